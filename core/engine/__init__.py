@@ -1,0 +1,1 @@
+"""The only room that imports torch, transformers and datasets; it runs as a child process."""

@@ -1,0 +1,90 @@
+"""What a person can act on.
+
+The tree of errors::
+
+    UserError               something the person can mend; has a title, an explanation and fixes
+    ├── OptionsError        the run file or the form is wrong; lists every problem at once
+    ├── DataError           a data file or folder can't be used
+    ├── ModelError          a model can't be found, read or trained
+    ├── DeviceError         this machine can't do what was asked
+    ├── OutOfMemory         the device or the computer ran out of memory
+    └── RunFolderError      a run's folder can't be created, read or written
+
+Everything else that is raised is a bug and is shown with its report.
+"""
+
+from typing import Any
+
+import msgspec
+
+
+class Fix(msgspec.Struct, frozen=True):
+    """Something to press: what it says, and the options it changes (`{"memory.batch_size": 4}`).
+
+    A fix without changes is advice only and is shown as text.
+    """
+
+    label: str
+    changes: dict[str, Any] = {}
+
+
+class Problem(msgspec.Struct, frozen=True):
+    """One thing wrong with one option, such as `memory.batch_size: must be ..., got 0`."""
+
+    path: str
+    message: str
+    fixes: tuple[Fix, ...] = ()
+
+    def __str__(self) -> str:
+        return f"{self.path}: {self.message}" if self.path else self.message
+
+
+class UserError(Exception):
+    """Something the person can mend.
+
+    Args:
+        title: One short sentence: what happened.
+        detail: Why, and where (file, row, column).
+        fixes: What to press or do, best first.
+    """
+
+    def __init__(self, title: str, detail: str = "", fixes: tuple[Fix, ...] = ()) -> None:
+        super().__init__(title)
+        self.title = title
+        self.detail = detail
+        self.fixes = fixes
+
+    def __str__(self) -> str:
+        lines = [self.title, self.detail, *(f"Try: {fix.label}" for fix in self.fixes)]
+        return "\n".join(line for line in lines if line)
+
+
+class OptionsError(UserError):
+    """The request is wrong; `problems` lists everything at once."""
+
+    def __init__(self, problems: tuple[Problem, ...], where: str = "") -> None:
+        count = "1 problem" if len(problems) == 1 else f"{len(problems)} problems"
+        super().__init__(
+            f"{where or 'The request'} has {count}", "\n".join(str(problem) for problem in problems)
+        )
+        self.problems = problems
+
+
+class DataError(UserError):
+    """A data file or folder can't be used."""
+
+
+class ModelError(UserError):
+    """A model can't be found, read or trained."""
+
+
+class DeviceError(UserError):
+    """This machine can't do what was asked."""
+
+
+class OutOfMemory(UserError):  # noqa: N818 - the field's own name for it
+    """The device or the computer ran out of memory."""
+
+
+class RunFolderError(UserError):
+    """A run's folder can't be created, read or written."""

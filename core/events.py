@@ -1,0 +1,380 @@
+"""What a run can say: one struct a kind of event, one JSON line each, one codec for all files.
+
+The engine appends to `events.jsonl`, the keeper to `machine.jsonl`. Every line has `type`, `time` (unix seconds) and
+`attempt` (1, and one more each time a run is resumed). JSON has no NaN: a loss that isn't finite is written as
+`"loss": null` with `"non_finite": "nan"` or `"inf"`, and read back as NaN through `loss_value`.
+"""
+
+import math
+import time as clock
+from collections.abc import Iterator
+from enum import StrEnum
+from pathlib import Path
+from typing import Any, BinaryIO, Literal
+
+import msgspec
+
+from core.errors import Fix
+
+SCHEMA = 1
+
+NonFinite = Literal["nan", "inf"]
+
+
+class Phase(StrEnum):
+    """What the engine is busy with."""
+
+    LOADING_DATA = "loading_data"
+    LOADING_MODEL = "loading_model"
+    TOKENIZING = "tokenizing"
+    COMPILING = "compiling"
+    TRAINING = "training"
+    EVALUATING = "evaluating"
+    SAVING = "saving"
+
+
+class Source(StrEnum):
+    """Who measured a figure."""
+
+    SYSTEM = "system"
+    PROCESS = "process"
+    TORCH = "torch"
+    NVML = "nvml"
+    APPLE = "apple"
+
+
+class Level(StrEnum):
+    """How loudly a message speaks."""
+
+    INFO = "info"
+    WARNING = "warning"
+    ERROR = "error"
+
+
+class Outcome(StrEnum):
+    """How the engine says a run ended."""
+
+    FINISHED = "finished"
+    STOPPED = "stopped"
+    FAILED = "failed"
+
+
+def _snake(name: str) -> str:
+    return "".join(f"_{char.lower()}" if char.isupper() else char for char in name).lstrip("_")
+
+
+class Event(msgspec.Struct, frozen=True, kw_only=True, tag_field="type", tag=_snake):
+    """Base of all events. `time` is unix seconds."""
+
+    time: float = msgspec.field(default_factory=clock.time)
+    attempt: int = 1
+
+
+class RunStarted(Event, frozen=True, kw_only=True):
+    """First line of an attempt. Steps of earlier attempts beyond `from_step` no longer count."""
+
+    schema: int = SCHEMA
+    from_step: int = 0
+    pid: int = 0
+    versions: dict[str, str] = {}
+
+
+class RunPlanned(Event, frozen=True, kw_only=True):
+    """What the run is going to do, known once data and model are loaded."""
+
+    total_steps: int
+    epochs: float
+    train_samples: int
+    eval_samples: int
+    effective_batch: int
+    labels: tuple[str, ...] = ()
+    device: str = ""
+
+
+class PhaseChanged(Event, frozen=True, kw_only=True):
+    """The engine went on to something else. `detail` is a file or model name."""
+
+    phase: Phase
+    detail: str = ""
+
+
+class StepFinished(Event, frozen=True, kw_only=True):
+    """One optimizer step: its wall time in seconds, samples and (unpadded) tokens, loss where already known."""
+
+    step: int
+    epoch: float
+    seconds: float
+    learning_rate: float
+    samples: int
+    tokens: int | None = None
+    loss: float | None = None
+    grad_norm: float | None = None
+    non_finite: NonFinite | None = None
+
+    @property
+    def loss_value(self) -> float | None:
+        """The loss as a number: NaN or infinity where it was that, None where it isn't known yet."""
+        return _restore(self.loss, self.non_finite)
+
+
+class StepLoss(msgspec.Struct, frozen=True, kw_only=True):
+    """The loss of one step, told later than the step itself."""
+
+    step: int
+    loss: float | None
+    grad_norm: float | None = None
+    non_finite: NonFinite | None = None
+
+    @property
+    def loss_value(self) -> float | None:
+        """The loss as a number: NaN or infinity where it was that."""
+        return _restore(self.loss, self.non_finite)
+
+
+class LossesLogged(Event, frozen=True, kw_only=True):
+    """Losses of steps already finished, read together so that the device isn't held up at every step."""
+
+    losses: tuple[StepLoss, ...]
+
+
+class MemorySampled(Event, frozen=True, kw_only=True):
+    """Memory in use, in bytes.
+
+    For `system`, `bytes` is what all programs hold and `ceiling` the installed memory; for `process` it is the
+    engine and its children; for `torch` the live tensors, with `reserved` what the allocator holds.
+    """
+
+    source: Source
+    bytes: int
+    ceiling: int | None = None
+    swap: int | None = None
+    reserved: int | None = None
+
+
+class DeviceSampled(Event, frozen=True, kw_only=True):
+    """How busy a processor is. `busy` is 0 to 1, `power` watts, `temperature` degrees Celsius; None: not available."""
+
+    source: Source
+    name: str = ""
+    busy: float | None = None
+    power: float | None = None
+    temperature: float | None = None
+
+
+class Evaluated(Event, frozen=True, kw_only=True):
+    """Metrics on the held-out data after `step`: `eval_loss`, `eval_accuracy`, `eval_f1` (0 to 1)."""
+
+    step: int
+    epoch: float
+    metrics: dict[str, float | None]
+    seconds: float
+
+
+class CheckpointSaved(Event, frozen=True, kw_only=True):
+    """A complete checkpoint, its folder relative to the run's."""
+
+    step: int
+    path: str
+    bytes: int
+    seconds: float
+
+
+class WhatRan(Event, frozen=True, kw_only=True):
+    """What actually ran, read from the live objects after the first step. Bytes and counts are exact."""
+
+    device: str
+    device_name: str
+    parameter_dtype: str
+    autocast_dtype: str | None
+    optimizer: str
+    optimizer_state_bytes: int
+    trainable_parameters: int
+    total_parameters: int
+    effective_batch: int
+    attention: str | None = None
+    reasons: dict[str, str] = {}
+
+
+class MessageRaised(Event, frozen=True, kw_only=True):
+    """Something the person should read. `id` names the kind of message and is withdrawn by it."""
+
+    id: str
+    level: Level
+    title: str
+    detail: str = ""
+    fixes: tuple[Fix, ...] = ()
+
+
+class MessageWithdrawn(Event, frozen=True, kw_only=True):
+    """The message with this id no longer holds."""
+
+    id: str
+
+
+class RequestAnswered(Event, frozen=True, kw_only=True):
+    """A request (stop, ...) was taken up, or refused with its reason."""
+
+    request: str
+    action: str
+    accepted: bool
+    detail: str = ""
+
+
+class RunFinished(Event, frozen=True, kw_only=True):
+    """Last line of an attempt that ended by itself. `seconds` is training and evaluation, loading left out."""
+
+    state: Outcome
+    metrics: dict[str, float | None] = {}
+    samples_per_second: float | None = None
+    seconds: float = 0.0
+    steps: int = 0
+    peak_bytes: int | None = None
+
+
+AnyEvent = (
+    RunStarted
+    | RunPlanned
+    | PhaseChanged
+    | StepFinished
+    | LossesLogged
+    | MemorySampled
+    | DeviceSampled
+    | Evaluated
+    | CheckpointSaved
+    | WhatRan
+    | MessageRaised
+    | MessageWithdrawn
+    | RequestAnswered
+    | RunFinished
+)
+
+_ENCODER = msgspec.json.Encoder()
+_DECODER = msgspec.json.Decoder(AnyEvent)
+_TAGS = frozenset(struct.__struct_config__.tag for struct in AnyEvent.__args__)
+
+
+class _Tag(msgspec.Struct):
+    type: str
+
+
+_TAG_DECODER = msgspec.json.Decoder(_Tag)
+
+
+def split_non_finite(value: float | None) -> tuple[float | None, NonFinite | None]:
+    """Prepare a number for JSON: a finite one as it is, otherwise None and what it was."""
+    if value is None or math.isfinite(value):
+        return value, None
+    return None, "nan" if math.isnan(value) else "inf"
+
+
+def _restore(value: float | None, non_finite: NonFinite | None) -> float | None:
+    return float(non_finite) if non_finite else value
+
+
+def encode(event: Event) -> bytes:
+    """One JSON line, newline included."""
+    return _ENCODER.encode(event) + b"\n"
+
+
+def decode(line: bytes) -> AnyEvent | None:
+    """Read one line; None for a type this version doesn't know.
+
+    Raises:
+        msgspec.MsgspecError: The line is not JSON, or a known type with wrong fields.
+    """
+    try:
+        return _DECODER.decode(line)
+    except msgspec.ValidationError:
+        if _TAG_DECODER.decode(line).type not in _TAGS:
+            return None
+        raise
+
+
+class EventReader:
+    """Reads a file of events from its beginning, again and again as it grows.
+
+    A torn last line is left for the next call. Lines of unknown type are counted in `unknown`, lines that are no
+    events in `damaged`; neither ends the reading. A file that doesn't exist yet has no events.
+    """
+
+    def __init__(self, path: Path) -> None:
+        self.path = path
+        self.unknown = 0
+        self.damaged = 0
+        self._offset = 0
+
+    def read(self, limit: int = 1 << 20) -> list[AnyEvent]:
+        """The events completed since the last call, from at most about `limit` bytes."""
+        try:
+            with self.path.open("rb") as file:
+                file.seek(self._offset)
+                block = file.read(limit)
+                if b"\n" not in block:
+                    block += file.readline()
+        except FileNotFoundError:
+            return []
+        complete = block[: block.rfind(b"\n") + 1]
+        self._offset += len(complete)
+        return list(self._decode_lines(complete))
+
+    def read_all(self) -> list[AnyEvent]:
+        """Everything up to the end of the file."""
+        found: list[AnyEvent] = []
+        while True:
+            before = self._offset
+            found += self.read()
+            if self._offset == before:
+                return found
+
+    def _decode_lines(self, block: bytes) -> Iterator[AnyEvent]:
+        for line in block.splitlines():
+            if not line.strip():
+                continue
+            try:
+                event = decode(line)
+            except msgspec.MsgspecError:
+                self.damaged += 1
+                continue
+            if event is None:
+                self.unknown += 1
+            else:
+                yield event
+
+
+class EventWriter:
+    """Appends events to a file; the only writer of that file.
+
+    A torn last line left by a process that died is cut off, and its bytes kept beside in `NAME.torn`.
+    """
+
+    def __init__(self, path: Path, attempt: int = 1) -> None:
+        self.attempt = attempt
+        _cut_torn_line(path)
+        self._file: BinaryIO = path.open("ab", buffering=0)
+
+    def write(self, event: Event) -> None:
+        """Append `event`, stamped with this writer's attempt, in one write call."""
+        self._file.write(encode(msgspec.structs.replace(event, attempt=self.attempt)))
+
+    def close(self) -> None:
+        """Close the file."""
+        self._file.close()
+
+
+def _cut_torn_line(path: Path) -> None:
+    if not path.exists():
+        return
+    content = path.read_bytes()
+    kept = content.rfind(b"\n") + 1
+    if kept < len(content):
+        with path.with_name(path.name + ".torn").open("ab") as aside:
+            aside.write(content[kept:] + b"\n")
+        with path.open("r+b") as file:
+            file.truncate(kept)
+
+
+def as_dict(event: Event) -> dict[str, Any]:
+    """The event as JSON-ready plain values, for programs that ask with `--json`."""
+    found = msgspec.to_builtins(event)
+    assert isinstance(found, dict)
+    return found

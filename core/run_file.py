@@ -1,0 +1,170 @@
+"""Run files: TOML in, checked options out, and back.
+
+Paths in a file are relative to that file, in `--set` to the working folder; both become absolute on reading, so that
+a run folder means the same wherever it is read.
+"""
+
+import os
+import tempfile
+import tomllib
+from pathlib import Path
+from typing import Any
+
+import msgspec
+import tomli_w
+
+from core.catalogue import Kind, all_options, options_by_path
+from core.checks import Tree, check_tree
+from core.errors import OptionsError, Problem
+from core.options import SECTIONS, RunOptions
+
+
+def read(path: Path, overrides: tuple[str, ...] = ()) -> RunOptions:
+    """Read a run file and check it.
+
+    Args:
+        path: A `.hone` or `.toml` file.
+        overrides: `section.option=value`, as the command line's `--set` takes them.
+
+    Raises:
+        OptionsError: The file can't be read, isn't TOML, or has problems; all of them are listed.
+    """
+    tree = read_tree(path)
+    problems = apply_overrides(tree, overrides, Path.cwd())
+    options, found = check_tree(tree)
+    if options is None or problems or found:
+        raise OptionsError((*problems, *found), str(path))
+    return options
+
+
+def read_tree(path: Path) -> Tree:
+    """The plain values of a run file, its paths made absolute, otherwise unchecked.
+
+    Raises:
+        OptionsError: The file can't be read or isn't TOML.
+    """
+    try:
+        tree = tomllib.loads(path.read_text(encoding="utf-8-sig"))
+    except OSError as error:
+        raise OptionsError((Problem("", f"can't be read: {error.strerror}"),), str(path)) from error
+    except UnicodeDecodeError as error:
+        raise OptionsError((Problem("", "is not a text file in UTF-8"),), str(path)) from error
+    except tomllib.TOMLDecodeError as error:
+        raise OptionsError((Problem("", f"is not TOML: {error}"),), str(path)) from error
+    return with_absolute_paths(tree, path.resolve().parent)
+
+
+def with_absolute_paths(tree: Tree, base: Path) -> Tree:
+    """A copy of `tree` in which every relative path starts at `base`."""
+    resolved: Tree = {key: dict(value) if isinstance(value, dict) else value for key, value in tree.items()}
+    for option in all_options():
+        values = resolved.get(option.section)
+        if option.is_path and isinstance(values, dict) and isinstance(values.get(option.name), str):
+            values[option.name] = absolute(
+                values[option.name], base, must_exist=option.path == "model.source"
+            )
+    return resolved
+
+
+def absolute(value: str, base: Path, *, must_exist: bool) -> str:
+    """Make a path absolute; leave schemes (`builtin:digits`) and, with `must_exist`, Hub ids as they are."""
+    scheme, colon, _ = value.partition(":")
+    is_drive = len(scheme) == 1
+    if not value or (
+        colon and not is_drive and scheme in ("builtin", "synthetic", "torchvision", "scratch", "run")
+    ):
+        return value
+    path = Path(value).expanduser()
+    candidate = path if path.is_absolute() else base / path
+    looks_like_path = value.startswith(("./", "../", "~", "/", ".\\", "..\\")) or is_drive
+    if must_exist and not looks_like_path and not candidate.exists():
+        return value
+    return os.path.normpath(candidate)
+
+
+def apply_overrides(tree: Tree, overrides: tuple[str, ...], base: Path) -> list[Problem]:
+    """Set `section.option=value` pairs in `tree`; returns the problems of pairs that can't be read."""
+    problems = []
+    for override in overrides:
+        path, equals, text = override.partition("=")
+        path = path.strip()
+        section, _, name = path.rpartition(".")
+        if not equals or not path or (section and section not in SECTIONS):
+            problems.append(
+                Problem(path or override, "--set takes section.option=value, such as memory.batch_size=8")
+            )
+            continue
+        value = parse_value(path, text.strip())
+        option = options_by_path().get(path)
+        if option is not None and option.is_path and isinstance(value, str):
+            value = absolute(value, base, must_exist=path == "model.source")
+        target = tree.setdefault(section, {}) if section else tree
+        if isinstance(target, dict):
+            target[name] = value
+    return problems
+
+
+def parse_value(path: str, text: str) -> Any:
+    """Read an option's value from text: by the option's kind, else as TOML, else the text itself."""
+    option = options_by_path().get(path)
+    if option is not None and option.optional and text in ("", "none"):
+        return None
+    if option is not None and option.kind in (Kind.TEXT, Kind.CHOICE):
+        return text.strip("\"'")
+    if option is not None and option.kind is Kind.TEXTS and not text.startswith("["):
+        return [part.strip() for part in text.split(",") if part.strip()]
+    try:
+        return tomllib.loads(f"value = {text}")["value"]
+    except tomllib.TOMLDecodeError:
+        return text
+
+
+def to_tree(options: RunOptions) -> Tree:
+    """Plain values of all options, those that are None left out (TOML has no null)."""
+    tree = msgspec.to_builtins(options)
+    ordered: Tree = {"schema": tree["schema"], "task": tree["task"]}
+    for section in SECTIONS:
+        ordered[section] = {key: value for key, value in tree[section].items() if value is not None}
+    return ordered
+
+
+def dumps(options: RunOptions) -> str:
+    """The options as TOML."""
+    return tomli_w.dumps(to_tree(options))
+
+
+def dumps_with_help(options: RunOptions) -> str:
+    """The options of this task as TOML with a comment above each: what it is, and what it may be."""
+    tree = to_tree(options)
+    lines = [f"schema = {tree['schema']}", f'task = "{tree["task"]}"']
+    for section in SECTIONS:
+        lines += ["", f"[{section}]"]
+        for option in all_options():
+            if option.section == section and option.applies_to(options.task):
+                value = tree[section].get(option.name)
+                shown = (
+                    tomli_w.dumps({option.name: value}).rstrip()
+                    if value is not None
+                    else f"# {option.name} ="
+                )
+                lines += [f"# {option.title}: {option.help}", shown]
+    return "\n".join(lines) + "\n"
+
+
+def write(options: RunOptions, path: Path) -> None:
+    """Write a run file, whole or not at all."""
+    write_atomically(path, dumps(options).encode())
+
+
+def write_atomically(path: Path, content: bytes) -> None:
+    """Write to a temporary file beside `path`, flush it to disk, then rename it over `path`."""
+    with tempfile.NamedTemporaryFile(dir=path.parent, prefix=f".{path.name}.", delete=False) as file:
+        try:
+            file.write(content)
+            file.flush()
+            os.fsync(file.fileno())
+        except BaseException:
+            file.close()
+            Path(file.name).unlink(missing_ok=True)
+            raise
+    Path(file.name).replace(path)

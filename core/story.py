@@ -1,0 +1,155 @@
+"""What a run's events amount to: folded one by one, the same way for the live view, the list and the command line."""
+
+import statistics
+from collections import deque
+from dataclasses import dataclass, field
+from enum import StrEnum
+
+from core.events import (
+    CheckpointSaved,
+    Evaluated,
+    Event,
+    LossesLogged,
+    MemorySampled,
+    MessageRaised,
+    MessageWithdrawn,
+    Outcome,
+    Phase,
+    PhaseChanged,
+    RequestAnswered,
+    RunFinished,
+    RunPlanned,
+    RunStarted,
+    Source,
+    StepFinished,
+    WhatRan,
+)
+
+RECENT_STEPS = 50
+STEPS_BEFORE_ESTIMATE = 5
+
+
+class State(StrEnum):
+    """Where a run stands. There is no other idea of it anywhere."""
+
+    STARTING = "starting"
+    TRAINING = "training"
+    STOPPING = "stopping"
+    STOPPED = "stopped"
+    FINISHED = "finished"
+    FAILED = "failed"
+    CRASHED = "crashed"
+
+    @property
+    def is_over(self) -> bool:
+        """Whether nothing more will happen."""
+        return self in (State.STOPPED, State.FINISHED, State.FAILED, State.CRASHED)
+
+
+_OUTCOMES = {Outcome.FINISHED: State.FINISHED, Outcome.STOPPED: State.STOPPED, Outcome.FAILED: State.FAILED}
+
+
+@dataclass
+class RunStory:
+    """The sum of a run's events so far. Apply them in order; read the fields at any time.
+
+    Seconds are wall time, bytes are bytes, metrics are named as Trainer names them (`eval_accuracy`).
+    """
+
+    started: float | None = None
+    ended: float | None = None
+    attempt: int = 0
+    engine_pid: int | None = None
+    phase: Phase | None = None
+    phase_detail: str = ""
+    plan: RunPlanned | None = None
+    step: int = 0
+    epoch: float = 0.0
+    loss: float | None = None
+    metrics: dict[str, float | None] = field(default_factory=dict)
+    messages: dict[str, MessageRaised] = field(default_factory=dict)
+    what_ran: WhatRan | None = None
+    last_checkpoint: CheckpointSaved | None = None
+    stop_accepted: bool = False
+    finished: RunFinished | None = None
+    peak_process_bytes: int | None = None
+    recent_seconds: deque[float] = field(default_factory=lambda: deque(maxlen=RECENT_STEPS))
+
+    def apply(self, event: Event) -> None:
+        """Add one event."""
+        match event:
+            case RunStarted():
+                self._start_attempt(event)
+            case RunPlanned():
+                self.plan = event
+            case PhaseChanged():
+                self.phase, self.phase_detail = event.phase, event.detail
+            case StepFinished():
+                self._add_step(event)
+            case LossesLogged():
+                self.loss = event.losses[-1].loss_value if event.losses else self.loss
+            case Evaluated():
+                self.metrics = dict(event.metrics)
+            case CheckpointSaved():
+                self.last_checkpoint = event
+            case WhatRan():
+                self.what_ran = event
+            case MessageRaised():
+                self.messages[event.id] = event
+            case MessageWithdrawn():
+                self.messages.pop(event.id, None)
+            case RequestAnswered():
+                self.stop_accepted |= event.action == "stop" and event.accepted
+            case MemorySampled(source=Source.PROCESS):
+                self.peak_process_bytes = max(event.bytes, self.peak_process_bytes or 0)
+            case RunFinished():
+                self.finished, self.ended = event, event.time
+                self.metrics.update(event.metrics)
+
+    def _start_attempt(self, event: RunStarted) -> None:
+        self.started = self.started or event.time
+        self.attempt = event.attempt
+        self.engine_pid = event.pid
+        self.step = event.from_step
+        self.finished, self.ended, self.stop_accepted = None, None, False
+        self.messages.clear()
+        self.recent_seconds.clear()
+
+    def _add_step(self, event: StepFinished) -> None:
+        self.step, self.epoch = event.step, event.epoch
+        self.recent_seconds.append(event.seconds)
+        if event.loss is not None or event.non_finite is not None:
+            self.loss = event.loss_value
+
+    @property
+    def total_steps(self) -> int | None:
+        """Steps the run will take, once known."""
+        return self.plan.total_steps if self.plan else None
+
+    @property
+    def step_seconds(self) -> float | None:
+        """Median wall time of the last steps."""
+        return statistics.median(self.recent_seconds) if self.recent_seconds else None
+
+    @property
+    def seconds_left(self) -> float | None:
+        """Estimated training time left; None until a few steps have shown their pace."""
+        if self.plan is None or self.finished or len(self.recent_seconds) < STEPS_BEFORE_ESTIMATE:
+            return None
+        return (self.plan.total_steps - self.step) * statistics.median(self.recent_seconds)
+
+    def state(self, *, engine_ended: bool, keeper_alive: bool, stop_asked: bool) -> State:
+        """Where the run stands.
+
+        Args:
+            engine_ended: Whether `exit.json` is there.
+            keeper_alive: Whether the keeper's process lives.
+            stop_asked: Whether a stop request waits to be answered.
+        """
+        if self.finished is not None:
+            return _OUTCOMES[self.finished.state]
+        if engine_ended or not keeper_alive:
+            return State.CRASHED
+        if stop_asked or self.stop_accepted:
+            return State.STOPPING
+        return State.STARTING if self.plan is None else State.TRAINING

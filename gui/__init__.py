@@ -1,0 +1,1 @@
+"""The window. No torch anywhere in here: training happens in the engine process."""

@@ -1,0 +1,1 @@
+"""Charts: data reduction, axes and the widgets that draw them."""

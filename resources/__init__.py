@@ -1,0 +1,1 @@
+"""Icons, example runs and sample files made by this project."""
