@@ -191,7 +191,7 @@ class RunFolder:
         exit_record = self.exit_record()
         return story.state(
             engine_ended=exit_record is not None,
-            keeper_alive=exit_record is None and self.keeper_is_alive(),
+            keeper_alive=exit_record is None and (self.keeper_record() is None or self.keeper_is_alive()),
             stop_asked=any(request.action is Action.STOP for request in self.open_requests()),
         )
 

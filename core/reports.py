@@ -1,0 +1,76 @@
+"""Answers of short engine jobs: what this machine can compute on, and what is in a data file.
+
+The engine writes them as JSON on its standard output; forms, `hone devices` and `hone inspect` show them.
+"""
+
+from enum import StrEnum
+
+import msgspec
+
+from core.errors import Problem
+
+
+class DeviceReport(msgspec.Struct, frozen=True, kw_only=True):
+    """One device a run could be asked for.
+
+    `name` is what goes into `device.name`. `reason` says why it isn't available and what to do, empty where it is.
+    `precisions` gives for each precision an empty text where it works, else the reason why not. Bytes are bytes.
+    """
+
+    name: str
+    title: str
+    available: bool
+    reason: str = ""
+    memory_bytes: int | None = None
+    precisions: dict[str, str] = {}
+
+
+class MachineReport(msgspec.Struct, frozen=True, kw_only=True):
+    """All devices, the available and the others, and what "automatic" would take.
+
+    `automatic_precision` names the precision "auto" means on the automatic device; `notes` are plain sentences about
+    this machine that matter for training (an x86 Python on an Apple chip, the MPS fallback setting, ...).
+    """
+
+    devices: tuple[DeviceReport, ...]
+    automatic: str
+    automatic_precision: str
+    versions: dict[str, str] = {}
+    notes: tuple[str, ...] = ()
+
+
+class ColumnKind(StrEnum):
+    """What a column of a table holds."""
+
+    TEXT = "text"
+    NUMBER = "number"
+    OTHER = "other"
+
+
+class Column(msgspec.Struct, frozen=True, kw_only=True):
+    """One column: its values' kind, how many differ, how many are empty, and the first few as text."""
+
+    name: str
+    kind: ColumnKind
+    distinct: int
+    empty: int
+    examples: tuple[str, ...]
+
+
+class DataReport(msgspec.Struct, frozen=True, kw_only=True):
+    """What is in a data file or folder.
+
+    `rows` counts samples; `columns` is empty for images. `text_columns` and `label_column` are guesses. `labels`
+    counts samples a label, most frequent first, at most 200 of them. `problems` stop a run, `notes` don't.
+    """
+
+    source: str
+    format: str
+    rows: int
+    columns: tuple[Column, ...] = ()
+    preview: tuple[tuple[str, ...], ...] = ()
+    text_columns: tuple[str, ...] = ()
+    label_column: str | None = None
+    labels: dict[str, int] = {}
+    problems: tuple[Problem, ...] = ()
+    notes: tuple[str, ...] = ()
