@@ -1,0 +1,96 @@
+"""The engine process: `python -P -m core.engine JOB ...`.
+
+Jobs: `train RUN_DIR` reports into the run's folder; `devices` and `inspect` answer with JSON on standard output. The
+real standard output is kept for that answer alone: whatever libraries print goes to standard error.
+"""
+
+import faulthandler
+import os
+import sys
+import traceback
+from collections.abc import Callable
+from pathlib import Path
+
+import msgspec
+
+from core.errors import UserError
+from core.reports import FailureReport, JobFailure
+
+
+def main(arguments: list[str]) -> int:
+    """Run one job.
+
+    Returns:
+        0 when it is done, 1 when it failed and said why, 2 when there is no such job.
+    """
+    faulthandler.enable()
+    answer_to = _keep_stdout_clean()
+    match arguments:
+        case ["train", run_dir]:
+            return _train(Path(run_dir))
+        case ["devices"]:
+            return _answer(answer_to, _devices)
+        case ["inspect"]:
+            return _answer(answer_to, _inspect)
+    print(f"no such engine job: {' '.join(arguments)}", file=sys.stderr)
+    return 2
+
+
+def _keep_stdout_clean() -> int:
+    """Point file descriptor 1 at standard error; returns a descriptor of the real standard output."""
+    kept = os.dup(1)
+    os.dup2(2, 1)
+    return kept
+
+
+def _train(path: Path) -> int:
+    from core.engine.environment import prepare_environment
+    from core.runs import RunFolder
+
+    run = RunFolder(path)
+    prepare_environment(run.options())  # before torch is imported
+    _prepare_libraries()
+    from core.engine.train import train_run
+
+    return train_run(run)
+
+
+def _prepare_libraries() -> None:
+    from core.engine.torchvision_ops import prepare_torchvision
+
+    prepare_torchvision()  # before transformers is imported
+
+
+def _devices() -> msgspec.Struct:
+    from core.engine.devices import report
+    from core.engine.machine_facts import gather
+
+    return report(gather())
+
+
+def _inspect() -> msgspec.Struct:
+    from core.engine.inspect import inspect
+    from core.reports import InspectRequest
+
+    return inspect(msgspec.json.decode(sys.stdin.buffer.read(), type=InspectRequest))
+
+
+def _answer(descriptor: int, job: Callable[[], msgspec.Struct]) -> int:
+    """Write what `job` returns as JSON, or why it can't."""
+    try:
+        answer, status = job(), 0
+    except UserError as error:
+        answer, status = (
+            JobFailure(error=FailureReport(title=error.title, detail=error.detail, fixes=error.fixes)),
+            1,
+        )
+    except Exception:  # noqa: BLE001 - the outer edge of this process: logged whole
+        traceback.print_exc(file=sys.stderr)
+        return 1
+    with os.fdopen(descriptor, "wb") as out:
+        out.write(msgspec.json.encode(answer))
+    return status
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))

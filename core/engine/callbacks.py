@@ -1,0 +1,147 @@
+"""What Hone adds to Trainer's loop: reports of steps, evaluations and checkpoints, and an ear for requests."""
+
+import os
+import time
+from pathlib import Path
+from typing import Any
+
+from transformers import TrainerCallback
+
+from core.engine import checkpoints
+from core.engine.devices import Choice
+from core.engine.reporter import Reporter
+from core.engine.requests import RequestBox
+from core.engine.step_log import StepLog
+from core.engine.trainer import WatchedTrainer
+from core.engine.what_ran import AutocastWitness, what_ran
+from core.errors import Fix, UserError
+from core.events import CheckpointSaved, Evaluated, Phase, split_non_finite
+
+NON_FINITE_STEPS = 3
+"""So many steps in a row with a loss that is no number end the run: the weights are lost by then."""
+
+
+class ReportCallback(TrainerCallback):
+    """Writes each step, evaluation and checkpoint as an event."""
+
+    def __init__(self, reporter: Reporter, trainer: WatchedTrainer, choice: Choice) -> None:
+        self._reporter = reporter
+        self._trainer = trainer
+        self._choice = choice
+        self._witness = AutocastWitness(trainer.model, choice.kind)
+        self._log = StepLog(reporter)
+        self._mark = time.perf_counter()
+        self._learning_rate = 0.0
+        self._evaluating = False
+        self._told_what_ran = False
+
+    def on_train_begin(self, args: Any, state: Any, control: Any, **kwargs: Any) -> None:
+        """Start the clock of the first step."""
+        self._reporter.phase(Phase.TRAINING)
+        self._mark = time.perf_counter()
+
+    def on_pre_optimizer_step(
+        self, args: Any, state: Any, control: Any, optimizer: Any, **kwargs: Any
+    ) -> None:
+        """Note the learning rate of this step, before the schedule moves it on."""
+        self._learning_rate = float(optimizer.param_groups[0]["lr"])
+
+    def on_step_end(self, args: Any, state: Any, control: Any, **kwargs: Any) -> None:
+        """Report the step; its time runs from the end of the one before, waiting for data included."""
+        now = time.perf_counter()
+        self._log.add(self._trainer, now - self._mark, self._learning_rate)
+        if not self._told_what_ran:
+            self._told_what_ran = True
+            self._log.flush()
+            self._reporter.write(what_ran(self._trainer, self._choice, self._witness))
+        if self._log.non_finite_in_a_row >= NON_FINITE_STEPS:
+            raise _lost_weights(self._trainer, self._choice)
+        self._mark = time.perf_counter()
+
+    def on_prediction_step(self, args: Any, state: Any, control: Any, **kwargs: Any) -> None:
+        """Say once that evaluation has begun."""
+        if not self._evaluating:
+            self._evaluating = True
+            self._log.flush()
+            self._mark = time.perf_counter()
+            self._reporter.phase(Phase.EVALUATING)
+
+    def on_evaluate(
+        self, args: Any, state: Any, control: Any, metrics: dict[str, float], **kwargs: Any
+    ) -> None:
+        """Report the metrics; NaN becomes None."""
+        kept = {
+            name: split_non_finite(value)[0] for name, value in metrics.items() if name in REPORTED_METRICS
+        }
+        seconds = metrics.get("eval_runtime", 0.0)
+        self._reporter.write(
+            Evaluated(step=state.global_step, epoch=state.epoch or 0.0, metrics=kept, seconds=seconds)
+        )
+        self._evaluating = False
+        self._back_to_training(state)
+
+    def on_save(self, args: Any, state: Any, control: Any, **kwargs: Any) -> None:
+        """Complete the checkpoint Trainer just wrote and report it."""
+        self._log.flush()
+        folder = Path(args.output_dir) / f"checkpoint-{state.global_step}"
+        size = checkpoints.seal(folder)
+        seconds = time.perf_counter() - self._mark
+        path = f"{folder.parent.name}/{folder.name}"
+        self._reporter.write(CheckpointSaved(step=state.global_step, path=path, bytes=size, seconds=seconds))
+        self._back_to_training(state)
+
+    def on_train_end(self, args: Any, state: Any, control: Any, **kwargs: Any) -> None:
+        """Report the last steps."""
+        self._log.flush()
+
+    def _back_to_training(self, state: Any) -> None:
+        if state.global_step < state.max_steps:
+            self._reporter.phase(Phase.TRAINING)
+        self._mark = time.perf_counter()
+
+
+REPORTED_METRICS = ("eval_loss", "eval_accuracy", "eval_f1")
+
+
+def _lost_weights(trainer: WatchedTrainer, choice: Choice) -> UserError:
+    rate = trainer.args.learning_rate
+    fixes = [Fix(f"Lower the learning rate to {rate / 10:g}", {"training.learning_rate": rate / 10})]
+    if choice.precision != "fp32":
+        fixes.append(Fix("Compute in fp32", {"device.precision": "fp32"}))
+    return UserError(
+        "The loss is no longer a number",
+        f"It was NaN or infinite for {NON_FINITE_STEPS} steps in a row, so the weights are lost. The usual cause is a "
+        f"learning rate that is too high (it was {rate:g}).",
+        tuple(fixes),
+    )
+
+
+class RequestCallback(TrainerCallback):
+    """Ends training where the person asked for it, or where nobody keeps the run any longer."""
+
+    def __init__(self, requests: RequestBox) -> None:
+        self._requests = requests
+        self._parent = os.getppid()
+
+    def on_step_end(self, args: Any, state: Any, control: Any, **kwargs: Any) -> None:
+        """After each step: stop if asked, saving a checkpoint but not evaluating first."""
+        if self._requests.stop_is_asked() or self._is_orphan():
+            control.should_training_stop = True
+
+    def on_epoch_end(self, args: Any, state: Any, control: Any, **kwargs: Any) -> None:
+        """A person who pressed Stop doesn't want to wait for an evaluation."""
+        if self._requests.stop_accepted or self._is_orphan():
+            control.should_evaluate = False
+            control.should_save = True
+
+    def on_prediction_step(self, args: Any, state: Any, control: Any, **kwargs: Any) -> None:
+        """An evaluation can only be interrupted from inside.
+
+        Raises:
+            StopRequested: A stop was asked.
+        """
+        self._requests.raise_if_stopped()
+
+    def _is_orphan(self) -> bool:
+        """Whether the keeper has died (POSIX gives an orphan another parent)."""
+        return os.getppid() != self._parent

@@ -1,0 +1,133 @@
+"""The facts about this machine that decide where and how a run computes.
+
+`gather` is the only place that asks torch and the operating system. Everything decided from the facts (see
+`core.engine.devices`) is a pure function, so that other machines' recorded facts can be put through it.
+"""
+
+import os
+import platform
+import subprocess
+import sys
+from importlib.metadata import version
+
+import msgspec
+import psutil
+
+
+class CudaDevice(msgspec.Struct, frozen=True, kw_only=True):
+    """One CUDA device torch can see. `memory_bytes` is its total memory."""
+
+    name: str
+    memory_bytes: int
+    native_bf16: bool
+
+
+class MachineFacts(msgspec.Struct, frozen=True, kw_only=True):
+    """What torch and the operating system say.
+
+    `macos` is the version such as "14.5", empty elsewhere; `translated` tells that an x86 Python runs on an Apple
+    chip; `cpu_bf16` that the CPU multiplies bf16 in hardware; `nvidia_driver` that NVIDIA's library is there, whether
+    torch can use it or not.
+    """
+
+    system: str
+    machine: str
+    cpu_name: str
+    cores: int
+    memory_bytes: int
+    cpu_bf16: bool
+    torch_cuda: bool
+    nvidia_driver: bool
+    cuda: tuple[CudaDevice, ...] = ()
+    mps_built: bool = False
+    mps_available: bool = False
+    mps_memory_bytes: int | None = None
+    macos: str = ""
+    translated: bool = False
+    versions: dict[str, str] = {}
+
+
+LIBRARIES = ("torch", "torchvision", "transformers", "datasets", "accelerate")
+
+
+def gather() -> MachineFacts:
+    """Ask this machine."""
+    import torch
+
+    is_mac = sys.platform == "darwin"
+    mps_available = torch.backends.mps.is_available()
+    return MachineFacts(
+        system=platform.system(),
+        machine=platform.machine(),
+        cpu_name=_cpu_name(),
+        cores=psutil.cpu_count(logical=False) or os.cpu_count() or 1,
+        memory_bytes=psutil.virtual_memory().total,
+        cpu_bf16=_cpu_has_bf16(),
+        torch_cuda=torch.backends.cuda.is_built(),
+        nvidia_driver=_has_nvidia_driver(),
+        cuda=_cuda_devices(),
+        mps_built=torch.backends.mps.is_built(),
+        mps_available=mps_available,
+        mps_memory_bytes=torch.mps.recommended_max_memory() if mps_available else None,
+        macos=platform.mac_ver()[0] if is_mac else "",
+        translated=is_mac and _sysctl("sysctl.proc_translated") == "1",
+        versions={"python": platform.python_version(), **{name: version(name) for name in LIBRARIES}},
+    )
+
+
+def _cuda_devices() -> tuple[CudaDevice, ...]:
+    import torch
+
+    if not torch.cuda.is_available():
+        return ()
+    found = []
+    for index in range(torch.cuda.device_count()):
+        properties = torch.cuda.get_device_properties(index)
+        # Tensor cores multiply bf16 from compute capability 8.0 (Ampere) on; older cards emulate it.
+        native_bf16 = properties.major >= 8
+        found.append(
+            CudaDevice(name=properties.name, memory_bytes=properties.total_memory, native_bf16=native_bf16)
+        )
+    return tuple(found)
+
+
+def _cpu_has_bf16() -> bool:
+    """Whether oneDNN has bf16 units to use (AVX512_BF16 or AMX); private in torch 2.13, so asked with care."""
+    import torch
+
+    asks = ("_is_avx512_bf16_supported", "_is_amx_tile_supported")
+    return any(getattr(torch.cpu, ask)() for ask in asks if hasattr(torch.cpu, ask))
+
+
+def _has_nvidia_driver() -> bool:
+    import pynvml
+
+    try:
+        pynvml.nvmlInit()
+    except pynvml.NVMLError:
+        return False
+    count = pynvml.nvmlDeviceGetCount()
+    pynvml.nvmlShutdown()
+    return bool(count)
+
+
+def _cpu_name() -> str:
+    if sys.platform == "darwin":
+        return _sysctl("machdep.cpu.brand_string") or platform.processor()
+    if sys.platform == "linux":
+        with open("/proc/cpuinfo", encoding="utf-8", errors="replace") as lines:  # noqa: PTH123 - a kernel file
+            for line in lines:
+                if line.startswith("model name"):
+                    return line.partition(":")[2].strip()
+    return platform.processor() or platform.machine()
+
+
+def _sysctl(name: str) -> str:
+    """One value of macOS's sysctl; empty where there is none."""
+    try:
+        done = subprocess.run(
+            ["/usr/sbin/sysctl", "-n", name], capture_output=True, text=True, timeout=5, check=False
+        )
+    except (OSError, subprocess.TimeoutExpired):
+        return ""
+    return done.stdout.strip()

@@ -1,0 +1,86 @@
+"""torchvision's image models with a head of the right size, in the shape Trainer expects."""
+
+from typing import Any
+from urllib.error import URLError
+
+import torch
+
+from core.engine.torchvision_ops import prepare_torchvision
+from core.errors import Fix, ModelError
+from core.options import ModelOptions
+
+
+class VisionClassifier(torch.nn.Module):
+    """A torchvision network whose forward returns loss and logits.
+
+    forward takes `pixel_values` [batch, 3, H, W] and, for a loss, `labels` [batch]; it returns a dict with `logits`
+    [batch, classes] and `loss` (mean cross-entropy). It takes no `**kwargs`, so that Trainer scales accumulated
+    losses itself.
+    """
+
+    def __init__(self, network: torch.nn.Module) -> None:
+        super().__init__()
+        self.network = network
+
+    def forward(
+        self, pixel_values: torch.Tensor, labels: torch.Tensor | None = None
+    ) -> dict[str, torch.Tensor]:
+        """Compute logits, and the loss where labels are given."""
+        logits = self.network(pixel_values)
+        if labels is None:
+            return {"logits": logits}
+        return {"loss": torch.nn.functional.cross_entropy(logits.float(), labels), "logits": logits}
+
+
+def load_vision_model(options: ModelOptions, classes: int, seed: int) -> VisionClassifier:
+    """Build `torchvision:NAME`, load its published weights if asked, and give it a head for `classes` labels.
+
+    Raises:
+        ModelError: The weights can't be downloaded.
+    """
+    prepare_torchvision()
+    import torchvision
+    from transformers import set_seed
+
+    name = options.source.partition(":")[2]
+    set_seed(seed)
+    network = torchvision.models.get_model(name, weights=None)
+    if options.pretrained:
+        network.load_state_dict(_published_weights(torchvision, name))
+    _replace_head(network, classes)
+    return VisionClassifier(network)
+
+
+def _published_weights(torchvision: Any, name: str) -> dict[str, torch.Tensor]:
+    """The weights torchvision publishes: checked against their hash, never unpickled as objects."""
+    weights = torchvision.models.get_model_weights(name).DEFAULT
+    try:
+        state: dict[str, torch.Tensor] = weights.get_state_dict(
+            progress=False, check_hash=True, weights_only=True
+        )
+    except (URLError, ConnectionError, TimeoutError) as error:
+        raise ModelError(
+            f"The pretrained weights of {name} can't be downloaded",
+            f"Hone asked {weights.url} and got: {error}. They are kept after the first download, so later runs need "
+            "no network.",
+            (Fix("Start with random weights", {"model.pretrained": False}),),
+        ) from error
+    except RuntimeError as error:
+        raise ModelError(f"The downloaded weights of {name} are damaged", str(error)) from error
+    return state
+
+
+def _replace_head(network: Any, classes: int) -> None:
+    """Put a fresh last layer in place of the one for ImageNet's 1,000 classes."""
+    if hasattr(network, "fc"):
+        network.fc = torch.nn.Linear(network.fc.in_features, classes)
+        return
+    head = network.classifier
+    position = max(
+        index for index, layer in enumerate(head) if isinstance(layer, torch.nn.Linear | torch.nn.Conv2d)
+    )
+    old = head[position]
+    if isinstance(old, torch.nn.Conv2d):  # squeezenet classifies by a 1 x 1 convolution, pooled afterwards
+        head[position] = torch.nn.Conv2d(old.in_channels, classes, kernel_size=1)
+    else:
+        head[position] = torch.nn.Linear(old.in_features, classes)

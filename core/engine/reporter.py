@@ -1,0 +1,55 @@
+"""The engine's pen: writes what happens into the run's `events.jsonl`."""
+
+import os
+
+from core.errors import Fix
+from core.events import (
+    Event,
+    EventReader,
+    EventWriter,
+    Level,
+    MessageRaised,
+    Outcome,
+    Phase,
+    PhaseChanged,
+    RunFinished,
+    RunStarted,
+)
+from core.runs import RunFolder
+
+
+class Reporter:
+    """The only writer of a run's events. A new one on the same folder begins the next attempt."""
+
+    def __init__(self, run: RunFolder) -> None:
+        attempts = sum(isinstance(event, RunStarted) for event in EventReader(run.events_file).read_all())
+        self._writer = EventWriter(run.events_file, attempt=attempts + 1)
+
+    def write(self, event: Event) -> None:
+        """Append one event."""
+        self._writer.write(event)
+
+    def start(self, versions: dict[str, str], from_step: int = 0) -> None:
+        """Begin the attempt."""
+        self.write(RunStarted(from_step=from_step, pid=os.getpid(), versions=versions))
+
+    def phase(self, phase: Phase, detail: str = "") -> None:
+        """Say what the engine is busy with from now on."""
+        self.write(PhaseChanged(phase=phase, detail=detail))
+
+    def note(self, message_id: str, title: str, detail: str = "") -> None:
+        """Mention something that changes nothing."""
+        self.write(MessageRaised(id=message_id, level=Level.INFO, title=title, detail=detail))
+
+    def warn(self, message_id: str, title: str, detail: str = "", fixes: tuple[Fix, ...] = ()) -> None:
+        """Warn of something that makes the run worse."""
+        self.write(MessageRaised(id=message_id, level=Level.WARNING, title=title, detail=detail, fixes=fixes))
+
+    def fail(self, title: str, detail: str = "", fixes: tuple[Fix, ...] = (), steps: int = 0) -> None:
+        """Say why the run can't go on, and end it as failed."""
+        self.write(MessageRaised(id="failed", level=Level.ERROR, title=title, detail=detail, fixes=fixes))
+        self.write(RunFinished(state=Outcome.FAILED, steps=steps))
+
+    def close(self) -> None:
+        """Close the file."""
+        self._writer.close()

@@ -1,0 +1,62 @@
+"""States what actually ran, from the live objects and not from the request."""
+
+from typing import Any
+
+import torch
+
+from core.engine.devices import Choice
+from core.engine.trainer import WatchedTrainer
+from core.events import WhatRan
+
+
+class AutocastWitness:
+    """Sees, from inside the model's forward, which dtype autocast computes in."""
+
+    def __init__(self, model: torch.nn.Module, device_kind: str) -> None:
+        self.dtype: str | None = None
+        self._device_kind = device_kind
+        self._hook = model.register_forward_pre_hook(self._look)
+
+    def _look(self, _module: torch.nn.Module, _inputs: Any) -> None:
+        if torch.is_autocast_enabled(self._device_kind):
+            self.dtype = _dtype_name(torch.get_autocast_dtype(self._device_kind))
+        self._hook.remove()
+
+
+def what_ran(trainer: WatchedTrainer, choice: Choice, witness: AutocastWitness) -> WhatRan:
+    """Read the live trainer after its first step. Sizes are exact: bytes and numbers of parameters."""
+    model = trainer.model
+    parameters = list(model.parameters())
+    dtypes = sorted({_dtype_name(parameter.dtype) for parameter in parameters})
+    optimizer = getattr(trainer.optimizer, "optimizer", trainer.optimizer)
+    return WhatRan(
+        device=str(parameters[0].device),
+        device_name=choice.title,
+        parameter_dtype=" + ".join(dtypes),
+        autocast_dtype=witness.dtype,
+        optimizer=_optimizer_name(optimizer),
+        optimizer_state_bytes=_state_bytes(optimizer),
+        trainable_parameters=sum(parameter.numel() for parameter in parameters if parameter.requires_grad),
+        total_parameters=sum(parameter.numel() for parameter in parameters),
+        effective_batch=trainer.get_total_train_batch_size(trainer.args),
+        attention=getattr(getattr(model, "config", None), "_attn_implementation", None),
+        reasons=choice.reasons,
+    )
+
+
+def _dtype_name(dtype: torch.dtype) -> str:
+    return str(dtype).removeprefix("torch.")
+
+
+def _optimizer_name(optimizer: torch.optim.Optimizer) -> str:
+    fused = any(group.get("fused") for group in optimizer.param_groups)
+    return f"{type(optimizer).__name__}{', fused' if fused else ''}"
+
+
+def _state_bytes(optimizer: torch.optim.Optimizer) -> int:
+    return sum(
+        value.numel() * value.element_size()
+        for state in optimizer.state.values()
+        for value in state.values()
+        if isinstance(value, torch.Tensor)
+    )
