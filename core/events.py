@@ -283,24 +283,27 @@ def decode(line: bytes) -> AnyEvent | None:
         msgspec.MsgspecError: The line is not JSON, or a known type with wrong fields.
     """
     try:
-        return _DECODER.decode(line)
+        event: AnyEvent = _DECODER.decode(line)
     except msgspec.ValidationError:
         if _TAG_DECODER.decode(line).type not in _TAGS:
             return None
         raise
+    return event
 
 
 class EventReader:
     """Reads a file of events from its beginning, again and again as it grows.
 
     A torn last line is left for the next call. Lines of unknown type are counted in `unknown`, lines that are no
-    events in `damaged`; neither ends the reading. A file that doesn't exist yet has no events.
+    events in `damaged`; neither ends the reading. A file that doesn't exist yet has no events. `is_at_end` tells
+    whether the last call read all there was.
     """
 
     def __init__(self, path: Path) -> None:
         self.path = path
         self.unknown = 0
         self.damaged = 0
+        self.is_at_end = False
         self._offset = 0
 
     def read(self, limit: int = 1 << 20) -> list[AnyEvent]:
@@ -311,7 +314,9 @@ class EventReader:
                 block = file.read(limit)
                 if b"\n" not in block:
                     block += file.readline()
+                self.is_at_end = not file.read(1)
         except FileNotFoundError:
+            self.is_at_end = True
             return []
         complete = block[: block.rfind(b"\n") + 1]
         self._offset += len(complete)

@@ -7,7 +7,31 @@ from enum import StrEnum
 
 import msgspec
 
-from core.errors import Problem
+from core.errors import Fix, Problem
+from core.options import Task
+
+
+class InspectRequest(msgspec.Struct, frozen=True, kw_only=True):
+    """The question "what is in this data?". `source` as in `data.train`, absolute; columns empty: guess them."""
+
+    task: Task
+    source: str
+    text_columns: tuple[str, ...] = ()
+    label_column: str | None = None
+
+
+class FailureReport(msgspec.Struct, frozen=True, kw_only=True):
+    """A `core.errors.UserError` on its way out of the engine."""
+
+    title: str
+    detail: str = ""
+    fixes: tuple[Fix, ...] = ()
+
+
+class JobFailure(msgspec.Struct, frozen=True, kw_only=True):
+    """What a job answers, with exit status 1, when the person can mend what stopped it."""
+
+    error: FailureReport
 
 
 class DeviceReport(msgspec.Struct, frozen=True, kw_only=True):

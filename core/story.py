@@ -57,6 +57,7 @@ class RunStory:
     """
 
     started: float | None = None
+    attempt_started: float | None = None
     ended: float | None = None
     attempt: int = 0
     engine_pid: int | None = None
@@ -71,11 +72,12 @@ class RunStory:
     what_ran: WhatRan | None = None
     last_checkpoint: CheckpointSaved | None = None
     stop_accepted: bool = False
+    kill_accepted: bool = False
     finished: RunFinished | None = None
     peak_process_bytes: int | None = None
     recent_seconds: deque[float] = field(default_factory=lambda: deque(maxlen=RECENT_STEPS))
 
-    def apply(self, event: Event) -> None:
+    def apply(self, event: Event) -> None:  # noqa: PLR0912 - one branch a kind of event
         """Add one event."""
         match event:
             case RunStarted():
@@ -100,6 +102,7 @@ class RunStory:
                 self.messages.pop(event.id, None)
             case RequestAnswered():
                 self.stop_accepted |= event.action == "stop" and event.accepted
+                self.kill_accepted |= event.action == "kill" and event.accepted
             case MemorySampled(source=Source.PROCESS):
                 self.peak_process_bytes = max(event.bytes, self.peak_process_bytes or 0)
             case RunFinished():
@@ -108,10 +111,12 @@ class RunStory:
 
     def _start_attempt(self, event: RunStarted) -> None:
         self.started = self.started or event.time
+        self.attempt_started = event.time
         self.attempt = event.attempt
         self.engine_pid = event.pid
         self.step = event.from_step
-        self.finished, self.ended, self.stop_accepted = None, None, False
+        self.finished, self.ended = None, None
+        self.stop_accepted, self.kill_accepted = False, False
         self.messages.clear()
         self.recent_seconds.clear()
 
@@ -143,13 +148,13 @@ class RunStory:
 
         Args:
             engine_ended: Whether `exit.json` is there.
-            keeper_alive: Whether the keeper's process lives.
+            keeper_alive: Whether the keeper's process lives, or an engine that lost its keeper.
             stop_asked: Whether a stop request waits to be answered.
         """
         if self.finished is not None:
             return _OUTCOMES[self.finished.state]
         if engine_ended or not keeper_alive:
-            return State.CRASHED
-        if stop_asked or self.stop_accepted:
+            return State.STOPPED if self.kill_accepted else State.CRASHED
+        if stop_asked or self.stop_accepted or self.kill_accepted:
             return State.STOPPING
         return State.STARTING if self.plan is None else State.TRAINING

@@ -1,0 +1,157 @@
+"""The keeper: one small process a run. It starts the engine, waits for it, and writes down what the machine does.
+
+Only a parent can tell how a process ended, and a stuck engine can't sample itself. The keeper needs no torch, and
+it goes on when the window is closed. Started as `python -P -m core.keeper RUN_DIR`.
+"""
+
+import contextlib
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Sequence
+from pathlib import Path
+
+from core.ending import describe, log_tail, out_of_memory_kills, signal_name
+from core.errors import OptionsError
+from core.events import Event, EventWriter, RequestAnswered
+from core.jobs import engine_command
+from core.machine.sampler import Sampler, gpu_of
+from core.options import DeviceOptions
+from core.processes import end_group, kill_with_children, start_worker
+from core.run_folder import Action, ExitRecord, Request, RunFolder
+
+POLL_SECONDS = 0.1
+SAMPLE_SECONDS = 1.0
+
+
+class Keeper:
+    """Keeps one attempt of one run.
+
+    Args:
+        run: The run's folder, with `run.toml` in it.
+        command: What starts the engine.
+    """
+
+    def __init__(self, run: RunFolder, command: Sequence[str]) -> None:
+        self._run = run
+        self._command = command
+        self._device = _device_options(run)
+        self._writer = EventWriter(run.machine_file, attempt=_attempt(run.events_file))
+        self._kills_before = out_of_memory_kills()
+        self._was_asked_to_kill = False
+        self._wants_stop = False
+
+    def ask_stop(self) -> None:
+        """Let the engine stop at its next step. Safe to call from a signal handler."""
+        self._wants_stop = True
+
+    def keep(self) -> ExitRecord:
+        """Start the engine, watch it until it ends, and write `exit.json`."""
+        try:
+            engine = self._start()
+        except OSError as error:
+            record = ExitRecord(
+                time=time.time(), code=None, reason=f"The training process can't be started: {error}"
+            )
+        else:
+            self._watch(engine)
+            end_group(engine.pid)
+            record = self._exit_record(engine.returncode)
+        self._writer.close()
+        self._run.record_exit(record)
+        return record
+
+    def _start(self) -> subprocess.Popen[bytes]:
+        with self._run.log_file.open("ab") as log:
+            return start_worker(
+                self._command,
+                stdin=subprocess.DEVNULL,
+                stdout=log.fileno(),
+                stderr=subprocess.STDOUT,
+                folder=self._run.path,
+                # PyTorch reads this one while it is being imported, so it can't be set later.
+                environment={
+                    "PYTORCH_ENABLE_MPS_FALLBACK": "1" if self._device.mps_fallback else "0",
+                    "PYTHONFAULTHANDLER": "1",
+                    "PYTHONUNBUFFERED": "1",
+                },
+            )
+
+    def _watch(self, engine: subprocess.Popen[bytes]) -> None:
+        sampler = Sampler(engine.pid, gpu_of(self._device.name))
+        next_sample = time.monotonic()
+        while engine.poll() is None:
+            if time.monotonic() >= next_sample:
+                next_sample += SAMPLE_SECONDS
+                for event in sampler.sample():
+                    self._write(event)
+            self._pass_on_stop()
+            self._answer_kills(engine)
+            with contextlib.suppress(subprocess.TimeoutExpired):
+                engine.wait(POLL_SECONDS)
+
+    def _pass_on_stop(self) -> None:
+        if self._wants_stop:
+            self._wants_stop = False
+            self._run.ask(Action.STOP)
+
+    def _answer_kills(self, engine: subprocess.Popen[bytes]) -> None:
+        for request in self._run.open_requests():
+            if request.action is Action.KILL:
+                self._kill(engine, request)
+
+    def _kill(self, engine: subprocess.Popen[bytes], request: Request) -> None:
+        self._was_asked_to_kill = True
+        self._write(RequestAnswered(request=request.id, action=request.action, accepted=True))
+        kill_with_children(engine)
+        self._run.close_request(request)
+
+    def _write(self, event: Event) -> None:
+        with contextlib.suppress(OSError):  # a full disk costs the figures, not the run
+            self._writer.write(event)
+
+    def _exit_record(self, code: int) -> ExitRecord:
+        reason = (
+            "It was ended at once, as asked."
+            if self._was_asked_to_kill
+            else describe(code, out_of_memory=self._kills_before != out_of_memory_kills())
+        )
+        return ExitRecord(
+            time=time.time(),
+            code=code,
+            signal=signal_name(code),
+            reason=reason,
+            log_tail=log_tail(self._run.log_file),
+        )
+
+
+def _device_options(run: RunFolder) -> DeviceOptions:
+    try:
+        return run.options().device
+    except OptionsError:  # the engine reports it, as an event that the window shows
+        return DeviceOptions()
+
+
+def _attempt(events: Path) -> int:
+    """The number of the attempt about to start: one more than the file tells of."""
+    if not events.exists():
+        return 1
+    with events.open("rb") as lines:
+        return 1 + sum(b'"type":"run_started"' in line for line in lines)
+
+
+def main(arguments: Sequence[str]) -> int:
+    """Keep the run whose folder is the only argument."""
+    if len(arguments) != 1:
+        print("The keeper takes one run folder.", file=sys.stderr)
+        return 2
+    path = Path(arguments[0]).absolute()
+    keeper = Keeper(RunFolder(path), engine_command("train", str(path)))
+    signal.signal(signal.SIGTERM, lambda *_: keeper.ask_stop())
+    keeper.keep()
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))

@@ -1,0 +1,66 @@
+"""Memory and processor load as the operating system counts them (psutil)."""
+
+from dataclasses import dataclass
+
+import psutil
+
+
+@dataclass(frozen=True)
+class SystemMemory:
+    """Bytes. `used` is what all programs hold and can't be taken back, `swap` what lies on disk; None: not known."""
+
+    used: int
+    total: int
+    swap: int | None
+
+
+def system_memory() -> SystemMemory:
+    """Read the memory of the whole computer. Caches count as free, because they are given back when asked for."""
+    memory = psutil.virtual_memory()
+    return SystemMemory(used=memory.total - memory.available, total=memory.total, swap=_swap_used())
+
+
+def _swap_used() -> int | None:
+    try:
+        return int(psutil.swap_memory().used)
+    except (OSError, RuntimeError):  # Windows without performance counters, sandboxes without /proc/vmstat
+        return None
+
+
+def tree_bytes(pid: int) -> int | None:
+    """Resident bytes of a process and everything it started; None once it has gone.
+
+    Pages that a process shares with its children count for each of them.
+    """
+    try:
+        root = psutil.Process(pid)
+        total = int(root.memory_info().rss)
+        children = root.children(recursive=True)
+    except psutil.Error:
+        return None
+    for child in children:
+        try:
+            total += int(child.memory_info().rss)
+        except psutil.Error:
+            continue
+    return total or None
+
+
+class ProcessorLoad:
+    """How busy all processor cores are since the last call, 0 to 1; None the first time, when there is no span yet."""
+
+    def __init__(self) -> None:
+        self._before: float | None = None
+        self._busy = 0.0
+
+    def read(self) -> float | None:
+        """The share of time the cores were busy since the last call."""
+        times = psutil.cpu_times()
+        idle = times.idle + getattr(times, "iowait", 0.0)
+        # guest time is already within user time on Linux
+        total = sum(times) - getattr(times, "guest", 0.0) - getattr(times, "guest_nice", 0.0)
+        before, self._before = self._before, total
+        busy_before, self._busy = self._busy, total - idle
+        if before is None or total <= before:
+            return None
+        return float(min(1.0, max(0.0, (self._busy - busy_before) / (total - before))))

@@ -1,0 +1,77 @@
+"""What an NVIDIA GPU is doing (NVML). Every figure it can't tell is None, never a zero and never an error."""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any, TypeVar
+
+import pynvml
+
+Value = TypeVar("Value")
+
+
+@dataclass(frozen=True)
+class GpuMemory:
+    """Bytes in use by all programs, and bytes that programs can have at most."""
+
+    used: int
+    ceiling: int
+
+
+class NvidiaGpu:
+    """One GPU. A query that fails once is not asked again: drivers, laptops and containers lack different ones."""
+
+    def __init__(self, nvml: Any, handle: Any) -> None:
+        self._nvml = nvml
+        self._handle = handle
+        self._dropped: set[str] = set()
+        self.name = self._ask("name", self._read_name) or "NVIDIA GPU"
+
+    def memory(self) -> GpuMemory | None:
+        """Memory of the GPU; None where it shares the computer's (GB10), which is then the figure to show."""
+        return self._ask("memory", self._read_memory)
+
+    def busy(self) -> float | None:
+        """Share of the last moments in which any kernel ran, 0 to 1."""
+        return self._ask("busy", lambda: self._nvml.nvmlDeviceGetUtilizationRates(self._handle).gpu / 100)
+
+    def power(self) -> float | None:
+        """Watts."""
+        return self._ask("power", lambda: self._nvml.nvmlDeviceGetPowerUsage(self._handle) / 1000)
+
+    def temperature(self) -> float | None:
+        """Degrees Celsius."""
+        newer = self._ask("temperature", lambda: float(self._nvml.nvmlDeviceGetTemperatureV(self._handle, 0)))
+        if newer is not None:
+            return newer
+        return self._ask(
+            "old temperature", lambda: float(self._nvml.nvmlDeviceGetTemperature(self._handle, 0))
+        )
+
+    def _ask(self, what: str, query: Callable[[], Value]) -> Value | None:
+        if what in self._dropped:
+            return None
+        try:
+            return query()
+        except (self._nvml.NVMLError, AttributeError):  # AttributeError: a driver older than the function
+            self._dropped.add(what)
+            return None
+
+    def _read_name(self) -> str:
+        name = self._nvml.nvmlDeviceGetName(self._handle)
+        return name.decode() if isinstance(name, bytes) else str(name)
+
+    def _read_memory(self) -> GpuMemory | None:
+        info = self._nvml.nvmlDeviceGetMemoryInfo(self._handle, version=self._nvml.nvmlMemory_v2)
+        if not info.total:
+            self._dropped.add("memory")
+            return None
+        return GpuMemory(used=int(info.used), ceiling=int(info.total - info.reserved))
+
+
+def find_gpu(index: int = 0, nvml: Any = pynvml) -> NvidiaGpu | None:
+    """The GPU with this number (in the driver's order), or None where there is none or no driver."""
+    try:
+        nvml.nvmlInit()
+        return NvidiaGpu(nvml, nvml.nvmlDeviceGetHandleByIndex(index))
+    except nvml.NVMLError:
+        return None

@@ -1,0 +1,125 @@
+"""Starting and ending processes on every operating system: detached, at lower priority, with their children."""
+
+import contextlib
+import os
+import signal
+import subprocess
+import sys
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+
+import psutil
+
+import core
+
+SOURCE_ROOT = Path(core.__file__).resolve().parents[1]
+
+NICENESS = 10
+"""How far the engine steps back behind the window (POSIX niceness)."""
+
+if sys.platform == "win32":
+    _WORKER_FLAGS = subprocess.CREATE_NO_WINDOW | subprocess.BELOW_NORMAL_PRIORITY_CLASS
+else:
+    _WORKER_FLAGS = 0
+
+
+def is_frozen() -> bool:
+    """Whether this is the bundled program and not Python on source files."""
+    return bool(getattr(sys, "frozen", False))
+
+
+def child_environment(extra: Mapping[str, str] | None = None) -> dict[str, str]:
+    """The environment of Hone's own child processes.
+
+    They are the same program, frozen or not, so library paths of a bundle are kept. In a source checkout that isn't
+    installed the checkout is made importable, since `-P` keeps the working folder out.
+    """
+    environment = {**os.environ, "TOKENIZERS_PARALLELISM": "false", "PYTHONUTF8": "1"}
+    if not is_frozen() and (SOURCE_ROOT / "pyproject.toml").is_file():
+        known = [path for path in os.environ.get("PYTHONPATH", "").split(os.pathsep) if path]
+        environment["PYTHONPATH"] = os.pathsep.join(dict.fromkeys([str(SOURCE_ROOT), *known]))
+    return {**environment, **(extra or {})}
+
+
+def start_detached(command: Sequence[str], log: Path, folder: Path) -> subprocess.Popen[bytes]:
+    """Start a process that outlives this one, its output appended to `log`, working in `folder`.
+
+    Raises:
+        OSError: It can't be started.
+    """
+    environment = child_environment()
+    with log.open("ab") as output:
+
+        def start(flags: int = 0) -> subprocess.Popen[bytes]:
+            return subprocess.Popen(
+                command,
+                stdin=subprocess.DEVNULL,
+                stdout=output,
+                stderr=subprocess.STDOUT,
+                cwd=folder,
+                env=environment,
+                start_new_session=True,
+                creationflags=flags,
+            )
+
+        if sys.platform != "win32":
+            return start()
+        flags = subprocess.CREATE_NO_WINDOW | subprocess.CREATE_NEW_PROCESS_GROUP
+        try:  # a terminal may hold its programs in a job that ends with it; leaving it isn't always allowed
+            return start(flags | subprocess.CREATE_BREAKAWAY_FROM_JOB)
+        except PermissionError:
+            return start(flags)
+
+
+def start_worker(
+    command: Sequence[str],
+    *,
+    stdin: int,
+    stdout: int,
+    stderr: int,
+    folder: Path | None = None,
+    environment: Mapping[str, str] | None = None,
+) -> subprocess.Popen[bytes]:
+    """Start a child that computes: in a process group of its own, at lower priority than the window.
+
+    Args:
+        command: What to start.
+        stdin: As `subprocess` takes it, like the two below: a constant or a file number.
+        stdout: Where its output goes.
+        stderr: Where its messages go.
+        folder: Its working folder.
+        environment: Variables set besides the usual ones.
+
+    Raises:
+        OSError: It can't be started.
+    """
+    process = subprocess.Popen(
+        command,
+        stdin=stdin,
+        stdout=stdout,
+        stderr=stderr,
+        cwd=folder,
+        env=child_environment(environment),
+        process_group=None if sys.platform == "win32" else 0,
+        creationflags=_WORKER_FLAGS,
+    )
+    if sys.platform != "win32":
+        with contextlib.suppress(OSError):
+            os.setpriority(os.PRIO_PGRP, process.pid, NICENESS)
+    return process
+
+
+def kill_with_children(process: subprocess.Popen[bytes]) -> None:
+    """End a worker and everything it started, at once."""
+    with contextlib.suppress(psutil.Error):
+        for child in psutil.Process(process.pid).children(recursive=True):
+            with contextlib.suppress(psutil.Error):
+                child.kill()
+    process.kill()
+
+
+def end_group(pid: int) -> None:
+    """End what a worker left running (data loaders outlive a killed engine). POSIX only; elsewhere nothing."""
+    if sys.platform != "win32":
+        with contextlib.suppress(ProcessLookupError, PermissionError):
+            os.killpg(pid, signal.SIGKILL)

@@ -1,0 +1,256 @@
+"""A run as a folder: where everything about it stands, and the small records kept in there.
+
+Layout (everything readable without Hone)::
+
+    run.toml        what was asked
+    events.jsonl    what happened        (written by the engine)
+    machine.jsonl   what the machine did (written by the keeper)
+    log.txt         what was printed
+    checkpoints/    checkpoint-STEP/, complete ones only
+    model/          the trained model
+    requests/       stop and kill requests, one small file each
+    keeper.json     which process keeps the run
+    exit.json       how the engine ended, written last
+"""
+
+import contextlib
+import platform
+import time
+import uuid
+from dataclasses import dataclass
+from enum import StrEnum
+from pathlib import Path
+from typing import TypeVar
+
+import msgspec
+import psutil
+
+from core import run_file
+from core.checks import check_tree
+from core.errors import OptionsError
+from core.options import RunOptions
+from core.run_file import write_atomically
+from core.story import RunStory, State
+
+Record = TypeVar("Record")
+
+STARTING_SECONDS = 10.0
+"""How long a new folder may lack `keeper.json` before its run counts as never started."""
+
+
+class Action(StrEnum):
+    """What a run can be asked while it trains."""
+
+    STOP = "stop"
+    KILL = "kill"
+
+
+class Request(msgspec.Struct, frozen=True, kw_only=True):
+    """One file in `requests/`."""
+
+    id: str
+    action: Action
+
+
+class KeeperRecord(msgspec.Struct, frozen=True, kw_only=True):
+    """`keeper.json`: enough to prove later that the keeper still lives. `started` and `booted` are unix seconds."""
+
+    pid: int
+    started: float
+    host: str
+    booted: float
+
+
+class ExitRecord(msgspec.Struct, frozen=True, kw_only=True):
+    """`exit.json`: how the engine ended.
+
+    `code` is its exit status; `signal` the name of the signal that ended it (POSIX). `reason` is a plain sentence,
+    `log_tail` the last lines it printed.
+    """
+
+    time: float
+    code: int | None
+    signal: str | None = None
+    reason: str = ""
+    log_tail: str = ""
+
+
+@dataclass(frozen=True)
+class RunFolder:
+    """The folder of one run. Making this object touches nothing on disk."""
+
+    path: Path
+
+    @property
+    def name(self) -> str:
+        """The folder's name, which is what a run is called among the runs beside it."""
+        return self.path.name
+
+    @property
+    def options_file(self) -> Path:
+        """What was asked."""
+        return self.path / "run.toml"
+
+    @property
+    def events_file(self) -> Path:
+        """What happened."""
+        return self.path / "events.jsonl"
+
+    @property
+    def machine_file(self) -> Path:
+        """What the machine did."""
+        return self.path / "machine.jsonl"
+
+    @property
+    def log_file(self) -> Path:
+        """What was printed."""
+        return self.path / "log.txt"
+
+    @property
+    def checkpoints(self) -> Path:
+        """Folder of checkpoints."""
+        return self.path / "checkpoints"
+
+    @property
+    def model(self) -> Path:
+        """Folder of the trained model."""
+        return self.path / "model"
+
+    @property
+    def requests(self) -> Path:
+        """Folder of requests."""
+        return self.path / "requests"
+
+    @property
+    def keeper_file(self) -> Path:
+        """Which process keeps the run."""
+        return self.path / "keeper.json"
+
+    @property
+    def exit_file(self) -> Path:
+        """How the engine ended."""
+        return self.path / "exit.json"
+
+    def options(self) -> RunOptions:
+        """Read what was asked.
+
+        Raises:
+            OptionsError: `run.toml` is missing or damaged. (Data that has gone since is no problem here.)
+        """
+        tree = run_file.read_tree(self.options_file)
+        options, problems = check_tree(tree)
+        if options is None:
+            raise OptionsError(problems, str(self.options_file))
+        return options
+
+    def exit_record(self) -> ExitRecord | None:
+        """How the engine ended; None while it runs or where that was never written."""
+        return _read_record(self.exit_file, ExitRecord)
+
+    def record_exit(self, record: ExitRecord) -> None:
+        """Write down how the engine ended."""
+        write_atomically(self.exit_file, msgspec.json.encode(record))
+
+    def keeper_record(self) -> KeeperRecord | None:
+        """Which process keeps the run."""
+        return _read_record(self.keeper_file, KeeperRecord)
+
+    def record_keeper(self, pid: int) -> None:
+        """Write down which process keeps the run from now on.
+
+        Raises:
+            psutil.Error: There is no such process (any more).
+        """
+        record = KeeperRecord(
+            pid=pid,
+            started=psutil.Process(pid).create_time(),
+            host=platform.node(),
+            booted=psutil.boot_time(),
+        )
+        write_atomically(self.keeper_file, msgspec.json.encode(record))
+
+    def keeper_is_alive(self) -> bool:
+        """Whether the very process named in `keeper.json` still runs (process numbers are reused)."""
+        record = self.keeper_record()
+        if record is None or record.host != platform.node():
+            return False
+        return is_same_process(record.pid, record.started)
+
+    def is_alive(self, story: RunStory) -> bool:
+        """Whether anybody still works on the run: its keeper, or an engine that lost its keeper."""
+        record = self.keeper_record()
+        if record is None:
+            return self._is_new()
+        if record.host != platform.node():
+            return False
+        return is_same_process(record.pid, record.started) or _engine_is_alive(record, story)
+
+    def _is_new(self) -> bool:
+        try:
+            return time.time() - self.options_file.stat().st_mtime < STARTING_SECONDS
+        except OSError:
+            return False
+
+    def ask(self, action: Action) -> Request:
+        """Leave a request for the engine (stop) or the keeper (kill)."""
+        request = Request(id=uuid.uuid4().hex, action=action)
+        self.requests.mkdir(exist_ok=True)
+        write_atomically(self.requests / f"{request.id}.json", msgspec.json.encode(request))
+        return request
+
+    def open_requests(self) -> list[Request]:
+        """Requests nobody has answered yet, oldest first."""
+        found: list[tuple[float, Request]] = []
+        for path in self.requests.glob("*.json"):
+            request = _read_record(path, Request)
+            if request is not None:
+                with contextlib.suppress(OSError):
+                    found.append((path.stat().st_mtime, request))
+        return [request for _, request in sorted(found, key=lambda pair: pair[0])]
+
+    def close_request(self, request: Request) -> None:
+        """Take an answered request away."""
+        (self.requests / f"{request.id}.json").unlink(missing_ok=True)
+
+    def state(self, story: RunStory) -> State:
+        """Where the run stands, from its events, how its engine ended, its requests and whether anybody works on it."""
+        ended = self.exit_record() is not None
+        return story.state(
+            engine_ended=ended,
+            keeper_alive=not ended and self.is_alive(story),
+            stop_asked=self.stop_is_asked(),
+        )
+
+    def stop_is_asked(self) -> bool:
+        """Whether a stop request waits to be answered."""
+        return any(request.action is Action.STOP for request in self.open_requests())
+
+
+def _read_record(path: Path, struct: type[Record]) -> Record | None:
+    try:
+        return msgspec.json.decode(path.read_bytes(), type=struct)
+    except (OSError, msgspec.MsgspecError):
+        return None
+
+
+def is_same_process(pid: int, started: float) -> bool:
+    """Whether process `pid` lives and is the one that started at `started` (unix seconds)."""
+    created = _creation_time(pid)
+    return created is not None and abs(created - started) < 1.0
+
+
+def _engine_is_alive(keeper: KeeperRecord, story: RunStory) -> bool:
+    """Whether the engine that said `run_started` still runs: it was created after its keeper and before it said so."""
+    if not story.engine_pid or story.attempt_started is None:
+        return False
+    created = _creation_time(story.engine_pid)
+    return created is not None and keeper.started - 1.0 <= created <= story.attempt_started + 1.0
+
+
+def _creation_time(pid: int) -> float | None:
+    """Unix seconds at which a living process was created; None for one that is gone or only waits to be reaped."""
+    try:
+        process = psutil.Process(pid)
+        return None if process.status() == psutil.STATUS_ZOMBIE else float(process.create_time())
+    except psutil.Error:
+        return None

@@ -1,0 +1,116 @@
+"""A stand-in for the engine: writes the events of a run without torch. `python engine.py SCENARIO RUN_DIR`.
+
+Scenarios: `finish` (three steps), `wait` (trains until a stop request comes or it is killed), `fail` (says what went
+wrong), `bug` (a traceback and exit status 1), `crash` (ends without a word), `child` (starts a process and waits).
+"""
+
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+from core.errors import Fix
+from core.events import (
+    Evaluated,
+    EventWriter,
+    Level,
+    MessageRaised,
+    Outcome,
+    Phase,
+    PhaseChanged,
+    RequestAnswered,
+    RunFinished,
+    RunPlanned,
+    RunStarted,
+    StepFinished,
+)
+from core.run_folder import Action, RunFolder
+
+
+def step(number: int) -> StepFinished:
+    return StepFinished(
+        step=number, epoch=number / 3, seconds=0.01, learning_rate=1e-3, samples=4, loss=1 / number
+    )
+
+
+def begin(writer: EventWriter, pid: int) -> None:
+    print("The fake engine is here.", flush=True)
+    writer.write(RunStarted(pid=pid))
+    writer.write(PhaseChanged(phase=Phase.LOADING_MODEL, detail="fake"))
+    writer.write(
+        RunPlanned(
+            total_steps=3, epochs=1, train_samples=12, eval_samples=4, effective_batch=4, device="cpu"
+        )
+    )
+    writer.write(PhaseChanged(phase=Phase.TRAINING))
+
+
+def finish(writer: EventWriter, run: RunFolder) -> int:
+    for number in (1, 2, 3):
+        writer.write(step(number))
+    metrics = {"eval_accuracy": 0.75, "eval_loss": 0.5}
+    writer.write(Evaluated(step=3, epoch=1, metrics=metrics, seconds=0.1))
+    writer.write(RunFinished(state=Outcome.FINISHED, metrics=metrics, seconds=0.1, steps=3))
+    return 0
+
+
+def wait(writer: EventWriter, run: RunFolder) -> int:
+    for number in range(1, 10_000):
+        writer.write(step(number))
+        for request in run.open_requests():
+            if request.action is Action.STOP:
+                writer.write(RequestAnswered(request=request.id, action="stop", accepted=True))
+                run.close_request(request)
+                writer.write(RunFinished(state=Outcome.STOPPED, steps=number))
+                return 0
+        time.sleep(0.02)
+    return 3
+
+
+def fail(writer: EventWriter, run: RunFolder) -> int:
+    writer.write(
+        MessageRaised(
+            id="failed",
+            level=Level.ERROR,
+            title="The data has one class only",
+            detail="Column label of data.csv holds 'yes' in all rows.",
+            fixes=(Fix("Choose another label column"),),
+        )
+    )
+    writer.write(RunFinished(state=Outcome.FAILED))
+    return 1
+
+
+def bug(writer: EventWriter, run: RunFolder) -> int:
+    raise RuntimeError("a bug in the fake engine")
+
+
+def crash(writer: EventWriter, run: RunFolder) -> int:
+    return 7
+
+
+def child(writer: EventWriter, run: RunFolder) -> int:
+    started = subprocess.Popen([sys.executable, "-c", "import time; time.sleep(60)"])
+    (run.path / "child.pid").write_text(str(started.pid))
+    return wait(writer, run)
+
+
+def main(scenario: str, run_dir: str) -> int:
+    import os
+
+    run = RunFolder(Path(run_dir))
+    writer = EventWriter(run.events_file)
+    begin(writer, os.getpid())
+    scenarios = {
+        "finish": finish,
+        "wait": wait,
+        "fail": fail,
+        "bug": bug,
+        "crash": crash,
+        "child": child,
+    }
+    return scenarios[scenario](writer, run)
+
+
+if __name__ == "__main__":
+    sys.exit(main(*sys.argv[1:]))
