@@ -1,0 +1,105 @@
+"""What other machines would be told: their facts, written down from the documentation, put through the rules."""
+
+import msgspec
+import pytest
+
+from core.engine.devices import choose, report
+from core.engine.machine_facts import CudaDevice, MachineFacts
+from core.errors import DeviceError
+from core.options import DeviceOptions, Precision
+
+GB = 1 << 30
+PC = MachineFacts(
+    system="Linux",
+    machine="x86_64",
+    cpu_name="AMD Ryzen 7",
+    cores=8,
+    memory_bytes=32 * GB,
+    cpu_bf16=False,
+    torch_cuda=False,
+    nvidia_driver=False,
+)
+RTX_3060 = CudaDevice(name="NVIDIA GeForce RTX 3060", memory_bytes=12 * GB, native_bf16=True)
+GTX_1660 = CudaDevice(name="NVIDIA GeForce GTX 1660", memory_bytes=6 * GB, native_bf16=False)
+M3_MAX = MachineFacts(
+    system="Darwin",
+    machine="arm64",
+    cpu_name="Apple M3 Max",
+    cores=14,
+    memory_bytes=36 * GB,
+    cpu_bf16=False,
+    torch_cuda=False,
+    nvidia_driver=False,
+    mps_built=True,
+    mps_available=True,
+    mps_memory_bytes=27 * GB,
+    macos="14.5",
+)
+
+
+def variant(facts: MachineFacts, **changes: object) -> MachineFacts:
+    return msgspec.structs.replace(facts, **changes)
+
+
+M1_ON_13 = variant(M3_MAX, cpu_name="Apple M1", macos="13.6", mps_available=False)
+TRANSLATED = variant(M3_MAX, machine="x86_64", translated=True, mps_built=False, mps_available=False)
+INTEL_MAC = variant(M3_MAX, machine="x86_64", cpu_name="Intel Core i7", mps_available=False)
+NO_MPS_TORCH = variant(M3_MAX, mps_built=False, mps_available=False)
+
+
+def reason_for(facts: MachineFacts, name: str) -> str:
+    return next(device.reason for device in report(facts).devices if device.name == name)
+
+
+@pytest.mark.parametrize(
+    ("facts", "name", "says"),
+    [
+        (M1_ON_13, "mps", "needs macOS 14.0, this is 13.6"),
+        (TRANSLATED, "mps", "Install a Python for Apple silicon"),
+        (INTEL_MAC, "mps", "Intel processor"),
+        (NO_MPS_TORCH, "mps", "built without MPS"),
+        (PC, "mps", "Apple computers"),
+        (PC, "cuda:0", "No NVIDIA driver"),
+        (variant(PC, nvidia_driver=True), "cuda:0", "built without CUDA"),
+        (variant(PC, nvidia_driver=True, torch_cuda=True), "cuda:0", "Update the driver"),
+        (M3_MAX, "cuda:0", "Macs have no CUDA"),
+    ],
+)
+def test_says_why_a_device_is_not_to_be_had(facts: MachineFacts, name: str, says: str) -> None:
+    assert says in reason_for(facts, name)
+    with pytest.raises(DeviceError) as refused:
+        choose(facts, DeviceOptions(name=name))
+    assert says in refused.value.detail
+
+
+@pytest.mark.parametrize(
+    ("facts", "name", "precision"),
+    [
+        (M3_MAX, "mps", Precision.BF16),
+        (variant(M3_MAX, cpu_name="Apple M2"), "mps", Precision.FP32),
+        (M1_ON_13, "cpu", Precision.FP32),
+        (PC, "cpu", Precision.FP32),
+        (variant(PC, cpu_bf16=True), "cpu", Precision.BF16),
+        (variant(PC, torch_cuda=True, nvidia_driver=True, cuda=(RTX_3060,)), "cuda:0", Precision.BF16),
+        (variant(PC, torch_cuda=True, nvidia_driver=True, cuda=(GTX_1660,)), "cuda:0", Precision.FP16),
+    ],
+)
+def test_automatic(facts: MachineFacts, name: str, precision: Precision) -> None:
+    chosen = choose(facts, DeviceOptions())
+    assert (chosen.name, chosen.precision) == (name, precision)
+    assert report(facts).automatic == name
+    assert report(facts).automatic_precision == precision
+
+
+def test_second_gpu_can_be_chosen_and_a_third_cannot() -> None:
+    facts = variant(PC, torch_cuda=True, nvidia_driver=True, cuda=(RTX_3060, GTX_1660))
+    assert choose(facts, DeviceOptions(name="cuda:1")).title == GTX_1660.name
+    with pytest.raises(DeviceError, match="cuda:2 is not available"):
+        choose(facts, DeviceOptions(name="cuda:2"))
+
+
+def test_fp16_on_a_cpu_is_refused_with_its_reason() -> None:
+    with pytest.raises(DeviceError) as refused:
+        choose(PC, DeviceOptions(name="cpu", precision=Precision.FP16))
+    assert "no fp16 training on the CPU" in refused.value.detail
+    assert refused.value.fixes[0].changes == {"device.precision": "auto"}
