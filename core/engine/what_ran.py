@@ -10,17 +10,22 @@ from core.events import WhatRan
 
 
 class AutocastWitness:
-    """Sees, from inside the model's forward, which dtype autocast computes in."""
+    """Sees, from inside the model's forward, which dtype autocast computes in; `dtype` is None without autocast.
+
+    It listens on the model's parts: accelerate wraps the model's own forward, so a hook on the model itself runs
+    before autocast begins.
+    """
 
     def __init__(self, model: torch.nn.Module, device_kind: str) -> None:
         self.dtype: str | None = None
         self._device_kind = device_kind
-        self._hook = model.register_forward_pre_hook(self._look)
+        self._hooks = [part.register_forward_pre_hook(self._look) for part in model.children()]
 
-    def _look(self, _module: torch.nn.Module, _inputs: Any) -> None:
+    def _look(self, _part: torch.nn.Module, _inputs: Any) -> None:
         if torch.is_autocast_enabled(self._device_kind):
             self.dtype = _dtype_name(torch.get_autocast_dtype(self._device_kind))
-        self._hook.remove()
+        for hook in self._hooks:
+            hook.remove()
 
 
 def what_ran(trainer: WatchedTrainer, choice: Choice, witness: AutocastWitness) -> WhatRan:

@@ -1,0 +1,111 @@
+"""A run's numbers are those of a plain Trainer script with the same arguments and seed, step by step."""
+
+import csv
+from pathlib import Path
+
+import pytest
+
+from core import jobs, run_file, runs
+from core.engine.torchvision_ops import prepare_torchvision
+from core.events import EventReader, StepFinished
+
+ROWS = 48
+
+
+@pytest.fixture
+def pairs(tmp_path: Path) -> Path:
+    """Sentence pairs of uneven length, half of them the same sentence twice."""
+    path = tmp_path / "pairs.csv"
+    words = "the quick brown fox jumps over a lazy dog near the old river bank today".split()
+    with path.open("w", newline="", encoding="utf-8") as file:
+        writer = csv.writer(file)
+        writer.writerow(["first", "second", "same"])
+        for row in range(ROWS):
+            first = " ".join(words[row % 7 : row % 7 + 3 + row % 5])
+            second = first if row % 2 else " ".join(words[(row + 5) % 9 :])
+            writer.writerow([first, second, row % 2])
+    return path
+
+
+def hone_losses(pairs: Path, model: Path, folder: Path) -> list[float | None]:
+    options = run_file.read(
+        write_run_file(pairs, model, folder / "pairs.hone"),
+    )
+    run = runs.create(options, folder)
+    jobs.start(run).wait(timeout=120)
+    events = EventReader(run.events_file).read_all()
+    return [event.loss for event in events if isinstance(event, StepFinished)]
+
+
+def write_run_file(pairs: Path, model: Path, path: Path) -> Path:
+    path.write_text(
+        f"""
+        schema = 1
+        task = "text-classification"
+        [model]
+        source = '{model}'
+        [data]
+        train = '{pairs}'
+        eval_fraction = 0.0
+        text_columns = ["first", "second"]
+        label_column = "same"
+        [device]
+        name = "cpu"
+        precision = "fp32"
+        [memory]
+        batch_size = 8
+        [training]
+        epochs = 2
+        learning_rate = 5e-5
+        """
+    )
+    return path
+
+
+def plain_losses(pairs: Path, model: Path, folder: Path) -> list[float]:
+    prepare_torchvision()
+    from transformers import (
+        AutoModelForSequenceClassification,
+        AutoTokenizer,
+        DataCollatorWithPadding,
+        Trainer,
+        TrainingArguments,
+        set_seed,
+    )
+
+    set_seed(42)
+    tokenizer = AutoTokenizer.from_pretrained(model)
+    classifier = AutoModelForSequenceClassification.from_pretrained(model, num_labels=2)
+    with pairs.open(newline="", encoding="utf-8") as file:
+        rows = list(csv.DictReader(file))
+    samples = [
+        {**tokenizer(row["first"], row["second"], truncation=True, max_length=128), "labels": int(row["same"])}
+        for row in rows
+    ]
+    arguments = TrainingArguments(
+        output_dir=str(folder / "plain"),
+        use_cpu=True,
+        per_device_train_batch_size=8,
+        num_train_epochs=2,
+        learning_rate=5e-5,
+        logging_steps=1,
+        save_strategy="no",
+        report_to="none",
+        disable_tqdm=True,
+        seed=42,
+    )
+    trainer = Trainer(
+        model=classifier,
+        args=arguments,
+        train_dataset=samples,
+        data_collator=DataCollatorWithPadding(tokenizer),
+    )
+    trainer.train()
+    return [entry["loss"] for entry in trainer.state.log_history if "loss" in entry]
+
+
+def test_losses_equal_those_of_a_plain_script(pairs: Path, minilm: Path, tmp_path: Path) -> None:
+    hone = hone_losses(pairs, minilm, tmp_path)
+    plain = plain_losses(pairs, minilm, tmp_path)
+    assert len(plain) == 2 * ROWS // 8
+    assert hone == pytest.approx(plain, rel=1e-5)
