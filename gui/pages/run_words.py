@@ -1,0 +1,158 @@
+"""What a run page says in words, made from the run's story."""
+
+from dataclasses import dataclass
+
+from PySide6.QtCore import QCoreApplication
+
+from core.events import Level, MessageRaised, Phase
+from core.options import RunOptions
+from core.runs import ExitRecord
+from core.story import RunStory, State
+from gui import numbers
+from gui.states import state_title
+
+_translate = QCoreApplication.translate
+
+DOT = " · "
+
+
+@dataclass(frozen=True)
+class RunFacts:
+    """All that a run page knows at one moment. `options` is None where `run.toml` can't be read."""
+
+    story: RunStory
+    state: State
+    options: RunOptions | None = None
+    exit_record: ExitRecord | None = None
+
+
+def state_line(facts: RunFacts) -> str:
+    """The line under a run's name."""
+    story = facts.story
+    match facts.state:
+        case State.STARTING:
+            return _phase_line(story) or _translate("run", "Starting")
+        case State.STOPPING:
+            return DOT.join([_translate("run", "Stopping, and keeping what is trained"), *_progress(story)])
+        case State.TRAINING:
+            return DOT.join([_doing(facts), *_progress(story)])
+        case State.FINISHED | State.STOPPED:
+            return DOT.join([state_title(facts.state), *_where_computed(facts), *_progress(story)])
+        case _:
+            return DOT.join([state_title(facts.state), *_progress(story)])
+
+
+def _doing(facts: RunFacts) -> str:
+    if facts.story.phase in (Phase.EVALUATING, Phase.SAVING, Phase.COMPILING):
+        return _phase_line(facts.story)
+    where = _where_computed(facts)
+    return _translate("run", "Training on {}").format(where[0]) if where else _translate("run", "Training")
+
+
+def _phase_line(story: RunStory) -> str:
+    words = {
+        Phase.LOADING_DATA: _translate("run", "Loading the data"),
+        Phase.LOADING_MODEL: _translate("run", "Loading the model"),
+        Phase.TOKENIZING: _translate("run", "Splitting the texts into tokens"),
+        Phase.COMPILING: _translate("run", "Compiling the model"),
+        Phase.TRAINING: _translate("run", "Preparing the first step"),
+        Phase.EVALUATING: _translate("run", "Evaluating on held-out data"),
+        Phase.SAVING: _translate("run", "Saving"),
+    }
+    if story.phase is None:
+        return ""
+    return f"{words[story.phase]}: {story.phase_detail}" if story.phase_detail else words[story.phase]
+
+
+def _where_computed(facts: RunFacts) -> list[str]:
+    """Device and precision: measured where the run has said so, else as planned."""
+    ran, plan = facts.story.what_ran, facts.story.plan
+    if ran is not None:
+        return [f"{_device(ran.device)}, {_short_dtype(ran.autocast_dtype or ran.parameter_dtype)}"]
+    return [_device(plan.device)] if plan is not None and plan.device else []
+
+
+def _device(name: str) -> str:
+    kind, _, index = name.partition(":")
+    known = {"cpu": _translate("run", "the CPU"), "mps": "MPS", "cuda": "CUDA"}
+    return f"{known.get(kind, name)} {index}".rstrip() if kind in known else name
+
+
+def _short_dtype(dtype: str) -> str:
+    short = {"float32": "fp32", "bfloat16": "bf16", "float16": "fp16"}
+    bare = dtype.removeprefix("torch.")
+    return short.get(bare, bare)
+
+
+def _progress(story: RunStory) -> list[str]:
+    plan = story.plan
+    if plan is None:
+        return []
+    steps = _translate("run", "step {} of {}").format(
+        numbers.count(story.step), numbers.count(plan.total_steps)
+    )
+    passes = _translate("run", "epoch {} of {}").format(
+        numbers.epochs(story.epoch), numbers.epochs(plan.epochs)
+    )
+    return [steps, passes]
+
+
+def time_left(facts: RunFacts) -> str:
+    """How long the training still takes; empty until that can be told."""
+    left = facts.story.seconds_left if facts.state is State.TRAINING else None
+    if left is None:
+        return ""
+    return _translate("run", "about {} left").format(numbers.about(left))
+
+
+def elapsed(facts: RunFacts, now: float) -> str:
+    """How long the run has been going, or went. `now` is unix seconds."""
+    story = facts.story
+    if story.started is None:
+        return ""
+    known_end = story.ended or (facts.exit_record.time if facts.exit_record else None)
+    if facts.state.is_over and known_end is None:
+        return ""
+    return numbers.duration((known_end if facts.state.is_over and known_end else now) - story.started)
+
+
+def summary(facts: RunFacts) -> list[tuple[str, str]]:
+    """What came of a run that ended by itself: titles and values; empty before."""
+    done = facts.story.finished
+    if done is None or not facts.state.is_over:
+        return []
+    metrics = {**facts.story.metrics, **done.metrics}
+    rows = [
+        (numbers.metric_title(name), numbers.metric_format(name)(value))
+        for name, value in metrics.items()
+        if value is not None and _is_result(name)
+    ]
+    rows.append((_translate("run", "Speed"), numbers.rate(done.samples_per_second)))
+    rows.append((_translate("run", "Time"), numbers.duration(done.seconds)))
+    rows.append((_translate("run", "Peak memory"), numbers.memory(_peak(facts.story))))
+    return [(title, value) for title, value in rows if value != numbers.MISSING]
+
+
+def _is_result(name: str) -> bool:
+    return name in ("eval_loss", "eval_accuracy", "eval_f1")
+
+
+def _peak(story: RunStory) -> int | None:
+    told = story.finished.peak_bytes if story.finished else None
+    return told if told is not None else story.peak_process_bytes
+
+
+def crash_message(facts: RunFacts) -> MessageRaised | None:
+    """What to say about a run whose process ended without a word; None for any other."""
+    if facts.state is not State.CRASHED:
+        return None
+    record = facts.exit_record
+    if record is None:
+        title = _translate("run", "The training process is gone")
+        detail = _translate("run", "It ended without saying why: the computer was switched off, perhaps.")
+        return MessageRaised(id="crashed", level=Level.ERROR, title=title, detail=detail)
+    if record.signal:
+        title = _translate("run", "The training process was ended by {}").format(record.signal)
+    else:
+        title = _translate("run", "The training process ended with status {}").format(record.code)
+    return MessageRaised(id="crashed", level=Level.ERROR, title=title, detail=record.reason)

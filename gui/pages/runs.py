@@ -1,0 +1,210 @@
+"""The list of all runs: sorts, filters as you type, opens any of them."""
+
+from collections.abc import Callable
+from pathlib import Path
+
+from PySide6.QtCore import QModelIndex, QPoint, Qt, QTimer, Signal
+from PySide6.QtGui import QHideEvent, QKeyEvent, QShowEvent
+from PySide6.QtWidgets import (
+    QAbstractItemView,
+    QHBoxLayout,
+    QHeaderView,
+    QLabel,
+    QLineEdit,
+    QMenu,
+    QStackedLayout,
+    QTableView,
+    QVBoxLayout,
+    QWidget,
+)
+
+from core import run_file
+from core.errors import OptionsError
+from core.runs import RunFolder, RunSummary
+from gui.files import reveal
+from gui.models.runs_model import Column, RunsFilter, RunsModel
+from gui.models.runs_reader import RunsReader
+from gui.theme import SPACING, Theme
+
+REFRESH_MS = 3000
+"""How often the list is read again while it is shown; runs that are over cost next to nothing."""
+
+WIDTHS = {
+    Column.NAME: 190,
+    Column.STATE: 96,
+    Column.MODEL: 110,
+    Column.DATA: 120,
+    Column.DEVICE: 62,
+    Column.METRIC: 124,
+    Column.TIME: 92,
+    Column.MEMORY: 98,
+    Column.STARTED: 110,
+}
+
+
+class RunsTable(QTableView):
+    """A table of whole rows in which Enter opens the current one."""
+
+    opened = Signal(QModelIndex)
+
+    def __init__(self, parent: QWidget | None = None) -> None:
+        super().__init__(parent)
+        self.setSelectionBehavior(QAbstractItemView.SelectionBehavior.SelectRows)
+        self.setSelectionMode(QAbstractItemView.SelectionMode.SingleSelection)
+        self.setEditTriggers(QAbstractItemView.EditTrigger.NoEditTriggers)
+        self.setShowGrid(False)
+        self.setWordWrap(False)
+        self.setTabKeyNavigation(False)
+        self.setContextMenuPolicy(Qt.ContextMenuPolicy.CustomContextMenu)
+        self.verticalHeader().hide()
+        self.verticalHeader().setDefaultSectionSize(self.fontMetrics().height() + 2 * SPACING)
+        self.horizontalHeader().setHighlightSections(False)
+        self.doubleClicked.connect(self.opened)
+
+    def keyPressEvent(self, event: QKeyEvent) -> None:
+        """Enter opens."""
+        if event.key() in (Qt.Key.Key_Return, Qt.Key.Key_Enter) and self.currentIndex().isValid():
+            self.opened.emit(self.currentIndex())
+        else:
+            super().keyPressEvent(event)
+
+
+class RunsPage(QWidget):
+    """All runs of a folder.
+
+    Signals:
+        run_opened: A `RunFolder` to be shown.
+        edit_requested: A tree of options to start anew from.
+
+    Args:
+        theme: Colours.
+        runs_folder: Gives the folder that holds the runs; asked anew at each reading.
+        parent: Qt's parent.
+    """
+
+    run_opened = Signal(object)
+    edit_requested = Signal(object)
+
+    def __init__(self, theme: Theme, runs_folder: Callable[[], Path], parent: QWidget | None = None) -> None:
+        super().__init__(parent)
+        self._runs_folder = runs_folder
+        self.model = RunsModel(theme, self)
+        self._filter = RunsFilter(self.model, self)
+        self._reader = RunsReader(self)
+        self._again = QTimer(self, interval=REFRESH_MS)
+        self.search = QLineEdit()
+        self.table = RunsTable()
+        self._words = QLabel()
+        self._note = QLabel()
+        self._build()
+        self._reader.runs_read.connect(self._show_runs)
+        self._again.timeout.connect(self.refresh)
+        self.search.textChanged.connect(self._search)
+        self.table.opened.connect(self._open)
+        self.table.customContextMenuRequested.connect(self._show_menu)
+
+    def refresh(self) -> None:
+        """Read the list again, in the background; while hidden nothing is read."""
+        if self.isVisible():
+            self._reader.read(self._runs_folder())
+
+    def showEvent(self, event: QShowEvent) -> None:
+        """Keep the list fresh while it is seen."""
+        super().showEvent(event)
+        self.refresh()
+        self._again.start()
+
+    def hideEvent(self, event: QHideEvent) -> None:
+        """Nobody looks: stop reading."""
+        super().hideEvent(event)
+        self._again.stop()
+        self._reader.stop()
+
+    def _build(self) -> None:
+        title = QLabel(self.tr("Runs"))
+        title.setProperty("role", "title")
+        self._note.setProperty("role", "muted")
+        self.search.setPlaceholderText(self.tr("Filter"))
+        self.search.setAccessibleName(self.tr("Filter runs"))
+        self.search.setClearButtonEnabled(True)
+        self.search.setMaximumWidth(260)
+        top = QHBoxLayout()
+        top.addWidget(title)
+        top.addStretch()
+        top.addWidget(self._note)
+        top.addSpacing(SPACING)
+        top.addWidget(self.search)
+        self._words.setProperty("role", "muted")
+        self._words.setAlignment(Qt.AlignmentFlag.AlignCenter)
+        self._words.setWordWrap(True)
+        self._set_up_table()
+        self._stack = QStackedLayout()
+        self._stack.addWidget(self.table)
+        self._stack.addWidget(self._words)
+        layout = QVBoxLayout(self)
+        layout.setContentsMargins(3 * SPACING, 2 * SPACING + 2, 3 * SPACING, 2 * SPACING)
+        layout.setSpacing(SPACING + SPACING // 2)
+        layout.addLayout(top)
+        layout.addLayout(self._stack)
+        self._show_count()
+
+    def _set_up_table(self) -> None:
+        self.table.setModel(self._filter)
+        self.table.setSortingEnabled(True)
+        self.table.sortByColumn(Column.STARTED, Qt.SortOrder.DescendingOrder)
+        self.table.setAccessibleName(self.tr("Runs"))
+        header = self.table.horizontalHeader()
+        for column, width in WIDTHS.items():
+            header.resizeSection(column, width)
+        header.setSectionResizeMode(Column.NAME, QHeaderView.ResizeMode.Stretch)
+
+    def _show_runs(self, summaries: list[RunSummary]) -> None:
+        self.model.show(summaries)
+        if summaries and not self.table.currentIndex().isValid():
+            self.table.selectRow(0)
+        self._show_count()
+
+    def _search(self, text: str) -> None:
+        self._filter.search(text)
+        self._show_count()
+
+    def _show_count(self) -> None:
+        """Say how many there are, or what to do where there is none."""
+        total, shown = self.model.rowCount(), self._filter.rowCount()
+        if not total:
+            self._words.setText(
+                self.tr(
+                    "No runs yet.\nPress New run, choose a model and data, and start it: it will stand here."
+                )
+            )
+        elif not shown:
+            self._words.setText(self.tr("No run holds “{}”.").format(self.search.text()))
+        self._stack.setCurrentIndex(0 if shown else 1)
+        self._note.setText(self.tr("{} of {}").format(shown, total) if shown < total else "")
+
+    def _summary_at(self, index: QModelIndex) -> RunSummary:
+        return self.model.summary(self._filter.mapToSource(index).row())
+
+    def _open(self, index: QModelIndex) -> None:
+        self.run_opened.emit(self._summary_at(index).run)
+
+    def _show_menu(self, position: QPoint) -> None:
+        index = self.table.indexAt(position)
+        if index.isValid():
+            self.menu_for(index).popup(self.table.viewport().mapToGlobal(position))
+
+    def menu_for(self, index: QModelIndex) -> QMenu:
+        """What can be done with the run in a row of the table."""
+        run = self._summary_at(index).run
+        menu = QMenu(self)
+        menu.setAttribute(Qt.WidgetAttribute.WA_DeleteOnClose)
+        menu.addAction(self.tr("Open"), lambda: self.run_opened.emit(run))
+        menu.addAction(self.tr("Duplicate"), lambda: self._duplicate(run))
+        menu.addAction(self.tr("Show the folder"), lambda: reveal(run.path))
+        return menu
+
+    def _duplicate(self, run: RunFolder) -> None:
+        try:
+            self.edit_requested.emit(run_file.read_tree(run.options_file))
+        except OptionsError as error:
+            self._note.setText(str(error))

@@ -1,0 +1,105 @@
+"""The drawing area of a chart: fixed ranges, and a mouse that reads, selects and resets."""
+
+import pyqtgraph as pg
+from PySide6.QtCore import QEvent, QPointF, Qt, Signal
+from PySide6.QtGui import QMouseEvent, QWheelEvent
+from PySide6.QtWidgets import QWidget
+
+from gui.plots.axes import RoundAxis
+
+LEFT_MARGIN = 58
+BOTTOM_MARGIN = 24
+SHORTEST_DRAG = 6
+"""Pixels; below this a drag is a click with a shaky hand."""
+
+
+class Canvas(pg.PlotWidget):
+    """A plot whose ranges are set by hand only; everything the mouse does comes out as a signal.
+
+    Positions are values on the x axis. pyqtgraph's own panning, wheel zoom and menu are off: the wheel belongs to
+    the page.
+    """
+
+    hovered = Signal(object)
+    selected = Signal(float, float)
+    reset = Signal()
+
+    def __init__(self, x_axis: RoundAxis, y_axis: RoundAxis, parent: QWidget | None = None) -> None:
+        super().__init__(parent, axisItems={"bottom": x_axis, "left": y_axis}, enableMenu=False)
+        self.x_axis = x_axis
+        self.y_axis = y_axis
+        y_axis.setWidth(LEFT_MARGIN)
+        y_axis.setGrid(255)
+        y_axis.setStyle(tickAlpha=255)
+        x_axis.setHeight(BOTTOM_MARGIN)
+        self._view = self.getPlotItem().getViewBox()
+        self._view.setMouseEnabled(x=False, y=False)
+        self._view.disableAutoRange()
+        self._view.setDefaultPadding(0.0)
+        self.getPlotItem().hideButtons()
+        self.getPlotItem().setContentsMargins(0, 6, 14, 0)
+        self.setFocusPolicy(Qt.FocusPolicy.NoFocus)
+        self.setMouseTracking(True)
+        self._selection = pg.LinearRegionItem(movable=False)
+        self._selection.setZValue(-20)
+        self._selection.hide()
+        self.addItem(self._selection)
+        self._pressed_at: QPointF | None = None
+
+    def columns(self) -> int:
+        """Pixel columns of the picture itself."""
+        return max(50, int(self._view.width()))
+
+    def rows(self) -> int:
+        """Pixel rows of the picture itself."""
+        return max(30, int(self._view.height()))
+
+    def set_ranges(self, low_x: float, high_x: float, low_y: float, high_y: float) -> None:
+        """Show exactly this part."""
+        self._view.setRange(xRange=(low_x, high_x), yRange=(low_y, high_y), padding=0, disableAutoRange=True)
+
+    def set_selection_colour(self, colour: str) -> None:
+        """Colour of the stretch that is being dragged out."""
+        self._selection.setBrush(pg.mkBrush(colour))
+        for line in self._selection.lines:
+            line.setPen(pg.mkPen(None))
+
+    def _x_of(self, position: QPointF) -> float:
+        return float(self._view.mapSceneToView(self.mapToScene(position.toPoint())).x())
+
+    def mouseMoveEvent(self, ev: QMouseEvent) -> None:
+        """Read the value under the mouse, or drag out a stretch."""
+        x = self._x_of(ev.position())
+        if self._pressed_at is not None:
+            self._selection.setRegion(sorted((self._x_of(self._pressed_at), x)))
+            self._selection.setVisible(self._is_drag(ev))
+        self.hovered.emit(x)
+
+    def mousePressEvent(self, ev: QMouseEvent) -> None:
+        """Begin to drag out a stretch."""
+        if ev.button() is Qt.MouseButton.LeftButton:
+            self._pressed_at = ev.position()
+
+    def mouseReleaseEvent(self, ev: QMouseEvent) -> None:
+        """Zoom into the stretch that was dragged out."""
+        if self._pressed_at is not None and self._is_drag(ev):
+            low, high = sorted((self._x_of(self._pressed_at), self._x_of(ev.position())))
+            self.selected.emit(low, high)
+        self._pressed_at = None
+        self._selection.hide()
+
+    def mouseDoubleClickEvent(self, ev: QMouseEvent) -> None:
+        """Show the whole run again."""
+        self._pressed_at = None
+        self.reset.emit()
+
+    def wheelEvent(self, ev: QWheelEvent) -> None:
+        """Leave the wheel to the page."""
+        ev.ignore()
+
+    def leaveEvent(self, ev: QEvent) -> None:
+        """Take the cursor away."""
+        self.hovered.emit(None)
+
+    def _is_drag(self, ev: QMouseEvent) -> bool:
+        return self._pressed_at is not None and abs(ev.position().x() - self._pressed_at.x()) >= SHORTEST_DRAG
