@@ -62,13 +62,14 @@ def start_detached(command: Sequence[str], log: Path, folder: Path) -> subproces
                 creationflags=flags,
             )
 
-        if sys.platform != "win32":
+        if sys.platform == "win32":
+            flags = subprocess.CREATE_NO_WINDOW | subprocess.CREATE_NEW_PROCESS_GROUP
+            try:  # a terminal may hold its programs in a job that ends with it; leaving isn't always allowed
+                return start(flags | subprocess.CREATE_BREAKAWAY_FROM_JOB)
+            except PermissionError:
+                return start(flags)
+        else:
             return start()
-        flags = subprocess.CREATE_NO_WINDOW | subprocess.CREATE_NEW_PROCESS_GROUP
-        try:  # a terminal may hold its programs in a job that ends with it; leaving it isn't always allowed
-            return start(flags | subprocess.CREATE_BREAKAWAY_FROM_JOB)
-        except PermissionError:
-            return start(flags)
 
 
 def start_worker(

@@ -1,0 +1,68 @@
+"""Figures in plain text, as the command line prints them (the window has its own, translated, in `gui.numbers`)."""
+
+import math
+import time
+from collections.abc import Sequence
+
+MISSING = "-"
+
+METRIC_TITLES = {"eval_accuracy": "accuracy", "eval_f1": "F1", "eval_loss": "loss"}
+
+
+def size(count: float | None) -> str:
+    """Bytes with their unit, 1 GB being 1024^3 bytes as computers are sold: `912 MB`, `9.6 GB`."""
+    if count is None:
+        return MISSING
+    for unit in ("B", "KB", "MB", "GB"):
+        if abs(count) < 999.5:
+            return f"{count:.0f} {unit}" if count >= 9.95 or unit == "B" else f"{count:.1f} {unit}"
+        count /= 1024
+    return f"{count:.1f} TB"
+
+
+def duration(seconds: float | None) -> str:
+    """A length of time: `8 s`, `2 min 05 s`, `1 h 20 min`."""
+    if seconds is None:
+        return MISSING
+    whole = max(0, round(seconds))
+    if whole < 60:
+        return f"{whole} s"
+    if whole < 3600:
+        return f"{whole // 60} min {whole % 60:02d} s"
+    return f"{whole // 3600} h {whole % 3600 // 60:02d} min"
+
+
+def moment(unix_seconds: float | None) -> str:
+    """A local date and time to the minute."""
+    if unix_seconds is None:
+        return MISSING
+    return time.strftime("%Y-%m-%d %H:%M", time.localtime(unix_seconds))
+
+
+def number(value: float | None) -> str:
+    """A loss or score in about four figures; says so when it is not a number any more."""
+    if value is None:
+        return MISSING
+    return f"{value:.4g}" if math.isfinite(value) else "not a number" if math.isnan(value) else "infinite"
+
+
+def metric(name: str, value: float | None) -> str:
+    """A metric with its title, such as `accuracy 0.9611`."""
+    return f"{METRIC_TITLES.get(name, name.removeprefix('eval_'))} {number(value)}"
+
+
+def metrics(values: dict[str, float | None]) -> str:
+    """The metrics that have a title, in their usual order, then other scores."""
+    known = [name for name in METRIC_TITLES if name in values]
+    others = sorted(name for name in values if name not in METRIC_TITLES)
+    return ", ".join(metric(name, values[name]) for name in (*known, *others))
+
+
+def table(titles: tuple[str, ...], rows: Sequence[tuple[str, ...]]) -> str:
+    """Columns lined up under their titles, two spaces apart."""
+    widths = [max(len(row[column]) for row in (titles, *rows)) for column in range(len(titles))]
+    lines = [
+        "  ".join(cell.ljust(width) for cell, width in zip(row, widths, strict=True))
+        for row in (titles, *rows)
+    ]
+    return "\n".join(line.rstrip() for line in lines)

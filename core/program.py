@@ -1,0 +1,64 @@
+"""The one program, whichever of its parts is asked for: window, command line, keeper or engine.
+
+A bundle has a single executable, so its engine and keeper are the same program with `--engine` or `--keeper`.
+This module is the only one outside `core.engine` that imports it, and only in a process that is to be the engine.
+"""
+
+import multiprocessing
+import sys
+from collections.abc import Callable, Sequence
+from pathlib import Path
+
+from core.processes import is_frozen
+
+REFUSED = 2
+RUN_FILES = (".hone", ".toml")
+
+
+def run(arguments: Sequence[str], open_window: Callable[[], int]) -> int:
+    """Do what the arguments ask for and return the exit status.
+
+    Args:
+        arguments: The command line without the program's name.
+        open_window: Opens the window and returns when it is closed.
+    """
+    multiprocessing.freeze_support()
+    if is_frozen():
+        _support_workers(arguments)
+        if _is_for_python(arguments):
+            print("This is Hone, not a Python interpreter.", file=sys.stderr)
+            return REFUSED
+    match list(arguments):
+        case ["--engine", *rest]:
+            from core.engine.__main__ import main as engine
+
+            return engine(rest)
+        case ["--keeper", *rest]:
+            from core.keeper import main as keeper
+
+            return keeper(rest)
+        case [] | [str()] if opens_window(arguments):
+            return open_window()
+    from core.cli import main as command_line
+
+    return command_line(arguments)
+
+
+def opens_window(arguments: Sequence[str]) -> bool:
+    """Whether these arguments ask for the window: none at all, or one run file to open in it."""
+    return not arguments or (len(arguments) == 1 and Path(arguments[0]).suffix.lower() in RUN_FILES)
+
+
+def _support_workers(arguments: Sequence[str]) -> None:
+    """Let the worker processes of `datasets` start in a bundle; they use a multiprocessing of their own."""
+    if "--multiprocessing-fork" in arguments:
+        import multiprocess  # type: ignore[import-untyped]  # comes with datasets
+
+        multiprocess.freeze_support()
+
+
+def _is_for_python(arguments: Sequence[str]) -> bool:
+    """Whether a library means to run Python: in a bundle `sys.executable` is Hone, and no window shall open for it."""
+    return bool(arguments) and (
+        arguments[0] in ("-c", "-m") or Path(arguments[0]).suffix.lower() in (".py", ".pyc")
+    )

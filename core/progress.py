@@ -1,0 +1,112 @@
+"""A run's progress on a terminal: one bar, and a line for whatever is worth keeping on the screen."""
+
+from typing import TextIO
+
+from tqdm import tqdm
+
+from core import figures
+from core.events import (
+    Evaluated,
+    Event,
+    Level,
+    LossesLogged,
+    MessageRaised,
+    Phase,
+    PhaseChanged,
+    RunPlanned,
+    StepFinished,
+)
+from core.run_text import message_text
+from core.story import RunStory
+
+LINES_WITHOUT_A_BAR = 10
+"""How often a run tells its step where a bar can't be drawn."""
+
+PHASES = {
+    Phase.LOADING_DATA: "Loading the data",
+    Phase.LOADING_MODEL: "Loading the model",
+    Phase.TOKENIZING: "Tokenizing",
+    Phase.COMPILING: "Compiling",
+    Phase.TRAINING: "Training",
+    Phase.EVALUATING: "Evaluating",
+    Phase.SAVING: "Saving",
+}
+
+
+class Progress:
+    """Shows events as they come.
+
+    Args:
+        story: The run's story, already holding each event that is shown.
+        stream: Where to write; a bar is drawn if it is a terminal, else a line every tenth of the run.
+    """
+
+    def __init__(self, story: RunStory, stream: TextIO) -> None:
+        self._story = story
+        self._stream = stream
+        self._bar: tqdm | None = None
+        self._told = 0
+
+    def show(self, event: Event) -> None:
+        """Show one event, where it is worth it."""
+        match event:
+            case PhaseChanged():
+                self._show_phase(event)
+            case RunPlanned():
+                self._show_plan(event)
+            case StepFinished() | LossesLogged():
+                self._show_step()
+            case Evaluated():
+                self.say(f"Step {event.step}, evaluated: {figures.metrics(event.metrics)}")
+            case MessageRaised() if (
+                event.level is not Level.ERROR
+            ):  # errors are said last, where one looks for them
+                self.say(message_text(event))
+
+    def say(self, text: str) -> None:
+        """Print a line above the bar."""
+        if self._bar is not None:
+            self._bar.write(text, file=self._stream)
+        else:
+            print(text, file=self._stream, flush=True)
+
+    def close(self) -> None:
+        """Leave the bar as it stands and go on below it."""
+        if self._bar is not None:
+            self._bar.close()
+            self._bar = None
+
+    def _show_phase(self, event: PhaseChanged) -> None:
+        words = PHASES[event.phase]
+        if self._bar is not None:
+            self._bar.set_description_str(words)
+        elif event.phase not in (Phase.TRAINING, Phase.EVALUATING):
+            self.say(f"{words}: {event.detail}" if event.detail else words)
+
+    def _show_plan(self, plan: RunPlanned) -> None:
+        held_out = f", {plan.eval_samples:,} held out" if plan.eval_samples else ""
+        self.say(
+            f"{plan.total_steps:,} steps of {plan.effective_batch:,} on {plan.device or 'this computer'}: "
+            f"{plan.train_samples:,} training samples{held_out}, {plan.epochs:g} epochs"
+        )
+        if self._stream.isatty():
+            tqdm.monitor_interval = 0  # no watching thread for a bar that is fed ten times a second
+            self._bar = tqdm(
+                total=plan.total_steps,
+                unit="step",
+                file=self._stream,
+                dynamic_ncols=True,
+                desc=PHASES[Phase.TRAINING],
+            )
+
+    def _show_step(self) -> None:
+        step, total = self._story.step, self._story.total_steps or 0
+        loss = figures.number(self._story.loss)
+        if self._bar is not None:
+            self._bar.set_postfix_str(f"loss {loss}", refresh=False)
+            self._bar.update(step - self._bar.n)
+        elif total and step * LINES_WITHOUT_A_BAR // total > self._told:
+            self._told = step * LINES_WITHOUT_A_BAR // total
+            left = self._story.seconds_left
+            about = f", about {figures.duration(left)} left" if left else ""
+            self.say(f"Step {step} of {total}, loss {loss}{about}")

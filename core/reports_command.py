@@ -1,0 +1,115 @@
+"""`hone devices` and `hone inspect`: short questions to the engine, answered in the terminal."""
+
+import sys
+from pathlib import Path
+
+import msgspec
+
+from core import figures
+from core.jobs import ask_devices, ask_inspect
+from core.options import Task
+from core.reports import DataReport, DeviceReport, InspectRequest, MachineReport
+from core.run_file import absolute
+from core.run_text import fix_text
+
+SHOWN_LABELS = 20
+
+
+def devices(*, as_json: bool) -> int:
+    """Print what this computer can train on."""
+    report = ask_devices()
+    if as_json:
+        _print_json(report)
+    else:
+        print("\n".join(_device_lines(report)))
+    return 0
+
+
+def _device_lines(report: MachineReport) -> list[str]:
+    rows = [(device.name, _device_words(device, report)) for device in report.devices]
+    lines = [figures.table(("DEVICE", "WHAT IT IS"), rows)]
+    lines.append(f"\nautomatic: {report.automatic}, {report.automatic_precision}")
+    lines += report.notes
+    lines.append(", ".join(f"{name} {version}" for name, version in report.versions.items()))
+    return lines
+
+
+def _device_words(device: DeviceReport, report: MachineReport) -> str:
+    if not device.available:
+        return f"{device.title}: not available: {device.reason}"
+    memory = f", {figures.size(device.memory_bytes)}" if device.memory_bytes else ""
+    works = ", ".join(name for name, reason in device.precisions.items() if not reason)
+    return f"{device.title}{memory}; {works}"
+
+
+def inspect(
+    source: str, task: Task | None, text_columns: tuple[str, ...], label_column: str | None, *, as_json: bool
+) -> int:
+    """Print what is in a data file or folder; 1 if a problem in it would stop a run.
+
+    Args:
+        source: As `data.train` takes it, relative to the working folder.
+        task: What it is for; None: judged by the source.
+        text_columns: The columns of text; none: guessed.
+        label_column: The column of labels; None: guessed.
+        as_json: Whether the report is printed as JSON.
+    """
+    where = absolute(source, Path.cwd(), must_exist=False)
+    report = ask_inspect(
+        InspectRequest(
+            task=task or guess_task(where), source=where, text_columns=text_columns, label_column=label_column
+        )
+    )
+    if as_json:
+        _print_json(report)
+    else:
+        print("\n".join(_data_lines(report)))
+    return 1 if report.problems else 0
+
+
+def guess_task(source: str) -> Task:
+    """Folders, IDX files and the built-in digits are images, all else is text."""
+    name = Path(source).name.removesuffix(".gz")
+    is_images = (
+        source.startswith("builtin:") or Path(source).is_dir() or name.endswith("ubyte") or ".idx" in name
+    )
+    return Task.IMAGE_CLASSIFICATION if is_images else Task.TEXT_CLASSIFICATION
+
+
+def _data_lines(report: DataReport) -> list[str]:
+    lines = [f"{report.source}: {report.format}, {report.rows:,} rows"]
+    if report.columns:
+        rows = [
+            (
+                column.name,
+                column.kind.value,
+                f"{column.distinct:,}",
+                f"{column.empty:,}",
+                _shorten(column.examples),
+            )
+            for column in report.columns
+        ]
+        lines += ["", figures.table(("COLUMN", "KIND", "DIFFERENT", "EMPTY", "SUCH AS"), rows)]
+    if report.text_columns:
+        lines += ["", f"text: {', '.join(report.text_columns)}; label: {report.label_column or 'none found'}"]
+    if report.labels:
+        lines += ["", *_label_lines(report.labels)]
+    lines += [f"Note: {note}" for note in report.notes]
+    for problem in report.problems:
+        lines += [f"Problem: {problem}", *map(fix_text, problem.fixes)]
+    return lines
+
+
+def _label_lines(labels: dict[str, int]) -> list[str]:
+    rows = [(label, f"{count:,}") for label, count in list(labels.items())[:SHOWN_LABELS]]
+    rest = len(labels) - len(rows)
+    return [figures.table(("LABEL", "SAMPLES"), rows), *([f"and {rest} more labels"] if rest > 0 else [])]
+
+
+def _shorten(examples: tuple[str, ...]) -> str:
+    text = " | ".join(" ".join(example.split()) for example in examples)
+    return text if len(text) <= 60 else text[:57] + "..."
+
+
+def _print_json(report: msgspec.Struct) -> None:
+    sys.stdout.write(msgspec.json.format(msgspec.json.encode(report)).decode() + "\n")

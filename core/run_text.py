@@ -1,0 +1,86 @@
+"""What there is to say about a run in plain text: its messages, and how it ended."""
+
+from collections.abc import Iterator
+from typing import Any
+
+from core import figures
+from core.errors import Fix, OptionsError, UserError
+from core.events import Level, MessageRaised
+from core.run_folder import ExitRecord, RunFolder
+from core.story import RunStory, State
+
+_LEVELS = {Level.INFO: "Note", Level.WARNING: "Warning", Level.ERROR: "Error"}
+
+
+def message_text(message: MessageRaised) -> str:
+    """A message with its detail and its fixes, a line each."""
+    lines = [f"{_LEVELS[message.level]}: {message.title}", message.detail, *map(fix_text, message.fixes)]
+    return "\n".join(line for line in lines if line)
+
+
+def error_text(error: UserError) -> str:
+    """An error with its detail and its fixes; of a wrong request every problem with its own fixes."""
+    lines = [error.title]
+    if isinstance(error, OptionsError):
+        for problem in error.problems:
+            lines += [f"  {problem}", *("  " + fix_text(fix) for fix in problem.fixes)]
+    else:
+        lines.append(error.detail)
+    lines += map(fix_text, error.fixes)
+    return "\n".join(line for line in lines if line)
+
+
+def fix_text(fix: Fix) -> str:
+    """What to try, with the options it sets as `--set` takes them."""
+    changes = " ".join(f"--set {path}={_value(value)}" for path, value in fix.changes.items())
+    return f"  Try: {fix.label}" + (f" ({changes})" if changes else "")
+
+
+def _value(value: Any) -> str:
+    if isinstance(value, list | tuple):
+        return ",".join(map(str, value))
+    return str(value).lower() if isinstance(value, bool) else "none" if value is None else str(value)
+
+
+def ending_text(run: RunFolder, story: RunStory, state: State, record: ExitRecord | None) -> str:
+    """How a run that is over ended: its figures and its model, or why it has none."""
+    errors = [message_text(found) for found in story.messages.values() if found.level is Level.ERROR]
+    if state in (State.FINISHED, State.STOPPED):
+        return "\n".join((*errors, *_result(run, story, state)))
+    title = "The run failed." if state is State.FAILED else _crash_title(record)
+    if errors and state is State.FAILED:
+        return "\n".join((title, *errors))
+    return "\n".join((title, *errors, *_evidence(run, record)))
+
+
+def _result(run: RunFolder, story: RunStory, state: State) -> Iterator[str]:
+    finished = story.finished
+    if finished is None:
+        yield "Ended at once, as asked. What it had saved before is kept."
+        return
+    word = "Finished" if state is State.FINISHED else "Stopped"
+    metrics = finished.metrics or story.metrics
+    result = f": {figures.metrics(metrics)}" if metrics else ""
+    yield f"{word} after {finished.steps:,} steps in {figures.duration(finished.seconds)}{result}"
+    if finished.samples_per_second is not None:
+        most = f", {figures.size(finished.peak_bytes)} of memory at most" if finished.peak_bytes else ""
+        yield f"{figures.number(finished.samples_per_second)} samples a second{most}"
+    if run.model.is_dir():
+        yield f"The model is in {run.model}"
+
+
+def _crash_title(record: ExitRecord | None) -> str:
+    if record is None:
+        return "The training process is gone, and nobody was left to see how."
+    if record.signal is not None:
+        return f"The training process was ended by {record.signal}."
+    return "The training process ended before the run was over."
+
+
+def _evidence(run: RunFolder, record: ExitRecord | None) -> Iterator[str]:
+    if record is not None:
+        yield record.reason
+        if record.log_tail:
+            yield "The end of its log:"
+            yield from ("    " + line for line in record.log_tail.splitlines())
+    yield f"The whole log: {run.log_file}"

@@ -1,0 +1,89 @@
+"""`hone runs` and `hone show`: what has been trained so far."""
+
+import sys
+from pathlib import Path
+from typing import Any
+
+import msgspec
+
+from core import figures, settings
+from core.errors import OptionsError, Problem
+from core.run_text import ending_text, message_text
+from core.runs import RunFolder, RunSummary, list_runs, read_story, summarize
+
+_TITLES = ("NAME", "STATE", "MODEL", "DATA", "BEST", "TIME", "MEMORY", "STARTED")
+
+
+def list_all(*, as_json: bool) -> int:
+    """Print all runs, newest first."""
+    folder = settings.runs_folder()
+    summaries = [summarize(run) for run in list_runs(folder)]
+    if as_json:
+        _print_json([as_plain(summary) for summary in summaries])
+    elif summaries:
+        print(figures.table(_TITLES, [_row(summary) for summary in summaries]))
+        print(f"\nin {folder}")
+    else:
+        print(f"No runs yet in {folder}. `hone train RUN.hone` makes one.")
+    return 0
+
+
+def _row(summary: RunSummary) -> tuple[str, ...]:
+    best = figures.metric(summary.metric, summary.best) if summary.metric else figures.MISSING
+    return (
+        summary.run.name,
+        summary.state.value,
+        summary.model or "(unreadable)",
+        summary.data or figures.MISSING,
+        best,
+        figures.duration(summary.seconds),
+        figures.size(summary.peak_bytes),
+        figures.moment(summary.started),
+    )
+
+
+def as_plain(summary: RunSummary) -> dict[str, Any]:
+    """A summary as plain values for JSON: `folder` in place of the object, all else under its own name."""
+    plain = {"folder": str(summary.run.path), **vars(summary)}
+    del plain["run"]
+    return plain
+
+
+def show(name: str, *, as_json: bool) -> int:
+    """Print what there is to know about one run.
+
+    Args:
+        name: Its folder, or its name among all runs.
+        as_json: Whether its summary is printed as JSON instead.
+
+    Raises:
+        OptionsError: There is no such run.
+    """
+    run = _find(name)
+    summary = summarize(run)
+    if as_json:
+        _print_json(as_plain(summary))
+        return 0
+    print(f"{summary.title}: {summary.state}")
+    if summary.problem:
+        print(summary.problem)
+    print(figures.table(_TITLES, [_row(summary)]))
+    story = read_story(run)
+    if summary.state.is_over:
+        print(ending_text(run, story, summary.state, run.exit_record()))
+    else:
+        for message in story.messages.values():
+            print(message_text(message))
+    print(f"Everything about it is in {run.path}")
+    return 0
+
+
+def _find(name: str) -> RunFolder:
+    for path in (Path(name).absolute(), settings.runs_folder() / name):
+        if (path / "run.toml").is_file() or (path / "events.jsonl").is_file():
+            return RunFolder(path)
+    raise OptionsError((Problem("", f"there is no run {name}; `hone runs` lists them"),))
+
+
+def _print_json(value: Any) -> None:
+    sys.stdout.write(msgspec.json.format(msgspec.json.encode(value)).decode() + "\n")
