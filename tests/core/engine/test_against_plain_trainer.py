@@ -79,7 +79,10 @@ def plain_losses(pairs: Path, model: Path, folder: Path) -> list[float]:
     with pairs.open(newline="", encoding="utf-8") as file:
         rows = list(csv.DictReader(file))
     samples = [
-        {**tokenizer(row["first"], row["second"], truncation=True, max_length=128), "labels": int(row["same"])}
+        {
+            **tokenizer(row["first"], row["second"], truncation=True, max_length=128),
+            "labels": int(row["same"]),
+        }
         for row in rows
     ]
     arguments = TrainingArguments(

@@ -29,7 +29,11 @@ def test_one_cuda_device_stays_visible(
 
 
 @pytest.mark.parametrize(("fallback", "expected"), [(True, "1"), (False, "0")])
-def test_mps_fallback_is_set_either_way(monkeypatch: pytest.MonkeyPatch, fallback: bool, expected: str) -> None:
+def test_mps_fallback_is_set_either_way(
+    monkeypatch: pytest.MonkeyPatch, fallback: bool, expected: str
+) -> None:
     monkeypatch.setenv("PYTORCH_ENABLE_MPS_FALLBACK", "unset")
-    prepare_environment(RunOptions(task=Task.TEXT_CLASSIFICATION, device=DeviceOptions(mps_fallback=fallback)))
+    prepare_environment(
+        RunOptions(task=Task.TEXT_CLASSIFICATION, device=DeviceOptions(mps_fallback=fallback))
+    )
     assert os.environ["PYTORCH_ENABLE_MPS_FALLBACK"] == expected

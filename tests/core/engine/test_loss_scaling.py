@@ -21,7 +21,13 @@ from transformers import (  # noqa: E402 - torchvision must be prepared first
     TrainingArguments,
 )
 
-SIZES = {"vocab_size": 64, "hidden_size": 16, "num_hidden_layers": 1, "num_attention_heads": 2, "intermediate_size": 32}
+SIZES = {
+    "vocab_size": 64,
+    "hidden_size": 16,
+    "num_hidden_layers": 1,
+    "num_attention_heads": 2,
+    "intermediate_size": 32,
+}
 
 
 def bert() -> torch.nn.Module:
@@ -33,7 +39,9 @@ def bert() -> torch.nn.Module:
 
 def llama() -> torch.nn.Module:
     torch.manual_seed(0)
-    return LlamaForSequenceClassification(LlamaConfig(**SIZES, num_key_value_heads=2, pad_token_id=0, num_labels=2))
+    return LlamaForSequenceClassification(
+        LlamaConfig(**SIZES, num_key_value_heads=2, pad_token_id=0, num_labels=2)
+    )
 
 
 def image_model() -> torch.nn.Module:

@@ -1,0 +1,40 @@
+import pytest
+import torch
+
+from core.engine.models.vision_models import VisionClassifier, load_vision_model
+from core.errors import ModelError
+from core.options import VISION_MODELS, ModelOptions
+
+
+@pytest.mark.parametrize("name", VISION_MODELS)
+def test_every_vision_model_gets_a_head_of_the_right_size(name: str) -> None:
+    model = load_vision_model(ModelOptions(source=f"torchvision:{name}", pretrained=False), classes=3, seed=1)
+    model.eval()
+    with torch.no_grad():
+        found = model(torch.rand(2, 3, 64, 64), torch.tensor([0, 2]))
+    assert found["logits"].shape == (2, 3)
+    assert found["loss"].ndim == 0
+
+
+def test_same_seed_same_weights() -> None:
+    options = ModelOptions(source="torchvision:squeezenet1_0", pretrained=False)
+    first, second = (load_vision_model(options, classes=2, seed=7).state_dict() for _ in range(2))
+    assert all(torch.equal(first[name], second[name]) for name in first)
+
+
+def test_weights_that_cannot_be_downloaded_say_so(monkeypatch: pytest.MonkeyPatch, tmp_path: object) -> None:
+    monkeypatch.setenv("TORCH_HOME", str(tmp_path))  # nothing kept from an earlier download
+    monkeypatch.setenv("https_proxy", "http://127.0.0.1:9")  # nobody listens there
+    with pytest.raises(ModelError) as refused:
+        load_vision_model(ModelOptions(source="torchvision:resnet18"), classes=2, seed=1)
+    assert "resnet18" in refused.value.title
+    assert refused.value.fixes[0].changes == {"model.pretrained": False}
+
+
+def test_loss_is_the_mean_over_the_batch() -> None:
+    model = VisionClassifier(torch.nn.Flatten())
+    pixels = torch.rand(4, 3, 1, 1)
+    labels = torch.tensor([0, 1, 2, 0])
+    expected = torch.nn.functional.cross_entropy(pixels.flatten(1), labels)
+    torch.testing.assert_close(model(pixels, labels)["loss"], expected)
+    assert set(model(pixels)) == {"logits"}
