@@ -1,0 +1,92 @@
+"""The colours and the spacing of the whole window; no other file names a colour."""
+
+from dataclasses import dataclass
+
+
+@dataclass(frozen=True)
+class Tokens:
+    """One set of colours. Categorical colours mean the same everywhere.
+
+    `run` is this run and weights, `gradients`, `optimizer`, `activations` (and the backward pass), `others` other
+    programs; `bad` is for ceilings and failures only.
+    """
+
+    is_dark: bool
+    background: str
+    sidebar: str
+    surface: str
+    line: str
+    text: str
+    muted: str
+    faint: str
+    accent: str
+    accent_strong: str
+    accent_soft: str
+    on_accent: str
+    ok: str
+    warn: str
+    warn_soft: str
+    bad: str
+    bad_soft: str
+    run: str
+    gradients: str
+    optimizer: str
+    activations: str
+    others: str
+    grid: str
+
+
+LIGHT = Tokens(
+    is_dark=False,
+    background="#f5f5f7",
+    sidebar="#ececef",
+    surface="#ffffff",
+    line="#d9dae0",
+    text="#1b1c20",
+    muted="#5f636c",
+    faint="#8b9099",
+    accent="#3d67e8",
+    accent_strong="#3158d2",
+    accent_soft="#e7edfd",
+    on_accent="#ffffff",
+    ok="#2a8757",
+    warn="#96610f",
+    warn_soft="#fdf3dd",
+    bad="#c9403f",
+    bad_soft="#fdeaea",
+    run="#4c78f0",
+    gradients="#8d63d6",
+    optimizer="#ef8b3b",
+    activations="#3fa66b",
+    others="#a3a8b1",
+    grid="#eceef1",
+)
+
+DARK = Tokens(
+    is_dark=True,
+    background="#17181b",
+    sidebar="#121316",
+    surface="#1f2125",
+    line="#363940",
+    text="#ecedf0",
+    muted="#a7acb5",
+    faint="#7d838d",
+    accent="#7396ff",
+    accent_strong="#8ba8ff",
+    accent_soft="#24305a",
+    on_accent="#0d1330",
+    ok="#5cc08d",
+    warn="#e0ad55",
+    warn_soft="#3a2f17",
+    bad="#ee6d6b",
+    bad_soft="#3d2022",
+    run="#7396ff",
+    gradients="#b08af0",
+    optimizer="#f5a561",
+    activations="#5cc08d",
+    others="#7d838d",
+    grid="#2a2d32",
+)
+
+SPACING = 8
+"""The unit of all gaps, in device-independent pixels; use whole multiples or half."""
