@@ -34,14 +34,14 @@ class Option(msgspec.Struct, frozen=True, kw_only=True):
     """One declared option.
 
     `path` is its name in a run file, such as `memory.batch_size`. Limits are inclusive where `minimum`/`maximum` are
-    set and exclusive where `above` is set; None means no limit.
+    set and exclusive where `above` is set; None means no limit. `value_type` is the bare type, without limits and None.
     """
 
     path: str
     title: str
     help: str
     kind: Kind
-    annotation: Any
+    value_type: Any
     default: Any
     unit: str
     advanced: bool
@@ -127,7 +127,7 @@ def _describe(path: str, annotation: Any, default: Any) -> Option:
         title=meta.title or path,
         help=meta.description or "",
         kind=kind,
-        annotation=annotation,
+        value_type=value_type,
         default=default,
         optional=optional,
         choices=choices,

@@ -100,7 +100,7 @@ def _check_value(option: Option, value: object) -> tuple[Any, list[Problem]]:
     if broken:
         return None, [Problem(option.path, f"{broken}, got {_show(value)}")]
     try:
-        return msgspec.convert(value, option.annotation), []
+        return msgspec.convert(value, option.value_type), []
     except msgspec.ValidationError:
         return None, [_misfit(option, value)]
 

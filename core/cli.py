@@ -10,14 +10,14 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from core import reports_command, run_file, runs_command
+from core import jobs, run_file
+from core.commands import reports, runs, train
+from core.commands.run_text import error_text
 from core.errors import OptionsError, UserError
 from core.jobs import EngineCrashed
 from core.options import Task
 from core.reference import as_markdown, as_text
-from core.run_text import error_text
 from core.starting_values import starting_options
-from core.train_command import train
 
 VERSION = "0.1.0"
 TASKS = tuple(task.value for task in Task)
@@ -27,10 +27,15 @@ if TYPE_CHECKING:
     Commands = argparse._SubParsersAction[argparse.ArgumentParser]
 
 
-def main(arguments: Sequence[str]) -> int:
-    """Do what the command line asks for and return the exit status."""
+def main(arguments: Sequence[str], start: train.Start = jobs.start) -> int:
+    """Do what the command line asks for and return the exit status.
+
+    Args:
+        arguments: The command line without the program's name.
+        start: What starts a run.
+    """
     _speak_utf8()
-    parsed = _parser().parse_args(arguments)
+    parsed = _parser(start).parse_args(arguments)
     try:
         return int(parsed.run(parsed))
     except OptionsError as error:
@@ -57,7 +62,7 @@ def _speak_utf8() -> None:
             reconfigure(encoding="utf-8", errors="replace")
 
 
-def _parser() -> argparse.ArgumentParser:
+def _parser(start: train.Start) -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(
         prog="hone",
         description="Fine-tune models on your own computer and watch them train. Without arguments the window opens.",
@@ -65,14 +70,14 @@ def _parser() -> argparse.ArgumentParser:
     )
     parser.add_argument("--version", action="version", version=f"Hone {VERSION}")
     commands = parser.add_subparsers(title="commands", required=True, metavar="COMMAND")
-    _add_train(commands)
+    _add_train(commands, start)
     _add_runs(commands)
     _add_questions(commands)
     _add_files(commands)
     return parser
 
 
-def _add_train(commands: "Commands") -> None:
+def _add_train(commands: "Commands", start: train.Start) -> None:
     command = commands.add_parser(
         "train",
         help="train what a run file asks for",
@@ -90,24 +95,26 @@ def _add_train(commands: "Commands") -> None:
     )
     command.add_argument("--json", action="store_true", help="print what happens as JSON lines")
     command.set_defaults(
-        run=lambda asked: train(asked.file, tuple(asked.overrides), asked.run_dir, as_json=asked.json)
+        run=lambda asked: train.train(
+            asked.file, tuple(asked.overrides), asked.run_dir, as_json=asked.json, start=start
+        )
     )
 
 
 def _add_runs(commands: "Commands") -> None:
     listing = commands.add_parser("runs", help="list all runs, newest first")
     listing.add_argument("--json", action="store_true")
-    listing.set_defaults(run=lambda asked: runs_command.list_all(as_json=asked.json))
+    listing.set_defaults(run=lambda asked: runs.list_all(as_json=asked.json))
     showing = commands.add_parser("show", help="tell all about one run")
     showing.add_argument("name", metavar="RUN", help="a run's folder, or its name in `hone runs`")
     showing.add_argument("--json", action="store_true")
-    showing.set_defaults(run=lambda asked: runs_command.show(asked.name, as_json=asked.json))
+    showing.set_defaults(run=lambda asked: runs.show(asked.name, as_json=asked.json))
 
 
 def _add_questions(commands: "Commands") -> None:
     devices = commands.add_parser("devices", help="say what this computer can train on")
     devices.add_argument("--json", action="store_true")
-    devices.set_defaults(run=lambda asked: reports_command.devices(as_json=asked.json))
+    devices.set_defaults(run=lambda asked: reports.devices(as_json=asked.json))
     inspect = commands.add_parser(
         "inspect",
         help="say what is in a data file",
@@ -119,7 +126,7 @@ def _add_questions(commands: "Commands") -> None:
     inspect.add_argument("--label-column", metavar="NAME")
     inspect.add_argument("--json", action="store_true")
     inspect.set_defaults(
-        run=lambda asked: reports_command.inspect(
+        run=lambda asked: reports.inspect(
             asked.source,
             Task(asked.task) if asked.task else None,
             tuple(asked.text_column),

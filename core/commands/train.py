@@ -1,24 +1,35 @@
 """`hone train`: starts a run and stays with it in the terminal until it is over."""
 
 import signal
+import subprocess
 import sys
 import time
+from collections.abc import Callable
 from pathlib import Path
 from types import FrameType
 
 from core import jobs, run_file, settings
+from core.commands.progress import Progress
+from core.commands.run_text import ending_text
 from core.events import Event, encode
 from core.follow import RunFollower
-from core.progress import Progress
-from core.run_text import ending_text
 from core.runs import Action, RunFolder, create
 from core.story import State
 
 POLL_SECONDS = 0.1
 INTERRUPTED = 130
 
+Start = Callable[[RunFolder], subprocess.Popen[bytes]]
 
-def train(file: Path, overrides: tuple[str, ...], run_dir: Path | None, *, as_json: bool) -> int:
+
+def train(
+    file: Path,
+    overrides: tuple[str, ...],
+    run_dir: Path | None,
+    *,
+    as_json: bool,
+    start: Start = jobs.start,
+) -> int:
     """Train what `file` asks for and return the exit status.
 
     Args:
@@ -26,6 +37,7 @@ def train(file: Path, overrides: tuple[str, ...], run_dir: Path | None, *, as_js
         overrides: `section.option=value` pairs that go before what the file says.
         run_dir: The run's folder, empty or absent; None: a new one among all runs.
         as_json: Whether events go to standard output, a JSON line each.
+        start: What starts a run's keeper.
 
     Raises:
         OptionsError: The request is wrong.
@@ -33,7 +45,7 @@ def train(file: Path, overrides: tuple[str, ...], run_dir: Path | None, *, as_js
     """
     options = run_file.read(file, overrides)
     run = create(options, settings.runs_folder(), run_dir)
-    keeper = jobs.start(run)
+    keeper = start(run)
     status = Attendance(run, as_json=as_json).stay()
     keeper.wait()
     return status

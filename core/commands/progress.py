@@ -4,7 +4,8 @@ from typing import TextIO
 
 from tqdm import tqdm
 
-from core import figures
+from core.commands import figures
+from core.commands.run_text import message_text
 from core.events import (
     Evaluated,
     Event,
@@ -16,7 +17,6 @@ from core.events import (
     RunPlanned,
     StepFinished,
 )
-from core.run_text import message_text
 from core.story import RunStory
 
 LINES_WITHOUT_A_BAR = 10

@@ -6,9 +6,10 @@ from typing import Any
 
 import msgspec
 
-from core import figures, settings
+from core import settings
+from core.commands import figures
+from core.commands.run_text import ending_text, message_text
 from core.errors import OptionsError, Problem
-from core.run_text import ending_text, message_text
 from core.runs import RunFolder, RunSummary, list_runs, read_story, summarize
 
 _TITLES = ("NAME", "STATE", "MODEL", "DATA", "BEST", "TIME", "MEMORY", "STARTED")

@@ -5,12 +5,12 @@ from pathlib import Path
 
 import msgspec
 
-from core import figures
+from core.commands import figures
+from core.commands.run_text import fix_text
 from core.jobs import ask_devices, ask_inspect
 from core.options import Task
 from core.reports import DataReport, DeviceReport, InspectRequest, MachineReport
 from core.run_file import absolute
-from core.run_text import fix_text
 
 SHOWN_LABELS = 20
 
@@ -21,11 +21,12 @@ def devices(*, as_json: bool) -> int:
     if as_json:
         _print_json(report)
     else:
-        print("\n".join(_device_lines(report)))
+        print("\n".join(device_lines(report)))
     return 0
 
 
-def _device_lines(report: MachineReport) -> list[str]:
+def device_lines(report: MachineReport) -> list[str]:
+    """The report for a terminal."""
     rows = [(device.name, _device_words(device, report)) for device in report.devices]
     lines = [figures.table(("DEVICE", "WHAT IT IS"), rows)]
     lines.append(f"\nautomatic: {report.automatic}, {report.automatic_precision}")
@@ -63,7 +64,7 @@ def inspect(
     if as_json:
         _print_json(report)
     else:
-        print("\n".join(_data_lines(report)))
+        print("\n".join(data_lines(report)))
     return 1 if report.problems else 0
 
 
@@ -76,7 +77,8 @@ def guess_task(source: str) -> Task:
     return Task.IMAGE_CLASSIFICATION if is_images else Task.TEXT_CLASSIFICATION
 
 
-def _data_lines(report: DataReport) -> list[str]:
+def data_lines(report: DataReport) -> list[str]:
+    """The report for a terminal."""
     lines = [f"{report.source}: {report.format}, {report.rows:,} rows"]
     if report.columns:
         rows = [

@@ -3,7 +3,7 @@
 from collections.abc import Iterator
 from typing import Any
 
-from core import figures
+from core.commands import figures
 from core.errors import Fix, OptionsError, UserError
 from core.events import Level, MessageRaised
 from core.run_folder import ExitRecord, RunFolder
