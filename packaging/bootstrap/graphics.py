@@ -1,0 +1,48 @@
+"""Which build of PyTorch fits the graphics card.
+
+PyPI's torch has Metal on a Mac, CUDA 13.0 on Linux and only the CPU on Windows; other builds come from PyTorch's own
+index (the builds of 2.13: CUDA 12.6, 12.9, 13.0 and 13.2, see pytorch issue 190355). CUDA 13 left the Maxwell, Pascal
+and Volta cards behind, which need 12.6. Written from that documentation: it has not run on Windows or on such a card.
+"""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+
+INDEX = "https://download.pytorch.org/whl/"
+OLDEST_OF_CUDA_13 = 7.5
+"""Compute capability of the Turing cards, the oldest that CUDA 13 knows."""
+PROBE_SECONDS = 20
+
+
+def index_arguments(system: str = sys.platform, capability: float | None = None) -> list[str]:
+    """What pip needs to be told to find the right build; nothing where PyPI's is the right one."""
+    build = cuda_build(system, capability if capability is not None else compute_capability(system))
+    return ["--extra-index-url", INDEX + build] if build else []
+
+
+def cuda_build(system: str, capability: float | None) -> str:
+    """The name of the build on PyTorch's index, empty for PyPI's; `capability` is None without an NVIDIA card."""
+    if capability is None or system == "darwin":
+        return ""
+    if capability < OLDEST_OF_CUDA_13:
+        return "cu126"
+    return "cu130" if system == "win32" else ""
+
+
+def compute_capability(system: str = sys.platform) -> float | None:
+    """Compute capability of the first NVIDIA card, such as 8.6; None without one or without its driver."""
+    if system == "darwin":
+        return None
+    try:
+        answer = subprocess.run(
+            ["nvidia-smi", "--query-gpu=compute_cap", "--format=csv,noheader"],
+            capture_output=True,
+            text=True,
+            timeout=PROBE_SECONDS,
+            check=True,
+        )
+        return float(answer.stdout.split()[0])
+    except (OSError, subprocess.SubprocessError, ValueError, IndexError):
+        return None

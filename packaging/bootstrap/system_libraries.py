@@ -1,0 +1,119 @@
+"""The libraries Qt takes from a Linux system: find what is missing, install it or say how."""
+
+from __future__ import annotations
+
+import ctypes
+import os
+import shutil
+import subprocess
+import sys
+from collections.abc import Callable, Iterable
+
+from bootstrap.errors import SetupError
+
+APT_SECONDS = 600
+
+# The names Debian and Ubuntu give to the packages; RPM systems are asked by library name instead.
+ALWAYS = {
+    "libEGL.so.1": "libegl1",
+    "libGL.so.1": "libgl1",
+    "libxkbcommon.so.0": "libxkbcommon0",
+    "libdbus-1.so.3": "libdbus-1-3",
+    "libfontconfig.so.1": "libfontconfig1",
+    "libglib-2.0.so.0": "libglib2.0-0",
+}
+ON_A_DISPLAY = {
+    "libX11-xcb.so.1": "libx11-xcb1",
+    "libxcb-cursor.so.0": "libxcb-cursor0",
+    "libxcb-icccm.so.4": "libxcb-icccm4",
+    "libxcb-image.so.0": "libxcb-image0",
+    "libxcb-keysyms.so.1": "libxcb-keysyms1",
+    "libxcb-randr.so.0": "libxcb-randr0",
+    "libxcb-render-util.so.0": "libxcb-render-util0",
+    "libxcb-shape.so.0": "libxcb-shape0",
+    "libxcb-sync.so.1": "libxcb-sync1",
+    "libxcb-xfixes.so.0": "libxcb-xfixes0",
+    "libxcb-xkb.so.1": "libxcb-xkb1",
+    "libxkbcommon-x11.so.0": "libxkbcommon-x11-0",
+}
+
+
+def ensure(*, needs_display: bool) -> None:
+    """Install what Qt lacks on this Linux system, where that is allowed. Elsewhere Qt brings everything along.
+
+    Raises:
+        SetupError: Something is missing and only the person may install it; it holds the line to run.
+    """
+    if not sys.platform.startswith("linux"):
+        return
+    wanted = {**ALWAYS, **ON_A_DISPLAY} if needs_display else ALWAYS
+    lacking = missing(wanted)
+    if lacking and may_install():
+        install(sorted(wanted[name] for name in lacking))
+        lacking = missing(wanted)
+    if lacking:
+        raise SetupError(explain(lacking, wanted))
+
+
+def missing(wanted: Iterable[str], load: Callable[[str], object] = ctypes.CDLL) -> list[str]:
+    """The libraries that don't load, in order."""
+    return [name for name in wanted if not _loads(name, load)]
+
+
+def _loads(name: str, load: Callable[[str], object]) -> bool:
+    try:
+        load(name)
+    except OSError:
+        return False
+    return True
+
+
+def may_install() -> bool:
+    """Whether this is root on a system with apt-get."""
+    return os.geteuid() == 0 and shutil.which("apt-get") is not None
+
+
+def install(packages: list[str]) -> None:
+    """Install Debian packages without a question asked.
+
+    Raises:
+        SetupError: apt-get failed; it holds the end of what apt-get said.
+    """
+    print(f"Installing the system libraries that Qt needs: {' '.join(packages)}", flush=True)
+    environ = dict(os.environ, DEBIAN_FRONTEND="noninteractive")
+    for command in (["update"], ["install", "-y", "--no-install-recommends", *packages]):
+        try:
+            subprocess.run(
+                ["apt-get", "-q", *command],
+                env=environ,
+                stdin=subprocess.DEVNULL,
+                stdout=subprocess.PIPE,
+                stderr=subprocess.STDOUT,
+                text=True,
+                errors="replace",
+                timeout=APT_SECONDS,
+                check=True,
+            )
+        except subprocess.TimeoutExpired as error:
+            raise SetupError(
+                f"apt-get {command[0]} took longer than {APT_SECONDS // 60} minutes and was ended."
+            ) from error
+        except subprocess.CalledProcessError as error:
+            said = "\n".join(error.stdout.splitlines()[-8:])
+            raise SetupError(
+                f"Installing system libraries failed. apt-get {command[0]} said:\n{said}"
+            ) from error
+
+
+def explain(
+    lacking: list[str], wanted: dict[str, str], which: Callable[[str], str | None] = shutil.which
+) -> str:
+    """What is missing, and the one line that installs it on this system."""
+    text = f"Qt, which draws Hone's window, needs system libraries that are missing here: {', '.join(lacking)}.\n"
+    if which("apt-get"):
+        packages = " ".join(sorted(wanted[name] for name in lacking))
+        return f"{text}Install them, then start again:\n  sudo apt-get install {packages}"
+    if which("dnf"):
+        capabilities = " ".join(f"'{name}()(64bit)'" for name in lacking)
+        return f"{text}Install them, then start again:\n  sudo dnf install {capabilities}"
+    return f"{text}Install the packages of your system that hold these files, then start again."

@@ -1,0 +1,64 @@
+"""What every test shares: no screen, no network, a home of its own, and no thread left behind."""
+
+import os
+
+# Qt reads its platform when the application is made, the engine its switches when it is started: both must find these.
+os.environ["QT_QPA_PLATFORM"] = "offscreen"
+os.environ["HF_HUB_OFFLINE"] = "1"
+
+import sys
+import threading
+import time
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).resolve().parent.parent
+SHARED = ROOT.parent / "shared" / "data"
+THREAD_GRACE_SECONDS = 2.0
+
+
+@pytest.fixture(scope="session", autouse=True)
+def hone_home(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
+    """The settings and runs of this test session, instead of the person's."""
+    with pytest.MonkeyPatch.context() as patch:
+        home = tmp_path_factory.mktemp("hone-home")
+        patch.setenv("HONE_HOME", str(home))
+        yield home
+
+
+@pytest.fixture(scope="session")
+def shared_data() -> Path:
+    """The folder of real data sets beside the checkout (MNIST, MRPC and others); not part of a clone."""
+    if not SHARED.is_dir():
+        pytest.skip("needs the data sets of ../shared/data, which are not part of a clone")
+    return SHARED
+
+
+@pytest.fixture(autouse=True)
+def no_thread_left() -> Iterator[None]:
+    """Fail a test that leaves a thread running: it would go on into the next tests."""
+    before = set(threading.enumerate())
+    yield
+    deadline = time.monotonic() + THREAD_GRACE_SECONDS
+    for thread in set(threading.enumerate()) - before:
+        if (
+            not thread.daemon
+        ):  # daemons are helpers of libraries; threads that Qt started are seen as such too
+            thread.join(max(0.0, deadline - time.monotonic()))
+    left = [thread.name for thread in set(threading.enumerate()) - before if not thread.daemon]
+    left += running_qt_threads()
+    assert not left, f"threads still running: {', '.join(left)}"
+
+
+def running_qt_threads() -> list[str]:
+    """Names of the threads made with QThread that still run; none where the test didn't use Qt."""
+    if "PySide6.QtCore" not in sys.modules:
+        return []
+    import shiboken6
+    from PySide6.QtCore import QThread
+
+    main = QThread.currentThread()
+    threads = [found for found in shiboken6.getAllValidWrappers() if isinstance(found, QThread)]
+    return [type(found).__name__ for found in threads if found is not main and found.isRunning()]
