@@ -147,6 +147,18 @@ def epochs(value: float) -> str:
     return f"{value:,.1f}".removesuffix(".0")
 
 
+def loss_tick(value: float) -> str:
+    """A tick of an axis of losses: `0`, `0.5`, `2`."""
+    return f"{value:,.4g}"
+
+
+def step_time_tick(seconds: float) -> str:
+    """A tick of an axis of step times: `0`, `250 ms`, `1.5 s`."""
+    if seconds == 0:
+        return "0"
+    return f"{seconds:,.4g} s" if seconds >= 0.9995 else f"{1000 * seconds:.4g} ms"
+
+
 def share_tick(value: float) -> str:
     """A tick of an axis of shares: `90 %`."""
     return f"{100 * value:.10g} %"

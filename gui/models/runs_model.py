@@ -98,7 +98,6 @@ def _columns() -> dict[Column, ColumnKind]:
             _translate("runs", "Started"),
             lambda row: numbers.moment(row.started),
             lambda row: _or_nothing(row.started),
-            is_number=True,
         ),
     }
 
@@ -178,18 +177,20 @@ class RunsModel(QAbstractTableModel):
             return None
         column, row = Column(index.column()), self._rows[index.row()]
         kind = self._columns[column]
-        match role:
-            case Qt.ItemDataRole.DisplayRole:
-                return kind.text(row)
-            case Qt.ItemDataRole.TextAlignmentRole:
-                return _alignment(kind)
-            case Qt.ItemDataRole.DecorationRole if column is Column.STATE:
-                return self._dot(row.state)
-            case Qt.ItemDataRole.ToolTipRole:
-                return row.problem or (str(row.run.path) if column is Column.NAME else None)
-        if role == SORT_ROLE:
-            return kind.raw(row)
-        return " ".join(kind.text(row) for kind in self._columns.values()) if role == SEARCH_ROLE else None
+        found: Any = None
+        if role == Qt.ItemDataRole.DisplayRole:
+            found = kind.text(row)
+        elif role == SORT_ROLE:
+            found = kind.raw(row)
+        elif role == SEARCH_ROLE:
+            found = " ".join(kind.text(row) for kind in self._columns.values())
+        elif role == Qt.ItemDataRole.TextAlignmentRole:
+            found = _alignment(kind)
+        elif role == Qt.ItemDataRole.ToolTipRole:
+            found = row.problem or (str(row.run.path) if column is Column.NAME else None)
+        elif role == Qt.ItemDataRole.DecorationRole and column is Column.STATE:
+            found = self._dot(row.state)
+        return found
 
     def _dot(self, state: State) -> QPixmap:
         if state not in self._dots:

@@ -22,8 +22,8 @@ from gui.theme import SPACING, Theme, Tokens
 SHORTEST_CLOCK = 10.0
 """Seconds that the memory chart covers at least."""
 
-SPIKE = 6.0
-"""A step so many times slower than the median would squash the rest: the axis leaves it out, the legend names it."""
+SPIKE = 4.0
+"""A step so many times slower than the median would squash the rest: it runs out of the picture, the legend names it."""
 
 CEILING_IN_PICTURE = 0.25
 """From this share of the ceiling on, the ceiling is drawn; further below it would squash what is in use."""
@@ -71,7 +71,7 @@ class LossChart(StepChart):
     def __init__(self, stage: Stage, history: RunHistory) -> None:
         self._checkpoints = pg.ScatterPlotItem(symbol="t1", size=7, pen=pg.mkPen(None))
         super().__init__(
-            QCoreApplication.translate("LossChart", "Loss"), stage, history, decimal_step, numbers.loss
+            QCoreApplication.translate("LossChart", "Loss"), stage, history, decimal_step, numbers.loss_tick
         )
         self.add_decoration(self._checkpoints)
         self.set_lines(
@@ -130,7 +130,7 @@ class MetricsChart(StepChart):
             self.set_lines(
                 [
                     Line(numbers.metric_title(name), self.history.metrics[name], colour, Look.DOTS)
-                    for name, colour in zip(shown, colours, strict=False)
+                    for name, colour in reversed(list(zip(shown, colours, strict=False)))
                 ]
             )
         super().refresh()
@@ -141,7 +141,7 @@ class MetricsChart(StepChart):
 
     def readings(self, x: float | None) -> list[Reading]:
         """Each metric."""
-        values = [(line, value_at(line.series, x)) for line in self.lines]
+        values = [(line, value_at(line.series, x)) for line in reversed(self.lines)]
         return self.under_cursor(x) + [
             Reading(f"{line.name} {numbers.share(value)}", line.colour)
             for line, value in values
@@ -158,7 +158,7 @@ class StepTimeChart(StepChart):
 
     def __init__(self, stage: Stage, history: RunHistory) -> None:
         title = QCoreApplication.translate("StepTimeChart", "Step time")
-        super().__init__(title, stage, history, decimal_step, numbers.step_time)
+        super().__init__(title, stage, history, decimal_step, numbers.step_time_tick)
         self.set_lines(
             [
                 Line("", history.step_seconds, "activations", Look.FAINT),
@@ -169,7 +169,7 @@ class StepTimeChart(StepChart):
     def y_span(self, drawn: Span) -> Span:
         """From zero; a lone very slow step runs out at the top."""
         median = self.history.median_seconds.last or drawn[1]
-        return 0.0, min(drawn[1], SPIKE * median)
+        return 0.0, drawn[1] if drawn[1] <= SPIKE * median else 2 * median
 
     def readings(self, x: float | None) -> list[Reading]:
         """The step under the cursor, or the median and the longest of all."""

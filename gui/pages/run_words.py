@@ -36,10 +36,10 @@ def state_line(facts: RunFacts) -> str:
             return DOT.join([_translate("run", "Stopping, and keeping what is trained"), *_progress(story)])
         case State.TRAINING:
             return DOT.join([_doing(facts), *_progress(story)])
-        case State.FINISHED | State.STOPPED:
-            return DOT.join([state_title(facts.state), *_where_computed(facts), *_progress(story)])
         case _:
-            return DOT.join([state_title(facts.state), *_progress(story)])
+            lasted = elapsed(facts, now=0.0) if story.finished is None else ""
+            after = [_translate("run", "after {}").format(lasted)] if lasted else []
+            return DOT.join([state_title(facts.state), *after, *_progress(story), *_where_computed(facts)])
 
 
 def _doing(facts: RunFacts) -> str:

@@ -25,6 +25,7 @@ from gui.files import reveal
 from gui.models.runs_model import Column, RunsFilter, RunsModel
 from gui.models.runs_reader import RunsReader
 from gui.theme import SPACING, Theme
+from gui.widgets.roles import Role, set_role
 
 REFRESH_MS = 3000
 """How often the list is read again while it is shown; runs that are over cost next to nothing."""
@@ -113,6 +114,7 @@ class RunsPage(QWidget):
         super().showEvent(event)
         self.refresh()
         self._again.start()
+        self.table.setFocus()
 
     def hideEvent(self, event: QHideEvent) -> None:
         """Nobody looks: stop reading."""
@@ -122,8 +124,8 @@ class RunsPage(QWidget):
 
     def _build(self) -> None:
         title = QLabel(self.tr("Runs"))
-        title.setProperty("role", "title")
-        self._note.setProperty("role", "muted")
+        set_role(title, Role.PAGE_TITLE)
+        set_role(self._note, Role.MUTED)
         self.search.setPlaceholderText(self.tr("Filter"))
         self.search.setAccessibleName(self.tr("Filter runs"))
         self.search.setClearButtonEnabled(True)
@@ -134,7 +136,7 @@ class RunsPage(QWidget):
         top.addWidget(self._note)
         top.addSpacing(SPACING)
         top.addWidget(self.search)
-        self._words.setProperty("role", "muted")
+        set_role(self._words, Role.MUTED)
         self._words.setAlignment(Qt.AlignmentFlag.AlignCenter)
         self._words.setWordWrap(True)
         self._set_up_table()

@@ -4,7 +4,7 @@ import math
 from collections.abc import Callable
 
 import pyqtgraph as pg
-from PySide6.QtCore import QCoreApplication
+from PySide6.QtCore import QCoreApplication, QRectF
 
 from gui.numbers import NumberFormat
 
@@ -63,6 +63,10 @@ def step_text(step: float) -> str:
     return f"{step:,.0f}"
 
 
+OVERHANG = 40
+"""Pixels by which a tick's text may reach beyond the axis."""
+
+
 class RoundAxis(pg.AxisItem):
     """An axis with one level of ticks at round values.
 
@@ -89,6 +93,10 @@ class RoundAxis(pg.AxisItem):
             hideOverlappingLabels=False,
         )
 
+    def boundingRect(self) -> QRectF:
+        """A little more than its own: pyqtgraph leaves out texts that stand across the edge, the outermost ones."""
+        return super().boundingRect().adjusted(-OVERHANG, -OVERHANG, OVERHANG, OVERHANG)
+
     def tick_step(self, span: float, size: float) -> float:
         """Distance between ticks for `span` on `size` pixels."""
         return self._rule(span, max(2, int(size / self._pixels_per_tick)))
@@ -111,9 +119,9 @@ class RoundAxis(pg.AxisItem):
 def step_axis() -> RoundAxis:
     """The axis of training steps."""
     word = _translate("axes", "step")
-    return RoundAxis("bottom", whole_step, step_text, pixels_per_tick=90, prefix=word)
+    return RoundAxis("bottom", whole_step, step_text, pixels_per_tick=72, prefix=word)
 
 
 def clock_axis() -> RoundAxis:
     """The axis of time since the run's start, in seconds."""
-    return RoundAxis("bottom", clock_step, clock_text, pixels_per_tick=90)
+    return RoundAxis("bottom", clock_step, clock_text, pixels_per_tick=80)

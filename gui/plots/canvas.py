@@ -7,7 +7,7 @@ from PySide6.QtWidgets import QWidget
 
 from gui.plots.axes import RoundAxis
 
-LEFT_MARGIN = 58
+LEFT_MARGIN = 52
 BOTTOM_MARGIN = 24
 SHORTEST_DRAG = 6
 """Pixels; below this a drag is a click with a shaky hand."""
@@ -57,6 +57,12 @@ class Canvas(pg.PlotWidget):
     def set_ranges(self, low_x: float, high_x: float, low_y: float, high_y: float) -> None:
         """Show exactly this part."""
         self._view.setRange(xRange=(low_x, high_x), yRange=(low_y, high_y), padding=0, disableAutoRange=True)
+
+    def show_values(self, shown: bool) -> None:
+        """Write the axes' values, or leave them away where nothing is drawn yet."""
+        for axis in (self.x_axis, self.y_axis):
+            if axis.style["showValues"] is not shown:
+                axis.setStyle(showValues=shown)
 
     def set_selection_colour(self, colour: str) -> None:
         """Colour of the stretch that is being dragged out."""

@@ -17,11 +17,12 @@ from gui.plots.repaint_queue import RepaintQueue
 from gui.plots.shared_view import SharedView, Stretch
 from gui.theme import Theme, Tokens
 from gui.widgets.card import Card
+from gui.widgets.roles import Role, set_role
 
 Span = tuple[float, float]
 
 PIXELS_PER_ROW = 34
-HEIGHT = 150
+HEIGHT = 116
 
 
 @dataclass(frozen=True)
@@ -68,7 +69,6 @@ class Chart(Card):
         parent: QWidget | None = None,
     ) -> None:
         super().__init__(title, parent)
-        self.title = title
         self._theme = stage.theme
         self._queue = stage.queue
         self._view = stage.view
@@ -82,10 +82,10 @@ class Chart(Card):
         self._canvas.addItem(self._cursor, ignoreBounds=True)
         self._legend = QLabel()
         self._legend.setTextFormat(Qt.TextFormat.RichText)
-        self._legend.setProperty("role", "reading")
+        set_role(self._legend, Role.MUTED)
         self.set_trailing(self._legend)
         self._empty = QLabel(alignment=Qt.AlignmentFlag.AlignCenter)
-        self._empty.setProperty("role", "muted")
+        set_role(self._empty, Role.MUTED)
         self._empty.setAttribute(Qt.WidgetAttribute.WA_TransparentForMouseEvents)
         QGridLayout(self._canvas).addWidget(self._empty)
         self.body.addWidget(self._canvas)
@@ -197,6 +197,7 @@ class Chart(Card):
         empty = self.empty_text()
         self._empty.setText(empty)
         self._empty.setVisible(bool(empty))
+        self._canvas.show_values(not empty)
         readings = self.readings(self._cursor_x()) if not empty else []
         html = "&nbsp;&nbsp; ".join(self._as_html(reading) for reading in readings)
         if html != self._legend.text():
