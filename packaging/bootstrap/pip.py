@@ -16,6 +16,8 @@ from bootstrap.errors import SetupError
 TOOLS = ("pip==", "setuptools==")
 WORTH_A_LINE = 20_000_000
 """Bytes from which a download is mentioned where there is no terminal to draw a moving line on."""
+MANY = 10
+"""Libraries from which installing them takes long enough to say so."""
 REDRAW_SECONDS = 0.1
 
 CAUSES = {
@@ -63,7 +65,10 @@ class ProgressLine:
         elif download:
             self._file = download.group(1)
         elif installing:
-            count = installing.group(1).count(",") + 1
+            self._say_installing(installing.group(1).count(",") + 1)
+
+    def _say_installing(self, count: int) -> None:
+        if count >= MANY:
             self.say(f"Installing {count} libraries, which takes about a minute …")
 
     def _show_bytes(self, done: int, size: int) -> None:
@@ -118,9 +123,8 @@ def install(python: str, arguments: Iterable[str], log: Path, reports_progress: 
     ]
     progress = ProgressLine(sys.stdout)
     lines = []
-    with (
-        log.open("a", encoding="utf-8") as file,
-        subprocess.Popen(
+    with log.open("a", encoding="utf-8") as file:
+        process = subprocess.Popen(
             [*command, *arguments],
             env=dict(os.environ, PYTHONUNBUFFERED="1", PYTHONUTF8="1"),
             stdin=subprocess.DEVNULL,
@@ -129,14 +133,13 @@ def install(python: str, arguments: Iterable[str], log: Path, reports_progress: 
             text=True,
             encoding="utf-8",
             errors="replace",
-        ) as process,
-    ):
-        assert process.stdout is not None
-        for line in process.stdout:
-            progress.feed(line)
-            if not line.startswith("Progress "):
-                file.write(line)
-                lines.append(line.rstrip())
+        )
+        with process:
+            for line in process.stdout or ():
+                progress.feed(line)
+                if not line.startswith("Progress "):
+                    file.write(line)
+                    lines.append(line.rstrip())
     progress.clear()
     if process.returncode != 0:
         raise SetupError(explain(lines, log))
@@ -146,7 +149,7 @@ def explain(lines: list[str], log: Path) -> str:
     """Say why pip failed: the cause where it is a known one, then the errors it printed."""
     said = "\n".join(lines)
     # A slow server is retried with a warning, so only the errors decide where there are any.
-    errors = [line for line in lines if line.startswith("ERROR")]
+    errors = [line.strip() for line in lines if re.match(r"\s*error:", line, re.IGNORECASE)]
     cause = _cause("\n".join(errors)) or _cause(said) or "pip couldn't install Hone's libraries."
     shown = "\n  ".join((errors or lines)[-6:])
     return f"{cause}\npip said (all of it is in {log}):\n  {shown}"

@@ -1,0 +1,190 @@
+"""The rules of the house, held by reading the source: who may import what, sizes, pins and words."""
+
+import ast
+import re
+import subprocess
+import sys
+import tomllib
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).resolve().parent.parent
+ENGINE = ROOT / "core" / "engine"
+LONGEST_FILE = 400
+
+# Libraries each room may import, beside the standard library. A new name here is a decision: see docs/decisions/0004.
+QT = {"PySide6", "shiboken6", "pyqtgraph"}
+LIGHT = {"msgspec", "platformdirs", "psutil", "pynvml", "tomli_w", "tqdm"}
+TRAINING = {
+    "PIL",
+    "accelerate",
+    "datasets",
+    "huggingface_hub",
+    "numpy",
+    "sklearn",
+    "torch",
+    "torchvision",
+    "transformers",
+}
+ALLOWED = {
+    "core": LIGHT | {"core"},
+    "core.engine": LIGHT | TRAINING | {"core", "resources"},
+    "gui": QT | {"core", "gui", "msgspec", "numpy", "resources"},
+    "resources": set[str](),
+}
+# A bundle has one executable, which must be able to become the engine or a worker of `datasets`.
+DOOR = {"core/program.py": {"core.engine.__main__", "multiprocess"}}
+
+
+def python_files(*folders: str) -> Iterator[Path]:
+    for folder in folders:
+        yield from (ROOT / folder).rglob("*.py")
+
+
+def modules_in(source: str) -> set[str]:
+    """Full names of the modules that source text imports, at its top or anywhere inside."""
+    found = set()
+    for node in ast.walk(ast.parse(source)):
+        if isinstance(node, ast.Import):
+            found |= {alias.name for alias in node.names}
+        elif isinstance(node, ast.ImportFrom):
+            assert node.level == 0, "a relative import; write the full name"
+            found |= {f"{node.module}.{alias.name}" for alias in node.names}
+    return found
+
+
+def imports(file: Path) -> set[str]:
+    """What a file imports, less what it has leave for."""
+    leave = DOOR.get(name_of(file), ())
+    return {
+        module
+        for module in modules_in(file.read_text(encoding="utf-8"))
+        if not module.startswith(tuple(leave))
+    }
+
+
+def name_of(file: Path) -> str:
+    return file.relative_to(ROOT).as_posix()
+
+
+def room_of(file: Path) -> str:
+    return "core.engine" if ENGINE in file.parents else name_of(file).partition("/")[0]
+
+
+def pinned() -> dict[str, str]:
+    """Version by name of every dependency in pyproject.toml, test and bundle tools included."""
+    with (ROOT / "pyproject.toml").open("rb") as file:
+        tree = tomllib.load(file)
+    lines = [*tree["build-system"]["requires"], *tree["project"]["dependencies"]]
+    for extra in tree["project"]["optional-dependencies"].values():
+        lines += extra
+    return dict(line.split("==") for line in lines)
+
+
+def test_each_room_imports_only_what_it_may():
+    strangers = {
+        f"{name_of(file)} imports {module}"
+        for file in python_files("core", "gui", "resources")
+        for module in imports(file)
+        if (top := module.partition(".")[0]) not in sys.stdlib_module_names
+        and top not in ALLOWED[room_of(file)]
+    }
+    assert not strangers
+
+
+def test_nobody_but_the_door_imports_the_engine():
+    through_the_wall = {
+        name_of(file)
+        for file in python_files("core", "gui")
+        if room_of(file) != "core.engine" and any(name.startswith("core.engine") for name in imports(file))
+    }
+    assert not through_the_wall
+
+
+def test_an_import_inside_a_function_is_seen():
+    source = "import os.path\ndef f():\n    from core.engine import devices\n    import torch.nn as nn"
+    assert modules_in(source) == {"os.path", "core.engine.devices", "torch.nn"}
+
+
+def test_files_stay_short():
+    folders = ("core", "gui", "tests", "packaging", "benchmarks")
+    lengths = {
+        name_of(file): len(file.read_text(encoding="utf-8").splitlines()) for file in python_files(*folders)
+    }
+    assert {name: lines for name, lines in lengths.items() if lines > LONGEST_FILE} == {}
+
+
+def test_only_the_theme_sets_a_style_sheet():
+    callers = {
+        name_of(file)
+        for file in python_files("gui")
+        for node in ast.walk(ast.parse(file.read_text(encoding="utf-8")))
+        if isinstance(node, ast.Attribute) and node.attr == "setStyleSheet"
+    }
+    assert callers <= {"gui/theme.py"}
+
+
+def test_every_package_is_installed():
+    with (ROOT / "pyproject.toml").open("rb") as file:
+        listed = set(tomllib.load(file)["tool"]["setuptools"]["packages"])
+    with_code = {name_of(file.parent).replace("/", ".") for file in python_files("core", "gui", "resources")}
+    assert listed == with_code
+    assert all((ROOT / package.replace(".", "/") / "__init__.py").exists() for package in listed)
+
+
+def test_folders_that_would_hide_other_packages_are_no_packages():
+    assert not (ROOT / "packaging" / "__init__.py").exists()
+    assert not list((ROOT / "tests").rglob("__init__.py"))
+
+
+def test_every_dependency_is_explained_and_constrained():
+    explained = (ROOT / "docs" / "dependencies.md").read_text(encoding="utf-8")
+    constraints = (ROOT / "packaging" / "constraints.txt").read_text(encoding="utf-8")
+    exact = dict(line.split("==") for line in constraints.splitlines() if line and not line.startswith("#"))
+    exact = {plain(name): version for name, version in exact.items()}
+    for name, version in pinned().items():
+        assert f"{name} {version}" in explained, f"docs/dependencies.md doesn't name {name} {version}"
+        assert exact.get(plain(name)) == version, f"packaging/constraints.txt has another {name}"
+
+
+def plain(name: str) -> str:
+    return name.lower().replace("_", "-")
+
+
+@pytest.mark.parametrize(
+    "file", [ROOT / "start.py", *sorted((ROOT / "packaging" / "bootstrap").glob("*.py"))]
+)
+def test_an_old_python_can_read_the_set_up(file):
+    ast.parse(file.read_text(encoding="utf-8"), feature_version=(3, 8))
+    names = {module.partition(".")[0] for module in imports(file)}
+    assert names <= sys.stdlib_module_names | {"bootstrap"}
+
+
+def test_nothing_kept_names_somebodys_folders():
+    try:
+        kept = subprocess.run(
+            ["git", "ls-files", "-z"], cwd=ROOT, capture_output=True, text=True, check=True
+        ).stdout.split("\0")
+    except (OSError, subprocess.CalledProcessError):
+        pytest.skip("not a git checkout")
+    personal = re.compile(r"(?<![\w.~>}/-])/(?:root|work|Users|home/(?!someone\b|me\b|you\b)\w+)/")
+    texts = {name: (ROOT / name) for name in kept if name and (ROOT / name).is_file()}
+    found = {
+        f"{name}: {hit.group(0)}"
+        for name, path in texts.items()
+        if name != "tests/test_house.py"
+        for hit in personal.finditer(path.read_bytes().decode("utf-8", errors="replace"))
+    }
+    assert not found
+
+
+def test_links_between_pages_lead_somewhere():
+    broken = {
+        f"{name_of(page)}: {target}"
+        for page in [ROOT / "README.md", *(ROOT / "docs").rglob("*.md")]
+        for target in re.findall(r"(?<!!)\[[^\]]*\]\(([^)#]+)", page.read_text(encoding="utf-8"))
+        if "://" not in target and not (page.parent / target).exists()
+    }
+    assert not broken
