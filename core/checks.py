@@ -60,12 +60,12 @@ def _unknown_keys(tree: Tree) -> Iterator[Problem]:
 
 
 def _unknown(path: str, key: str, known: list[str]) -> Problem:
-    close = difflib.get_close_matches(key, known, n=1)
-    if close:
-        return Problem(path, f"no such option; did you mean {close[0]}?")
     homes = [option.path for option in options_by_path().values() if option.name == key]
     if homes:
         return Problem(path, f"no such option here; did you mean {homes[0]}?")
+    close = difflib.get_close_matches(key, known, n=1)
+    if close:
+        return Problem(path, f"no such option; did you mean {close[0]}?")
     return Problem(path, f"no such option; known here: {', '.join(known)}")
 
 

@@ -82,11 +82,12 @@ def list_runs(runs_folder: Path) -> list[RunFolder]:
     """All runs in a folder, newest first. A folder whose run file is damaged or lost is a run all the same."""
     if not runs_folder.is_dir():
         return []
-    found = [(_age_mark(path), path) for path in runs_folder.iterdir() if path.is_dir()]
-    return [RunFolder(path) for mark, path in sorted(found, reverse=True) if mark is not None]
+    asked = {path: _asked_at(path) for path in runs_folder.iterdir() if path.is_dir()}
+    found = [(moment, path) for path, moment in asked.items() if moment is not None]
+    return [RunFolder(path) for _, path in sorted(found, reverse=True)]
 
 
-def _age_mark(path: Path) -> float | None:
+def _asked_at(path: Path) -> float | None:
     """When the run in `path` was asked for, in unix seconds; None where there is no run."""
     for name in ("run.toml", "events.jsonl", "exit.json"):
         try:

@@ -38,9 +38,7 @@ def begin(writer: EventWriter, pid: int) -> None:
     writer.write(RunStarted(pid=pid))
     writer.write(PhaseChanged(phase=Phase.LOADING_MODEL, detail="fake"))
     writer.write(
-        RunPlanned(
-            total_steps=3, epochs=1, train_samples=12, eval_samples=4, effective_batch=4, device="cpu"
-        )
+        RunPlanned(total_steps=3, epochs=1, train_samples=12, eval_samples=4, effective_batch=4, device="cpu")
     )
     writer.write(PhaseChanged(phase=Phase.TRAINING))
 

@@ -1,0 +1,99 @@
+import os
+import subprocess
+import sys
+
+import psutil
+import pytest
+
+from core.events import DeviceSampled, MemorySampled, Source
+from core.machine.memory import ProcessorLoad, system_memory, tree_bytes
+from core.machine.nvidia import find_gpu
+from core.machine.sampler import Sampler, gpu_of
+from tests.fakes.nvml import FakeNvml
+
+
+class TestMemory:
+    def test_what_is_used_and_what_is_available_make_up_the_whole(self) -> None:
+        found = system_memory()
+        available = psutil.virtual_memory().available
+        assert found.total == psutil.virtual_memory().total
+        assert found.used + available == pytest.approx(found.total, rel=0.05)
+
+    def test_a_tree_counts_what_its_root_started(self) -> None:
+        alone = tree_bytes(os.getpid())
+        code = "data = bytearray(64 << 20); print('ready', flush=True); input()"
+        with subprocess.Popen(
+            [sys.executable, "-c", code], stdin=subprocess.PIPE, stdout=subprocess.PIPE
+        ) as child:
+            child.stdout.readline()
+            together = tree_bytes(os.getpid())
+            child.communicate(b"\n")
+        assert together - alone > 60 << 20
+
+    def test_a_process_that_is_gone_has_no_figure(self) -> None:
+        with subprocess.Popen([sys.executable, "-c", ""]) as child:
+            child.wait()
+        assert tree_bytes(child.pid) is None
+
+    def test_load_needs_two_looks(self) -> None:
+        load = ProcessorLoad()
+        assert load.read() is None
+        end = psutil.cpu_times().user + 0.05
+        while psutil.cpu_times().user < end:
+            sum(range(10_000))
+        busy = load.read()
+        assert busy is not None
+        assert 0 < busy <= 1
+
+
+class TestNvidia:
+    def test_figures_have_their_units(self) -> None:
+        gpu = find_gpu(0, FakeNvml())
+        assert gpu is not None
+        assert gpu.name == "Fake GPU 0"
+        assert (gpu.busy(), gpu.power(), gpu.temperature()) == (0.4, 123.4, 61.0)
+        memory = gpu.memory()
+        assert memory is not None
+        assert (memory.used, memory.ceiling) == (3 << 30, 7 << 30)
+
+    def test_no_driver_or_no_such_card_is_no_gpu(self) -> None:
+        assert find_gpu(0, FakeNvml(broken={"nvmlInit"})) is None
+        assert find_gpu(3, FakeNvml()) is None
+
+    def test_what_fails_once_is_none_and_not_asked_again_and_the_rest_goes_on(self) -> None:
+        nvml = FakeNvml(broken={"nvmlDeviceGetPowerUsage", "nvmlDeviceGetMemoryInfo"})
+        gpu = find_gpu(0, nvml)
+        assert gpu is not None
+        for _ in range(3):
+            assert (gpu.power(), gpu.memory(), gpu.busy()) == (None, None, 0.4)
+        assert nvml.calls.count("nvmlDeviceGetPowerUsage") == 1
+        assert nvml.calls.count("nvmlDeviceGetMemoryInfo") == 1
+
+    def test_an_older_driver_is_asked_for_the_temperature_in_its_way(self) -> None:
+        gpu = find_gpu(0, FakeNvml(broken={"nvmlDeviceGetTemperatureV"}))
+        assert gpu is not None
+        assert gpu.temperature() == 60.0
+
+    def test_a_gpu_that_shares_the_computers_memory_has_none_of_its_own(self) -> None:
+        gpu = find_gpu(0, FakeNvml(total=0))
+        assert gpu is not None
+        assert gpu.memory() is None
+
+    def test_only_runs_that_may_use_a_gpu_have_one(self) -> None:
+        assert gpu_of("cpu") is None
+        assert gpu_of("mps") is None
+
+
+class TestSampler:
+    def test_figures_of_the_computer_the_process_and_the_gpu(self) -> None:
+        sampler = Sampler(os.getpid(), find_gpu(0, FakeNvml()))
+        found = sampler.sample()
+        memory = {event.source: event for event in found if isinstance(event, MemorySampled)}
+        assert set(memory) == {Source.SYSTEM, Source.PROCESS, Source.NVML}
+        assert memory[Source.NVML].ceiling == 7 << 30
+        gpus = [event for event in found if isinstance(event, DeviceSampled) and event.source is Source.NVML]
+        assert [(gpu.name, gpu.busy) for gpu in gpus] == [("Fake GPU 0", 0.4)]
+
+    def test_what_is_not_there_makes_no_event(self) -> None:
+        found = Sampler().sample()
+        assert {event.source for event in found} == {Source.SYSTEM}

@@ -1,0 +1,104 @@
+import os
+import time
+from pathlib import Path
+
+from core.events import (
+    EventWriter,
+    MemorySampled,
+    Outcome,
+    RunFinished,
+    RunPlanned,
+    RunStarted,
+    Source,
+    StepFinished,
+    encode,
+)
+from core.follow import RunFollower
+from core.runs import Action, ExitRecord
+from core.story import State
+from tests.fakes.runs import new_run
+
+PLAN = RunPlanned(total_steps=9, epochs=1, train_samples=9, eval_samples=1, effective_batch=1)
+
+
+def step(number: int, at: float = 0.0) -> StepFinished:
+    return StepFinished(step=number, epoch=1, seconds=0.1, learning_rate=1, samples=1, time=at)
+
+
+def test_new_events_of_both_files_come_in_the_order_of_time_and_once(tmp_path: Path) -> None:
+    run = new_run(tmp_path)
+    run.record_keeper(os.getpid())
+    events, machine = EventWriter(run.events_file), EventWriter(run.machine_file)
+    follower = RunFollower(run)
+    assert follower.poll() == []
+    events.write(step(1, at=1))
+    events.write(step(2, at=3))
+    machine.write(MemorySampled(source=Source.SYSTEM, bytes=1, time=2))
+    assert [event.time for event in follower.poll()] == [1, 2, 3]
+    assert follower.poll() == []
+    events.write(step(3, at=4))
+    assert [event.step for event in follower.poll()] == [3]
+    assert follower.story.step == 3
+    events.close()
+    machine.close()
+
+
+def test_the_state_follows_events_requests_and_the_end(tmp_path: Path) -> None:
+    run = new_run(tmp_path)
+    run.record_keeper(os.getpid())
+    events = EventWriter(run.events_file)
+    follower = RunFollower(run)
+    follower.poll()
+    assert follower.state is State.STARTING
+    events.write(RunStarted())
+    events.write(PLAN)
+    follower.poll()
+    assert follower.state is State.TRAINING
+    run.ask(Action.STOP)
+    follower.poll()
+    assert follower.state is State.STOPPING
+    events.write(RunFinished(state=Outcome.STOPPED))
+    follower.poll()
+    assert follower.state is State.STOPPED
+    assert not follower.is_over  # the keeper still has its last word
+    run.record_exit(ExitRecord(time=1, code=0))
+    follower.poll()
+    assert follower.is_over
+    events.close()
+
+
+def test_an_old_run_with_a_long_file_is_not_called_crashed_while_it_is_being_read(tmp_path: Path) -> None:
+    run = new_run(tmp_path)
+    lines = b"".join(encode(step(number)) for number in range(20_000))
+    run.events_file.write_bytes(
+        encode(RunStarted()) + encode(PLAN) + lines + encode(RunFinished(state=Outcome.FINISHED))
+    )
+    run.record_exit(ExitRecord(time=1, code=0))
+    follower = RunFollower(run)
+    states = []
+    while not follower.is_over:
+        assert follower.poll()
+        states.append(follower.state)
+    assert len(states) > 2
+    assert set(states[:-1]) == {State.TRAINING}
+    assert states[-1] is State.FINISHED
+
+
+def test_lines_that_cannot_be_read_are_counted(tmp_path: Path) -> None:
+    run = new_run(tmp_path)
+    run.events_file.write_text('{"type":"of_tomorrow"}\nnonsense\n')
+    follower = RunFollower(run)
+    follower.poll()
+    assert follower.skipped == 2
+
+
+def test_a_poll_without_news_is_cheap(tmp_path: Path) -> None:
+    run = new_run(tmp_path)
+    run.record_keeper(os.getpid())
+    run.events_file.write_bytes(encode(RunStarted()) + encode(PLAN))
+    follower = RunFollower(run)
+    follower.poll()
+    before = time.process_time()
+    for _ in range(100):
+        follower.poll()
+    assert (time.process_time() - before) / 100 < 0.002

@@ -1,0 +1,90 @@
+import sys
+import threading
+import time
+from pathlib import Path
+
+import pytest
+
+from core import jobs
+from core.errors import RunFolderError, UserError
+from core.jobs import EngineCrashed, EngineJob, JobCancelled, engine_command, keeper_command
+from core.story import RunStory, State
+from tests.fakes.runs import FAKES, new_run
+
+
+def job(scenario: str) -> EngineJob:
+    return EngineJob(scenario, [sys.executable, "-P", str(FAKES / "job.py"), scenario])
+
+
+def test_an_answer_comes_back_clean_of_what_libraries_print() -> None:
+    assert job("echo").ask(b'{"source":"\xc3\xa4"}') == b'{"source":"\xc3\xa4"}'
+
+
+def test_what_a_person_can_mend_is_raised_as_it_was_in_the_engine() -> None:
+    with pytest.raises(UserError) as caught:
+        job("refuse").ask()
+    error = caught.value
+    assert (error.title, error.detail) == ("The file can't be read", "data.csv, row 3")
+    assert [fix.label for fix in error.fixes] == ["Save it as UTF-8"]
+
+
+def test_a_bug_is_raised_with_all_that_was_printed() -> None:
+    with pytest.raises(EngineCrashed) as caught:
+        job("bug").ask()
+    assert caught.value.code == 1
+    assert caught.value.report.rstrip().endswith("RuntimeError: a bug in the fake job")
+    assert "a library says hello" in caught.value.report
+
+
+def test_a_job_can_be_cancelled_from_another_thread() -> None:
+    asked = job("hang")
+    caught: list[BaseException] = []
+
+    def ask() -> None:
+        try:
+            asked.ask()
+        except JobCancelled as error:
+            caught.append(error)
+
+    thread = threading.Thread(target=ask)
+    before = time.monotonic()
+    thread.start()
+    asked.kill()
+    thread.join(10)
+    assert time.monotonic() - before < 5
+    assert len(caught) == 1
+
+
+def test_a_job_that_hangs_is_given_up() -> None:
+    with pytest.raises(UserError, match="No answer"):
+        job("hang").ask(timeout=0.3)
+
+
+def test_an_answer_that_is_none_is_a_crash_and_not_a_riddle() -> None:
+    with pytest.raises(EngineCrashed, match="can't be read"):
+        jobs._decode("inspect", b"surprise", jobs.DataReport)
+
+
+def test_a_run_whose_keeper_cannot_be_started_is_crashed_with_the_reason(tmp_path: Path) -> None:
+    run = new_run(tmp_path)
+    with pytest.raises(RunFolderError, match="can't be started"):
+        jobs.start(run, [str(tmp_path / "nothing")])
+    record = run.exit_record()
+    assert record is not None
+    assert "nothing" in record.reason
+    assert run.state(RunStory()) is State.CRASHED
+
+
+class TestCommands:
+    def test_from_source_python_runs_the_modules_and_keeps_the_working_folder_out(
+        self, tmp_path: Path
+    ) -> None:
+        assert engine_command("train", "x") == [sys.executable, "-P", "-m", "core.engine", "train", "x"]
+        assert keeper_command(tmp_path) == [sys.executable, "-P", "-m", "core.keeper", str(tmp_path)]
+
+    def test_in_a_bundle_the_program_runs_itself(
+        self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        monkeypatch.setattr(sys, "frozen", True, raising=False)
+        assert engine_command("devices") == [sys.executable, "--engine", "devices"]
+        assert keeper_command(tmp_path) == [sys.executable, "--keeper", str(tmp_path)]

@@ -1,0 +1,200 @@
+"""The real keeper with a fake engine, as processes."""
+
+import os
+import signal
+import sys
+import time
+from pathlib import Path
+
+import psutil
+import pytest
+
+from core.events import DeviceSampled, EventReader, MemorySampled, RequestAnswered, RunStarted, Source
+from core.follow import RunFollower
+from core.keeper import Keeper
+from core.runs import Action, RunFolder, is_same_process
+from core.story import State
+from tests.fakes.runs import FAKES, follow_until, new_run, start
+
+pytestmark = pytest.mark.skipif(os.name != "posix", reason="ends processes with POSIX signals")
+
+
+@pytest.fixture
+def run(tmp_path: Path) -> RunFolder:
+    return new_run(tmp_path)
+
+
+def wait_for_steps(follower: RunFollower, keeper: object, steps: int = 3) -> None:
+    follow_until(follower, keeper, lambda: follower.story.step >= steps)
+
+
+def machine(run: RunFolder) -> list[object]:
+    return EventReader(run.machine_file).read_all()
+
+
+def test_a_run_goes_from_its_first_to_its_last_event(run: RunFolder) -> None:
+    keeper = start(run, "finish")
+    follower = RunFollower(run)
+    follow_until(follower, keeper, lambda: follower.is_over)
+    assert keeper.wait() == 0
+    assert follower.state is State.FINISHED
+    assert follower.story.metrics["eval_accuracy"] == 0.75
+    assert follower.exit_record is not None
+    assert (follower.exit_record.code, follower.exit_record.signal) == (0, None)
+    assert run.log_file.read_text() == "The fake engine is here.\n"
+
+
+def test_the_machine_is_sampled_at_once(run: RunFolder) -> None:
+    keeper = start(run, "finish")
+    keeper.wait(10)
+    sources = {event.source: event for event in machine(run) if isinstance(event, MemorySampled)}
+    assert set(sources) >= {Source.SYSTEM, Source.PROCESS}
+    assert 0 < sources[Source.PROCESS].bytes < sources[Source.SYSTEM].ceiling
+
+
+def test_the_machine_is_sampled_every_second(run: RunFolder) -> None:
+    keeper = start(run, "wait")
+    follower = RunFollower(run)
+    started = time.monotonic()
+    seen: list[object] = []
+
+    def has_second_sample() -> bool:
+        seen[:] = [event for event in machine(run) if isinstance(event, DeviceSampled)]
+        return bool(seen) and len(machine(run)) >= 5
+
+    follow_until(follower, keeper, has_second_sample)
+    assert 0.8 < time.monotonic() - started < 3
+    assert all(0 <= event.busy <= 1 for event in seen if event.name == "CPU")
+    run.ask(Action.STOP)
+    keeper.wait(10)
+
+
+def test_a_killed_engine_is_a_crash_with_its_signal_and_the_end_of_the_log(run: RunFolder) -> None:
+    keeper = start(run, "wait")
+    follower = RunFollower(run)
+    wait_for_steps(follower, keeper)
+    killed = time.monotonic()
+    os.kill(follower.story.engine_pid, signal.SIGKILL)
+    follow_until(follower, keeper, lambda: follower.is_over)
+    assert time.monotonic() - killed < 2.0
+    assert follower.state is State.CRASHED
+    record = follower.exit_record
+    assert record is not None
+    assert (record.code, record.signal) == (-9, "SIGKILL")
+    assert "memory" in record.reason
+    assert record.log_tail == "The fake engine is here."
+
+
+def test_with_its_keeper_killed_too_a_killed_engine_is_still_a_crash_within_2_s(run: RunFolder) -> None:
+    keeper = start(run, "wait")
+    follower = RunFollower(run)
+    wait_for_steps(follower, keeper)
+    killed = time.monotonic()
+    keeper.kill()
+    keeper.wait()
+    os.kill(follower.story.engine_pid, signal.SIGKILL)
+    follow_until(follower, keeper, lambda: follower.is_over)
+    assert time.monotonic() - killed < 2.0
+    assert follower.state is State.CRASHED
+    assert follower.exit_record is None
+    assert run.state(follower.story) is State.CRASHED
+
+
+def test_an_engine_that_lost_its_keeper_is_still_training_and_can_be_stopped(run: RunFolder) -> None:
+    keeper = start(run, "wait")
+    follower = RunFollower(run)
+    wait_for_steps(follower, keeper)
+    keeper.kill()
+    keeper.wait()
+    before = follower.story.step
+    wait_for_steps(follower, keeper, before + 40)
+    assert follower.state is State.TRAINING
+    assert run.state(follower.story) is State.TRAINING
+    run.ask(Action.STOP)
+    follow_until(follower, keeper, lambda: follower.is_over)
+    assert follower.state is State.STOPPED
+
+
+def test_a_stop_request_ends_the_run_and_is_answered(run: RunFolder) -> None:
+    keeper = start(run, "wait")
+    follower = RunFollower(run)
+    wait_for_steps(follower, keeper)
+    run.ask(Action.STOP)
+    follow_until(follower, keeper, lambda: follower.is_over)
+    assert follower.state is State.STOPPED
+    assert run.open_requests() == []
+
+
+def test_a_keeper_that_is_asked_to_end_asks_the_engine_to_stop(run: RunFolder) -> None:
+    keeper = start(run, "wait")
+    follower = RunFollower(run)
+    wait_for_steps(follower, keeper)
+    keeper.terminate()
+    follow_until(follower, keeper, lambda: follower.is_over)
+    assert keeper.wait(10) == 0
+    assert follower.state is State.STOPPED
+
+
+def test_a_kill_request_ends_the_engine_and_its_children_and_is_no_crash(run: RunFolder) -> None:
+    keeper = start(run, "child")
+    follower = RunFollower(run)
+    wait_for_steps(follower, keeper)
+    child = psutil.Process(int((run.path / "child.pid").read_text()))
+    created = child.create_time()
+    request = run.ask(Action.KILL)
+    follow_until(follower, keeper, lambda: follower.is_over)
+    keeper.wait(10)
+    assert follower.state is State.STOPPED
+    answers = [event for event in machine(run) if isinstance(event, RequestAnswered)]
+    assert [(answer.request, answer.accepted) for answer in answers] == [(request.id, True)]
+    assert run.open_requests() == []
+    follow_until(follower, keeper, lambda: not is_same_process(child.pid, created))
+
+
+def test_what_a_killed_engine_had_started_is_ended_too(run: RunFolder) -> None:
+    keeper = start(run, "child")
+    follower = RunFollower(run)
+    wait_for_steps(follower, keeper)
+    child = psutil.Process(int((run.path / "child.pid").read_text()))
+    created = child.create_time()
+    os.kill(follower.story.engine_pid, signal.SIGKILL)
+    keeper.wait(10)
+    follow_until(follower, keeper, lambda: not is_same_process(child.pid, created))
+
+
+def test_a_bug_is_a_crash_with_its_traceback(run: RunFolder) -> None:
+    start(run, "bug").wait(10)
+    follower = RunFollower(run)
+    follower.poll()
+    assert follower.state is State.CRASHED
+    assert follower.exit_record is not None
+    assert follower.exit_record.code == 1
+    assert follower.exit_record.log_tail.endswith("RuntimeError: a bug in the fake engine")
+
+
+def test_the_engine_steps_back_behind_the_window_and_is_set_up_before_torch_loads(run: RunFolder) -> None:
+    keeper = start(run, "wait")
+    follower = RunFollower(run)
+    wait_for_steps(follower, keeper)
+    engine = psutil.Process(follower.story.engine_pid)
+    niceness, environment = engine.nice(), engine.environ()
+    run.ask(Action.STOP)
+    keeper.wait(10)
+    assert niceness >= psutil.Process().nice() + 10 or niceness == 19
+    assert environment["PYTORCH_ENABLE_MPS_FALLBACK"] == "1"
+    assert environment["TOKENIZERS_PARALLELISM"] == "false"
+
+
+def test_an_engine_that_cannot_be_started_is_told(run: RunFolder) -> None:
+    record = Keeper(run, [str(run.path / "no-such-program")]).keep()
+    assert record == run.exit_record()
+    assert record.code is None
+    assert "no-such-program" in record.reason
+
+
+def test_the_second_attempt_carries_its_number(run: RunFolder) -> None:
+    Keeper(run, [sys.executable, "-P", str(FAKES / "engine.py"), "crash", str(run.path)]).keep()
+    run.machine_file.unlink()
+    Keeper(run, [sys.executable, "-P", str(FAKES / "engine.py"), "crash", str(run.path)]).keep()
+    assert {event.attempt for event in machine(run)} == {2}
+    assert any(isinstance(event, RunStarted) for event in EventReader(run.events_file).read_all())

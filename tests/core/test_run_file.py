@@ -1,0 +1,110 @@
+from pathlib import Path
+
+import pytest
+
+from core import run_file
+from core.catalogue import all_options, value_of
+from core.errors import OptionsError
+from core.options import Task
+from core.starting_values import starting_options
+from tests.fakes.runs import digits_options
+
+DIGITS = 'task = "image-classification"\n[model]\nsource = "torchvision:resnet18"\n[data]\ntrain = "builtin:digits"\n'
+
+
+def write(folder: Path, text: str) -> Path:
+    path = folder / "my.hone"
+    path.write_text(text, encoding="utf-8")
+    return path
+
+
+def test_what_is_written_is_read_again(tmp_path: Path) -> None:
+    path = tmp_path / "run.toml"
+    run_file.write(digits_options(), path)
+    assert run_file.read(path) == digits_options()
+    assert [found.name for found in tmp_path.iterdir()] == ["run.toml"]
+
+
+@pytest.mark.parametrize("task", Task)
+def test_a_new_file_explains_every_option_of_its_task_and_reads_back(task: Task, tmp_path: Path) -> None:
+    text = run_file.dumps_with_help(starting_options(task))
+    tree = run_file.read_tree(write(tmp_path, text))
+    for option in all_options()[1:]:
+        is_there = f"# {option.title}: " in text
+        assert is_there == option.applies_to(task), option.path
+        if is_there and value_of(starting_options(task), option.path) is not None and not option.is_path:
+            assert option.name in tree[option.section]
+
+
+def test_paths_are_relative_to_the_file_and_in_set_to_the_working_folder(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    there, here = tmp_path / "there", tmp_path / "here"
+    there.mkdir()
+    here.mkdir()
+    (there / "train.csv").touch()
+    (here / "eval.csv").touch()
+    text = 'task = "text-classification"\n[model]\nsource = "bert-base-cased"\n[data]\ntrain = "train.csv"\n'
+    monkeypatch.chdir(here)
+    options = run_file.read(write(there, text), ("data.eval=eval.csv",))
+    assert options.data.train == str(there / "train.csv")
+    assert options.data.eval == str(here / "eval.csv")
+    assert options.model.source == "bert-base-cased"
+
+
+def test_a_model_folder_beside_the_file_is_a_path(tmp_path: Path) -> None:
+    (tmp_path / "my-model").mkdir()
+    tree = run_file.read_tree(write(tmp_path, '[model]\nsource = "my-model"\n'))
+    assert tree["model"]["source"] == str(tmp_path / "my-model")
+
+
+@pytest.mark.parametrize(
+    ("pair", "path", "value"),
+    [
+        ("memory.batch_size=8", "memory.batch_size", 8),
+        ("training.learning_rate = 2e-5", "training.learning_rate", 2e-5),
+        ("model.pretrained=false", "model.pretrained", False),
+        ("device.precision=fp32", "device.precision", "fp32"),
+        ("output.name=Tom's run", "output.name", "Tom's run"),
+        ("output.name=", "output.name", None),
+        ("training.max_steps=none", "training.max_steps", None),
+        ("training.max_steps=7", "training.max_steps", 7),
+    ],
+)
+def test_set_reads_each_kind_of_value(pair: str, path: str, value: object, tmp_path: Path) -> None:
+    assert value_of(run_file.read(write(tmp_path, DIGITS), (pair,)), path) == value
+
+
+def test_set_takes_lists_with_commas() -> None:
+    assert run_file.parse_value("data.text_columns", "first, second") == ["first", "second"]
+    assert run_file.parse_value("data.text_columns", '["#1 String"]') == ["#1 String"]
+
+
+def test_problems_of_the_file_and_of_set_come_together(tmp_path: Path) -> None:
+    path = write(tmp_path, DIGITS + "[memory]\nbatch_size = 0\n")
+    with pytest.raises(OptionsError) as caught:
+        run_file.read(path, ("nonsense", "training.epochs=0"))
+    assert [problem.path for problem in caught.value.problems] == [
+        "nonsense",
+        "memory.batch_size",
+        "training.epochs",
+    ]
+
+
+@pytest.mark.parametrize(
+    ("content", "reason"),
+    [(b"task = ", "is not TOML"), (b"\xff\xfet\x00", "is not a text file in UTF-8"), (None, "can't be read")],
+)
+def test_a_file_that_is_no_run_file_is_told(content: bytes | None, reason: str, tmp_path: Path) -> None:
+    path = tmp_path / "my.hone"
+    if content is not None:
+        path.write_bytes(content)
+    with pytest.raises(OptionsError, match=reason) as caught:
+        run_file.read(path)
+    assert str(path) in caught.value.title
+
+
+def test_a_byte_order_mark_is_no_problem(tmp_path: Path) -> None:
+    path = tmp_path / "my.hone"
+    path.write_bytes(b"\xef\xbb\xbf" + DIGITS.encode())
+    assert run_file.read(path).task is Task.IMAGE_CLASSIFICATION

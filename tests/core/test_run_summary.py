@@ -1,0 +1,129 @@
+import time
+from pathlib import Path
+
+from core.events import (
+    Evaluated,
+    EventWriter,
+    MemorySampled,
+    Outcome,
+    RunFinished,
+    RunPlanned,
+    RunStarted,
+    Source,
+    StepFinished,
+    encode,
+)
+from core.run_summary import WHOLE_BYTES, RunSummary, summarize
+from core.runs import ExitRecord, RunFolder
+from core.story import State
+from tests.fakes.runs import new_run
+
+
+def evaluated(step: int, **metrics: float) -> Evaluated:
+    named = {f"eval_{name}": value for name, value in metrics.items()}
+    return Evaluated(step=step, epoch=1, metrics=named, seconds=1, time=100.0 + step)
+
+
+def write(run: RunFolder, *events: object) -> None:
+    writer = EventWriter(run.events_file)
+    for event in events:
+        writer.write(event)
+    writer.close()
+
+
+def plan() -> RunPlanned:
+    return RunPlanned(
+        total_steps=9, epochs=1, train_samples=9, eval_samples=1, effective_batch=1, device="cpu", time=101
+    )
+
+
+def test_a_finished_run_in_one_row(tmp_path: Path) -> None:
+    run = new_run(tmp_path)
+    write(
+        run,
+        RunStarted(time=100),
+        plan(),
+        evaluated(3, accuracy=0.9, loss=0.4),
+        evaluated(6, accuracy=0.8, loss=0.3),
+        RunFinished(state=Outcome.FINISHED, time=160, peak_bytes=70),
+    )
+    machine = EventWriter(run.machine_file)
+    machine.write(MemorySampled(source=Source.PROCESS, bytes=50))
+    machine.close()
+    assert summarize(run) == RunSummary(
+        run=run,
+        state=State.FINISHED,
+        title="Digits",
+        task="image-classification",
+        model="resnet18",
+        data="digits",
+        device="cpu",
+        metric="eval_accuracy",
+        best=0.9,
+        last=0.8,
+        seconds=60,
+        peak_bytes=70,
+        started=100,
+    )
+
+
+def test_of_losses_the_smallest_is_best(tmp_path: Path) -> None:
+    run = new_run(tmp_path)
+    write(run, RunStarted(time=100), evaluated(3, loss=0.2), evaluated(6, loss=0.3))
+    summary = summarize(run)
+    assert (summary.metric, summary.best, summary.last) == ("eval_loss", 0.2, 0.3)
+
+
+def test_evaluations_that_a_resumed_run_left_behind_do_not_count(tmp_path: Path) -> None:
+    run = new_run(tmp_path)
+    write(run, RunStarted(), evaluated(3, f1=0.5), evaluated(6, f1=0.9), RunStarted(from_step=4))
+    assert summarize(run).best == 0.5
+
+
+def test_a_crashed_run_lasted_until_its_engine_ended(tmp_path: Path) -> None:
+    run = new_run(tmp_path)
+    write(run, RunStarted(time=100), plan())
+    run.record_exit(ExitRecord(time=130, code=-9, signal="SIGKILL"))
+    summary = summarize(run)
+    assert (summary.state, summary.seconds) == (State.CRASHED, 30)
+
+
+def test_a_damaged_folder_is_summed_up_as_far_as_it_can_be_read(tmp_path: Path) -> None:
+    run = new_run(tmp_path)
+    write(run, RunStarted(time=100), evaluated(3, accuracy=0.9))
+    with run.events_file.open("ab") as file:
+        file.write(b'\x00\x00garbage\n{"type":"torn')
+    run.options_file.write_text("= not toml")
+    run.machine_file.mkdir()
+    run.record_exit(ExitRecord(time=130, code=1))
+    summary = summarize(run)
+    assert (summary.title, summary.model) == (run.name, "")
+    assert "not TOML" in summary.problem
+    assert summary.best == 0.9
+
+
+def test_an_empty_folder_is_summed_up(tmp_path: Path) -> None:
+    summary = summarize(RunFolder(tmp_path))
+    assert (summary.state, summary.title, summary.started) == (State.CRASHED, tmp_path.name, None)
+    assert "run.toml" in summary.problem
+
+
+def test_a_long_run_is_read_quickly_and_none_of_its_evaluations_is_missed(tmp_path: Path) -> None:
+    run = new_run(tmp_path)
+    line = encode(StepFinished(step=5, epoch=1, seconds=0.1, learning_rate=1, samples=8, loss=0.5))
+    block = line * (20 * WHOLE_BYTES // len(line))
+    run.events_file.write_bytes(
+        encode(RunStarted(time=100))
+        + encode(plan())
+        + block
+        + encode(evaluated(5, accuracy=0.99))
+        + block
+        + encode(evaluated(6, accuracy=0.5))
+        + encode(RunFinished(state=Outcome.FINISHED, time=190, steps=6))
+    )
+    before = time.perf_counter()
+    summary = summarize(run)
+    took = time.perf_counter() - before
+    assert (summary.best, summary.last, summary.state) == (0.99, 0.5, State.FINISHED)
+    assert (summary.started, summary.seconds, summary.device) == (100, 90, "cpu")
+    assert took < 0.5

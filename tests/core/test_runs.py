@@ -1,0 +1,144 @@
+import os
+import platform
+import time
+from pathlib import Path
+
+import msgspec
+import psutil
+import pytest
+
+from core import run_folder
+from core.errors import OptionsError, RunFolderError
+from core.events import EventWriter, MemorySampled, RunPlanned, RunStarted, Source
+from core.runs import Action, KeeperRecord, RunFolder, create, folder_name, list_runs, read_story, title_of
+from core.story import RunStory, State
+from tests.fakes.runs import digits_options, new_run
+
+
+def test_a_new_run_holds_what_was_asked_under_a_name_with_its_date(tmp_path: Path) -> None:
+    run = create(digits_options(), tmp_path / "runs")
+    assert run.path.parent == tmp_path / "runs"
+    assert run.name.startswith(time.strftime("%Y-%m-%d"))
+    assert run.name.endswith("-digits")
+    assert run.options() == digits_options()
+
+
+def test_two_runs_of_one_name_get_two_folders(tmp_path: Path) -> None:
+    first, second = new_run(tmp_path), new_run(tmp_path)
+    assert second.name == f"{first.name}-2"
+
+
+def test_a_run_folder_of_ones_own_must_be_empty_or_absent(tmp_path: Path) -> None:
+    assert create(digits_options(), tmp_path, tmp_path / "new" / "mine").path == tmp_path / "new" / "mine"
+    empty = tmp_path / "empty"
+    empty.mkdir()
+    assert create(digits_options(), tmp_path, empty).path == empty
+    with pytest.raises(OptionsError, match="1 problem") as caught:
+        create(digits_options(), tmp_path, empty)
+    assert "not empty" in str(caught.value)
+
+
+def test_a_folder_that_cannot_be_made_is_named(tmp_path: Path) -> None:
+    (tmp_path / "file").touch()
+    with pytest.raises(RunFolderError) as caught:
+        create(digits_options(), tmp_path / "file" / "runs")
+    assert str(tmp_path / "file") in caught.value.detail
+
+
+@pytest.mark.parametrize(
+    ("name", "expected"), [("Größe / Test?", "gr-e-test"), ("???", "run"), ("x" * 100, "x" * 48)]
+)
+def test_folder_names_are_safe_everywhere(name: str, expected: str) -> None:
+    assert folder_name(digits_options(name)).endswith(f"-{expected}")
+
+
+def test_a_run_without_a_name_is_called_after_model_and_data() -> None:
+    assert title_of(digits_options(None)) == "resnet18 on digits"
+
+
+def test_runs_are_listed_newest_first_damaged_ones_too(tmp_path: Path) -> None:
+    old, new, damaged = (new_run(tmp_path) for _ in range(3))
+    damaged.options_file.unlink()
+    damaged.events_file.write_text("?")
+    (tmp_path / "no-run").mkdir()
+    (tmp_path / "file.txt").touch()
+    for age, path in enumerate((new.options_file, old.options_file, damaged.events_file)):
+        os.utime(path, (1000 - age, 1000 - age))
+    assert list_runs(tmp_path) == [new, old, damaged]
+    assert list_runs(tmp_path / "none") == []
+
+
+def test_a_story_is_told_in_the_order_of_time(tmp_path: Path) -> None:
+    run = new_run(tmp_path)
+    events, machine = EventWriter(run.events_file), EventWriter(run.machine_file)
+    events.write(RunStarted(time=1.0))
+    machine.write(MemorySampled(time=2.0, source=Source.PROCESS, bytes=7))
+    events.close()
+    machine.close()
+    story = read_story(run)
+    assert (story.started, story.peak_process_bytes) == (1.0, 7)
+
+
+class TestRequests:
+    def test_are_files_until_they_are_closed(self, tmp_path: Path) -> None:
+        run = new_run(tmp_path)
+        assert run.open_requests() == []
+        stop, kill = run.ask(Action.STOP), run.ask(Action.KILL)
+        assert {request.id for request in run.open_requests()} == {stop.id, kill.id}
+        assert run.stop_is_asked()
+        run.close_request(stop)
+        run.close_request(stop)
+        assert run.open_requests() == [kill]
+        assert not run.stop_is_asked()
+
+    def test_a_file_that_is_no_request_is_passed_over(self, tmp_path: Path) -> None:
+        run = new_run(tmp_path)
+        request = run.ask(Action.STOP)
+        (run.requests / "other.json").write_text("{")
+        assert run.open_requests() == [request]
+
+
+class TestSignsOfLife:
+    def test_the_keeper_is_the_process_that_was_recorded(self, tmp_path: Path) -> None:
+        run = new_run(tmp_path)
+        assert not run.keeper_is_alive()
+        run.record_keeper(os.getpid())
+        assert run.keeper_is_alive()
+
+    def test_another_process_with_its_number_is_not_the_keeper(self, tmp_path: Path) -> None:
+        run = new_run(tmp_path)
+        self.record(run, started=psutil.Process().create_time() - 100)
+        assert not run.keeper_is_alive()
+        assert run.state(RunStory()) is State.CRASHED
+
+    def test_a_keeper_on_another_computer_cannot_be_seen_here(self, tmp_path: Path) -> None:
+        run = new_run(tmp_path)
+        self.record(run, started=psutil.Process().create_time(), host="elsewhere")
+        assert not run.keeper_is_alive()
+        assert not run.is_alive(RunStory())
+
+    def test_a_new_folder_is_starting_an_old_one_without_a_keeper_never_did(self, tmp_path: Path) -> None:
+        run = new_run(tmp_path)
+        assert run.state(RunStory()) is State.STARTING
+        long_ago = time.time() - run_folder.STARTING_SECONDS - 1
+        os.utime(run.options_file, (long_ago, long_ago))
+        assert run.state(RunStory()) is State.CRASHED
+
+    def test_an_engine_counts_only_if_it_began_between_keeper_and_first_event(self, tmp_path: Path) -> None:
+        run = new_run(tmp_path)
+        mine = psutil.Process().create_time()
+        self.record(run, pid=2**22 + 1, started=mine - 5)
+        story = RunStory()
+        story.apply(RunStarted(pid=os.getpid(), time=mine + 3))
+        story.apply(RunPlanned(total_steps=1, epochs=1, train_samples=1, eval_samples=0, effective_batch=1))
+        assert run.state(story) is State.TRAINING
+        story.apply(RunStarted(pid=os.getpid(), time=mine - 3))
+        assert run.state(story) is State.CRASHED
+
+    def record(
+        self, run: RunFolder, pid: int | None = None, started: float = 0, host: str | None = None
+    ) -> None:
+        record = KeeperRecord(
+            pid=pid or os.getpid(), started=started, host=host or platform.node(), booted=psutil.boot_time()
+        )
+        run.keeper_file.write_bytes(msgspec.json.encode(record))

@@ -1,0 +1,123 @@
+from core.events import (
+    Evaluated,
+    Level,
+    LossesLogged,
+    MemorySampled,
+    MessageRaised,
+    MessageWithdrawn,
+    Outcome,
+    RequestAnswered,
+    RunFinished,
+    RunPlanned,
+    RunStarted,
+    Source,
+    StepFinished,
+    StepLoss,
+)
+from core.story import RunStory, State
+
+PLAN = RunPlanned(total_steps=20, epochs=2, train_samples=80, eval_samples=8, effective_batch=8)
+
+
+def told(*events: object) -> RunStory:
+    story = RunStory()
+    for event in events:
+        story.apply(event)
+    return story
+
+
+def step(number: int, seconds: float = 0.5, loss: float | None = None) -> StepFinished:
+    return StepFinished(
+        step=number, epoch=number / 10, seconds=seconds, learning_rate=1e-3, samples=8, loss=loss
+    )
+
+
+def state(story: RunStory, **known: bool) -> State:
+    return story.state(**{"engine_ended": False, "keeper_alive": True, "stop_asked": False, **known})
+
+
+def test_time_left_is_withheld_until_some_steps_have_shown_their_pace() -> None:
+    story = told(RunStarted(), PLAN, *(step(number) for number in range(1, 5)))
+    assert story.seconds_left is None
+    story.apply(step(5))
+    assert story.seconds_left == 15 * 0.5
+
+
+def test_one_slow_step_does_not_move_the_estimate() -> None:
+    story = told(RunStarted(), PLAN, step(1, seconds=60), *(step(number) for number in range(2, 11)))
+    assert story.step_seconds == 0.5
+
+
+def test_losses_told_late_are_the_newest_known() -> None:
+    story = told(
+        RunStarted(), PLAN, step(1, loss=3.0), step(2), LossesLogged(losses=(StepLoss(step=2, loss=1.5),))
+    )
+    assert story.loss == 1.5
+
+
+def test_a_message_lasts_until_it_is_withdrawn() -> None:
+    story = told(RunStarted(), MessageRaised(id="slow", level=Level.WARNING, title="Slow"))
+    assert list(story.messages) == ["slow"]
+    story.apply(MessageWithdrawn(id="slow"))
+    assert story.messages == {}
+
+
+def test_the_peak_is_that_of_the_run_not_of_the_computer() -> None:
+    story = told(
+        MemorySampled(source=Source.PROCESS, bytes=5),
+        MemorySampled(source=Source.SYSTEM, bytes=100),
+        MemorySampled(source=Source.PROCESS, bytes=3),
+    )
+    assert story.peak_process_bytes == 5
+
+
+def test_a_new_attempt_starts_from_its_checkpoint() -> None:
+    story = told(
+        RunStarted(time=10),
+        PLAN,
+        *(step(number) for number in range(1, 9)),
+        RunFinished(state=Outcome.STOPPED),
+        RunStarted(time=50, attempt=2, from_step=5),
+    )
+    assert (story.step, story.attempt, story.finished) == (5, 2, None)
+    assert (story.started, story.attempt_started) == (10, 50)
+    assert state(story) is State.TRAINING
+
+
+def test_evaluations_and_the_end_fill_the_metrics() -> None:
+    story = told(
+        Evaluated(step=5, epoch=1, metrics={"eval_loss": 2.0}, seconds=1),
+        RunFinished(state=Outcome.FINISHED, metrics={"eval_accuracy": 0.9}),
+    )
+    assert story.metrics == {"eval_loss": 2.0, "eval_accuracy": 0.9}
+
+
+class TestState:
+    def test_through_a_run(self) -> None:
+        story = told(RunStarted())
+        assert state(story) is State.STARTING
+        story.apply(PLAN)
+        assert state(story) is State.TRAINING
+        assert state(story, stop_asked=True) is State.STOPPING
+        story.apply(RequestAnswered(request="1", action="stop", accepted=True))
+        assert state(story) is State.STOPPING
+        story.apply(RunFinished(state=Outcome.STOPPED))
+        assert state(story) is State.STOPPED
+
+    def test_what_the_engine_said_last_goes_before_how_it_ended(self) -> None:
+        story = told(RunStarted(), RunFinished(state=Outcome.FAILED))
+        assert state(story, engine_ended=True) is State.FAILED
+
+    def test_an_engine_that_ended_without_a_word_crashed(self) -> None:
+        story = told(RunStarted(), PLAN)
+        assert state(story, engine_ended=True) is State.CRASHED
+        assert state(story, keeper_alive=False) is State.CRASHED
+
+    def test_an_engine_killed_as_asked_did_not_crash(self) -> None:
+        story = told(RunStarted(), PLAN, RequestAnswered(request="1", action="kill", accepted=True))
+        assert state(story) is State.STOPPING
+        assert state(story, engine_ended=True) is State.STOPPED
+
+    def test_a_refused_stop_changes_nothing(self) -> None:
+        story = told(RunStarted(), PLAN, RequestAnswered(request="1", action="stop", accepted=False))
+        assert state(story) is State.TRAINING

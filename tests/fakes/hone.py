@@ -1,0 +1,10 @@
+"""The real command line with a fake engine: `python hone.py SCENARIO ARGUMENTS...`."""
+
+import sys
+
+from core.cli import main
+from tests.fakes import runs
+
+if __name__ == "__main__":
+    scenario, *arguments = sys.argv[1:]
+    sys.exit(main(arguments, start=lambda run: runs.start(run, scenario)))

@@ -1,0 +1,25 @@
+"""A stand-in for a short engine job: `python job.py SCENARIO`, the request on standard input."""
+
+import sys
+import time
+
+import msgspec
+
+from core.errors import Fix
+from core.reports import FailureReport, JobFailure
+
+if __name__ == "__main__":
+    request = sys.stdin.buffer.read()
+    print("a library says hello", file=sys.stderr)
+    match sys.argv[1]:
+        case "echo":
+            sys.stdout.buffer.write(request)
+        case "refuse":
+            fixes = (Fix("Save it as UTF-8"),)
+            error = FailureReport(title="The file can't be read", detail="data.csv, row 3", fixes=fixes)
+            sys.stdout.buffer.write(msgspec.json.encode(JobFailure(error=error)))
+            sys.exit(1)
+        case "bug":
+            raise RuntimeError("a bug in the fake job")
+        case "hang":
+            time.sleep(60)

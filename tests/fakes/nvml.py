@@ -1,0 +1,60 @@
+"""A stand-in for the module `pynvml` with one GPU."""
+
+from types import SimpleNamespace
+from typing import Any
+
+
+class NVMLError(Exception):
+    pass
+
+
+class FakeNvml:
+    """Set `broken` to the names of functions that fail, `total` to the GPU's memory."""
+
+    NVMLError = NVMLError
+    nvmlMemory_v2 = 33554472  # noqa: N815 - the library's name
+
+    def __init__(self, broken: set[str] | None = None, total: int = 8 << 30, count: int = 1) -> None:
+        self.broken = broken or set()
+        self.total = total
+        self.count = count
+        self.calls: list[str] = []
+
+    def _call(self, name: str) -> None:
+        self.calls.append(name)
+        if name in self.broken:
+            raise NVMLError(name)
+
+    def nvmlInit(self) -> None:  # noqa: N802
+        self._call("nvmlInit")
+
+    def nvmlDeviceGetHandleByIndex(self, index: int) -> int:  # noqa: N802
+        self._call("nvmlDeviceGetHandleByIndex")
+        if index >= self.count:
+            raise NVMLError("no such GPU")
+        return index
+
+    def nvmlDeviceGetName(self, handle: int) -> str:  # noqa: N802
+        self._call("nvmlDeviceGetName")
+        return f"Fake GPU {handle}"
+
+    def nvmlDeviceGetMemoryInfo(self, handle: int, version: int) -> Any:  # noqa: N802
+        self._call("nvmlDeviceGetMemoryInfo")
+        assert version == self.nvmlMemory_v2
+        return SimpleNamespace(used=3 << 30, total=self.total, reserved=1 << 30)
+
+    def nvmlDeviceGetUtilizationRates(self, handle: int) -> Any:  # noqa: N802
+        self._call("nvmlDeviceGetUtilizationRates")
+        return SimpleNamespace(gpu=40)
+
+    def nvmlDeviceGetPowerUsage(self, handle: int) -> int:  # noqa: N802
+        self._call("nvmlDeviceGetPowerUsage")
+        return 123_400
+
+    def nvmlDeviceGetTemperatureV(self, handle: int, sensor: int) -> int:  # noqa: N802
+        self._call("nvmlDeviceGetTemperatureV")
+        return 61
+
+    def nvmlDeviceGetTemperature(self, handle: int, sensor: int) -> int:  # noqa: N802
+        self._call("nvmlDeviceGetTemperature")
+        return 60

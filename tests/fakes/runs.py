@@ -1,0 +1,50 @@
+"""Runs for tests: a small valid request, a keeper with a fake engine, and waiting for what a run does."""
+
+import contextlib
+import subprocess
+import sys
+import time
+from collections.abc import Callable
+from pathlib import Path
+
+from core import jobs
+from core.follow import RunFollower
+from core.options import DataOptions, ModelOptions, OutputOptions, RunOptions, Task
+from core.runs import RunFolder, create
+
+FAKES = Path(__file__).parent
+
+
+def digits_options(name: str | None = "Digits") -> RunOptions:
+    return RunOptions(
+        task=Task.IMAGE_CLASSIFICATION,
+        model=ModelOptions(source="torchvision:resnet18", pretrained=False),
+        data=DataOptions(train="builtin:digits"),
+        output=OutputOptions(name=name),
+    )
+
+
+def new_run(folder: Path) -> RunFolder:
+    return create(digits_options(), folder)
+
+
+def start(run: RunFolder, scenario: str) -> subprocess.Popen[bytes]:
+    """Start the real keeper with the fake engine playing `scenario`."""
+    command = [sys.executable, "-P", str(FAKES / "keeper.py"), scenario, str(run.path.absolute())]
+    return jobs.start(run, command)
+
+
+def follow_until(
+    follower: RunFollower,
+    process: subprocess.Popen[bytes],
+    condition: Callable[[], bool],
+    seconds: float = 10.0,
+) -> None:
+    """Poll until `condition` holds; fails after `seconds`. Between polls it waits for `process`."""
+    deadline = time.monotonic() + seconds
+    follower.poll()
+    while not condition():
+        assert time.monotonic() < deadline, f"still {follower.state} at step {follower.story.step}"
+        with contextlib.suppress(subprocess.TimeoutExpired):
+            process.wait(0.02)
+        follower.poll()
