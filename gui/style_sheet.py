@@ -1,7 +1,8 @@
 """The one style sheet, made from the colour tokens and the size of the system's font.
 
-Widgets are reached by their class or by the dynamic property `role` (`gui.widgets.roles`). All sizes follow the font, so
-that a person who reads larger letters gets larger controls. Underneath is Qt's Fusion style, the same on every system.
+Widgets are reached by their class or by the dynamic property `role` (`gui.widgets.roles`). All sizes follow the
+font, so that a person who reads larger letters gets larger controls. Underneath is Qt's Fusion style, the same on
+every system.
 """
 
 from dataclasses import dataclass
@@ -106,7 +107,8 @@ def _buttons(t: Tokens, s: Sizes) -> str:
     QPushButton[role="primary"]:focus {{ border: 2px solid {t.text}; }}
     QPushButton[role="primary"]:disabled {{ background: {t.grid}; color: {t.muted}; border-color: {t.line}; }}
     QPushButton[role="link"] {{
-        background: transparent; color: {t.accent}; border: 1px solid transparent; padding: 1px 5px; min-height: {s.line}px;
+        background: transparent; color: {t.accent}; border: 1px solid transparent;
+        padding: 1px 5px; min-height: {s.line}px;
     }}
     QPushButton[role="link"]:hover {{ background: {t.accent_soft}; }}
     QPushButton[role="link"]:focus {{ border: 2px solid {t.accent}; padding: 0px 4px; }}
@@ -160,17 +162,20 @@ def _inputs(t: Tokens, s: Sizes) -> str:
     QSpinBox, QDoubleSpinBox {{ padding-right: 20px; }}
     QSpinBox:focus, QDoubleSpinBox:focus {{ padding-right: 19px; }}
     QSpinBox::up-button, QDoubleSpinBox::up-button {{
-        subcontrol-origin: border; subcontrol-position: top right; width: 20px; border: none; background: transparent;
+        subcontrol-origin: border; subcontrol-position: top right; width: 20px;
+        border: none; background: transparent;
     }}
     QSpinBox::down-button, QDoubleSpinBox::down-button {{
-        subcontrol-origin: border; subcontrol-position: bottom right; width: 20px; border: none; background: transparent;
+        subcontrol-origin: border; subcontrol-position: bottom right; width: 20px;
+        border: none; background: transparent;
     }}
     QSpinBox::up-arrow, QDoubleSpinBox::up-arrow {{ image: {_icon("chevron-up", t)}; width: 8px; height: 8px; }}
     QSpinBox::down-arrow, QDoubleSpinBox::down-arrow {{ image: {_icon("chevron-down", t)}; width: 8px; height: 8px; }}
     QComboBox {{ padding-right: 26px; }}
     QComboBox:focus, QComboBox:on {{ padding-right: 25px; }}
     QComboBox::drop-down {{
-        subcontrol-origin: border; subcontrol-position: center right; width: 26px; border: none; background: transparent;
+        subcontrol-origin: border; subcontrol-position: center right; width: 26px;
+        border: none; background: transparent;
     }}
     QComboBox::down-arrow {{ image: {_icon("chevron-down", t)}; width: 10px; height: 10px; }}
     QComboBox QAbstractItemView {{

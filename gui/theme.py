@@ -15,6 +15,13 @@ from gui.tokens import DARK, LIGHT, SPACING, Tokens
 __all__ = ["DARK", "LIGHT", "SPACING", "Theme", "Tokens", "palette"]
 
 
+SCHEMES = {
+    Appearance.SYSTEM: Qt.ColorScheme.Unknown,
+    Appearance.LIGHT: Qt.ColorScheme.Light,
+    Appearance.DARK: Qt.ColorScheme.Dark,
+}
+
+
 class Theme(QObject):
     """The tokens in force, following the system or the person's choice.
 
@@ -38,6 +45,9 @@ class Theme(QObject):
     def set_appearance(self, appearance: Appearance) -> None:
         """Follow the system, or be light or dark whatever the system says."""
         self._appearance = appearance
+        QApplication.styleHints().setColorScheme(
+            SCHEMES[appearance]
+        )  # title bars and native dialogs follow, too
         self._refresh()
 
     def _resolve(self) -> Tokens:

@@ -1,0 +1,146 @@
+"""Asking the engine a short question without making the window wait."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable
+from typing import Generic, Protocol, TypeVar
+
+import msgspec
+from PySide6.QtCore import QObject, QThread, Signal
+
+from core.errors import UserError
+from core.jobs import EngineCrashed, EngineJob, JobCancelled
+
+
+class Job(Protocol):
+    """One engine process that answers one question; `core.jobs.EngineJob` is the real one."""
+
+    def ask(self, request: bytes = b"") -> bytes:
+        """Send the request and wait for the answer."""
+
+    def kill(self) -> None:
+        """End it at once."""
+
+
+Ask = Callable[[str], Job]
+"""Starts the engine job of this name. Raises OSError where it can't."""
+
+Answer = TypeVar("Answer", bound=msgspec.Struct)
+
+
+def ask_real_engine(job: str) -> Job:
+    """Start a job of Hone's own engine."""
+    return EngineJob(job)
+
+
+class _Asking(QThread):
+    """One question on its way; holds its answer or its failure when it has finished."""
+
+    def __init__(self, ask: Ask, job: str, request: bytes, parent: QObject) -> None:
+        super().__init__(parent)
+        self._ask = ask
+        self._name = job
+        self._request = request
+        self._lock = threading.Lock()
+        self._job: Job | None = None
+        self.cancelled = False
+        self.answer: bytes | None = None
+        self.failure: UserError | None = None
+
+    def run(self) -> None:
+        try:
+            with self._lock:
+                if self.cancelled:
+                    return
+                self._job = self._ask(self._name)
+            self.answer = self._job.ask(self._request)
+        except JobCancelled:
+            return
+        except UserError as error:
+            self.failure = error
+        except EngineCrashed as error:
+            self.failure = UserError("Hone's engine ended without an answer", str(error))
+        except OSError as error:
+            self.failure = UserError("Hone's engine can't be started", str(error))
+
+    def cancel(self) -> None:
+        with self._lock:
+            self.cancelled = True
+            if self._job is not None:
+                self._job.kill()
+
+
+class EngineQuestion(QObject, Generic[Answer]):
+    """Asks one kind of question; a newer question takes the place of an older one.
+
+    Signals:
+        answered: The answer, a struct of the kind given.
+        failed: A `core.errors.UserError`.
+
+    Args:
+        ask: Starts an engine job.
+        job: The job's name, such as `inspect`.
+        kind: The struct its answer is read as.
+        parent: Qt's parent.
+    """
+
+    answered = Signal(object)
+    failed = Signal(object)
+
+    def __init__(self, ask: Ask, job: str, kind: type[Answer], parent: QObject | None = None) -> None:
+        super().__init__(parent)
+        self._ask = ask
+        self._job = job
+        self._kind = kind
+        self._current: _Asking | None = None
+        self._threads: list[_Asking] = []
+
+    @property
+    def is_waiting(self) -> bool:
+        """Whether an answer is still to come."""
+        return self._current is not None
+
+    def put(self, request: msgspec.Struct | None = None) -> None:
+        """Ask; what was asked before is forgotten."""
+        self.forget()
+        content = b"" if request is None else msgspec.json.encode(request)
+        asking = _Asking(self._ask, self._job, content, self)
+        asking.finished.connect(self._settle)
+        self._threads.append(asking)
+        self._current = asking
+        asking.start(QThread.Priority.LowPriority)
+
+    def forget(self) -> None:
+        """Give up what was asked; no signal comes of it."""
+        if self._current is not None:
+            self._current.cancel()
+            self._current = None
+
+    def close(self) -> None:
+        """Give up and wait until no thread is left; call before the application ends."""
+        self.forget()
+        for asking in self._threads:
+            asking.wait()
+
+    def _settle(self) -> None:
+        asking = self.sender()
+        if not isinstance(asking, _Asking):
+            return
+        self._threads.remove(asking)
+        asking.deleteLater()
+        if asking is not self._current:
+            return
+        self._current = None
+        if asking.failure is not None:
+            self.failed.emit(asking.failure)
+        elif asking.answer is not None:
+            self._deliver(asking.answer)
+
+    def _deliver(self, content: bytes) -> None:
+        try:
+            answer = msgspec.json.decode(content, type=self._kind)
+        except msgspec.MsgspecError as error:
+            self.failed.emit(UserError("The engine's answer can't be read", str(error)))
+        else:
+            self.answered.emit(answer)

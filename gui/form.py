@@ -1,0 +1,121 @@
+"""A form made from the declared options: rows in, a plain tree of values out, problems at their rows."""
+
+from collections.abc import Iterable, Mapping
+from typing import Any
+
+from PySide6.QtCore import QObject, Signal
+from PySide6.QtWidgets import QWidget
+
+from core.catalogue import options_by_path
+from core.checks import Tree
+from core.errors import Fix, Problem
+from core.options import SCHEMA, Task
+from gui.fields import Field, make_field
+from gui.widgets.form_row import FormRow
+
+
+class Form(QObject):
+    """The rows of a request, wherever on the page they stand.
+
+    Signals:
+        changed: The path of the option whose value the person changed, such as `memory.batch_size`.
+        fix_chosen: The `core.errors.Fix` whose button was pressed.
+        revealed: The path of an option whose row has to be seen now.
+    """
+
+    changed = Signal(str)
+    fix_chosen = Signal(object)
+    revealed = Signal(str)
+
+    def __init__(self, task: Task, parent: QObject | None = None) -> None:
+        super().__init__(parent)
+        self._task = task
+        self._rows: dict[str, FormRow] = {}
+
+    def add(self, path: str, field: Field | None = None, trailing: QWidget | None = None) -> FormRow:
+        """Make the row of one option.
+
+        Args:
+            path: The option's path.
+            field: Its control, where the usual one for its kind won't do.
+            trailing: A widget at the end of its line.
+        """
+        option = options_by_path()[path]
+        row = FormRow(field or make_field(option), trailing)
+        row.field.set_value(option.default)
+        row.field.changed.connect(self._tell)
+        row.fix_chosen.connect(self.fix_chosen)
+        row.setVisible(option.applies_to(self._task))
+        self._rows[path] = row
+        return row
+
+    def row(self, path: str) -> FormRow:
+        """The row of an option; raises KeyError where there is none."""
+        return self._rows[path]
+
+    def field(self, path: str) -> Field:
+        """The control of an option; raises KeyError where there is none."""
+        return self._rows[path].field
+
+    @property
+    def paths(self) -> tuple[str, ...]:
+        """The options that have a row."""
+        return tuple(self._rows)
+
+    @property
+    def task(self) -> Task:
+        """The task whose options are shown and count."""
+        return self._task
+
+    def set_task(self, task: Task) -> None:
+        """Show the options of another task."""
+        self._task = task
+
+    def tree(self) -> Tree:
+        """The values of all options that mean something for the task, as a run file holds them."""
+        tree: Tree = {"schema": SCHEMA, "task": self._task.value}
+        for row in self._rows.values():
+            option = row.field.option
+            value = row.field.value()
+            if option.applies_to(self._task) and value is not None:
+                tree.setdefault(option.section, {})[option.name] = value
+        return tree
+
+    def load(self, tree: Mapping[str, Any]) -> None:
+        """Show the values of a tree, and the default of every option it leaves out; `changed` is not sent."""
+        for row in self._rows.values():
+            option = row.field.option
+            values = tree.get(option.section, {})
+            given = values.get(option.name, option.default) if isinstance(values, Mapping) else option.default
+            row.field.set_value(given)
+
+    def set_values(self, changes: Mapping[str, Any]) -> None:
+        """Set some options by their paths, as a fix asks for; unknown paths are skipped. `changed` is sent for each."""
+        for path, value in changes.items():
+            if path in self._rows:
+                self._rows[path].field.set_value(value)
+                self.changed.emit(path)
+
+    def apply_fix(self, fix: Fix) -> None:
+        """Do what a fix says."""
+        self.set_values(fix.changes)
+
+    def show_problems(self, problems: Iterable[Problem]) -> None:
+        """Show each problem at its row. An empty field is not scolded: what is missing is said elsewhere."""
+        by_path: dict[str, list[Problem]] = {}
+        for problem in problems:
+            by_path.setdefault(problem.path, []).append(problem)
+        for path, row in self._rows.items():
+            is_empty = row.field.value() in ("", None, [])
+            row.set_problems([] if is_empty else by_path.get(path, []))
+
+    def focus(self, path: str) -> None:
+        """Bring an option into view and give it the focus."""
+        if path in self._rows:
+            self.revealed.emit(path)
+            self._rows[path].field.control.setFocus()
+
+    def _tell(self) -> None:
+        field = self.sender()
+        if isinstance(field, Field):
+            self.changed.emit(field.option.path)

@@ -1,0 +1,123 @@
+"""Device and precision: what this machine offers, what it refuses, and what "automatic" comes to."""
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+from PySide6.QtCore import QCoreApplication
+
+from core.catalogue import options_by_path
+from core.errors import Fix, Problem
+from core.options import Precision, RunOptions
+from core.reports import DeviceReport, MachineReport
+from gui.widgets.segmented import Segment
+
+_translate = QCoreApplication.translate
+
+KINDS = {"cuda": "CUDA", "mps": "MPS", "cpu": "CPU"}
+
+
+@dataclass(frozen=True)
+class Computed:
+    """What a run will be computed on, in words. Empty where only the engine can tell."""
+
+    device: str
+    precision: str
+
+
+def device_segments(machine: MachineReport | None) -> list[Segment]:
+    """The devices to choose from; before the machine is known, all kinds."""
+    automatic = Segment("auto", _translate("NewRun", "Automatic"))
+    if machine is None:
+        return [automatic, *(Segment(name, title) for name, title in KINDS.items())]
+    counts = [device.name.partition(":")[0] for device in machine.devices]
+    return [
+        automatic,
+        *(
+            Segment(
+                value=device.name if counts.count("cuda") > 1 else device.name.partition(":")[0],
+                title=_device_label(device.name, several=counts.count("cuda") > 1),
+                help=device.title,
+                refusal="" if device.available else device.reason,
+            )
+            for device in machine.devices
+        ),
+    ]
+
+
+def _device_label(name: str, *, several: bool) -> str:
+    kind, _, index = name.partition(":")
+    return f"{KINDS[kind]} {index}" if several and index else KINDS.get(kind, name)
+
+
+def precision_segments(machine: MachineReport | None, device_name: str) -> list[Segment]:
+    """The precisions to choose from on a device."""
+    device = find_device(machine, device_name)
+    refusals = device.precisions if device else {}
+    return [
+        Segment(choice.value, choice.title, choice.help, refusals.get(choice.value, ""))
+        for choice in options_by_path()["device.precision"].choices
+    ]
+
+
+def find_device(machine: MachineReport | None, name: str) -> DeviceReport | None:
+    """The device a name stands for; None: not known (yet)."""
+    if machine is None:
+        return None
+    wanted = machine.automatic if name == "auto" else "cuda:0" if name == "cuda" else name
+    return next((device for device in machine.devices if device.name == wanted), None)
+
+
+def computed(machine: MachineReport | None, options: RunOptions) -> Computed:
+    """What device and precision the options come to on this machine."""
+    if machine is None:
+        return Computed(
+            _translate("NewRun", "looking at this computer…"),
+            _translate("NewRun", "looking at this computer…"),
+        )
+    device = find_device(machine, options.device.name)
+    if device is None:
+        return Computed(options.device.name, options.device.precision.value)
+    kind = KINDS.get(device.name.partition(":")[0], device.name)
+    title = kind if device.title in (kind, "") else f"{kind} · {device.title}"
+    return Computed(title, _precision(machine, device, options.device.precision))
+
+
+def _precision(machine: MachineReport, device: DeviceReport, asked: Precision) -> str:
+    if asked is not Precision.AUTO:
+        name = asked.value
+    elif device.name == machine.automatic:
+        name = machine.automatic_precision
+    else:
+        return _translate("NewRun", "automatic, settled when the run starts")
+    if name == Precision.FP32:
+        return name
+    return _translate("NewRun", "{precision} autocast, fp32 weights").format(precision=name)
+
+
+def machine_problems(machine: MachineReport | None, options: RunOptions) -> Iterator[Problem]:
+    """What was chosen that this machine can't do."""
+    if machine is None:
+        return
+    device = find_device(machine, options.device.name)
+    if device is None:
+        message = _translate("NewRun", "{name} is not a device of this computer").format(
+            name=options.device.name
+        )
+        yield Problem("device.name", message, (_let_hone_choose("device.name"),))
+    elif not device.available:
+        yield Problem("device.name", device.reason, (_let_hone_choose("device.name"),))
+    elif refusal := device.precisions.get(options.device.precision.value, ""):
+        yield Problem("device.precision", refusal, (_let_hone_choose("device.precision"),))
+
+
+def _let_hone_choose(path: str) -> Fix:
+    return Fix(_translate("NewRun", "Let Hone choose"), {path: "auto"})
+
+
+def refusals_hint(segments: list[Segment]) -> str:
+    """Why some choices are greyed, one sentence each."""
+    return "\n".join(
+        _translate("NewRun", "{title}: {reason}").format(title=segment.title, reason=segment.refusal)
+        for segment in segments
+        if segment.refusal
+    )

@@ -1,0 +1,116 @@
+"""What a run starts from: a vision model from a list, or a text model from a folder or the Hub."""
+
+import os
+from pathlib import Path
+
+from PySide6.QtCore import QCoreApplication
+from PySide6.QtWidgets import QStackedWidget, QWidget
+
+from core.catalogue import Option
+from core.options import VISION_MODELS, RunOptions, Task
+from gui.fields import Field
+from gui.path_field import PathField, Wanted
+from gui.widgets.calm_inputs import CalmComboBox
+
+_translate = QCoreApplication.translate
+
+SCHEME = "torchvision:"
+
+VISION_TITLES = {
+    "resnet18": ("ResNet-18", 45),
+    "mobilenet_v2": ("MobileNet V2", 14),
+    "efficientnet_b0": ("EfficientNet-B0", 21),
+    "squeezenet1_0": ("SqueezeNet 1.0", 5),
+    "alexnet": ("AlexNet", 233),
+    "vgg16": ("VGG-16", 528),
+}
+"""Name and size of the published weights in megabytes, from torchvision's table of weights."""
+
+
+class ModelField(Field):
+    """`model.source`: a list for images, a line with "Choose…" for texts."""
+
+    def __init__(self, option: Option, parent: QWidget | None = None) -> None:
+        super().__init__(option, parent)
+        self._task = Task.IMAGE_CLASSIFICATION
+        self._vision = CalmComboBox()
+        self._vision.setAccessibleName(option.title)
+        self._vision.setToolTip(option.help)
+        for name in VISION_MODELS:
+            self._vision.addItem(VISION_TITLES[name][0], SCHEME + name)
+        self._text = PathField(
+            option, Wanted.FOLDER, self.tr("A folder, or a Hub id such as bert-base-cased")
+        )
+        self._stack = QStackedWidget()
+        self._stack.addWidget(self._vision)
+        self._stack.addWidget(self._text)
+        self._row.addWidget(self._stack, 1)
+        self._vision.activated.connect(self._tell)
+        self._text.changed.connect(self._tell)
+        self.setFocusProxy(self._vision)
+
+    def set_task(self, task: Task) -> None:
+        """Offer the models of a task."""
+        self._task = task
+        is_vision = task is Task.IMAGE_CLASSIFICATION
+        self._stack.setCurrentWidget(self._vision if is_vision else self._text)
+        self.setFocusProxy(self._vision if is_vision else self._text.line)
+
+    def value(self) -> object:
+        """The source as a run file holds it."""
+        if self._task is Task.IMAGE_CLASSIFICATION:
+            return self._vision.currentData() or ""
+        return self._text.value()
+
+    def set_value(self, value: object) -> None:
+        """Show a source; a vision model that is not in the list is added as it is."""
+        source = str(value or "")
+        self._text.set_value("" if source.startswith(SCHEME) else source)
+        if source and self._vision.findData(source) < 0:
+            if self._task is not Task.IMAGE_CLASSIFICATION:
+                return
+            self._vision.addItem(source, source)
+        if source:
+            self._vision.setCurrentIndex(self._vision.findData(source))
+
+
+def model_title(options: RunOptions) -> str:
+    """The model in words: `ResNet-18, pretrained`."""
+    source = options.model.source
+    if not source:
+        return _translate("NewRun", "not chosen yet")
+    name = VISION_TITLES.get(source.removeprefix(SCHEME), (Path(source).name or source, 0))[0]
+    if not source.startswith(SCHEME) and not Path(source).is_absolute():
+        name = source
+    if options.model.pretrained:
+        return _translate("NewRun", "{model}, pretrained").format(model=name)
+    return _translate("NewRun", "{model}, from scratch").format(model=name)
+
+
+def download_note(options: RunOptions) -> str:
+    """What will be fetched when the run starts, as far as that can be known without a network."""
+    source = options.model.source
+    if not source or Path(source).is_absolute():
+        return _translate("NewRun", "none")
+    if source.startswith(SCHEME):
+        return _vision_download(source.removeprefix(SCHEME), options.model.pretrained)
+    if _is_in_hub_cache(source):
+        return _translate("NewRun", "none, the model is here already")
+    return _translate("NewRun", "the model, once, from the Hugging Face Hub")
+
+
+def _vision_download(name: str, pretrained: bool) -> str:
+    if not pretrained:
+        return _translate("NewRun", "none")
+    home = Path(os.environ.get("TORCH_HOME") or Path.home() / ".cache" / "torch")
+    if any((home / "hub" / "checkpoints").glob(f"{name}-*.pth")):
+        return _translate("NewRun", "none, the weights are here already")
+    megabytes = VISION_TITLES.get(name, ("", 0))[1]
+    return _translate("NewRun", "about {megabytes} MB of weights, once").format(megabytes=megabytes)
+
+
+def _is_in_hub_cache(source: str) -> bool:
+    home = Path(os.environ.get("HF_HOME") or Path.home() / ".cache" / "huggingface")
+    cache = Path(os.environ.get("HF_HUB_CACHE") or home / "hub")
+    snapshots = cache / f"models--{source.replace('/', '--')}" / "snapshots"
+    return any(snapshots.glob("*/config.json"))

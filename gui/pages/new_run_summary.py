@@ -1,0 +1,88 @@
+"""What will run, in words and figures: made from the options, the machine and what is known of the data."""
+
+import math
+from dataclasses import dataclass
+
+from PySide6.QtCore import QCoreApplication
+
+from core.options import CHOICE_TITLES, RunOptions
+from core.reports import DataReport, MachineReport
+from core.run_summary import data_name
+from gui.fields import plain_number
+from gui.pages.new_run_machine import computed
+from gui.pages.new_run_model import download_note, model_title
+
+_translate = QCoreApplication.translate
+
+
+@dataclass(frozen=True)
+class Extent:
+    """Samples trained on and held out, and steps. `evaluated` is None where a file of its own is evaluated."""
+
+    trained: int
+    evaluated: int | None
+    steps: int
+    steps_per_epoch: int
+
+
+def extent(options: RunOptions, rows: int) -> Extent:
+    """Count samples and steps as Trainer does; rows that have to be dropped are not known yet.
+
+    A last, smaller batch counts as one, and so do batches left over from accumulation.
+    """
+    data, memory = options.data, options.memory
+    used = min(rows, data.max_train_samples or rows)
+    held_out = 0 if data.eval else math.ceil(used * data.eval_fraction)
+    trained = max(1, used - held_out)
+    batches = math.ceil(trained / memory.batch_size)
+    per_epoch = max(1, math.ceil(batches / memory.gradient_accumulation_steps))
+    steps = options.training.max_steps or math.ceil(options.training.epochs * per_epoch)
+    return Extent(trained, None if data.eval else held_out, steps, per_epoch)
+
+
+def summary_rows(
+    options: RunOptions, machine: MachineReport | None, data: DataReport | None
+) -> list[tuple[str, str]]:
+    """The rows of the card "What will run"."""
+    computing = computed(machine, options)
+    known = extent(options, data.rows) if data is not None and data.rows else None
+    return [
+        (_translate("NewRun", "Task"), CHOICE_TITLES[options.task][0]),
+        (_translate("NewRun", "Model"), model_title(options)),
+        (_translate("NewRun", "Data"), _data(options, known)),
+        (_translate("NewRun", "Device"), computing.device),
+        (_translate("NewRun", "Precision"), computing.precision),
+        (_translate("NewRun", "Batch"), _batch(options)),
+        (_translate("NewRun", "Steps"), _steps(options, known)),
+        (_translate("NewRun", "Downloads"), download_note(options)),
+    ]
+
+
+def _data(options: RunOptions, known: Extent | None) -> str:
+    if not options.data.train:
+        return _translate("NewRun", "not chosen yet")
+    name = data_name(options)
+    if known is None:
+        return name
+    if known.evaluated is None:
+        text = _translate("NewRun", "{name} · {trained:,} to train on, evaluated on a file of its own")
+        return text.format(name=name, trained=known.trained)
+    text = _translate("NewRun", "{name} · {trained:,} to train on, {evaluated:,} held out")
+    return text.format(name=name, trained=known.trained, evaluated=known.evaluated)
+
+
+def _batch(options: RunOptions) -> str:
+    memory = options.memory
+    text = _translate("NewRun", "{size:,} × {batches:,} = {samples:,} samples a step")
+    return text.format(
+        size=memory.batch_size, batches=memory.gradient_accumulation_steps, samples=options.effective_batch
+    )
+
+
+def _steps(options: RunOptions, known: Extent | None) -> str:
+    if known is not None:
+        text = _translate("NewRun", "about {steps:,} · {each:,} an epoch")
+        return text.format(steps=known.steps, each=known.steps_per_epoch)
+    if options.training.max_steps:
+        return f"{options.training.max_steps:,}"
+    return _translate("NewRun", "{epochs} epochs").format(epochs=plain_number(options.training.epochs))

@@ -1,0 +1,51 @@
+"""Qt's own inputs, made calm: the wheel scrolls the page and changes a value only where the person is typing."""
+
+from PySide6.QtCore import Qt
+from PySide6.QtGui import QWheelEvent
+from PySide6.QtWidgets import QAbstractSpinBox, QComboBox, QDoubleSpinBox, QSizePolicy, QSpinBox, QWidget
+
+
+class CalmSpinBox(QSpinBox):
+    """A whole number."""
+
+    def __init__(self, parent: QWidget | None = None) -> None:
+        super().__init__(parent)
+        _calm(self)
+        self.setGroupSeparatorShown(True)
+
+    def wheelEvent(self, event: QWheelEvent) -> None:
+        """Step only with the focus; else let the page scroll."""
+        super().wheelEvent(event) if self.hasFocus() else event.ignore()
+
+
+class CalmDoubleSpinBox(QDoubleSpinBox):
+    """A number with decimals."""
+
+    def __init__(self, parent: QWidget | None = None) -> None:
+        super().__init__(parent)
+        _calm(self)
+
+    def wheelEvent(self, event: QWheelEvent) -> None:
+        """Step only with the focus; else let the page scroll."""
+        super().wheelEvent(event) if self.hasFocus() else event.ignore()
+
+
+class CalmComboBox(QComboBox):
+    """A list to choose from, no wider than the form lets it be."""
+
+    def __init__(self, parent: QWidget | None = None) -> None:
+        super().__init__(parent)
+        self.setFocusPolicy(Qt.FocusPolicy.StrongFocus)
+        self.setSizeAdjustPolicy(QComboBox.SizeAdjustPolicy.AdjustToMinimumContentsLengthWithIcon)
+        self.setMinimumContentsLength(8)
+        self.setSizePolicy(QSizePolicy.Policy.Expanding, QSizePolicy.Policy.Fixed)
+
+    def wheelEvent(self, event: QWheelEvent) -> None:
+        """Step only with the focus; else let the page scroll."""
+        super().wheelEvent(event) if self.hasFocus() else event.ignore()
+
+
+def _calm(spin: QAbstractSpinBox) -> None:
+    spin.setFocusPolicy(Qt.FocusPolicy.StrongFocus)
+    spin.setKeyboardTracking(True)
+    spin.setCorrectionMode(QAbstractSpinBox.CorrectionMode.CorrectToNearestValue)

@@ -1,0 +1,150 @@
+"""One row of a form: label, control, unit; below it what it means here, and what is wrong with it."""
+
+from collections.abc import Sequence
+
+from PySide6.QtCore import Signal
+from PySide6.QtGui import Qt
+from PySide6.QtWidgets import QGridLayout, QHBoxLayout, QLabel, QPushButton, QSizePolicy, QVBoxLayout, QWidget
+
+from core.errors import Fix, Problem
+from gui.fields import Field
+from gui.theme import SPACING
+from gui.widgets.roles import Role, set_role
+
+LABEL_CHARACTERS = 21
+"""Width of the column of labels, in average characters; longer labels wrap."""
+
+
+class FormRow(QWidget):
+    """A labelled control.
+
+    Signals:
+        fix_chosen: The `core.errors.Fix` whose button was pressed.
+
+    Args:
+        field: The control.
+        trailing: A widget at the end of the control's line, such as a button.
+    """
+
+    fix_chosen = Signal(object)
+
+    def __init__(self, field: Field, trailing: QWidget | None = None, parent: QWidget | None = None) -> None:
+        super().__init__(parent)
+        self.field = field
+        self._shown: tuple[Problem, ...] = ()
+        grid = QGridLayout(self)
+        grid.setContentsMargins(0, 0, 0, 0)
+        grid.setHorizontalSpacing(2 * SPACING)
+        grid.setVerticalSpacing(SPACING // 2)
+        grid.setColumnStretch(1, 1)
+        grid.addWidget(self._label(), 0, 0, Qt.AlignmentFlag.AlignTop)
+        grid.addLayout(self._control_line(trailing), 0, 1)
+        self._hint = _wrapping(Role.HINT)
+        grid.addWidget(self._hint, 1, 1)
+        self._problems = QVBoxLayout()
+        self._problems.setSpacing(2)
+        grid.addLayout(self._problems, 2, 1)
+
+    def set_hint(self, text: str) -> None:
+        """Say below the control what its value means here; empty: nothing."""
+        self._hint.setText(text)
+        self._hint.setVisible(bool(text))
+
+    @property
+    def hint(self) -> str:
+        """What stands below the control."""
+        return self._hint.text()
+
+    def set_problems(self, problems: Sequence[Problem]) -> None:
+        """Show what is wrong with the value, each problem with its remedies."""
+        if tuple(problems) == self._shown:
+            return
+        self._shown = tuple(problems)
+        self.field.set_invalid(bool(problems))
+        while (item := self._problems.takeAt(0)) is not None:
+            old = item.widget()
+            if old is not None:
+                old.hide()
+                old.deleteLater()
+        for problem in problems:
+            self._problems.addWidget(_ProblemLine(problem, self))
+
+    @property
+    def problems(self) -> tuple[Problem, ...]:
+        """The problems shown."""
+        return self._shown
+
+    def _label(self) -> QLabel:
+        label = QLabel(self.field.option.title)
+        set_role(label, Role.LABEL)
+        label.setWordWrap(True)
+        label.setToolTip(self.field.option.help)
+        label.setBuddy(self.field.control)
+        label.setFixedWidth(label.fontMetrics().averageCharWidth() * LABEL_CHARACTERS)
+        label.setMinimumHeight(self.field.sizeHint().height())
+        return label
+
+    def _control_line(self, trailing: QWidget | None) -> QHBoxLayout:
+        line = QHBoxLayout()
+        line.setSpacing(SPACING)
+        unit_text = self.field.option.unit
+        fills = self.field.sizePolicy().horizontalPolicy() is not QSizePolicy.Policy.Maximum
+        if unit_text:
+            self.field.setSizePolicy(QSizePolicy.Policy.Maximum, QSizePolicy.Policy.Fixed)
+            unit = QLabel(unit_text)
+            set_role(unit, Role.MUTED)
+            line.addWidget(self.field)
+            line.addWidget(unit)
+            line.addStretch(1)
+        else:
+            line.addWidget(self.field, 1 if fills else 0)
+        if trailing is not None:
+            line.addWidget(trailing)
+        return line
+
+
+class _ProblemLine(QWidget):
+    """A problem in red, and a button for each remedy."""
+
+    def __init__(self, problem: Problem, row: FormRow) -> None:
+        super().__init__(row)
+        layout = QVBoxLayout(self)
+        layout.setContentsMargins(0, 0, 0, 0)
+        layout.setSpacing(0)
+        text = _wrapping(Role.PROBLEM)
+        text.setText(sentence(problem.message))
+        text.show()
+        layout.addWidget(text)
+        buttons = QHBoxLayout()
+        for fix in problem.fixes:
+            buttons.addWidget(_FixLink(fix, row))
+        buttons.addStretch(1)
+        layout.addLayout(buttons)
+
+
+class _FixLink(QPushButton):
+    def __init__(self, fix: Fix, row: FormRow) -> None:
+        super().__init__(fix.label, row)
+        self._fix = fix
+        self._row = row
+        set_role(self, Role.LINK)
+        self.setEnabled(bool(fix.changes))
+        self.clicked.connect(self._choose)
+
+    def _choose(self) -> None:
+        self._row.fix_chosen.emit(self._fix)
+
+
+def sentence(message: str) -> str:
+    """A message as a sentence: its first letter a capital unless it begins with a name such as `train.csv`."""
+    first = message.split(" ", 1)[0]
+    return message[:1].upper() + message[1:] if first.isalpha() and first.islower() else message
+
+
+def _wrapping(role: Role) -> QLabel:
+    label = QLabel()
+    label.setWordWrap(True)
+    label.setTextFormat(Qt.TextFormat.PlainText)
+    label.hide()
+    set_role(label, role)
+    return label
