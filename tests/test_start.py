@@ -8,7 +8,15 @@ import pytest
 
 import start
 from bootstrap import checks, display, graphics, pip, pythons, system_libraries, trial
-from bootstrap.environment import Environment, Stamp, hash_of_inputs, read_stamp, set_up, write_stamp
+from bootstrap.environment import (
+    Environment,
+    Stamp,
+    hash_of_inputs,
+    is_usable,
+    read_stamp,
+    set_up,
+    write_stamp,
+)
 from bootstrap.errors import SetupError
 from bootstrap.pythons import Facts
 
@@ -99,6 +107,22 @@ def test_another_extra_asks_for_a_new_set_up(checkout):
 def test_a_damaged_stamp_counts_as_none(checkout, content):
     (checkout.folder / "hone-setup.json").write_text(content)
     assert read_stamp(checkout.folder) is None
+
+
+@needs_scripts
+def test_an_environment_of_another_place_or_python_is_made_anew(checkout):
+    own = ".".join(str(part) for part in sys.version_info[:2])
+    note = checkout.folder / "pyvenv.cfg"
+    note.write_text(f"command = python -m venv {checkout.folder}\n")
+    script(checkout, "python", f'echo "pip 26.3 from somewhere (python {own})"')
+    assert is_usable(checkout)
+    note.write_text("command = python -m venv elsewhere\n")
+    assert not is_usable(checkout)
+    note.write_text(f"command = python -m venv {checkout.folder}\n")
+    script(checkout, "python", 'echo "pip 26.3 from somewhere (python 3.10)"')
+    assert not is_usable(checkout)
+    script(checkout, "python", "exit 1")
+    assert not is_usable(checkout)
 
 
 def test_progress_draws_one_moving_line_on_a_terminal():

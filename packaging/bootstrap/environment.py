@@ -98,7 +98,7 @@ def write_stamp(folder: Path, stamp: Stamp) -> None:
 def _make(environment: Environment) -> None:
     """Create the virtual environment, anew where another Python made the one that is there."""
     folder = environment.folder
-    if _is_usable(environment):
+    if is_usable(environment):
         _remove(folder / STAMP)
         return
     if Path(sys.prefix).resolve() == folder.resolve():
@@ -130,15 +130,20 @@ def _remove(path: Path) -> None:
         path.unlink()
 
 
-def _is_usable(environment: Environment) -> bool:
-    """Whether `.venv` was made by a Python of this version and still starts."""
+def is_usable(environment: Environment) -> bool:
+    """Whether `.venv` was made here by a Python of this version and still starts.
+
+    The programs in it hold its full path, so one that was moved or copied along with its checkout is of no use.
+    """
     try:
+        made = (environment.folder / "pyvenv.cfg").read_text(encoding="utf-8", errors="replace")
         answer = subprocess.run(
             [environment.python, "-m", "pip", "--version"], capture_output=True, text=True, check=True
         )
     except (OSError, subprocess.CalledProcessError):
         return False
-    return f"(python {sys.version_info[0]}.{sys.version_info[1]})" in answer.stdout
+    is_same_version = f"(python {sys.version_info[0]}.{sys.version_info[1]})" in answer.stdout
+    return is_same_version and str(environment.folder) in made
 
 
 def _why_no_venv(said: str) -> str:
