@@ -1,0 +1,1 @@
+"""A person's files, read into what the tasks train on; each failure names file, row and column."""

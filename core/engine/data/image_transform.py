@@ -1,0 +1,59 @@
+"""From an image as it lies on disk to the numbers a vision model takes."""
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import torch
+
+IMAGENET_MEAN = (0.485, 0.456, 0.406)
+IMAGENET_STD = (0.229, 0.224, 0.225)
+"""Red, green and blue of ImageNet's training images, 0 to 1: what torchvision's pretrained weights expect."""
+
+
+@dataclass(frozen=True)
+class ImageTransform:
+    """Resizes to a square, makes three channels and normalises. `size` is in pixels."""
+
+    size: int
+    mean: tuple[float, float, float] = IMAGENET_MEAN
+    std: tuple[float, float, float] = IMAGENET_STD
+
+    def from_pil(self, image: Any) -> torch.Tensor:
+        """A PIL image, turned upright as its EXIF says, as floats [3, size, size]."""
+        from PIL import Image, ImageOps
+
+        upright = as_rgb(ImageOps.exif_transpose(image))
+        if upright.size != (self.size, self.size):
+            upright = upright.resize((self.size, self.size), Image.Resampling.BILINEAR)
+        pixels = torch.from_numpy(np.array(upright, dtype=np.uint8))
+        return self.normalise(pixels.permute(2, 0, 1))
+
+    def from_pixels(self, pixels: torch.Tensor) -> torch.Tensor:
+        """Bytes [1 or 3, height, width] as floats [3, size, size]."""
+        return self.normalise(resize(pixels[None], self.size)[0])
+
+    def normalise(self, pixels: torch.Tensor) -> torch.Tensor:
+        """Bytes [1 or 3, height, width] as floats [3, height, width] of about zero mean and unit deviation."""
+        mean = torch.tensor(self.mean)[:, None, None]
+        std = torch.tensor(self.std)[:, None, None]
+        return pixels.to(torch.float32).div(255).sub(mean).div(std)
+
+
+def resize(pixels: torch.Tensor, size: int) -> torch.Tensor:
+    """Resize bytes [samples, channels, height, width] to `size` x `size`, bilinear, antialiased as PIL does it."""
+    if pixels.shape[-2:] == (size, size):
+        return pixels
+    return torch.nn.functional.interpolate(
+        pixels, (size, size), mode="bilinear", antialias=True, align_corners=False
+    )
+
+
+def as_rgb(image: Any) -> Any:
+    """Three channels of a byte each; PIL's own conversion clips 16-bit greyscale instead of scaling it."""
+    if image.mode.startswith("I"):
+        from PIL import Image
+
+        values = np.asarray(image).astype(np.float64) / 257  # 65,535 / 255
+        image = Image.fromarray(np.clip(values, 0, 255).astype(np.uint8))
+    return image.convert("RGB")

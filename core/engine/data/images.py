@@ -1,0 +1,107 @@
+"""Images for training and evaluation, wherever they come from."""
+
+from dataclasses import dataclass
+from pathlib import Path
+
+from core.checks import parse_synthetic
+from core.engine.data import builtin_images, idx_images, image_folders
+from core.engine.data.image_sets import FoundImages, ImageSet, LabelledImages
+from core.engine.data.image_transform import ImageTransform
+from core.engine.data.labels import in_order, indices, refuse_single
+from core.engine.data.split import stratified_split
+from core.errors import DataError, Fix
+from core.options import RunOptions
+
+
+@dataclass(frozen=True)
+class ImageData:
+    """Images ready for a model.
+
+    `train` and `eval` are map-style data sets of `{"pixel_values": float32 [3, size, size], "labels": int}`; `eval` is
+    None where nothing is held out. `mean` and `std` are what the pixels (0 to 1) were normalised with.
+    """
+
+    train: ImageSet
+    eval: ImageSet | None
+    labels: tuple[str, ...]
+    mean: tuple[float, ...]
+    std: tuple[float, ...]
+    notes: tuple[str, ...] = ()
+
+
+def load_image_data(options: RunOptions) -> ImageData:
+    """Find, check and split the images a run asks for.
+
+    Raises:
+        DataError: They can't be used; the file or folder is named.
+    """
+    data = options.data
+    synthetic = parse_synthetic(data.train)
+    found = find_images(data.train, options.training.seed)
+    transform = ImageTransform(synthetic[1] if synthetic else data.image_size)
+    first = _first(len(found.train.names), data.max_train_samples)
+    names = [found.train.names[index] for index in first]
+    labels = in_order(names)
+    if not synthetic:
+        refuse_single(labels, Path(data.train).name)
+    classes = indices(names, labels, found.train.where)
+    held_out = find_images(data.eval, options.training.seed).train if data.eval else found.eval
+    fraction = 0.0 if held_out or synthetic else data.eval_fraction
+    train, rest = stratified_split(classes, fraction, options.training.seed)
+    train_set = _select(found.train, [first[index] for index in train], labels, transform)
+    if held_out is None:
+        held_out, chosen = found.train, [first[index] for index in rest]
+    else:
+        chosen = list(range(len(held_out.names)))
+    chosen = chosen[: data.max_eval_samples]
+    eval_set = _select(held_out, chosen, labels, transform) if chosen else None
+    return ImageData(train_set, eval_set, labels, transform.mean, transform.std, found.notes)
+
+
+def find_images(source: str, seed: int = 0) -> FoundImages:
+    """What `data.train` or `data.eval` points to, not yet decoded.
+
+    Raises:
+        DataError: There are no images, or some are damaged.
+    """
+    synthetic = parse_synthetic(source)
+    if synthetic:
+        return builtin_images.synthetic(*synthetic, seed)
+    if source == "builtin:digits":
+        return builtin_images.digits()
+    path = Path(source)
+    try:
+        return _find_in_folder(path) if path.is_dir() else _find_in_file(path)
+    except OSError as error:
+        raise DataError(
+            f"{path.name} can't be read", f"{error.filename or path}: {error.strerror or error}"
+        ) from error
+
+
+def _find_in_folder(folder: Path) -> FoundImages:
+    has_idx = idx_images.folder_has_idx(folder)
+    return idx_images.load_folder(folder) if has_idx else image_folders.load_folder(folder)
+
+
+def _find_in_file(path: Path) -> FoundImages:
+    if not path.exists():
+        raise DataError(f"There is no {path.name}", f"{path} is neither a file nor a folder.")
+    if idx_images.is_idx(path):
+        return idx_images.load_file(path)
+    raise DataError(
+        f"{path.name} is not an IDX file",
+        f"{path}: images are read from a folder with one folder a class, or from IDX files as MNIST ships.",
+        (Fix("Choose the folder that holds the class folders"),),
+    )
+
+
+def _first(count: int, limit: int | None) -> list[int]:
+    return list(range(count if limit is None else min(limit, count)))
+
+
+def _select(
+    images: LabelledImages, chosen: list[int], labels: tuple[str, ...], transform: ImageTransform
+) -> ImageSet:
+    names = [images.names[index] for index in chosen]
+    classes = indices(names, labels, lambda number: images.where(chosen[number]))
+    return images.select(chosen, classes, transform)
