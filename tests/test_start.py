@@ -6,8 +6,7 @@ from pathlib import Path
 
 import pytest
 
-import start
-from bootstrap import checks, display, graphics, pip, pythons, system_libraries, trial
+from bootstrap import checks, display, graphics, main, pip, pythons, system_libraries, trial
 from bootstrap.environment import (
     Environment,
     Stamp,
@@ -217,7 +216,7 @@ def test_without_a_display_the_first_run_trains_in_the_terminal(checkout, monkey
         monkeypatch.delenv(name, raising=False)
     monkeypatch.setattr(sys, "platform", "linux")
     script(checkout, "hone", 'echo "asked for: $1 $(basename $2)"; exit 1')
-    assert start.open_hone(checkout) == 1
+    assert main.open_hone(checkout) == 1
     said = capfd.readouterr().out
     assert "no display" in said
     assert "asked for: train digits.hone" in said
@@ -254,7 +253,7 @@ def test_all_checks_run_and_one_failure_is_enough(checkout, capfd):
 
 def test_an_unknown_command_is_refused(capsys):
     with pytest.raises(SystemExit, match="2"):
-        start.main(["instal"])
+        main.main(["instal"])
     assert "invalid choice" in capsys.readouterr().err
 
 
@@ -263,7 +262,7 @@ def test_trouble_ends_in_a_sentence(monkeypatch, capsys):
         raise SetupError("There is no Python here. Install one.")
 
     monkeypatch.setattr(pythons, "better_python", no_python)
-    assert start.main(["setup"]) == 1
+    assert main.main(["setup"]) == 1
     assert capsys.readouterr().err == "\nThere is no Python here. Install one.\n"
 
 

@@ -1,0 +1,90 @@
+"""The command line of start.py."""
+
+from __future__ import annotations
+
+import argparse
+import io
+import subprocess
+import sys
+from pathlib import Path
+
+from bootstrap import bundle, checks, display, pythons, system_libraries
+from bootstrap.environment import Environment, set_up
+from bootstrap.errors import SetupError
+
+ROOT = Path(__file__).resolve().parent.parent.parent
+FIRST_RUN = ROOT / "resources" / "examples" / "digits.hone"
+INTERRUPTED = 130
+
+COMMANDS = {
+    "run": "set up where needed, then open Hone (the default)",
+    "setup": "only set up",
+    "test": "set up with the test tools, then run every check",
+    "bundle": "build a program that needs no Python, and try it out",
+}
+
+
+def main(arguments: list[str]) -> int:
+    """Do what the command line asks; returns the exit status."""
+    for stream in (sys.stdout, sys.stderr):
+        if isinstance(stream, io.TextIOWrapper):  # a Windows console may lack a character of a folder's name
+            stream.reconfigure(errors="replace")
+    parser = argparse.ArgumentParser(
+        prog="start.py",
+        description="Set Hone up and run it.",
+        epilog="\n".join(f"{name:8} {text}" for name, text in COMMANDS.items()),
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+    )
+    parser.add_argument("command", nargs="?", default="run", choices=list(COMMANDS))
+    command = parser.parse_args(arguments).command
+    try:
+        other = pythons.better_python()
+        if other:
+            return wait_for([*other, str(ROOT / "start.py"), *arguments])
+        return run(command)
+    except SetupError as error:
+        print(f"\n{error}", file=sys.stderr)
+        return 1
+    except KeyboardInterrupt:
+        print("\nStopped. Run it again to go on where it left off.", file=sys.stderr)
+        return INTERRUPTED
+
+
+def run(command: str) -> int:
+    """Set up for `command` and carry it out."""
+    extras = {"test": ["test"], "bundle": ["bundle"]}.get(command, [])
+    environment = set_up(ROOT, extras)
+    if command == "setup":
+        print(f"Ready. Open it with: python3 start.py   or: {environment.program('hone')}")
+        return 0
+    if command == "test":
+        system_libraries.ensure(needs_display=False)
+        return checks.run_all(environment)
+    if command == "bundle":
+        system_libraries.ensure(needs_display=False)
+        return bundle.build_and_try(environment)
+    return open_hone(environment)
+
+
+def open_hone(environment: Environment) -> int:
+    """Open the window; without a display, train the first run in the terminal instead."""
+    hone = environment.program("hone")
+    reason = display.why_none()
+    if reason:
+        print(
+            f"{reason} Training the first example here in the terminal instead (Ctrl-C stops it).\n",
+            flush=True,
+        )
+        return wait_for([hone, "train", str(FIRST_RUN)])
+    system_libraries.ensure(needs_display=True)
+    return wait_for([hone])
+
+
+def wait_for(command: list[str]) -> int:
+    """Run a program to its end. Ctrl-C reaches it too, and it may take a while to save: keep waiting."""
+    process = subprocess.Popen(command)
+    while True:
+        try:
+            return process.wait()
+        except KeyboardInterrupt:
+            continue
