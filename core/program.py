@@ -59,6 +59,6 @@ def _support_workers(arguments: Sequence[str]) -> None:
 
 def _is_for_python(arguments: Sequence[str]) -> bool:
     """Whether a library means to run Python: in a bundle `sys.executable` is Hone, and no window shall open for it."""
-    return bool(arguments) and (
-        arguments[0] in ("-c", "-m") or Path(arguments[0]).suffix.lower() in (".py", ".pyc")
-    )
+    first = arguments[0] if arguments else ""
+    is_flag = first.startswith("-") and not first.startswith("--") and first != "-h"  # -c, -m, -B -c, ...
+    return is_flag or Path(first).suffix.lower() in (".py", ".pyc")

@@ -1,6 +1,7 @@
 """A stand-in for the engine: writes the events of a run without torch. `python engine.py SCENARIO RUN_DIR`.
 
-Scenarios: `finish` (three steps), `wait` (trains until a stop request comes or it is killed), `fail` (says what went
+Scenarios: `finish` (three steps), `wait` (trains until a stop request comes or it is killed),
+`stubborn` (doesn't hear requests), `fail` (says what went
 wrong), `bug` (a traceback and exit status 1), `crash` (ends without a word), `child` (starts a process and waits).
 """
 
@@ -65,6 +66,13 @@ def wait(writer: EventWriter, run: RunFolder) -> int:
     return 3
 
 
+def stubborn(writer: EventWriter, run: RunFolder) -> int:
+    for number in range(1, 10_000):
+        writer.write(step(number))
+        time.sleep(0.02)
+    return 3
+
+
 def fail(writer: EventWriter, run: RunFolder) -> int:
     writer.write(
         MessageRaised(
@@ -102,6 +110,7 @@ def main(scenario: str, run_dir: str) -> int:
     scenarios = {
         "finish": finish,
         "wait": wait,
+        "stubborn": stubborn,
         "fail": fail,
         "bug": bug,
         "crash": crash,

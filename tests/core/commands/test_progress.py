@@ -1,0 +1,104 @@
+import io
+
+import pytest
+
+from core.commands import figures
+from core.commands.progress import Progress
+from core.errors import Fix
+from core.events import (
+    Evaluated,
+    Level,
+    MessageRaised,
+    Phase,
+    PhaseChanged,
+    RunPlanned,
+    RunStarted,
+    StepFinished,
+)
+from core.story import RunStory
+
+PLAN = RunPlanned(
+    total_steps=100, epochs=2, train_samples=800, eval_samples=8, effective_batch=16, device="mps"
+)
+
+
+class Terminal(io.StringIO):
+    def isatty(self) -> bool:
+        return True
+
+
+def shown(stream: io.StringIO, *events: object) -> str:
+    story = RunStory()
+    progress = Progress(story, stream)
+    for event in events:
+        story.apply(event)
+        progress.show(event)
+    progress.close()
+    return stream.getvalue()
+
+
+def steps(last: int) -> list[StepFinished]:
+    return [
+        StepFinished(step=number, epoch=1, seconds=0.5, learning_rate=1, samples=16, loss=2.5)
+        for number in range(1, last + 1)
+    ]
+
+
+def test_without_a_terminal_a_line_every_tenth_of_the_run() -> None:
+    lines = shown(io.StringIO(), RunStarted(), PLAN, *steps(35)).splitlines()
+    assert lines == [
+        "100 steps of 16 on mps: 800 training samples, 8 held out, 2 epochs",
+        "Step 10 of 100, loss 2.5, about 45 s left",
+        "Step 20 of 100, loss 2.5, about 40 s left",
+        "Step 30 of 100, loss 2.5, about 35 s left",
+    ]
+
+
+def test_on_a_terminal_one_bar_with_phase_step_and_loss() -> None:
+    text = shown(Terminal(), RunStarted(), PLAN, PhaseChanged(phase=Phase.TRAINING), *steps(100))
+    last = text.rstrip("\n").rpartition("\r")[2]
+    assert last.startswith("Training: 100%")
+    assert "100/100" in last
+    assert "loss 2.5" in last
+
+
+def test_what_is_worth_keeping_is_a_line_of_its_own() -> None:
+    for stream in (io.StringIO(), Terminal()):
+        text = shown(
+            stream,
+            RunStarted(),
+            PhaseChanged(phase=Phase.LOADING_MODEL, detail="torchvision:resnet18"),
+            PLAN,
+            Evaluated(step=50, epoch=1, metrics={"eval_f1": 0.5, "eval_accuracy": 0.25}, seconds=1),
+            MessageRaised(
+                id="slow",
+                level=Level.WARNING,
+                title="Paging",
+                detail="Memory is full.",
+                fixes=(Fix("Halve it", {"memory.batch_size": 8, "model.pretrained": False}),),
+            ),
+        )
+        assert "Loading the model: torchvision:resnet18\n" in text
+        assert "Step 50, evaluated: accuracy 0.25, F1 0.5\n" in text
+        assert "Warning: Paging\nMemory is full.\n" in text
+        assert "Try: Halve it (--set memory.batch_size=8 --set model.pretrained=false)" in text
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        (figures.size(None), "-"),
+        (figures.size(500), "500 B"),
+        (figures.size(912 << 20), "912 MB"),
+        (figures.size(1.5 * (1 << 30)), "1.5 GB"),
+        (figures.size(24 << 30), "24 GB"),
+        (figures.duration(8.2), "8 s"),
+        (figures.duration(125), "2 min 05 s"),
+        (figures.duration(4800), "1 h 20 min"),
+        (figures.number(float("nan")), "not a number"),
+        (figures.number(0.123456), "0.1235"),
+        (figures.metric("eval_recall", 0.5), "recall 0.5"),
+    ],
+)
+def test_figures_have_units(text: str, expected: str) -> None:
+    assert text == expected

@@ -1,0 +1,269 @@
+"""The command line as a person or a script meets it."""
+
+import contextlib
+import os
+import signal
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+import msgspec
+import pytest
+
+from core.cli import main
+from core.commands.reports import data_lines, device_lines, guess_task
+from core.errors import Fix, Problem
+from core.options import Task
+from core.reports import Column, ColumnKind, DataReport, DeviceReport, MachineReport
+from core.runs import RunFolder
+from tests.fakes import runs
+from tests.fakes.runs import FAKES, digits_options, new_run
+
+ROOT = FAKES.parents[1]
+DIGITS = str(ROOT / "resources" / "examples" / "digits.hone")
+
+
+@pytest.fixture(autouse=True)
+def home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    monkeypatch.setenv("HONE_HOME", str(tmp_path / "home"))
+    return tmp_path / "home"
+
+
+def hone(scenario: str, *arguments: str) -> int:
+    return main(arguments, start=lambda run: runs.start(run, scenario))
+
+
+class TestTrain:
+    def test_a_run_that_finishes(self, tmp_path: Path, capfd: pytest.CaptureFixture[str]) -> None:
+        assert hone("finish", "train", DIGITS, "--run-dir", str(tmp_path / "run")) == 0
+        out, err = capfd.readouterr()
+        assert out == ""
+        assert str(tmp_path / "run") in err
+        assert "3 steps of 4 on cpu: 12 training samples, 4 held out" in err
+        assert "Step 3, evaluated: accuracy 0.75, loss 0.5" in err
+        assert "Finished after 3 steps" in err
+
+    def test_events_as_json_lines(self, capfdbinary: pytest.CaptureFixture[bytes]) -> None:
+        assert hone("finish", "train", DIGITS, "--json") == 0
+        lines = capfdbinary.readouterr().out.splitlines()
+        kinds = [msgspec.json.decode(line)["type"] for line in lines]
+        assert kinds.count("step_finished") == 3
+        assert {"run_started", "evaluated", "memory_sampled", "run_finished"} <= set(kinds)
+
+    def test_a_run_that_fails_says_why_and_what_to_do(self, capfd: pytest.CaptureFixture[str]) -> None:
+        assert hone("fail", "train", DIGITS) == 1
+        err = capfd.readouterr().err
+        assert err.count("The data has one class only") == 1
+        assert "holds 'yes' in all rows" in err
+        assert "Try: Choose another label column" in err
+
+    def test_a_run_that_crashes_shows_the_end_of_its_log(self, capfd: pytest.CaptureFixture[str]) -> None:
+        assert hone("bug", "train", DIGITS) == 1
+        err = capfd.readouterr().err
+        assert "The training process ended before the run was over." in err
+        assert "RuntimeError: a bug in the fake engine" in err
+        assert "log.txt" in err
+
+    def test_a_wrong_request_lists_all_problems_and_makes_no_run(
+        self, home: Path, capfd: pytest.CaptureFixture[str]
+    ) -> None:
+        status = hone(
+            "finish", "train", DIGITS, "--set", "memory.batch_size=0", "--set", "training.epochs=-1"
+        )
+        assert status == 2
+        lines = capfd.readouterr().err.splitlines()
+        assert lines[0].endswith("has 2 problems")
+        assert [line.split(":")[0].strip() for line in lines[1:]] == ["memory.batch_size", "training.epochs"]
+        assert not home.exists()
+
+    def test_a_run_folder_that_is_not_empty_is_refused(
+        self, tmp_path: Path, capfd: pytest.CaptureFixture[str]
+    ) -> None:
+        (tmp_path / "mine").write_text("precious")
+        assert hone("finish", "train", DIGITS, "--run-dir", str(tmp_path)) == 2
+        assert "not empty" in capfd.readouterr().err
+
+    def test_a_file_that_is_not_there(self, capfd: pytest.CaptureFixture[str]) -> None:
+        assert hone("finish", "train", "nothing.hone") == 2
+        assert "nothing.hone" in capfd.readouterr().err
+
+
+@pytest.mark.skipif(os.name != "posix", reason="sends POSIX signals")
+class TestInterrupted:
+    def test_once_stops_and_keeps(self, tmp_path: Path) -> None:
+        for number in (signal.SIGINT, signal.SIGTERM):
+            with terminal("wait", tmp_path / number.name) as process:
+                process.send_signal(number)
+                out, err = process.communicate(timeout=20)
+            assert process.returncode == 130
+            assert '"state":"stopped"' in out
+            assert "Stopping after this step" in err
+            assert "Stopped after" in err
+
+    def test_twice_ends_a_run_that_does_not_stop(self, tmp_path: Path) -> None:
+        with terminal("stubborn", tmp_path / "run") as process:
+            process.send_signal(signal.SIGINT)
+            assert process.stderr is not None
+            for line in process.stderr:
+                if "Stopping" in line:
+                    break
+            process.send_signal(signal.SIGINT)
+            _, err = process.communicate(timeout=20)
+        assert process.returncode == 130
+        assert "Ended at once, as asked." in err
+        record = RunFolder(tmp_path / "run").exit_record()
+        assert record is not None
+        assert "as asked" in record.reason
+
+    def test_nobody_reads_any_more(self, tmp_path: Path) -> None:
+        with terminal("wait", tmp_path / "run") as process:
+            assert process.stdout is not None
+            process.stdout.close()
+            assert process.wait(20) == 130
+        assert RunFolder(tmp_path / "run").exit_record() is not None
+
+
+@contextlib.contextmanager
+def terminal(scenario: str, run_dir: Path) -> Iterator[subprocess.Popen[str]]:
+    """`hone train --json` in a process of its own, once its run has begun to train."""
+    command = [sys.executable, str(FAKES / "hone.py"), scenario, "train", DIGITS, "--json"]
+    process = subprocess.Popen(
+        [*command, "--run-dir", str(run_dir)],
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+        env={**os.environ, "PYTHONPATH": str(ROOT)},
+    )
+    with process:
+        assert process.stdout is not None
+        for line in process.stdout:
+            if "step_finished" in line:
+                break
+        yield process
+        process.kill()
+
+
+class TestRuns:
+    def test_none_yet(self, capsys: pytest.CaptureFixture[str]) -> None:
+        assert main(["runs"]) == 0
+        assert "No runs yet" in capsys.readouterr().out
+
+    def test_a_table_of_all_damaged_ones_too(self, home: Path, capfd: pytest.CaptureFixture[str]) -> None:
+        hone("finish", "train", DIGITS)
+        damaged = new_run(home / "runs")
+        damaged.options_file.write_text("=")
+        capfd.readouterr()
+        assert main(["runs"]) == 0
+        out = capfd.readouterr().out
+        assert "handwritten-digits" in out
+        assert "finished" in out
+        assert "accuracy 0.75" in out
+        assert damaged.name in out
+        assert "(unreadable)" in out
+
+    def test_as_json(self, home: Path, capfd: pytest.CaptureFixture[str]) -> None:
+        hone("finish", "train", DIGITS)
+        capfd.readouterr()
+        assert main(["runs", "--json"]) == 0
+        (found,) = msgspec.json.decode(capfd.readouterr().out)
+        assert (found["state"], found["metric"], found["best"]) == ("finished", "eval_accuracy", 0.75)
+        assert Path(found["folder"]).parent == home / "runs"
+
+    def test_one_by_folder_or_by_name(self, home: Path, capfd: pytest.CaptureFixture[str]) -> None:
+        hone("fail", "train", DIGITS)
+        (folder,) = (home / "runs").iterdir()
+        for name in (folder.name, str(folder)):
+            capfd.readouterr()
+            assert main(["show", name]) == 0
+            out = capfd.readouterr().out
+            assert out.startswith("Handwritten digits: failed\n")
+            assert "The data has one class only" in out
+        assert main(["show", "nothing"]) == 2
+
+
+class TestQuestions:
+    def test_devices_say_what_works_and_why_not(self) -> None:
+        report = MachineReport(
+            devices=(
+                DeviceReport(name="mps", title="Apple GPU", available=False, reason="needs a Mac"),
+                DeviceReport(
+                    name="cpu",
+                    title="CPU",
+                    available=True,
+                    memory_bytes=16 << 30,
+                    precisions={"fp32": "", "fp16": "no training"},
+                ),
+            ),
+            automatic="cpu",
+            automatic_precision="fp32",
+            notes=("This Python is x86.",),
+        )
+        text = "\n".join(device_lines(report))
+        assert "not available: needs a Mac" in text
+        assert "CPU, 16 GB; fp32\n" in text
+        assert "automatic: cpu, fp32" in text
+        assert "This Python is x86." in text
+
+    def test_data_is_shown_with_its_problems(self) -> None:
+        report = DataReport(
+            source="data.csv",
+            format="CSV",
+            rows=1200,
+            columns=(
+                Column(name="text", kind=ColumnKind.TEXT, distinct=900, empty=2, examples=("a\nb", "c" * 99)),
+            ),
+            text_columns=("text",),
+            labels={str(number): 1 for number in range(25)},
+            problems=(Problem("data.label_column", "has one class", (Fix("Choose another"),)),),
+        )
+        text = "\n".join(data_lines(report))
+        assert "data.csv: CSV, 1,200 rows" in text
+        assert "a b | ccc" in text
+        assert "and 5 more labels" in text
+        assert "Problem: data.label_column: has one class" in text
+        assert "Try: Choose another" in text
+
+    @pytest.mark.parametrize(
+        ("source", "task"),
+        [
+            ("builtin:digits", Task.IMAGE_CLASSIFICATION),
+            ("train-images-idx3-ubyte.gz", Task.IMAGE_CLASSIFICATION),
+            ("reviews.csv", Task.TEXT_CLASSIFICATION),
+        ],
+    )
+    def test_the_task_is_judged_by_the_file(self, source: str, task: Task) -> None:
+        assert guess_task(source) is task
+
+
+class TestFiles:
+    @pytest.mark.parametrize("task", Task)
+    def test_a_new_run_file_is_refused_only_for_its_missing_data(
+        self, task: Task, tmp_path: Path, capfd: pytest.CaptureFixture[str]
+    ) -> None:
+        assert main(["new", "--task", task]) == 0
+        path = tmp_path / "my.hone"
+        path.write_text(capfd.readouterr().out)
+        assert hone("finish", "train", str(path)) == 2
+        lines = capfd.readouterr().err.splitlines()
+        assert lines[0].endswith("has 1 problem")
+        assert "data.train: there is no file or folder at" in lines[1]
+
+    def test_options_are_explained(self, capsys: pytest.CaptureFixture[str]) -> None:
+        assert main(["options"]) == 0
+        assert "memory.batch_size (a whole number from 1 to 65,536; default: 16)" in capsys.readouterr().out
+
+
+def test_a_command_that_is_none_is_wrong(capsys: pytest.CaptureFixture[str]) -> None:
+    with pytest.raises(SystemExit) as caught:
+        main(["trian"])
+    assert caught.value.code == 2
+    assert "train" in capsys.readouterr().err
+
+
+def test_options_of_a_kept_run_are_those_that_were_asked(tmp_path: Path) -> None:
+    assert (
+        hone("finish", "train", DIGITS, "--run-dir", str(tmp_path / "run"), "--set", "output.name=Digits")
+        == 0
+    )
+    assert RunFolder(tmp_path / "run").options().output == digits_options().output
