@@ -23,7 +23,10 @@ SHORTEST_CLOCK = 10.0
 """Seconds that the memory chart covers at least."""
 
 SPIKE = 4.0
-"""A step so many times slower than the median would squash the rest: it runs out of the picture, the legend names it."""
+"""A step so many times slower than the median would squash the rest: it runs out at the top, the legend names it."""
+
+ROOM_FOR_DOTS = 1.015
+"""The step axis goes on a little beyond the last step, so that the dot of the last evaluation is whole."""
 
 CEILING_IN_PICTURE = 0.25
 """From this share of the ceiling on, the ceiling is drawn; further below it would squash what is in use."""
@@ -54,7 +57,7 @@ class StepChart(Chart):
     def x_span(self) -> Span:
         """The whole run as planned."""
         reached = self.history.step_seconds.x[-1] if len(self.history.step_seconds) else 1.0
-        return 0.0, float(max(reached, self.total_steps or 1))
+        return 0.0, ROOM_FOR_DOTS * float(max(reached, self.total_steps or 1))
 
     def empty_text(self) -> str:
         """A run without steps says so."""
@@ -205,7 +208,9 @@ class MemoryChart(Chart):
         self.set_lines(
             [
                 Line("", history.system_bytes, "others", Look.AREA),
+                Line("", history.system_bytes, "others"),
                 Line("", history.process_bytes, "run", Look.AREA),
+                Line("", history.process_bytes, "run"),
                 Line("", history.device_bytes, "gradients"),
             ]
         )

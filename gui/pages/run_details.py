@@ -9,6 +9,7 @@ from PySide6.QtWidgets import (
     QScrollArea,
     QTableView,
     QTabWidget,
+    QVBoxLayout,
     QWidget,
 )
 
@@ -112,9 +113,14 @@ class RunDetails(QTabWidget):
         return table
 
     def _scrolled(self, content: QWidget) -> QScrollArea:
-        content.setContentsMargins(SPACING, SPACING, SPACING, SPACING)
+        page = QWidget()
+        set_role(page, Role.PAGE)
+        column = QVBoxLayout(page)
+        column.setContentsMargins(2 * SPACING, SPACING, 2 * SPACING, SPACING)
+        column.addWidget(content)
+        column.addStretch()
         area = QScrollArea()
         area.setFrameShape(QFrame.Shape.NoFrame)
         area.setWidgetResizable(True)
-        area.setWidget(content)
+        area.setWidget(page)
         return area

@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 
 from PySide6.QtCore import QTimer, Signal
-from PySide6.QtWidgets import QVBoxLayout, QWidget
+from PySide6.QtWidgets import QSizePolicy, QVBoxLayout, QWidget
 
 from core import run_file
 from core.checks import Tree
@@ -89,6 +89,7 @@ class RunView(QWidget):
         layout.addWidget(self.charts, 3)
         layout.addWidget(self.details, 2)
         self.details.setMinimumHeight(20 * SPACING)
+        self.details.setSizePolicy(QSizePolicy.Policy.Expanding, QSizePolicy.Policy.Ignored)
 
     def _connect(self) -> None:
         self.header.stop_pressed.connect(self._stop)

@@ -9,6 +9,9 @@ from gui.plots.axes import RoundAxis
 
 LEFT_MARGIN = 52
 BOTTOM_MARGIN = 24
+UNDERMOST = -200
+"""Below pyqtgraph's view box (-100): the grid lies under the lines, not over them."""
+
 SHORTEST_DRAG = 6
 """Pixels; below this a drag is a click with a shaky hand."""
 
@@ -31,6 +34,7 @@ class Canvas(pg.PlotWidget):
         y_axis.setWidth(LEFT_MARGIN)
         y_axis.setGrid(255)
         y_axis.setStyle(tickAlpha=255)
+        y_axis.setZValue(UNDERMOST)
         x_axis.setHeight(BOTTOM_MARGIN)
         self._view = self.getPlotItem().getViewBox()
         self._view.setMouseEnabled(x=False, y=False)

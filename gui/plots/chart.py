@@ -7,7 +7,7 @@ from dataclasses import dataclass
 import pyqtgraph as pg
 from PySide6.QtCore import Qt
 from PySide6.QtGui import QFont, QShowEvent
-from PySide6.QtWidgets import QGridLayout, QLabel, QWidget
+from PySide6.QtWidgets import QGridLayout, QLabel, QSizePolicy, QWidget
 
 from gui.numbers import NumberFormat
 from gui.plots.axes import RoundAxis, StepRule
@@ -21,8 +21,8 @@ from gui.widgets.roles import Role, set_role
 
 Span = tuple[float, float]
 
-PIXELS_PER_ROW = 34
-HEIGHT = 116
+PIXELS_PER_ROW = 26
+HEIGHT = 104
 
 
 @dataclass(frozen=True)
@@ -77,6 +77,7 @@ class Chart(Card):
         self._canvas = Canvas(x_axis, RoundAxis("left", y_rule, y_format, pixels_per_tick=PIXELS_PER_ROW))
         self._canvas.setAccessibleName(title)
         self._canvas.setMinimumHeight(HEIGHT)
+        self._canvas.setSizePolicy(QSizePolicy.Policy.Expanding, QSizePolicy.Policy.Ignored)
         self._cursor = pg.InfiniteLine(angle=90, movable=False)
         self._cursor.setZValue(20)
         self._canvas.addItem(self._cursor, ignoreBounds=True)
@@ -187,8 +188,10 @@ class Chart(Card):
         low, high = span
         if high <= low:
             low, high = (0.0, 2 * high) if high > 0 else (low - 1.0, low + 1.0)
-        step = self._canvas.y_axis.tick_step(high - low, self._canvas.rows())
-        return math.floor(low / step + 1e-9) * step, math.ceil(high / step - 1e-9) * step
+        for _ in range(2):  # widening may ask for a coarser step
+            step = self._canvas.y_axis.tick_step(high - low, self._canvas.rows())
+            low, high = math.floor(low / step + 1e-9) * step, math.ceil(high / step - 1e-9) * step
+        return low, high
 
     def _cursor_x(self) -> float | None:
         return None if self._view.cursor is None else self._clockwork.from_clock(self._view.cursor)

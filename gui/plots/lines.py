@@ -72,7 +72,8 @@ class DrawnLine:
         series = self.line.series
         part = visible_slice(series.x, low, high)
         x, y = reduce(series.x[part], series.y[part], columns)
-        self.item.opts["antialias"] = len(x) <= FEW_POINTS
+        # pyqtgraph fills an area in pieces, and antialiasing shows the seams between them.
+        self.item.opts["antialias"] = len(x) <= FEW_POINTS and self.line.look is not Look.AREA
         self.item.setData(x, y)
         finite = y[np.isfinite(y)]
         return (float(finite.min()), float(finite.max())) if finite.size else None

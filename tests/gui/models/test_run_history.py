@@ -1,0 +1,76 @@
+import math
+
+from core.events import Evaluated, LossesLogged, MemorySampled, RunStarted, Source, StepFinished, StepLoss
+from gui.models.run_history import RunHistory, RunningMedian
+
+
+def step(number, *, at, loss=None, seconds=0.1, non_finite=None):
+    return StepFinished(
+        time=at,
+        step=number,
+        epoch=0.1,
+        seconds=seconds,
+        learning_rate=1e-3,
+        samples=8,
+        loss=loss,
+        non_finite=non_finite,
+    )
+
+
+def told(events):
+    history = RunHistory()
+    for event in events:
+        history.apply(event)
+    return history
+
+
+def test_losses_told_late_land_on_their_steps():
+    losses = LossesLogged(time=3.0, losses=(StepLoss(step=1, loss=2.0), StepLoss(step=2, loss=1.0)))
+    history = told([step(1, at=1.0), step(2, at=2.0), losses])
+    assert history.loss.x.tolist() == [1, 2]
+    assert history.loss.y.tolist() == [2.0, 1.0]
+
+
+def test_nan_is_a_gap_and_is_remembered():
+    history = told([step(1, at=1, loss=2.0), step(2, at=2, non_finite="nan"), step(3, at=3, loss=1.0)])
+    assert math.isnan(history.loss.y[1])
+    assert history.first_non_finite is not None
+    assert history.first_non_finite[0] == 2
+    assert history.smooth_loss.last == 1.0
+
+
+def test_a_later_attempt_takes_steps_back():
+    first = [RunStarted(time=0.0), *(step(number, at=number, loss=1.0) for number in range(1, 11))]
+    evaluated = Evaluated(time=10.0, step=10, epoch=1.0, metrics={"eval_accuracy": 0.5}, seconds=1.0)
+    again = [RunStarted(time=20.0, attempt=2, from_step=6), step(7, at=21.0, loss=0.5)]
+    history = told([*first, evaluated, *again])
+    assert history.loss.x.tolist() == [1, 2, 3, 4, 5, 6, 7]
+    assert history.evaluations == []
+    assert len(history.metrics["eval_accuracy"]) == 0
+
+
+def test_steps_and_seconds_turn_into_each_other():
+    history = told(
+        [RunStarted(time=100.0), *(step(number, at=100.0 + 2 * number) for number in range(1, 11))]
+    )
+    assert history.clock_of_step(5) == 10.0
+    assert history.step_at(11.0) == 5.5
+    assert history.step_at(1e9) == 10.0
+    assert RunHistory().step_at(1.0) is None
+
+
+def test_memory_is_kept_by_who_measured_it():
+    samples = [
+        MemorySampled(time=1.0, source=Source.SYSTEM, bytes=900, ceiling=1000),
+        MemorySampled(time=2.0, source=Source.PROCESS, bytes=300),
+    ]
+    history = told(samples)
+    assert (history.system_bytes.last, history.process_bytes.last, history.ceiling) == (900.0, 300.0, 1000)
+    assert history.last_clock == 1.0
+
+
+def test_the_median_forgets_old_steps():
+    median = RunningMedian()
+    assert median.add(100.0) == 100.0
+    assert [median.add(1.0) for _ in range(60)][-1] == 1.0
+    assert [median.add(2.0) for _ in range(60)][-1] == 2.0

@@ -1,0 +1,85 @@
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+from PySide6.QtCore import Qt
+from PySide6.QtGui import QPixmap
+
+from core.runs import RunFolder, RunSummary
+from core.settings import Appearance
+from core.story import State
+from gui.models.runs_model import Column, RunsFilter, RunsModel
+from gui.theme import Theme
+
+
+def summary(name, **known):
+    return RunSummary(run=RunFolder(Path("/runs") / name), state=State.FINISHED, title=name, **known)
+
+
+SLOW = summary(
+    "slow", seconds=4800.0, peak_bytes=9 * 1024**3, started=100.0, metric="eval_accuracy", best=0.9
+)
+QUICK = summary(
+    "quick", seconds=59.0, peak_bytes=900 * 1024**2, started=300.0, metric="eval_accuracy", best=0.95
+)
+EMPTY = summary("empty")
+
+
+@pytest.fixture
+def model(qapp):
+    model = RunsModel(Theme(Appearance.LIGHT))
+    model.show([SLOW, QUICK, EMPTY])
+    return model
+
+
+def names(view):
+    return [view.index(row, Column.NAME).data() for row in range(view.rowCount())]
+
+
+@pytest.mark.parametrize("column", [Column.TIME, Column.MEMORY])
+def test_sorts_by_raw_values_not_by_their_text(model, column):
+    view = RunsFilter(model)
+    view.sort(column, Qt.SortOrder.AscendingOrder)
+    assert names(view) == ["empty", "quick", "slow"]
+
+
+def test_newest_first_and_what_is_not_known_last(model):
+    view = RunsFilter(model)
+    view.sort(Column.STARTED, Qt.SortOrder.DescendingOrder)
+    assert names(view) == ["quick", "slow", "empty"]
+
+
+def test_better_sorts_higher_also_for_a_loss(model):
+    losses = [summary(str(loss), metric="eval_loss", best=loss) for loss in (0.5, 0.1, 0.9)]
+    model.show(losses)
+    view = RunsFilter(model)
+    view.sort(Column.METRIC, Qt.SortOrder.DescendingOrder)
+    assert names(view) == ["0.1", "0.5", "0.9"]
+
+
+def test_filters_by_every_word(model):
+    view = RunsFilter(model)
+    view.search("accuracy 95")
+    assert names(view) == ["quick"]
+    view.search("accuracy nowhere")
+    assert names(view) == []
+
+
+def test_only_changed_rows_are_told(model, qtbot):
+    changed = []
+    model.dataChanged.connect(lambda first, last, roles: changed.append((first.row(), last.row())))
+    model.show([SLOW, replace(QUICK, state=State.CRASHED), EMPTY])
+    assert changed == [(1, 1)]
+    assert model.index(1, Column.STATE).data() == "Crashed"
+
+
+def test_rows_come_and_go(model):
+    other = summary("other")
+    model.show([EMPTY, other])
+    assert names(model) == ["empty", "other"]
+
+
+def test_a_state_has_a_dot_and_a_word(model):
+    place = model.index(0, Column.STATE)
+    assert place.data() == "Finished"
+    assert isinstance(place.data(Qt.ItemDataRole.DecorationRole), QPixmap)
