@@ -45,7 +45,6 @@ class Form(QObject):
         row.field.set_value(option.default)
         row.field.changed.connect(self._tell)
         row.fix_chosen.connect(self.fix_chosen)
-        row.setVisible(option.applies_to(self._task))
         self._rows[path] = row
         return row
 

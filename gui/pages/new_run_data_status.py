@@ -15,6 +15,7 @@ from PySide6.QtWidgets import (
 from core.reports import DataReport
 from gui.pages.new_run_reading import DataReading
 from gui.theme import SPACING, Theme
+from gui.widgets.form_row import field_indent
 from gui.widgets.label_bars import LabelBars
 from gui.widgets.roles import Role, set_role
 
@@ -24,13 +25,11 @@ WIDEST_COLUMN = 420
 class DataStatus(QWidget):
     """A line about the data, and bars of its labels."""
 
-    def __init__(
-        self, theme: Theme, reading: DataReading, indent: int, parent: QWidget | None = None
-    ) -> None:
+    def __init__(self, theme: Theme, reading: DataReading, parent: QWidget | None = None) -> None:
         super().__init__(parent)
         self._reading = reading
         layout = QVBoxLayout(self)
-        layout.setContentsMargins(indent, 0, 0, 0)
+        layout.setContentsMargins(field_indent(self), 0, 0, 0)
         layout.setSpacing(SPACING)
         self._line = QLabel()
         self._line.setWordWrap(True)

@@ -42,7 +42,7 @@ class FittingScroll(PageScroll):
         """A few lines."""
         return QSize(0, min(6 * self.fontMetrics().height(), self.sizeHint().height()))
 
-    def eventFilter(self, watched: QObject, event: QEvent) -> bool:
+    def eventFilter(self, watched: QObject, event: QEvent) -> bool:  # noqa: N802 - Qt's name
         """Ask for more or less room when the content changes."""
         if watched is self.widget() and event.type() in (QEvent.Type.LayoutRequest, QEvent.Type.Resize):
             self.updateGeometry()

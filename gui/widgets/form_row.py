@@ -40,6 +40,7 @@ class FormRow(QWidget):
         grid.addWidget(self._label(), 0, 0, Qt.AlignmentFlag.AlignTop)
         grid.addLayout(self._control_line(trailing), 0, 1)
         self._hint = _wrapping(Role.HINT)
+        self._hint.hide()
         grid.addWidget(self._hint, 1, 1)
         self._problems = QVBoxLayout()
         self._problems.setSpacing(2)
@@ -80,7 +81,7 @@ class FormRow(QWidget):
         label.setWordWrap(True)
         label.setToolTip(self.field.option.help)
         label.setBuddy(self.field.control)
-        label.setFixedWidth(label.fontMetrics().averageCharWidth() * LABEL_CHARACTERS)
+        label.setFixedWidth(label_width(label))
         label.setMinimumHeight(self.field.sizeHint().height())
         return label
 
@@ -113,7 +114,6 @@ class _ProblemLine(QWidget):
         layout.setSpacing(0)
         text = _wrapping(Role.PROBLEM)
         text.setText(sentence(problem.message))
-        text.show()
         layout.addWidget(text)
         buttons = QHBoxLayout()
         for fix in problem.fixes:
@@ -135,6 +135,16 @@ class _FixLink(QPushButton):
         self._row.fix_chosen.emit(self._fix)
 
 
+def label_width(widget: QWidget) -> int:
+    """Width of the column of labels in pixels."""
+    return widget.fontMetrics().averageCharWidth() * LABEL_CHARACTERS
+
+
+def field_indent(widget: QWidget) -> int:
+    """Where the controls of a form begin, in pixels from the edge of its rows."""
+    return label_width(widget) + 2 * SPACING
+
+
 def sentence(message: str) -> str:
     """A message as a sentence: its first letter a capital unless it begins with a name such as `train.csv`."""
     first = message.split(" ", 1)[0]
@@ -145,6 +155,5 @@ def _wrapping(role: Role) -> QLabel:
     label = QLabel()
     label.setWordWrap(True)
     label.setTextFormat(Qt.TextFormat.PlainText)
-    label.hide()
     set_role(label, role)
     return label

@@ -1,0 +1,207 @@
+"""The page on which a run is put together: options on the left, what comes of them on the right."""
+
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+from PySide6.QtCore import Signal
+from PySide6.QtWidgets import QHBoxLayout, QVBoxLayout, QWidget
+
+from core import run_file
+from core.checks import Tree, check_tree
+from core.errors import OptionsError, Problem, UserError
+from core.events import Level
+from core.options import RunOptions, Task
+from core.reports import DataReport, InspectRequest, MachineReport
+from core.starting_values import starting_options
+from gui.engine_question import Ask
+from gui.pages.new_run_header import DIGITS, MRPC, NewRunHeader
+from gui.pages.new_run_machine import machine_problems
+from gui.pages.new_run_options import OptionsColumn, section_value
+from gui.pages.new_run_outcome import OutcomeColumn
+from gui.pages.new_run_reading import DataReading
+from gui.theme import SPACING, Theme
+from gui.widgets.fitting_scroll import PageScroll
+from gui.widgets.message_strip import MessageStrip
+from gui.widgets.roles import Role, set_role
+
+SOURCES_OF_OUR_OWN = ("builtin:", "synthetic:")
+"""Data that needs no look before a start: nothing can be wrong with it."""
+
+
+class NewRunPage(QWidget):
+    """Puts a run together.
+
+    Signals:
+        start_requested: The `core.options.RunOptions` to train, checked and without problems.
+
+    Args:
+        theme: Colours for what paints itself.
+        ask: Starts an engine job (`gui.engine_question.Ask`).
+        parent: Qt's parent.
+    """
+
+    start_requested = Signal(object)
+
+    def __init__(self, theme: Theme, ask: Ask, parent: QWidget | None = None) -> None:
+        super().__init__(parent)
+        set_role(self, Role.PAGE)
+        self._machine: MachineReport | None = None
+        self._ready: RunOptions | None = None
+        self._trees: dict[Task, Tree] = {}
+        self._adopted: DataReport | None = None
+        self._reading = DataReading(ask, self)
+        self._header = NewRunHeader()
+        self._strip = MessageStrip(closable=True)
+        self._options = OptionsColumn(theme, self._reading)
+        self._outcome = OutcomeColumn()
+        self._lay_out()
+        self._connect()
+        self.load_file(DIGITS)
+
+    def load_tree(self, tree: Mapping[str, Any]) -> None:
+        """Fill the form from the plain values of a run file; what they leave out takes its default."""
+        self._strip.hide()
+        self._options.load(tree)
+        self._header.show_task(self._options.form.task)
+        self._refresh()
+
+    def load_file(self, path: Path) -> None:
+        """Fill the form from a run file; what is wrong with it is said at the top of the page."""
+        try:
+            tree = run_file.read_tree(path)
+        except OptionsError as error:
+            self._strip.show_error(error)
+            return
+        self.load_tree(tree)
+        options, problems = check_tree(tree)
+        if options is None or any(self._has_no_row(problem) for problem in problems):
+            self._strip.show_error(OptionsError(problems, path.name))
+
+    def load_example(self, path: Path) -> None:
+        """Fill the form from an example; the files it can't bring along are left for the person to choose."""
+        self.load_file(path)
+        if path == MRPC:
+            self._options.form.set_values({"data.train": "", "data.eval": None})
+            self._options.form.focus("data.train")
+
+    def set_data(self, path: Path) -> None:
+        """Train on this file or folder."""
+        self._options.form.set_values({"data.train": str(path)})
+
+    def set_machine(self, machine: MachineReport) -> None:
+        """Say what this machine has."""
+        self._machine = machine
+        self._options.set_machine(machine)
+        self._refresh()
+
+    def show_error(self, error: UserError) -> None:
+        """Show at the top of the page what went wrong."""
+        self._strip.show_error(error)
+
+    def tree(self) -> Tree:
+        """The values in the form, as a run file holds them."""
+        return self._options.tree()
+
+    def start(self) -> None:
+        """Ask for the run to be started, if nothing is wrong with it."""
+        if self._ready is not None:
+            self._strip.hide()
+            self.start_requested.emit(self._ready)
+
+    def close_questions(self) -> None:
+        """Give up what the engine was asked; call before the application ends."""
+        self._reading.close()
+
+    def _lay_out(self) -> None:
+        columns = QHBoxLayout()
+        columns.setSpacing(2 * SPACING)
+        columns.addWidget(PageScroll(self._options), 3)
+        columns.addWidget(self._outcome, 2)
+        layout = QVBoxLayout(self)
+        layout.setContentsMargins(3 * SPACING, 2 * SPACING + 4, 2 * SPACING, 2 * SPACING)
+        layout.setSpacing(2 * SPACING)
+        layout.addWidget(self._header)
+        layout.addWidget(self._strip)
+        layout.addLayout(columns, 1)
+        self._strip.hide()
+
+    def _connect(self) -> None:
+        self._header.task_chosen.connect(self._change_task)
+        self._header.file_chosen.connect(self.load_file)
+        self._header.example_chosen.connect(self.load_example)
+        self._header.save_chosen.connect(self._save)
+        self._options.changed.connect(self._refresh)
+        self._reading.changed.connect(self._take_reading)
+        self._outcome.path_chosen.connect(self._options.form.focus)
+        self._outcome.start_pressed.connect(self.start)
+        self._strip.fix_chosen.connect(self._options.form.apply_fix)
+
+    def _change_task(self, task: Task) -> None:
+        """Show what was chosen for this task before, or good values to start from; the device stays."""
+        before = self._options.tree()
+        self._trees[self._options.form.task] = before
+        tree = self._trees.get(task) or _starting_tree(task)
+        self.load_tree({**tree, "device": before.get("device", {})})
+
+    def _take_reading(self) -> None:
+        report = self._reading.report
+        if report is not None and report is not self._adopted and not self._reading.is_reading:
+            self._adopted = report
+            if self._options.take_guesses(report):
+                request = self._inspect_request(self._options.tree())
+                if request is not None:
+                    self._reading.settle_on(request)
+        self._refresh()
+
+    def _refresh(self) -> None:
+        tree = self._options.tree()
+        options, found = check_tree(tree)
+        is_readable = not any(problem.path == "data.train" for problem in found)
+        self._reading.look_at(self._inspect_request(tree) if is_readable else None)
+        problems = [*found, *self._reading.problems()]
+        if options is not None:
+            problems += machine_problems(self._machine, options)
+        self._options.form.show_problems(problems)
+        self._options.show_meanings(options)
+        source = str(section_value(tree, "data.train") or "")
+        waits = self._reading.is_reading and not source.startswith(SOURCES_OF_OUR_OWN)
+        self._ready = options if not problems and not waits else None
+        self._outcome.show_outcome(options, problems, self._machine, self._reading, is_waiting=waits)
+
+    def _inspect_request(self, tree: Tree) -> InspectRequest | None:
+        source = section_value(tree, "data.train")
+        if not source:
+            return None
+        return InspectRequest(
+            task=self._options.form.task,
+            source=str(source),
+            text_columns=tuple(section_value(tree, "data.text_columns") or ()),
+            label_column=section_value(tree, "data.label_column"),
+        )
+
+    def _has_no_row(self, problem: Problem) -> bool:
+        return problem.path not in self._options.form.paths
+
+    def _save(self, path: Path) -> None:
+        options, problems = check_tree(self._options.tree())
+        if options is None:
+            self._strip.show_error(OptionsError(problems, self.tr("The form")))
+            return
+        try:
+            run_file.write(options, path)
+        except OSError as error:
+            self._strip.show_error(
+                UserError(self.tr("The run file can't be saved"), f"{path}: {error.strerror}")
+            )
+        else:
+            self._strip.show_message(Level.INFO, self.tr("Saved"), str(path))
+
+
+def _starting_tree(task: Task) -> Tree:
+    """Good values for a first run of a task, its data left open; a text model is for the person to choose."""
+    tree = run_file.to_tree(starting_options(task))
+    tree["data"]["train"] = ""
+    if task is Task.TEXT_CLASSIFICATION:
+        tree["model"]["source"] = ""
+    return tree

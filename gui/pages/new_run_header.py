@@ -1,0 +1,109 @@
+"""The top of the New run page: task, examples, opening and saving run files."""
+
+from pathlib import Path
+
+from PySide6.QtCore import Signal
+from PySide6.QtWidgets import QFileDialog, QHBoxLayout, QLabel, QMenu, QPushButton, QVBoxLayout, QWidget
+
+from core.catalogue import options_by_path
+from core.options import Task
+from gui.theme import SPACING
+from gui.widgets.roles import Role, set_role
+from gui.widgets.segmented import Segment, Segmented
+
+EXAMPLES = Path(__file__).resolve().parent.parent.parent / "resources" / "examples"
+DIGITS = EXAMPLES / "digits.hone"
+MRPC = EXAMPLES / "mrpc.hone"
+FILE_FILTER = "*.hone *.toml"
+
+
+class NewRunHeader(QWidget):
+    """Title, task and files.
+
+    Signals:
+        task_chosen: The `core.options.Task` the person took.
+        file_chosen: The `Path` of a run file to open.
+        example_chosen: The `Path` of an example to start from.
+        save_chosen: The `Path` to save the form to.
+    """
+
+    task_chosen = Signal(object)
+    file_chosen = Signal(object)
+    example_chosen = Signal(object)
+    save_chosen = Signal(object)
+
+    def __init__(self, parent: QWidget | None = None) -> None:
+        super().__init__(parent)
+        layout = QVBoxLayout(self)
+        layout.setContentsMargins(0, 0, 0, 0)
+        layout.setSpacing(SPACING + 4)
+        layout.addLayout(self._title_line())
+        self._tasks = Segmented(
+            Segment(choice.value, choice.title, choice.help) for choice in options_by_path()["task"].choices
+        )
+        self._tasks.setAccessibleName(options_by_path()["task"].title)
+        self._tasks.chosen.connect(self._tell_task)
+        layout.addWidget(self._tasks)
+
+    def show_task(self, task: Task) -> None:
+        """Show which task is chosen."""
+        self._tasks.set_value(task.value)
+
+    def open_file(self) -> None:
+        """Ask for a run file to open."""
+        names = self.tr("Run files ({filter})").format(filter=FILE_FILTER)
+        chosen, _ = QFileDialog.getOpenFileName(self, self.tr("Open a run file"), str(Path.home()), names)
+        if chosen:
+            self.file_chosen.emit(Path(chosen))
+
+    def save_file(self) -> None:
+        """Ask where to save the form."""
+        names = self.tr("Run files ({filter})").format(filter="*.hone")
+        start = str(Path.home() / "my.hone")
+        chosen, _ = QFileDialog.getSaveFileName(self, self.tr("Save as a run file"), start, names)
+        if chosen:
+            path = Path(chosen)
+            self.save_chosen.emit(path if path.suffix else path.with_suffix(".hone"))
+
+    def _title_line(self) -> QHBoxLayout:
+        title = QLabel(self.tr("New run"))
+        set_role(title, Role.PAGE_TITLE)
+        words = QLabel(self.tr("Choose a model and your data; the rest is set for this computer."))
+        set_role(words, Role.MUTED)
+        titles = QVBoxLayout()
+        titles.setSpacing(2)
+        titles.addWidget(title)
+        titles.addWidget(words)
+        line = QHBoxLayout()
+        line.setSpacing(SPACING)
+        line.addLayout(titles)
+        line.addStretch(1)
+        for button in self._buttons():
+            line.addWidget(button)
+        return line
+
+    def _buttons(self) -> tuple[QPushButton, ...]:
+        examples = QPushButton(self.tr("Examples"))
+        menu = QMenu(examples)
+        menu.addAction(self.tr("Handwritten digits"), self._start_from_digits)
+        menu.addAction(
+            self.tr("Sentence pairs (MRPC; asks for your copy of the files)"), self._start_from_mrpc
+        )
+        examples.setMenu(menu)
+        examples.setProperty("hasMenu", True)
+        opening = QPushButton(self.tr("Open…"))
+        opening.setToolTip(self.tr("Open a run file"))
+        opening.clicked.connect(self.open_file)
+        saving = QPushButton(self.tr("Save as…"))
+        saving.setToolTip(self.tr("Save these choices as a run file"))
+        saving.clicked.connect(self.save_file)
+        return examples, opening, saving
+
+    def _tell_task(self, value: str) -> None:
+        self.task_chosen.emit(Task(value))
+
+    def _start_from_digits(self) -> None:
+        self.example_chosen.emit(DIGITS)
+
+    def _start_from_mrpc(self) -> None:
+        self.example_chosen.emit(MRPC)

@@ -1,0 +1,170 @@
+"""The left half of the New run page: the cards with all options, and the fields that know machine and data."""
+
+from collections.abc import Mapping
+from typing import Any
+
+from PySide6.QtCore import Signal
+from PySide6.QtWidgets import QVBoxLayout, QWidget
+
+from core.catalogue import Option, options_by_path
+from core.checks import Tree
+from core.options import RunOptions, Task
+from core.reports import DataReport, MachineReport
+from gui.fields import SegmentedField
+from gui.form import Form
+from gui.pages.new_run_cards import OptionsCard
+from gui.pages.new_run_columns import LabelColumnField, TextColumnsField
+from gui.pages.new_run_data_status import DataStatus
+from gui.pages.new_run_machine import device_segments, find_device, precision_segments, refusals_hint
+from gui.pages.new_run_model import ModelField
+from gui.pages.new_run_reading import DataReading
+from gui.path_field import PathField, Wanted
+from gui.theme import SPACING, Theme
+
+COLUMN_PATHS = ("data.text_columns", "data.label_column")
+
+
+class OptionsColumn(QWidget):
+    """All cards of options, one below the other.
+
+    Signals:
+        changed: The person changed an option.
+    """
+
+    changed = Signal()
+
+    def __init__(self, theme: Theme, reading: DataReading, parent: QWidget | None = None) -> None:
+        super().__init__(parent)
+        self.form = Form(Task.IMAGE_CLASSIFICATION, self)
+        self._machine: MachineReport | None = None
+        self._columns_are_guessed = False
+        self._make_fields()
+        self._cards = self._make_cards()
+        self._cards[1].insert_below("data.train", DataStatus(theme, reading))
+        layout = QVBoxLayout(self)
+        layout.setContentsMargins(0, 0, 0, 0)
+        layout.setSpacing(SPACING + 4)
+        for card in self._cards:
+            layout.addWidget(card)
+        layout.addStretch(1)
+        self.form.changed.connect(self._note_change)
+        self.form.fix_chosen.connect(self.form.apply_fix)
+        self.set_machine(None)
+
+    def load(self, tree: Mapping[str, Any]) -> None:
+        """Show the values of a run file; a task that is none stays as it is."""
+        task = next((task for task in Task if task.value == tree.get("task")), self.form.task)
+        self.form.set_task(task)
+        self._model.set_task(task)
+        self._columns_are_guessed = False
+        self.form.load(tree)
+        for card in self._cards:
+            card.show_task()
+
+    def tree(self) -> Tree:
+        """The values as a run file holds them."""
+        return self.form.tree()
+
+    def set_machine(self, machine: MachineReport | None) -> None:
+        """Offer what this machine has."""
+        self._machine = machine
+        segments = device_segments(machine)
+        self._device.segmented.set_segments(segments)
+        self._show_precisions()
+
+    def take_guesses(self, report: DataReport) -> bool:
+        """List the columns that were found, and take over which ones are likely meant; whether any was taken."""
+        self._text_columns.offer(report.columns)
+        self._label_column.offer(report.columns)
+        taken = False
+        if not self._text_columns.value() and report.text_columns:
+            self._text_columns.set_value(report.text_columns)
+            taken = True
+        if not self._label_column.value() and report.label_column:
+            self._label_column.set_value(report.label_column)
+            taken = True
+        self._columns_are_guessed |= taken
+        self._show_guess_hint()
+        return taken
+
+    def show_meanings(self, options: RunOptions | None) -> None:
+        """Say below some fields what their values come to."""
+        if options is None:
+            return
+        form = self.form
+        form.row("data.eval_fraction").setEnabled(options.data.eval is None)
+        form.row("memory.gradient_accumulation_steps").set_hint(
+            self.tr("{samples:,} samples move the weights once").format(samples=options.effective_batch)
+            if options.memory.gradient_accumulation_steps > 1
+            else ""
+        )
+
+    def _make_fields(self) -> None:
+        def option(path: str) -> Option:
+            return options_by_path()[path]
+
+        drop = self.tr("Drop a file or folder here, or choose one")
+        held_out = self.tr("None: a part of the training data is held out")
+        self._model = ModelField(option("model.source"))
+        self._device = SegmentedField(option("device.name"))
+        self._precision = SegmentedField(option("device.precision"))
+        self._train = PathField(option("data.train"), Wanted.EITHER, drop)
+        self._eval = PathField(option("data.eval"), Wanted.EITHER, held_out)
+        self._text_columns = TextColumnsField(option("data.text_columns"))
+        self._label_column = LabelColumnField(option("data.label_column"))
+
+    def _make_cards(self) -> tuple[OptionsCard, ...]:
+        own = (
+            self._model,
+            self._train,
+            self._eval,
+            self._text_columns,
+            self._label_column,
+            self._device,
+            self._precision,
+        )
+        fields = {field.option.path: field for field in own}
+        titles = (
+            (self.tr("Model"), ("model",)),
+            (self.tr("Data"), ("data",)),
+            (self.tr("Device and precision"), ("device",)),
+            (self.tr("Memory"), ("memory",)),
+            (self.tr("Training"), ("training", "output")),
+        )
+        return tuple(OptionsCard(title, self.form, sections, fields) for title, sections in titles)
+
+    def _note_change(self, path: str) -> None:
+        if path in COLUMN_PATHS:
+            self._columns_are_guessed = False
+            self._show_guess_hint()
+        elif path == "data.train" and self._columns_are_guessed:
+            self._columns_are_guessed = False
+            self._text_columns.set_value([])
+            self._label_column.set_value("")
+            self._show_guess_hint()
+        elif path == "device.name":
+            self._show_precisions()
+        self.changed.emit()
+
+    def _show_precisions(self) -> None:
+        name = str(self._device.value())
+        precisions = precision_segments(self._machine, name)
+        self._precision.segmented.set_segments(precisions)
+        rows = self.form
+        device = find_device(self._machine, name)
+        title = device.title if device is not None and device.available else ""
+        refused = refusals_hint(device_segments(self._machine))
+        rows.row("device.name").set_hint("\n".join(part for part in (title, refused) if part))
+        rows.row("device.precision").set_hint(refusals_hint(precisions))
+
+    def _show_guess_hint(self) -> None:
+        hint = self.tr("Guessed from the data") if self._columns_are_guessed else ""
+        for path in COLUMN_PATHS:
+            self.form.row(path).set_hint(hint)
+
+
+def section_value(tree: Tree, path: str) -> Any:
+    """The value at `section.option` of a tree; None where it is left out."""
+    section, _, name = path.partition(".")
+    values = tree.get(section)
+    return values.get(name) if isinstance(values, dict) else None

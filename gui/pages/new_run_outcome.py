@@ -1,0 +1,136 @@
+"""The right half of the New run page, always in view: what will run, the checks, and the button that starts it."""
+
+from collections.abc import Sequence
+
+from PySide6.QtCore import Signal
+from PySide6.QtWidgets import QPushButton, QVBoxLayout, QWidget
+
+from core.catalogue import options_by_path
+from core.errors import Problem
+from core.events import Level
+from core.options import RunOptions
+from core.reports import MachineReport
+from gui.pages.new_run_checks import Check, ChecksCard
+from gui.pages.new_run_machine import computed
+from gui.pages.new_run_model import model_title
+from gui.pages.new_run_reading import DataReading
+from gui.pages.new_run_summary import summary_rows
+from gui.theme import SPACING
+from gui.widgets.card import Card
+from gui.widgets.fitting_scroll import FittingScroll
+from gui.widgets.form_row import sentence
+from gui.widgets.key_value import KeyValue
+from gui.widgets.roles import Role, set_role
+
+
+class OutcomeColumn(QWidget):
+    """What comes of the options.
+
+    Signals:
+        path_chosen: The path of an option to go to.
+        start_pressed: The person wants to start.
+    """
+
+    path_chosen = Signal(str)
+    start_pressed = Signal()
+
+    def __init__(self, parent: QWidget | None = None) -> None:
+        super().__init__(parent)
+        self._rows = KeyValue()
+        will_run = Card(self.tr("What will run"))
+        will_run.body.addWidget(self._rows)
+        self._checks = ChecksCard()
+        self._checks.path_chosen.connect(self.path_chosen)
+        content = QWidget()
+        cards = QVBoxLayout(content)
+        cards.setContentsMargins(0, 0, 0, 0)
+        cards.setSpacing(SPACING + 4)
+        cards.addWidget(will_run)
+        cards.addWidget(self._checks)
+        cards.addStretch(1)
+        self._start = QPushButton()
+        set_role(self._start, Role.PRIMARY)
+        self._start.clicked.connect(self.start_pressed)
+        layout = QVBoxLayout(self)
+        layout.setContentsMargins(0, 0, 0, 0)
+        layout.setSpacing(SPACING + 4)
+        layout.addWidget(FittingScroll(content))
+        layout.addWidget(self._start)
+        layout.addStretch(1)
+
+    def show_outcome(
+        self,
+        options: RunOptions | None,
+        problems: Sequence[Problem],
+        machine: MachineReport | None,
+        reading: DataReading,
+        *,
+        is_waiting: bool,
+    ) -> None:
+        """Show what the options come to; `options` None: they can't be read, the summary stays as it was."""
+        if options is not None:
+            self._rows.set_rows(summary_rows(options, machine, reading.report))
+        self._checks.show_checks(
+            [*map(_problem_check, problems), *self._fine(options, problems, machine, reading)]
+        )
+        self._start.setText(self._start_text(problems, is_waiting=is_waiting))
+        self._start.setEnabled(not problems and not is_waiting)
+
+    @property
+    def start_text(self) -> str:
+        """What the button says."""
+        return self._start.text()
+
+    def _start_text(self, problems: Sequence[Problem], *, is_waiting: bool) -> str:
+        missing = {
+            "model.source": self.tr("Choose a model to start from"),
+            "data.train": self.tr("Choose the data to train on"),
+        }
+        for problem in problems:
+            if problem.path in missing and problem.message.startswith("choose "):
+                return missing[problem.path]
+        if len(problems) == 1:
+            option = options_by_path().get(problems[0].path)
+            return self.tr("Mend: {title}").format(title=option.title if option else problems[0].path)
+        if problems:
+            return self.tr("{count} problems to mend").format(count=len(problems))
+        return self.tr("Reading the data…") if is_waiting else self.tr("Start training")
+
+    def _fine(
+        self,
+        options: RunOptions | None,
+        problems: Sequence[Problem],
+        machine: MachineReport | None,
+        reading: DataReading,
+    ) -> list[Check]:
+        """What is in order, what is still looked at, and what is worth knowing."""
+        wrong = {problem.path.partition(".")[0] for problem in problems}
+        lines: list[Check] = []
+        if options is not None and "model" not in wrong:
+            lines.append(Check(None, model_title(options)))
+        if reading.is_reading:
+            lines.append(Check(Level.INFO, self.tr("Reading the data…")))
+        elif reading.report is not None and "data" not in wrong:
+            lines.append(Check(None, self._data_words(reading)))
+        if machine is not None and options is not None and "device" not in wrong:
+            lines.append(
+                Check(None, self.tr("{device} is ready").format(device=computed(machine, options).device))
+            )
+        notes = (*(reading.report.notes if reading.report else ()),)
+        return [*lines, *(Check(Level.WARNING, note) for note in notes)]
+
+    def _data_words(self, reading: DataReading) -> str:
+        report = reading.report
+        if report is None:
+            return ""
+        if not report.labels:
+            return self.tr("{rows:,} samples").format(rows=report.rows)
+        words = self.tr("{rows:,} samples, {labels:,} labels")
+        return words.format(rows=report.rows, labels=len(report.labels))
+
+
+def _problem_check(problem: Problem) -> Check:
+    option = options_by_path().get(problem.path)
+    if option is None:
+        return Check(Level.ERROR, sentence(str(problem)))
+    return Check(Level.ERROR, sentence(problem.message), option.title, problem.path)
