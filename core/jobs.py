@@ -12,6 +12,7 @@ import psutil
 
 from core.ending import describe
 from core.errors import RunFolderError, UserError
+from core.files import remove
 from core.processes import is_frozen, kill_with_children, start_detached, start_worker
 from core.reports import DataReport, InspectRequest, JobFailure, MachineReport
 from core.run_folder import ExitRecord, RunFolder
@@ -63,7 +64,7 @@ def start(run: RunFolder, command: Sequence[str] | None = None) -> subprocess.Po
     """
     path = run.path.absolute()
     try:
-        run.exit_file.unlink(missing_ok=True)
+        remove(run.exit_file)
         keeper = start_detached(command or keeper_command(path), run.log_file, path)
     except OSError as error:
         raise _not_started(run, str(error)) from error

@@ -5,7 +5,6 @@ a run folder means the same wherever it is read.
 """
 
 import os
-import tempfile
 import tomllib
 from pathlib import Path
 from typing import Any
@@ -16,6 +15,7 @@ import tomli_w
 from core.catalogue import Kind, all_options, options_by_path
 from core.checks import Tree, check_tree
 from core.errors import OptionsError, Problem
+from core.files import write_atomically as write_atomically  # noqa: PLC0414 - the engine imports it from here
 from core.options import SECTIONS, RunOptions
 
 
@@ -154,17 +154,3 @@ def dumps_with_help(options: RunOptions) -> str:
 def write(options: RunOptions, path: Path) -> None:
     """Write a run file, whole or not at all."""
     write_atomically(path, dumps(options).encode())
-
-
-def write_atomically(path: Path, content: bytes) -> None:
-    """Write to a temporary file beside `path`, flush it to disk, then rename it over `path`."""
-    with tempfile.NamedTemporaryFile(dir=path.parent, prefix=f".{path.name}.", delete=False) as file:
-        try:
-            file.write(content)
-            file.flush()
-            os.fsync(file.fileno())
-        except BaseException:
-            file.close()
-            Path(file.name).unlink(missing_ok=True)
-            raise
-    Path(file.name).replace(path)

@@ -28,8 +28,8 @@ import psutil
 from core import run_file
 from core.checks import check_tree
 from core.errors import OptionsError
+from core.files import remove, write_atomically
 from core.options import RunOptions
-from core.run_file import write_atomically
 from core.story import RunStory, State
 
 Record = TypeVar("Record")
@@ -210,7 +210,7 @@ class RunFolder:
 
     def close_request(self, request: Request) -> None:
         """Take an answered request away."""
-        (self.requests / f"{request.id}.json").unlink(missing_ok=True)
+        remove(self.requests / f"{request.id}.json")
 
     def state(self, story: RunStory) -> State:
         """Where the run stands, from its events, how its engine ended, its requests and whether anybody works on it."""

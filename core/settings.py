@@ -7,7 +7,7 @@ from pathlib import Path
 import msgspec
 import platformdirs
 
-from core.run_file import write_atomically
+from core.files import write_atomically
 
 SCHEMA = 1
 
