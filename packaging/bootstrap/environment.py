@@ -15,8 +15,8 @@ from bootstrap import graphics, pip
 from bootstrap.errors import SetupError
 
 STAMP = "hone-setup.json"
-DISK_NEEDED = 4 * 1024**3
-"""Bytes that the CPU build of everything takes, rounded up; CUDA builds take more."""
+DISK_NEEDED = 3 * 1024**3
+"""Bytes that everything takes with the CPU build of PyTorch, rounded up; its CUDA build takes twice as much."""
 
 
 class Environment(NamedTuple):
