@@ -6,7 +6,7 @@ import traceback
 from pathlib import Path
 from typing import Any
 
-from core.engine import checkpoints, tasks
+from core.engine import checkpoints
 from core.engine.arguments import trainer_arguments
 from core.engine.callbacks import REPORTED_METRICS, ReportCallback, RequestCallback
 from core.engine.devices import Choice, choose
@@ -16,18 +16,12 @@ from core.engine.machine_facts import MachineFacts, gather
 from core.engine.peak_memory import peak_bytes
 from core.engine.reporter import Reporter
 from core.engine.requests import RequestBox, StopRequested
-from core.engine.tasks import Prepared, image_classification, text_classification
+from core.engine.tasks import Prepared
 from core.engine.trainer import WatchedTrainer
 from core.errors import UserError
 from core.events import Outcome, Phase, RunFinished, RunPlanned, split_non_finite
 from core.options import RunOptions, Task
 from core.runs import RunFolder
-
-PREPARERS = {
-    Task.TEXT_CLASSIFICATION: text_classification.prepare,
-    Task.IMAGE_CLASSIFICATION: image_classification.prepare,
-}
-
 
 def train_run(run: RunFolder) -> int:
     """Train what `run.toml` asks for and report into the folder.
@@ -59,7 +53,7 @@ def train_run(run: RunFolder) -> int:
 def _train(run: RunFolder, options: RunOptions, facts: MachineFacts, reporter: Reporter) -> None:
     requests = RequestBox(run, reporter)
     choice = choose(facts, options.device)
-    prepared = PREPARERS[options.task](options, reporter)
+    prepared = _prepare(options, reporter)
     requests.raise_if_stopped()
     checkpoints.clean(run.checkpoints)
     trainer = _build_trainer(run, options, choice, prepared, reporter)
@@ -75,6 +69,16 @@ def _train(run: RunFolder, options: RunOptions, facts: MachineFacts, reporter: R
     reporter.phase(Phase.SAVING)
     _save_model(run.model, trainer, prepared)
     reporter.write(_finished(trainer, requests, seconds))
+
+
+def _prepare(options: RunOptions, reporter: Reporter) -> Prepared:
+    """Load what the task needs; each task's libraries are imported only for it."""
+    match options.task:
+        case Task.TEXT_CLASSIFICATION:
+            from core.engine.tasks import text_classification as task
+        case Task.IMAGE_CLASSIFICATION:
+            from core.engine.tasks import image_classification as task  # type: ignore[no-redef]
+    return task.prepare(options, reporter)
 
 
 def _build_trainer(
