@@ -82,8 +82,9 @@ class Keeper:
         sampler = Sampler(engine.pid, gpu_of(self._device.name))
         next_sample = time.monotonic()
         while engine.poll() is None:
-            if time.monotonic() >= next_sample:
-                next_sample += SAMPLE_SECONDS
+            now = time.monotonic()
+            if now >= next_sample:
+                next_sample = max(next_sample + SAMPLE_SECONDS, now)  # no burst after the computer slept
                 for event in sampler.sample():
                     self._write(event)
             self._pass_on_stop()

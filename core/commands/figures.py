@@ -20,6 +20,12 @@ def size(count: float | None) -> str:
     return f"{count:.1f} TB"
 
 
+def counted(count: float, noun: str) -> str:
+    """A count with its noun: `1 step`, `1,797 samples`, `2.5 epochs`."""
+    shown = f"{count:,}" if isinstance(count, int) else f"{count:g}"
+    return f"{shown} {noun}" if count == 1 else f"{shown} {noun}s"
+
+
 def duration(seconds: float | None) -> str:
     """A length of time: `8 s`, `2 min 05 s`, `1 h 20 min`."""
     if seconds is None:

@@ -86,8 +86,10 @@ class Progress:
     def _show_plan(self, plan: RunPlanned) -> None:
         held_out = f", {plan.eval_samples:,} held out" if plan.eval_samples else ""
         self.say(
-            f"{plan.total_steps:,} steps of {plan.effective_batch:,} on {plan.device or 'this computer'}: "
-            f"{plan.train_samples:,} training samples{held_out}, {plan.epochs:g} epochs"
+            f"{figures.counted(plan.total_steps, 'step')} of {plan.effective_batch:,} "
+            f"on {plan.device or 'this computer'}: "
+            f"{figures.counted(plan.train_samples, 'training sample')}{held_out}, "
+            f"{figures.counted(plan.epochs, 'epoch')}"
         )
         if self._stream.isatty():
             tqdm.monitor_interval = 0  # no watching thread for a bar that is fed ten times a second

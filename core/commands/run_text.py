@@ -61,7 +61,7 @@ def _result(run: RunFolder, story: RunStory, state: State) -> Iterator[str]:
     word = "Finished" if state is State.FINISHED else "Stopped"
     metrics = finished.metrics or story.metrics
     result = f": {figures.metrics(metrics)}" if metrics else ""
-    yield f"{word} after {finished.steps:,} steps in {figures.duration(finished.seconds)}{result}"
+    yield f"{word} after {figures.counted(finished.steps, 'step')} in {figures.duration(finished.seconds)}{result}"
     if finished.samples_per_second is not None:
         most = f", {figures.size(finished.peak_bytes)} of memory at most" if finished.peak_bytes else ""
         yield f"{figures.number(finished.samples_per_second)} samples a second{most}"
