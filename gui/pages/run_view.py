@@ -160,7 +160,7 @@ class RunView(QWidget):
 
     def _show_messages(self) -> None:
         crash = run_words.crash_message(self._facts())
-        own = [*self._failures, *([crash] if crash else [])]
+        own = self._failures or ([crash] if crash else [])
         self.messages.show_messages([*own, *self._story.messages.values()])
 
     # What the person asks.

@@ -153,6 +153,8 @@ def crash_message(facts: RunFacts) -> MessageRaised | None:
         return MessageRaised(id="crashed", level=Level.ERROR, title=title, detail=detail)
     if record.signal:
         title = _translate("run", "The training process was ended by {}").format(record.signal)
+    elif record.code is None:
+        title = _translate("run", "The training process was not started")
     else:
         title = _translate("run", "The training process ended with status {}").format(record.code)
     return MessageRaised(id="crashed", level=Level.ERROR, title=title, detail=record.reason)

@@ -52,6 +52,10 @@ class Series:
         """Forget the points beyond `x`: a later attempt of the run starts again from there."""
         self._length = int(np.searchsorted(self.x, x, side="right"))
 
+    def read(self, x: float | None) -> float | None:
+        """The value nearest to `x`, or the newest where `x` is None."""
+        return self.last if x is None else self.at(x)
+
     def at(self, x: float) -> float | None:
         """The value of the point nearest to `x`; None where the series is empty or `x` lies outside it."""
         if not self._length or not self.x[0] <= x <= self.x[-1]:

@@ -1,0 +1,273 @@
+import sys
+import time
+from pathlib import Path
+
+import pytest
+from PySide6.QtCore import QPointF, Qt
+from PySide6.QtGui import QEnterEvent, QMouseEvent
+from PySide6.QtWidgets import QPushButton
+
+from core.events import EventWriter, Level, MessageRaised, MessageWithdrawn
+from core.runs import Action, ExitRecord
+from core.settings import Appearance
+from core.story import State
+from gui.pages import run_header
+from gui.pages.run import RunPage
+from gui.pages.run_view import RunView
+from gui.theme import Theme
+from tests.fakes.run_stories import (
+    OPTIONS,
+    Plot,
+    crash,
+    finish,
+    keep_alive,
+    make_folder,
+    opening,
+    write_story,
+)
+
+KEEPER = Path(__file__).resolve().parents[2] / "fakes" / "keeper.py"
+
+
+@pytest.fixture
+def theme(qapp):
+    return Theme(Appearance.LIGHT)
+
+
+@pytest.fixture
+def page(qtbot, theme):
+    page = RunPage(theme)
+    qtbot.addWidget(page)
+    page.resize(1000, 780)
+    page.show()
+    yield page
+    page.close_run()
+
+
+@pytest.fixture
+def open_run(qtbot, page):
+    def open_it(run, state):
+        page.show_run(run)
+        qtbot.waitUntil(lambda: page.view.state is state, timeout=5000)
+        return page.view
+
+    return open_it
+
+
+@pytest.fixture
+def live(tmp_path):
+    run = make_folder(tmp_path / "run")
+    keep_alive(run)
+    return run
+
+
+def drawn(qtbot, chart, condition):
+    qtbot.waitUntil(lambda: condition(chart.legend_text), timeout=3000)
+    return chart.legend_text
+
+
+def test_a_training_run_shows_how_far_it_is(qtbot, live, open_run):
+    write_story(live, Plot(reached=90, start=time.time() - 30))
+    view = open_run(live, State.TRAINING)
+    header = view.header
+    assert header.name.text() == "Handwritten digits"
+    assert header.state_line.text() == "Training on the CPU, bf16 · step 90 of 360 · epoch 2 of 8"
+    assert header.progress.value() == header.progress.maximum() // 4
+    assert header.time_left.text().startswith("about ")
+    assert header.stop_button.isVisible()
+    assert not header.end_button.isVisible()
+    assert not view.figures.isVisible()
+    assert "eval" in drawn(qtbot, view.charts.loss, lambda text: "train" in text)
+    assert "others" in drawn(qtbot, view.charts.memory, lambda text: "this run" in text)
+    assert view.charts.metrics.legend_text == "Accuracy 87.0 % · F1 86.6 %"
+
+
+def test_time_left_is_withheld_until_it_means_something(live, open_run):
+    write_story(live, Plot(reached=3, start=time.time() - 3))
+    assert open_run(live, State.TRAINING).header.time_left.text() == ""
+
+
+def test_before_the_first_step_the_phase_stands_in_words(qtbot, live, open_run):
+    writer = EventWriter(live.events_file)
+    for event in opening(Plot(start=time.time()))[:3]:
+        writer.write(event)
+    writer.close()
+    view = open_run(live, State.STARTING)
+    line = view.header.state_line
+    qtbot.waitUntil(lambda: line.text() == "Loading the model: torchvision:resnet18", timeout=2000)
+    assert view.charts.loss.empty_text() == "No steps yet"
+    assert view.header.time_left.text() == ""
+
+
+def test_a_finished_run_sums_up(tmp_path, open_run):
+    run = make_folder(tmp_path / "run")
+    finish(run, Plot(), write_story(run, Plot()))
+    view = open_run(run, State.FINISHED)
+    assert "Accuracy 98.1 %, F1 97.7 %, Speed 149 samples/s" in view.figures.text
+    assert "Peak memory 2.60 GB" in view.figures.text
+    assert view.header.state_line.text().startswith("Finished · step 360 of 360")
+    assert not view.header.progress.isVisible()
+    assert not view.header.stop_button.isVisible()
+    assert view.details.metrics.rowCount() == 8
+    assert ("Optimizer", "AdamW (fused)") in view.details.what_ran.rows()
+    assert 'source = "torchvision:resnet18"' in view.details.options.toPlainText()
+
+
+def test_a_crash_is_shown_with_its_signal_and_the_end_of_the_log(qtbot, live, page, open_run):
+    write_story(live, Plot(reached=40, start=time.time() - 10))
+    view = open_run(live, State.TRAINING)
+    with qtbot.waitSignal(page.run_changed, timeout=2000):
+        crash(live, time.time())
+    assert view.state is State.CRASHED
+    assert view.messages.titles() == ["The training process was ended by SIGKILL"]
+    qtbot.waitUntil(lambda: view.details.log.toPlainText().endswith("Training on cpu"), timeout=2000)
+    assert view.details.currentWidget() is view.details.log
+    assert view.header.state_line.text().startswith("Crashed · after ")
+
+
+def test_nan_losses_are_said_so(qtbot, live, open_run):
+    write_story(live, Plot(reached=60, nan_from=50, start=time.time() - 20))
+    view = open_run(live, State.TRAINING)
+    assert "not a number since step 50" in drawn(qtbot, view.charts.loss, bool)
+
+
+def test_nothing_but_nan_is_not_a_blank_chart(live, open_run):
+    write_story(live, Plot(reached=10, nan_from=1, start=time.time() - 20))
+    assert open_run(live, State.TRAINING).charts.loss.empty_text() == "Every loss so far is not a number"
+
+
+def test_a_fix_opens_the_same_options_changed(qtbot, live, page, open_run):
+    write_story(live, Plot(reached=40, warning=True, start=time.time() - 10))
+    view = open_run(live, State.TRAINING)
+    button = next(found for found in view.messages.findChildren(QPushButton) if "batch size" in found.text())
+    with qtbot.waitSignal(page.edit_requested, timeout=1000) as asked:
+        qtbot.mouseClick(button, Qt.MouseButton.LeftButton)
+    tree = asked.args[0]
+    assert tree["memory"]["batch_size"] == 8
+    assert tree["model"]["source"] == OPTIONS.model.source
+    assert live.options().memory.batch_size == 32
+
+
+def test_duplicate_opens_the_same_options(qtbot, live, page, open_run):
+    write_story(live, Plot(reached=1, start=time.time()))
+    view = open_run(live, State.TRAINING)
+    with qtbot.waitSignal(page.edit_requested, timeout=1000) as asked:
+        view.header.duplicate_button.click()
+    assert asked.args[0]["memory"]["batch_size"] == 32
+
+
+def test_a_withdrawn_message_goes_away(qtbot, live, open_run):
+    write_story(live, Plot(reached=40, warning=True, start=time.time() - 10))
+    view = open_run(live, State.TRAINING)
+    assert view.messages.titles() == ["Memory is nearly used up"]
+    writer = EventWriter(live.events_file)
+    writer.write(MessageRaised(id="other", level=Level.INFO, title="Another"))
+    writer.write(MessageWithdrawn(id="memory-low"))
+    writer.close()
+    qtbot.waitUntil(lambda: view.messages.titles() == ["Another"], timeout=2000)
+
+
+def test_stop_asks_the_run_and_end_now_waits_its_time(qtbot, live, open_run, monkeypatch):
+    write_story(live, Plot(reached=40, start=time.time() - 10))
+    view = open_run(live, State.TRAINING)
+    view.header.stop_button.click()
+    qtbot.waitUntil(lambda: view.state is State.STOPPING, timeout=2000)
+    assert [request.action for request in live.open_requests()] == [Action.STOP]
+    assert not view.header.stop_button.isEnabled()
+    assert not view.header.end_button.isVisible()
+    monkeypatch.setattr(run_header, "PATIENCE_SECONDS", 0.0)
+    qtbot.waitUntil(view.header.end_button.isVisible, timeout=2000)
+    view.header.end_button.click()
+    qtbot.waitUntil(lambda: Action.KILL in [found.action for found in live.open_requests()], timeout=2000)
+
+
+def test_one_cursor_through_all_charts_and_exact_values_under_it(qtbot, tmp_path, open_run):
+    run = make_folder(tmp_path / "run")
+    finish(run, Plot(), write_story(run, Plot()))
+    charts = open_run(run, State.FINISHED).charts
+    drawn(qtbot, charts.loss, lambda text: "eval" in text)
+    canvas = charts.loss._canvas
+    qtbot.waitUntil(lambda: canvas._view.viewRange()[0][1] > 360, timeout=2000)
+    x = canvas.mapFromScene(canvas._view.mapViewToScene(QPointF(180, 1)))
+    where = QPointF(x)
+    move = QMouseEvent(
+        QMouseEvent.Type.MouseMove, where, where, Qt.MouseButton.NoButton, Qt.MouseButton.NoButton,
+        Qt.KeyboardModifier.NoModifier,
+    )  # fmt: skip
+    canvas.mouseMoveEvent(move)
+    assert charts.loss.legend_text.startswith(("step 179", "step 180", "step 181"))
+    assert charts.step_time.legend_text.split(" · ")[0] == charts.loss.legend_text.split(" · ")[0]
+    assert charts.memory.legend_text.split(" · ")[0] in ("46 s", "47 s", "48 s", "49 s", "50 s")
+    canvas.leaveEvent(QEnterEvent(where, where, where))
+    assert "step" not in charts.loss.legend_text
+
+
+def test_dragging_zooms_all_charts_and_a_double_click_resets(qtbot, tmp_path, open_run):
+    run = make_folder(tmp_path / "run")
+    finish(run, Plot(), write_story(run, Plot()))
+    charts = open_run(run, State.FINISHED).charts
+    charts.loss._canvas.selected.emit(100.0, 200.0)
+    for chart in (charts.loss, charts.metrics, charts.step_time):
+        qtbot.waitUntil(
+            lambda c=chart: c._canvas._view.viewRange()[0] == pytest.approx([100, 200], abs=1), timeout=2000
+        )
+    low, high = charts.memory._x_range()
+    assert 20 < low < high < 60
+    charts.step_time._canvas.reset.emit()
+    assert charts.loss._x_range()[0] == 0.0
+
+
+def test_charts_take_the_colours_in_force(qtbot, theme, tmp_path, open_run):
+    run = make_folder(tmp_path / "run")
+    finish(run, Plot(), write_story(run, Plot()))
+    charts = open_run(run, State.FINISHED).charts
+    theme.set_appearance(Appearance.DARK)
+    assert charts.loss._canvas.backgroundBrush().color().name() == theme.tokens.surface
+    theme.set_appearance(Appearance.LIGHT)
+
+
+def test_every_chart_and_button_has_a_name(live, open_run):
+    write_story(live, Plot(reached=5, start=time.time()))
+    view = open_run(live, State.TRAINING)
+    assert all(chart._canvas.accessibleName() for chart in view.charts.charts)
+    assert all(button.text() for button in view.findChildren(QPushButton))
+
+
+def test_a_run_started_from_the_page_ends_on_it(qtbot, tmp_path, theme):
+    run = make_folder(tmp_path / "run")
+    view = RunView(
+        theme, run, start=True, command=[sys.executable, "-P", str(KEEPER), "finish", str(run.path)]
+    )
+    qtbot.addWidget(view)
+    qtbot.waitUntil(lambda: view.state is State.FINISHED, timeout=10_000)
+    assert "Accuracy 75.0 %" in view.figures.text
+    view.close_view()
+
+
+def test_a_run_that_did_not_start_says_why(qtbot, tmp_path, theme):
+    run = make_folder(tmp_path / "run")
+    view = RunView(theme, run, start=True, command=[str(tmp_path / "no such program")])
+    qtbot.addWidget(view)
+    qtbot.waitUntil(lambda: view.state is State.CRASHED, timeout=5000)
+    assert view.messages.titles() == ["The run can't be started"]
+    view.close_view()
+
+
+def test_a_folder_with_damaged_options_is_still_shown(tmp_path, open_run):
+    run = make_folder(tmp_path / "run")
+    run.options_file.write_text("task = [")
+    run.record_exit(ExitRecord(time=time.time(), code=3, reason="It ended."))
+    view = open_run(run, State.CRASHED)
+    assert view.header.name.text() == "run"
+    view.header.duplicate_button.click()
+    assert "run.toml" in view.messages.titles()[0]
+
+
+def test_closing_leaves_the_run_and_ends_the_thread(qtbot, live, page, open_run):
+    write_story(live, Plot(reached=5, start=time.time()))
+    view = open_run(live, State.TRAINING)
+    view.close_view()
+    assert view.job.isFinished()
+    page.close_run()
+    assert page.view is None
+    assert live.open_requests() == []

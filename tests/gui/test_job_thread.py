@@ -1,0 +1,153 @@
+import sys
+import time
+from pathlib import Path
+
+import pytest
+
+from core.events import EventWriter, RunFinished, StepFinished
+from core.runs import Action, ExitRecord
+from core.story import State
+from gui.job_thread import LARGEST_BATCH, JobThread
+from tests.fakes.run_stories import Plot, crash, finish, keep_alive, make_folder, opening, write_story
+
+KEEPER = Path(__file__).resolve().parent.parent / "fakes" / "keeper.py"
+
+
+class Listener:
+    """Keeps all that a thread tells, in order."""
+
+    def __init__(self, thread):
+        self.events, self.batches, self.states, self.log, self.failures, self.order = [], [], [], "", [], []
+        thread.events_arrived.connect(self.take_events)
+        thread.state_changed.connect(self.take_state)
+        thread.log_arrived.connect(self.take_log)
+        thread.job_failed.connect(self.failures.append)
+        thread.ended.connect(self.take_end)
+
+    def take_events(self, events):
+        self.batches.append(len(events))
+        self.events += events
+        self.order.append("events")
+
+    def take_state(self, state):
+        self.states.append(state)
+        self.order.append(state)
+
+    def take_log(self, text):
+        self.log += text
+
+    def take_end(self, record):
+        self.order.append(record)
+
+
+@pytest.fixture
+def live(tmp_path):
+    run = make_folder(tmp_path / "run")
+    keep_alive(run)
+    return run
+
+
+@pytest.fixture
+def follow(qtbot):
+    threads = []
+
+    def make(run, **how):
+        thread = JobThread(run, **how)
+        threads.append(thread)
+        return thread, Listener(thread)
+
+    yield make
+    for thread in threads:
+        thread.stop_following()
+        assert thread.wait(5000)
+
+
+def test_reads_a_run_that_is_long_over_and_ends(qtbot, tmp_path, follow):
+    run = make_folder(tmp_path / "run")
+    plot = Plot()
+    finish(run, plot, write_story(run, plot))
+    run.log_file.write_text("first\nlast, without a newline")
+    thread, told = follow(run)
+    with qtbot.waitSignal(thread.finished, timeout=5000):
+        thread.start()
+    qtbot.waitUntil(lambda: told.states == [State.FINISHED], timeout=2000)
+    assert sum(isinstance(event, StepFinished) for event in told.events) == plot.reached
+    assert max(told.batches) <= LARGEST_BATCH
+    assert told.log == "first\nlast, without a newline"
+    assert told.order[-2:] == [run.exit_record(), State.FINISHED]
+
+
+def test_follows_a_run_as_it_is_written(qtbot, live, follow):
+    plot = Plot(reached=0, start=time.time())
+    writer = EventWriter(live.events_file)
+    for event in opening(plot)[:2]:
+        writer.write(event)
+    thread, told = follow(live)
+    with qtbot.waitSignal(thread.state_changed, timeout=5000):
+        thread.start()
+    assert told.states == [State.STARTING]
+    with qtbot.waitSignal(thread.state_changed, timeout=5000):
+        for event in opening(plot)[2:]:
+            writer.write(event)
+    assert told.states == [State.STARTING, State.TRAINING]
+    with qtbot.waitSignal(thread.finished, timeout=5000):
+        writer.write(RunFinished(state="finished", steps=0))
+        live.record_exit(ExitRecord(time=time.time(), code=0))
+    writer.close()
+    qtbot.waitUntil(lambda: told.states[-1] is State.FINISHED, timeout=2000)
+
+
+def test_a_killed_engine_is_told_within_two_seconds(qtbot, live, follow):
+    write_story(live, Plot(reached=20, start=time.time()))
+    thread, told = follow(live)
+    with qtbot.waitSignal(thread.state_changed, timeout=5000):
+        thread.start()
+    with qtbot.waitSignal(thread.ended, timeout=2000):
+        crash(live, time.time())
+    qtbot.waitUntil(lambda: told.states == [State.TRAINING, State.CRASHED], timeout=2000)
+
+
+def test_a_stop_is_asked_by_the_thread(qtbot, live, follow):
+    write_story(live, Plot(reached=20, start=time.time()))
+    thread, told = follow(live)
+    with qtbot.waitSignal(thread.state_changed, timeout=5000):
+        thread.start()
+    with qtbot.waitSignal(thread.state_changed, timeout=5000):
+        thread.ask(Action.STOP)
+    assert told.states == [State.TRAINING, State.STOPPING]
+    assert [request.action for request in live.open_requests()] == [Action.STOP]
+
+
+def test_stops_following_at_once_and_leaves_the_run_alone(qtbot, live, follow):
+    write_story(live, Plot(reached=20, start=time.time()))
+    thread, _ = follow(live)
+    with qtbot.waitSignal(thread.state_changed, timeout=5000):
+        thread.start()
+    before = time.monotonic()
+    thread.stop_following()
+    assert thread.wait(2000)
+    assert time.monotonic() - before < 0.5
+    assert live.exit_record() is None
+    assert live.open_requests() == []
+
+
+def test_starts_the_run_when_asked(qtbot, tmp_path, follow):
+    run = make_folder(tmp_path / "run")
+    thread, told = follow(
+        run, start_job=True, command=[sys.executable, "-P", str(KEEPER), "finish", str(run.path)]
+    )
+    with qtbot.waitSignal(thread.finished, timeout=10_000):
+        thread.start()
+    qtbot.waitUntil(lambda: State.FINISHED in told.states, timeout=2000)
+    assert told.failures == []
+    assert "The fake engine is here." in told.log
+    assert sum(isinstance(event, StepFinished) for event in told.events) == 3
+
+
+def test_a_run_that_cannot_be_started_is_told(qtbot, tmp_path, follow):
+    run = make_folder(tmp_path / "run")
+    thread, told = follow(run, start_job=True, command=[str(tmp_path / "no such program")])
+    with qtbot.waitSignal(thread.finished, timeout=5000):
+        thread.start()
+    qtbot.waitUntil(lambda: told.states == [State.CRASHED], timeout=2000)
+    assert [failure.title for failure in told.failures] == ["The run can't be started"]
