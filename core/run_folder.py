@@ -172,16 +172,14 @@ class RunFolder:
     def keeper_is_alive(self) -> bool:
         """Whether the very process named in `keeper.json` still runs (process numbers are reused)."""
         record = self.keeper_record()
-        if record is None or record.host != platform.node():
-            return False
-        return is_same_process(record.pid, record.started)
+        return record is not None and _is_here(record) and is_same_process(record.pid, record.started)
 
     def is_alive(self, story: RunStory) -> bool:
         """Whether anybody still works on the run: its keeper, or an engine that lost its keeper."""
         record = self.keeper_record()
         if record is None:
             return self._is_new()
-        if record.host != platform.node():
+        if not _is_here(record):
             return False
         return is_same_process(record.pid, record.started) or _engine_is_alive(record, story)
 
@@ -231,6 +229,11 @@ def _read_record(path: Path, struct: type[Record]) -> Record | None:
         return msgspec.json.decode(path.read_bytes(), type=struct)
     except (OSError, msgspec.MsgspecError):
         return None
+
+
+def _is_here(record: KeeperRecord) -> bool:
+    """Whether the keeper was started on this computer: by its name, or (a Mac's name follows its network) its boot."""
+    return record.host == platform.node() or abs(record.booted - psutil.boot_time()) < 60.0
 
 
 def is_same_process(pid: int, started: float) -> bool:

@@ -113,9 +113,15 @@ class TestSignsOfLife:
 
     def test_a_keeper_on_another_computer_cannot_be_seen_here(self, tmp_path: Path) -> None:
         run = new_run(tmp_path)
-        self.record(run, started=psutil.Process().create_time(), host="elsewhere")
+        self.record(run, started=psutil.Process().create_time(), host="elsewhere", booted=0.0)
         assert not run.keeper_is_alive()
         assert not run.is_alive(RunStory())
+
+    def test_a_computer_that_got_another_name_meanwhile_is_the_same(self, tmp_path: Path) -> None:
+        run = new_run(tmp_path)
+        self.record(run, started=psutil.Process().create_time(), host="renamed.local")
+        assert run.keeper_is_alive()
+        assert run.is_alive(RunStory())
 
     def test_a_new_folder_is_starting_an_old_one_without_a_keeper_never_did(self, tmp_path: Path) -> None:
         run = new_run(tmp_path)
