@@ -142,9 +142,17 @@ class TestSignsOfLife:
         assert run.state(story) is State.CRASHED
 
     def record(
-        self, run: RunFolder, pid: int | None = None, started: float = 0, host: str | None = None
+        self,
+        run: RunFolder,
+        pid: int | None = None,
+        started: float = 0,
+        host: str | None = None,
+        booted: float | None = None,
     ) -> None:
         record = KeeperRecord(
-            pid=pid or os.getpid(), started=started, host=host or platform.node(), booted=psutil.boot_time()
+            pid=pid or os.getpid(),
+            started=started,
+            host=host or platform.node(),
+            booted=psutil.boot_time() if booted is None else booted,
         )
         run.keeper_file.write_bytes(msgspec.json.encode(record))
