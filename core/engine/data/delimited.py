@@ -1,0 +1,188 @@
+"""CSV and its relatives: the delimiter and the quoting are read off the content."""
+
+import csv
+import io
+import re
+from dataclasses import dataclass, field
+from itertools import islice
+from pathlib import Path
+from typing import Any, Literal
+
+import numpy as np
+import pyarrow as pa
+from pyarrow import csv as arrow_csv
+
+from core.engine.data.file_kinds import ENDINGS, mismatch
+from core.errors import DataError, Fix
+
+DELIMITERS = {",": "CSV", "\t": "TSV", ";": "CSV with semicolons", "|": "CSV with bars"}
+SAMPLE_CHARACTERS = 1 << 16
+SAMPLE_ROWS = 100
+BLOCK_BYTES = 16 * 2**20
+"""Read at once; no single row may be longer."""
+RAGGED_SHARE = 0.01
+"""Up to this share, rows that don't fit the header are left out with a note; beyond, the file is refused."""
+
+
+_Quoting = Literal[0, 3]
+"""csv.QUOTE_MINIMAL and csv.QUOTE_NONE."""
+
+
+@dataclass(frozen=True)
+class Rows:
+    """The rows of a delimited file, every column as text, and the row of the file each one is (the header is 1)."""
+
+    table: pa.Table
+    numbers: np.ndarray[Any, np.dtype[np.int64]]
+    format: str
+    notes: tuple[str, ...]
+
+
+@dataclass
+class _Ragged:
+    """Collects the rows that have another number of columns than the header."""
+
+    rows: list[Any] = field(default_factory=list)
+
+    def __call__(self, row: Any) -> str:
+        self.rows.append(row)
+        return "skip"
+
+
+def parse(path: Path, text: str) -> Rows:
+    """Split a text into rows and columns.
+
+    Raises:
+        DataError: There are no rows below the header, column names repeat, or rows don't fit the header.
+    """
+    text = text.lstrip("\r\n")
+    delimiter = _delimiter(path, text)
+    is_quoted = '"' in text and _is_well_quoted(text, delimiter)
+    ragged = _Ragged()
+    header, table = _split(text, delimiter, is_quoted, ragged)
+    if ragged.rows and not is_quoted and '"' in text:  # a few stray quotes in a file that does use them
+        second_look = _Ragged()
+        quoted = _split(text, delimiter, True, second_look)
+        if len(second_look.rows) < len(ragged.rows):
+            (header, table), ragged = quoted, second_look
+    _refuse_repeated(path, header)
+    if table.num_rows == 0 and not ragged.rows:
+        raise DataError(
+            f"{path.name} has a header but no rows",
+            f"{path}: the only row names the columns {', '.join(header)}.",
+            (Fix("Choose a file with rows below its header"),),
+        )
+    _refuse_ragged(path, header, table.num_rows, ragged.rows)
+    unnamed = [number for number, name in enumerate(header, 1) if not name]
+    names = [name or f"column {number}" for number, name in enumerate(header, 1)]
+    notes = [f"Column {number} has no name; it is called “column {number}”." for number in unnamed]
+    if ragged.rows:
+        notes.append(_ragged_note(path, ragged.rows))
+    numbers = np.setdiff1d(
+        np.arange(2, table.num_rows + len(ragged.rows) + 2), [row.number for row in ragged.rows]
+    )
+    return Rows(table.rename_columns(names), numbers, DELIMITERS[delimiter], tuple(notes))
+
+
+def _delimiter(path: Path, text: str) -> str:
+    """The delimiter that splits the first rows most evenly into two columns or more."""
+    sample = text[:SAMPLE_CHARACTERS]
+    best, best_share = "", 0.0
+    for delimiter in DELIMITERS:
+        for quoting in (csv.QUOTE_MINIMAL, csv.QUOTE_NONE):
+            share = _even_share(sample, delimiter, quoting)
+            if share > best_share:
+                best, best_share = delimiter, share
+    if best_share > 0.5:
+        return best
+    if (
+        path.suffix.lower() in ENDINGS
+    ):  # one column, or a file that will be refused with its ragged rows named
+        return best or ("\t" if path.suffix.lower() in (".tsv", ".tab") else ",")
+    raise mismatch(
+        path,
+        "neither CSV, TSV, JSON, JSONL nor Parquet: its lines have no common columns",
+        "Choose a table with a column of texts and one of labels",
+    )
+
+
+def _even_share(sample: str, delimiter: str, quoting: _Quoting) -> float:
+    reader = csv.reader(io.StringIO(sample, newline=""), delimiter=delimiter, quoting=quoting)
+    try:
+        rows = [row for row in islice(reader, SAMPLE_ROWS) if row]
+    except csv.Error:  # a field beyond csv's limit: certainly not the right quoting
+        return 0.0
+    if not rows or len(rows[0]) < 2:
+        return 0.0
+    complete = rows[1:-1] or rows[1:] or rows  # the last one may be cut off by the sample's end
+    return sum(len(row) == len(rows[0]) for row in complete) / len(complete)
+
+
+def _is_well_quoted(text: str, delimiter: str) -> bool:
+    """Whether every field that opens with a quote closes with one, as RFC 4180 has it."""
+    mark = re.escape(delimiter)
+    field = rf'(?:"(?:[^"]|"")*+"|[^"{mark}\r\n][^{mark}\r\n]*+|)'
+    return re.fullmatch(rf"(?:{field}(?:[{mark}\r\n]|\Z))*+", text) is not None
+
+
+def _split(text: str, delimiter: str, is_quoted: bool, ragged: _Ragged) -> tuple[list[str], pa.Table]:
+    """Header and rows; every value stays the text it is in the file."""
+    quoting: _Quoting = csv.QUOTE_MINIMAL if is_quoted else csv.QUOTE_NONE
+    header = [
+        name.strip()
+        for name in next(csv.reader(io.StringIO(text, newline=""), delimiter=delimiter, quoting=quoting))
+    ]
+    keys = [str(number) for number in range(len(header))]
+    table = arrow_csv.read_csv(
+        io.BytesIO(text.encode()),
+        read_options=arrow_csv.ReadOptions(
+            use_threads=False, block_size=BLOCK_BYTES, column_names=keys, skip_rows_after_names=1
+        ),
+        parse_options=arrow_csv.ParseOptions(
+            delimiter=delimiter,
+            quote_char='"' if is_quoted else False,
+            newlines_in_values=is_quoted,
+            ignore_empty_lines=False,
+            invalid_row_handler=ragged,
+        ),
+        convert_options=arrow_csv.ConvertOptions(
+            column_types=dict.fromkeys(keys, pa.string()), strings_can_be_null=False
+        ),
+    )
+    return header, table
+
+
+def _refuse_repeated(path: Path, header: list[str]) -> None:
+    repeated = sorted({name for name in header if name and header.count(name) > 1})
+    if repeated:
+        places = [str(number) for number, name in enumerate(header, 1) if name == repeated[0]]
+        raise DataError(
+            f"{path.name} has two columns called “{repeated[0]}”",
+            f"{path}, row 1: columns {' and '.join(places)} have the same name.",
+            (Fix("Give every column a name of its own in the first row"),),
+        )
+
+
+def _refuse_ragged(path: Path, header: list[str], kept: int, ragged: list[Any]) -> None:
+    if len(ragged) <= RAGGED_SHARE * (kept + len(ragged)):
+        return
+    first = ragged[0]
+    rows = "1 row doesn't" if len(ragged) == 1 else f"{len(ragged):,} rows don't"
+    raise DataError(
+        f"{path.name}, row {first.number:,} has {_columns(first.actual_columns)}, the header {len(header)}",
+        f"{path}: {rows} fit the header ({', '.join(header)}). A text that contains the delimiter must stand in "
+        f"double quotes. Row {first.number:,} begins: {first.text[:80]}",
+        (Fix(f"Mend row {first.number:,} in a spreadsheet or a text editor"),),
+    )
+
+
+def _ragged_note(path: Path, ragged: list[Any]) -> str:
+    rows = "1 row was" if len(ragged) == 1 else f"{len(ragged):,} rows were"
+    return (
+        f"{rows} left out of {path.name} for a number of columns other than the header's; "
+        f"the first is row {ragged[0].number:,}."
+    )
+
+
+def _columns(count: int) -> str:
+    return "1 column" if count == 1 else f"{count} columns"

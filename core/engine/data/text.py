@@ -1,0 +1,138 @@
+"""Texts and their labels for training and evaluation."""
+
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from core.engine.data.columns import Guess, as_text, guess_columns, is_blank
+from core.engine.data.labels import in_order, indices, refuse_single
+from core.engine.data.split import stratified_split
+from core.engine.data.tables import Table, read_table
+from core.engine.data.text_checks import check_columns_present, check_label_column, check_text_columns
+from core.errors import DataError, Fix
+from core.options import RunOptions
+
+if TYPE_CHECKING:
+    from datasets import Dataset
+
+
+@dataclass(frozen=True)
+class TextData:
+    """Texts ready for a tokenizer.
+
+    `train` and `eval` are `datasets.Dataset`s with the columns `text`, `text_pair` (for pairs) and `label` (the
+    class index); `eval` is None where nothing is held out.
+    """
+
+    train: "Dataset"
+    eval: "Dataset | None"
+    labels: tuple[str, ...]
+    text_columns: tuple[str, ...]
+    label_column: str
+    notes: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True)
+class LabelledTexts:
+    """The usable rows of a table: texts as an Arrow table, labels by name, and where each row stands."""
+
+    texts: pa.Table = field(repr=False)
+    names: list[str] = field(repr=False)
+    places: list[int] = field(repr=False)
+    table: Table
+    notes: tuple[str, ...]
+
+    def where(self, index: int) -> str:
+        """Where a text stands, such as "row 17 of reviews.csv"."""
+        return self.table.where(self.places[index])
+
+
+def load_text_data(options: RunOptions) -> TextData:
+    """Read, check and split the texts a run asks for. Columns that weren't chosen are guessed.
+
+    Raises:
+        DataError: They can't be used; the file and the row or column are named.
+    """
+    data = options.data
+    table = read_table(Path(data.train))
+    columns = guess_columns(table, data.text_columns, data.label_column)
+    check_text_columns(table, columns)
+    check_label_column(table, columns)
+    found = usable_rows(table.first(data.max_train_samples), columns)
+    labels = in_order(found.names)
+    refuse_single(labels, f"Column “{columns.label}” of {table.path.name}")
+    classes = indices(found.names, labels, found.where)
+    fraction = 0.0 if data.eval else data.eval_fraction
+    train, held_out = stratified_split(classes, fraction, options.training.seed)
+    notes = (*table.notes, *found.notes)
+    if data.eval:
+        evaluation = _read_eval(Path(data.eval), columns, data.max_eval_samples)
+        notes = (*notes, *evaluation.table.notes, *evaluation.notes)
+        eval_classes = indices(evaluation.names, labels, evaluation.where)
+        eval_set = _dataset(evaluation, eval_classes, list(range(len(eval_classes))))
+    else:
+        held_out = held_out[: data.max_eval_samples]
+        eval_set = _dataset(found, classes, held_out) if held_out else None
+    assert columns.label is not None, "checked above"
+    return TextData(_dataset(found, classes, train), eval_set, labels, columns.text, columns.label, notes)
+
+
+def usable_rows(table: Table, columns: Guess) -> LabelledTexts:
+    """The rows that have every text and a label; how many don't is noted.
+
+    Raises:
+        DataError: None has.
+    """
+    keep = pa.chunked_array([pa.array(np.ones(table.rows.num_rows, dtype=bool))])
+    lacking = []
+    for name in (*columns.text, columns.label):
+        blank = is_blank(as_text(table.rows[name]))
+        places = np.flatnonzero(blank.to_numpy())
+        if len(places):
+            rows = "1 row" if len(places) == 1 else f"{len(places):,} rows"
+            lacking.append(f"no “{name}” in {rows}, the first is {table.where(int(places[0]))}")
+        keep = pc.and_(keep, pc.invert(blank))
+    if not pc.any(keep).as_py():
+        raise DataError(
+            f"{table.path.name} has no usable rows",
+            f"{table.path}: {'; '.join(lacking)}.",
+            (Fix("Fill in the texts and labels, or choose other columns"),),
+        )
+    names = [as_text(table.rows[name]).filter(keep) for name in columns.text]
+    texts = pa.table(dict(zip(("text", "text_pair"), names, strict=False)))
+    labels = pc.utf8_trim_whitespace(as_text(table.rows[columns.label])).filter(keep).to_pylist()
+    left_out = table.rows.num_rows - len(labels)
+    note = f"Left out: {'; '.join(lacking)}."
+    kept = np.flatnonzero(keep.to_numpy()).tolist()
+    return LabelledTexts(texts, labels, kept, table, (note,) if left_out else ())
+
+
+def _read_eval(path: Path, columns: Guess, limit: int | None) -> LabelledTexts:
+    table = read_table(path)
+    check_columns_present(table, columns)
+    return usable_rows(table.first(limit), columns)
+
+
+def _dataset(found: LabelledTexts, classes: list[int], chosen: list[int]) -> "Dataset":
+    from datasets import Dataset
+
+    rows = found.texts.append_column("label", pa.array(classes, pa.int64())).take(chosen)
+    return Dataset(rows.combine_chunks())
+
+
+def load_synthetic_text(samples: int, length: int, vocab_size: int, seed: int) -> "Dataset":
+    """Random token ids for timing, every sample `length` tokens: `input_ids`, `attention_mask` and `labels` (0, 1)."""
+    from datasets import Dataset
+
+    random = np.random.default_rng(seed)
+    return Dataset.from_dict(
+        {
+            "input_ids": list(random.integers(0, vocab_size, (samples, length))),
+            "attention_mask": list(np.ones((samples, length), dtype=np.int64)),
+            "labels": random.permutation(np.arange(samples) % 2),
+        }
+    )

@@ -1,0 +1,128 @@
+"""What may be wrong with the chosen columns; the form shows it before a run, a run stops on it."""
+
+import difflib
+
+from core.engine.data.columns import MOST_LABELS, Guess, describe, guess_columns, kind_of, may_be_label
+from core.engine.data.tables import Table
+from core.errors import DataError, Fix
+from core.reports import Column, ColumnKind
+
+
+def check_text_columns(table: Table, guess: Guess) -> None:
+    """Stop where the texts can't be what was chosen.
+
+    Raises:
+        DataError: A column is missing, or holds numbers or something else than text.
+    """
+    if not guess.text:
+        raise DataError(
+            f"{table.path.name} has no column of texts",
+            f"{table.path} has the columns {_listed(table.columns)}; none of them holds texts.",
+            (Fix("Choose a file with a column of texts"),),
+        )
+    for name in guess.text:
+        if name not in table.columns:
+            raise _missing(table, name, "data.text_columns", guess.text)
+        kind = kind_of(table.rows[name])
+        if kind is not ColumnKind.TEXT:
+            raise _no_text(table, name, kind)
+
+
+def check_label_column(table: Table, guess: Guess) -> None:
+    """Stop where the labels can't be what was chosen.
+
+    Raises:
+        DataError: The column is missing, empty, or has nearly as many values as there are rows.
+    """
+    if guess.label is None:
+        raise DataError(
+            f"{table.path.name} has no column that looks like a label",
+            f"{table.path} has the columns {_listed(table.columns)}. A label column has a few values that repeat.",
+            (Fix("Choose the label column yourself, or another file"),),
+        )
+    if guess.label not in table.columns:
+        raise _missing(table, guess.label, "data.label_column", (guess.label,))
+    column = next(column for column in describe(table) if column.name == guess.label)
+    if column.distinct == 0:
+        raise DataError(
+            f"Label column “{guess.label}” is empty",
+            f"{table.path}: none of the {table.rows.num_rows:,} rows has a value in it.",
+            _other_label(table, guess),
+        )
+    if column.distinct > 1 and not may_be_label(column, table.rows.num_rows):
+        raise _too_many_labels(table, guess, column)
+
+
+def check_columns_present(table: Table, columns: Guess) -> None:
+    """Stop where an evaluation file lacks a column of the training file.
+
+    Raises:
+        DataError: It does.
+    """
+    for name in (*columns.text, columns.label):
+        if name is not None and name not in table.columns:
+            raise DataError(
+                f"{table.path.name} has no column “{name}”",
+                f"The evaluation data needs the columns of the training data. {table.path} has the columns "
+                f"{_listed(table.columns)}.",
+                (
+                    Fix(f"Rename its column to “{name}”"),
+                    Fix("Hold out a part of the training data instead", {"data.eval": None}),
+                ),
+            )
+
+
+def _missing(table: Table, name: str, path: str, chosen: tuple[str, ...]) -> DataError:
+    by_lower = {column.lower(): column for column in table.columns}
+    close = [by_lower[match] for match in difflib.get_close_matches(name.lower(), by_lower, n=1, cutoff=0.5)]
+    likely = guess_columns(table)
+    if not close:
+        close = [likely.label] if path == "data.label_column" and likely.label else list(likely.text[:1])
+    fixes = []
+    for match in close:
+        replaced = [match if column == name else column for column in chosen]
+        fixes.append(Fix(f"Use “{match}”", {path: match if path == "data.label_column" else replaced}))
+    return DataError(
+        f"{table.path.name} has no column “{name}”",
+        f"{table.path} has the columns {_listed(table.columns)}.",
+        tuple(fixes),
+    )
+
+
+def _no_text(table: Table, name: str, kind: ColumnKind) -> DataError:
+    column = next(column for column in describe(table) if column.name == name)
+    what = "numbers" if kind is ColumnKind.NUMBER else "something else than text"
+    likely = guess_columns(table).text
+    fixes = (Fix(f"Use {_listed(likely)}", {"data.text_columns": list(likely)}),) if likely else ()
+    return DataError(
+        f"Text column “{name}” holds {what}",
+        f"{table.path}, {table.where(0).partition(' of ')[0]} and on: {', '.join(column.examples)}. A text model "
+        "learns from words.",
+        fixes,
+    )
+
+
+def _too_many_labels(table: Table, guess: Guess, column: Column) -> DataError:
+    rows = table.rows.num_rows
+    return DataError(
+        f"Column “{column.name}” has too many different values to be a label",
+        f"{table.path}: {column.distinct:,} different values in {rows:,} rows ({', '.join(column.examples)}, ...). "
+        f"A label repeats from row to row, and there are at most {MOST_LABELS:,} of them.",
+        _other_label(table, guess),
+    )
+
+
+def _other_label(table: Table, guess: Guess) -> tuple[Fix, ...]:
+    columns = [
+        column
+        for column in describe(table)
+        if column.name not in (*guess.text, guess.label) and may_be_label(column, table.rows.num_rows)
+    ]
+    best = min(columns, key=lambda column: column.distinct, default=None)
+    if best is None:
+        return (Fix("Choose another label column"),)
+    return (Fix(f"Use “{best.name}”", {"data.label_column": best.name}),)
+
+
+def _listed(names: tuple[str, ...]) -> str:
+    return ", ".join(f"“{name}”" for name in names)
