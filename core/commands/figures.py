@@ -22,7 +22,7 @@ def size(count: float | None) -> str:
 
 def counted(count: float, noun: str) -> str:
     """A count with its noun: `1 step`, `1,797 samples`, `2.5 epochs`."""
-    shown = f"{count:,}" if isinstance(count, int) else f"{count:g}"
+    shown = f"{count:,}" if isinstance(count, int) else f"{count:.3g}"
     return f"{shown} {noun}" if count == 1 else f"{shown} {noun}s"
 
 

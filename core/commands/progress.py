@@ -110,5 +110,5 @@ class Progress:
         elif total and step * LINES_WITHOUT_A_BAR // total > self._told:
             self._told = step * LINES_WITHOUT_A_BAR // total
             left = self._story.seconds_left
-            about = f", about {figures.duration(left)} left" if left else ""
+            about = f", about {figures.duration(left)} left" if left and left >= 1 else ""
             self.say(f"Step {step} of {total}, loss {loss}{about}")
