@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 import threading
 from collections.abc import Callable
 from typing import Generic, Protocol, TypeVar
@@ -11,6 +12,9 @@ from PySide6.QtCore import QObject, QThread, Signal
 
 from core.errors import UserError
 from core.jobs import EngineCrashed, EngineJob, JobCancelled
+
+
+log = logging.getLogger("hone")
 
 
 class Job(Protocol):
@@ -32,6 +36,16 @@ Answer = TypeVar("Answer", bound=msgspec.Struct)
 def ask_real_engine(job: str) -> Job:
     """Start a job of Hone's own engine."""
     return EngineJob(job)
+
+
+class EngineBroke(UserError):
+    """The engine ended without an answer: a bug, whose report is in Hone's log."""
+
+    def __init__(self) -> None:
+        super().__init__(
+            "Hone's engine ended without an answer",
+            "This is a bug. The report is in Hone's log; Settings says where that is.",
+        )
 
 
 class _Asking(QThread):
@@ -60,7 +74,8 @@ class _Asking(QThread):
         except UserError as error:
             self.failure = error
         except EngineCrashed as error:
-            self.failure = UserError("Hone's engine ended without an answer", str(error))
+            log.error("%s", error)
+            self.failure = EngineBroke()
         except OSError as error:
             self.failure = UserError("Hone's engine can't be started", str(error))
 

@@ -20,6 +20,7 @@ class Sizes:
     """Type sizes and lengths made from one font. `*_font` are values of `font-size`, the others are pixels."""
 
     title_font: str
+    app_font: str
     heading_font: str
     small_font: str
     line: int
@@ -33,6 +34,7 @@ def sizes_for(font: QFont) -> Sizes:
     line = round(QFontMetricsF(font).height())
     return Sizes(
         title_font=f"{base * 1.55:.1f}{unit}",
+        app_font=f"{base * 1.2:.1f}{unit}",
         heading_font=f"{base * 1.02:.1f}{unit}",
         small_font=f"{base * 0.92:.1f}{unit}",
         line=line,
@@ -72,6 +74,7 @@ def _labels(t: Tokens, s: Sizes) -> str:
     QLabel {{ background: transparent; }}
     QLabel:disabled {{ color: {t.faint}; }}
     QLabel[role="title"] {{ font-size: {s.title_font}; font-weight: 600; }}
+    QLabel[role="app-name"] {{ font-size: {s.app_font}; font-weight: 700; padding: 2px 9px; }}
     QLabel[role="card-title"] {{ font-size: {s.heading_font}; font-weight: 600; }}
     QLabel[role="strong"] {{ font-weight: 600; }}
     QLabel[role="muted"], QLabel[role="label"] {{ color: {t.muted}; }}
@@ -159,8 +162,9 @@ def _inputs(t: Tokens, s: Sizes) -> str:
     QLineEdit:disabled, QSpinBox:disabled, QDoubleSpinBox:disabled, QComboBox:disabled {{
         color: {t.faint}; background: {t.background};
     }}
-    QSpinBox, QDoubleSpinBox {{ padding-right: 20px; }}
-    QSpinBox:focus, QDoubleSpinBox:focus {{ padding-right: 19px; }}
+    QSpinBox, QDoubleSpinBox {{ padding: 4px 20px 4px 7px; }}
+    QSpinBox:focus, QDoubleSpinBox:focus {{ padding: 3px 19px 3px 6px; }}
+    QAbstractSpinBox QLineEdit {{ background: transparent; border: none; padding: 0; margin: 0; min-height: 0; }}
     QSpinBox::up-button, QDoubleSpinBox::up-button {{
         subcontrol-origin: border; subcontrol-position: top right; width: 20px;
         border: none; background: transparent;

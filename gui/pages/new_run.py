@@ -109,6 +109,14 @@ class NewRunPage(QWidget):
             self._strip.hide()
             self.start_requested.emit(self._ready)
 
+    def open_file(self) -> None:
+        """Ask for a run file and fill the form from it."""
+        self._header.open_file()
+
+    def save_file(self) -> None:
+        """Ask where to save the form as a run file."""
+        self._header.save_file()
+
     def close_questions(self) -> None:
         """Give up what the engine was asked; call before the application ends."""
         self._reading.close()

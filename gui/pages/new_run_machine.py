@@ -115,9 +115,6 @@ def _let_hone_choose(path: str) -> Fix:
 
 
 def refusals_hint(segments: list[Segment]) -> str:
-    """Why some choices are greyed, one sentence each."""
-    return "\n".join(
-        _translate("NewRun", "{title}: {reason}").format(title=segment.title, reason=segment.refusal)
-        for segment in segments
-        if segment.refusal
-    )
+    """Why some choices are greyed, one sentence each; a reason that is none by itself begins with its choice."""
+    reasons = [(segment.title, segment.refusal) for segment in segments if segment.refusal]
+    return "\n".join(reason if reason[0].isupper() else f"{title} {reason}" for title, reason in reasons)

@@ -15,7 +15,7 @@ from gui.form import Form
 from gui.pages.new_run_cards import OptionsCard
 from gui.pages.new_run_columns import LabelColumnField, TextColumnsField
 from gui.pages.new_run_data_status import DataStatus
-from gui.pages.new_run_machine import device_segments, find_device, precision_segments, refusals_hint
+from gui.pages.new_run_machine import device_segments, precision_segments, refusals_hint
 from gui.pages.new_run_model import ModelField
 from gui.pages.new_run_reading import DataReading
 from gui.path_field import PathField, Wanted
@@ -150,12 +150,8 @@ class OptionsColumn(QWidget):
         name = str(self._device.value())
         precisions = precision_segments(self._machine, name)
         self._precision.segmented.set_segments(precisions)
-        rows = self.form
-        device = find_device(self._machine, name)
-        title = device.title if device is not None and device.available else ""
-        refused = refusals_hint(device_segments(self._machine))
-        rows.row("device.name").set_hint("\n".join(part for part in (title, refused) if part))
-        rows.row("device.precision").set_hint(refusals_hint(precisions))
+        self.form.row("device.name").set_hint(refusals_hint(device_segments(self._machine)))
+        self.form.row("device.precision").set_hint(refusals_hint(precisions))
 
     def _show_guess_hint(self) -> None:
         hint = self.tr("Guessed from the data") if self._columns_are_guessed else ""

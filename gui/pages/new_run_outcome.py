@@ -110,6 +110,10 @@ class OutcomeColumn(QWidget):
             lines.append(Check(None, model_title(options)))
         if reading.is_reading:
             lines.append(Check(Level.INFO, self.tr("Reading the data…")))
+        elif reading.has_broken:
+            lines.append(
+                Check(Level.WARNING, self.tr("Hone could not look into the data (its log says why)"))
+            )
         elif reading.report is not None and "data" not in wrong:
             lines.append(Check(None, self._data_words(reading)))
         if machine is not None and options is not None and "device" not in wrong:

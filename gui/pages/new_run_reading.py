@@ -4,7 +4,7 @@ from PySide6.QtCore import QObject, QTimer, Signal
 
 from core.errors import Problem, UserError
 from core.reports import DataReport, InspectRequest
-from gui.engine_question import Ask, EngineQuestion
+from gui.engine_question import Ask, EngineBroke, EngineQuestion
 
 PATIENCE_MS = 250
 """A pause in typing after which the data is looked at."""
@@ -37,6 +37,11 @@ class DataReading(QObject):
         """Whether an answer is still to come."""
         return self._timer.isActive() or self._question.is_waiting
 
+    @property
+    def has_broken(self) -> bool:
+        """Whether nothing is known because of a bug in Hone; that is no reason not to train."""
+        return isinstance(self.failure, EngineBroke)
+
     def look_at(self, request: InspectRequest | None) -> None:
         """Find out what is in some data; None: there is none. The same request again changes nothing."""
         if request == self._request:
@@ -59,7 +64,7 @@ class DataReading(QObject):
 
     def problems(self) -> tuple[Problem, ...]:
         """What is wrong with the data itself."""
-        if self.failure is not None:
+        if self.failure is not None and not self.has_broken:
             message = ". ".join(
                 part.rstrip(".") for part in (self.failure.title, self.failure.detail) if part
             )

@@ -11,6 +11,7 @@ class Role(StrEnum):
     CARD = "card"
     CARD_TITLE = "card-title"
     PAGE = "page"
+    APP_NAME = "app-name"
     PAGE_TITLE = "title"
     MUTED = "muted"
     HINT = "hint"

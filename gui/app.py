@@ -1,0 +1,103 @@
+"""Starting the window: settings, theme, log, and nothing heavy before the first paint.
+
+With HONE_QUIT_AFTER_PAINT in the environment the program prints `first-paint SECONDS` (the monotonic clock) once its
+window has been painted, and ends: that is how `benchmarks/window_start.py` times it.
+"""
+
+import os
+import sys
+import time
+from collections.abc import Sequence
+from pathlib import Path
+
+from PySide6.QtCore import QEvent, QObject, QTimer, Signal
+from PySide6.QtGui import QFileOpenEvent, QFont, QIcon
+from PySide6.QtWidgets import QApplication
+
+from core import settings
+from gui.bug_report import BugReporter, open_log
+from gui.engine_question import ask_real_engine
+from gui.style_sheet import ICONS
+from gui.theme import Theme
+from gui.window import MainWindow
+
+
+class HoneApplication(QApplication):
+    """The application; on a Mac it is told of files to open by events.
+
+    Signals:
+        file_opened: The `Path` of a file opened with Hone.
+    """
+
+    file_opened = Signal(object)
+
+    def event(self, event: QEvent) -> bool:
+        """Take files opened from the Finder."""
+        if isinstance(event, QFileOpenEvent):
+            self.file_opened.emit(Path(event.file()))
+            return True
+        return super().event(event)
+
+
+class FirstPaint(QObject):
+    """Tells when a window has been painted for the first time.
+
+    Signals:
+        painted: Once, soon after.
+    """
+
+    painted = Signal()
+
+    def __init__(self, window: MainWindow) -> None:
+        super().__init__(window)
+        self._window = window
+        window.installEventFilter(self)
+
+    def eventFilter(self, watched: QObject, event: QEvent) -> bool:  # noqa: N802 - Qt's name
+        """Wait for the first paint."""
+        if event.type() is QEvent.Type.Paint:
+            self._window.removeEventFilter(self)
+            QTimer.singleShot(0, self.painted.emit)
+        return super().eventFilter(watched, event)
+
+
+def run_app(argv: Sequence[str]) -> int:
+    """Open the window, and what is named after the program's name in it; returns when it is closed."""
+    application = HoneApplication(list(argv))
+    dress(application)
+    open_log(settings.home() / "hone.log")
+    reporter = BugReporter(application)
+    reporter.install()
+    chosen = settings.load()
+    theme = Theme(chosen.appearance, application)
+    theme.apply()
+    window = MainWindow(theme, chosen, ask_real_engine)
+    application.file_opened.connect(window.open_path)
+    application.aboutToQuit.connect(window.end_work)
+    first = FirstPaint(window)
+    first.painted.connect(_report_paint if "HONE_QUIT_AFTER_PAINT" in os.environ else window.ask_for_devices)
+    for path in argv[1:2]:
+        window.open_path(Path(path).absolute())
+    window.show()
+    return application.exec()
+
+
+def dress(application: QApplication) -> None:
+    """Names, icon, style and font of the application; figures take the same width, so that columns line up."""
+    application.setApplicationName("Hone")
+    application.setApplicationDisplayName("Hone")
+    application.setDesktopFileName("hone")
+    application.setWindowIcon(QIcon(str(ICONS / "hone.svg")))
+    application.setStyle("Fusion")
+    font = application.font()
+    font.setFeature(QFont.Tag("tnum"), 1)
+    application.setFont(font)
+
+
+def _report_paint() -> None:
+    print(f"first-paint {time.monotonic():.6f}", flush=True)
+    QApplication.quit()
+
+
+if __name__ == "__main__":
+    sys.exit(run_app(sys.argv))

@@ -1,0 +1,51 @@
+"""Closing the window while a run trains: the run goes on by design, so the person is asked."""
+
+from enum import Enum, auto
+from pathlib import Path
+
+from PySide6.QtCore import QCoreApplication
+from PySide6.QtWidgets import QMessageBox, QWidget
+
+from core.runs import RunFolder, list_runs
+
+_translate = QCoreApplication.translate
+
+
+class Closing(Enum):
+    """What to do with runs that train when the window closes."""
+
+    KEEP_TRAINING = auto()
+    STOP = auto()
+    CANCEL = auto()
+
+
+def running(folder: Path) -> list[RunFolder]:
+    """The runs in a folder whose keepers are alive."""
+    return [run for run in list_runs(folder) if run.exit_record() is None and run.keeper_is_alive()]
+
+
+def ask_about(runs: list[RunFolder], parent: QWidget) -> Closing:
+    """Ask what to do with runs that train."""
+    box = QMessageBox(parent)
+    box.setIcon(QMessageBox.Icon.Question)
+    if len(runs) == 1:
+        box.setText(_translate("Closing", "A run is training"))
+    else:
+        box.setText(_translate("Closing", "{count} runs are training").format(count=len(runs)))
+    box.setInformativeText(
+        _translate(
+            "Closing",
+            "It can go on without this window; open Hone again to see how it does. Stopping keeps what it has "
+            "learned so far.",
+        )
+    )
+    keep = box.addButton(
+        _translate("Closing", "Keep training in the background"), QMessageBox.ButtonRole.AcceptRole
+    )
+    stop = box.addButton(_translate("Closing", "Stop and keep"), QMessageBox.ButtonRole.DestructiveRole)
+    box.addButton(QMessageBox.StandardButton.Cancel)
+    box.setDefaultButton(keep)
+    box.exec()
+    if box.clickedButton() is keep:
+        return Closing.KEEP_TRAINING
+    return Closing.STOP if box.clickedButton() is stop else Closing.CANCEL

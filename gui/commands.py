@@ -1,0 +1,61 @@
+"""Keyboard shortcuts of the window, and on a Mac its menu bar. Ctrl is Cmd there."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Callable
+from typing import TYPE_CHECKING
+
+from PySide6.QtCore import QObject
+from PySide6.QtGui import QAction, QKeySequence
+
+from gui.sidebar import Place
+
+if TYPE_CHECKING:
+    from gui.window import MainWindow
+
+
+class Commands(QObject):
+    """What can be done from the keyboard anywhere in the window."""
+
+    def __init__(self, window: MainWindow) -> None:
+        super().__init__(window)
+        self._window = window
+        run = (
+            self._action(self.tr("New run"), "Ctrl+N", self._go_to_new_run),
+            self._action(self.tr("Open…"), "Ctrl+O", self._open),
+            self._action(self.tr("Save as…"), "Ctrl+S", self._save),
+            self._action(self.tr("Start training"), "Ctrl+Return", window.start_from_form),
+        )
+        pages = (
+            self._action(self.tr("New run"), "Ctrl+1", self._go_to_new_run),
+            self._action(self.tr("Runs"), "Ctrl+2", self._go_to_runs),
+            self._action(self.tr("Settings"), "Ctrl+3", self._go_to_settings),
+        )
+        if sys.platform == "darwin":
+            window.menuBar().addMenu(self.tr("Run")).addActions(run)
+            window.menuBar().addMenu(self.tr("View")).addActions(pages)
+
+    def _action(self, title: str, keys: str, do: Callable[[], None]) -> QAction:
+        action = QAction(title, self)
+        action.setShortcut(QKeySequence(keys))
+        action.triggered.connect(do)
+        self._window.addAction(action)
+        return action
+
+    def _go_to_new_run(self) -> None:
+        self._window.go_to(Place.NEW_RUN)
+
+    def _go_to_runs(self) -> None:
+        self._window.go_to(Place.RUNS)
+
+    def _go_to_settings(self) -> None:
+        self._window.go_to(Place.SETTINGS)
+
+    def _open(self) -> None:
+        self._go_to_new_run()
+        self._window.new_run.open_file()
+
+    def _save(self) -> None:
+        self._go_to_new_run()
+        self._window.new_run.save_file()

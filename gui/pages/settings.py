@@ -1,0 +1,182 @@
+"""Settings: how the window looks, where runs go, and what Hone is made of."""
+
+import platform
+from importlib import metadata
+from pathlib import Path
+
+import msgspec
+import PySide6
+from PySide6.QtCore import QUrl, Signal
+from PySide6.QtGui import QDesktopServices
+from PySide6.QtWidgets import QFileDialog, QHBoxLayout, QLabel, QPushButton, QVBoxLayout, QWidget
+
+from core.reports import MachineReport
+from core.settings import Appearance, Settings, home, runs_folder
+from gui.theme import SPACING
+from gui.widgets.card import Card
+from gui.widgets.fitting_scroll import PageScroll
+from gui.widgets.form_row import label_width
+from gui.widgets.key_value import KeyValue
+from gui.widgets.roles import Role, set_role
+from gui.widgets.segmented import Segment, Segmented
+
+WIDEST = 760
+
+
+class SettingsPage(QWidget):
+    """The person's own settings.
+
+    Signals:
+        settings_changed: The new `core.settings.Settings`.
+    """
+
+    settings_changed = Signal(object)
+
+    def __init__(self, settings: Settings, parent: QWidget | None = None) -> None:
+        super().__init__(parent)
+        set_role(self, Role.PAGE)
+        self._settings = settings
+        self._folder = QLabel()
+        self._versions = KeyValue()
+        content = QWidget()
+        content.setMaximumWidth(WIDEST)
+        cards = QVBoxLayout(content)
+        cards.setContentsMargins(0, 0, 0, 0)
+        cards.setSpacing(SPACING + 4)
+        for card in (
+            self._appearance_card(),
+            self._places_card(),
+            self._versions_card(),
+            self._licences_card(),
+        ):
+            cards.addWidget(card)
+        cards.addStretch(1)
+        title = QLabel(self.tr("Settings"))
+        set_role(title, Role.PAGE_TITLE)
+        layout = QVBoxLayout(self)
+        layout.setContentsMargins(3 * SPACING, 2 * SPACING + 4, 2 * SPACING, 2 * SPACING)
+        layout.setSpacing(2 * SPACING)
+        layout.addWidget(title)
+        layout.addWidget(PageScroll(content), 1)
+        self.show_settings(settings)
+        self.set_machine(None)
+
+    def show_settings(self, settings: Settings) -> None:
+        """Show these settings."""
+        self._settings = settings
+        self._looks.set_value(settings.appearance.value)
+        self._folder.setText(str(runs_folder(settings)))
+
+    def set_machine(self, machine: MachineReport | None) -> None:
+        """Show the versions the engine has told."""
+        told = {} if machine is None else machine.versions
+        own = [
+            ("Hone", metadata.version("hone")),
+            ("Python", platform.python_version()),
+            ("Qt", PySide6.__version__),
+        ]
+        others = [(_name(name), told[name]) for name in told if name != "python"]
+        self._versions.set_rows([*own, *others])
+
+    def _appearance_card(self) -> Card:
+        card = Card(self.tr("Appearance"))
+        self._looks = Segmented(
+            (
+                Segment(Appearance.SYSTEM.value, self.tr("As the system")),
+                Segment(Appearance.LIGHT.value, self.tr("Light")),
+                Segment(Appearance.DARK.value, self.tr("Dark")),
+            )
+        )
+        self._looks.setAccessibleName(self.tr("Appearance"))
+        self._looks.chosen.connect(self._change_looks)
+        card.body.addLayout(_row(self.tr("Colours"), self._looks))
+        return card
+
+    def _places_card(self) -> Card:
+        card = Card(self.tr("Where things are kept"))
+        choose = QPushButton(self.tr("Choose…"))
+        choose.setAccessibleName(self.tr("Choose the folder for runs"))
+        choose.clicked.connect(self._choose_folder)
+        opening = QPushButton(self.tr("Open"))
+        opening.setAccessibleName(self.tr("Open the folder with runs"))
+        opening.clicked.connect(self._open_folder)
+        card.body.addLayout(_row(self.tr("Runs"), _path_label(self._folder), choose, opening))
+        log_file = _path_label(QLabel(str(home() / "hone.log")))
+        show_log = QPushButton(self.tr("Open"))
+        show_log.setAccessibleName(self.tr("Open the folder with Hone's log"))
+        show_log.clicked.connect(self._open_home)
+        card.body.addLayout(_row(self.tr("Hone's own log"), log_file, show_log))
+        words = QLabel(
+            self.tr("A run is a folder. Copy it, share it, or delete it; runs there are stay where they are.")
+        )
+        words.setWordWrap(True)
+        set_role(words, Role.HINT)
+        card.body.addWidget(words)
+        return card
+
+    def _versions_card(self) -> Card:
+        card = Card(self.tr("Versions"))
+        card.body.addWidget(self._versions)
+        return card
+
+    def _licences_card(self) -> Card:
+        card = Card(self.tr("Licences"))
+        words = QLabel(
+            self.tr(
+                "Hone is free software under the Apache License 2.0. Its window is made with Qt and Qt for Python "
+                "(PySide6), used under the GNU Lesser General Public License, version 3; you may replace them by "
+                "versions of your own. Training is PyTorch's and Hugging Face's, under their own free licences. The "
+                "files LICENSE and NOTICE that come with Hone say more."
+            )
+        )
+        words.setWordWrap(True)
+        card.body.addWidget(words)
+        return card
+
+    def _change(self, settings: Settings) -> None:
+        self.show_settings(settings)
+        self.settings_changed.emit(settings)
+
+    def _change_looks(self, value: str) -> None:
+        self._change(msgspec.structs.replace(self._settings, appearance=Appearance(value)))
+
+    def _choose_folder(self) -> None:
+        start = str(runs_folder(self._settings))
+        chosen = QFileDialog.getExistingDirectory(self, self.tr("Folder for new runs"), start)
+        if chosen:
+            self._change(msgspec.structs.replace(self._settings, runs_folder=chosen))
+
+    def _open_folder(self) -> None:
+        _show_in_file_manager(runs_folder(self._settings))
+
+    def _open_home(self) -> None:
+        _show_in_file_manager(home())
+
+
+def _row(title: str, *widgets: QWidget) -> QHBoxLayout:
+    label = QLabel(title)
+    set_role(label, Role.LABEL)
+    label.setFixedWidth(label_width(label))
+    label.setBuddy(widgets[0])
+    row = QHBoxLayout()
+    row.setSpacing(SPACING)
+    row.addWidget(label)
+    for widget in widgets:
+        row.addWidget(widget, 1 if isinstance(widget, QLabel) else 0)
+    if not any(isinstance(widget, QLabel) for widget in widgets):
+        row.addStretch(1)
+    return row
+
+
+def _path_label(label: QLabel) -> QLabel:
+    label.setWordWrap(True)
+    return label
+
+
+def _name(package: str) -> str:
+    return {"torch": "PyTorch", "transformers": "Transformers", "datasets": "Datasets"}.get(package, package)
+
+
+def _show_in_file_manager(folder: Path) -> None:
+    folder.mkdir(parents=True, exist_ok=True)
+    QDesktopServices.openUrl(QUrl.fromLocalFile(str(folder)))

@@ -1,0 +1,68 @@
+"""The sidebar: where to go, and what the machine is doing."""
+
+from enum import IntEnum
+
+from PySide6.QtCore import Signal
+from PySide6.QtWidgets import QButtonGroup, QFrame, QLabel, QPushButton, QVBoxLayout, QWidget
+
+from gui.machine_strip import MachineStrip
+from gui.theme import SPACING, Theme
+from gui.widgets.roles import Role, set_role
+
+WIDTH_CHARACTERS = 26
+
+
+class Place(IntEnum):
+    """A page the sidebar leads to; the number is that of its shortcut."""
+
+    NEW_RUN = 1
+    RUNS = 2
+    SETTINGS = 3
+
+
+class Sidebar(QFrame):
+    """A column of places with the machine strip at its foot.
+
+    Signals:
+        place_chosen: The `Place` that was pressed.
+    """
+
+    place_chosen = Signal(object)
+
+    def __init__(self, theme: Theme, parent: QWidget | None = None) -> None:
+        super().__init__(parent)
+        set_role(self, Role.SIDEBAR)
+        self.setFixedWidth(self.fontMetrics().averageCharWidth() * WIDTH_CHARACTERS)
+        self.machine = MachineStrip(theme)
+        self._group = QButtonGroup(self)
+        self._group.idClicked.connect(self._tell)
+        layout = QVBoxLayout(self)
+        layout.setContentsMargins(SPACING + 2, 2 * SPACING, SPACING + 2, 2 * SPACING)
+        layout.setSpacing(2)
+        name = QLabel("Hone")
+        set_role(name, Role.APP_NAME)
+        layout.addWidget(name)
+        layout.addSpacing(SPACING)
+        titles = {
+            Place.NEW_RUN: self.tr("New run"),
+            Place.RUNS: self.tr("Runs"),
+            Place.SETTINGS: self.tr("Settings"),
+        }
+        for place, title in titles.items():
+            layout.addWidget(self._button(place, title))
+        layout.addStretch(1)
+        layout.addWidget(self.machine)
+
+    def show_place(self, place: Place) -> None:
+        """Mark where the window is."""
+        self._group.button(place).setChecked(True)
+
+    def _button(self, place: Place, title: str) -> QPushButton:
+        button = QPushButton(title)
+        button.setCheckable(True)
+        set_role(button, Role.NAVIGATION)
+        self._group.addButton(button, place)
+        return button
+
+    def _tell(self, number: int) -> None:
+        self.place_chosen.emit(Place(number))

@@ -1,0 +1,232 @@
+"""The window: a sidebar, one page at a time, and the few things that concern them all."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import msgspec
+from PySide6.QtCore import QByteArray, Qt
+from PySide6.QtGui import QCloseEvent, QDragEnterEvent, QDropEvent
+from PySide6.QtWidgets import QHBoxLayout, QMainWindow, QStackedWidget, QWidget
+
+from core import runs, settings
+from core.errors import UserError
+from core.options import RunOptions
+from core.reports import MachineReport
+from core.runs import Action, RunFolder
+from core.settings import Settings
+from gui.closing import Closing, ask_about, running
+from gui.commands import Commands
+from gui.engine_question import Ask, EngineQuestion
+from gui.pages.new_run import NewRunPage
+from gui.path_field import dropped_path
+from gui.sidebar import Place, Sidebar
+from gui.theme import Theme
+
+if TYPE_CHECKING:
+    from gui.pages.run import RunPage
+    from gui.pages.runs import RunsPage
+    from gui.pages.settings import SettingsPage
+
+log = logging.getLogger("hone")
+
+RUN_FILES = (".hone", ".toml")
+FIRST_SIZE = (1280, 820)
+SMALLEST_SIZE = (1024, 660)
+
+
+class MainWindow(QMainWindow):
+    """Everything a person sees of Hone.
+
+    Args:
+        theme: The colours.
+        chosen: The person's settings.
+        ask: Starts an engine job.
+        ask_about_closing: Asks what becomes of runs that train when the window closes.
+    """
+
+    def __init__(
+        self,
+        theme: Theme,
+        chosen: Settings,
+        ask: Ask,
+        ask_about_closing: Callable[[list[RunFolder], QWidget], Closing] = ask_about,
+    ) -> None:
+        super().__init__()
+        self._theme = theme
+        self._settings = chosen
+        self._ask_about_closing = ask_about_closing
+        self._machine: MachineReport | None = None
+        self._devices = EngineQuestion(ask, "devices", MachineReport, self)
+        self._devices.answered.connect(self._take_machine)
+        self._devices.failed.connect(self._devices_failed)
+        self.sidebar = Sidebar(theme)
+        self.new_run = NewRunPage(theme, ask)
+        self.run: RunPage | None = None
+        self.runs: RunsPage | None = None
+        self.settings: SettingsPage | None = None
+        self._pages = QStackedWidget()
+        self._lay_out()
+        self.sidebar.place_chosen.connect(self.go_to)
+        self.new_run.start_requested.connect(self.start_run)
+        Commands(self)
+        self.go_to(Place.NEW_RUN)
+
+    def ask_for_devices(self) -> None:
+        """Find out in the background what this machine can do; the page fills in as the answer comes."""
+        self._devices.put()
+
+    def go_to(self, place: Place) -> None:
+        """Show a page, made when it is first wanted."""
+        pages: dict[Place, Callable[[], QWidget]] = {
+            Place.NEW_RUN: lambda: self.new_run,
+            Place.RUNS: self._runs_page,
+            Place.SETTINGS: self._settings_page,
+        }
+        self._pages.setCurrentWidget(pages[place]())
+        self.sidebar.show_place(place)
+
+    def start_run(self, options: RunOptions) -> None:
+        """Make a run's folder and start it; what goes wrong is said on the page."""
+        try:
+            run = runs.create(options, settings.runs_folder(self._settings))
+        except UserError as error:
+            self.new_run.show_error(error)
+            return
+        self.show_run(run, start=True)
+
+    def show_run(self, run: RunFolder, start: bool = False) -> None:
+        """Show a run, and start it first where asked."""
+        page = self._run_page()
+        page.show_run(run, start=start)
+        self._pages.setCurrentWidget(page)
+        self.sidebar.show_place(Place.RUNS)
+
+    def open_path(self, path: Path) -> None:
+        """Open a run file or a run's folder; anything else becomes the data to train on."""
+        if (path / "run.toml").is_file():
+            self.show_run(RunFolder(path))
+            return
+        self.go_to(Place.NEW_RUN)
+        if path.suffix.lower() in RUN_FILES:
+            self.new_run.load_file(path)
+        else:
+            self.new_run.set_data(path)
+
+    def edit(self, tree: dict[str, object]) -> None:
+        """Fill the New run page from a run."""
+        self.new_run.load_tree(tree)
+        self.go_to(Place.NEW_RUN)
+
+    def start_from_form(self) -> None:
+        """Start what the New run page holds, if it is shown and nothing is wrong."""
+        if self._pages.currentWidget() is self.new_run:
+            self.new_run.start()
+
+    def dragEnterEvent(self, event: QDragEnterEvent) -> None:
+        """Welcome files and folders wherever they are dragged."""
+        if dropped_path(event.mimeData()) is not None:
+            event.acceptProposedAction()
+
+    def dropEvent(self, event: QDropEvent) -> None:
+        """Open what was dropped."""
+        path = dropped_path(event.mimeData())
+        if path is not None:
+            event.acceptProposedAction()
+            self.open_path(path)
+
+    def closeEvent(self, event: QCloseEvent) -> None:
+        """Ask about runs that train, keep the window's place, and leave nothing behind."""
+        training = running(settings.runs_folder(self._settings))
+        choice = self._ask_about_closing(training, self) if training else Closing.KEEP_TRAINING
+        if choice is Closing.CANCEL:
+            event.ignore()
+            return
+        if choice is Closing.STOP:
+            for run in training:
+                run.ask(Action.STOP)
+        self._keep(msgspec.structs.replace(self._settings, window_geometry=self._geometry()))
+        self.end_work()
+        event.accept()
+
+    def end_work(self) -> None:
+        """Give up questions and stop following runs; no thread is left after this."""
+        self._devices.close()
+        self.new_run.close_questions()
+        if self.run is not None:
+            self.run.close_run()
+
+    def _lay_out(self) -> None:
+        self.setWindowTitle("Hone")
+        self.setAcceptDrops(True)
+        centre = QWidget()
+        centre.setFocusPolicy(Qt.FocusPolicy.ClickFocus)
+        row = QHBoxLayout(centre)
+        row.setContentsMargins(0, 0, 0, 0)
+        row.setSpacing(0)
+        row.addWidget(self.sidebar)
+        row.addWidget(self._pages, 1)
+        self.setCentralWidget(centre)
+        self._pages.addWidget(self.new_run)
+        self.setMinimumSize(*SMALLEST_SIZE)
+        self.resize(*FIRST_SIZE)
+        kept = self._settings.window_geometry
+        if kept:
+            self.restoreGeometry(QByteArray.fromBase64(kept.encode()))
+        centre.setFocus()
+
+    def _geometry(self) -> str:
+        return self.saveGeometry().toBase64().toStdString()
+
+    def _runs_page(self) -> RunsPage:
+        if self.runs is None:
+            from gui.pages.runs import RunsPage  # first wanted now: the window is up sooner without it
+
+            self.runs = RunsPage(self._theme, self._runs_folder)
+            self.runs.run_opened.connect(self.show_run)
+            self.runs.edit_requested.connect(self.edit)
+            self._pages.addWidget(self.runs)
+        return self.runs
+
+    def _run_page(self) -> RunPage:
+        if self.run is None:
+            from gui.pages.run import RunPage  # brings NumPy and pyqtgraph
+
+            self.run = RunPage(self._theme)
+            self.run.edit_requested.connect(self.edit)
+            self._pages.addWidget(self.run)
+        return self.run
+
+    def _settings_page(self) -> SettingsPage:
+        if self.settings is None:
+            from gui.pages.settings import SettingsPage
+
+            self.settings = SettingsPage(self._settings)
+            self.settings.set_machine(self._machine)
+            self.settings.settings_changed.connect(self._keep)
+            self._pages.addWidget(self.settings)
+        return self.settings
+
+    def _runs_folder(self) -> Path:
+        return settings.runs_folder(self._settings)
+
+    def _keep(self, chosen: Settings) -> None:
+        self._settings = chosen
+        self._theme.set_appearance(chosen.appearance)
+        try:
+            settings.save(chosen)
+        except OSError as error:
+            log.error("the settings can't be saved: %s", error)
+
+    def _take_machine(self, machine: MachineReport) -> None:
+        self._machine = machine
+        self.sidebar.machine.set_machine(machine)
+        self.new_run.set_machine(machine)
+        if self.settings is not None:
+            self.settings.set_machine(machine)
+
+    def _devices_failed(self, error: UserError) -> None:
+        self.new_run.show_error(error)
