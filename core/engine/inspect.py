@@ -88,13 +88,16 @@ def _inspect_images(request: InspectRequest) -> DataReport:
         if parse_synthetic(request.source)
         else _problem("data.train", lambda: refuse_single(in_order(names), Path(request.source).name))
     )
+    own_eval = (
+        (f"{found.eval_name} is used for evaluation unless you choose other data.",) if found.eval else ()
+    )
     return DataReport(
         source=request.source,
         format=found.format,
         rows=len(names),
         labels=_counts(names),
         problems=tuple(problems),
-        notes=found.notes,
+        notes=(*found.notes, *own_eval),
     )
 
 

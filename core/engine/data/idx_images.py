@@ -56,8 +56,8 @@ def load_folder(folder: Path) -> FoundImages:
     train = next((path for path in images if "train" in path.name.lower()), images[0])
     others = [path for path in images if path != train]
     held_out = _read(_pair_of(others[0])) if others else None
-    notes = (f"{others[0].name} is used for evaluation.",) if others else ()
-    return FoundImages(_read(_pair_of(train)), "IDX", held_out, notes)
+    eval_name = others[0].name if others else ""
+    return FoundImages(_read(_pair_of(train)), "IDX", held_out, eval_name)
 
 
 def _candidates(folder: Path) -> list[Path]:

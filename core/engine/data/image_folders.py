@@ -50,9 +50,10 @@ def load_folder(folder: Path) -> FoundImages:
     held_out = _scan(eval_root) if eval_root else None
     refuse_damaged([*train.images.paths, *(held_out.images.paths if held_out else ())])
     notes = train.notes()
-    if held_out:
-        notes = (*notes, f"{held_out.root.name}/ is used for evaluation.", *held_out.notes())
-    return FoundImages(train.images, "class folders", held_out.images if held_out else None, notes)
+    if held_out is None:
+        return FoundImages(train.images, "class folders", notes=notes)
+    notes = (*notes, *held_out.notes())
+    return FoundImages(train.images, "class folders", held_out.images, held_out.root.name, notes)
 
 
 def _roots(folder: Path) -> tuple[Path, Path | None]:
@@ -60,7 +61,7 @@ def _roots(folder: Path) -> tuple[Path, Path | None]:
     by_name = {path.name.lower(): path for path in _folders(folder)}
     train = next((by_name[name] for name in TRAIN_FOLDERS if name in by_name), None)
     held_out = next((by_name[name] for name in EVAL_FOLDERS if name in by_name), None)
-    if train is None or not _folders(train) or (held_out is None and len(by_name) > 1):
+    if train is None or not _folders(train):
         return folder, None
     return train, held_out
 

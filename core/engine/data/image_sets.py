@@ -45,6 +45,7 @@ class FoundImages:
     train: LabelledImages
     format: str
     eval: LabelledImages | None = None
+    eval_name: str = ""
     notes: tuple[str, ...] = ()
 
 

@@ -7,7 +7,14 @@ from core.checks import parse_synthetic
 from core.engine.data import builtin_images, idx_images, image_folders
 from core.engine.data.image_sets import FoundImages, ImageSet, LabelledImages
 from core.engine.data.image_transform import ImageTransform
-from core.engine.data.labels import in_order, indices, refuse_single
+from core.engine.data.labels import (
+    HOLD_OUT_INSTEAD,
+    NOTHING_HELD_OUT,
+    USE_ALL_SAMPLES,
+    in_order,
+    indices,
+    refuse_single,
+)
 from core.engine.data.split import stratified_split
 from core.errors import DataError, Fix
 from core.options import RunOptions
@@ -35,27 +42,43 @@ def load_image_data(options: RunOptions) -> ImageData:
     Raises:
         DataError: They can't be used; the file or folder is named.
     """
-    data = options.data
+    data, seed = options.data, options.training.seed
     synthetic = parse_synthetic(data.train)
-    found = find_images(data.train, options.training.seed)
     transform = ImageTransform(synthetic[1] if synthetic else data.image_size)
-    first = _first(len(found.train.names), data.max_train_samples)
-    names = [found.train.names[index] for index in first]
+    found = find_images(data.train, seed)
+    images = found.train
+    names = images.names[: data.max_train_samples]
     labels = in_order(names)
     if not synthetic:
-        refuse_single(labels, Path(data.train).name)
-    classes = indices(names, labels, found.train.where)
-    held_out = find_images(data.eval, options.training.seed).train if data.eval else found.eval
+        refuse_single(labels, Path(data.train).name, (USE_ALL_SAMPLES,) if data.max_train_samples else ())
+    held_out = _held_out_images(data.eval, found, seed)
     fraction = 0.0 if held_out or synthetic else data.eval_fraction
-    train, rest = stratified_split(classes, fraction, options.training.seed)
-    train_set = _select(found.train, [first[index] for index in train], labels, transform)
-    if held_out is None:
-        held_out, chosen = found.train, [first[index] for index in rest]
-    else:
-        chosen = list(range(len(held_out.names)))
+    train, rest = stratified_split(indices(names, labels, images.where), fraction, seed)
+    evaluated, chosen = (held_out, list(range(len(held_out.names)))) if held_out else (images, rest)
     chosen = chosen[: data.max_eval_samples]
-    eval_set = _select(held_out, chosen, labels, transform) if chosen else None
-    return ImageData(train_set, eval_set, labels, transform.mean, transform.std, found.notes)
+    fixes = (HOLD_OUT_INSTEAD,) if data.eval else ()
+    return ImageData(
+        train=_select(images, train, labels, transform),
+        eval=_select(evaluated, chosen, labels, transform, fixes) if chosen else None,
+        labels=labels,
+        mean=transform.mean,
+        std=transform.std,
+        notes=(*found.notes, *_eval_notes(data.eval, found, nothing_held_out=bool(fraction) and not rest)),
+    )
+
+
+def _held_out_images(source: str | None, found: FoundImages, seed: int) -> LabelledImages | None:
+    """The evaluation images asked for, else those that came with the training images."""
+    if not source:
+        return found.eval
+    asked = find_images(source, seed)
+    return asked.eval or asked.train
+
+
+def _eval_notes(source: str | None, found: FoundImages, *, nothing_held_out: bool) -> tuple[str, ...]:
+    if nothing_held_out:
+        return (NOTHING_HELD_OUT,)
+    return (f"{found.eval_name} is used for evaluation.",) if found.eval and not source else ()
 
 
 def find_images(source: str, seed: int = 0) -> FoundImages:
@@ -95,13 +118,13 @@ def _find_in_file(path: Path) -> FoundImages:
     )
 
 
-def _first(count: int, limit: int | None) -> list[int]:
-    return list(range(count if limit is None else min(limit, count)))
-
-
 def _select(
-    images: LabelledImages, chosen: list[int], labels: tuple[str, ...], transform: ImageTransform
+    images: LabelledImages,
+    chosen: list[int],
+    labels: tuple[str, ...],
+    transform: ImageTransform,
+    fixes: tuple[Fix, ...] = (),
 ) -> ImageSet:
     names = [images.names[index] for index in chosen]
-    classes = indices(names, labels, lambda number: images.where(chosen[number]))
+    classes = indices(names, labels, lambda number: images.where(chosen[number]), fixes)
     return images.select(chosen, classes, transform)

@@ -4,6 +4,10 @@ from collections.abc import Callable, Iterable, Sequence
 
 from core.errors import DataError, Fix
 
+HOLD_OUT_INSTEAD = Fix("Hold out a part of the training data instead", {"data.eval": None})
+USE_ALL_SAMPLES = Fix("Use all samples", {"data.max_train_samples": None})
+NOTHING_HELD_OUT = "There are too few samples to hold any out: nothing is evaluated."
+
 
 def in_order(names: Iterable[str]) -> tuple[str, ...]:
     """The distinct names, numbers by value and everything else by alphabet."""
@@ -27,13 +31,16 @@ def refuse_single(labels: tuple[str, ...], source: str, fixes: tuple[Fix, ...] =
         )
 
 
-def indices(names: Sequence[str], labels: tuple[str, ...], where: Callable[[int], str]) -> list[int]:
+def indices(
+    names: Sequence[str], labels: tuple[str, ...], where: Callable[[int], str], fixes: tuple[Fix, ...] = ()
+) -> list[int]:
     """The class index of each name.
 
     Args:
         names: The label of each sample.
         labels: The classes that were trained on.
         where: Says where a sample stands, such as "row 17 of test.csv".
+        fixes: What else could be done about a label that isn't among `labels`.
 
     Raises:
         DataError: A name is not among `labels`.
@@ -41,19 +48,16 @@ def indices(names: Sequence[str], labels: tuple[str, ...], where: Callable[[int]
     index_of = {label: index for index, label in enumerate(labels)}
     unseen = [number for number, name in enumerate(names) if name not in index_of]
     if unseen:
-        raise _unseen([names[number] for number in unseen], labels, where(unseen[0]))
+        raise _unseen([names[number] for number in unseen], labels, where(unseen[0]), fixes)
     return [index_of[name] for name in names]
 
 
-def _unseen(names: list[str], labels: tuple[str, ...], first_place: str) -> DataError:
+def _unseen(names: list[str], labels: tuple[str, ...], first_place: str, fixes: tuple[Fix, ...]) -> DataError:
     shown = ", ".join(f'"{name}"' for name in in_order(names)[:5])
     known = ", ".join(f'"{label}"' for label in labels[:10]) + (", ..." if len(labels) > 10 else "")
     count = "1 sample has" if len(names) == 1 else f"{len(names):,} samples have"
     return DataError(
         f'The evaluation data has a label the training data lacks: "{names[0]}"',
         f"First at {first_place}. {count} a label the model can't have learned ({shown}); it learns {known}.",
-        (
-            Fix("Remove these samples, or add samples of these labels to the training data"),
-            Fix("Hold out a part of the training data instead", {"data.eval": None}),
-        ),
+        (Fix("Remove these samples, or add samples of these labels to the training data"), *fixes),
     )

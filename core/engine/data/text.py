@@ -9,7 +9,14 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from core.engine.data.columns import Guess, as_text, guess_columns, is_blank
-from core.engine.data.labels import in_order, indices, refuse_single
+from core.engine.data.labels import (
+    HOLD_OUT_INSTEAD,
+    NOTHING_HELD_OUT,
+    USE_ALL_SAMPLES,
+    in_order,
+    indices,
+    refuse_single,
+)
 from core.engine.data.split import stratified_split
 from core.engine.data.tables import Table, read_table
 from core.engine.data.text_checks import check_columns_present, check_label_column, check_text_columns
@@ -64,7 +71,8 @@ def load_text_data(options: RunOptions) -> TextData:
     check_label_column(table, columns)
     found = usable_rows(table.first(data.max_train_samples), columns)
     labels = in_order(found.names)
-    refuse_single(labels, f"Column “{columns.label}” of {table.path.name}")
+    limit_fixes = (USE_ALL_SAMPLES,) if data.max_train_samples else ()
+    refuse_single(labels, f"Column “{columns.label}” of {table.path.name}", limit_fixes)
     classes = indices(found.names, labels, found.where)
     fraction = 0.0 if data.eval else data.eval_fraction
     train, held_out = stratified_split(classes, fraction, options.training.seed)
@@ -72,9 +80,10 @@ def load_text_data(options: RunOptions) -> TextData:
     if data.eval:
         evaluation = _read_eval(Path(data.eval), columns, data.max_eval_samples)
         notes = (*notes, *evaluation.table.notes, *evaluation.notes)
-        eval_classes = indices(evaluation.names, labels, evaluation.where)
+        eval_classes = indices(evaluation.names, labels, evaluation.where, (HOLD_OUT_INSTEAD,))
         eval_set = _dataset(evaluation, eval_classes, list(range(len(eval_classes))))
     else:
+        notes = (*notes, NOTHING_HELD_OUT) if fraction and not held_out else notes
         held_out = held_out[: data.max_eval_samples]
         eval_set = _dataset(found, classes, held_out) if held_out else None
     assert columns.label is not None, "checked above"

@@ -3,6 +3,7 @@
 import difflib
 
 from core.engine.data.columns import MOST_LABELS, Guess, describe, guess_columns, kind_of, may_be_label
+from core.engine.data.labels import HOLD_OUT_INSTEAD
 from core.engine.data.tables import Table
 from core.errors import DataError, Fix
 from core.reports import Column, ColumnKind
@@ -67,7 +68,7 @@ def check_columns_present(table: Table, columns: Guess) -> None:
                 f"{_listed(table.columns)}.",
                 (
                     Fix(f"Rename its column to “{name}”"),
-                    Fix("Hold out a part of the training data instead", {"data.eval": None}),
+                    HOLD_OUT_INSTEAD,
                 ),
             )
 
