@@ -1,0 +1,227 @@
+"""How late a 16 ms timer of the window is while a model trains: in the engine process, and in a thread of the window.
+
+    .venv/bin/python benchmarks/window_lateness.py [--seconds 60] [--repeats 3] [--run-file FILE.hone]
+
+Both train the same run file, and both show it live on the run page of a window of 1280 x 820. Each measurement has a
+process of its own and begins with the tenth training step. Prints a table: lateness in milliseconds (p50, p99, worst;
+median of the repeats), and training steps a second. Goal for Hone: p99 <= 16 ms and worst <= 50 ms.
+"""
+
+import argparse
+import json
+import os
+import statistics
+import subprocess
+import sys
+import tempfile
+import time
+from pathlib import Path
+
+from PySide6.QtCore import QObject, Qt, QThread, QTimer, Signal
+from PySide6.QtWidgets import QApplication, QMainWindow
+
+from core import run_file, runs
+from core.runs import Action, RunFolder
+from core.settings import Appearance
+
+ROOT = Path(__file__).resolve().parents[1]
+DIGITS = ROOT / "resources" / "examples" / "digits.hone"
+INTERVAL_MS = 16
+WARM_STEPS = 10
+ENDLESS = ("training.epochs=100000", "output.keep_checkpoints=0")
+NAMES = {
+    "process": "Hone: engine process",
+    "thread": "the same in a QThread of the window",
+    "nothing": "no training",
+}
+GOAL_P99, GOAL_WORST = 16.0, 50.0
+
+
+def main() -> int:
+    """Measure everything in turn and print the table."""
+    options = read_arguments()
+    if options.one:
+        return measure_one(options)
+    figures: dict[str, list[dict[str, float]]] = {kind: [] for kind in NAMES}
+    for number in range(options.repeats):
+        for kind, found in figures.items():
+            print(f"repeat {number + 1} of {options.repeats}: {NAMES[kind]} ...", file=sys.stderr, flush=True)
+            found.append(measure_apart(kind, options))
+    print_table(figures, options)
+    return 0
+
+
+def read_arguments() -> argparse.Namespace:
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
+    parser.add_argument("--seconds", type=float, default=60.0)
+    parser.add_argument("--repeats", type=int, default=3)
+    parser.add_argument("--run-file", type=Path, default=DIGITS)
+    parser.add_argument("--one", choices=list(NAMES), help=argparse.SUPPRESS)
+    parser.add_argument("--result", type=Path, help=argparse.SUPPRESS)
+    return parser.parse_args()
+
+
+def measure_apart(kind: str, options: argparse.Namespace) -> dict[str, float]:
+    """One measurement in a process of its own."""
+    with tempfile.TemporaryDirectory() as folder:
+        result = Path(folder) / "result.json"
+        command = [
+            sys.executable,
+            __file__,
+            "--one",
+            kind,
+            "--result",
+            str(result),
+            "--seconds",
+            str(options.seconds),
+        ]
+        log = Path(folder) / "log.txt"
+        with log.open("wb") as output:
+            ended = subprocess.run(
+                [*command, "--run-file", str(options.run_file)],
+                check=False,
+                stdout=output,
+                stderr=output,
+                env={**os.environ, "HONE_HOME": folder, "PYTHONPATH": str(ROOT)},
+            )
+        if not result.exists():
+            raise SystemExit(
+                f"{NAMES[kind]} gave no result (status {ended.returncode})\n{log.read_text()[-3000:]}"
+            )
+        return json.loads(result.read_text())
+
+
+def print_table(figures: dict[str, list[dict[str, float]]], options: argparse.Namespace) -> None:
+    print(
+        f"\nA {INTERVAL_MS} ms timer's lateness, {options.seconds:.0f} s each, median of {options.repeats}\n"
+    )
+    print("| training runs in | p50 ms | p99 ms | worst ms | steps/s |\n|---|---|---|---|---|")
+    middle = {
+        kind: {name: statistics.median(one[name] for one in found) for name in found[0]}
+        for kind, found in figures.items()
+    }
+    for kind, row in middle.items():
+        shown = f"{row['p50']:.1f} | {row['p99']:.1f} | {row['worst']:.1f} | {row['steps_per_second']:.1f}"
+        print(f"| {NAMES[kind]} | {shown} |")
+    ours, theirs = middle["process"], middle["thread"]
+    print(f"\nworst stall: {theirs['worst'] / max(ours['worst'], 0.1):.0f} times longer in a thread")
+    reached = ours["p99"] <= GOAL_P99 and ours["worst"] <= GOAL_WORST
+    print(
+        f"goal (p99 <= {GOAL_P99:.0f} ms, worst <= {GOAL_WORST:.0f} ms): {'reached' if reached else 'missed'}"
+    )
+
+
+class Lateness(QObject):
+    """A timer that writes down how late each of its ticks came, in milliseconds."""
+
+    def __init__(self, parent: QObject) -> None:
+        super().__init__(parent)
+        self.late: list[float] = []
+        self._last = 0.0
+        self._timer = QTimer(self, interval=INTERVAL_MS, timerType=Qt.TimerType.PreciseTimer)
+        self._timer.timeout.connect(self._tick)
+
+    def begin(self) -> None:
+        self._last = time.perf_counter()
+        self._timer.start()
+
+    def _tick(self) -> None:
+        now = time.perf_counter()
+        self.late.append(max(0.0, 1000 * (now - self._last) - INTERVAL_MS))
+        self._last = now
+
+
+class EngineThread(QThread):
+    """The engine's training job inside this very process: what Hone doesn't do."""
+
+    def __init__(self, run: RunFolder, parent: QObject) -> None:
+        super().__init__(parent)
+        self._run = run
+
+    def run(self) -> None:
+        from core.engine.__main__ import main as engine
+
+        engine(["train", str(self._run.path)])
+
+
+class Measurement(QObject):
+    """Waits until the run trains, measures for a while, writes the result and quits."""
+
+    over = Signal()
+
+    def __init__(self, window: QMainWindow, options: argparse.Namespace) -> None:
+        super().__init__(window)
+        self._options = options
+        self._lateness = Lateness(self)
+        self._steps_before = 0
+        self._began = 0.0
+        self._look = QTimer(self, interval=100)
+
+    def wait_for(self, view: QObject | None) -> None:
+        self._view = view
+        self._look.timeout.connect(self._begin_when_warm)
+        self._look.start()
+
+    def _steps(self) -> int:
+        return len(self._view.charts.loss.history.step_seconds) if self._view is not None else WARM_STEPS
+
+    def _begin_when_warm(self) -> None:
+        if self._steps() < WARM_STEPS:
+            return
+        self._look.stop()
+        self._steps_before, self._began = self._steps(), time.perf_counter()
+        self._lateness.begin()
+        QTimer.singleShot(int(1000 * self._options.seconds), self._finish)
+
+    def _finish(self) -> None:
+        late = sorted(self._lateness.late)
+        seconds = time.perf_counter() - self._began
+        found = {
+            "p50": late[len(late) // 2],
+            "p99": late[int(len(late) * 0.99)],
+            "worst": late[-1],
+            "steps_per_second": (self._steps() - self._steps_before) / seconds,
+        }
+        self._options.result.write_text(json.dumps(found))
+        self.over.emit()
+
+
+def measure_one(options: argparse.Namespace) -> int:
+    """One measurement in this process."""
+    os.environ.setdefault("QT_QPA_PLATFORM", "offscreen" if sys.platform == "linux" else "")
+    from gui.pages.run import RunPage
+    from gui.theme import Theme
+
+    application = QApplication(sys.argv[:1])
+    application.setStyle("Fusion")
+    theme = Theme(Appearance.LIGHT)
+    theme.apply()
+    window = QMainWindow()
+    window.resize(1280, 820)
+    page = RunPage(theme)
+    window.setCentralWidget(page)
+    window.show()
+    asked = run_file.read(options.run_file, ENDLESS)
+    run = runs.create(asked, options.result.parent / "runs")
+    if options.one == "process":
+        page.show_run(run, start=True)
+    elif options.one == "thread":
+        run.record_keeper(os.getpid())
+        page.show_run(run)
+        EngineThread(run, window).start()
+    measurement = Measurement(window, options)
+    measurement.over.connect(application.quit)
+    measurement.wait_for(page.view)
+    application.exec()
+    if options.one == "process":
+        run.ask(Action.KILL)
+        while run.exit_record() is None:
+            time.sleep(0.1)
+    # The thread can't be ended from outside: that is one of the reasons why Hone has none.
+    os._exit(0)
+
+
+if __name__ == "__main__":
+    sys.exit(main())
