@@ -87,9 +87,7 @@ class Attendance:
         if self._interrupts > 0 and self._passed_on == 0:
             self._passed_on = 1
             self._run.ask(Action.STOP)
-            self._progress.say(
-                "Stopping after this step; what is trained is kept. Ctrl-C again ends it at once."
-            )
+            self._progress.say("Stopping; what is trained is kept. Ctrl-C again ends it at once.")
         elif self._interrupts > 1 and self._passed_on == 1:
             self._passed_on = 2
             self._run.ask(Action.KILL)

@@ -98,7 +98,7 @@ class TestInterrupted:
                 out, err = process.communicate(timeout=20)
             assert process.returncode == 130
             assert '"state":"stopped"' in out
-            assert "Stopping after this step" in err
+            assert "what is trained is kept" in err
             assert "Stopped after" in err
 
     def test_twice_ends_a_run_that_does_not_stop(self, tmp_path: Path) -> None:
