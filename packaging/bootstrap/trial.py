@@ -53,7 +53,9 @@ def _train(program: Path, place: Path, environ: dict[str, str]) -> None:
 
 def _draw(program: Path, place: Path, environ: dict[str, str]) -> None:
     picture = place / "page.png"
-    seconds = _call([str(program), "--draw-page", str(picture)], place, environ, DRAW_SECONDS)
+    seconds = _call(
+        [str(program), "--draw-run", str(place / "run"), str(picture)], place, environ, DRAW_SECONDS
+    )
     if not picture.exists() or picture.stat().st_size < SMALLEST_PICTURE:
         raise SetupError("The frozen program drew no page, or an empty one.")
     print(f"Drew a page in {seconds:.1f} s, {picture.stat().st_size / 1e3:.0f} kB of PNG.")
