@@ -13,7 +13,6 @@ from PySide6.QtCore import QObject, QThread, Signal
 from core.errors import UserError
 from core.jobs import EngineCrashed, EngineJob, JobCancelled
 
-
 log = logging.getLogger("hone")
 
 
@@ -38,7 +37,7 @@ def ask_real_engine(job: str) -> Job:
     return EngineJob(job)
 
 
-class EngineBroke(UserError):
+class EngineBroke(UserError):  # noqa: N818 - said as the window says it
     """The engine ended without an answer: a bug, whose report is in Hone's log."""
 
     def __init__(self) -> None:

@@ -26,7 +26,7 @@ class MachineStrip(QWidget):
         self._memory_meter = Meter(theme, "run", self.tr("Memory in use"))
         self._busy_meter = Meter(theme, "activations", self.tr("Processors busy"))
         layout = QVBoxLayout(self)
-        layout.setContentsMargins(SPACING, SPACING, SPACING, 0)
+        layout.setContentsMargins(SPACING + 2, SPACING, SPACING + 2, 0)
         layout.setSpacing(SPACING // 2)
         for widget in (self._device, self._memory, self._memory_meter, self._busy, self._busy_meter):
             layout.addWidget(widget)

@@ -9,7 +9,7 @@ from gui.machine_strip import MachineStrip
 from gui.theme import SPACING, Theme
 from gui.widgets.roles import Role, set_role
 
-WIDTH_CHARACTERS = 26
+WIDTH_CHARACTERS = 25
 
 
 class Place(IntEnum):

@@ -74,7 +74,7 @@ def _labels(t: Tokens, s: Sizes) -> str:
     QLabel {{ background: transparent; }}
     QLabel:disabled {{ color: {t.faint}; }}
     QLabel[role="title"] {{ font-size: {s.title_font}; font-weight: 600; }}
-    QLabel[role="app-name"] {{ font-size: {s.app_font}; font-weight: 700; padding: 2px 9px; }}
+    QLabel[role="app-name"] {{ font-size: {s.app_font}; font-weight: 700; padding: 2px 8px; }}
     QLabel[role="card-title"] {{ font-size: {s.heading_font}; font-weight: 600; }}
     QLabel[role="strong"] {{ font-weight: 600; }}
     QLabel[role="muted"], QLabel[role="label"] {{ color: {t.muted}; }}
@@ -162,8 +162,8 @@ def _inputs(t: Tokens, s: Sizes) -> str:
     QLineEdit:disabled, QSpinBox:disabled, QDoubleSpinBox:disabled, QComboBox:disabled {{
         color: {t.faint}; background: {t.background};
     }}
-    QSpinBox, QDoubleSpinBox {{ padding: 4px 20px 4px 7px; }}
-    QSpinBox:focus, QDoubleSpinBox:focus {{ padding: 3px 19px 3px 6px; }}
+    QSpinBox, QDoubleSpinBox {{ padding: 3px 20px 3px 0; }}
+    QSpinBox:focus, QDoubleSpinBox:focus {{ padding: 2px 19px 2px 0; }}
     QAbstractSpinBox QLineEdit {{ background: transparent; border: none; padding: 0; margin: 0; min-height: 0; }}
     QSpinBox::up-button, QDoubleSpinBox::up-button {{
         subcontrol-origin: border; subcontrol-position: top right; width: 20px;

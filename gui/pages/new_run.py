@@ -127,7 +127,7 @@ class NewRunPage(QWidget):
         columns.addWidget(PageScroll(self._options), 3)
         columns.addWidget(self._outcome, 2)
         layout = QVBoxLayout(self)
-        layout.setContentsMargins(3 * SPACING, 2 * SPACING + 4, 2 * SPACING, 2 * SPACING)
+        layout.setContentsMargins(3 * SPACING, 2 * SPACING + 4, 2 * SPACING, 0)
         layout.setSpacing(2 * SPACING)
         layout.addWidget(self._header)
         layout.addWidget(self._strip)

@@ -24,7 +24,7 @@ class Check:
     path: str = ""
 
 
-MARKS = {None: ("✓", Role.OK), Level.INFO: ("·", Role.MUTED), Level.WARNING: ("!", Role.WARNING)}
+MARKS = {None: ("✓", Role.OK), Level.INFO: ("…", Role.MUTED), Level.WARNING: ("!", Role.WARNING)}
 
 
 class ChecksCard(Card):
@@ -84,7 +84,7 @@ class ChecksCard(Card):
                 Qt.TextInteractionFlag.LinksAccessibleByMouse
                 | Qt.TextInteractionFlag.LinksAccessibleByKeyboard
             )
-            label.setAccessibleName(f"{check.subject}: {check.text}")
+            label.setAccessibleName(f"{check.subject} {check.text}".rstrip())
             label.linkActivated.connect(self.path_chosen)
         else:
             label.setTextFormat(Qt.TextFormat.PlainText)

@@ -3,7 +3,7 @@
 from collections.abc import Iterable
 
 from PySide6.QtCore import Qt
-from PySide6.QtWidgets import QHBoxLayout, QWidget
+from PySide6.QtWidgets import QVBoxLayout, QWidget
 
 from core.catalogue import Option
 from core.reports import Column
@@ -50,12 +50,12 @@ class TextColumnsField(Field):
         self.second = ColumnList(self.tr("No second text"))
         self.first.setAccessibleName(self.tr("First text column"))
         self.second.setAccessibleName(self.tr("Second text column, for pairs"))
-        lists = QHBoxLayout()
+        lists = QVBoxLayout()
         lists.setSpacing(SPACING)
         for column_list in (self.first, self.second):
             column_list.setToolTip(option.help)
             column_list.activated.connect(self._tell)
-            lists.addWidget(column_list, 1)
+            lists.addWidget(column_list)
         self._row.addLayout(lists, 1)
         self.setFocusProxy(self.first)
 

@@ -38,9 +38,7 @@ class ModelField(Field):
         self._vision.setToolTip(option.help)
         for name in VISION_MODELS:
             self._vision.addItem(VISION_TITLES[name][0], SCHEME + name)
-        self._text = PathField(
-            option, Wanted.FOLDER, self.tr("A folder, or a Hub id such as bert-base-cased")
-        )
+        self._text = PathField(option, Wanted.FOLDER, self.tr("A folder, or a Hub id"))
         self._stack = QStackedWidget()
         self._stack.addWidget(self._vision)
         self._stack.addWidget(self._text)
@@ -90,7 +88,9 @@ def model_title(options: RunOptions) -> str:
 def download_note(options: RunOptions) -> str:
     """What will be fetched when the run starts, as far as that can be known without a network."""
     source = options.model.source
-    if not source or Path(source).is_absolute():
+    if not source:
+        return _translate("NewRun", "depends on the model")
+    if Path(source).is_absolute():
         return _translate("NewRun", "none")
     if source.startswith(SCHEME):
         return _vision_download(source.removeprefix(SCHEME), options.model.pretrained)

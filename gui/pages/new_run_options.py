@@ -42,7 +42,7 @@ class OptionsColumn(QWidget):
         self._cards = self._make_cards()
         self._cards[1].insert_below("data.train", DataStatus(theme, reading))
         layout = QVBoxLayout(self)
-        layout.setContentsMargins(0, 0, 0, 0)
+        layout.setContentsMargins(0, 0, 0, 2 * SPACING)
         layout.setSpacing(SPACING + 4)
         for card in self._cards:
             layout.addWidget(card)
@@ -103,8 +103,8 @@ class OptionsColumn(QWidget):
         def option(path: str) -> Option:
             return options_by_path()[path]
 
-        drop = self.tr("Drop a file or folder here, or choose one")
-        held_out = self.tr("None: a part of the training data is held out")
+        drop = self.tr("Drop a file or folder")
+        held_out = self.tr("A part is held out")
         self._model = ModelField(option("model.source"))
         self._device = SegmentedField(option("device.name"))
         self._precision = SegmentedField(option("device.precision"))

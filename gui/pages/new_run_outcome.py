@@ -52,7 +52,7 @@ class OutcomeColumn(QWidget):
         set_role(self._start, Role.PRIMARY)
         self._start.clicked.connect(self.start_pressed)
         layout = QVBoxLayout(self)
-        layout.setContentsMargins(0, 0, 0, 0)
+        layout.setContentsMargins(0, 0, 0, 2 * SPACING)
         layout.setSpacing(SPACING + 4)
         layout.addWidget(FittingScroll(content))
         layout.addWidget(self._start)
@@ -137,4 +137,6 @@ def _problem_check(problem: Problem) -> Check:
     option = options_by_path().get(problem.path)
     if option is None:
         return Check(Level.ERROR, sentence(str(problem)))
+    if problem.message.startswith("choose "):
+        return Check(Level.ERROR, "", sentence(problem.message), problem.path)
     return Check(Level.ERROR, sentence(problem.message), option.title, problem.path)

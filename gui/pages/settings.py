@@ -41,7 +41,7 @@ class SettingsPage(QWidget):
         content = QWidget()
         content.setMaximumWidth(WIDEST)
         cards = QVBoxLayout(content)
-        cards.setContentsMargins(0, 0, 0, 0)
+        cards.setContentsMargins(0, 0, 0, 2 * SPACING)
         cards.setSpacing(SPACING + 4)
         for card in (
             self._appearance_card(),
@@ -54,7 +54,7 @@ class SettingsPage(QWidget):
         title = QLabel(self.tr("Settings"))
         set_role(title, Role.PAGE_TITLE)
         layout = QVBoxLayout(self)
-        layout.setContentsMargins(3 * SPACING, 2 * SPACING + 4, 2 * SPACING, 2 * SPACING)
+        layout.setContentsMargins(3 * SPACING, 2 * SPACING + 4, 2 * SPACING, 0)
         layout.setSpacing(2 * SPACING)
         layout.addWidget(title)
         layout.addWidget(PageScroll(content), 1)
@@ -107,7 +107,9 @@ class SettingsPage(QWidget):
         show_log.clicked.connect(self._open_home)
         card.body.addLayout(_row(self.tr("Hone's own log"), log_file, show_log))
         words = QLabel(
-            self.tr("A run is a folder. Copy it, share it, or delete it; runs there are stay where they are.")
+            self.tr(
+                "A run is a folder: copy it, share it, delete it. In a new place, earlier runs stay where they are."
+            )
         )
         words.setWordWrap(True)
         set_role(words, Role.HINT)

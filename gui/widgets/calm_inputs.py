@@ -4,6 +4,8 @@ from PySide6.QtCore import Qt
 from PySide6.QtGui import QWheelEvent
 from PySide6.QtWidgets import QAbstractSpinBox, QComboBox, QDoubleSpinBox, QSizePolicy, QSpinBox, QWidget
 
+TEXT_MARGIN = 7
+
 
 class CalmSpinBox(QSpinBox):
     """A whole number."""
@@ -46,6 +48,7 @@ class CalmComboBox(QComboBox):
 
 
 def _calm(spin: QAbstractSpinBox) -> None:
+    spin.lineEdit().setTextMargins(TEXT_MARGIN, 0, 0, 0)  # style sheets don't pad the text of a spin box
     spin.setFocusPolicy(Qt.FocusPolicy.StrongFocus)
     spin.setKeyboardTracking(True)
     spin.setCorrectionMode(QAbstractSpinBox.CorrectionMode.CorrectToNearestValue)

@@ -8,16 +8,36 @@ from gui.widgets.roles import Role, set_role
 
 
 class PageScroll(QScrollArea):
-    """Scrolls its content up and down."""
+    """Scrolls its content up and down. Qt's own scroll area would squash texts that wrap; this one asks their height."""
 
     def __init__(self, content: QWidget, parent: QWidget | None = None) -> None:
         super().__init__(parent)
         set_role(content, Role.PAGE)
+        self._content = content
         self.setFrameShape(QFrame.Shape.NoFrame)
         self.setWidgetResizable(True)
         self.setHorizontalScrollBarPolicy(Qt.ScrollBarPolicy.ScrollBarAlwaysOff)
         self.setFocusPolicy(Qt.FocusPolicy.NoFocus)
         self.setWidget(content)
+        content.installEventFilter(self)
+
+    def minimumSizeHint(self) -> QSize:
+        """Never so narrow that the content is cut off at its side."""
+        width = self._content.minimumSizeHint().width() + self.verticalScrollBar().sizeHint().width()
+        return QSize(width, 6 * self.fontMetrics().height())
+
+    def eventFilter(self, watched: QObject, event: QEvent) -> bool:  # noqa: N802 - Qt's name
+        """Give the content the height it needs at the width it has."""
+        if watched is self._content and event.type() in (QEvent.Type.LayoutRequest, QEvent.Type.Resize):
+            self._content.setMinimumHeight(self.content_height())
+            self.updateGeometry()
+        return super().eventFilter(watched, event)
+
+    def content_height(self) -> int:
+        """Height of the content at the width there is, in pixels."""
+        if self._content.hasHeightForWidth():
+            return self._content.heightForWidth(self._content.width())
+        return self._content.sizeHint().height()
 
 
 class FittingScroll(PageScroll):
@@ -26,24 +46,12 @@ class FittingScroll(PageScroll):
     def __init__(self, content: QWidget, parent: QWidget | None = None) -> None:
         super().__init__(content, parent)
         self.setSizePolicy(QSizePolicy.Policy.Preferred, QSizePolicy.Policy.Maximum)
-        content.installEventFilter(self)
 
     def sizeHint(self) -> QSize:
         """The size of the content at the width there is."""
-        content = self.widget()
-        if content is None:
-            return super().sizeHint()
-        width = self.viewport().width()
-        hint = content.sizeHint()
-        height = content.heightForWidth(width) if content.hasHeightForWidth() else hint.height()
-        return QSize(hint.width(), max(height, 1))
+        return QSize(self._content.sizeHint().width(), max(1, self.content_height()))
 
     def minimumSizeHint(self) -> QSize:
         """A few lines."""
-        return QSize(0, min(6 * self.fontMetrics().height(), self.sizeHint().height()))
-
-    def eventFilter(self, watched: QObject, event: QEvent) -> bool:  # noqa: N802 - Qt's name
-        """Ask for more or less room when the content changes."""
-        if watched is self.widget() and event.type() in (QEvent.Type.LayoutRequest, QEvent.Type.Resize):
-            self.updateGeometry()
-        return super().eventFilter(watched, event)
+        least = super().minimumSizeHint()
+        return QSize(least.width(), min(least.height(), self.content_height()))

@@ -7,6 +7,8 @@ from PySide6.QtWidgets import QSizePolicy, QWidget
 from gui.theme import SPACING, Theme
 
 MOST_BARS = 8
+FEW = 4
+BAR = 5
 
 
 class LabelBars(QWidget):
@@ -34,8 +36,8 @@ class LabelBars(QWidget):
         self.update()
 
     def sizeHint(self) -> QSize:
-        """A line of text high for each bar."""
-        lines = len(self._counts) + (1 if self._more else 0)
+        """As high as its lines of text."""
+        lines = self._lines_per_column() + (1 if self._more else 0)
         return QSize(20 * self.fontMetrics().averageCharWidth(), lines * self._line_height())
 
     def minimumSizeHint(self) -> QSize:
@@ -46,31 +48,42 @@ class LabelBars(QWidget):
         """Paint names, bars and counts."""
         painter = QPainter(self)
         painter.setRenderHint(QPainter.RenderHint.Antialiasing)
+        lines = self._lines_per_column()
+        gap = 3 * SPACING
+        width = (self.width() - gap) // 2 if len(self._counts) > lines else self.width()
         for index, (label, count) in enumerate(self._counts):
-            self._paint_line(painter, index * self._line_height(), label, count)
+            column, line = divmod(index, lines)
+            self._paint_line(
+                painter, column * (width + gap), line * self._line_height(), width, (label, count)
+            )
         if self._more:
-            top = len(self._counts) * self._line_height()
             painter.setPen(QColor(self._theme.tokens.muted))
             text = self.tr("and {count} more").format(count=self._more)
-            painter.drawText(
-                QRectF(0, top, self.width(), self._line_height()), Qt.AlignmentFlag.AlignVCenter, text
-            )
+            below = QRectF(0, lines * self._line_height(), self.width(), self._line_height())
+            painter.drawText(below, Qt.AlignmentFlag.AlignVCenter, text)
 
-    def _paint_line(self, painter: QPainter, top: int, label: str, count: int) -> None:
-        tokens, metrics, height = self._theme.tokens, self.fontMetrics(), self._line_height()
-        names = min(self.width() // 3, max(metrics.horizontalAdvance(name) for name, _ in self._counts) + 2)
+    def _paint_line(self, painter: QPainter, left: int, top: int, width: int, line: tuple[str, int]) -> None:
+        (label, count), tokens, height = line, self._theme.tokens, self._line_height()
+        metrics = self.fontMetrics()
+        names = min(width // 3, max(metrics.horizontalAdvance(name) for name, _ in self._counts) + 2)
         numbers = metrics.horizontalAdvance(f"{self._largest:,}") + SPACING
-        room = max(1, self.width() - names - numbers - SPACING)
+        room = max(1, width - names - numbers - SPACING)
         painter.setPen(QColor(tokens.muted))
         name = metrics.elidedText(label, Qt.TextElideMode.ElideRight, names)
-        painter.drawText(self._mirrored(0, top, names, height), Qt.AlignmentFlag.AlignVCenter, name)
-        bar = self._mirrored(names + SPACING, top + height / 2 - 3, max(3.0, room * count / self._largest), 6)
+        middle, right = Qt.AlignmentFlag.AlignVCenter, Qt.AlignmentFlag.AlignRight
+        painter.drawText(self._mirrored(left, top, names, height), middle, name)
+        end = self._mirrored(left + width - numbers, top, numbers, height)
+        painter.drawText(end, middle | right, f"{count:,}")
+        length = max(3.0, room * count / self._largest)
         painter.setPen(Qt.PenStyle.NoPen)
         painter.setBrush(QColor(tokens.run))
-        painter.drawRoundedRect(bar, 3, 3)
-        painter.setPen(QColor(tokens.muted))
-        end = Qt.AlignmentFlag.AlignVCenter | Qt.AlignmentFlag.AlignRight
-        painter.drawText(self._mirrored(self.width() - numbers, top, numbers, height), end, f"{count:,}")
+        painter.drawRoundedRect(
+            self._mirrored(left + names + SPACING, top + height / 2 - BAR / 2, length, BAR), BAR / 2, BAR / 2
+        )
+
+    def _lines_per_column(self) -> int:
+        """Up to four labels stand one below the other; more in two columns."""
+        return len(self._counts) if len(self._counts) <= FEW else (len(self._counts) + 1) // 2
 
     def _mirrored(self, left: float, top: float, width: float, height: float) -> QRectF:
         if self.layoutDirection() is Qt.LayoutDirection.RightToLeft:
