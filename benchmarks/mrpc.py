@@ -30,8 +30,12 @@ def main() -> int:
 
 
 def read_arguments() -> argparse.Namespace:
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--data", type=Path, required=True, help="folder with msr_paraphrase_train.txt and _test.txt")
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
+    parser.add_argument(
+        "--data", type=Path, required=True, help="folder with msr_paraphrase_train.txt and _test.txt"
+    )
     parser.add_argument("--model", type=Path, default=bundled_minilm())
     parser.add_argument("--epochs", type=float, default=3.0)
     parser.add_argument("--rows", type=int, default=None, help="train and evaluate on the first rows only")
@@ -56,7 +60,11 @@ def run_hone(options: argparse.Namespace, folder: Path) -> dict:
     }
     if options.rows:
         settings |= {"data.max_train_samples": options.rows, "data.max_eval_samples": options.rows}
-    command = [str(Path(sys.executable).with_name("hone")), "train", str(ROOT / "resources/examples/mrpc.hone")]
+    command = [
+        str(Path(sys.executable).with_name("hone")),
+        "train",
+        str(ROOT / "resources/examples/mrpc.hone"),
+    ]
     command += ["--run-dir", str(folder / "run")]
     for path, value in settings.items():
         command += ["--set", f"{path}={value}"]
@@ -81,7 +89,14 @@ def run_plain(options: argparse.Namespace, folder: Path) -> dict:
     """The same in a process that knows nothing of Hone."""
     out = folder / "plain.json"
     command = [sys.executable, __file__, "--plain-into", str(out), "--data", str(options.data)]
-    command += ["--model", str(options.model), "--epochs", str(options.epochs), "--precision", options.precision]
+    command += [
+        "--model",
+        str(options.model),
+        "--epochs",
+        str(options.epochs),
+        "--precision",
+        options.precision,
+    ]
     if options.rows:
         command += ["--rows", str(options.rows)]
     begun = time.perf_counter()
@@ -111,7 +126,9 @@ def plain_script(options: argparse.Namespace) -> None:
     train = [encode(tokenizer, row) for row in rows_of(options, "train")]
     test = [encode(tokenizer, row) for row in rows_of(options, "test")]
     set_seed(SEED)
-    model = AutoModelForSequenceClassification.from_pretrained(options.model, num_labels=2, dtype=torch.float32)
+    model = AutoModelForSequenceClassification.from_pretrained(
+        options.model, num_labels=2, dtype=torch.float32
+    )
     arguments = TrainingArguments(
         output_dir=str(options.plain_into.with_suffix("")),
         use_cpu=True,
@@ -166,7 +183,10 @@ def rows_of(options: argparse.Namespace, part: str) -> list[list[str]]:
 
 
 def encode(tokenizer, row: list[str]) -> dict:
-    return {**tokenizer(row[3], row[4].rstrip("\r"), truncation=True, max_length=LENGTH), "labels": int(row[0])}
+    return {
+        **tokenizer(row[3], row[4].rstrip("\r"), truncation=True, max_length=LENGTH),
+        "labels": int(row[0]),
+    }
 
 
 def print_table(hone: dict, plain: dict) -> None:

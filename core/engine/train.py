@@ -23,6 +23,7 @@ from core.events import Outcome, Phase, RunFinished, RunPlanned, split_non_finit
 from core.options import RunOptions, Task
 from core.runs import RunFolder
 
+
 def train_run(run: RunFolder) -> int:
     """Train what `run.toml` asks for and report into the folder.
 

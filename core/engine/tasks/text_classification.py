@@ -1,15 +1,25 @@
 """Classify a text, or a pair of texts, with an encoder or a causal model with a head."""
 
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 from core.checks import parse_synthetic
-from core.engine.data.text import TextData, load_synthetic_text, load_text_data
+from core.engine.data.text import load_synthetic_text, load_text_data
 from core.engine.models import text_models
 from core.engine.reporter import Reporter
 from core.engine.tasks import Prepared
 from core.events import Phase
 from core.options import RunOptions
+
+
+@dataclass(frozen=True)
+class _Encoded:
+    """Token ids and labels: what the model sees."""
+
+    train: Any
+    eval: Any | None
+    labels: tuple[str, ...]
 
 
 def prepare(options: RunOptions, reporter: Reporter) -> Prepared:
@@ -21,39 +31,50 @@ def prepare(options: RunOptions, reporter: Reporter) -> Prepared:
     """
     from transformers import DataCollatorWithPadding
 
-    synthetic = parse_synthetic(options.data.train)
     config = text_models.load_config(options.model)
     tokenizer = text_models.load_tokenizer(options.model.source)
     reporter.phase(Phase.LOADING_DATA, Path(options.data.train).name)
-    if synthetic is not None:
-        samples, length = synthetic
-        train = load_synthetic_text(samples, length, config.vocab_size, options.training.seed)
-        evaluation, labels = None, ("0", "1")
-    else:
-        data = load_text_data(options)
-        _tell_notes(data, reporter)
-        reporter.phase(Phase.TOKENIZING)
-        length = _length_limit(options, tokenizer, config, reporter)
-        train, evaluation = (_tokenize(part, tokenizer, length) for part in (data.train, data.eval))
-        labels = data.labels
-        _tell_cut_texts(train, length, reporter)
+    encoded = _random(options, config) or _read(options, config, tokenizer, reporter)
     reporter.phase(Phase.LOADING_MODEL, options.model.source)
-    model = text_models.load_classifier(options.model, config, labels, tokenizer, options.training.seed)
+    model = text_models.load_classifier(
+        options.model, config, encoded.labels, tokenizer, options.training.seed
+    )
     return Prepared(
         model=model,
-        train=train,
-        eval=evaluation,
+        train=encoded.train,
+        eval=encoded.eval,
         collator=DataCollatorWithPadding(tokenizer),
-        labels=labels,
+        labels=encoded.labels,
         save_extras=lambda _folder: None,  # config and tokenizer are saved by Trainer itself
         processing_class=tokenizer,
     )
 
 
+def _random(options: RunOptions, config: Any) -> _Encoded | None:
+    """Random tokens for `synthetic:SAMPLESxLENGTH`; None for real data."""
+    asked = parse_synthetic(options.data.train)
+    if asked is None:
+        return None
+    samples, length = asked
+    return _Encoded(
+        load_synthetic_text(samples, length, config.vocab_size, options.training.seed), None, ("0", "1")
+    )
+
+
+def _read(options: RunOptions, config: Any, tokenizer: Any, reporter: Reporter) -> _Encoded:
+    data = load_text_data(options)
+    for index, note in enumerate(data.notes):
+        reporter.note(f"data-{index}", note)
+    reporter.phase(Phase.TOKENIZING)
+    length = _length_limit(options, tokenizer, config, reporter)
+    train = _tokenize(data.train, tokenizer, length)
+    evaluation = None if data.eval is None else _tokenize(data.eval, tokenizer, length)
+    _tell_cut_texts(train, length, reporter)
+    return _Encoded(train, evaluation, data.labels)
+
+
 def _tokenize(part: Any, tokenizer: Any, length: int) -> Any:
     """Replace texts by token ids, cut off at `length`; padding is left to the collator, batch by batch."""
-    if part is None:
-        return None
     columns = ["text", "text_pair"] if "text_pair" in part.column_names else ["text"]
 
     def encode(rows: dict[str, list[Any]]) -> dict[str, Any]:
@@ -74,11 +95,6 @@ def _length_limit(options: RunOptions, tokenizer: Any, config: Any, reporter: Re
             f"The model can't see more; {asked} were asked for.",
         )
     return int(limit)
-
-
-def _tell_notes(data: TextData, reporter: Reporter) -> None:
-    for index, note in enumerate(data.notes):
-        reporter.note(f"data-{index}", note)
 
 
 def _tell_cut_texts(train: Any, length: int, reporter: Reporter) -> None:
