@@ -64,11 +64,13 @@ def parse_array(path: Path, text: str) -> Rows:
 
 
 def parse_lines(path: Path, text: str) -> Rows:
-    """Read one object a line; blank lines are passed over.
+    """Read one object a line, or an array whatever the ending says; blank lines are passed over.
 
     Raises:
         DataError: A line isn't a JSON object.
     """
+    if text.lstrip().startswith("["):
+        return parse_array(path, text)
     records: list[Any] = []
     numbers: list[int] = []
     for number, line in enumerate(text.split("\n"), 1):
@@ -77,8 +79,6 @@ def parse_lines(path: Path, text: str) -> Rows:
         try:
             records.append(json.loads(line))
         except json.JSONDecodeError as error:
-            if not records and text.lstrip().startswith("["):
-                return parse_array(path, text)
             raise _damaged(path, error, number) from error
         numbers.append(number)
     return _table(path, records, numbers, "JSONL", "line")
