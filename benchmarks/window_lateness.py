@@ -2,7 +2,7 @@
 
     .venv/bin/python benchmarks/window_lateness.py [--seconds 60] [--repeats 3] [--run-file FILE.hone]
 
-Both train the same run file, and both show it live on the run page of a window of 1280 x 820. Each measurement has a
+Both train the same run file, and both show it live on the run page of Hone's window. Each measurement has a
 process of its own and begins with the tenth training step. Prints a table: lateness in milliseconds (p50, p99, worst;
 median of the repeats), and training steps a second. Goal for Hone: p99 <= 16 ms and worst <= 50 ms.
 """
@@ -20,7 +20,7 @@ from pathlib import Path
 from PySide6.QtCore import QObject, Qt, QThread, QTimer, Signal
 from PySide6.QtWidgets import QApplication, QMainWindow
 
-from core import run_file, runs
+from core import run_file, runs, settings
 from core.runs import Action, RunFolder
 from core.settings import Appearance
 
@@ -32,7 +32,7 @@ ENDLESS = ("training.epochs=100000", "output.keep_checkpoints=0")
 NAMES = {
     "process": "Hone: engine process",
     "thread": "the same in a QThread of the window",
-    "nothing": "no training",
+    "nothing": "nowhere (New run page, idle)",
 }
 GOAL_P99, GOAL_WORST = 16.0, 50.0
 
@@ -191,29 +191,28 @@ class Measurement(QObject):
 def measure_one(options: argparse.Namespace) -> int:
     """One measurement in this process."""
     os.environ.setdefault("QT_QPA_PLATFORM", "offscreen" if sys.platform == "linux" else "")
-    from gui.pages.run import RunPage
+    from gui.app import dress
+    from gui.engine_question import ask_real_engine
     from gui.theme import Theme
+    from gui.window import MainWindow
 
     application = QApplication(sys.argv[:1])
-    application.setStyle("Fusion")
+    dress(application)
     theme = Theme(Appearance.LIGHT)
     theme.apply()
-    window = QMainWindow()
-    window.resize(1280, 820)
-    page = RunPage(theme)
-    window.setCentralWidget(page)
+    window = MainWindow(theme, settings.load(), ask_real_engine)
     window.show()
     asked = run_file.read(options.run_file, ENDLESS)
     run = runs.create(asked, options.result.parent / "runs")
     if options.one == "process":
-        page.show_run(run, start=True)
+        window.show_run(run, start=True)
     elif options.one == "thread":
         run.record_keeper(os.getpid())
-        page.show_run(run)
+        window.show_run(run)
         EngineThread(run, window).start()
     measurement = Measurement(window, options)
     measurement.over.connect(application.quit)
-    measurement.wait_for(page.view)
+    measurement.wait_for(window.run.view if window.run is not None else None)
     application.exec()
     if options.one == "process":
         run.ask(Action.KILL)

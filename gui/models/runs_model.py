@@ -187,7 +187,7 @@ class RunsModel(QAbstractTableModel):
         elif role == Qt.ItemDataRole.TextAlignmentRole:
             found = _alignment(kind)
         elif role == Qt.ItemDataRole.ToolTipRole:
-            found = row.problem or (str(row.run.path) if column is Column.NAME else None)
+            found = row.problem or (str(row.run.path) if column is Column.NAME else kind.text(row))
         elif role == Qt.ItemDataRole.DecorationRole and column is Column.STATE:
             found = self._dot(row.state)
         return found

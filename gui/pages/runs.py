@@ -3,7 +3,7 @@
 from collections.abc import Callable
 from pathlib import Path
 
-from PySide6.QtCore import QModelIndex, QPoint, Qt, QTimer, Signal
+from PySide6.QtCore import QCoreApplication, QModelIndex, QPoint, Qt, QTimer, Signal
 from PySide6.QtGui import QHideEvent, QKeyEvent, QShowEvent
 from PySide6.QtWidgets import (
     QAbstractItemView,
@@ -31,16 +31,16 @@ REFRESH_MS = 3000
 """How often the list is read again while it is shown; runs that are over cost next to nothing."""
 
 WIDTHS = {
-    Column.NAME: 190,
-    Column.STATE: 96,
-    Column.MODEL: 110,
-    Column.DATA: 120,
-    Column.DEVICE: 62,
-    Column.METRIC: 124,
-    Column.TIME: 92,
-    Column.MEMORY: 98,
-    Column.STARTED: 110,
+    Column.STATE: 6.4,
+    Column.MODEL: 5.8,
+    Column.DATA: 5.0,
+    Column.DEVICE: 4.0,
+    Column.METRIC: 8.6,
+    Column.TIME: 6.1,
+    Column.MEMORY: 6.7,
+    Column.STARTED: 7.8,
 }
+"""Widths of the columns in heights of the font; the name takes what is left."""
 
 
 class RunsTable(QTableView):
@@ -103,6 +103,9 @@ class RunsPage(QWidget):
         self.search.textChanged.connect(self._search)
         self.table.opened.connect(self._open)
         self.table.customContextMenuRequested.connect(self._show_menu)
+        application = QCoreApplication.instance()
+        assert application is not None
+        application.aboutToQuit.connect(self._reader.stop)
 
     def refresh(self) -> None:
         """Read the list again, in the background; while hidden nothing is read."""
@@ -156,8 +159,8 @@ class RunsPage(QWidget):
         self.table.sortByColumn(Column.STARTED, Qt.SortOrder.DescendingOrder)
         self.table.setAccessibleName(self.tr("Runs"))
         header = self.table.horizontalHeader()
-        for column, width in WIDTHS.items():
-            header.resizeSection(column, width)
+        for column, heights in WIDTHS.items():
+            header.resizeSection(column, round(heights * self.table.fontMetrics().height()))
         header.setSectionResizeMode(Column.NAME, QHeaderView.ResizeMode.Stretch)
 
     def _show_runs(self, summaries: list[RunSummary]) -> None:

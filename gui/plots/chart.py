@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 import pyqtgraph as pg
 from PySide6.QtCore import Qt
-from PySide6.QtGui import QFont, QShowEvent
+from PySide6.QtGui import QFont, QFontInfo, QShowEvent
 from PySide6.QtWidgets import QGridLayout, QLabel, QSizePolicy, QWidget
 
 from gui.numbers import NumberFormat
@@ -23,6 +23,8 @@ Span = tuple[float, float]
 
 PIXELS_PER_ROW = 26
 HEIGHT = 104
+AXIS_FONT = 0.88
+"""Size of the axes' figures, as a share of the page's own."""
 
 
 @dataclass(frozen=True)
@@ -110,6 +112,10 @@ class Chart(Card):
     def add_decoration(self, item: pg.GraphicsObject) -> None:
         """Put something that is no line into the picture; `decorate` places it."""
         self._canvas.addItem(item, ignoreBounds=True)
+
+    def picture_rows(self) -> int:
+        """Height of the picture itself, in pixels."""
+        return self._canvas.rows()
 
     @property
     def lines(self) -> list[Line]:
@@ -219,7 +225,7 @@ class Chart(Card):
         self._canvas.set_selection_colour(tokens.accent_soft)
         self._cursor.setPen(pg.mkPen(tokens.muted, width=1, dash=[2, 3]))
         font = QFont(self.font())
-        font.setPixelSize(11)
+        font.setPixelSize(round(AXIS_FONT * QFontInfo(font).pixelSize()))
         for axis in (self._canvas.x_axis, self._canvas.y_axis):
             axis.setTextPen(pg.mkPen(tokens.faint))
             axis.setTickPen(pg.mkPen(tokens.grid))

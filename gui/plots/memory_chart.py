@@ -16,6 +16,9 @@ SHORTEST_CLOCK = 10.0
 CEILING_IN_PICTURE = 0.25
 """From this share of the ceiling on, the ceiling is drawn; further below it would squash what is in use."""
 
+ABOVE, BELOW = [(1, 1), (1, 1)], [(1, 0), (1, 0)]
+"""Where the ceiling's words stand: at the right end of its line."""
+
 
 class MemoryChart(Chart):
     """Memory of this run under that of all other programs, and how much there is."""
@@ -23,7 +26,7 @@ class MemoryChart(Chart):
     def __init__(self, stage: Stage, history: RunHistory) -> None:
         self.history = history
         self._ceiling = pg.InfiniteLine(
-            angle=0, movable=False, label="", labelOpts={"position": 0.99, "anchors": [(1, 1), (1, 1)]}
+            angle=0, movable=False, label="", labelOpts={"position": 0.99, "anchors": ABOVE}
         )
         super().__init__(
             QCoreApplication.translate("MemoryChart", "Memory"),
@@ -69,7 +72,7 @@ class MemoryChart(Chart):
         if device is not None:
             found.append(Reading(self.tr("PyTorch {}").format(numbers.memory(device)), "gradients"))
         if x is None and history.ceiling is not None and not self._ceiling.isVisible():
-            found.append(Reading(self.tr("of {}").format(numbers.memory(history.ceiling))))
+            found.append(Reading(self.tr("of {}").format(numbers.memory_tick(history.ceiling))))
         return found
 
     def empty_text(self) -> str:
@@ -86,7 +89,11 @@ class MemoryChart(Chart):
         self._ceiling.setVisible(ceiling is not None and ceiling <= y[1])
         if ceiling is not None:
             self._ceiling.setValue(ceiling)
-            self._ceiling.label.setFormat(self.tr("this computer has {}").format(numbers.memory(ceiling)))
+            words = self.tr("this computer has {}").format(numbers.memory_tick(ceiling))
+            self._ceiling.label.setFormat(words)
+            room_above = (y[1] - ceiling) / (y[1] - y[0]) * self.picture_rows()
+            self._ceiling.label.anchors = ABOVE if room_above > 1.2 * self.fontMetrics().height() else BELOW
+            self._ceiling.label.updatePosition()
 
     def colour(self, tokens: Tokens) -> None:
         """Red is for ceilings."""
