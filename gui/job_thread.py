@@ -17,9 +17,9 @@ from core.story import State
 from gui.log_tail import LogTail
 
 POLL_SECONDS = 0.1
-CATCH_UP_SECONDS = 0.01
+CATCH_UP_SECONDS = 0.005
 LAST_WORDS_SECONDS = 5.0
-LARGEST_BATCH = 1000
+LARGEST_BATCH = 500
 """Events the window takes in one turn of its event loop: a few milliseconds of work."""
 
 

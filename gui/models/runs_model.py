@@ -14,7 +14,7 @@ from PySide6.QtCore import (
     QSortFilterProxyModel,
     Qt,
 )
-from PySide6.QtGui import QColor, QPainter, QPixmap
+from PySide6.QtGui import QColor, QIcon, QPainter, QPixmap
 
 from core.runs import RunSummary
 from core.story import State
@@ -109,6 +109,13 @@ def _or_nothing(value: float | None) -> float:
 def _metric_text(row: RunSummary) -> str:
     if row.metric is None or row.best is None:
         return numbers.MISSING
+    value = numbers.metric_format(row.metric)(row.best)
+    return value if numbers.is_share(row.metric) else f"{value} {numbers.metric_title(row.metric).lower()}"
+
+
+def _metric_in_full(row: RunSummary) -> str:
+    if row.metric is None or row.best is None:
+        return ""
     return f"{numbers.metric_title(row.metric)} {numbers.metric_format(row.metric)(row.best)}"
 
 
@@ -127,7 +134,7 @@ class RunsModel(QAbstractTableModel):
         self._theme = theme
         self._columns = _columns()
         self._rows: list[RunSummary] = []
-        self._dots: dict[State, QPixmap] = {}
+        self._dots: dict[State, QIcon] = {}
         theme.changed.connect(self._repaint_dots)
 
     def summary(self, row: int) -> RunSummary:
@@ -183,16 +190,21 @@ class RunsModel(QAbstractTableModel):
         elif role == SORT_ROLE:
             found = kind.raw(row)
         elif role == SEARCH_ROLE:
-            found = " ".join(kind.text(row) for kind in self._columns.values())
+            found = " ".join([*(kind.text(row) for kind in self._columns.values()), _metric_in_full(row)])
         elif role == Qt.ItemDataRole.TextAlignmentRole:
             found = _alignment(kind)
         elif role == Qt.ItemDataRole.ToolTipRole:
-            found = row.problem or (str(row.run.path) if column is Column.NAME else kind.text(row))
+            found = row.problem or self._tip(column, row)
         elif role == Qt.ItemDataRole.DecorationRole and column is Column.STATE:
             found = self._dot(row.state)
         return found
 
-    def _dot(self, state: State) -> QPixmap:
+    def _tip(self, column: Column, row: RunSummary) -> str:
+        if column is Column.NAME:
+            return f"{row.title}\n{row.run.path}"
+        return _metric_in_full(row) if column is Column.METRIC else self._columns[column].text(row)
+
+    def _dot(self, state: State) -> QIcon:
         if state not in self._dots:
             self._dots[state] = _paint_dot(QColor(getattr(self._theme.tokens, state_colour(state))))
         return self._dots[state]
@@ -230,8 +242,8 @@ def _alignment(kind: ColumnKind) -> Qt.AlignmentFlag:
     return side | Qt.AlignmentFlag.AlignVCenter
 
 
-def _paint_dot(colour: QColor) -> QPixmap:
-    """A filled circle, painted at twice its size so that it stays round on fine screens."""
+def _paint_dot(colour: QColor) -> QIcon:
+    """A filled circle, painted at twice its size so that it stays round on fine screens; untinted in a selection."""
     pixmap = QPixmap(2 * DOT_PIXELS, 2 * DOT_PIXELS)
     pixmap.setDevicePixelRatio(2.0)
     pixmap.fill(Qt.GlobalColor.transparent)
@@ -241,4 +253,6 @@ def _paint_dot(colour: QColor) -> QPixmap:
     painter.setBrush(colour)
     painter.drawEllipse(4, 4, 8, 8)
     painter.end()
-    return pixmap
+    icon = QIcon(pixmap)
+    icon.addPixmap(pixmap, QIcon.Mode.Selected)
+    return icon

@@ -31,12 +31,12 @@ REFRESH_MS = 3000
 """How often the list is read again while it is shown; runs that are over cost next to nothing."""
 
 WIDTHS = {
-    Column.STATE: 6.4,
+    Column.STATE: 7.2,
     Column.MODEL: 5.8,
     Column.DATA: 5.0,
     Column.DEVICE: 4.0,
-    Column.METRIC: 8.6,
-    Column.TIME: 6.1,
+    Column.METRIC: 6.2,
+    Column.TIME: 6.6,
     Column.MEMORY: 6.7,
     Column.STARTED: 7.8,
 }

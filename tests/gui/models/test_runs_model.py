@@ -3,7 +3,7 @@ from pathlib import Path
 
 import pytest
 from PySide6.QtCore import Qt
-from PySide6.QtGui import QPixmap
+from PySide6.QtGui import QIcon
 
 from core.runs import RunFolder, RunSummary
 from core.settings import Appearance
@@ -82,4 +82,4 @@ def test_rows_come_and_go(model):
 def test_a_state_has_a_dot_and_a_word(model):
     place = model.index(0, Column.STATE)
     assert place.data() == "Finished"
-    assert isinstance(place.data(Qt.ItemDataRole.DecorationRole), QPixmap)
+    assert isinstance(place.data(Qt.ItemDataRole.DecorationRole), QIcon)

@@ -37,7 +37,7 @@ def column(page, which):
 
 def test_lists_newest_first_with_state_and_result(page):
     assert column(page, Column.STATE) == ["Training", "Finished"]
-    assert column(page, Column.METRIC)[1] == "Accuracy 98.1 %"
+    assert column(page, Column.METRIC)[1] == "98.1 %"
 
 
 def test_enter_and_double_click_open(qtbot, page, folder):
