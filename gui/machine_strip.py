@@ -46,8 +46,9 @@ class MachineStrip(QWidget):
     def sample(self) -> None:
         """Read memory and processors now."""
         found = system_memory()
-        text = self.tr("Memory {used} of {total}")
-        self._memory.setText(text.format(used=memory(found.used), total=memory(found.total)))
+        total = memory(found.total)
+        used = memory(found.used).removesuffix(f" {total.partition(' ')[2]}")  # the same unit is said once
+        self._memory.setText(self.tr("Memory {used} of {total}").format(used=used, total=total))
         self._memory_meter.set_share(found.used / found.total)
         busy = self._load.read()
         if busy is None:

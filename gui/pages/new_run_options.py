@@ -58,6 +58,7 @@ class OptionsColumn(QWidget):
         self._model.set_task(task)
         self._columns_are_guessed = False
         self.form.load(tree)
+        self._show_guess_hint()
         for card in self._cards:
             card.show_task()
 

@@ -8,7 +8,7 @@ from gui.widgets.roles import Role, set_role
 
 
 class PageScroll(QScrollArea):
-    """Scrolls its content up and down. Qt's own scroll area would squash texts that wrap; this one asks their height."""
+    """Scrolls its content up and down. Qt's own scroll area squashes texts that wrap; this one asks their height."""
 
     def __init__(self, content: QWidget, parent: QWidget | None = None) -> None:
         super().__init__(parent)

@@ -82,7 +82,7 @@ class FormRow(QWidget):
         label.setToolTip(self.field.option.help)
         label.setBuddy(self.field.control)
         label.setFixedWidth(label_width(label))
-        label.setMinimumHeight(self.field.sizeHint().height())
+        label.setMinimumHeight(self.field.control.sizeHint().height())
         return label
 
     def _control_line(self, trailing: QWidget | None) -> QHBoxLayout:

@@ -1,0 +1,148 @@
+"""Every page in light and dark as PNG files: `python -m gui.screenshots FOLDER`.
+
+Nothing is measured and no engine is started: the pages show an invented machine and invented runs. Whoever changes a
+page looks at these pictures before it is committed.
+"""
+
+import os
+import sys
+import tempfile
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+from PySide6.QtCore import QObject, QTimer
+from PySide6.QtGui import QFont, QFontDatabase
+from PySide6.QtWidgets import QApplication
+
+from core.runs import RunFolder
+from core.settings import Appearance, Settings
+from gui.app import dress
+from gui.pages.new_run_header import DIGITS
+from gui.screenshot_runs import TOTAL_STEPS, InventedJob, make_run
+from gui.sidebar import Place
+from gui.theme import Theme
+from gui.window import MainWindow
+
+SIZES = ((1280, 820), (1024, 700))
+SETTLE_MS = 1200
+"""Time in which a page hears from its threads and paints."""
+
+
+@dataclass(frozen=True)
+class Shot:
+    """One picture: its name and what brings the window there."""
+
+    name: str
+    prepare: Callable[[], None]
+
+
+class Photographer(QObject):
+    """Takes one shot after the other as the event loop turns, then ends it."""
+
+    def __init__(
+        self, window: MainWindow, theme: Theme, folder: Path, runs: tuple[RunFolder, RunFolder]
+    ) -> None:
+        super().__init__()
+        self._window = window
+        self._theme = theme
+        self._folder = folder
+        self._live, self._finished = runs
+        self._reviews = self._live.path.parent.parent / "reviews.csv"
+        self._reviews.write_text("review,stars\n")
+        self._series = self._all_shots()
+        self._name = ""
+
+    def begin(self) -> None:
+        """Prepare the next shot and take it once the window has settled."""
+        shot = next(self._series, None)
+        if shot is None:
+            self._window.end_work()
+            QApplication.exit(0)
+            return
+        self._name = shot.name
+        shot.prepare()
+        QTimer.singleShot(SETTLE_MS, self._take)
+
+    def _take(self) -> None:
+        path = self._folder / f"{self._name}.png"
+        if not self._window.grab().save(str(path)):
+            print(f"{path} can't be written", file=sys.stderr)
+            QApplication.exit(1)
+            return
+        print(path)
+        self.begin()
+
+    def _all_shots(self) -> Iterator[Shot]:
+        for appearance in (Appearance.LIGHT, Appearance.DARK):
+            for width, height in SIZES:
+                self._theme.set_appearance(appearance)
+                self._window.resize(width, height)
+                for shot in self._pages():
+                    yield Shot(f"{shot.name}-{appearance.value}-{width}", shot.prepare)
+
+    def _pages(self) -> tuple[Shot, ...]:
+        window = self._window
+        return (
+            Shot("new-run", self._fresh_form),
+            Shot("new-run-texts", self._text_form),
+            Shot("new-run-problems", self._wrong_form),
+            Shot("run-live", lambda: window.show_run(self._live)),
+            Shot("run-finished", lambda: window.show_run(self._finished)),
+            Shot("runs", lambda: window.go_to(Place.RUNS)),
+            Shot("settings", lambda: window.go_to(Place.SETTINGS)),
+        )
+
+    def _fresh_form(self) -> None:
+        self._window.open_path(DIGITS)
+
+    def _text_form(self) -> None:
+        tree = {"task": "text-classification", "model": {"source": "distilbert-base-uncased"}}
+        self._window.edit({**tree, "data": {"train": str(self._reviews)}})
+
+    def _wrong_form(self) -> None:
+        self._window.edit(
+            {
+                "task": "text-classification",
+                "model": {"source": ""},
+                "data": {"train": str(self._reviews), "eval": "/data/held-out.csv"},
+                "device": {"name": "cpu", "precision": "fp16"},
+                "training": {"learning_rate": 20.0},
+            }
+        )
+
+
+def main(arguments: list[str]) -> int:
+    """Render every page into the folder named; returns the exit status."""
+    if len(arguments) != 1:
+        print("usage: python -m gui.screenshots FOLDER", file=sys.stderr)
+        return 2
+    folder = Path(arguments[0]).absolute()
+    folder.mkdir(parents=True, exist_ok=True)
+    os.environ.setdefault("QT_QPA_PLATFORM", "offscreen")
+    with tempfile.TemporaryDirectory() as home:
+        os.environ["HONE_HOME"] = home
+        return _render(folder, Path(home) / "runs")
+
+
+def _render(folder: Path, runs: Path) -> int:
+    application = QApplication(["hone"])
+    if "Inter" in QFontDatabase.families():
+        font = QFont("Inter")
+        font.setPointSizeF(10.0)
+        application.setFont(font)
+    dress(application)
+    theme = Theme(Appearance.LIGHT, application)
+    theme.apply()
+    finished = make_run(runs / "2026-11-20-2012-handwritten-digits", DIGITS, TOTAL_STEPS)
+    live = make_run(runs / "2026-11-21-0915-handwritten-digits", DIGITS, 130)
+    window = MainWindow(theme, Settings(), InventedJob)
+    photographer = Photographer(window, theme, folder, (live, finished))
+    window.show()
+    window.ask_for_devices()
+    QTimer.singleShot(0, photographer.begin)
+    return application.exec()
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))
