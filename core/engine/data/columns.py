@@ -2,8 +2,10 @@
 
 import json
 import re
+from collections.abc import Callable
 from dataclasses import dataclass
 from itertools import combinations
+from typing import Any
 
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -14,6 +16,8 @@ from core.reports import Column, ColumnKind
 EXAMPLES = 3
 EXAMPLE_CHARACTERS = 120
 MOST_LABELS = 1000
+EXACT_FLOAT = 2.0**53
+"""Below this, a float holds every whole number exactly."""
 FEW_ROWS = 50
 """Below this, a label may well stand in one row only."""
 
@@ -52,16 +56,21 @@ def as_text(column: pa.ChunkedArray) -> pa.ChunkedArray:
         return as_text(column.cast(kind.value_type))
     if pa.types.is_floating(kind):
         column = pc.if_else(pc.is_nan(column), None, column)
-        is_whole = pc.all(pc.equal(column, pc.floor(column))).as_py()
-        return column.cast(pa.int64(), safe=False).cast(pa.string()) if is_whole else column.cast(pa.string())
+        is_whole = pc.and_(pc.equal(column, pc.floor(column)), pc.less(pc.abs(column), EXACT_FLOAT))
+        return column.cast(pa.int64() if pc.all(is_whole).as_py() else kind).cast(pa.string())
     if pa.types.is_nested(kind):
-        values = [None if value is None else json.dumps(value, default=str) for value in column.to_pylist()]
-        return pa.chunked_array([pa.array(values, pa.string())])
+        return _each_as_text(column, lambda value: json.dumps(value, default=str, ensure_ascii=False))
     if pa.types.is_binary(kind) or pa.types.is_large_binary(kind):
-        return pa.chunked_array(
-            [pa.array([None if value is None else repr(value) for value in column.to_pylist()])]
-        )
-    return column.cast(pa.string())
+        return _each_as_text(column, repr)
+    try:
+        return column.cast(pa.string())
+    except pa.ArrowException:  # a kind that Arrow can't write as text, such as a duration
+        return _each_as_text(column, str)
+
+
+def _each_as_text(column: pa.ChunkedArray, write: Callable[[Any], str]) -> pa.ChunkedArray:
+    texts = [None if value is None else write(value) for value in column.to_pylist()]
+    return pa.chunked_array([pa.array(texts, pa.string())])
 
 
 def is_blank(texts: pa.ChunkedArray) -> pa.ChunkedArray:

@@ -101,7 +101,8 @@ def _files(folder: Path) -> list[Path]:
 
 def _no_class_folders(root: Path) -> DataError:
     images = sum(path.suffix.lower() in ENDINGS for path in root.iterdir())
-    found = f"It holds {images:,} images but no folders" if images else "There are no folders in it"
+    count = "1 image" if images == 1 else f"{images:,} images"
+    found = f"It holds {count} but no folders" if images else "There are no folders in it"
     return DataError(
         f"{root.name} has no class folders",
         f"{root}: {found}. The name of a folder is the label of the images in it: {root.name}/cat/1.jpg, "

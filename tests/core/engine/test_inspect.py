@@ -1,0 +1,88 @@
+"""Inspection shows what is in the data, and what would stop a run, before it is started."""
+
+import time
+from pathlib import Path
+
+import pytest
+from PIL import Image
+
+from core.engine.inspect import inspect
+from core.errors import DataError
+from core.options import Task
+from core.reports import ColumnKind, DataReport, InspectRequest
+
+
+def look(source: Path | str, task: Task = Task.TEXT_CLASSIFICATION, **columns: object) -> DataReport:
+    return inspect(InspectRequest(task=task, source=str(source), **columns))
+
+
+def write(folder: Path, content: str) -> Path:
+    path = folder / "a.csv"
+    path.write_text(content, encoding="utf-8")
+    return path
+
+
+@pytest.mark.data
+def test_mrpc(shared_data: Path) -> None:
+    path = shared_data / "mrpc" / "msr_paraphrase_train.txt"
+    look(path)  # imports
+    begun = time.perf_counter()
+    report = look(path)
+    assert time.perf_counter() - begun < 1.0
+    assert (report.format, report.rows) == ("TSV", 4076)
+    assert (report.text_columns, report.label_column) == (("#1 String", "#2 String"), "Quality")
+    assert report.labels == {"1": 2753, "0": 1323}
+    assert report.problems == ()
+    assert len(report.preview) == 200
+    kinds = {column.name: column.kind for column in report.columns}
+    assert kinds["#1 String"] is ColumnKind.TEXT
+    assert kinds["#1 ID"] is ColumnKind.NUMBER
+
+
+def test_columns_are_described(tmp_path: Path) -> None:
+    report = look(write(tmp_path, "text,label\none text,a\none text,b\n,a\n"))
+    text, label = report.columns
+    assert (text.name, text.distinct, text.empty, text.examples) == ("text", 1, 1, ("one text",))
+    assert (label.distinct, label.empty) == (2, 0)
+    assert report.preview == (("one text", "a"), ("one text", "b"), ("", "a"))
+    assert any("row 4" in note for note in report.notes)
+
+
+def test_every_problem_is_reported_with_its_option(tmp_path: Path) -> None:
+    path = write(tmp_path, "id,text,label\n" + "".join(f"{n},words {n},{n % 2}\n" for n in range(9)))
+    report = look(path, text_columns=("id",), label_column="lable")
+    assert [problem.path for problem in report.problems] == ["data.text_columns", "data.label_column"]
+    assert "holds numbers" in report.problems[0].message
+    assert report.problems[1].fixes[0].changes == {"data.label_column": "label"}
+
+
+def test_one_class_only(tmp_path: Path) -> None:
+    report = look(write(tmp_path, "text,label\nsome words,a\nother words,a\n"))
+    assert "only one class" in report.problems[0].message
+    assert report.labels == {"a": 2}
+
+
+def test_a_file_that_cannot_be_read_is_an_error(tmp_path: Path) -> None:
+    with pytest.raises(DataError):
+        look(tmp_path / "nothing.csv")
+
+
+def test_digits() -> None:
+    report = look("builtin:digits", Task.IMAGE_CLASSIFICATION)
+    assert (report.rows, len(report.labels), report.problems) == (1797, 10, ())
+
+
+def test_class_folders(tmp_path: Path) -> None:
+    for name in ("cat", "cat2"):
+        (tmp_path / name).mkdir()
+    Image.new("RGB", (8, 8)).save(tmp_path / "cat" / "a.png")
+    report = look(tmp_path, Task.IMAGE_CLASSIFICATION)
+    assert report.labels == {"cat": 1}
+    assert report.problems[0].path == "data.train"
+    assert any("cat2" in note for note in report.notes)
+
+
+@pytest.mark.parametrize("task", list(Task))
+def test_synthetic_data_has_no_problems(task: Task) -> None:
+    report = look("synthetic:64x32", task)
+    assert (report.rows, report.problems) == (64, ())
