@@ -36,7 +36,7 @@ class Keeper:
     def __init__(self, run: RunFolder, command: Sequence[str]) -> None:
         self._run = run
         self._command = command
-        self._device = _device_options(run)
+        self._gpu = gpu_of(_device_name(run))
         self._writer = EventWriter(run.machine_file, attempt=_attempt(run.events_file))
         self._kills_before = out_of_memory_kills()
         self._was_asked_to_kill = False
@@ -70,16 +70,11 @@ class Keeper:
                 stdout=log.fileno(),
                 stderr=subprocess.STDOUT,
                 folder=self._run.path,
-                # PyTorch reads this one while it is being imported, so it can't be set later.
-                environment={
-                    "PYTORCH_ENABLE_MPS_FALLBACK": "1" if self._device.mps_fallback else "0",
-                    "PYTHONFAULTHANDLER": "1",
-                    "PYTHONUNBUFFERED": "1",
-                },
+                environment={"PYTHONUNBUFFERED": "1"},
             )
 
     def _watch(self, engine: subprocess.Popen[bytes]) -> None:
-        sampler = Sampler(engine.pid, gpu_of(self._device.name))
+        sampler = Sampler(engine.pid, self._gpu)
         next_sample = time.monotonic()
         while engine.poll() is None:
             now = time.monotonic()
@@ -127,11 +122,11 @@ class Keeper:
         )
 
 
-def _device_options(run: RunFolder) -> DeviceOptions:
+def _device_name(run: RunFolder) -> str:
     try:
-        return run.options().device
+        return run.options().device.name
     except OptionsError:  # the engine reports it, as an event that the window shows
-        return DeviceOptions()
+        return DeviceOptions().name
 
 
 def _attempt(events: Path) -> int:

@@ -34,7 +34,7 @@ def child_environment(extra: Mapping[str, str] | None = None) -> dict[str, str]:
     They are the same program, frozen or not, so library paths of a bundle are kept. In a source checkout that isn't
     installed the checkout is made importable, since `-P` keeps the working folder out.
     """
-    environment = {**os.environ, "TOKENIZERS_PARALLELISM": "false", "PYTHONUTF8": "1"}
+    environment = {**os.environ, "PYTHONUTF8": "1"}
     if not is_frozen() and (SOURCE_ROOT / "pyproject.toml").is_file():
         known = [path for path in os.environ.get("PYTHONPATH", "").split(os.pathsep) if path]
         environment["PYTHONPATH"] = os.pathsep.join(dict.fromkeys([str(SOURCE_ROOT), *known]))

@@ -17,6 +17,7 @@ def prepare_environment(options: RunOptions) -> None:
         options.device.name, os.environ.get("CUDA_VISIBLE_DEVICES")
     )
     os.environ["TOKENIZERS_PARALLELISM"] = "true"
+    os.environ["HF_DATASETS_DISABLE_PROGRESS_BARS"] = "1"  # the log is read by people
 
 
 def _visible_cuda_device(name: str, visible: str | None) -> str:

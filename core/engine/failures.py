@@ -8,8 +8,6 @@ from core.options import RunOptions
 
 def explain(error: Exception, options: RunOptions) -> UserError | None:
     """The plain error for `error`, or None where it is a bug."""
-    if isinstance(error, UserError):
-        return error
     if isinstance(error, torch.OutOfMemoryError) or "out of memory" in str(error).lower():
         return _out_of_memory(options)
     if isinstance(error, RuntimeError) and "can't allocate memory" in str(error):

@@ -1,8 +1,10 @@
 """The engine's pen: writes what happens into the run's `events.jsonl`."""
 
 import os
+import sys
 
-from core.errors import Fix
+from core.commands.progress import Progress
+from core.errors import Fix, UserError
 from core.events import (
     Event,
     EventReader,
@@ -16,18 +18,26 @@ from core.events import (
     RunStarted,
 )
 from core.runs import RunFolder
+from core.story import RunStory
 
 
 class Reporter:
-    """The only writer of a run's events. A new one on the same folder begins the next attempt."""
+    """The only writer of a run's events. A new one on the same folder begins the next attempt.
+
+    What is written is also said on standard error, in the words of the command line, so that the log can be read.
+    """
 
     def __init__(self, run: RunFolder) -> None:
         attempts = sum(isinstance(event, RunStarted) for event in EventReader(run.events_file).read_all())
         self._writer = EventWriter(run.events_file, attempt=attempts + 1)
+        self._story = RunStory()
+        self._log = Progress(self._story, sys.stderr)
 
     def write(self, event: Event) -> None:
         """Append one event."""
         self._writer.write(event)
+        self._story.apply(event)
+        self._log.show(event)
 
     def start(self, versions: dict[str, str], from_step: int = 0) -> None:
         """Begin the attempt."""
@@ -45,10 +55,15 @@ class Reporter:
         """Warn of something that makes the run worse."""
         self.write(MessageRaised(id=message_id, level=Level.WARNING, title=title, detail=detail, fixes=fixes))
 
-    def fail(self, title: str, detail: str = "", fixes: tuple[Fix, ...] = (), steps: int = 0) -> None:
+    def fail(self, error: UserError) -> None:
         """Say why the run can't go on, and end it as failed."""
-        self.write(MessageRaised(id="failed", level=Level.ERROR, title=title, detail=detail, fixes=fixes))
-        self.write(RunFinished(state=Outcome.FAILED, steps=steps))
+        self._log.say(str(error))
+        self.write(
+            MessageRaised(
+                id="failed", level=Level.ERROR, title=error.title, detail=error.detail, fixes=error.fixes
+            )
+        )
+        self.write(RunFinished(state=Outcome.FAILED, steps=self._story.step))
 
     def close(self) -> None:
         """Close the file."""

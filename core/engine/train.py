@@ -6,6 +6,8 @@ import traceback
 from pathlib import Path
 from typing import Any
 
+import transformers
+
 from core.engine import checkpoints
 from core.engine.arguments import trainer_arguments
 from core.engine.callbacks import REPORTED_METRICS, ReportCallback, RequestCallback
@@ -38,20 +40,27 @@ def train_run(run: RunFolder) -> int:
         _train(run, options, facts, reporter)
     except StopRequested:
         reporter.write(RunFinished(state=Outcome.STOPPED))
+    except UserError as error:
+        reporter.fail(error)
+        return 1
     except Exception as error:  # noqa: BLE001 - the outer edge of this process: logged whole, shown as failed
         traceback.print_exc(file=sys.stderr)
-        known = explain(error, options) or UserError(
-            "Training ended with an unexpected error",
-            f"{type(error).__name__}: {error}\nThe whole report is at the end of the log.",
-        )
-        reporter.fail(known.title, known.detail, known.fixes)
+        reporter.fail(explain(error, options) or _bug(error))
         return 1
     finally:
         reporter.close()
     return 0
 
 
+def _bug(error: Exception) -> UserError:
+    return UserError(
+        "Training ended with an unexpected error",
+        f"{type(error).__name__}: {error}\nThe whole report is at the end of the log.",
+    )
+
+
 def _train(run: RunFolder, options: RunOptions, facts: MachineFacts, reporter: Reporter) -> None:
+    transformers.utils.logging.disable_progress_bar()  # the log is read by people
     requests = RequestBox(run, reporter)
     choice = choose(facts, options.device)
     prepared = _prepare(options, reporter)

@@ -47,4 +47,4 @@ class WatchedTrainer(Trainer):
     def save_checkpoint(self) -> None:
         """Save a checkpoint of this moment, also where training was interrupted between two of Trainer's own."""
         self._save_checkpoint(self.model, trial=None)
-        self.control = self.callback_handler.on_save(self.args, self.state, self.control)
+        self.control: Any = self.callback_handler.on_save(self.args, self.state, self.control)

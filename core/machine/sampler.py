@@ -57,7 +57,7 @@ class Sampler:
 def gpu_of(device: str) -> NvidiaGpu | None:
     """The GPU a run on `device` would use: `cuda:1` the second, `auto` and `cuda` the first, others none.
 
-    PyTorch numbers GPUs by speed, the driver by slot; they can differ on machines with unlike GPUs.
+    The engine has PyTorch number GPUs by slot, as the driver does (see `core.engine.environment`).
     """
     name, _, index = device.partition(":")
     if name not in ("auto", "cuda"):
