@@ -10,13 +10,14 @@ from core.engine.torchvision_ops import prepare_torchvision
 from core.events import EventReader, StepFinished
 
 ROWS = 48
+SENTENCE = "the quick brown fox jumps over a lazy dog near the old river bank today"
 
 
 @pytest.fixture
 def pairs(tmp_path: Path) -> Path:
     """Sentence pairs of uneven length, half of them the same sentence twice."""
     path = tmp_path / "pairs.csv"
-    words = "the quick brown fox jumps over a lazy dog near the old river bank today".split()
+    words = SENTENCE.split()
     with path.open("w", newline="", encoding="utf-8") as file:
         writer = csv.writer(file)
         writer.writerow(["first", "second", "same"])
