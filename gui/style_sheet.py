@@ -104,6 +104,7 @@ def _buttons(t: Tokens, s: Sizes) -> str:
     QPushButton[hasMenu="true"] {{ padding-right: 26px; }}
     QPushButton[role="primary"] {{
         background: {t.accent}; color: {t.on_accent}; border: 1px solid {t.accent}; font-weight: 600;
+        min-height: {s.control + 4}px;
     }}
     QPushButton[role="primary"]:hover {{ background: {t.accent_strong}; border-color: {t.accent_strong}; }}
     QPushButton[role="primary"]:pressed {{ background: {t.accent_strong}; }}

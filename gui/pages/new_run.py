@@ -164,7 +164,7 @@ class NewRunPage(QWidget):
 
     def _refresh(self) -> None:
         tree = self._options.tree()
-        options, found = check_tree(tree)
+        options, found = check_all(tree)
         is_readable = not any(problem.path == "data.train" for problem in found)
         self._reading.look_at(self._inspect_request(tree) if is_readable else None)
         problems = [*found, *self._reading.problems()]
@@ -204,6 +204,26 @@ class NewRunPage(QWidget):
             )
         else:
             self._strip.show_message(Level.INFO, self.tr("Saved"), str(path))
+
+
+def check_all(tree: Tree) -> tuple[RunOptions | None, tuple[Problem, ...]]:
+    """As `check_tree`, but where values can't be read, the others are checked together all the same.
+
+    Returns:
+        The options (with the defaults of what can't be read), and every problem.
+    """
+    options, found = check_tree(tree)
+    if options is not None:
+        return options, found
+    unreadable = {problem.path for problem in found}
+    readable: Tree = {
+        key: {name: value for name, value in values.items() if f"{key}.{name}" not in unreadable}
+        if isinstance(values, dict)
+        else values
+        for key, values in tree.items()
+    }
+    options, others = check_tree(readable)
+    return options, (*found, *(problem for problem in others if problem.path not in unreadable))
 
 
 def _starting_tree(task: Task) -> Tree:

@@ -1,0 +1,107 @@
+"""A stand-in for the engine's short jobs: answers at once, or when the test lets it."""
+
+import threading
+from collections.abc import Callable
+
+import msgspec
+
+from core.jobs import JobCancelled
+from core.reports import (
+    Column,
+    ColumnKind,
+    DataReport,
+    DeviceReport,
+    InspectRequest,
+    MachineReport,
+)
+
+CPU_ONLY = MachineReport(
+    devices=(
+        DeviceReport(
+            name="cuda:0", title="NVIDIA GPU", available=False, reason="No NVIDIA driver was found."
+        ),
+        DeviceReport(
+            name="mps", title="Apple GPU", available=False, reason="MPS is the GPU of Apple computers."
+        ),
+        DeviceReport(
+            name="cpu",
+            title="Old processor",
+            available=True,
+            memory_bytes=2**34,
+            precisions={"fp32": "", "bf16": "", "fp16": "needs a GPU"},
+        ),
+    ),
+    automatic="cpu",
+    automatic_precision="fp32",
+    versions={"python": "3.11", "torch": "2.13.0"},
+)
+
+PAIRS = DataReport(
+    source="pairs.tsv",
+    format="TSV",
+    rows=400,
+    columns=tuple(
+        Column(name=name, kind=kind, distinct=5, empty=0, examples=("one", "two"))
+        for name, kind in (
+            ("first", ColumnKind.TEXT),
+            ("second", ColumnKind.TEXT),
+            ("same", ColumnKind.NUMBER),
+        )
+    ),
+    preview=(("a", "b", "1"), ("c", "d", "0")),
+    text_columns=("first", "second"),
+    label_column="same",
+    labels={"1": 270, "0": 130},
+)
+
+DIGITS = DataReport(source="builtin:digits", format="digits", rows=1797, labels={"0": 900, "1": 897})
+
+
+class FakeEngine:
+    """Makes jobs that answer `answers[job]`, a struct or an error to raise; `requests` are those it was asked.
+
+    While `gate` is not set, jobs wait for it, and a killed one is cancelled.
+    """
+
+    def __init__(self) -> None:
+        self.answers: dict[str, Callable[[bytes], msgspec.Struct] | msgspec.Struct | Exception] = {
+            "devices": CPU_ONLY,
+            "inspect": _inspect,
+        }
+        self.requests: list[tuple[str, bytes]] = []
+        self.gate = threading.Event()
+        self.gate.set()
+
+    def __call__(self, job: str) -> "FakeJob":
+        return FakeJob(self, job)
+
+    def inspected(self) -> list[InspectRequest]:
+        """What it was asked to look into."""
+        return [
+            msgspec.json.decode(body, type=InspectRequest) for job, body in self.requests if job == "inspect"
+        ]
+
+
+class FakeJob:
+    def __init__(self, engine: FakeEngine, job: str) -> None:
+        self._engine = engine
+        self._job = job
+        self._killed = threading.Event()
+
+    def ask(self, request: bytes = b"") -> bytes:
+        self._engine.requests.append((self._job, request))
+        while not self._engine.gate.wait(0.005):
+            if self._killed.is_set():
+                raise JobCancelled(self._job)
+        answer = self._engine.answers[self._job]
+        if isinstance(answer, Exception):
+            raise answer
+        return msgspec.json.encode(answer if isinstance(answer, msgspec.Struct) else answer(request))
+
+    def kill(self) -> None:
+        self._killed.set()
+
+
+def _inspect(request: bytes) -> msgspec.Struct:
+    asked = msgspec.json.decode(request, type=InspectRequest)
+    return DIGITS if asked.source == "builtin:digits" else PAIRS

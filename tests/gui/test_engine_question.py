@@ -1,0 +1,78 @@
+import pytest
+
+from core.errors import Fix, UserError
+from core.jobs import EngineCrashed
+from core.options import Task
+from core.reports import DataReport, InspectRequest, MachineReport
+from gui.engine_question import EngineBroke, EngineQuestion
+from tests.fakes.asking import CPU_ONLY, DIGITS, PAIRS, FakeEngine
+
+
+@pytest.fixture
+def engine():
+    return FakeEngine()
+
+
+@pytest.fixture
+def question(qtbot, engine):
+    question = EngineQuestion(engine, "inspect", DataReport)
+    yield question
+    engine.gate.set()
+    question.close()
+
+
+def about(source):
+    return InspectRequest(task=Task.IMAGE_CLASSIFICATION, source=source)
+
+
+def test_an_answer_arrives_in_the_windows_thread(qtbot, engine):
+    question = EngineQuestion(engine, "devices", MachineReport)
+    with qtbot.waitSignal(question.answered) as caught:
+        question.put()
+        assert question.is_waiting
+    assert caught.args == [CPU_ONLY]
+    assert not question.is_waiting
+    question.close()
+
+
+def test_a_newer_question_takes_the_place_of_an_older_one(qtbot, engine, question):
+    answers = []
+    question.answered.connect(answers.append)
+    engine.gate.clear()
+    question.put(about("pairs.tsv"))
+    question.put(about("builtin:digits"))
+    with qtbot.waitSignal(question.answered):
+        engine.gate.set()
+    question.close()
+    assert answers == [DIGITS]
+    assert PAIRS not in answers
+
+
+def test_what_the_person_can_mend_is_told(qtbot, engine, question):
+    engine.answers["inspect"] = UserError("reviews.csv is empty", "It has a header only.", (Fix("Choose"),))
+    with qtbot.waitSignal(question.failed) as caught:
+        question.put(about("reviews.csv"))
+    assert caught.args[0].title == "reviews.csv is empty"
+
+
+@pytest.mark.parametrize("answer", [EngineCrashed("inspect", -9, "Killed"), OSError("no memory")])
+def test_an_engine_that_breaks_is_told_calmly(qtbot, engine, question, answer):
+    engine.answers["inspect"] = answer
+    with qtbot.waitSignal(question.failed) as caught:
+        question.put(about("reviews.csv"))
+    assert isinstance(caught.args[0], UserError)
+    assert isinstance(caught.args[0], EngineBroke) == isinstance(answer, EngineCrashed)
+
+
+def test_an_answer_of_another_kind_is_told(qtbot, engine, question):
+    engine.answers["inspect"] = CPU_ONLY
+    with qtbot.waitSignal(question.failed) as caught:
+        question.put(about("reviews.csv"))
+    assert "can't be read" in caught.args[0].title
+
+
+def test_closing_ends_what_still_waits(engine, question):
+    engine.gate.clear()
+    question.put(about("pairs.tsv"))
+    question.close()
+    assert not question.is_waiting

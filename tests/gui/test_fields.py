@@ -1,0 +1,104 @@
+import pytest
+from PySide6.QtCore import Qt
+
+from core.catalogue import Kind, Option, all_options, options_by_path
+from gui.fields import (
+    ComboField,
+    NumberField,
+    SegmentedField,
+    ShareField,
+    SwitchField,
+    TextField,
+    TextsField,
+    WholeField,
+    make_field,
+    plain_number,
+)
+
+
+def option(path: str) -> Option:
+    return options_by_path()[path]
+
+
+KINDS = [
+    ("memory.batch_size", WholeField, 48),
+    ("training.max_steps", WholeField, None),
+    ("training.max_steps", WholeField, 10),
+    ("training.seed", NumberField, 2**32 - 1),
+    ("training.learning_rate", NumberField, 2e-5),
+    ("data.eval_fraction", ShareField, 0.25),
+    ("model.pretrained", SwitchField, False),
+    ("training.schedule", SegmentedField, "cosine"),
+    ("output.name", TextField, None),
+    ("output.name", TextField, "Evening run"),
+    ("data.text_columns", TextsField, ["question", "answer"]),
+]
+
+
+@pytest.mark.parametrize(("path", "field_class", "value"), KINDS)
+def test_an_option_gets_its_control_and_keeps_its_value(qtbot, path, field_class, value):
+    field = make_field(option(path))
+    qtbot.addWidget(field)
+    field.set_value(value)
+    assert type(field) is field_class
+    assert field.value() == value
+    assert field.control.accessibleName() == option(path).title
+
+
+def test_every_declared_option_has_a_control_that_holds_its_default(qtbot):
+    kinds = set()
+    for declared in all_options():
+        field = make_field(declared)
+        qtbot.addWidget(field)
+        if declared.default is not None:
+            field.set_value(declared.default)
+            expected = list(declared.default) if declared.kind is Kind.TEXTS else declared.default
+            assert field.value() == expected, declared.path
+        kinds.add(declared.kind)
+    assert kinds == set(Kind)
+
+
+def test_typing_changes_the_value_and_says_so(qtbot):
+    field = make_field(option("training.learning_rate"))
+    qtbot.addWidget(field)
+    field.set_value(1.0)
+    field.line.selectAll()
+    with qtbot.waitSignal(field.changed):
+        qtbot.keyClicks(field.line, "3e-4")
+    assert field.value() == 3e-4
+
+
+def test_what_is_no_number_comes_out_as_it_was_typed(qtbot):
+    field = make_field(option("training.learning_rate"))
+    qtbot.addWidget(field)
+    field.line.setText("fast")
+    assert field.value() == "fast"
+
+
+def test_showing_a_value_does_not_say_that_it_changed(qtbot):
+    for path, _, value in KINDS:
+        field = make_field(option(path))
+        qtbot.addWidget(field)
+        with qtbot.assertNotEmitted(field.changed):
+            field.set_value(value)
+
+
+def test_the_wheel_leaves_a_number_alone_that_has_no_focus(qtbot):
+    field = make_field(option("memory.batch_size"))
+    qtbot.addWidget(field)
+    assert field.control.focusPolicy() == Qt.FocusPolicy.StrongFocus
+
+
+def test_a_value_that_is_no_choice_is_shown_all_the_same(qtbot):
+    for field in (SegmentedField(option("training.schedule")), ComboField(option("training.schedule"))):
+        qtbot.addWidget(field)
+        field.set_value("wavy")
+        assert field.value() == "wavy"
+
+
+@pytest.mark.parametrize(
+    ("number", "text"), [(3.0, "3"), (0.001, "0.001"), (2e-5, "2e-5"), (1e16, "1e16"), (0.1, "0.1")]
+)
+def test_numbers_are_written_as_people_write_them(number, text):
+    assert plain_number(number) == text
+    assert float(text) == number
