@@ -21,23 +21,22 @@ def check_tree(tree: Tree) -> tuple[RunOptions | None, tuple[Problem, ...]]:
 
     Returns:
         The options, or None if a value can't be read, and all problems found: unknown keys, wrong types, broken
-        limits, and (where every value could be read) choices that don't go together.
+        limits, files that aren't there, and choices that don't go together.
     """
-    problems = list(_unknown_keys(tree))
+    unreadable = [*_check_schema(tree.get("schema", SCHEMA))]
     sections: dict[str, Any] = {}
     for section, struct in SECTIONS.items():
         values, found = _check_section(section, tree.get(section, {}))
-        problems += found
-        if not found:
-            sections[section] = struct(**values)
-    problems += _check_schema(tree.get("schema", SCHEMA))
+        unreadable += found
+        sections[section] = struct(**values)  # defaults stand in for what can't be read
     task, found = _check_value(options_by_path()["task"], tree.get("task"))
-    problems += found
-    if len(sections) < len(SECTIONS) or found:
-        return None, tuple(problems)
-    options = RunOptions(task=task, **sections)
-    problems += check_together(options)
-    return options, tuple(problems)
+    unreadable += found
+    problems = [*_unknown_keys(tree), *unreadable]
+    options = None if found else RunOptions(task=task, **sections)
+    if options is not None:
+        named = {problem.path for problem in unreadable}
+        problems += [problem for problem in check_together(options) if problem.path not in named]
+    return None if unreadable else options, tuple(problems)
 
 
 def check_together(options: RunOptions) -> tuple[Problem, ...]:
@@ -88,8 +87,10 @@ def _check_section(section: str, values: object) -> tuple[Tree, list[Problem]]:
     checked: Tree = {}
     for option in options_of(section):
         if option.name in values:
-            checked[option.name], found = _check_value(option, values[option.name])
+            value, found = _check_value(option, values[option.name])
             problems += found
+            if not found:
+                checked[option.name] = value
     return checked, problems
 
 

@@ -144,3 +144,14 @@ class TestTogether:
 )
 def test_synthetic_sizes(source: str, expected: tuple[int, int] | None) -> None:
     assert parse_synthetic(source) == expected
+
+
+def test_files_that_are_missing_are_told_beside_values_that_cannot_be_read() -> None:
+    tree = {
+        "task": "image-classification",
+        "memory": {"batch_size": 0},
+        "model": {"source": "torchvision:resnet"},
+    }
+    options, problems = check_tree(tree)
+    assert options is None
+    assert {problem.path for problem in problems} == {"memory.batch_size", "model.source", "data.train"}
