@@ -3,7 +3,7 @@
 import csv
 import io
 import re
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from itertools import islice
 from pathlib import Path
 from typing import Any, Literal
@@ -23,7 +23,6 @@ BLOCK_BYTES = 16 * 2**20
 RAGGED_SHARE = 0.01
 """Up to this share, rows that don't fit the header are left out with a note; beyond, the file is refused."""
 
-
 _Quoting = Literal[0, 3]
 """csv.QUOTE_MINIMAL and csv.QUOTE_NONE."""
 
@@ -38,15 +37,13 @@ class Rows:
     notes: tuple[str, ...]
 
 
-@dataclass
-class _Ragged:
-    """Collects the rows that have another number of columns than the header."""
+@dataclass(frozen=True)
+class _Reading:
+    """A file split one way: its header, the rows that fit it, and Arrow's account of those that don't."""
 
-    rows: list[Any] = field(default_factory=list)
-
-    def __call__(self, row: Any) -> str:
-        self.rows.append(row)
-        return "skip"
+    header: list[str]
+    table: pa.Table
+    ragged: list[Any]
 
 
 def parse(path: Path, text: str) -> Rows:
@@ -55,33 +52,26 @@ def parse(path: Path, text: str) -> Rows:
     Raises:
         DataError: There are no rows below the header, column names repeat, or rows don't fit the header.
     """
-    text = text.lstrip("\r\n")
-    delimiter = _delimiter(path, text)
-    is_quoted = '"' in text and _is_well_quoted(text, delimiter)
-    ragged = _Ragged()
-    header, table = _split(text, delimiter, is_quoted, ragged)
-    if ragged.rows and not is_quoted and '"' in text:  # a few stray quotes in a file that does use them
-        second_look = _Ragged()
-        quoted = _split(text, delimiter, True, second_look)
-        if len(second_look.rows) < len(ragged.rows):
-            (header, table), ragged = quoted, second_look
-    _refuse_repeated(path, header)
-    if table.num_rows == 0 and not ragged.rows:
+    start = text.lstrip("\r\n")
+    lines_before = text.count("\n", 0, len(text) - len(start))
+    delimiter = _delimiter(path, start)
+    reading = _read_best(path, start, delimiter)
+    _refuse_repeated(path, reading.header)
+    if reading.table.num_rows == 0 and not reading.ragged:
         raise DataError(
             f"{path.name} has a header but no rows",
-            f"{path}: the only row names the columns {', '.join(header)}.",
+            f"{path}: the only row names the columns {', '.join(reading.header)}.",
             (Fix("Choose a file with rows below its header"),),
         )
-    _refuse_ragged(path, header, table.num_rows, ragged.rows)
-    unnamed = [number for number, name in enumerate(header, 1) if not name]
-    names = [name or f"column {number}" for number, name in enumerate(header, 1)]
+    _refuse_ragged(path, reading, lines_before)
+    unnamed = [number for number, name in enumerate(reading.header, 1) if not name]
+    names = [name or f"column {number}" for number, name in enumerate(reading.header, 1)]
     notes = [f"Column {number} has no name; it is called “column {number}”." for number in unnamed]
-    if ragged.rows:
-        notes.append(_ragged_note(path, ragged.rows))
-    numbers = np.setdiff1d(
-        np.arange(2, table.num_rows + len(ragged.rows) + 2), [row.number for row in ragged.rows]
-    )
-    return Rows(table.rename_columns(names), numbers, DELIMITERS[delimiter], tuple(notes))
+    if reading.ragged:
+        notes.append(_ragged_note(path, reading, lines_before))
+    rows = np.arange(2, reading.table.num_rows + len(reading.ragged) + 2)
+    kept = np.setdiff1d(rows, [row.number for row in reading.ragged]) + lines_before
+    return Rows(reading.table.rename_columns(names), kept, DELIMITERS[delimiter], tuple(notes))
 
 
 def _delimiter(path: Path, text: str) -> str:
@@ -95,10 +85,9 @@ def _delimiter(path: Path, text: str) -> str:
                 best, best_share = delimiter, share
     if best_share > 0.5:
         return best
-    if (
-        path.suffix.lower() in ENDINGS
-    ):  # one column, or a file that will be refused with its ragged rows named
-        return best or ("\t" if path.suffix.lower() in (".tsv", ".tab") else ",")
+    ending = path.suffix.lower()
+    if ending in ENDINGS:  # a single column, or a file that will be refused with its first ragged row named
+        return best or ("\t" if ending in (".tsv", ".tab") else ",")
     raise mismatch(
         path,
         "neither CSV, TSV, JSON, JSONL nor Parquet: its lines have no common columns",
@@ -125,31 +114,63 @@ def _is_well_quoted(text: str, delimiter: str) -> bool:
     return re.fullmatch(rf"(?:{field}(?:[{mark}\r\n]|\Z))*+", text) is not None
 
 
-def _split(text: str, delimiter: str, is_quoted: bool, ragged: _Ragged) -> tuple[list[str], pa.Table]:
-    """Header and rows; every value stays the text it is in the file."""
-    quoting: _Quoting = csv.QUOTE_MINIMAL if is_quoted else csv.QUOTE_NONE
-    header = [
-        name.strip()
-        for name in next(csv.reader(io.StringIO(text, newline=""), delimiter=delimiter, quoting=quoting))
-    ]
-    keys = [str(number) for number in range(len(header))]
-    table = arrow_csv.read_csv(
-        io.BytesIO(text.encode()),
-        read_options=arrow_csv.ReadOptions(
-            use_threads=False, block_size=BLOCK_BYTES, column_names=keys, skip_rows_after_names=1
-        ),
-        parse_options=arrow_csv.ParseOptions(
-            delimiter=delimiter,
-            quote_char='"' if is_quoted else False,
-            newlines_in_values=is_quoted,
-            ignore_empty_lines=False,
-            invalid_row_handler=ragged,
-        ),
-        convert_options=arrow_csv.ConvertOptions(
-            column_types=dict.fromkeys(keys, pa.string()), strings_can_be_null=False
-        ),
-    )
-    return header, table
+def _read_best(path: Path, text: str, delimiter: str) -> _Reading:
+    """Read with quotes as marks where they are used as such throughout, else as plain characters.
+
+    Where neither holds, as when a few rows of a quoted file are broken, the reading with fewer ragged rows counts.
+
+    Raises:
+        DataError: A row is too long to be one.
+    """
+    if '"' not in text:
+        return _read(path, text, delimiter, csv.QUOTE_NONE)
+    if _is_well_quoted(text, delimiter):
+        return _read(path, text, delimiter, csv.QUOTE_MINIMAL)
+    plain = _read(path, text, delimiter, csv.QUOTE_NONE)
+    if not plain.ragged:
+        return plain
+    try:
+        quoted = _read(path, text, delimiter, csv.QUOTE_MINIMAL)
+    except DataError:  # a quote that is never closed swallows the rest of the file
+        return plain
+    return quoted if len(quoted.ragged) < len(plain.ragged) else plain
+
+
+def _read(path: Path, text: str, delimiter: str, quoting: _Quoting) -> _Reading:
+    """Split header and rows; every value stays the text it is in the file."""
+    is_quoted = quoting == csv.QUOTE_MINIMAL
+    ragged: list[Any] = []
+
+    def skip(row: Any) -> str:
+        ragged.append(row)
+        return "skip"
+
+    try:
+        header = next(csv.reader(io.StringIO(text, newline=""), delimiter=delimiter, quoting=quoting))
+        keys = [str(number) for number in range(len(header))]
+        table = arrow_csv.read_csv(
+            io.BytesIO(text.encode()),
+            read_options=arrow_csv.ReadOptions(
+                use_threads=False, block_size=BLOCK_BYTES, column_names=keys, skip_rows_after_names=1
+            ),
+            parse_options=arrow_csv.ParseOptions(
+                delimiter=delimiter,
+                quote_char='"' if is_quoted else False,
+                newlines_in_values=is_quoted,
+                ignore_empty_lines=False,
+                invalid_row_handler=skip,
+            ),
+            convert_options=arrow_csv.ConvertOptions(
+                column_types=dict.fromkeys(keys, pa.string()), strings_can_be_null=False
+            ),
+        )
+    except (csv.Error, pa.ArrowInvalid) as error:
+        raise DataError(
+            f"{path.name} can't be split into rows",
+            f"{path}: a row seems to be longer than {BLOCK_BYTES >> 20} MiB; a quote may be left open ({error}).",
+            (Fix('Close every text that begins with a " by another one'),),
+        ) from error
+    return _Reading([name.strip() for name in header], table, ragged)
 
 
 def _refuse_repeated(path: Path, header: list[str]) -> None:
@@ -163,24 +184,25 @@ def _refuse_repeated(path: Path, header: list[str]) -> None:
         )
 
 
-def _refuse_ragged(path: Path, header: list[str], kept: int, ragged: list[Any]) -> None:
-    if len(ragged) <= RAGGED_SHARE * (kept + len(ragged)):
+def _refuse_ragged(path: Path, reading: _Reading, lines_before: int) -> None:
+    ragged = reading.ragged
+    if len(ragged) <= RAGGED_SHARE * (reading.table.num_rows + len(ragged)):
         return
-    first = ragged[0]
+    first, number = ragged[0], ragged[0].number + lines_before
     rows = "1 row doesn't" if len(ragged) == 1 else f"{len(ragged):,} rows don't"
     raise DataError(
-        f"{path.name}, row {first.number:,} has {_columns(first.actual_columns)}, the header {len(header)}",
-        f"{path}: {rows} fit the header ({', '.join(header)}). A text that contains the delimiter must stand in "
-        f"double quotes. Row {first.number:,} begins: {first.text[:80]}",
-        (Fix(f"Mend row {first.number:,} in a spreadsheet or a text editor"),),
+        f"{path.name}, row {number:,} has {_columns(first.actual_columns)}, the header {len(reading.header)}",
+        f"{path}: {rows} fit the header ({', '.join(reading.header)}). A text that contains the delimiter must "
+        f"stand in double quotes. Row {number:,} begins: {first.text[:80]}",
+        (Fix(f"Mend row {number:,} in a spreadsheet or a text editor"),),
     )
 
 
-def _ragged_note(path: Path, ragged: list[Any]) -> str:
-    rows = "1 row was" if len(ragged) == 1 else f"{len(ragged):,} rows were"
+def _ragged_note(path: Path, reading: _Reading, lines_before: int) -> str:
+    rows = "1 row was" if len(reading.ragged) == 1 else f"{len(reading.ragged):,} rows were"
     return (
         f"{rows} left out of {path.name} for a number of columns other than the header's; "
-        f"the first is row {ragged[0].number:,}."
+        f"the first is row {reading.ragged[0].number + lines_before:,}."
     )
 
 

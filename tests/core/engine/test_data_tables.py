@@ -57,6 +57,8 @@ def test_mrpc_is_read_row_by_row(shared_data: Path, part: str, count: int) -> No
         ("a.json", "\n".join(json.dumps(row) for row in ROWS)),
         ("a.jsonl", "\n\n".join(json.dumps(row) for row in ROWS) + "\n"),
         ("a.jsonl", json.dumps(ROWS)),
+        ("a.csv", 'text,label\r"good, really",pos\r"a ""fine"" one",neg\r'),
+        ("a.csv", '\n\ntext,label\n"good, really",pos\n"a ""fine"" one",neg\n'),
         ("a.data", json.dumps(ROWS)),
     ],
 )
@@ -164,6 +166,31 @@ def test_a_few_ragged_rows_are_left_out_and_noted(tmp_path: Path) -> None:
     assert table.rows.num_rows == 299
     assert table.where(100) == "row 103 of a.csv"
     assert any("1 row was left out of a.csv" in note and "row 102" in note for note in table.notes)
+
+
+def test_row_numbers_hold_beyond_the_first_block(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("core.engine.data.delimited.BLOCK_BYTES", 4096)
+    lines = [f"text {number},{number % 2}" for number in range(3000)]
+    lines[2000] = "one, two, three"
+    table = read_table(write(tmp_path, "a.csv", "\n".join(["", "text,label", *lines])))
+    assert rows(table)[2000] == {"text": "text 2001", "label": "1"}
+    assert table.where(2000) == "row 2,004 of a.csv"
+    assert any("row 2,003" in note for note in table.notes)
+
+
+def test_one_quote_left_open_in_a_quoted_file(tmp_path: Path) -> None:
+    lines = [f'"text, {number}",{number % 2}' for number in range(300)]
+    lines[100] = '"text, left open,1'
+    table = read_table(write(tmp_path, "a.csv", "\n".join(["text,label", *lines])))
+    whole = [{"text": f"text, {number}", "label": str(number % 2)} for number in range(300)]
+    assert rows(table) == whole[:100] + whole[102:]  # the open quote takes the next line with it
+    assert any("1 row was left out" in note and "row 102" in note for note in table.notes)
+
+
+def test_a_row_too_long_to_be_one(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("core.engine.data.delimited.BLOCK_BYTES", 4096)
+    error = refusal(write(tmp_path, "a.csv", "text,label\na,b\n" + "x" * 20_000 + ",c\n"))
+    assert "can't be split into rows" in error.title
 
 
 def test_a_column_without_a_name_gets_one(tmp_path: Path) -> None:
