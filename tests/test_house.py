@@ -23,6 +23,7 @@ TRAINING = {
     "datasets",
     "huggingface_hub",
     "numpy",
+    "pyarrow",
     "sklearn",
     "torch",
     "torchvision",
