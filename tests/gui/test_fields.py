@@ -1,5 +1,7 @@
 import pytest
-from PySide6.QtCore import Qt
+from PySide6.QtCore import QPoint, QPointF, Qt
+from PySide6.QtGui import QWheelEvent
+from PySide6.QtWidgets import QApplication
 
 from core.catalogue import Kind, Option, all_options, options_by_path
 from gui.fields import (
@@ -86,7 +88,20 @@ def test_showing_a_value_does_not_say_that_it_changed(qtbot):
 def test_the_wheel_leaves_a_number_alone_that_has_no_focus(qtbot):
     field = make_field(option("memory.batch_size"))
     qtbot.addWidget(field)
-    assert field.control.focusPolicy() == Qt.FocusPolicy.StrongFocus
+    field.set_value(16)
+    middle = QPointF(field.control.rect().center())
+    up = QWheelEvent(
+        middle,
+        QPointF(field.control.mapToGlobal(middle)),
+        QPoint(),
+        QPoint(0, 120),
+        Qt.MouseButton.NoButton,
+        Qt.KeyboardModifier.NoModifier,
+        Qt.ScrollPhase.NoScrollPhase,
+        False,
+    )
+    QApplication.sendEvent(field.control, up)
+    assert field.value() == 16
 
 
 def test_a_value_that_is_no_choice_is_shown_all_the_same(qtbot):

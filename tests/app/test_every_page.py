@@ -1,0 +1,183 @@
+"""Checks that every page has to pass, in light and dark, left to right and right to left."""
+
+import pytest
+from PySide6.QtCore import QPoint, Qt
+from PySide6.QtWidgets import (
+    QAbstractButton,
+    QAbstractItemView,
+    QAbstractScrollArea,
+    QAbstractSpinBox,
+    QApplication,
+    QComboBox,
+    QLabel,
+    QLineEdit,
+    QScrollArea,
+    QTabBar,
+    QWidget,
+)
+
+from core.settings import Appearance, Settings
+from gui.app import dress
+from gui.sidebar import Place
+from gui.theme import Theme
+from gui.window import MainWindow
+from tests.fakes.asking import FakeEngine
+from tests.fakes.run_stories import Plot, finish, make_folder, write_story
+
+PAGES = ("new-run-images", "new-run-texts", "run", "runs", "settings")
+CONTROLS = (QAbstractButton, QLineEdit, QComboBox, QAbstractSpinBox, QAbstractItemView, QTabBar)
+
+
+def write_finished(run):
+    plot = Plot(steps=16, reached=16)
+    finish(run, plot, write_story(run, plot))
+
+
+@pytest.fixture(scope="module")
+def runs_folder(tmp_path_factory):
+    folder = tmp_path_factory.mktemp("pages") / "runs"
+    run = make_folder(folder / "done")
+    write_finished(run)
+    return folder
+
+
+@pytest.fixture(
+    params=[(Appearance.LIGHT, False), (Appearance.DARK, True)], ids=["light", "dark-right-to-left"]
+)
+def window(request, qtbot, qapp, runs_folder):
+    appearance, right_to_left = request.param
+    dress(qapp)
+    theme = Theme(appearance)
+    theme.apply()
+    qapp.setLayoutDirection(
+        Qt.LayoutDirection.RightToLeft if right_to_left else Qt.LayoutDirection.LeftToRight
+    )
+    window = MainWindow(theme, Settings(runs_folder=str(runs_folder)), FakeEngine())
+    qtbot.addWidget(window)
+    window.resize(1024, 700)
+    window.show()
+    with qtbot.waitSignal(window._devices.answered):
+        window.ask_for_devices()
+    yield window
+    window.end_work()
+    qapp.setLayoutDirection(Qt.LayoutDirection.LeftToRight)
+    qapp.setStyleSheet("")
+
+
+def open_page(qtbot, window, name, runs_folder):
+    match name:
+        case "new-run-images":
+            window.go_to(Place.NEW_RUN)
+            qtbot.waitUntil(lambda: not window.new_run._reading.is_reading)
+        case "new-run-texts":
+            data = runs_folder / "pairs.tsv"
+            data.write_text("first\tsecond\tsame\n")
+            window.edit({"task": "text-classification", "data": {"train": str(data)}})
+            qtbot.waitUntil(lambda: not window.new_run._reading.is_reading)
+        case "run":
+            window.open_path(runs_folder / "done")
+        case "runs":
+            window.go_to(Place.RUNS)
+            qtbot.waitUntil(lambda: window.runs.model.rowCount() == 1)
+        case "settings":
+            window.go_to(Place.SETTINGS)
+    QApplication.sendPostedEvents()
+    assert (window.width(), window.height()) == (1024, 700)
+    return window._pages.currentWidget()
+
+
+def seen(root: QWidget, kind: type[QWidget] | tuple[type[QWidget], ...]) -> list[QWidget]:
+    return [child for child in root.findChildren(QWidget) if isinstance(child, kind) and child.isVisible()]
+
+
+def is_inner(widget: QWidget) -> bool:
+    """Whether it is a part of a control rather than one: the line of a spin box, a scroll bar, a header's corner."""
+    parents = []
+    parent = widget.parentWidget()
+    while parent is not None:
+        parents.append(parent)
+        parent = parent.parentWidget()
+    if any(isinstance(parent, (QAbstractSpinBox, QComboBox, QTabBar, QLineEdit)) for parent in parents):
+        return True
+    name = type(widget).__name__
+    return name in ("QHeaderView", "QTableCornerButton", "QComboBoxListView") or any(
+        isinstance(parent, QAbstractItemView) for parent in parents
+    )
+
+
+def enclosing_scroll(widget: QWidget) -> QScrollArea | None:
+    parent = widget.parentWidget()
+    while parent is not None and not isinstance(parent, QScrollArea):
+        parent = parent.parentWidget()
+    return parent
+
+
+def described(widget: QWidget) -> str:
+    text = widget.text() if isinstance(widget, QLabel | QAbstractButton) else widget.accessibleName()
+    return f"{type(widget).__name__} {text!r}"
+
+
+@pytest.mark.parametrize("name", PAGES)
+def test_no_text_is_cut_off_at_the_smallest_size(qtbot, window, runs_folder, name):
+    open_page(qtbot, window, name, runs_folder)
+    cut = []
+    for widget in seen(window, (QLabel, QAbstractButton)):
+        if is_inner(widget):
+            continue
+        wraps = isinstance(widget, QLabel) and widget.wordWrap()
+        if not wraps and widget.sizeHint().width() > widget.width():
+            cut.append(described(widget))
+        if wraps and widget.heightForWidth(widget.width()) > widget.height():
+            cut.append(f"{described(widget)} is squashed")
+        scroll = enclosing_scroll(widget)
+        room = scroll.viewport() if scroll is not None else window
+        left = widget.mapTo(room, QPoint(0, 0)).x()
+        if left < 0 or left + widget.width() > room.width():
+            cut.append(f"{described(widget)} reaches over the edge")
+    assert cut == []
+
+
+@pytest.mark.parametrize("name", PAGES)
+def test_every_control_is_named_and_reachable_by_tab(qtbot, window, runs_folder, name):
+    page = open_page(qtbot, window, name, runs_folder)
+    controls = [control for control in seen(page, CONTROLS) if not is_inner(control) and control.isEnabled()]
+    assert controls
+    nameless = [type(control).__name__ for control in controls if not spoken_name(control)]
+    assert nameless == []
+    reachable = tab_chain(window)
+    lost = [described(control) for control in controls if not takes_tab(control, reachable)]
+    assert lost == []
+
+
+def spoken_name(control: QWidget) -> str:
+    text = control.text() if isinstance(control, QAbstractButton) else ""
+    if isinstance(control, QTabBar):
+        text = " ".join(control.tabText(index) for index in range(control.count()))
+    return control.accessibleName() or text
+
+
+def tab_chain(window: QWidget) -> set[QWidget]:
+    """Everything in the window's chain of focus that Tab stops at."""
+    found = {window}
+    widget = window.nextInFocusChain()
+    while widget not in found:
+        found.add(widget)
+        widget = widget.nextInFocusChain()
+    return {widget for widget in found if widget.focusPolicy() & Qt.FocusPolicy.TabFocus}
+
+
+def takes_tab(control: QWidget, reachable: set[QWidget]) -> bool:
+    """Whether Tab stops at it, or at the choice of its group that is taken (arrow keys lead to the others)."""
+    if isinstance(control, QAbstractButton) and control.group() is not None and control.group().exclusive():
+        return any(button in reachable for button in control.group().buttons())
+    return control in reachable
+
+
+@pytest.mark.parametrize("name", PAGES)
+def test_pages_paint_in_their_colours(qtbot, window, runs_folder, name):
+    page = open_page(qtbot, window, name, runs_folder)
+    corner = window.grab().toImage()
+    tokens = window._theme.tokens
+    at = page.mapTo(window, QPoint(page.width() - 2, page.height() // 2))
+    assert corner.pixelColor(at).name() == tokens.background
+    assert not any(isinstance(area, QAbstractScrollArea) and area.isWindow() for area in seen(page, QWidget))

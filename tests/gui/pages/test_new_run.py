@@ -1,0 +1,243 @@
+from pathlib import Path
+
+import pytest
+from PySide6.QtCore import QMimeData, Qt, QUrl
+from PySide6.QtGui import QDropEvent
+from PySide6.QtWidgets import QTableWidget
+
+from core import run_file
+from core.errors import Fix, Problem, UserError
+from core.jobs import EngineCrashed
+from core.options import Task
+from core.reports import DataReport
+from core.settings import Appearance
+from gui.pages.new_run import NewRunPage, check_all
+from gui.pages.new_run_data_status import PreviewDialog
+from gui.pages.new_run_header import MRPC
+from gui.theme import Theme
+from tests.fakes.asking import CPU_ONLY, PAIRS, FakeEngine
+
+
+@pytest.fixture
+def engine():
+    return FakeEngine()
+
+
+@pytest.fixture
+def page(qtbot, engine):
+    page = NewRunPage(Theme(Appearance.LIGHT), engine)
+    qtbot.addWidget(page)
+    page.resize(1000, 700)
+    page.show()
+    yield page
+    engine.gate.set()
+    page.close_questions()
+
+
+@pytest.fixture
+def pairs(tmp_path):
+    path = tmp_path / "pairs.tsv"
+    path.write_text("first\tsecond\tsame\na\tb\t1\n")
+    return path
+
+
+@pytest.fixture
+def model(tmp_path):
+    path = tmp_path / "model"
+    path.mkdir()
+    return path
+
+
+def start_text(page):
+    return page._outcome.start_text
+
+
+def checks(page):
+    return [(check.level, check.path) for check in page._outcome._checks.checks]
+
+
+def await_reading(qtbot, page):
+    qtbot.waitUntil(lambda: not page._reading.is_reading)
+
+
+def choose_text(page, model, data=""):
+    tree = {"task": "text-classification", "model": {"source": str(model)}, "data": {"train": str(data)}}
+    page.load_tree(tree)
+
+
+def test_it_opens_with_the_first_run_ready(qtbot, page):
+    assert start_text(page) == "Start training"
+    with qtbot.waitSignal(page.start_requested) as caught:
+        page.start()
+    assert caught.args[0].output.name == "Handwritten digits"
+    assert caught.args[0].data.train == "builtin:digits"
+
+
+def test_the_button_names_what_is_missing(qtbot, page, model, pairs):
+    choose_text(page, "")
+    assert start_text(page) == "Choose a model to start from"
+    choose_text(page, model)
+    assert start_text(page) == "Choose the data to train on"
+    with qtbot.assertNotEmitted(page.start_requested):
+        page.start()
+    choose_text(page, model, pairs)
+    assert start_text(page) == "Reading the data…"
+    await_reading(qtbot, page)
+    assert start_text(page) == "Start training"
+
+
+def test_columns_are_filled_with_what_the_data_holds(qtbot, page, engine, model, pairs):
+    choose_text(page, model, pairs)
+    await_reading(qtbot, page)
+    data = page.tree()["data"]
+    assert data["text_columns"] == ["first", "second"]
+    assert data["label_column"] == "same"
+    columns = page._options._label_column.columns
+    assert [columns.itemText(index) for index in range(1, columns.count())] == ["first", "second", "same"]
+    assert len(engine.inspected()) == 1  # taking over a guess asks nothing new
+
+
+def test_other_data_forgets_guessed_columns_but_not_chosen_ones(qtbot, page, engine, model, pairs):
+    choose_text(page, model, pairs)
+    await_reading(qtbot, page)
+    other = pairs.with_name("other.tsv")
+    other.write_text("x\ty\n")
+    page.set_data(other)
+    await_reading(qtbot, page)
+    assert engine.inspected()[-1].text_columns == ()
+    page._options._label_column.columns.choose("first")
+    page._options._label_column.columns.activated.emit(1)
+    page.set_data(pairs)
+    await_reading(qtbot, page)
+    assert engine.inspected()[-1].label_column == "first"
+
+
+def test_problems_of_the_data_stand_at_their_fields_with_remedies(qtbot, page, engine, model, pairs):
+    fix = Fix("Use same", {"data.label_column": "same"})
+    problem = Problem("data.label_column", "there is no column Same", (fix,))
+    engine.answers["inspect"] = DataReport(
+        source="x", format="TSV", rows=3, columns=PAIRS.columns, label_column="Same", problems=(problem,)
+    )
+    choose_text(page, model, pairs)
+    await_reading(qtbot, page)
+    assert page._options.form.row("data.label_column").problems == (problem,)
+    assert start_text(page) == "Mend: Label column"
+    engine.answers["inspect"] = PAIRS
+    page._options.form.apply_fix(fix)
+    await_reading(qtbot, page)
+    assert start_text(page) == "Start training"
+    assert page.tree()["data"]["label_column"] == "same"
+
+
+def test_data_that_cant_be_read_is_said_at_its_field(qtbot, page, engine, model, pairs):
+    engine.answers["inspect"] = UserError("pairs.tsv is empty", "It holds a header only.")
+    choose_text(page, model, pairs)
+    await_reading(qtbot, page)
+    message = page._options.form.row("data.train").problems[0].message
+    assert message == "pairs.tsv is empty. It holds a header only"
+    assert start_text(page) == "Mend: Training data"
+
+
+def test_an_engine_that_breaks_over_the_data_is_no_reason_not_to_train(qtbot, page, engine, model, pairs):
+    engine.answers["inspect"] = EngineCrashed("inspect", -11, "Segmentation fault")
+    choose_text(page, model, pairs)
+    await_reading(qtbot, page)
+    assert start_text(page) == "Start training"
+    assert ("warning", "") in checks(page)
+
+
+def test_all_problems_are_listed_at_once_and_lead_to_their_fields(qtbot, page, model):
+    choose_text(page, model, "/nowhere/at/all.csv")
+    form = page._options.form
+    form.set_values({"training.learning_rate": 20.0, "training.weight_decay": 3.0})
+    listed = [path for level, path in checks(page) if level == "error"]
+    assert set(listed) == {"data.train", "training.learning_rate", "training.weight_decay"}
+    assert start_text(page) == "3 problems to mend"
+    page._outcome._checks.path_chosen.emit("training.weight_decay")
+    assert form.row("training.weight_decay").isVisible()  # it was behind "More"
+    assert page.focusWidget() is form.field("training.weight_decay").control
+
+
+def test_unreadable_values_do_not_hide_other_problems():
+    tree = {"task": "text-classification", "data": {"train": "/nowhere.csv"}, "training": {"epochs": "many"}}
+    options, problems = check_all(tree)
+    assert {problem.path for problem in problems} == {"training.epochs", "model.source", "data.train"}
+    assert options.training.epochs == 3.0
+
+
+def test_what_the_machine_refuses_is_greyed_and_a_choice_of_it_a_problem(page):
+    page.set_machine(CPU_ONLY)
+    buttons = page._options._device.segmented.buttons()
+    assert not buttons["mps"].isEnabled()
+    assert buttons["mps"].toolTip() == "MPS is the GPU of Apple computers."
+    assert "No NVIDIA driver" in page._options.form.row("device.name").hint
+    page.load_tree({**page.tree(), "device": {"name": "mps"}})
+    assert start_text(page) == "Mend: Device"
+
+
+def test_changing_the_task_keeps_what_was_chosen_for_the_other(qtbot, page, model):
+    page._options.form.set_values({"memory.batch_size": 7, "device.name": "cpu"})
+    page._change_task(Task.TEXT_CLASSIFICATION)
+    assert page.tree()["task"] == "text-classification"
+    assert page.tree()["device"]["name"] == "cpu"
+    assert page.tree()["training"]["learning_rate"] == 2e-5
+    page._change_task(Task.IMAGE_CLASSIFICATION)
+    assert page.tree()["memory"]["batch_size"] == 7
+    assert page.tree()["model"]["source"] == "torchvision:resnet18"
+
+
+def test_a_run_file_goes_in_and_out_unchanged(qtbot, page, tmp_path, model, pairs):
+    written = tmp_path / "mine.hone"
+    written.write_text(
+        f'schema = 1\ntask = "text-classification"\n[model]\nsource = "{model.as_posix()}"\n'
+        f'[data]\ntrain = "{pairs.as_posix()}"\ntext_columns = ["first"]\nlabel_column = "same"\n'
+        "[training]\nepochs = 1\nlearning_rate = 3e-5\n"
+    )
+    page.load_file(written)
+    saved = tmp_path / "saved.hone"
+    page._save(saved)
+    assert run_file.read(saved) == run_file.read(written)
+
+
+def test_a_damaged_run_file_is_told_and_changes_nothing(page, tmp_path):
+    before = page.tree()
+    damaged = tmp_path / "damaged.hone"
+    damaged.write_text("this is = = no TOML")
+    page.load_file(damaged)
+    assert page._strip.isVisible()
+    assert page.tree() == before
+
+
+def test_a_run_file_with_an_unknown_option_says_so(page, tmp_path):
+    path = tmp_path / "old.hone"
+    path.write_text('task = "image-classification"\n[memory]\nbatch = 3\n')
+    page.load_file(path)
+    assert page._strip.isVisible()
+
+
+def test_the_paraphrases_ask_for_their_files(page):
+    page.load_example(MRPC)
+    assert page.tree()["data"]["train"] == ""
+    assert start_text(page) == "Choose the data to train on"
+
+
+def test_a_file_dropped_on_the_field_becomes_the_data(qtbot, page, model, pairs):
+    choose_text(page, model)
+    dropped = QMimeData()
+    dropped.setUrls([QUrl.fromLocalFile(str(pairs))])
+    line = page._options._train.line
+    where = line.rect().center().toPointF()
+    copy = Qt.DropAction.CopyAction
+    line.dropEvent(
+        QDropEvent(where, copy, dropped, Qt.MouseButton.LeftButton, Qt.KeyboardModifier.NoModifier)
+    )
+    assert Path(page.tree()["data"]["train"]) == pairs
+    await_reading(qtbot, page)
+
+
+def test_the_preview_shows_the_first_rows(qtbot):
+    dialog = PreviewDialog(PAIRS)
+    qtbot.addWidget(dialog)
+    table = dialog.findChild(QTableWidget)
+    assert table.horizontalHeaderItem(2).text() == "same"
+    assert table.item(1, 1).text() == "d"

@@ -1,0 +1,108 @@
+import pytest
+
+from core.options import (
+    DataOptions,
+    DeviceOptions,
+    MemoryOptions,
+    ModelOptions,
+    Precision,
+    RunOptions,
+    Task,
+    TrainingOptions,
+)
+from gui.pages.new_run_machine import computed, device_segments, machine_problems, precision_segments
+from gui.pages.new_run_model import download_note, model_title
+from gui.pages.new_run_summary import Extent, extent, summary_rows
+from tests.fakes.asking import CPU_ONLY, DIGITS
+
+
+def options(**sections):
+    defaults = {
+        "task": Task.IMAGE_CLASSIFICATION,
+        "model": ModelOptions(source="torchvision:resnet18", pretrained=False),
+        "data": DataOptions(train="builtin:digits", eval_fraction=0.2),
+        "memory": MemoryOptions(batch_size=32),
+        "training": TrainingOptions(epochs=5.0),
+    }
+    return RunOptions(**{**defaults, **sections})
+
+
+def test_steps_are_counted_as_trainer_counts_them():
+    assert extent(options(), 1797) == Extent(trained=1437, evaluated=360, steps=225, steps_per_epoch=45)
+
+
+@pytest.mark.parametrize(
+    ("sections", "steps"),
+    [
+        (
+            {"memory": MemoryOptions(batch_size=32, gradient_accumulation_steps=4)},
+            60,
+        ),  # 45 batches: 12 an epoch
+        ({"training": TrainingOptions(max_steps=7)}, 7),
+        ({"training": TrainingOptions(epochs=0.5)}, 23),
+        ({"data": DataOptions(train="x", eval_fraction=0.0, max_train_samples=64)}, 10),
+        ({"data": DataOptions(train="x", eval="y")}, 285),  # all 1,797 rows are trained on
+    ],
+)
+def test_what_changes_the_number_of_steps(sections, steps):
+    assert extent(options(**sections), 1797).steps == steps
+
+
+def test_the_summary_says_what_will_run():
+    rows = dict(summary_rows(options(), CPU_ONLY, DIGITS))
+    assert rows["Model"] == "ResNet-18, from scratch"
+    assert rows["Data"] == "digits · 1,437 to train on, 360 held out"
+    assert rows["Batch"] == "32 × 1 = 32 samples a step"
+    assert rows["Steps"] == "about 225 · 45 an epoch"
+    assert rows["Device"] == "CPU · Old processor"
+    assert rows["Precision"] == "fp32"
+    assert rows["Downloads"] == "none"
+
+
+def test_downloads_are_told_as_far_as_they_can_be_known(monkeypatch, tmp_path):
+    monkeypatch.setenv("TORCH_HOME", str(tmp_path / "torch"))
+    monkeypatch.setenv("HF_HOME", str(tmp_path / "hf"))
+    monkeypatch.delenv("HF_HUB_CACHE", raising=False)
+    pretrained = options(model=ModelOptions(source="torchvision:alexnet"))
+    assert download_note(pretrained) == "about 233 MB of weights, once"
+    weights = tmp_path / "torch" / "hub" / "checkpoints" / "alexnet-owt-7be5be79.pth"
+    weights.parent.mkdir(parents=True)
+    weights.touch()
+    assert download_note(pretrained) == "none, the weights are here already"
+
+    from_hub = options(task=Task.TEXT_CLASSIFICATION, model=ModelOptions(source="org/model"))
+    assert "Hugging Face Hub" in download_note(from_hub)
+    config = tmp_path / "hf" / "hub" / "models--org--model" / "snapshots" / "abc" / "config.json"
+    config.parent.mkdir(parents=True)
+    config.touch()
+    assert download_note(from_hub) == "none, the model is here already"
+
+    in_folder = options(task=Task.TEXT_CLASSIFICATION, model=ModelOptions(source=str(tmp_path / "mine")))
+    assert download_note(in_folder) == "none"
+    assert model_title(in_folder) == "mine, pretrained"
+
+
+def test_what_the_machine_lacks_is_greyed_with_its_reason():
+    devices = {segment.value: segment.refusal for segment in device_segments(CPU_ONLY)}
+    assert devices["auto"] == ""
+    assert devices["cpu"] == ""
+    assert devices["cuda"] == "No NVIDIA driver was found."
+    precisions = {segment.value: segment.refusal for segment in precision_segments(CPU_ONLY, "cpu")}
+    assert precisions["fp16"] == "needs a GPU"
+    assert precisions["bf16"] == ""
+
+
+def test_all_is_open_before_the_machine_is_known():
+    assert not any(segment.refusal for segment in device_segments(None))
+    assert "looking" in computed(None, options()).device
+
+
+@pytest.mark.parametrize(
+    ("device", "precision", "path"),
+    [("mps", "auto", "device.name"), ("cuda:3", "auto", "device.name"), ("auto", "fp16", "device.precision")],
+)
+def test_asking_for_what_the_machine_lacks_is_a_problem_with_a_remedy(device, precision, path):
+    chosen = DeviceOptions(name=device, precision=Precision(precision))
+    problems = list(machine_problems(CPU_ONLY, options(device=chosen)))
+    assert [problem.path for problem in problems] == [path]
+    assert problems[0].fixes[0].changes == {path: "auto"}

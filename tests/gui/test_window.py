@@ -1,0 +1,240 @@
+import logging
+import os
+import sys
+
+import pytest
+from PySide6.QtCore import QByteArray, QMimeData, QPointF, Qt, QUrl
+from PySide6.QtGui import QDropEvent
+from PySide6.QtWidgets import QPlainTextEdit, QPushButton
+
+from core import settings
+from core.errors import RunFolderError
+from core.jobs import EngineCrashed
+from core.runs import Action, RunFolder
+from core.settings import Appearance, Settings
+from gui import window as window_module
+from gui.bug_report import BugReporter
+from gui.closing import Closing, running
+from gui.pages.new_run_header import DIGITS
+from gui.sidebar import Place
+from gui.theme import DARK, LIGHT, Theme
+from gui.window import MainWindow
+from tests.fakes.asking import CPU_ONLY, FakeEngine
+from tests.fakes.run_stories import Plot, finish, make_folder, write_story
+
+
+class Asked:
+    """Stands in for the question about closing; gives `answer` and keeps what it was asked about."""
+
+    def __init__(self, answer):
+        self.answer = answer
+        self.runs = []
+
+    def __call__(self, runs, _parent):
+        self.runs += runs
+        return self.answer
+
+
+@pytest.fixture
+def runs_folder(tmp_path):
+    return tmp_path / "runs"
+
+
+@pytest.fixture
+def make_window(qtbot, runs_folder):
+    made = []
+
+    def make(answer=Closing.KEEP_TRAINING, engine=None):
+        chosen = Settings(runs_folder=str(runs_folder), appearance=Appearance.LIGHT)
+        asked = Asked(answer)
+        window = MainWindow(Theme(Appearance.LIGHT), chosen, engine or FakeEngine(), asked)
+        window.asked = asked
+        qtbot.addWidget(window)
+        made.append(window)
+        window.show()
+        return window
+
+    yield make
+    for window in made:
+        window.asked.answer = Closing.KEEP_TRAINING
+        window.end_work()
+
+
+@pytest.fixture
+def window(make_window):
+    return make_window()
+
+
+def write_finished(run):
+    plot = Plot(steps=16, reached=16)
+    finish(run, plot, write_story(run, plot))
+
+
+def live_run(runs_folder) -> RunFolder:
+    """A run whose keeper is this very process."""
+    run = make_folder(runs_folder / "live")
+    run.record_keeper(os.getpid())
+    return run
+
+
+def page(window):
+    return window._pages.currentWidget()
+
+
+def test_it_opens_on_a_new_run_and_goes_where_the_sidebar_leads(qtbot, window):
+    assert page(window) is window.new_run
+    for button in window.sidebar.findChildren(QPushButton):
+        button.click()
+    assert page(window) is window.settings
+    window.go_to(Place.RUNS)
+    assert page(window) is window.runs
+
+
+def test_pages_answer_to_the_keyboard(qtbot, window):
+    keys = {action.shortcut().toString(): action for action in window.actions()}
+    assert set(keys) == {"Ctrl+N", "Ctrl+O", "Ctrl+S", "Ctrl+Return", "Ctrl+1", "Ctrl+2", "Ctrl+3"}
+    keys["Ctrl+2"].trigger()
+    assert page(window) is window.runs
+    keys["Ctrl+3"].trigger()
+    assert page(window) is window.settings
+    keys["Ctrl+N"].trigger()
+    assert page(window) is window.new_run
+
+
+def test_the_start_shortcut_starts_only_what_is_seen(qtbot, window):
+    window.new_run.start_requested.disconnect(window.start_run)
+    start = next(action for action in window.actions() if action.shortcut().toString() == "Ctrl+Return")
+    window.go_to(Place.SETTINGS)
+    with qtbot.assertNotEmitted(window.new_run.start_requested):
+        start.trigger()
+    window.go_to(Place.NEW_RUN)
+    with qtbot.waitSignal(window.new_run.start_requested):
+        start.trigger()
+
+
+def test_what_the_machine_can_do_arrives_in_the_background(qtbot, window):
+    window.go_to(Place.SETTINGS)
+    with qtbot.waitSignal(window._devices.answered):
+        window.ask_for_devices()
+    assert window.sidebar.machine._device.text() == "Old processor"
+    assert ("PyTorch", "2.13.0") in window.settings._versions.rows()
+    assert CPU_ONLY.automatic == "cpu"
+
+
+def test_an_engine_that_does_not_start_is_said_on_the_page(qtbot, make_window):
+    engine = FakeEngine()
+    engine.answers["devices"] = EngineCrashed("devices", 1, "ImportError")
+    window = make_window(engine=engine)
+    with qtbot.waitSignal(window._devices.failed):
+        window.ask_for_devices()
+    assert window.new_run._strip.isVisible()
+
+
+def test_a_run_that_cant_be_made_is_said_on_the_page(window, runs_folder):
+    runs_folder.write_text("a file stands where the folder should go")
+    window.new_run.start()
+    assert page(window) is window.new_run
+    assert window.new_run._strip.isVisible()
+    assert issubclass(RunFolderError, Exception)
+
+
+def test_a_finished_run_opens_from_its_folder(qtbot, window, runs_folder):
+    run = make_folder(runs_folder / "done")
+    write_finished(run)
+    window.open_path(run.path)
+    assert page(window) is window.run
+    window.run.edit_requested.emit({"task": "image-classification", "training": {"epochs": 9.0}})
+    assert page(window) is window.new_run
+    assert window.new_run.tree()["training"]["epochs"] == 9.0
+
+
+def test_a_run_file_fills_the_form_and_other_files_become_the_data(window, tmp_path):
+    window.go_to(Place.SETTINGS)
+    window.open_path(DIGITS)
+    assert page(window) is window.new_run
+    assert window.new_run.tree()["data"]["train"] == "builtin:digits"
+    data = tmp_path / "photos"
+    data.mkdir()
+    content = QMimeData()
+    content.setUrls([QUrl.fromLocalFile(str(data))])
+    none = Qt.KeyboardModifier.NoModifier
+    window.dropEvent(
+        QDropEvent(QPointF(9, 9), Qt.DropAction.CopyAction, content, Qt.MouseButton.LeftButton, none)
+    )
+    assert window.new_run.tree()["data"]["train"] == str(data)
+
+
+def test_closing_asks_about_a_run_that_trains_and_can_be_called_off(make_window, runs_folder):
+    run = live_run(runs_folder)
+    window = make_window(Closing.CANCEL)
+    assert not window.close()
+    assert window.asked.runs == [run]
+    assert window.isVisible()
+
+
+def test_closing_can_stop_the_run(make_window, runs_folder):
+    run = live_run(runs_folder)
+    window = make_window(Closing.STOP)
+    assert window.close()
+    assert [request.action for request in run.open_requests()] == [Action.STOP]
+
+
+def test_closing_leaves_the_run_alone_otherwise(make_window, runs_folder):
+    run = live_run(runs_folder)
+    window = make_window(Closing.KEEP_TRAINING)
+    assert window.close()
+    assert run.open_requests() == []
+
+
+def test_runs_that_are_over_are_not_asked_about(window, runs_folder):
+    run = make_folder(runs_folder / "done")
+    write_finished(run)
+    assert running(runs_folder) == []
+    assert window.close()
+    assert window.asked.runs == []
+
+
+def test_the_windows_place_is_kept(make_window):
+    first = make_window()
+    first.resize(1111, 777)
+    first.close()
+    kept = settings.load()
+    assert kept.window_geometry == first._geometry()
+    assert first.restoreGeometry(QByteArray.fromBase64(kept.window_geometry.encode()))
+
+
+def test_appearance_follows_the_settings_at_once(qtbot, window):
+    window.go_to(Place.SETTINGS)
+    theme = window._theme
+    assert theme.tokens is LIGHT
+    with qtbot.waitSignal(theme.changed):
+        window.settings._looks.buttons()["dark"].click()
+    assert theme.tokens is DARK
+    assert settings.load().appearance is Appearance.DARK
+    window.settings._looks.buttons()["light"].click()
+
+
+def test_settings_that_cant_be_kept_are_logged_not_fatal(window, monkeypatch, tmp_path, caplog):
+    blocked = tmp_path / "file"
+    blocked.write_text("")
+    monkeypatch.setenv("HONE_HOME", str(blocked / "home"))
+    with caplog.at_level(logging.ERROR, logger="hone"):
+        assert window.close()
+    assert "settings can't be saved" in caplog.text
+    assert window_module.RUN_FILES == (".hone", ".toml")
+
+
+def test_a_bug_is_logged_whole_and_shown_once(qtbot, caplog, capsys):
+    reporter = BugReporter()
+    try:
+        raise ZeroDivisionError("a bug for the test")
+    except ZeroDivisionError:
+        caught = sys.exc_info()
+    reporter.report(*caught)
+    dialog = reporter._dialog
+    qtbot.addWidget(dialog)
+    assert "a bug for the test" in dialog.findChild(QPlainTextEdit).toPlainText()
+    assert "ZeroDivisionError" in caplog.text
+    assert "ZeroDivisionError" in capsys.readouterr().err
+    reporter.report(*caught)
+    assert reporter._dialog is dialog
