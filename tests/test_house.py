@@ -17,21 +17,11 @@ LONGEST_FILE = 400
 # Libraries each room may import, beside the standard library. A new name here is a decision: see docs/decisions/0004.
 QT = {"PySide6", "shiboken6", "pyqtgraph"}
 LIGHT = {"msgspec", "platformdirs", "psutil", "pynvml", "tomli_w", "tqdm"}
-TRAINING = {
-    "PIL",
-    "accelerate",
-    "datasets",
-    "huggingface_hub",
-    "numpy",
-    "pyarrow",
-    "sklearn",
-    "torch",
-    "torchvision",
-    "transformers",
-}
+ARRAYS = {"PIL", "numpy", "pyarrow", "sklearn"}
+TRAINING = {"accelerate", "datasets", "huggingface_hub", "torch", "torchvision", "transformers"}
 ALLOWED = {
     "core": LIGHT | {"core"},
-    "core.engine": LIGHT | TRAINING | {"core", "resources"},
+    "core.engine": LIGHT | ARRAYS | TRAINING | {"core", "resources"},
     "gui": QT | {"core", "gui", "msgspec", "numpy", "resources"},
     "resources": set[str](),
 }
