@@ -11,10 +11,12 @@ from collections.abc import Iterable
 from pathlib import Path
 from typing import NamedTuple
 
-from bootstrap import graphics, pip
+from bootstrap import apt, graphics, pip
 from bootstrap.errors import SetupError
 
 STAMP = "hone-setup.json"
+VENV_PACKAGE = f"python{sys.version_info[0]}.{sys.version_info[1]}-venv"
+"""Where Debian and Ubuntu keep the part of Python that makes virtual environments."""
 DISK_NEEDED = 3 * 1024**3
 """Bytes that everything takes with the CPU build of PyTorch, rounded up; its CUDA build takes twice as much."""
 
@@ -113,6 +115,16 @@ def _make(environment: Environment) -> None:
             f"Only {free / 1e9:.1f} GB are free on the disk of {environment.root}, and Hone's libraries need about "
             f"{DISK_NEEDED / 1e9:.0f} GB. Free some space, then start again."
         )
+    said = _create(folder)
+    if "ensurepip is not available" in said and apt.may_install():
+        apt.install([VENV_PACKAGE])
+        said = _create(folder)
+    if said:
+        raise SetupError(_why_no_venv(said))
+
+
+def _create(folder: Path) -> str:
+    """Create the virtual environment; returns what Python said where that failed, else nothing."""
     made = subprocess.run(
         [sys.executable, "-m", "venv", str(folder)],
         capture_output=True,
@@ -120,9 +132,10 @@ def _make(environment: Environment) -> None:
         errors="replace",
         check=False,
     )
-    if made.returncode != 0:
-        shutil.rmtree(folder, ignore_errors=True)
-        raise SetupError(_why_no_venv(made.stdout + made.stderr))
+    if made.returncode == 0:
+        return ""
+    shutil.rmtree(folder, ignore_errors=True)
+    return made.stdout + made.stderr or "nothing"
 
 
 def _remove(path: Path) -> None:
@@ -147,11 +160,10 @@ def is_usable(environment: Environment) -> bool:
 
 
 def _why_no_venv(said: str) -> str:
-    if "ensurepip" in said and sys.platform.startswith("linux"):
-        package = f"python{sys.version_info[0]}.{sys.version_info[1]}-venv"
+    if "ensurepip is not available" in said and sys.platform.startswith("linux"):
         return (
             "This Python can't make virtual environments: Debian and Ubuntu keep that part in a package of its own.\n"
-            f"Install it, then start again:\n  sudo apt-get install {package}"
+            f"Install it, then start again:\n  sudo apt-get install {VENV_PACKAGE}"
         )
     tail = "\n".join(said.splitlines()[-5:])
     return f"The environment in .venv couldn't be made. Python said:\n{tail}"

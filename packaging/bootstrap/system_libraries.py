@@ -3,15 +3,12 @@
 from __future__ import annotations
 
 import ctypes
-import os
 import shutil
-import subprocess
 import sys
 from collections.abc import Callable, Iterable
 
+from bootstrap import apt
 from bootstrap.errors import SetupError
-
-APT_SECONDS = 600
 
 # The names Debian and Ubuntu give to the packages; RPM systems are asked by library name instead.
 ALWAYS = {
@@ -48,8 +45,8 @@ def ensure(*, needs_display: bool) -> None:
         return
     wanted = {**ALWAYS, **ON_A_DISPLAY} if needs_display else ALWAYS
     lacking = missing(wanted)
-    if lacking and may_install():
-        install(sorted(wanted[name] for name in lacking))
+    if lacking and apt.may_install():
+        apt.install(sorted(wanted[name] for name in lacking))
         lacking = missing(wanted)
     if lacking:
         raise SetupError(explain(lacking, wanted))
@@ -66,43 +63,6 @@ def _loads(name: str, load: Callable[[str], object]) -> bool:
     except OSError:
         return False
     return True
-
-
-def may_install() -> bool:
-    """Whether this is root on a system with apt-get."""
-    return os.geteuid() == 0 and shutil.which("apt-get") is not None
-
-
-def install(packages: list[str]) -> None:
-    """Install Debian packages without a question asked.
-
-    Raises:
-        SetupError: apt-get failed; it holds the end of what apt-get said.
-    """
-    print(f"Installing the system libraries that Qt needs: {' '.join(packages)}", flush=True)
-    environ = dict(os.environ, DEBIAN_FRONTEND="noninteractive")
-    for command in (["update"], ["install", "-y", "--no-install-recommends", *packages]):
-        try:
-            subprocess.run(
-                ["apt-get", "-q", *command],
-                env=environ,
-                stdin=subprocess.DEVNULL,
-                stdout=subprocess.PIPE,
-                stderr=subprocess.STDOUT,
-                text=True,
-                errors="replace",
-                timeout=APT_SECONDS,
-                check=True,
-            )
-        except subprocess.TimeoutExpired as error:
-            raise SetupError(
-                f"apt-get {command[0]} took longer than {APT_SECONDS // 60} minutes and was ended."
-            ) from error
-        except subprocess.CalledProcessError as error:
-            said = "\n".join(error.stdout.splitlines()[-8:])
-            raise SetupError(
-                f"Installing system libraries failed. apt-get {command[0]} said:\n{said}"
-            ) from error
 
 
 def explain(
