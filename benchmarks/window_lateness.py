@@ -3,8 +3,9 @@
     .venv/bin/python benchmarks/window_lateness.py [--seconds 60] [--repeats 3] [--run-file FILE.hone]
 
 Both train the same run file, and both show it live on the run page of Hone's window. Each measurement has a
-process of its own and begins with the tenth training step. Prints a table: lateness in milliseconds (p50, p99, worst;
-median of the repeats), and training steps a second. Goal for Hone: p99 <= 16 ms and worst <= 50 ms.
+process of its own. Prints a table: lateness in milliseconds from the tenth training step on (p50, p99, worst), the
+worst before that, while libraries are imported and data is loaded, and steps a second; each the median of the repeats.
+Goal for Hone: p99 <= 16 ms and worst <= 50 ms.
 """
 
 import argparse
@@ -17,7 +18,7 @@ import tempfile
 import time
 from pathlib import Path
 
-from PySide6.QtCore import QObject, Qt, QThread, QTimer, Signal
+from PySide6.QtCore import QObject, Qt, QThread, QTimer
 from PySide6.QtWidgets import QApplication, QMainWindow
 
 from core import run_file, runs, settings
@@ -28,6 +29,9 @@ ROOT = Path(__file__).resolve().parents[1]
 DIGITS = ROOT / "resources" / "examples" / "digits.hone"
 INTERVAL_MS = 16
 WARM_STEPS = 10
+START_SECONDS = 180.0
+"""How long a training may take to get going before the measurement is given up."""
+
 ENDLESS = ("training.epochs=100000", "output.keep_checkpoints=0")
 NAMES = {
     "process": "Hone: engine process",
@@ -82,6 +86,7 @@ def measure_apart(kind: str, options: argparse.Namespace) -> dict[str, float]:
             ended = subprocess.run(
                 [*command, "--run-file", str(options.run_file)],
                 check=False,
+                timeout=options.seconds + START_SECONDS,
                 stdout=output,
                 stderr=output,
                 env={**os.environ, "HONE_HOME": folder, "PYTHONPATH": str(ROOT)},
@@ -97,16 +102,19 @@ def print_table(figures: dict[str, list[dict[str, float]]], options: argparse.Na
     print(
         f"\nA {INTERVAL_MS} ms timer's lateness, {options.seconds:.0f} s each, median of {options.repeats}\n"
     )
-    print("| training runs in | p50 ms | p99 ms | worst ms | steps/s |\n|---|---|---|---|---|")
+    print("| training runs in | p50 ms | p99 ms | worst ms | worst while it starts, ms | steps/s |")
+    print("|---|---|---|---|---|---|")
     middle = {
         kind: {name: statistics.median(one[name] for one in found) for name in found[0]}
         for kind, found in figures.items()
     }
     for kind, row in middle.items():
-        shown = f"{row['p50']:.1f} | {row['p99']:.1f} | {row['worst']:.1f} | {row['steps_per_second']:.1f}"
+        late = " | ".join(f"{row[name]:.1f}" for name in ("p50", "p99", "worst"))
+        shown = f"{late} | {row['starting']:.0f} | {row['steps_per_second']:.1f}"
         print(f"| {NAMES[kind]} | {shown} |")
     ours, theirs = middle["process"], middle["thread"]
-    print(f"\nworst stall: {theirs['worst'] / max(ours['worst'], 0.1):.0f} times longer in a thread")
+    longer = max(theirs["worst"], theirs["starting"]) / max(ours["worst"], ours["starting"], 0.1)
+    print(f"\nworst stall in a thread, starting included: {longer:.1f} times Hone's")
     reached = ours["p99"] <= GOAL_P99 and ours["worst"] <= GOAL_WORST
     print(
         f"goal (p99 <= {GOAL_P99:.0f} ms, worst <= {GOAL_WORST:.0f} ms): {'reached' if reached else 'missed'}"
@@ -147,20 +155,21 @@ class EngineThread(QThread):
 
 
 class Measurement(QObject):
-    """Waits until the run trains, measures for a while, writes the result and quits."""
+    """Waits until the run trains, measures for a while, writes the result and ends the process."""
 
-    over = Signal()
-
-    def __init__(self, window: QMainWindow, options: argparse.Namespace) -> None:
+    def __init__(self, window: QMainWindow, run: RunFolder, options: argparse.Namespace) -> None:
         super().__init__(window)
+        self._run = run
         self._options = options
         self._lateness = Lateness(self)
         self._steps_before = 0
+        self._starting: list[float] = []
         self._began = 0.0
         self._look = QTimer(self, interval=100)
 
     def wait_for(self, view: QObject | None) -> None:
         self._view = view
+        self._lateness.begin()
         self._look.timeout.connect(self._begin_when_warm)
         self._look.start()
 
@@ -172,7 +181,7 @@ class Measurement(QObject):
             return
         self._look.stop()
         self._steps_before, self._began = self._steps(), time.perf_counter()
-        self._lateness.begin()
+        self._starting, self._lateness.late = self._lateness.late, []
         QTimer.singleShot(int(1000 * self._options.seconds), self._finish)
 
     def _finish(self) -> None:
@@ -182,10 +191,20 @@ class Measurement(QObject):
             "p50": late[len(late) // 2],
             "p99": late[int(len(late) * 0.99)],
             "worst": late[-1],
+            "starting": max(self._starting, default=0.0),
             "steps_per_second": (self._steps() - self._steps_before) / seconds,
         }
         self._options.result.write_text(json.dumps(found))
-        self.over.emit()
+        self._end()
+
+    def _end(self) -> None:
+        if self._options.one == "process":
+            self._run.ask(Action.KILL)
+            while self._run.exit_record() is None:
+                time.sleep(0.1)
+        # Not by closing the window, which would ask what becomes of the run; and the thread can't be ended from
+        # outside at all: one of the reasons why Hone trains in none.
+        os._exit(0)
 
 
 def measure_one(options: argparse.Namespace) -> int:
@@ -210,16 +229,9 @@ def measure_one(options: argparse.Namespace) -> int:
         run.record_keeper(os.getpid())
         window.show_run(run)
         EngineThread(run, window).start()
-    measurement = Measurement(window, options)
-    measurement.over.connect(application.quit)
+    measurement = Measurement(window, run, options)
     measurement.wait_for(window.run.view if window.run is not None else None)
-    application.exec()
-    if options.one == "process":
-        run.ask(Action.KILL)
-        while run.exit_record() is None:
-            time.sleep(0.1)
-    # The thread can't be ended from outside: that is one of the reasons why Hone has none.
-    os._exit(0)
+    return application.exec()
 
 
 if __name__ == "__main__":
