@@ -6,7 +6,7 @@ from pathlib import Path
 from PySide6.QtCore import QCoreApplication
 from PySide6.QtWidgets import QMessageBox, QWidget
 
-from core.runs import RunFolder, list_runs
+from core.runs import RunFolder, list_runs, summarize
 
 _translate = QCoreApplication.translate
 
@@ -20,8 +20,9 @@ class Closing(Enum):
 
 
 def running(folder: Path) -> list[RunFolder]:
-    """The runs in a folder whose keepers are alive."""
-    return [run for run in list_runs(folder) if run.exit_record() is None and run.keeper_is_alive()]
+    """The runs in a folder that train. A keeper lives on for a moment after its run is over: that doesn't count."""
+    alive = [run for run in list_runs(folder) if run.exit_record() is None and run.keeper_is_alive()]
+    return [run for run in alive if not summarize(run).state.is_over]
 
 
 def ask_about(runs: list[RunFolder], parent: QWidget) -> Closing:

@@ -164,7 +164,8 @@ class NewRunPage(QWidget):
 
     def _refresh(self) -> None:
         tree = self._options.tree()
-        options, found = check_all(tree)
+        checked, found = check_tree(tree)
+        options = checked or readable_part(tree)
         is_readable = not any(problem.path == "data.train" for problem in found)
         self._reading.look_at(self._inspect_request(tree) if is_readable else None)
         problems = [*found, *self._reading.problems()]
@@ -174,7 +175,7 @@ class NewRunPage(QWidget):
         self._options.show_meanings(options)
         source = str(section_value(tree, "data.train") or "")
         waits = self._reading.is_reading and not source.startswith(SOURCES_OF_OUR_OWN)
-        self._ready = options if not problems and not waits else None
+        self._ready = checked if not problems and not waits else None
         self._outcome.show_outcome(options, problems, self._machine, self._reading, is_waiting=waits)
 
     def _inspect_request(self, tree: Tree) -> InspectRequest | None:
@@ -206,24 +207,21 @@ class NewRunPage(QWidget):
             self._strip.show_message(Level.INFO, self.tr("Saved"), str(path))
 
 
-def check_all(tree: Tree) -> tuple[RunOptions | None, tuple[Problem, ...]]:
-    """As `check_tree`, but where values can't be read, the others are checked together all the same.
+def readable_part(tree: Tree) -> RunOptions | None:
+    """The options with defaults in place of values that can't be read, to say what the others come to.
 
-    Returns:
-        The options (with the defaults of what can't be read), and every problem.
+    `check_tree` names what can't be read before what doesn't go together, so dropping in its order drops no more
+    than needed.
     """
-    options, found = check_tree(tree)
-    if options is not None:
-        return options, found
-    unreadable = {problem.path for problem in found}
-    readable: Tree = {
-        key: {name: value for name, value in values.items() if f"{key}.{name}" not in unreadable}
-        if isinstance(values, dict)
-        else values
-        for key, values in tree.items()
-    }
-    options, others = check_tree(readable)
-    return options, (*found, *(problem for problem in others if problem.path not in unreadable))
+    options, problems = check_tree(tree)
+    pruned: Tree = {key: dict(value) if isinstance(value, dict) else value for key, value in tree.items()}
+    for problem in problems:
+        if options is not None:
+            break
+        section, _, name = problem.path.rpartition(".")
+        (pruned.get(section, {}) if section else pruned).pop(name, None)
+        options, _ = check_tree(pruned)
+    return options
 
 
 def _starting_tree(task: Task) -> Tree:

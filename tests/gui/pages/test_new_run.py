@@ -11,7 +11,7 @@ from core.jobs import EngineCrashed
 from core.options import Task
 from core.reports import DataReport
 from core.settings import Appearance
-from gui.pages.new_run import NewRunPage, check_all
+from gui.pages.new_run import NewRunPage, readable_part
 from gui.pages.new_run_data_status import PreviewDialog
 from gui.pages.new_run_header import MRPC
 from gui.theme import Theme
@@ -158,11 +158,24 @@ def test_all_problems_are_listed_at_once_and_lead_to_their_fields(qtbot, page, m
     assert page.focusWidget() is form.field("training.weight_decay").control
 
 
-def test_unreadable_values_do_not_hide_other_problems():
-    tree = {"task": "text-classification", "data": {"train": "/nowhere.csv"}, "training": {"epochs": "many"}}
-    options, problems = check_all(tree)
-    assert {problem.path for problem in problems} == {"training.epochs", "model.source", "data.train"}
-    assert options.training.epochs == 3.0
+def test_the_summary_goes_on_beside_a_value_that_cant_be_read(page):
+    page.load_tree({**page.tree(), "memory": {"batch_size": 24}})
+    page._options.form.field("training.epochs").line.setText("many")
+    assert start_text(page) == "Mend: Epochs"
+    assert ("Batch", "24 × 1 = 24 samples a step") in page._outcome._rows.rows()
+
+
+def test_only_what_cant_be_read_is_replaced_by_its_default():
+    tree = {
+        "task": "text-classification",
+        "device": {"name": "cpu", "precision": "fp16"},
+        "training": {"epochs": "many", "learning_rate": 20.0, "seed": 7},
+    }
+    options = readable_part(tree)
+    assert options.device.precision == "fp16"  # doesn't go with the CPU, but can be read
+    assert (options.training.epochs, options.training.learning_rate, options.training.seed) == (3.0, 5e-5, 7)
+    assert tree["training"]["epochs"] == "many"
+    assert readable_part({"task": "knitting"}) is None
 
 
 def test_what_the_machine_refuses_is_greyed_and_a_choice_of_it_a_problem(page):
