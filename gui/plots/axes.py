@@ -34,7 +34,7 @@ def memory_step(span: float, ticks: int) -> float:
     """Round numbers of MB, GB or TB (powers of 1024 apart)."""
     if span <= 0:
         return 1.0
-    unit = 1024.0 ** max(0, math.floor(math.log(span / ticks, 1024)))
+    unit = 1024.0 ** max(0, math.floor(math.log(span, 1024)))
     return decimal_step(span / unit, ticks) * unit
 
 

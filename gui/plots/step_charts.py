@@ -13,10 +13,14 @@ from gui.numbers import NumberFormat
 from gui.plots.axes import StepRule, decimal_step, step_axis
 from gui.plots.chart import Chart, Clockwork, Reading, Span, Stage
 from gui.plots.lines import Line, Look
+from gui.plots.reduction import reduce
 from gui.theme import Tokens
 
 SPIKE = 4.0
-"""A step so many times slower than the median would squash the rest: it runs out at the top, the legend names it."""
+"""A step so many times slower than nearly all would squash the rest: it runs out at the top, the legend names it."""
+
+PEAKS = 200
+"""Blocks of steps whose slowest tell what is usual."""
 
 ROOM_FOR_DOTS = 1.015
 """The step axis goes on a little beyond the last step, so that the dot of the last evaluation is whole."""
@@ -156,8 +160,10 @@ class StepTimeChart(StepChart):
 
     def y_span(self, drawn: Span) -> Span:
         """From zero; a lone very slow step runs out at the top."""
-        median = self.history.median_seconds.last or drawn[1]
-        return 0.0, drawn[1] if drawn[1] <= SPIKE * median else 2 * median
+        seconds = self.history.step_seconds
+        _, peaks = reduce(seconds.x, seconds.y, PEAKS)
+        usual = float(np.percentile(peaks, 95)) if len(peaks) else drawn[1]
+        return 0.0, drawn[1] if drawn[1] <= SPIKE * usual else 1.5 * usual
 
     def readings(self, x: float | None) -> list[Reading]:
         """The step under the cursor, or the median and the longest of all."""

@@ -17,6 +17,7 @@ def test_there_is_no_half_training_step():
 def test_memory_ticks_are_round_in_their_unit():
     assert memory_step(16 * 1024**3, 4) == 5 * 1024**3
     assert memory_step(900 * 1024**2, 5) == 200 * 1024**2
+    assert memory_step(3.9 * 1024**3, 4) == 1024**3
 
 
 @pytest.mark.parametrize(("span", "step"), [(60, 15), (600, 120), (86_400 * 30, 86_400 * 8)])

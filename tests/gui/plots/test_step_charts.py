@@ -1,0 +1,35 @@
+import pytest
+
+from core.events import StepFinished
+from core.settings import Appearance
+from gui.models.run_history import RunHistory
+from gui.plots.chart import Stage
+from gui.plots.repaint_queue import RepaintQueue
+from gui.plots.shared_view import SharedView
+from gui.plots.step_charts import StepTimeChart
+from gui.theme import Theme
+
+
+@pytest.fixture
+def chart(qtbot):
+    history = RunHistory()
+    chart = StepTimeChart(Stage(Theme(Appearance.LIGHT), RepaintQueue(), SharedView()), history)
+    qtbot.addWidget(chart)
+    return chart
+
+
+def take(chart, seconds):
+    for number, value in enumerate(seconds, start=1):
+        step = StepFinished(time=number, step=number, epoch=0.1, seconds=value, learning_rate=1e-3, samples=8)
+        chart.history.apply(step)
+
+
+def test_a_lone_slow_step_does_not_squash_the_rest(chart):
+    take(chart, [6.0, *[0.2] * 200])
+    assert chart.y_span((0.2, 6.0)) == pytest.approx((0.0, 0.3))
+    assert "longest 6.00 s" in chart.legend_text
+
+
+def test_uneven_steps_all_stay_in_the_picture(chart):
+    take(chart, [0.1, 0.9, 0.4, 1.2] * 50)
+    assert chart.y_span((0.1, 1.2)) == (0.0, 1.2)
