@@ -12,8 +12,9 @@ from gui.theme import Theme
 
 @pytest.fixture
 def chart(qtbot):
-    history = RunHistory()
-    chart = StepTimeChart(Stage(Theme(Appearance.LIGHT), RepaintQueue(), SharedView()), history)
+    stage = Stage(Theme(Appearance.LIGHT), RepaintQueue(), SharedView())
+    chart = StepTimeChart(stage, RunHistory())
+    stage.queue.setParent(chart)  # as on the page: whoever draws goes away together with its turns
     qtbot.addWidget(chart)
     return chart
 
