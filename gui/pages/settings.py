@@ -6,12 +6,14 @@ from pathlib import Path
 
 import msgspec
 import PySide6
-from PySide6.QtCore import QUrl, Signal
-from PySide6.QtGui import QDesktopServices
+from PySide6.QtCore import Signal
 from PySide6.QtWidgets import QFileDialog, QHBoxLayout, QLabel, QPushButton, QVBoxLayout, QWidget
 
-from core.reports import MachineReport
+from core.reports import DeviceReport, MachineReport
 from core.settings import Appearance, Settings, home, runs_folder
+from gui.files import reveal
+from gui.numbers import memory
+from gui.pages.new_run_machine import KINDS
 from gui.theme import SPACING
 from gui.widgets.card import Card
 from gui.widgets.fitting_scroll import PageScroll
@@ -38,6 +40,9 @@ class SettingsPage(QWidget):
         self._settings = settings
         self._folder = QLabel()
         self._versions = KeyValue()
+        self._devices = KeyValue()
+        self._notes = QLabel()
+        self._computer = self._computer_card()
         content = QWidget()
         content.setMaximumWidth(WIDEST)
         cards = QVBoxLayout(content)
@@ -46,6 +51,7 @@ class SettingsPage(QWidget):
         for card in (
             self._appearance_card(),
             self._places_card(),
+            self._computer,
             self._versions_card(),
             self._licences_card(),
         ):
@@ -68,15 +74,38 @@ class SettingsPage(QWidget):
         self._folder.setText(str(runs_folder(settings)))
 
     def set_machine(self, machine: MachineReport | None) -> None:
-        """Show the versions the engine has told."""
+        """Show what the engine has told of this computer; None: nothing yet."""
         told = {} if machine is None else machine.versions
         own = [
-            ("Hone", metadata.version("hone")),
+            ("Hone", self._own_version()),
             ("Python", platform.python_version()),
             ("Qt", PySide6.__version__),
         ]
         others = [(_name(name), told[name]) for name in told if name != "python"]
         self._versions.set_rows([*own, *others])
+        self._computer.setVisible(machine is not None)
+        if machine is not None:
+            self._devices.set_rows(
+                (KINDS.get(device.name.partition(":")[0], device.name), self._device_words(device))
+                for device in machine.devices
+            )
+            self._notes.setText("\n".join(machine.notes))
+            self._notes.setVisible(bool(machine.notes))
+
+    def _device_words(self, device: DeviceReport) -> str:
+        if not device.available:
+            return device.reason
+        if device.memory_bytes is None:
+            return device.title
+        return self.tr("{title}, up to {memory}").format(
+            title=device.title, memory=memory(device.memory_bytes)
+        )
+
+    def _own_version(self) -> str:
+        try:
+            return metadata.version("hone")
+        except metadata.PackageNotFoundError:  # a bundle may come without what pip writes down
+            return self.tr("unknown")
 
     def _appearance_card(self) -> Card:
         card = Card(self.tr("Appearance"))
@@ -114,6 +143,14 @@ class SettingsPage(QWidget):
         words.setWordWrap(True)
         set_role(words, Role.HINT)
         card.body.addWidget(words)
+        return card
+
+    def _computer_card(self) -> Card:
+        card = Card(self.tr("This computer"))
+        set_role(self._notes, Role.HINT)
+        self._notes.setWordWrap(True)
+        card.body.addWidget(self._devices)
+        card.body.addWidget(self._notes)
         return card
 
     def _versions_card(self) -> Card:
@@ -180,5 +217,7 @@ def _name(package: str) -> str:
 
 
 def _show_in_file_manager(folder: Path) -> None:
-    folder.mkdir(parents=True, exist_ok=True)
-    QDesktopServices.openUrl(QUrl.fromLocalFile(str(folder)))
+    """Open a folder, or the nearest one above it that is there: before the first run there is none for runs."""
+    while not folder.is_dir() and folder != folder.parent:
+        folder = folder.parent
+    reveal(folder)

@@ -1,0 +1,50 @@
+from importlib import metadata
+
+import pytest
+
+from core.settings import Appearance, Settings
+from gui.pages import settings as settings_page
+from gui.pages.settings import SettingsPage
+from tests.fakes.asking import CPU_ONLY
+
+
+@pytest.fixture
+def page(qtbot, tmp_path):
+    page = SettingsPage(Settings(runs_folder=str(tmp_path / "runs")))
+    qtbot.addWidget(page)
+    return page
+
+
+def test_a_change_keeps_the_other_settings(qtbot, page, tmp_path):
+    with qtbot.waitSignal(page.settings_changed) as caught:
+        page._looks.buttons()["dark"].click()
+    assert caught.args == [Settings(appearance=Appearance.DARK, runs_folder=str(tmp_path / "runs"))]
+
+
+def test_it_says_where_runs_go_and_what_hone_runs_on(page, tmp_path):
+    assert page._folder.text() == str(tmp_path / "runs")
+    page.set_machine(CPU_ONLY)
+    rows = dict(page._versions.rows())
+    assert rows["PyTorch"] == "2.13.0"
+    assert rows["Hone"] == metadata.version("hone")
+    devices = dict(page._devices.rows())
+    assert devices["CUDA"] == "No NVIDIA driver was found."
+    assert devices["CPU"] == "Old processor, up to 16.0 GB"
+
+
+def test_a_bundle_without_metadata_opens_all_the_same(qtbot, monkeypatch):
+    monkeypatch.setattr(settings_page.metadata, "version", _missing)
+    page = SettingsPage(Settings())
+    qtbot.addWidget(page)
+    assert dict(page._versions.rows())["Hone"] == "unknown"
+
+
+def _missing(name):
+    raise metadata.PackageNotFoundError(name)
+
+
+def test_a_folder_that_is_not_there_yet_opens_at_the_nearest(monkeypatch, tmp_path):
+    opened = []
+    monkeypatch.setattr(settings_page, "reveal", opened.append)
+    settings_page._show_in_file_manager(tmp_path / "not" / "yet")
+    assert opened == [tmp_path]

@@ -1,0 +1,111 @@
+import pytest
+from PySide6.QtWidgets import QLabel, QPushButton, QVBoxLayout, QWidget
+
+from core.errors import Fix, UserError
+from core.events import Level
+from core.settings import Appearance
+from gui.theme import Theme
+from gui.widgets.card import Card
+from gui.widgets.fitting_scroll import FittingScroll
+from gui.widgets.key_value import KeyValue
+from gui.widgets.label_bars import LabelBars
+from gui.widgets.message_strip import MessageStrip
+from gui.widgets.segmented import Segment, Segmented
+
+
+def texts(widget):
+    return [label.text() for label in widget.findChildren(QLabel) if label.isVisibleTo(widget)]
+
+
+def test_a_strip_offers_a_button_for_each_fix_that_changes_something(qtbot):
+    strip = MessageStrip()
+    qtbot.addWidget(strip)
+    lower = Fix("Use batch size 8", {"memory.batch_size": 8})
+    strip.show_error(UserError("Out of memory", "16 GB are in use.", (lower, Fix("Close other programs"))))
+    buttons = strip.findChildren(QPushButton)
+    assert [button.text() for button in buttons] == ["Use batch size 8"]
+    assert texts(strip) == ["Out of memory", "16 GB are in use.\nClose other programs"]
+    with qtbot.waitSignal(strip.fix_chosen) as caught:
+        buttons[0].click()
+    assert caught.args == [lower]
+
+
+@pytest.mark.parametrize("level", list(Level))
+def test_a_strip_looks_as_loud_as_it_speaks(qtbot, level):
+    strip = MessageStrip()
+    qtbot.addWidget(strip)
+    strip.show_message(level, "Something")
+    assert strip.property("role") == f"strip-{level.value}"
+
+
+def test_a_strip_can_be_put_away(qtbot):
+    strip = MessageStrip(closable=True)
+    qtbot.addWidget(strip)
+    strip.show_message(Level.INFO, "Saved")
+    with qtbot.waitSignal(strip.closed):
+        strip.findChild(QPushButton).click()
+    assert not strip.isVisible()
+
+
+def test_rows_with_the_same_names_keep_their_labels(qtbot):
+    rows = KeyValue()
+    qtbot.addWidget(rows)
+    rows.set_rows([("Model", "a"), ("Data", "b")])
+    before = rows.findChildren(QLabel)
+    rows.set_rows([("Model", "c"), ("Data", "b")])
+    assert rows.findChildren(QLabel) == before
+    assert rows.rows() == [("Model", "c"), ("Data", "b")]
+    rows.set_rows([("Steps", "9")])
+    assert rows.rows() == [("Steps", "9")]
+
+
+def test_what_trails_a_cards_title_can_change(qtbot):
+    card = Card("Memory")
+    qtbot.addWidget(card)
+    card.set_trailing("forecast")
+    card.set_trailing("measured")
+    assert texts(card) == ["Memory", "measured"]
+
+
+def test_segments_change_around_what_is_taken(qtbot):
+    segmented = Segmented([Segment("auto", "Automatic"), Segment("mps", "MPS")])
+    qtbot.addWidget(segmented)
+    segmented.set_value("mps")
+    segmented.set_segments([Segment("auto", "Automatic"), Segment("mps", "MPS", refusal="needs a Mac")])
+    assert segmented.value() == "mps"
+    assert not segmented.buttons()["mps"].isEnabled()
+    with qtbot.waitSignal(segmented.chosen) as caught:
+        segmented.buttons()["auto"].click()
+    assert caught.args == ["auto"]
+    segmented.set_segments([Segment("auto", "Automatic")])
+    assert list(segmented.buttons()) == ["auto"]
+
+
+def test_bars_speak_their_counts_and_take_two_columns(qtbot):
+    bars = LabelBars(Theme(Appearance.LIGHT))
+    qtbot.addWidget(bars)
+    bars.set_counts({"cat": 3, "dog": 9})
+    two = bars.sizeHint().height()
+    assert bars.accessibleName().endswith("dog: 9, cat: 3")
+    bars.set_counts({str(number): number + 1 for number in range(12)})
+    assert bars.sizeHint().height() == two // 2 * 5  # four lines in two columns, and "and 4 more"
+    bars.set_counts({})
+    assert not bars.isVisible()
+
+
+def test_wrapped_texts_keep_their_height_in_a_scroll_area(qtbot):
+    content = QWidget()
+    layout = QVBoxLayout(content)
+    labels = []
+    for _ in range(20):
+        label = QLabel("some words that have to wrap in a narrow window " * 4)
+        label.setWordWrap(True)
+        labels.append(label)
+        layout.addWidget(label)
+    scroll = FittingScroll(content)
+    qtbot.addWidget(scroll)
+    scroll.resize(200, 300)
+    with qtbot.waitExposed(scroll):
+        scroll.show()
+    qtbot.waitUntil(lambda: content.height() > 300)
+    assert all(label.height() >= label.heightForWidth(label.width()) for label in labels)
