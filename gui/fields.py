@@ -72,9 +72,7 @@ class WholeField(Field):
         self._spin.setRange(lowest if self._none is None else self._none, largest)
         if self._none is not None:
             self._spin.setSpecialValueText(self.tr("No limit"))
-        self._spin.setMinimumWidth(
-            self._spin.fontMetrics().horizontalAdvance("0" * CHARACTERS_OF_A_NUMBER) + 36
-        )
+        self._spin.setFixedWidth(number_width(self._spin))
         self._adopt(self._spin, stretch=False)
         self._spin.valueChanged.connect(self._tell)
 
@@ -104,9 +102,7 @@ class ShareField(Field):
         self._spin.setSuffix(self.tr(" %"))
         self._spin.setRange(100 * (option.minimum or 0.0), 100 * (option.maximum or 1.0))
         self._spin.setSingleStep(5.0)
-        self._spin.setMinimumWidth(
-            self._spin.fontMetrics().horizontalAdvance("0" * CHARACTERS_OF_A_NUMBER) + 36
-        )
+        self._spin.setFixedWidth(number_width(self._spin))
         self._adopt(self._spin, stretch=False)
         self._spin.valueChanged.connect(self._tell)
 
@@ -127,8 +123,7 @@ class _LineField(Field):
         super().__init__(option, parent)
         self.line = QLineEdit()
         if not wide:
-            width = self.line.fontMetrics().horizontalAdvance("0" * CHARACTERS_OF_A_NUMBER) + 36
-            self.line.setFixedWidth(width)
+            self.line.setFixedWidth(number_width(self.line))
         self._adopt(self.line, stretch=wide)
         self.line.textChanged.connect(self._tell)
 
@@ -250,6 +245,11 @@ class ComboField(Field):
             self._combo.addItem(str(value), str(value))
             index = self._combo.count() - 1
         self._combo.setCurrentIndex(index)
+
+
+def number_width(widget: QWidget) -> int:
+    """Width of every control that holds a number, in pixels: room for the largest one and the arrows."""
+    return widget.fontMetrics().horizontalAdvance("0" * CHARACTERS_OF_A_NUMBER) + 36
 
 
 def plain_number(value: float) -> str:

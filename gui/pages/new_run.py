@@ -4,7 +4,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from PySide6.QtCore import Signal
+from PySide6.QtCore import QTimer, Signal
 from PySide6.QtWidgets import QHBoxLayout, QVBoxLayout, QWidget
 
 from core import run_file
@@ -54,6 +54,7 @@ class NewRunPage(QWidget):
         self._header = NewRunHeader()
         self._strip = MessageStrip(closable=True)
         self._options = OptionsColumn(theme, self._reading)
+        self._scroll = PageScroll(self._options)
         self._outcome = OutcomeColumn()
         self._lay_out()
         self._connect()
@@ -83,11 +84,16 @@ class NewRunPage(QWidget):
         self.load_file(path)
         if path == MRPC:
             self._options.form.set_values({"data.train": "", "data.eval": None})
-            self._options.form.focus("data.train")
+            self.go_to_option("data.train")
 
     def set_data(self, path: Path) -> None:
         """Train on this file or folder."""
         self._options.form.set_values({"data.train": str(path)})
+
+    def go_to_option(self, path: str) -> None:
+        """Bring an option into view and give it the focus."""
+        self._options.form.focus(path)
+        QTimer.singleShot(0, self._scroll_to_focus)  # once a card that has been opened has its new height
 
     def set_machine(self, machine: MachineReport) -> None:
         """Say what this machine has."""
@@ -124,7 +130,7 @@ class NewRunPage(QWidget):
     def _lay_out(self) -> None:
         columns = QHBoxLayout()
         columns.setSpacing(2 * SPACING)
-        columns.addWidget(PageScroll(self._options), 3)
+        columns.addWidget(self._scroll, 3)
         columns.addWidget(self._outcome, 2)
         layout = QVBoxLayout(self)
         layout.setContentsMargins(3 * SPACING, 2 * SPACING + 4, 2 * SPACING, 0)
@@ -141,9 +147,14 @@ class NewRunPage(QWidget):
         self._header.save_chosen.connect(self._save)
         self._options.changed.connect(self._refresh)
         self._reading.changed.connect(self._take_reading)
-        self._outcome.path_chosen.connect(self._options.form.focus)
+        self._outcome.path_chosen.connect(self.go_to_option)
         self._outcome.start_pressed.connect(self.start)
         self._strip.fix_chosen.connect(self._options.form.apply_fix)
+
+    def _scroll_to_focus(self) -> None:
+        focused = self._options.focusWidget()
+        if focused is not None:
+            self._scroll.ensureWidgetVisible(focused, 0, 8 * SPACING)
 
     def _change_task(self, task: Task) -> None:
         """Show what was chosen for this task before, or good values to start from; the device stays."""

@@ -11,7 +11,7 @@ from gui.fields import Field
 from gui.theme import SPACING
 from gui.widgets.roles import Role, set_role
 
-LABEL_CHARACTERS = 17
+LABEL_CHARACTERS = 18
 """Width of the column of labels, in average characters; longer labels wrap."""
 
 

@@ -154,7 +154,10 @@ def test_all_problems_are_listed_at_once_and_lead_to_their_fields(qtbot, page, m
     assert set(listed) == {"data.train", "training.learning_rate", "training.weight_decay"}
     assert start_text(page) == "3 problems to mend"
     page._outcome._checks.path_chosen.emit("training.weight_decay")
-    assert form.row("training.weight_decay").isVisible()  # it was behind "More"
+    control = form.field("training.weight_decay").control
+    assert control.isVisible()  # it was behind "More"
+    viewport = page._scroll.viewport()
+    qtbot.waitUntil(lambda: viewport.rect().contains(control.mapTo(viewport, control.rect().center())))
     assert page.focusWidget() is form.field("training.weight_decay").control
 
 
