@@ -114,7 +114,7 @@ class Photographer(QObject):
 
 def main(arguments: list[str]) -> int:
     """Render every page into the folder named; returns the exit status."""
-    if len(arguments) != 1:
+    if len(arguments) != 1 or arguments[0].startswith("-"):
         print("usage: python -m gui.screenshots FOLDER", file=sys.stderr)
         return 2
     folder = Path(arguments[0]).absolute()

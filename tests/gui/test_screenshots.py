@@ -1,3 +1,5 @@
+import pytest
+
 from core.runs import read_story, summarize
 from core.story import State
 from gui.pages.new_run_header import DIGITS
@@ -14,7 +16,8 @@ def test_the_invented_runs_read_as_real_ones(tmp_path):
     assert read_story(live).step == 60
 
 
-def test_a_folder_has_to_be_named(capsys):
-    assert main([]) == 2
+@pytest.mark.parametrize("arguments", [[], ["--help"], ["one", "two"]])
+def test_a_folder_has_to_be_named(capsys, arguments):
+    assert main(arguments) == 2
     assert "FOLDER" in capsys.readouterr().err
     assert {"ask", "kill"} <= set(dir(InventedJob)) & set(dir(FakeJob))
