@@ -10,6 +10,7 @@ import tempfile
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
+from types import TracebackType
 
 from PySide6.QtCore import QObject, QTimer
 from PySide6.QtGui import QFont, QFontDatabase
@@ -137,11 +138,18 @@ def _render(folder: Path, runs: Path) -> int:
     finished = make_run(runs / "2026-11-20-2012-handwritten-digits", DIGITS, TOTAL_STEPS)
     live = make_run(runs / "2026-11-21-0915-handwritten-digits", DIGITS, 130)
     window = MainWindow(theme, Settings(), InventedJob)
+    sys.excepthook = _give_up
     photographer = Photographer(window, theme, folder, (live, finished))
     window.show()
     window.ask_for_devices()
     QTimer.singleShot(0, photographer.begin)
     return application.exec()
+
+
+def _give_up(kind: type[BaseException], error: BaseException, where: TracebackType | None) -> None:
+    """An error in a slot would leave the event loop turning for ever: say what it was, and end."""
+    sys.__excepthook__(kind, error, where)
+    QApplication.exit(1)
 
 
 if __name__ == "__main__":
