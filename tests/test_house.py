@@ -10,6 +10,8 @@ from pathlib import Path
 
 import pytest
 
+from core.engine.machine_facts import LIBRARIES
+
 ROOT = Path(__file__).resolve().parent.parent
 ENGINE = ROOT / "core" / "engine"
 LONGEST_FILE = 400
@@ -153,15 +155,20 @@ def test_an_old_python_can_read_the_set_up(file):
     assert names <= sys.stdlib_module_names | {"bootstrap"}
 
 
-def test_nothing_kept_names_somebodys_folders():
+def kept_files() -> list[str]:
+    """Names of the files in Git, committed or about to be; skips the test where this is no checkout."""
     try:
-        kept = subprocess.run(
+        listed = subprocess.run(
             ["git", "ls-files", "-z"], cwd=ROOT, capture_output=True, text=True, check=True
-        ).stdout.split("\0")
+        ).stdout
     except (OSError, subprocess.CalledProcessError):
         pytest.skip("not a git checkout")
+    return [name for name in listed.split("\0") if name]
+
+
+def test_nothing_kept_names_somebodys_folders():
     personal = re.compile(r"(?<![\w.~>}/-])/(?:root|work|Users|home/(?!someone\b|me\b|you\b)\w+)/")
-    texts = {name: (ROOT / name) for name in kept if name and (ROOT / name).is_file()}
+    texts = {name: ROOT / name for name in kept_files() if (ROOT / name).is_file()}
     found = {
         f"{name}: {hit.group(0)}"
         for name, path in texts.items()
@@ -171,11 +178,33 @@ def test_nothing_kept_names_somebodys_folders():
     assert not found
 
 
-def test_links_between_pages_lead_somewhere():
+def links(text: str) -> list[str]:
+    """What the links and images of a page point to, addresses on the web left out."""
+    return [target for target in re.findall(r"\]\(([^)#\s]+)", text) if "://" not in target]
+
+
+def test_links_and_images_of_pages_lead_to_something_kept():
+    kept = {ROOT / name for name in kept_files()}
+    kept |= {folder for file in kept for folder in file.parents}
     broken = {
         f"{name_of(page)}: {target}"
         for page in [ROOT / "README.md", *(ROOT / "docs").rglob("*.md")]
-        for target in re.findall(r"(?<!!)\[[^\]]*\]\(([^)#]+)", page.read_text(encoding="utf-8"))
-        if "://" not in target and not (page.parent / target).exists()
+        for target in links(page.read_text(encoding="utf-8"))
+        if (page.parent / target).resolve() not in kept
     }
     assert not broken
+
+
+def test_images_count_as_links():
+    text = "![A page](a.png) and [a text](b.md#part), [elsewhere](https://example.org/c.md), ![two](d/e.png)"
+    assert links(text) == ["a.png", "b.md", "d/e.png"]
+
+
+def test_the_bundle_takes_every_version_along_that_hone_asks_for():
+    tree = ast.parse((ROOT / "packaging" / "hone.spec").read_text(encoding="utf-8"))
+    asked_for = next(
+        ast.literal_eval(node.value)
+        for node in tree.body
+        if isinstance(node, ast.Assign) and ast.unparse(node.targets[0]) == "ASKED_FOR_VERSIONS"
+    )
+    assert {"hone", *LIBRARIES} <= set(asked_for)

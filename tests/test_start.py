@@ -3,10 +3,11 @@
 import io
 import sys
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 
-from bootstrap import checks, display, graphics, main, pip, pythons, system_libraries, trial
+from bootstrap import checks, display, environment, graphics, main, pip, pythons, system_libraries, trial
 from bootstrap.environment import (
     Environment,
     Stamp,
@@ -82,6 +83,12 @@ def test_no_python_found():
 def test_a_real_python_says_what_it_is():
     assert pythons.probe([sys.executable]) == pythons.here()
     assert pythons.probe([sys.executable, "--no-such-option"]) is None
+
+
+@needs_scripts
+@pytest.mark.parametrize("said", ["", "3 11", "three eleven True x86_64", "Welcome! 3 11 True x86_64"])
+def test_a_program_that_answers_something_else_is_no_python(checkout, said):
+    assert pythons.probe([str(script(checkout, "python3.11", f'echo "{said}"'))]) is None
 
 
 def test_nothing_is_done_where_nothing_changed(checkout, capsys):
@@ -184,7 +191,7 @@ def test_missing_libraries_are_found_and_named():
         if name in ("libEGL.so.1", "libxcb-cursor.so.0"):
             raise OSError(name)
 
-    wanted = {**system_libraries.ALWAYS, **system_libraries.ON_A_DISPLAY}
+    wanted = system_libraries.wanted_for(["xcb"], load)
     lacking = system_libraries.missing(wanted, load)
     assert lacking == ["libEGL.so.1", "libxcb-cursor.so.0"]
     on_debian = system_libraries.explain(lacking, wanted, lambda program: program == "apt-get" or None)
@@ -192,6 +199,41 @@ def test_missing_libraries_are_found_and_named():
     on_fedora = system_libraries.explain(lacking, wanted, lambda program: program == "dnf" or None)
     assert on_fedora.endswith("sudo dnf install 'libEGL.so.1()(64bit)' 'libxcb-cursor.so.0()(64bit)'")
     assert "libEGL.so.1" in system_libraries.explain(lacking, wanted, lambda program: None)
+
+
+@pytest.mark.parametrize(
+    ("platforms", "absent", "asked_for"),
+    [
+        ([], "libX11-xcb.so.1", set()),
+        (["offscreen"], "libX11-xcb.so.1", set()),
+        (["xcb"], "libX11-xcb.so.1", set(system_libraries.ON_X11)),
+        (["wayland"], "libX11-xcb.so.1", set(system_libraries.ON_WAYLAND)),
+        (["wayland", "xcb"], "libX11-xcb.so.1", set(system_libraries.ON_WAYLAND)),
+        (["wayland", "xcb"], "libwayland-cursor.so.0", set(system_libraries.ON_X11)),
+        (["wayland", "xcb"], "lib", set(system_libraries.ON_WAYLAND)),
+    ],
+)
+def test_only_the_libraries_of_one_platform_are_asked_for(platforms, absent, asked_for):
+    def load(name):
+        if name.startswith(absent):
+            raise OSError(name)
+
+    wanted = system_libraries.wanted_for(platforms, load)
+    assert set(wanted) == set(system_libraries.ALWAYS) | asked_for
+
+
+@pytest.mark.parametrize(
+    ("environ", "platforms"),
+    [
+        ({}, ()),
+        ({"DISPLAY": ":0"}, ("xcb",)),
+        ({"DISPLAY": ":0", "WAYLAND_DISPLAY": "wayland-0"}, ("wayland", "xcb")),
+        ({"DISPLAY": ":0", "QT_QPA_PLATFORM": "offscreen"}, ("offscreen",)),
+        ({"DISPLAY": ":0", "QT_QPA_PLATFORM": "xcb:nograb;wayland"}, ("xcb", "wayland")),
+    ],
+)
+def test_the_platforms_are_those_qt_would_try(environ, platforms):
+    assert display.platforms(environ) == platforms
 
 
 @pytest.mark.parametrize(
@@ -235,6 +277,38 @@ def test_without_a_display_the_first_run_trains_in_the_terminal(checkout, monkey
 )
 def test_the_build_of_torch_fits_the_card(system, capability, build):
     assert graphics.cuda_build(system, capability) == build
+
+
+@pytest.mark.parametrize(
+    ("system", "capability", "environ", "gigabytes"),
+    [
+        ("darwin", None, {}, 3),
+        ("linux", None, {}, 8),
+        ("linux", 8.9, {}, 8),
+        ("linux", None, {"PIP_EXTRA_INDEX_URL": "https://other https://download.pytorch.org/whl/cpu/"}, 3),
+        ("win32", 8.9, {}, 8),
+    ],
+)
+def test_cuda_needs_more_room(system, capability, environ, gigabytes):
+    assert graphics.disk_needed(system, capability, environ) == gigabytes * 10**9
+
+
+def test_windows_without_a_card_needs_little_room(monkeypatch):
+    monkeypatch.setattr(graphics, "compute_capability", lambda system: None)
+    assert graphics.disk_needed("win32", None, {}) == 3 * 10**9
+
+
+def test_a_full_disk_is_told_before_anything_is_made(tmp_path, monkeypatch):
+    for name, content in [("pyproject.toml", "[project]"), ("packaging/constraints.txt", "")]:
+        (tmp_path / name).parent.mkdir(exist_ok=True)
+        (tmp_path / name).write_text(content)
+    monkeypatch.setattr(sys, "platform", "linux")
+    for name in ("PIP_INDEX_URL", "PIP_EXTRA_INDEX_URL"):
+        monkeypatch.delenv(name, raising=False)
+    monkeypatch.setattr(environment.shutil, "disk_usage", lambda path: SimpleNamespace(free=7 * 10**9))
+    with pytest.raises(SetupError, match=r"Only 7.0 GB (.|\n)*about 8 GB(.|\n)*whl/cpu python3 start.py"):
+        set_up(tmp_path)
+    assert not (tmp_path / ".venv").exists()
 
 
 @needs_scripts

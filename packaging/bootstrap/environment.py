@@ -17,8 +17,6 @@ from bootstrap.errors import SetupError
 STAMP = "hone-setup.json"
 VENV_PACKAGE = f"python{sys.version_info[0]}.{sys.version_info[1]}-venv"
 """Where Debian and Ubuntu keep the part of Python that makes virtual environments."""
-DISK_NEEDED = 3 * 1024**3
-"""Bytes that everything takes with the CPU build of PyTorch, rounded up; its CUDA build takes twice as much."""
 
 
 class Environment(NamedTuple):
@@ -109,18 +107,29 @@ def _make(environment: Environment) -> None:
         )
     if folder.exists():
         shutil.rmtree(folder)
-    free = shutil.disk_usage(environment.root).free
-    if free < DISK_NEEDED:
-        raise SetupError(
-            f"Only {free / 1e9:.1f} GB are free on the disk of {environment.root}, and Hone's libraries need about "
-            f"{DISK_NEEDED / 1e9:.0f} GB. Free some space, then start again."
-        )
+    _check_room(environment.root)
     said = _create(folder)
     if "ensurepip is not available" in said and apt.may_install():
         apt.install([VENV_PACKAGE])
         said = _create(folder)
     if said:
         raise SetupError(_why_no_venv(said))
+
+
+def _check_room(root: Path) -> None:
+    free, needed = shutil.disk_usage(root).free, graphics.disk_needed()
+    if free >= needed:
+        return
+    text = (
+        f"Only {free / 1e9:.1f} GB are free on the disk of {root}, and installing Hone's libraries takes about "
+        f"{needed / 1e9:.0f} GB. Free some space, then start again."
+    )
+    if sys.platform.startswith("linux") and needed > graphics.DISK_NEEDED:
+        text += (
+            f"\nWithout an NVIDIA card {graphics.DISK_NEEDED / 1e9:.0f} GB are enough, with PyTorch's smaller build:\n"
+            f"  PIP_EXTRA_INDEX_URL={graphics.CPU_INDEX} python3 start.py"
+        )
+    raise SetupError(text)
 
 
 def _create(folder: Path) -> str:

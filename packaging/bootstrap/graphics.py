@@ -1,4 +1,4 @@
-"""Which build of PyTorch fits the graphics card.
+"""Which build of PyTorch fits the graphics card, and how much room it takes.
 
 PyPI's torch has Metal on a Mac, CUDA 13.0 on Linux and only the CPU on Windows; other builds come from PyTorch's own
 index (the builds of 2.13: CUDA 12.6, 12.9, 13.0 and 13.2, see pytorch issue 190355). CUDA 13 left the Maxwell, Pascal
@@ -7,13 +7,22 @@ and Volta cards behind, which need 12.6. Written from that documentation: it has
 
 from __future__ import annotations
 
+import os
 import subprocess
 import sys
+from collections.abc import Mapping
 
 INDEX = "https://download.pytorch.org/whl/"
 OLDEST_OF_CUDA_13 = 7.5
 """Compute capability of the Turing cards, the oldest that CUDA 13 knows."""
 PROBE_SECONDS = 20
+
+GB = 10**9
+DISK_NEEDED = 3 * GB
+"""Bytes that Hone's libraries take with PyTorch's CPU or Metal build, and the downloads while they are installed."""
+DISK_NEEDED_WITH_CUDA = 8 * GB
+"""The same with a CUDA build: 6 GB installed, 1.7 GB of downloads."""
+CPU_INDEX = INDEX + "cpu"
 
 
 def index_arguments(system: str = sys.platform, capability: float | None = None) -> list[str]:
@@ -29,6 +38,26 @@ def cuda_build(system: str, capability: float | None) -> str:
     if capability < OLDEST_OF_CUDA_13:
         return "cu126"
     return "cu130" if system == "win32" else ""
+
+
+def disk_needed(
+    system: str = sys.platform, capability: float | None = None, environ: Mapping[str, str] = os.environ
+) -> int:
+    """Free bytes it takes to install everything; `capability` is asked of the card where it isn't given.
+
+    On Linux PyPI's torch brings CUDA along with or without a card, unless pip was told to look at PyTorch's CPU index.
+    """
+    if system == "darwin" or (system.startswith("linux") and _looks_at_cpu_index(environ)):
+        return DISK_NEEDED
+    if system.startswith("linux"):
+        return DISK_NEEDED_WITH_CUDA
+    build = cuda_build(system, capability if capability is not None else compute_capability(system))
+    return DISK_NEEDED_WITH_CUDA if build else DISK_NEEDED
+
+
+def _looks_at_cpu_index(environ: Mapping[str, str]) -> bool:
+    asked = environ.get("PIP_INDEX_URL", "") + " " + environ.get("PIP_EXTRA_INDEX_URL", "")
+    return any(index.rstrip("/") == CPU_INDEX for index in asked.split())
 
 
 def compute_capability(system: str = sys.platform) -> float | None:

@@ -58,10 +58,10 @@ def run(command: str) -> int:
         print(f"Ready. Open it with: python3 start.py   or: {environment.program('hone')}")
         return 0
     if command == "test":
-        system_libraries.ensure(needs_display=False)
+        system_libraries.ensure()
         return checks.run_all(environment)
     if command == "bundle":
-        system_libraries.ensure(needs_display=False)
+        system_libraries.ensure()
         return bundle.build_and_try(environment)
     return open_hone(environment)
 
@@ -76,7 +76,7 @@ def open_hone(environment: Environment) -> int:
             flush=True,
         )
         return wait_for([hone, "train", str(FIRST_RUN)])
-    system_libraries.ensure(needs_display=True)
+    system_libraries.ensure(display.platforms())
     return wait_for([hone])
 
 

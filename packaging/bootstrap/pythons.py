@@ -111,12 +111,12 @@ def find(commands: Iterator[list[str]], ask: Callable[[list[str]], Facts | None]
 
 
 def probe(command: list[str]) -> Facts | None:
-    """Ask a Python what it is; None where it doesn't start or doesn't answer."""
+    """Ask a Python what it is; None where it doesn't start or answers something else."""
     try:
         answer = subprocess.run(
             [*command, "-c", PROBE], capture_output=True, text=True, timeout=PROBE_SECONDS, check=True
         )
-    except (OSError, subprocess.SubprocessError):
+        major, minor, is_64_bit, machine = answer.stdout.split()
+        return Facts((int(major), int(minor)), is_64_bit == "True", machine)
+    except (OSError, subprocess.SubprocessError, ValueError):
         return None
-    major, minor, is_64_bit, machine = answer.stdout.split()
-    return Facts((int(major), int(minor)), is_64_bit == "True", machine)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import ctypes
 import shutil
 import sys
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 
 from bootstrap import apt
 from bootstrap.errors import SetupError
@@ -19,7 +19,11 @@ ALWAYS = {
     "libfontconfig.so.1": "libfontconfig1",
     "libglib-2.0.so.0": "libglib2.0-0",
 }
-ON_A_DISPLAY = {
+ON_WAYLAND = {
+    "libwayland-client.so.0": "libwayland-client0",
+    "libwayland-cursor.so.0": "libwayland-cursor0",
+}
+ON_X11 = {
     "libX11-xcb.so.1": "libx11-xcb1",
     "libxcb-cursor.so.0": "libxcb-cursor0",
     "libxcb-icccm.so.4": "libxcb-icccm4",
@@ -35,21 +39,34 @@ ON_A_DISPLAY = {
 }
 
 
-def ensure(*, needs_display: bool) -> None:
+BY_PLATFORM = {"wayland": ON_WAYLAND, "xcb": ON_X11}
+
+
+def ensure(platforms: Sequence[str] = ()) -> None:
     """Install what Qt lacks on this Linux system, where that is allowed. Elsewhere Qt brings everything along.
+
+    Args:
+        platforms: Qt's names of the platforms it may open a window on (see `display.platforms`); one of them is enough.
 
     Raises:
         SetupError: Something is missing and only the person may install it; it holds the line to run.
     """
     if not sys.platform.startswith("linux"):
         return
-    wanted = {**ALWAYS, **ON_A_DISPLAY} if needs_display else ALWAYS
+    wanted = wanted_for(platforms)
     lacking = missing(wanted)
     if lacking and apt.may_install():
         apt.install(sorted(wanted[name] for name in lacking))
         lacking = missing(wanted)
     if lacking:
         raise SetupError(explain(lacking, wanted))
+
+
+def wanted_for(platforms: Sequence[str], load: Callable[[str], object] = ctypes.CDLL) -> dict[str, str]:
+    """The libraries for the first platform that has all of its own; where none has, for the first platform."""
+    sets = [BY_PLATFORM.get(name, {}) for name in platforms] or [{}]
+    complete = [libraries for libraries in sets if not missing(libraries, load)]
+    return {**ALWAYS, **(complete or sets)[0]}
 
 
 def missing(wanted: Iterable[str], load: Callable[[str], object] = ctypes.CDLL) -> list[str]:
