@@ -6,6 +6,9 @@ from pathlib import Path
 TAIL_LINES = 40
 TAIL_BYTES = 32 << 10
 
+CANT_WRITE = 74
+"""Exit status of an engine that can't even write down why it failed (EX_IOERR of sysexits.h)."""
+
 _REASONS = {
     "SIGKILL": "It was killed from outside. Often the operating system does this when memory runs out: "
     "try a smaller batch size.",
@@ -47,6 +50,8 @@ def describe(code: int, *, out_of_memory: bool = False) -> str:
         return _REASONS.get(name, f"It was ended by {name}.")
     if code == 0:
         return "It ended by itself."
+    if code == CANT_WRITE:
+        return "It can't write into its folder any more: the disk may be full, or the folder gone."
     if code in _WINDOWS_ENDINGS:
         return _WINDOWS_ENDINGS[code]
     return f"It ended with exit status {code}. The end of the log says why."

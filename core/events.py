@@ -6,6 +6,7 @@ The engine appends to `events.jsonl`, the keeper to `machine.jsonl`. Every line 
 """
 
 import math
+import os
 import time as clock
 from collections.abc import Iterator
 from enum import StrEnum
@@ -221,7 +222,12 @@ class RequestAnswered(Event, frozen=True, kw_only=True):
 
 
 class RunFinished(Event, frozen=True, kw_only=True):
-    """Last line of an attempt that ended by itself. `seconds` is training and evaluation, loading left out."""
+    """Last line of an attempt that ended by itself.
+
+    `seconds` is training and evaluation, loading left out; `samples_per_second` is that of training alone.
+    `peak_bytes` is the most the process held of the computer's memory, `peak_device_bytes` of the GPU's (torch's
+    allocator; None on a CPU).
+    """
 
     state: Outcome
     metrics: dict[str, float | None] = {}
@@ -229,6 +235,7 @@ class RunFinished(Event, frozen=True, kw_only=True):
     seconds: float = 0.0
     steps: int = 0
     peak_bytes: int | None = None
+    peak_device_bytes: int | None = None
 
 
 AnyEvent = (
@@ -358,8 +365,20 @@ class EventWriter:
         self._file: BinaryIO = path.open("ab", buffering=0)
 
     def write(self, event: Event) -> None:
-        """Append `event`, stamped with this writer's attempt, in one write call."""
-        self._file.write(encode(msgspec.structs.replace(event, attempt=self.attempt)))
+        """Append `event`, stamped with this writer's attempt: the whole line or nothing.
+
+        Raises:
+            OSError: It can't be written (the disk is full, the folder is gone).
+        """
+        line = encode(msgspec.structs.replace(event, attempt=self.attempt))
+        begun = self._file.seek(0, os.SEEK_END)
+        try:
+            written = self._file.write(line)
+            while written < len(line):  # an unbuffered file may take only a part
+                written += self._file.write(line[written:])
+        except OSError:
+            self._file.truncate(begun)
+            raise
 
     def close(self) -> None:
         """Close the file."""

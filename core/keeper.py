@@ -12,9 +12,10 @@ import time
 from collections.abc import Sequence
 from pathlib import Path
 
+from core.attempts import next_attempt
 from core.ending import describe, log_tail, out_of_memory_kills, signal_name
 from core.errors import OptionsError
-from core.events import Event, EventWriter, RequestAnswered
+from core.events import Event, EventReader, EventWriter, RequestAnswered, RunPlanned
 from core.jobs import engine_command
 from core.machine.sampler import Sampler, gpu_of
 from core.options import DeviceOptions
@@ -37,7 +38,8 @@ class Keeper:
         self._run = run
         self._command = command
         self._gpu = gpu_of(_device_name(run))
-        self._writer = EventWriter(run.machine_file, attempt=_attempt(run.events_file))
+        self._events = EventReader(run.events_file)
+        self._writer = EventWriter(run.machine_file, attempt=next_attempt(run.events_file))
         self._kills_before = out_of_memory_kills()
         self._was_asked_to_kill = False
         self._wants_stop = False
@@ -74,18 +76,28 @@ class Keeper:
             )
 
     def _watch(self, engine: subprocess.Popen[bytes]) -> None:
-        sampler = Sampler(engine.pid, self._gpu)
+        sampler = Sampler(engine.pid)
         next_sample = time.monotonic()
         while engine.poll() is None:
             now = time.monotonic()
             if now >= next_sample:
                 next_sample = max(next_sample + SAMPLE_SECONDS, now)  # no burst after the computer slept
+                self._find_gpu_in_use(sampler)
                 for event in sampler.sample():
                     self._write(event)
             self._pass_on_stop()
             self._answer_kills(engine)
             with contextlib.suppress(subprocess.TimeoutExpired):
                 engine.wait(POLL_SECONDS)
+
+    def _find_gpu_in_use(self, sampler: Sampler) -> None:
+        """Read the GPU's figures once the engine has said that it computes there."""
+        if self._gpu is None or sampler.gpu is not None:
+            return
+        for event in self._events.read():
+            of_now = event.attempt == self._writer.attempt
+            if isinstance(event, RunPlanned) and of_now and event.device.startswith("cuda"):
+                sampler.gpu = self._gpu
 
     def _pass_on_stop(self) -> None:
         if self._wants_stop:
@@ -127,14 +139,6 @@ def _device_name(run: RunFolder) -> str:
         return run.options().device.name
     except OptionsError:  # the engine reports it, as an event that the window shows
         return DeviceOptions().name
-
-
-def _attempt(events: Path) -> int:
-    """The number of the attempt about to start: one more than the file tells of."""
-    if not events.exists():
-        return 1
-    with events.open("rb") as lines:
-        return 1 + sum(b'"type":"run_started"' in line for line in lines)
 
 
 def main(arguments: Sequence[str]) -> int:

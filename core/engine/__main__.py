@@ -13,8 +13,12 @@ from pathlib import Path
 
 import msgspec
 
+from core.engine.reporter import Reporter
 from core.errors import UserError
+from core.machine.visible_gpus import number_by_slot
+from core.options import RunOptions
 from core.reports import FailureReport, JobFailure
+from core.runs import RunFolder
 
 
 def main(arguments: list[str]) -> int:
@@ -44,24 +48,33 @@ def _keep_stdout_clean() -> int:
 
 
 def _train(path: Path) -> int:
-    from core.engine.environment import prepare_environment
-    from core.runs import RunFolder
+    from core.engine.machine_facts import versions
 
     run = RunFolder(path)
-    prepare_environment(run.options())  # before torch is imported
-    _prepare_libraries()
-    from core.engine.train import train_run
+    reporter = Reporter(run)
+    reporter.start(versions())
+    try:
+        options = run.options()
+    except UserError as error:
+        reporter.fail(error)
+        return 1
+    return _train_with_torch(run, options, reporter)
 
-    return train_run(run)
 
+def _train_with_torch(run: RunFolder, options: RunOptions, reporter: Reporter) -> int:
+    from core.engine.environment import prepare_environment
 
-def _prepare_libraries() -> None:
+    prepare_environment(options)  # before torch is imported
     from core.engine.torchvision_ops import prepare_torchvision
 
     prepare_torchvision()  # before transformers is imported
+    from core.engine.train import train_run
+
+    return train_run(run, options, reporter)
 
 
 def _devices() -> msgspec.Struct:
+    number_by_slot()  # before torch is imported
     from core.engine.devices import report
     from core.engine.machine_facts import gather
 

@@ -38,7 +38,6 @@ def trainer_arguments(
         "train_sampling_strategy": "group_by_length" if data.group_by_length else "random",
         "eval_strategy": "epoch" if has_eval else "no",
         "save_strategy": "epoch" if options.output.keep_checkpoints else "no",
-        "save_total_limit": options.output.keep_checkpoints or None,
         "dataloader_pin_memory": choice.kind == "cuda",
         "logging_strategy": "no",  # Hone's own callback reports each step
         "logging_nan_inf_filter": False,  # it would replace NaN by an average and hide it

@@ -1,6 +1,6 @@
 """What Hone adds to Trainer's loop: reports of steps, evaluations and checkpoints, and an ear for requests."""
 
-import os
+import math
 import time
 from pathlib import Path
 from typing import Any
@@ -15,7 +15,8 @@ from core.engine.step_log import StepLog
 from core.engine.trainer import WatchedTrainer
 from core.engine.what_ran import AutocastWitness, what_ran
 from core.errors import Fix, UserError
-from core.events import CheckpointSaved, Evaluated, Phase, split_non_finite
+from core.events import CheckpointSaved, Evaluated, Phase, RunPlanned, split_non_finite
+from core.options import RunOptions
 
 NON_FINITE_STEPS = 3
 """So many steps in a row with a loss that is no number end the run: the weights are lost by then."""
@@ -24,19 +25,42 @@ NON_FINITE_STEPS = 3
 class ReportCallback(TrainerCallback):
     """Writes each step, evaluation and checkpoint as an event."""
 
-    def __init__(self, reporter: Reporter, trainer: WatchedTrainer, choice: Choice) -> None:
+    def __init__(
+        self,
+        *,
+        reporter: Reporter,
+        trainer: WatchedTrainer,
+        choice: Choice,
+        log: StepLog,
+        labels: tuple[str, ...],
+        options: RunOptions,
+    ) -> None:
         self._reporter = reporter
         self._trainer = trainer
         self._choice = choice
+        self._log = log
+        self._labels = labels
+        self._options = options
         self._witness = AutocastWitness(trainer.model, choice.kind)
-        self._log = StepLog(reporter)
         self._mark = time.perf_counter()
         self._learning_rate = 0.0
         self._evaluating = False
         self._told_what_ran = False
 
     def on_train_begin(self, args: Any, state: Any, control: Any, **kwargs: Any) -> None:
-        """Start the clock of the first step."""
+        """Say what is planned, as Trainer has counted it, and start the clock of the first step."""
+        evaluation = self._trainer.eval_dataset
+        self._reporter.write(
+            RunPlanned(
+                total_steps=state.max_steps,
+                epochs=self._planned_epochs(state.max_steps, len(kwargs["train_dataloader"])),
+                train_samples=len(self._trainer.train_dataset),
+                eval_samples=0 if evaluation is None else len(evaluation),
+                effective_batch=self._options.effective_batch,
+                labels=self._labels,
+                device=self._choice.label,
+            )
+        )
         self._reporter.phase(Phase.TRAINING)
         self._mark = time.perf_counter()
 
@@ -85,6 +109,7 @@ class ReportCallback(TrainerCallback):
         self._log.flush()
         folder = Path(args.output_dir) / f"checkpoint-{state.global_step}"
         size = checkpoints.seal(folder)
+        checkpoints.keep_newest(folder.parent, max(1, self._options.output.keep_checkpoints))
         seconds = time.perf_counter() - self._mark
         path = f"{folder.parent.name}/{folder.name}"
         self._reporter.write(CheckpointSaved(step=state.global_step, path=path, bytes=size, seconds=seconds))
@@ -93,6 +118,11 @@ class ReportCallback(TrainerCallback):
     def on_train_end(self, args: Any, state: Any, control: Any, **kwargs: Any) -> None:
         """Report the last steps."""
         self._log.flush()
+
+    def _planned_epochs(self, steps: int, batches: int) -> float:
+        if self._options.training.max_steps is None:
+            return self._options.training.epochs
+        return steps / max(1, math.ceil(batches / self._options.memory.gradient_accumulation_steps))
 
     def _back_to_training(self, state: Any) -> None:
         if state.global_step < state.max_steps:
@@ -117,20 +147,19 @@ def _lost_weights(trainer: WatchedTrainer, choice: Choice) -> UserError:
 
 
 class RequestCallback(TrainerCallback):
-    """Ends training where the person asked for it, or where nobody keeps the run any longer."""
+    """Ends training where the person asked for it. A run whose keeper has died goes on: the work is not lost."""
 
     def __init__(self, requests: RequestBox) -> None:
         self._requests = requests
-        self._parent = os.getppid()
 
     def on_step_end(self, args: Any, state: Any, control: Any, **kwargs: Any) -> None:
         """After each step: stop if asked, saving a checkpoint but not evaluating first."""
-        if self._requests.stop_is_asked() or self._is_orphan():
+        if self._requests.stop_is_asked():
             control.should_training_stop = True
 
     def on_epoch_end(self, args: Any, state: Any, control: Any, **kwargs: Any) -> None:
         """A person who pressed Stop doesn't want to wait for an evaluation."""
-        if self._requests.stop_accepted or self._is_orphan():
+        if self._requests.stop_accepted:
             control.should_evaluate = False
             control.should_save = True
 
@@ -141,7 +170,3 @@ class RequestCallback(TrainerCallback):
             StopRequested: A stop was asked.
         """
         self._requests.raise_if_stopped()
-
-    def _is_orphan(self) -> bool:
-        """Whether the keeper has died (POSIX gives an orphan another parent)."""
-        return os.getppid() != self._parent

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import msgspec
 
-from core.run_file import write_atomically
+from core.files import write_atomically
 
 MARKER = "complete.json"
 PICKLED_ARGUMENTS = "training_args.bin"
@@ -50,6 +50,17 @@ def is_complete(folder: Path) -> bool:
     return all(
         (folder / name).is_file() and (folder / name).stat().st_size == e.bytes for name, e in entries.items()
     )
+
+
+def keep_newest(checkpoints: Path, count: int) -> None:
+    """Remove all complete checkpoints but the newest `count`; call it once the newest is sealed."""
+    complete = [folder for folder in checkpoints.glob("checkpoint-*") if is_complete(folder)]
+    for folder in sorted(complete, key=_step)[:-count]:
+        shutil.rmtree(folder)
+
+
+def _step(folder: Path) -> int:
+    return int(folder.name.rpartition("-")[2])
 
 
 def clean(checkpoints: Path) -> None:

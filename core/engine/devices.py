@@ -4,7 +4,9 @@ Pure functions over `MachineFacts`. Sources: torch 2.13's MPS backend asks for m
 scaler reached MPS in torch 2.8, bf16 autocast in 2.6; the CPU has no fp16 training (Trainer would silently run fp32).
 """
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+
+import msgspec
 
 from core.engine.machine_facts import MachineFacts
 from core.errors import DeviceError, Fix
@@ -16,12 +18,22 @@ MACOS_NEEDED = (14, 0)
 
 @dataclass(frozen=True)
 class Choice:
-    """What a run computes on. `name` is torch's (`cuda:0`, `mps`, `cpu`); `reasons` say why it came out so."""
+    """What a run computes on.
+
+    `name` is torch's (`cuda:0`, `mps`, `cpu`), `asked` what the options said; `reasons` say why it came out so.
+    """
 
     name: str
     title: str
     precision: Precision
     reasons: dict[str, str]
+
+    asked: str
+
+    @property
+    def label(self) -> str:
+        """The device as the person calls it: `cuda:1` also where torch sees only that one, as `cuda:0`."""
+        return self.asked if self.asked.startswith("cuda:") else self.name
 
     @property
     def kind(self) -> str:
@@ -69,7 +81,27 @@ def choose(facts: MachineFacts, options: DeviceOptions) -> Choice:
         raise DeviceError(
             f"{precision.value} is not available on {name}", refusal, (_use("device.precision", "auto"),)
         )
-    return Choice(name, device.title, precision, reasons)
+    if name == "mps":
+        reasons["missing operators"] = "run on the CPU" if options.mps_fallback else "end the run, as asked"
+    return Choice(name, device.title, precision, reasons, asked=options.name)
+
+
+def choose_visible(facts: MachineFacts, options: DeviceOptions) -> Choice:
+    """As `choose`, in a process that sees no other CUDA device than the one asked for (see `prepare_environment`).
+
+    Raises:
+        DeviceError: The device or the precision asked for is not to be had here.
+    """
+    if not options.name.startswith("cuda:"):
+        return choose(facts, options)
+    if not facts.cuda and facts.torch_cuda and facts.nvidia_driver and options.name != "cuda:0":
+        raise DeviceError(
+            f"{options.name} is not available here",
+            "This computer's NVIDIA GPUs are counted from 0; `hone devices` lists them.",
+            (_use("device.name", "auto"),),
+        )
+    seen = choose(facts, msgspec.structs.replace(options, name="cuda"))
+    return replace(seen, asked=options.name)
 
 
 def _use(path: str, value: str) -> Fix:

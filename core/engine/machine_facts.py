@@ -4,7 +4,6 @@
 `core.engine.devices`) is a pure function, so that other machines' recorded facts can be put through it.
 """
 
-import os
 import platform
 import subprocess
 import sys
@@ -33,7 +32,6 @@ class MachineFacts(msgspec.Struct, frozen=True, kw_only=True):
     system: str
     machine: str
     cpu_name: str
-    cores: int
     memory_bytes: int
     cpu_bf16: bool
     torch_cuda: bool
@@ -50,6 +48,11 @@ class MachineFacts(msgspec.Struct, frozen=True, kw_only=True):
 LIBRARIES = ("torch", "torchvision", "transformers", "datasets", "accelerate")
 
 
+def versions() -> dict[str, str]:
+    """The versions of Python and of what trains, without importing any of it."""
+    return {"python": platform.python_version(), **{name: version(name) for name in LIBRARIES}}
+
+
 def gather() -> MachineFacts:
     """Ask this machine."""
     import torch
@@ -60,7 +63,6 @@ def gather() -> MachineFacts:
         system=platform.system(),
         machine=platform.machine(),
         cpu_name=_cpu_name(),
-        cores=psutil.cpu_count(logical=False) or os.cpu_count() or 1,
         memory_bytes=psutil.virtual_memory().total,
         cpu_bf16=_cpu_has_bf16(),
         torch_cuda=torch.backends.cuda.is_built(),
@@ -71,7 +73,7 @@ def gather() -> MachineFacts:
         mps_memory_bytes=torch.mps.recommended_max_memory() if mps_available else None,
         macos=platform.mac_ver()[0] if is_mac else "",
         translated=is_mac and _sysctl("sysctl.proc_translated") == "1",
-        versions={"python": platform.python_version(), **{name: version(name) for name in LIBRARIES}},
+        versions=versions(),
     )
 
 
@@ -104,11 +106,9 @@ def _has_nvidia_driver() -> bool:
 
     try:
         pynvml.nvmlInit()
+        return bool(pynvml.nvmlDeviceGetCount())
     except pynvml.NVMLError:
         return False
-    count = pynvml.nvmlDeviceGetCount()
-    pynvml.nvmlShutdown()
-    return bool(count)
 
 
 def _cpu_name() -> str:

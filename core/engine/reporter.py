@@ -3,11 +3,11 @@
 import os
 import sys
 
+from core.attempts import next_attempt
 from core.commands.progress import Progress
 from core.errors import Fix, UserError
 from core.events import (
     Event,
-    EventReader,
     EventWriter,
     Level,
     MessageRaised,
@@ -28,8 +28,7 @@ class Reporter:
     """
 
     def __init__(self, run: RunFolder) -> None:
-        attempts = sum(isinstance(event, RunStarted) for event in EventReader(run.events_file).read_all())
-        self._writer = EventWriter(run.events_file, attempt=attempts + 1)
+        self._writer = EventWriter(run.events_file, attempt=next_attempt(run.events_file))
         self._story = RunStory()
         self._log = Progress(self._story, sys.stderr)
 
@@ -44,8 +43,9 @@ class Reporter:
         self.write(RunStarted(from_step=from_step, pid=os.getpid(), versions=versions))
 
     def phase(self, phase: Phase, detail: str = "") -> None:
-        """Say what the engine is busy with from now on."""
-        self.write(PhaseChanged(phase=phase, detail=detail))
+        """Say what the engine is busy with from now on, where that is news."""
+        if (phase, detail) != (self._story.phase, self._story.phase_detail):
+            self.write(PhaseChanged(phase=phase, detail=detail))
 
     def note(self, message_id: str, title: str, detail: str = "") -> None:
         """Mention something that changes nothing."""
@@ -64,7 +64,3 @@ class Reporter:
             )
         )
         self.write(RunFinished(state=Outcome.FAILED, steps=self._story.step))
-
-    def close(self) -> None:
-        """Close the file."""
-        self._writer.close()

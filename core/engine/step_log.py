@@ -5,6 +5,7 @@ from dataclasses import dataclass
 
 import torch
 
+from core.engine.device_memory import DeviceMemory
 from core.engine.reporter import Reporter
 from core.engine.trainer import WatchedTrainer
 from core.events import StepFinished, split_non_finite
@@ -24,8 +25,11 @@ class _Pending:
 class StepLog:
     """Collects steps and writes them as `step_finished` events, each with the time it really ended."""
 
-    def __init__(self, reporter: Reporter) -> None:
+    def __init__(self, reporter: Reporter, memory: DeviceMemory) -> None:
+        self.memory = memory
         self._reporter = reporter
+        self._samples = 0
+        self._seconds = 0.0
         self._pending: list[_Pending] = []
         self._flushed = time.monotonic()
         self.non_finite_in_a_row = 0
@@ -39,12 +43,19 @@ class StepLog:
             learning_rate=learning_rate,
             samples=trainer.step_samples,
         )
+        self._samples += trainer.step_samples
+        self._seconds += seconds
         loss = torch.stack(trainer.step_losses).sum()
         tokens = torch.stack(trainer.step_tokens).sum() if trainer.step_tokens else None
         self._pending.append(_Pending(event, loss, trainer.grad_norm, tokens))
         trainer.forget_step()
         if time.monotonic() - self._flushed >= FLUSH_SECONDS:
             self.flush()
+
+    @property
+    def samples_per_second(self) -> float | None:
+        """Samples trained on for each second of steps; evaluation and saving are left out. None before a step."""
+        return self._samples / self._seconds if self._seconds > 0 else None
 
     def flush(self) -> None:
         """Write all steps remembered."""
@@ -67,4 +78,7 @@ class StepLog:
                 )
             )
         self._pending.clear()
+        sample = self.memory.sample()
+        if sample is not None:
+            self._reporter.write(sample)
         self._flushed = time.monotonic()

@@ -34,8 +34,9 @@ def what_ran(trainer: WatchedTrainer, choice: Choice, witness: AutocastWitness) 
     parameters = list(model.parameters())
     dtypes = sorted({_dtype_name(parameter.dtype) for parameter in parameters})
     optimizer = getattr(trainer.optimizer, "optimizer", trainer.optimizer)
+    device = str(parameters[0].device)
     return WhatRan(
-        device=str(parameters[0].device),
+        device=choice.label if device == choice.name else device,
         device_name=choice.title,
         parameter_dtype=" + ".join(dtypes),
         autocast_dtype=witness.dtype,

@@ -68,10 +68,12 @@ class NvidiaGpu:
         return GpuMemory(used=int(info.used), ceiling=int(info.total - info.reserved))
 
 
-def find_gpu(index: int = 0, nvml: Any = pynvml) -> NvidiaGpu | None:
-    """The GPU with this number (in the driver's order), or None where there is none or no driver."""
+def find_gpu(name: str = "0", nvml: Any = pynvml) -> NvidiaGpu | None:
+    """The GPU with this number (in the driver's order) or UUID, or None where there is none or no driver."""
     try:
         nvml.nvmlInit()
-        return NvidiaGpu(nvml, nvml.nvmlDeviceGetHandleByIndex(index))
+        if name.isdecimal():
+            return NvidiaGpu(nvml, nvml.nvmlDeviceGetHandleByIndex(int(name)))
+        return NvidiaGpu(nvml, nvml.nvmlDeviceGetHandleByUUID(name))
     except nvml.NVMLError:
         return None

@@ -1,8 +1,11 @@
 """What the machine does at one moment, as events: the computer, one process with its children, one GPU."""
 
+import os
+
 from core.events import DeviceSampled, Event, MemorySampled, Source
 from core.machine.memory import ProcessorLoad, system_memory, tree_bytes
 from core.machine.nvidia import NvidiaGpu, find_gpu
+from core.machine.visible_gpus import gpu_for
 
 
 class Sampler:
@@ -10,12 +13,12 @@ class Sampler:
 
     Args:
         pid: The process whose memory counts as the run's; None: no process.
-        gpu: The NVIDIA GPU to read; None: none.
+        gpu: The NVIDIA GPU to read; None: none. May be set later, once it is known.
     """
 
     def __init__(self, pid: int | None = None, gpu: NvidiaGpu | None = None) -> None:
         self._pid = pid
-        self._gpu = gpu
+        self.gpu = gpu
         self._load = ProcessorLoad()
         self._load.read()
 
@@ -31,7 +34,7 @@ class Sampler:
         held = tree_bytes(self._pid) if self._pid is not None else None
         if held is not None:
             found.append(MemorySampled(source=Source.PROCESS, bytes=held))
-        on_gpu = self._gpu.memory() if self._gpu is not None else None
+        on_gpu = self.gpu.memory() if self.gpu is not None else None
         if on_gpu is not None:
             found.append(MemorySampled(source=Source.NVML, bytes=on_gpu.used, ceiling=on_gpu.ceiling))
         return found
@@ -41,25 +44,20 @@ class Sampler:
         busy = self._load.read()
         if busy is not None:
             found.append(DeviceSampled(source=Source.SYSTEM, name="CPU", busy=busy))
-        if self._gpu is not None:
+        if self.gpu is not None:
             found.append(
                 DeviceSampled(
                     source=Source.NVML,
-                    name=self._gpu.name,
-                    busy=self._gpu.busy(),
-                    power=self._gpu.power(),
-                    temperature=self._gpu.temperature(),
+                    name=self.gpu.name,
+                    busy=self.gpu.busy(),
+                    power=self.gpu.power(),
+                    temperature=self.gpu.temperature(),
                 )
             )
         return found
 
 
 def gpu_of(device: str) -> NvidiaGpu | None:
-    """The GPU a run on `device` would use: `cuda:1` the second, `auto` and `cuda` the first, others none.
-
-    The engine has PyTorch number GPUs by slot, as the driver does (see `core.engine.environment`).
-    """
-    name, _, index = device.partition(":")
-    if name not in ("auto", "cuda"):
-        return None
-    return find_gpu(int(index) if index.isdecimal() else 0)
+    """The GPU that a run on `device` would use, were it to use one; None where there is none."""
+    name = gpu_for(device, os.environ.get("CUDA_VISIBLE_DEVICES"))
+    return find_gpu(name) if name else None

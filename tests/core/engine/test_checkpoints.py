@@ -31,3 +31,11 @@ def test_half_written_checkpoints_are_cleaned_and_whole_ones_kept(tmp_path: Path
     checkpoints.clean(tmp_path)
     assert whole.exists()
     assert not half.exists()
+
+
+def test_the_newest_by_step_are_kept_and_unsealed_ones_left_alone(tmp_path: Path) -> None:
+    for step in (9, 10, 100):
+        checkpoints.seal(saved(tmp_path / f"checkpoint-{step}"))
+    saved(tmp_path / "checkpoint-101")  # being written
+    checkpoints.keep_newest(tmp_path, 2)
+    assert {folder.name for folder in tmp_path.iterdir()} == {"checkpoint-10", "checkpoint-100", "checkpoint-101"}

@@ -1,19 +1,21 @@
 """What other machines would be told: their facts, written down from the documentation, put through the rules."""
 
+import os
+
 import msgspec
 import pytest
 
-from core.engine.devices import choose, report
+from core.engine.devices import choose, choose_visible, report
+from core.engine.environment import prepare_environment
 from core.engine.machine_facts import CudaDevice, MachineFacts
 from core.errors import DeviceError
-from core.options import DeviceOptions, Precision
+from core.options import DeviceOptions, Precision, RunOptions, Task
 
 GB = 1 << 30
 PC = MachineFacts(
     system="Linux",
     machine="x86_64",
     cpu_name="AMD Ryzen 7",
-    cores=8,
     memory_bytes=32 * GB,
     cpu_bf16=False,
     torch_cuda=False,
@@ -25,7 +27,6 @@ M3_MAX = MachineFacts(
     system="Darwin",
     machine="arm64",
     cpu_name="Apple M3 Max",
-    cores=14,
     memory_bytes=36 * GB,
     cpu_bf16=False,
     torch_cuda=False,
@@ -103,3 +104,29 @@ def test_fp16_on_a_cpu_is_refused_with_its_reason() -> None:
         choose(PC, DeviceOptions(name="cpu", precision=Precision.FP16))
     assert "no fp16 training on the CPU" in refused.value.detail
     assert refused.value.fixes[0].changes == {"device.precision": "auto"}
+
+
+TWO_GPUS = variant(PC, torch_cuda=True, nvidia_driver=True, cuda=(RTX_3060,))
+
+
+def test_the_second_gpu_is_the_first_one_its_run_sees(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The environment leaves one GPU visible, so torch calls it cuda:0; the person still reads cuda:1."""
+    for name in (
+        "CUDA_VISIBLE_DEVICES",
+        "CUDA_DEVICE_ORDER",
+        "PYTORCH_ENABLE_MPS_FALLBACK",
+        "TOKENIZERS_PARALLELISM",
+    ):
+        monkeypatch.setenv(name, "4,6")
+    device = DeviceOptions(name="cuda:1")
+    prepare_environment(RunOptions(task=Task.TEXT_CLASSIFICATION, device=device))
+    assert os.environ["CUDA_VISIBLE_DEVICES"] == "6"
+    chosen = choose_visible(TWO_GPUS, device)
+    assert (chosen.name, chosen.label, chosen.kind) == ("cuda:0", "cuda:1", "cuda")
+
+
+def test_a_gpu_number_beyond_the_last_is_told_as_that() -> None:
+    hidden = variant(PC, torch_cuda=True, nvidia_driver=True)
+    with pytest.raises(DeviceError) as refused:
+        choose_visible(hidden, DeviceOptions(name="cuda:3"))
+    assert "counted from 0" in refused.value.detail

@@ -48,7 +48,7 @@ class TestMemory:
 
 class TestNvidia:
     def test_figures_have_their_units(self) -> None:
-        gpu = find_gpu(0, FakeNvml())
+        gpu = find_gpu("0", FakeNvml())
         assert gpu is not None
         assert gpu.name == "Fake GPU 0"
         assert (gpu.busy(), gpu.power(), gpu.temperature()) == (0.4, 123.4, 61.0)
@@ -57,12 +57,12 @@ class TestNvidia:
         assert (memory.used, memory.ceiling) == (3 << 30, 7 << 30)
 
     def test_no_driver_or_no_such_card_is_no_gpu(self) -> None:
-        assert find_gpu(0, FakeNvml(broken={"nvmlInit"})) is None
-        assert find_gpu(3, FakeNvml()) is None
+        assert find_gpu("0", FakeNvml(broken={"nvmlInit"})) is None
+        assert find_gpu("3", FakeNvml()) is None
 
     def test_what_fails_once_is_none_and_not_asked_again_and_the_rest_goes_on(self) -> None:
         nvml = FakeNvml(broken={"nvmlDeviceGetPowerUsage", "nvmlDeviceGetMemoryInfo"})
-        gpu = find_gpu(0, nvml)
+        gpu = find_gpu("0", nvml)
         assert gpu is not None
         for _ in range(3):
             assert (gpu.power(), gpu.memory(), gpu.busy()) == (None, None, 0.4)
@@ -70,12 +70,12 @@ class TestNvidia:
         assert nvml.calls.count("nvmlDeviceGetMemoryInfo") == 1
 
     def test_an_older_driver_is_asked_for_the_temperature_in_its_way(self) -> None:
-        gpu = find_gpu(0, FakeNvml(broken={"nvmlDeviceGetTemperatureV"}))
+        gpu = find_gpu("0", FakeNvml(broken={"nvmlDeviceGetTemperatureV"}))
         assert gpu is not None
         assert gpu.temperature() == 60.0
 
     def test_a_gpu_that_shares_the_computers_memory_has_none_of_its_own(self) -> None:
-        gpu = find_gpu(0, FakeNvml(total=0))
+        gpu = find_gpu("0", FakeNvml(total=0))
         assert gpu is not None
         assert gpu.memory() is None
 
@@ -86,7 +86,7 @@ class TestNvidia:
 
 class TestSampler:
     def test_figures_of_the_computer_the_process_and_the_gpu(self) -> None:
-        sampler = Sampler(os.getpid(), find_gpu(0, FakeNvml()))
+        sampler = Sampler(os.getpid(), find_gpu("0", FakeNvml()))
         found = sampler.sample()
         memory = {event.source: event for event in found if isinstance(event, MemorySampled)}
         assert set(memory) == {Source.SYSTEM, Source.PROCESS, Source.NVML}

@@ -1,0 +1,161 @@
+"""What Hone adds to Trainer's loop, on a model of one layer."""
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+
+from core.engine.torchvision_ops import prepare_torchvision
+
+prepare_torchvision()
+
+from transformers import TrainingArguments  # noqa: E402 - torchvision must be prepared first
+
+from core.engine.arguments import trainer_arguments  # noqa: E402
+from core.engine.callbacks import ReportCallback, RequestCallback  # noqa: E402
+from core.engine.device_memory import DeviceMemory  # noqa: E402
+from core.engine.devices import Choice  # noqa: E402
+from core.engine.models.vision_models import VisionClassifier  # noqa: E402
+from core.engine.reporter import Reporter  # noqa: E402
+from core.engine.requests import RequestBox, StopRequested  # noqa: E402
+from core.engine.step_log import StepLog  # noqa: E402
+from core.engine.tasks.image_classification import stack  # noqa: E402
+from core.engine.trainer import WatchedTrainer  # noqa: E402
+from core.errors import UserError  # noqa: E402
+from core.events import (  # noqa: E402
+    CheckpointSaved,
+    Evaluated,
+    EventReader,
+    RequestAnswered,
+    RunPlanned,
+    StepFinished,
+    WhatRan,
+)
+from core.options import MemoryOptions, OutputOptions, Precision, RunOptions, Task, TrainingOptions  # noqa: E402
+from core.runs import Action, RunFolder  # noqa: E402
+
+CPU = Choice("cpu", "a CPU", Precision.FP32, {}, asked="auto")
+
+
+def samples(count: int, value: float | None = None) -> list[dict[str, Any]]:
+    drawn = torch.Generator().manual_seed(3)
+    made = []
+    for row in range(count):
+        pixels = torch.rand((3, 2, 2), generator=drawn) if value is None else torch.full((3, 2, 2), value)
+        made.append({"pixel_values": pixels, "labels": row % 2})
+    return made
+
+
+class Training:
+    """A trainer with Hone's callbacks on a folder of its own."""
+
+    def __init__(self, folder: Path, train: list[dict[str, Any]], **training: Any) -> None:
+        self.run = RunFolder(folder)
+        self.reporter = Reporter(self.run)
+        self.requests = RequestBox(self.run, self.reporter)
+        self.options = RunOptions(
+            task=Task.IMAGE_CLASSIFICATION,
+            memory=MemoryOptions(batch_size=4),
+            training=TrainingOptions(**{"epochs": 2.0, "learning_rate": 0.1, **training}),
+            output=OutputOptions(keep_checkpoints=1),
+        )
+        torch.manual_seed(0)
+        model = VisionClassifier(torch.nn.Sequential(torch.nn.Flatten(), torch.nn.Linear(12, 2)))
+        arguments = trainer_arguments(self.options, CPU, self.run.checkpoints, has_eval=True)
+        self.trainer = WatchedTrainer(
+            model=model,
+            args=TrainingArguments(**arguments),
+            train_dataset=train,
+            eval_dataset=samples(4),
+            data_collator=stack,
+        )
+        self.log = StepLog(self.reporter, DeviceMemory("cpu"))
+        self.trainer.add_callback(
+            ReportCallback(
+                reporter=self.reporter,
+                trainer=self.trainer,
+                choice=CPU,
+                log=self.log,
+                labels=("no", "yes"),
+                options=self.options,
+            )
+        )
+        self.trainer.add_callback(RequestCallback(self.requests))
+
+    def events(self, kind: type) -> list[Any]:
+        return [event for event in EventReader(self.run.events_file).read_all() if isinstance(event, kind)]
+
+
+def test_every_step_is_told_with_its_figures(tmp_path: Path) -> None:
+    training = Training(tmp_path, samples(10))
+    training.trainer.train()
+    steps = training.events(StepFinished)
+    assert [event.step for event in steps] == [1, 2, 3, 4, 5, 6]
+    assert [event.samples for event in steps] == [4, 4, 2, 4, 4, 2]
+    assert steps[0].learning_rate == pytest.approx(0.1)  # the rate that was used, not the next one
+    assert steps[-1].learning_rate == pytest.approx(0.1 / 6)
+    assert all(event.loss is not None and event.grad_norm is not None for event in steps)
+    [plan] = training.events(RunPlanned)
+    assert (plan.total_steps, plan.epochs, plan.train_samples, plan.eval_samples) == (6, 2.0, 10, 4)
+    assert training.log.samples_per_second is not None
+    assert training.log.samples_per_second > 0
+
+
+def test_steps_as_trainer_counts_them_when_they_are_limited(tmp_path: Path) -> None:
+    training = Training(tmp_path, samples(10), max_steps=5)
+    training.trainer.train()
+    [plan] = training.events(RunPlanned)
+    assert (plan.total_steps, plan.epochs) == (5, pytest.approx(5 / 3))
+
+
+def test_what_ran_is_read_from_the_live_objects(tmp_path: Path) -> None:
+    training = Training(tmp_path, samples(4))
+    training.trainer.train()
+    [ran] = training.events(WhatRan)
+    parameters = 12 * 2 + 2
+    assert (ran.trainable_parameters, ran.total_parameters) == (parameters, parameters)
+    assert ran.optimizer_state_bytes == pytest.approx(
+        2 * 4 * parameters, abs=16
+    )  # two moments in fp32, step counts
+    assert ran.optimizer == "AdamW, fused"
+    assert (ran.parameter_dtype, ran.autocast_dtype, ran.device) == ("float32", None, "cpu")
+
+
+def test_one_sealed_checkpoint_is_kept(tmp_path: Path) -> None:
+    training = Training(tmp_path, samples(8))
+    training.trainer.train()
+    assert [event.step for event in training.events(CheckpointSaved)] == [2, 4]
+    assert [folder.name for folder in training.run.checkpoints.iterdir()] == ["checkpoint-4"]
+    assert (training.run.checkpoints / "checkpoint-4" / "complete.json").is_file()
+
+
+def test_a_loss_that_is_no_number_ends_the_run_and_names_the_remedy(tmp_path: Path) -> None:
+    training = Training(tmp_path, samples(4, value=float("nan")), epochs=50.0)
+    with pytest.raises(UserError, match="no longer a number") as ended:
+        training.trainer.train()
+    assert ended.value.fixes[0].changes == {"training.learning_rate": 0.01}
+    told = training.events(StepFinished)
+    assert told
+    assert all(event.non_finite == "nan" and event.loss is None for event in told)
+
+
+def test_a_stop_ends_after_the_step_with_a_checkpoint_and_without_an_evaluation(tmp_path: Path) -> None:
+    training = Training(tmp_path, samples(40))
+    training.run.ask(Action.STOP)
+    training.trainer.train()
+    training.log.flush()
+    assert [event.step for event in training.events(StepFinished)] == [1]
+    assert [event.accepted for event in training.events(RequestAnswered)] == [True]
+    assert [event.step for event in training.events(CheckpointSaved)] == [1]
+    assert training.events(Evaluated) == []
+    assert training.run.open_requests() == []
+
+
+def test_a_stop_interrupts_an_evaluation(tmp_path: Path) -> None:
+    training = Training(tmp_path, samples(4))
+    training.run.ask(Action.STOP)
+    with pytest.raises(StopRequested):
+        training.trainer.evaluate()
+    assert training.events(Evaluated) == []
+    assert [event.accepted for event in training.events(RequestAnswered)] == [True]

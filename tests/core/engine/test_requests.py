@@ -1,0 +1,48 @@
+"""A stop is heard while the engine loads, in the middle of work that knows nothing of requests."""
+
+import threading
+from pathlib import Path
+
+import pytest
+
+from core.engine.reporter import Reporter
+from core.engine.requests import RequestBox, StopRequested, StopWhileLoading
+from core.events import EventReader, RequestAnswered
+from core.runs import Action, RunFolder
+
+
+def box(folder: Path) -> tuple[RunFolder, RequestBox]:
+    run = RunFolder(folder)
+    return run, RequestBox(run, Reporter(run))
+
+
+def load_for_ever() -> None:
+    never = threading.Event()
+    while not never.wait(0.05):
+        pass
+
+
+def test_a_stop_interrupts_loading_and_is_answered(tmp_path: Path) -> None:
+    run, requests = box(tmp_path)
+    run.ask(Action.STOP)
+    with pytest.raises(StopRequested), StopWhileLoading(run, requests):
+        load_for_ever()
+    [answer] = [
+        event for event in EventReader(run.events_file).read_all() if isinstance(event, RequestAnswered)
+    ]
+    assert answer.accepted
+    assert run.open_requests() == []
+
+
+def test_loading_that_nobody_stops_goes_through(tmp_path: Path) -> None:
+    run, requests = box(tmp_path)
+    with StopWhileLoading(run, requests):
+        loaded = 1
+    assert loaded == 1
+    assert not requests.stop_accepted
+
+
+def test_an_error_while_loading_stays_what_it_is(tmp_path: Path) -> None:
+    run, requests = box(tmp_path)
+    with pytest.raises(ValueError, match="damaged"), StopWhileLoading(run, requests):
+        raise ValueError("damaged")
