@@ -73,15 +73,15 @@ def run_hone(options: argparse.Namespace, folder: Path) -> dict:
     wall = time.perf_counter() - begun
     events = [json.loads(line) for line in (folder / "run/events.jsonl").read_text().splitlines()]
     finished = events[-1]
-    losses = [event["loss"] for event in events if event["type"] == "step_finished"]
+    steps = [event for event in events if event["type"] == "step_finished"]
     return {
         "name": "Hone",
         "accuracy": finished["metrics"]["eval_accuracy"],
         "f1": finished["metrics"]["eval_f1"],
         "seconds": finished["seconds"],
-        "samples_per_second": finished["samples_per_second"],
+        "samples_per_second": sum(step["samples"] for step in steps) / finished["seconds"],
         "wall": wall,
-        "losses": losses,
+        "losses": [step["loss"] for step in steps],
     }
 
 
@@ -143,6 +143,7 @@ def plain_script(options: argparse.Namespace) -> None:
         save_total_limit=1,
         logging_steps=1,
         report_to="none",
+        disable_tqdm=True,
         seed=SEED,
     )
 

@@ -18,5 +18,6 @@ def prepare_environment(options: RunOptions) -> None:
     os.environ["PYTORCH_ENABLE_MPS_FALLBACK"] = "1" if options.device.mps_fallback else "0"
     os.environ["TOKENIZERS_PARALLELISM"] = "true"
     os.environ["HF_DATASETS_DISABLE_PROGRESS_BARS"] = "1"  # the log is read by people
+    os.environ["HF_HUB_DISABLE_TELEMETRY"] = "1"
     # Without this, transformers tells a server of Hugging Face's which model has no safetensors, to have it converted.
     os.environ["DISABLE_SAFETENSORS_CONVERSION"] = "1"
