@@ -69,31 +69,32 @@ def log_tail(path: Path, lines: int = TAIL_LINES) -> str:
     return "\n".join(shown[-lines:])
 
 
-def out_of_memory_kills() -> int | None:
+def out_of_memory_kills(root: Path = Path("/")) -> int | None:
     """How many processes Linux has ended for lack of memory, here or around; None where that isn't told.
 
-    Counted for this control group (v2 or v1) where it has a count of its own, else for the whole machine. See the
-    kernel's documentation of `memory.events`, `memory.oom_control` and `/proc/vmstat`.
+    Read from the kernel's files under `root`: counted for this control group (v2 or v1) where it has a count of its
+    own, else for the whole machine. See the kernel's documentation of `memory.events`, `memory.oom_control` and
+    `/proc/vmstat`.
     """
-    for path in (*_group_files(), Path("/proc/vmstat")):
+    for path in (*_group_files(root), root / "proc/vmstat"):
         count = _count_in(path)
         if count is not None:
             return count
     return None
 
 
-def _group_files() -> list[Path]:
+def _group_files(root: Path) -> list[Path]:
     try:
-        lines = Path("/proc/self/cgroup").read_text().splitlines()
+        lines = (root / "proc/self/cgroup").read_text().splitlines()
     except OSError:
         return []
     found = []
     for line in lines:
         number, controllers, group = line.split(":", 2)
         if "memory" in controllers.split(","):
-            found.append(Path("/sys/fs/cgroup/memory") / group.lstrip("/") / "memory.oom_control")
+            found.append(root / "sys/fs/cgroup/memory" / group.lstrip("/") / "memory.oom_control")
         elif number == "0" and group != "/":
-            found.append(Path("/sys/fs/cgroup") / group.lstrip("/") / "memory.events")
+            found.append(root / "sys/fs/cgroup" / group.lstrip("/") / "memory.events")
     return found
 
 

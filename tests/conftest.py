@@ -11,6 +11,7 @@ import threading
 import time
 from collections.abc import Iterator
 from pathlib import Path
+from unittest.mock import patch
 
 import pytest
 
@@ -34,6 +35,13 @@ def shared_data() -> Path:
     if not SHARED.is_dir():
         pytest.skip("needs the data sets of ../shared/data, which are not part of a clone")
     return SHARED
+
+
+@pytest.fixture(autouse=True)
+def own_environment() -> Iterator[None]:
+    """Take back whatever a test, or the code it calls, sets in this process's environment."""
+    with patch.dict(os.environ):
+        yield
 
 
 @pytest.fixture(autouse=True)

@@ -48,6 +48,46 @@ def test_the_tail_of_a_huge_log_or_of_none(tmp_path: Path) -> None:
     assert log_tail(log).endswith("\nend")
 
 
-def test_kills_are_counted_or_not_told() -> None:
-    count = out_of_memory_kills()
-    assert count is None or count >= 0
+VMSTAT = {"proc/vmstat": "nr_free_pages 81\noom_kill 7\n"}
+EVENTS = "low 0\nhigh 0\nmax 12\noom 3\noom_kill 2\noom_group_kill 0\n"
+CONTROL = "oom_kill_disable 0\nunder_oom 0\noom_kill 4\n"
+
+
+@pytest.mark.parametrize(
+    ("files", "count"),
+    [
+        ({"proc/self/cgroup": "0::/a/b\n", "sys/fs/cgroup/a/b/memory.events": EVENTS} | VMSTAT, 2),
+        (
+            {
+                "proc/self/cgroup": "6:cpu,cpuacct:/x\n5:memory:/docker/c\n0::/\n",
+                "sys/fs/cgroup/memory/docker/c/memory.oom_control": CONTROL,
+            }
+            | VMSTAT,
+            4,
+        ),
+        ({"proc/self/cgroup": "0::/\n", "sys/fs/cgroup/memory.events": EVENTS} | VMSTAT, 7),
+        ({"proc/self/cgroup": "0::/a\n", "sys/fs/cgroup/a/memory.events": "oom 3\n"} | VMSTAT, 7),
+        ({"proc/self/cgroup": "0::/gone\n"} | VMSTAT, 7),
+        (VMSTAT, 7),
+        ({"proc/vmstat": "nr_free_pages 81\n"}, None),
+        ({}, None),
+    ],
+    ids=[
+        "own group",
+        "v1 group",
+        "the root group",
+        "an old kernel",
+        "no such group",
+        "no groups",
+        "untold",
+        "no Linux",
+    ],
+)
+def test_kills_are_counted_for_the_group_else_for_the_machine(
+    files: dict[str, str], count: int | None, tmp_path: Path
+) -> None:
+    for name, content in files.items():
+        path = tmp_path / name
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text(content)
+    assert out_of_memory_kills(tmp_path) == count

@@ -34,6 +34,11 @@ class FakeNvml:
             raise NVMLError("no such GPU")
         return index
 
+    def nvmlDeviceGetHandleByUUID(self, uuid: str) -> int:  # noqa: N802
+        """The UUID of GPU 1 is `GPU-1-uuid`."""
+        self._call("nvmlDeviceGetHandleByUUID")
+        return self.nvmlDeviceGetHandleByIndex(int(uuid.split("-")[1]))
+
     def nvmlDeviceGetName(self, handle: int) -> str:  # noqa: N802
         self._call("nvmlDeviceGetName")
         return f"Fake GPU {handle}"

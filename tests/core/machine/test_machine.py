@@ -6,6 +6,7 @@ import psutil
 import pytest
 
 from core.events import DeviceSampled, MemorySampled, Source
+from core.machine import sampler
 from core.machine.memory import ProcessorLoad, system_memory, tree_bytes
 from core.machine.nvidia import find_gpu
 from core.machine.sampler import Sampler, gpu_of
@@ -79,15 +80,42 @@ class TestNvidia:
         assert gpu is not None
         assert gpu.memory() is None
 
-    def test_only_runs_that_may_use_a_gpu_have_one(self) -> None:
-        assert gpu_of("cpu") is None
-        assert gpu_of("mps") is None
+    def test_a_gpu_is_found_by_its_uuid(self) -> None:
+        gpu = find_gpu("GPU-0-uuid", FakeNvml())
+        assert gpu is not None
+        assert gpu.name == "Fake GPU 0"
+        assert find_gpu("GPU-7-uuid", FakeNvml()) is None
+
+    @pytest.mark.parametrize(
+        ("device", "visible", "name"),
+        [
+            ("auto", None, "Fake GPU 0"),
+            ("cuda", None, "Fake GPU 0"),
+            ("cuda:1", None, "Fake GPU 1"),
+            ("cuda:1", "2,3", "Fake GPU 3"),
+            ("auto", "2", "Fake GPU 2"),
+            ("auto", "GPU-1-uuid", "Fake GPU 1"),
+            ("cuda:1", "2", None),
+            ("cuda:4", None, None),
+            ("auto", "", None),
+            ("cpu", None, None),
+            ("mps", None, None),
+        ],
+    )
+    def test_a_run_has_the_gpu_that_its_engine_will_see(
+        self, device: str, visible: str | None, name: str | None, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        monkeypatch.setattr(sampler, "find_gpu", lambda name: find_gpu(name, FakeNvml(count=4)))
+        monkeypatch.delenv("CUDA_VISIBLE_DEVICES", raising=False)
+        if visible is not None:
+            monkeypatch.setenv("CUDA_VISIBLE_DEVICES", visible)
+        gpu = gpu_of(device)
+        assert (gpu.name if gpu else None) == name
 
 
 class TestSampler:
     def test_figures_of_the_computer_the_process_and_the_gpu(self) -> None:
-        sampler = Sampler(os.getpid(), find_gpu("0", FakeNvml()))
-        found = sampler.sample()
+        found = Sampler(os.getpid(), find_gpu("0", FakeNvml())).sample()
         memory = {event.source: event for event in found if isinstance(event, MemorySampled)}
         assert set(memory) == {Source.SYSTEM, Source.PROCESS, Source.NVML}
         assert memory[Source.NVML].ceiling == 7 << 30
