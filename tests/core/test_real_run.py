@@ -1,68 +1,187 @@
-"""The whole chain with nothing faked: command line, keeper, engine, torch."""
+"""The whole chain with nothing faked: command line, keeper, engine, torch. One long run, looked at from all sides."""
 
 import os
 import signal
-import subprocess
-import sys
-import time
+from collections.abc import Iterable
 from pathlib import Path
+from subprocess import CompletedProcess
+from typing import NamedTuple, TypeVar
 
 import msgspec
 import pytest
+from safetensors import safe_open
 
 from core import jobs, run_file
+from core.engine.checkpoints import is_complete
+from core.events import (
+    Evaluated,
+    EventReader,
+    MemorySampled,
+    Outcome,
+    RunFinished,
+    RunPlanned,
+    Source,
+    StepFinished,
+    WhatRan,
+)
 from core.follow import RunFollower
-from core.runs import RunFolder, create, summarize
+from core.runs import RunFolder, create, read_story, summarize
 from core.story import State
+from tests.fakes.command import ROOT, hone
 from tests.fakes.runs import follow_until
 
-ROOT = Path(__file__).resolve().parents[2]
 DIGITS = ROOT / "resources" / "examples" / "digits.hone"
-SMALL = ("data.max_train_samples=96", "data.max_eval_samples=32", "training.max_steps=3")
+MRPC = ROOT / "resources" / "examples" / "mrpc.hone"
+STEPS = 225
+"""Five epochs of 1,438 digits in batches of 32."""
+
+Kind = TypeVar("Kind")
+
+pytestmark = pytest.mark.timeout(
+    400
+)  # half a minute on two cores of its own, minutes on two that others use too
 
 
-def test_the_command_line_trains_a_model(tmp_path: Path) -> None:
-    pairs = [part for pair in SMALL for part in ("--set", pair)]
-    done = subprocess.run(
-        [
-            sys.executable,
-            "-m",
-            "gui",
-            "train",
-            str(DIGITS),
-            "--run-dir",
-            str(tmp_path / "run"),
-            "--json",
-            *pairs,
-        ],
-        cwd=ROOT,
-        capture_output=True,
-        text=True,
-        check=False,
-    )
-    assert done.returncode == 0, done.stderr
-    events = [msgspec.json.decode(line) for line in done.stdout.splitlines()]
-    assert [event["step"] for event in events if event["type"] == "step_finished"] == [1, 2, 3]
-    assert events[-1]["time"] >= events[0]["time"]
-    assert "Finished after 3 steps" in done.stderr
-    summary = summarize(RunFolder(tmp_path / "run"))
-    assert summary.state is State.FINISHED
+class Trained(NamedTuple):
+    """A run that was trained through the command line, and what the command said."""
+
+    done: CompletedProcess[str]
+    run: RunFolder
+
+    def events(self, kind: type[Kind]) -> list[Kind]:
+        return only(kind, EventReader(self.run.events_file).read_all())
+
+
+def only(kind: type[Kind], events: Iterable[object]) -> list[Kind]:
+    return [event for event in events if isinstance(event, kind)]
+
+
+@pytest.fixture(scope="module")
+def digits(tmp_path_factory: pytest.TempPathFactory) -> Trained:
+    """The first example, as it is: the one long run of the tests."""
+    folder = tmp_path_factory.mktemp("digits") / "run"
+    return Trained(hone("train", str(DIGITS), "--run-dir", str(folder), "--json"), RunFolder(folder))
+
+
+def test_the_first_example_finishes_and_reads_digits(digits: Trained) -> None:
+    assert digits.done.returncode == 0, digits.done.stderr
+    (finished,) = digits.events(RunFinished)
+    assert finished.state is Outcome.FINISHED
+    assert finished.steps == STEPS
+    assert finished.metrics["eval_accuracy"] >= 0.95
+    assert f"Finished after {STEPS} steps" in digits.done.stderr
+    assert read_story(digits.run).messages == {}
+
+
+def test_every_step_is_told_once_on_standard_output_too(digits: Trained) -> None:
+    steps = list(range(1, STEPS + 1))
+    assert [event.step for event in digits.events(StepFinished)] == steps
+    told = [msgspec.json.decode(line) for line in digits.done.stdout.splitlines()]
+    assert [event["step"] for event in told if event["type"] == "step_finished"] == steps
+    assert [event.step for event in digits.events(Evaluated)] == [45, 90, 135, 180, 225]
+
+
+def test_the_last_checkpoint_is_sealed(digits: Trained) -> None:
+    (checkpoint,) = digits.run.checkpoints.iterdir()
+    assert checkpoint.name == f"checkpoint-{STEPS}"
+    assert is_complete(checkpoint)
+    listed = set(msgspec.json.decode((checkpoint / "complete.json").read_bytes()))
+    assert listed >= {
+        "model.safetensors",
+        "optimizer.pt",
+        "scheduler.pt",
+        "rng_state.pth",
+        "trainer_state.json",
+    }
+    assert {path.name for path in checkpoint.iterdir()} == listed | {"complete.json"}
+
+
+def test_the_model_can_be_used_without_hone(digits: Trained) -> None:
+    assert {path.name for path in digits.run.model.iterdir()} == {"hone.json", "model.safetensors"}
+    told = msgspec.json.decode((digits.run.model / "hone.json").read_bytes())
+    assert told["architecture"] == "torchvision:resnet18"
+    assert told["labels"] == [str(digit) for digit in range(10)]
+    assert told["image_size"] == 32
+    with safe_open(digits.run.model / "model.safetensors", framework="numpy") as weights:
+        shapes = [weights.get_slice(name).get_shape() for name in weights.keys()]  # noqa: SIM118 - no mapping
+    assert [10, 512] in shapes  # ResNet-18's head for ten classes
+
+
+def test_what_ran_is_told(digits: Trained) -> None:
+    (ran,) = digits.events(WhatRan)
+    (plan,) = digits.events(RunPlanned)
+    assert ran.device == plan.device
+    assert ran.parameter_dtype == "float32"
+    assert "AdamW" in ran.optimizer
+    assert ran.total_parameters == ran.trainable_parameters == 11_181_642
+    assert ran.optimizer_state_bytes >= 2 * 4 * ran.total_parameters  # two moments in fp32
+    assert ran.effective_batch == 32
+    assert set(ran.reasons) == {"device", "precision"}
+
+
+def test_the_keeper_watched_the_memory(digits: Trained) -> None:
+    samples = only(MemorySampled, EventReader(digits.run.machine_file).read_all())
+    held = [sample.bytes for sample in samples if sample.source is Source.PROCESS]
+    whole = [sample for sample in samples if sample.source is Source.SYSTEM]
+    assert len(held) >= 5
+    assert max(held) > 200 << 20  # torch alone
+    assert all(0 < sample.bytes <= sample.ceiling for sample in whole)
+
+
+def test_the_log_tells_the_story(digits: Trained) -> None:
+    log = digits.run.log_file.read_text()
+    assert "builtin:digits" in log
+    assert f"Step {STEPS} of {STEPS}" in log
+
+
+def test_the_run_is_listed_as_finished(digits: Trained) -> None:
+    summary = summarize(digits.run)
+    assert (summary.state, summary.title) == (State.FINISHED, "Handwritten digits")
     assert summary.metric == "eval_accuracy"
+    assert summary.best is not None
+    assert summary.best >= 0.95
     assert summary.peak_bytes is not None
-    assert summary.peak_bytes > 100 << 20
+    assert summary.peak_bytes > 200 << 20
+    exit_record = digits.run.exit_record()
+    assert exit_record is not None
+    assert (exit_record.code, exit_record.signal) == (0, None)
+
+
+@pytest.mark.data
+def test_a_slice_of_mrpc_trains_a_pretrained_text_model(
+    shared_data: Path, minilm: Path, tmp_path: Path
+) -> None:
+    settings = {
+        "model.source": minilm,
+        "data.train": shared_data / "mrpc" / "msr_paraphrase_train.txt",
+        "data.eval": shared_data / "mrpc" / "msr_paraphrase_test.txt",
+        "data.max_train_samples": 400,
+        "data.max_eval_samples": 200,
+        "training.epochs": 1,
+    }
+    pairs = [part for path, value in settings.items() for part in ("--set", f"{path}={value}")]
+    folder = tmp_path / "run"
+    trained = Trained(hone("train", str(MRPC), "--run-dir", str(folder), *pairs), RunFolder(folder))
+    assert trained.done.returncode == 0, trained.done.stderr
+    assert [event.step for event in trained.events(StepFinished)] == list(range(1, 14))
+    (plan,) = trained.events(RunPlanned)
+    assert (plan.train_samples, plan.eval_samples) == (400, 200)
+    (evaluated,) = trained.events(Evaluated)
+    assert 0.5 < evaluated.metrics["eval_accuracy"] <= 1
+    assert 0.5 < evaluated.metrics["eval_f1"] <= 1
+    assert evaluated.metrics["eval_loss"] < 1
+    assert (trained.run.model / "tokenizer.json").is_file()
 
 
 @pytest.mark.skipif(os.name != "posix", reason="ends a process with a POSIX signal")
-def test_a_killed_engine_is_a_crash_within_2_s(tmp_path: Path) -> None:
+def test_a_killed_engine_is_a_crash(tmp_path: Path) -> None:
     run = create(run_file.read(DIGITS), tmp_path)
     keeper = jobs.start(run)
     follower = RunFollower(run)
-    follow_until(follower, keeper, lambda: follower.story.step >= 1 or follower.is_over, seconds=60)
+    follow_until(follower, keeper, lambda: follower.story.step >= 1 or follower.is_over, seconds=120)
     assert follower.story.engine_pid is not None
-    killed = time.monotonic()
     os.kill(follower.story.engine_pid, signal.SIGKILL)
     follow_until(follower, keeper, lambda: follower.is_over)
-    assert time.monotonic() - killed < 2.0
     assert keeper.wait(10) == 0
     assert follower.state is State.CRASHED
     assert follower.exit_record is not None
@@ -73,13 +192,7 @@ def test_a_killed_engine_is_a_crash_within_2_s(tmp_path: Path) -> None:
 def test_what_is_wrong_with_the_data_comes_back_as_a_refusal(content: str, tmp_path: Path) -> None:
     path = tmp_path / "data.csv"
     path.write_text(content)
-    done = subprocess.run(
-        [sys.executable, "-m", "gui", "inspect", str(path)],
-        cwd=ROOT,
-        capture_output=True,
-        text=True,
-        check=False,
-    )
+    done = hone("inspect", str(path))
     assert done.returncode == 1
     assert "data.csv" in done.stdout + done.stderr
     assert "Traceback" not in done.stderr
