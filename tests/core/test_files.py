@@ -1,9 +1,11 @@
+import codecs
 import os
+import stat
 from pathlib import Path
 
 import pytest
 
-from core.files import remove, write_atomically
+from core.files import is_there, read_text, remove, why_missing, without_tilde, write_atomically
 
 
 def test_a_file_is_replaced_whole_and_leaves_nothing_beside(tmp_path: Path) -> None:
@@ -34,3 +36,70 @@ def test_a_folder_one_may_not_write_is_told(tmp_path: Path) -> None:
     tmp_path.chmod(0o500)
     with pytest.raises(PermissionError):
         write_atomically(tmp_path / "x", b"")
+
+
+@pytest.mark.skipif(os.name != "posix", reason="permissions of POSIX")
+def test_a_file_may_be_read_by_whom_other_new_files_may_be_read(tmp_path: Path) -> None:
+    before = os.umask(0o022)
+    try:
+        write_atomically(tmp_path / "run.toml", b"x")
+    finally:
+        os.umask(before)
+    assert stat.S_IMODE((tmp_path / "run.toml").stat().st_mode) == 0o644
+
+
+def test_a_rename_that_fails_leaves_nothing_beside(tmp_path: Path) -> None:
+    taken = tmp_path / "taken"
+    taken.mkdir()
+    with pytest.raises(OSError, match="taken"):
+        write_atomically(taken, b"x")
+    assert list(tmp_path.iterdir()) == [taken]
+
+
+@pytest.mark.parametrize(
+    "content",
+    [
+        "Größe\n".encode(),
+        "Größe\n".encode("utf-8-sig"),
+        codecs.BOM_UTF16_LE + "Größe\r\n".encode("utf-16-le"),
+    ],
+)
+def test_texts_of_every_kind_read_alike(content: bytes, tmp_path: Path) -> None:
+    path = tmp_path / "my.hone"
+    path.write_bytes(content)
+    assert read_text(path) == "Größe\n"
+
+
+def test_what_is_there_has_no_reason_to_be_missing(tmp_path: Path) -> None:
+    assert is_there(tmp_path)
+    assert why_missing(tmp_path) == ""
+
+
+@pytest.mark.parametrize(
+    ("name", "reason"),
+    [
+        ("none.csv", "there is no file or folder at "),
+        ("x" * 5000, "can't be looked at: "),
+        ("a\0b", "is no path"),
+    ],
+)
+def test_a_path_with_nothing_behind_it_says_why(name: str, reason: str, tmp_path: Path) -> None:
+    assert reason in why_missing(tmp_path / name)
+    assert not is_there(tmp_path / name)
+
+
+def test_what_lies_behind_a_file_is_missing(tmp_path: Path) -> None:
+    (tmp_path / "file").touch()
+    assert "there is no model folder at" in why_missing(tmp_path / "file" / "model", "model folder")
+
+
+@pytest.mark.skipif(not hasattr(os, "geteuid") or os.geteuid() == 0, reason="root may do all")
+def test_a_folder_one_may_not_enter_is_told(tmp_path: Path) -> None:
+    tmp_path.chmod(0o600)
+    assert "can't be looked at" in why_missing(tmp_path / "data.csv")
+    assert not is_there(tmp_path / "data.csv")
+
+
+def test_a_tilde_without_such_a_person_is_part_of_the_name() -> None:
+    assert without_tilde("~nobody-is-called-so.csv") == Path("~nobody-is-called-so.csv")
+    assert without_tilde("~/data.csv").is_absolute()
