@@ -4,9 +4,9 @@ import math
 import time
 from collections.abc import Sequence
 
-MISSING = "-"
+from core.metrics import METRIC_TITLES
 
-METRIC_TITLES = {"eval_accuracy": "accuracy", "eval_f1": "F1", "eval_loss": "loss"}
+MISSING = "-"
 
 
 def size(count: float | None) -> str:

@@ -1,0 +1,27 @@
+"""The metrics a run is evaluated by: their names as Trainer gives them, their titles, and which way is better."""
+
+from dataclasses import dataclass
+
+
+@dataclass(frozen=True)
+class Metric:
+    """One metric. `title` is in plain English, as the command line prints it; the window has its own, translated."""
+
+    name: str
+    title: str
+    less_is_better: bool = False
+
+    def best(self, values: list[float]) -> float:
+        """The best of some values."""
+        return min(values) if self.less_is_better else max(values)
+
+
+METRICS = (
+    Metric("eval_accuracy", "accuracy"),
+    Metric("eval_f1", "F1"),
+    Metric("eval_loss", "loss", less_is_better=True),
+)
+"""All metrics; a run is judged by the first of these that it has."""
+
+METRIC_NAMES = tuple(metric.name for metric in METRICS)
+METRIC_TITLES = {metric.name: metric.title for metric in METRICS}

@@ -1,0 +1,57 @@
+"""What `model.source`, `data.train` and `data.eval` may say in place of a path: `builtin:digits`, `synthetic:512x128`.
+
+Every scheme and every rule of reading one stands here and nowhere else.
+"""
+
+from enum import StrEnum
+from pathlib import Path
+
+DIGITS = "builtin:digits"
+
+
+class Scheme(StrEnum):
+    """What stands before the colon."""
+
+    BUILTIN = "builtin"
+    SYNTHETIC = "synthetic"
+    TORCHVISION = "torchvision"
+
+    def name_of(self, source: str) -> str | None:
+        """What follows this scheme in `source`; None where `source` is something else."""
+        return source.removeprefix(f"{self}:") if source.startswith(f"{self}:") else None
+
+    def of(self, name: str) -> str:
+        """The source with this scheme, such as `torchvision:resnet18`."""
+        return f"{self}:{name}"
+
+
+def scheme_of(source: str) -> Scheme | None:
+    """The scheme of a source; None for a path or an id on the Hub."""
+    head, colon, _ = source.partition(":")
+    return Scheme(head) if colon and head in list(Scheme) else None
+
+
+def unknown_scheme(source: str) -> str:
+    """What stands before the colon of a source that isn't a path and has no known scheme; empty for all others."""
+    head, colon, _ = source.partition(":")
+    is_plain = colon and len(head) > 1 and head.isalpha() and not Path(source).is_absolute()
+    return head if is_plain and scheme_of(source) is None else ""
+
+
+def parse_synthetic(source: str) -> tuple[int, int] | None:
+    """Samples and length of `synthetic:512x128`; None where `source` isn't that."""
+    samples, _, length = (Scheme.SYNTHETIC.name_of(source) or "").partition("x")
+    if not all(part.isascii() and part.isdecimal() and len(part) < 19 for part in (samples, length)):
+        return None
+    return (int(samples), int(length)) if int(samples) > 0 and int(length) > 0 else None
+
+
+def synthetic(samples: int, length: int) -> str:
+    """The source of so many random samples, each of so many tokens or pixels."""
+    return Scheme.SYNTHETIC.of(f"{samples}x{length}")
+
+
+def short_name(source: str) -> str:
+    """What follows the scheme, or the last part of a path or id."""
+    scheme = scheme_of(source)
+    return (scheme.name_of(source) or source) if scheme else Path(source).name
