@@ -80,6 +80,16 @@ class Option(msgspec.Struct, frozen=True, kw_only=True):
         }
         return nouns[self.kind] + self._limits()
 
+    def broken_limit(self, value: float) -> str:
+        """Which limit a number breaks, such as "must be 1 or more"; empty where it breaks none."""
+        if self.above is not None and value <= self.above:
+            return f"must be above {self.above:g}"
+        if self.minimum is not None and value < self.minimum:
+            return f"must be {self.minimum:,g} or more"
+        if self.maximum is not None and value > self.maximum:
+            return f"must be {self.maximum:,.10g} or less"
+        return ""
+
     def _limits(self) -> str:
         if self.above is not None:
             tail = f" and at most {self.maximum:,g}" if self.maximum is not None else ""

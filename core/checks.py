@@ -2,46 +2,77 @@
 
 import difflib
 import math
-from collections.abc import Callable, Iterator
-from pathlib import Path
+from collections.abc import Iterator
+from dataclasses import dataclass
 from typing import Any
 
 import msgspec
 
 from core.catalogue import Kind, Option, options_by_path, options_of
 from core.errors import Fix, Problem
-from core.options import SCHEMA, SECTIONS, VISION_MODELS, RunOptions, Task
+from core.options import SCHEMA, SECTIONS, RunOptions, Task
+from core.rules import problems_of
+from core.sources import parse_synthetic as parse_synthetic  # noqa: PLC0414 - the engine imports it from here
+
+LARGEST_WHOLE = 2**63 - 1
+"""Whole numbers beyond this fit neither into 64 bits nor, sooner or later, into a float."""
+
+SHOWN_CHARACTERS = 80
 
 Tree = dict[str, Any]
 """A run file as plain values: `{"task": ..., "model": {...}, ...}`."""
 
 
 def check_tree(tree: Tree) -> tuple[RunOptions | None, tuple[Problem, ...]]:
-    """Turn plain values into options.
+    """Turn plain values into options and look whether they go together.
 
     Returns:
         The options, or None if a value can't be read, and all problems found: unknown keys, wrong types, broken
         limits, files that aren't there, and choices that don't go together.
     """
+    read = _read(tree)
+    named = {problem.path for problem in read.unreadable}
+    stand_in = read.task or next(iter(Task))
+    ruled = problems_of(RunOptions(task=stand_in, **read.sections), task_is_known=read.task is not None)
+    others = (problem for problem in ruled if problem.path not in named)
+    return read.options(), (*read.unknown, *read.unreadable, *others)
+
+
+def read_options(tree: Tree) -> tuple[RunOptions | None, tuple[Problem, ...]]:
+    """Turn plain values into options and nothing more: no file they name is looked at.
+
+    Returns:
+        The options, or None if a value can't be read, and the problems of keys and values.
+    """
+    read = _read(tree)
+    return read.options(), (*read.unknown, *read.unreadable)
+
+
+@dataclass(frozen=True)
+class _Read:
+    """What could be read of a tree; defaults stand in for what could not, None for the task."""
+
+    task: Task | None
+    sections: dict[str, Any]
+    unknown: tuple[Problem, ...]
+    unreadable: tuple[Problem, ...]
+
+    def options(self) -> RunOptions | None:
+        """The options, if all of them could be read."""
+        if self.unreadable or self.task is None:
+            return None
+        return RunOptions(task=self.task, **self.sections)
+
+
+def _read(tree: Tree) -> _Read:
     unreadable = [*_check_schema(tree.get("schema", SCHEMA))]
     sections: dict[str, Any] = {}
     for section, struct in SECTIONS.items():
         values, found = _check_section(section, tree.get(section, {}))
         unreadable += found
-        sections[section] = struct(**values)  # defaults stand in for what can't be read
+        sections[section] = struct(**values)
     task, found = _check_value(options_by_path()["task"], tree.get("task"))
-    unreadable += found
-    problems = [*_unknown_keys(tree), *unreadable]
-    options = None if found else RunOptions(task=task, **sections)
-    if options is not None:
-        named = {problem.path for problem in unreadable}
-        problems += [problem for problem in check_together(options) if problem.path not in named]
-    return None if unreadable else options, tuple(problems)
-
-
-def check_together(options: RunOptions) -> tuple[Problem, ...]:
-    """Problems between options that are each fine by themselves, and files that aren't there."""
-    return tuple(problem for rule in RULES for problem in rule(options))
+    return _Read(task, sections, tuple(_unknown_keys(tree)), (*unreadable, *found))
 
 
 def _unknown_keys(tree: Tree) -> Iterator[Problem]:
@@ -109,15 +140,9 @@ def _check_value(option: Option, value: object) -> tuple[Any, list[Problem]]:
 def _broken_limit(option: Option, value: object) -> str:
     if isinstance(value, bool) or not isinstance(value, int | float):
         return ""
-    if not math.isfinite(value):
-        return "must be a finite number"
-    if option.above is not None and value <= option.above:
-        return f"must be above {option.above:g}"
-    if option.minimum is not None and value < option.minimum:
-        return f"must be {option.minimum:,g} or more"
-    if option.maximum is not None and value > option.maximum:
-        return f"must be {option.maximum:,.10g} or less"
-    return ""
+    if isinstance(value, int) and abs(value) > LARGEST_WHOLE:
+        return "is far too large a number"
+    return option.broken_limit(value) if math.isfinite(value) else "must be a finite number"
 
 
 def _misfit(option: Option, value: object) -> Problem:
@@ -132,101 +157,8 @@ def _misfit(option: Option, value: object) -> Problem:
 
 
 def _show(value: object) -> str:
-    return f'"{value}"' if isinstance(value, str) else str(value)
-
-
-def _needs_model(options: RunOptions) -> Iterator[Problem]:
-    source = options.model.source
-    if not source:
-        yield Problem("model.source", "choose a model to start from")
-    elif source.startswith("torchvision:"):
-        if options.task is not Task.IMAGE_CLASSIFICATION:
-            yield Problem("model.source", f"{source} sees images; {options.task} needs a text model")
-        elif source.partition(":")[2] not in VISION_MODELS:
-            yield _unknown_vision_model(source)
-    elif options.task is Task.IMAGE_CLASSIFICATION:
-        known = ", ".join(f"torchvision:{name}" for name in VISION_MODELS)
-        yield Problem("model.source", f"image classification trains one of {known}; got {_show(source)}")
-    elif Path(source).is_absolute() and not Path(source).is_dir():
-        yield Problem("model.source", f"there is no model folder at {source}")
-
-
-def _unknown_vision_model(source: str) -> Problem:
-    name = source.partition(":")[2]
-    close = difflib.get_close_matches(name, VISION_MODELS, n=1, cutoff=0.5)
-    fixes = tuple(Fix(f"Use {match}", {"model.source": f"torchvision:{match}"}) for match in close)
-    return Problem(
-        "model.source", f"no vision model called {name!r}; there are {', '.join(VISION_MODELS)}", fixes
-    )
-
-
-def _needs_data(options: RunOptions) -> Iterator[Problem]:
-    if not options.data.train:
-        yield Problem("data.train", "choose the data to train on")
-    else:
-        yield from _missing_data("data.train", options.data.train)
-    if options.data.eval:
-        yield from _missing_data("data.eval", options.data.eval)
-    if options.task is Task.TEXT_CLASSIFICATION and options.data.train.startswith("builtin:"):
-        yield Problem("data.train", f"{options.data.train} are images; {options.task} needs texts")
-
-
-def _missing_data(path: str, source: str) -> Iterator[Problem]:
-    scheme, _, rest = source.partition(":")
-    if scheme == "builtin":
-        if rest != "digits":
-            yield Problem(
-                path,
-                f"there is no {source}; builtin:digits is",
-                (Fix("Use the digits", {path: "builtin:digits"}),),
-            )
-    elif scheme == "synthetic":
-        if parse_synthetic(source) is None:
-            yield Problem(
-                path, f"must read synthetic:SAMPLESxLENGTH, such as synthetic:512x128, got {source}"
-            )
-    elif not Path(source).exists():
-        yield Problem(path, f"there is no file or folder at {source}")
-
-
-def parse_synthetic(source: str) -> tuple[int, int] | None:
-    """Samples and length of `synthetic:512x128`; None where `source` isn't that."""
-    scheme, _, rest = source.partition(":")
-    samples, _, length = rest.partition("x")
-    if scheme != "synthetic" or not (samples.isdecimal() and length.isdecimal()):
-        return None
-    return (int(samples), int(length)) if int(samples) > 0 and int(length) > 0 else None
-
-
-def _text_columns(options: RunOptions) -> Iterator[Problem]:
-    columns = options.data.text_columns
-    if len(columns) > 2:
-        yield Problem("data.text_columns", f"takes one column, or two for pairs; got {len(columns)}")
-    if len(set(columns)) < len(columns):
-        yield Problem("data.text_columns", f"names the same column twice: {', '.join(columns)}")
-    if options.data.label_column in columns:
-        yield Problem(
-            "data.label_column",
-            f"{options.data.label_column} is a text column too; choose the answer's column",
-        )
-
-
-def _device_name(options: RunOptions) -> Iterator[Problem]:
-    name = options.device.name
-    index = name.removeprefix("cuda:")
-    if name not in ("auto", "cpu", "mps", "cuda") and not (name.startswith("cuda:") and index.isdecimal()):
-        yield Problem("device.name", f"must be auto, cuda, cuda:NUMBER, mps or cpu, got {_show(name)}")
-    if name == "cpu" and options.device.precision == "fp16":
-        yield Problem(
-            "device.precision",
-            "fp16 needs a GPU: the CPU has no fp16 training in PyTorch",
-            (Fix("Use bf16", {"device.precision": "bf16"}), Fix("Use fp32", {"device.precision": "fp32"})),
-        )
-
-
-RULES: tuple[Callable[[RunOptions], Iterator[Problem]], ...] = (
-    _needs_model,
-    _needs_data,
-    _text_columns,
-    _device_name,
-)
+    try:
+        text = f'"{value}"' if isinstance(value, str) else str(value)
+    except ValueError:  # Python writes out no number of more than 4,300 digits
+        return "a number too long to write out"
+    return text if len(text) <= SHOWN_CHARACTERS else f"{text[:SHOWN_CHARACTERS]}…"

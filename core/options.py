@@ -5,12 +5,14 @@ run file, its checks and the reference page are made from these declarations (se
 """
 
 from enum import StrEnum
-from typing import Annotated, Any
+from typing import Annotated
 
 import msgspec
 from msgspec import Meta
 
 SCHEMA = 1
+
+FP16_NEEDS_GPU = "needs a GPU: PyTorch has no fp16 training on the CPU"
 
 
 class Task(StrEnum):
@@ -40,7 +42,10 @@ class Schedule(StrEnum):
 CHOICE_TITLES: dict[StrEnum, tuple[str, str]] = {
     Task.TEXT_CLASSIFICATION: ("Text classification", "Give each text, or each pair of texts, a label."),
     Task.IMAGE_CLASSIFICATION: ("Image classification", "Give each image a label."),
-    Precision.AUTO: ("Automatic", "bf16 where this device computes it in hardware, else fp32."),
+    Precision.AUTO: (
+        "Automatic",
+        "bf16 where this device computes it in hardware, fp16 on older NVIDIA GPUs, else fp32.",
+    ),
     Precision.FP32: ("fp32", "Full precision: slowest, never a surprise."),
     Precision.BF16: ("bf16", "Half the activation memory, the range of fp32; needs no loss scaling."),
     Precision.FP16: ("fp16", "Half the activation memory with loss scaling; needs a GPU."),
@@ -59,7 +64,9 @@ def _meta(
     advanced: bool = False,
     task: Task | None = None,
     path: bool = False,
-    **limits: Any,
+    ge: float | None = None,
+    gt: float | None = None,
+    le: float | None = None,
 ) -> Meta:
     """Describe one option.
 
@@ -70,10 +77,14 @@ def _meta(
         advanced: Whether the form keeps it under "More".
         task: The only task it applies to, or None for all.
         path: Whether its value may be a file or folder (relative to the run file).
-        limits: `ge`, `gt`, `le`, `lt` of msgspec.
+        ge: The smallest value allowed.
+        gt: The value it must be above, in place of `ge`.
+        le: The largest value allowed.
     """
     extra = {"unit": unit, "advanced": advanced, "task": task, "path": path}
-    return Meta(title=title, description=description, extra=extra, **limits)
+    if gt is not None:
+        return Meta(title=title, description=description, extra=extra, gt=gt, le=le)
+    return Meta(title=title, description=description, extra=extra, ge=ge, le=le)
 
 
 class Section(msgspec.Struct, frozen=True, kw_only=True):
@@ -155,7 +166,7 @@ class DataOptions(Section, frozen=True, kw_only=True):
             "Longer texts are cut off here. Memory and time grow with it.",
             unit="tokens",
             task=Task.TEXT_CLASSIFICATION,
-            ge=1,
+            ge=8,  # room for the special tokens around a pair, and something between them
             le=1_048_576,
         ),
     ] = 128
@@ -326,7 +337,8 @@ class OutputOptions(Section, frozen=True, kw_only=True):
         int,
         _meta(
             "Keep checkpoints",
-            "Newest checkpoints kept, one saved each epoch. 0 saves none until the run ends or is stopped.",
+            "Newest checkpoints kept, one saved each epoch. 0: one is saved only where the run is stopped. The "
+            "trained model is saved in any case.",
             advanced=True,
             ge=0,
             le=1000,
@@ -361,12 +373,24 @@ SECTIONS: dict[str, type[Section]] = {
     "output": OutputOptions,
 }
 
-VISION_MODELS: tuple[str, ...] = (
-    "resnet18",
-    "mobilenet_v2",
-    "efficientnet_b0",
-    "squeezenet1_0",
-    "alexnet",
-    "vgg16",
-)
-"""The torchvision models Hone trains, smallest computation per accuracy first."""
+
+class ImageLimits(msgspec.Struct, frozen=True):
+    """Sizes in pixels below which a model can't be trained.
+
+    `smallest` holds for every batch, `smallest_alone` for a batch of one image: batch normalisation needs more than
+    one value a channel, so a single image must still be larger than 1 x 1 where the network ends.
+    """
+
+    smallest: int
+    smallest_alone: int
+
+
+VISION_MODELS: dict[str, ImageLimits] = {
+    "resnet18": ImageLimits(1, 33),
+    "mobilenet_v2": ImageLimits(1, 33),
+    "efficientnet_b0": ImageLimits(1, 33),
+    "squeezenet1_0": ImageLimits(21, 21),
+    "alexnet": ImageLimits(63, 63),
+    "vgg16": ImageLimits(32, 32),
+}
+"""The torchvision models Hone trains, smallest computation per accuracy first, each with what a test found it needs."""

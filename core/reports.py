@@ -38,7 +38,8 @@ class DeviceReport(msgspec.Struct, frozen=True, kw_only=True):
     """One device a run could be asked for.
 
     `name` is what goes into `device.name`. `reason` says why it isn't available and what to do, empty where it is.
-    `precisions` gives for each precision an empty text where it works, else the reason why not. Bytes are bytes.
+    `precisions` gives for each precision an empty text where it works, else the reason why not; `automatic_precision`
+    names the one that "auto" means on this device, empty where it isn't available. Bytes are bytes.
     """
 
     name: str
@@ -47,6 +48,7 @@ class DeviceReport(msgspec.Struct, frozen=True, kw_only=True):
     reason: str = ""
     memory_bytes: int | None = None
     precisions: dict[str, str] = {}
+    automatic_precision: str = ""
 
 
 class MachineReport(msgspec.Struct, frozen=True, kw_only=True):

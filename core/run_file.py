@@ -15,8 +15,10 @@ import tomli_w
 from core.catalogue import Kind, all_options, options_by_path
 from core.checks import Tree, check_tree
 from core.errors import OptionsError, Problem
+from core.files import is_there, read_text, without_tilde
 from core.files import write_atomically as write_atomically  # noqa: PLC0414 - the engine imports it from here
 from core.options import SECTIONS, RunOptions
+from core.sources import scheme_of
 
 
 def read(path: Path, overrides: tuple[str, ...] = ()) -> RunOptions:
@@ -44,12 +46,15 @@ def read_tree(path: Path) -> Tree:
         OptionsError: The file can't be read or isn't TOML.
     """
     try:
-        tree = tomllib.loads(path.read_text(encoding="utf-8-sig"))
+        tree = tomllib.loads(read_text(path))
     except OSError as error:
         raise OptionsError((Problem("", f"can't be read: {error.strerror}"),), str(path)) from error
     except UnicodeDecodeError as error:
-        raise OptionsError((Problem("", "is not a text file in UTF-8"),), str(path)) from error
-    except tomllib.TOMLDecodeError as error:
+        raise OptionsError((Problem("", "is not a text file in UTF-8 or UTF-16"),), str(path)) from error
+    except (
+        ValueError,
+        RecursionError,
+    ) as error:  # wrong TOML, a number of thousands of digits, endless nesting
         raise OptionsError((Problem("", f"is not TOML: {error}"),), str(path)) from error
     return with_absolute_paths(tree, path.resolve().parent)
 
@@ -68,18 +73,16 @@ def with_absolute_paths(tree: Tree, base: Path) -> Tree:
 
 def absolute(value: str, base: Path, *, must_exist: bool) -> str:
     """Make a path absolute; leave schemes (`builtin:digits`) and, with `must_exist`, Hub ids as they are."""
-    scheme, colon, _ = value.partition(":")
-    is_drive = len(scheme) == 1
-    if not value or (
-        colon and not is_drive and scheme in ("builtin", "synthetic", "torchvision", "scratch", "run")
-    ):
+    if not value or scheme_of(value) is not None:
         return value
-    path = Path(value).expanduser()
-    candidate = path if path.is_absolute() else base / path
+    path = without_tilde(value)
+    if path.is_absolute():
+        return os.path.normpath(path)
+    is_drive = value[1:2] == ":"
     looks_like_path = value.startswith(("./", "../", "~", "/", ".\\", "..\\")) or is_drive
-    if must_exist and not looks_like_path and not candidate.exists():
+    if must_exist and not looks_like_path and not is_there(base / path):
         return value
-    return os.path.normpath(candidate)
+    return os.path.normpath(base / path)
 
 
 def apply_overrides(tree: Tree, overrides: tuple[str, ...], base: Path) -> list[Problem]:
@@ -115,7 +118,7 @@ def parse_value(path: str, text: str) -> Any:
         return [part.strip() for part in text.split(",") if part.strip()]
     try:
         return tomllib.loads(f"value = {text}")["value"]
-    except tomllib.TOMLDecodeError:
+    except (ValueError, RecursionError):
         return text
 
 

@@ -3,8 +3,9 @@ from pathlib import Path
 import pytest
 
 from core.catalogue import all_options
-from core.checks import check_tree, parse_synthetic
-from core.options import Precision, RunOptions, Task
+from core.checks import check_tree, read_options
+from core.options import VISION_MODELS, Precision, RunOptions, Task
+from core.rules import RULES
 
 TREE = {
     "schema": 1,
@@ -80,6 +81,42 @@ def test_a_missing_task_and_a_newer_schema_are_told() -> None:
     assert {problem.path for problem in problems} == {"task", "schema"}
 
 
+@pytest.mark.parametrize("task", [None, "image-clasification", 5])
+def test_without_a_task_all_that_holds_for_every_task_is_told(task: object) -> None:
+    _, problems = check_tree({"task": task, "device": {"name": "tpu"}})
+    assert {problem.path for problem in problems} == {"task", "model.source", "data.train", "device.name"}
+
+
+def test_rules_for_every_task_do_not_look_at_it() -> None:
+    tree = {"model": {"source": "x:y"}, "data": {"train": "builtin:x", "text_columns": ["a", "a"]}}
+    found = []
+    for task in Task:
+        options, _ = read_options({**tree, "task": task.value})
+        found.append([problem for rule in RULES for problem in rule(options)])
+    assert found[0]
+    assert all(problems == found[0] for problems in found)
+
+
+def test_reading_options_looks_at_no_file() -> None:
+    options, problems = read_options({**TREE, "data": {"train": "/nowhere/at-all"}})
+    assert problems == ()
+    assert options is not None
+
+
+@pytest.mark.parametrize(
+    "value", [10**400, -(10**400), 16**6000, 2**64], ids=["long", "negative", "longest", "64 bits"]
+)
+@pytest.mark.parametrize(
+    "path", ["training.epochs", "training.max_steps", "training.warmup", "data.max_length"]
+)
+def test_a_number_beyond_all_bounds_is_a_problem(path: str, value: int) -> None:
+    section, _, name = path.partition(".")
+    _, problems = check_tree({**TREE, section: {**TREE.get(section, {}), name: value}})
+    (message,) = (problem.message for problem in problems if problem.path == path)
+    assert "is far too large a number" in message
+    assert len(message) < 200
+
+
 def test_a_section_that_is_no_section_is_told() -> None:
     assert messages(memory=3) == {"memory": "must be a section ([memory] and its options below), got 3"}
 
@@ -138,14 +175,6 @@ class TestTogether:
         ]
 
 
-@pytest.mark.parametrize(
-    ("source", "expected"),
-    [("synthetic:512x128", (512, 128)), ("synthetic:0x3", None), ("synthetic:5", None), ("other:5x5", None)],
-)
-def test_synthetic_sizes(source: str, expected: tuple[int, int] | None) -> None:
-    assert parse_synthetic(source) == expected
-
-
 def test_files_that_are_missing_are_told_beside_values_that_cannot_be_read() -> None:
     tree = {
         "task": "image-classification",
@@ -155,3 +184,91 @@ def test_files_that_are_missing_are_told_beside_values_that_cannot_be_read() -> 
     options, problems = check_tree(tree)
     assert options is None
     assert {problem.path for problem in problems} == {"memory.batch_size", "model.source", "data.train"}
+
+
+TEXTS = {"task": "text-classification", "model": {"source": "bert-base-cased"}}
+
+
+@pytest.mark.parametrize(
+    ("train", "evaluation"),
+    [
+        ("synthetic:8x8", "synthetic:8x8"),
+        ("synthetic:8x8", "builtin:digits"),
+        ("synthetic:8x8", __file__),
+        (__file__, "synthetic:8x8"),
+        (__file__, "builtin:digits"),
+    ],
+)
+def test_texts_are_not_evaluated_on_random_ones_or_images(train: str, evaluation: str) -> None:
+    _, problems = check_tree({**TEXTS, "data": {"train": train, "eval": evaluation}})
+    assert {problem.path for problem in problems} == {"data.eval"}
+
+
+def test_random_images_may_be_evaluated() -> None:
+    assert messages(data={"train": "synthetic:8x64", "eval": "synthetic:4x64"}) == {}
+
+
+@pytest.mark.parametrize("source", ["scratch:bert", "run:yesterday", "hf:bert-base-cased"])
+def test_a_source_of_an_unknown_kind_is_told(source: str) -> None:
+    found = messages(model={"source": source})
+    assert found["model.source"].startswith(f"there is no source called {source.partition(':')[0]}:")
+
+
+def test_data_in_place_of_a_model_and_a_model_in_place_of_data_are_told() -> None:
+    found = messages(
+        **TEXTS | {"model": {"source": "builtin:digits"}, "data": {"train": "torchvision:vgg16"}}
+    )
+    assert found == {
+        "model.source": "builtin:digits is data; choose a model",
+        "data.train": "torchvision:vgg16 is a model; choose data",
+    }
+
+
+def test_a_file_in_place_of_a_model_folder_is_told() -> None:
+    found = messages(**TEXTS | {"model": {"source": __file__}, "data": {"train": __file__}})
+    assert found == {"model.source": f"{__file__} is a file; choose the folder with the model in it"}
+
+
+class TestOptionsOfAnotherTask:
+    def test_that_somebody_set_are_told_with_a_way_out(self) -> None:
+        data = {"train": "builtin:digits", "text_columns": ["a"], "group_by_length": True, "max_length": 128}
+        _, problems = check_tree({**TREE, "data": data})
+        assert [problem.path for problem in problems] == ["data.text_columns", "data.group_by_length"]
+        assert [fix.changes for problem in problems for fix in problem.fixes] == [
+            {"data.text_columns": ()},
+            {"data.group_by_length": False},
+        ]
+
+    def test_that_say_nothing_new_are_let_be(self) -> None:
+        data = {option.name: option.default for option in all_options() if option.section == "data"}
+        assert messages(data={**data, "train": "builtin:digits"}) == {}
+
+
+class TestImageSize:
+    @pytest.mark.parametrize("name", VISION_MODELS)
+    def test_too_small_for_the_model_comes_with_a_size_that_will_do(self, name: str) -> None:
+        needed = VISION_MODELS[name].smallest
+        tree = {**TREE, "model": {"source": f"torchvision:{name}"}, "data": {"train": "builtin:digits"}}
+        tree["data"]["image_size"] = 32
+        _, problems = check_tree(tree)
+        if needed <= 32:
+            assert problems == ()
+            return
+        (problem,) = problems
+        assert problem.path == "data.image_size"
+        (fix,) = problem.fixes
+        tree["data"]["image_size"] = fix.changes["data.image_size"]
+        assert check_tree(tree)[1] == ()
+
+    def test_random_images_have_a_size_of_their_own(self) -> None:
+        tree = {**TREE, "model": {"source": "torchvision:vgg16"}, "data": {"train": "synthetic:8x31"}}
+        _, problems = check_tree(tree)
+        assert [fix.changes for fix in problems[0].fixes] == [{"data.train": "synthetic:8x32"}]
+
+    def test_a_batch_of_one_small_image_has_two_ways_out(self) -> None:
+        data = {"train": "builtin:digits", "image_size": 32}
+        _, problems = check_tree({**TREE, "data": data, "memory": {"batch_size": 1}})
+        assert [fix.changes for problem in problems for fix in problem.fixes] == [
+            {"memory.batch_size": 2},
+            {"data.image_size": 64},
+        ]

@@ -93,7 +93,13 @@ def test_problems_of_the_file_and_of_set_come_together(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize(
     ("content", "reason"),
-    [(b"task = ", "is not TOML"), (b"\xff\xfet\x00", "is not a text file in UTF-8"), (None, "can't be read")],
+    [
+        (b"task = ", "is not TOML"),
+        (b"task = \xff", "is not a text file in UTF-8 or UTF-16"),
+        (b"\xff\xfet", "is not a text file in UTF-8 or UTF-16"),
+        (b"x = " + b"9" * 5000, "is not TOML"),
+        (None, "can't be read"),
+    ],
 )
 def test_a_file_that_is_no_run_file_is_told(content: bytes | None, reason: str, tmp_path: Path) -> None:
     path = tmp_path / "my.hone"
@@ -108,3 +114,28 @@ def test_a_byte_order_mark_is_no_problem(tmp_path: Path) -> None:
     path = tmp_path / "my.hone"
     path.write_bytes(b"\xef\xbb\xbf" + DIGITS.encode())
     assert run_file.read(path).task is Task.IMAGE_CLASSIFICATION
+
+
+def test_what_powershell_writes_is_no_problem(tmp_path: Path) -> None:
+    path = tmp_path / "my.hone"
+    path.write_bytes(DIGITS.replace("\n", "\r\n").encode("utf-16"))
+    assert run_file.read(path).task is Task.IMAGE_CLASSIFICATION
+
+
+@pytest.mark.parametrize("task", Task)
+def test_a_new_file_is_ascii_whatever_code_page_a_terminal_has(task: Task) -> None:
+    assert run_file.dumps_with_help(starting_options(task)).isascii()
+
+
+@pytest.mark.parametrize("name", ["~nobody-is-called-so.csv", "x" * 5000])
+def test_a_path_that_cannot_be_looked_at_is_a_problem(name: str, tmp_path: Path) -> None:
+    path = write(tmp_path, DIGITS.replace("builtin:digits", name).replace("torchvision:resnet18", name))
+    with pytest.raises(OptionsError) as caught:
+        run_file.read(path, (f"data.eval={name}",))
+    assert {"data.train", "data.eval"} <= {problem.path for problem in caught.value.problems}
+
+
+def test_an_absolute_path_is_not_looked_for(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("core.run_file.is_there", lambda _path: pytest.fail("looked for"))
+    model = str(tmp_path / "model")
+    assert run_file.absolute(model, tmp_path, must_exist=True) == model

@@ -1,0 +1,186 @@
+"""Rules between options that are each fine by themselves, and files that aren't there.
+
+A rule is a function from options to problems. `RULES` hold whatever the task is, `TASK_RULES` look at it.
+"""
+
+import difflib
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+from core.catalogue import all_options, value_of
+from core.errors import Fix, Problem
+from core.files import why_missing
+from core.options import FP16_NEEDS_GPU, VISION_MODELS, Precision, RunOptions, Task
+from core.sources import DIGITS, Scheme, parse_synthetic, scheme_of, synthetic, unknown_scheme
+
+Rule = Callable[[RunOptions], Iterator[Problem]]
+
+ROUND_PIXELS = 32
+
+
+def _model_chosen(options: RunOptions) -> Iterator[Problem]:
+    source = options.model.source
+    if not source:
+        yield Problem("model.source", "choose a model to start from")
+    elif unknown_scheme(source):
+        yield Problem(
+            "model.source",
+            f"there is no source called {unknown_scheme(source)}:; give a folder, an id on the Hub, or "
+            "torchvision:NAME",
+        )
+
+
+def _model_fits_task(options: RunOptions) -> Iterator[Problem]:
+    source = options.model.source
+    if not source or unknown_scheme(source):
+        return
+    vision_model = Scheme.TORCHVISION.name_of(source)
+    if options.task is Task.IMAGE_CLASSIFICATION:
+        if vision_model is None:
+            known = ", ".join(map(Scheme.TORCHVISION.of, VISION_MODELS))
+            yield Problem("model.source", f'image classification trains one of {known}; got "{source}"')
+        elif vision_model not in VISION_MODELS:
+            yield _unknown_vision_model(vision_model)
+    elif vision_model is not None:
+        yield Problem("model.source", f"{source} sees images; {options.task} needs a text model")
+    elif scheme_of(source) is not None:
+        yield Problem("model.source", f"{source} is data; choose a model")
+    elif Path(source).is_absolute():
+        yield from _found("model.source", source, "model folder")
+
+
+def _unknown_vision_model(name: str) -> Problem:
+    close = difflib.get_close_matches(name, VISION_MODELS, n=1, cutoff=0.5)
+    fixes = tuple(Fix(f"Use {match}", {"model.source": Scheme.TORCHVISION.of(match)}) for match in close)
+    return Problem(
+        "model.source", f"no vision model called {name!r}; there are {', '.join(VISION_MODELS)}", fixes
+    )
+
+
+def _found(path: str, source: str, kind: str = "file or folder") -> Iterator[Problem]:
+    reason = why_missing(Path(source), kind)
+    if reason:
+        yield Problem(path, reason)
+    elif kind == "model folder" and not Path(source).is_dir():
+        yield Problem(path, f"{source} is a file; choose the folder with the model in it")
+
+
+def _data_chosen(options: RunOptions) -> Iterator[Problem]:
+    if not options.data.train:
+        yield Problem("data.train", "choose the data to train on")
+    for path, source in _sources(options):
+        yield from _readable(path, source)
+
+
+def _sources(options: RunOptions) -> Iterator[tuple[str, str]]:
+    """The data sources that are given, each with its option."""
+    for path in ("data.train", "data.eval"):
+        source = value_of(options, path)
+        if source:
+            yield path, source
+
+
+def _readable(path: str, source: str) -> Iterator[Problem]:
+    match scheme_of(source):
+        case Scheme.BUILTIN:
+            if source != DIGITS:
+                yield Problem(
+                    path, f"there is no {source}; {DIGITS} is", (Fix("Use the digits", {path: DIGITS}),)
+                )
+        case Scheme.SYNTHETIC:
+            if parse_synthetic(source) is None:
+                example = synthetic(512, 128)
+                yield Problem(path, f"must read synthetic:SAMPLESxLENGTH, such as {example}, got {source}")
+        case Scheme.TORCHVISION:
+            yield Problem(path, f"{source} is a model; choose data")
+        case None:
+            yield from _found(path, source)
+
+
+def _data_fits_task(options: RunOptions) -> Iterator[Problem]:
+    if options.task is not Task.TEXT_CLASSIFICATION:
+        return
+    for path, source in _sources(options):
+        if source == DIGITS:
+            yield Problem(path, f"{source} are images; {options.task} needs texts")
+    hold_out = (Fix("Evaluate on no data of its own", {"data.eval": None}),)
+    if parse_synthetic(options.data.eval or ""):
+        yield Problem("data.eval", "random texts can't be evaluated on; give real ones or none", hold_out)
+    elif options.data.eval and parse_synthetic(options.data.train):
+        yield Problem("data.eval", f"{options.data.train} is for timing and is never evaluated", hold_out)
+
+
+def _text_columns(options: RunOptions) -> Iterator[Problem]:
+    columns = options.data.text_columns
+    if len(columns) > 2:
+        yield Problem("data.text_columns", f"takes one column, or two for pairs; got {len(columns)}")
+    if len(set(columns)) < len(columns):
+        yield Problem("data.text_columns", f"names the same column twice: {', '.join(columns)}")
+    if options.data.label_column in columns:
+        yield Problem(
+            "data.label_column",
+            f"{options.data.label_column} is a text column too; choose the answer's column",
+        )
+
+
+def _image_size(options: RunOptions) -> Iterator[Problem]:
+    """Images must be large enough for the model; some models train no single small image."""
+    name = Scheme.TORCHVISION.name_of(options.model.source)
+    limits = VISION_MODELS.get(name or "")
+    if options.task is not Task.IMAGE_CLASSIFICATION or limits is None:
+        return
+    random = parse_synthetic(options.data.train)
+    size = random[1] if random else options.data.image_size
+    if size < limits.smallest:
+        path, fix = _larger_images(limits.smallest, random)
+        yield Problem(path, f"{name} needs images of {limits.smallest} pixels or more, got {size}", (fix,))
+    elif options.memory.batch_size == 1 and size < limits.smallest_alone:
+        _, fix = _larger_images(limits.smallest_alone, random)
+        yield Problem(
+            "memory.batch_size",
+            f"{name} normalises over a batch: with images of {size} pixels it needs 2 or more in one",
+            (Fix("Batches of 2", {"memory.batch_size": 2}), fix),
+        )
+
+
+def _larger_images(needed: int, random: tuple[int, int] | None) -> tuple[str, Fix]:
+    """The option that sets the size of the images, and a fix that makes them large enough."""
+    size = -(-needed // ROUND_PIXELS) * ROUND_PIXELS
+    label = f"Images of {size} pixels"
+    if random is None:
+        return "data.image_size", Fix(label, {"data.image_size": size})
+    return "data.train", Fix(label, {"data.train": synthetic(random[0], size)})
+
+
+def _device(options: RunOptions) -> Iterator[Problem]:
+    name = options.device.name
+    index = name.removeprefix("cuda:")
+    if name not in ("auto", "cpu", "mps", "cuda") and not (name.startswith("cuda:") and index.isdecimal()):
+        yield Problem("device.name", f'must be auto, cuda, cuda:NUMBER, mps or cpu, got "{name}"')
+    if name == "cpu" and options.device.precision is Precision.FP16:
+        yield Problem(
+            "device.precision",
+            f"fp16 {FP16_NEEDS_GPU}",
+            (Fix("Use bf16", {"device.precision": "bf16"}), Fix("Use fp32", {"device.precision": "fp32"})),
+        )
+
+
+def _of_another_task(options: RunOptions) -> Iterator[Problem]:
+    """Options that somebody set and that would change nothing."""
+    for option in all_options():
+        if not option.applies_to(options.task) and value_of(options, option.path) != option.default:
+            yield Problem(
+                option.path,
+                f"is for {option.task} and would change nothing here; take it out",
+                (Fix("Take it out", {option.path: option.default}),),
+            )
+
+
+RULES: tuple[Rule, ...] = (_model_chosen, _data_chosen, _text_columns, _device)
+TASK_RULES: tuple[Rule, ...] = (_model_fits_task, _data_fits_task, _image_size, _of_another_task)
+
+
+def problems_of(options: RunOptions, *, task_is_known: bool = True) -> tuple[Problem, ...]:
+    """Everything the rules find. With `task_is_known` False only those that don't look at the task are asked."""
+    rules = (*RULES, *TASK_RULES) if task_is_known else RULES
+    return tuple(problem for rule in rules for problem in rule(options))
