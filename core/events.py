@@ -11,7 +11,7 @@ import time as clock
 from collections.abc import Iterator
 from enum import StrEnum
 from pathlib import Path
-from typing import Any, BinaryIO, Literal
+from typing import BinaryIO, Literal
 
 import msgspec
 
@@ -313,6 +313,11 @@ class EventReader:
         self.is_at_end = False
         self._offset = 0
 
+    @property
+    def skipped(self) -> int:
+        """Lines so far that this version of Hone can't read."""
+        return self.unknown + self.damaged
+
     def read(self, limit: int = 1 << 20) -> list[AnyEvent]:
         """The events completed since the last call, from at most about `limit` bytes."""
         try:
@@ -395,10 +400,3 @@ def _cut_torn_line(path: Path) -> None:
             aside.write(content[kept:] + b"\n")
         with path.open("r+b") as file:
             file.truncate(kept)
-
-
-def as_dict(event: Event) -> dict[str, Any]:
-    """The event as JSON-ready plain values, for programs that ask with `--json`."""
-    found = msgspec.to_builtins(event)
-    assert isinstance(found, dict)
-    return found

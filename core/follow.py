@@ -35,6 +35,7 @@ class RunFollower:
         events: list[Event] = list(heapq.merge(*read, key=attrgetter("time")))
         for event in events:
             self.story.apply(event)
+        self.story.skipped = sum(stream.skipped for stream in self._streams)
         is_complete = all(stream.is_at_end for stream in self._streams)
         self.state = self.story.state(
             engine_ended=self.exit_record is not None and is_complete,
@@ -47,11 +48,6 @@ class RunFollower:
     def is_over(self) -> bool:
         """Whether the run has ended and nothing more will be written: stop polling."""
         return self.state.is_over and not self._is_alive
-
-    @property
-    def skipped(self) -> int:
-        """Lines that this version of Hone can't read."""
-        return sum(stream.unknown + stream.damaged for stream in self._streams)
 
     def _look_for_life(self) -> None:
         if self.exit_record is None:

@@ -26,7 +26,7 @@ import msgspec
 import psutil
 
 from core import run_file
-from core.checks import check_tree
+from core.checks import read_options
 from core.errors import OptionsError
 from core.files import remove, write_atomically
 from core.options import RunOptions
@@ -36,6 +36,9 @@ Record = TypeVar("Record")
 
 STARTING_SECONDS = 10.0
 """How long a new folder may lack `keeper.json` before its run counts as never started."""
+
+SILENCE_SECONDS = 90.0
+"""How long a run that another computer keeps may write nothing before it counts as dead; it writes every second."""
 
 
 class Action(StrEnum):
@@ -132,13 +135,13 @@ class RunFolder:
         return self.path / "exit.json"
 
     def options(self) -> RunOptions:
-        """Read what was asked.
+        """Read what was asked. The data and the model are not looked at: they may be gone, or on a dead disk.
 
         Raises:
-            OptionsError: `run.toml` is missing or damaged. (Data that has gone since is no problem here.)
+            OptionsError: `run.toml` is missing or damaged.
         """
         tree = run_file.read_tree(self.options_file)
-        options, problems = check_tree(tree)
+        options, problems = read_options(tree)
         if options is None:
             raise OptionsError(problems, str(self.options_file))
         return options
@@ -175,19 +178,25 @@ class RunFolder:
         return record is not None and _is_here(record) and is_same_process(record.pid, record.started)
 
     def is_alive(self, story: RunStory) -> bool:
-        """Whether anybody still works on the run: its keeper, or an engine that lost its keeper."""
+        """Whether anybody still works on the run: its keeper, or an engine that lost its keeper.
+
+        The processes of another computer (its folder is shared) can't be seen: there, the files tell.
+        """
         record = self.keeper_record()
         if record is None:
             return self._is_new()
         if not _is_here(record):
-            return False
+            return self._is_being_written()
         return is_same_process(record.pid, record.started) or _engine_is_alive(record, story)
 
     def _is_new(self) -> bool:
-        try:
-            return time.time() - self.options_file.stat().st_mtime < STARTING_SECONDS
-        except OSError:
-            return False
+        asked_at = _changed_at(self.options_file)
+        return asked_at is not None and time.time() - asked_at < STARTING_SECONDS
+
+    def _is_being_written(self) -> bool:
+        files = (self.events_file, self.machine_file, self.keeper_file)
+        newest = max(filter(None, map(_changed_at, files)), default=0.0)
+        return time.time() - newest < SILENCE_SECONDS
 
     def ask(self, action: Action) -> Request:
         """Leave a request for the engine (stop) or the keeper (kill)."""
@@ -199,11 +208,12 @@ class RunFolder:
     def open_requests(self) -> list[Request]:
         """Requests nobody has answered yet, oldest first."""
         found: list[tuple[float, Request]] = []
-        for path in self.requests.glob("*.json"):
-            request = _read_record(path, Request)
-            if request is not None:
-                with contextlib.suppress(OSError):
-                    found.append((path.stat().st_mtime, request))
+        with contextlib.suppress(OSError):  # a folder that can't be read
+            for path in self.requests.glob("*.json"):
+                request = _read_record(path, Request)
+                asked_at = _changed_at(path)
+                if request is not None and asked_at is not None:
+                    found.append((asked_at, request))
         return [request for _, request in sorted(found, key=lambda pair: pair[0])]
 
     def close_request(self, request: Request) -> None:
@@ -228,6 +238,14 @@ def _read_record(path: Path, struct: type[Record]) -> Record | None:
     try:
         return msgspec.json.decode(path.read_bytes(), type=struct)
     except (OSError, msgspec.MsgspecError):
+        return None
+
+
+def _changed_at(path: Path) -> float | None:
+    """When a file was last written to, in unix seconds; None where that can't be told."""
+    try:
+        return path.stat().st_mtime
+    except OSError:
         return None
 
 

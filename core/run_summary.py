@@ -11,8 +11,10 @@ import msgspec
 
 from core.errors import OptionsError
 from core.events import Evaluated, Event, RunStarted, decode
+from core.metrics import METRICS
 from core.options import RunOptions
 from core.run_folder import RunFolder
+from core.sources import scheme_of, short_name
 from core.story import RunStory, State
 
 WHOLE_BYTES = 1 << 20
@@ -22,9 +24,6 @@ HEAD_BYTES = 64 << 10
 TAIL_BYTES = 512 << 10
 
 EVALUATED = b'"type":"evaluated"'
-
-METRICS = ("eval_accuracy", "eval_f1", "eval_loss")
-"""What a run is judged by: the first of these that it has."""
 
 
 @dataclass(frozen=True)
@@ -59,14 +58,13 @@ def title_of(options: RunOptions) -> str:
 
 def model_name(options: RunOptions) -> str:
     """The model's short name: what follows a scheme, or the last part of its path or id."""
-    name = Path(options.model.source).name
-    return name.partition(":")[2] or name
+    return short_name(options.model.source)
 
 
 def data_name(options: RunOptions) -> str:
     """The training data's short name: what follows a scheme, or the file's name without its ending."""
-    name = Path(options.data.train).name
-    return name.partition(":")[2] or Path(name).stem
+    name = short_name(options.data.train)
+    return name if scheme_of(options.data.train) else Path(name).stem
 
 
 def summarize(run: RunFolder) -> RunSummary:
@@ -153,9 +151,9 @@ def _evaluations(view: mmap.mmap, start: int, stop: int) -> Iterator[bytes]:
 def _judge(evaluations: list[Evaluated]) -> tuple[str | None, float | None, float | None]:
     """The metric a run is judged by, its best and its last value."""
     for metric in METRICS:
-        values = [value for found in evaluations if (value := found.metrics.get(metric)) is not None]
+        values = [value for found in evaluations if (value := found.metrics.get(metric.name)) is not None]
         if values:
-            return metric, (min if metric.endswith("loss") else max)(values), values[-1]
+            return metric.name, metric.best(values), values[-1]
     return None, None, None
 
 

@@ -43,20 +43,32 @@ def create(options: RunOptions, runs_folder: Path, path: Path | None = None) -> 
         OptionsError: `path` holds something already.
         RunFolderError: The folder can't be made.
     """
-    if path is not None and path.exists() and (not path.is_dir() or any(path.iterdir())):
-        raise OptionsError((Problem("", f"{path} is not empty; name a new folder"),), "The run folder")
     try:
-        folder = RunFolder(_make_folder(path or runs_folder / folder_name(options)))
+        made = _take_folder(path) if path else _make_folder(runs_folder / folder_name(options))
+        folder = RunFolder(made)
         run_file.write(options, folder.options_file)
     except OSError as error:
-        raise RunFolderError(
-            "The run's folder can't be made", f"{error.filename}: {error.strerror}"
-        ) from error
+        where = error.filename or path or runs_folder
+        raise RunFolderError("The run's folder can't be made", f"{where}: {error.strerror}") from error
     return folder
 
 
+def _take_folder(path: Path) -> Path:
+    """Make the folder the person named, or take it as it is if it is empty.
+
+    Raises:
+        OptionsError: It holds something, or is a file.
+    """
+    path = path.absolute()
+    is_free = not any(path.iterdir()) if path.is_dir() else not path.exists()
+    if not is_free:
+        raise OptionsError((Problem("", f"{path} is not empty; name a new folder"),), "The run folder")
+    path.mkdir(parents=True, exist_ok=True)
+    return path
+
+
 def _make_folder(wanted: Path) -> Path:
-    """Make `wanted`, or `wanted-2`, `wanted-3`, … where other runs have taken the name."""
+    """Make `wanted`, or `wanted-2`, `wanted-3`, … where other runs have taken the name, an empty folder included."""
     wanted = wanted.absolute()
     wanted.parent.mkdir(parents=True, exist_ok=True)
     candidate, number = wanted, 1
@@ -64,8 +76,6 @@ def _make_folder(wanted: Path) -> Path:
         try:
             candidate.mkdir()
         except FileExistsError:
-            if candidate.is_dir() and not any(candidate.iterdir()):
-                return candidate
             number += 1
             candidate = wanted.with_name(f"{wanted.name}-{number}")
         else:
@@ -100,7 +110,8 @@ def _asked_at(path: Path) -> float | None:
 def read_story(run: RunFolder) -> RunStory:
     """Fold all of a run's events and machine samples, in the order of time."""
     story = RunStory()
-    streams = [EventReader(path).read_all() for path in (run.events_file, run.machine_file)]
-    for event in heapq.merge(*streams, key=attrgetter("time")):
+    readers = [EventReader(path) for path in (run.events_file, run.machine_file)]
+    for event in heapq.merge(*(reader.read_all() for reader in readers), key=attrgetter("time")):
         story.apply(event)
+    story.skipped = sum(reader.skipped for reader in readers)
     return story

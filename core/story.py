@@ -6,6 +6,7 @@ from dataclasses import dataclass, field
 from enum import StrEnum
 
 from core.events import (
+    SCHEMA,
     CheckpointSaved,
     Evaluated,
     Event,
@@ -53,7 +54,8 @@ _OUTCOMES = {Outcome.FINISHED: State.FINISHED, Outcome.STOPPED: State.STOPPED, O
 class RunStory:
     """The sum of a run's events so far. Apply them in order; read the fields at any time.
 
-    Seconds are wall time, bytes are bytes, metrics are named as Trainer names them (`eval_accuracy`).
+    Seconds are wall time, bytes are bytes, metrics are named as Trainer names them (`eval_accuracy`). `skipped` counts
+    the lines that could not be read; whoever reads the files sets it.
     """
 
     started: float | None = None
@@ -76,6 +78,8 @@ class RunStory:
     finished: RunFinished | None = None
     peak_process_bytes: int | None = None
     recent_seconds: deque[float] = field(default_factory=lambda: deque(maxlen=RECENT_STEPS))
+    schema: int = SCHEMA
+    skipped: int = 0
 
     def apply(self, event: Event) -> None:  # noqa: PLR0912 - one branch a kind of event
         """Add one event."""
@@ -114,6 +118,7 @@ class RunStory:
         self.attempt_started = event.time
         self.attempt = event.attempt
         self.engine_pid = event.pid
+        self.schema = event.schema
         self.step = event.from_step
         self.finished, self.ended = None, None
         self.stop_accepted, self.kill_accepted = False, False
@@ -125,6 +130,11 @@ class RunStory:
         self.recent_seconds.append(event.seconds)
         if event.loss is not None or event.non_finite is not None:
             self.loss = event.loss_value
+
+    @property
+    def is_of_newer_hone(self) -> bool:
+        """Whether a newer Hone wrote the run, so that there may be more to it than is read here."""
+        return self.schema > SCHEMA
 
     @property
     def total_steps(self) -> int | None:

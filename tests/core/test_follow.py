@@ -14,7 +14,7 @@ from core.events import (
     encode,
 )
 from core.follow import RunFollower
-from core.runs import Action, ExitRecord
+from core.run_folder import Action, ExitRecord
 from core.story import State
 from tests.fakes.runs import new_run
 
@@ -89,7 +89,7 @@ def test_lines_that_cannot_be_read_are_counted(tmp_path: Path) -> None:
     run.events_file.write_text('{"type":"of_tomorrow"}\nnonsense\n')
     follower = RunFollower(run)
     follower.poll()
-    assert follower.skipped == 2
+    assert follower.story.skipped == 2
 
 
 def test_a_poll_without_news_is_cheap(tmp_path: Path) -> None:

@@ -13,8 +13,8 @@ from core.events import (
     StepFinished,
     encode,
 )
+from core.run_folder import ExitRecord, RunFolder
 from core.run_summary import WHOLE_BYTES, RunSummary, summarize
-from core.runs import ExitRecord, RunFolder
 from core.story import State
 from tests.fakes.runs import new_run
 

@@ -7,10 +7,13 @@ import msgspec
 import psutil
 import pytest
 
-from core import run_folder
+from core import run_file, run_folder
 from core.errors import OptionsError, RunFolderError
-from core.events import EventWriter, MemorySampled, RunPlanned, RunStarted, Source
-from core.runs import Action, KeeperRecord, RunFolder, create, folder_name, list_runs, read_story, title_of
+from core.events import EventWriter, MemorySampled, RunPlanned, RunStarted, Source, encode
+from core.options import DataOptions
+from core.run_folder import Action, KeeperRecord, RunFolder
+from core.run_summary import title_of
+from core.runs import create, folder_name, list_runs, read_story
 from core.story import RunStory, State
 from tests.fakes.runs import digits_options, new_run
 
@@ -28,14 +31,32 @@ def test_two_runs_of_one_name_get_two_folders(tmp_path: Path) -> None:
     assert second.name == f"{first.name}-2"
 
 
+def test_an_empty_folder_of_that_name_belongs_to_a_run_that_is_just_being_made(tmp_path: Path) -> None:
+    taken = new_run(tmp_path)
+    taken.options_file.unlink()
+    assert new_run(tmp_path).path != taken.path
+
+
 def test_a_run_folder_of_ones_own_must_be_empty_or_absent(tmp_path: Path) -> None:
     assert create(digits_options(), tmp_path, tmp_path / "new" / "mine").path == tmp_path / "new" / "mine"
     empty = tmp_path / "empty"
     empty.mkdir()
     assert create(digits_options(), tmp_path, empty).path == empty
-    with pytest.raises(OptionsError, match="1 problem") as caught:
-        create(digits_options(), tmp_path, empty)
-    assert "not empty" in str(caught.value)
+    (tmp_path / "file").touch()
+    for taken in (empty, tmp_path / "file"):
+        with pytest.raises(OptionsError, match="1 problem") as caught:
+            create(digits_options(), tmp_path, taken)
+        assert "not empty" in str(caught.value)
+
+
+def test_options_are_read_without_a_look_at_data_and_model(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    run = new_run(tmp_path)
+    gone = msgspec.structs.replace(digits_options(), data=DataOptions(train=str(tmp_path / ("x" * 5000))))
+    run_file.write(gone, run.options_file)
+    monkeypatch.setattr("core.rules.why_missing", lambda *_: pytest.fail("the disk was asked"))
+    assert run.options() == gone
 
 
 def test_a_folder_that_cannot_be_made_is_named(tmp_path: Path) -> None:
@@ -77,6 +98,16 @@ def test_a_story_is_told_in_the_order_of_time(tmp_path: Path) -> None:
     machine.close()
     story = read_story(run)
     assert (story.started, story.peak_process_bytes) == (1.0, 7)
+    assert not story.is_of_newer_hone
+
+
+def test_a_story_tells_what_could_not_be_read_and_that_a_newer_hone_wrote_it(tmp_path: Path) -> None:
+    run = new_run(tmp_path)
+    run.events_file.write_bytes(encode(RunStarted(schema=2)) + b'{"type":"of_tomorrow"}\n')
+    run.machine_file.write_bytes(b"damaged\n")
+    story = read_story(run)
+    assert story.is_of_newer_hone
+    assert story.skipped == 2
 
 
 class TestRequests:
@@ -115,7 +146,13 @@ class TestSignsOfLife:
         run = new_run(tmp_path)
         self.record(run, started=psutil.Process().create_time(), host="elsewhere", booted=0.0)
         assert not run.keeper_is_alive()
+        assert run.is_alive(RunStory())  # its files tell that somebody has just written
+        for path in (run.keeper_file, run.events_file):
+            path.touch()
+            os.utime(path, (0, time.time() - run_folder.SILENCE_SECONDS - 1))
         assert not run.is_alive(RunStory())
+        run.machine_file.touch()
+        assert run.is_alive(RunStory())
 
     def test_a_computer_that_got_another_name_meanwhile_is_the_same(self, tmp_path: Path) -> None:
         run = new_run(tmp_path)
