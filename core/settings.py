@@ -1,5 +1,6 @@
 """The person's own settings and where things are kept."""
 
+import contextlib
 import os
 from enum import StrEnum
 from pathlib import Path
@@ -7,7 +8,7 @@ from pathlib import Path
 import msgspec
 import platformdirs
 
-from core.files import write_atomically
+from core.files import without_tilde, write_atomically
 
 SCHEMA = 1
 
@@ -33,22 +34,37 @@ def home() -> Path:
     """The folder for settings and runs: HONE_HOME, or the operating system's place for an application's data."""
     chosen = os.environ.get("HONE_HOME")
     return (
-        Path(chosen).expanduser().absolute()
-        if chosen
-        else platformdirs.user_data_path("Hone", appauthor=False)
+        without_tilde(chosen).absolute() if chosen else platformdirs.user_data_path("Hone", appauthor=False)
     )
 
 
 def load() -> Settings:
-    """The saved settings; the defaults where there are none or the file is damaged (it is then kept beside)."""
+    """The saved settings; the defaults where there are none or the file is damaged.
+
+    A damaged file, and one of a newer Hone, whose further settings the next saving would lose, is copied beside.
+
+    Raises:
+        OSError: There is a file, and it can't be read.
+    """
     path = home() / "settings.json"
     try:
-        return msgspec.json.decode(path.read_bytes(), type=Settings)
+        content = path.read_bytes()
     except FileNotFoundError:
         return Settings()
+    try:
+        settings = msgspec.json.decode(content, type=Settings)
     except msgspec.MsgspecError:
-        path.replace(path.with_suffix(".damaged.json"))
+        _keep_beside(path, content, "damaged")
         return Settings()
+    if settings.schema > SCHEMA:
+        _keep_beside(path, content, f"schema-{settings.schema}")
+        settings = msgspec.structs.replace(settings, schema=SCHEMA)
+    return settings
+
+
+def _keep_beside(path: Path, content: bytes, why: str) -> None:
+    with contextlib.suppress(OSError):  # where nothing can be written, nothing will be overwritten
+        write_atomically(path.with_suffix(f".{why}.json"), content)
 
 
 def save(settings: Settings) -> None:
@@ -60,4 +76,4 @@ def save(settings: Settings) -> None:
 def runs_folder(settings: Settings | None = None) -> Path:
     """Where new runs go."""
     chosen = (settings or load()).runs_folder
-    return Path(chosen).expanduser() if chosen else home() / "runs"
+    return without_tilde(chosen) if chosen else home() / "runs"

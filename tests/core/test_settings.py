@@ -1,0 +1,46 @@
+from pathlib import Path
+
+import msgspec
+import pytest
+
+from core import settings
+from core.settings import Appearance, Settings
+
+
+@pytest.fixture(autouse=True)
+def home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    monkeypatch.setenv("HONE_HOME", str(tmp_path / "home"))
+    return tmp_path / "home"
+
+
+def test_what_is_saved_is_loaded(home: Path) -> None:
+    assert settings.load() == Settings()
+    assert not home.exists()
+    settings.save(Settings(appearance=Appearance.DARK))
+    assert settings.load() == Settings(appearance=Appearance.DARK)
+
+
+def test_a_damaged_file_is_kept_beside_and_the_defaults_hold(home: Path) -> None:
+    home.mkdir()
+    (home / "settings.json").write_text("{")
+    assert settings.load() == Settings()
+    assert (home / "settings.damaged.json").read_text() == "{"
+
+
+def test_a_file_of_a_newer_hone_is_kept_beside_and_read_as_far_as_it_is_known(home: Path) -> None:
+    home.mkdir()
+    newer = {"schema": 2, "appearance": "dark", "of_tomorrow": True}
+    (home / "settings.json").write_bytes(msgspec.json.encode(newer))
+    assert settings.load() == Settings(appearance=Appearance.DARK)
+    assert msgspec.json.decode((home / "settings.schema-2.json").read_bytes()) == newer
+
+
+def test_a_copy_that_cannot_be_made_does_not_stop_anybody(home: Path) -> None:
+    (home / "settings.damaged.json").mkdir(parents=True)
+    (home / "settings.json").write_text("{")
+    assert settings.load() == Settings()
+
+
+def test_a_home_of_nobody_is_a_folder_of_that_name(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("HONE_HOME", "~nobody-is-called-so")
+    assert settings.home() == Path.cwd() / "~nobody-is-called-so"
