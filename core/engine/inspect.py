@@ -5,10 +5,10 @@ from collections.abc import Callable, Iterable
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from core.checks import parse_synthetic
 from core.errors import DataError, Problem
 from core.options import Task
 from core.reports import DataReport, InspectRequest
+from core.sources import parse_synthetic
 
 if TYPE_CHECKING:
     from core.engine.data.tables import Table

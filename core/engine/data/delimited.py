@@ -13,6 +13,7 @@ import pyarrow as pa
 from pyarrow import csv as arrow_csv
 
 from core.engine.data.file_kinds import ENDINGS, mismatch
+from core.engine.data.parsed_rows import ParsedRows
 from core.errors import DataError, Fix
 
 DELIMITERS = {",": "CSV", "\t": "TSV", ";": "CSV with semicolons", "|": "CSV with bars"}
@@ -28,16 +29,6 @@ _Quoting = Literal[0, 3]
 
 
 @dataclass(frozen=True)
-class Rows:
-    """The rows of a delimited file, every column as text, and the row of the file each one is (the header is 1)."""
-
-    table: pa.Table
-    numbers: np.ndarray[Any, np.dtype[np.int64]]
-    format: str
-    notes: tuple[str, ...]
-
-
-@dataclass(frozen=True)
 class _Reading:
     """A file split one way: its header, the rows that fit it, and Arrow's account of those that don't."""
 
@@ -46,8 +37,8 @@ class _Reading:
     ragged: list[Any]
 
 
-def parse(path: Path, text: str) -> Rows:
-    """Split a text into rows and columns.
+def parse(path: Path, text: str) -> ParsedRows:
+    """Split a text into rows and columns; every value stays a text.
 
     Raises:
         DataError: There are no rows below the header, column names repeat, or rows don't fit the header.
@@ -71,7 +62,7 @@ def parse(path: Path, text: str) -> Rows:
         notes.append(_ragged_note(path, reading, lines_before))
     rows = np.arange(2, reading.table.num_rows + len(reading.ragged) + 2)
     kept = np.setdiff1d(rows, [row.number for row in reading.ragged]) + lines_before
-    return Rows(reading.table.rename_columns(names), kept, DELIMITERS[delimiter], tuple(notes))
+    return ParsedRows(reading.table.rename_columns(names), kept, DELIMITERS[delimiter], "row", tuple(notes))
 
 
 def _delimiter(path: Path, text: str) -> str:

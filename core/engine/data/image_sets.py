@@ -16,6 +16,11 @@ RESIZED_AT_ONCE_BYTES = 256 * 2**20
 class ImageSet(Protocol):
     """A map-style data set of `{"pixel_values": float32 [3, size, size], "labels": int}`; can be pickled."""
 
+    @property
+    def labels(self) -> Sequence[int]:
+        """The class index of each image."""
+        ...
+
     def __len__(self) -> int: ...
 
     def __getitem__(self, index: int) -> dict[str, Any]: ...

@@ -3,7 +3,6 @@
 from dataclasses import dataclass
 from pathlib import Path
 
-from core.checks import parse_synthetic
 from core.engine.data import builtin_images, idx_images, image_folders
 from core.engine.data.image_sets import FoundImages, ImageSet, LabelledImages
 from core.engine.data.image_transform import ImageTransform
@@ -18,6 +17,7 @@ from core.engine.data.labels import (
 from core.engine.data.split import stratified_split
 from core.errors import DataError, Fix
 from core.options import RunOptions
+from core.sources import DIGITS, parse_synthetic
 
 
 @dataclass(frozen=True)
@@ -25,12 +25,14 @@ class ImageData:
     """Images ready for a model.
 
     `train` and `eval` are map-style data sets of `{"pixel_values": float32 [3, size, size], "labels": int}`; `eval` is
-    None where nothing is held out. `mean` and `std` are what the pixels (0 to 1) were normalised with.
+    None where nothing is held out. `size` is in pixels; `mean` and `std` are what the pixels (0 to 1) were normalised
+    with.
     """
 
     train: ImageSet
     eval: ImageSet | None
     labels: tuple[str, ...]
+    size: int
     mean: tuple[float, ...]
     std: tuple[float, ...]
     notes: tuple[str, ...] = ()
@@ -61,6 +63,7 @@ def load_image_data(options: RunOptions) -> ImageData:
         train=_select(images, train, labels, transform),
         eval=_select(evaluated, chosen, labels, transform, fixes) if chosen else None,
         labels=labels,
+        size=transform.size,
         mean=transform.mean,
         std=transform.std,
         notes=(*found.notes, *_eval_notes(data.eval, found, nothing_held_out=bool(fraction) and not rest)),
@@ -90,7 +93,7 @@ def find_images(source: str, seed: int = 0) -> FoundImages:
     synthetic = parse_synthetic(source)
     if synthetic:
         return builtin_images.synthetic(*synthetic, seed)
-    if source == "builtin:digits":
+    if source == DIGITS:
         return builtin_images.digits()
     path = Path(source)
     try:

@@ -2,24 +2,14 @@
 
 import json
 from collections.abc import Sequence
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pyarrow as pa
 
+from core.engine.data.parsed_rows import ParsedRows
 from core.errors import DataError, Fix
-
-
-@dataclass(frozen=True)
-class Rows:
-    """Objects as a table, and the line (JSONL) or record (JSON) of the file each one is, counted from 1."""
-
-    table: pa.Table
-    numbers: list[int]
-    format: str
-    row_word: str
-    notes: tuple[str, ...] = ()
 
 
 def looks_like_json(text: str) -> bool:
@@ -43,7 +33,7 @@ def _parses(text: str) -> bool:
     return True
 
 
-def parse_array(path: Path, text: str) -> Rows:
+def parse_array(path: Path, text: str) -> ParsedRows:
     """Read an array of objects, `{"data": [...]}`, or objects by lines whatever the ending says.
 
     Raises:
@@ -63,7 +53,7 @@ def parse_array(path: Path, text: str) -> Rows:
     return _table(path, found, list(range(1, len(found) + 1)), "JSON", "record")
 
 
-def parse_lines(path: Path, text: str) -> Rows:
+def parse_lines(path: Path, text: str) -> ParsedRows:
     """Read one object a line, or an array whatever the ending says; blank lines are passed over.
 
     Raises:
@@ -84,7 +74,7 @@ def parse_lines(path: Path, text: str) -> Rows:
     return _table(path, records, numbers, "JSONL", "line")
 
 
-def _table(path: Path, records: Sequence[Any], numbers: list[int], form: str, word: str) -> Rows:
+def _table(path: Path, records: Sequence[Any], numbers: list[int], form: str, word: str) -> ParsedRows:
     names: dict[str, None] = {}  # in the order they first appear
     for record, number in zip(records, numbers, strict=True):
         if not isinstance(record, dict):
@@ -103,7 +93,7 @@ def _table(path: Path, records: Sequence[Any], numbers: list[int], form: str, wo
         except (pa.ArrowInvalid, pa.ArrowTypeError, pa.ArrowNotImplementedError):
             columns[name] = pa.array([_as_text(value) for value in values], pa.string())
             notes.append(f"Column “{name}” mixes kinds of values; they are read as text.")
-    return Rows(pa.table(columns), numbers, form, word, tuple(notes))
+    return ParsedRows(pa.table(columns), np.asarray(numbers), form, word, tuple(notes))
 
 
 def _as_text(value: Any) -> str | None:

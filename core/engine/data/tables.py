@@ -1,8 +1,6 @@
 """A table of the person's: CSV, TSV, JSON, JSONL or Parquet, told apart by content as well as by ending.
 
-Arrow reads the files and `core.engine.data.text` makes `datasets.Dataset`s of them. The CSV loader of `datasets` itself
-(5.2.0) stops on MRPC's stray quotes unless told of them, turns labels such as 007 into numbers, and can't say which row
-of the file a row was.
+Arrow reads the files; docs/decisions/0008-tables-by-arrow.md says why not `datasets`.
 """
 
 from dataclasses import dataclass, field
@@ -103,11 +101,8 @@ def _read_text_table(path: Path, content: bytes) -> Table:
     elif expected is Kind.JSON or is_json:
         found = json_rows.parse_array(path, text.content)
     else:
-        rows = delimited.parse(path, text.content)
-        return Table(path, rows.format, rows.table, rows.numbers, "row", (*notes, *rows.notes))
-    return Table(
-        path, found.format, found.table, np.asarray(found.numbers), found.row_word, (*notes, *found.notes)
-    )
+        found = delimited.parse(path, text.content)
+    return Table(path, found.format, found.table, found.numbers, found.row_word, (*notes, *found.notes))
 
 
 def _without_blank_rows(table: Table) -> Table:

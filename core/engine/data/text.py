@@ -19,9 +19,10 @@ from core.engine.data.labels import (
 )
 from core.engine.data.split import stratified_split
 from core.engine.data.tables import Table, read_table
-from core.engine.data.text_checks import check_columns_present, check_label_column, check_text_columns
+from core.engine.data.text_checks import check_eval_columns, check_label_column, check_text_columns
 from core.errors import DataError, Fix
 from core.options import RunOptions
+from core.sources import scheme_of
 
 if TYPE_CHECKING:
     from datasets import Dataset
@@ -41,6 +42,15 @@ class TextData:
     text_columns: tuple[str, ...]
     label_column: str
     notes: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True)
+class EncodedTexts:
+    """What a text model sees: data sets of `input_ids`, `attention_mask` and `labels` (the class index)."""
+
+    train: "Dataset"
+    eval: "Dataset | None"
+    labels: tuple[str, ...]
 
 
 @dataclass(frozen=True)
@@ -78,7 +88,7 @@ def load_text_data(options: RunOptions) -> TextData:
     train, held_out = stratified_split(classes, fraction, options.training.seed)
     notes = (*table.notes, *found.notes)
     if data.eval:
-        evaluation = _read_eval(Path(data.eval), columns, data.max_eval_samples)
+        evaluation = read_eval(data.eval, columns, data.max_eval_samples)
         notes = (*notes, *evaluation.table.notes, *evaluation.notes)
         eval_classes = indices(evaluation.names, labels, evaluation.where, (HOLD_OUT_INSTEAD,))
         eval_set = _dataset(evaluation, eval_classes, list(range(len(eval_classes))))
@@ -120,9 +130,20 @@ def usable_rows(table: Table, columns: Guess) -> LabelledTexts:
     return LabelledTexts(texts, labels, kept, table, (note,) if left_out else ())
 
 
-def _read_eval(path: Path, columns: Guess, limit: int | None) -> LabelledTexts:
-    table = read_table(path)
-    check_columns_present(table, columns)
+def read_eval(source: str, columns: Guess, limit: int | None = None) -> LabelledTexts:
+    """The usable rows of the evaluation data, by the columns of the training data.
+
+    Raises:
+        DataError: It is no file of texts, or its columns aren't what those of the training data are.
+    """
+    if scheme_of(source):
+        raise DataError(
+            f"{source} can't be evaluated on",
+            "A model that learns from texts of yours needs texts with the same labels.",
+            (HOLD_OUT_INSTEAD,),
+        )
+    table = read_table(Path(source))
+    check_eval_columns(table, columns)
     return usable_rows(table.first(limit), columns)
 
 
@@ -131,17 +152,3 @@ def _dataset(found: LabelledTexts, classes: list[int], chosen: list[int]) -> "Da
 
     rows = found.texts.append_column("label", pa.array(classes, pa.int64())).take(chosen)
     return Dataset(rows.combine_chunks())
-
-
-def load_synthetic_text(samples: int, length: int, vocab_size: int, seed: int) -> "Dataset":
-    """Random token ids for timing, every sample `length` tokens: `input_ids`, `attention_mask` and `labels` (0, 1)."""
-    from datasets import Dataset
-
-    random = np.random.default_rng(seed)
-    return Dataset.from_dict(
-        {
-            "input_ids": list(random.integers(0, vocab_size, (samples, length))),
-            "attention_mask": list(np.ones((samples, length), dtype=np.int64)),
-            "labels": random.permutation(np.arange(samples) % 2),
-        }
-    )

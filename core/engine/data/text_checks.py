@@ -26,7 +26,8 @@ def check_text_columns(table: Table, guess: Guess) -> None:
             raise _missing(table, name, "data.text_columns", guess.text)
         kind = kind_of(table.rows[name])
         if kind is not ColumnKind.TEXT:
-            raise _no_text(table, name, kind)
+            likely = guess_columns(table).text
+            raise _no_text(table, name, kind, (_use_texts(likely),) if likely else ())
 
 
 def check_label_column(table: Table, guess: Guess) -> None:
@@ -54,8 +55,8 @@ def check_label_column(table: Table, guess: Guess) -> None:
         raise _too_many_labels(table, guess, column)
 
 
-def check_columns_present(table: Table, columns: Guess) -> None:
-    """Stop where an evaluation file lacks a column of the training file.
+def check_eval_columns(table: Table, columns: Guess) -> None:
+    """Stop where an evaluation file lacks a column of the training file, or has something else in it.
 
     Raises:
         DataError: It does.
@@ -66,11 +67,12 @@ def check_columns_present(table: Table, columns: Guess) -> None:
                 f"{table.path.name} has no column “{name}”",
                 f"The evaluation data needs the columns of the training data. {table.path} has the columns "
                 f"{_listed(table.columns)}.",
-                (
-                    Fix(f"Rename its column to “{name}”"),
-                    HOLD_OUT_INSTEAD,
-                ),
+                (Fix(f"Rename its column to “{name}”"), HOLD_OUT_INSTEAD),
             )
+    for name in columns.text:
+        kind = kind_of(table.rows[name])
+        if kind is not ColumnKind.TEXT:
+            raise _no_text(table, name, kind, (HOLD_OUT_INSTEAD,))
 
 
 def _missing(table: Table, name: str, path: str, chosen: tuple[str, ...]) -> DataError:
@@ -90,13 +92,15 @@ def _missing(table: Table, name: str, path: str, chosen: tuple[str, ...]) -> Dat
     )
 
 
-def _no_text(table: Table, name: str, kind: ColumnKind) -> DataError:
+def _use_texts(names: tuple[str, ...]) -> Fix:
+    return Fix(f"Use {_listed(names)}", {"data.text_columns": list(names)})
+
+
+def _no_text(table: Table, name: str, kind: ColumnKind, fixes: tuple[Fix, ...]) -> DataError:
     column = next(column for column in describe(table) if column.name == name)
     what = "numbers" if kind is ColumnKind.NUMBER else "something else than text"
-    likely = guess_columns(table).text
-    fixes = (Fix(f"Use {_listed(likely)}", {"data.text_columns": list(likely)}),) if likely else ()
     return DataError(
-        f"Text column “{name}” holds {what}",
+        f"Text column “{name}” of {table.path.name} holds {what}",
         f"{table.path}, {table.where(0).partition(' of ')[0]} and on: {', '.join(column.examples)}. A text model "
         "learns from words.",
         fixes,

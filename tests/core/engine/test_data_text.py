@@ -10,7 +10,7 @@ import pytest
 
 from core.engine.data.columns import as_text, guess_columns
 from core.engine.data.tables import read_table
-from core.engine.data.text import load_synthetic_text, load_text_data
+from core.engine.data.text import load_text_data
 from core.errors import DataError
 from core.options import DataOptions, RunOptions, Task
 
@@ -181,7 +181,7 @@ class TestRefusals:
     def test_a_text_column_of_numbers(self, tmp_path: Path) -> None:
         content = "id,text,label\n" + "".join(f"{n}.5,words {n},{n % 2}\n" for n in range(9))
         error = refusal(train=write(tmp_path, content), text_columns=("id",))
-        assert error.title == "Text column “id” holds numbers"
+        assert error.title == "Text column “id” of a.csv holds numbers"
         assert "row 2" in error.detail
         assert changes(error) == [{"data.text_columns": ["text"]}]
 
@@ -225,12 +225,18 @@ class TestRefusals:
         )
         assert "test.csv has no column “text”" in error.title
 
+    def test_an_evaluation_file_with_numbers_for_texts(self, tmp_path: Path) -> None:
+        evaluation = write(tmp_path, "text,label\n12,good\n13.5,bad\n", "test.csv")
+        error = refusal(train=write(tmp_path, REVIEWS), eval=evaluation)
+        assert error.title == "Text column “text” of test.csv holds numbers"
+        assert changes(error) == [{"data.eval": None}]
 
-def test_synthetic_text_has_both_labels_and_repeats_with_its_seed() -> None:
-    data = load_synthetic_text(64, 16, vocab_size=100, seed=7)
-    assert len(data) == 64
-    assert Counter(data["labels"]) == {0: 32, 1: 32}
-    assert all(len(row["input_ids"]) == len(row["attention_mask"]) == 16 for row in data)
-    assert max(max(ids) for ids in data["input_ids"]) < 100
-    assert load_synthetic_text(64, 16, 100, 7)["input_ids"][:] == data["input_ids"][:]
-    assert load_synthetic_text(64, 16, 100, 8)["input_ids"][:] != data["input_ids"][:]
+    def test_an_evaluation_file_without_labels(self, tmp_path: Path) -> None:
+        evaluation = write(tmp_path, "text,label\nsome words,\nmore words,\n", "test.csv")
+        assert refusal(train=write(tmp_path, REVIEWS), eval=evaluation).title == "test.csv has no usable rows"
+
+    @pytest.mark.parametrize("source", ["synthetic:4x16", "builtin:digits"])
+    def test_real_texts_evaluated_on_something_else(self, tmp_path: Path, source: str) -> None:
+        error = refusal(train=write(tmp_path, REVIEWS), eval=source)
+        assert source in error.title
+        assert changes(error) == [{"data.eval": None}]

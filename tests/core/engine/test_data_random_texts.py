@@ -1,0 +1,63 @@
+"""Random tokens: as many and as long as asked, never longer than the model sees, evaluated on random ones alone."""
+
+from collections import Counter
+from typing import Any
+
+import pytest
+
+from core.engine.data.random_texts import load_random_texts, random_tokens
+from core.errors import DataError
+from core.options import DataOptions, RunOptions, Task
+
+
+def options(**data: Any) -> RunOptions:
+    return RunOptions(task=Task.TEXT_CLASSIFICATION, data=DataOptions(**data))
+
+
+def refusal(**data: Any) -> DataError:
+    with pytest.raises(DataError) as caught:
+        load_random_texts(options(**data), vocab_size=100, longest=512)
+    return caught.value
+
+
+def test_synthetic_text_has_both_labels_and_repeats_with_its_seed() -> None:
+    data = random_tokens(64, 16, vocab_size=100, seed=7)
+    assert len(data) == 64
+    assert Counter(data["labels"]) == {0: 32, 1: 32}
+    assert all(len(row["input_ids"]) == len(row["attention_mask"]) == 16 for row in data)
+    assert max(max(ids) for ids in data["input_ids"]) < 100
+    assert random_tokens(64, 16, 100, 7)["input_ids"][:] == data["input_ids"][:]
+    assert random_tokens(64, 16, 100, 8)["input_ids"][:] != data["input_ids"][:]
+
+
+def test_real_data_is_left_to_others() -> None:
+    assert load_random_texts(options(train="reviews.csv"), vocab_size=100, longest=512) is None
+
+
+def test_as_long_as_the_model_sees_and_no_longer() -> None:
+    found = load_random_texts(options(train="synthetic:4x512"), vocab_size=100, longest=512)
+    assert found is not None
+    assert (len(found.train), found.eval, found.labels) == (4, None, ("0", "1"))
+    error = refusal(train="synthetic:4x600")
+    assert "600 tokens are too long" in error.title
+    assert [fix.changes for fix in error.fixes] == [{"data.train": "synthetic:4x512"}]
+
+
+def test_random_evaluation_data_is_other_data() -> None:
+    asked = options(train="synthetic:6x16", eval="synthetic:5x16", max_train_samples=5, max_eval_samples=3)
+    found = load_random_texts(asked, vocab_size=100, longest=512)
+    assert found is not None
+    assert found.eval is not None
+    assert (len(found.train), len(found.eval)) == (5, 3)
+    assert found.eval["input_ids"][:] != found.train["input_ids"][:3]
+
+
+def test_random_evaluation_data_may_be_too_long_too() -> None:
+    error = refusal(train="synthetic:6x16", eval="synthetic:5x1000")
+    assert [fix.changes for fix in error.fixes] == [{"data.eval": "synthetic:5x512"}]
+
+
+def test_random_training_data_is_not_evaluated_on_a_file() -> None:
+    error = refusal(train="synthetic:6x16", eval="reviews.csv")
+    assert "reviews.csv" in error.detail
+    assert [fix.changes for fix in error.fixes] == [{"data.eval": None}]
