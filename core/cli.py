@@ -1,4 +1,4 @@
-"""The command line: everything the window does, without a screen.
+"""The command line: starting runs, following and stopping them, looking at data and devices, without a screen.
 
 Exit status: 0 done; 1 failed, and standard error says why; 2 the request was wrong; 130 interrupted.
 """
@@ -6,22 +6,24 @@ Exit status: 0 done; 1 failed, and standard error says why; 2 the request was wr
 import argparse
 import os
 import sys
+import time
+import traceback
 from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from core import jobs, run_file
-from core.commands import reports, runs, train
+from core import jobs, settings
+from core.commands import files, reports, running, runs, train
+from core.commands.attendance import INTERRUPTED
 from core.commands.run_text import error_text
 from core.errors import OptionsError, UserError
 from core.jobs import EngineCrashed
 from core.options import Task
-from core.reference import as_markdown, as_text
-from core.starting_values import starting_options
+from core.version import VERSION
 
-VERSION = "0.1.0"
 TASKS = tuple(task.value for task in Task)
 WRONG_REQUEST = 2
+NAME_HELP = "a run's folder, or its name in `hone runs`"
 
 if TYPE_CHECKING:
     Commands = argparse._SubParsersAction[argparse.ArgumentParser]
@@ -38,20 +40,44 @@ def main(arguments: Sequence[str], start: train.Start = jobs.start) -> int:
     parsed = _parser(start).parse_args(arguments)
     try:
         return int(parsed.run(parsed))
-    except OptionsError as error:
-        print(error_text(error), file=sys.stderr)
-        return WRONG_REQUEST
-    except UserError as error:
-        print(error_text(error), file=sys.stderr)
-        return 1
-    except EngineCrashed as error:
-        print(error, file=sys.stderr)
-        return 1
     except BrokenPipeError:  # `hone runs | head`: who read has seen enough
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return 1
     except KeyboardInterrupt:
-        return 130
+        return INTERRUPTED
+    except Exception as error:  # noqa: BLE001 - the outer edge of this process
+        return _tell(error)
+
+
+def _tell(error: Exception) -> int:
+    """Say on standard error what ended the command, a bug with its report in the log; returns the exit status."""
+    match error:
+        case UserError():
+            print(error_text(error), file=sys.stderr)
+        case EngineCrashed():
+            print(error, file=sys.stderr)
+        case OSError(filename=str() as name):
+            _report(error, f"{name}: {error.strerror}")
+        case OSError():
+            _report(error, str(error))
+        case _:
+            _report(error, f"A fault in Hone: {type(error).__name__}: {error}")
+    return WRONG_REQUEST if isinstance(error, OptionsError) else 1
+
+
+def _report(error: Exception, sentence: str) -> None:
+    """Say what ended the command, and put the whole report into Hone's log; where that can't be, say it whole."""
+    report = "".join(traceback.format_exception(error))
+    log = settings.home() / "hone.log"
+    try:
+        log.parent.mkdir(parents=True, exist_ok=True)
+        with log.open("a", encoding="utf-8") as file:
+            file.write(f"{time.strftime('%Y-%m-%d %H:%M:%S')} ERROR {' '.join(sys.argv)}\n{report}")
+    except OSError:
+        print(report, file=sys.stderr)
+    else:
+        sentence = f"{sentence}\nThe whole report is in {log}"
+    print(sentence, file=sys.stderr)
 
 
 def _speak_utf8() -> None:
@@ -81,7 +107,8 @@ def _add_train(commands: "Commands", start: train.Start) -> None:
     command = commands.add_parser(
         "train",
         help="train what a run file asks for",
-        description="Train what a run file asks for. Ctrl-C stops and keeps what is trained; twice ends it at once.",
+        description="Train what a run file asks for. Ctrl-C stops and keeps what is trained; twice ends it at once; "
+        "three times leaves it alone.",
     )
     command.add_argument("file", type=Path, metavar="RUN.hone")
     command.add_argument("--run-dir", type=Path, metavar="DIR", help="the run's own folder: new or empty")
@@ -106,9 +133,27 @@ def _add_runs(commands: "Commands") -> None:
     listing.add_argument("--json", action="store_true")
     listing.set_defaults(run=lambda asked: runs.list_all(as_json=asked.json))
     showing = commands.add_parser("show", help="tell all about one run")
-    showing.add_argument("name", metavar="RUN", help="a run's folder, or its name in `hone runs`")
+    showing.add_argument("name", metavar="RUN", help=NAME_HELP)
     showing.add_argument("--json", action="store_true")
     showing.set_defaults(run=lambda asked: runs.show(asked.name, as_json=asked.json))
+    following = commands.add_parser(
+        "follow",
+        help="show the progress of a run that was started elsewhere",
+        description="Show a run's progress until it is over. Ctrl-C leaves it, and it goes on.",
+    )
+    following.add_argument("name", metavar="RUN", help=NAME_HELP)
+    following.add_argument("--json", action="store_true", help="print what happens as JSON lines")
+    following.set_defaults(run=lambda asked: running.follow(asked.name, as_json=asked.json))
+    stopping = commands.add_parser(
+        "stop",
+        help="stop a run and keep what is trained",
+        description="Ask a run to stop at its next step, keeping what is trained, and wait until it has.",
+    )
+    stopping.add_argument("name", metavar="RUN", help=NAME_HELP)
+    stopping.add_argument(
+        "--now", action="store_true", help="end it at once instead; only checkpoints are kept"
+    )
+    stopping.set_defaults(run=lambda asked: running.stop(asked.name, at_once=asked.now))
 
 
 def _add_questions(commands: "Commands") -> None:
@@ -139,12 +184,8 @@ def _add_questions(commands: "Commands") -> None:
 def _add_files(commands: "Commands") -> None:
     new = commands.add_parser("new", help="print a run file to start from")
     new.add_argument("--task", choices=TASKS, required=True)
-    new.set_defaults(run=lambda asked: _print(run_file.dumps_with_help(starting_options(Task(asked.task)))))
+    new.add_argument("--output", "-o", type=Path, metavar="FILE", help="write it there; FILE must be new")
+    new.set_defaults(run=lambda asked: files.new(Task(asked.task), asked.output))
     options = commands.add_parser("options", help="explain every option of a run file")
     options.add_argument("--markdown", action="store_true", help="as the page docs/options.md")
-    options.set_defaults(run=lambda asked: _print(as_markdown() if asked.markdown else as_text()))
-
-
-def _print(text: str) -> int:
-    sys.stdout.write(text)
-    return 0
+    options.set_defaults(run=lambda asked: files.options(as_page=asked.markdown))

@@ -1,16 +1,17 @@
 """`hone devices` and `hone inspect`: short questions to the engine, answered in the terminal."""
 
-import sys
 from pathlib import Path
 
-import msgspec
-
 from core.commands import figures
+from core.commands.output import print_json
 from core.commands.run_text import fix_text
+from core.errors import DataError
+from core.files import why_missing
 from core.jobs import ask_devices, ask_inspect
 from core.options import Task
 from core.reports import DataReport, DeviceReport, InspectRequest, MachineReport
 from core.run_file import absolute
+from core.sources import Scheme, scheme_of
 
 SHOWN_LABELS = 20
 
@@ -19,7 +20,7 @@ def devices(*, as_json: bool) -> int:
     """Print what this computer can train on."""
     report = ask_devices()
     if as_json:
-        _print_json(report)
+        print_json(report)
     else:
         print("\n".join(device_lines(report)))
     return 0
@@ -54,15 +55,21 @@ def inspect(
         text_columns: The columns of text; none: guessed.
         label_column: The column of labels; None: guessed.
         as_json: Whether the report is printed as JSON.
+
+    Raises:
+        DataError: There is nothing at `source`.
     """
     where = absolute(source, Path.cwd(), must_exist=False)
+    missing = "" if scheme_of(where) else why_missing(Path(where))
+    if missing:
+        raise DataError("There is nothing to look into", missing)
     report = ask_inspect(
         InspectRequest(
             task=task or guess_task(where), source=where, text_columns=text_columns, label_column=label_column
         )
     )
     if as_json:
-        _print_json(report)
+        print_json(report)
     else:
         print("\n".join(data_lines(report)))
     return 1 if report.problems else 0
@@ -72,7 +79,10 @@ def guess_task(source: str) -> Task:
     """Folders, IDX files and the built-in digits are images, all else is text."""
     name = Path(source).name.removesuffix(".gz")
     is_images = (
-        source.startswith("builtin:") or Path(source).is_dir() or name.endswith("ubyte") or ".idx" in name
+        scheme_of(source) is Scheme.BUILTIN
+        or Path(source).is_dir()
+        or name.endswith("ubyte")
+        or ".idx" in name
     )
     return Task.IMAGE_CLASSIFICATION if is_images else Task.TEXT_CLASSIFICATION
 
@@ -111,7 +121,3 @@ def _label_lines(labels: dict[str, int]) -> list[str]:
 def _shorten(examples: tuple[str, ...]) -> str:
     text = " | ".join(" ".join(example.split()) for example in examples)
     return text if len(text) <= 60 else text[:57] + "..."
-
-
-def _print_json(report: msgspec.Struct) -> None:
-    sys.stdout.write(msgspec.json.format(msgspec.json.encode(report)).decode() + "\n")

@@ -42,6 +42,15 @@ def _value(value: Any) -> str:
     return str(value).lower() if isinstance(value, bool) else "none" if value is None else str(value)
 
 
+def unread_text(story: RunStory) -> str:
+    """What of a run could not be read; empty where all of it was."""
+    if story.is_of_newer_hone:
+        return "Note: a newer Hone wrote this run; there may be more to it than is shown."
+    if story.skipped:
+        return f"Note: {figures.counted(story.skipped, 'line')} of what happened can't be read and left out."
+    return ""
+
+
 def ending_text(run: RunFolder, story: RunStory, state: State, record: ExitRecord | None) -> str:
     """How a run that is over ended: its figures and its model, or why it has none."""
     errors = [message_text(found) for found in story.messages.values() if found.level is Level.ERROR]

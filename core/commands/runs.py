@@ -1,16 +1,17 @@
 """`hone runs` and `hone show`: what has been trained so far."""
 
-import sys
 from pathlib import Path
 from typing import Any
 
-import msgspec
-
 from core import settings
 from core.commands import figures
-from core.commands.run_text import ending_text, message_text
+from core.commands.output import print_json
+from core.commands.run_text import ending_text, message_text, unread_text
 from core.errors import OptionsError, Problem
-from core.runs import RunFolder, RunSummary, list_runs, read_story, summarize
+from core.files import is_there
+from core.run_folder import RunFolder
+from core.run_summary import RunSummary, summarize
+from core.runs import list_runs, read_story
 
 _TITLES = ("NAME", "STATE", "MODEL", "DATA", "BEST", "TIME", "MEMORY", "STARTED")
 
@@ -20,7 +21,7 @@ def list_all(*, as_json: bool) -> int:
     folder = settings.runs_folder()
     summaries = [summarize(run) for run in list_runs(folder)]
     if as_json:
-        _print_json([as_plain(summary) for summary in summaries])
+        print_json([as_plain(summary) for summary in summaries])
     elif summaries:
         print(figures.table(_TITLES, [_row(summary) for summary in summaries]))
         print(f"\nin {folder}")
@@ -60,16 +61,18 @@ def show(name: str, *, as_json: bool) -> int:
     Raises:
         OptionsError: There is no such run.
     """
-    run = _find(name)
+    run = find_run(name)
     summary = summarize(run)
     if as_json:
-        _print_json(as_plain(summary))
+        print_json(as_plain(summary))
         return 0
     print(f"{summary.title}: {summary.state}")
     if summary.problem:
         print(summary.problem)
     print(figures.table(_TITLES, [_row(summary)]))
     story = read_story(run)
+    if unread := unread_text(story):
+        print(unread)
     if summary.state.is_over:
         print(ending_text(run, story, summary.state, run.exit_record()))
     else:
@@ -79,12 +82,13 @@ def show(name: str, *, as_json: bool) -> int:
     return 0
 
 
-def _find(name: str) -> RunFolder:
+def find_run(name: str) -> RunFolder:
+    """The run in the folder `name`, or of that name among all runs.
+
+    Raises:
+        OptionsError: There is no such run.
+    """
     for path in (Path(name).absolute(), settings.runs_folder() / name):
-        if (path / "run.toml").is_file() or (path / "events.jsonl").is_file():
+        if is_there(path / "run.toml") or is_there(path / "events.jsonl"):
             return RunFolder(path)
     raise OptionsError((Problem("", f"there is no run {name}; `hone runs` lists them"),))
-
-
-def _print_json(value: Any) -> None:
-    sys.stdout.write(msgspec.json.format(msgspec.json.encode(value)).decode() + "\n")

@@ -16,7 +16,8 @@ from core.commands.reports import data_lines, device_lines, guess_task
 from core.errors import Fix, Problem
 from core.options import Task
 from core.reports import Column, ColumnKind, DataReport, DeviceReport, MachineReport
-from core.runs import RunFolder
+from core.run_folder import RunFolder
+from core.version import VERSION
 from tests.fakes import runs
 from tests.fakes.runs import FAKES, digits_options, new_run
 
@@ -267,3 +268,68 @@ def test_options_of_a_kept_run_are_those_that_were_asked(tmp_path: Path) -> None
         == 0
     )
     assert RunFolder(tmp_path / "run").options().output == digits_options().output
+
+
+def test_a_new_file_can_be_written_but_never_over_another(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    path = tmp_path / "my.hone"
+    assert main(["new", "--task", "text-classification", "--output", str(path)]) == 0
+    assert path.read_text().startswith("schema = 1")
+    path.write_text("precious")
+    assert main(["new", "--task", "text-classification", "-o", str(path)]) == 2
+    assert "is there already" in capsys.readouterr().err
+    assert path.read_text() == "precious"
+
+
+@pytest.mark.parametrize("source", ["~nobody-is-called-so.csv", "x" * 5000, "none.csv"])
+def test_data_that_is_not_there_is_told_without_an_engine(
+    source: str, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr("core.commands.reports.ask_inspect", lambda _: pytest.fail("the engine was asked"))
+    assert main(["inspect", source]) == 1
+    assert "There is nothing to look into" in capsys.readouterr().err
+
+
+class TestTheOuterEdge:
+    @pytest.mark.parametrize(
+        ("error", "sentence"),
+        [
+            (PermissionError(13, "Permission denied", "runs"), "runs: Permission denied"),
+            (OSError("no more processes"), "no more processes"),
+            (KeyError("x"), "A fault in Hone: KeyError: 'x'"),
+        ],
+    )
+    def test_says_one_sentence_and_logs_the_rest(
+        self,
+        error: Exception,
+        sentence: str,
+        home: Path,
+        monkeypatch: pytest.MonkeyPatch,
+        capsys: pytest.CaptureFixture[str],
+    ) -> None:
+        def fail(_: Path) -> list[RunFolder]:
+            raise error
+
+        monkeypatch.setattr("core.commands.runs.list_runs", fail)
+        assert main(["runs"]) == 1
+        first, second = capsys.readouterr().err.splitlines()
+        assert first == sentence
+        assert str(home / "hone.log") in second
+        assert "Traceback" in (home / "hone.log").read_text()
+
+    def test_says_all_where_nothing_can_be_logged(
+        self, home: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+    ) -> None:
+        (home / "hone.log").mkdir(parents=True)
+        monkeypatch.setattr("core.commands.runs.list_runs", lambda _: 1 / 0)
+        assert main(["runs"]) == 1
+        err = capsys.readouterr().err
+        assert "Traceback" in err
+        assert err.endswith("A fault in Hone: ZeroDivisionError: division by zero\n")
+
+
+def test_the_version_is_told(capsys: pytest.CaptureFixture[str]) -> None:
+    with pytest.raises(SystemExit):
+        main(["--version"])
+    assert capsys.readouterr().out == f"Hone {VERSION}\n"
