@@ -12,7 +12,7 @@ import pytest
 from core.events import DeviceSampled, EventReader, MemorySampled, RequestAnswered, RunStarted, Source
 from core.follow import RunFollower
 from core.keeper import Keeper
-from core.runs import Action, RunFolder, is_same_process
+from core.run_folder import Action, RunFolder, is_same_process
 from core.story import State
 from tests.fakes.runs import FAKES, follow_until, new_run, start
 
