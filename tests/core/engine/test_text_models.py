@@ -2,6 +2,7 @@
 
 import shutil
 from pathlib import Path
+from typing import Any
 
 import pytest
 import torch
@@ -10,8 +11,11 @@ from core.engine.models import text_models
 from core.engine.torchvision_ops import prepare_torchvision
 from core.errors import ModelError
 from core.options import ModelOptions
+from tests.fakes.tiny_bert import edit_config, save_tiny_bert
 
 prepare_torchvision()
+
+COMMIT = "0123456789abcdef0123456789abcdef01234567"
 
 
 def copy_of(minilm: Path, folder: Path, *names: str) -> Path:
@@ -58,18 +62,152 @@ def test_a_hub_id_without_the_hub(monkeypatch: pytest.MonkeyPatch) -> None:
     assert "offline" in refused.value.detail
 
 
-def test_half_precision_weights_train_in_fp32(minilm: Path, tmp_path: Path) -> None:
-    options = ModelOptions(source=str(minilm))
+def load(folder: Path | str, *, pretrained: bool = True) -> Any:
+    options = ModelOptions(source=str(folder), pretrained=pretrained)
     config = text_models.load_config(options)
-    tokenizer = text_models.load_tokenizer(str(minilm))
-    labels = ("no", "yes")
-    text_models.load_classifier(options, config, labels, tokenizer, 1).half().save_pretrained(tmp_path)
-    again = text_models.load_classifier(
-        ModelOptions(source=str(tmp_path)),
-        text_models.load_config(ModelOptions(source=str(tmp_path))),
-        labels,
-        tokenizer,
-        1,
-    )
+    tokenizer = text_models.load_tokenizer(options.source)
+    return text_models.load_classifier(options, config, ("no", "yes"), tokenizer, seed=1)
+
+
+def refusal(folder: Path | str, *, pretrained: bool = True) -> ModelError:
+    with pytest.raises(ModelError) as refused:
+        load(folder, pretrained=pretrained)
+    return refused.value
+
+
+@pytest.fixture
+def tiny(tmp_path: Path) -> Path:
+    return save_tiny_bert(tmp_path / "tiny")
+
+
+def test_the_body_keeps_its_weights_and_the_head_follows_the_seed(tiny: Path) -> None:
+    first, second = load(tiny).state_dict(), load(tiny).state_dict()
+    assert all(torch.equal(first[name], second[name]) for name in first)
+    random = load(tiny, pretrained=False).state_dict()
+    body = "bert.encoder.layer.0.output.dense.weight"
+    assert not torch.equal(first[body], random[body])
+
+
+def test_half_precision_weights_train_in_fp32(tiny: Path, tmp_path: Path) -> None:
+    load(tiny).half().save_pretrained(tmp_path / "half")
+    shutil.copy(tiny / "tokenizer.json", tmp_path / "half")
+    again = load(tmp_path / "half")
     assert {parameter.dtype for parameter in again.parameters()} == {torch.float32}
     assert again.config.id2label == {0: "no", 1: "yes"}
+
+
+@pytest.mark.parametrize("kept", [0, 40, -100])
+def test_damaged_weights(tiny: Path, kept: int) -> None:
+    weights = tiny / "model.safetensors"
+    weights.write_bytes(weights.read_bytes()[:kept])
+    error = refusal(tiny)
+    assert error.title == "The model in tiny is damaged"
+    assert str(tiny) in error.detail
+
+
+@pytest.mark.parametrize("changes", [{"hidden_size": 32}, {"model_type": "distilbert"}])
+def test_weights_of_another_model_are_not_passed_over(tiny: Path, changes: dict[str, Any]) -> None:
+    edit_config(tiny, **changes)
+    error = refusal(tiny)
+    assert error.title == "The weights of tiny belong to another model"
+    assert error.fixes[0].changes == {"model.pretrained": False}
+
+
+@pytest.mark.parametrize(
+    ("changes", "words"),
+    [
+        ({"hidden_size": "many"}, "hidden_size"),
+        ({"vocab_size": None}, "vocab_size"),
+        ({"num_attention_heads": 3}, "attention heads"),
+        ({"hidden_act": "nonsense"}, "KeyError 'nonsense'"),
+        ({"model_type": "nothing"}, "nothing"),
+    ],
+)
+def test_a_config_with_a_wrong_field(tiny: Path, changes: dict[str, Any], words: str) -> None:
+    edit_config(tiny, **changes)
+    error = refusal(tiny)
+    assert error.title == "The model in tiny can't be loaded"
+    assert words in error.detail
+
+
+def test_a_model_of_images(tiny: Path) -> None:
+    edit_config(tiny, model_type="vit")
+    error = refusal(tiny)
+    assert error.title == "tiny can't classify texts"
+    assert "“vit”" in error.detail
+
+
+def test_weights_that_need_another_library(tiny: Path) -> None:
+    edit_config(tiny, quantization_config={"quant_method": "gptq", "bits": 4})
+    assert "needs a library" in refusal(tiny).title
+
+
+def test_a_folder_without_a_tokenizer(tiny: Path) -> None:
+    for name in ("tokenizer.json", "tokenizer_config.json"):
+        (tiny / name).unlink()
+    assert refusal(tiny).title == "tiny has no tokenizer"
+
+
+def test_a_damaged_tokenizer(tiny: Path) -> None:
+    (tiny / "tokenizer.json").write_text("{ not json")
+    assert refusal(tiny).title == "The tokenizer in tiny can't be loaded"
+
+
+class TestCodeInTheFolder:
+    """A model folder with Python in it: the code is never run, and nobody is asked whether to."""
+
+    @pytest.fixture
+    def tempting(self, tiny: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+        """A folder that names its own classes; importing them leaves a file behind."""
+        (tiny / "own.py").write_text(f"open({str(tiny / 'ran')!r}, 'w').close()\nclass Own: pass\n")
+        own = dict.fromkeys(("AutoConfig", "AutoModel", "AutoModelForSequenceClassification"), "own.Own")
+        edit_config(tiny, auto_map=own)
+        monkeypatch.setattr("builtins.input", lambda _prompt="": pytest.fail("asked on the terminal"))
+        return tiny
+
+    @pytest.mark.parametrize("pretrained", [True, False])
+    def test_a_kind_of_its_own_is_refused(self, tempting: Path, pretrained: bool) -> None:
+        edit_config(tempting, model_type="own")
+        error = refusal(tempting, pretrained=pretrained)
+        assert error.title == "tiny needs its own code to run"
+        assert str(tempting) in error.detail
+        assert not (tempting / "ran").exists()
+
+    @pytest.mark.parametrize("pretrained", [True, False])
+    def test_a_known_kind_is_loaded_by_the_librarys_own_class(self, tempting: Path, pretrained: bool) -> None:
+        assert type(load(tempting, pretrained=pretrained)).__name__ == "BertForSequenceClassification"
+        assert not (tempting / "ran").exists()
+
+    def test_a_head_of_its_own_for_another_kind_is_refused(self, tempting: Path) -> None:
+        edit_config(tempting, model_type="vit", auto_map={"AutoModelForSequenceClassification": "own.Own"})
+        refusal(tempting, pretrained=False)
+        assert not (tempting / "ran").exists()
+
+    def test_a_tokenizer_of_its_own_is_not_run(self, tempting: Path) -> None:
+        config = tempting / "tokenizer_config.json"
+        config.write_text(
+            '{"tokenizer_class": "OwnTokenizer", "auto_map": {"AutoTokenizer": ["own.Own", "own.Own"]}}'
+        )
+        assert type(text_models.load_tokenizer(str(tempting))).__module__.startswith("transformers.")
+        assert not (tempting / "ran").exists()
+
+
+def test_a_hub_model_without_safe_weights(
+    tiny: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """As the Hub's cache holds it: known to have pickled weights and no others."""
+    cached = tmp_path / "cache" / "models--someone--old"
+    shutil.copytree(tiny, cached / "snapshots" / COMMIT)
+    (cached / "snapshots" / COMMIT / "model.safetensors").rename(
+        cached / "snapshots" / COMMIT / "pytorch_model.bin"
+    )
+    (cached / "refs").mkdir()
+    (cached / "refs" / "main").write_text(COMMIT)
+    (cached / ".no_exist" / COMMIT).mkdir(parents=True)
+    for name in ("model.safetensors", "model.safetensors.index.json"):
+        (cached / ".no_exist" / COMMIT / name).touch()
+    monkeypatch.setattr("huggingface_hub.constants.HF_HUB_CACHE", str(tmp_path / "cache"))
+    monkeypatch.setattr("huggingface_hub.constants.HF_HUB_OFFLINE", True)
+    error = refusal("someone/old")
+    assert error.title == "someone/old has only pickled weights"
+    assert error.fixes[0].changes == {"model.pretrained": False}
