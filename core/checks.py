@@ -12,7 +12,6 @@ from core.catalogue import Kind, Option, options_by_path, options_of
 from core.errors import Fix, Problem
 from core.options import SCHEMA, SECTIONS, RunOptions, Task
 from core.rules import problems_of
-from core.sources import parse_synthetic as parse_synthetic  # noqa: PLC0414 - the engine imports it from here
 
 LARGEST_WHOLE = 2**63 - 1
 """Whole numbers beyond this fit neither into 64 bits nor, sooner or later, into a float."""

@@ -15,8 +15,7 @@ import tomli_w
 from core.catalogue import Kind, all_options, options_by_path
 from core.checks import Tree, check_tree
 from core.errors import OptionsError, Problem
-from core.files import is_there, read_text, without_tilde
-from core.files import write_atomically as write_atomically  # noqa: PLC0414 - the engine imports it from here
+from core.files import is_there, read_text, without_tilde, write_atomically
 from core.options import SECTIONS, RunOptions
 from core.sources import scheme_of
 
