@@ -143,6 +143,7 @@ def _cuda_reports(facts: MachineFacts) -> tuple[DeviceReport, ...]:
             title=device.name,
             available=True,
             memory_bytes=device.memory_bytes,
+            automatic_precision=_automatic_precision(facts, f"cuda:{index}")[0],
             precisions={
                 "fp32": "",
                 "bf16": "" if device.native_bf16 else "needs an NVIDIA GPU from Ampere on",
@@ -172,6 +173,7 @@ def _mps_report(facts: MachineFacts) -> DeviceReport:
         title=title,
         available=True,
         memory_bytes=facts.mps_memory_bytes,
+        automatic_precision=_automatic_precision(facts, "mps")[0],
         precisions={"fp32": "", "bf16": "", "fp16": ""},
     )
 
@@ -205,6 +207,7 @@ def _cpu_report(facts: MachineFacts) -> DeviceReport:
         title=facts.cpu_name,
         available=True,
         memory_bytes=facts.memory_bytes,
+        automatic_precision=_automatic_precision(facts, "cpu")[0],
         precisions={"fp32": "", "bf16": "", "fp16": "needs a GPU: PyTorch has no fp16 training on the CPU"},
     )
 

@@ -90,6 +90,8 @@ def test_automatic(facts: MachineFacts, name: str, precision: Precision) -> None
     assert (chosen.name, chosen.precision) == (name, precision)
     assert report(facts).automatic == name
     assert report(facts).automatic_precision == precision
+    told = {device.name: device.automatic_precision for device in report(facts).devices if device.available}
+    assert told[name] == precision
 
 
 def test_second_gpu_can_be_chosen_and_a_third_cannot() -> None:
