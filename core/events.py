@@ -301,22 +301,16 @@ def decode(line: bytes) -> AnyEvent | None:
 class EventReader:
     """Reads a file of events from its beginning, again and again as it grows.
 
-    A torn last line is left for the next call. Lines of unknown type are counted in `unknown`, lines that are no
-    events in `damaged`; neither ends the reading. A file that doesn't exist yet has no events. `is_at_end` tells
-    whether the last call read all there was.
+    A torn last line is left for the next call. Lines of unknown type, and lines that are no events, are counted in
+    `skipped`; neither ends the reading. A file that doesn't exist yet has no events. `is_at_end` tells whether the
+    last call read all there was.
     """
 
     def __init__(self, path: Path) -> None:
         self.path = path
-        self.unknown = 0
-        self.damaged = 0
+        self.skipped = 0
         self.is_at_end = False
         self._offset = 0
-
-    @property
-    def skipped(self) -> int:
-        """Lines so far that this version of Hone can't read."""
-        return self.unknown + self.damaged
 
     def read(self, limit: int = 1 << 20) -> list[AnyEvent]:
         """The events completed since the last call, from at most about `limit` bytes."""
@@ -350,10 +344,9 @@ class EventReader:
             try:
                 event = decode(line)
             except msgspec.MsgspecError:
-                self.damaged += 1
-                continue
+                event = None
             if event is None:
-                self.unknown += 1
+                self.skipped += 1
             else:
                 yield event
 
