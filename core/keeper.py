@@ -5,6 +5,7 @@ it goes on when the window is closed. Started as `python -P -m core.keeper RUN_D
 """
 
 import contextlib
+import os
 import signal
 import subprocess
 import sys
@@ -50,6 +51,7 @@ class Keeper:
 
     def keep(self) -> ExitRecord:
         """Start the engine, watch it until it ends, and write `exit.json`."""
+        self._run.record_keeper(os.getpid())  # whoever started this may be gone before it could
         try:
             engine = self._start()
         except OSError as error:

@@ -16,6 +16,7 @@ from core.engine.trainer import WatchedTrainer
 from core.engine.what_ran import AutocastWitness, what_ran
 from core.errors import Fix, UserError
 from core.events import CheckpointSaved, Evaluated, Phase, RunPlanned, split_non_finite
+from core.metrics import METRIC_NAMES
 from core.options import RunOptions
 
 NON_FINITE_STEPS = 3
@@ -94,9 +95,7 @@ class ReportCallback(TrainerCallback):
         self, args: Any, state: Any, control: Any, metrics: dict[str, float], **kwargs: Any
     ) -> None:
         """Report the metrics; NaN becomes None."""
-        kept = {
-            name: split_non_finite(value)[0] for name, value in metrics.items() if name in REPORTED_METRICS
-        }
+        kept = {name: split_non_finite(value)[0] for name, value in metrics.items() if name in METRIC_NAMES}
         seconds = metrics.get("eval_runtime", 0.0)
         self._reporter.write(
             Evaluated(step=state.global_step, epoch=state.epoch or 0.0, metrics=kept, seconds=seconds)
@@ -128,9 +127,6 @@ class ReportCallback(TrainerCallback):
         if state.global_step < state.max_steps:
             self._reporter.phase(Phase.TRAINING)
         self._mark = time.perf_counter()
-
-
-REPORTED_METRICS = ("eval_loss", "eval_accuracy", "eval_f1")
 
 
 def _lost_weights(trainer: WatchedTrainer, choice: Choice) -> UserError:

@@ -10,7 +10,7 @@ import msgspec
 
 from core.engine.machine_facts import MachineFacts
 from core.errors import DeviceError, Fix
-from core.options import DeviceOptions, Precision
+from core.options import FP16_NEEDS_GPU, DeviceOptions, Precision
 from core.reports import DeviceReport, MachineReport
 
 MACOS_NEEDED = (14, 0)
@@ -208,7 +208,7 @@ def _cpu_report(facts: MachineFacts) -> DeviceReport:
         available=True,
         memory_bytes=facts.memory_bytes,
         automatic_precision=_automatic_precision(facts, "cpu")[0],
-        precisions={"fp32": "", "bf16": "", "fp16": "needs a GPU: PyTorch has no fp16 training on the CPU"},
+        precisions={"fp32": "", "bf16": "", "fp16": FP16_NEEDS_GPU},
     )
 
 

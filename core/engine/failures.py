@@ -1,44 +1,81 @@
 """Turns what libraries raise into what a person can act on, where Hone knows the cause."""
 
+import errno
+
 import torch
 
 from core.errors import Fix, OutOfMemory, UserError
-from core.options import RunOptions
+from core.options import RunOptions, Task
+
+OUT_OF_MEMORY = (
+    "out of memory",  # CUDA and MPS
+    "can't allocate memory",  # torch on a Linux or macOS CPU
+    "not enough memory",  # torch on a Windows CPU
+    "cannot allocate memory",  # the operating system
+    "unable to allocate",  # NumPy
+    "alloc_failed",  # CUBLAS_STATUS_ALLOC_FAILED and its sisters
+    "paging file is too small",  # Windows, while mapping weights
+)
+DISK_FULL = ("no space left on device", "storagefull", "not enough space on the disk", "disk quota exceeded")
+"""safetensors says it inside an error of its own, without an errno."""
+DISK_FULL_NUMBERS = (errno.ENOSPC, getattr(errno, "EDQUOT", errno.ENOSPC))
+SHORTEST_TEXT = 32
+SMALLEST_IMAGE = 64
 
 
 def explain(error: Exception, options: RunOptions) -> UserError | None:
     """The plain error for `error`, or None where it is a bug."""
-    if isinstance(error, torch.OutOfMemoryError) or "out of memory" in str(error).lower():
+    if _is_out_of_memory(error):
         return _out_of_memory(options)
-    if isinstance(error, RuntimeError) and "can't allocate memory" in str(error):
-        return _out_of_memory(options)
-    if isinstance(error, OSError) and error.errno == 28:
-        return UserError(
-            "The disk is full",
-            f"{error.filename or 'A file'} couldn't be written. Make room and start again.",
-        )
+    if _is_disk_full(error):
+        name = getattr(error, "filename", None) or "A file"
+        return UserError("The disk is full", f"{name} couldn't be written. Make room and start again.")
     return None
 
 
+def _is_out_of_memory(error: Exception) -> bool:
+    if isinstance(error, MemoryError | torch.OutOfMemoryError):  # NumPy's and Arrow's are MemoryErrors
+        return True
+    if isinstance(error, OSError) and error.errno == errno.ENOMEM:
+        return True
+    return isinstance(error, RuntimeError | OSError) and _says(error, OUT_OF_MEMORY)
+
+
+def _is_disk_full(error: Exception) -> bool:
+    return (isinstance(error, OSError) and error.errno in DISK_FULL_NUMBERS) or _says(error, DISK_FULL)
+
+
+def _says(error: Exception, phrases: tuple[str, ...]) -> bool:
+    words = str(error).lower()
+    return any(phrase in words for phrase in phrases)
+
+
 def _out_of_memory(options: RunOptions) -> OutOfMemory:
-    memory = options.memory
-    half = max(1, memory.batch_size // 2)
-    fixes = []
-    if half < memory.batch_size:
-        changes = {
-            "memory.batch_size": half,
-            "memory.gradient_accumulation_steps": memory.gradient_accumulation_steps
-            * (memory.batch_size // half),
-        }
-        fixes.append(Fix(f"Batches of {half}, accumulated to the same effect", changes))
-    if options.data.max_length > 32 and options.task == "text-classification":
-        shorter = options.data.max_length // 2
+    data = options.data
+    fixes = _smaller_batches(options)
+    if options.task is Task.TEXT_CLASSIFICATION and data.max_length > SHORTEST_TEXT:
+        shorter = data.max_length // 2
         fixes.append(Fix(f"Cut texts at {shorter} tokens", {"data.max_length": shorter}))
-    if options.task == "image-classification" and options.data.image_size > 64:
-        smaller = options.data.image_size // 2
+    if options.task is Task.IMAGE_CLASSIFICATION and data.image_size > SMALLEST_IMAGE:
+        smaller = max(SMALLEST_IMAGE, data.image_size // 2)
         fixes.append(Fix(f"Images of {smaller} pixels", {"data.image_size": smaller}))
+    count = options.memory.batch_size
+    batch = "A batch of 1 sample" if count == 1 else f"A batch of {count:,} samples"
     return OutOfMemory(
         "Memory ran out",
-        f"A batch of {memory.batch_size} samples didn't fit beside the model's weights, gradients and optimizer state.",
+        f"{batch} didn't fit beside the model's weights, gradients and optimizer state.",
         tuple(fixes),
     )
+
+
+def _smaller_batches(options: RunOptions) -> list[Fix]:
+    """Half the batch, accumulated to as many samples a step as before, or as near as that comes."""
+    half, before = options.memory.batch_size // 2, options.effective_batch
+    if half == 0:
+        return []
+    steps = round(before / half)
+    effect = (
+        "to the same effect" if half * steps == before else f"to {half * steps} samples instead of {before}"
+    )
+    changes = {"memory.batch_size": half, "memory.gradient_accumulation_steps": steps}
+    return [Fix(f"Batches of {half}, accumulated {effect}", changes)]

@@ -11,7 +11,7 @@ import transformers
 from core.ending import CANT_WRITE
 from core.engine import checkpoints
 from core.engine.arguments import trainer_arguments
-from core.engine.callbacks import REPORTED_METRICS, ReportCallback, RequestCallback
+from core.engine.callbacks import ReportCallback, RequestCallback
 from core.engine.device_memory import DeviceMemory, process_peak
 from core.engine.devices import Choice, choose_visible
 from core.engine.failures import explain
@@ -25,6 +25,7 @@ from core.engine.tasks import Prepared
 from core.engine.trainer import WatchedTrainer
 from core.errors import UserError
 from core.events import Outcome, Phase, RunFinished, split_non_finite
+from core.metrics import METRIC_NAMES
 from core.options import RunOptions, Task
 from core.runs import RunFolder
 
@@ -145,7 +146,7 @@ def _save_model(folder: Path, trainer: WatchedTrainer, prepared: Prepared) -> No
 
 def _last_metrics(history: list[dict[str, Any]]) -> dict[str, float | None]:
     for entry in reversed(history):
-        found = {name: split_non_finite(entry[name])[0] for name in REPORTED_METRICS if name in entry}
+        found = {name: split_non_finite(entry[name])[0] for name in METRIC_NAMES if name in entry}
         if found:
             return found
     return {}
