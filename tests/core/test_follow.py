@@ -1,7 +1,9 @@
 import os
-import time
 from pathlib import Path
 
+import pytest
+
+from core import follow
 from core.events import (
     EventWriter,
     MemorySampled,
@@ -14,8 +16,9 @@ from core.events import (
     encode,
 )
 from core.follow import RunFollower
-from core.run_folder import Action, ExitRecord
+from core.run_folder import Action, ExitRecord, RunFolder
 from core.story import State
+from tests.fakes.clock import FakeClock
 from tests.fakes.runs import new_run
 
 PLAN = RunPlanned(total_steps=9, epochs=1, train_samples=9, eval_samples=1, effective_batch=1)
@@ -92,13 +95,15 @@ def test_lines_that_cannot_be_read_are_counted(tmp_path: Path) -> None:
     assert follower.story.skipped == 2
 
 
-def test_a_poll_without_news_is_cheap(tmp_path: Path) -> None:
-    run = new_run(tmp_path)
-    run.record_keeper(os.getpid())
-    run.events_file.write_bytes(encode(RunStarted()) + encode(PLAN))
-    follower = RunFollower(run)
-    follower.poll()
-    before = time.process_time()
-    for _ in range(100):
+def test_the_process_table_is_asked_now_and_then_and_not_with_every_poll(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    clock = FakeClock()
+    monkeypatch.setattr(follow, "time", clock)
+    looks: list[float] = []
+    monkeypatch.setattr(RunFolder, "is_alive", lambda run, story: not looks.append(clock.now))
+    follower = RunFollower(new_run(tmp_path))
+    for tenth in range(20):
+        clock.now = tenth / 10
         follower.poll()
-    assert (time.process_time() - before) / 100 < 0.002
+    assert looks == [0.0, 0.5, 1.0, 1.5]

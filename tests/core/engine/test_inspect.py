@@ -1,6 +1,5 @@
 """Inspection shows what is in the data, and what would stop a run, before it is started."""
 
-import time
 from pathlib import Path
 
 import pytest
@@ -25,10 +24,7 @@ def write(folder: Path, content: str) -> Path:
 @pytest.mark.data
 def test_mrpc(shared_data: Path) -> None:
     path = shared_data / "mrpc" / "msr_paraphrase_train.txt"
-    look(path)  # imports
-    begun = time.perf_counter()
     report = look(path)
-    assert time.perf_counter() - begun < 1.0
     assert (report.format, report.rows) == ("TSV", 4076)
     assert (report.text_columns, report.label_column) == (("#1 String", "#2 String"), "Quality")
     assert report.labels == {"1": 2753, "0": 1323}
