@@ -12,12 +12,16 @@ from core.options import Task
 
 
 class InspectRequest(msgspec.Struct, frozen=True, kw_only=True):
-    """The question "what is in this data?". `source` as in `data.train`, absolute; columns empty: guess them."""
+    """The question "what is in this data?". `source` as in `data.train`, absolute; columns empty: guess them.
+
+    `evaluation` as in `data.eval`, absolute: what would stop a run there is told too.
+    """
 
     task: Task
     source: str
     text_columns: tuple[str, ...] = ()
     label_column: str | None = None
+    evaluation: str | None = None
 
 
 class FailureReport(msgspec.Struct, frozen=True, kw_only=True):
@@ -87,7 +91,8 @@ class DataReport(msgspec.Struct, frozen=True, kw_only=True):
     """What is in a data file or folder.
 
     `rows` counts samples; `columns` is empty for images. `text_columns` and `label_column` are guesses. `labels`
-    counts samples a label, most frequent first, at most 200 of them. `problems` stop a run, `notes` don't.
+    counts samples a label, most frequent first, at most 200 of them. `eval_rows` counts the samples of evaluation data
+    that was asked about and can be used. `problems` stop a run, `notes` don't.
     """
 
     source: str
@@ -98,5 +103,6 @@ class DataReport(msgspec.Struct, frozen=True, kw_only=True):
     text_columns: tuple[str, ...] = ()
     label_column: str | None = None
     labels: dict[str, int] = {}
+    eval_rows: int | None = None
     problems: tuple[Problem, ...] = ()
     notes: tuple[str, ...] = ()

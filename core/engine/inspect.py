@@ -1,7 +1,8 @@
 """Look into a data file or folder before a run: what is in it, which columns are what, what would stop a run."""
 
 from collections import Counter
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -11,7 +12,9 @@ from core.reports import DataReport, InspectRequest
 from core.sources import parse_synthetic
 
 if TYPE_CHECKING:
+    from core.engine.data.image_sets import LabelledImages
     from core.engine.data.tables import Table
+    from core.engine.data.text import LabelledTexts
 
 PREVIEW_ROWS = 200
 PREVIEW_CHARACTERS = 300
@@ -36,7 +39,7 @@ def _inspect_table(request: InspectRequest) -> DataReport:
     from core.engine.data.columns import describe, guess_columns
     from core.engine.data.labels import in_order, refuse_single
     from core.engine.data.tables import read_table
-    from core.engine.data.text import LabelledTexts, usable_rows
+    from core.engine.data.text import LabelledTexts, read_eval, usable_rows
     from core.engine.data.text_checks import check_label_column, check_text_columns
 
     table = read_table(Path(request.source))
@@ -49,9 +52,11 @@ def _inspect_table(request: InspectRequest) -> DataReport:
     if not problems:
         problems += _problem("data.train", lambda: usable.append(usable_rows(table, guess)))
     names = usable[0].names if usable else []
+    held_out = _HeldOut()
     if usable:
         column = f"Column “{guess.label}” of {table.path.name}"
         problems += _problem("data.label_column", lambda: refuse_single(in_order(names), column))
+        held_out = _look_at(request.evaluation, names, lambda source: read_eval(source, guess))
     return DataReport(
         source=request.source,
         format=table.format,
@@ -61,7 +66,8 @@ def _inspect_table(request: InspectRequest) -> DataReport:
         text_columns=guess.text,
         label_column=guess.label,
         labels=_counts(names),
-        problems=tuple(problems),
+        eval_rows=held_out.rows,
+        problems=(*problems, *held_out.problems),
         notes=(*table.notes, *(note for found in usable for note in found.notes)),
     )
 
@@ -78,7 +84,7 @@ def _preview(table: "Table") -> tuple[tuple[str, ...], ...]:
 
 
 def _inspect_images(request: InspectRequest) -> DataReport:
-    from core.engine.data.images import find_images
+    from core.engine.data.images import find_eval_images, find_images
     from core.engine.data.labels import in_order, refuse_single
 
     found = find_images(request.source)
@@ -88,6 +94,7 @@ def _inspect_images(request: InspectRequest) -> DataReport:
         if parse_synthetic(request.source)
         else _problem("data.train", lambda: refuse_single(in_order(names), Path(request.source).name))
     )
+    held_out = _look_at(request.evaluation, names, find_eval_images)
     own_eval = (
         (f"{found.eval_name} is used for evaluation unless you choose other data.",) if found.eval else ()
     )
@@ -96,9 +103,34 @@ def _inspect_images(request: InspectRequest) -> DataReport:
         format=found.format,
         rows=len(names),
         labels=_counts(names),
-        problems=tuple(problems),
+        eval_rows=held_out.rows,
+        problems=(*problems, *held_out.problems),
         notes=(*found.notes, *own_eval),
     )
+
+
+@dataclass(frozen=True)
+class _HeldOut:
+    """What evaluation data holds, or what would stop a run there."""
+
+    rows: int | None = None
+    problems: tuple[Problem, ...] = ()
+
+
+def _look_at(
+    source: str | None, names: Sequence[str], read: Callable[[str], "LabelledTexts | LabelledImages"]
+) -> _HeldOut:
+    """Read the evaluation data, if any was asked for, and compare its labels with those trained on."""
+    from core.engine.data.labels import HOLD_OUT_INSTEAD, in_order, indices
+
+    if not source:
+        return _HeldOut()
+    try:
+        found = read(source)
+        indices(found.names, in_order(names), found.where, (HOLD_OUT_INSTEAD,))
+    except DataError as error:
+        return _HeldOut(problems=(_as_problem("data.eval", error),))
+    return _HeldOut(len(found.names))
 
 
 def _counts(names: Iterable[str]) -> dict[str, int]:
@@ -110,5 +142,9 @@ def _problem(path: str, check: Callable[[], None]) -> list[Problem]:
     try:
         check()
     except DataError as error:
-        return [Problem(path, f"{error.title}. {error.detail}", error.fixes)]
+        return [_as_problem(path, error)]
     return []
+
+
+def _as_problem(path: str, error: DataError) -> Problem:
+    return Problem(path, f"{error.title}. {error.detail}", error.fixes)

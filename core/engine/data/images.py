@@ -53,7 +53,7 @@ def load_image_data(options: RunOptions) -> ImageData:
     labels = in_order(names)
     if not synthetic:
         refuse_single(labels, Path(data.train).name, (USE_ALL_SAMPLES,) if data.max_train_samples else ())
-    held_out = _held_out_images(data.eval, found, seed)
+    held_out = find_eval_images(data.eval, seed) if data.eval else found.eval
     fraction = 0.0 if held_out or synthetic else data.eval_fraction
     train, rest = stratified_split(indices(names, labels, images.where), fraction, seed)
     evaluated, chosen = (held_out, list(range(len(held_out.names)))) if held_out else (images, rest)
@@ -68,14 +68,6 @@ def load_image_data(options: RunOptions) -> ImageData:
         std=transform.std,
         notes=(*found.notes, *_eval_notes(data.eval, found, nothing_held_out=bool(fraction) and not rest)),
     )
-
-
-def _held_out_images(source: str | None, found: FoundImages, seed: int) -> LabelledImages | None:
-    """The evaluation images asked for, else those that came with the training images."""
-    if not source:
-        return found.eval
-    asked = find_images(source, seed)
-    return asked.eval or asked.train
 
 
 def _eval_notes(source: str | None, found: FoundImages, *, nothing_held_out: bool) -> tuple[str, ...]:
@@ -102,6 +94,16 @@ def find_images(source: str, seed: int = 0) -> FoundImages:
         raise DataError(
             f"{path.name} can't be read", f"{error.filename or path}: {error.strerror or error}"
         ) from error
+
+
+def find_eval_images(source: str, seed: int = 0) -> LabelledImages:
+    """The images to evaluate on: of a source that holds both, those it means for that.
+
+    Raises:
+        DataError: There are no images, or some are damaged.
+    """
+    found = find_images(source, seed)
+    return found.eval or found.train
 
 
 def _find_in_folder(folder: Path) -> FoundImages:

@@ -1,6 +1,7 @@
 """Inspection shows what is in the data, and what would stop a run, before it is started."""
 
 from pathlib import Path
+from typing import Any
 
 import pytest
 from PIL import Image
@@ -11,7 +12,7 @@ from core.options import Task
 from core.reports import ColumnKind, DataReport, InspectRequest
 
 
-def look(source: Path | str, task: Task = Task.TEXT_CLASSIFICATION, **columns: object) -> DataReport:
+def look(source: Path | str, task: Task = Task.TEXT_CLASSIFICATION, **columns: Any) -> DataReport:
     return inspect(InspectRequest(task=task, source=str(source), **columns))
 
 
@@ -82,3 +83,48 @@ def test_class_folders(tmp_path: Path) -> None:
 def test_synthetic_data_has_no_problems(task: Task) -> None:
     report = look("synthetic:64x32", task)
     assert (report.rows, report.problems) == (64, ())
+
+
+REVIEWS = "text,label\n" + "".join(f"words {n},{('good', 'bad')[n % 2]}\n" for n in range(9))
+
+
+def look_with_evaluation(folder: Path, content: str) -> DataReport:
+    held_out = folder / "test.csv"
+    held_out.write_text(content, encoding="utf-8")
+    return look(write(folder, REVIEWS), evaluation=str(held_out))
+
+
+def test_evaluation_data_is_counted(tmp_path: Path) -> None:
+    report = look_with_evaluation(tmp_path, "label,text\ngood,some words\nbad,more words\ngood,\n")
+    assert (report.rows, report.eval_rows, report.problems) == (9, 2, ())
+    assert look(tmp_path / "a.csv").eval_rows is None
+
+
+@pytest.mark.parametrize(
+    ("content", "words"),
+    [
+        ("", "test.csv is empty"),
+        ("words,label\nsome,good\n", "no column “text”"),
+        ("text,label\n12,good\n", "holds numbers"),
+        ("text,label\nsome words,awful\n", "awful"),
+    ],
+)
+def test_what_is_wrong_with_evaluation_data_is_its_own_problem(
+    tmp_path: Path, content: str, words: str
+) -> None:
+    report = look_with_evaluation(tmp_path, content)
+    assert [problem.path for problem in report.problems] == ["data.eval"]
+    assert words in report.problems[0].message
+    assert report.eval_rows is None
+    assert report.labels == {"good": 5, "bad": 4}
+
+
+def test_evaluation_images(tmp_path: Path) -> None:
+    for name in ("train/cat", "train/dog", "test/cat", "test/emu"):
+        (tmp_path / name).mkdir(parents=True)
+        Image.new("RGB", (8, 8)).save(tmp_path / name / "a.png")
+    digits = look("builtin:digits", Task.IMAGE_CLASSIFICATION, evaluation="builtin:digits")
+    assert (digits.eval_rows, digits.problems) == (1797, ())
+    report = look(tmp_path / "train", Task.IMAGE_CLASSIFICATION, evaluation=str(tmp_path / "test"))
+    assert [problem.path for problem in report.problems] == ["data.eval"]
+    assert "emu" in report.problems[0].message
