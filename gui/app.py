@@ -17,7 +17,7 @@ from PySide6.QtWidgets import QApplication
 from core import settings
 from gui.bug_report import BugReporter, open_log
 from gui.engine_question import ask_real_engine
-from gui.style_sheet import ICONS
+from gui.style_sizes import ICONS
 from gui.theme import Theme
 from gui.window import MainWindow
 

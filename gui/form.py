@@ -10,7 +10,8 @@ from core.catalogue import options_by_path
 from core.checks import Tree
 from core.errors import Fix, Problem
 from core.options import SCHEMA, Task
-from gui.fields import Field, make_field
+from gui.field import Field
+from gui.fields import make_field
 from gui.widgets.form_row import FormRow
 
 

@@ -134,11 +134,11 @@ def about(seconds: float) -> str:
 
 
 def moment(unix_seconds: float | None) -> str:
-    """A point in time, local: `21 Nov, 14:05`, with the year where it isn't this one."""
+    """A point in time, local: `21 Nov, 14:05`; of another year the day: `21 Nov 2025`."""
     if unix_seconds is None:
         return MISSING
     then = time.localtime(unix_seconds)
-    form = "%d %b, %H:%M" if then.tm_year == time.localtime().tm_year else "%d %b %Y, %H:%M"
+    form = "%d %b, %H:%M" if then.tm_year == time.localtime().tm_year else "%d %b %Y"
     return time.strftime(form, then).lstrip("0")
 
 
@@ -165,10 +165,11 @@ def share_tick(value: float) -> str:
 
 
 def memory_tick(value: float) -> str:
-    """A tick of an axis of bytes: `0`, `1.5 GB`, `16 GB`."""
+    """A tick of an axis of bytes: `0`, `0.5 GB`, `16 GB`; tenths of a unit stay in that unit."""
     for power, unit in ((4, "TB"), (3, "GB"), (2, "MB"), (1, "KB")):
-        if value >= 0.9995 * 1024**power:
-            return f"{value / 1024**power:.3g} {unit}"
+        size = value / 1024**power
+        if size >= 0.9995 or (size > 0.05 and abs(size - round(size, 1)) < 1e-6):
+            return f"{size:.3g} {unit}"
     return f"{value:.0f} B" if value else "0"
 
 

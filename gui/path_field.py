@@ -3,12 +3,11 @@
 from enum import Enum, auto
 from pathlib import Path
 
-from PySide6.QtCore import QMimeData
-from PySide6.QtGui import QDragEnterEvent, QDropEvent
-from PySide6.QtWidgets import QFileDialog, QLineEdit, QMenu, QPushButton, QWidget
+from PySide6.QtWidgets import QFileDialog, QMenu, QPushButton, QWidget
 
 from core.catalogue import Option
-from gui.fields import Field
+from gui.field import Field
+from gui.widgets.path_line import PathLine
 
 
 class Wanted(Enum):
@@ -17,26 +16,6 @@ class Wanted(Enum):
     FILE = auto()
     FOLDER = auto()
     EITHER = auto()
-
-
-class DropLine(QLineEdit):
-    """A line of text that takes a dropped file or folder as its path."""
-
-    def dragEnterEvent(self, event: QDragEnterEvent) -> None:
-        """Take local files, and texts as usual."""
-        if dropped_path(event.mimeData()) is not None:
-            event.acceptProposedAction()
-        else:
-            super().dragEnterEvent(event)
-
-    def dropEvent(self, event: QDropEvent) -> None:
-        """Replace the text by the dropped path."""
-        path = dropped_path(event.mimeData())
-        if path is None:
-            super().dropEvent(event)
-        else:
-            self.setText(str(path))
-            event.acceptProposedAction()
 
 
 class PathField(Field):
@@ -53,7 +32,7 @@ class PathField(Field):
         self, option: Option, wanted: Wanted, placeholder: str = "", parent: QWidget | None = None
     ) -> None:
         super().__init__(option, parent)
-        self.line = DropLine()
+        self.line = PathLine(option.help)
         self.line.setPlaceholderText(placeholder)
         self.line.setClearButtonEnabled(option.optional)
         self._adopt(self.line, stretch=True)
@@ -69,10 +48,7 @@ class PathField(Field):
 
     def set_value(self, value: object) -> None:
         """Show a path."""
-        blocked = self.line.blockSignals(True)
-        self.line.setText("" if value is None else str(value))
-        self.line.setToolTip(self.line.text() or self.option.help)
-        self.line.blockSignals(blocked)
+        self.line.show_path("" if value is None else str(value))
 
     def _choose_button(self, wanted: Wanted) -> QPushButton:
         button = QPushButton(self.tr("Choose…"))
@@ -102,9 +78,3 @@ class PathField(Field):
     def _start_folder(self) -> str:
         path = Path(self.line.text())
         return str(path.parent) if path.is_absolute() and path.parent.is_dir() else str(Path.home())
-
-
-def dropped_path(data: QMimeData) -> Path | None:
-    """The first local file or folder in what is dragged; None: there is none."""
-    paths = [Path(url.toLocalFile()) for url in data.urls() if url.isLocalFile()]
-    return paths[0] if paths else None

@@ -42,6 +42,7 @@ MACHINE = MachineReport(
             available=True,
             memory_bytes=27 * GB,
             precisions={"fp32": "", "bf16": "", "fp16": ""},
+            automatic_precision="bf16",
         ),
         DeviceReport(
             name="cpu",
@@ -53,6 +54,7 @@ MACHINE = MachineReport(
                 "bf16": "",
                 "fp16": "needs a GPU: PyTorch has no fp16 training on the CPU",
             },
+            automatic_precision="fp32",
         ),
     ),
     automatic="mps",

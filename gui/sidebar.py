@@ -9,7 +9,8 @@ from gui.machine_strip import MachineStrip
 from gui.theme import SPACING, Theme
 from gui.widgets.roles import Role, set_role
 
-WIDTH_CHARACTERS = 25
+WIDEST = "Memory 888 MB of 888 GB"
+"""What the sidebar has room for on one line."""
 
 
 class Place(IntEnum):
@@ -32,7 +33,7 @@ class Sidebar(QFrame):
     def __init__(self, theme: Theme, parent: QWidget | None = None) -> None:
         super().__init__(parent)
         set_role(self, Role.SIDEBAR)
-        self.setFixedWidth(self.fontMetrics().averageCharWidth() * WIDTH_CHARACTERS)
+        self.setFixedWidth(self.fontMetrics().horizontalAdvance(WIDEST) + 4 * SPACING)
         self.machine = MachineStrip(theme)
         self._group = QButtonGroup(self)
         self._group.idClicked.connect(self._tell)

@@ -10,9 +10,9 @@ from PySide6.QtWidgets import QApplication
 
 from core.settings import Appearance
 from gui.style_sheet import style_sheet
-from gui.tokens import DARK, LIGHT, SPACING, Tokens
+from gui.tokens import DARK, GUTTER, LIGHT, PAGE_MARGINS, SPACING, Tokens
 
-__all__ = ["DARK", "LIGHT", "SPACING", "Theme", "Tokens", "palette"]
+__all__ = ["DARK", "GUTTER", "LIGHT", "PAGE_MARGINS", "SPACING", "Theme", "Tokens", "palette"]
 
 
 SCHEMES = {

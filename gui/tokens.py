@@ -90,3 +90,9 @@ DARK = Tokens(
 
 SPACING = 8
 """The unit of all gaps, in device-independent pixels; use whole multiples or half."""
+
+GUTTER = 14
+"""Width of a scroll bar, kept free where there is none, so that cards keep their width."""
+
+PAGE_MARGINS = (3 * SPACING, 2 * SPACING + 2, 3 * SPACING, 2 * SPACING)
+"""Left, top, right and bottom of every page; a scroll bar stands within the right one."""

@@ -22,9 +22,9 @@ from gui.closing import Closing, ask_about, running
 from gui.commands import Commands
 from gui.engine_question import Ask, EngineQuestion
 from gui.pages.new_run import NewRunPage
-from gui.path_field import dropped_path
 from gui.sidebar import Place, Sidebar
 from gui.theme import Theme
+from gui.widgets.path_line import dropped_path
 
 if TYPE_CHECKING:
     from gui.pages.run import RunPage

@@ -18,8 +18,11 @@ from core.events import (
 )
 from gui.plots.series import Series
 
-SMOOTHING = 0.9
-"""Share of the old value that the smoothed loss keeps at each step: about the last 20 steps count."""
+LEAST_WEIGHT, MOST_WEIGHT = 0.1, 0.5
+"""Bounds of what a new loss weighs in the smoothed one: from about the last 3 losses to about the last 20."""
+
+SETTLING = 20
+"""A new loss weighs `SETTLING` divided by how many there are: a loss that still falls steeply is smoothed little."""
 
 MEDIAN_STEPS = 51
 
@@ -137,9 +140,10 @@ class RunHistory:
             self.smooth_loss.append(step, math.nan)
             return
         before = self.smooth_loss.last
-        smooth = loss if before is None or math.isnan(before) else SMOOTHING * before + (1 - SMOOTHING) * loss
         self.loss.append(step, loss)
-        self.smooth_loss.append(step, smooth)
+        weight = max(LEAST_WEIGHT, min(MOST_WEIGHT, SETTLING / len(self.loss)))
+        old = loss if before is None or math.isnan(before) else before
+        self.smooth_loss.append(step, old + weight * (loss - old))
 
     def _add_evaluation(self, event: Evaluated) -> None:
         self.evaluations.append(event)

@@ -1,25 +1,21 @@
 """The list of runs as a table."""
 
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass
-from enum import IntEnum
+from collections.abc import Sequence
 from typing import Any
 
 from PySide6.QtCore import (
     QAbstractTableModel,
-    QCoreApplication,
     QModelIndex,
     QObject,
     QPersistentModelIndex,
-    QSortFilterProxyModel,
     Qt,
 )
 from PySide6.QtGui import QColor, QIcon, QPainter, QPixmap
 
 from core.runs import RunSummary
 from core.story import State
-from gui import numbers
-from gui.states import state_colour, state_title
+from gui.models.runs_columns import Column, ColumnKind, columns, metric_in_full
+from gui.states import state_colour
 from gui.theme import Theme
 
 Index = QModelIndex | QPersistentModelIndex
@@ -31,99 +27,6 @@ SEARCH_ROLE = SORT_ROLE + 1
 """All words of a row, for the filter."""
 
 DOT_PIXELS = 16
-NOTHING = float("-inf")
-
-_translate = QCoreApplication.translate
-
-
-class Column(IntEnum):
-    """The columns, in order."""
-
-    NAME = 0
-    STATE = 1
-    MODEL = 2
-    DATA = 3
-    DEVICE = 4
-    METRIC = 5
-    TIME = 6
-    MEMORY = 7
-    STARTED = 8
-
-
-@dataclass(frozen=True)
-class ColumnKind:
-    """How a column reads: its title, a row's text, and the raw value it sorts by."""
-
-    title: str
-    text: Callable[[RunSummary], str]
-    raw: Callable[[RunSummary], float | str]
-    is_number: bool = False
-
-
-def _columns() -> dict[Column, ColumnKind]:
-    return {
-        Column.NAME: ColumnKind(
-            _translate("runs", "Name"), lambda row: row.title, lambda row: row.title.casefold()
-        ),
-        Column.STATE: ColumnKind(
-            _translate("runs", "State"),
-            lambda row: state_title(row.state),
-            lambda row: list(State).index(row.state),
-        ),
-        Column.MODEL: ColumnKind(
-            _translate("runs", "Model"), lambda row: row.model, lambda row: row.model.casefold()
-        ),
-        Column.DATA: ColumnKind(
-            _translate("runs", "Data"), lambda row: row.data, lambda row: row.data.casefold()
-        ),
-        Column.DEVICE: ColumnKind(
-            _translate("runs", "Device"), lambda row: row.device, lambda row: row.device
-        ),
-        Column.METRIC: ColumnKind(
-            _translate("runs", "Best result"), _metric_text, _metric_raw, is_number=True
-        ),
-        Column.TIME: ColumnKind(
-            _translate("runs", "Time"),
-            lambda row: numbers.duration(row.seconds),
-            lambda row: _or_nothing(row.seconds),
-            is_number=True,
-        ),
-        Column.MEMORY: ColumnKind(
-            _translate("runs", "Peak memory"),
-            lambda row: numbers.memory(row.peak_bytes),
-            lambda row: _or_nothing(row.peak_bytes),
-            is_number=True,
-        ),
-        Column.STARTED: ColumnKind(
-            _translate("runs", "Started"),
-            lambda row: numbers.moment(row.started),
-            lambda row: _or_nothing(row.started),
-        ),
-    }
-
-
-def _or_nothing(value: float | None) -> float:
-    return NOTHING if value is None else float(value)
-
-
-def _metric_text(row: RunSummary) -> str:
-    if row.metric is None or row.best is None:
-        return numbers.MISSING
-    value = numbers.metric_format(row.metric)(row.best)
-    return value if numbers.is_share(row.metric) else f"{value} {numbers.metric_title(row.metric).lower()}"
-
-
-def _metric_in_full(row: RunSummary) -> str:
-    if row.metric is None or row.best is None:
-        return ""
-    return f"{numbers.metric_title(row.metric)} {numbers.metric_format(row.metric)(row.best)}"
-
-
-def _metric_raw(row: RunSummary) -> float:
-    """Better sorts higher, whether that is a larger share or a smaller loss."""
-    if row.metric is None or row.best is None:
-        return NOTHING
-    return row.best if numbers.is_share(row.metric) else -row.best
 
 
 class RunsModel(QAbstractTableModel):
@@ -132,7 +35,7 @@ class RunsModel(QAbstractTableModel):
     def __init__(self, theme: Theme, parent: QObject | None = None) -> None:
         super().__init__(parent)
         self._theme = theme
-        self._columns = _columns()
+        self._columns = columns()
         self._rows: list[RunSummary] = []
         self._dots: dict[State, QIcon] = {}
         theme.changed.connect(self._repaint_dots)
@@ -176,6 +79,8 @@ class RunsModel(QAbstractTableModel):
         kind = self._columns[Column(section)]
         if role == Qt.ItemDataRole.DisplayRole:
             return kind.title
+        if role == Qt.ItemDataRole.ToolTipRole:
+            return kind.help or kind.title
         return _alignment(kind) if role == Qt.ItemDataRole.TextAlignmentRole else None
 
     def data(self, index: Index, role: int = Qt.ItemDataRole.DisplayRole) -> Any:
@@ -190,7 +95,7 @@ class RunsModel(QAbstractTableModel):
         elif role == SORT_ROLE:
             found = kind.raw(row)
         elif role == SEARCH_ROLE:
-            found = " ".join([*(kind.text(row) for kind in self._columns.values()), _metric_in_full(row)])
+            found = " ".join([*(kind.text(row) for kind in self._columns.values()), metric_in_full(row)])
         elif role == Qt.ItemDataRole.TextAlignmentRole:
             found = _alignment(kind)
         elif role == Qt.ItemDataRole.ToolTipRole:
@@ -202,7 +107,7 @@ class RunsModel(QAbstractTableModel):
     def _tip(self, column: Column, row: RunSummary) -> str:
         if column is Column.NAME:
             return f"{row.title}\n{row.run.path}"
-        return _metric_in_full(row) if column is Column.METRIC else self._columns[column].text(row)
+        return metric_in_full(row) if column is Column.METRIC else self._columns[column].text(row)
 
     def _dot(self, state: State) -> QIcon:
         if state not in self._dots:
@@ -214,27 +119,6 @@ class RunsModel(QAbstractTableModel):
         if self._rows:
             last = self.index(len(self._rows) - 1, Column.STATE)
             self.dataChanged.emit(self.index(0, Column.STATE), last, [Qt.ItemDataRole.DecorationRole])
-
-
-class RunsFilter(QSortFilterProxyModel):
-    """Sorts by raw values and keeps the runs that hold every word typed."""
-
-    def __init__(self, model: RunsModel, parent: QObject | None = None) -> None:
-        super().__init__(parent)
-        self._words: list[str] = []
-        self.setSourceModel(model)
-        self.setSortRole(SORT_ROLE)
-
-    def search(self, text: str) -> None:
-        """Keep the runs in which every word of `text` occurs somewhere."""
-        self._words = text.casefold().split()
-        self.invalidate()
-
-    def filterAcceptsRow(self, source_row: int, source_parent: Index) -> bool:
-        """Whether a run holds every word."""
-        place = self.sourceModel().index(source_row, 0, source_parent)
-        found = str(place.data(SEARCH_ROLE)).casefold()
-        return all(word in found for word in self._words)
 
 
 def _alignment(kind: ColumnKind) -> Qt.AlignmentFlag:

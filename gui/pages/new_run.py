@@ -15,12 +15,12 @@ from core.options import RunOptions, Task
 from core.reports import DataReport, InspectRequest, MachineReport
 from core.starting_values import starting_options
 from gui.engine_question import Ask
+from gui.pages.new_run_checking import all_problems, check_form
 from gui.pages.new_run_header import DIGITS, MRPC, NewRunHeader
-from gui.pages.new_run_machine import machine_problems
 from gui.pages.new_run_options import OptionsColumn, section_value
 from gui.pages.new_run_outcome import OutcomeColumn
 from gui.pages.new_run_reading import DataReading
-from gui.theme import SPACING, Theme
+from gui.theme import GUTTER, PAGE_MARGINS, SPACING, Theme
 from gui.widgets.fitting_scroll import PageScroll
 from gui.widgets.message_strip import MessageStrip
 from gui.widgets.roles import Role, set_role
@@ -129,14 +129,19 @@ class NewRunPage(QWidget):
 
     def _lay_out(self) -> None:
         columns = QHBoxLayout()
-        columns.setSpacing(2 * SPACING)
+        columns.setSpacing(SPACING // 2)
         columns.addWidget(self._scroll, 3)
         columns.addWidget(self._outcome, 2)
         layout = QVBoxLayout(self)
-        layout.setContentsMargins(3 * SPACING, 2 * SPACING + 4, 2 * SPACING, 0)
+        left, top, right, _ = PAGE_MARGINS
+        heading = QVBoxLayout()
+        heading.setContentsMargins(0, 0, GUTTER, 0)
+        heading.setSpacing(2 * SPACING)
+        heading.addWidget(self._header)
+        heading.addWidget(self._strip)
+        layout.setContentsMargins(left, top, right - GUTTER, 0)
         layout.setSpacing(2 * SPACING)
-        layout.addWidget(self._header)
-        layout.addWidget(self._strip)
+        layout.addLayout(heading)
         layout.addLayout(columns, 1)
         self._strip.hide()
 
@@ -175,19 +180,17 @@ class NewRunPage(QWidget):
 
     def _refresh(self) -> None:
         tree = self._options.tree()
-        checked, found = check_tree(tree)
-        options = checked or readable_part(tree)
-        is_readable = not any(problem.path == "data.train" for problem in found)
+        checked = check_form(tree)
+        is_readable = not any(problem.path == "data.train" for problem in checked.problems)
         self._reading.look_at(self._inspect_request(tree) if is_readable else None)
-        problems = [*found, *self._reading.problems()]
-        if options is not None:
-            problems += machine_problems(self._machine, options)
-        self._options.form.show_problems(problems)
-        self._options.show_meanings(options)
+        form = self._options.form
+        problems = all_problems(checked, self._reading.problems(), self._machine, form.paths)
+        form.show_problems(problems)
+        self._options.show_meanings(checked.readable)
         source = str(section_value(tree, "data.train") or "")
         waits = self._reading.is_reading and not source.startswith(SOURCES_OF_OUR_OWN)
-        self._ready = checked if not problems and not waits else None
-        self._outcome.show_outcome(options, problems, self._machine, self._reading, is_waiting=waits)
+        self._ready = checked.options if not problems and not waits else None
+        self._outcome.show_outcome(checked, problems, self._machine, self._reading, is_waiting=waits)
 
     def _inspect_request(self, tree: Tree) -> InspectRequest | None:
         source = section_value(tree, "data.train")
@@ -216,23 +219,6 @@ class NewRunPage(QWidget):
             )
         else:
             self._strip.show_message(Level.INFO, self.tr("Saved"), str(path))
-
-
-def readable_part(tree: Tree) -> RunOptions | None:
-    """The options with defaults in place of values that can't be read, to say what the others come to.
-
-    `check_tree` names what can't be read before what doesn't go together, so dropping in its order drops no more
-    than needed.
-    """
-    options, problems = check_tree(tree)
-    pruned: Tree = {key: dict(value) if isinstance(value, dict) else value for key, value in tree.items()}
-    for problem in problems:
-        if options is not None:
-            break
-        section, _, name = problem.path.rpartition(".")
-        (pruned.get(section, {}) if section else pruned).pop(name, None)
-        options, _ = check_tree(pruned)
-    return options
 
 
 def _starting_tree(task: Task) -> Tree:

@@ -5,7 +5,7 @@ from collections.abc import Mapping, Sequence
 from PySide6.QtWidgets import QPushButton, QVBoxLayout, QWidget
 
 from core.catalogue import Option, options_of
-from gui.fields import Field
+from gui.field import Field
 from gui.form import Form
 from gui.theme import SPACING
 from gui.widgets.card import Card

@@ -7,7 +7,7 @@ from PySide6.QtWidgets import QVBoxLayout, QWidget
 
 from core.catalogue import Option
 from core.reports import Column
-from gui.fields import Field
+from gui.field import Field
 from gui.theme import SPACING
 from gui.widgets.calm_inputs import CalmComboBox
 

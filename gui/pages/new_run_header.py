@@ -2,7 +2,7 @@
 
 from pathlib import Path
 
-from PySide6.QtCore import Signal
+from PySide6.QtCore import Qt, Signal
 from PySide6.QtWidgets import QFileDialog, QHBoxLayout, QLabel, QMenu, QPushButton, QVBoxLayout, QWidget
 
 from core.catalogue import options_by_path
@@ -79,7 +79,7 @@ class NewRunHeader(QWidget):
         line.addLayout(titles)
         line.addStretch(1)
         for button in self._buttons():
-            line.addWidget(button)
+            line.addWidget(button, alignment=Qt.AlignmentFlag.AlignTop)
         return line
 
     def _buttons(self) -> tuple[QPushButton, ...]:

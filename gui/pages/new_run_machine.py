@@ -9,11 +9,10 @@ from core.catalogue import options_by_path
 from core.errors import Fix, Problem
 from core.options import Precision, RunOptions
 from core.reports import DeviceReport, MachineReport
+from gui.names import DEVICE_KINDS, device_title
 from gui.widgets.segmented import Segment
 
 _translate = QCoreApplication.translate
-
-KINDS = {"cuda": "CUDA", "mps": "MPS", "cpu": "CPU"}
 
 
 @dataclass(frozen=True)
@@ -28,25 +27,22 @@ def device_segments(machine: MachineReport | None) -> list[Segment]:
     """The devices to choose from; before the machine is known, all kinds."""
     automatic = Segment("auto", _translate("NewRun", "Automatic"))
     if machine is None:
-        return [automatic, *(Segment(name, title) for name, title in KINDS.items())]
+        return [automatic, *(Segment(name, title) for name, title in DEVICE_KINDS.items())]
     counts = [device.name.partition(":")[0] for device in machine.devices]
     return [
         automatic,
         *(
             Segment(
                 value=device.name if counts.count("cuda") > 1 else device.name.partition(":")[0],
-                title=_device_label(device.name, several=counts.count("cuda") > 1),
+                title=device_title(
+                    device.name if counts.count("cuda") > 1 else device.name.partition(":")[0]
+                ),
                 help=device.title,
                 refusal="" if device.available else device.reason,
             )
             for device in machine.devices
         ),
     ]
-
-
-def _device_label(name: str, *, several: bool) -> str:
-    kind, _, index = name.partition(":")
-    return f"{KINDS[kind]} {index}" if several and index else KINDS.get(kind, name)
 
 
 def precision_segments(machine: MachineReport | None, device_name: str) -> list[Segment]:
@@ -77,18 +73,15 @@ def computed(machine: MachineReport | None, options: RunOptions) -> Computed:
     device = find_device(machine, options.device.name)
     if device is None:
         return Computed(options.device.name, options.device.precision.value)
-    kind = KINDS.get(device.name.partition(":")[0], device.name)
+    kind = device_title(device.name.partition(":")[0])
     title = kind if device.title in (kind, "") else f"{kind} · {device.title}"
-    return Computed(title, _precision(machine, device, options.device.precision))
+    return Computed(title, _precision(device, options.device.precision))
 
 
-def _precision(machine: MachineReport, device: DeviceReport, asked: Precision) -> str:
-    if asked is not Precision.AUTO:
-        name = asked.value
-    elif device.name == machine.automatic:
-        name = machine.automatic_precision
-    else:
-        return _translate("NewRun", "automatic, settled when the run starts")
+def _precision(device: DeviceReport, asked: Precision) -> str:
+    name = device.automatic_precision if asked is Precision.AUTO else asked.value
+    if not name:
+        return _translate("NewRun", "settled when the run starts")
     if name == Precision.FP32:
         return name
     return _translate("NewRun", "{precision} autocast, fp32 weights").format(precision=name)

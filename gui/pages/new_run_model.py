@@ -8,7 +8,9 @@ from PySide6.QtWidgets import QStackedWidget, QWidget
 
 from core.catalogue import Option
 from core.options import VISION_MODELS, RunOptions, Task
-from gui.fields import Field
+from gui import names
+from gui.field import Field
+from gui.numbers import MISSING
 from gui.path_field import PathField, Wanted
 from gui.widgets.calm_inputs import CalmComboBox
 
@@ -16,15 +18,15 @@ _translate = QCoreApplication.translate
 
 SCHEME = "torchvision:"
 
-VISION_TITLES = {
-    "resnet18": ("ResNet-18", 45),
-    "mobilenet_v2": ("MobileNet V2", 14),
-    "efficientnet_b0": ("EfficientNet-B0", 21),
-    "squeezenet1_0": ("SqueezeNet 1.0", 5),
-    "alexnet": ("AlexNet", 233),
-    "vgg16": ("VGG-16", 528),
+WEIGHTS_MEGABYTES = {
+    "resnet18": 45,
+    "mobilenet_v2": 14,
+    "efficientnet_b0": 21,
+    "squeezenet1_0": 5,
+    "alexnet": 233,
+    "vgg16": 528,
 }
-"""Name and size of the published weights in megabytes, from torchvision's table of weights."""
+"""Sizes of the published weights, from torchvision's table of weights."""
 
 
 class ModelField(Field):
@@ -37,7 +39,7 @@ class ModelField(Field):
         self._vision.setAccessibleName(option.title)
         self._vision.setToolTip(option.help)
         for name in VISION_MODELS:
-            self._vision.addItem(VISION_TITLES[name][0], SCHEME + name)
+            self._vision.addItem(names.model_title(name), SCHEME + name)
         self._text = PathField(option, Wanted.FOLDER, self.tr("A folder, or a Hub id"))
         self._stack = QStackedWidget()
         self._stack.addWidget(self._vision)
@@ -76,10 +78,9 @@ def model_title(options: RunOptions) -> str:
     """The model in words: `ResNet-18, pretrained`."""
     source = options.model.source
     if not source:
-        return _translate("NewRun", "not chosen yet")
-    name = VISION_TITLES.get(source.removeprefix(SCHEME), (Path(source).name or source, 0))[0]
-    if not source.startswith(SCHEME) and not Path(source).is_absolute():
-        name = source
+        return _translate("NewRun", "choose a model")
+    is_folder = Path(source).is_absolute()
+    name = Path(source).name if is_folder else names.model_title(source.removeprefix(SCHEME))
     if options.model.pretrained:
         return _translate("NewRun", "{model}, pretrained").format(model=name)
     return _translate("NewRun", "{model}, from scratch").format(model=name)
@@ -89,7 +90,7 @@ def download_note(options: RunOptions) -> str:
     """What will be fetched when the run starts, as far as that can be known without a network."""
     source = options.model.source
     if not source:
-        return _translate("NewRun", "depends on the model")
+        return MISSING
     if Path(source).is_absolute():
         return _translate("NewRun", "none")
     if source.startswith(SCHEME):
@@ -105,7 +106,7 @@ def _vision_download(name: str, pretrained: bool) -> str:
     home = Path(os.environ.get("TORCH_HOME") or Path.home() / ".cache" / "torch")
     if any((home / "hub" / "checkpoints").glob(f"{name}-*.pth")):
         return _translate("NewRun", "none, the weights are here already")
-    megabytes = VISION_TITLES.get(name, ("", 0))[1]
+    megabytes = WEIGHTS_MEGABYTES.get(name, 0)
     return _translate("NewRun", "about {megabytes} MB of weights, once").format(megabytes=megabytes)
 
 

@@ -3,19 +3,20 @@
 from collections.abc import Sequence
 
 from PySide6.QtCore import Signal
-from PySide6.QtWidgets import QPushButton, QVBoxLayout, QWidget
+from PySide6.QtWidgets import QHBoxLayout, QPushButton, QVBoxLayout, QWidget
 
 from core.catalogue import options_by_path
 from core.errors import Problem
 from core.events import Level
 from core.options import RunOptions
 from core.reports import MachineReport
+from gui.pages.new_run_checking import Checked
 from gui.pages.new_run_checks import Check, ChecksCard
 from gui.pages.new_run_machine import computed
 from gui.pages.new_run_model import model_title
 from gui.pages.new_run_reading import DataReading
 from gui.pages.new_run_summary import summary_rows
-from gui.theme import SPACING
+from gui.theme import GUTTER, SPACING
 from gui.widgets.card import Card
 from gui.widgets.fitting_scroll import FittingScroll
 from gui.widgets.form_row import sentence
@@ -55,21 +56,25 @@ class OutcomeColumn(QWidget):
         layout.setContentsMargins(0, 0, 0, 2 * SPACING)
         layout.setSpacing(SPACING + 4)
         layout.addWidget(FittingScroll(content))
-        layout.addWidget(self._start)
+        starting = QHBoxLayout()
+        starting.setContentsMargins(0, 0, GUTTER, 0)
+        starting.addWidget(self._start)
+        layout.addLayout(starting)
         layout.addStretch(1)
 
     def show_outcome(
         self,
-        options: RunOptions | None,
+        checked: Checked,
         problems: Sequence[Problem],
         machine: MachineReport | None,
         reading: DataReading,
         *,
         is_waiting: bool,
     ) -> None:
-        """Show what the options come to; `options` None: they can't be read, the summary stays as it was."""
+        """Show what the form comes to as it stands, and all that is wrong with it."""
+        options = checked.readable
         if options is not None:
-            self._rows.set_rows(summary_rows(options, machine, reading.report))
+            self._rows.set_rows(summary_rows(options, checked.unreadable, machine, reading.report))
         self._checks.show_checks(
             [*map(_problem_check, problems), *self._fine(options, problems, machine, reading)]
         )

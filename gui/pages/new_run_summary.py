@@ -1,6 +1,7 @@
 """What will run, in words and figures: made from the options, the machine and what is known of the data."""
 
 import math
+from collections.abc import Set
 from dataclasses import dataclass
 
 from PySide6.QtCore import QCoreApplication
@@ -8,9 +9,15 @@ from PySide6.QtCore import QCoreApplication
 from core.options import CHOICE_TITLES, RunOptions
 from core.reports import DataReport, MachineReport
 from core.run_summary import data_name
-from gui.fields import plain_number
+from gui.number_fields import plain_number
+from gui.numbers import MISSING
 from gui.pages.new_run_machine import computed
 from gui.pages.new_run_model import download_note, model_title
+
+SAMPLE_PATHS = frozenset({"data.eval_fraction", "data.max_train_samples"})
+BATCH_PATHS = frozenset({"memory.batch_size", "memory.gradient_accumulation_steps"})
+STEP_PATHS = SAMPLE_PATHS | BATCH_PATHS | {"training.epochs", "training.max_steps"}
+"""Options that the figures are made from."""
 
 _translate = QCoreApplication.translate
 
@@ -41,26 +48,29 @@ def extent(options: RunOptions, rows: int) -> Extent:
 
 
 def summary_rows(
-    options: RunOptions, machine: MachineReport | None, data: DataReport | None
+    options: RunOptions, unreadable: Set[str], machine: MachineReport | None, data: DataReport | None
 ) -> list[tuple[str, str]]:
-    """The rows of the card "What will run"."""
+    """The rows of the card "What will run"; what depends on an option that can't be read is left open."""
     computing = computed(machine, options)
-    known = extent(options, data.rows) if data is not None and data.rows else None
+    is_known = data is not None and data.rows and not unreadable & SAMPLE_PATHS
+    known = extent(options, data.rows) if data is not None and is_known else None
+    batch = MISSING if unreadable & BATCH_PATHS else _batch(options)
+    steps = MISSING if unreadable & STEP_PATHS else _steps(options, known)
     return [
         (_translate("NewRun", "Task"), CHOICE_TITLES[options.task][0]),
         (_translate("NewRun", "Model"), model_title(options)),
         (_translate("NewRun", "Data"), _data(options, known)),
         (_translate("NewRun", "Device"), computing.device),
         (_translate("NewRun", "Precision"), computing.precision),
-        (_translate("NewRun", "Batch"), _batch(options)),
-        (_translate("NewRun", "Steps"), _steps(options, known)),
+        (_translate("NewRun", "Batch"), batch),
+        (_translate("NewRun", "Steps"), steps),
         (_translate("NewRun", "Downloads"), download_note(options)),
     ]
 
 
 def _data(options: RunOptions, known: Extent | None) -> str:
     if not options.data.train:
-        return _translate("NewRun", "not chosen yet")
+        return _translate("NewRun", "choose the data")
     name = data_name(options)
     if known is None:
         return name

@@ -7,6 +7,7 @@ from core.runs import RunFolder
 from core.story import State
 from gui.pages.run_view import RunView
 from gui.theme import Theme
+from gui.widgets.fitting_scroll import QuietBar
 from gui.widgets.roles import Role, set_role
 
 
@@ -24,10 +25,13 @@ class RunPage(QScrollArea):
     def __init__(self, theme: Theme, parent: QWidget | None = None) -> None:
         super().__init__(parent)
         self._theme = theme
+        set_role(self, Role.PAGE)
         self.view: RunView | None = None
         self.setFrameShape(QFrame.Shape.NoFrame)
         self.setWidgetResizable(True)
         self.setHorizontalScrollBarPolicy(Qt.ScrollBarPolicy.ScrollBarAlwaysOff)
+        self.setVerticalScrollBarPolicy(Qt.ScrollBarPolicy.ScrollBarAlwaysOn)
+        self.setVerticalScrollBar(QuietBar())
         self.setAccessibleName(self.tr("Run"))
         self._show_nothing()
         application = QCoreApplication.instance()

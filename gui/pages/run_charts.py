@@ -35,9 +35,15 @@ class RunCharts(QWidget):
         """All four, in reading order."""
         return self.loss, self.metrics, self.step_time, self.memory
 
-    def refresh(self, total_steps: int | None) -> None:
-        """Ask all charts to be redrawn. `total_steps` is how long the step axis is, once known."""
+    def refresh(self, total_steps: int | None, *, is_over: bool) -> None:
+        """Ask all charts to be redrawn.
+
+        Args:
+            total_steps: How long the step axis is, once known.
+            is_over: Whether nothing more will come.
+        """
         for chart in self.charts:
+            chart.is_over = is_over
             if isinstance(chart, StepChart):
                 chart.total_steps = total_steps
             chart.refresh()

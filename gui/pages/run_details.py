@@ -17,6 +17,7 @@ from core.events import WhatRan
 from gui import numbers
 from gui.models.metrics_model import MetricsModel
 from gui.models.run_history import RunHistory
+from gui.names import device_title
 from gui.theme import SPACING
 from gui.widgets.key_value import KeyValue
 from gui.widgets.roles import Role, set_role
@@ -46,7 +47,7 @@ class RunDetails(QTabWidget):
         self._history = history
         self.log = TextView(self.tr("Log"))
         self.log.setMaximumBlockCount(LOG_LINES)
-        self.log.setPlaceholderText(self.tr("Nothing printed yet"))
+        self.log.setPlaceholderText(self.tr("Nothing printed"))
         self.metrics = MetricsModel(self)
         self.what_ran = KeyValue()
         self.options = TextView(self.tr("Options"))
@@ -78,9 +79,9 @@ class RunDetails(QTabWidget):
         return [*rows, (self.tr("Versions"), versions)] if versions else rows
 
     def _computation_rows(self, ran: WhatRan) -> list[tuple[str, str]]:
-        same = ran.device_name in ("", ran.device)
+        device, name = device_title(ran.device), ran.device_name
         rows = [
-            (self.tr("Device"), ran.device if same else f"{ran.device} ({ran.device_name})"),
+            (self.tr("Device"), device if name in ("", ran.device) else f"{device} ({name})"),
             (self.tr("Weights"), ran.parameter_dtype),
             (self.tr("Computed in"), ran.autocast_dtype or ran.parameter_dtype),
             (self.tr("Optimizer"), ran.optimizer),
@@ -103,6 +104,7 @@ class RunDetails(QTabWidget):
         table.setModel(self.metrics)
         table.setAccessibleName(self.tr("Metrics"))
         table.setFrameShape(QFrame.Shape.NoFrame)
+        set_role(table, Role.INSET)
         table.setShowGrid(False)
         table.setTabKeyNavigation(False)
         table.setSelectionBehavior(QAbstractItemView.SelectionBehavior.SelectRows)

@@ -8,7 +8,6 @@ from PySide6.QtWidgets import (
     QLabel,
     QProgressBar,
     QPushButton,
-    QSizePolicy,
     QVBoxLayout,
     QWidget,
 )
@@ -17,6 +16,7 @@ from core.story import State
 from gui.pages import run_words
 from gui.pages.run_words import RunFacts
 from gui.theme import SPACING
+from gui.widgets.elided_label import ElidedLabel
 from gui.widgets.roles import Role, set_role
 
 PATIENCE_SECONDS = 10.0
@@ -43,15 +43,10 @@ class RunHeader(QWidget):
     def __init__(self, name: str, parent: QWidget | None = None) -> None:
         super().__init__(parent)
         self._stopping_since: float | None = None
-        self.name = QLabel(name)
+        self.name = ElidedLabel(name)
         set_role(self.name, Role.PAGE_TITLE)
-        self.name.setTextFormat(Qt.TextFormat.PlainText)
-        self.name.setSizePolicy(QSizePolicy.Policy.Ignored, QSizePolicy.Policy.Preferred)
-        self.name.setToolTip(name)
-        self.state_line = QLabel()
+        self.state_line = ElidedLabel()
         set_role(self.state_line, Role.MUTED)
-        self.state_line.setTextFormat(Qt.TextFormat.PlainText)
-        self.state_line.setSizePolicy(QSizePolicy.Policy.Ignored, QSizePolicy.Policy.Preferred)
         self.reveal_button = QPushButton(self.tr("Show the folder"))
         self.duplicate_button = QPushButton(self.tr("Duplicate"))
         self.stop_button = QPushButton(self.tr("Stop and keep"))
@@ -78,8 +73,8 @@ class RunHeader(QWidget):
     def show_facts(self, facts: RunFacts) -> None:
         """Say where the run stands."""
         self.state_line.setText(run_words.state_line(facts))
-        self.state_line.setToolTip(self.state_line.text())
-        self.elapsed.setText(run_words.elapsed(facts, time.time()))
+        lasted = run_words.elapsed(facts, time.time())
+        self.elapsed.setText(self.tr("{} so far").format(lasted) if lasted else "")
         self.time_left.setText(run_words.time_left(facts))
         self._show_progress(facts)
         self._show_buttons(facts.state)

@@ -22,7 +22,7 @@ from gui.pages.run_figures import RunFigures
 from gui.pages.run_header import RunHeader
 from gui.pages.run_messages import RunMessages
 from gui.pages.run_words import RunFacts
-from gui.theme import SPACING, Theme
+from gui.theme import GUTTER, PAGE_MARGINS, SPACING, Theme
 
 TICK_MS = 1000
 
@@ -82,7 +82,8 @@ class RunView(QWidget):
 
     def _lay_out(self) -> None:
         layout = QVBoxLayout(self)
-        layout.setContentsMargins(3 * SPACING, 2 * SPACING + 2, 3 * SPACING, 2 * SPACING)
+        left, top, right, bottom = PAGE_MARGINS
+        layout.setContentsMargins(left, top, right - GUTTER, bottom)
         layout.setSpacing(SPACING + SPACING // 2)
         for part in (self.header, self.figures, self.messages):
             layout.addWidget(part)
@@ -147,7 +148,7 @@ class RunView(QWidget):
     def _refresh(self) -> None:
         self._show_facts()
         self._show_messages()
-        self.charts.refresh(self._story.total_steps)
+        self.charts.refresh(self._story.total_steps, is_over=self._state.is_over)
         self.details.refresh(self._story.what_ran)
 
     def _facts(self) -> RunFacts:

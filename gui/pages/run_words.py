@@ -9,6 +9,7 @@ from core.options import RunOptions
 from core.runs import ExitRecord
 from core.story import RunStory, State
 from gui import numbers
+from gui.names import device_title
 from gui.states import state_title
 
 _translate = QCoreApplication.translate
@@ -37,7 +38,7 @@ def state_line(facts: RunFacts) -> str:
         case State.TRAINING:
             return DOT.join([_doing(facts), *_progress(story)])
         case _:
-            lasted = elapsed(facts, now=0.0) if story.finished is None else ""
+            lasted = "" if summary(facts) else elapsed(facts, now=0.0)
             after = [_translate("run", "after {}").format(lasted)] if lasted else []
             return DOT.join([state_title(facts.state), *after, *_progress(story), *_where_computed(facts)])
 
@@ -73,9 +74,7 @@ def _where_computed(facts: RunFacts) -> list[str]:
 
 
 def _device(name: str) -> str:
-    kind, _, index = name.partition(":")
-    known = {"cpu": _translate("run", "the CPU"), "mps": "MPS", "cuda": "CUDA"}
-    return f"{known.get(kind, name)} {index}".rstrip() if kind in known else name
+    return _translate("run", "the CPU") if name == "cpu" else device_title(name)
 
 
 def _short_dtype(dtype: str) -> str:
@@ -117,9 +116,9 @@ def elapsed(facts: RunFacts, now: float) -> str:
 
 
 def summary(facts: RunFacts) -> list[tuple[str, str]]:
-    """What came of a run that ended by itself: titles and values; empty before."""
+    """What came of a run that ended by itself: titles and values; empty before, and where nothing was trained."""
     done = facts.story.finished
-    if done is None or not facts.state.is_over:
+    if done is None or not facts.state.is_over or not done.steps:
         return []
     metrics = {**facts.story.metrics, **done.metrics}
     rows = [
@@ -156,5 +155,5 @@ def crash_message(facts: RunFacts) -> MessageRaised | None:
     elif record.code is None:
         title = _translate("run", "The training process was not started")
     else:
-        title = _translate("run", "The training process ended with status {}").format(record.code)
+        title = _translate("run", "The training process crashed")
     return MessageRaised(id="crashed", level=Level.ERROR, title=title, detail=record.reason)

@@ -4,16 +4,13 @@ from collections.abc import Callable
 from pathlib import Path
 
 from PySide6.QtCore import QCoreApplication, QModelIndex, QPoint, Qt, QTimer, Signal
-from PySide6.QtGui import QHideEvent, QKeyEvent, QShowEvent
+from PySide6.QtGui import QHideEvent, QShowEvent
 from PySide6.QtWidgets import (
-    QAbstractItemView,
     QHBoxLayout,
-    QHeaderView,
     QLabel,
     QLineEdit,
     QMenu,
     QStackedLayout,
-    QTableView,
     QVBoxLayout,
     QWidget,
 )
@@ -22,52 +19,16 @@ from core import run_file
 from core.errors import OptionsError
 from core.runs import RunFolder, RunSummary
 from gui.files import reveal
-from gui.models.runs_model import Column, RunsFilter, RunsModel
+from gui.models.runs_columns import Column
+from gui.models.runs_filter import RunsFilter
+from gui.models.runs_model import RunsModel
 from gui.models.runs_reader import RunsReader
-from gui.theme import SPACING, Theme
+from gui.pages.runs_table import RunsTable
+from gui.theme import PAGE_MARGINS, SPACING, Theme
 from gui.widgets.roles import Role, set_role
 
 REFRESH_MS = 3000
 """How often the list is read again while it is shown; runs that are over cost next to nothing."""
-
-WIDTHS = {
-    Column.STATE: 7.2,
-    Column.MODEL: 5.8,
-    Column.DATA: 5.0,
-    Column.DEVICE: 4.0,
-    Column.METRIC: 6.2,
-    Column.TIME: 6.6,
-    Column.MEMORY: 6.7,
-    Column.STARTED: 7.8,
-}
-"""Widths of the columns in heights of the font; the name takes what is left."""
-
-
-class RunsTable(QTableView):
-    """A table of whole rows in which Enter opens the current one."""
-
-    opened = Signal(QModelIndex)
-
-    def __init__(self, parent: QWidget | None = None) -> None:
-        super().__init__(parent)
-        self.setSelectionBehavior(QAbstractItemView.SelectionBehavior.SelectRows)
-        self.setSelectionMode(QAbstractItemView.SelectionMode.SingleSelection)
-        self.setEditTriggers(QAbstractItemView.EditTrigger.NoEditTriggers)
-        self.setShowGrid(False)
-        self.setWordWrap(False)
-        self.setTabKeyNavigation(False)
-        self.setContextMenuPolicy(Qt.ContextMenuPolicy.CustomContextMenu)
-        self.verticalHeader().hide()
-        self.verticalHeader().setDefaultSectionSize(self.fontMetrics().height() + 2 * SPACING)
-        self.horizontalHeader().setHighlightSections(False)
-        self.doubleClicked.connect(self.opened)
-
-    def keyPressEvent(self, event: QKeyEvent) -> None:
-        """Enter opens."""
-        if event.key() in (Qt.Key.Key_Return, Qt.Key.Key_Enter) and self.currentIndex().isValid():
-            self.opened.emit(self.currentIndex())
-        else:
-            super().keyPressEvent(event)
 
 
 class RunsPage(QWidget):
@@ -147,7 +108,7 @@ class RunsPage(QWidget):
         self._stack.addWidget(self.table)
         self._stack.addWidget(self._words)
         layout = QVBoxLayout(self)
-        layout.setContentsMargins(3 * SPACING, 2 * SPACING + 2, 3 * SPACING, 2 * SPACING)
+        layout.setContentsMargins(*PAGE_MARGINS)
         layout.setSpacing(SPACING + SPACING // 2)
         layout.addLayout(top)
         layout.addLayout(self._stack)
@@ -158,13 +119,10 @@ class RunsPage(QWidget):
         self.table.setSortingEnabled(True)
         self.table.sortByColumn(Column.STARTED, Qt.SortOrder.DescendingOrder)
         self.table.setAccessibleName(self.tr("Runs"))
-        header = self.table.horizontalHeader()
-        for column, heights in WIDTHS.items():
-            header.resizeSection(column, round(heights * self.table.fontMetrics().height()))
-        header.setSectionResizeMode(Column.NAME, QHeaderView.ResizeMode.Stretch)
 
     def _show_runs(self, summaries: list[RunSummary]) -> None:
         self.model.show(summaries)
+        self.table.fit_columns()
         if summaries and not self.table.currentIndex().isValid():
             self.table.selectRow(0)
         self._show_count()

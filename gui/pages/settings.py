@@ -12,9 +12,9 @@ from PySide6.QtWidgets import QFileDialog, QHBoxLayout, QLabel, QPushButton, QVB
 from core.reports import DeviceReport, MachineReport
 from core.settings import Appearance, Settings, home, runs_folder
 from gui.files import reveal
+from gui.names import device_title
 from gui.numbers import memory
-from gui.pages.new_run_machine import KINDS
-from gui.theme import SPACING
+from gui.theme import GUTTER, PAGE_MARGINS, SPACING
 from gui.widgets.card import Card
 from gui.widgets.fitting_scroll import PageScroll
 from gui.widgets.form_row import label_width
@@ -39,8 +39,8 @@ class SettingsPage(QWidget):
         set_role(self, Role.PAGE)
         self._settings = settings
         self._folder = QLabel()
-        self._versions = KeyValue()
-        self._devices = KeyValue()
+        self._versions = KeyValue(label_width(self))
+        self._devices = KeyValue(label_width(self))
         self._notes = QLabel()
         self._computer = self._computer_card()
         content = QWidget()
@@ -60,8 +60,9 @@ class SettingsPage(QWidget):
         title = QLabel(self.tr("Settings"))
         set_role(title, Role.PAGE_TITLE)
         layout = QVBoxLayout(self)
-        layout.setContentsMargins(3 * SPACING, 2 * SPACING + 4, 2 * SPACING, 0)
-        layout.setSpacing(2 * SPACING)
+        left, top, right, _ = PAGE_MARGINS
+        layout.setContentsMargins(left, top, right - GUTTER, 0)
+        layout.setSpacing(SPACING + SPACING // 2)
         layout.addWidget(title)
         layout.addWidget(PageScroll(content), 1)
         self.show_settings(settings)
@@ -86,7 +87,7 @@ class SettingsPage(QWidget):
         self._computer.setVisible(machine is not None)
         if machine is not None:
             self._devices.set_rows(
-                (KINDS.get(device.name.partition(":")[0], device.name), self._device_words(device))
+                (device_title(device.name.removesuffix(":0")), self._device_words(device))
                 for device in machine.devices
             )
             self._notes.setText("\n".join(machine.notes))
@@ -111,7 +112,7 @@ class SettingsPage(QWidget):
         card = Card(self.tr("Appearance"))
         self._looks = Segmented(
             (
-                Segment(Appearance.SYSTEM.value, self.tr("As the system")),
+                Segment(Appearance.SYSTEM.value, self.tr("System")),
                 Segment(Appearance.LIGHT.value, self.tr("Light")),
                 Segment(Appearance.DARK.value, self.tr("Dark")),
             )
@@ -200,6 +201,7 @@ def _row(title: str, *widgets: QWidget) -> QHBoxLayout:
     row = QHBoxLayout()
     row.setSpacing(SPACING)
     row.addWidget(label)
+    row.addSpacing(SPACING)
     for widget in widgets:
         row.addWidget(widget, 1 if isinstance(widget, QLabel) else 0)
     if not any(isinstance(widget, QLabel) for widget in widgets):

@@ -76,6 +76,7 @@ class Chart(Card):
         self._view = stage.view
         self._clockwork = clockwork
         self._lines: list[DrawnLine] = []
+        self.is_over = False
         self._canvas = Canvas(x_axis, RoundAxis("left", y_rule, y_format, pixels_per_tick=PIXELS_PER_ROW))
         self._canvas.setAccessibleName(title)
         self._canvas.setMinimumHeight(HEIGHT)

@@ -66,6 +66,9 @@ class DrawnLine:
                 self.item.setPen(pg.mkPen(colour, width=1))
             case Look.LINE:
                 self.item.setPen(pg.mkPen(colour, width=1))
+                self.item.setSymbolSize(5)
+                self.item.setSymbolBrush(pg.mkBrush(colour))
+                self.item.setSymbolPen(pg.mkPen(colour, width=1))
 
     def draw(self, low: float, high: float, columns: int) -> tuple[float, float] | None:
         """Draw the part from `low` to `high`; returns the lowest and highest value in it, None without any."""
@@ -74,6 +77,8 @@ class DrawnLine:
         x, y = reduce(series.x[part], series.y[part], columns)
         # pyqtgraph fills an area in pieces, and antialiasing shows the seams between them.
         self.item.opts["antialias"] = len(x) <= FEW_POINTS and self.line.look is not Look.AREA
-        self.item.setData(x, y)
         finite = y[np.isfinite(y)]
+        if self.line.look is Look.LINE:
+            self.item.setSymbol("o" if len(finite) == 1 else None)  # one point makes no line
+        self.item.setData(x, y)
         return (float(finite.min()), float(finite.max())) if finite.size else None

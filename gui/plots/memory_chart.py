@@ -77,11 +77,9 @@ class MemoryChart(Chart):
 
     def empty_text(self) -> str:
         """Samples come once a second."""
-        return (
-            ""
-            if len(self.history.system_bytes) or len(self.history.process_bytes)
-            else self.tr("Not measured yet")
-        )
+        if len(self.history.system_bytes) or len(self.history.process_bytes):
+            return ""
+        return self.tr("Never measured") if self.is_over else self.tr("Not measured yet")
 
     def decorate(self, x: Span, y: Span) -> None:
         """Draw the ceiling where it is in the picture."""

@@ -19,6 +19,9 @@ from gui.theme import Tokens
 SPIKE = 4.0
 """A step so many times slower than nearly all would squash the rest: it runs out at the top, the legend names it."""
 
+ROOM_ABOVE = 1.03
+"""The slowest step stays off the upper edge, where its line or dot would be cut."""
+
 PEAKS = 200
 """Blocks of steps whose slowest tell what is usual."""
 
@@ -50,7 +53,9 @@ class StepChart(Chart):
 
     def empty_text(self) -> str:
         """A run without steps says so."""
-        return "" if len(self.history.step_seconds) else self.tr("No steps yet")
+        if len(self.history.step_seconds):
+            return ""
+        return self.tr("No step was made") if self.is_over else self.tr("No steps yet")
 
     def under_cursor(self, x: float | None) -> list[Reading]:
         """Names the step under the cursor."""
@@ -142,7 +147,9 @@ class MetricsChart(StepChart):
 
     def empty_text(self) -> str:
         """An evaluation comes at the end of an epoch."""
-        return "" if self.lines else self.tr("Not evaluated yet")
+        if self.lines:
+            return ""
+        return self.tr("Never evaluated") if self.is_over else self.tr("Not evaluated yet")
 
 
 class StepTimeChart(StepChart):
@@ -163,7 +170,7 @@ class StepTimeChart(StepChart):
         seconds = self.history.step_seconds
         _, peaks = reduce(seconds.x, seconds.y, PEAKS)
         usual = float(np.percentile(peaks, 95)) if len(peaks) else drawn[1]
-        return 0.0, drawn[1] if drawn[1] <= SPIKE * usual else 1.5 * usual
+        return 0.0, ROOM_ABOVE * drawn[1] if drawn[1] <= SPIKE * usual else 1.5 * usual
 
     def readings(self, x: float | None) -> list[Reading]:
         """The step under the cursor, or the median and the longest of all."""

@@ -1,10 +1,20 @@
 """Scroll areas that don't look like one: no frame, the page's own background, never sideways."""
 
 from PySide6.QtCore import QEvent, QObject, QSize
-from PySide6.QtGui import Qt
-from PySide6.QtWidgets import QFrame, QScrollArea, QSizePolicy, QWidget
+from PySide6.QtGui import QPaintEvent, Qt
+from PySide6.QtWidgets import QFrame, QScrollArea, QScrollBar, QSizePolicy, QWidget
 
+from gui.theme import GUTTER
 from gui.widgets.roles import Role, set_role
+
+
+class QuietBar(QScrollBar):
+    """A scroll bar that keeps its place where nothing can be scrolled, unseen: what is beside it never moves."""
+
+    def paintEvent(self, event: QPaintEvent) -> None:
+        """Paint only what can be moved."""
+        if self.maximum() > self.minimum():
+            super().paintEvent(event)
 
 
 class PageScroll(QScrollArea):
@@ -17,14 +27,15 @@ class PageScroll(QScrollArea):
         self.setFrameShape(QFrame.Shape.NoFrame)
         self.setWidgetResizable(True)
         self.setHorizontalScrollBarPolicy(Qt.ScrollBarPolicy.ScrollBarAlwaysOff)
+        self.setVerticalScrollBarPolicy(Qt.ScrollBarPolicy.ScrollBarAlwaysOn)
+        self.setVerticalScrollBar(QuietBar())
         self.setFocusPolicy(Qt.FocusPolicy.NoFocus)
         self.setWidget(content)
         content.installEventFilter(self)
 
     def minimumSizeHint(self) -> QSize:
         """Never so narrow that the content is cut off at its side."""
-        width = self._content.minimumSizeHint().width() + self.verticalScrollBar().sizeHint().width()
-        return QSize(width, 6 * self.fontMetrics().height())
+        return QSize(self._content.minimumSizeHint().width() + GUTTER, 6 * self.fontMetrics().height())
 
     def eventFilter(self, watched: QObject, event: QEvent) -> bool:  # noqa: N802 - Qt's name
         """Give the content the height it needs at the width it has."""

@@ -7,12 +7,12 @@ from PySide6.QtGui import Qt
 from PySide6.QtWidgets import QGridLayout, QHBoxLayout, QLabel, QPushButton, QSizePolicy, QVBoxLayout, QWidget
 
 from core.errors import Fix, Problem
-from gui.fields import Field
+from gui.field import Field
 from gui.theme import SPACING
 from gui.widgets.roles import Role, set_role
 
-LABEL_CHARACTERS = 18
-"""Width of the column of labels, in average characters; longer labels wrap."""
+LONGEST_LABEL = "Pretrained weights"
+"""Gives the column of labels its width; longer labels wrap. Average widths of letters differ too much by font."""
 
 
 class FormRow(QWidget):
@@ -137,7 +137,7 @@ class _FixLink(QPushButton):
 
 def label_width(widget: QWidget) -> int:
     """Width of the column of labels in pixels."""
-    return widget.fontMetrics().averageCharWidth() * LABEL_CHARACTERS
+    return widget.fontMetrics().horizontalAdvance(LONGEST_LABEL) + SPACING
 
 
 def field_indent(widget: QWidget) -> int:

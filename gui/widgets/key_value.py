@@ -10,9 +10,14 @@ from gui.widgets.roles import Role, set_role
 
 
 class KeyValue(QWidget):
-    """A list of names with their values. Values wrap and may be selected and copied."""
+    """A list of names with their values. Values wrap and may be selected and copied.
 
-    def __init__(self, parent: QWidget | None = None) -> None:
+    Args:
+        name_width: Least width of the names in pixels, to stand in line with other rows.
+        parent: Qt's parent.
+    """
+
+    def __init__(self, name_width: int = 0, parent: QWidget | None = None) -> None:
         super().__init__(parent)
         self._names: list[str] = []
         self._values: list[QLabel] = []
@@ -21,6 +26,7 @@ class KeyValue(QWidget):
         self._grid.setHorizontalSpacing(2 * SPACING)
         self._grid.setVerticalSpacing(SPACING - 2)
         self._grid.setColumnStretch(1, 1)
+        self._grid.setColumnMinimumWidth(0, name_width)
 
     def set_rows(self, rows: Iterable[tuple[str, str]]) -> None:
         """Show these (name, value) pairs; rows whose names stay the same are only given their new values."""

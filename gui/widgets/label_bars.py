@@ -6,13 +6,13 @@ from PySide6.QtWidgets import QSizePolicy, QWidget
 
 from gui.theme import SPACING, Theme
 
-MOST_BARS = 8
+MOST_BARS = 10
 FEW = 4
 BAR = 5
 
 
 class LabelBars(QWidget):
-    """One line a label: its name, a bar, its count; the most frequent first, at most eight."""
+    """One line a label: its name, a bar, its count; the most frequent first, at most ten."""
 
     def __init__(self, theme: Theme, parent: QWidget | None = None) -> None:
         super().__init__(parent)

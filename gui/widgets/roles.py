@@ -29,6 +29,7 @@ class Role(StrEnum):
     SEGMENT = "segment"
     RULE = "rule"
     MONOSPACE = "monospace"
+    INSET = "inset"
     STRIP_INFO = "strip-info"
     STRIP_WARNING = "strip-warning"
     STRIP_ERROR = "strip-error"

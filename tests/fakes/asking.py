@@ -29,6 +29,7 @@ CPU_ONLY = MachineReport(
             available=True,
             memory_bytes=2**34,
             precisions={"fp32": "", "bf16": "", "fp16": "needs a GPU"},
+            automatic_precision="fp32",
         ),
     ),
     automatic="cpu",

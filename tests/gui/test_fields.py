@@ -4,18 +4,8 @@ from PySide6.QtGui import QWheelEvent
 from PySide6.QtWidgets import QApplication
 
 from core.catalogue import Kind, Option, all_options, options_by_path
-from gui.fields import (
-    ComboField,
-    NumberField,
-    SegmentedField,
-    ShareField,
-    SwitchField,
-    TextField,
-    TextsField,
-    WholeField,
-    make_field,
-    plain_number,
-)
+from gui.fields import ComboField, SegmentedField, SwitchField, TextField, TextsField, make_field
+from gui.number_fields import NumberField, ShareField, WholeField, plain_number
 
 
 def option(path: str) -> Option:
@@ -58,6 +48,14 @@ def test_every_declared_option_has_a_control_that_holds_its_default(qtbot):
             assert field.value() == expected, declared.path
         kinds.add(declared.kind)
     assert kinds == set(Kind)
+
+
+@pytest.mark.parametrize(("share", "text"), [(0.2, "20 %"), (0.125, "12.5 %"), (0.0, "0 %")])
+def test_a_share_has_a_decimal_only_where_it_needs_one(qtbot, share, text):
+    field = make_field(option("data.eval_fraction"))
+    qtbot.addWidget(field)
+    field.set_value(share)
+    assert field.control.text() == text
 
 
 def test_typing_changes_the_value_and_says_so(qtbot):

@@ -4,7 +4,8 @@ import pytest
 from PySide6.QtGui import QColor, QFont
 
 from core.settings import Appearance
-from gui.style_sheet import ICONS, sizes_for, style_sheet
+from gui.style_sheet import style_sheet
+from gui.style_sizes import ICONS, sizes_for
 from gui.theme import DARK, LIGHT, Theme, palette
 
 

@@ -1,4 +1,6 @@
+import itertools
 import math
+import random
 
 from core.events import Evaluated, LossesLogged, MemorySampled, RunStarted, Source, StepFinished, StepLoss
 from gui.models.run_history import RunHistory, RunningMedian
@@ -37,6 +39,19 @@ def test_nan_is_a_gap_and_is_remembered():
     assert history.first_non_finite is not None
     assert history.first_non_finite[0] == 2
     assert history.smooth_loss.last == 1.0
+
+
+def test_the_smoothed_loss_starts_at_the_raw_one_and_runs_through_its_middle():
+    chance = random.Random(1)
+    raw = [2.5 * math.exp(-number / 40) * (1 + chance.gauss(0, 0.12)) for number in range(1, 226)]
+    history = told([step(number, at=number, loss=loss) for number, loss in enumerate(raw, start=1)])
+    smooth = history.smooth_loss.y
+    assert smooth[0] == raw[0]
+    above = [value > loss for value, loss in zip(smooth[:80], raw[:80], strict=True)]
+    assert 0.3 < sum(above) / len(above) < 0.75
+    assert abs(float(sum(smooth[:80])) / sum(raw[:80]) - 1) < 0.06
+    wobble = [sum(abs(b - a) for a, b in itertools.pairwise(line[150:])) for line in (smooth, raw)]
+    assert wobble[0] < wobble[1] / 2
 
 
 def test_a_later_attempt_takes_steps_back():

@@ -8,7 +8,9 @@ from PySide6.QtGui import QIcon
 from core.runs import RunFolder, RunSummary
 from core.settings import Appearance
 from core.story import State
-from gui.models.runs_model import Column, RunsFilter, RunsModel
+from gui.models.runs_columns import Column
+from gui.models.runs_filter import RunsFilter
+from gui.models.runs_model import RunsModel
 from gui.theme import Theme
 
 

@@ -11,7 +11,8 @@ from core.jobs import EngineCrashed
 from core.options import Task
 from core.reports import DataReport
 from core.settings import Appearance
-from gui.pages.new_run import NewRunPage, readable_part
+from gui.pages.new_run import NewRunPage
+from gui.pages.new_run_checking import all_problems, check_form
 from gui.pages.new_run_data_status import PreviewDialog
 from gui.pages.new_run_header import MRPC
 from gui.theme import Theme
@@ -174,11 +175,38 @@ def test_only_what_cant_be_read_is_replaced_by_its_default():
         "device": {"name": "cpu", "precision": "fp16"},
         "training": {"epochs": "many", "learning_rate": 20.0, "seed": 7},
     }
-    options = readable_part(tree)
+    checked = check_form(tree)
+    options = checked.readable
+    assert checked.options is None
+    assert checked.unreadable == {"training.epochs", "training.learning_rate"}
     assert options.device.precision == "fp16"  # doesn't go with the CPU, but can be read
     assert (options.training.epochs, options.training.learning_rate, options.training.seed) == (3.0, 5e-5, 7)
     assert tree["training"]["epochs"] == "many"
-    assert readable_part({"task": "knitting"}) is None
+
+
+def test_problems_stand_in_the_order_of_the_form_and_only_once():
+    tree = {
+        "task": "text-classification",
+        "model": {"source": ""},
+        "data": {"train": "builtin:digits"},
+        "device": {"name": "cpu", "precision": "fp16"},
+        "training": {"epochs": "many"},
+    }
+    order = ("model.source", "data.train", "device.precision", "training.epochs")
+    found = all_problems(check_form(tree), (), CPU_ONLY, order)
+    assert tuple(problem.path for problem in found) == order
+
+
+def test_the_summary_follows_the_form_while_it_has_problems(page):
+    page.load_tree({**page.tree(), "model": {"source": ""}, "memory": {"batch_size": 24}})
+    page._options.form.field("training.epochs").line.setText("many")
+    page._options.form.set_values({"data.train": "/no/such/pictures"})
+    rows = dict(page._outcome._rows.rows())
+    assert rows["Steps"] == "–"
+    assert rows["Batch"] == "24 × 1 = 24 samples a step"
+    assert rows["Data"] == "pictures"
+    page._options.form.set_values({"data.train": ""})
+    assert dict(page._outcome._rows.rows())["Data"] == "choose the data"
 
 
 def test_what_the_machine_refuses_is_greyed_and_a_choice_of_it_a_problem(page):

@@ -10,6 +10,7 @@ from core.options import (
     Task,
     TrainingOptions,
 )
+from core.reports import DeviceReport, MachineReport
 from gui.pages.new_run_machine import computed, device_segments, machine_problems, precision_segments
 from gui.pages.new_run_model import download_note, model_title
 from gui.pages.new_run_summary import Extent, extent, summary_rows
@@ -49,7 +50,7 @@ def test_what_changes_the_number_of_steps(sections, steps):
 
 
 def test_the_summary_says_what_will_run():
-    rows = dict(summary_rows(options(), CPU_ONLY, DIGITS))
+    rows = dict(summary_rows(options(), frozenset(), CPU_ONLY, DIGITS))
     assert rows["Model"] == "ResNet-18, from scratch"
     assert rows["Data"] == "digits · 1,437 to train on, 360 held out"
     assert rows["Batch"] == "32 × 1 = 32 samples a step"
@@ -57,6 +58,37 @@ def test_the_summary_says_what_will_run():
     assert rows["Device"] == "CPU · Old processor"
     assert rows["Precision"] == "fp32"
     assert rows["Downloads"] == "none"
+
+
+def test_what_depends_on_an_unreadable_option_is_left_open():
+    rows = dict(summary_rows(options(), {"memory.batch_size"}, CPU_ONLY, DIGITS))
+    assert (rows["Batch"], rows["Steps"]) == ("–", "–")
+    assert rows["Data"] == "digits · 1,437 to train on, 360 held out"
+    rows = dict(summary_rows(options(), {"data.eval_fraction"}, CPU_ONLY, DIGITS))
+    assert (rows["Data"], rows["Steps"]) == ("digits", "–")
+    empty = options(model=ModelOptions(source=""))
+    assert dict(summary_rows(empty, frozenset(), CPU_ONLY, DIGITS))["Model"] == "choose a model"
+
+
+def test_automatic_precision_is_that_of_the_chosen_device():
+    both = MachineReport(
+        devices=(
+            DeviceReport(name="mps", title="GPU", available=True, automatic_precision="bf16"),
+            DeviceReport(name="cpu", title="CPU", available=True, automatic_precision="fp32"),
+            DeviceReport(name="cuda:0", title="NVIDIA GPU", available=False),
+        ),
+        automatic="mps",
+        automatic_precision="bf16",
+    )
+    said = {
+        name: computed(both, options(device=DeviceOptions(name=name))).precision
+        for name in ("auto", "cpu", "cuda")
+    }
+    assert said == {
+        "auto": "bf16 autocast, fp32 weights",
+        "cpu": "fp32",
+        "cuda": "settled when the run starts",
+    }
 
 
 def test_downloads_are_told_as_far_as_they_can_be_known(monkeypatch, tmp_path):

@@ -4,8 +4,9 @@ import pytest
 from PySide6.QtCore import Qt
 
 from core.settings import Appearance
-from gui.models.runs_model import Column
+from gui.models.runs_columns import Column
 from gui.pages.runs import RunsPage
+from gui.pages.runs_table import share_out
 from gui.theme import Theme
 from tests.fakes.run_stories import Plot, crash, finish, keep_alive, make_folder, write_story
 
@@ -98,3 +99,16 @@ def test_the_list_does_not_load_the_charts():
 
     code = "import sys, gui.pages.runs; sys.exit('pyqtgraph' in sys.modules or 'numpy' in sys.modules)"
     assert subprocess.run([sys.executable, "-c", code], check=False, timeout=30).returncode == 0
+
+
+def test_the_columns_fit_into_a_narrow_window(qtbot, page):
+    page.resize(822, 600)
+    table = page.table
+    assert table.horizontalHeader().length() <= table.viewport().width()
+
+
+def test_what_is_short_of_room_is_cut_alike_and_the_name_takes_the_rest():
+    wanted = {Column.NAME: 300, Column.MODEL: 200, Column.DATA: 50}
+    assert share_out(250, wanted) == {Column.DATA: 50, Column.MODEL: 100, Column.NAME: 100}
+    assert share_out(800, wanted) == {Column.DATA: 50, Column.MODEL: 200, Column.NAME: 550}
+    assert sum(share_out(-5, wanted).values()) == 0

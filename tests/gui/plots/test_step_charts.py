@@ -33,4 +33,18 @@ def test_a_lone_slow_step_does_not_squash_the_rest(chart):
 
 def test_uneven_steps_all_stay_in_the_picture(chart):
     take(chart, [0.1, 0.9, 0.4, 1.2] * 50)
-    assert chart.y_span((0.1, 1.2)) == (0.0, 1.2)
+    low, high = chart.y_span((0.1, 1.2))
+    assert (low, 1.2 < high < 1.3) == (0.0, True)
+
+
+def test_a_run_of_one_step_is_a_dot_and_a_run_of_none_says_so(chart):
+    assert chart.empty_text() == "No steps yet"
+    chart.is_over = True
+    assert chart.empty_text() == "No step was made"
+    take(chart, [0.4])
+    chart.redraw()
+    median = chart._lines[1].item
+    assert median.opts["symbol"] == "o"
+    take(chart, [0.4, 0.5])
+    chart.redraw()
+    assert median.opts["symbol"] is None

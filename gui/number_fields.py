@@ -1,0 +1,104 @@
+"""The controls that hold a number: counted, as a share in per cent, or typed as people write it."""
+
+from PySide6.QtWidgets import QWidget
+
+from core.catalogue import Kind, Option
+from gui.field import Field, LineField, number_width
+from gui.widgets.calm_inputs import CalmDoubleSpinBox, CalmSpinBox
+
+LARGEST_SPIN = 2**31 - 1
+
+
+class WholeField(Field):
+    """A whole number; one that may be left out reads "All" at its lowest."""
+
+    def __init__(self, option: Option, parent: QWidget | None = None) -> None:
+        super().__init__(option, parent)
+        self._spin = CalmSpinBox()
+        lowest = int(option.minimum or 0)
+        self._none = lowest - 1 if option.optional else None
+        largest = LARGEST_SPIN if option.maximum is None else int(option.maximum)
+        self._spin.setRange(lowest if self._none is None else self._none, largest)
+        if self._none is not None:
+            self._spin.setSpecialValueText(self.tr("No limit"))
+        self._spin.setFixedWidth(number_width(self._spin))
+        self._adopt(self._spin, stretch=False)
+        self._spin.valueChanged.connect(self._tell)
+
+    def value(self) -> object:
+        """A whole number, or None for "no limit"."""
+        number = self._spin.value()
+        return None if number == self._none else number
+
+    def set_value(self, value: object) -> None:
+        """Show a number; anything else as the default."""
+        shown = value if isinstance(value, int) else self.option.default
+        blocked = self._spin.blockSignals(True)
+        if shown is None:
+            self._spin.setValue(self._spin.minimum())
+        else:
+            self._spin.setValue(max(-LARGEST_SPIN, min(LARGEST_SPIN, int(shown))))
+        self._spin.blockSignals(blocked)
+
+
+class PercentSpinBox(CalmDoubleSpinBox):
+    """Per cent, with a decimal only where there is one: `20 %`, `12.5 %`."""
+
+    def textFromValue(self, val: float) -> str:  # noqa: N802 - Qt's name
+        """The figure, without a decimal that says nothing."""
+        return super().textFromValue(val).removesuffix(f"{self.locale().decimalPoint()}0")
+
+
+class ShareField(Field):
+    """A share of a whole, shown in per cent, kept as 0 to 1."""
+
+    def __init__(self, option: Option, parent: QWidget | None = None) -> None:
+        super().__init__(option, parent)
+        self._spin = PercentSpinBox()
+        self._spin.setDecimals(1)
+        self._spin.setSuffix(self.tr(" %"))
+        self._spin.setRange(100 * (option.minimum or 0.0), 100 * (option.maximum or 1.0))
+        self._spin.setSingleStep(5.0)
+        self._spin.setFixedWidth(number_width(self._spin))
+        self._adopt(self._spin, stretch=False)
+        self._spin.valueChanged.connect(self._tell)
+
+    def value(self) -> object:
+        """The share, 0 to 1."""
+        return round(self._spin.value() / 100, 6)
+
+    def set_value(self, value: object) -> None:
+        """Show a share."""
+        shown = value if isinstance(value, int | float) else self.option.default
+        blocked = self._spin.blockSignals(True)
+        self._spin.setValue(100 * float(shown))
+        self._spin.blockSignals(blocked)
+
+
+class NumberField(LineField):
+    """A number typed as people write it: 3, 0.001, 2e-5."""
+
+    def __init__(self, option: Option, parent: QWidget | None = None) -> None:
+        super().__init__(option, parent, wide=False)
+
+    def value(self) -> object:
+        """The number; None where an optional one is empty; the text itself where it is no number."""
+        text = self.line.text().strip()
+        if not text and self.option.optional:
+            return None
+        try:
+            number = float(text)
+        except ValueError:
+            return text
+        return int(text) if self.option.kind is Kind.WHOLE and text.isdecimal() else number
+
+    def set_value(self, value: object) -> None:
+        """Show a number."""
+        self._show("" if value is None else plain_number(value) if isinstance(value, float) else str(value))
+
+
+def plain_number(value: float) -> str:
+    """A float as a person writes it: `3`, `0.001`, `2e-5`."""
+    text = f"{value:.10g}"
+    mantissa, exponential, exponent = text.partition("e")
+    return f"{mantissa}e{int(exponent)}" if exponential else text

@@ -1,0 +1,58 @@
+"""What the form says: options where they can be read, and every problem there is."""
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+
+from core.checks import Tree, check_tree, read_options
+from core.errors import Problem
+from core.options import RunOptions
+from core.reports import MachineReport
+from gui.pages.new_run_machine import machine_problems
+
+
+@dataclass(frozen=True)
+class Checked:
+    """A form's tree, checked. `options` is None while a value can't be read.
+
+    `readable` has defaults in place of the values that can't be read; `unreadable` names those by their paths.
+    """
+
+    options: RunOptions | None
+    readable: RunOptions | None
+    unreadable: frozenset[str]
+    problems: tuple[Problem, ...]
+
+
+def check_form(tree: Tree) -> Checked:
+    """Read what can be read and name all problems."""
+    options, problems = check_tree(tree)
+    _, found = read_options(tree)
+    unreadable = frozenset(problem.path for problem in found)
+    readable, _ = read_options(_without(tree, unreadable))
+    return Checked(options, readable, unreadable, problems)
+
+
+def all_problems(
+    checked: Checked, of_data: Sequence[Problem], machine: MachineReport | None, order: Sequence[str]
+) -> list[Problem]:
+    """Problems of the values, the data and the machine, in the order of the form; the machine repeats none."""
+    named = {problem.path for problem in checked.problems}
+    places = {path: place for place, path in enumerate(order)}
+    found = [*checked.problems, *of_data, *_of_machine(checked, machine, named)]
+    return sorted(found, key=lambda problem: places.get(problem.path, len(places)))
+
+
+def _of_machine(checked: Checked, machine: MachineReport | None, named: set[str]) -> Iterator[Problem]:
+    if checked.readable is not None:
+        for problem in machine_problems(machine, checked.readable):
+            if problem.path not in named:
+                yield problem
+
+
+def _without(tree: Tree, paths: frozenset[str]) -> Tree:
+    return {
+        section: {name: value for name, value in values.items() if f"{section}.{name}" not in paths}
+        if isinstance(values, dict)
+        else values
+        for section, values in tree.items()
+    }

@@ -1,0 +1,134 @@
+"""How everything looks that is pressed, typed into or chosen from."""
+
+from gui.style_sizes import Sizes, icon_url
+from gui.tokens import Tokens
+
+
+def buttons(t: Tokens, s: Sizes) -> str:
+    """Buttons of every role."""
+    return f"""
+    QPushButton {{
+        background: {t.surface}; border: 1px solid {t.line}; border-radius: 7px;
+        padding: 4px 14px; min-height: {s.control}px;
+    }}
+    QPushButton:hover {{ border-color: {t.faint}; }}
+    QPushButton:pressed {{ background: {t.grid}; }}
+    QPushButton:focus {{ border: 2px solid {t.accent}; padding: 3px 13px; }}
+    QPushButton:disabled {{ color: {t.faint}; background: {t.background}; }}
+    QPushButton::menu-indicator {{
+        image: {icon_url("chevron-down", t)}; subcontrol-origin: padding; subcontrol-position: center right;
+        right: 8px; width: 9px; height: 9px;
+    }}
+    QPushButton[hasMenu="true"] {{ padding-right: 26px; }}
+    QPushButton[role="primary"] {{
+        background: {t.accent}; color: {t.on_accent}; border: 1px solid {t.accent}; font-weight: 600;
+        min-height: {s.control + 4}px;
+    }}
+    QPushButton[role="primary"]:hover {{ background: {t.accent_strong}; border-color: {t.accent_strong}; }}
+    QPushButton[role="primary"]:pressed {{ background: {t.accent_strong}; }}
+    QPushButton[role="primary"]:focus {{ border: 2px solid {t.text}; }}
+    QPushButton[role="primary"]:disabled {{ background: {t.grid}; color: {t.muted}; border-color: {t.line}; }}
+    QPushButton[role="link"] {{
+        background: transparent; color: {t.accent}; border: 1px solid transparent;
+        padding: 1px 5px; min-height: {s.line}px;
+    }}
+    QPushButton[role="link"]:hover {{ background: {t.accent_soft}; }}
+    QPushButton[role="link"]:focus {{ border: 2px solid {t.accent}; padding: 0px 4px; }}
+    QPushButton[role="link"]:disabled {{ color: {t.faint}; }}
+    QPushButton[role="navigation"] {{
+        background: transparent; border: 2px solid transparent; border-radius: 7px; text-align: left; padding: 5px 9px;
+    }}
+    QPushButton[role="navigation"]:hover {{ background: {t.grid}; }}
+    QPushButton[role="navigation"]:checked {{
+        background: {t.accent_soft}; color: {t.accent}; font-weight: 600;
+    }}
+    QPushButton[role="navigation"]:focus {{ border-color: {t.accent}; }}
+    """
+
+
+def segments(t: Tokens, s: Sizes) -> str:
+    """A few choices side by side."""
+    return f"""
+    QFrame[role="segments"] {{ background: {t.surface}; border: 1px solid {t.line}; border-radius: 8px; }}
+    QPushButton[role="segment"] {{
+        background: transparent; border: 2px solid transparent; border-radius: 6px;
+        padding: 1px 11px; min-height: {s.control}px;
+    }}
+    QPushButton[role="segment"]:hover {{ background: {t.grid}; }}
+    QPushButton[role="segment"]:checked {{
+        background: {t.accent}; color: {t.on_accent}; border-color: {t.accent};
+    }}
+    QPushButton[role="segment"]:focus {{ border-color: {t.accent}; }}
+    QPushButton[role="segment"]:checked:focus {{ border-color: {t.text}; }}
+    QPushButton[role="segment"]:disabled {{ background: transparent; color: {t.faint}; border-color: transparent; }}
+    QPushButton[role="segment"]:checked:disabled {{ background: {t.grid}; color: {t.muted}; }}
+    """
+
+
+def inputs(t: Tokens, s: Sizes) -> str:
+    """Lines, numbers and lists."""
+    return f"""
+    QLineEdit, QSpinBox, QDoubleSpinBox, QComboBox, QPlainTextEdit {{
+        background: {t.surface}; border: 1px solid {t.line}; border-radius: 7px; padding: 4px 9px;
+        selection-background-color: {t.accent}; selection-color: {t.on_accent};
+    }}
+    QLineEdit, QSpinBox, QDoubleSpinBox, QComboBox {{ min-height: {s.control}px; }}
+    QLineEdit:hover, QSpinBox:hover, QDoubleSpinBox:hover, QComboBox:hover {{ border-color: {t.faint}; }}
+    QLineEdit:focus, QSpinBox:focus, QDoubleSpinBox:focus, QComboBox:focus, QComboBox:on, QPlainTextEdit:focus {{
+        border: 2px solid {t.accent}; padding: 3px 8px;
+    }}
+    QLineEdit[invalid="true"], QSpinBox[invalid="true"], QDoubleSpinBox[invalid="true"], QComboBox[invalid="true"] {{
+        border-color: {t.bad};
+    }}
+    QLineEdit:disabled, QSpinBox:disabled, QDoubleSpinBox:disabled, QComboBox:disabled {{
+        color: {t.faint}; background: {t.background};
+    }}
+    QSpinBox, QDoubleSpinBox {{ padding: 3px 20px 3px 0; }}
+    QSpinBox:focus, QDoubleSpinBox:focus {{ padding: 2px 19px 2px 0; }}
+    QAbstractSpinBox QLineEdit {{ background: transparent; border: none; padding: 0; margin: 0; min-height: 0; }}
+    QSpinBox::up-button, QDoubleSpinBox::up-button {{
+        subcontrol-origin: border; subcontrol-position: top right; width: 20px;
+        border: none; background: transparent;
+    }}
+    QSpinBox::down-button, QDoubleSpinBox::down-button {{
+        subcontrol-origin: border; subcontrol-position: bottom right; width: 20px;
+        border: none; background: transparent;
+    }}
+    QSpinBox::up-arrow, QDoubleSpinBox::up-arrow {{ image: {icon_url("chevron-up", t)}; width: 8px; height: 8px; }}
+    QSpinBox::down-arrow, QDoubleSpinBox::down-arrow {{
+        image: {icon_url("chevron-down", t)}; width: 8px; height: 8px;
+    }}
+    QComboBox {{ padding-right: 26px; }}
+    QComboBox:focus, QComboBox:on {{ padding-right: 25px; }}
+    QComboBox::drop-down {{
+        subcontrol-origin: border; subcontrol-position: center right; width: 26px;
+        border: none; background: transparent;
+    }}
+    QComboBox::down-arrow {{ image: {icon_url("chevron-down", t)}; width: 10px; height: 10px; }}
+    QComboBox QAbstractItemView {{
+        background: {t.surface}; border: 1px solid {t.line}; padding: 4px; outline: none;
+        selection-background-color: {t.accent_soft}; selection-color: {t.text};
+    }}
+    QComboBox QAbstractItemView::item {{ min-height: {s.control + 4}px; padding: 0 6px; border-radius: 5px; }}
+    """
+
+
+def choices(t: Tokens, s: Sizes) -> str:
+    """Check boxes and radio buttons."""
+    return f"""
+    QCheckBox, QRadioButton {{ background: transparent; spacing: 8px; min-height: {s.control + 6}px; }}
+    QCheckBox:disabled, QRadioButton:disabled {{ color: {t.faint}; }}
+    QCheckBox::indicator, QRadioButton::indicator {{
+        width: {s.indicator}px; height: {s.indicator}px;
+        background: {t.surface}; border: 1px solid {t.faint};
+    }}
+    QCheckBox::indicator {{ border-radius: 4px; }}
+    QRadioButton::indicator {{ border-radius: {s.indicator // 2 + 1}px; }}
+    QCheckBox::indicator:checked {{
+        background: {t.accent}; border-color: {t.accent}; image: {icon_url("check", t)};
+    }}
+    QRadioButton::indicator:checked {{ border: {s.indicator // 3}px solid {t.accent}; }}
+    QCheckBox::indicator:focus, QRadioButton::indicator:focus {{ border: 2px solid {t.accent}; }}
+    QCheckBox::indicator:checked:focus {{ border: 2px solid {t.text}; }}
+    QCheckBox::indicator:disabled {{ border-color: {t.line}; background: {t.background}; }}
+    """
