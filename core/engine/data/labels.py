@@ -5,7 +5,7 @@ from collections.abc import Callable, Iterable, Sequence
 from core.errors import DataError, Fix
 
 HOLD_OUT_INSTEAD = Fix("Hold out a part of the training data instead", {"data.eval": None})
-NO_EVALUATION = Fix("Evaluate on nothing", {"data.eval": None})
+NO_EVALUATION = Fix("Evaluate on no data of its own", {"data.eval": None})
 USE_ALL_SAMPLES = Fix("Use all samples", {"data.max_train_samples": None})
 NOTHING_HELD_OUT = "There are too few samples to hold any out: nothing is evaluated."
 

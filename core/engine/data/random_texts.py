@@ -15,48 +15,36 @@ if TYPE_CHECKING:
 
 
 def load_random_texts(options: RunOptions, vocab_size: int, longest: int) -> EncodedTexts | None:
-    """The random texts a run asks for; None where it trains on real ones.
+    """The random texts a run asks for; None where it trains on real ones. They are never evaluated on.
 
     Args:
-        options: What was asked. Nothing is held out for evaluation; evaluation data of its own may be asked for.
+        options: What was asked.
         vocab_size: Token ids are below.
         longest: The most tokens the model can see.
 
     Raises:
-        DataError: The texts are longer than that, or the evaluation data is not random.
+        DataError: The texts are longer than that, or there is evaluation data, which can't have their made-up labels.
     """
-    data, seed = options.data, options.training.seed
-    if parse_synthetic(data.train) is None:
+    data, asked = options.data, parse_synthetic(options.data.train)
+    if asked is None:
         return None
-    if data.eval and parse_synthetic(data.eval) is None:
+    samples, length = asked
+    if data.eval:
         raise DataError(
-            "Random training data can't be evaluated on real data",
+            "Random texts are never evaluated",
             f"{data.train} has made-up labels; those of {data.eval} mean something else.",
             (NO_EVALUATION,),
         )
-    samples, length = _fitting("data.train", data.train, longest)
-    train = random_tokens(min(samples, data.max_train_samples or samples), length, vocab_size, seed)
-    held_out = None
-    if data.eval:
-        samples, length = _fitting("data.eval", data.eval, longest)
-        held_out = random_tokens(min(samples, data.max_eval_samples or samples), length, vocab_size, seed + 1)
-    return EncodedTexts(train, held_out, ("0", "1"))
-
-
-def _fitting(path: str, source: str, longest: int) -> tuple[int, int]:
-    """Samples and length of a source.
-
-    Raises:
-        DataError: The model can't see so much.
-    """
-    samples, length = parse_synthetic(source) or (0, 0)
     if length > longest:
         raise DataError(
             f"Random texts of {length:,} tokens are too long for this model",
-            f"{source}: the model sees {longest:,} tokens at most.",
-            (Fix(f"Use texts of {longest:,} tokens", {path: synthetic(samples, longest)}),),
+            f"{data.train}: the model sees {longest:,} tokens at most.",
+            (Fix(f"Use texts of {longest:,} tokens", {"data.train": synthetic(samples, longest)}),),
         )
-    return samples, length
+    train = random_tokens(
+        min(samples, data.max_train_samples or samples), length, vocab_size, options.training.seed
+    )
+    return EncodedTexts(train, None, ("0", "1"))
 
 
 def random_tokens(samples: int, length: int, vocab_size: int, seed: int) -> "Dataset":

@@ -1,4 +1,4 @@
-"""Random tokens: as many and as long as asked, never longer than the model sees, evaluated on random ones alone."""
+"""Random tokens: as many and as long as asked, never longer than the model sees, never evaluated."""
 
 from collections import Counter
 from typing import Any
@@ -43,21 +43,16 @@ def test_as_long_as_the_model_sees_and_no_longer() -> None:
     assert [fix.changes for fix in error.fixes] == [{"data.train": "synthetic:4x512"}]
 
 
-def test_random_evaluation_data_is_other_data() -> None:
-    asked = options(train="synthetic:6x16", eval="synthetic:5x16", max_train_samples=5, max_eval_samples=3)
-    found = load_random_texts(asked, vocab_size=100, longest=512)
+def test_no_more_than_asked() -> None:
+    found = load_random_texts(
+        options(train="synthetic:6x16", max_train_samples=5), vocab_size=100, longest=512
+    )
     assert found is not None
-    assert found.eval is not None
-    assert (len(found.train), len(found.eval)) == (5, 3)
-    assert found.eval["input_ids"][:] != found.train["input_ids"][:3]
+    assert len(found.train) == 5
 
 
-def test_random_evaluation_data_may_be_too_long_too() -> None:
-    error = refusal(train="synthetic:6x16", eval="synthetic:5x1000")
-    assert [fix.changes for fix in error.fixes] == [{"data.eval": "synthetic:5x512"}]
-
-
-def test_random_training_data_is_not_evaluated_on_a_file() -> None:
-    error = refusal(train="synthetic:6x16", eval="reviews.csv")
-    assert "reviews.csv" in error.detail
+@pytest.mark.parametrize("source", ["reviews.csv", "synthetic:6x16"])
+def test_random_training_data_is_never_evaluated(source: str) -> None:
+    error = refusal(train="synthetic:6x16", eval=source)
+    assert source in error.detail
     assert [fix.changes for fix in error.fixes] == [{"data.eval": None}]
