@@ -21,6 +21,7 @@ from gui.pages.new_run_options import OptionsColumn, section_value
 from gui.pages.new_run_outcome import OutcomeColumn
 from gui.pages.new_run_reading import DataReading
 from gui.theme import GUTTER, PAGE_MARGINS, SPACING, Theme
+from gui.widgets.direction import margins
 from gui.widgets.fitting_scroll import PageScroll
 from gui.widgets.message_strip import MessageStrip
 from gui.widgets.roles import Role, set_role
@@ -133,13 +134,13 @@ class NewRunPage(QWidget):
         columns.addWidget(self._scroll, 3)
         columns.addWidget(self._outcome, 2)
         layout = QVBoxLayout(self)
-        left, top, right, _ = PAGE_MARGINS
+        start, top, end, _ = PAGE_MARGINS
         heading = QVBoxLayout()
-        heading.setContentsMargins(0, 0, GUTTER, 0)
+        heading.setContentsMargins(margins(self, 0, 0, GUTTER, 0))
         heading.setSpacing(2 * SPACING)
         heading.addWidget(self._header)
         heading.addWidget(self._strip)
-        layout.setContentsMargins(left, top, right - GUTTER, 0)
+        layout.setContentsMargins(margins(self, start, top, end - GUTTER, 0))
         layout.setSpacing(2 * SPACING)
         layout.addLayout(heading)
         layout.addLayout(columns, 1)

@@ -18,6 +18,7 @@ from gui.pages.new_run_reading import DataReading
 from gui.pages.new_run_summary import summary_rows
 from gui.theme import GUTTER, SPACING
 from gui.widgets.card import Card
+from gui.widgets.direction import margins
 from gui.widgets.fitting_scroll import FittingScroll
 from gui.widgets.form_row import sentence
 from gui.widgets.key_value import KeyValue
@@ -57,7 +58,7 @@ class OutcomeColumn(QWidget):
         layout.setSpacing(SPACING + 4)
         layout.addWidget(FittingScroll(content))
         starting = QHBoxLayout()
-        starting.setContentsMargins(0, 0, GUTTER, 0)
+        starting.setContentsMargins(margins(self, 0, 0, GUTTER, 0))
         starting.addWidget(self._start)
         layout.addLayout(starting)
         layout.addStretch(1)

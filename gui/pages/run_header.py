@@ -116,6 +116,7 @@ class RunHeader(QWidget):
             top.addWidget(button, alignment=Qt.AlignmentFlag.AlignTop)
         times = QHBoxLayout()
         times.addWidget(self.elapsed)
+        times.addStretch(1)
         times.addWidget(self.time_left)
         self._bar = QWidget()
         bar = QVBoxLayout(self._bar)

@@ -23,6 +23,7 @@ from gui.pages.run_header import RunHeader
 from gui.pages.run_messages import RunMessages
 from gui.pages.run_words import RunFacts
 from gui.theme import GUTTER, PAGE_MARGINS, SPACING, Theme
+from gui.widgets.direction import margins
 
 TICK_MS = 1000
 
@@ -82,8 +83,8 @@ class RunView(QWidget):
 
     def _lay_out(self) -> None:
         layout = QVBoxLayout(self)
-        left, top, right, bottom = PAGE_MARGINS
-        layout.setContentsMargins(left, top, right - GUTTER, bottom)
+        start, top, end, bottom = PAGE_MARGINS
+        layout.setContentsMargins(margins(self, start, top, end - GUTTER, bottom))
         layout.setSpacing(SPACING + SPACING // 2)
         for part in (self.header, self.figures, self.messages):
             layout.addWidget(part)

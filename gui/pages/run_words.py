@@ -9,7 +9,7 @@ from core.options import RunOptions
 from core.runs import ExitRecord
 from core.story import RunStory, State
 from gui import numbers
-from gui.names import device_title
+from gui.names import DEVICE_KINDS, device_title
 from gui.states import state_title
 
 _translate = QCoreApplication.translate
@@ -47,7 +47,11 @@ def _doing(facts: RunFacts) -> str:
     if facts.story.phase in (Phase.EVALUATING, Phase.SAVING, Phase.COMPILING):
         return _phase_line(facts.story)
     where = _where_computed(facts)
-    return _translate("run", "Training on {}").format(where[0]) if where else _translate("run", "Training")
+    if not where:
+        return _translate("run", "Training")
+    is_cpu = where[0].startswith(DEVICE_KINDS["cpu"])
+    words = _translate("run", "Training on the {}") if is_cpu else _translate("run", "Training on {}")
+    return words.format(where[0])
 
 
 def _phase_line(story: RunStory) -> str:
@@ -69,12 +73,8 @@ def _where_computed(facts: RunFacts) -> list[str]:
     """Device and precision: measured where the run has said so, else as planned."""
     ran, plan = facts.story.what_ran, facts.story.plan
     if ran is not None:
-        return [f"{_device(ran.device)}, {_short_dtype(ran.autocast_dtype or ran.parameter_dtype)}"]
-    return [_device(plan.device)] if plan is not None and plan.device else []
-
-
-def _device(name: str) -> str:
-    return _translate("run", "the CPU") if name == "cpu" else device_title(name)
+        return [f"{device_title(ran.device)}, {_short_dtype(ran.autocast_dtype or ran.parameter_dtype)}"]
+    return [device_title(plan.device)] if plan is not None and plan.device else []
 
 
 def _short_dtype(dtype: str) -> str:

@@ -16,6 +16,7 @@ from gui.names import device_title
 from gui.numbers import memory
 from gui.theme import GUTTER, PAGE_MARGINS, SPACING
 from gui.widgets.card import Card
+from gui.widgets.direction import margins
 from gui.widgets.fitting_scroll import PageScroll
 from gui.widgets.form_row import label_width
 from gui.widgets.key_value import KeyValue
@@ -60,8 +61,8 @@ class SettingsPage(QWidget):
         title = QLabel(self.tr("Settings"))
         set_role(title, Role.PAGE_TITLE)
         layout = QVBoxLayout(self)
-        left, top, right, _ = PAGE_MARGINS
-        layout.setContentsMargins(left, top, right - GUTTER, 0)
+        start, top, end, _ = PAGE_MARGINS
+        layout.setContentsMargins(margins(self, start, top, end - GUTTER, 0))
         layout.setSpacing(SPACING + SPACING // 2)
         layout.addWidget(title)
         layout.addWidget(PageScroll(content), 1)

@@ -44,6 +44,8 @@ class Canvas(pg.PlotWidget):
         self.getPlotItem().setContentsMargins(0, 6, 14, 0)
         self.setFocusPolicy(Qt.FocusPolicy.NoFocus)
         self.setMouseTracking(True)
+        # Time runs to the right in every language.
+        self.getPlotItem().setLayoutDirection(Qt.LayoutDirection.LeftToRight)
         self._selection = pg.LinearRegionItem(movable=False)
         self._selection.setZValue(-20)
         self._selection.hide()

@@ -52,6 +52,9 @@ class PathLine(QLineEdit):
         self.style().drawPrimitive(QStyle.PrimitiveElement.PE_PanelLineEdit, frame, painter, self)
         side = QStyle.visualAlignment(self.layoutDirection(), self.alignment())
         painter.setPen(frame.palette.text().color())
+        painter.setLayoutDirection(
+            Qt.LayoutDirection.LeftToRight
+        )  # a path is read from its root in any language
         painter.drawText(self._text_rect(), side | Qt.AlignmentFlag.AlignVCenter, text)
 
     def dragEnterEvent(self, event: QDragEnterEvent) -> None:

@@ -7,7 +7,7 @@ from PySide6.QtCore import QPointF, Qt
 from PySide6.QtGui import QEnterEvent, QMouseEvent
 from PySide6.QtWidgets import QPushButton
 
-from core.events import EventWriter, Level, MessageRaised, MessageWithdrawn
+from core.events import EventWriter, Level, MessageRaised, MessageWithdrawn, Outcome, RunFinished, RunStarted
 from core.runs import Action, ExitRecord
 from core.settings import Appearance
 from core.story import State
@@ -271,3 +271,28 @@ def test_closing_leaves_the_run_and_ends_the_thread(qtbot, live, page, open_run)
     page.close_run()
     assert page.view is None
     assert live.open_requests() == []
+
+
+def test_a_run_that_fails_at_once_has_no_figures_but_says_how_long_it_took(tmp_path, open_run):
+    run = make_folder(tmp_path / "failed")
+    events = EventWriter(run.events_file)
+    events.write(RunStarted(time=100.0, pid=1))
+    events.write(RunFinished(time=103.0, state=Outcome.FAILED, seconds=2.0))
+    events.close()
+    run.record_exit(ExitRecord(time=103.0, code=1))
+    view = open_run(run, State.FAILED)
+    assert view.figures.text == ""
+    assert view.header.state_line.text() == "Failed · after 3 s"
+    assert {chart.empty_text() for chart in view.charts.charts} == {
+        "No step was made",
+        "Never evaluated",
+        "Never measured",
+    }
+
+
+def test_the_page_paints_its_own_background(qapp, page, theme):
+    theme.apply()
+    try:
+        assert page.grab().toImage().pixelColor(3, 3).name() == theme.tokens.background
+    finally:
+        qapp.setStyleSheet("")
