@@ -63,7 +63,8 @@ class Keeper:
             end_group(engine.pid)
             record = self._exit_record(engine.returncode)
         self._writer.close()
-        self._run.record_exit(record)
+        if self._run.path.is_dir():
+            self._run.record_exit(record)
         return record
 
     def _start(self) -> subprocess.Popen[bytes]:
@@ -87,6 +88,9 @@ class Keeper:
                 self._find_gpu_in_use(sampler)
                 for event in sampler.sample():
                     self._write(event)
+            if not self._run.path.is_dir():  # somebody deleted the run: nobody wants it any longer
+                kill_with_children(engine)
+                return
             self._pass_on_stop()
             self._answer_kills(engine)
             with contextlib.suppress(subprocess.TimeoutExpired):

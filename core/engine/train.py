@@ -1,5 +1,6 @@
 """The training job: one run folder in, events, checkpoints and a model out."""
 
+import logging
 import sys
 import time
 import traceback
@@ -61,7 +62,7 @@ def _report_failure(error: Exception, options: RunOptions, reporter: Reporter) -
 
 
 def _train(run: RunFolder, options: RunOptions, reporter: Reporter) -> None:
-    transformers.utils.logging.disable_progress_bar()  # the log is read by people
+    _quieten_transformers()
     requests = RequestBox(run, reporter)
     choice = choose_visible(gather(), options.device)
     if choice.kind == "mps":
@@ -93,7 +94,7 @@ def _train(run: RunFolder, options: RunOptions, reporter: Reporter) -> None:
     reporter.write(
         RunFinished(
             state=Outcome.STOPPED if requests.stop_accepted else Outcome.FINISHED,
-            metrics=_last_metrics(trainer.state.log_history),
+            metrics=_metrics_at(trainer.state.global_step, trainer.state.log_history),
             samples_per_second=log.samples_per_second,
             seconds=seconds,
             steps=trainer.state.global_step,
@@ -101,6 +102,13 @@ def _train(run: RunFolder, options: RunOptions, reporter: Reporter) -> None:
             peak_device_bytes=log.memory.peak(),
         )
     )
+
+
+def _quieten_transformers() -> None:
+    """Leave out of the log what frightens and doesn't help: redrawn bars, and the table of weights of the new head."""
+    transformers.utils.logging.disable_progress_bar()
+    loading = logging.getLogger("transformers.modeling_utils")
+    loading.addFilter(lambda record: "LOAD REPORT" not in record.getMessage())
 
 
 def _prepare(options: RunOptions, reporter: Reporter) -> Prepared:
@@ -144,9 +152,9 @@ def _save_model(folder: Path, trainer: WatchedTrainer, prepared: Prepared) -> No
     prepared.save_extras(folder)
 
 
-def _last_metrics(history: list[dict[str, Any]]) -> dict[str, float | None]:
-    for entry in reversed(history):
-        found = {name: split_non_finite(entry[name])[0] for name in METRIC_NAMES if name in entry}
-        if found:
-            return found
+def _metrics_at(step: int, history: list[dict[str, Any]]) -> dict[str, float | None]:
+    """What the evaluation after `step` gave; empty where there was none: an older one tells of another model."""
+    for entry in history:
+        if entry["step"] == step and METRIC_NAMES[0] in entry:
+            return {name: split_non_finite(entry[name])[0] for name in METRIC_NAMES if name in entry}
     return {}

@@ -1,6 +1,7 @@
 """The real keeper with a fake engine, as processes."""
 
 import os
+import shutil
 import signal
 import sys
 import time
@@ -204,3 +205,13 @@ def test_the_second_attempt_carries_its_number(run: RunFolder) -> None:
     Keeper(run, [sys.executable, "-P", str(FAKES / "engine.py"), "crash", str(run.path)]).keep()
     assert {event.attempt for event in machine(run)} == {2}
     assert any(isinstance(event, RunStarted) for event in EventReader(run.events_file).read_all())
+
+
+def test_a_run_whose_folder_is_removed_ends(run: RunFolder) -> None:
+    keeper = start(run, "wait")
+    follower = RunFollower(run)
+    wait_for_steps(follower, keeper)
+    engine = psutil.Process(follower.story.engine_pid)
+    shutil.rmtree(run.path)
+    keeper.wait(10)
+    assert not engine.is_running() or engine.status() == psutil.STATUS_ZOMBIE

@@ -21,6 +21,7 @@ def prepare(options: RunOptions, reporter: Reporter) -> Prepared:
     """
     from transformers import DataCollatorWithPadding
 
+    reporter.phase(Phase.LOADING_MODEL, options.model.source)  # its config, maybe from the Hub
     config = text_models.load_config(options.model)
     tokenizer = text_models.load_tokenizer(options.model.source)
     reporter.phase(Phase.LOADING_DATA, Path(options.data.train).name)
