@@ -141,9 +141,7 @@ def _write_events(run: RunFolder, start: float, reached: int) -> float:
         if step % 3 == 0:
             held = int((1.1 + 0.9 * (1 - math.exp(-step / 20)) + 0.03 * chance.random()) * GB)
             machine.write(MemorySampled(time=now, source=Source.PROCESS, bytes=held))
-            machine.write(
-                MemorySampled(time=now, source=Source.SYSTEM, bytes=held + 3 * GB, ceiling=24 * GB)
-            )
+            machine.write(MemorySampled(time=now, source=Source.SYSTEM, bytes=held + 3 * GB, ceiling=24 * GB))
         if step % STEPS_PER_EPOCH == 0:
             now += 0.7
             events.write(_evaluation(now, step))
