@@ -38,4 +38,8 @@ def test_the_newest_by_step_are_kept_and_unsealed_ones_left_alone(tmp_path: Path
         checkpoints.seal(saved(tmp_path / f"checkpoint-{step}"))
     saved(tmp_path / "checkpoint-101")  # being written
     checkpoints.keep_newest(tmp_path, 2)
-    assert {folder.name for folder in tmp_path.iterdir()} == {"checkpoint-10", "checkpoint-100", "checkpoint-101"}
+    assert {folder.name for folder in tmp_path.iterdir()} == {
+        "checkpoint-10",
+        "checkpoint-100",
+        "checkpoint-101",
+    }
