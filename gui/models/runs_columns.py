@@ -99,7 +99,7 @@ def columns() -> dict[Column, ColumnKind]:
         Column.STARTED: ColumnKind(
             _translate("runs", "Started"),
             lambda row: numbers.moment(row.started),
-            lambda row: _or_nothing(row.started),
+            _asked_or_started,
             sample=numbers.moment(time.time()),
         ),
     }
@@ -107,6 +107,18 @@ def columns() -> dict[Column, ColumnKind]:
 
 def _or_nothing(value: float | None) -> float:
     return NOTHING if value is None else float(value)
+
+
+def _asked_or_started(row: RunSummary) -> float:
+    """When the run started; of one that is still starting, when its options or its folder were written."""
+    if row.started is not None:
+        return row.started
+    for path in (row.run.options_file, row.run.path):
+        try:
+            return path.stat().st_mtime
+        except OSError:
+            continue
+    return NOTHING
 
 
 def _metric_text(row: RunSummary) -> str:

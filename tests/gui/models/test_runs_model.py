@@ -51,6 +51,14 @@ def test_newest_first_and_what_is_not_known_last(model):
     assert names(view) == ["quick", "slow", "empty"]
 
 
+def test_a_run_that_is_starting_is_the_newest(model, tmp_path):
+    starting = RunSummary(run=RunFolder(tmp_path), state=State.STARTING, title="starting")
+    model.show([SLOW, starting, QUICK])
+    view = RunsFilter(model)
+    view.sort(Column.STARTED, Qt.SortOrder.DescendingOrder)
+    assert names(view) == ["starting", "quick", "slow"]
+
+
 def test_better_sorts_higher_also_for_a_loss(model):
     losses = [summary(str(loss), metric="eval_loss", best=loss) for loss in (0.5, 0.1, 0.9)]
     model.show(losses)
