@@ -202,6 +202,7 @@ class NewRunPage(QWidget):
             source=str(source),
             text_columns=tuple(section_value(tree, "data.text_columns") or ()),
             label_column=section_value(tree, "data.label_column"),
+            evaluation=section_value(tree, "data.eval") or None,
         )
 
     def _has_no_row(self, problem: Problem) -> bool:
