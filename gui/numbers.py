@@ -169,7 +169,7 @@ def memory_tick(value: float) -> str:
     for power, unit in ((4, "TB"), (3, "GB"), (2, "MB"), (1, "KB")):
         size = value / 1024**power
         if size >= 0.9995 or (size > 0.05 and abs(size - round(size, 1)) < 1e-6):
-            return f"{size:.3g} {unit}"
+            return f"{size:.3g} {unit}" if size < 999.5 else f"{size:,.0f} {unit}"
     return f"{value:.0f} B" if value else "0"
 
 

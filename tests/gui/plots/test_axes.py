@@ -1,5 +1,6 @@
 import pytest
 
+from gui.numbers import memory_tick
 from gui.plots.axes import clock_step, clock_text, decimal_step, memory_step, whole_step
 
 
@@ -18,6 +19,7 @@ def test_memory_ticks_are_round_in_their_unit():
     assert memory_step(16 * 1024**3, 4) == 5 * 1024**3
     assert memory_step(900 * 1024**2, 5) == 200 * 1024**2
     assert memory_step(3.9 * 1024**3, 4) == 1024**3
+    assert memory_tick(1000 * 1024**2) == "1,000 MB"
 
 
 @pytest.mark.parametrize(("span", "step"), [(60, 15), (600, 120), (86_400 * 30, 86_400 * 8)])
