@@ -25,6 +25,21 @@ def running(folder: Path) -> list[RunFolder]:
     return [run for run in alive if not summarize(run).state.is_over]
 
 
+def words_for(count: int) -> str:
+    """What becomes of one run that trains, or of several."""
+    if count == 1:
+        return _translate(
+            "Closing",
+            "It can go on without this window; open Hone again to see how it does. Stopping keeps what it has "
+            "learned so far.",
+        )
+    return _translate(
+        "Closing",
+        "They can go on without this window; open Hone again to see how they do. Stopping keeps what each of them "
+        "has learned so far.",
+    )
+
+
 def ask_about(runs: list[RunFolder], parent: QWidget) -> Closing:
     """Ask what to do with runs that train."""
     box = QMessageBox(parent)
@@ -33,13 +48,7 @@ def ask_about(runs: list[RunFolder], parent: QWidget) -> Closing:
         box.setText(_translate("Closing", "A run is training"))
     else:
         box.setText(_translate("Closing", "{count} runs are training").format(count=len(runs)))
-    box.setInformativeText(
-        _translate(
-            "Closing",
-            "It can go on without this window; open Hone again to see how it does. Stopping keeps what it has "
-            "learned so far.",
-        )
-    )
+    box.setInformativeText(words_for(len(runs)))
     keep = box.addButton(
         _translate("Closing", "Keep training in the background"), QMessageBox.ButtonRole.AcceptRole
     )

@@ -14,7 +14,7 @@ from core.runs import Action, RunFolder
 from core.settings import Appearance, Settings
 from gui import window as window_module
 from gui.bug_report import BugReporter
-from gui.closing import Closing, running
+from gui.closing import Closing, running, words_for
 from gui.pages.new_run_header import DIGITS
 from gui.sidebar import Place
 from gui.theme import DARK, LIGHT, Theme
@@ -170,6 +170,11 @@ def test_closing_asks_about_a_run_that_trains_and_can_be_called_off(make_window,
     assert not window.close()
     assert window.asked.runs == [run]
     assert window.isVisible()
+
+
+def test_several_runs_are_spoken_of_as_several():
+    assert words_for(1).startswith("It can")
+    assert words_for(3).startswith("They can")
 
 
 def test_closing_can_stop_the_run(make_window, runs_folder):
