@@ -26,7 +26,7 @@ class LabelBars(QWidget):
     def set_counts(self, counts: dict[str, int]) -> None:
         """Show these counts; none hides the bars."""
         ordered = sorted(counts.items(), key=lambda pair: -pair[1])
-        self._counts = ordered[:MOST_BARS]
+        self._counts = [(" ".join(label.split()), count) for label, count in ordered[:MOST_BARS]]
         self._more = len(ordered) - len(self._counts)
         self._largest = max((count for _, count in self._counts), default=1)
         spoken = ", ".join(f"{label}: {count:,}" for label, count in self._counts)
