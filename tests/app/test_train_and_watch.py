@@ -12,7 +12,7 @@ from gui.sidebar import Place
 from gui.theme import Theme
 from gui.window import MainWindow
 
-PATIENCE_MS = 90_000
+PATIENCE_MS = 300_000
 
 
 def stop_what_trains(_runs, _parent):
@@ -40,7 +40,7 @@ def test_a_run_is_started_watched_stopped_and_found_again(qtbot, window):
     view = window.run.view
     run = view.run
     qtbot.waitUntil(lambda: read_story(run).step >= 5, timeout=PATIENCE_MS)
-    qtbot.waitUntil(lambda: view.state is State.TRAINING, timeout=5000)
+    qtbot.waitUntil(lambda: view.state is State.TRAINING, timeout=60_000)
 
     qtbot.mouseClick(view.header.stop_button, Qt.MouseButton.LeftButton)
     qtbot.waitUntil(lambda: view.state is State.STOPPED, timeout=PATIENCE_MS)

@@ -33,7 +33,7 @@ def hone_losses(pairs: Path, model: Path, folder: Path) -> list[float | None]:
         write_run_file(pairs, model, folder / "pairs.hone"),
     )
     run = runs.create(options, folder)
-    jobs.start(run).wait(timeout=120)
+    jobs.start(run).wait(timeout=600)
     events = EventReader(run.events_file).read_all()
     return [event.loss for event in events if isinstance(event, StepFinished)]
 
