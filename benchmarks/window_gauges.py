@@ -8,7 +8,7 @@ import psutil
 from PySide6.QtCore import QObject, Qt, QTimer
 from window_guard import processes_of
 
-from core.runs import RunFolder
+from core.run_folder import RunFolder
 
 INTERVAL_MS = 16
 

@@ -19,7 +19,8 @@ import psutil
 ROOT = Path(__file__).resolve().parents[1]
 sys.path.insert(0, str(ROOT))
 
-from core.runs import Action, RunFolder, list_runs  # noqa: E402 - the checkout is on the path only now
+from core.run_folder import Action, RunFolder  # noqa: E402 - the checkout is on the path only now
+from core.runs import list_runs  # noqa: E402 - the checkout is on the path only now
 
 PATIENCE_SECONDS = 10.0
 

@@ -30,7 +30,7 @@ from window_guard import guarded
 
 from core import run_file, runs, settings
 from core.processes import NICENESS
-from core.runs import RunFolder
+from core.run_folder import RunFolder
 from core.settings import Appearance
 
 ROOT = Path(__file__).resolve().parents[1]

@@ -10,25 +10,9 @@ from core import run_file
 from core.errors import OptionsError, Problem, RunFolderError
 from core.events import EventReader
 from core.options import RunOptions
-from core.run_folder import Action, ExitRecord, KeeperRecord, Request, RunFolder, is_same_process
-from core.run_summary import RunSummary, summarize, title_of
+from core.run_folder import RunFolder
+from core.run_summary import title_of
 from core.story import RunStory
-
-__all__ = [
-    "Action",
-    "ExitRecord",
-    "KeeperRecord",
-    "Request",
-    "RunFolder",
-    "RunSummary",
-    "create",
-    "folder_name",
-    "is_same_process",
-    "list_runs",
-    "read_story",
-    "summarize",
-    "title_of",
-]
 
 
 def create(options: RunOptions, runs_folder: Path, path: Path | None = None) -> RunFolder:

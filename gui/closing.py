@@ -6,7 +6,9 @@ from pathlib import Path
 from PySide6.QtCore import QCoreApplication
 from PySide6.QtWidgets import QMessageBox, QWidget
 
-from core.runs import RunFolder, list_runs, summarize
+from core.run_folder import RunFolder
+from core.run_summary import summarize
+from core.runs import list_runs
 
 _translate = QCoreApplication.translate
 

@@ -12,7 +12,7 @@ from core import jobs
 from core.errors import RunFolderError, UserError
 from core.events import Event
 from core.follow import RunFollower
-from core.runs import Action, RunFolder
+from core.run_folder import Action, RunFolder
 from core.story import State
 from gui.log_tail import LogTail
 
@@ -31,7 +31,7 @@ class JobThread(QThread):
             of the run has been read.
         log_arrived: Text that was printed, in whole lines.
         state_changed: The `core.story.State` in which the run now is; sent after the events that led to it.
-        ended: How the engine ended (`core.runs.ExitRecord`); sent before the state that follows from it.
+        ended: How the engine ended (`core.run_folder.ExitRecord`); sent before the state that follows from it.
         job_failed: A `core.errors.UserError`: the run can't be started or asked.
 
     Args:

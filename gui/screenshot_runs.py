@@ -23,7 +23,7 @@ from core.events import (
 )
 from core.options import FP16_NEEDS_GPU
 from core.reports import Column, ColumnKind, DataReport, DeviceReport, InspectRequest, MachineReport
-from core.runs import ExitRecord, RunFolder
+from core.run_folder import ExitRecord, RunFolder
 
 GB = 1024**3
 TOTAL_STEPS = 225

@@ -16,7 +16,7 @@ from PySide6.QtCore import QObject, QTimer
 from PySide6.QtGui import QFont, QFontDatabase
 from PySide6.QtWidgets import QApplication
 
-from core.runs import RunFolder
+from core.run_folder import RunFolder
 from core.settings import Appearance, Settings
 from gui.app import dress
 from gui.pages.new_run_header import DIGITS

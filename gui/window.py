@@ -16,7 +16,7 @@ from core import runs, settings
 from core.errors import UserError
 from core.options import RunOptions
 from core.reports import MachineReport
-from core.runs import Action, RunFolder
+from core.run_folder import Action, RunFolder
 from core.settings import Settings
 from gui.closing import Closing, ask_about, running
 from gui.commands import Commands

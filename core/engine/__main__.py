@@ -18,7 +18,7 @@ from core.errors import UserError
 from core.machine.visible_gpus import number_by_slot
 from core.options import RunOptions
 from core.reports import FailureReport, JobFailure
-from core.runs import RunFolder
+from core.run_folder import RunFolder
 
 
 def main(arguments: list[str]) -> int:

@@ -17,7 +17,7 @@ from core.events import (
     RunFinished,
     RunStarted,
 )
-from core.runs import RunFolder
+from core.run_folder import RunFolder
 from core.story import RunStory
 
 

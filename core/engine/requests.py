@@ -6,7 +6,7 @@ from types import TracebackType
 
 from core.engine.reporter import Reporter
 from core.events import RequestAnswered
-from core.runs import Action, RunFolder
+from core.run_folder import Action, RunFolder
 
 LOOK_SECONDS = 0.3
 

@@ -28,7 +28,7 @@ from core.errors import UserError
 from core.events import Outcome, Phase, RunFinished, split_non_finite
 from core.metrics import METRIC_NAMES
 from core.options import RunOptions, Task
-from core.runs import RunFolder
+from core.run_folder import RunFolder
 
 
 def train_run(run: RunFolder, options: RunOptions, reporter: Reporter) -> int:

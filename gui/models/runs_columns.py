@@ -7,7 +7,7 @@ from enum import IntEnum
 
 from PySide6.QtCore import QCoreApplication
 
-from core.runs import RunSummary
+from core.run_summary import RunSummary
 from core.story import State
 from gui import numbers
 from gui.names import device_title, model_title

@@ -12,7 +12,7 @@ from PySide6.QtCore import (
 )
 from PySide6.QtGui import QColor, QIcon, QPainter, QPixmap
 
-from core.runs import RunSummary
+from core.run_summary import RunSummary
 from core.story import State
 from gui.models.runs_columns import Column, ColumnKind, columns, metric_in_full
 from gui.states import state_colour

@@ -5,7 +5,9 @@ from pathlib import Path
 
 from PySide6.QtCore import QObject, QThread, Signal
 
-from core.runs import RunFolder, RunSummary, list_runs, summarize
+from core.run_folder import RunFolder
+from core.run_summary import RunSummary, summarize
+from core.runs import list_runs
 
 
 @dataclass(frozen=True)
@@ -31,7 +33,7 @@ class RunsReader(QThread):
     """Reads all runs of a folder once each time it is started.
 
     Signals:
-        runs_read: A list of `core.runs.RunSummary`.
+        runs_read: A list of `core.run_summary.RunSummary`.
     """
 
     runs_read = Signal(object)

@@ -3,7 +3,7 @@
 from PySide6.QtCore import QCoreApplication, Qt, Signal
 from PySide6.QtWidgets import QFrame, QLabel, QScrollArea, QWidget
 
-from core.runs import RunFolder
+from core.run_folder import RunFolder
 from core.story import State
 from gui.pages.run_view import RunView
 from gui.theme import Theme

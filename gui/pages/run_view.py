@@ -10,7 +10,8 @@ from core.checks import Tree
 from core.errors import Fix, OptionsError, UserError
 from core.events import Event, Level, MessageRaised
 from core.options import RunOptions
-from core.runs import Action, ExitRecord, RunFolder, title_of
+from core.run_folder import Action, ExitRecord, RunFolder
+from core.run_summary import title_of
 from core.story import RunStory, State
 from gui.files import reveal
 from gui.job_thread import JobThread

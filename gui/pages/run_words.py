@@ -6,7 +6,7 @@ from PySide6.QtCore import QCoreApplication
 
 from core.events import Level, MessageRaised, Phase
 from core.options import RunOptions
-from core.runs import ExitRecord
+from core.run_folder import ExitRecord
 from core.story import RunStory, State
 from gui import numbers
 from gui.names import DEVICE_KINDS, device_title

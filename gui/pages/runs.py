@@ -17,7 +17,8 @@ from PySide6.QtWidgets import (
 
 from core import run_file
 from core.errors import OptionsError
-from core.runs import RunFolder, RunSummary
+from core.run_folder import RunFolder
+from core.run_summary import RunSummary
 from gui.files import reveal
 from gui.models.runs_columns import Column
 from gui.models.runs_filter import RunsFilter

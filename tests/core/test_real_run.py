@@ -25,7 +25,9 @@ from core.events import (
     WhatRan,
 )
 from core.follow import RunFollower
-from core.runs import RunFolder, create, read_story, summarize
+from core.run_folder import RunFolder
+from core.run_summary import summarize
+from core.runs import create, read_story
 from core.story import State
 from tests.fakes.command import ROOT, hone
 from tests.fakes.runs import follow_until

@@ -36,7 +36,7 @@ from core.options import (
     Task,
     TrainingOptions,
 )
-from core.runs import ExitRecord, RunFolder
+from core.run_folder import ExitRecord, RunFolder
 
 GB = 1024**3
 

@@ -10,7 +10,8 @@ from pathlib import Path
 from core import jobs
 from core.follow import RunFollower
 from core.options import DataOptions, ModelOptions, OutputOptions, RunOptions, Task
-from core.runs import RunFolder, create
+from core.run_folder import RunFolder
+from core.runs import create
 
 FAKES = Path(__file__).parent
 

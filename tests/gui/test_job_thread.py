@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 
 from core.events import EventWriter, RunFinished, StepFinished
-from core.runs import Action, ExitRecord
+from core.run_folder import Action, ExitRecord
 from core.story import State
 from gui.job_thread import LARGEST_BATCH, JobThread
 from tests.fakes.run_stories import Plot, crash, finish, keep_alive, make_folder, opening, write_story

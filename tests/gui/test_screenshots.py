@@ -1,6 +1,7 @@
 import pytest
 
-from core.runs import read_story, summarize
+from core.run_summary import summarize
+from core.runs import read_story
 from core.story import State
 from gui.pages.new_run_header import DIGITS
 from gui.screenshot_runs import TOTAL_STEPS, InventedJob, make_run

@@ -10,7 +10,7 @@ from PySide6.QtWidgets import QPlainTextEdit, QPushButton
 from core import settings
 from core.errors import RunFolderError
 from core.jobs import EngineCrashed
-from core.runs import Action, RunFolder
+from core.run_folder import Action, RunFolder
 from core.settings import Appearance, Settings
 from gui import window as window_module
 from gui.bug_report import BugReporter

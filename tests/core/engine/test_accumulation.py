@@ -19,7 +19,7 @@ from core.options import (
     Task,
     TrainingOptions,
 )
-from core.runs import RunFolder
+from core.run_folder import RunFolder
 from tests.fakes.tiny_bert import WORDS, save_tiny_bert
 
 prepare_torchvision()

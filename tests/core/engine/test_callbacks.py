@@ -33,7 +33,7 @@ from core.events import (  # noqa: E402
     WhatRan,
 )
 from core.options import MemoryOptions, OutputOptions, Precision, RunOptions, Task, TrainingOptions  # noqa: E402
-from core.runs import Action, RunFolder  # noqa: E402
+from core.run_folder import Action, RunFolder  # noqa: E402
 
 CPU = Choice("cpu", "a CPU", Precision.FP32, {}, asked="auto")
 

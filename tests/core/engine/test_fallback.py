@@ -10,7 +10,7 @@ import torch
 from core.engine.fallback import report_fallbacks
 from core.engine.reporter import Reporter
 from core.events import EventReader, MessageRaised
-from core.runs import RunFolder
+from core.run_folder import RunFolder
 
 WORDS = (
     "The operator '{}' is not currently supported on the MPS backend and will fall back to run on the CPU. "

@@ -18,7 +18,7 @@ from core.engine.tasks.image_classification import LARGE_ENOUGH, VisionRecipe, p
 from core.errors import ModelError
 from core.events import EventReader, MessageRaised
 from core.options import VISION_MODELS, DataOptions, MemoryOptions, ModelOptions, RunOptions, Task
-from core.runs import RunFolder
+from core.run_folder import RunFolder
 
 SINGLE_REFUSED = ("resnet18", "mobilenet_v2", "efficientnet_b0")
 """These normalise batches, and shrink 32 pixels to one."""

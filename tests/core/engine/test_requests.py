@@ -8,7 +8,7 @@ import pytest
 from core.engine.reporter import Reporter
 from core.engine.requests import RequestBox, StopRequested, StopWhileLoading
 from core.events import EventReader, RequestAnswered
-from core.runs import Action, RunFolder
+from core.run_folder import Action, RunFolder
 
 
 def box(folder: Path) -> tuple[RunFolder, RequestBox]:

@@ -5,7 +5,8 @@ import pytest
 from PySide6.QtCore import Qt
 from PySide6.QtGui import QIcon
 
-from core.runs import RunFolder, RunSummary
+from core.run_folder import RunFolder
+from core.run_summary import RunSummary
 from core.settings import Appearance
 from core.story import State
 from gui.models.runs_columns import Column

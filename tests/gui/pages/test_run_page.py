@@ -8,7 +8,7 @@ from PySide6.QtGui import QEnterEvent, QMouseEvent
 from PySide6.QtWidgets import QPushButton
 
 from core.events import EventWriter, Level, MessageRaised, MessageWithdrawn, Outcome, RunFinished, RunStarted
-from core.runs import Action, ExitRecord
+from core.run_folder import Action, ExitRecord
 from core.settings import Appearance
 from core.story import State
 from gui.pages import run_header
