@@ -66,7 +66,10 @@ def _tell(error: Exception) -> int:
 
 
 def _report(error: Exception, sentence: str) -> None:
-    """Say what ended the command, and put the whole report into Hone's log; where that can't be, say it whole."""
+    """Say what ended the command, and put the whole report into Hone's log.
+
+    Where that can't be, a bug is reported here. What the system refused needs no report: the sentence names it.
+    """
     report = "".join(traceback.format_exception(error))
     log = settings.home() / "hone.log"
     try:
@@ -74,7 +77,8 @@ def _report(error: Exception, sentence: str) -> None:
         with log.open("a", encoding="utf-8") as file:
             file.write(f"{time.strftime('%Y-%m-%d %H:%M:%S')} ERROR {' '.join(sys.argv)}\n{report}")
     except OSError:
-        print(report, file=sys.stderr)
+        if not isinstance(error, OSError):
+            print(report, file=sys.stderr)
     else:
         sentence = f"{sentence}\nThe whole report is in {log}"
     print(sentence, file=sys.stderr)

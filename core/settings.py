@@ -42,6 +42,7 @@ def load() -> Settings:
     """The saved settings; the defaults where there are none or the file is damaged.
 
     A damaged file, and one of a newer Hone, whose further settings the next saving would lose, is copied beside.
+    Where `home()` is a file there are none either: whoever writes there first is told so.
 
     Raises:
         OSError: There is a file, and it can't be read.
@@ -49,7 +50,7 @@ def load() -> Settings:
     path = home() / "settings.json"
     try:
         content = path.read_bytes()
-    except FileNotFoundError:
+    except (FileNotFoundError, NotADirectoryError):
         return Settings()
     try:
         settings = msgspec.json.decode(content, type=Settings)

@@ -328,6 +328,26 @@ class TestTheOuterEdge:
         assert "Traceback" in err
         assert err.endswith("A fault in Hone: ZeroDivisionError: division by zero\n")
 
+    def test_a_refusal_of_the_system_needs_no_report(
+        self, home: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+    ) -> None:
+        def fail(_: Path) -> list[RunFolder]:
+            raise PermissionError(13, "Permission denied", "runs")
+
+        (home / "hone.log").mkdir(parents=True)
+        monkeypatch.setattr("core.commands.runs.list_runs", fail)
+        assert main(["runs"]) == 1
+        assert capsys.readouterr().err == "runs: Permission denied\n"
+
+    def test_a_home_that_is_a_file_is_named_in_one_sentence(
+        self, home: Path, capsys: pytest.CaptureFixture[str]
+    ) -> None:
+        home.touch()
+        assert main(["train", DIGITS]) == 1
+        title, detail = capsys.readouterr().err.splitlines()
+        assert title == "The run's folder can't be made"
+        assert str(home) in detail
+
 
 def test_the_version_is_told(capsys: pytest.CaptureFixture[str]) -> None:
     with pytest.raises(SystemExit):

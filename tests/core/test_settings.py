@@ -35,6 +35,11 @@ def test_a_file_of_a_newer_hone_is_kept_beside_and_read_as_far_as_it_is_known(ho
     assert msgspec.json.decode((home / "settings.schema-2.json").read_bytes()) == newer
 
 
+def test_a_home_that_is_a_file_holds_no_settings(home: Path) -> None:
+    home.touch()
+    assert settings.load() == Settings()
+
+
 def test_a_copy_that_cannot_be_made_does_not_stop_anybody(home: Path) -> None:
     (home / "settings.damaged.json").mkdir(parents=True)
     (home / "settings.json").write_text("{")
