@@ -10,9 +10,9 @@ import time
 from collections.abc import Sequence
 from pathlib import Path
 
-from PySide6.QtCore import QEvent, QObject, QTimer, Signal
+from PySide6.QtCore import QCoreApplication, QEvent, QObject, QTimer, Signal
 from PySide6.QtGui import QFileOpenEvent, QFont, QIcon
-from PySide6.QtWidgets import QApplication
+from PySide6.QtWidgets import QApplication, QMessageBox
 
 from core import settings
 from gui.bug_report import BugReporter, open_log
@@ -20,6 +20,8 @@ from gui.engine_question import ask_real_engine
 from gui.style_sizes import ICONS
 from gui.theme import Theme
 from gui.window import MainWindow
+
+_translate = QCoreApplication.translate
 
 
 class HoneApplication(QApplication):
@@ -65,10 +67,14 @@ def run_app(argv: Sequence[str]) -> int:
     """Open the window, and what is named after the program's name in it; returns when it is closed."""
     application = HoneApplication(list(argv))
     dress(application)
-    open_log(settings.home() / "hone.log")
     reporter = BugReporter(application)
     reporter.install()
-    chosen = settings.load()
+    try:
+        open_log(settings.home() / "hone.log")
+        chosen = settings.load()
+    except OSError as error:
+        show_refusal(error)
+        return 1
     theme = Theme(chosen.appearance, application)
     theme.apply()
     window = MainWindow(theme, chosen, ask_real_engine)
@@ -80,6 +86,18 @@ def run_app(argv: Sequence[str]) -> int:
         window.open_path(Path(path).absolute())
     window.show()
     return application.exec()
+
+
+def show_refusal(error: OSError) -> None:
+    """Say that Hone's own folder can't be used, and wait until that is read."""
+    box = QMessageBox()
+    box.setIcon(QMessageBox.Icon.Critical)
+    box.setText(_translate("app", "Hone can't use its own folder"))
+    reason = f"{error.filename}: {error.strerror}" if error.filename else str(error)
+    advice = _translate("app", "Give yourself leave to write there, or name another folder in HONE_HOME.")
+    box.setInformativeText(f"{reason}\n\n{advice}")
+    print(f"{box.text()}: {reason}", file=sys.stderr)
+    box.exec()
 
 
 def dress(application: QApplication) -> None:

@@ -1,4 +1,4 @@
-"""Where Hone begins, on a computer without a screen."""
+"""Where Hone begins, and what it says where it can't: no screen, no folder of its own."""
 
 import os
 import subprocess
@@ -6,8 +6,11 @@ import sys
 from pathlib import Path
 
 import pytest
+from PySide6.QtCore import QTimer
+from PySide6.QtWidgets import QApplication
 
 from gui.__main__ import SCREENS, has_screen
+from gui.app import show_refusal
 
 ROOT = Path(__file__).resolve().parents[2]
 
@@ -42,3 +45,20 @@ def test_any_of_the_names_is_taken_at_its_word(name, monkeypatch):
         monkeypatch.delenv(other, raising=False)
     monkeypatch.setenv(name, ":0")
     assert has_screen()
+
+
+def test_a_home_that_cannot_be_used_is_told_of(qapp, capsys):
+    told = []
+
+    def read_and_close():
+        box = QApplication.activeModalWidget()
+        told.append((box.text(), box.informativeText()))
+        box.accept()
+
+    QTimer.singleShot(0, read_and_close)
+    show_refusal(NotADirectoryError(20, "Not a directory", "/a/file/hone.log"))
+    ((title, words),) = told
+    assert title == "Hone can't use its own folder"
+    assert "/a/file/hone.log: Not a directory" in words
+    assert "HONE_HOME" in words
+    assert "/a/file/hone.log" in capsys.readouterr().err
