@@ -54,8 +54,8 @@ _OUTCOMES = {Outcome.FINISHED: State.FINISHED, Outcome.STOPPED: State.STOPPED, O
 class RunStory:
     """The sum of a run's events so far. Apply them in order; read the fields at any time.
 
-    Seconds are wall time, bytes are bytes, metrics are named as Trainer names them (`eval_accuracy`). `skipped` counts
-    the lines that could not be read; whoever reads the files sets it.
+    Seconds are wall time, bytes are bytes, metrics are named as Trainer names them (`eval_accuracy`); `evaluated_at` is
+    the step of the last evaluation. `skipped` counts the lines that could not be read; whoever reads the files sets it.
     """
 
     started: float | None = None
@@ -70,6 +70,7 @@ class RunStory:
     epoch: float = 0.0
     loss: float | None = None
     metrics: dict[str, float | None] = field(default_factory=dict)
+    evaluated_at: int | None = None
     messages: dict[str, MessageRaised] = field(default_factory=dict)
     what_ran: WhatRan | None = None
     last_checkpoint: CheckpointSaved | None = None
@@ -95,7 +96,7 @@ class RunStory:
             case LossesLogged():
                 self.loss = event.losses[-1].loss_value if event.losses else self.loss
             case Evaluated():
-                self.metrics = dict(event.metrics)
+                self.metrics, self.evaluated_at = dict(event.metrics), event.step
             case CheckpointSaved():
                 self.last_checkpoint = event
             case WhatRan():

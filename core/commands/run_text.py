@@ -68,9 +68,10 @@ def _result(run: RunFolder, story: RunStory, state: State) -> Iterator[str]:
         yield "Ended at once, as asked. What it had saved before is kept."
         return
     word = "Finished" if state is State.FINISHED else "Stopped"
-    metrics = finished.metrics or story.metrics
-    result = f": {figures.metrics(metrics)}" if metrics else ""
+    result = f": {figures.metrics(finished.metrics)}" if finished.metrics else ""
     yield f"{word} after {figures.counted(finished.steps, 'step')} in {figures.duration(finished.seconds)}{result}"
+    if story.metrics and not finished.metrics and story.evaluated_at is not None:
+        yield f"Last evaluated at step {story.evaluated_at:,}: {figures.metrics(story.metrics)}"
     if finished.samples_per_second is not None:
         most = f", {figures.size(finished.peak_bytes)} of memory at most" if finished.peak_bytes else ""
         yield f"{figures.number(finished.samples_per_second)} samples a second{most}"

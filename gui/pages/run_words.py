@@ -16,6 +16,9 @@ _translate = QCoreApplication.translate
 
 DOT = " · "
 
+RESULTS = ("eval_loss", "eval_accuracy", "eval_f1")
+"""The metrics that stand among what came of a run; its table of evaluations has all of them."""
+
 
 @dataclass(frozen=True)
 class RunFacts:
@@ -120,20 +123,28 @@ def summary(facts: RunFacts) -> list[tuple[str, str]]:
     done = facts.story.finished
     if done is None or not facts.state.is_over or not done.steps:
         return []
-    metrics = {**facts.story.metrics, **done.metrics}
-    rows = [
-        (numbers.metric_title(name), numbers.metric_format(name)(value))
-        for name, value in metrics.items()
-        if value is not None and _is_result(name)
-    ]
+    rows = _results(done.metrics) if done.metrics else _last_evaluation(facts.story)
     rows.append((_translate("run", "Speed"), numbers.rate(done.samples_per_second)))
     rows.append((_translate("run", "Time"), numbers.duration(done.seconds)))
     rows.append((_translate("run", "Peak memory"), numbers.memory(_peak(facts.story))))
     return [(title, value) for title, value in rows if value != numbers.MISSING]
 
 
-def _is_result(name: str) -> bool:
-    return name in ("eval_loss", "eval_accuracy", "eval_f1")
+def _results(metrics: dict[str, float | None]) -> list[tuple[str, str]]:
+    return [
+        (numbers.metric_title(name), numbers.metric_format(name)(value))
+        for name, value in metrics.items()
+        if value is not None and name in RESULTS
+    ]
+
+
+def _last_evaluation(story: RunStory) -> list[tuple[str, str]]:
+    """What was measured before the training went on: no result of the model that was kept."""
+    measured = _results(story.metrics)
+    if not measured or story.evaluated_at is None:
+        return []
+    title = _translate("run", "Last evaluated at step {}").format(numbers.count(story.evaluated_at))
+    return [(title, DOT.join(f"{name} {value}" for name, value in measured))]
 
 
 def _peak(story: RunStory) -> int | None:

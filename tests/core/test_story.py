@@ -90,6 +90,7 @@ def test_evaluations_and_the_end_fill_the_metrics() -> None:
         RunFinished(state=Outcome.FINISHED, metrics={"eval_accuracy": 0.9}),
     )
     assert story.metrics == {"eval_loss": 2.0, "eval_accuracy": 0.9}
+    assert story.evaluated_at == 5
 
 
 class TestState:

@@ -113,6 +113,19 @@ def test_a_finished_run_sums_up(tmp_path, open_run):
     assert 'source = "torchvision:resnet18"' in view.details.options.toPlainText()
 
 
+def test_what_was_measured_before_the_last_steps_is_no_result(tmp_path, open_run):
+    run = make_folder(tmp_path / "run")
+    write_story(run, Plot(reached=50))
+    events = EventWriter(run.events_file)
+    events.write(RunFinished(state=Outcome.STOPPED, seconds=12.0, steps=50))
+    events.close()
+    run.record_exit(ExitRecord(time=time.time(), code=0))
+    text = open_run(run, State.STOPPED).figures.text
+    assert text.startswith("Last evaluated at step 45 Loss ")
+    assert " · Accuracy " in text
+    assert ", Accuracy" not in text
+
+
 def test_a_crash_is_shown_with_its_signal_and_the_end_of_the_log(qtbot, live, page, open_run):
     write_story(live, Plot(reached=40, start=time.time() - 10))
     view = open_run(live, State.TRAINING)
