@@ -2,7 +2,8 @@
 
 from pathlib import Path
 
-from core.events import EventReader, RunStarted
+from core.event_files import EventReader
+from core.events import RunStarted
 
 
 def next_attempt(events_file: Path) -> int:

@@ -2,13 +2,15 @@
 
 import types
 import typing
+from collections.abc import Callable
 from enum import Enum, StrEnum
 from functools import cache
 from typing import Any
 
 import msgspec
 
-from core.options import CHOICE_TITLES, SECTIONS, RunOptions, Task
+from core.choices import TITLES
+from core.options import SECTIONS, RunOptions
 
 
 class Kind(Enum):
@@ -35,6 +37,8 @@ class Option(msgspec.Struct, frozen=True, kw_only=True):
 
     `path` is its name in a run file, such as `memory.batch_size`. Limits are inclusive where `minimum`/`maximum` are
     set and exclusive where `above` is set; None means no limit. `value_type` is the bare type, without limits and None.
+    `needs` gives the values that other options must have for this one to mean anything; `group` is the heading it
+    stands below in a form, `aliases` are Trainer's names for it.
     """
 
     path: str
@@ -45,7 +49,9 @@ class Option(msgspec.Struct, frozen=True, kw_only=True):
     default: Any
     unit: str
     advanced: bool
-    task: Task | None
+    group: str
+    needs: dict[str, tuple[Any, ...]]
+    aliases: tuple[str, ...]
     is_path: bool
     optional: bool
     choices: tuple[Choice, ...]
@@ -63,9 +69,16 @@ class Option(msgspec.Struct, frozen=True, kw_only=True):
         """Its key within the section."""
         return self.path.rpartition(".")[2]
 
-    def applies_to(self, task: Task) -> bool:
-        """Whether the option means anything for `task`."""
-        return self.task is None or self.task is task
+    def applies(self, value_at: Callable[[str], Any]) -> bool:
+        """Whether the option means anything beside the values that `value_at` gives for other options' paths."""
+        return all(
+            value_at(path) in values and options_by_path()[path].applies(value_at)
+            for path, values in self.needs.items()
+        )
+
+    def applies_to(self, options: RunOptions) -> bool:
+        """Whether the option means anything in `options`."""
+        return self.applies(lambda path: value_of(options, path))
 
     def expectation(self) -> str:
         """Say in words what a value must be, such as "a whole number of 1 or more"."""
@@ -128,9 +141,7 @@ def _kind(value_type: Any) -> Kind:
 def _describe(path: str, annotation: Any, default: Any) -> Option:
     value_type, meta, optional = _unwrap(annotation)
     kind = _kind(value_type)
-    choices = (
-        tuple(Choice(item.value, *CHOICE_TITLES[item]) for item in value_type) if kind is Kind.CHOICE else ()
-    )
+    choices = tuple(Choice(item.value, *TITLES[item]) for item in value_type) if kind is Kind.CHOICE else ()
     extra = meta.extra or {}
     return Option(
         path=path,
@@ -146,7 +157,9 @@ def _describe(path: str, annotation: Any, default: Any) -> Option:
         above=meta.gt,
         unit=extra["unit"],
         advanced=extra["advanced"],
-        task=extra["task"],
+        group=extra["group"],
+        needs=extra["needs"],
+        aliases=extra["aliases"],
         is_path=extra["path"],
     )
 

@@ -9,8 +9,9 @@ from typing import Any
 import msgspec
 
 from core.catalogue import Kind, Option, options_by_path, options_of
+from core.choices import Task, Toggle
 from core.errors import Fix, Problem
-from core.options import SCHEMA, SECTIONS, RunOptions, Task
+from core.options import SCHEMA, SECTIONS, RunOptions
 from core.rules import problems_of
 
 LARGEST_WHOLE = 2**63 - 1
@@ -127,6 +128,8 @@ def _check_section(section: str, values: object) -> tuple[Tree, list[Problem]]:
 def _check_value(option: Option, value: object) -> tuple[Any, list[Problem]]:
     if value is None and option.optional:
         return None, []
+    if option.value_type is Toggle and isinstance(value, bool):
+        return (Toggle.ON if value else Toggle.OFF), []
     broken = _broken_limit(option, value)
     if broken:
         return None, [Problem(option.path, f"{broken}, got {_show(value)}")]

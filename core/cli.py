@@ -13,12 +13,12 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from core import jobs, settings
+from core.choices import Task
 from core.commands import files, reports, running, runs, train
 from core.commands.attendance import INTERRUPTED
 from core.commands.run_text import error_text
 from core.errors import OptionsError, UserError
 from core.jobs import EngineCrashed
-from core.options import Task
 from core.version import VERSION
 
 TASKS = tuple(task.value for task in Task)

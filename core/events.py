@@ -6,12 +6,9 @@ The engine appends to `events.jsonl`, the keeper to `machine.jsonl`. Every line 
 """
 
 import math
-import os
 import time as clock
-from collections.abc import Iterator
 from enum import StrEnum
-from pathlib import Path
-from typing import BinaryIO, Literal
+from typing import Literal
 
 import msgspec
 
@@ -181,7 +178,16 @@ class CheckpointSaved(Event, frozen=True, kw_only=True):
 
 
 class WhatRan(Event, frozen=True, kw_only=True):
-    """What actually ran, read from the live objects after the first step. Bytes and counts are exact."""
+    """What actually ran, read from the live objects after the first step. Bytes and counts are exact.
+
+    `optimizer_state` splits `optimizer_state_bytes` by dtype. `attention` is the implementation that was called,
+    `recomputed` counts the modules whose activations were computed again for the gradients, `compiled` names the back
+    end (and mode) that compiled the model, `loss_scale` is that of fp16, `matmul` the format CUDA multiplies fp32 in.
+    `decayed_parameters` are those that weight decay reaches. `adapter` describes LoRA matrices, `packed_parameters`
+    counts the frozen weights held in 4 or 8 bits. `workers` are the process ids of the data loaders, `worker_start` how
+    they were started. `padded_to` and `sampling` say how batches were made, `fell_back` which operators ran on the CPU.
+    `reasons` say by option what was left to Hone and why it came out so.
+    """
 
     device: str
     device_name: str
@@ -194,6 +200,25 @@ class WhatRan(Event, frozen=True, kw_only=True):
     effective_batch: int
     attention: str | None = None
     reasons: dict[str, str] = {}
+    optimizer_state: dict[str, int] = {}
+    decayed_parameters: int | None = None
+    loss_scale: float | None = None
+    matmul: str = ""
+    recomputed: int = 0
+    compiled: str = ""
+    compile_seconds: float | None = None
+    adapter: str = ""
+    packed_parameters: int = 0
+    batches_per_step: int = 1
+    padded_to: str = ""
+    sampling: str = ""
+    workers: tuple[int, ...] = ()
+    worker_start: str = ""
+    pinned: bool = False
+    threads: int | None = None
+    deepspeed: str = ""
+    deterministic: bool = False
+    fell_back: tuple[str, ...] = ()
 
 
 class MessageRaised(Event, frozen=True, kw_only=True):
@@ -296,100 +321,3 @@ def decode(line: bytes) -> AnyEvent | None:
             return None
         raise
     return event
-
-
-class EventReader:
-    """Reads a file of events from its beginning, again and again as it grows.
-
-    A torn last line is left for the next call. Lines of unknown type, and lines that are no events, are counted in
-    `skipped`; neither ends the reading. A file that doesn't exist yet has no events. `is_at_end` tells whether the
-    last call read all there was.
-    """
-
-    def __init__(self, path: Path) -> None:
-        self.path = path
-        self.skipped = 0
-        self.is_at_end = False
-        self._offset = 0
-
-    def read(self, limit: int = 1 << 20) -> list[AnyEvent]:
-        """The events completed since the last call, from at most about `limit` bytes."""
-        try:
-            with self.path.open("rb") as file:
-                file.seek(self._offset)
-                block = file.read(limit)
-                if b"\n" not in block:
-                    block += file.readline()
-                self.is_at_end = not file.read(1)
-        except FileNotFoundError:
-            self.is_at_end = True
-            return []
-        complete = block[: block.rfind(b"\n") + 1]
-        self._offset += len(complete)
-        return list(self._decode_lines(complete))
-
-    def read_all(self) -> list[AnyEvent]:
-        """Everything up to the end of the file."""
-        found: list[AnyEvent] = []
-        while True:
-            before = self._offset
-            found += self.read()
-            if self._offset == before:
-                return found
-
-    def _decode_lines(self, block: bytes) -> Iterator[AnyEvent]:
-        for line in block.splitlines():
-            if not line.strip():
-                continue
-            try:
-                event = decode(line)
-            except msgspec.MsgspecError:
-                event = None
-            if event is None:
-                self.skipped += 1
-            else:
-                yield event
-
-
-class EventWriter:
-    """Appends events to a file; the only writer of that file.
-
-    A torn last line left by a process that died is cut off, and its bytes kept beside in `NAME.torn`.
-    """
-
-    def __init__(self, path: Path, attempt: int = 1) -> None:
-        self.attempt = attempt
-        _cut_torn_line(path)
-        self._file: BinaryIO = path.open("ab", buffering=0)
-
-    def write(self, event: Event) -> None:
-        """Append `event`, stamped with this writer's attempt: the whole line or nothing.
-
-        Raises:
-            OSError: It can't be written (the disk is full, the folder is gone).
-        """
-        line = encode(msgspec.structs.replace(event, attempt=self.attempt))
-        begun = self._file.seek(0, os.SEEK_END)
-        try:
-            written = self._file.write(line)
-            while written < len(line):  # an unbuffered file may take only a part
-                written += self._file.write(line[written:])
-        except OSError:
-            self._file.truncate(begun)
-            raise
-
-    def close(self) -> None:
-        """Close the file."""
-        self._file.close()
-
-
-def _cut_torn_line(path: Path) -> None:
-    if not path.exists():
-        return
-    content = path.read_bytes()
-    kept = content.rfind(b"\n") + 1
-    if kept < len(content):
-        with path.with_name(path.name + ".torn").open("ab") as aside:
-            aside.write(content[kept:] + b"\n")
-        with path.open("r+b") as file:
-            file.truncate(kept)

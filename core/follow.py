@@ -4,7 +4,8 @@ import heapq
 import time
 from operator import attrgetter
 
-from core.events import Event, EventReader
+from core.event_files import EventReader
+from core.events import Event
 from core.run_folder import ExitRecord, RunFolder
 from core.story import RunStory, State
 

@@ -16,7 +16,8 @@ from pathlib import Path
 from core.attempts import next_attempt
 from core.ending import describe, log_tail, out_of_memory_kills, signal_name
 from core.errors import OptionsError
-from core.events import Event, EventReader, EventWriter, RequestAnswered, RunPlanned
+from core.event_files import EventReader, EventWriter
+from core.events import Event, RequestAnswered, RunPlanned
 from core.jobs import engine_command
 from core.machine.sampler import Sampler, gpu_of
 from core.options import DeviceOptions

@@ -1,9 +1,10 @@
 """The reference of all options, made from their declarations."""
 
 from collections.abc import Iterator
+from typing import Any
 
 from core.catalogue import Kind, Option, all_options, options_of
-from core.options import SECTIONS, Task
+from core.options import SECTIONS
 
 _HEAD = """\
 # Options of a run file
@@ -46,14 +47,19 @@ def as_markdown() -> str:
 
 
 def _row(option: Option) -> str:
-    only = f" Only for {_task_title(option.task)}." if option.task else ""
+    only = f" Only with {needs_of(option)}." if option.needs else ""
     what = f"**{option.title}.** {option.help}{only}".replace("|", "\\|")
     return f"| `{option.name}` | {what} | {must_be(option)} | {default_of(option)} |"
 
 
-def _task_title(task: Task) -> str:
-    titles = {choice.value: choice.title for choice in all_options()[0].choices}
-    return titles[task].lower()
+def needs_of(option: Option) -> str:
+    """What other options must be for this one to mean anything, such as "`model.method` lora or qlora"."""
+    return " and ".join(f"`{path}` {_either(values)}" for path, values in option.needs.items())
+
+
+def _either(values: tuple[Any, ...]) -> str:
+    *others, last = (str(value).lower() for value in values)
+    return f"{', '.join(others)} or {last}" if others else last
 
 
 def _choices(option: Option) -> Iterator[str]:

@@ -7,8 +7,8 @@ from enum import StrEnum
 
 import msgspec
 
+from core.choices import Task
 from core.errors import Fix, Problem
-from core.options import Task
 
 
 class InspectRequest(msgspec.Struct, frozen=True, kw_only=True):
@@ -38,12 +38,20 @@ class JobFailure(msgspec.Struct, frozen=True, kw_only=True):
     error: FailureReport
 
 
+class Settled(msgspec.Struct, frozen=True):
+    """What "automatic" comes to for one option on one device, and why."""
+
+    value: str
+    reason: str
+
+
 class DeviceReport(msgspec.Struct, frozen=True, kw_only=True):
     """One device a run could be asked for.
 
     `name` is what goes into `device.name`. `reason` says why it isn't available and what to do, empty where it is.
-    `precisions` gives for each precision an empty text where it works, else the reason why not; `automatic_precision`
-    names the one that "auto" means on this device, empty where it isn't available. Bytes are bytes.
+    `refusals` holds, by option and value (`{"training.optimizer": {"adamw-8bit": "..."}}`), why that choice can't be
+    taken on this device, `cautions` what to know before taking it; what stands in neither works. The value `*` stands
+    for every value but the option's default. `automatic` says what "auto" comes to. Bytes are bytes.
     """
 
     name: str
@@ -51,20 +59,21 @@ class DeviceReport(msgspec.Struct, frozen=True, kw_only=True):
     available: bool
     reason: str = ""
     memory_bytes: int | None = None
-    precisions: dict[str, str] = {}
-    automatic_precision: str = ""
+    refusals: dict[str, dict[str, str]] = {}
+    cautions: dict[str, dict[str, str]] = {}
+    automatic: dict[str, Settled] = {}
 
 
 class MachineReport(msgspec.Struct, frozen=True, kw_only=True):
-    """All devices, the available and the others, and what "automatic" would take.
+    """All devices, the available and the others, and what `device.name = "auto"` would take.
 
-    `automatic_precision` names the precision "auto" means on the automatic device; `notes` are plain sentences about
-    this machine that matter for training (an x86 Python on an Apple chip, the MPS fallback setting, ...).
+    `choices` lists the values of the options that only this PyTorch can list (`device.compile_backend`); `notes` are
+    plain sentences about this machine that matter for training (an x86 Python on an Apple chip, ...).
     """
 
     devices: tuple[DeviceReport, ...]
     automatic: str
-    automatic_precision: str
+    choices: dict[str, tuple[str, ...]] = {}
     versions: dict[str, str] = {}
     notes: tuple[str, ...] = ()
 

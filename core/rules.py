@@ -8,10 +8,13 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 
 from core.catalogue import all_options, value_of
+from core.choices import FP16_NEEDS_GPU, Precision, Task
 from core.errors import Fix, Problem
 from core.files import why_missing
-from core.options import FP16_NEEDS_GPU, VISION_MODELS, Precision, RunOptions, Task
+from core.options import RunOptions
+from core.reference import needs_of
 from core.sources import DIGITS, Scheme, parse_synthetic, scheme_of, synthetic, unknown_scheme
+from core.vision_models import VISION_MODELS
 
 Rule = Callable[[RunOptions], Iterator[Problem]]
 
@@ -165,19 +168,19 @@ def _device(options: RunOptions) -> Iterator[Problem]:
         )
 
 
-def _of_another_task(options: RunOptions) -> Iterator[Problem]:
-    """Options that somebody set and that would change nothing."""
+def _that_change_nothing(options: RunOptions) -> Iterator[Problem]:
+    """Options that somebody set and that mean nothing beside the others."""
     for option in all_options():
-        if not option.applies_to(options.task) and value_of(options, option.path) != option.default:
+        if not option.applies_to(options) and value_of(options, option.path) != option.default:
             yield Problem(
                 option.path,
-                f"is for {option.task} and would change nothing here; take it out",
+                f"is only for {needs_of(option)} and would change nothing here; take it out",
                 (Fix("Take it out", {option.path: option.default}),),
             )
 
 
 RULES: tuple[Rule, ...] = (_model_chosen, _data_chosen, _text_columns, _device)
-TASK_RULES: tuple[Rule, ...] = (_model_fits_task, _data_fits_task, _image_size, _of_another_task)
+TASK_RULES: tuple[Rule, ...] = (_model_fits_task, _data_fits_task, _image_size, _that_change_nothing)
 
 
 def problems_of(options: RunOptions, *, task_is_known: bool = True) -> tuple[Problem, ...]:

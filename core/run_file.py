@@ -142,7 +142,7 @@ def dumps_with_help(options: RunOptions) -> str:
     for section in SECTIONS:
         lines += ["", f"[{section}]"]
         for option in all_options():
-            if option.section == section and option.applies_to(options.task):
+            if option.section == section and option.applies_to(options):
                 value = tree[section].get(option.name)
                 shown = (
                     tomli_w.dumps({option.name: value}).rstrip()

@@ -8,7 +8,7 @@ from pathlib import Path
 
 from core import run_file
 from core.errors import OptionsError, Problem, RunFolderError
-from core.events import EventReader
+from core.event_files import EventReader
 from core.options import RunOptions
 from core.run_folder import RunFolder
 from core.run_summary import title_of

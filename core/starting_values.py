@@ -1,11 +1,12 @@
 """Good values to start from, for each task."""
 
-from core.options import DataOptions, MemoryOptions, ModelOptions, RunOptions, Schedule, Task, TrainingOptions
+from core.choices import Schedule, Task
+from core.options import DataOptions, MemoryOptions, ModelOptions, RunOptions, TrainingOptions
 
 _TEXT = RunOptions(
     task=Task.TEXT_CLASSIFICATION,
     model=ModelOptions(source="distilbert-base-uncased"),
-    data=DataOptions(train="train.csv", group_by_length=True),
+    data=DataOptions(train="train.csv"),
     memory=MemoryOptions(batch_size=16),
     training=TrainingOptions(epochs=3, learning_rate=2e-5, warmup=0.1, weight_decay=0.01),
 )

@@ -6,10 +6,11 @@ from typing import Any
 from PySide6.QtCore import QObject, Signal
 from PySide6.QtWidgets import QWidget
 
-from core.catalogue import options_by_path
+from core.catalogue import Option, options_by_path
 from core.checks import Tree
+from core.choices import Task
 from core.errors import Fix, Problem
-from core.options import SCHEMA, Task
+from core.options import SCHEMA
 from gui.field import Field
 from gui.fields import make_field
 from gui.widgets.form_row import FormRow
@@ -72,14 +73,25 @@ class Form(QObject):
         self._task = task
 
     def tree(self) -> Tree:
-        """The values of all options that mean something for the task, as a run file holds them."""
+        """The values of all options that mean something beside the others, as a run file holds them."""
         tree: Tree = {"schema": SCHEMA, "task": self._task.value}
         for row in self._rows.values():
             option = row.field.option
             value = row.field.value()
-            if option.applies_to(self._task) and value is not None:
+            if option.applies(self._value_at) and value is not None:
                 tree.setdefault(option.section, {})[option.name] = value
         return tree
+
+    def _value_at(self, path: str) -> object:
+        """What the form holds for an option; the default of one that has no row."""
+        if path == "task":
+            return self._task
+        row = self._rows.get(path)
+        return row.field.value() if row else options_by_path()[path].default
+
+    def applies(self, option: Option) -> bool:
+        """Whether an option means anything beside the values in the form."""
+        return option.applies(self._value_at)
 
     def load(self, tree: Mapping[str, Any]) -> None:
         """Show the values of a tree, and the default of every option it leaves out; `changed` is not sent."""

@@ -9,9 +9,9 @@ from pathlib import Path
 import msgspec
 
 from core import run_file
+from core.event_files import EventWriter
 from core.events import (
     Evaluated,
-    EventWriter,
     MemorySampled,
     Outcome,
     RunFinished,
@@ -21,8 +21,7 @@ from core.events import (
     StepFinished,
     WhatRan,
 )
-from core.options import FP16_NEEDS_GPU
-from core.reports import Column, ColumnKind, DataReport, DeviceReport, InspectRequest, MachineReport
+from core.reports import Column, ColumnKind, DataReport, DeviceReport, InspectRequest, MachineReport, Settled
 from core.run_folder import ExitRecord, RunFolder
 
 GB = 1024**3
@@ -48,12 +47,11 @@ MACHINE = MachineReport(
             title="AMD EPYC",
             available=True,
             memory_bytes=24 * GB,
-            precisions={"fp32": "", "bf16": "", "fp16": FP16_NEEDS_GPU},
-            automatic_precision="bf16",
+            refusals={"device.precision": {"fp16": "needs a GPU", "tf32": "is a format of NVIDIA GPUs"}},
+            automatic={"device.precision": Settled("bf16", "this CPU computes bf16 in hardware")},
         ),
     ),
     automatic="cpu",
-    automatic_precision="bf16",
     versions={"python": "3.11.7", "torch": "2.13.0", "transformers": "5.23.0", "datasets": "5.2.0"},
 )
 """A PC without a graphics card: what Hone has really been run on, so that its pictures promise nothing else."""

@@ -21,6 +21,10 @@ QT = {"PySide6", "shiboken6", "pyqtgraph"}
 LIGHT = {"msgspec", "platformdirs", "psutil", "pynvml", "tomli_w", "tqdm"}
 ARRAYS = {"PIL", "numpy", "pyarrow", "sklearn"}
 TRAINING = {
+    "peft",
+    "bitsandbytes",
+    "torchao",
+    "deepspeed",
     "accelerate",
     "datasets",
     "huggingface_hub",
@@ -81,7 +85,7 @@ def pinned() -> dict[str, str]:
     lines = [*tree["build-system"]["requires"], *tree["project"]["dependencies"]]
     for extra in tree["project"]["optional-dependencies"].values():
         lines += extra
-    return dict(line.split("==") for line in lines)
+    return dict(line.partition(";")[0].strip().split("==") for line in lines)
 
 
 def test_each_room_imports_only_what_it_may():

@@ -4,8 +4,8 @@ import sys
 from pathlib import Path
 
 from core import run_file
+from core.choices import Task
 from core.errors import OptionsError, Problem
-from core.options import Task
 from core.reference import as_markdown, as_text
 from core.starting_values import starting_options
 

@@ -2,13 +2,14 @@
 
 from pathlib import Path
 
+from core.capabilities import ANY_OTHER, find_device
+from core.choices import Task
 from core.commands import figures
 from core.commands.output import print_json
 from core.commands.run_text import fix_text
 from core.errors import DataError
 from core.files import why_missing
 from core.jobs import ask_devices, ask_inspect
-from core.options import Task
 from core.reports import DataReport, DeviceReport, InspectRequest, MachineReport
 from core.run_file import absolute
 from core.sources import Scheme, scheme_of
@@ -28,20 +29,44 @@ def devices(*, as_json: bool) -> int:
 
 def device_lines(report: MachineReport) -> list[str]:
     """The report for a terminal."""
-    rows = [(device.name, _device_words(device, report)) for device in report.devices]
+    rows = [(device.name, _device_words(device)) for device in report.devices]
     lines = [figures.table(("DEVICE", "WHAT IT IS"), rows)]
-    lines.append(f"\nautomatic: {report.automatic}, {report.automatic_precision}")
+    lines += ["", *_automatic_lines(report)]
+    for device in report.devices:
+        lines += _limit_lines(device)
     lines += report.notes
     lines.append(", ".join(f"{name} {version}" for name, version in report.versions.items()))
     return lines
 
 
-def _device_words(device: DeviceReport, report: MachineReport) -> str:
+def _device_words(device: DeviceReport) -> str:
     if not device.available:
         return f"{device.title}: not available: {device.reason}"
     memory = f", {figures.size(device.memory_bytes)}" if device.memory_bytes else ""
-    works = ", ".join(name for name, reason in device.precisions.items() if not reason)
-    return f"{device.title}{memory}; {works}"
+    return f"{device.title}{memory}"
+
+
+def _automatic_lines(report: MachineReport) -> list[str]:
+    """What "automatic" comes to here, a line an option with its reason."""
+    device = find_device(report, "auto")
+    settled = device.automatic if device else {}
+    rows = [("device.name", report.automatic, "CUDA comes first, then MPS, then the CPU")]
+    rows += [(path, found.value, found.reason) for path, found in settled.items()]
+    return [figures.table(("AUTOMATIC", "IS", "BECAUSE"), rows)]
+
+
+def _limit_lines(device: DeviceReport) -> list[str]:
+    """What can't be chosen on a device, and what to know before choosing."""
+    if not device.available:
+        return []
+    tables = (("not available", device.refusals), ("note", device.cautions))
+    rows = [
+        (path if value == ANY_OTHER else f"{path}={value}", f"{word}: {told}")
+        for word, table in tables
+        for path, by_value in table.items()
+        for value, told in by_value.items()
+    ]
+    return ["", figures.table((f"ON {device.name.upper()}", "WHY"), rows)] if rows else []
 
 
 def inspect(

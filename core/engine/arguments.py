@@ -3,45 +3,80 @@
 from pathlib import Path
 from typing import Any
 
+from core.choices import Precision, Schedule, Toggle
 from core.engine.devices import Choice
-from core.options import Precision, RunOptions
+from core.options import TrainingOptions
+
+SCHEDULES = {
+    Schedule.LINEAR: "linear",
+    Schedule.COSINE: "cosine",
+    Schedule.POLYNOMIAL: "polynomial",
+    Schedule.INVERSE_SQRT: "inverse_sqrt",
+    Schedule.CONSTANT: "constant",
+}
 
 
-def trainer_arguments(
-    options: RunOptions, choice: Choice, checkpoints: Path, *, has_eval: bool
-) -> dict[str, Any]:
+def trainer_arguments(choice: Choice, checkpoints: Path, *, has_eval: bool) -> dict[str, Any]:
     """Keyword arguments of `transformers.TrainingArguments` for a run.
 
     Args:
-        options: What was asked.
-        choice: The device and precision it gets.
+        choice: The device it gets, and what was asked with everything automatic settled.
         checkpoints: Where checkpoints go.
         has_eval: Whether there is held-out data.
     """
-    data, memory, training = options.data, options.memory, options.training
+    options = choice.settled
+    memory, training = options.memory, options.training
     return {
         "output_dir": str(checkpoints),
         "use_cpu": choice.kind == "cpu",
-        "bf16": choice.precision is Precision.BF16,
-        "fp16": choice.precision is Precision.FP16,
         "per_device_train_batch_size": memory.batch_size,
         "per_device_eval_batch_size": memory.batch_size,
         "gradient_accumulation_steps": memory.gradient_accumulation_steps,
         "num_train_epochs": training.epochs,
         "max_steps": training.max_steps or -1,
         "learning_rate": training.learning_rate,
-        "lr_scheduler_type": training.schedule.value,
+        "lr_scheduler_type": _schedule(training),
         "warmup_steps": training.warmup,
         "weight_decay": training.weight_decay,
         "max_grad_norm": training.max_grad_norm,
         "seed": training.seed,
-        "train_sampling_strategy": "group_by_length" if data.group_by_length else "random",
+        "full_determinism": training.deterministic,
         "eval_strategy": "epoch" if has_eval else "no",
         "save_strategy": "epoch" if options.output.keep_checkpoints else "no",
-        "dataloader_pin_memory": choice.kind == "cuda",
+        **_precision(choice),
+        **_loading(choice),
         "logging_strategy": "no",  # Hone's own callback reports each step
         "logging_nan_inf_filter": False,  # it would replace NaN by an average and hide it
         "report_to": "none",
         "disable_tqdm": True,
         "remove_unused_columns": False,
+    }
+
+
+def _schedule(training: TrainingOptions) -> str:
+    """Trainer's name of the schedule; its plain "constant" knows no warm-up."""
+    if training.schedule is Schedule.CONSTANT and training.warmup:
+        return "constant_with_warmup"
+    return SCHEDULES[training.schedule]
+
+
+def _precision(choice: Choice) -> dict[str, Any]:
+    found: dict[str, Any] = {
+        "bf16": choice.precision is Precision.BF16,
+        "fp16": choice.precision is Precision.FP16,
+    }
+    if choice.kind == "cuda":  # said outright: torch's own default has changed over the years
+        found["tf32"] = choice.precision is Precision.TF32
+    return found
+
+
+def _loading(choice: Choice) -> dict[str, Any]:
+    data = choice.settled.data
+    workers = data.workers or 0
+    return {
+        "train_sampling_strategy": "group_by_length" if data.group_by_length is Toggle.ON else "random",
+        "dataloader_num_workers": workers,
+        "dataloader_prefetch_factor": data.prefetch if workers else None,
+        "dataloader_persistent_workers": workers > 0,
+        "dataloader_pin_memory": data.pin_memory is Toggle.ON,
     }

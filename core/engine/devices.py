@@ -1,17 +1,22 @@
-"""Which device and precision a run gets, and why the others are not to be had.
+"""Which device a run gets and what "automatic" comes to on it, and why the other devices are not to be had.
 
-Pure functions over `MachineFacts`. Sources: torch 2.13's MPS backend asks for macOS 14; autocast with a gradient
-scaler reached MPS in torch 2.8, bf16 autocast in 2.6; the CPU has no fp16 training (Trainer would silently run fp32).
+Pure functions over `MachineFacts`. Source: torch 2.13's MPS backend asks for macOS 14.
 """
 
+from collections.abc import Iterable
 from dataclasses import dataclass, replace
 
 import msgspec
 
+from core.capabilities import find_device, machine_problems
+from core.catalogue import options_by_path, value_of
+from core.choices import Precision
+from core.engine import capabilities
+from core.engine.automatic import settings_for
 from core.engine.machine_facts import MachineFacts
-from core.errors import DeviceError, Fix
-from core.options import FP16_NEEDS_GPU, DeviceOptions, Precision
-from core.reports import DeviceReport, MachineReport
+from core.errors import DeviceError, Fix, Problem
+from core.options import RunOptions
+from core.reports import DeviceReport, MachineReport, Settled
 
 MACOS_NEEDED = (14, 0)
 
@@ -20,15 +25,20 @@ MACOS_NEEDED = (14, 0)
 class Choice:
     """What a run computes on.
 
-    `name` is torch's (`cuda:0`, `mps`, `cpu`), `asked` what the options said; `reasons` say why it came out so.
+    `name` is torch's (`cuda:0`, `mps`, `cpu`), `asked` what the options said. `settled` is what was asked with
+    everything automatic decided; `reasons` say by option why it came out so.
     """
 
     name: str
     title: str
-    precision: Precision
+    settled: RunOptions
     reasons: dict[str, str]
-
     asked: str
+
+    @property
+    def precision(self) -> Precision:
+        """The number format of the computation; never "automatic"."""
+        return self.settled.device.precision
 
     @property
     def label(self) -> str:
@@ -42,70 +52,97 @@ class Choice:
 
 
 def report(facts: MachineFacts) -> MachineReport:
-    """Everything `hone devices` and the form need to know."""
-    automatic = _automatic(facts)
-    precision, _ = _automatic_precision(facts, automatic)
+    """Everything `hone devices`, the form and the checks of a run need to know."""
     return MachineReport(
         devices=(*_cuda_reports(facts), _mps_report(facts), _cpu_report(facts)),
-        automatic=automatic,
-        automatic_precision=precision,
-        versions=facts.versions,
+        automatic=_automatic(facts),
+        choices=_choices(facts),
+        versions=facts.versions | facts.optional,
         notes=_notes(facts),
     )
 
 
-def choose(facts: MachineFacts, options: DeviceOptions) -> Choice:
-    """Settle device and precision.
+def choose(facts: MachineFacts, options: RunOptions) -> Choice:
+    """Settle the device, and everything that was left to Hone.
 
     Raises:
-        DeviceError: The device or the precision asked for is not to be had here.
+        DeviceError: Something that was asked for is not to be had here; all of it is named.
     """
-    asked = "cuda:0" if options.name == "cuda" else options.name
-    name = _automatic(facts) if asked == "auto" else asked
-    reports = {device.name: device for device in report(facts).devices}
-    device = reports.get(name)
-    if device is None or not device.available:
-        reason = device.reason if device else f"there are {len(facts.cuda)} CUDA devices here, counted from 0"
-        raise DeviceError(f"{options.name} is not available here", reason, (_use("device.name", "auto"),))
-    reasons = {
-        "device": "chosen automatically: CUDA, then MPS, then the CPU"
-        if options.name == "auto"
-        else "as asked"
+    machine = report(facts)
+    refuse(machine_problems(machine, options), options.device.name)
+    device = find_device(machine, options.device.name)
+    assert device is not None, "refused above"
+    return Choice(
+        name=device.name,
+        title=device.title,
+        settled=settle(device, options),
+        reasons=_reasons(device, options),
+        asked=options.device.name,
+    )
+
+
+def refuse(problems: Iterable[Problem], device: str) -> None:
+    """Stop where there are problems.
+
+    Raises:
+        DeviceError: There are; its title is about the first one, its detail about all.
+    """
+    found = tuple(problems)
+    if not found:
+        return
+    first = found[0]
+    if first.path == "device.name":
+        raise DeviceError(f"{device} is not available here", first.message, first.fixes)
+    lines = [f"{problem.path}: {problem.message}" for problem in found]
+    fixes = tuple(fix for problem in found for fix in problem.fixes)
+    raise DeviceError("This computer can't do what was asked", "\n".join(lines), fixes)
+
+
+def settle(device: DeviceReport, options: RunOptions) -> RunOptions:
+    """`options` with what "automatic" comes to on `device` in place of it."""
+    for path, found in automatic_paths(device, options).items():
+        section, _, name = path.partition(".")
+        value = msgspec.convert(found.value, options_by_path()[path].value_type, strict=False)
+        changed = msgspec.structs.replace(getattr(options, section), **{name: value})
+        options = msgspec.structs.replace(options, **{section: changed})
+    return options
+
+
+def automatic_paths(device: DeviceReport, options: RunOptions) -> dict[str, Settled]:
+    """What is left to Hone in `options`, with what it comes to."""
+    return {
+        path: found
+        for path, found in device.automatic.items()
+        if value_of(options, path) in ("auto", None) and options_by_path()[path].applies_to(options)
     }
-    if options.precision is Precision.AUTO:
-        precision, reasons["precision"] = _automatic_precision(facts, name)
-    else:
-        precision, reasons["precision"] = options.precision, "as asked"
-    refusal = device.precisions.get(precision, "")
-    if refusal:
-        raise DeviceError(
-            f"{precision.value} is not available on {name}", refusal, (_use("device.precision", "auto"),)
-        )
-    if name == "mps":
-        reasons["missing operators"] = "run on the CPU" if options.mps_fallback else "end the run, as asked"
-    return Choice(name, device.title, precision, reasons, asked=options.name)
 
 
-def choose_visible(facts: MachineFacts, options: DeviceOptions) -> Choice:
+def _reasons(device: DeviceReport, options: RunOptions) -> dict[str, str]:
+    left = {
+        path: f"{found.value}: {found.reason}" for path, found in automatic_paths(device, options).items()
+    }
+    is_automatic = options.device.name == "auto"
+    return {"device.name": "CUDA comes first, then MPS, then the CPU" if is_automatic else "as asked", **left}
+
+
+def choose_visible(facts: MachineFacts, options: RunOptions) -> Choice:
     """As `choose`, in a process that sees no other CUDA device than the one asked for (see `prepare_environment`).
 
     Raises:
-        DeviceError: The device or the precision asked for is not to be had here.
+        DeviceError: Something that was asked for is not to be had here.
     """
-    if not options.name.startswith("cuda:"):
+    asked = options.device.name
+    if not asked.startswith("cuda:"):
         return choose(facts, options)
-    if not facts.cuda and facts.torch_cuda and facts.nvidia_driver and options.name != "cuda:0":
+    if not facts.cuda and facts.torch_cuda and facts.nvidia_driver and asked != "cuda:0":
         raise DeviceError(
-            f"{options.name} is not available here",
+            f"{asked} is not available here",
             "This computer's NVIDIA GPUs are counted from 0; `hone devices` lists them.",
-            (_use("device.name", "auto"),),
+            (Fix("Let Hone choose", {"device.name": "auto"}),),
         )
-    seen = choose(facts, msgspec.structs.replace(options, name="cuda"))
-    return replace(seen, asked=options.name)
-
-
-def _use(path: str, value: str) -> Fix:
-    return Fix("Let Hone choose", {path: value})
+    device = msgspec.structs.replace(options.device, name="cuda")
+    seen = choose(facts, msgspec.structs.replace(options, device=device))
+    return replace(seen, asked=asked)
 
 
 def _automatic(facts: MachineFacts) -> str:
@@ -114,24 +151,12 @@ def _automatic(facts: MachineFacts) -> str:
     return "mps" if facts.mps_available else "cpu"
 
 
-def _automatic_precision(facts: MachineFacts, name: str) -> tuple[Precision, str]:
-    if name.startswith("cuda"):
-        index = int(name.partition(":")[2])
-        if facts.cuda[index].native_bf16:
-            return Precision.BF16, "this GPU computes bf16 in hardware"
-        return Precision.FP16, "this GPU computes fp16 in hardware, but not bf16"
-    if name == "mps":
-        if _emulates_bf16(facts):
-            return Precision.FP32, f"{facts.cpu_name} has no bf16 hardware"
-        return Precision.BF16, f"{facts.cpu_name} computes bf16 in hardware"
-    if facts.cpu_bf16:
-        return Precision.BF16, "this CPU computes bf16 in hardware"
-    return Precision.FP32, "this CPU has no bf16 hardware"
-
-
-def _emulates_bf16(facts: MachineFacts) -> bool:
-    """M1 and M2 compute bf16 through fp32; nothing in torch tells, so the chip's name has to."""
-    return any(chip in facts.cpu_name for chip in ("Apple M1", "Apple M2"))
+def _choices(facts: MachineFacts) -> dict[str, tuple[str, ...]]:
+    listed = {
+        "device.compile_backend": facts.compilers.backends,
+        "device.compile_mode": facts.compilers.modes,
+    }
+    return {path: values for path, values in listed.items() if values}
 
 
 def _cuda_reports(facts: MachineFacts) -> tuple[DeviceReport, ...]:
@@ -140,17 +165,14 @@ def _cuda_reports(facts: MachineFacts) -> tuple[DeviceReport, ...]:
     return tuple(
         DeviceReport(
             name=f"cuda:{index}",
-            title=device.name,
+            title=gpu.name,
             available=True,
-            memory_bytes=device.memory_bytes,
-            automatic_precision=_automatic_precision(facts, f"cuda:{index}")[0],
-            precisions={
-                "fp32": "",
-                "bf16": "" if device.native_bf16 else "needs an NVIDIA GPU from Ampere on",
-                "fp16": "",
-            },
+            memory_bytes=gpu.memory_bytes,
+            refusals=capabilities.refusals(facts, "cuda", gpu),
+            cautions=capabilities.cautions(facts, "cuda"),
+            automatic=settings_for(facts, "cuda", gpu),
         )
-        for index, device in enumerate(facts.cuda)
+        for index, gpu in enumerate(facts.cuda)
     )
 
 
@@ -173,8 +195,9 @@ def _mps_report(facts: MachineFacts) -> DeviceReport:
         title=title,
         available=True,
         memory_bytes=facts.mps_memory_bytes,
-        automatic_precision=_automatic_precision(facts, "mps")[0],
-        precisions={"fp32": "", "bf16": "", "fp16": ""},
+        refusals=capabilities.refusals(facts, "mps"),
+        cautions=capabilities.cautions(facts, "mps"),
+        automatic=settings_for(facts, "mps"),
     )
 
 
@@ -207,8 +230,9 @@ def _cpu_report(facts: MachineFacts) -> DeviceReport:
         title=facts.cpu_name,
         available=True,
         memory_bytes=facts.memory_bytes,
-        automatic_precision=_automatic_precision(facts, "cpu")[0],
-        precisions={"fp32": "", "bf16": "", "fp16": FP16_NEEDS_GPU},
+        refusals=capabilities.refusals(facts, "cpu"),
+        cautions=capabilities.cautions(facts, "cpu"),
+        automatic=settings_for(facts, "cpu"),
     )
 
 

@@ -4,8 +4,9 @@ import errno
 
 import torch
 
+from core.choices import Task
 from core.errors import Fix, OutOfMemory, UserError
-from core.options import RunOptions, Task
+from core.options import RunOptions
 
 OUT_OF_MEMORY = (
     "out of memory",  # CUDA and MPS

@@ -6,8 +6,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from core.choices import Task
 from core.errors import DataError, Problem
-from core.options import Task
 from core.reports import DataReport, InspectRequest
 from core.sources import parse_synthetic
 

@@ -4,29 +4,48 @@
 `core.engine.devices`) is a pure function, so that other machines' recorded facts can be put through it.
 """
 
+import os
 import platform
+import shutil
 import subprocess
 import sys
-from importlib.metadata import version
+from importlib.metadata import PackageNotFoundError, version
+from importlib.util import find_spec
 
 import msgspec
 import psutil
 
+from core.processes import is_frozen
+
 
 class CudaDevice(msgspec.Struct, frozen=True, kw_only=True):
-    """One CUDA device torch can see. `memory_bytes` is its total memory."""
+    """One CUDA device torch can see.
+
+    `memory_bytes` is its total memory, `capability` NVIDIA's compute capability: (8, 0) is Ampere, (9, 0) Hopper.
+    `unified` tells that it shares the computer's memory.
+    """
 
     name: str
     memory_bytes: int
-    native_bf16: bool
+    capability: tuple[int, int]
+    unified: bool = False
+
+
+class Compilers(msgspec.Struct, frozen=True):
+    """What torch.compile has to offer: names of back ends, and of the modes of the back end inductor."""
+
+    backends: tuple[str, ...] = ()
+    modes: tuple[str, ...] = ()
 
 
 class MachineFacts(msgspec.Struct, frozen=True, kw_only=True):
     """What torch and the operating system say.
 
     `macos` is the version such as "14.5", empty elsewhere; `translated` tells that an x86 Python runs on an Apple
-    chip; `cpu_bf16` that the CPU multiplies bf16 in hardware; `nvidia_driver` that NVIDIA's library is there, whether
-    torch can use it or not.
+    chip; `cpu_bf16` that the CPU multiplies bf16 in hardware; `cores` how many cores it has; `nvidia_driver` that
+    NVIDIA's library is there, whether torch can use it or not. `optional` holds the versions of those of
+    `OPTIONAL_LIBRARIES` that are installed, `compilers` the back ends and modes torch.compile lists (empty where nobody
+    asked); `cpp_compiler` tells that there is a C++ compiler, `frozen` that this is the bundled app.
     """
 
     system: str
@@ -36,6 +55,7 @@ class MachineFacts(msgspec.Struct, frozen=True, kw_only=True):
     cpu_bf16: bool
     torch_cuda: bool
     nvidia_driver: bool
+    cores: int = 1
     cuda: tuple[CudaDevice, ...] = ()
     mps_built: bool = False
     mps_available: bool = False
@@ -43,9 +63,23 @@ class MachineFacts(msgspec.Struct, frozen=True, kw_only=True):
     macos: str = ""
     translated: bool = False
     versions: dict[str, str] = {}
+    optional: dict[str, str] = {}
+    compilers: Compilers = Compilers()
+    cpp_compiler: bool = False
+    frozen: bool = False
 
 
 LIBRARIES = ("torch", "torchvision", "transformers", "datasets", "accelerate")
+OPTIONAL_LIBRARIES = {
+    "bitsandbytes": "bitsandbytes",
+    "peft": "peft",
+    "torchao": "torchao",
+    "deepspeed": "deepspeed",
+    "flash-attn": "flash_attn",
+    "flash-attn-3": "flash_attn_interface",
+    "triton": "triton",
+}
+"""Libraries a method needs and Hone can do without: what they are installed as, and what they are imported as."""
 
 
 def versions() -> dict[str, str]:
@@ -53,8 +87,8 @@ def versions() -> dict[str, str]:
     return {"python": platform.python_version(), **{name: version(name) for name in LIBRARIES}}
 
 
-def gather() -> MachineFacts:
-    """Ask this machine."""
+def gather(*, with_compilers: bool = False) -> MachineFacts:
+    """Ask this machine; listing the compilers takes two seconds more."""
     import torch
 
     is_mac = sys.platform == "darwin"
@@ -73,8 +107,40 @@ def gather() -> MachineFacts:
         mps_memory_bytes=torch.mps.recommended_max_memory() if mps_available else None,
         macos=platform.mac_ver()[0] if is_mac else "",
         translated=is_mac and _sysctl("sysctl.proc_translated") == "1",
+        cores=psutil.cpu_count(logical=False) or psutil.cpu_count() or 1,
         versions=versions(),
+        optional=_optional_versions(),
+        compilers=_compilers() if with_compilers else Compilers(),
+        cpp_compiler=_has_cpp_compiler(),
+        frozen=is_frozen(),
     )
+
+
+def _optional_versions() -> dict[str, str]:
+    """Versions of the optional libraries that can be imported; empty where one doesn't say its version."""
+    found = {}
+    for name, module in OPTIONAL_LIBRARIES.items():
+        if find_spec(module) is not None:
+            try:
+                found[name] = version(name)
+            except PackageNotFoundError:
+                found[name] = ""
+    return found
+
+
+def _compilers() -> Compilers:
+    import torch._dynamo
+    import torch._inductor
+
+    backends = torch._dynamo.list_backends()  # without those for debugging and experiments
+    first = [name for name in ("inductor",) if name in backends]
+    others = [name for name in backends if name not in first]
+    return Compilers((*first, *others), tuple(torch._inductor.list_mode_options()))
+
+
+def _has_cpp_compiler() -> bool:
+    """Whether inductor finds what it compiles its CPU kernels with (it takes `CXX` where that is set)."""
+    return any(shutil.which(name) for name in (os.environ.get("CXX"), "c++", "g++", "clang++", "cl") if name)
 
 
 def _cuda_devices() -> tuple[CudaDevice, ...]:
@@ -85,10 +151,13 @@ def _cuda_devices() -> tuple[CudaDevice, ...]:
     found = []
     for index in range(torch.cuda.device_count()):
         properties = torch.cuda.get_device_properties(index)
-        # Tensor cores multiply bf16 from compute capability 8.0 (Ampere) on; older cards emulate it.
-        native_bf16 = properties.major >= 8
         found.append(
-            CudaDevice(name=properties.name, memory_bytes=properties.total_memory, native_bf16=native_bf16)
+            CudaDevice(
+                name=properties.name,
+                memory_bytes=properties.total_memory,
+                capability=(properties.major, properties.minor),
+                unified=bool(properties.is_integrated),
+            )
         )
     return tuple(found)
 

@@ -6,17 +6,8 @@ import sys
 from core.attempts import next_attempt
 from core.commands.progress import Progress
 from core.errors import Fix, UserError
-from core.events import (
-    Event,
-    EventWriter,
-    Level,
-    MessageRaised,
-    Outcome,
-    Phase,
-    PhaseChanged,
-    RunFinished,
-    RunStarted,
-)
+from core.event_files import EventWriter
+from core.events import Event, Level, MessageRaised, Outcome, Phase, PhaseChanged, RunFinished, RunStarted
 from core.run_folder import RunFolder
 from core.story import RunStory
 

@@ -9,6 +9,7 @@ from typing import Any
 
 import transformers
 
+from core.choices import Task
 from core.ending import CANT_WRITE
 from core.engine import checkpoints
 from core.engine.arguments import trainer_arguments
@@ -27,7 +28,7 @@ from core.engine.trainer import WatchedTrainer
 from core.errors import UserError
 from core.events import Outcome, Phase, RunFinished, split_non_finite
 from core.metrics import METRIC_NAMES
-from core.options import RunOptions, Task
+from core.options import RunOptions
 from core.run_folder import RunFolder
 
 
@@ -64,7 +65,8 @@ def _report_failure(error: Exception, options: RunOptions, reporter: Reporter) -
 def _train(run: RunFolder, options: RunOptions, reporter: Reporter) -> None:
     _quieten_transformers()
     requests = RequestBox(run, reporter)
-    choice = choose_visible(gather(), options.device)
+    choice = choose_visible(gather(with_compilers=options.device.compile), options)
+    options = choice.settled
     if choice.kind == "mps":
         report_fallbacks(reporter)
     with StopWhileLoading(run, requests):
@@ -127,7 +129,7 @@ def _build_trainer(run: RunFolder, options: RunOptions, choice: Choice, prepared
     from core.engine.metrics import classification_metrics
 
     has_eval = prepared.eval is not None and len(prepared.eval) > 0
-    arguments = trainer_arguments(options, choice, run.checkpoints, has_eval=has_eval)
+    arguments = trainer_arguments(choice, run.checkpoints, has_eval=has_eval)
     trainer = WatchedTrainer(
         model=prepared.model,
         args=TrainingArguments(**arguments),

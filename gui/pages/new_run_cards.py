@@ -67,7 +67,7 @@ class OptionsCard(Card):
         self._more.setVisible(any(self._applies(option) for option in self._advanced_options()))
 
     def _applies(self, option: Option) -> bool:
-        return option.applies_to(self._form.task)
+        return self._form.applies(option)
 
     def _advanced_options(self) -> list[Option]:
         return [row.field.option for row in self._rows.values() if row.field.option.advanced]

@@ -3,11 +3,11 @@
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
+from core.capabilities import machine_problems
 from core.checks import Tree, check_tree, read_options
 from core.errors import Problem
 from core.options import RunOptions
 from core.reports import MachineReport
-from gui.pages.new_run_machine import machine_problems
 
 
 @dataclass(frozen=True)
@@ -43,7 +43,7 @@ def all_problems(
 
 
 def _of_machine(checked: Checked, machine: MachineReport | None, named: set[str]) -> Iterator[Problem]:
-    if checked.readable is not None:
+    if checked.readable is not None and machine is not None:
         for problem in machine_problems(machine, checked.readable):
             if problem.path not in named:
                 yield problem

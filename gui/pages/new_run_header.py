@@ -6,7 +6,7 @@ from PySide6.QtCore import Qt, Signal
 from PySide6.QtWidgets import QFileDialog, QHBoxLayout, QLabel, QMenu, QPushButton, QVBoxLayout, QWidget
 
 from core.catalogue import options_by_path
-from core.options import Task
+from core.choices import Task
 from gui.theme import SPACING
 from gui.widgets.roles import Role, set_role
 from gui.widgets.segmented import Segment, Segmented

@@ -1,13 +1,13 @@
 """Device and precision: what this machine offers, what it refuses, and what "automatic" comes to."""
 
-from collections.abc import Iterator
 from dataclasses import dataclass
 
 from PySide6.QtCore import QCoreApplication
 
+from core.capabilities import find_device, refusal
 from core.catalogue import options_by_path
-from core.errors import Fix, Problem
-from core.options import Precision, RunOptions
+from core.choices import Precision
+from core.options import RunOptions
 from core.reports import DeviceReport, MachineReport
 from gui.names import DEVICE_KINDS, device_title
 from gui.widgets.segmented import Segment
@@ -47,20 +47,14 @@ def device_segments(machine: MachineReport | None) -> list[Segment]:
 
 def precision_segments(machine: MachineReport | None, device_name: str) -> list[Segment]:
     """The precisions to choose from on a device."""
-    device = find_device(machine, device_name)
-    refusals = device.precisions if device else {}
+    device = find_device(machine, device_name) if machine else None
+    path = "device.precision"
     return [
-        Segment(choice.value, choice.title, choice.help, refusals.get(choice.value, ""))
-        for choice in options_by_path()["device.precision"].choices
+        Segment(
+            choice.value, choice.title, choice.help, refusal(device, path, choice.value) if device else ""
+        )
+        for choice in options_by_path()[path].choices
     ]
-
-
-def find_device(machine: MachineReport | None, name: str) -> DeviceReport | None:
-    """The device a name stands for; None: not known (yet)."""
-    if machine is None:
-        return None
-    wanted = machine.automatic if name == "auto" else "cuda:0" if name == "cuda" else name
-    return next((device for device in machine.devices if device.name == wanted), None)
 
 
 def computed(machine: MachineReport | None, options: RunOptions) -> Computed:
@@ -79,32 +73,13 @@ def computed(machine: MachineReport | None, options: RunOptions) -> Computed:
 
 
 def _precision(device: DeviceReport, asked: Precision) -> str:
-    name = device.automatic_precision if asked is Precision.AUTO else asked.value
-    if not name:
+    settled = device.automatic.get("device.precision")
+    name = settled.value if asked is Precision.AUTO and settled else asked.value
+    if name == Precision.AUTO:
         return _translate("NewRun", "settled when the run starts")
-    if name == Precision.FP32:
+    if name in (Precision.FP32, Precision.TF32):
         return name
     return _translate("NewRun", "{precision} autocast, fp32 weights").format(precision=name)
-
-
-def machine_problems(machine: MachineReport | None, options: RunOptions) -> Iterator[Problem]:
-    """What was chosen that this machine can't do."""
-    if machine is None:
-        return
-    device = find_device(machine, options.device.name)
-    if device is None:
-        message = _translate("NewRun", "{name} is not a device of this computer").format(
-            name=options.device.name
-        )
-        yield Problem("device.name", message, (_let_hone_choose("device.name"),))
-    elif not device.available:
-        yield Problem("device.name", device.reason, (_let_hone_choose("device.name"),))
-    elif refusal := device.precisions.get(options.device.precision.value, ""):
-        yield Problem("device.precision", refusal, (_let_hone_choose("device.precision"),))
-
-
-def _let_hone_choose(path: str) -> Fix:
-    return Fix(_translate("NewRun", "Let Hone choose"), {path: "auto"})
 
 
 def refusals_hint(segments: list[Segment]) -> str:

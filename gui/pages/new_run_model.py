@@ -7,7 +7,9 @@ from PySide6.QtCore import QCoreApplication
 from PySide6.QtWidgets import QStackedWidget, QWidget
 
 from core.catalogue import Option
-from core.options import VISION_MODELS, RunOptions, Task
+from core.choices import Task
+from core.options import RunOptions
+from core.vision_models import VISION_MODELS
 from gui import names
 from gui.field import Field
 from gui.numbers import MISSING

@@ -8,7 +8,8 @@ from PySide6.QtWidgets import QVBoxLayout, QWidget
 
 from core.catalogue import Option, options_by_path
 from core.checks import Tree
-from core.options import RunOptions, Task
+from core.choices import Task
+from core.options import RunOptions
 from core.reports import DataReport, MachineReport
 from gui.fields import SegmentedField
 from gui.form import Form

@@ -6,7 +6,8 @@ from dataclasses import dataclass
 
 from PySide6.QtCore import QCoreApplication
 
-from core.options import CHOICE_TITLES, RunOptions
+from core.choices import TITLES
+from core.options import RunOptions
 from core.reports import DataReport, MachineReport
 from core.run_summary import data_name
 from gui.number_fields import plain_number
@@ -57,7 +58,7 @@ def summary_rows(
     batch = MISSING if unreadable & BATCH_PATHS else _batch(options)
     steps = MISSING if unreadable & STEP_PATHS else _steps(options, known)
     return [
-        (_translate("NewRun", "Task"), CHOICE_TITLES[options.task][0]),
+        (_translate("NewRun", "Task"), TITLES[options.task][0]),
         (_translate("NewRun", "Model"), model_title(options)),
         (_translate("NewRun", "Data"), _data(options, known)),
         (_translate("NewRun", "Device"), computing.device),

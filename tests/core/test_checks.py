@@ -4,8 +4,10 @@ import pytest
 
 from core.catalogue import all_options
 from core.checks import check_tree, read_options
-from core.options import VISION_MODELS, Precision, RunOptions, Task
+from core.choices import Precision, Task
+from core.options import RunOptions
 from core.rules import RULES
+from core.vision_models import VISION_MODELS
 
 TREE = {
     "schema": 1,
@@ -42,7 +44,7 @@ def test_every_problem_is_told_at_once_each_with_its_path() -> None:
         "memory.batch_size": "must be 1 or more, got 0",
         "training.learning_rate": 'must be a number above 0 and at most 10, got "fast"',
         "training.epochs": "must be above 0, got -1",
-        "device.precision": 'must be one of auto, fp32, bf16, fp16, got "bf61"',
+        "device.precision": 'must be one of auto, fp32, tf32, bf16, fp16, got "bf61"',
     }
 
 
@@ -236,7 +238,7 @@ class TestOptionsOfAnotherTask:
         assert [problem.path for problem in problems] == ["data.text_columns", "data.group_by_length"]
         assert [fix.changes for problem in problems for fix in problem.fixes] == [
             {"data.text_columns": ()},
-            {"data.group_by_length": False},
+            {"data.group_by_length": "auto"},
         ]
 
     def test_that_say_nothing_new_are_let_be(self) -> None:

@@ -2,6 +2,7 @@
 
 import contextlib
 import os
+import re
 import signal
 import subprocess
 import sys
@@ -11,11 +12,11 @@ from pathlib import Path
 import msgspec
 import pytest
 
+from core.choices import Task
 from core.cli import main
 from core.commands.reports import data_lines, device_lines, guess_task
 from core.errors import Fix, Problem
-from core.options import Task
-from core.reports import Column, ColumnKind, DataReport, DeviceReport, MachineReport
+from core.reports import Column, ColumnKind, DataReport, DeviceReport, MachineReport, Settled
 from core.run_folder import RunFolder
 from core.version import VERSION
 from tests.fakes import runs
@@ -193,17 +194,18 @@ class TestQuestions:
                     title="CPU",
                     available=True,
                     memory_bytes=16 << 30,
-                    precisions={"fp32": "", "fp16": "no training"},
+                    refusals={"device.precision": {"fp16": "no training"}},
+                    automatic={"device.precision": Settled("fp32", "no bf16 units")},
                 ),
             ),
             automatic="cpu",
-            automatic_precision="fp32",
             notes=("This Python is x86.",),
         )
         text = "\n".join(device_lines(report))
         assert "not available: needs a Mac" in text
-        assert "CPU, 16 GB; fp32\n" in text
-        assert "automatic: cpu, fp32" in text
+        assert "CPU, 16 GB\n" in text
+        assert re.search(r"device.precision +fp32 +no bf16 units", text)
+        assert re.search(r"device.precision=fp16 +not available: no training", text)
         assert "This Python is x86." in text
 
     def test_data_is_shown_with_its_problems(self) -> None:

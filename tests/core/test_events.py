@@ -6,10 +6,9 @@ import pytest
 
 from core import events
 from core.errors import Fix
+from core.event_files import EventReader, EventWriter
 from core.events import (
     Evaluated,
-    EventReader,
-    EventWriter,
     Level,
     LossesLogged,
     MemorySampled,

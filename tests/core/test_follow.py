@@ -4,8 +4,8 @@ from pathlib import Path
 import pytest
 
 from core import follow
+from core.event_files import EventWriter
 from core.events import (
-    EventWriter,
     MemorySampled,
     Outcome,
     RunFinished,

@@ -4,8 +4,9 @@ import pytest
 import torch
 
 from core.engine.models.vision_models import VisionClassifier, load_vision_model
-from core.options import VISION_MODELS, ModelOptions
+from core.options import ModelOptions
 from core.sources import Scheme
+from core.vision_models import VISION_MODELS
 
 BATCHES = {"smallest": 2, "smallest_alone": 1}
 

@@ -11,7 +11,8 @@ import psutil
 import pytest
 
 from core import follow
-from core.events import DeviceSampled, EventReader, MemorySampled, RequestAnswered, RunStarted, Source
+from core.event_files import EventReader
+from core.events import DeviceSampled, MemorySampled, RequestAnswered, RunStarted, Source
 from core.follow import RunFollower
 from core.keeper import SAMPLE_SECONDS, Keeper
 from core.processes import NICENESS

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from core import program
-from core.options import Task
+from core.choices import Task
 
 ROOT = Path(__file__).resolve().parents[2]
 HEAVY = ("PySide6", "shiboken6", "torch", "transformers", "datasets", "sklearn", "numpy")

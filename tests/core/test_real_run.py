@@ -13,9 +13,9 @@ from safetensors import safe_open
 
 from core import jobs, run_file
 from core.engine.checkpoints import is_complete
+from core.event_files import EventReader
 from core.events import (
     Evaluated,
-    EventReader,
     MemorySampled,
     Outcome,
     RunFinished,

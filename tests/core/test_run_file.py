@@ -4,8 +4,8 @@ import pytest
 
 from core import run_file
 from core.catalogue import all_options, value_of
+from core.choices import Task
 from core.errors import OptionsError
-from core.options import Task
 from core.starting_values import starting_options
 from tests.fakes.runs import digits_options
 
@@ -31,7 +31,7 @@ def test_a_new_file_explains_every_option_of_its_task_and_reads_back(task: Task,
     tree = run_file.read_tree(write(tmp_path, text))
     for option in all_options()[1:]:
         is_there = f"# {option.title}: " in text
-        assert is_there == option.applies_to(task), option.path
+        assert is_there == option.applies_to(starting_options(task)), option.path
         if is_there and value_of(starting_options(task), option.path) is not None and not option.is_path:
             assert option.name in tree[option.section]
 

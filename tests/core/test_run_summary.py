@@ -3,9 +3,9 @@ from pathlib import Path
 import pytest
 
 from core import run_summary
+from core.event_files import EventWriter
 from core.events import (
     Evaluated,
-    EventWriter,
     MemorySampled,
     Outcome,
     RunFinished,

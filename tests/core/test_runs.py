@@ -9,7 +9,8 @@ import pytest
 
 from core import run_file, run_folder
 from core.errors import OptionsError, RunFolderError
-from core.events import EventWriter, MemorySampled, RunPlanned, RunStarted, Source, encode
+from core.event_files import EventWriter
+from core.events import MemorySampled, RunPlanned, RunStarted, Source, encode
 from core.options import DataOptions
 from core.run_folder import Action, KeeperRecord, RunFolder
 from core.run_summary import title_of

@@ -13,6 +13,7 @@ from core.reports import (
     DeviceReport,
     InspectRequest,
     MachineReport,
+    Settled,
 )
 
 CPU_ONLY = MachineReport(
@@ -28,12 +29,11 @@ CPU_ONLY = MachineReport(
             title="Old processor",
             available=True,
             memory_bytes=2**34,
-            precisions={"fp32": "", "bf16": "", "fp16": "needs a GPU"},
-            automatic_precision="fp32",
+            refusals={"device.precision": {"fp16": "needs a GPU"}},
+            automatic={"device.precision": Settled("fp32", "this CPU has no bf16 hardware")},
         ),
     ),
     automatic="cpu",
-    automatic_precision="fp32",
     versions={"python": "3.11", "torch": "2.13.0"},
 )
 

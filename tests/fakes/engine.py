@@ -11,9 +11,9 @@ import time
 from pathlib import Path
 
 from core.errors import Fix
+from core.event_files import EventWriter
 from core.events import (
     Evaluated,
-    EventWriter,
     Level,
     MessageRaised,
     Outcome,

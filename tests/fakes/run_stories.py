@@ -7,12 +7,13 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from core import run_file
+from core.choices import Task
 from core.errors import Fix
+from core.event_files import EventWriter
 from core.events import (
     CheckpointSaved,
     Evaluated,
     Event,
-    EventWriter,
     Level,
     MemorySampled,
     MessageRaised,
@@ -27,15 +28,7 @@ from core.events import (
     WhatRan,
     split_non_finite,
 )
-from core.options import (
-    DataOptions,
-    MemoryOptions,
-    ModelOptions,
-    OutputOptions,
-    RunOptions,
-    Task,
-    TrainingOptions,
-)
+from core.options import DataOptions, MemoryOptions, ModelOptions, OutputOptions, RunOptions, TrainingOptions
 from core.run_folder import ExitRecord, RunFolder
 
 GB = 1024**3

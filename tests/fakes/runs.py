@@ -8,8 +8,9 @@ from collections.abc import Callable
 from pathlib import Path
 
 from core import jobs
+from core.choices import Task
 from core.follow import RunFollower
-from core.options import DataOptions, ModelOptions, OutputOptions, RunOptions, Task
+from core.options import DataOptions, ModelOptions, OutputOptions, RunOptions
 from core.run_folder import RunFolder
 from core.runs import create
 

@@ -1,8 +1,8 @@
 import pytest
 
+from core.choices import Task
 from core.errors import Fix, UserError
 from core.jobs import EngineCrashed
-from core.options import Task
 from core.reports import DataReport, InspectRequest, MachineReport
 from gui.engine_question import EngineBroke, EngineQuestion
 from tests.fakes.asking import CPU_ONLY, DIGITS, PAIRS, FakeEngine

@@ -3,8 +3,9 @@ from PySide6.QtWidgets import QPushButton, QVBoxLayout, QWidget
 
 from core.catalogue import all_options
 from core.checks import check_tree
+from core.choices import Task
 from core.errors import Fix, Problem
-from core.options import RunOptions, Task
+from core.options import RunOptions
 from core.run_file import to_tree
 from core.starting_values import starting_options
 from gui.form import Form

@@ -4,7 +4,8 @@ from pathlib import Path
 
 import pytest
 
-from core.events import EventWriter, RunFinished, StepFinished
+from core.event_files import EventWriter
+from core.events import RunFinished, StepFinished
 from core.run_folder import Action, ExitRecord
 from core.story import State
 from gui.job_thread import LARGEST_BATCH, JobThread

@@ -15,8 +15,9 @@ from core.engine.tasks import Prepared
 from core.errors import Fix, ModelError
 from core.events import Phase
 from core.files import write_atomically
-from core.options import VISION_MODELS, RunOptions
+from core.options import RunOptions
 from core.sources import Scheme, parse_synthetic, synthetic
+from core.vision_models import VISION_MODELS
 
 LARGE_ENOUGH = 64
 """Every model of `VISION_MODELS` trains on images of so many pixels, even on one at a time."""

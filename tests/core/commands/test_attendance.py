@@ -9,7 +9,8 @@ import pytest
 
 from core.cli import main
 from core.commands.attendance import Attendance, Interrupts
-from core.events import EventWriter, RunPlanned, RunStarted, encode
+from core.event_files import EventWriter
+from core.events import RunPlanned, RunStarted, encode
 from core.run_folder import Action, RunFolder
 from core.story import State
 from tests.fakes import runs

@@ -5,18 +5,18 @@ from pathlib import Path
 
 import pytest
 
+from core.choices import Precision, Task
 from core.engine.reporter import Reporter
 from core.engine.torchvision_ops import prepare_torchvision
-from core.events import EventReader, StepFinished
+from core.event_files import EventReader
+from core.events import StepFinished
 from core.options import (
     DataOptions,
     DeviceOptions,
     MemoryOptions,
     ModelOptions,
     OutputOptions,
-    Precision,
     RunOptions,
-    Task,
     TrainingOptions,
 )
 from core.run_folder import RunFolder

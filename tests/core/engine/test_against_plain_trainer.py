@@ -7,7 +7,8 @@ import pytest
 
 from core import jobs, run_file, runs
 from core.engine.torchvision_ops import prepare_torchvision
-from core.events import EventReader, StepFinished
+from core.event_files import EventReader
+from core.events import StepFinished
 
 ROWS = 48
 SENTENCE = "the quick brown fox jumps over a lazy dog near the old river bank today"

@@ -6,28 +6,19 @@ from typing import Any
 import msgspec
 import pytest
 
+from core.choices import Precision, Schedule, Task, Toggle
 from core.engine.arguments import trainer_arguments
 from core.engine.devices import Choice
 from core.engine.torchvision_ops import prepare_torchvision
-from core.options import (
-    DataOptions,
-    MemoryOptions,
-    OutputOptions,
-    Precision,
-    RunOptions,
-    Schedule,
-    Task,
-    TrainingOptions,
-)
+from core.options import DataOptions, DeviceOptions, MemoryOptions, OutputOptions, RunOptions, TrainingOptions
 
 prepare_torchvision()
 
-CPU = Choice("cpu", "a CPU", Precision.FP32, {}, asked="auto")
 
-
-def arguments(choice: Choice = CPU, *, has_eval: bool = True, **sections: Any) -> dict[str, Any]:
+def arguments(name: str = "cpu", *, has_eval: bool = True, **sections: Any) -> dict[str, Any]:
     options = RunOptions(task=Task.TEXT_CLASSIFICATION, **sections)
-    return trainer_arguments(options, choice, Path("checkpoints"), has_eval=has_eval)
+    choice = Choice(name, "", options, {}, asked="auto")
+    return trainer_arguments(choice, Path("checkpoints"), has_eval=has_eval)
 
 
 def test_trainer_takes_them_all(tmp_path: Path) -> None:
@@ -73,9 +64,11 @@ def test_every_training_option_changes_an_argument() -> None:
         weight_decay=0.3,
         max_grad_norm=7.0,
         seed=1,
+        deterministic=True,
     )
     plain = arguments()
-    for name in TrainingOptions.__struct_fields__:
+    of_the_optimizer = {"optimizer", "beta1", "beta2", "epsilon", "momentum"}  # see test_optimizers.py
+    for name in set(TrainingOptions.__struct_fields__) - of_the_optimizer:
         one = msgspec.structs.replace(TrainingOptions(), **{name: getattr(changed, name)})
         assert one != TrainingOptions()
         assert arguments(training=one) != plain, name
@@ -91,16 +84,29 @@ def test_steps_go_before_epochs_only_where_asked() -> None:
     [(Precision.FP32, False, False), (Precision.BF16, True, False), (Precision.FP16, False, True)],
 )
 def test_precision(precision: Precision, bf16: bool, fp16: bool) -> None:
-    found = arguments(Choice("cuda:0", "a GPU", precision, {}, asked="auto"))
+    found = arguments("cuda:0", device=DeviceOptions(precision=precision))
     assert (found["bf16"], found["fp16"], found["use_cpu"]) == (bf16, fp16, False)
 
 
-def test_memory_is_pinned_for_cuda_alone() -> None:
-    pinned = {
-        name: arguments(Choice(name, "", Precision.FP32, {}, asked=name))["dataloader_pin_memory"]
-        for name in ("cuda:1", "mps", "cpu")
-    }
-    assert pinned == {"cuda:1": True, "mps": False, "cpu": False}
+def test_tf32_is_settled_on_cuda_alone() -> None:
+    asked = {"device": DeviceOptions(precision=Precision.TF32)}
+    assert arguments("cuda:0", **asked)["tf32"] is True
+    assert arguments("cuda:0")["tf32"] is False
+    assert "tf32" not in arguments("mps")  # Trainer would refuse even False there
+
+
+def test_a_constant_rate_may_warm_up_first() -> None:
+    training = TrainingOptions(schedule=Schedule.CONSTANT)
+    assert arguments(training=training)["lr_scheduler_type"] == "constant"
+    warmed = msgspec.structs.replace(training, warmup=10.0)
+    assert arguments(training=warmed)["lr_scheduler_type"] == "constant_with_warmup"
+
+
+def test_workers_stay_and_prepare_ahead() -> None:
+    found = arguments(data=DataOptions(workers=2, prefetch=4, pin_memory=Toggle.ON))
+    names = ("num_workers", "prefetch_factor", "persistent_workers", "pin_memory")
+    assert [found[f"dataloader_{name}"] for name in names] == [2, 4, True, True]
+    assert arguments()["dataloader_prefetch_factor"] is None  # without workers PyTorch takes no other
 
 
 def test_evaluation_and_checkpoints_once_an_epoch_or_not_at_all() -> None:
@@ -111,7 +117,9 @@ def test_evaluation_and_checkpoints_once_an_epoch_or_not_at_all() -> None:
 
 def test_rows_grouped_by_length() -> None:
     assert arguments()["train_sampling_strategy"] == "random"
-    assert arguments(data=DataOptions(group_by_length=True))["train_sampling_strategy"] == "group_by_length"
+    assert (
+        arguments(data=DataOptions(group_by_length=Toggle.ON))["train_sampling_strategy"] == "group_by_length"
+    )
 
 
 def test_nan_is_not_hidden() -> None:

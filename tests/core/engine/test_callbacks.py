@@ -12,6 +12,7 @@ prepare_torchvision()
 
 from transformers import TrainingArguments  # noqa: E402 - torchvision must be prepared first
 
+from core.choices import Precision, Task  # noqa: E402
 from core.engine.arguments import trainer_arguments  # noqa: E402
 from core.engine.callbacks import ReportCallback, RequestCallback  # noqa: E402
 from core.engine.device_memory import DeviceMemory  # noqa: E402
@@ -23,19 +24,14 @@ from core.engine.step_log import StepLog  # noqa: E402
 from core.engine.tasks.image_classification import stack  # noqa: E402
 from core.engine.trainer import WatchedTrainer  # noqa: E402
 from core.errors import UserError  # noqa: E402
-from core.events import (  # noqa: E402
-    CheckpointSaved,
-    Evaluated,
-    EventReader,
-    RequestAnswered,
-    RunPlanned,
-    StepFinished,
-    WhatRan,
-)
-from core.options import MemoryOptions, OutputOptions, Precision, RunOptions, Task, TrainingOptions  # noqa: E402
+from core.event_files import EventReader  # noqa: E402
+from core.events import CheckpointSaved, Evaluated, RequestAnswered, RunPlanned, StepFinished, WhatRan  # noqa: E402
+from core.options import DeviceOptions, MemoryOptions, OutputOptions, RunOptions, TrainingOptions  # noqa: E402
 from core.run_folder import Action, RunFolder  # noqa: E402
 
-CPU = Choice("cpu", "a CPU", Precision.FP32, {}, asked="auto")
+
+def on_cpu(options: RunOptions) -> Choice:
+    return Choice("cpu", "a CPU", options, {}, asked="auto")
 
 
 def samples(count: int, value: float | None = None) -> list[dict[str, Any]]:
@@ -56,13 +52,14 @@ class Training:
         self.requests = RequestBox(self.run, self.reporter)
         self.options = RunOptions(
             task=Task.IMAGE_CLASSIFICATION,
+            device=DeviceOptions(precision=Precision.FP32),
             memory=MemoryOptions(batch_size=4),
             training=TrainingOptions(**{"epochs": 2.0, "learning_rate": 0.1, **training}),
             output=OutputOptions(keep_checkpoints=1),
         )
         torch.manual_seed(0)
         model = VisionClassifier(torch.nn.Sequential(torch.nn.Flatten(), torch.nn.Linear(12, 2)))
-        arguments = trainer_arguments(self.options, CPU, self.run.checkpoints, has_eval=True)
+        arguments = trainer_arguments(on_cpu(self.options), self.run.checkpoints, has_eval=True)
         self.trainer = WatchedTrainer(
             model=model,
             args=TrainingArguments(**arguments),
@@ -75,7 +72,7 @@ class Training:
             ReportCallback(
                 reporter=self.reporter,
                 trainer=self.trainer,
-                choice=CPU,
+                choice=on_cpu(self.options),
                 log=self.log,
                 labels=("no", "yes"),
                 options=self.options,

@@ -12,10 +12,11 @@ import pytest
 import torch
 from PIL import Image
 
+from core.choices import Task
 from core.engine.data.image_transform import IMAGENET_MEAN, IMAGENET_STD, ImageTransform
 from core.engine.data.images import ImageData, load_image_data
 from core.errors import DataError
-from core.options import DataOptions, RunOptions, Task
+from core.options import DataOptions, RunOptions
 
 
 def load(train: Path | str, **data: Any) -> ImageData:

@@ -5,9 +5,10 @@ from typing import Any
 
 import pytest
 
+from core.choices import Task
 from core.engine.data.random_texts import load_random_texts, random_tokens
 from core.errors import DataError
-from core.options import DataOptions, RunOptions, Task
+from core.options import DataOptions, RunOptions
 
 
 def options(**data: Any) -> RunOptions:

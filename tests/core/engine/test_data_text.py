@@ -8,11 +8,12 @@ from typing import Any
 import pyarrow as pa
 import pytest
 
+from core.choices import Task
 from core.engine.data.columns import as_text, guess_columns
 from core.engine.data.tables import read_table
 from core.engine.data.text import load_text_data
 from core.errors import DataError
-from core.options import DataOptions, RunOptions, Task
+from core.options import DataOptions, RunOptions
 
 REVIEWS = "text,label\n" + "".join(
     f"a review number {n} of many,{('good', 'bad')[n % 2]}\n" for n in range(40)

@@ -5,11 +5,12 @@ import os
 import msgspec
 import pytest
 
+from core.choices import Precision, Task
 from core.engine.devices import choose, choose_visible, report
 from core.engine.environment import prepare_environment
 from core.engine.machine_facts import CudaDevice, MachineFacts
 from core.errors import DeviceError
-from core.options import DeviceOptions, Precision, RunOptions, Task
+from core.options import DeviceOptions, RunOptions
 
 GB = 1 << 30
 PC = MachineFacts(
@@ -21,8 +22,8 @@ PC = MachineFacts(
     torch_cuda=False,
     nvidia_driver=False,
 )
-RTX_3060 = CudaDevice(name="NVIDIA GeForce RTX 3060", memory_bytes=12 * GB, native_bf16=True)
-GTX_1660 = CudaDevice(name="NVIDIA GeForce GTX 1660", memory_bytes=6 * GB, native_bf16=False)
+RTX_3060 = CudaDevice(name="NVIDIA GeForce RTX 3060", memory_bytes=12 * GB, capability=(8, 6))
+GTX_1660 = CudaDevice(name="NVIDIA GeForce GTX 1660", memory_bytes=6 * GB, capability=(7, 5))
 M3_MAX = MachineFacts(
     system="Darwin",
     machine="arm64",
@@ -48,6 +49,10 @@ INTEL_MAC = variant(M3_MAX, machine="x86_64", cpu_name="Intel Core i7", mps_avai
 NO_MPS_TORCH = variant(M3_MAX, mps_built=False, mps_available=False)
 
 
+def on(name: str = "auto", **device: object) -> RunOptions:
+    return RunOptions(task=Task.TEXT_CLASSIFICATION, device=DeviceOptions(name=name, **device))
+
+
 def reason_for(facts: MachineFacts, name: str) -> str:
     return next(device.reason for device in report(facts).devices if device.name == name)
 
@@ -69,7 +74,7 @@ def reason_for(facts: MachineFacts, name: str) -> str:
 def test_says_why_a_device_is_not_to_be_had(facts: MachineFacts, name: str, says: str) -> None:
     assert says in reason_for(facts, name)
     with pytest.raises(DeviceError) as refused:
-        choose(facts, DeviceOptions(name=name))
+        choose(facts, on(name))
     assert says in refused.value.detail
 
 
@@ -86,24 +91,23 @@ def test_says_why_a_device_is_not_to_be_had(facts: MachineFacts, name: str, says
     ],
 )
 def test_automatic(facts: MachineFacts, name: str, precision: Precision) -> None:
-    chosen = choose(facts, DeviceOptions())
+    chosen = choose(facts, on())
     assert (chosen.name, chosen.precision) == (name, precision)
     assert report(facts).automatic == name
-    assert report(facts).automatic_precision == precision
-    told = {device.name: device.automatic_precision for device in report(facts).devices if device.available}
-    assert told[name] == precision
+    told = {device.name: device.automatic for device in report(facts).devices if device.available}
+    assert told[name]["device.precision"].value == precision
 
 
 def test_second_gpu_can_be_chosen_and_a_third_cannot() -> None:
     facts = variant(PC, torch_cuda=True, nvidia_driver=True, cuda=(RTX_3060, GTX_1660))
-    assert choose(facts, DeviceOptions(name="cuda:1")).title == GTX_1660.name
+    assert choose(facts, on("cuda:1")).title == GTX_1660.name
     with pytest.raises(DeviceError, match="cuda:2 is not available"):
-        choose(facts, DeviceOptions(name="cuda:2"))
+        choose(facts, on("cuda:2"))
 
 
 def test_fp16_on_a_cpu_is_refused_with_its_reason() -> None:
     with pytest.raises(DeviceError) as refused:
-        choose(PC, DeviceOptions(name="cpu", precision=Precision.FP16))
+        choose(PC, on("cpu", precision=Precision.FP16))
     assert "no fp16 training on the CPU" in refused.value.detail
     assert refused.value.fixes[0].changes == {"device.precision": "auto"}
 
@@ -120,15 +124,15 @@ def test_the_second_gpu_is_the_first_one_its_run_sees(monkeypatch: pytest.Monkey
         "TOKENIZERS_PARALLELISM",
     ):
         monkeypatch.setenv(name, "4,6")
-    device = DeviceOptions(name="cuda:1")
-    prepare_environment(RunOptions(task=Task.TEXT_CLASSIFICATION, device=device))
+    options = on("cuda:1")
+    prepare_environment(options)
     assert os.environ["CUDA_VISIBLE_DEVICES"] == "6"
-    chosen = choose_visible(TWO_GPUS, device)
+    chosen = choose_visible(TWO_GPUS, options)
     assert (chosen.name, chosen.label, chosen.kind) == ("cuda:0", "cuda:1", "cuda")
 
 
 def test_a_gpu_number_beyond_the_last_is_told_as_that() -> None:
     hidden = variant(PC, torch_cuda=True, nvidia_driver=True)
     with pytest.raises(DeviceError) as refused:
-        choose_visible(hidden, DeviceOptions(name="cuda:3"))
+        choose_visible(hidden, on("cuda:3"))
     assert "counted from 0" in refused.value.detail

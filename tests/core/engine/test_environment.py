@@ -2,8 +2,9 @@ import os
 
 import pytest
 
+from core.choices import Task
 from core.engine.environment import prepare_environment
-from core.options import DeviceOptions, RunOptions, Task
+from core.options import DeviceOptions, RunOptions
 
 
 @pytest.mark.parametrize(

@@ -9,9 +9,10 @@ import pytest
 import torch
 from safetensors import SafetensorError
 
+from core.choices import Task
 from core.engine.failures import explain
 from core.errors import OutOfMemory
-from core.options import DataOptions, MemoryOptions, RunOptions, Task
+from core.options import DataOptions, MemoryOptions, RunOptions
 
 
 def options(batch_size: int = 8, steps: int = 1, **data: Any) -> RunOptions:

@@ -9,7 +9,8 @@ import torch
 
 from core.engine.fallback import report_fallbacks
 from core.engine.reporter import Reporter
-from core.events import EventReader, MessageRaised
+from core.event_files import EventReader
+from core.events import MessageRaised
 from core.run_folder import RunFolder
 
 WORDS = (

@@ -7,6 +7,7 @@ import pytest
 import torch
 from torch.func import functional_call
 
+from core.choices import Task
 from core.engine.data.builtin_images import synthetic
 from core.engine.data.image_sets import ImageSet
 from core.engine.data.image_transform import ImageTransform
@@ -16,9 +17,11 @@ from core.engine.reporter import Reporter
 from core.engine.tasks import Prepared
 from core.engine.tasks.image_classification import LARGE_ENOUGH, VisionRecipe, prepare
 from core.errors import ModelError
-from core.events import EventReader, MessageRaised
-from core.options import VISION_MODELS, DataOptions, MemoryOptions, ModelOptions, RunOptions, Task
+from core.event_files import EventReader
+from core.events import MessageRaised
+from core.options import DataOptions, MemoryOptions, ModelOptions, RunOptions
 from core.run_folder import RunFolder
+from core.vision_models import VISION_MODELS
 
 SINGLE_REFUSED = ("resnet18", "mobilenet_v2", "efficientnet_b0")
 """These normalise batches, and shrink 32 pixels to one."""

@@ -6,9 +6,9 @@ from typing import Any
 import pytest
 from PIL import Image
 
+from core.choices import Task
 from core.engine.inspect import inspect
 from core.errors import DataError
-from core.options import Task
 from core.reports import ColumnKind, DataReport, InspectRequest
 
 

@@ -7,7 +7,8 @@ import pytest
 
 from core.engine.reporter import Reporter
 from core.engine.requests import RequestBox, StopRequested, StopWhileLoading
-from core.events import EventReader, RequestAnswered
+from core.event_files import EventReader
+from core.events import RequestAnswered
 from core.run_folder import Action, RunFolder
 
 

@@ -3,7 +3,8 @@ import torch
 
 from core.engine.models.vision_models import VisionClassifier, load_vision_model
 from core.errors import ModelError
-from core.options import VISION_MODELS, ModelOptions
+from core.options import ModelOptions
+from core.vision_models import VISION_MODELS
 
 
 @pytest.mark.parametrize("name", VISION_MODELS)

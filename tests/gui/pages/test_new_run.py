@@ -6,9 +6,9 @@ from PySide6.QtGui import QDropEvent
 from PySide6.QtWidgets import QTableWidget
 
 from core import run_file
+from core.choices import Task
 from core.errors import Fix, Problem, UserError
 from core.jobs import EngineCrashed
-from core.options import Task
 from core.reports import DataReport
 from core.settings import Appearance
 from gui.pages.new_run import NewRunPage

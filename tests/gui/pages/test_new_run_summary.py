@@ -1,17 +1,10 @@
 import pytest
 
-from core.options import (
-    DataOptions,
-    DeviceOptions,
-    MemoryOptions,
-    ModelOptions,
-    Precision,
-    RunOptions,
-    Task,
-    TrainingOptions,
-)
-from core.reports import DeviceReport, MachineReport
-from gui.pages.new_run_machine import computed, device_segments, machine_problems, precision_segments
+from core.capabilities import machine_problems
+from core.choices import Precision, Task
+from core.options import DataOptions, DeviceOptions, MemoryOptions, ModelOptions, RunOptions, TrainingOptions
+from core.reports import DeviceReport, MachineReport, Settled
+from gui.pages.new_run_machine import computed, device_segments, precision_segments
 from gui.pages.new_run_model import download_note, model_title
 from gui.pages.new_run_summary import Extent, extent, summary_rows
 from tests.fakes.asking import CPU_ONLY, DIGITS
@@ -70,15 +63,18 @@ def test_what_depends_on_an_unreadable_option_is_left_open():
     assert dict(summary_rows(empty, frozenset(), CPU_ONLY, DIGITS))["Model"] == "choose a model"
 
 
+def precision(value):
+    return {"device.precision": Settled(value, "so it is")}
+
+
 def test_automatic_precision_is_that_of_the_chosen_device():
     both = MachineReport(
         devices=(
-            DeviceReport(name="mps", title="GPU", available=True, automatic_precision="bf16"),
-            DeviceReport(name="cpu", title="CPU", available=True, automatic_precision="fp32"),
+            DeviceReport(name="mps", title="GPU", available=True, automatic=precision("bf16")),
+            DeviceReport(name="cpu", title="CPU", available=True, automatic=precision("fp32")),
             DeviceReport(name="cuda:0", title="NVIDIA GPU", available=False),
         ),
         automatic="mps",
-        automatic_precision="bf16",
     )
     said = {
         name: computed(both, options(device=DeviceOptions(name=name))).precision

@@ -7,7 +7,8 @@ from PySide6.QtCore import QPointF, Qt
 from PySide6.QtGui import QEnterEvent, QMouseEvent
 from PySide6.QtWidgets import QPushButton
 
-from core.events import EventWriter, Level, MessageRaised, MessageWithdrawn, Outcome, RunFinished, RunStarted
+from core.event_files import EventWriter
+from core.events import Level, MessageRaised, MessageWithdrawn, Outcome, RunFinished, RunStarted
 from core.run_folder import Action, ExitRecord
 from core.settings import Appearance
 from core.story import State

@@ -1,0 +1,178 @@
+"""What each device of a machine can't do of Hone's choices, and why: pure functions over `MachineFacts`.
+
+Sources: bitsandbytes 0.50 has kernels for CUDA, XPU and CPU, none for MPS; torch 2.13's autocast with a gradient scaler
+covers CUDA and MPS; flash-attn's own tables of GPUs; torch.distributed has neither gloo nor nccl for MPS.
+"""
+
+from collections.abc import Callable
+
+from core.capabilities import ANY_OTHER
+from core.choices import FP16_NEEDS_GPU
+from core.engine.machine_facts import CudaDevice, MachineFacts
+
+TF32_NEEDS_CUDA = "is a format of NVIDIA GPUs from Ampere on"
+NOTHING_TO_PIN = "serves NVIDIA GPUs, which fetch batches by themselves"
+ONE_PROCESS = "Hone trains in one process. A larger effective batch comes from gradient accumulation."
+ONE_PROCESS_ON_MPS = (
+    "An Apple GPU serves one process: PyTorch has neither gloo nor nccl for MPS. A larger effective batch comes from "
+    "gradient accumulation."
+)
+NO_8BIT_ON_MPS = "8-bit optimizers have no MPS kernels in bitsandbytes 0.50"
+BITSANDBYTES_OPTIMIZERS = ("adamw-8bit", "paged-adamw-8bit", "lion-8bit", "ademamix")
+
+AMPERE = (8, 0)
+HOPPER = (9, 0)
+
+Refusals = dict[str, dict[str, str]]
+
+
+def emulates_bf16(facts: MachineFacts) -> bool:
+    """M1 and M2 compute bf16 through fp32; nothing in torch tells, so the chip's name has to."""
+    return any(chip in facts.cpu_name for chip in ("Apple M1", "Apple M2"))
+
+
+def refusals(facts: MachineFacts, kind: str, gpu: CudaDevice | None = None) -> Refusals:
+    """Why choices can't be taken on a device, by option and value; options of which all can are left out.
+
+    Args:
+        facts: The machine.
+        kind: `cuda`, `mps` or `cpu`.
+        gpu: The device, where it is a CUDA one.
+    """
+    tables: Refusals = {
+        "device.precision": _precision(kind, gpu),
+        "device.processes": {ANY_OTHER: ONE_PROCESS_ON_MPS if kind == "mps" else ONE_PROCESS},
+        "device.compile": _compile(facts),
+        "device.compile_backend": _backends(facts, kind),
+        "training.optimizer": _optimizers(facts, kind),
+        "model.method": _methods(facts, kind),
+        "model.attention": _attention(facts, gpu),
+        "data.pin_memory": {} if kind == "cuda" else {"on": NOTHING_TO_PIN},
+        "memory.deepspeed": _deepspeed(facts, kind),
+        "memory.offload_optimizer": _offload_optimizer(facts, kind),
+    }
+    return {path: table for path, table in tables.items() if table}
+
+
+def cautions(facts: MachineFacts, kind: str) -> Refusals:
+    """What to know before choices that work: what is slow, young or dangerous here, by option and value."""
+    tables: Refusals = {}
+    if kind == "mps":
+        tables["device.compile"] = {
+            "true": "torch.compile for Apple GPUs is an early prototype; it may be slower."
+        }
+        tables["device.mps_memory_limit"] = {
+            "0.0": "Without a ceiling, a model that is too large can bring the whole Mac to a halt."
+        }
+        if emulates_bf16(facts):
+            tables["device.precision"] = {
+                "bf16": "bf16 is emulated on M1 and M2: it works, slower than fp32."
+            }
+    if kind == "cpu" and not facts.cpu_bf16:
+        tables["device.precision"] = {"bf16": "This CPU has no bf16 units: it works, slower than fp32."}
+    if kind == "cpu":
+        tables["memory.deepspeed"] = dict.fromkeys(
+            ("zero-2", "zero-3"), "On a CPU there is nothing to offload from: it works, and only costs time."
+        )
+    return tables
+
+
+def _precision(kind: str, gpu: CudaDevice | None) -> dict[str, str]:
+    if kind == "cpu":
+        return {"fp16": FP16_NEEDS_GPU, "tf32": TF32_NEEDS_CUDA}
+    if kind == "mps":
+        return {"tf32": TF32_NEEDS_CUDA}
+    if gpu is not None and gpu.capability < AMPERE:
+        return {"bf16": "needs an NVIDIA GPU from Ampere on", "tf32": "needs an NVIDIA GPU from Ampere on"}
+    return {}
+
+
+def _compile(facts: MachineFacts) -> dict[str, str]:
+    if facts.frozen:
+        return {
+            "true": "needs a compiler and headers that the app doesn't bring along; Hone from source has it"
+        }
+    return {}
+
+
+def _backends(facts: MachineFacts, kind: str) -> dict[str, str]:
+    lacking: dict[str, str] = {}
+    if kind == "cpu" and not facts.cpp_compiler:
+        lacking["inductor"] = "needs a C++ compiler: install one (g++, clang or Visual Studio's)"
+    if kind == "cuda" and "triton" not in facts.optional:
+        lacking["inductor"] = "needs the package triton, which isn't installed"
+    if kind != "cuda":
+        lacking["cudagraphs"] = "needs CUDA"
+    return lacking | {
+        name: f"needs the package {package}, which isn't installed"
+        for name, package in (("openxla", "torch_xla"), ("tvm", "tvm"))
+    }
+
+
+def _optimizers(facts: MachineFacts, kind: str) -> dict[str, str]:
+    found = {}
+    if kind == "mps":
+        found = dict.fromkeys(BITSANDBYTES_OPTIMIZERS, NO_8BIT_ON_MPS)
+    elif "bitsandbytes" not in facts.optional:
+        found = dict.fromkeys(BITSANDBYTES_OPTIMIZERS, _not_installed("bitsandbytes"))
+    torchao = _torchao(facts, kind)
+    return found | ({"adamw-8bit-torchao": torchao} if torchao else {})
+
+
+def _torchao(facts: MachineFacts, kind: str) -> str:
+    if kind == "mps":
+        return "torchao compiles its optimizers, and torch.compile for Apple GPUs is an early prototype"
+    if facts.frozen:
+        return "torchao compiles its optimizers, which the app can't; Hone from source can"
+    if "torchao" not in facts.optional:
+        return _not_installed("torchao")
+    return _backends(facts, kind).get("inductor", "")
+
+
+def _methods(facts: MachineFacts, kind: str) -> dict[str, str]:
+    if kind == "mps":
+        return {"qlora": "packed weights have no MPS kernels in bitsandbytes 0.50"}
+    return {} if "bitsandbytes" in facts.optional else {"qlora": _not_installed("bitsandbytes")}
+
+
+def _attention(facts: MachineFacts, gpu: CudaDevice | None) -> dict[str, str]:
+    asked: tuple[tuple[str, str, str, Callable[[CudaDevice], bool]], ...] = (
+        (
+            "flash_attention_2",
+            "flash-attn",
+            "needs an NVIDIA GPU from Ampere on",
+            lambda at: at.capability >= AMPERE,
+        ),
+        (
+            "flash_attention_3",
+            "flash-attn-3",
+            "needs an NVIDIA Hopper GPU",
+            lambda at: at.capability == HOPPER,
+        ),
+    )
+    found = {}
+    for value, package, needed, suits in asked:
+        if gpu is None or not suits(gpu):
+            found[value] = needed
+        elif package not in facts.optional:
+            found[value] = _not_installed(package)
+    return found
+
+
+def _deepspeed(facts: MachineFacts, kind: str) -> dict[str, str]:
+    reason = ""
+    if kind == "mps":
+        reason = "DeepSpeed's processes talk through nccl or gloo, and PyTorch has neither for MPS"
+    elif "deepspeed" not in facts.optional:
+        reason = _not_installed("deepspeed")
+    return dict.fromkeys(("zero-2", "zero-3"), reason) if reason else {}
+
+
+def _offload_optimizer(facts: MachineFacts, kind: str) -> dict[str, str]:
+    if kind != "cuda":
+        return {"true": "needs an NVIDIA GPU: it moves the state from the GPU's memory to the computer's"}
+    return {} if "torchao" in facts.optional else {"true": _not_installed("torchao")}
+
+
+def _not_installed(package: str) -> str:
+    return f"needs the package {package}, which isn't installed"

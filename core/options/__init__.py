@@ -1,0 +1,61 @@
+"""What a run can be asked to do: every option, declared once.
+
+Type, default, limits, title and help of each option stand in this package and nowhere else, a section of the run file
+in each module; the values of those that choose stand in `core.choices`. The form, the command line, the run file, its
+checks and the reference page are made from these declarations (see `core.catalogue`).
+"""
+
+from typing import Annotated
+
+import msgspec
+
+from core.choices import Task
+from core.options.data import DataOptions
+from core.options.declaring import Section, about
+from core.options.device import DeviceOptions
+from core.options.memory import MemoryOptions
+from core.options.model import ModelOptions
+from core.options.output import OutputOptions
+from core.options.training import TrainingOptions
+
+__all__ = [
+    "SCHEMA",
+    "SECTIONS",
+    "DataOptions",
+    "DeviceOptions",
+    "MemoryOptions",
+    "ModelOptions",
+    "OutputOptions",
+    "RunOptions",
+    "TrainingOptions",
+]
+
+SCHEMA = 1
+
+
+class RunOptions(msgspec.Struct, frozen=True, kw_only=True):
+    """A whole run file."""
+
+    task: Annotated[Task, about("Task", "What the model learns to do.")]
+    schema: int = SCHEMA
+    model: ModelOptions = ModelOptions()
+    data: DataOptions = DataOptions()
+    device: DeviceOptions = DeviceOptions()
+    memory: MemoryOptions = MemoryOptions()
+    training: TrainingOptions = TrainingOptions()
+    output: OutputOptions = OutputOptions()
+
+    @property
+    def effective_batch(self) -> int:
+        """Samples that move the weights once: batch size times gradient accumulation."""
+        return self.memory.batch_size * self.memory.gradient_accumulation_steps
+
+
+SECTIONS: dict[str, type[Section]] = {
+    "model": ModelOptions,
+    "data": DataOptions,
+    "device": DeviceOptions,
+    "memory": MemoryOptions,
+    "training": TrainingOptions,
+    "output": OutputOptions,
+}
