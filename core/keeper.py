@@ -64,7 +64,7 @@ class Keeper:
             end_group(engine.pid)
             record = self._exit_record(engine.returncode)
         self._writer.close()
-        if self._run.path.is_dir():
+        if not self._run.is_removed:
             self._run.record_exit(record)
         return record
 
@@ -89,7 +89,7 @@ class Keeper:
                 self._find_gpu_in_use(sampler)
                 for event in sampler.sample():
                     self._write(event)
-            if not self._run.path.is_dir():  # somebody deleted the run: nobody wants it any longer
+            if self._run.is_removed:  # nobody wants it any longer
                 kill_with_children(engine)
                 return
             self._pass_on_stop()

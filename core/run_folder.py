@@ -90,6 +90,11 @@ class RunFolder:
         return self.path.name
 
     @property
+    def is_removed(self) -> bool:
+        """Whether the run is deleted, or being deleted: of the files every run keeps, one to the end, none is there."""
+        return all(map(_is_gone, (self.options_file, self.keeper_file, self.exit_file)))
+
+    @property
     def options_file(self) -> Path:
         """What was asked."""
         return self.path / "run.toml"
@@ -247,6 +252,17 @@ def _changed_at(path: Path) -> float | None:
         return path.stat().st_mtime
     except OSError:
         return None
+
+
+def _is_gone(path: Path) -> bool:
+    """Whether there surely is no such file; a disk that doesn't answer for a moment has not lost it."""
+    try:
+        path.stat()
+    except (FileNotFoundError, NotADirectoryError):
+        return True
+    except OSError:
+        return False
+    return False
 
 
 def _is_here(record: KeeperRecord) -> bool:

@@ -20,6 +20,8 @@ BACKLOG = 1000
 
 INTERRUPTED = 130
 
+REMOVED = "The run's folder was removed."
+
 _SAID = {
     Action.STOP: "Stopping; what is trained is kept. Ctrl-C again ends it at once.",
     Action.KILL: "Ending it at once. Ctrl-C again leaves it alone.",
@@ -74,7 +76,7 @@ class Attendance:
         """Wait for the run's end, or until the person leaves it; returns the exit status."""
         try:
             self._progress.say(f"The run is kept in {self._run.path}")
-            while not (self._follower.is_over or self.has_left):
+            while not (self._follower.is_over or self._run.is_removed or self.has_left):
                 events = self._follower.poll()
                 for event in events:
                     self._show(event)
@@ -120,6 +122,9 @@ class Attendance:
 
     def _conclude(self) -> int:
         follower = self._follower
+        if self._run.is_removed:
+            self._progress.say(REMOVED)
+            return 1
         if unread := unread_text(follower.story):
             self._progress.say(unread)
         self._progress.say(ending_text(self._run, follower.story, follower.state, follower.exit_record))

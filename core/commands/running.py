@@ -3,7 +3,7 @@
 import sys
 import time
 
-from core.commands.attendance import BACKLOG, POLL_SECONDS, Attendance, Interrupts
+from core.commands.attendance import BACKLOG, POLL_SECONDS, REMOVED, Attendance, Interrupts
 from core.commands.run_text import ending_text
 from core.commands.runs import find_run
 from core.follow import RunFollower
@@ -28,7 +28,7 @@ def follow(name: str, *, as_json: bool) -> int:
 
 
 def stop(name: str, *, at_once: bool) -> int:
-    """Ask a run to end and wait until it has; 0 if it ended well.
+    """Ask a run to end and wait until it has; 0 if it ended well, 1 if not or if its folder was removed meanwhile.
 
     Args:
         name: Its folder, or its name among all runs.
@@ -45,9 +45,12 @@ def stop(name: str, *, at_once: bool) -> int:
         return 0
     request = run.ask(Action.KILL if at_once else Action.STOP)
     follower = RunFollower(run)
-    while not follower.is_over:
+    while not (follower.is_over or run.is_removed):
         if len(follower.poll()) < BACKLOG:
             time.sleep(POLL_SECONDS)
+    if run.is_removed:
+        print(REMOVED, file=sys.stderr)
+        return 1
     run.close_request(request)  # it may have ended by itself before it read the request
     print(ending_text(run, follower.story, follower.state, follower.exit_record), file=sys.stderr)
     return 0 if follower.state in (State.FINISHED, State.STOPPED) else 1

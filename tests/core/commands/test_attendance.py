@@ -1,6 +1,7 @@
 """A terminal staying with a run, and what Ctrl-C means to it."""
 
 import os
+import shutil
 import signal
 import subprocess
 from pathlib import Path
@@ -10,11 +11,12 @@ import pytest
 from core.cli import main
 from core.commands.attendance import Attendance, Interrupts
 from core.event_files import EventWriter
-from core.events import RunPlanned, RunStarted, encode
+from core.events import Event, RunPlanned, RunStarted, encode
+from core.follow import RunFollower
 from core.run_folder import Action, RunFolder
 from core.story import State
 from tests.fakes import runs
-from tests.fakes.runs import FAKES, new_run, start
+from tests.fakes.runs import FAKES, follow_until, new_run, start
 
 DIGITS = str(FAKES.parents[1] / "resources" / "examples" / "digits.hone")
 
@@ -98,6 +100,45 @@ def test_an_interrupt_while_the_run_is_being_started_stops_it(tmp_path: Path) ->
     record = RunFolder(tmp_path / "run").exit_record()
     assert record is not None
     assert record.code == 0
+
+
+def remove_at_first_poll(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Delete a run's folder once somebody waits for it; the large `checkpoints` are still being deleted."""
+    poll = RunFollower.poll
+
+    def remove_and_poll(follower: RunFollower) -> list[Event]:
+        events = poll(follower)
+        shutil.rmtree(follower.run.path)
+        (follower.run.checkpoints / "checkpoint-1").mkdir(parents=True)
+        return events
+
+    monkeypatch.setattr(RunFollower, "poll", remove_and_poll)
+
+
+@pytest.mark.parametrize("command", ["follow", "stop"])
+def test_a_run_whose_folder_is_removed_is_waited_for_no_longer(
+    command: str, kept: RunFolder, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    remove_at_first_poll(monkeypatch)
+    assert main([command, kept.name]) == 1
+    assert capsys.readouterr().err.endswith("The run's folder was removed.\n")
+
+
+@pytest.mark.skipif(os.name != "posix", reason="Windows keeps a folder whose files are open")
+def test_a_run_removed_while_it_is_trained_ends(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    keepers = []
+
+    def start_and_keep(run: RunFolder) -> subprocess.Popen[bytes]:
+        keepers.append(runs.start(run, "wait"))
+        follow_until(follower := RunFollower(run), keepers[0], lambda: follower.story.step > 0)
+        remove_at_first_poll(monkeypatch)
+        return keepers[0]
+
+    assert main(["train", DIGITS, "--run-dir", str(tmp_path / "run")], start=start_and_keep) == 1
+    assert capsys.readouterr().err.endswith("The run's folder was removed.\n")
+    assert keepers[0].poll() is not None
 
 
 class TestFollow:
