@@ -4,6 +4,7 @@ Paths in a file are relative to that file, in `--set` to the working folder; bot
 a run folder means the same wherever it is read.
 """
 
+import difflib
 import os
 import tomllib
 from pathlib import Path
@@ -18,6 +19,9 @@ from core.errors import OptionsError, Problem
 from core.files import is_there, read_text, without_tilde, write_atomically
 from core.options import SECTIONS, RunOptions
 from core.sources import scheme_of
+
+_NOT_TOML = (ValueError, RecursionError)
+"""Wrong TOML, a number of thousands of digits, endless nesting."""
 
 
 def read(path: Path, overrides: tuple[str, ...] = ()) -> RunOptions:
@@ -45,17 +49,26 @@ def read_tree(path: Path) -> Tree:
         OptionsError: The file can't be read or isn't TOML.
     """
     try:
-        tree = tomllib.loads(read_text(path))
+        text = read_text(path)
     except OSError as error:
         raise OptionsError((Problem("", f"can't be read: {error.strerror}"),), str(path)) from error
     except UnicodeDecodeError as error:
         raise OptionsError((Problem("", "is not a text file in UTF-8 or UTF-16"),), str(path)) from error
-    except (
-        ValueError,
-        RecursionError,
-    ) as error:  # wrong TOML, a number of thousands of digits, endless nesting
-        raise OptionsError((Problem("", f"is not TOML: {error}"),), str(path)) from error
+    try:
+        tree = tomllib.loads(text)
+    except _NOT_TOML as error:
+        reason = f"is not TOML: {error}{_backslash_hint(text)}"
+        raise OptionsError((Problem("", reason),), str(path)) from error
     return with_absolute_paths(tree, path.resolve().parent)
+
+
+def _backslash_hint(text: str) -> str:
+    """What to do where the backslashes in a text are all that keeps it from being TOML, as in "C:\\data"."""
+    try:
+        tomllib.loads(text.replace("\\", "\\\\"))
+    except _NOT_TOML:
+        return ""
+    return "; write Windows paths in 'single quotes' or with forward slashes"
 
 
 def with_absolute_paths(tree: Tree, base: Path) -> Tree:
@@ -91,10 +104,13 @@ def apply_overrides(tree: Tree, overrides: tuple[str, ...], base: Path) -> list[
         path, equals, text = override.partition("=")
         path = path.strip()
         section, _, name = path.rpartition(".")
-        if not equals or not path or (section and section not in SECTIONS):
+        if not equals or not path:
             problems.append(
                 Problem(path or override, "--set takes section.option=value, such as memory.batch_size=8")
             )
+            continue
+        if section and section not in SECTIONS:
+            problems.append(_unknown_section(section, name))
             continue
         value = parse_value(path, text.strip())
         option = options_by_path().get(path)
@@ -104,6 +120,13 @@ def apply_overrides(tree: Tree, overrides: tuple[str, ...], base: Path) -> list[
         if isinstance(target, dict):
             target[name] = value
     return problems
+
+
+def _unknown_section(section: str, name: str) -> Problem:
+    homes = [option.path for option in all_options() if option.name == name]
+    likely = homes or difflib.get_close_matches(section, SECTIONS, n=1)
+    hint = f"; did you mean {likely[0]}?" if likely else f"; known here: {', '.join(SECTIONS)}"
+    return Problem(f"{section}.{name}", f"there is no section {section}{hint}")
 
 
 def parse_value(path: str, text: str) -> Any:

@@ -110,6 +110,32 @@ def test_a_file_that_is_no_run_file_is_told(content: bytes | None, reason: str, 
     assert str(path) in caught.value.title
 
 
+@pytest.mark.parametrize("value", [r'"C:\data\x.csv"', r'"C:\Users\me"', r'"C:\temp\"'])
+def test_a_windows_path_in_double_quotes_is_told_how_to_be_written(value: str, tmp_path: Path) -> None:
+    path = write(tmp_path, f"[data]\ntrain = {value}\n")
+    with pytest.raises(OptionsError, match="write Windows paths in 'single quotes' or with forward slashes"):
+        run_file.read(path)
+    path = write(tmp_path, f"[data]\ntrain = {value}\ntask = ")
+    with pytest.raises(OptionsError) as caught:
+        run_file.read(path)
+    assert "Windows" not in str(caught.value)
+
+
+@pytest.mark.parametrize(
+    ("pair", "hint"),
+    [
+        ("memroy.batch_size=8", "there is no section memroy; did you mean memory.batch_size?"),
+        ("trainer.seed=1", "did you mean training.seed?"),
+        ("modell.nothing=1", "did you mean model?"),
+        ("foo.bar=1", "there is no section foo; known here: model, data, "),
+    ],
+)
+def test_a_section_there_is_not_is_named_with_the_likely_one(pair: str, hint: str) -> None:
+    (problem,) = run_file.apply_overrides({}, (pair,), Path.cwd())
+    assert problem.path == pair.partition("=")[0]
+    assert hint in problem.message
+
+
 def test_a_byte_order_mark_is_no_problem(tmp_path: Path) -> None:
     path = tmp_path / "my.hone"
     path.write_bytes(b"\xef\xbb\xbf" + DIGITS.encode())
