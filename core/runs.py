@@ -3,6 +3,7 @@
 import heapq
 import re
 import time
+import unicodedata
 from operator import attrgetter
 from pathlib import Path
 
@@ -67,8 +68,9 @@ def _make_folder(wanted: Path) -> Path:
 
 
 def folder_name(options: RunOptions) -> str:
-    """A folder name that sorts by date and is safe on every operating system."""
-    slug = re.sub(r"[^a-z0-9]+", "-", title_of(options).lower()).strip("-")[:48]
+    """A folder name that sorts by date and is safe on every operating system; letters lose their accents."""
+    plain = unicodedata.normalize("NFKD", title_of(options).casefold()).encode("ascii", "ignore").decode()
+    slug = re.sub(r"[^a-z0-9]+", "-", plain).strip("-")[:48]
     return f"{time.strftime('%Y-%m-%d-%H%M')}-{slug or 'run'}"
 
 

@@ -68,7 +68,14 @@ def test_a_folder_that_cannot_be_made_is_named(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    ("name", "expected"), [("Größe / Test?", "gr-e-test"), ("???", "run"), ("x" * 100, "x" * 48)]
+    ("name", "expected"),
+    [
+        ("Größe / Test?", "grosse-test"),
+        ("Étude n\u00ba 2, cafe\u0301", "etude-no-2-cafe"),
+        ("数字", "run"),
+        ("???", "run"),
+        ("x" * 100, "x" * 48),
+    ],
 )
 def test_folder_names_are_safe_everywhere(name: str, expected: str) -> None:
     assert folder_name(digits_options(name)).endswith(f"-{expected}")
