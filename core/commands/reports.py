@@ -7,7 +7,7 @@ from core.choices import Task
 from core.commands import figures
 from core.commands.output import print_json
 from core.commands.run_text import fix_text
-from core.errors import DataError
+from core.errors import DataError, OptionsError, Problem
 from core.files import why_missing
 from core.jobs import ask_devices, ask_inspect
 from core.reports import DataReport, DeviceReport, InspectRequest, MachineReport
@@ -15,6 +15,7 @@ from core.run_file import absolute
 from core.sources import Scheme, scheme_of
 
 SHOWN_LABELS = 20
+WIDEST = 60
 
 
 def devices(*, as_json: bool) -> int:
@@ -82,8 +83,11 @@ def inspect(
         as_json: Whether the report is printed as JSON.
 
     Raises:
+        OptionsError: `source` is empty.
         DataError: There is nothing at `source`.
     """
+    if not source:
+        raise OptionsError((Problem("", "name a file or folder to look into"),))
     where = absolute(source, Path.cwd(), must_exist=False)
     missing = "" if scheme_of(where) else why_missing(Path(where))
     if missing:
@@ -118,11 +122,11 @@ def data_lines(report: DataReport) -> list[str]:
     if report.columns:
         rows = [
             (
-                column.name,
+                _shorten(column.name),
                 column.kind.value,
                 f"{column.distinct:,}",
                 f"{column.empty:,}",
-                _shorten(column.examples),
+                _shorten(" | ".join(column.examples)),
             )
             for column in report.columns
         ]
@@ -138,11 +142,12 @@ def data_lines(report: DataReport) -> list[str]:
 
 
 def _label_lines(labels: dict[str, int]) -> list[str]:
-    rows = [(label, f"{count:,}") for label, count in list(labels.items())[:SHOWN_LABELS]]
+    rows = [(_shorten(label), f"{count:,}") for label, count in list(labels.items())[:SHOWN_LABELS]]
     rest = len(labels) - len(rows)
     return [figures.table(("LABEL", "SAMPLES"), rows), *([f"and {rest} more labels"] if rest > 0 else [])]
 
 
-def _shorten(examples: tuple[str, ...]) -> str:
-    text = " | ".join(" ".join(example.split()) for example in examples)
-    return text if len(text) <= 60 else text[:57] + "..."
+def _shorten(text: str) -> str:
+    """A text on one line and no wider than a column of a table."""
+    line = " ".join(text.split())
+    return line if len(line) <= WIDEST else f"{line[: WIDEST - 3]}..."

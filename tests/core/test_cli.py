@@ -227,6 +227,14 @@ class TestQuestions:
         assert "Problem: data.label_column: has one class" in text
         assert "Try: Choose another" in text
 
+    def test_labels_stay_on_their_line_of_the_table(self) -> None:
+        labels = {"two\nlines": 1, "x" * 500: 2}
+        lines = data_lines(DataReport(source="data.csv", format="CSV", rows=3, labels=labels))
+        assert lines[-1].splitlines()[1:] == [
+            f"two lines{' ' * 51}  1",
+            f"{'x' * 57}...  2",
+        ]
+
     @pytest.mark.parametrize(
         ("source", "task"),
         [
@@ -291,6 +299,11 @@ def test_data_that_is_not_there_is_told_without_an_engine(
     monkeypatch.setattr("core.commands.reports.ask_inspect", lambda _: pytest.fail("the engine was asked"))
     assert main(["inspect", source]) == 1
     assert "There is nothing to look into" in capsys.readouterr().err
+
+
+def test_data_without_a_name_is_a_wrong_request(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["inspect", ""]) == 2
+    assert "name a file or folder to look into" in capsys.readouterr().err
 
 
 class TestTheOuterEdge:
