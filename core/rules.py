@@ -11,6 +11,7 @@ from core.catalogue import all_options, value_of
 from core.choices import FP16_NEEDS_GPU, Precision, Task
 from core.errors import Fix, Problem
 from core.files import why_missing
+from core.model_folders import RANDOM_WEIGHTS, Lack, what_lacks
 from core.options import RunOptions
 from core.reference import needs_of
 from core.sources import DIGITS, Scheme, parse_synthetic, scheme_of, synthetic, unknown_scheme
@@ -19,6 +20,13 @@ from core.vision_models import VISION_MODELS
 Rule = Callable[[RunOptions], Iterator[Problem]]
 
 ROUND_PIXELS = 32
+
+LACKS = {
+    Lack.CONFIG: "there is no config.json in {}; choose the folder that has config.json and model.safetensors in it",
+    Lack.WEIGHTS: "there is no .safetensors file in {}; copy the model's weights there",
+    Lack.SAFE_WEIGHTS: "the weights in {} are in a format that can run code when opened; "
+    "use a copy of the model with .safetensors files",
+}
 
 
 def _model_chosen(options: RunOptions) -> Iterator[Problem]:
@@ -49,7 +57,7 @@ def _model_fits_task(options: RunOptions) -> Iterator[Problem]:
     elif scheme_of(source) is not None:
         yield Problem("model.source", f"{source} is data; choose a model")
     elif Path(source).is_absolute():
-        yield from _found("model.source", source, "model folder")
+        yield from _model_folder(source, needs_weights=options.model.pretrained)
 
 
 def _unknown_vision_model(name: str) -> Problem:
@@ -58,6 +66,21 @@ def _unknown_vision_model(name: str) -> Problem:
     return Problem(
         "model.source", f"no vision model called {name!r}; there are {', '.join(VISION_MODELS)}", fixes
     )
+
+
+def _model_folder(source: str, *, needs_weights: bool) -> Iterator[Problem]:
+    missing = list(_found("model.source", source, "model folder"))
+    if missing:
+        yield from missing
+        return
+    try:
+        lack = what_lacks(Path(source), needs_weights=needs_weights)
+    except OSError as error:
+        yield Problem("model.source", f"{source} can't be looked into: {error.strerror or error}")
+        return
+    if lack is not None:
+        fixes = () if lack is Lack.CONFIG else (RANDOM_WEIGHTS,)
+        yield Problem("model.source", LACKS[lack].format(source), fixes)
 
 
 def _found(path: str, source: str, kind: str = "file or folder") -> Iterator[Problem]:

@@ -226,6 +226,49 @@ def test_data_in_place_of_a_model_and_a_model_in_place_of_data_are_told() -> Non
     }
 
 
+@pytest.mark.parametrize(
+    ("files", "pretrained", "message", "fixes"),
+    [
+        ((), True, "there is no config.json in", []),
+        (("model.safetensors",), False, "there is no config.json in", []),
+        (("config.json",), True, "there is no .safetensors file in", [{"model.pretrained": False}]),
+        (("config.json", "pytorch_model.bin"), True, "can run code", [{"model.pretrained": False}]),
+    ],
+)
+def test_a_folder_no_model_can_be_loaded_from_is_told_before_the_start(
+    files: tuple[str, ...], pretrained: bool, message: str, fixes: list[object], tmp_path: Path
+) -> None:
+    for name in files:
+        (tmp_path / name).touch()
+    tree = {
+        **TEXTS,
+        "model": {"source": str(tmp_path), "pretrained": pretrained},
+        "data": {"train": __file__},
+    }
+    _, (problem,) = check_tree(tree)
+    assert problem.path == "model.source"
+    assert message in problem.message
+    assert [fix.changes for fix in problem.fixes] == fixes
+
+
+def test_a_model_folder_with_all_it_needs_is_no_problem(tmp_path: Path) -> None:
+    for name in ("config.json", "model-00001-of-00002.safetensors"):
+        (tmp_path / name).touch()
+    tree = {**TEXTS, "model": {"source": str(tmp_path)}, "data": {"train": __file__}}
+    assert check_tree(tree)[1] == ()
+
+
+def test_a_model_folder_that_cannot_be_looked_into_is_told(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def refuse(_: Path) -> None:
+        raise PermissionError(13, "Permission denied", str(tmp_path))
+
+    monkeypatch.setattr(Path, "iterdir", refuse)
+    found = messages(**TEXTS | {"model": {"source": str(tmp_path)}, "data": {"train": __file__}})
+    assert found == {"model.source": f"{tmp_path} can't be looked into: Permission denied"}
+
+
 def test_a_file_in_place_of_a_model_folder_is_told() -> None:
     found = messages(**TEXTS | {"model": {"source": __file__}, "data": {"train": __file__}})
     assert found == {"model.source": f"{__file__} is a file; choose the folder with the model in it"}

@@ -7,35 +7,37 @@ from huggingface_hub.errors import StrictDataclassError
 from safetensors import SafetensorError
 
 from core.errors import Fix, ModelError
+from core.model_folders import RANDOM_WEIGHTS, Lack, what_lacks
 
 LOADING_ERRORS = (OSError, ValueError, KeyError, ImportError, StrictDataclassError, SafetensorError)
 """What transformers raises for a model that is missing, damaged or foreign. Hub and network errors are OSErrors."""
-
-RANDOM_WEIGHTS = Fix("Start with random weights", {"model.pretrained": False})
 
 
 def check_folder(folder: Path, *, needs_weights: bool) -> None:
     """Look at the files before any of them is read.
 
     Raises:
-        ModelError: There is no config.json, or no weights that can be opened safely.
+        ModelError: It can't be looked into, or there is no config.json, or no weights that can be opened safely.
     """
-    if not (folder / "config.json").is_file():
+    try:
+        lack = what_lacks(folder, needs_weights=needs_weights)
+    except OSError as error:
+        raise ModelError(f"{folder.name} can't be looked into", f"{folder}: {error.strerror}") from error
+    if lack is Lack.CONFIG:
         inside = ", ".join(sorted(path.name for path in folder.iterdir())[:6]) or "nothing"
         raise ModelError(
             f"{folder.name} is not a model folder",
             f"There is no config.json in {folder}. It holds: {inside}. Choose the folder that has config.json and "
             "model.safetensors in it.",
         )
-    if not needs_weights or any(folder.glob("*.safetensors")):
-        return
-    if any(folder.glob("*.bin")) or any(folder.glob("*.pt")) or any(folder.glob("*.pth")):
+    if lack is Lack.SAFE_WEIGHTS:
         raise only_pickled_weights(folder.name, str(folder))
-    raise ModelError(
-        f"{folder.name} has no weights",
-        f"There is a config.json in {folder}, but no .safetensors file. Copy the model's weights there too.",
-        (RANDOM_WEIGHTS,),
-    )
+    if lack is Lack.WEIGHTS:
+        raise ModelError(
+            f"{folder.name} has no weights",
+            f"There is a config.json in {folder}, but no .safetensors file. Copy the model's weights there too.",
+            (RANDOM_WEIGHTS,),
+        )
 
 
 def only_pickled_weights(name: str, where: str) -> ModelError:

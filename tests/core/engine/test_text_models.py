@@ -41,6 +41,16 @@ def test_a_folder_without_weights(minilm: Path, tmp_path: Path) -> None:
     assert text_models.load_config(ModelOptions(source=str(folder), pretrained=False)).hidden_size == 384
 
 
+def test_a_folder_that_cannot_be_looked_into(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def refuse(_: Path) -> None:
+        raise PermissionError(13, "Permission denied")
+
+    monkeypatch.setattr(Path, "iterdir", refuse)
+    with pytest.raises(ModelError, match="can't be looked into") as refused:
+        text_models.load_config(ModelOptions(source=str(tmp_path)))
+    assert refused.value.detail == f"{tmp_path}: Permission denied"
+
+
 def test_pickled_weights_are_not_opened(minilm: Path, tmp_path: Path) -> None:
     folder = copy_of(minilm, tmp_path / "old", "config.json")
     torch.save({"weight": torch.zeros(1)}, folder / "pytorch_model.bin")

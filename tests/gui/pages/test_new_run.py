@@ -46,6 +46,8 @@ def pairs(tmp_path):
 def model(tmp_path):
     path = tmp_path / "model"
     path.mkdir()
+    for name in ("config.json", "model.safetensors"):
+        (path / name).touch()
     return path
 
 
