@@ -10,18 +10,17 @@ import time
 from collections.abc import Sequence
 from pathlib import Path
 
-from PySide6.QtCore import QCoreApplication, QEvent, QObject, QTimer, Signal
+from PySide6.QtCore import QEvent, QObject, QTimer, Signal
 from PySide6.QtGui import QFileOpenEvent, QFont, QIcon
-from PySide6.QtWidgets import QApplication, QMessageBox
+from PySide6.QtWidgets import QApplication
 
 from core import settings
+from core.settings import Settings
 from gui.bug_report import BugReporter, open_log
 from gui.engine_question import ask_real_engine
 from gui.style_sizes import ICONS
 from gui.theme import Theme
 from gui.window import MainWindow
-
-_translate = QCoreApplication.translate
 
 
 class HoneApplication(QApplication):
@@ -69,15 +68,12 @@ def run_app(argv: Sequence[str]) -> int:
     dress(application)
     reporter = BugReporter(application)
     reporter.install()
-    try:
-        open_log(settings.home() / "hone.log")
-        chosen = settings.load()
-    except OSError as error:
-        show_refusal(error)
-        return 1
+    chosen, trouble = open_home()
     theme = Theme(chosen.appearance, application)
     theme.apply()
     window = MainWindow(theme, chosen, ask_real_engine)
+    if trouble is not None:
+        window.work_without_home(trouble)
     application.file_opened.connect(window.open_path)
     application.aboutToQuit.connect(window.end_work)
     first = FirstPaint(window)
@@ -88,16 +84,19 @@ def run_app(argv: Sequence[str]) -> int:
     return application.exec()
 
 
-def show_refusal(error: OSError) -> None:
-    """Say that Hone's own folder can't be used, and wait until that is read."""
-    box = QMessageBox()
-    box.setIcon(QMessageBox.Icon.Critical)
-    box.setText(_translate("app", "Hone can't use its own folder"))
-    reason = f"{error.filename}: {error.strerror}" if error.filename else str(error)
-    advice = _translate("app", "Give yourself leave to write there, or name another folder in HONE_HOME.")
-    box.setInformativeText(f"{reason}\n\n{advice}")
-    print(f"{box.text()}: {reason}", file=sys.stderr)
-    box.exec()
+def open_home() -> tuple[Settings, OSError | None]:
+    """Begin the log and read the settings; the defaults, with what went wrong, where Hone's folder can't be used."""
+    trouble: OSError | None = None
+    chosen = Settings()
+    try:
+        open_log(settings.home() / "hone.log")
+    except OSError as error:
+        trouble = error
+    try:
+        chosen = settings.load()
+    except OSError as error:
+        trouble = error
+    return chosen, trouble
 
 
 def dress(application: QApplication) -> None:

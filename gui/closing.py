@@ -1,5 +1,6 @@
 """Closing the window while a run trains: the run goes on by design, so the person is asked."""
 
+import logging
 from enum import Enum, auto
 from pathlib import Path
 
@@ -9,6 +10,8 @@ from PySide6.QtWidgets import QMessageBox, QWidget
 from core.run_folder import RunFolder
 from core.run_summary import summarize
 from core.runs import list_runs
+
+log = logging.getLogger("hone")
 
 _translate = QCoreApplication.translate
 
@@ -22,8 +25,16 @@ class Closing(Enum):
 
 
 def running(folder: Path) -> list[RunFolder]:
-    """The runs in a folder that train. A keeper lives on for a moment after its run is over: that doesn't count."""
-    alive = [run for run in list_runs(folder) if run.exit_record() is None and run.keeper_is_alive()]
+    """The runs in a folder that train; none where it can't be read.
+
+    A keeper lives on for a moment after its run is over: that doesn't count.
+    """
+    try:
+        found = list_runs(folder)
+    except OSError as error:
+        log.warning("the runs can't be listed: %s", error)
+        return []
+    alive = [run for run in found if run.exit_record() is None and run.keeper_is_alive()]
     return [run for run in alive if not summarize(run).state.is_over]
 
 

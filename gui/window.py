@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 import msgspec
 from PySide6.QtCore import QByteArray, Qt
 from PySide6.QtGui import QCloseEvent, QDragEnterEvent, QDropEvent
-from PySide6.QtWidgets import QHBoxLayout, QMainWindow, QStackedWidget, QWidget
+from PySide6.QtWidgets import QHBoxLayout, QMainWindow, QStackedWidget, QVBoxLayout, QWidget
 
 from core import runs, settings
 from core.errors import UserError
@@ -21,6 +21,7 @@ from core.settings import Settings
 from gui.closing import Closing, ask_about, running
 from gui.commands import Commands
 from gui.engine_question import Ask, EngineQuestion
+from gui.home_strip import HomeStrip
 from gui.pages.new_run import NewRunPage
 from gui.sidebar import Place, Sidebar
 from gui.theme import Theme
@@ -68,6 +69,8 @@ class MainWindow(QMainWindow):
         self.run: RunPage | None = None
         self.runs: RunsPage | None = None
         self.settings: SettingsPage | None = None
+        self._keeps_settings = True
+        self._home_strip = HomeStrip()
         self._pages = QStackedWidget()
         self._lay_out()
         self.sidebar.place_chosen.connect(self.go_to)
@@ -78,6 +81,12 @@ class MainWindow(QMainWindow):
     def ask_for_devices(self) -> None:
         """Find out in the background what this machine can do; the page fills in as the answer comes."""
         self._devices.put()
+
+    def work_without_home(self, error: OSError) -> None:
+        """Say above every page that Hone's own folder can't be used; nothing is written there from now on."""
+        self._keeps_settings = False
+        log.warning("Hone's folder can't be used: %s", error)
+        self._home_strip.show_trouble(error)
 
     def go_to(self, place: Place) -> None:
         """Show a page, made when it is first wanted."""
@@ -168,7 +177,11 @@ class MainWindow(QMainWindow):
         row.setContentsMargins(0, 0, 0, 0)
         row.setSpacing(0)
         row.addWidget(self.sidebar)
-        row.addWidget(self._pages, 1)
+        column = QVBoxLayout()
+        column.setSpacing(0)
+        column.addWidget(self._home_strip)
+        column.addWidget(self._pages, 1)
+        row.addLayout(column, 1)
         self.setCentralWidget(centre)
         self._pages.addWidget(self.new_run)
         self.setMinimumSize(*SMALLEST_SIZE)
@@ -216,6 +229,8 @@ class MainWindow(QMainWindow):
     def _keep(self, chosen: Settings) -> None:
         self._settings = chosen
         self._theme.set_appearance(chosen.appearance)
+        if not self._keeps_settings:
+            return
         try:
             settings.save(chosen)
         except OSError as error:

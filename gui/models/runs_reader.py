@@ -34,9 +34,11 @@ class RunsReader(QThread):
 
     Signals:
         runs_read: A list of `core.run_summary.RunSummary`.
+        reading_failed: The `OSError` that stands between the folder and its list.
     """
 
     runs_read = Signal(object)
+    reading_failed = Signal(object)
 
     def __init__(self, parent: QObject | None = None) -> None:
         super().__init__(parent)
@@ -56,8 +58,13 @@ class RunsReader(QThread):
 
     def run(self) -> None:
         """What the thread does. Call `read`."""
+        try:
+            runs = list_runs(self._folder)
+        except OSError as error:
+            self.reading_failed.emit(error)
+            return
         found = []
-        for run in list_runs(self._folder):
+        for run in runs:
             if self.isInterruptionRequested():
                 return
             found.append(self._summary(run))

@@ -57,10 +57,12 @@ class RunsPage(QWidget):
         self._again = QTimer(self, interval=REFRESH_MS)
         self.search = QLineEdit()
         self.table = RunsTable()
+        self._trouble = ""
         self._words = QLabel()
         self._note = QLabel()
         self._build()
         self._reader.runs_read.connect(self._show_runs)
+        self._reader.reading_failed.connect(self._show_trouble)
         self._again.timeout.connect(self.refresh)
         self.search.textChanged.connect(self._search)
         self.table.opened.connect(self._open)
@@ -121,7 +123,15 @@ class RunsPage(QWidget):
         self.table.sortByColumn(Column.STARTED, Qt.SortOrder.DescendingOrder)
         self.table.setAccessibleName(self.tr("Runs"))
 
+    def _show_trouble(self, error: OSError) -> None:
+        self._trouble = self.tr("The runs can't be listed.\n{}: {}").format(
+            error.filename or self._runs_folder(), error.strerror or error
+        )
+        self.model.show([])
+        self._show_count()
+
     def _show_runs(self, summaries: list[RunSummary]) -> None:
+        self._trouble = ""
         self.model.show(summaries)
         self.table.fit_columns()
         if summaries and not self.table.currentIndex().isValid():
@@ -135,7 +145,9 @@ class RunsPage(QWidget):
     def _show_count(self) -> None:
         """Say how many there are, or what to do where there is none."""
         total, shown = self.model.rowCount(), self._filter.rowCount()
-        if not total:
+        if self._trouble:
+            self._words.setText(self._trouble)
+        elif not total:
             self._words.setText(
                 self.tr(
                     "No runs yet.\nPress New run, choose a model and data, and start it: it will stand here."

@@ -6,11 +6,11 @@ import sys
 from pathlib import Path
 
 import pytest
-from PySide6.QtCore import QTimer
-from PySide6.QtWidgets import QApplication
 
+from core.settings import Settings
+from gui import app
 from gui.__main__ import SCREENS, has_screen
-from gui.app import show_refusal
+from gui.app import open_home
 
 ROOT = Path(__file__).resolve().parents[2]
 
@@ -47,18 +47,42 @@ def test_any_of_the_names_is_taken_at_its_word(name, monkeypatch):
     assert has_screen()
 
 
-def test_a_home_that_cannot_be_used_is_told_of(qapp, capsys):
-    told = []
+def test_a_home_that_is_a_file_ends_nothing(tmp_path, monkeypatch):
+    place = tmp_path / "file"
+    place.write_text("")
+    monkeypatch.setenv("HONE_HOME", str(place))
+    chosen, trouble = open_home()
+    assert chosen == Settings()
+    assert isinstance(trouble, FileExistsError)
 
-    def read_and_close():
-        box = QApplication.activeModalWidget()
-        told.append((box.text(), box.informativeText()))
-        box.accept()
 
-    QTimer.singleShot(0, read_and_close)
-    show_refusal(NotADirectoryError(20, "Not a directory", "/a/file/hone.log"))
-    ((title, words),) = told
-    assert title == "Hone can't use its own folder"
-    assert "/a/file/hone.log: Not a directory" in words
-    assert "HONE_HOME" in words
-    assert "/a/file/hone.log" in capsys.readouterr().err
+def test_settings_that_cannot_be_read_are_the_defaults(tmp_path, monkeypatch):
+    monkeypatch.setenv("HONE_HOME", str(tmp_path))
+    monkeypatch.setattr(app, "open_log", lambda path: None)
+    (tmp_path / "settings.json").mkdir()
+    chosen, trouble = open_home()
+    assert chosen == Settings()
+    assert isinstance(trouble, OSError)
+    assert trouble.filename == str(tmp_path / "settings.json")
+
+
+def test_the_window_opens_where_nothing_can_be_kept(tmp_path):
+    place = tmp_path / "file"
+    place.write_text("")
+    done = subprocess.run(
+        [sys.executable, "-m", "gui"],
+        env={
+            **os.environ,
+            "PYTHONPATH": str(ROOT),
+            "HONE_HOME": str(place),
+            "HONE_QUIT_AFTER_PAINT": "1",
+        },
+        capture_output=True,
+        text=True,
+        check=False,
+        timeout=60,
+    )
+    assert done.returncode == 0
+    assert done.stdout.startswith("first-paint ")
+    assert "Hone's folder can't be used" in done.stderr
+    assert place.is_file()

@@ -5,7 +5,7 @@ import sys
 import pytest
 from PySide6.QtCore import QByteArray, QMimeData, QPointF, Qt, QUrl
 from PySide6.QtGui import QDropEvent
-from PySide6.QtWidgets import QPlainTextEdit, QPushButton
+from PySide6.QtWidgets import QLabel, QPlainTextEdit, QPushButton
 
 from core import settings
 from core.errors import RunFolderError
@@ -227,6 +227,29 @@ def test_settings_that_cant_be_kept_are_logged_not_fatal(window, monkeypatch, tm
         assert window.close()
     assert "settings can't be saved" in caplog.text
     assert window_module.RUN_FILES == (".hone", ".toml")
+
+
+def test_without_a_home_a_strip_says_so_and_nothing_is_written(qtbot, window, monkeypatch, tmp_path):
+    monkeypatch.setenv("HONE_HOME", str(tmp_path / "home"))
+    window.work_without_home(PermissionError(13, "Permission denied", "/somewhere/hone.log"))
+    strip = window._home_strip
+    words = " ".join(label.text() for label in strip.findChildren(QLabel))
+    assert strip.isVisible()
+    assert "/somewhere/hone.log: Permission denied." in words
+    assert f"make {tmp_path / 'home'} a folder that you may write to" in words
+    strip.findChild(QPushButton).click()
+    assert not strip.isVisible()
+    assert window.close()
+    assert not (tmp_path / "home").exists()
+
+
+def test_a_runs_folder_that_may_not_be_looked_into_stops_nothing(window, monkeypatch, runs_folder):
+    def refuse(folder):
+        raise PermissionError(13, "Permission denied", str(folder))
+
+    monkeypatch.setattr("gui.closing.list_runs", refuse)
+    assert running(runs_folder) == []
+    assert window.close()
 
 
 def test_a_bug_is_logged_whole_and_shown_once(qtbot, caplog, capsys):

@@ -87,6 +87,20 @@ def test_without_runs_it_says_what_to_do(qtbot, tmp_path):
     page.hide()
 
 
+def test_a_folder_that_may_not_be_looked_into_is_told_of(qtbot, page, monkeypatch):
+    def refuse(folder):
+        raise PermissionError(13, "Permission denied", str(folder))
+
+    with monkeypatch.context() as patch:
+        patch.setattr("gui.models.runs_reader.list_runs", refuse)
+        page.refresh()
+        qtbot.waitUntil(lambda: "Permission denied" in page._words.text(), timeout=2000)
+    assert not page.table.isVisible()
+    qtbot.waitUntil(lambda: not page._reader.isRunning(), timeout=2000)
+    page.refresh()
+    qtbot.waitUntil(page.table.isVisible, timeout=2000)
+
+
 def test_hiding_the_page_ends_its_thread(page):
     page.refresh()
     page.hide()
