@@ -17,6 +17,7 @@ from PySide6.QtWidgets import (
 
 from core import run_file
 from core.errors import OptionsError
+from core.events import Level
 from core.run_folder import RunFolder
 from core.run_summary import RunSummary
 from gui.files import reveal
@@ -26,6 +27,7 @@ from gui.models.runs_model import RunsModel
 from gui.models.runs_reader import RunsReader
 from gui.pages.runs_table import RunsTable
 from gui.theme import PAGE_MARGINS, SPACING, Theme
+from gui.widgets.message_strip import MessageStrip
 from gui.widgets.roles import Role, set_role
 
 REFRESH_MS = 3000
@@ -60,6 +62,8 @@ class RunsPage(QWidget):
         self._trouble = ""
         self._words = QLabel()
         self._note = QLabel()
+        self._strip = MessageStrip(closable=True)
+        self._strip.hide()
         self._build()
         self._reader.runs_read.connect(self._show_runs)
         self._reader.reading_failed.connect(self._show_trouble)
@@ -114,6 +118,7 @@ class RunsPage(QWidget):
         layout.setContentsMargins(*PAGE_MARGINS)
         layout.setSpacing(SPACING + SPACING // 2)
         layout.addLayout(top)
+        layout.addWidget(self._strip)
         layout.addLayout(self._stack)
         self._show_count()
 
@@ -176,11 +181,18 @@ class RunsPage(QWidget):
         menu.setAttribute(Qt.WidgetAttribute.WA_DeleteOnClose)
         menu.addAction(self.tr("Open"), lambda: self.run_opened.emit(run))
         menu.addAction(self.tr("Duplicate"), lambda: self._duplicate(run))
-        menu.addAction(self.tr("Show the folder"), lambda: reveal(run.path))
+        menu.addAction(self.tr("Show the folder"), lambda: self._show_folder(run))
         return menu
+
+    def _show_folder(self, run: RunFolder) -> None:
+        error = reveal(run.path)
+        if error is None:
+            self._strip.hide()
+        else:
+            self._strip.show_message(Level.WARNING, error.title, error.detail)
 
     def _duplicate(self, run: RunFolder) -> None:
         try:
             self.edit_requested.emit(run_file.read_tree(run.options_file))
         except OptionsError as error:
-            self._note.setText(str(error))
+            self._strip.show_error(error)

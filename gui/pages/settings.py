@@ -9,6 +9,7 @@ import PySide6
 from PySide6.QtCore import Signal
 from PySide6.QtWidgets import QFileDialog, QHBoxLayout, QLabel, QPushButton, QVBoxLayout, QWidget
 
+from core.events import Level
 from core.reports import DeviceReport, MachineReport
 from core.settings import Appearance, Settings, home, runs_folder
 from gui.files import reveal
@@ -20,6 +21,7 @@ from gui.widgets.direction import margins
 from gui.widgets.fitting_scroll import PageScroll
 from gui.widgets.form_row import label_width
 from gui.widgets.key_value import KeyValue
+from gui.widgets.message_strip import MessageStrip
 from gui.widgets.roles import Role, set_role
 from gui.widgets.segmented import Segment, Segmented
 
@@ -43,6 +45,8 @@ class SettingsPage(QWidget):
         self._versions = KeyValue(label_width(self))
         self._devices = KeyValue(label_width(self))
         self._notes = QLabel()
+        self._strip = MessageStrip(closable=True)
+        self._strip.hide()
         self._computer = self._computer_card()
         content = QWidget()
         content.setMaximumWidth(WIDEST)
@@ -65,6 +69,7 @@ class SettingsPage(QWidget):
         layout.setContentsMargins(margins(self, start, top, end - GUTTER, 0))
         layout.setSpacing(SPACING + SPACING // 2)
         layout.addWidget(title)
+        layout.addWidget(self._strip)
         layout.addWidget(PageScroll(content), 1)
         self.show_settings(settings)
         self.set_machine(None)
@@ -188,10 +193,17 @@ class SettingsPage(QWidget):
             self._change(msgspec.structs.replace(self._settings, runs_folder=chosen))
 
     def _open_folder(self) -> None:
-        _show_in_file_manager(runs_folder(self._settings))
+        self._show(runs_folder(self._settings))
 
     def _open_home(self) -> None:
-        _show_in_file_manager(home())
+        self._show(home())
+
+    def _show(self, folder: Path) -> None:
+        error = reveal(nearest(folder))
+        if error is None:
+            self._strip.hide()
+        else:
+            self._strip.show_message(Level.WARNING, error.title, error.detail)
 
 
 def _row(title: str, *widgets: QWidget) -> QHBoxLayout:
@@ -219,8 +231,8 @@ def _name(package: str) -> str:
     return {"torch": "PyTorch", "transformers": "Transformers", "datasets": "Datasets"}.get(package, package)
 
 
-def _show_in_file_manager(folder: Path) -> None:
-    """Open a folder, or the nearest one above it that is there: before the first run there is none for runs."""
+def nearest(folder: Path) -> Path:
+    """A folder, or the nearest one above it that is there: before the first run there is none for runs."""
     while not folder.is_dir() and folder != folder.parent:
         folder = folder.parent
-    reveal(folder)
+    return folder

@@ -2,7 +2,9 @@ import time
 
 import pytest
 from PySide6.QtCore import Qt
+from PySide6.QtWidgets import QLabel
 
+from core.errors import UserError
 from core.settings import Appearance
 from gui.models.runs_columns import Column
 from gui.pages.runs import RunsPage
@@ -76,6 +78,21 @@ def test_duplicate_from_the_menu(qtbot, page):
     with qtbot.waitSignal(page.edit_requested, timeout=1000) as asked:
         next(action for action in menu.actions() if action.text() == "Duplicate").trigger()
     assert asked.args[0]["model"]["source"] == "torchvision:resnet18"
+
+
+def test_a_folder_that_cant_be_shown_is_named(page, folder, monkeypatch):
+    monkeypatch.setattr("gui.pages.runs.reveal", lambda path: UserError("Not shown", f"It is {path}"))
+    menu = page.menu_for(page.table.model().index(1, 0))
+    next(action for action in menu.actions() if action.text() == "Show the folder").trigger()
+    assert page._strip.isVisible()
+    assert f"It is {folder / 'older'}" in [label.text() for label in page._strip.findChildren(QLabel)]
+
+
+def test_a_run_that_cant_be_duplicated_says_why(page, folder):
+    (folder / "older" / "run.toml").write_text("task = [")
+    menu = page.menu_for(page.table.model().index(1, 0))
+    next(action for action in menu.actions() if action.text() == "Duplicate").trigger()
+    assert page._strip.isVisible()
 
 
 def test_without_runs_it_says_what_to_do(qtbot, tmp_path):

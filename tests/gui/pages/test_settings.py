@@ -1,7 +1,9 @@
 from importlib import metadata
 
 import pytest
+from PySide6.QtWidgets import QLabel
 
+from core.errors import UserError
 from core.settings import Appearance, Settings
 from gui.pages import settings as settings_page
 from gui.pages.settings import SettingsPage
@@ -43,8 +45,15 @@ def _missing(name):
     raise metadata.PackageNotFoundError(name)
 
 
-def test_a_folder_that_is_not_there_yet_opens_at_the_nearest(monkeypatch, tmp_path):
+def test_a_folder_that_is_not_there_yet_opens_at_the_nearest(page, monkeypatch, tmp_path):
     opened = []
     monkeypatch.setattr(settings_page, "reveal", opened.append)
-    settings_page._show_in_file_manager(tmp_path / "not" / "yet")
+    page._open_folder()
     assert opened == [tmp_path]
+
+
+def test_without_a_file_manager_it_says_where_the_folder_is(page, monkeypatch, tmp_path):
+    monkeypatch.setattr(settings_page, "reveal", lambda folder: UserError("Not shown", f"It is {folder}"))
+    page._open_folder()
+    assert page._strip.isVisibleTo(page)
+    assert f"It is {tmp_path}" in [label.text() for label in page._strip.findChildren(QLabel)]
