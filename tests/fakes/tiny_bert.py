@@ -19,7 +19,7 @@ def save_tiny_bert(folder: Path, **config: Any) -> Path:
     plain = {"hidden_dropout_prob": 0.0, "attention_probs_dropout_prob": 0.0, "max_position_embeddings": 64}
     set_seed(0)
     model = BertForSequenceClassification(
-        BertConfig(**SIZES, vocab_size=len(vocabulary), **{**plain, **config})
+        BertConfig(vocab_size=len(vocabulary), **{**SIZES, **plain, **config})
     )
     model.save_pretrained(folder)
     tokenizer = BertTokenizer(vocab={word: index for index, word in enumerate(vocabulary)})
