@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from core.choices import Precision, Task
+from core.choices import Precision, Task, Toggle
 from core.engine.reporter import Reporter
 from core.engine.torchvision_ops import prepare_torchvision
 from core.event_files import EventReader
@@ -53,7 +53,7 @@ def hone_steps(model: Path, reviews: Path, folder: Path) -> list[StepFinished]:
     options = RunOptions(
         task=Task.TEXT_CLASSIFICATION,
         model=ModelOptions(source=str(model)),
-        data=DataOptions(train=str(reviews), eval_fraction=0.0),
+        data=DataOptions(train=str(reviews), eval_fraction=0.0, group_by_length=Toggle.OFF),
         device=DeviceOptions(name="cpu", precision=Precision.FP32),
         memory=MemoryOptions(batch_size=SMALL, gradient_accumulation_steps=LARGE // SMALL),
         training=TrainingOptions(epochs=1.0, learning_rate=LEARNING_RATE),

@@ -51,6 +51,7 @@ def write_run_file(pairs: Path, model: Path, path: Path) -> Path:
         eval_fraction = 0.0
         text_columns = ["first", "second"]
         label_column = "same"
+        group_by_length = "off"
         [device]
         name = "cpu"
         precision = "fp32"
