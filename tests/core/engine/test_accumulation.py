@@ -2,6 +2,7 @@
 
 import csv
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -20,6 +21,7 @@ from core.options import (
     TrainingOptions,
 )
 from core.run_folder import RunFolder
+from tests.fakes.plain_trainer import train_plainly
 from tests.fakes.tiny_bert import WORDS, save_tiny_bert
 
 prepare_torchvision()
@@ -63,46 +65,15 @@ def hone_steps(model: Path, reviews: Path, folder: Path) -> list[StepFinished]:
     return [event for event in EventReader(run.events_file).read_all() if isinstance(event, StepFinished)]
 
 
-def plain_steps(model: Path, reviews: Path, folder: Path) -> list[dict[str, float]]:
-    from transformers import (
-        AutoModelForSequenceClassification,
-        AutoTokenizer,
-        DataCollatorWithPadding,
-        Trainer,
-        TrainingArguments,
-        set_seed,
-    )
-
-    set_seed(42)
-    tokenizer = AutoTokenizer.from_pretrained(model)
-    with reviews.open(newline="", encoding="utf-8") as file:
-        samples = [
-            {**tokenizer(row["text"]), "labels": int(row["label"] == "yes")} for row in csv.DictReader(file)
-        ]
-    trainer = Trainer(
-        model=AutoModelForSequenceClassification.from_pretrained(model, num_labels=2),
-        args=TrainingArguments(
-            output_dir=str(folder),
-            use_cpu=True,
-            per_device_train_batch_size=LARGE,
-            num_train_epochs=1,
-            learning_rate=LEARNING_RATE,
-            logging_steps=1,
-            save_strategy="no",
-            report_to="none",
-            disable_tqdm=True,
-            seed=42,
-        ),
-        train_dataset=samples,
-        data_collator=DataCollatorWithPadding(tokenizer),
-    )
-    trainer.train()
-    return [entry for entry in trainer.state.log_history if "grad_norm" in entry]
+def encode(tokenizer: Any, row: dict[str, str]) -> dict[str, Any]:
+    return {**tokenizer(row["text"]), "labels": int(row["label"] == "yes")}
 
 
 def test_accumulated_steps_are_those_of_a_plain_script(model: Path, reviews: Path, tmp_path: Path) -> None:
     hone = hone_steps(model, reviews, tmp_path / "run")
-    plain = plain_steps(model, reviews, tmp_path / "plain")
+    plain = train_plainly(
+        model, reviews, encode, tmp_path / "plain", batch_size=LARGE, epochs=1, learning_rate=LEARNING_RATE
+    )
     assert [step.samples for step in hone] == [LARGE] * (ROWS // LARGE)
     assert hone[0].loss == pytest.approx(plain[0]["loss"], rel=1e-4)
     assert hone[0].grad_norm == pytest.approx(plain[0]["grad_norm"], rel=1e-4)

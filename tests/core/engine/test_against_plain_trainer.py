@@ -2,13 +2,14 @@
 
 import csv
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from core import jobs, run_file, runs
-from core.engine.torchvision_ops import prepare_torchvision
 from core.event_files import EventReader
 from core.events import StepFinished
+from tests.fakes.plain_trainer import train_plainly
 
 ROWS = 48
 SENTENCE = "the quick brown fox jumps over a lazy dog near the old river bank today"
@@ -30,9 +31,7 @@ def pairs(tmp_path: Path) -> Path:
 
 
 def hone_losses(pairs: Path, model: Path, folder: Path) -> list[float | None]:
-    options = run_file.read(
-        write_run_file(pairs, model, folder / "pairs.hone"),
-    )
+    options = run_file.read(write_run_file(pairs, model, folder / "pairs.hone"))
     run = runs.create(options, folder)
     jobs.start(run).wait(timeout=600)
     events = EventReader(run.events_file).read_all()
@@ -65,53 +64,15 @@ def write_run_file(pairs: Path, model: Path, path: Path) -> Path:
     return path
 
 
-def plain_losses(pairs: Path, model: Path, folder: Path) -> list[float]:
-    prepare_torchvision()
-    from transformers import (
-        AutoModelForSequenceClassification,
-        AutoTokenizer,
-        DataCollatorWithPadding,
-        Trainer,
-        TrainingArguments,
-        set_seed,
-    )
-
-    set_seed(42)
-    tokenizer = AutoTokenizer.from_pretrained(model)
-    classifier = AutoModelForSequenceClassification.from_pretrained(model, num_labels=2)
-    with pairs.open(newline="", encoding="utf-8") as file:
-        rows = list(csv.DictReader(file))
-    samples = [
-        {
-            **tokenizer(row["first"], row["second"], truncation=True, max_length=128),
-            "labels": int(row["same"]),
-        }
-        for row in rows
-    ]
-    arguments = TrainingArguments(
-        output_dir=str(folder / "plain"),
-        use_cpu=True,
-        per_device_train_batch_size=8,
-        num_train_epochs=2,
-        learning_rate=5e-5,
-        logging_steps=1,
-        save_strategy="no",
-        report_to="none",
-        disable_tqdm=True,
-        seed=42,
-    )
-    trainer = Trainer(
-        model=classifier,
-        args=arguments,
-        train_dataset=samples,
-        data_collator=DataCollatorWithPadding(tokenizer),
-    )
-    trainer.train()
-    return [entry["loss"] for entry in trainer.state.log_history if "loss" in entry]
+def encode(tokenizer: Any, row: dict[str, str]) -> dict[str, Any]:
+    tokens = tokenizer(row["first"], row["second"], truncation=True, max_length=128)
+    return {**tokens, "labels": int(row["same"])}
 
 
 def test_losses_equal_those_of_a_plain_script(pairs: Path, minilm: Path, tmp_path: Path) -> None:
     hone = hone_losses(pairs, minilm, tmp_path)
-    plain = plain_losses(pairs, minilm, tmp_path)
+    plain = train_plainly(
+        minilm, pairs, encode, tmp_path / "plain", batch_size=8, epochs=2, learning_rate=5e-5
+    )
     assert len(plain) == 2 * ROWS // 8
-    assert hone == pytest.approx(plain, rel=1e-5)
+    assert hone == pytest.approx([step["loss"] for step in plain], rel=1e-5)
