@@ -30,6 +30,7 @@ class JobThread(QThread):
         events_arrived: A list of `core.events.Event` in the order of time, at most ten lists a second once the past
             of the run has been read.
         log_arrived: Text that was printed, in whole lines.
+        lines_skipped: How many lines of what happened can't be read, whenever that has changed.
         state_changed: The `core.story.State` in which the run now is; sent after the events that led to it.
         ended: How the engine ended (`core.run_folder.ExitRecord`); sent before the state that follows from it.
         job_failed: A `core.errors.UserError`: the run can't be started or asked.
@@ -43,6 +44,7 @@ class JobThread(QThread):
 
     events_arrived = Signal(object)
     log_arrived = Signal(str)
+    lines_skipped = Signal(int)
     state_changed = Signal(object)
     ended = Signal(object)
     job_failed = Signal(object)
@@ -64,6 +66,7 @@ class JobThread(QThread):
         self._asked: SimpleQueue[Action] = SimpleQueue()
         self._log = LogTail(run.log_file)
         self._told: State | None = None
+        self._told_skipped = 0
 
     def ask(self, action: Action) -> None:
         """Ask the run to stop, or end it; returns at once."""
@@ -84,6 +87,7 @@ class JobThread(QThread):
             events = follower.poll()
             self._tell_events(events)
             self._tell_log()
+            self._tell_skipped(follower)
             self._tell_state(follower)
             self._pause(POLL_SECONDS if len(events) <= LARGEST_BATCH else CATCH_UP_SECONDS)
         if follower.is_over:
@@ -129,6 +133,11 @@ class JobThread(QThread):
         if follower.exit_record is not None:
             self.ended.emit(follower.exit_record)
         self.state_changed.emit(follower.state)
+
+    def _tell_skipped(self, follower: RunFollower) -> None:
+        if follower.story.skipped != self._told_skipped:
+            self._told_skipped = follower.story.skipped
+            self.lines_skipped.emit(self._told_skipped)
 
     def _tell_log(self) -> None:
         text = self._log.read()

@@ -118,6 +118,7 @@ def make_run(folder: Path, example: Path, reached: int) -> RunFolder:
     start = time.time() - (86_400 if is_over else reached * 0.21 + 4)
     end = _write_events(run, start, reached)
     if is_over:
+        run.model.mkdir()
         run.record_exit(ExitRecord(time=end, code=0))
     else:
         run.record_keeper(os.getpid())

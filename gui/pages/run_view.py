@@ -1,6 +1,7 @@
 """One run on screen, from the first event to the last."""
 
 from collections.abc import Sequence
+from pathlib import Path
 
 from PySide6.QtCore import QTimer, Signal
 from PySide6.QtWidgets import QSizePolicy, QVBoxLayout, QWidget
@@ -9,6 +10,7 @@ from core import run_file
 from core.checks import Tree
 from core.errors import Fix, OptionsError, UserError
 from core.events import Event, Level, MessageRaised
+from core.files import is_there
 from core.options import RunOptions
 from core.run_folder import Action, ExitRecord, RunFolder
 from core.run_summary import title_of
@@ -22,6 +24,7 @@ from gui.pages.run_details import RunDetails
 from gui.pages.run_figures import RunFigures
 from gui.pages.run_header import RunHeader
 from gui.pages.run_messages import RunMessages
+from gui.pages.run_model import RunModel
 from gui.pages.run_words import RunFacts
 from gui.theme import GUTTER, PAGE_MARGINS, SPACING, Theme
 from gui.widgets.direction import margins
@@ -55,11 +58,14 @@ class RunView(QWidget):
         self._history = RunHistory()
         self._state = State.STARTING
         self._exit_record: ExitRecord | None = None
+        self._is_gone = False
         self._failures: list[MessageRaised] = []
+        self._not_shown: MessageRaised | None = None
         self._options = self._read_options()
         self.header = RunHeader(title_of(self._options) if self._options else run.name)
         self.messages = RunMessages()
         self.figures = RunFigures()
+        self.model = RunModel()
         self.charts = RunCharts(theme, self._history)
         self.details = RunDetails(self._history)
         self._lay_out()
@@ -87,7 +93,7 @@ class RunView(QWidget):
         start, top, end, bottom = PAGE_MARGINS
         layout.setContentsMargins(margins(self, start, top, end - GUTTER, bottom))
         layout.setSpacing(SPACING + SPACING // 2)
-        for part in (self.header, self.figures, self.messages):
+        for part in (self.header, self.figures, self.model, self.messages):
             layout.addWidget(part)
         layout.addWidget(self.charts, 3)
         layout.addWidget(self.details, 2)
@@ -98,10 +104,12 @@ class RunView(QWidget):
         self.header.stop_pressed.connect(self._stop)
         self.header.end_pressed.connect(self._end)
         self.header.duplicate_pressed.connect(self._duplicate)
-        self.header.reveal_pressed.connect(self._reveal)
+        self.header.reveal_pressed.connect(self._reveal_run)
+        self.model.reveal_pressed.connect(self._reveal)
         self.messages.fix_chosen.connect(self._apply_fix)
         self.job.events_arrived.connect(self._take_events)
         self.job.log_arrived.connect(self.details.add_log)
+        self.job.lines_skipped.connect(self._take_skipped)
         self.job.ended.connect(self._take_end)
         self.job.state_changed.connect(self._take_state)
         self.job.job_failed.connect(self._take_failure)
@@ -115,12 +123,18 @@ class RunView(QWidget):
             self._history.apply(event)
         self._refresh()
 
+    def _take_skipped(self, count: int) -> None:
+        self._story.skipped = count
+        self._show_messages()
+
     def _take_end(self, record: ExitRecord) -> None:
         self._exit_record = record
 
     def _take_state(self, state: State) -> None:
         self._state = state
+        self._is_gone = state.is_over and not is_there(self.run.path)
         self._refresh()
+        self._show_model()
         if state is State.CRASHED:
             self._show_crash()
         if state.is_over:
@@ -154,7 +168,7 @@ class RunView(QWidget):
         self.details.refresh(self._story.what_ran)
 
     def _facts(self) -> RunFacts:
-        return RunFacts(self._story, self._state, self._options, self._exit_record)
+        return RunFacts(self._story, self._state, self._options, self._exit_record, self._is_gone)
 
     def _show_facts(self) -> None:
         facts = self._facts()
@@ -164,7 +178,13 @@ class RunView(QWidget):
     def _show_messages(self) -> None:
         crash = run_words.crash_message(self._facts())
         own = self._failures or ([crash] if crash else [])
-        self.messages.show_messages([*own, *self._story.messages.values()])
+        notes = (self._not_shown, run_words.unread_message(self._story))
+        self.messages.show_messages([*own, *self._story.messages.values(), *filter(None, notes)])
+
+    def _show_model(self) -> None:
+        has_ended_well = self._state in (State.FINISHED, State.STOPPED)
+        is_kept = has_ended_well and is_there(self.run.model)
+        self.model.show_model(self.run.model if is_kept else None)
 
     # What the person asks.
 
@@ -174,8 +194,17 @@ class RunView(QWidget):
     def _end(self) -> None:
         self.job.ask(Action.KILL)
 
-    def _reveal(self) -> None:
-        reveal(self.run.path)
+    def _reveal_run(self) -> None:
+        self._reveal(self.run.path)
+
+    def _reveal(self, folder: Path) -> None:
+        error = reveal(folder)
+        self._not_shown = None
+        if error is not None:
+            self._not_shown = MessageRaised(
+                id="not-shown", level=Level.WARNING, title=error.title, detail=error.detail
+            )
+        self._show_messages()
 
     def _duplicate(self) -> None:
         tree = self._read_tree()

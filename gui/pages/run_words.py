@@ -22,12 +22,16 @@ RESULTS = ("eval_loss", "eval_accuracy", "eval_f1")
 
 @dataclass(frozen=True)
 class RunFacts:
-    """All that a run page knows at one moment. `options` is None where `run.toml` can't be read."""
+    """All that a run page knows at one moment.
+
+    `options` is None where `run.toml` can't be read; `is_gone` says that there is no folder of the run any more.
+    """
 
     story: RunStory
     state: State
     options: RunOptions | None = None
     exit_record: ExitRecord | None = None
+    is_gone: bool = False
 
 
 def state_line(facts: RunFacts) -> str:
@@ -156,15 +160,49 @@ def crash_message(facts: RunFacts) -> MessageRaised | None:
     """What to say about a run whose process ended without a word; None for any other."""
     if facts.state is not State.CRASHED:
         return None
-    record = facts.exit_record
+    if facts.is_gone:
+        title = _translate("run", "This run's folder was removed")
+        detail = _translate("run", "It was deleted, moved or renamed, or its disk is not connected.")
+        return MessageRaised(id="crashed", level=Level.WARNING, title=title, detail=detail)
+    title, reason = _crash_words(facts.exit_record)
+    detail = "\n".join(part for part in (reason, _kept(facts.story)) if part)
+    return MessageRaised(id="crashed", level=Level.ERROR, title=title, detail=detail)
+
+
+def _crash_words(record: ExitRecord | None) -> tuple[str, str]:
     if record is None:
         title = _translate("run", "The training process is gone")
-        detail = _translate("run", "It ended without saying why: the computer was switched off, perhaps.")
-        return MessageRaised(id="crashed", level=Level.ERROR, title=title, detail=detail)
+        return title, _translate(
+            "run", "It ended without saying why: the computer was switched off, perhaps."
+        )
     if record.signal:
         title = _translate("run", "The training process was ended by {}").format(record.signal)
     elif record.code is None:
         title = _translate("run", "The training process was not started")
     else:
         title = _translate("run", "The training process crashed")
-    return MessageRaised(id="crashed", level=Level.ERROR, title=title, detail=record.reason)
+    return title, record.reason
+
+
+def _kept(story: RunStory) -> str:
+    """What of a crashed run's work is still there."""
+    saved = story.last_checkpoint
+    if saved is None:
+        return ""
+    words = _translate("run", "The checkpoint of step {} was kept: {}")
+    return words.format(numbers.count(saved.step), saved.path)
+
+
+def unread_message(story: RunStory) -> MessageRaised | None:
+    """A note on what of a run can't be read; None where all of it was."""
+    if story.is_of_newer_hone:
+        title = _translate("run", "A newer Hone wrote this run")
+        detail = _translate("run", "There may be more to it than is shown.")
+    elif story.skipped:
+        one = _translate("run", "A line of what happened can't be read")
+        several = _translate("run", "{} lines of what happened can't be read")
+        title = one if story.skipped == 1 else several.format(numbers.count(story.skipped))
+        detail = _translate("run", "What stood there is left out here.")
+    else:
+        return None
+    return MessageRaised(id="unread", level=Level.INFO, title=title, detail=detail)

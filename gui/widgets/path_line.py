@@ -5,9 +5,10 @@ from pathlib import Path
 
 from PySide6.QtCore import QMimeData, QRect, Qt
 from PySide6.QtGui import QDragEnterEvent, QDropEvent, QFontMetrics, QPainter, QPaintEvent
-from PySide6.QtWidgets import QLineEdit, QStyle, QStyleOptionFrame, QToolButton, QWidget
+from PySide6.QtWidgets import QLineEdit, QSizePolicy, QStyle, QStyleOptionFrame, QToolButton, QWidget
 
 from gui.theme import SPACING
+from gui.widgets.elided_label import ElidedLabel
 
 MARGIN = 2
 """What Qt keeps free on both sides of the text of a line."""
@@ -85,6 +86,20 @@ class PathLine(QLineEdit):
         if self.layoutDirection() is Qt.LayoutDirection.RightToLeft:
             return inside.adjusted(MARGIN + taken, 0, -MARGIN, 0)
         return inside.adjusted(MARGIN, 0, -MARGIN - taken, 0)
+
+
+class PathLabel(ElidedLabel):
+    """A path on one line, no wider than itself; without room its end is shown, and its tool tip has all of it."""
+
+    def __init__(self, path: str = "", parent: QWidget | None = None) -> None:
+        super().__init__(path, parent)
+        self.setSizePolicy(QSizePolicy.Policy.Maximum, QSizePolicy.Policy.Preferred)
+        self.setLayoutDirection(Qt.LayoutDirection.LeftToRight)  # as in any language
+
+    def shown_text(self) -> str:
+        """What of the path can be read now."""
+        text, metrics, room = self.text(), self.fontMetrics(), self.contentsRect().width()
+        return text if metrics.horizontalAdvance(text) <= room else end_of_path(text, metrics, room)
 
 
 def end_of_path(path: str, metrics: QFontMetrics, width: int) -> str:

@@ -1,3 +1,4 @@
+import shutil
 import sys
 import time
 from pathlib import Path
@@ -5,10 +6,11 @@ from pathlib import Path
 import pytest
 from PySide6.QtCore import QPointF, Qt
 from PySide6.QtGui import QEnterEvent, QMouseEvent
-from PySide6.QtWidgets import QPushButton
+from PySide6.QtWidgets import QLabel, QPushButton
 
+from core.errors import UserError
 from core.event_files import EventWriter
-from core.events import Level, MessageRaised, MessageWithdrawn, Outcome, RunFinished, RunStarted
+from core.events import SCHEMA, Level, MessageRaised, MessageWithdrawn, Outcome, RunFinished, RunStarted
 from core.run_folder import Action, ExitRecord
 from core.settings import Appearance
 from core.story import State
@@ -275,6 +277,74 @@ def test_a_folder_with_damaged_options_is_still_shown(tmp_path, open_run):
     assert view.header.name.text() == "run"
     view.header.duplicate_button.click()
     assert "run.toml" in view.messages.titles()[0]
+
+
+def test_a_finished_run_says_where_its_model_is_and_shows_it(tmp_path, open_run, monkeypatch):
+    run = make_folder(tmp_path / "run")
+    run.model.mkdir()
+    finish(run, Plot(), write_story(run, Plot()))
+    view = open_run(run, State.FINISHED)
+    assert view.model.isVisible()
+    assert view.model.path.text() == str(run.model)
+    opened = []
+    monkeypatch.setattr("gui.pages.run_view.reveal", opened.append)
+    view.model.button.click()
+    view.header.reveal_button.click()
+    assert opened == [run.model, run.path]
+
+
+def test_a_run_without_a_model_names_none(tmp_path, open_run):
+    run = make_folder(tmp_path / "run")
+    finish(run, Plot(), write_story(run, Plot()))
+    assert not open_run(run, State.FINISHED).model.isVisible()
+
+
+def test_a_folder_that_cant_be_shown_is_named(tmp_path, open_run, monkeypatch):
+    run = make_folder(tmp_path / "run")
+    finish(run, Plot(), write_story(run, Plot()))
+    view = open_run(run, State.FINISHED)
+    monkeypatch.setattr("gui.pages.run_view.reveal", lambda path: UserError("Not shown", f"It is {path}"))
+    view.header.reveal_button.click()
+    view.header.reveal_button.click()
+    assert view.messages.titles() == ["Not shown"]
+    assert f"It is {run.path}" in [label.text() for label in view.messages.findChildren(QLabel)]
+    monkeypatch.setattr("gui.pages.run_view.reveal", lambda path: None)
+    view.header.reveal_button.click()
+    assert view.messages.titles() == []
+
+
+def test_a_crashed_run_tells_of_the_checkpoint_that_was_kept(live, open_run):
+    plot = Plot(reached=100, start=time.time() - 30)
+    crash(live, write_story(live, plot))
+    view = open_run(live, State.CRASHED)
+    words = "\n".join(label.text() for label in view.messages.findChildren(QLabel))
+    assert "\nThe checkpoint of step 90 was kept: checkpoints/checkpoint-90" in words
+
+
+def test_a_run_whose_folder_was_removed_says_so(qtbot, live, open_run):
+    write_story(live, Plot(reached=20, start=time.time() - 10))
+    view = open_run(live, State.TRAINING)
+    shutil.rmtree(live.path)
+    qtbot.waitUntil(lambda: view.state is State.CRASHED, timeout=5000)
+    assert view.messages.titles() == ["This run's folder was removed"]
+
+
+def test_lines_that_cant_be_read_are_told_of(tmp_path, open_run):
+    run = make_folder(tmp_path / "run")
+    finish(run, Plot(), write_story(run, Plot()))
+    with run.events_file.open("a") as file:
+        file.write("no event\nnor this\n")
+    view = open_run(run, State.FINISHED)
+    assert view.messages.titles() == ["2 lines of what happened can't be read"]
+
+
+def test_a_run_of_a_newer_hone_says_so(tmp_path, open_run):
+    run = make_folder(tmp_path / "run")
+    events = EventWriter(run.events_file)
+    events.write(RunStarted(time=100.0, pid=1, schema=SCHEMA + 1))
+    events.write(RunFinished(time=103.0, state=Outcome.FINISHED, seconds=2.0))
+    events.close()
+    assert open_run(run, State.FINISHED).messages.titles() == ["A newer Hone wrote this run"]
 
 
 def test_closing_leaves_the_run_and_ends_the_thread(qtbot, live, page, open_run):

@@ -4,7 +4,7 @@ from PySide6.QtGui import QFontMetrics
 from PySide6.QtWidgets import QLineEdit, QToolButton, QWidget
 
 from gui.widgets.elided_label import ElidedLabel
-from gui.widgets.path_line import PathLine, end_of_path
+from gui.widgets.path_line import PathLabel, PathLine, end_of_path
 
 LONG = "/home/somebody/a very long folder name for the pictures/another one/56fe82f8/reviews.csv"
 
@@ -70,4 +70,18 @@ def test_a_label_ends_in_dots_where_it_has_no_room(qtbot):
     label.resize(2000, 20)
     label.grab()
     assert label.shown_text() == label.text()
+    assert label.toolTip() == ""
+
+
+def test_of_a_path_without_room_the_end_is_shown(qtbot):
+    label = PathLabel(LONG)
+    qtbot.addWidget(label)
+    label.resize(200, 20)
+    label.show()
+    label.grab()
+    assert label.shown_text().endswith("reviews.csv")
+    assert label.toolTip() == LONG
+    label.resize(label.sizeHint())
+    label.grab()
+    assert label.shown_text() == LONG
     assert label.toolTip() == ""
