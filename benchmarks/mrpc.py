@@ -17,6 +17,8 @@ from pathlib import Path
 
 ROOT = Path(__file__).resolve().parents[1]
 LEARNING_RATE, BATCH, LENGTH, SEED = 2e-5, 32, 128, 42
+DECLARED: list = []
+"""Libraries of operators: torch forgets what one declared once nobody holds it."""
 
 
 def main() -> int:
@@ -105,26 +107,52 @@ def run_plain(options: argparse.Namespace, folder: Path) -> dict:
 
 
 def plain_script(options: argparse.Namespace) -> None:
-    """What a person would write by hand (torchvision's operators declared, see FACTS in the docs)."""
+    """What a person would write by hand."""
+    declare_operators()
+    from transformers import AutoTokenizer
+
+    tokenizer = AutoTokenizer.from_pretrained(options.model)
+    train = [encode(tokenizer, row) for row in rows_of(options, "train")]
+    test = [encode(tokenizer, row) for row in rows_of(options, "test")]
+    trainer = plain_trainer(options, tokenizer, train, test)
+    begun = time.perf_counter()
+    trainer.train()
+    seconds = time.perf_counter() - begun
+    history = trainer.state.log_history
+    last = [entry for entry in history if "eval_accuracy" in entry][-1]
+    found = {
+        "name": "plain Trainer",
+        "accuracy": last["eval_accuracy"],
+        "f1": last["eval_f1"],
+        "seconds": seconds,
+        "samples_per_second": len(train) * options.epochs / seconds,
+        "losses": [entry["loss"] for entry in history if "loss" in entry],
+    }
+    options.plain_into.write_text(json.dumps(found))
+
+
+def declare_operators() -> None:
+    """Let transformers import torchvision where its own operators can't be loaded."""
     import torch
 
     library = torch.library.Library("torchvision", "DEF")
+    DECLARED.append(library)
     if not hasattr(torch.ops.torchvision, "nms"):
         for name in ("nms", "qnms"):
             library.define(f"{name}(Tensor dets, Tensor scores, float iou_threshold) -> Tensor")
-    from sklearn.metrics import accuracy_score, f1_score
+
+
+def plain_trainer(options: argparse.Namespace, tokenizer, train: list[dict], test: list[dict]):
+    """A Trainer of a new classifier, with the arguments that Hone's run has."""
+    import torch
     from transformers import (
         AutoModelForSequenceClassification,
-        AutoTokenizer,
         DataCollatorWithPadding,
         Trainer,
         TrainingArguments,
         set_seed,
     )
 
-    tokenizer = AutoTokenizer.from_pretrained(options.model)
-    train = [encode(tokenizer, row) for row in rows_of(options, "train")]
-    test = [encode(tokenizer, row) for row in rows_of(options, "test")]
     set_seed(SEED)
     model = AutoModelForSequenceClassification.from_pretrained(
         options.model, num_labels=2, dtype=torch.float32
@@ -146,13 +174,7 @@ def plain_script(options: argparse.Namespace) -> None:
         disable_tqdm=True,
         seed=SEED,
     )
-
-    def metrics(prediction):
-        guesses = prediction.predictions.argmax(-1)
-        truth = prediction.label_ids
-        return {"accuracy": accuracy_score(truth, guesses), "f1": f1_score(truth, guesses)}
-
-    trainer = Trainer(
+    return Trainer(
         model=model,
         args=arguments,
         train_dataset=train,
@@ -161,20 +183,13 @@ def plain_script(options: argparse.Namespace) -> None:
         processing_class=tokenizer,
         compute_metrics=metrics,
     )
-    begun = time.perf_counter()
-    trainer.train()
-    seconds = time.perf_counter() - begun
-    history = trainer.state.log_history
-    last = [entry for entry in history if "eval_accuracy" in entry][-1]
-    found = {
-        "name": "plain Trainer",
-        "accuracy": last["eval_accuracy"],
-        "f1": last["eval_f1"],
-        "seconds": seconds,
-        "samples_per_second": len(train) * options.epochs / seconds,
-        "losses": [entry["loss"] for entry in history if "loss" in entry],
-    }
-    options.plain_into.write_text(json.dumps(found))
+
+
+def metrics(prediction) -> dict[str, float]:
+    from sklearn.metrics import accuracy_score, f1_score
+
+    guesses, truth = prediction.predictions.argmax(-1), prediction.label_ids
+    return {"accuracy": accuracy_score(truth, guesses), "f1": f1_score(truth, guesses)}
 
 
 def rows_of(options: argparse.Namespace, part: str) -> list[list[str]]:
