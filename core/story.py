@@ -121,6 +121,8 @@ class RunStory:
         self.engine_pid = event.pid
         self.schema = event.schema
         self.step = event.from_step
+        if self.evaluated_at is not None and self.evaluated_at > event.from_step:
+            self.metrics, self.evaluated_at = {}, None
         self.finished, self.ended = None, None
         self.stop_accepted, self.kill_accepted = False, False
         self.messages.clear()

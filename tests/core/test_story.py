@@ -84,6 +84,13 @@ def test_a_new_attempt_starts_from_its_checkpoint() -> None:
     assert state(story) is State.TRAINING
 
 
+def test_an_evaluation_beyond_the_checkpoint_a_new_attempt_starts_from_is_forgotten() -> None:
+    measured = Evaluated(step=5, epoch=1, metrics={"eval_loss": 2.0}, seconds=1)
+    assert told(measured, RunStarted(attempt=2, from_step=5)).evaluated_at == 5
+    story = told(measured, RunStarted(attempt=2, from_step=4))
+    assert (story.metrics, story.evaluated_at) == ({}, None)
+
+
 def test_evaluations_and_the_end_fill_the_metrics() -> None:
     story = told(
         Evaluated(step=5, epoch=1, metrics={"eval_loss": 2.0}, seconds=1),
