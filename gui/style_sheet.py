@@ -24,6 +24,7 @@ def _surfaces(t: Tokens, s: Sizes) -> str:
     return f"""
     QWidget {{ color: {t.text}; }}
     QMainWindow, QDialog, *[role="page"] {{ background: {t.background}; }}
+    QDialogButtonBox {{ dialogbuttonbox-buttons-have-icons: 0; }}
     QFrame[role="sidebar"] {{ background: {t.sidebar}; border: none; border-right: 1px solid {t.line}; }}
     QFrame[role="card"] {{ background: {t.surface}; border: 1px solid {t.line}; border-radius: 10px; }}
     QFrame[role="rule"] {{ background: {t.grid}; border: none; }}

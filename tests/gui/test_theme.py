@@ -2,6 +2,7 @@ import dataclasses
 
 import pytest
 from PySide6.QtGui import QColor, QFont
+from PySide6.QtWidgets import QDialogButtonBox
 
 from core.settings import Appearance
 from gui.style_sheet import style_sheet
@@ -50,6 +51,19 @@ def test_every_colour_is_one(tokens):
     for field in dataclasses.fields(tokens):
         if field.type is str or field.type == "str":
             assert QColor(getattr(tokens, field.name)).isValid(), field.name
+
+
+@pytest.mark.parametrize("tokens", [LIGHT, DARK], ids=["light", "dark"])
+def test_buttons_of_dialogs_bear_no_icons_of_the_desktop(qtbot, qapp, tokens):
+    as_desktops_have_it = "QDialogButtonBox { dialogbuttonbox-buttons-have-icons: 1; }\n"  # black on dark, too
+    qapp.setStyleSheet(as_desktops_have_it + style_sheet(tokens, qapp.font()))
+    try:
+        box = QDialogButtonBox(QDialogButtonBox.StandardButton.Close)
+        qtbot.addWidget(box)
+        box.show()
+        assert all(button.icon().isNull() for button in box.buttons())
+    finally:
+        qapp.setStyleSheet("")
 
 
 @pytest.mark.parametrize("tokens", [LIGHT, DARK], ids=["light", "dark"])
