@@ -8,19 +8,17 @@ from typing import Any
 
 import msgspec
 
+from core.aliases import explanation
 from core.catalogue import Kind, Option, options_by_path, options_of
 from core.choices import Task, Toggle
 from core.errors import Fix, Problem
-from core.options import SCHEMA, SECTIONS, RunOptions
+from core.options import SCHEMA, SECTIONS, RunOptions, Tree
 from core.rules import problems_of
 
 LARGEST_WHOLE = 2**63 - 1
 """Whole numbers beyond this fit neither into 64 bits nor, sooner or later, into a float."""
 
 SHOWN_CHARACTERS = 80
-
-Tree = dict[str, Any]
-"""A run file as plain values: `{"task": ..., "model": {...}, ...}`."""
 
 
 def check_tree(tree: Tree) -> tuple[RunOptions | None, tuple[Problem, ...]]:
@@ -79,14 +77,21 @@ def _unknown_keys(tree: Tree) -> Iterator[Problem]:
     known = ["task", "schema", *SECTIONS]
     for key in tree:
         if key not in known:
-            yield _unknown(key, key, known)
+            yield _explained(tree, "", key) or _unknown(key, key, known)
     for section in SECTIONS:
         values = tree.get(section, {})
         if isinstance(values, dict):
             names = [option.name for option in options_of(section)]
             for key in values:
                 if key not in names:
-                    yield _unknown(f"{section}.{key}", key, names)
+                    path = f"{section}.{key}"
+                    yield _explained(tree, section, key) or _unknown(path, key, names)
+
+
+def _explained(tree: Tree, section: str, key: str) -> Problem | None:
+    """What there is to say of a name of Trainer's that could not be put in Hone's words; None: it is none."""
+    said = explanation(tree, section, key)
+    return Problem(f"{section}.{key}" if section else key, said) if said else None
 
 
 def _unknown(path: str, key: str, known: list[str]) -> Problem:

@@ -16,6 +16,7 @@ from core import jobs, settings
 from core.choices import Task
 from core.commands import files, reports, running, runs, train
 from core.commands.attendance import INTERRUPTED
+from core.commands.importing import import_options
 from core.commands.run_text import error_text
 from core.errors import OptionsError, UserError
 from core.jobs import EngineCrashed
@@ -190,6 +191,15 @@ def _add_files(commands: "Commands") -> None:
     new.add_argument("--task", choices=TASKS, required=True)
     new.add_argument("--output", "-o", type=Path, metavar="FILE", help="write it there; FILE must be new")
     new.set_defaults(run=lambda asked: files.new(Task(asked.task), asked.output))
+    importing = commands.add_parser(
+        "import",
+        help="make a run file of a script's options",
+        description="Make a run file of what a script was told: TrainingArguments as JSON or in Python, or a command "
+        "line such as that of run_glue.py. What has another name here is listed, and what no longer exists.",
+    )
+    importing.add_argument("source", metavar="FILE", help="- reads standard input")
+    importing.add_argument("--output", "-o", type=Path, metavar="FILE", help="write it there; FILE must be new")
+    importing.set_defaults(run=lambda asked: import_options(asked.source, asked.output))
     options = commands.add_parser("options", help="explain every option of a run file")
     options.add_argument("--markdown", action="store_true", help="as the page docs/options.md")
     options.set_defaults(run=lambda asked: files.options(as_page=asked.markdown))

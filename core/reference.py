@@ -20,7 +20,11 @@ def as_text() -> str:
     """Every option on two lines, for a terminal."""
     lines = []
     for option in all_options():
-        lines += [f"{option.path} ({must_be(option)}; default: {default_of(option)})", f"    {option.help}"]
+        only = f" Only with {needs_of(option)}." if option.needs else ""
+        lines += [
+            f"{option.path} ({must_be(option)}; default: {default_of(option)})",
+            f"    {option.help}{only}",
+        ]
     return "\n".join(lines) + "\n"
 
 
@@ -48,7 +52,8 @@ def as_markdown() -> str:
 
 def _row(option: Option) -> str:
     only = f" Only with {needs_of(option)}." if option.needs else ""
-    what = f"**{option.title}.** {option.help}{only}".replace("|", "\\|")
+    known_as = f" Trainer's {', '.join(option.aliases)} is understood too." if option.aliases else ""
+    what = f"**{option.title}.** {option.help}{only}{known_as}".replace("|", "\\|")
     return f"| `{option.name}` | {what} | {must_be(option)} | {default_of(option)} |"
 
 

@@ -4,22 +4,22 @@ A rule is a function from options to problems. `RULES` hold whatever the task is
 """
 
 import difflib
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from pathlib import Path
 
 from core.catalogue import all_options, value_of
 from core.choices import FP16_NEEDS_GPU, Precision, Task
 from core.errors import Fix, Problem
 from core.files import why_missing
+from core.method_rules import METHOD_RULES, METHOD_TASK_RULES, Rule
 from core.model_folders import RANDOM_WEIGHTS, Lack, what_lacks
 from core.options import RunOptions
 from core.reference import needs_of
 from core.sources import DIGITS, Scheme, parse_synthetic, scheme_of, synthetic, unknown_scheme
 from core.vision_models import VISION_MODELS
 
-Rule = Callable[[RunOptions], Iterator[Problem]]
-
 ROUND_PIXELS = 32
+
 
 LACKS = {
     Lack.CONFIG: "there is no config.json in {}; choose the folder that has config.json and model.safetensors in it",
@@ -202,8 +202,14 @@ def _that_change_nothing(options: RunOptions) -> Iterator[Problem]:
             )
 
 
-RULES: tuple[Rule, ...] = (_model_chosen, _data_chosen, _text_columns, _device)
-TASK_RULES: tuple[Rule, ...] = (_model_fits_task, _data_fits_task, _image_size, _that_change_nothing)
+RULES: tuple[Rule, ...] = (_model_chosen, _data_chosen, _text_columns, _device, *METHOD_RULES)
+TASK_RULES: tuple[Rule, ...] = (
+    _model_fits_task,
+    _data_fits_task,
+    _image_size,
+    *METHOD_TASK_RULES,
+    _that_change_nothing,
+)
 
 
 def problems_of(options: RunOptions, *, task_is_known: bool = True) -> tuple[Problem, ...]:

@@ -7,18 +7,21 @@ a run folder means the same wherever it is read.
 import difflib
 import os
 import tomllib
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
 import msgspec
 import tomli_w
 
+from core.aliases import in_our_words, translate_foreign
 from core.catalogue import Kind, all_options, options_by_path
-from core.checks import Tree, check_tree
+from core.checks import check_tree
 from core.errors import OptionsError, Problem
 from core.files import is_there, read_text, without_tilde, write_atomically
-from core.options import SECTIONS, RunOptions
+from core.options import SECTIONS, RunOptions, Tree
 from core.sources import scheme_of
+from core.trainer_names import spelling
 
 _NOT_TOML = (ValueError, RecursionError)
 """Wrong TOML, a number of thousands of digits, endless nesting."""
@@ -59,7 +62,7 @@ def read_tree(path: Path) -> Tree:
     except _NOT_TOML as error:
         reason = f"is not TOML: {error}{_backslash_hint(text)}"
         raise OptionsError((Problem("", reason),), str(path)) from error
-    return with_absolute_paths(tree, path.resolve().parent)
+    return with_absolute_paths(in_our_words(tree).tree, path.resolve().parent)
 
 
 def _backslash_hint(text: str) -> str:
@@ -113,6 +116,10 @@ def apply_overrides(tree: Tree, overrides: tuple[str, ...], base: Path) -> list[
             problems.append(_unknown_section(section, name))
             continue
         value = parse_value(path, text.strip())
+        known = None if path in options_by_path() else translate_foreign(name, value)
+        if known:
+            _put(tree, known)
+            continue
         option = options_by_path().get(path)
         if option is not None and option.is_path and isinstance(value, str):
             value = absolute(value, base, must_exist=path == "model.source")
@@ -129,13 +136,30 @@ def _unknown_section(section: str, name: str) -> Problem:
     return Problem(f"{section}.{name}", f"there is no section {section}{hint}")
 
 
+def _put(tree: Tree, values: Mapping[str, Any]) -> None:
+    """Set options by their paths, whatever they were."""
+    for path, value in values.items():
+        section, _, name = path.partition(".")
+        target = tree.setdefault(section, {})
+        if isinstance(target, dict):
+            target[name] = value
+
+
+def renamings(path: Path) -> tuple[str, ...]:
+    """Which of Trainer's names a run file uses, and what they are called here; none where it can't be read."""
+    try:
+        return in_our_words(tomllib.loads(read_text(path))).notes
+    except (OSError, *_NOT_TOML):  # whoever reads it says so
+        return ()
+
+
 def parse_value(path: str, text: str) -> Any:
     """Read an option's value from text: by the option's kind, else as TOML, else the text itself."""
     option = options_by_path().get(path)
     if option is not None and option.optional and text in ("", "none"):
         return None
     if option is not None and option.kind in (Kind.TEXT, Kind.CHOICE):
-        return text.strip("\"'")
+        return spelling(path, text.strip("\"'"))
     if option is not None and option.kind is Kind.TEXTS and not text.startswith("["):
         return [part.strip() for part in text.split(",") if part.strip()]
     try:

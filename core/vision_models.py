@@ -13,6 +13,11 @@ class ImageLimits(msgspec.Struct, frozen=True):
     smallest: int
     smallest_alone: int
 
+    @property
+    def normalises_batch(self) -> bool:
+        """Whether the model has batch normalisation: nothing else makes a single image need more pixels."""
+        return self.smallest_alone > self.smallest
+
 
 VISION_MODELS: dict[str, ImageLimits] = {
     "resnet18": ImageLimits(1, 33),

@@ -20,13 +20,23 @@ def new(task: Task, output: Path | None) -> int:
     text = run_file.dumps_with_help(starting_options(task))
     if output is None:
         sys.stdout.write(text)
-        return 0
+    else:
+        write_new(output, text)
+    return 0
+
+
+def write_new(output: Path, text: str) -> None:
+    """Write a file that isn't there yet.
+
+    Raises:
+        OptionsError: It is there already.
+        OSError: It can't be written.
+    """
     try:
         with output.open("x", encoding="utf-8") as file:
             file.write(text)
     except FileExistsError:
         raise OptionsError((Problem("", f"{output} is there already; choose another name"),)) from None
-    return 0
 
 
 def options(*, as_page: bool) -> int:

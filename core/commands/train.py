@@ -1,11 +1,15 @@
 """`hone train`: starts a run and stays with it in the terminal until it is over."""
 
 import subprocess
+import sys
 from collections.abc import Callable
 from pathlib import Path
 
 from core import jobs, run_file, settings
+from core.capabilities import machine_problems, may_be_refused
 from core.commands.attendance import Attendance, Interrupts
+from core.errors import OptionsError
+from core.options import RunOptions
 from core.run_folder import Action, RunFolder
 from core.runs import create
 
@@ -34,6 +38,9 @@ def train(
         RunFolderError: The run can't be started.
     """
     options = run_file.read(file, overrides)
+    for note in run_file.renamings(file):
+        print(f"Note: {note}", file=sys.stderr)
+    check_machine(options, file)
     run = create(options, settings.runs_folder(), run_dir)
     with Interrupts() as interrupts:  # before there is anything that a Ctrl-C would leave behind
         keeper = start(run)
@@ -42,3 +49,15 @@ def train(
     if not attendance.has_left:
         keeper.wait()
     return status
+
+
+def check_machine(options: RunOptions, file: Path) -> None:
+    """Ask the engine what this machine can do, where the options hold anything that it might refuse.
+
+    Raises:
+        OptionsError: It refuses something.
+    """
+    if may_be_refused(options):
+        problems = tuple(machine_problems(jobs.ask_devices(), options))
+        if problems:
+            raise OptionsError(problems, str(file))

@@ -78,7 +78,7 @@ def _devices() -> msgspec.Struct:
     from core.engine.devices import report
     from core.engine.machine_facts import gather
 
-    return report(gather())
+    return report(gather(with_compilers=True))
 
 
 def _inspect() -> msgspec.Struct:

@@ -5,7 +5,7 @@ in each module; the values of those that choose stand in `core.choices`. The for
 checks and the reference page are made from these declarations (see `core.catalogue`).
 """
 
-from typing import Annotated
+from typing import Annotated, Any
 
 import msgspec
 
@@ -28,9 +28,13 @@ __all__ = [
     "OutputOptions",
     "RunOptions",
     "TrainingOptions",
+    "Tree",
 ]
 
 SCHEMA = 1
+
+Tree = dict[str, Any]
+"""A run file as plain values: `{"task": ..., "model": {...}, ...}`."""
 
 
 class RunOptions(msgspec.Struct, frozen=True, kw_only=True):

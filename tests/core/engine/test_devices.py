@@ -2,51 +2,28 @@
 
 import os
 
-import msgspec
 import pytest
 
 from core.choices import Precision, Task
 from core.engine.devices import choose, choose_visible, report
 from core.engine.environment import prepare_environment
-from core.engine.machine_facts import CudaDevice, MachineFacts
+from core.engine.machine_facts import MachineFacts
 from core.errors import DeviceError
 from core.options import DeviceOptions, RunOptions
-
-GB = 1 << 30
-PC = MachineFacts(
-    system="Linux",
-    machine="x86_64",
-    cpu_name="AMD Ryzen 7",
-    memory_bytes=32 * GB,
-    cpu_bf16=False,
-    torch_cuda=False,
-    nvidia_driver=False,
+from tests.fakes.machines import (
+    GTX_1660,
+    INTEL_MAC,
+    LAPTOP,
+    M1_ON_13,
+    M2_8GB,
+    M3_MAX,
+    NO_MPS_TORCH,
+    OLD_CARD,
+    PC,
+    TRANSLATED,
+    TWO_GPUS,
+    variant,
 )
-RTX_3060 = CudaDevice(name="NVIDIA GeForce RTX 3060", memory_bytes=12 * GB, capability=(8, 6))
-GTX_1660 = CudaDevice(name="NVIDIA GeForce GTX 1660", memory_bytes=6 * GB, capability=(7, 5))
-M3_MAX = MachineFacts(
-    system="Darwin",
-    machine="arm64",
-    cpu_name="Apple M3 Max",
-    memory_bytes=36 * GB,
-    cpu_bf16=False,
-    torch_cuda=False,
-    nvidia_driver=False,
-    mps_built=True,
-    mps_available=True,
-    mps_memory_bytes=27 * GB,
-    macos="14.5",
-)
-
-
-def variant(facts: MachineFacts, **changes: object) -> MachineFacts:
-    return msgspec.structs.replace(facts, **changes)
-
-
-M1_ON_13 = variant(M3_MAX, cpu_name="Apple M1", macos="13.6", mps_available=False)
-TRANSLATED = variant(M3_MAX, machine="x86_64", translated=True, mps_built=False, mps_available=False)
-INTEL_MAC = variant(M3_MAX, machine="x86_64", cpu_name="Intel Core i7", mps_available=False)
-NO_MPS_TORCH = variant(M3_MAX, mps_built=False, mps_available=False)
 
 
 def on(name: str = "auto", **device: object) -> RunOptions:
@@ -82,12 +59,12 @@ def test_says_why_a_device_is_not_to_be_had(facts: MachineFacts, name: str, says
     ("facts", "name", "precision"),
     [
         (M3_MAX, "mps", Precision.BF16),
-        (variant(M3_MAX, cpu_name="Apple M2"), "mps", Precision.FP32),
+        (M2_8GB, "mps", Precision.FP32),
         (M1_ON_13, "cpu", Precision.FP32),
         (PC, "cpu", Precision.FP32),
         (variant(PC, cpu_bf16=True), "cpu", Precision.BF16),
-        (variant(PC, torch_cuda=True, nvidia_driver=True, cuda=(RTX_3060,)), "cuda:0", Precision.BF16),
-        (variant(PC, torch_cuda=True, nvidia_driver=True, cuda=(GTX_1660,)), "cuda:0", Precision.FP16),
+        (LAPTOP, "cuda:0", Precision.BF16),
+        (OLD_CARD, "cuda:0", Precision.FP16),
     ],
 )
 def test_automatic(facts: MachineFacts, name: str, precision: Precision) -> None:
@@ -99,10 +76,9 @@ def test_automatic(facts: MachineFacts, name: str, precision: Precision) -> None
 
 
 def test_second_gpu_can_be_chosen_and_a_third_cannot() -> None:
-    facts = variant(PC, torch_cuda=True, nvidia_driver=True, cuda=(RTX_3060, GTX_1660))
-    assert choose(facts, on("cuda:1")).title == GTX_1660.name
+    assert choose(TWO_GPUS, on("cuda:1")).title == GTX_1660.name
     with pytest.raises(DeviceError, match="cuda:2 is not available"):
-        choose(facts, on("cuda:2"))
+        choose(TWO_GPUS, on("cuda:2"))
 
 
 def test_fp16_on_a_cpu_is_refused_with_its_reason() -> None:
@@ -110,9 +86,6 @@ def test_fp16_on_a_cpu_is_refused_with_its_reason() -> None:
         choose(PC, on("cpu", precision=Precision.FP16))
     assert "no fp16 training on the CPU" in refused.value.detail
     assert refused.value.fixes[0].changes == {"device.precision": "auto"}
-
-
-TWO_GPUS = variant(PC, torch_cuda=True, nvidia_driver=True, cuda=(RTX_3060,))
 
 
 def test_the_second_gpu_is_the_first_one_its_run_sees(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -127,7 +100,7 @@ def test_the_second_gpu_is_the_first_one_its_run_sees(monkeypatch: pytest.Monkey
     options = on("cuda:1")
     prepare_environment(options)
     assert os.environ["CUDA_VISIBLE_DEVICES"] == "6"
-    chosen = choose_visible(TWO_GPUS, options)
+    chosen = choose_visible(LAPTOP, options)
     assert (chosen.name, chosen.label, chosen.kind) == ("cuda:0", "cuda:1", "cuda")
 
 

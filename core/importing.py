@@ -1,0 +1,178 @@
+"""Options out of what people have: TrainingArguments as JSON or in a script, a command line of run_glue.py."""
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from core.catalogue import options_by_path
+from core.checks import read_options
+from core.choices import Task
+from core.errors import OptionsError, Problem
+from core.options import SCHEMA, Tree
+from core.pasted import said_in
+from core.trainer_names import Gone, Known, is_true, translate, typed
+
+GLUE_COLUMNS: Mapping[str, tuple[str, ...]] = {
+    "cola": ("sentence",),
+    "sst2": ("sentence",),
+    "mrpc": ("sentence1", "sentence2"),
+    "qqp": ("question1", "question2"),
+    "mnli": ("premise", "hypothesis"),
+    "qnli": ("question", "sentence"),
+    "rte": ("sentence1", "sentence2"),
+    "wnli": ("sentence1", "sentence2"),
+}
+"""Text columns of GLUE's classification tasks, as run_glue.py names them."""
+
+
+@dataclass(frozen=True)
+class Taken:
+    """One of their names that was taken over: as they said it, and the options it came to, by path."""
+
+    name: str
+    value: Any
+    options: Mapping[str, Any]
+    note: str = ""
+
+
+@dataclass(frozen=True)
+class Left:
+    """One of their names that was not, and why, or what has taken its place."""
+
+    name: str
+    reason: str
+
+
+@dataclass(frozen=True)
+class Imported:
+    """What was made of a text: a run file as plain values, and what of it can't be asked like that."""
+
+    tree: Tree
+    taken: tuple[Taken, ...]
+    left: tuple[Left, ...]
+    problems: tuple[Problem, ...]
+
+
+def import_text(text: str) -> Imported:
+    """Read options out of JSON, Python or a command line.
+
+    Raises:
+        OptionsError: It is none of the three, or nothing in it is an option.
+    """
+    said = said_in(text.strip())
+    if not said:
+        raise OptionsError(
+            (
+                Problem(
+                    "",
+                    "is neither JSON, nor TrainingArguments(...), nor a command line with --options",
+                ),
+            ),
+            "What was pasted",
+        )
+    return _assemble(said)
+
+
+def import_file(path: Path) -> Imported:
+    """As `import_text`, from a file.
+
+    Raises:
+        OptionsError: It can't be read, or there are no options in it.
+    """
+    try:
+        text = path.read_text(encoding="utf-8")
+    except (OSError, UnicodeDecodeError) as error:
+        reason = error.strerror if isinstance(error, OSError) else "is not a text file in UTF-8"
+        raise OptionsError((Problem("", f"can't be read: {reason}"),), str(path)) from error
+    return import_text(text)
+
+
+def _assemble(said: Mapping[str, Any]) -> Imported:
+    taken: list[Taken] = []
+    left: list[Left] = []
+    problems: list[Problem] = []
+    tree: Tree = {"schema": SCHEMA, "task": Task.TEXT_CLASSIFICATION.value}
+    for name, value in _without_repetition(said):
+        known = _translate(name, value)
+        if known is None:
+            left.append(Left(name, "Hone knows no such name"))
+        elif isinstance(known, Gone):
+            left.append(Left(name, known.advice))
+        elif not known.values:
+            left.append(Left(name, known.note or "it is off, as it is in Hone"))
+        elif clash := _clash(tree, known.values):
+            problems.append(
+                Problem(clash, f"{name} and what stands before it exclude each other; choose one")
+            )
+        else:
+            _put(tree, known.values)
+            taken.append(Taken(name, value, known.values, known.note))
+    _, found = read_options(tree)
+    return Imported(tree, tuple(taken), tuple(left), (*problems, *_packed_and_full(said), *found))
+
+
+def _without_repetition(said: Mapping[str, Any]) -> Iterator[tuple[str, Any]]:
+    """What was said, without asking for LoRA where packed weights ask for it already, as QLoRA."""
+    for name, value in said.items():
+        if name != "use_lora" or not _packed(said):
+            yield name, value
+
+
+def _packed(said: Mapping[str, Any]) -> list[str]:
+    return [name for name in ("load_in_4bit", "load_in_8bit") if is_true(said.get(name))]
+
+
+def _translate(name: str, value: Any) -> Known | Gone | None:
+    if name == "task_name":
+        return _glue_task(str(value))
+    if name == "deepspeed" and value not in (None, False):
+        return Known(
+            {"memory.deepspeed": "zero-2"}, "Hone writes DeepSpeed's settings itself; choose ZeRO-2 or 3"
+        )
+    if value is None:
+        return Known({})
+    known = translate(name, value)
+    if isinstance(known, Known):
+        read = {path: _read(path, found) for path, found in known.values.items()}
+        return Known(read, known.note)
+    return known
+
+
+def _read(path: str, value: Any) -> Any:
+    return typed(path, value) if isinstance(value, str) and path in options_by_path() else value
+
+
+def _glue_task(name: str) -> Known:
+    columns = GLUE_COLUMNS.get(name.lower())
+    if columns is None:
+        return Known({}, f"choose the data yourself; {name} is none of {', '.join(GLUE_COLUMNS)}")
+    return Known(
+        {"data.text_columns": list(columns), "data.label_column": "label"},
+        f"choose your copy of the files of {name} as training and evaluation data",
+    )
+
+
+def _clash(tree: Tree, values: Mapping[str, Any]) -> str:
+    """The first option that already has another value; empty where none has."""
+    for path, value in values.items():
+        section, _, option = path.partition(".")
+        if tree.get(section, {}).get(option, value) != value:
+            return path
+    return ""
+
+
+def _put(tree: Tree, values: Mapping[str, Any]) -> None:
+    for path, value in values.items():
+        section, _, option = path.partition(".")
+        tree.setdefault(section, {})[option] = value
+
+
+def _packed_and_full(said: Mapping[str, Any]) -> Iterator[Problem]:
+    packed = _packed(said)
+    if packed and "use_lora" in said and not is_true(said["use_lora"]):
+        yield Problem(
+            "model.method",
+            f"{packed[0]} packs the weights, and packed weights can't be trained themselves: keep QLoRA, or train all "
+            "weights unpacked",
+        )

@@ -1,0 +1,113 @@
+"""Rules between the methods of training: what excludes what, and what can't have been meant."""
+
+from collections.abc import Callable, Iterator
+
+from core.choices import Attention, DeepSpeed, Method, Offload, Optimizer, Precision, Task
+from core.errors import Fix, Problem
+from core.options import RunOptions
+from core.starting_values import starting_options
+
+Rule = Callable[[RunOptions], Iterator[Problem]]
+
+LARGEST_RATE = 0.1
+"""Beyond it AdamW and its kin move each weight by more than most weights measure."""
+
+
+def _learning_rate(options: RunOptions) -> Iterator[Problem]:
+    rate = options.training.learning_rate
+    if rate > LARGEST_RATE and options.training.optimizer is not Optimizer.SGD:
+        suits = starting_options(options.task).training.learning_rate
+        yield Problem(
+            "training.learning_rate",
+            f"{rate:g} would destroy the weights within a few steps; {suits:g} is usual",
+            (Fix(f"Use {suits:g}", {"training.learning_rate": suits}),),
+        )
+
+
+def _warm_up(options: RunOptions) -> Iterator[Problem]:
+    training = options.training
+    if training.warmup >= 1 and training.warmup != int(training.warmup):
+        yield Problem(
+            "training.warmup", f"must be a whole number of steps, or below 1; got {training.warmup:g}"
+        )
+    if training.max_steps is not None and training.warmup >= max(training.max_steps, 2):
+        yield Problem(
+            "training.warmup",
+            f"{training.warmup:g} steps of warm-up are no shorter than the run of {training.max_steps:,}: the learning "
+            "rate would never be reached",
+            (Fix("A tenth of the run", {"training.warmup": 0.1}),),
+        )
+
+
+def _packed_weights(options: RunOptions) -> Iterator[Problem]:
+    if options.model.method is not Method.QLORA:
+        return
+    instead = Fix("Train LoRA beside unpacked weights", {"model.method": "lora"})
+    if options.task is Task.IMAGE_CLASSIFICATION:
+        yield Problem(
+            "model.method", "QLoRA packs text models; a vision model is small enough for LoRA", (instead,)
+        )
+    elif not options.model.pretrained:
+        yield Problem(
+            "model.method", "QLoRA packs what a model has learned; random weights have to move", (instead,)
+        )
+    if options.memory.deepspeed is not DeepSpeed.OFF:
+        yield Problem(
+            "memory.deepspeed", "ZeRO can't divide packed weights", (Fix("Off", {"memory.deepspeed": "off"}),)
+        )
+
+
+def _frozen_and_random(options: RunOptions) -> Iterator[Problem]:
+    if options.model.method in (Method.LORA, Method.HEAD) and not options.model.pretrained:
+        yield Problem(
+            "model.method",
+            "would freeze random weights; start from pretrained ones or train everything",
+            (
+                Fix("Train everything", {"model.method": "full"}),
+                Fix("Pretrained weights", {"model.pretrained": True}),
+            ),
+        )
+
+
+def _optimizer_elsewhere(options: RunOptions) -> Iterator[Problem]:
+    training = options.training
+    if options.memory.offload_optimizer and training.optimizer is not Optimizer.ADAMW:
+        fix = Fix("Use AdamW", {"training.optimizer": "adamw"})
+        yield Problem(
+            "memory.offload_optimizer", f"moves AdamW's state, not that of {training.optimizer}", (fix,)
+        )
+    if options.memory.offload_optimizer and options.memory.deepspeed is not DeepSpeed.OFF:
+        fix = Fix("Leave it to DeepSpeed", {"memory.offload_optimizer": False})
+        yield Problem("memory.offload_optimizer", "DeepSpeed moves the optimizer itself; choose one", (fix,))
+
+
+def _half_precision_attention(options: RunOptions) -> Iterator[Problem]:
+    flash = options.model.attention in (Attention.FLASH_2, Attention.FLASH_3)
+    if flash and options.device.precision in (Precision.FP32, Precision.TF32):
+        yield Problem(
+            "model.attention",
+            f"{options.model.attention} computes in bf16 or fp16, and {options.device.precision} is asked for",
+            (
+                Fix("Compute in bf16", {"device.precision": "bf16"}),
+                Fix("Use sdpa", {"model.attention": "sdpa"}),
+            ),
+        )
+
+
+def _offload_folder(options: RunOptions) -> Iterator[Problem]:
+    memory = options.memory
+    if memory.deepspeed is not DeepSpeed.OFF and memory.offload is Offload.NVME and not memory.offload_folder:
+        yield Problem("memory.offload_folder", "choose a folder on a fast disk")
+
+
+METHOD_RULES: tuple[Rule, ...] = (
+    _warm_up,
+    _frozen_and_random,
+    _optimizer_elsewhere,
+    _half_precision_attention,
+    _offload_folder,
+)
+"""Those that hold whatever the task is."""
+
+METHOD_TASK_RULES: tuple[Rule, ...] = (_learning_rate, _packed_weights)
+"""Those that look at the task."""

@@ -1,0 +1,196 @@
+"""What each recorded machine refuses, and why: read by the form, the run file's checks and the run alike."""
+
+from typing import Any
+
+import msgspec
+import pytest
+
+from core.capabilities import GATED, cautions, find_device, machine_problems, may_be_refused, refusal
+from core.catalogue import options_by_path
+from core.choices import Task
+from core.engine.devices import choose, report
+from core.engine.machine_facts import MachineFacts
+from core.errors import DeviceError
+from core.options import RunOptions
+from tests.fakes.machines import (
+    BARE,
+    BUNDLED,
+    EVERY_MACHINE,
+    GB,
+    LAPTOP,
+    M2_8GB,
+    M3_MAX,
+    OLD_CARD,
+    PC,
+    SERVER,
+    SPARK,
+    TWO_GPUS,
+)
+
+
+def asked(**values: Any) -> RunOptions:
+    """Options from `section__option=value`."""
+    options = RunOptions(task=Task.TEXT_CLASSIFICATION)
+    for name, value in values.items():
+        section, _, option = name.partition("__")
+        value_type = options_by_path()[f"{section}.{option}"].value_type
+        changed = msgspec.structs.replace(
+            getattr(options, section), **{option: msgspec.convert(value, value_type)}
+        )
+        options = msgspec.structs.replace(options, **{section: changed})
+    return options
+
+
+def told(facts: MachineFacts, **values: Any) -> dict[str, str]:
+    return {problem.path: problem.message for problem in machine_problems(report(facts), asked(**values))}
+
+
+@pytest.mark.parametrize(
+    ("facts", "values", "reason"),
+    [
+        (PC, {"device__precision": "fp16"}, "needs a GPU: PyTorch has no fp16 training on the CPU"),
+        (PC, {"device__precision": "tf32"}, "is a format of NVIDIA GPUs from Ampere on"),
+        (M3_MAX, {"device__precision": "tf32"}, "is a format of NVIDIA GPUs from Ampere on"),
+        (OLD_CARD, {"device__precision": "bf16"}, "needs an NVIDIA GPU from Ampere on"),
+        (
+            M3_MAX,
+            {"training__optimizer": "adamw-8bit"},
+            "8-bit optimizers have no MPS kernels in bitsandbytes 0.50",
+        ),
+        (
+            BARE,
+            {"training__optimizer": "adamw-8bit"},
+            "needs the package bitsandbytes, which isn't installed",
+        ),
+        (
+            PC,
+            {"training__optimizer": "adamw-8bit-torchao"},
+            "needs the package torchao, which isn't installed",
+        ),
+        (M3_MAX, {"model__method": "qlora"}, "packed weights have no MPS kernels in bitsandbytes 0.50"),
+        (BARE, {"model__method": "qlora"}, "needs the package bitsandbytes, which isn't installed"),
+        (PC, {"model__attention": "flash_attention_2"}, "needs an NVIDIA GPU from Ampere on"),
+        (OLD_CARD, {"model__attention": "flash_attention_2"}, "needs an NVIDIA GPU from Ampere on"),
+        (
+            LAPTOP,
+            {"model__attention": "flash_attention_2"},
+            "needs the package flash-attn, which isn't installed",
+        ),
+        (LAPTOP, {"model__attention": "flash_attention_3"}, "needs an NVIDIA Hopper GPU"),
+        (M3_MAX, {"data__pin_memory": "on"}, "serves NVIDIA GPUs, which fetch batches by themselves"),
+        (M3_MAX, {"memory__deepspeed": "zero-2"}, "nccl or gloo, and PyTorch has neither for MPS"),
+        (LAPTOP, {"memory__deepspeed": "zero-3"}, "needs the package deepspeed, which isn't installed"),
+        (M3_MAX, {"memory__offload_optimizer": True}, "needs an NVIDIA GPU"),
+        (LAPTOP, {"memory__offload_optimizer": True}, "needs the package torchao, which isn't installed"),
+        (M3_MAX, {"device__processes": 2}, "PyTorch has neither gloo nor nccl for MPS"),
+        (TWO_GPUS, {"device__processes": 2}, "Hone trains in one process"),
+        (BUNDLED, {"device__compile": True}, "needs a compiler and headers that the app doesn't bring along"),
+        (PC, {"device__compile": True, "device__compile_backend": "cudagraphs"}, "needs CUDA"),
+        (
+            PC,
+            {"device__compile": True, "device__compile_backend": "onnxrt"},
+            "must be one of inductor, cudagraphs",
+        ),
+        (PC, {"device__compile": True, "device__compile_mode": "fastest"}, "must be one of default"),
+    ],
+)
+def test_a_choice_that_can_not_be_is_refused_with_its_reason_everywhere(
+    facts: MachineFacts, values: dict[str, Any], reason: str
+) -> None:
+    [(path, message)] = told(facts, **values).items()
+    assert reason in message
+    assert may_be_refused(asked(**values)), "the command line would not have asked the machine"
+    with pytest.raises(DeviceError) as refused:
+        choose(facts, asked(**values))
+    assert message in refused.value.detail
+    assert any(path in fix.changes for fix in refused.value.fixes)
+
+
+@pytest.mark.parametrize(
+    "values",
+    [
+        {"device__precision": "tf32"},
+        {"training__optimizer": "paged-adamw-8bit"},
+        {"training__optimizer": "adamw-8bit-torchao"},
+        {"model__method": "qlora"},
+        {"model__attention": "flash_attention_3"},
+        {"memory__deepspeed": "zero-3"},
+        {"memory__offload_optimizer": True},
+        {"data__pin_memory": "on"},
+        {"device__compile": True, "device__compile_backend": "cudagraphs"},
+    ],
+)
+def test_a_server_with_everything_refuses_nothing(values: dict[str, Any]) -> None:
+    assert told(SERVER, **values) == {}
+    choose(SERVER, asked(**values))
+
+
+def test_all_refusals_are_told_at_once() -> None:
+    with pytest.raises(DeviceError) as refused:
+        choose(
+            M3_MAX,
+            asked(training__optimizer="adamw-8bit", memory__deepspeed="zero-2", device__precision="tf32"),
+        )
+    for path in ("training.optimizer", "memory.deepspeed", "device.precision"):
+        assert path in refused.value.detail
+
+
+@pytest.mark.parametrize("name", EVERY_MACHINE)
+def test_defaults_and_automatic_are_never_refused(name: str) -> None:
+    for task in Task:
+        assert list(machine_problems(report(EVERY_MACHINE[name]), RunOptions(task=task))) == []
+    settled = choose(EVERY_MACHINE[name], asked()).settled
+    assert "auto" not in (settled.device.precision, settled.data.group_by_length, settled.data.pin_memory)
+    assert settled.data.workers is not None
+    assert settled.device.threads is not None
+
+
+@pytest.mark.parametrize("name", EVERY_MACHINE)
+def test_whatever_is_refused_is_an_option_the_command_line_looks_at(name: str) -> None:
+    machine = report(EVERY_MACHINE[name])
+    for device in machine.devices:
+        assert set(device.refusals) | set(machine.choices) <= set(GATED)
+        for path, free in GATED.items():
+            assert not any(refusal(device, path, value) for value in free if device.available), path
+
+
+def test_what_works_but_should_be_known() -> None:
+    def said(facts: MachineFacts, **values: Any) -> dict[str, str]:
+        return {found.path: found.message for found in cautions(report(facts), asked(**values))}
+
+    assert "emulated on M1 and M2" in said(M2_8GB, device__precision="bf16")["device.precision"]
+    assert said(M3_MAX, device__precision="bf16") == {}
+    assert "whole Mac to a halt" in said(M2_8GB, device__mps_memory_limit=0.0)["device.mps_memory_limit"]
+    assert "early prototype" in said(M3_MAX, device__compile=True)["device.compile"]
+    assert "no bf16 units" in said(PC, device__precision="bf16")["device.precision"]
+
+
+def test_automatic_suits_each_machine_and_says_why() -> None:
+    settled = {name: choose(facts, asked()) for name, facts in EVERY_MACHINE.items()}
+    precisions = {name: choice.settled.device.precision.value for name, choice in settled.items()}
+    assert precisions == {
+        "PC": "fp32",
+        "RTX 3060 laptop": "bf16",
+        "old card": "fp16",
+        "two GPUs": "bf16",
+        "GB10": "bf16",
+        "server": "bf16",
+        "M3 Max": "bf16",
+        "M2 8 GB": "fp32",
+        "M1 on macOS 13.6": "fp32",
+        "translated": "fp32",
+        "Intel Mac": "fp32",
+        "torch without MPS": "fp32",
+        "bundled": "fp32",
+        "bare": "fp32",
+    }
+    assert settled["M2 8 GB"].reasons["device.precision"] == "fp32: Apple M2 has no bf16 hardware"
+    assert settled["M3 Max"].settled.data.pin_memory == "off"
+    assert settled["server"].settled.data.pin_memory == "on"
+    assert all(choice.settled.data.workers == 0 for choice in settled.values() if choice.kind != "cuda")
+
+
+def test_memory_shared_with_the_cpu_is_told() -> None:
+    device = find_device(report(SPARK), "auto")
+    assert device is not None
+    assert (device.name, device.memory_bytes) == ("cuda:0", 120 * GB)

@@ -1,0 +1,186 @@
+"""What people have, put in Hone's words: TrainingArguments, scripts, command lines, and old names in run files."""
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from core import run_file
+from core.aliases import in_our_words
+from core.checks import check_tree
+from core.cli import main
+from core.errors import OptionsError
+from core.importing import Imported, import_text
+
+RUN_GLUE = """
+torchrun --nproc_per_node 2 examples/pytorch/text-classification/run_glue.py \\
+  --model_name_or_path google-bert/bert-base-cased --task_name mrpc --do_train --do_eval \\
+  --max_seq_length 128 --per_device_train_batch_size=32 --learning_rate 2e-5 --num_train_epochs 3 \\
+  --output_dir /tmp/mrpc/ --overwrite_output_dir --evaluation_strategy epoch --warmup_ratio 0.1
+"""
+
+
+def options_of(imported: Imported) -> dict[str, Any]:
+    return {path: value for found in imported.taken for path, value in found.options.items()}
+
+
+def reason(imported: Imported, name: str) -> str:
+    return next(found.reason for found in imported.left if found.name == name)
+
+
+def test_a_command_line_of_run_glue() -> None:
+    imported = import_text(RUN_GLUE)
+    assert options_of(imported) == {
+        "device.processes": 2,
+        "model.source": "google-bert/bert-base-cased",
+        "data.text_columns": ["sentence1", "sentence2"],
+        "data.label_column": "label",
+        "data.max_length": 128,
+        "memory.batch_size": 32,
+        "training.learning_rate": 2e-5,
+        "training.epochs": 3.0,
+        "training.warmup": 0.1,
+    }
+    assert imported.problems == ()
+    assert imported.tree["memory"] == {"batch_size": 32}
+
+
+def test_names_that_no_longer_exist_are_told_with_what_became_of_them() -> None:
+    imported = import_text(RUN_GLUE)
+    assert "eval_strategy today" in reason(imported, "evaluation_strategy")
+    assert "nothing is overwritten" in reason(imported, "overwrite_output_dir")
+    notes = {found.name: found.note for found in imported.taken}
+    assert "warmup_steps below 1" in notes["warmup_ratio"]
+    old = import_text(json.dumps({"optim": "adamw_hf", "use_mps_device": True, "no_such_thing": 3}))
+    notes = {found.name: found.note for found in old.taken}
+    assert "adamw_torch has taken its place" in notes["optim"]
+    assert "takes an Apple GPU by itself" in notes["use_mps_device"]
+    assert reason(old, "no_such_thing") == "Hone knows no such name"
+
+
+def test_training_arguments_as_json() -> None:
+    said = {
+        "output_dir": "out",
+        "fp16": False,
+        "bf16": True,
+        "gradient_checkpointing": True,
+        "optim": "adamw_bnb_8bit",
+        "lr_scheduler_type": "cosine",
+        "max_steps": -1,
+        "dataloader_num_workers": 2,
+        "label_names": None,
+    }
+    assert options_of(import_text(json.dumps(said))) == {
+        "device.precision": "bf16",
+        "memory.activation_checkpointing": True,
+        "training.optimizer": "adamw-8bit",
+        "training.schedule": "cosine",
+        "data.workers": 2,
+    }
+
+
+def test_a_python_script_with_lora_and_packed_weights() -> None:
+    text = """
+    args = TrainingArguments(output_dir=folder, learning_rate=2e-4, tf32=True)
+    lora = LoraConfig(r=8, lora_alpha=16, target_modules=["query", "value"])
+    """
+    lora = options_of(import_text("\n".join(line.strip() for line in text.splitlines())))
+    assert lora["model.method"] == "lora"
+    assert (lora["model.lora_rank"], lora["model.lora_targets"]) == (8, ["query", "value"])
+    assert lora["device.precision"] == "tf32"
+    packed = import_text("LoraConfig(r=8)\nBitsAndBytesConfig(load_in_4bit=True)")
+    assert options_of(packed)["model.method"] == "qlora"
+    assert packed.problems == ()
+
+
+@pytest.mark.parametrize(
+    ("said", "path"),
+    [
+        ({"fp16": True, "bf16": True}, "device.precision"),
+        ({"load_in_4bit": True, "load_in_8bit": True}, "model.quantization"),
+        ({"load_in_4bit": True, "use_lora": False}, "model.method"),
+        ({"learning_rate": "fast"}, "training.learning_rate"),
+    ],
+)
+def test_what_excludes_each_other_is_a_problem(said: dict[str, Any], path: str) -> None:
+    assert [problem.path for problem in import_text(json.dumps(said)).problems] == [path]
+
+
+@pytest.mark.parametrize("text", ["", "hello there", "[1, 2]", "f(x", "--", "'"])
+def test_what_holds_no_options_is_refused(text: str) -> None:
+    with pytest.raises(OptionsError, match="problem"):
+        import_text(text)
+
+
+class TestTheCommand:
+    def test_prints_a_run_file_that_reads_back(
+        self, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+    ) -> None:
+        script = tmp_path / "train.sh"
+        script.write_text(RUN_GLUE)
+        assert main(["import", str(script)]) == 0
+        printed = capsys.readouterr()
+        assert "LEFT OUT" in printed.err
+        made = tmp_path / "made.hone"
+        made.write_text(printed.out)
+        assert run_file.read_tree(made)["training"]["learning_rate"] == 2e-5
+
+    def test_never_writes_over_a_file_and_says_what_can_not_be(
+        self, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+    ) -> None:
+        script, made = tmp_path / "arguments.json", tmp_path / "made.hone"
+        script.write_text('{"fp16": true, "bf16": true}')
+        assert main(["import", str(script), "-o", str(made)]) == 1
+        assert "bf16 and what stands before it exclude each other" in capsys.readouterr().err
+        assert main(["import", str(script), "-o", str(made)]) == 2
+        assert main(["import", str(tmp_path / "none.json")]) == 2
+
+
+class TestOldNamesInARunFile:
+    def test_are_understood_where_they_stand(self) -> None:
+        tree = {
+            "memory": {"gradient_checkpointing": True},
+            "per_device_train_batch_size": 4,
+            "training": {"optimizer": "adamw_torch_fused", "bf16": True},
+        }
+        renamed = in_our_words(tree)
+        assert renamed.tree == {
+            "memory": {"activation_checkpointing": True, "batch_size": 4},
+            "training": {"optimizer": "adamw"},
+            "device": {"precision": "bf16"},
+        }
+        assert any(
+            "gradient_checkpointing is memory.activation_checkpointing" in note for note in renamed.notes
+        )
+        assert tree["memory"] == {"gradient_checkpointing": True}, "the tree that came in is left alone"
+
+    def test_that_say_two_things_are_a_problem(self) -> None:
+        tree = in_our_words({"task": "text-classification", "device": {"fp16": True, "bf16": True}}).tree
+        _, problems = check_tree(tree)
+        [message] = [problem.message for problem in problems if problem.path == "device.bf16"]
+        assert (
+            message
+            == "asks for device.precision = bf16, but device.precision = fp16 is asked for too; keep one"
+        )
+
+    def test_that_mean_nothing_any_more_are_explained(self) -> None:
+        _, problems = check_tree(
+            {"task": "text-classification", "training": {"evaluation_strategy": "epoch"}}
+        )
+        messages = {problem.path: problem.message for problem in problems}
+        assert "eval_strategy today" in messages["training.evaluation_strategy"]
+
+    def test_set_on_the_command_line_go_before_the_file(self, tmp_path: Path) -> None:
+        path = tmp_path / "run.hone"
+        path.write_text(
+            'task = "image-classification"\n[model]\nsource = "torchvision:alexnet"\n'
+            '[data]\ntrain = "builtin:digits"\n[memory]\ngradient_checkpointing = true\n'
+        )
+        assert run_file.read(path).memory.activation_checkpointing
+        assert not run_file.read(path, ("gradient_checkpointing=false",)).memory.activation_checkpointing
+        assert run_file.read(path, ("training.optim=adafactor",)).training.optimizer == "adafactor"
+        assert run_file.renamings(path) == (
+            "gradient_checkpointing is memory.activation_checkpointing = true here: "
+            "it is activation_checkpointing in Trainer today",
+        )

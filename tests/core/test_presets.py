@@ -1,0 +1,45 @@
+"""Presets are run files that read without a problem and change what their titles say."""
+
+import pytest
+
+from core import run_file
+from core.checks import read_options
+from core.choices import Task
+from core.presets import Preset, applied, differences, find, presets
+from core.starting_values import starting_options
+
+EACH = pytest.mark.parametrize("preset", presets(), ids=lambda preset: preset.name)
+
+
+def test_there_are_those_that_were_promised() -> None:
+    assert [preset.name for preset in presets()] == ["fits-in-8-gb", "fastest", "published-guide"]
+    assert find("fastest") is presets()[1]
+    assert find("slowest") is None
+
+
+@EACH
+def test_each_has_words_and_reads_without_a_problem(preset: Preset) -> None:
+    assert preset.title
+    assert preset.help.endswith(".")
+    tree = applied(run_file.to_tree(starting_options(Task.TEXT_CLASSIFICATION)), preset)
+    options, problems = read_options(tree)
+    assert options is not None
+    assert problems == ()
+
+
+@EACH
+def test_once_applied_nothing_differs(preset: Preset) -> None:
+    before = run_file.to_tree(starting_options(Task.TEXT_CLASSIFICATION))
+    changed = differences(before, preset)
+    assert changed, "a preset that changes nothing of a first run is none"
+    assert differences(applied(before, preset), preset) == ()
+
+
+def test_a_difference_tells_both_values_defaults_included() -> None:
+    eight = find("fits-in-8-gb")
+    assert eight is not None
+    changed = {
+        found.path: (found.before, found.after) for found in differences({"memory": {"batch_size": 4}}, eight)
+    }
+    assert changed["memory.batch_size"] == (4, 1)
+    assert changed["model.method"] == ("full", "lora")
