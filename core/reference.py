@@ -9,7 +9,7 @@ from core.options import SECTIONS
 _HEAD = """\
 # Options of a run file
 
-Made by `hone options --markdown` from `core/options.py`; change it there.
+Made by `hone options --markdown` from the declarations in `core/options/`; change it there.
 
 A run file is [TOML](https://toml.io): `schema = 1` and `task` at its top, then one section for each heading below.
 On the command line an option is set as `--set section.option=value`.
