@@ -10,6 +10,8 @@ from typing import Any
 
 import torch
 
+from core.engine.models.parts import base_of
+
 
 def mend_loss_scaling(model: torch.nn.Module, batch: dict[str, Any]) -> bool:
     """Tell Trainer to divide the loss itself where it counts on `model` to do so and `model` does not.
@@ -21,9 +23,10 @@ def mend_loss_scaling(model: torch.nn.Module, batch: dict[str, Any]) -> bool:
     Returns:
         Whether the model had to be flagged (`accepts_loss_kwargs = False`, which Trainer reads).
     """
-    if not _takes_any_keyword(model) or _divides_by_items(model, batch):
+    inner = base_of(model)  # LoRA's wrapper takes any keyword and hands it on; Trainer looks inside, too
+    if not _takes_any_keyword(inner) or _divides_by_items(model, batch):
         return False
-    model.accepts_loss_kwargs = False
+    inner.accepts_loss_kwargs = False
     return True
 
 

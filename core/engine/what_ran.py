@@ -5,6 +5,8 @@ from typing import Any
 import torch
 
 from core.engine.devices import Choice
+from core.engine.models.adapters import describe_adapter
+from core.engine.models.parts import base_of, count, is_packed, weights_of
 from core.engine.trainer import WatchedTrainer
 from core.events import WhatRan
 
@@ -19,7 +21,7 @@ class AutocastWitness:
     def __init__(self, model: torch.nn.Module, device_kind: str) -> None:
         self.dtype: str | None = None
         self._device_kind = device_kind
-        self._hooks = [part.register_forward_pre_hook(self._look) for part in model.children()]
+        self._hooks = [part.register_forward_pre_hook(self._look) for part in base_of(model).children()]
 
     def _look(self, _part: torch.nn.Module, _inputs: Any) -> None:
         if torch.is_autocast_enabled(self._device_kind):
@@ -31,7 +33,7 @@ class AutocastWitness:
 def what_ran(trainer: WatchedTrainer, choice: Choice, witness: AutocastWitness) -> WhatRan:
     """Read the live trainer after its first step. Sizes are exact: bytes and numbers of parameters."""
     model = trainer.model
-    parameters = list(model.parameters())
+    parameters = [weight for _, weight in weights_of(model)]
     dtypes = sorted({_dtype_name(parameter.dtype) for parameter in parameters})
     optimizer = getattr(trainer.optimizer, "optimizer", trainer.optimizer)
     device = str(parameters[0].device)
@@ -42,8 +44,10 @@ def what_ran(trainer: WatchedTrainer, choice: Choice, witness: AutocastWitness) 
         autocast_dtype=witness.dtype,
         optimizer=_optimizer_name(optimizer),
         optimizer_state_bytes=_state_bytes(optimizer),
-        trainable_parameters=sum(parameter.numel() for parameter in parameters if parameter.requires_grad),
-        total_parameters=sum(parameter.numel() for parameter in parameters),
+        trainable_parameters=sum(count(parameter) for parameter in parameters if parameter.requires_grad),
+        total_parameters=sum(map(count, parameters)),
+        adapter=describe_adapter(model),
+        packed_parameters=sum(count(parameter) for parameter in parameters if is_packed(parameter)),
         effective_batch=trainer.get_total_train_batch_size(trainer.args),
         attention=getattr(getattr(model, "config", None), "_attn_implementation", None),
         reasons=choice.reasons,

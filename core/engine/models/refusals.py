@@ -91,9 +91,8 @@ def check_loaded(source: str, model: Any, info: dict[str, Any]) -> None:
     Raises:
         ModelError: More than half of the model's body has no weights.
     """
-    body = [name for name, _ in model.named_parameters() if name.startswith(f"{model.base_model_prefix}.")]
-    fresh = {*info["missing_keys"], *(name for name, *_ in info["mismatched_keys"])}
-    missing = [name for name in body if name in fresh]
+    body = _body(model)
+    missing = fresh_weights(model, info)
     if len(missing) > len(body) / 2:
         raise ModelError(
             f"The weights of {short_name(source)} belong to another model",
@@ -101,6 +100,16 @@ def check_loaded(source: str, model: Any, info: dict[str, Any]) -> None:
             f"shape; the first is {missing[0]}.",
             (RANDOM_WEIGHTS,),
         )
+
+
+def fresh_weights(model: Any, info: dict[str, Any]) -> list[str]:
+    """Names of the weights of the model's body that came out random; `info` as in `check_loaded`."""
+    fresh = {*info["missing_keys"], *(name for name, *_ in info["mismatched_keys"])}
+    return [name for name in _body(model) if name in fresh]
+
+
+def _body(model: Any) -> list[str]:
+    return [name for name, _ in model.named_parameters() if name.startswith(f"{model.base_model_prefix}.")]
 
 
 def not_loaded(source: str, error: Exception, part: str = "model") -> ModelError:

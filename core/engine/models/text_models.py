@@ -1,19 +1,25 @@
 """Text models and tokenizers: from a folder or the Hub, safetensors only, no code of theirs executed."""
 
+import copy
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 import torch
 
+from core.choices import Method
+from core.engine.models.packing import packing_arguments
+from core.engine.models.parts import head_names, owners
 from core.engine.models.refusals import (
     LOADING_ERRORS,
     check_classifies,
     check_folder,
     check_loaded,
     check_tokenizer,
+    fresh_weights,
     not_loaded,
 )
-from core.options import ModelOptions
+from core.options import ModelOptions, RunOptions
 
 
 def load_config(options: ModelOptions) -> Any:
@@ -59,40 +65,77 @@ def longest_text(config: Any, tokenizer: Any) -> int:
     return min(limit, positions) if positions > 0 else limit  # XLNet says -1
 
 
-def load_classifier(
-    options: ModelOptions, config: Any, labels: tuple[str, ...], tokenizer: Any, seed: int
-) -> torch.nn.Module:
-    """Load the model with a classification head for `labels`, its weights in fp32.
+@dataclass(frozen=True)
+class LoadedModel:
+    """A text model with a classifier. `fresh` names the modules of its body that the checkpoint has no weights for."""
+
+    model: torch.nn.Module
+    fresh: tuple[str, ...] = ()
+
+
+def set_labels(config: Any, labels: tuple[str, ...]) -> None:
+    """Give the model's config the labels its classifier is to tell apart."""
+    config.num_labels = len(labels)
+    config.id2label = dict(enumerate(labels))
+    config.label2id = {label: index for index, label in enumerate(labels)}
+
+
+def load_classifier(options: RunOptions, config: Any, labels: tuple[str, ...], tokenizer: Any) -> LoadedModel:
+    """Load the model with a classification head for `labels`, its weights in fp32, or packed for QLoRA.
 
     Raises:
         ModelError: There are no safe weights, they are damaged, or they don't fit.
     """
-    from transformers import AutoModelForSequenceClassification, set_seed
+    from transformers import set_seed
 
-    config.num_labels = len(labels)
-    config.id2label = dict(enumerate(labels))
-    config.label2id = {label: index for index, label in enumerate(labels)}
+    set_labels(config, labels)
     if config.pad_token_id is None:
         config.pad_token_id = tokenizer.pad_token_id
-    set_seed(seed)  # the head's random weights
+    set_seed(options.training.seed)  # the head's random weights
     try:
-        if not options.pretrained:
-            # Said outright: left to itself, transformers would ask on the terminal whether to run a model's own code.
-            random: torch.nn.Module = AutoModelForSequenceClassification.from_config(
-                config, dtype=torch.float32, trust_remote_code=False
-            )
-            return random
-        model, info = AutoModelForSequenceClassification.from_pretrained(
-            options.source,
-            config=config,
-            dtype=torch.float32,  # "auto" would train a half-precision checkpoint in half precision
-            use_safetensors=True,
-            trust_remote_code=False,
-            ignore_mismatched_sizes=True,  # a checkpoint with a head for other labels gets a fresh one
-            output_loading_info=True,
-        )
+        if not options.model.pretrained:
+            return LoadedModel(random_classifier(config))
+        if options.model.method is Method.QLORA:
+            return _load_packed(options, config)
+        return _load(options, config)
     except LOADING_ERRORS as error:
-        raise not_loaded(options.source, error) from error
-    check_loaded(options.source, model, info)
-    loaded: torch.nn.Module = model
+        raise not_loaded(options.model.source, error) from error
+
+
+def random_classifier(config: Any) -> torch.nn.Module:
+    """Build the model with random weights; under `torch.device("meta")` with none at all, in milliseconds."""
+    from transformers import AutoModelForSequenceClassification
+
+    # Said outright: left to itself, transformers would ask on the terminal whether to run a model's own code.
+    model: torch.nn.Module = AutoModelForSequenceClassification.from_config(
+        config, dtype=torch.float32, trust_remote_code=False
+    )
+    return model
+
+
+def _load(options: RunOptions, config: Any, **packing: Any) -> LoadedModel:
+    from transformers import AutoModelForSequenceClassification
+
+    source = options.model.source
+    model, info = AutoModelForSequenceClassification.from_pretrained(
+        source,
+        config=config,
+        dtype=torch.float32,  # "auto" would train a half-precision checkpoint in half precision
+        use_safetensors=True,
+        trust_remote_code=False,
+        ignore_mismatched_sizes=True,  # a checkpoint with a head for other labels gets a fresh one
+        output_loading_info=True,
+        **packing,
+    )
+    check_loaded(source, model, info)
+    return LoadedModel(model, owners(fresh_weights(model, info)))
+
+
+def _load_packed(options: RunOptions, config: Any) -> LoadedModel:
+    """Load with packed weights, but for the classifier and for what has none in the checkpoint: these learn."""
+    with torch.device("meta"):
+        heads = head_names(random_classifier(copy.deepcopy(config)))
+    loaded = _load(options, copy.deepcopy(config), **packing_arguments(options, heads))
+    if loaded.fresh:
+        loaded = _load(options, config, **packing_arguments(options, (*heads, *loaded.fresh)))
     return loaded

@@ -9,6 +9,7 @@ import torch
 from core.engine.data.image_sets import ImageSet
 from core.engine.data.images import ImageData, load_image_data
 from core.engine.data.lone_image import leaves_one_over, without_one
+from core.engine.models.adapters import apply_method
 from core.engine.models.vision_models import load_vision_model
 from core.engine.reporter import Reporter
 from core.engine.tasks import Prepared
@@ -59,7 +60,7 @@ def prepare(options: RunOptions, reporter: Reporter) -> Prepared:
         write_atomically(folder / "hone.json", msgspec.json.format(msgspec.json.encode(recipe)))
 
     return Prepared(
-        model=model,
+        model=apply_method(model, options),
         train=train,
         eval=data.eval,
         collator=stack,

@@ -6,6 +6,7 @@ from typing import Any
 from core.engine.data.random_texts import load_random_texts
 from core.engine.data.text import EncodedTexts, load_text_data
 from core.engine.models import text_models
+from core.engine.models.adapters import apply_method
 from core.engine.reporter import Reporter
 from core.engine.tasks import Prepared
 from core.events import Phase
@@ -29,11 +30,9 @@ def prepare(options: RunOptions, reporter: Reporter) -> Prepared:
     random = load_random_texts(options, config.vocab_size, longest)
     encoded = random or _read(options, tokenizer, longest, reporter)
     reporter.phase(Phase.LOADING_MODEL, options.model.source)
-    model = text_models.load_classifier(
-        options.model, config, encoded.labels, tokenizer, options.training.seed
-    )
+    loaded = text_models.load_classifier(options, config, encoded.labels, tokenizer)
     return Prepared(
-        model=model,
+        model=apply_method(loaded.model, options, loaded.fresh),
         train=encoded.train,
         eval=encoded.eval,
         collator=DataCollatorWithPadding(tokenizer),

@@ -7,10 +7,11 @@ from typing import Any
 import pytest
 import torch
 
+from core.choices import Task
 from core.engine.models import text_models
 from core.engine.torchvision_ops import prepare_torchvision
 from core.errors import ModelError
-from core.options import ModelOptions
+from core.options import ModelOptions, RunOptions
 from tests.fakes.tiny_bert import edit_config, save_tiny_bert
 
 prepare_torchvision()
@@ -73,10 +74,11 @@ def test_a_hub_id_without_the_hub(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def load(folder: Path | str, *, pretrained: bool = True) -> Any:
-    options = ModelOptions(source=str(folder), pretrained=pretrained)
-    config = text_models.load_config(options)
-    tokenizer = text_models.load_tokenizer(options.source)
-    return text_models.load_classifier(options, config, ("no", "yes"), tokenizer, seed=1)
+    model = ModelOptions(source=str(folder), pretrained=pretrained)
+    options = RunOptions(task=Task.TEXT_CLASSIFICATION, model=model)
+    config = text_models.load_config(model)
+    tokenizer = text_models.load_tokenizer(model.source)
+    return text_models.load_classifier(options, config, ("no", "yes"), tokenizer).model
 
 
 def refusal(folder: Path | str, *, pretrained: bool = True) -> ModelError:
