@@ -5,8 +5,9 @@ from typing import Any
 
 from core.commands import figures
 from core.errors import Fix, OptionsError, UserError
-from core.events import Level, MessageRaised
+from core.events import Level, MessageRaised, WhatRan
 from core.run_folder import ExitRecord, RunFolder
+from core.statements import statements
 from core.story import RunStory, State
 
 _LEVELS = {Level.INFO: "Note", Level.WARNING: "Warning", Level.ERROR: "Error"}
@@ -49,6 +50,12 @@ def unread_text(story: RunStory) -> str:
     if story.skipped:
         return f"Note: {figures.counted(story.skipped, 'line')} of what happened can't be read and left out."
     return ""
+
+
+def what_ran_text(ran: WhatRan) -> str:
+    """What actually ran, a line a statement, with the reason where it was left to Hone."""
+    rows = [(found.title, found.value, found.reason) for found in statements(ran, figures.size)]
+    return f"\n{figures.table(('WHAT RAN', '', 'BECAUSE'), rows)}\n"
 
 
 def ending_text(run: RunFolder, story: RunStory, state: State, record: ExitRecord | None) -> str:

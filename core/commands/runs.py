@@ -6,7 +6,7 @@ from typing import Any
 from core import settings
 from core.commands import figures
 from core.commands.output import print_json
-from core.commands.run_text import ending_text, message_text, unread_text
+from core.commands.run_text import ending_text, message_text, unread_text, what_ran_text
 from core.errors import OptionsError, Problem
 from core.files import is_there
 from core.run_folder import RunFolder
@@ -71,6 +71,8 @@ def show(name: str, *, as_json: bool) -> int:
         print(summary.problem)
     print(figures.table(_TITLES, [_row(summary)]))
     story = read_story(run)
+    if story.what_ran is not None:
+        print(what_ran_text(story.what_ran))
     if unread := unread_text(story):
         print(unread)
     if summary.state.is_over:
