@@ -63,6 +63,9 @@ def step_text(step: float) -> str:
     return f"{step:,.0f}"
 
 
+TEXT_OFFSET = 6
+"""Pixels between an axis and its texts."""
+
 OVERHANG = 40
 """Pixels by which a tick's text may reach beyond the axis."""
 
@@ -87,7 +90,7 @@ class RoundAxis(pg.AxisItem):
         self._pixels_per_tick = pixels_per_tick
         self._prefix = prefix
         self.setStyle(
-            tickTextOffset=6,
+            tickTextOffset=TEXT_OFFSET,
             autoExpandTextSpace=False,
             autoReduceTextSpace=False,
             hideOverlappingLabels=False,
@@ -107,6 +110,11 @@ class RoundAxis(pg.AxisItem):
         step = self.tick_step(high - low, size)
         first, last = math.ceil(low / step - 1e-6), math.floor(high / step + 1e-6)
         return [(step, [number * step for number in range(first, last + 1)])]
+
+    def texts_between(self, low: float, high: float, size: float) -> list[str]:
+        """What stands at the ticks from `low` to `high` on `size` pixels."""
+        [(step, values)] = self.tickValues(low, high, size)
+        return self.tickStrings(values, 1.0, step)
 
     def tickStrings(self, values: list[float], scale: float, spacing: float) -> list[str]:
         """The ticks' texts."""

@@ -2,13 +2,19 @@
 
 import pyqtgraph as pg
 from PySide6.QtCore import QEvent, QPointF, Qt, Signal
-from PySide6.QtGui import QMouseEvent, QWheelEvent
+from PySide6.QtGui import QFont, QFontMetrics, QMouseEvent, QWheelEvent
 from PySide6.QtWidgets import QWidget
 
-from gui.plots.axes import RoundAxis
+from gui.plots.axes import TEXT_OFFSET, RoundAxis
 
-LEFT_MARGIN = 52
-BOTTOM_MARGIN = 24
+WIDEST_VALUE = "1,000 MB"
+"""Gives all charts the same room to the left, so that those one below the other line up."""
+
+WIDEST_STEP = "100,000"
+"""Half of it may reach beyond the right end of the axis."""
+
+BELOW = 5
+"""Pixels below the texts of the x axis."""
 UNDERMOST = -200
 """Below pyqtgraph's view box (-100): the grid lies under the lines, not over them."""
 
@@ -31,17 +37,14 @@ class Canvas(pg.PlotWidget):
         super().__init__(parent, axisItems={"bottom": x_axis, "left": y_axis}, enableMenu=False)
         self.x_axis = x_axis
         self.y_axis = y_axis
-        y_axis.setWidth(LEFT_MARGIN)
         y_axis.setGrid(255)
         y_axis.setStyle(tickAlpha=255)
         y_axis.setZValue(UNDERMOST)
-        x_axis.setHeight(BOTTOM_MARGIN)
         self._view = self.getPlotItem().getViewBox()
         self._view.setMouseEnabled(x=False, y=False)
         self._view.disableAutoRange()
         self._view.setDefaultPadding(0.0)
         self.getPlotItem().hideButtons()
-        self.getPlotItem().setContentsMargins(0, 6, 14, 0)
         self.setFocusPolicy(Qt.FocusPolicy.NoFocus)
         self.setMouseTracking(True)
         # Time runs to the right in every language.
@@ -51,6 +54,28 @@ class Canvas(pg.PlotWidget):
         self._selection.hide()
         self.addItem(self._selection)
         self._pressed_at: QPointF | None = None
+        self._room = 0
+        self._metrics = QFontMetrics(self.font())
+        self.set_axis_font(self.font())
+
+    def set_axis_font(self, font: QFont) -> None:
+        """Write the axes' values in this font, and keep as much room for them as they need."""
+        self._metrics = QFontMetrics(font)
+        line = self._metrics.height()
+        for axis in (self.x_axis, self.y_axis):
+            axis.setTickFont(font)
+        self.x_axis.setHeight(line + TEXT_OFFSET + BELOW)
+        self.getPlotItem().setContentsMargins(
+            0, (line + 1) // 2, self._metrics.horizontalAdvance(WIDEST_STEP) // 2, 0
+        )
+        self._make_room([])
+
+    def _make_room(self, texts: list[str]) -> None:
+        """Keep room to the left for these values; never less than for usual ones."""
+        room = TEXT_OFFSET + max(map(self._metrics.horizontalAdvance, (WIDEST_VALUE, *texts)))
+        if room != self._room:
+            self._room = room
+            self.y_axis.setWidth(room)
 
     def columns(self) -> int:
         """Pixel columns of the picture itself."""
@@ -62,6 +87,7 @@ class Canvas(pg.PlotWidget):
 
     def set_ranges(self, low_x: float, high_x: float, low_y: float, high_y: float) -> None:
         """Show exactly this part."""
+        self._make_room(self.y_axis.texts_between(low_y, high_y, self.rows()))
         self._view.setRange(xRange=(low_x, high_x), yRange=(low_y, high_y), padding=0, disableAutoRange=True)
 
     def show_values(self, shown: bool) -> None:

@@ -231,7 +231,7 @@ class Chart(Card):
             axis.setTextPen(pg.mkPen(tokens.faint))
             axis.setTickPen(pg.mkPen(tokens.grid))
             axis.setPen(pg.mkPen(None))
-            axis.setTickFont(font)
+        self._canvas.set_axis_font(font)
         for drawn in self._lines:
             drawn.paint_with(tokens)
         self.colour(tokens)
