@@ -18,11 +18,12 @@ from PySide6.QtWidgets import (
 
 from core.settings import Appearance, Settings
 from gui.app import dress
+from gui.invented_runs import Plot, finish, write_story
 from gui.sidebar import Place
 from gui.theme import Theme
 from gui.window import MainWindow
 from tests.fakes.asking import FakeEngine
-from tests.fakes.run_stories import Plot, finish, make_folder, write_story
+from tests.fakes.run_stories import make_folder
 
 PAGES = ("new-run-images", "new-run-texts", "run", "runs", "settings")
 CONTROLS = (QAbstractButton, QLineEdit, QComboBox, QAbstractSpinBox, QAbstractItemView, QTabBar)

@@ -8,8 +8,9 @@ from core.event_files import EventWriter
 from core.events import RunFinished, StepFinished
 from core.run_folder import Action, ExitRecord
 from core.story import State
+from gui.invented_runs import Plot, finish, opening, write_story
 from gui.job_thread import LARGEST_BATCH, JobThread
-from tests.fakes.run_stories import Plot, crash, finish, keep_alive, make_folder, opening, write_story
+from tests.fakes.run_stories import crash, keep_alive, make_folder
 
 KEEPER = Path(__file__).resolve().parent.parent / "fakes" / "keeper.py"
 

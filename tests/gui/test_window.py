@@ -15,12 +15,13 @@ from core.settings import Appearance, Settings
 from gui import window as window_module
 from gui.bug_report import BugReporter
 from gui.closing import Closing, running, words_for
+from gui.invented_runs import Plot, finish, write_story
 from gui.pages.new_run_header import DIGITS
 from gui.sidebar import Place
 from gui.theme import DARK, LIGHT, Theme
 from gui.window import MainWindow
 from tests.fakes.asking import CPU_ONLY, FakeEngine
-from tests.fakes.run_stories import Plot, finish, make_folder, write_story
+from tests.fakes.run_stories import make_folder
 
 
 class Asked:

@@ -14,20 +14,12 @@ from core.events import SCHEMA, Level, MessageRaised, MessageWithdrawn, Outcome,
 from core.run_folder import Action, ExitRecord
 from core.settings import Appearance
 from core.story import State
+from gui.invented_runs import Plot, finish, opening, write_story
 from gui.pages import run_header
 from gui.pages.run import RunPage
 from gui.pages.run_view import RunView
 from gui.theme import Theme
-from tests.fakes.run_stories import (
-    OPTIONS,
-    Plot,
-    crash,
-    finish,
-    keep_alive,
-    make_folder,
-    opening,
-    write_story,
-)
+from tests.fakes.run_stories import OPTIONS, crash, keep_alive, make_folder, warn
 
 KEEPER = Path(__file__).resolve().parents[2] / "fakes" / "keeper.py"
 
@@ -153,7 +145,8 @@ def test_nothing_but_nan_is_not_a_blank_chart(live, open_run):
 
 
 def test_a_fix_opens_the_same_options_changed(qtbot, live, page, open_run):
-    write_story(live, Plot(reached=40, warning=True, start=time.time() - 10))
+    write_story(live, Plot(reached=40, start=time.time() - 10))
+    warn(live)
     view = open_run(live, State.TRAINING)
     button = next(found for found in view.messages.findChildren(QPushButton) if "batch size" in found.text())
     with qtbot.waitSignal(page.edit_requested, timeout=1000) as asked:
@@ -173,7 +166,8 @@ def test_duplicate_opens_the_same_options(qtbot, live, page, open_run):
 
 
 def test_a_withdrawn_message_goes_away(qtbot, live, open_run):
-    write_story(live, Plot(reached=40, warning=True, start=time.time() - 10))
+    write_story(live, Plot(reached=40, start=time.time() - 10))
+    warn(live)
     view = open_run(live, State.TRAINING)
     assert view.messages.titles() == ["Memory is nearly used up"]
     writer = EventWriter(live.events_file)

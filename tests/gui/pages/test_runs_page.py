@@ -6,11 +6,12 @@ from PySide6.QtWidgets import QLabel
 
 from core.errors import UserError
 from core.settings import Appearance
+from gui.invented_runs import Plot, finish, write_story
 from gui.models.runs_columns import Column
 from gui.pages.runs import RunsPage
 from gui.pages.runs_table import share_out
 from gui.theme import Theme
-from tests.fakes.run_stories import Plot, crash, finish, keep_alive, make_folder, write_story
+from tests.fakes.run_stories import crash, keep_alive, make_folder
 
 
 @pytest.fixture
