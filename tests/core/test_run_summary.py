@@ -3,9 +3,9 @@ from pathlib import Path
 import pytest
 
 from core import run_summary
-from core.event_files import EventWriter
 from core.events import (
     Evaluated,
+    Event,
     MemorySampled,
     Outcome,
     RunFinished,
@@ -19,7 +19,7 @@ from core.events import (
 from core.run_folder import ExitRecord, RunFolder
 from core.run_summary import WHOLE_BYTES, RunSummary, summarize
 from core.story import State
-from tests.fakes.runs import new_run
+from tests.fakes.runs import new_run, write_events
 
 
 def evaluated(step: int, **metrics: float) -> Evaluated:
@@ -27,11 +27,8 @@ def evaluated(step: int, **metrics: float) -> Evaluated:
     return Evaluated(step=step, epoch=1, metrics=named, seconds=1, time=100.0 + step)
 
 
-def write(run: RunFolder, *events: object) -> None:
-    writer = EventWriter(run.events_file)
-    for event in events:
-        writer.write(event)
-    writer.close()
+def write(run: RunFolder, *events: Event) -> None:
+    write_events(run.events_file, *events)
 
 
 def plan() -> RunPlanned:
@@ -50,9 +47,7 @@ def test_a_finished_run_in_one_row(tmp_path: Path) -> None:
         evaluated(6, accuracy=0.8, loss=0.3),
         RunFinished(state=Outcome.FINISHED, time=160, peak_bytes=70),
     )
-    machine = EventWriter(run.machine_file)
-    machine.write(MemorySampled(source=Source.PROCESS, bytes=50))
-    machine.close()
+    write_events(run.machine_file, MemorySampled(source=Source.PROCESS, bytes=50))
     assert summarize(run) == RunSummary(
         run=run,
         state=State.FINISHED,

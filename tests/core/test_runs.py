@@ -9,14 +9,13 @@ import pytest
 
 from core import run_file, run_folder
 from core.errors import OptionsError, RunFolderError
-from core.event_files import EventWriter
 from core.events import MemorySampled, RunPlanned, RunStarted, Source, encode
 from core.options import DataOptions
 from core.run_folder import Action, KeeperRecord, RunFolder
 from core.run_summary import title_of
 from core.runs import create, folder_name, list_runs, read_story
 from core.story import RunStory, State
-from tests.fakes.runs import digits_options, new_run
+from tests.fakes.runs import digits_options, new_run, write_events
 
 
 def test_a_new_run_holds_what_was_asked_under_a_name_with_its_date(tmp_path: Path) -> None:
@@ -99,11 +98,8 @@ def test_runs_are_listed_newest_first_damaged_ones_too(tmp_path: Path) -> None:
 
 def test_a_story_is_told_in_the_order_of_time(tmp_path: Path) -> None:
     run = new_run(tmp_path)
-    events, machine = EventWriter(run.events_file), EventWriter(run.machine_file)
-    events.write(RunStarted(time=1.0))
-    machine.write(MemorySampled(time=2.0, source=Source.PROCESS, bytes=7))
-    events.close()
-    machine.close()
+    write_events(run.events_file, RunStarted(time=1.0))
+    write_events(run.machine_file, MemorySampled(time=2.0, source=Source.PROCESS, bytes=7))
     story = read_story(run)
     assert (story.started, story.peak_process_bytes) == (1.0, 7)
     assert not story.is_of_newer_hone

@@ -6,10 +6,10 @@ from pathlib import Path
 from core import run_file
 from core.choices import Task
 from core.errors import Fix
-from core.event_files import EventWriter
 from core.events import Level, MessageRaised
 from core.options import DataOptions, MemoryOptions, ModelOptions, OutputOptions, RunOptions, TrainingOptions
 from core.run_folder import ExitRecord, RunFolder
+from tests.fakes.runs import write_events
 
 SMALLER_BATCH = Fix("Use batch size 8", {"memory.batch_size": 8})
 
@@ -41,9 +41,7 @@ def make_folder(path: Path, options: RunOptions = OPTIONS) -> RunFolder:
 
 def warn(run: RunFolder) -> None:
     """The engine finds memory nearly used up."""
-    events = EventWriter(run.events_file)
-    events.write(MEMORY_LOW)
-    events.close()
+    write_events(run.events_file, MEMORY_LOW)
 
 
 def crash(run: RunFolder, clock: float) -> None:

@@ -9,6 +9,8 @@ from pathlib import Path
 
 from core import jobs
 from core.choices import Task
+from core.event_files import EventWriter
+from core.events import Event
 from core.follow import RunFollower
 from core.options import DataOptions, ModelOptions, OutputOptions, RunOptions
 from core.run_folder import RunFolder
@@ -28,6 +30,14 @@ def digits_options(name: str | None = "Digits") -> RunOptions:
 
 def new_run(folder: Path) -> RunFolder:
     return create(digits_options(), folder)
+
+
+def write_events(file: Path, *events: Event) -> None:
+    """Append events to a file of a run, as its only writer would."""
+    writer = EventWriter(file)
+    for event in events:
+        writer.write(event)
+    writer.close()
 
 
 def start(run: RunFolder, scenario: str) -> subprocess.Popen[bytes]:

@@ -10,13 +10,12 @@ import pytest
 
 from core.cli import main
 from core.commands.attendance import Attendance, Interrupts
-from core.event_files import EventWriter
 from core.events import Event, RunPlanned, RunStarted, encode
 from core.follow import RunFollower
 from core.run_folder import Action, RunFolder
 from core.story import State
 from tests.fakes import runs
-from tests.fakes.runs import FAKES, follow_until, new_run, start
+from tests.fakes.runs import FAKES, follow_until, new_run, start, write_events
 
 DIGITS = str(FAKES.parents[1] / "resources" / "examples" / "digits.hone")
 
@@ -36,10 +35,8 @@ def run(home: Path) -> RunFolder:
 def kept(run: RunFolder) -> RunFolder:
     """A run that somebody keeps and that nobody ends."""
     run.record_keeper(os.getpid())
-    writer = EventWriter(run.events_file)
-    writer.write(RunStarted())
-    writer.write(RunPlanned(total_steps=9, epochs=1, train_samples=9, eval_samples=0, effective_batch=1))
-    writer.close()
+    plan = RunPlanned(total_steps=9, epochs=1, train_samples=9, eval_samples=0, effective_batch=1)
+    write_events(run.events_file, RunStarted(), plan)
     return run
 
 

@@ -9,7 +9,6 @@ from PySide6.QtGui import QEnterEvent, QMouseEvent
 from PySide6.QtWidgets import QLabel, QPushButton
 
 from core.errors import UserError
-from core.event_files import EventWriter
 from core.events import SCHEMA, Level, MessageRaised, MessageWithdrawn, Outcome, RunFinished, RunStarted
 from core.run_folder import Action, ExitRecord
 from core.settings import Appearance
@@ -20,6 +19,7 @@ from gui.pages.run import RunPage
 from gui.pages.run_view import RunView
 from gui.theme import Theme
 from tests.fakes.run_stories import OPTIONS, crash, keep_alive, make_folder, warn
+from tests.fakes.runs import write_events
 
 KEEPER = Path(__file__).resolve().parents[2] / "fakes" / "keeper.py"
 
@@ -83,10 +83,7 @@ def test_time_left_is_withheld_until_it_means_something(live, open_run):
 
 
 def test_before_the_first_step_the_phase_stands_in_words(qtbot, live, open_run):
-    writer = EventWriter(live.events_file)
-    for event in opening(Plot(start=time.time()))[:3]:
-        writer.write(event)
-    writer.close()
+    write_events(live.events_file, *opening(Plot(start=time.time()))[:3])
     view = open_run(live, State.STARTING)
     line = view.header.state_line
     qtbot.waitUntil(lambda: line.text() == "Loading the model: torchvision:resnet18", timeout=2000)
@@ -111,9 +108,7 @@ def test_a_finished_run_sums_up(tmp_path, open_run):
 def test_what_was_measured_before_the_last_steps_is_no_result(tmp_path, open_run):
     run = make_folder(tmp_path / "run")
     write_story(run, Plot(reached=50))
-    events = EventWriter(run.events_file)
-    events.write(RunFinished(state=Outcome.STOPPED, seconds=12.0, steps=50))
-    events.close()
+    write_events(run.events_file, RunFinished(state=Outcome.STOPPED, seconds=12.0, steps=50))
     run.record_exit(ExitRecord(time=time.time(), code=0))
     text = open_run(run, State.STOPPED).figures.text
     assert text.startswith("Last evaluated at step 45 Loss ")
@@ -170,10 +165,8 @@ def test_a_withdrawn_message_goes_away(qtbot, live, open_run):
     warn(live)
     view = open_run(live, State.TRAINING)
     assert view.messages.titles() == ["Memory is nearly used up"]
-    writer = EventWriter(live.events_file)
-    writer.write(MessageRaised(id="other", level=Level.INFO, title="Another"))
-    writer.write(MessageWithdrawn(id="memory-low"))
-    writer.close()
+    other = MessageRaised(id="other", level=Level.INFO, title="Another")
+    write_events(live.events_file, other, MessageWithdrawn(id="memory-low"))
     qtbot.waitUntil(lambda: view.messages.titles() == ["Another"], timeout=2000)
 
 
@@ -334,10 +327,11 @@ def test_lines_that_cant_be_read_are_told_of(tmp_path, open_run):
 
 def test_a_run_of_a_newer_hone_says_so(tmp_path, open_run):
     run = make_folder(tmp_path / "run")
-    events = EventWriter(run.events_file)
-    events.write(RunStarted(time=100.0, pid=1, schema=SCHEMA + 1))
-    events.write(RunFinished(time=103.0, state=Outcome.FINISHED, seconds=2.0))
-    events.close()
+    write_events(
+        run.events_file,
+        RunStarted(time=100.0, pid=1, schema=SCHEMA + 1),
+        RunFinished(time=103.0, state=Outcome.FINISHED, seconds=2.0),
+    )
     assert open_run(run, State.FINISHED).messages.titles() == ["A newer Hone wrote this run"]
 
 
@@ -353,10 +347,11 @@ def test_closing_leaves_the_run_and_ends_the_thread(qtbot, live, page, open_run)
 
 def test_a_run_that_fails_at_once_has_no_figures_but_says_how_long_it_took(tmp_path, open_run):
     run = make_folder(tmp_path / "failed")
-    events = EventWriter(run.events_file)
-    events.write(RunStarted(time=100.0, pid=1))
-    events.write(RunFinished(time=103.0, state=Outcome.FAILED, seconds=2.0))
-    events.close()
+    write_events(
+        run.events_file,
+        RunStarted(time=100.0, pid=1),
+        RunFinished(time=103.0, state=Outcome.FAILED, seconds=2.0),
+    )
     run.record_exit(ExitRecord(time=103.0, code=1))
     view = open_run(run, State.FAILED)
     assert view.figures.text == ""
