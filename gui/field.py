@@ -4,6 +4,7 @@ from PySide6.QtCore import Signal
 from PySide6.QtWidgets import QHBoxLayout, QLineEdit, QWidget
 
 from core.catalogue import Option
+from gui.offers import Offer, Refused
 from gui.widgets.roles import set_flag
 
 CHARACTERS_OF_A_NUMBER = 12
@@ -32,6 +33,17 @@ class Field(QWidget):
     def set_value(self, value: object) -> None:
         """Show a value without saying that it changed."""
         raise NotImplementedError
+
+    def show_offer(self, offer: Offer) -> Refused:
+        """Grey what the machine refuses; returns why, in words.
+
+        Without choices to grey, the whole control is greyed where any value but the default is refused; a value that
+        is already another one can still be changed back.
+        """
+        blocked = bool(offer.other) and self.value() == self.option.default
+        self.control.setEnabled(not blocked)
+        self.control.setToolTip(offer.other or self.option.help)
+        return Refused(offer.other)
 
     def set_invalid(self, invalid: bool) -> None:
         """Show or hide that the value has a problem."""

@@ -2,15 +2,19 @@
 
 from collections.abc import Callable
 
-from PySide6.QtWidgets import QCheckBox, QSizePolicy, QWidget
+from PySide6.QtWidgets import QCheckBox, QWidget
 
 from core.catalogue import Kind, Option
 from gui.field import Field, LineField
 from gui.number_fields import LARGEST_SPIN, NumberField, ShareField, WholeField
-from gui.widgets.calm_inputs import CalmComboBox
+from gui.offers import Offer, Refused, refused
+from gui.widgets.choice_list import ChoiceList
 from gui.widgets.segmented import Segment, Segmented
 
-MOST_SEGMENTS = 4
+MOST_LETTERS = 48
+"""Room for choices side by side at the window's smallest, in letters of their titles; the gaps count, too."""
+
+LETTERS_OF_A_GAP = 4
 
 
 class TextField(LineField):
@@ -57,6 +61,13 @@ class SwitchField(Field):
         self._box.setChecked(bool(value))
         self._box.blockSignals(blocked)
 
+    def show_offer(self, offer: Offer) -> Refused:
+        """Grey the box where it can't be switched on; one that is on can be switched off."""
+        reason = offer.refusals.get("true", "")
+        self._box.setEnabled(not reason or self._box.isChecked())
+        self._box.setToolTip(reason or self.option.help)
+        return refused([Segment("true", "", refusal=reason)], self.option.title)
+
 
 class SegmentedField(Field):
     """One of a few choices, side by side."""
@@ -69,6 +80,13 @@ class SegmentedField(Field):
         self._adopt(self.segmented, stretch=False)
         self.segmented.chosen.connect(self._tell)
         self.set_value(option.default or (option.choices[0].value if option.choices else ""))
+
+    def show_offer(self, offer: Offer) -> Refused:
+        """Grey the choices that can't be taken."""
+        segments = offer.segments(self.option.choices)
+        if segments:
+            self.segmented.set_segments(segments)
+        return refused(segments, self.option.title)
 
     def value(self) -> object:
         """The value that is taken."""
@@ -84,24 +102,36 @@ class ComboField(Field):
 
     def __init__(self, option: Option, parent: QWidget | None = None) -> None:
         super().__init__(option, parent)
-        self._combo = CalmComboBox()
-        self._combo.setSizePolicy(QSizePolicy.Policy.Expanding, QSizePolicy.Policy.Fixed)
-        for choice in option.choices:
-            self._combo.addItem(choice.title, choice.value)
-        self._adopt(self._combo, stretch=True)
-        self._combo.activated.connect(self._tell)
+        self.choices = ChoiceList(
+            Segment(choice.value, choice.title, choice.help) for choice in option.choices
+        )
+        self._adopt(self.choices, stretch=True)
+        self.choices.activated.connect(self._tell)
+
+    def show_offer(self, offer: Offer) -> Refused:
+        """Grey the choices that can't be taken."""
+        segments = offer.segments(self.option.choices)
+        self.choices.set_choices(segments)
+        return refused(segments, self.option.title)
 
     def value(self) -> object:
         """The value that is chosen."""
-        return self._combo.currentData()
+        return self.choices.currentData()
 
     def set_value(self, value: object) -> None:
         """Choose a value; one that is not in the list is added as it is."""
-        index = self._combo.findData(str(value))
-        if index < 0:
-            self._combo.addItem(str(value), str(value))
-            index = self._combo.count() - 1
-        self._combo.setCurrentIndex(index)
+        self.choices.choose(str(value))
+
+
+class ListedField(ComboField):
+    """One of the choices that only this machine can list; before they are known, what is chosen stands alone."""
+
+    def show_offer(self, offer: Offer) -> Refused:
+        """List what there is, and grey what can't be taken."""
+        segments = [Segment(value, value, refusal=offer.refusals.get(value, "")) for value in offer.listed]
+        if segments:
+            self.choices.set_choices(segments)
+        return refused(segments, self.option.title)
 
 
 def make_field(option: Option) -> Field:
@@ -114,6 +144,10 @@ def make_field(option: Option) -> Field:
         Kind.WHOLE: WholeField if fits_spin else NumberField,
         Kind.NUMBER: ShareField if is_share else NumberField,
         Kind.SWITCH: SwitchField,
-        Kind.CHOICE: SegmentedField if len(option.choices) <= MOST_SEGMENTS else ComboField,
+        Kind.CHOICE: SegmentedField if _fit_side_by_side(option) else ComboField,
     }
     return makers[option.kind](option)
+
+
+def _fit_side_by_side(option: Option) -> bool:
+    return sum(len(choice.title) + LETTERS_OF_A_GAP for choice in option.choices) <= MOST_LETTERS

@@ -7,12 +7,14 @@ from PySide6.QtCore import QObject, Signal
 from PySide6.QtWidgets import QWidget
 
 from core.catalogue import Option, options_by_path
-from core.checks import Tree
 from core.choices import Task
 from core.errors import Fix, Problem
-from core.options import SCHEMA
+from core.options import SCHEMA, Tree
+from core.reports import DeviceReport, MachineReport
 from gui.field import Field
 from gui.fields import make_field
+from gui.offers import Offer, offer_of
+from gui.values import is_changed, value_words
 from gui.widgets.form_row import FormRow
 
 
@@ -23,16 +25,20 @@ class Form(QObject):
         changed: The path of the option whose value the person changed, such as `memory.batch_size`.
         fix_chosen: The `core.errors.Fix` whose button was pressed.
         revealed: The path of an option whose row has to be seen now.
+        relevance_changed: Other options than before mean something beside the values in the form.
     """
 
     changed = Signal(str)
     fix_chosen = Signal(object)
     revealed = Signal(str)
+    relevance_changed = Signal()
 
     def __init__(self, task: Task, parent: QObject | None = None) -> None:
         super().__init__(parent)
         self._task = task
         self._rows: dict[str, FormRow] = {}
+        self._relevant: frozenset[str] = frozenset()
+        self._offers: dict[str, Offer] = {}
 
     def add(self, path: str, field: Field | None = None, trailing: QWidget | None = None) -> FormRow:
         """Make the row of one option.
@@ -47,6 +53,7 @@ class Form(QObject):
         row.field.set_value(option.default)
         row.field.changed.connect(self._tell)
         row.fix_chosen.connect(self.fix_chosen)
+        row.reset_chosen.connect(self._reset)
         self._rows[path] = row
         return row
 
@@ -71,6 +78,7 @@ class Form(QObject):
     def set_task(self, task: Task) -> None:
         """Show the options of another task."""
         self._task = task
+        self._follow()
 
     def tree(self) -> Tree:
         """The values of all options that mean something beside the others, as a run file holds them."""
@@ -100,12 +108,22 @@ class Form(QObject):
             values = tree.get(option.section, {})
             given = values.get(option.name, option.default) if isinstance(values, Mapping) else option.default
             row.field.set_value(given)
+            self._offer_again(option.path)
+        self._follow()
 
-    def set_values(self, changes: Mapping[str, Any]) -> None:
-        """Set some options by their paths, as a fix asks for; unknown paths are skipped. `changed` is sent for each."""
+    def put(self, changes: Mapping[str, Any]) -> None:
+        """Set some options by their paths and leave the others; unknown paths are skipped, `changed` is not sent."""
         for path, value in changes.items():
             if path in self._rows:
                 self._rows[path].field.set_value(value)
+                self._offer_again(path)
+        self._follow()
+
+    def set_values(self, changes: Mapping[str, Any]) -> None:
+        """Set some options by their paths, as a fix asks for; unknown paths are skipped. `changed` is sent for each."""
+        self.put(changes)
+        for path in changes:
+            if path in self._rows:
                 self.changed.emit(path)
 
     def apply_fix(self, fix: Fix) -> None:
@@ -114,12 +132,31 @@ class Form(QObject):
 
     def show_problems(self, problems: Iterable[Problem]) -> None:
         """Show each problem at its row. An empty field is not scolded: what is missing is said elsewhere."""
-        by_path: dict[str, list[Problem]] = {}
-        for problem in problems:
-            by_path.setdefault(problem.path, []).append(problem)
+        by_path = _by_path(problems)
         for path, row in self._rows.items():
             is_empty = row.field.value() in ("", None, [])
             row.set_problems([] if is_empty else by_path.get(path, []))
+
+    def show_advice(self, advice: Iterable[Problem]) -> None:
+        """Show at each row what is worth knowing about its value."""
+        by_path = _by_path(advice)
+        for path, row in self._rows.items():
+            row.set_advice(by_path.get(path, []))
+
+    def show_machine(
+        self, machine: MachineReport | None, device: DeviceReport | None, *, but: frozenset[str] = frozenset()
+    ) -> None:
+        """Grey what the device refuses, with its reasons, and say what "automatic" comes to there.
+
+        Args:
+            machine: The machine; None: nothing is known yet.
+            device: The device that is chosen.
+            but: Paths of rows that are offered their choices by someone else.
+        """
+        for path, row in self._rows.items():
+            if path not in but:
+                self._offers[path] = offer_of(row.field.option, machine, device)
+                row.show_offer(self._offers[path])
 
     def focus(self, path: str) -> None:
         """Bring an option into view and give it the focus."""
@@ -130,4 +167,35 @@ class Form(QObject):
     def _tell(self) -> None:
         field = self.sender()
         if isinstance(field, Field):
+            self._offer_again(field.option.path)
+            self._follow()
             self.changed.emit(field.option.path)
+
+    def _offer_again(self, path: str) -> None:
+        """What can be changed depends on the value there is: what is refused can be put back, not chosen."""
+        if path in self._offers:
+            self._rows[path].show_offer(self._offers[path])
+
+    def _reset(self) -> None:
+        row = self.sender()
+        if isinstance(row, FormRow):
+            option = row.field.option
+            row.field.control.setFocus()  # its mark, which has the focus, goes away
+            self.set_values({option.path: option.default})
+
+    def _follow(self) -> None:
+        """Mark what differs from its default, and tell when other options mean something than before."""
+        for row in self._rows.values():
+            option, value = row.field.option, row.field.value()
+            row.set_changed(value_words(option, option.default) if is_changed(option, value) else "")
+        relevant = frozenset(path for path, row in self._rows.items() if self.applies(row.field.option))
+        if relevant != self._relevant:
+            self._relevant = relevant
+            self.relevance_changed.emit()
+
+
+def _by_path(problems: Iterable[Problem]) -> dict[str, list[Problem]]:
+    found: dict[str, list[Problem]] = {}
+    for problem in problems:
+        found.setdefault(problem.path, []).append(problem)
+    return found

@@ -4,13 +4,14 @@ from PySide6.QtWidgets import QWidget
 
 from core.catalogue import Kind, Option
 from gui.field import Field, LineField, number_width
+from gui.offers import Offer, Refused
 from gui.widgets.calm_inputs import CalmDoubleSpinBox, CalmSpinBox
 
 LARGEST_SPIN = 2**31 - 1
 
 
 class WholeField(Field):
-    """A whole number; one that may be left out reads "All" at its lowest."""
+    """A whole number; one that may be left out says so below its lowest."""
 
     def __init__(self, option: Option, parent: QWidget | None = None) -> None:
         super().__init__(option, parent)
@@ -39,6 +40,23 @@ class WholeField(Field):
         else:
             self._spin.setValue(max(-LARGEST_SPIN, min(LARGEST_SPIN, int(shown))))
         self._spin.blockSignals(blocked)
+
+
+class AutomaticField(WholeField):
+    """A whole number that Hone chooses where it is left out; it says which."""
+
+    def __init__(self, option: Option, parent: QWidget | None = None) -> None:
+        super().__init__(option, parent)
+        self._spin.setSpecialValueText(self.tr("Automatic"))
+
+    def show_offer(self, offer: Offer) -> Refused:
+        """Say what leaving it out comes to."""
+        if offer.automatic is None:
+            self._spin.setSpecialValueText(self.tr("Automatic"))
+        else:
+            text = self.tr("Automatic: {value}").format(value=offer.automatic.value)
+            self._spin.setSpecialValueText(text)
+        return super().show_offer(offer)
 
 
 class PercentSpinBox(CalmDoubleSpinBox):

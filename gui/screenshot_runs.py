@@ -33,11 +33,50 @@ MACHINE = MachineReport(
             title=PROCESSOR,
             available=True,
             memory_bytes=PROCESSOR_BYTES,
-            refusals={"device.precision": {"fp16": "needs a GPU", "tf32": "is a format of NVIDIA GPUs"}},
-            automatic={"device.precision": Settled("bf16", "this CPU computes bf16 in hardware")},
+            refusals={
+                "device.precision": {
+                    "fp16": "needs a GPU: PyTorch has no fp16 training on the CPU",
+                    "tf32": "is a format of NVIDIA GPUs from Ampere on",
+                },
+                "device.processes": {
+                    "*": "Hone trains in one process. A larger effective batch comes from gradient accumulation."
+                },
+                "device.compile_backend": {
+                    "cudagraphs": "needs CUDA",
+                    "openxla": "needs the package torch_xla, which isn't installed",
+                },
+                "training.optimizer": {
+                    "adamw-8bit-torchao": "needs the package torchao, which isn't installed",
+                    "paged-adamw-8bit": "needs CUDA, whose memory it pages",
+                },
+                "model.attention": {
+                    "flash_attention_2": "needs an NVIDIA GPU from Ampere on",
+                    "flash_attention_3": "needs an NVIDIA Hopper GPU",
+                },
+                "data.pin_memory": {"on": "serves NVIDIA GPUs, which fetch batches by themselves"},
+                "memory.deepspeed": dict.fromkeys(
+                    ("zero-2", "zero-3"), "needs the package deepspeed, which isn't installed"
+                ),
+                "memory.offload_optimizer": {
+                    "true": "needs an NVIDIA GPU: it moves the state from the GPU's memory to the computer's"
+                },
+            },
+            automatic={
+                "device.precision": Settled("bf16", "this CPU computes bf16 in hardware"),
+                "device.threads": Settled("8", "one for each core"),
+                "data.group_by_length": Settled(
+                    "on", "texts of like length in a batch leave little padding to compute"
+                ),
+                "data.pin_memory": Settled("off", "only NVIDIA GPUs fetch from pinned memory"),
+                "data.workers": Settled("0", "the cores are busy computing; workers would take them away"),
+            },
         ),
     ),
     automatic="cpu",
+    choices={
+        "device.compile_backend": ("inductor", "cudagraphs", "openxla"),
+        "device.compile_mode": ("default", "reduce-overhead", "max-autotune"),
+    },
     versions=VERSIONS,
 )
 """A PC without a graphics card: what Hone has really been run on, so that its pictures promise nothing else."""

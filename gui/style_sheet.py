@@ -42,6 +42,7 @@ def _labels(t: Tokens, s: Sizes) -> str:
     QLabel[role="title"] {{ font-size: {s.title_font}; font-weight: 600; }}
     QLabel[role="app-name"] {{ font-size: {s.app_font}; font-weight: 700; padding: 2px 8px; }}
     QLabel[role="card-title"] {{ font-size: {s.heading_font}; font-weight: 600; }}
+    QLabel[role="group-title"] {{ font-size: {s.small_font}; font-weight: 600; }}
     QLabel[role="strong"] {{ font-weight: 600; }}
     QLabel[role="muted"], QLabel[role="label"] {{ color: {t.muted}; }}
     QLabel[role="hint"] {{ color: {t.muted}; font-size: {s.small_font}; }}

@@ -8,11 +8,11 @@ from PySide6.QtCore import QTimer, Signal
 from PySide6.QtWidgets import QHBoxLayout, QVBoxLayout, QWidget
 
 from core import run_file
-from core.checks import Tree, check_tree
+from core.checks import check_tree
 from core.choices import Task
 from core.errors import OptionsError, Problem, UserError
 from core.events import Level
-from core.options import RunOptions
+from core.options import RunOptions, Tree
 from core.reports import DataReport, InspectRequest, MachineReport
 from core.starting_values import starting_options
 from gui.engine_question import Ask

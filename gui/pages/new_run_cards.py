@@ -2,7 +2,7 @@
 
 from collections.abc import Mapping, Sequence
 
-from PySide6.QtWidgets import QPushButton, QVBoxLayout, QWidget
+from PySide6.QtWidgets import QLabel, QPushButton, QVBoxLayout, QWidget
 
 from core.catalogue import Option, options_of
 from gui.field import Field
@@ -34,40 +34,67 @@ class OptionsCard(Card):
     ) -> None:
         super().__init__(title, parent)
         self._form = form
+        self._fields = fields or {}
         self._rows: dict[str, FormRow] = {}
-        self._advanced = QWidget()
-        more = QVBoxLayout(self._advanced)
-        more.setContentsMargins(0, 0, 0, 0)
-        more.setSpacing(SPACING)
-        for section in sections:
-            for option in options_of(section):
-                row = form.add(option.path, (fields or {}).get(option.path))
-                self._rows[option.path] = row
-                (more if option.advanced else self.body).addWidget(row)
-        self.body.addWidget(self._advanced)
+        self._headings: dict[str, QLabel] = {}
         self._more = QPushButton()
         set_role(self._more, Role.LINK)
         self._more.setCheckable(True)
         self._more.toggled.connect(self._show_advanced)
         self.set_trailing(self._more)
+        self._advanced = QWidget()
+        self._more_body = QVBoxLayout(self._advanced)
+        self._more_body.setContentsMargins(0, 0, 0, 0)
+        self._more_body.setSpacing(SPACING)
+        options = [option for section in sections for option in options_of(section)]
+        for option in options:
+            if not option.advanced:
+                self._add(option, self.body)
+        self._add_groups([option for option in options if option.advanced])
+        self.body.addWidget(self._advanced)
         form.revealed.connect(self._reveal)
+        form.relevance_changed.connect(self.show_relevant)
         self._show_advanced(False)
-        self.show_task()
+        self.show_relevant()
+
+    def _add(self, option: Option, layout: QVBoxLayout) -> None:
+        row = self._form.add(option.path, self._fields.get(option.path))
+        self._rows[option.path] = row
+        layout.addWidget(row)
+
+    def _add_groups(self, options: Sequence[Option]) -> None:
+        """Below "More": the options of each group together, each group below its heading."""
+        for group in dict.fromkeys(option.group for option in options):
+            if group:
+                heading = QLabel(group)
+                set_role(heading, Role.GROUP_TITLE)
+                heading.setContentsMargins(0, SPACING, 0, 0)
+                self._headings[group] = heading
+                self._more_body.addWidget(heading)
+            for option in options:
+                if option.group == group:
+                    self._add(option, self._more_body)
 
     def insert_below(self, path: str, widget: QWidget) -> None:
         """Put a widget below an option's row."""
-        self.body.insertWidget(self.body.indexOf(self._rows[path]) + 1, widget)
+        layout = self._more_body if self._rows[path].field.option.advanced else self.body
+        layout.insertWidget(layout.indexOf(self._rows[path]) + 1, widget)
 
-    def show_task(self) -> None:
-        """Show the options that mean something for the form's task."""
-        for path, row in self._rows.items():
-            row.setVisible(self._applies(row.field.option))
-            if not self._applies(row.field.option):
-                self._form.row(path).set_problems(())
-        self._more.setVisible(any(self._applies(option) for option in self._advanced_options()))
+    def show_relevant(self) -> None:
+        """Show the options that mean something beside the values in the form, and the headings they stand below."""
+        for row in self._rows.values():
+            applies = self._form.applies(row.field.option)
+            row.setVisible(applies)
+            if not applies:
+                row.set_problems(())
+        shown = [option for option in self._advanced_options() if self._form.applies(option)]
+        for group, heading in self._headings.items():
+            heading.setVisible(any(option.group == group for option in shown))
+        self._more.setVisible(bool(shown))
 
-    def _applies(self, option: Option) -> bool:
-        return self._form.applies(option)
+    def open(self) -> None:
+        """Show the options behind "More"."""
+        self._more.setChecked(True)
 
     def _advanced_options(self) -> list[Option]:
         return [row.field.option for row in self._rows.values() if row.field.option.advanced]
@@ -81,4 +108,4 @@ class OptionsCard(Card):
     def _reveal(self, path: str) -> None:
         row = self._rows.get(path)
         if row is not None and row.field.option.advanced:
-            self._more.setChecked(True)
+            self.open()

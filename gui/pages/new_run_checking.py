@@ -4,9 +4,9 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 from core.capabilities import machine_problems
-from core.checks import Tree, check_tree, read_options
+from core.checks import check_tree, read_options
 from core.errors import Problem
-from core.options import RunOptions
+from core.options import RunOptions, Tree
 from core.reports import MachineReport
 
 

@@ -4,12 +4,14 @@ from dataclasses import dataclass
 
 from PySide6.QtCore import QCoreApplication
 
-from core.capabilities import find_device, refusal
-from core.catalogue import options_by_path
+from core.capabilities import find_device
+from core.catalogue import Kind, Option
 from core.choices import Precision
 from core.options import RunOptions
-from core.reports import DeviceReport, MachineReport
+from core.reports import DeviceReport, MachineReport, Settled
 from gui.names import DEVICE_KINDS, device_title
+from gui.offers import ROOM_FOR_AUTOMATIC
+from gui.widgets.form_row import sentence
 from gui.widgets.segmented import Segment
 
 _translate = QCoreApplication.translate
@@ -45,18 +47,6 @@ def device_segments(machine: MachineReport | None) -> list[Segment]:
     ]
 
 
-def precision_segments(machine: MachineReport | None, device_name: str) -> list[Segment]:
-    """The precisions to choose from on a device."""
-    device = find_device(machine, device_name) if machine else None
-    path = "device.precision"
-    return [
-        Segment(
-            choice.value, choice.title, choice.help, refusal(device, path, choice.value) if device else ""
-        )
-        for choice in options_by_path()[path].choices
-    ]
-
-
 def computed(machine: MachineReport | None, options: RunOptions) -> Computed:
     """What device and precision the options come to on this machine."""
     if machine is None:
@@ -82,7 +72,10 @@ def _precision(device: DeviceReport, asked: Precision) -> str:
     return _translate("NewRun", "{precision} autocast, fp32 weights").format(precision=name)
 
 
-def refusals_hint(segments: list[Segment]) -> str:
-    """Why some choices are greyed, one sentence each; a reason that is none by itself begins with its choice."""
-    reasons = [(segment.title, segment.refusal) for segment in segments if segment.refusal]
-    return "\n".join(reason if reason[0].isupper() else f"{title} {reason}" for title, reason in reasons)
+def automatic_words(option: Option, settled: Settled) -> str:
+    """What "automatic" comes to and why; only why, where the control says the rest itself."""
+    reason = sentence(settled.reason)
+    if option.kind is Kind.WHOLE or len(option.choices) <= ROOM_FOR_AUTOMATIC:
+        return reason
+    text = _translate("NewRun", "Automatic: {value}, {reason}")
+    return text.format(value=settled.value, reason=settled.reason)

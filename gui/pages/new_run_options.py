@@ -6,17 +6,19 @@ from typing import Any
 from PySide6.QtCore import Signal
 from PySide6.QtWidgets import QVBoxLayout, QWidget
 
-from core.catalogue import Option, options_by_path
-from core.checks import Tree
-from core.choices import Task
-from core.options import RunOptions
+from core.capabilities import find_device
+from core.catalogue import Option, options_by_path, value_of
+from core.choices import Task, Toggle
+from core.options import RunOptions, Tree
 from core.reports import DataReport, MachineReport
-from gui.fields import SegmentedField
+from gui.fields import ListedField, SegmentedField
 from gui.form import Form
+from gui.number_fields import AutomaticField
+from gui.offers import refused
 from gui.pages.new_run_cards import OptionsCard
 from gui.pages.new_run_columns import LabelColumnField, TextColumnsField
 from gui.pages.new_run_data_status import DataStatus
-from gui.pages.new_run_machine import device_segments, precision_segments, refusals_hint
+from gui.pages.new_run_machine import automatic_words, device_segments
 from gui.pages.new_run_model import ModelField
 from gui.pages.new_run_reading import DataReading
 from gui.path_field import PathField, Wanted
@@ -60,8 +62,16 @@ class OptionsColumn(QWidget):
         self._columns_are_guessed = False
         self.form.load(tree)
         self._show_guess_hint()
-        for card in self._cards:
-            card.show_task()
+        self._follow_device()
+
+    def put(self, changes: Mapping[str, Any]) -> None:
+        """Set some options by their paths, `task` too, and leave the others."""
+        task = Task(changes.get("task", self.form.task))
+        self.form.set_task(task)
+        self._model.set_task(task)
+        self.form.put(changes)
+        self._follow_device()
+        self.changed.emit()
 
     def tree(self) -> Tree:
         """The values as a run file holds them."""
@@ -70,9 +80,7 @@ class OptionsColumn(QWidget):
     def set_machine(self, machine: MachineReport | None) -> None:
         """Offer what this machine has."""
         self._machine = machine
-        segments = device_segments(machine)
-        self._device.segmented.set_segments(segments)
-        self._show_precisions()
+        self._follow_device()
 
     def take_guesses(self, report: DataReport) -> bool:
         """List the columns that were found, and take over which ones are likely meant; whether any was taken."""
@@ -100,6 +108,19 @@ class OptionsColumn(QWidget):
             if options.memory.gradient_accumulation_steps > 1
             else ""
         )
+        device = find_device(self._machine, options.device.name) if self._machine else None
+        for path, settled in (device.automatic if device else {}).items():
+            if path in form.paths:
+                row = form.row(path)
+                is_left = value_of(options, path) in ("auto", None)
+                says_why = bool(row.refusals.summary) and row.field.option.value_type is Toggle
+                words = automatic_words(row.field.option, settled)
+                row.set_hint(words if is_left and not says_why else "")
+
+    def open_more(self) -> None:
+        """Show the options behind "More" in every card."""
+        for card in self._cards:
+            card.open()
 
     def _make_fields(self) -> None:
         def option(path: str) -> Option:
@@ -109,11 +130,17 @@ class OptionsColumn(QWidget):
         held_out = self.tr("A part is held out")
         self._model = ModelField(option("model.source"))
         self._device = SegmentedField(option("device.name"))
-        self._precision = SegmentedField(option("device.precision"))
         self._train = PathField(option("data.train"), Wanted.EITHER, drop)
         self._eval = PathField(option("data.eval"), Wanted.EITHER, held_out)
         self._text_columns = TextColumnsField(option("data.text_columns"))
         self._label_column = LabelColumnField(option("data.label_column"))
+        self._plain = (
+            AutomaticField(option("data.workers")),
+            AutomaticField(option("device.threads")),
+            ListedField(option("device.compile_backend")),
+            ListedField(option("device.compile_mode")),
+            PathField(option("memory.offload_folder"), Wanted.FOLDER),
+        )
 
     def _make_cards(self) -> tuple[OptionsCard, ...]:
         own = (
@@ -123,7 +150,7 @@ class OptionsColumn(QWidget):
             self._text_columns,
             self._label_column,
             self._device,
-            self._precision,
+            *self._plain,
         )
         fields = {field.option.path: field for field in own}
         titles = (
@@ -145,15 +172,17 @@ class OptionsColumn(QWidget):
             self._label_column.set_value("")
             self._show_guess_hint()
         elif path == "device.name":
-            self._show_precisions()
+            self._follow_device()
         self.changed.emit()
 
-    def _show_precisions(self) -> None:
-        name = str(self._device.value())
-        precisions = precision_segments(self._machine, name)
-        self._precision.segmented.set_segments(precisions)
-        self.form.row("device.name").set_hint(refusals_hint(device_segments(self._machine)))
-        self.form.row("device.precision").set_hint(refusals_hint(precisions))
+    def _follow_device(self) -> None:
+        """Offer what the chosen device can do."""
+        device = find_device(self._machine, str(self._device.value())) if self._machine else None
+        self.form.show_machine(self._machine, device, but=frozenset({"device.name"}))
+        segments = device_segments(self._machine)
+        self._device.segmented.set_segments(segments)
+        why = refused(segments)
+        self.form.row("device.name").refusals.show_words(why.summary, why.details)
 
     def _show_guess_hint(self) -> None:
         hint = self.tr("Guessed from the data") if self._columns_are_guessed else ""

@@ -8,7 +8,10 @@ from PySide6.QtWidgets import QGridLayout, QHBoxLayout, QLabel, QPushButton, QSi
 
 from core.errors import Fix, Problem
 from gui.field import Field
+from gui.offers import Offer
 from gui.theme import SPACING
+from gui.widgets.disclosure import Disclosure
+from gui.widgets.reset_mark import ResetMark
 from gui.widgets.roles import Role, set_role
 
 LONGEST_LABEL = "Pretrained weights"
@@ -16,10 +19,11 @@ LONGEST_LABEL = "Pretrained weights"
 
 
 class FormRow(QWidget):
-    """A labelled control.
+    """A labelled control, with a mark where its value differs from the default.
 
     Signals:
         fix_chosen: The `core.errors.Fix` whose button was pressed.
+        reset_chosen: The person wants the default again.
 
     Args:
         field: The control.
@@ -27,24 +31,33 @@ class FormRow(QWidget):
     """
 
     fix_chosen = Signal(object)
+    reset_chosen = Signal()
 
     def __init__(self, field: Field, trailing: QWidget | None = None, parent: QWidget | None = None) -> None:
         super().__init__(parent)
         self.field = field
         self._shown: tuple[Problem, ...] = ()
-        grid = QGridLayout(self)
-        grid.setContentsMargins(0, 0, 0, 0)
-        grid.setHorizontalSpacing(2 * SPACING)
-        grid.setVerticalSpacing(SPACING // 2)
-        grid.setColumnStretch(1, 1)
-        grid.addWidget(self._label(), 0, 0, Qt.AlignmentFlag.AlignTop)
-        grid.addLayout(self._control_line(trailing), 0, 1)
+        self._told: tuple[Problem, ...] = ()
+        self._mark = ResetMark()
+        self._mark.clicked.connect(self.reset_chosen)
         self._hint = _wrapping(Role.HINT)
         self._hint.hide()
-        grid.addWidget(self._hint, 1, 1)
+        self._refusals = Disclosure(self.tr("Why?"))
+        self._advice = QVBoxLayout()
         self._problems = QVBoxLayout()
-        self._problems.setSpacing(2)
-        grid.addLayout(self._problems, 2, 1)
+        self._grid = QGridLayout(self)
+        self._grid.setContentsMargins(0, 0, 0, 0)
+        self._grid.setHorizontalSpacing(0)
+        self._grid.setVerticalSpacing(SPACING // 2)
+        self._grid.setColumnStretch(2, 1)
+        self._grid.addWidget(self._label(), 0, 0, Qt.AlignmentFlag.AlignTop)
+        self._grid.addLayout(self._mark_place(), 0, 1, Qt.AlignmentFlag.AlignTop)
+        self._grid.addLayout(self._control_line(trailing), 0, 2)
+        self._grid.addWidget(self._hint, 1, 2)
+        self._grid.addWidget(self._refusals, 2, 2)
+        for place, lines in enumerate((self._advice, self._problems), 3):
+            lines.setSpacing(2)
+            self._grid.addLayout(lines, place, 2)
 
     def set_hint(self, text: str) -> None:
         """Say below the control what its value means here; empty: nothing."""
@@ -56,24 +69,62 @@ class FormRow(QWidget):
         """What stands below the control."""
         return self._hint.text()
 
+    def show_offer(self, offer: Offer) -> None:
+        """Grey what the machine refuses, and say why."""
+        why = self.field.show_offer(offer)
+        self._refusals.show_words(sentence(why.summary), [sentence(line) for line in why.details])
+
+    @property
+    def refusals(self) -> Disclosure:
+        """Why choices are greyed."""
+        return self._refusals
+
+    def set_changed(self, default: str) -> None:
+        """Mark that the value differs from the default, which is this; empty: it doesn't."""
+        self._mark.setVisible(bool(default))
+        if default:
+            words = self.tr("Changed; the default is {default}. Press to take it again.")
+            self._mark.setToolTip(words.format(default=default))
+            name = self.tr("{title} is changed; default: {default}")
+            self._mark.setAccessibleName(name.format(title=self.field.option.title, default=default))
+
+    @property
+    def mark(self) -> ResetMark:
+        """The mark of a changed value."""
+        return self._mark
+
+    def set_advice(self, advice: Sequence[Problem]) -> None:
+        """Show what is worth knowing about the value, each with its suggestions."""
+        if tuple(advice) != self._told:
+            self._told = tuple(advice)
+            self._fill(self._advice, advice, Role.HINT)
+
+    @property
+    def advice(self) -> tuple[Problem, ...]:
+        """What is worth knowing about the value."""
+        return self._told
+
     def set_problems(self, problems: Sequence[Problem]) -> None:
         """Show what is wrong with the value, each problem with its remedies."""
         if tuple(problems) == self._shown:
             return
         self._shown = tuple(problems)
         self.field.set_invalid(bool(problems))
-        while (item := self._problems.takeAt(0)) is not None:
-            old = item.widget()
-            if old is not None:
-                old.hide()
-                old.deleteLater()
-        for problem in problems:
-            self._problems.addWidget(_ProblemLine(problem, self))
+        self._fill(self._problems, problems, Role.PROBLEM)
 
     @property
     def problems(self) -> tuple[Problem, ...]:
         """The problems shown."""
         return self._shown
+
+    def _fill(self, layout: QVBoxLayout, problems: Sequence[Problem], role: Role) -> None:
+        while (item := layout.takeAt(0)) is not None:
+            old = item.widget()
+            if old is not None:
+                old.hide()
+                old.deleteLater()
+        for problem in problems:
+            layout.addWidget(_ProblemLine(problem, role, self))
 
     def _label(self) -> QLabel:
         label = QLabel(self.field.option.title)
@@ -84,6 +135,16 @@ class FormRow(QWidget):
         label.setFixedWidth(label_width(label))
         label.setMinimumHeight(self.field.control.sizeHint().height())
         return label
+
+    def _mark_place(self) -> QVBoxLayout:
+        """The gap between label and control, as high as one line of controls: a field may have two."""
+        place = QVBoxLayout()
+        place.setSpacing(0)
+        place.addSpacing(
+            max(0, (self.field.control.sizeHint().height() - self._mark.sizeHint().height()) // 2)
+        )
+        place.addWidget(self._mark)
+        return place
 
     def _control_line(self, trailing: QWidget | None) -> QHBoxLayout:
         line = QHBoxLayout()
@@ -105,17 +166,18 @@ class FormRow(QWidget):
 
 
 class _ProblemLine(QWidget):
-    """A problem in red, and a button for each remedy."""
+    """A problem in red, or advice, and a button for each remedy."""
 
-    def __init__(self, problem: Problem, row: FormRow) -> None:
+    def __init__(self, problem: Problem, role: Role, row: FormRow) -> None:
         super().__init__(row)
         layout = QVBoxLayout(self)
         layout.setContentsMargins(0, 0, 0, 0)
         layout.setSpacing(0)
-        text = _wrapping(Role.PROBLEM)
+        text = _wrapping(role)
         text.setText(sentence(problem.message))
         layout.addWidget(text)
         buttons = QHBoxLayout()
+        buttons.setContentsMargins(0, 0, 0, 0)
         for fix in problem.fixes:
             buttons.addWidget(_FixLink(fix, row))
         buttons.addStretch(1)

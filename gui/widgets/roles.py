@@ -10,6 +10,7 @@ class Role(StrEnum):
 
     CARD = "card"
     CARD_TITLE = "card-title"
+    GROUP_TITLE = "group-title"
     PAGE = "page"
     APP_NAME = "app-name"
     PAGE_TITLE = "title"

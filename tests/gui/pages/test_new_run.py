@@ -216,7 +216,9 @@ def test_what_the_machine_refuses_is_greyed_and_a_choice_of_it_a_problem(page):
     buttons = page._options._device.segmented.buttons()
     assert not buttons["mps"].isEnabled()
     assert buttons["mps"].toolTip() == "MPS is the GPU of Apple computers."
-    assert "No NVIDIA driver" in page._options.form.row("device.name").hint
+    why = page._options.form.row("device.name").refusals
+    assert why.summary == "Not available here: CUDA, MPS"
+    assert why.details == ("No NVIDIA driver was found.", "MPS is the GPU of Apple computers.")
     page.load_tree({**page.tree(), "device": {"name": "mps"}})
     assert start_text(page) == "Mend: Device"
 

@@ -1,0 +1,56 @@
+"""Values of options in words, for whoever shows them beside other values."""
+
+from pathlib import Path
+from typing import Any
+
+from PySide6.QtCore import QCoreApplication
+
+from core.catalogue import Kind, Option, all_options, value_of
+from core.options import RunOptions
+from gui.number_fields import plain_number
+
+EMPTY: tuple[object, ...] = ("", None, (), [])
+
+_translate = QCoreApplication.translate
+
+
+def has_default(option: Option) -> bool:
+    """Whether its default is a choice: a model, data and their columns have to be chosen for every run anew."""
+    return option.advanced or option.default not in EMPTY
+
+
+def is_changed(option: Option, value: object) -> bool:
+    """Whether a value differs from the default of an option that has one."""
+    plain = tuple(value) if isinstance(value, list) else value
+    return has_default(option) and plain != option.default
+
+
+def changed_options(options: RunOptions) -> list[Option]:
+    """The options that mean something beside the others and differ from their defaults."""
+    return [
+        option
+        for option in all_options()
+        if option.section
+        and option.applies_to(options)
+        and is_changed(option, value_of(options, option.path))
+    ]
+
+
+def value_words(option: Option, value: Any) -> str:
+    """A value as the form shows it: `16`, `On`, `LoRA`, `2e-5`, `not set`."""
+    if value in EMPTY:
+        return _translate("Values", "not set")
+    match option.kind:
+        case Kind.SWITCH:
+            words = _translate("Values", "On") if value is True else _translate("Values", "Off")
+        case Kind.CHOICE:
+            titles = {choice.value: choice.title for choice in option.choices}
+            words = titles.get(str(value), str(value))
+        case Kind.WHOLE | Kind.NUMBER:
+            words = f"{value:,}" if isinstance(value, int) else plain_number(float(value))
+        case Kind.TEXTS:
+            words = ", ".join(map(str, value))
+        case Kind.TEXT:
+            is_file = option.is_path and Path(str(value)).is_absolute()
+            words = Path(str(value)).name if is_file else str(value)
+    return words
