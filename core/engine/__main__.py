@@ -63,8 +63,10 @@ def _train(path: Path) -> int:
 
 def _train_with_torch(run: RunFolder, options: RunOptions, reporter: Reporter) -> int:
     from core.engine.environment import prepare_environment
+    from core.engine.libraries import leave_aside
 
     prepare_environment(options)  # before torch is imported
+    leave_aside(options)
     from core.engine.torchvision_ops import prepare_torchvision
 
     prepare_torchvision()  # before transformers is imported

@@ -1,5 +1,6 @@
 """LoRA by PEFT: small matrices that learn beside the layers of a frozen model, and the classifier as a whole."""
 
+import warnings
 from collections.abc import Iterable
 from typing import Any
 
@@ -63,7 +64,11 @@ def with_lora(model: Any, options: RunOptions, fresh: Iterable[str]) -> PeftMode
         model.name_or_path = asked.source  # what PEFT writes as the adapter's base
     elif options.memory.activation_checkpointing:
         model.enable_input_require_grads()  # or frozen embeddings cut the layers off from recomputation
-    wrapped: PeftModel = (TextAdapter if is_text else ImageAdapter)(model, config)
+    with warnings.catch_warnings():
+        warnings.simplefilter(
+            "ignore", FutureWarning
+        )  # PEFT 0.21 asks transformers 5 by names that are going
+        wrapped: PeftModel = (TextAdapter if is_text else ImageAdapter)(model, config)
     hold_still(wrapped)
     return wrapped
 

@@ -1,6 +1,7 @@
 """Loading a text model with its weights packed into 4 or 8 bits, for QLoRA (bitsandbytes 0.50)."""
 
 import logging
+import warnings
 from collections.abc import Sequence
 from typing import Any
 
@@ -47,7 +48,11 @@ def make_trainable(model: Any) -> None:
     """
     from peft import prepare_model_for_kbit_training
 
-    prepare_model_for_kbit_training(model, use_gradient_checkpointing=False)
+    with warnings.catch_warnings():
+        warnings.simplefilter(
+            "ignore", FutureWarning
+        )  # PEFT 0.21 asks transformers 5 by names that are going
+        prepare_model_for_kbit_training(model, use_gradient_checkpointing=False)
     for part in model.modules():
         if hasattr(part, "support_avx512bf16_for_cpu"):
             part.support_avx512bf16_for_cpu = False
