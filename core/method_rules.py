@@ -81,6 +81,24 @@ def _optimizer_elsewhere(options: RunOptions) -> Iterator[Problem]:
         yield Problem("memory.offload_optimizer", "DeepSpeed moves the optimizer itself; choose one", (fix,))
 
 
+def _gradients_already_gone(options: RunOptions) -> Iterator[Problem]:
+    """Clipping and unscaling come too late for gradients that torchao has moved (its README says so of clipping)."""
+    if not options.memory.offload_optimizer:
+        return
+    if options.training.max_grad_norm:
+        fix = Fix("Don't clip", {"training.max_grad_norm": 0.0})
+        yield Problem(
+            "training.max_grad_norm", "can't clip gradients that are in main memory already; use 0", (fix,)
+        )
+    if options.device.precision is Precision.FP16:
+        fix = Fix("Compute in bf16", {"device.precision": "bf16"})
+        yield Problem(
+            "device.precision",
+            "fp16's loss scaling doesn't reach gradients that are in main memory already",
+            (fix,),
+        )
+
+
 def _half_precision_attention(options: RunOptions) -> Iterator[Problem]:
     flash = options.model.attention in (Attention.FLASH_2, Attention.FLASH_3)
     if flash and options.device.precision in (Precision.FP32, Precision.TF32):
@@ -104,6 +122,7 @@ METHOD_RULES: tuple[Rule, ...] = (
     _warm_up,
     _frozen_and_random,
     _optimizer_elsewhere,
+    _gradients_already_gone,
     _half_precision_attention,
     _offload_folder,
 )

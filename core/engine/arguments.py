@@ -5,6 +5,7 @@ from typing import Any
 
 from core.choices import Precision, Schedule, Toggle
 from core.engine.devices import Choice
+from core.engine.optimizers import optimizer_arguments
 from core.options import TrainingOptions
 
 SCHEDULES = {
@@ -37,7 +38,7 @@ def trainer_arguments(choice: Choice, checkpoints: Path, *, has_eval: bool) -> d
         "learning_rate": training.learning_rate,
         "lr_scheduler_type": _schedule(training),
         "warmup_steps": training.warmup,
-        "weight_decay": training.weight_decay,
+        **optimizer_arguments(choice),
         "max_grad_norm": training.max_grad_norm,
         "seed": training.seed,
         "full_determinism": training.deterministic,

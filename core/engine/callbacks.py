@@ -8,6 +8,7 @@ from typing import Any
 from transformers import TrainerCallback
 
 from core.engine import checkpoints
+from core.engine.asked_and_ran import differences
 from core.engine.devices import Choice
 from core.engine.reporter import Reporter
 from core.engine.requests import RequestBox
@@ -78,7 +79,7 @@ class ReportCallback(TrainerCallback):
         if not self._told_what_ran:
             self._told_what_ran = True
             self._log.flush()
-            self._reporter.write(what_ran(self._trainer, self._choice, self._witness))
+            self._tell_what_ran()
         if self._log.non_finite_in_a_row >= NON_FINITE_STEPS:
             raise _lost_weights(self._trainer, self._choice)
         self._mark = time.perf_counter()
@@ -117,6 +118,12 @@ class ReportCallback(TrainerCallback):
     def on_train_end(self, args: Any, state: Any, control: Any, **kwargs: Any) -> None:
         """Report the last steps."""
         self._log.flush()
+
+    def _tell_what_ran(self) -> None:
+        ran = what_ran(self._trainer, self._choice, self._witness)
+        self._reporter.write(ran)
+        for found in differences(self._options, ran):
+            self._reporter.warn(found.message_id, found.title, found.detail)
 
     def _planned_epochs(self, steps: int, batches: int) -> float:
         if self._options.training.max_steps is None:

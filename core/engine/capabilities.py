@@ -18,7 +18,15 @@ ONE_PROCESS_ON_MPS = (
     "gradient accumulation."
 )
 NO_8BIT_ON_MPS = "8-bit optimizers have no MPS kernels in bitsandbytes 0.50"
+ADEMAMIX_ON_MPS = "AdEMAMix comes from bitsandbytes, which has no kernels of optimizers for MPS"
+PAGING_NEEDS_CUDA = (
+    "moves state between the GPU's memory and the computer's, and bitsandbytes does that with CUDA only"
+)
 BITSANDBYTES_OPTIMIZERS = ("adamw-8bit", "paged-adamw-8bit", "lion-8bit", "ademamix")
+OFFLOAD_NEEDS_BF16 = (
+    "needs an NVIDIA GPU from Ampere on, which trains in bf16: fp16's loss scaling doesn't reach gradients that are "
+    "already in main memory"
+)
 
 AMPERE = (8, 0)
 HOPPER = (9, 0)
@@ -49,7 +57,7 @@ def refusals(facts: MachineFacts, kind: str, gpu: CudaDevice | None = None) -> R
         "model.attention": _attention(facts, gpu),
         "data.pin_memory": {} if kind == "cuda" else {"on": NOTHING_TO_PIN},
         "memory.deepspeed": _deepspeed(facts, kind),
-        "memory.offload_optimizer": _offload_optimizer(facts, kind),
+        "memory.offload_optimizer": _offload_optimizer(facts, kind, gpu),
     }
     return {path: table for path, table in tables.items() if table}
 
@@ -110,11 +118,13 @@ def _backends(facts: MachineFacts, kind: str) -> dict[str, str]:
 
 
 def _optimizers(facts: MachineFacts, kind: str) -> dict[str, str]:
-    found = {}
+    found: dict[str, str] = {}
     if kind == "mps":
-        found = dict.fromkeys(BITSANDBYTES_OPTIMIZERS, NO_8BIT_ON_MPS)
+        found = dict.fromkeys(BITSANDBYTES_OPTIMIZERS, NO_8BIT_ON_MPS) | {"ademamix": ADEMAMIX_ON_MPS}
     elif "bitsandbytes" not in facts.optional:
         found = dict.fromkeys(BITSANDBYTES_OPTIMIZERS, _not_installed("bitsandbytes"))
+    if kind == "cpu":  # on a CPU bitsandbytes warns and runs the optimizer unpaged
+        found["paged-adamw-8bit"] = PAGING_NEEDS_CUDA
     torchao = _torchao(facts, kind)
     return found | ({"adamw-8bit-torchao": torchao} if torchao else {})
 
@@ -168,9 +178,11 @@ def _deepspeed(facts: MachineFacts, kind: str) -> dict[str, str]:
     return dict.fromkeys(("zero-2", "zero-3"), reason) if reason else {}
 
 
-def _offload_optimizer(facts: MachineFacts, kind: str) -> dict[str, str]:
+def _offload_optimizer(facts: MachineFacts, kind: str, gpu: CudaDevice | None) -> dict[str, str]:
     if kind != "cuda":
         return {"true": "needs an NVIDIA GPU: it moves the state from the GPU's memory to the computer's"}
+    if gpu is not None and gpu.capability < AMPERE:
+        return {"true": OFFLOAD_NEEDS_BF16}
     return {} if "torchao" in facts.optional else {"true": _not_installed("torchao")}
 
 

@@ -20,6 +20,7 @@ from core.engine.failures import explain
 from core.engine.fallback import report_fallbacks
 from core.engine.loss_scaling import mend_loss_scaling
 from core.engine.machine_facts import gather
+from core.engine.optimizers import optimizer_class
 from core.engine.reporter import Reporter
 from core.engine.requests import RequestBox, StopRequested, StopWhileLoading
 from core.engine.step_log import StepLog
@@ -138,6 +139,7 @@ def _build_trainer(run: RunFolder, options: RunOptions, choice: Choice, prepared
         data_collator=prepared.collator,
         processing_class=prepared.processing_class,
         compute_metrics=classification_metrics,
+        optimizer_cls_and_kwargs=optimizer_class(choice),
     )
     trainer.remove_callback(PrinterCallback)  # it prints dictionaries where no progress bar is shown
     if options.memory.gradient_accumulation_steps > 1:

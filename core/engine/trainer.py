@@ -5,6 +5,8 @@ from typing import Any
 import torch
 from transformers import Trainer
 
+from core.engine.optimizers import norm_parameters
+
 
 class WatchedTrainer(Trainer):
     """Keeps what the current optimizer step has seen, without reading anything back from the device.
@@ -39,6 +41,11 @@ class WatchedTrainer(Trainer):
         # Trainer hands the norm to its logger only; this is its one way out without logging (and syncing) each step.
         self.grad_norm = super()._get_grad_norm(model, grad_norm)
         return self.grad_norm
+
+    def get_decay_parameter_names(self, model: torch.nn.Module) -> list[str]:
+        """Those that Trainer would let decay, without the batch norms it overlooks."""
+        norms = norm_parameters(model)
+        return [name for name in super().get_decay_parameter_names(model) if name not in norms]
 
     def floating_point_ops(self, inputs: dict[str, Any]) -> int:
         """No count: walking over all parameters costs 0.3 ms a batch and Hone shows no FLOPs."""

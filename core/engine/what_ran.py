@@ -7,6 +7,7 @@ import torch
 from core.engine.devices import Choice
 from core.engine.models.adapters import describe_adapter
 from core.engine.models.parts import base_of, count, is_packed, weights_of
+from core.engine.optimizer_state import bare, decayed_parameters, optimizer_name, state_bytes
 from core.engine.trainer import WatchedTrainer
 from core.events import WhatRan
 
@@ -35,15 +36,20 @@ def what_ran(trainer: WatchedTrainer, choice: Choice, witness: AutocastWitness) 
     model = trainer.model
     parameters = [weight for _, weight in weights_of(model)]
     dtypes = sorted({_dtype_name(parameter.dtype) for parameter in parameters})
-    optimizer = getattr(trainer.optimizer, "optimizer", trainer.optimizer)
+    optimizer = bare(trainer.optimizer)
+    state = state_bytes(optimizer)
+    scaler = trainer.accelerator.scaler
     device = str(parameters[0].device)
     return WhatRan(
         device=choice.label if device == choice.name else device,
         device_name=choice.title,
         parameter_dtype=" + ".join(dtypes),
         autocast_dtype=witness.dtype,
-        optimizer=_optimizer_name(optimizer),
-        optimizer_state_bytes=_state_bytes(optimizer),
+        optimizer=optimizer_name(optimizer),
+        optimizer_state_bytes=sum(state.values()),
+        optimizer_state=state,
+        decayed_parameters=decayed_parameters(optimizer),
+        loss_scale=scaler.get_scale() if scaler is not None else None,
         trainable_parameters=sum(count(parameter) for parameter in parameters if parameter.requires_grad),
         total_parameters=sum(map(count, parameters)),
         adapter=describe_adapter(model),
@@ -56,17 +62,3 @@ def what_ran(trainer: WatchedTrainer, choice: Choice, witness: AutocastWitness) 
 
 def _dtype_name(dtype: torch.dtype) -> str:
     return str(dtype).removeprefix("torch.")
-
-
-def _optimizer_name(optimizer: torch.optim.Optimizer) -> str:
-    fused = any(group.get("fused") for group in optimizer.param_groups)
-    return f"{type(optimizer).__name__}{', fused' if fused else ''}"
-
-
-def _state_bytes(optimizer: torch.optim.Optimizer) -> int:
-    return sum(
-        value.numel() * value.element_size()
-        for state in optimizer.state.values()
-        for value in state.values()
-        if isinstance(value, torch.Tensor)
-    )

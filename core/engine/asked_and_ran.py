@@ -1,0 +1,109 @@
+"""Where what ran is not what was asked for: pure functions over the settled options and `WhatRan`."""
+
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+
+from core.choices import DeepSpeed, Optimizer, Precision
+from core.events import WhatRan
+from core.options import RunOptions
+
+OPTIMIZERS = {
+    Optimizer.ADAMW: "AdamW",
+    Optimizer.ADAM: "Adam",
+    Optimizer.ADAFACTOR: "Adafactor",
+    Optimizer.ADAMW_8BIT: "AdamW, 8-bit (bitsandbytes)",
+    Optimizer.PAGED_ADAMW_8BIT: "AdamW, 8-bit, paged (bitsandbytes)",
+    Optimizer.ADAMW_8BIT_TORCHAO: "AdamW8bit (torchao)",
+    Optimizer.LION_8BIT: "Lion, 8-bit (bitsandbytes)",
+    Optimizer.ADEMAMIX: "AdEMAMix (bitsandbytes)",
+    Optimizer.SGD: "SGD",
+}
+"""What `WhatRan.optimizer` says of each, whether fused or not."""
+
+IN_MAIN_MEMORY = "CPUOffloadOptimizer (torchao)"
+IN_8_BITS = (
+    Optimizer.ADAMW_8BIT,
+    Optimizer.PAGED_ADAMW_8BIT,
+    Optimizer.ADAMW_8BIT_TORCHAO,
+    Optimizer.LION_8BIT,
+)
+AUTOCAST = {Precision.BF16: "bfloat16", Precision.FP16: "float16", Precision.FP32: None, Precision.TF32: None}
+
+
+@dataclass(frozen=True)
+class Difference:
+    """Something that ran otherwise than asked: the option it is about, and what to tell the person."""
+
+    path: str
+    title: str
+    detail: str
+
+    @property
+    def message_id(self) -> str:
+        """The id of its message, one for each option."""
+        return f"ran-differently-{self.path}"
+
+
+Check = Callable[[RunOptions, WhatRan], Iterator[Difference]]
+
+
+def differences(settled: RunOptions, ran: WhatRan) -> tuple[Difference, ...]:
+    """Everything in which `ran` differs from `settled`, the options with nothing automatic left in them."""
+    return tuple(found for check in CHECKS for found in check(settled, ran))
+
+
+def _optimizer(settled: RunOptions, ran: WhatRan) -> Iterator[Difference]:
+    asked = settled.training.optimizer
+    if settled.memory.deepspeed is not DeepSpeed.OFF:
+        return  # DeepSpeed wraps the optimizer in one of its own
+    expected = IN_MAIN_MEMORY if settled.memory.offload_optimizer else OPTIMIZERS[asked]
+    if ran.optimizer.replace(", fused", "") != expected:
+        yield Difference(
+            "training.optimizer",
+            "Another optimizer runs than asked for",
+            f"{expected} was asked for, {ran.optimizer} runs.",
+        )
+    elif asked in IN_8_BITS and "uint8" not in ran.optimizer_state:
+        yield Difference(
+            "training.optimizer",
+            "The optimizer's state is not in 8 bits",
+            "Embeddings and tensors below 4,096 numbers keep theirs in fp32, and this run trains nothing larger: "
+            "AdamW does the same here.",
+        )
+
+
+def _weight_decay(settled: RunOptions, ran: WhatRan) -> Iterator[Difference]:
+    if settled.training.weight_decay and ran.decayed_parameters == 0:
+        yield Difference(
+            "training.weight_decay",
+            "Weight decay reaches nothing",
+            "Biases and norms are left out of it, and this run trains nothing else.",
+        )
+
+
+def _precision(settled: RunOptions, ran: WhatRan) -> Iterator[Difference]:
+    asked = settled.device.precision
+    if asked in AUTOCAST and ran.autocast_dtype != AUTOCAST[asked]:
+        yield Difference(
+            "device.precision",
+            "Another precision runs than asked for",
+            f"{asked} was asked for, the model computes in {ran.autocast_dtype or ran.parameter_dtype}.",
+        )
+    elif asked is Precision.FP16 and ran.loss_scale is None:
+        yield Difference(
+            "device.precision",
+            "fp16 runs without loss scaling",
+            "Small gradients may be lost; bf16 doesn't need it.",
+        )
+
+
+def _batch(settled: RunOptions, ran: WhatRan) -> Iterator[Difference]:
+    if ran.effective_batch != settled.effective_batch:
+        yield Difference(
+            "memory.batch_size",
+            "Another batch size runs than asked for",
+            f"{settled.effective_batch} samples a step were asked for, {ran.effective_batch} are taken.",
+        )
+
+
+CHECKS: tuple[Check, ...] = (_optimizer, _weight_decay, _precision, _batch)
