@@ -1,11 +1,13 @@
 """Turns what libraries raise into what a person can act on, where Hone knows the cause."""
 
 import errno
+from collections.abc import Iterator
 
 import torch
 
-from core.choices import Task
+from core.choices import Method, Task
 from core.errors import Fix, OutOfMemory, UserError
+from core.hints import LORA_RATE
 from core.options import RunOptions
 
 OUT_OF_MEMORY = (
@@ -53,7 +55,7 @@ def _says(error: Exception, phrases: tuple[str, ...]) -> bool:
 
 def _out_of_memory(options: RunOptions) -> OutOfMemory:
     data = options.data
-    fixes = _smaller_batches(options)
+    fixes = [*_smaller_batches(options), *_leaner_methods(options)]
     if options.task is Task.TEXT_CLASSIFICATION and data.max_length > SHORTEST_TEXT:
         shorter = data.max_length // 2
         fixes.append(Fix(f"Cut texts at {shorter} tokens", {"data.max_length": shorter}))
@@ -80,3 +82,14 @@ def _smaller_batches(options: RunOptions) -> list[Fix]:
     )
     changes = {"memory.batch_size": half, "memory.gradient_accumulation_steps": steps}
     return [Fix(f"Batches of {half}, accumulated {effect}", changes)]
+
+
+def _leaner_methods(options: RunOptions) -> Iterator[Fix]:
+    """The methods that keep the result nearly as it is, the one that costs least first."""
+    if not options.memory.activation_checkpointing:
+        yield Fix("Compute activations again", {"memory.activation_checkpointing": True})
+    if options.model.method is Method.FULL and options.model.pretrained:
+        yield Fix(
+            "Train LoRA in place of all weights",
+            {"model.method": "lora", "training.learning_rate": LORA_RATE},
+        )

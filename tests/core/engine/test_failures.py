@@ -4,15 +4,16 @@ import errno
 import io
 from typing import Any
 
+import msgspec
 import numpy as np
 import pytest
 import torch
 from safetensors import SafetensorError
 
-from core.choices import Task
+from core.choices import Method, Task
 from core.engine.failures import explain
 from core.errors import OutOfMemory
-from core.options import DataOptions, MemoryOptions, RunOptions
+from core.options import DataOptions, MemoryOptions, ModelOptions, RunOptions
 
 
 def options(batch_size: int = 8, steps: int = 1, **data: Any) -> RunOptions:
@@ -101,12 +102,26 @@ def test_smaller_batches(batch_size: int, steps: int, expected: tuple[int, int],
     assert fix.label == label
 
 
-def test_a_batch_of_one_can_only_get_shorter() -> None:
-    assert changes(options(batch_size=1, max_length=128)) == [{"data.max_length": 64}]
+def test_a_batch_of_one_takes_leaner_methods_and_shorter_texts() -> None:
+    lora = {"model.method": "lora", "training.learning_rate": 2e-4}
+    assert changes(options(batch_size=1, max_length=128)) == [
+        {"memory.activation_checkpointing": True},
+        lora,
+        {"data.max_length": 64},
+    ]
+
+
+def test_what_is_done_already_is_not_advised_again() -> None:
+    asked = msgspec.structs.replace(
+        options(batch_size=1, max_length=32),
+        memory=MemoryOptions(batch_size=1, activation_checkpointing=True),
+        model=ModelOptions(method=Method.LORA),
+    )
+    assert changes(asked) == []
     assert changes(options(batch_size=1, max_length=32)) == []
 
 
 def test_images_get_smaller_but_not_too_small() -> None:
     for size, smaller in ((224, 112), (100, 64)):
         asked = RunOptions(task=Task.IMAGE_CLASSIFICATION, data=DataOptions(image_size=size))
-        assert changes(asked)[1:] == [{"data.image_size": smaller}]
+        assert changes(asked)[-1] == {"data.image_size": smaller}
