@@ -1,12 +1,12 @@
 """The tabs at the foot of a run page: log, metrics, what ran, options."""
 
+from PySide6.QtCore import Qt
 from PySide6.QtGui import QFontDatabase, QTextCursor
 from PySide6.QtWidgets import (
     QAbstractItemView,
     QFrame,
     QHeaderView,
     QPlainTextEdit,
-    QScrollArea,
     QTableView,
     QTabWidget,
     QVBoxLayout,
@@ -14,11 +14,11 @@ from PySide6.QtWidgets import (
 )
 
 from core.events import WhatRan
-from gui import numbers
 from gui.models.metrics_model import MetricsModel
 from gui.models.run_history import RunHistory
-from gui.names import device_title
+from gui.pages.what_ran_words import what_ran_groups
 from gui.theme import SPACING
+from gui.widgets.fitting_scroll import PageScroll
 from gui.widgets.key_value import KeyValue
 from gui.widgets.roles import Role, set_role
 
@@ -53,7 +53,7 @@ class RunDetails(QTabWidget):
         self.options = TextView(self.tr("Options"))
         self.addTab(self.log, self.tr("Log"))
         self.addTab(self._metrics_table(), self.tr("Metrics"))
-        self.addTab(self._scrolled(self.what_ran), self.tr("What ran"))
+        self.addTab(self._scrolled(self.what_ran, self.tr("What ran")), self.tr("What ran"))
         self.addTab(self.options, self.tr("Options"))
 
     def add_log(self, text: str) -> None:
@@ -69,35 +69,7 @@ class RunDetails(QTabWidget):
     def refresh(self, ran: WhatRan | None) -> None:
         """Show what has been measured and found out since."""
         self.metrics.show(self._history.evaluations)
-        self.what_ran.set_rows(self._what_ran_rows(ran))
-
-    def _what_ran_rows(self, ran: WhatRan | None) -> list[tuple[str, str]]:
-        rows = [] if ran is None else self._computation_rows(ran) + self._size_rows(ran)
-        if not rows:
-            rows = [(self.tr("What ran"), self.tr("Known after the first step"))]
-        versions = ", ".join(f"{name} {version}" for name, version in self._history.versions.items())
-        return [*rows, (self.tr("Versions"), versions)] if versions else rows
-
-    def _computation_rows(self, ran: WhatRan) -> list[tuple[str, str]]:
-        device, name = device_title(ran.device), ran.device_name
-        rows = [
-            (self.tr("Device"), device if name in ("", ran.device) else f"{device} ({name})"),
-            (self.tr("Weights"), ran.parameter_dtype),
-            (self.tr("Computed in"), ran.autocast_dtype or ran.parameter_dtype),
-            (self.tr("Optimizer"), ran.optimizer),
-        ]
-        if ran.attention:
-            rows.append((self.tr("Attention"), ran.attention))
-        return rows + [(name.replace("_", " ").capitalize(), why) for name, why in ran.reasons.items()]
-
-    def _size_rows(self, ran: WhatRan) -> list[tuple[str, str]]:
-        trained = numbers.compact_count(ran.trainable_parameters)
-        of_all = self.tr("{} of {}").format(trained, numbers.compact_count(ran.total_parameters))
-        return [
-            (self.tr("Parameters trained"), of_all),
-            (self.tr("Optimizer state"), numbers.memory(ran.optimizer_state_bytes)),
-            (self.tr("Effective batch"), self.tr("{} samples").format(numbers.count(ran.effective_batch))),
-        ]
+        self.what_ran.set_groups(what_ran_groups(ran, self._history.versions))
 
     def _metrics_table(self) -> QTableView:
         table = QTableView()
@@ -114,15 +86,13 @@ class RunDetails(QTabWidget):
         table.horizontalHeader().setHighlightSections(False)
         return table
 
-    def _scrolled(self, content: QWidget) -> QScrollArea:
+    def _scrolled(self, content: QWidget, name: str) -> QWidget:
         page = QWidget()
-        set_role(page, Role.PAGE)
         column = QVBoxLayout(page)
         column.setContentsMargins(2 * SPACING, SPACING, 2 * SPACING, SPACING)
         column.addWidget(content)
         column.addStretch()
-        area = QScrollArea()
-        area.setFrameShape(QFrame.Shape.NoFrame)
-        area.setWidgetResizable(True)
-        area.setWidget(page)
+        area = PageScroll(page)
+        area.setFocusPolicy(Qt.FocusPolicy.StrongFocus)
+        area.setAccessibleName(name)
         return area

@@ -7,11 +7,10 @@ from PySide6.QtCore import QTimer, Signal
 from PySide6.QtWidgets import QSizePolicy, QVBoxLayout, QWidget
 
 from core import run_file
-from core.checks import Tree
 from core.errors import Fix, OptionsError, UserError
 from core.events import Event, Level, MessageRaised
 from core.files import is_there
-from core.options import RunOptions
+from core.options import RunOptions, Tree
 from core.run_folder import Action, ExitRecord, RunFolder
 from core.run_summary import title_of
 from core.story import RunStory, State

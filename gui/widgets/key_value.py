@@ -1,12 +1,30 @@
-"""Rows of a name and what it is, divided by hairlines."""
+"""Rows of a name and what it is, divided by hairlines, below headings where there are many."""
 
 from collections.abc import Iterable
+from dataclasses import dataclass
 
 from PySide6.QtGui import Qt
-from PySide6.QtWidgets import QFrame, QGridLayout, QLabel, QWidget
+from PySide6.QtWidgets import QFrame, QGridLayout, QLabel, QVBoxLayout, QWidget
 
 from gui.theme import SPACING
 from gui.widgets.roles import Role, set_role
+
+
+@dataclass(frozen=True)
+class Row:
+    """A name, what it is, and a muted line below that, such as why it is so."""
+
+    name: str
+    value: str
+    note: str = ""
+
+
+@dataclass(frozen=True)
+class Group:
+    """Rows below a heading; an empty title is no heading."""
+
+    title: str
+    rows: tuple[Row, ...]
 
 
 class KeyValue(QWidget):
@@ -19,8 +37,9 @@ class KeyValue(QWidget):
 
     def __init__(self, name_width: int = 0, parent: QWidget | None = None) -> None:
         super().__init__(parent)
-        self._names: list[str] = []
-        self._values: list[QLabel] = []
+        self._shape: list[tuple[str, list[str]]] = []
+        self._rows: list[Row] = []
+        self._values: list[_Value] = []
         self._grid = QGridLayout(self)
         self._grid.setContentsMargins(0, 0, 0, 0)
         self._grid.setHorizontalSpacing(2 * SPACING)
@@ -30,42 +49,94 @@ class KeyValue(QWidget):
 
     def set_rows(self, rows: Iterable[tuple[str, str]]) -> None:
         """Show these (name, value) pairs; rows whose names stay the same are only given their new values."""
-        pairs = list(rows)
-        if [name for name, _ in pairs] != self._names:
-            self._rebuild([name for name, _ in pairs])
-        for label, (_, value) in zip(self._values, pairs, strict=True):
-            if label.text() != value:
-                label.setText(value)
+        self.set_groups([Group("", tuple(Row(name, value) for name, value in rows))])
+
+    def set_groups(self, groups: Iterable[Group]) -> None:
+        """Show these groups; where headings and names stay the same, only the values are new."""
+        groups = list(groups)
+        shape = [(group.title, [row.name for row in group.rows]) for group in groups]
+        if shape != self._shape:
+            self._shape = shape
+            self._rebuild()
+        self._rows = [row for group in groups for row in group.rows]
+        for row, value in zip(self._rows, self._values, strict=True):
+            value.show_row(row)
 
     def rows(self) -> list[tuple[str, str]]:
-        """What is shown."""
-        return [(name, label.text()) for name, label in zip(self._names, self._values, strict=True)]
+        """The names and values shown."""
+        return [(row.name, row.value) for row in self._rows]
 
-    def _rebuild(self, names: list[str]) -> None:
+    def notes(self) -> dict[str, str]:
+        """What is said below the values, by name."""
+        return {row.name: row.note for row in self._rows if row.note}
+
+    def headings(self) -> list[str]:
+        """The headings shown."""
+        return [title for title, _ in self._shape if title]
+
+    def _rebuild(self) -> None:
         while (item := self._grid.takeAt(0)) is not None:
             old = item.widget()
             if old is not None:
                 old.hide()
                 old.deleteLater()
-        self._names = names
         self._values = []
-        for index, name in enumerate(names):
-            if index:
-                self._grid.addWidget(_hairline(), 2 * index - 1, 0, 1, 2)
-            self._add(2 * index, name)
+        place = 0
+        for title, names in self._shape:
+            if title:
+                self._grid.addWidget(_heading(title, is_first=not place), place, 0, 1, 2)
+                place += 1
+            for index, name in enumerate(names):
+                if index or title:
+                    self._grid.addWidget(_hairline(), place, 0, 1, 2)
+                    place += 1
+                self._add(place, name)
+                place += 1
 
-    def _add(self, row: int, name: str) -> None:
-        title = QLabel(name)
+    def _add(self, place: int, name: str) -> None:
+        title, value = QLabel(name), _Value(name)
         set_role(title, Role.MUTED)
-        value = QLabel()
-        value.setWordWrap(True)
-        value.setTextFormat(Qt.TextFormat.PlainText)
-        value.setTextInteractionFlags(Qt.TextInteractionFlag.TextSelectableByMouse)
-        value.setAccessibleName(name)
-        top = Qt.AlignmentFlag.AlignTop
-        self._grid.addWidget(title, row, 0, top)
-        self._grid.addWidget(value, row, 1, top)
+        self._grid.addWidget(title, place, 0, Qt.AlignmentFlag.AlignTop)
+        self._grid.addWidget(value, place, 1, Qt.AlignmentFlag.AlignTop)
         self._values.append(value)
+
+
+class _Value(QWidget):
+    """What a row's name is, and the note below."""
+
+    def __init__(self, name: str) -> None:
+        super().__init__()
+        self._value, self._note = _text(), _text()
+        self._value.setAccessibleName(name)
+        set_role(self._note, Role.HINT)
+        self._note.hide()
+        column = QVBoxLayout(self)
+        column.setContentsMargins(0, 0, 0, 0)
+        column.setSpacing(2)
+        column.addWidget(self._value)
+        column.addWidget(self._note)
+
+    def show_row(self, row: Row) -> None:
+        """Show what has changed; a selection in what has not stays."""
+        for label, text in ((self._value, row.value), (self._note, row.note)):
+            if label.text() != text:
+                label.setText(text)
+        self._note.setVisible(bool(row.note))
+
+
+def _heading(title: str, *, is_first: bool) -> QLabel:
+    heading = QLabel(title)
+    set_role(heading, Role.STRONG)
+    heading.setContentsMargins(0, 0 if is_first else 2 * SPACING, 0, 0)
+    return heading
+
+
+def _text() -> QLabel:
+    label = QLabel()
+    label.setWordWrap(True)
+    label.setTextFormat(Qt.TextFormat.PlainText)
+    label.setTextInteractionFlags(Qt.TextInteractionFlag.TextSelectableByMouse)
+    return label
 
 
 def _hairline() -> QFrame:

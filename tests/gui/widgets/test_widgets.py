@@ -7,7 +7,7 @@ from core.settings import Appearance
 from gui.theme import Theme
 from gui.widgets.card import Card
 from gui.widgets.fitting_scroll import FittingScroll
-from gui.widgets.key_value import KeyValue
+from gui.widgets.key_value import Group, KeyValue, Row
 from gui.widgets.label_bars import LabelBars
 from gui.widgets.message_strip import MessageStrip
 from gui.widgets.segmented import Segment, Segmented
@@ -57,6 +57,27 @@ def test_rows_with_the_same_names_keep_their_labels(qtbot):
     assert rows.rows() == [("Model", "c"), ("Data", "b")]
     rows.set_rows([("Steps", "9")])
     assert rows.rows() == [("Steps", "9")]
+
+
+def test_rows_stand_below_headings_with_notes(qtbot):
+    rows = KeyValue()
+    qtbot.addWidget(rows)
+    rows.set_groups(
+        [Group("Device", (Row("Device", "CPU", "as asked"),)), Group("Data", (Row("Batch", "32 samples"),))]
+    )
+    assert rows.headings() == ["Device", "Data"]
+    assert texts(rows) == ["Device", "Device", "CPU", "as asked", "Data", "Batch", "32 samples"]
+    assert rows.rows() == [("Device", "CPU"), ("Batch", "32 samples")]
+    assert rows.notes() == {"Device": "as asked"}
+    before = rows.findChildren(QLabel)
+    rows.set_groups(
+        [
+            Group("Device", (Row("Device", "MPS"),)),
+            Group("Data", (Row("Batch", "8 samples", "one at a time"),)),
+        ]
+    )
+    assert rows.findChildren(QLabel) == before
+    assert texts(rows) == ["Device", "Device", "MPS", "Data", "Batch", "8 samples", "one at a time"]
 
 
 def test_what_trails_a_cards_title_can_change(qtbot):
