@@ -118,7 +118,6 @@ def test_what_is_done_already_is_not_advised_again() -> None:
         model=ModelOptions(method=Method.LORA),
     )
     assert changes(asked) == []
-    assert changes(options(batch_size=1, max_length=32)) == []
 
 
 def test_images_get_smaller_but_not_too_small() -> None:
