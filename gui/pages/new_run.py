@@ -12,6 +12,7 @@ from core.checks import check_tree
 from core.choices import Task
 from core.errors import OptionsError, Problem, UserError
 from core.events import Level
+from core.hints import hints
 from core.options import RunOptions, Tree
 from core.reports import DataReport, InspectRequest, MachineReport
 from core.starting_values import starting_options
@@ -188,11 +189,13 @@ class NewRunPage(QWidget):
         form = self._options.form
         problems = all_problems(checked, self._reading.problems(), self._machine, form.paths)
         form.show_problems(problems)
+        advice = hints(checked.readable, self._machine) if checked.readable else ()
+        form.show_advice(advice)
         self._options.show_meanings(checked.readable)
         source = str(section_value(tree, "data.train") or "")
         waits = self._reading.is_reading and not source.startswith(SOURCES_OF_OUR_OWN)
         self._ready = checked.options if not problems and not waits else None
-        self._outcome.show_outcome(checked, problems, self._machine, self._reading, is_waiting=waits)
+        self._outcome.show_outcome(checked, problems, self._machine, self._reading, advice, is_waiting=waits)
 
     def _inspect_request(self, tree: Tree) -> InspectRequest | None:
         source = section_value(tree, "data.train")

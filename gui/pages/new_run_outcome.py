@@ -13,6 +13,7 @@ from core.reports import MachineReport
 from gui.pages.new_run_checking import Checked
 from gui.pages.new_run_checks import Check, ChecksCard
 from gui.pages.new_run_machine import computed
+from gui.pages.new_run_methods import changes_by_row
 from gui.pages.new_run_model import model_title
 from gui.pages.new_run_reading import DataReading
 from gui.pages.new_run_summary import summary_rows
@@ -69,15 +70,21 @@ class OutcomeColumn(QWidget):
         problems: Sequence[Problem],
         machine: MachineReport | None,
         reading: DataReading,
+        advice: Sequence[Problem] = (),
         *,
         is_waiting: bool,
     ) -> None:
-        """Show what the form comes to as it stands, and all that is wrong with it."""
+        """Show what the form comes to as it stands, all that is wrong with it and what is worth knowing."""
         options = checked.readable
         if options is not None:
             self._rows.set_rows(summary_rows(options, checked.unreadable, machine, reading.report))
+            self._rows.set_marks(changes_by_row(options))
         self._checks.show_checks(
-            [*map(_problem_check, problems), *self._fine(options, problems, machine, reading)]
+            [
+                *map(_problem_check, problems),
+                *self._fine(options, problems, machine, reading),
+                *map(_advice_check, advice),
+            ]
         )
         self._start.setText(self._start_text(problems, is_waiting=is_waiting))
         self._start.setEnabled(not problems and not is_waiting)
@@ -146,3 +153,10 @@ def _problem_check(problem: Problem) -> Check:
     if problem.message.startswith("choose "):
         return Check(Level.ERROR, "", sentence(problem.message), problem.path)
     return Check(Level.ERROR, sentence(problem.message), option.title, problem.path)
+
+
+def _advice_check(advice: Problem) -> Check:
+    option = options_by_path().get(advice.path)
+    if option is None:
+        return Check(Level.WARNING, sentence(advice.message))
+    return Check(Level.WARNING, sentence(advice.message), option.title, advice.path)

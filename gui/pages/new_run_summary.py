@@ -6,13 +6,20 @@ from dataclasses import dataclass
 
 from PySide6.QtCore import QCoreApplication
 
-from core.choices import TITLES
+from core.capabilities import find_device
 from core.options import RunOptions
 from core.reports import DataReport, MachineReport
 from core.run_summary import data_name
 from gui.number_fields import plain_number
 from gui.numbers import MISSING
 from gui.pages.new_run_machine import computed
+from gui.pages.new_run_methods import (
+    attention_words,
+    loading_words,
+    memory_words,
+    optimizer_words,
+    trained_words,
+)
 from gui.pages.new_run_model import download_note, model_title
 
 SAMPLE_PATHS = frozenset({"data.eval_fraction", "data.max_train_samples"})
@@ -51,22 +58,29 @@ def extent(options: RunOptions, rows: int) -> Extent:
 def summary_rows(
     options: RunOptions, unreadable: Set[str], machine: MachineReport | None, data: DataReport | None
 ) -> list[tuple[str, str]]:
-    """The rows of the card "What will run"; what depends on an option that can't be read is left open."""
+    """The rows of the card "What will run"; what depends on an option that can't be read is left open.
+
+    Rows that have nothing to say are left out: a vision model has no attention.
+    """
     computing = computed(machine, options)
+    device = find_device(machine, options.device.name) if machine else None
     is_known = data is not None and data.rows and not unreadable & SAMPLE_PATHS
     known = extent(options, data.rows) if data is not None and is_known else None
-    batch = MISSING if unreadable & BATCH_PATHS else _batch(options)
-    steps = MISSING if unreadable & STEP_PATHS else _steps(options, known)
-    return [
-        (_translate("NewRun", "Task"), TITLES[options.task][0]),
+    rows = [
         (_translate("NewRun", "Model"), model_title(options)),
+        (_translate("NewRun", "Trained"), trained_words(options)),
         (_translate("NewRun", "Data"), _data(options, known)),
+        (_translate("NewRun", "Loading"), loading_words(options, device)),
         (_translate("NewRun", "Device"), computing.device),
         (_translate("NewRun", "Precision"), computing.precision),
-        (_translate("NewRun", "Batch"), batch),
-        (_translate("NewRun", "Steps"), steps),
+        (_translate("NewRun", "Attention"), attention_words(options)),
+        (_translate("NewRun", "Optimizer"), optimizer_words(options)),
+        (_translate("NewRun", "Memory"), memory_words(options)),
+        (_translate("NewRun", "Batch"), MISSING if unreadable & BATCH_PATHS else _batch(options)),
+        (_translate("NewRun", "Steps"), MISSING if unreadable & STEP_PATHS else _steps(options, known)),
         (_translate("NewRun", "Downloads"), download_note(options)),
     ]
+    return [(name, words) for name, words in rows if words]
 
 
 def _data(options: RunOptions, known: Extent | None) -> str:

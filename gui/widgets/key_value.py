@@ -1,10 +1,10 @@
 """Rows of a name and what it is, divided by hairlines, below headings where there are many."""
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 
 from PySide6.QtGui import Qt
-from PySide6.QtWidgets import QFrame, QGridLayout, QLabel, QVBoxLayout, QWidget
+from PySide6.QtWidgets import QFrame, QGridLayout, QHBoxLayout, QLabel, QVBoxLayout, QWidget
 
 from gui.theme import SPACING
 from gui.widgets.roles import Role, set_role
@@ -62,6 +62,17 @@ class KeyValue(QWidget):
         for row, value in zip(self._rows, self._values, strict=True):
             value.show_row(row)
 
+    def set_marks(self, marks: Mapping[str, str]) -> None:
+        """Mark the rows of these names with a dot; each says in a tool tip what its mark means."""
+        for row, value in zip(self._rows, self._values, strict=True):
+            value.show_mark(marks.get(row.name, ""))
+
+    def marks(self) -> dict[str, str]:
+        """What the marks say, by name."""
+        return {
+            row.name: value.mark for row, value in zip(self._rows, self._values, strict=True) if value.mark
+        }
+
     def rows(self) -> list[tuple[str, str]]:
         """The names and values shown."""
         return [(row.name, row.value) for row in self._rows]
@@ -110,10 +121,16 @@ class _Value(QWidget):
         self._value.setAccessibleName(name)
         set_role(self._note, Role.HINT)
         self._note.hide()
+        self._dot = QLabel("•")
+        set_role(self._dot, Role.CHANGED)
+        self._dot.hide()
+        line = QHBoxLayout()
+        line.addWidget(self._value, 1)
+        line.addWidget(self._dot, 0, Qt.AlignmentFlag.AlignTop)
         column = QVBoxLayout(self)
         column.setContentsMargins(0, 0, 0, 0)
         column.setSpacing(2)
-        column.addWidget(self._value)
+        column.addLayout(line)
         column.addWidget(self._note)
 
     def show_row(self, row: Row) -> None:
@@ -122,6 +139,18 @@ class _Value(QWidget):
             if label.text() != text:
                 label.setText(text)
         self._note.setVisible(bool(row.note))
+
+    @property
+    def mark(self) -> str:
+        """What its mark says; empty: it has none."""
+        return self._dot.toolTip()
+
+    def show_mark(self, words: str) -> None:
+        """Mark the value, or take the mark away where there are no words."""
+        for label in (self._dot, self._value):
+            label.setToolTip(words)
+        self._value.setAccessibleDescription(words)
+        self._dot.setVisible(bool(words))
 
 
 def _heading(title: str, *, is_first: bool) -> QLabel:

@@ -18,6 +18,7 @@ class Role(StrEnum):
     HINT = "hint"
     STRONG = "strong"
     LABEL = "label"
+    CHANGED = "changed"
     OK = "ok"
     WARNING = "warning"
     PROBLEM = "problem"

@@ -1,0 +1,129 @@
+"""The methods a run uses, in words: what is trained, by which optimizer, with which attention, and how it is loaded."""
+
+from PySide6.QtCore import QCoreApplication
+
+from core.catalogue import value_of
+from core.choices import TITLES, DeepSpeed, Method, Padding, Task, Toggle
+from core.options import RunOptions
+from core.reports import DeviceReport
+from gui.number_fields import plain_number
+from gui.values import changed_options, value_words
+
+_translate = QCoreApplication.translate
+
+PATHS_OF_ROWS = {
+    "model.pretrained": "Model",
+    "model.method": "Trained",
+    "model.quantization": "Trained",
+    "model.lora_rank": "Trained",
+    "model.lora_alpha": "Trained",
+    "model.lora_dropout": "Trained",
+    "model.lora_targets": "Trained",
+    "model.attention": "Attention",
+    "device.precision": "Precision",
+    "memory.batch_size": "Batch",
+    "memory.gradient_accumulation_steps": "Batch",
+    "memory.activation_checkpointing": "Memory",
+    "memory.deepspeed": "Memory",
+    "memory.offload": "Memory",
+    "memory.offload_folder": "Memory",
+    "memory.offload_optimizer": "Memory",
+    "training.epochs": "Steps",
+    "training.max_steps": "Steps",
+    "data.eval_fraction": "Data",
+    "data.max_length": "Data",
+    "data.image_size": "Data",
+    "data.max_train_samples": "Data",
+    "data.max_eval_samples": "Data",
+}
+"""The row of the summary in which an option shows; those that stand in none count with their section."""
+
+ROWS_OF_SECTIONS = {"data": "Loading", "device": "Device", "training": "Optimizer"}
+
+
+def trained_words(options: RunOptions) -> str:
+    """Which weights move: `all weights`, `LoRA, rank 16`."""
+    model = options.model
+    match model.method:
+        case Method.FULL:
+            return _translate("NewRun", "all weights")
+        case Method.HEAD:
+            return _translate("NewRun", "the last layer only")
+        case Method.LORA:
+            return _translate("NewRun", "LoRA, rank {rank:,}").format(rank=model.lora_rank)
+        case Method.QLORA:
+            text = _translate("NewRun", "QLoRA, rank {rank:,} beside {packed} weights")
+            return text.format(rank=model.lora_rank, packed=model.quantization.value)
+
+
+def optimizer_words(options: RunOptions) -> str:
+    """The optimizer, and the rate it starts from."""
+    training = options.training
+    text = _translate("NewRun", "{optimizer}, learning rate {rate}")
+    return text.format(optimizer=TITLES[training.optimizer][0], rate=plain_number(training.learning_rate))
+
+
+def attention_words(options: RunOptions) -> str:
+    """How attention is computed; empty where the model has none."""
+    return TITLES[options.model.attention][0] if options.task is Task.TEXT_CLASSIFICATION else ""
+
+
+def memory_words(options: RunOptions) -> str:
+    """What is done to need less memory; empty: nothing."""
+    memory = options.memory
+    parts = []
+    if memory.activation_checkpointing:
+        parts.append(_translate("NewRun", "activations computed again"))
+    if memory.deepspeed is not DeepSpeed.OFF:
+        parts.append(f"DeepSpeed {TITLES[memory.deepspeed][0]}")
+    if memory.offload_optimizer:
+        parts.append(_translate("NewRun", "optimizer in main memory"))
+    return ", ".join(parts)
+
+
+def loading_words(options: RunOptions, device: DeviceReport | None) -> str:
+    """How batches are made: `2 workers, dynamic padding, grouped by length`."""
+    parts = []
+    workers = _settled(options, device, "data.workers")
+    if workers:
+        parts.append(_workers(workers))
+    if options.task is Task.TEXT_CLASSIFICATION:
+        dynamic, fixed = _translate("NewRun", "dynamic padding"), _translate("NewRun", "fixed padding")
+        parts.append(dynamic if options.data.padding is Padding.DYNAMIC else fixed)
+        if _settled(options, device, "data.group_by_length") == Toggle.ON:
+            parts.append(_translate("NewRun", "grouped by length"))
+    if _settled(options, device, "data.pin_memory") == Toggle.ON:
+        parts.append(_translate("NewRun", "pinned memory"))
+    return ", ".join(parts)
+
+
+def changes_by_row(options: RunOptions) -> dict[str, str]:
+    """What differs from the defaults, in words, by the row of the summary it shows in."""
+    found: dict[str, list[str]] = {}
+    for option in changed_options(options):
+        row = PATHS_OF_ROWS.get(option.path) or ROWS_OF_SECTIONS.get(option.section)
+        if row:
+            text = _translate("NewRun", "{option}: {value} (default: {default})")
+            found.setdefault(row, []).append(
+                text.format(
+                    option=option.title,
+                    value=value_words(option, value_of(options, option.path)),
+                    default=value_words(option, option.default),
+                )
+            )
+    return {row: "\n".join(lines) for row, lines in found.items()}
+
+
+def _workers(count: str) -> str:
+    if count == "0":
+        return _translate("NewRun", "no workers")
+    return _translate("NewRun", "{count} workers").format(count=count)
+
+
+def _settled(options: RunOptions, device: DeviceReport | None, path: str) -> str:
+    """What an automatic option comes to; empty where only the engine can tell."""
+    value = value_of(options, path)
+    if value not in (None, Toggle.AUTO):
+        return str(value)
+    settled = device.automatic.get(path) if device else None
+    return settled.value if settled else ""
