@@ -13,6 +13,7 @@ import psutil
 from core.ending import describe
 from core.errors import RunFolderError, UserError
 from core.files import remove
+from core.model_report import ModelReport, ModelRequest
 from core.processes import is_frozen, kill_with_children, start_detached, start_worker
 from core.reports import DataReport, InspectRequest, JobFailure, MachineReport
 from core.run_folder import ExitRecord, RunFolder
@@ -159,6 +160,11 @@ def ask_devices() -> MachineReport:
 def ask_inspect(request: InspectRequest) -> DataReport:
     """What is in a data file or folder; see `EngineJob.ask` for what it raises."""
     return _decode("inspect", ask_engine("inspect", msgspec.json.encode(request)), DataReport)
+
+
+def ask_check_model(request: ModelRequest) -> ModelReport:
+    """What a model is, without its weights; see `EngineJob.ask` for what it raises."""
+    return _decode("check-model", ask_engine("check-model", msgspec.json.encode(request)), ModelReport)
 
 
 def _decode(job: str, answer: bytes, kind: type[Answer]) -> Answer:

@@ -1,7 +1,7 @@
 """The engine process: `python -P -m core.engine JOB ...`.
 
-Jobs: `train RUN_DIR` reports into the run's folder; `devices` and `inspect` answer with JSON on standard output. The
-real standard output is kept for that answer alone: whatever libraries print goes to standard error.
+Jobs: `train RUN_DIR` reports into the run's folder; `devices`, `inspect` and `check-model` answer with JSON on
+standard output. The real standard output is kept for that answer alone: what libraries print goes to standard error.
 """
 
 import faulthandler
@@ -13,8 +13,9 @@ from pathlib import Path
 
 import msgspec
 
+from core.checks import read_options
 from core.engine.reporter import Reporter
-from core.errors import UserError
+from core.errors import OptionsError, UserError
 from core.machine.visible_gpus import number_by_slot
 from core.options import RunOptions
 from core.reports import FailureReport, JobFailure
@@ -36,6 +37,8 @@ def main(arguments: list[str]) -> int:
             return _answer(answer_to, _devices)
         case ["inspect"]:
             return _answer(answer_to, _inspect)
+        case ["check-model"]:
+            return _answer(answer_to, _check_model)
     print(f"no such engine job: {' '.join(arguments)}", file=sys.stderr)
     return 2
 
@@ -88,6 +91,25 @@ def _inspect() -> msgspec.Struct:
     from core.reports import InspectRequest
 
     return inspect(msgspec.json.decode(sys.stdin.buffer.read(), type=InspectRequest))
+
+
+def _check_model() -> msgspec.Struct:
+    from core.engine.environment import prepare_environment
+    from core.engine.libraries import leave_aside
+    from core.model_report import ModelRequest
+
+    request = msgspec.json.decode(sys.stdin.buffer.read(), type=ModelRequest)
+    options, problems = read_options(request.asked)
+    if options is None:
+        raise OptionsError(problems)
+    prepare_environment(options)  # before torch is imported
+    leave_aside(options)
+    from core.engine.torchvision_ops import prepare_torchvision
+
+    prepare_torchvision()  # before transformers is imported
+    from core.engine.check_model import check_model
+
+    return check_model(options, request.labels)
 
 
 def _answer(descriptor: int, job: Callable[[], msgspec.Struct]) -> int:

@@ -11,6 +11,12 @@ SHOWN = 8
 ALL_LAYERS = Fix("LoRA on all layers that can have it", {"model.lora_targets": ()})
 
 
+class TargetError(ModelError):
+    """LoRA can't stand beside what was asked for; `path` is the option to change."""
+
+    path = "model.lora_targets"
+
+
 def find_targets(model: Any, asked: Iterable[str], trained_whole: Iterable[str]) -> list[str]:
     """Full names of the layers that get LoRA matrices.
 
@@ -20,7 +26,7 @@ def find_targets(model: Any, asked: Iterable[str], trained_whole: Iterable[str])
         trained_whole: Modules that move as a whole, such as the classifier, and get none.
 
     Raises:
-        ModelError: A name matches no layer that can have them.
+        TargetError: A name matches no layer that can have them, or there is no such layer at all.
     """
     layers = adaptable_layers(model, trained_whole)
     wanted = tuple(asked)
@@ -35,9 +41,9 @@ def _ends_in(layer: str, name: str) -> bool:
     return layer == name or layer.endswith(f".{name}")
 
 
-def _no_such_layers(model: Any, unknown: list[str], layers: list[str]) -> ModelError:
+def _no_such_layers(model: Any, unknown: list[str], layers: list[str]) -> TargetError:
     if not layers:
-        return ModelError(
+        return TargetError(
             "LoRA finds no layer in this model",
             "It has no linear layer and no convolution beside its classifier.",
             (Fix("Train everything", {"model.method": "full"}),),
@@ -49,7 +55,7 @@ def _no_such_layers(model: Any, unknown: list[str], layers: list[str]) -> ModelE
     told = (
         f"{_listed(groups)} can't have it (it is no linear layer, or trains as a whole). " if groups else ""
     )
-    return ModelError(
+    return TargetError(
         f"No layer for LoRA is called {_listed(unknown)}", f"{told}{usable}", _fixes(unknown, last_names)
     )
 

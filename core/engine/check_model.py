@@ -1,0 +1,131 @@
+"""Look at a model before a run: built from its config alone, on torch's meta device, which holds no numbers."""
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Any
+
+import msgspec
+import torch
+
+from core.choices import Attention, Task
+from core.engine.models import text_models
+from core.engine.models.adapters import apply_method
+from core.engine.models.parts import count, weights_of
+from core.engine.models.refusals import LOADING_ERRORS, not_loaded
+from core.engine.models.targets import TargetError
+from core.engine.models.vision_models import load_vision_model
+from core.errors import Fix, ModelError, Problem
+from core.model_report import ModelReport
+from core.options import ModelOptions, RunOptions
+
+NO_LIMIT = 1 << 31
+"""Tokenizers that know no limit say a number far beyond this."""
+
+
+@dataclass(frozen=True)
+class _Built:
+    """A model without numbers; `max_length` as in the report."""
+
+    model: torch.nn.Module
+    max_length: int | None = None
+
+
+def check_model(options: RunOptions, labels: int = 2) -> ModelReport:
+    """Answer what the model is, how much of it would learn, and what would end a run with it.
+
+    Args:
+        options: What is asked; the data is not looked at.
+        labels: How many labels the data has.
+    """
+    try:
+        built = _build(options, labels)
+    except ModelError as error:
+        return ModelReport(problems=(_as_problem("model.source", error),))
+    report = _describe(built)
+    problems = [
+        *_unsupported(report, options.model, wants_checkpointing=options.memory.activation_checkpointing)
+    ]
+    try:
+        with torch.device("meta"):
+            model = apply_method(built.model, options)
+    except TargetError as error:
+        return msgspec.structs.replace(report, problems=(*problems, _as_problem(error.path, error)))
+    weights = [weight for _, weight in weights_of(model)]
+    return msgspec.structs.replace(
+        report,
+        total_parameters=sum(map(count, weights)),
+        trainable_parameters=sum(count(weight) for weight in weights if weight.requires_grad),
+        problems=tuple(problems),
+    )
+
+
+def _build(options: RunOptions, labels: int) -> _Built:
+    source = options.model
+    if options.task is Task.IMAGE_CLASSIFICATION:
+        with torch.device("meta"):
+            architecture = msgspec.structs.replace(source, pretrained=False)
+            return _Built(load_vision_model(architecture, labels, options.training.seed))
+    config = text_models.load_config(source)
+    longest = text_models.longest_text(config, text_models.load_tokenizer(source.source))
+    text_models.set_labels(config, tuple(map(str, range(labels))))
+    try:
+        with torch.device("meta"):
+            model = text_models.random_classifier(config)
+    except LOADING_ERRORS as error:
+        raise not_loaded(source.source, error) from error
+    return _Built(model, longest if longest < NO_LIMIT else None)
+
+
+def _describe(built: _Built) -> ModelReport:
+    model: Any = built.model
+    config = getattr(model, "config", None)
+    inner = model if config is not None else model.network
+    weights = list(model.parameters())
+    parts = list(model.modules())
+    computing = [part for part in parts if isinstance(part, torch.nn.Linear | torch.nn.Conv2d)]
+    return ModelReport(
+        architecture=type(inner).__name__,
+        total_parameters=sum(map(count, weights)),
+        trainable_parameters=sum(map(count, weights)),
+        layers=getattr(config, "num_hidden_layers", None) or len(computing),
+        activation_checkpointing=_can_checkpoint(model),
+        attention=() if config is None else tuple(_attention(model)),
+        max_length=built.max_length,
+        normalises_batch=any(isinstance(part, torch.nn.modules.batchnorm._BatchNorm) for part in parts),
+    )
+
+
+def _can_checkpoint(model: Any) -> bool:
+    """Whether activations can be recomputed: transformers models say so, a vision model has the method or not."""
+    told = getattr(model, "supports_gradient_checkpointing", None)
+    return bool(told) if told is not None else hasattr(model, "gradient_checkpointing_enable")
+
+
+def _attention(model: Any) -> Iterator[Attention]:
+    """The implementations this architecture has, by the flags its transformers class carries."""
+    yield Attention.EAGER
+    if model._supports_sdpa:
+        yield Attention.SDPA
+    if model._supports_flash_attn:
+        yield Attention.FLASH_2
+        yield Attention.FLASH_3
+
+
+def _unsupported(report: ModelReport, asked: ModelOptions, *, wants_checkpointing: bool) -> Iterator[Problem]:
+    if wants_checkpointing and not report.activation_checkpointing:
+        yield Problem(
+            "memory.activation_checkpointing",
+            f"{report.architecture} can't compute its activations again",
+            (Fix("Keep them", {"memory.activation_checkpointing": False}),),
+        )
+    is_default = asked.attention is Attention.SDPA  # where a model lacks it, its own is taken
+    if report.attention and not is_default and asked.attention not in report.attention:
+        yield Problem(
+            "model.attention",
+            f"{report.architecture} has no {asked.attention}",
+            (Fix("Use sdpa", {"model.attention": "sdpa"}),),
+        )
+
+
+def _as_problem(path: str, error: ModelError) -> Problem:
+    return Problem(path, f"{error.title}. {error.detail}", error.fixes)
