@@ -153,10 +153,11 @@ class FormRow(QWidget):
         fills = self.field.sizePolicy().horizontalPolicy() is not QSizePolicy.Policy.Maximum
         if unit_text:
             self.field.setSizePolicy(QSizePolicy.Policy.Maximum, QSizePolicy.Policy.Fixed)
-            unit = QLabel(unit_text)
-            set_role(unit, Role.MUTED)
             line.addWidget(self.field)
-            line.addWidget(unit)
+            if unit_text != self.field.option.title.lower():  # not "Epochs 3 epochs"
+                unit = QLabel(unit_text)
+                set_role(unit, Role.MUTED)
+                line.addWidget(unit)
             line.addStretch(1)
         else:
             line.addWidget(self.field, 1 if fills else 0)

@@ -1,12 +1,15 @@
 import pytest
 from PySide6.QtWidgets import QLabel, QPushButton, QVBoxLayout, QWidget
 
+from core.catalogue import options_by_path
 from core.errors import Fix, UserError
 from core.events import Level
 from core.settings import Appearance
+from gui.fields import make_field
 from gui.theme import Theme
 from gui.widgets.card import Card
 from gui.widgets.fitting_scroll import FittingScroll
+from gui.widgets.form_row import FormRow
 from gui.widgets.key_value import Group, KeyValue, Row
 from gui.widgets.label_bars import LabelBars
 from gui.widgets.message_strip import MessageStrip
@@ -78,6 +81,15 @@ def test_rows_stand_below_headings_with_notes(qtbot):
     )
     assert rows.findChildren(QLabel) == before
     assert texts(rows) == ["Device", "Device", "MPS", "Data", "Batch", "8 samples", "one at a time"]
+
+
+def test_a_unit_stands_beside_its_field_unless_the_title_says_it(qtbot):
+    options = options_by_path()
+    epochs, length = (FormRow(make_field(options[path])) for path in ("training.epochs", "data.max_length"))
+    qtbot.addWidget(epochs)
+    qtbot.addWidget(length)
+    assert "epochs" not in texts(epochs)
+    assert "tokens" in texts(length)
 
 
 def test_what_trails_a_cards_title_can_change(qtbot):
