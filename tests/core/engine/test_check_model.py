@@ -1,0 +1,124 @@
+"""What is told of a model before its weights are read is what a run with it finds."""
+
+from pathlib import Path
+from typing import Any
+
+import msgspec
+import pytest
+
+from core.choices import Attention, Method, Task
+from core.engine.check_model import check_model
+from core.engine.torchvision_ops import prepare_torchvision
+from core.jobs import ask_check_model
+from core.model_report import ModelReport, model_request
+from core.options import MemoryOptions, ModelOptions, RunOptions
+from core.vision_models import VISION_MODELS
+from tests.fakes.tiny_bert import edit_config, save_tiny_bert
+from tests.fakes.tiny_training import model, train
+
+prepare_torchvision()
+
+
+def of_texts(source: Path, **asked: Any) -> RunOptions:
+    return RunOptions(task=Task.TEXT_CLASSIFICATION, model=ModelOptions(source=str(source), **asked))
+
+
+def of_images(name: str, **asked: Any) -> RunOptions:
+    source = ModelOptions(source=f"torchvision:{name}", **asked)
+    return RunOptions(task=Task.IMAGE_CLASSIFICATION, model=source)
+
+
+@pytest.fixture
+def bert(tmp_path: Path) -> Path:
+    return save_tiny_bert(tmp_path / "bert", num_hidden_layers=2)
+
+
+def paths(report: ModelReport) -> list[str]:
+    return [problem.path for problem in report.problems]
+
+
+@pytest.mark.parametrize("method", [Method.FULL, Method.LORA, Method.HEAD])
+def test_it_counts_what_a_run_counts(method: Method, bert: Path, tmp_path: Path) -> None:
+    report = check_model(of_texts(bert, method=method), labels=2)
+    ran = train(tmp_path / "run", model=model(bert, method=method)).what_ran
+    assert (report.total_parameters, report.trainable_parameters) == (
+        ran.total_parameters,
+        ran.trainable_parameters,
+    )
+    assert report.problems == ()
+
+
+def test_it_describes_a_text_model(bert: Path) -> None:
+    report = check_model(of_texts(bert), labels=5)
+    assert (report.architecture, report.layers, report.max_length) == ("BertForSequenceClassification", 2, 64)
+    assert report.attention == ("eager", "sdpa", "flash_attention_2", "flash_attention_3")
+    assert report.activation_checkpointing
+    assert not report.normalises_batch
+    fewer = check_model(of_texts(bert), labels=2)
+    assert report.total_parameters - fewer.total_parameters == 3 * (
+        16 + 1
+    )  # weights and bias of three labels
+
+
+@pytest.mark.parametrize("name", VISION_MODELS)
+def test_it_describes_a_vision_model(name: str) -> None:
+    report = check_model(of_images(name, method=Method.HEAD), labels=10)
+    assert report.problems == ()
+    assert report.normalises_batch is VISION_MODELS[name].normalises_batch
+    assert 0 < report.trainable_parameters < report.total_parameters / 10
+    assert (report.attention, report.max_length) == ((), None)
+
+
+def test_its_published_weights_are_not_asked_for(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("torch.hub.load_state_dict_from_url", lambda *_a, **_k: pytest.fail("downloaded"))
+    assert check_model(of_images("vgg16", method=Method.LORA)).layers == 16
+
+
+def test_targets_that_match_nothing_are_a_problem_with_ways_out(bert: Path) -> None:
+    report = check_model(of_texts(bert, method=Method.LORA, lora_targets=("q_proj", "value", "LayerNorm")))
+    (problem,) = report.problems
+    assert problem.path == "model.lora_targets"
+    assert problem.message.startswith(
+        "No layer for LoRA is called q_proj, LayerNorm. LayerNorm can't have it"
+    )
+    assert "query, key, value, dense" in problem.message
+    for fix in problem.fixes:
+        mended = of_texts(bert, method=Method.LORA, lora_targets=fix.changes["model.lora_targets"])
+        assert check_model(mended).problems == ()
+
+
+def test_the_classifier_is_no_target(bert: Path) -> None:
+    report = check_model(of_texts(bert, method=Method.LORA, lora_targets=("classifier",)))
+    assert paths(report) == ["model.lora_targets"]
+    assert "trains as a whole" in report.problems[0].message
+
+
+def test_packed_weights_are_checked_without_packing(bert: Path) -> None:
+    lora, packed = (check_model(of_texts(bert, method=method)) for method in (Method.LORA, Method.QLORA))
+    assert packed == lora
+
+
+def test_a_folder_without_a_model_is_a_problem_at_its_option(tmp_path: Path) -> None:
+    assert paths(check_model(of_texts(tmp_path))) == ["model.source"]
+
+
+def test_a_config_that_builds_no_model_is_one_too(bert: Path) -> None:
+    edit_config(bert, num_attention_heads=3)
+    report = check_model(of_texts(bert))
+    assert paths(report) == ["model.source"]
+    assert "attention heads" in report.problems[0].message
+
+
+def test_what_the_architecture_lacks_is_told(tmp_path: Path, bert: Path) -> None:
+    """GPT of 2018 has neither checkpointing nor FlashAttention in transformers."""
+    edit_config(bert, model_type="openai-gpt")
+    asked = of_texts(bert, pretrained=False, attention=Attention.FLASH_2)
+    asked = msgspec.structs.replace(asked, memory=MemoryOptions(activation_checkpointing=True))
+    report = check_model(asked)
+    assert paths(report) == ["memory.activation_checkpointing", "model.attention"]
+    assert report.attention == ("eager",)
+
+
+def test_the_engine_answers_it_as_a_job(bert: Path) -> None:
+    asked = of_texts(bert, method=Method.LORA, lora_targets=("query",))
+    assert ask_check_model(model_request(asked, labels=3)) == check_model(asked, labels=3)
