@@ -30,3 +30,9 @@ def test_a_model_trains_at_its_limit_and_not_below(model: VisionClassifier, name
     if size > 1:
         with pytest.raises((RuntimeError, ValueError)):
             model(torch.empty(batch, 3, size - 1, size - 1, device="meta"))
+
+
+def test_those_that_normalise_over_the_batch_are_known(model: VisionClassifier, name: str) -> None:
+    over_the_batch = torch.nn.modules.batchnorm._BatchNorm
+    found = any(isinstance(layer, over_the_batch) for layer in model.modules())
+    assert VISION_MODELS[name].normalises_batch is found

@@ -71,6 +71,12 @@ def test_warm_up(training: dict[str, Any], is_wrong: bool) -> None:
             "memory.offload_optimizer",
             "choose one",
         ),
+        ({"memory": {"offload_optimizer": True}}, "training.max_grad_norm", "in main memory already; use 0"),
+        (
+            {"memory": {"offload_optimizer": True}, "device": {"precision": "fp16"}},
+            "device.precision",
+            "in main memory already",
+        ),
         (
             {"model": {"attention": "flash_attention_2"}, "device": {"precision": "fp32"}},
             "model.attention",

@@ -57,6 +57,9 @@ def told(facts: MachineFacts, **values: Any) -> dict[str, str]:
             {"training__optimizer": "adamw-8bit"},
             "8-bit optimizers have no MPS kernels in bitsandbytes 0.50",
         ),
+        (M3_MAX, {"training__optimizer": "ademamix"}, "has no kernels of optimizers for MPS"),
+        (PC, {"training__optimizer": "paged-adamw-8bit"}, "bitsandbytes does that with CUDA only"),
+        (OLD_CARD, {"memory__offload_optimizer": True}, "fp16's loss scaling doesn't reach gradients"),
         (
             BARE,
             {"training__optimizer": "adamw-8bit"},

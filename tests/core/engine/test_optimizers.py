@@ -1,0 +1,279 @@
+"""Each optimizer trains, and is what it says: its class, its numbers and its state, read from the live object."""
+
+import sys
+from pathlib import Path
+from types import ModuleType
+from typing import Any
+
+import pytest
+import torch
+
+from core.choices import Optimizer, Task
+from core.engine.arguments import trainer_arguments
+from core.engine.devices import Choice
+from core.engine.models.vision_models import VisionClassifier, load_vision_model
+from core.engine.optimizer_state import state_bytes
+from core.engine.optimizers import FUSED, NAMES, norm_parameters, optimizer_arguments, optimizer_class
+from core.engine.tasks.image_classification import stack
+from core.options import MemoryOptions, ModelOptions, OutputOptions, RunOptions, TrainingOptions
+from core.vision_models import VISION_MODELS
+from tests.fakes.main_memory import CPUOffloadOptimizer
+from tests.fakes.tiny_bert import save_tiny_bert
+from tests.fakes.tiny_training import TinyRun, model, train
+
+LARGE_LAYERS = {"hidden_size": 96, "intermediate_size": 192}
+"""bitsandbytes keeps tensors below 4,096 numbers in fp32; the layers of this Bert have 9,216 and 18,432."""
+
+PROMISED = {
+    Optimizer.ADAMW: ("AdamW, fused", "float32", (8.0, 8.1)),
+    Optimizer.ADAM: ("Adam, fused", "float32", (8.0, 8.1)),
+    Optimizer.ADAFACTOR: ("Adafactor", "float32", (0.03, 0.3)),
+    Optimizer.ADAMW_8BIT: ("AdamW, 8-bit (bitsandbytes)", "uint8", (2.0, 3.6)),
+    Optimizer.LION_8BIT: ("Lion, 8-bit (bitsandbytes)", "uint8", (1.0, 1.8)),
+    Optimizer.ADEMAMIX: ("AdEMAMix (bitsandbytes)", "float32", (12.0, 12.1)),
+    Optimizer.SGD: ("SGD", "float32", (4.0, 4.0)),
+}
+"""Name, dtype of most of the state, least and most bytes of state a weight: of all that step on any CPU."""
+
+
+@pytest.fixture
+def bert(tmp_path: Path) -> Path:
+    return save_tiny_bert(tmp_path / "model", **LARGE_LAYERS)
+
+
+def run_with(bert: Path, folder: Path, **training: Any) -> TinyRun:
+    run = train(
+        folder,
+        model=model(bert),
+        training=TrainingOptions(**{"max_steps": 3, "learning_rate": 1e-3, **training}),
+        output=OutputOptions(keep_checkpoints=0),
+    )
+    assert run.status == 0, run.messages
+    return run
+
+
+def chosen(kind: str = "cpu", *, offload: bool = False, **training: Any) -> Choice:
+    options = RunOptions(
+        task=Task.TEXT_CLASSIFICATION,
+        memory=MemoryOptions(offload_optimizer=offload),
+        training=TrainingOptions(**training),
+    )
+    return Choice(kind, "", options, {}, asked="auto")
+
+
+def live_groups(network: torch.nn.Module, folder: Path, **training: Any) -> list[dict[str, Any]]:
+    """The groups of parameters of the optimizer that Hone's trainer makes: those that decay, then the others."""
+    from transformers import TrainingArguments
+
+    from core.engine.trainer import WatchedTrainer
+
+    choice = chosen(**training)
+    arguments = TrainingArguments(**trainer_arguments(choice, folder, has_eval=False))
+    trainer = WatchedTrainer(
+        model=network, args=arguments, optimizer_cls_and_kwargs=optimizer_class(choice), train_dataset=[{}]
+    )
+    groups: list[dict[str, Any]] = trainer.create_optimizer().param_groups
+    return groups
+
+
+def small_network() -> VisionClassifier:
+    return VisionClassifier(torch.nn.Sequential(torch.nn.Linear(4, 4), torch.nn.BatchNorm1d(4)))
+
+
+@pytest.mark.parametrize("optimizer", PROMISED)
+def test_an_optimizer_trains_and_holds_what_it_promises(
+    bert: Path, tmp_path: Path, optimizer: Optimizer
+) -> None:
+    name, dtype, (least, most) = PROMISED[optimizer]
+    run = run_with(bert, tmp_path / "run", optimizer=optimizer)
+    ran = run.what_ran
+    assert ran.optimizer == name
+    assert max(ran.optimizer_state, key=lambda held: ran.optimizer_state[held]) == dtype
+    assert sum(ran.optimizer_state.values()) == ran.optimizer_state_bytes
+    assert least <= ran.optimizer_state_bytes / ran.trainable_parameters <= most
+    assert [step.non_finite for step in run.steps] == [None] * 3
+    assert not [message for message in run.messages if message.startswith("ran-differently")]
+
+
+def test_sgd_without_momentum_holds_nothing(bert: Path, tmp_path: Path) -> None:
+    ran = run_with(bert, tmp_path / "run", optimizer=Optimizer.SGD, momentum=0.0).what_ran
+    assert (ran.optimizer_state, ran.optimizer_state_bytes) == ({}, 0)
+
+
+def test_eight_bits_asked_of_layers_that_are_too_small_is_told(tmp_path: Path) -> None:
+    tiny = save_tiny_bert(tmp_path / "tiny")
+    run = run_with(tiny, tmp_path / "run", optimizer=Optimizer.ADAMW_8BIT)
+    assert set(run.what_ran.optimizer_state) == {"float32"}
+    told = run.messages["ran-differently-training.optimizer"]
+    assert told.title == "The optimizer's state is not in 8 bits"
+
+
+@pytest.mark.parametrize("kind", PROMISED)
+def test_all_numbers_reach_the_live_optimizer(kind: Optimizer, tmp_path: Path) -> None:
+    groups = live_groups(
+        small_network(),
+        tmp_path,
+        optimizer=kind,
+        learning_rate=3e-3,
+        weight_decay=0.07,
+        beta1=0.8,
+        beta2=0.95,
+        epsilon=1e-5,
+        momentum=0.6,
+    )
+    decayed, others = groups
+    assert (decayed["lr"], decayed["weight_decay"], others["weight_decay"]) == (3e-3, 0.07, 0.0)
+    expected: dict[str, Any] = {"betas": (0.8, 0.95), "eps": 1e-5}
+    if kind is Optimizer.SGD:
+        expected = {"momentum": 0.6}
+    elif kind is Optimizer.ADAFACTOR:
+        expected = {}  # it works its own out from the step
+    elif kind is Optimizer.LION_8BIT:
+        expected = {"betas": (0.8, 0.95)}
+    elif kind is Optimizer.ADEMAMIX:
+        expected = {"betas": (0.8, 0.95, 0.9999), "eps": 1e-5}
+    assert {name: decayed[name] for name in expected} == expected
+
+
+@pytest.mark.parametrize("name", VISION_MODELS)
+def test_weight_decay_leaves_biases_and_norms_of_vision_models_alone(name: str) -> None:
+    from core.engine.trainer import WatchedTrainer
+
+    with torch.device("meta"):
+        source = ModelOptions(source=f"torchvision:{name}", pretrained=False)
+        network = load_vision_model(source, classes=3, seed=1)
+    trainer = WatchedTrainer.__new__(WatchedTrainer)  # nothing of it but how it divides parameters
+    decayed = set(trainer.get_decay_parameter_names(network))
+    layers = torch.nn.Conv2d | torch.nn.Linear
+    expected = {f"{place}.weight" for place, at in network.named_modules() if isinstance(at, layers)}
+    assert decayed == expected
+
+
+def test_weight_decay_in_a_live_bert_reaches_its_matrices_only(bert: Path, tmp_path: Path) -> None:
+    run = run_with(bert, tmp_path / "run", weight_decay=0.1)
+    decayed, others = run.trainer.optimizer.param_groups
+    assert {weight.ndim for weight in decayed["params"]} == {2}
+    assert {weight.ndim for weight in others["params"]} == {1}
+    assert run.what_ran.decayed_parameters == sum(weight.numel() for weight in decayed["params"])
+    assert (decayed["weight_decay"], others["weight_decay"]) == (0.1, 0.0)
+
+
+def test_norms_are_known_by_what_they_are() -> None:
+    class OddRMSNorm(torch.nn.Module):
+        def __init__(self) -> None:
+            super().__init__()
+            self.gain = torch.nn.Parameter(torch.ones(4))
+
+    network = torch.nn.ModuleDict(
+        {"a": torch.nn.GroupNorm(2, 4), "b": OddRMSNorm(), "c": torch.nn.Linear(4, 4)}
+    )
+    assert norm_parameters(network) == {"a.weight", "a.bias", "b.gain"}
+
+
+def test_fused_where_torch_has_the_kernel() -> None:
+    from torch.utils._foreach_utils import _get_fused_kernels_supported_devices
+
+    assert set(FUSED) <= set(_get_fused_kernels_supported_devices())
+    assert optimizer_arguments(chosen("mps"))["optim"] == "adamw_torch_fused"
+    assert optimizer_arguments(chosen("xpu"))["optim"] == "adamw_torch"
+    cls, arguments = optimizer_class(chosen("xpu", optimizer=Optimizer.ADAM))
+    assert (cls, arguments["fused"]) == (torch.optim.Adam, False)
+
+
+def test_trainer_knows_every_name() -> None:
+    from transformers.training_args import OptimizerNames
+
+    known = {name.value for name in OptimizerNames}
+    assert {*NAMES.values(), "adamw_torch", "adamw_torch_fused"} <= known
+
+
+@pytest.fixture
+def torchao(monkeypatch: pytest.MonkeyPatch) -> None:
+    module = ModuleType("torchao.optim")
+    module.CPUOffloadOptimizer = CPUOffloadOptimizer
+    monkeypatch.setitem(sys.modules, "torchao", ModuleType("torchao"))
+    monkeypatch.setitem(sys.modules, "torchao.optim", module)
+
+
+@pytest.mark.usefixtures("torchao")
+def test_an_optimizer_in_main_memory_gets_adamw_its_numbers_and_its_groups(tmp_path: Path) -> None:
+    network = VisionClassifier(torch.nn.Sequential(torch.nn.Linear(64, 64), torch.nn.BatchNorm1d(64)))
+    groups = live_groups(network, tmp_path, offload=True, beta1=0.8, weight_decay=0.1, learning_rate=2e-3)
+    by_size = {weight.numel(): group for group in groups for weight in group["params"]}
+    assert by_size[64 * 64]["weight_decay"] == 0.1
+    assert by_size[64]["weight_decay"] == 0.0
+    assert {(group["betas"], group["lr"], group["fused"]) for group in groups} == {((0.8, 0.999), 2e-3, True)}
+
+
+@pytest.mark.usefixtures("torchao")
+def test_an_optimizer_in_main_memory_takes_the_steps_of_adamw(tmp_path: Path) -> None:
+    moved = weights_after_training(tmp_path / "moved", offload=True)
+    plain = weights_after_training(tmp_path / "plain", offload=False)
+    torch.testing.assert_close(moved, plain)
+
+
+def weights_after_training(folder: Path, *, offload: bool) -> torch.Tensor:
+    """What three steps with a falling learning rate come to, a checkpoint of the state included."""
+    from transformers import TrainingArguments
+
+    from core.engine.trainer import WatchedTrainer
+
+    torch.manual_seed(0)
+    network = VisionClassifier(torch.nn.Sequential(torch.nn.Flatten(), torch.nn.Linear(12 * 64, 8)))
+    samples = [{"pixel_values": torch.rand(12, 8, 8), "labels": row % 8} for row in range(12)]
+    choice = chosen(offload=offload, epochs=3.0, max_grad_norm=0.0, learning_rate=1e-2, weight_decay=0.1)
+    arguments = TrainingArguments(**trainer_arguments(choice, folder, has_eval=False))
+    trainer = WatchedTrainer(
+        model=network,
+        args=arguments,
+        optimizer_cls_and_kwargs=optimizer_class(choice),
+        train_dataset=samples,
+        data_collator=stack,
+    )
+    trainer.train()
+    assert (folder / "checkpoint-3" / "optimizer.pt").is_file()
+    return network.network[1].weight.detach()
+
+
+def test_an_optimizer_made_of_optimizers_is_counted_whole() -> None:
+    weights = [torch.nn.Parameter(torch.ones(64, 64)), torch.nn.Parameter(torch.ones(3))]
+    optimizer = CPUOffloadOptimizer([{"params": weights}], torch.optim.AdamW, lr=0.1)
+    for weight in weights:
+        weight.grad = torch.ones_like(weight)
+    optimizer.step()
+    steps = 2 * 4  # one fp32 count a tensor
+    assert state_bytes(optimizer) == {"float32": 2 * 4 * (64 * 64 + 3) + steps}
+
+
+class PackedState(torch.Tensor):
+    """A tensor that says it is fp32 and consists of codes and scales, as torchao's are."""
+
+    @staticmethod
+    def __new__(cls, codes: torch.Tensor, scale: torch.Tensor) -> "PackedState":
+        return torch.Tensor._make_wrapper_subclass(cls, codes.shape, dtype=torch.float32)
+
+    def __init__(self, codes: torch.Tensor, scale: torch.Tensor) -> None:
+        self.codes, self.scale = codes, scale
+
+    def __tensor_flatten__(self) -> tuple[list[str], None]:
+        return ["codes", "scale"], None
+
+    @classmethod
+    def __torch_dispatch__(cls, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
+        raise NotImplementedError("nothing is computed with it here")
+
+
+def test_a_state_that_only_says_it_is_fp32_is_counted_by_what_it_holds() -> None:
+    weight = torch.nn.Parameter(torch.ones(4, 256))
+    optimizer = torch.optim.SGD([weight], lr=0.1)
+    optimizer.state[weight]["exp_avg"] = PackedState(torch.zeros(4, 256, dtype=torch.uint8), torch.zeros(4))
+    assert state_bytes(optimizer) == {"uint8": 1024, "float32": 16}
+
+
+def test_a_table_that_weights_share_is_counted_once() -> None:
+    weights = [torch.nn.Parameter(torch.ones(2)), torch.nn.Parameter(torch.ones(2))]
+    optimizer = torch.optim.SGD(weights, lr=0.1)
+    table = torch.zeros(256)
+    for weight in weights:
+        optimizer.state[weight]["qmap1"] = table
+    assert state_bytes(optimizer) == {"float32": 1024}
