@@ -63,7 +63,7 @@ def _optimizer(settled: RunOptions, ran: WhatRan) -> Iterator[Difference]:
             "Another optimizer runs than asked for",
             f"{expected} was asked for, {ran.optimizer} runs.",
         )
-    elif asked in IN_8_BITS and "uint8" not in ran.optimizer_state:
+    elif asked in IN_8_BITS and ran.optimizer_state and "uint8" not in ran.optimizer_state:
         yield Difference(
             "training.optimizer",
             "The optimizer's state is not in 8 bits",

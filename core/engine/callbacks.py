@@ -10,6 +10,7 @@ from transformers import TrainerCallback
 from core.engine import checkpoints
 from core.engine.asked_and_ran import differences
 from core.engine.devices import Choice
+from core.engine.random_state import save_random_state
 from core.engine.reporter import Reporter
 from core.engine.requests import RequestBox
 from core.engine.step_log import StepLog
@@ -108,6 +109,7 @@ class ReportCallback(TrainerCallback):
         """Complete the checkpoint Trainer just wrote and report it."""
         self._log.flush()
         folder = Path(args.output_dir) / f"checkpoint-{state.global_step}"
+        save_random_state(folder, self._choice.kind)
         size = checkpoints.seal(folder)
         checkpoints.keep_newest(folder.parent, max(1, self._options.output.keep_checkpoints))
         seconds = time.perf_counter() - self._mark

@@ -14,6 +14,7 @@ from core.ending import CANT_WRITE
 from core.engine import checkpoints
 from core.engine.arguments import trainer_arguments
 from core.engine.callbacks import ReportCallback, RequestCallback
+from core.engine.data.single_precision import collator_for
 from core.engine.device_memory import DeviceMemory, process_peak
 from core.engine.devices import Choice, choose_visible
 from core.engine.failures import explain
@@ -136,14 +137,14 @@ def _build_trainer(run: RunFolder, options: RunOptions, choice: Choice, prepared
         args=TrainingArguments(**arguments),
         train_dataset=prepared.train,
         eval_dataset=prepared.eval if has_eval else None,
-        data_collator=prepared.collator,
+        data_collator=collator_for(choice.kind, prepared.collator),
         processing_class=prepared.processing_class,
         compute_metrics=classification_metrics,
         optimizer_cls_and_kwargs=optimizer_class(choice),
     )
     trainer.remove_callback(PrinterCallback)  # it prints dictionaries where no progress bar is shown
     if options.memory.gradient_accumulation_steps > 1:
-        batch = prepared.collator([prepared.train[0]])
+        batch = trainer.data_collator([prepared.train[0]])
         batch = {name: value.to(trainer.args.device) for name, value in batch.items()}
         if mend_loss_scaling(trainer.model, batch):
             trainer.model_accepts_loss_kwargs = False

@@ -1,0 +1,54 @@
+"""No float64 reaches a device that doesn't have it."""
+
+import pickle
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+
+from core.choices import Task
+from core.engine.data.single_precision import SinglePrecision, collator_for
+from core.engine.devices import Choice
+from core.engine.models.vision_models import VisionClassifier
+from core.engine.tasks import Prepared
+from core.engine.tasks.image_classification import stack
+from core.engine.torchvision_ops import prepare_torchvision
+from core.options import RunOptions
+from core.run_folder import RunFolder
+
+prepare_torchvision()
+
+SAMPLES = [{"pixel_values": torch.ones(3, 2, 2, dtype=torch.float64), "labels": row} for row in range(4)]
+
+
+def no_extras(_folder: Path) -> None:
+    pass
+
+
+def first_batch(kind: str, folder: Path) -> dict[str, Any]:
+    """What Hone's trainer would take to a device of this kind."""
+    from core.engine.train import _build_trainer
+
+    choice = Choice(kind, "", RunOptions(task=Task.IMAGE_CLASSIFICATION), {}, asked="auto")
+    network = VisionClassifier(torch.nn.Sequential(torch.nn.Flatten(), torch.nn.Linear(12, 4)))
+    prepared = Prepared(
+        model=network, train=SAMPLES, eval=None, collator=stack, labels=(), save_extras=no_extras
+    )
+    trainer = _build_trainer(RunFolder(folder), choice.settled, choice, prepared)
+    return next(iter(trainer.get_train_dataloader()))
+
+
+@pytest.mark.parametrize(("kind", "dtype"), [("mps", torch.float32), ("cpu", torch.float64)])
+def test_batches_for_a_device_without_float64_hold_none(
+    kind: str, dtype: torch.dtype, tmp_path: Path
+) -> None:
+    batch = first_batch(kind, tmp_path)
+    assert batch["pixel_values"].dtype == dtype
+    assert batch["labels"].dtype == torch.int64, "only float64 is cast"
+
+
+def test_it_can_be_sent_to_a_spawned_worker() -> None:
+    collator = pickle.loads(pickle.dumps(collator_for("mps", stack)))
+    assert isinstance(collator, SinglePrecision)
+    assert collator(SAMPLES)["pixel_values"].dtype == torch.float32
