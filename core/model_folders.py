@@ -17,6 +17,8 @@ class Lack(Enum):
     WEIGHTS = auto()
     SAFE_WEIGHTS = auto()
     """There are weights, but in a format that can run code when opened."""
+    ALL_BUT_ADAPTER = auto()
+    """There are LoRA matrices, but not the model they were trained beside."""
 
 
 def what_lacks(folder: Path, *, needs_weights: bool) -> Lack | None:
@@ -26,6 +28,8 @@ def what_lacks(folder: Path, *, needs_weights: bool) -> Lack | None:
         OSError: It can't be looked into.
     """
     endings = {path.suffix for path in folder.iterdir()}
+    if (folder / "adapter_config.json").is_file() and not (folder / "model.safetensors").is_file():
+        return Lack.ALL_BUT_ADAPTER
     if not (folder / "config.json").is_file():
         return Lack.CONFIG
     if not needs_weights or ".safetensors" in endings:

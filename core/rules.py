@@ -26,6 +26,7 @@ LACKS = {
     Lack.WEIGHTS: "there is no .safetensors file in {}; copy the model's weights there",
     Lack.SAFE_WEIGHTS: "the weights in {} are in a format that can run code when opened; "
     "use a copy of the model with .safetensors files",
+    Lack.ALL_BUT_ADAPTER: "{} holds LoRA matrices without their model; choose the model they were trained beside",
 }
 
 

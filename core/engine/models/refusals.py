@@ -30,6 +30,11 @@ def check_folder(folder: Path, *, needs_weights: bool) -> None:
             f"There is no config.json in {folder}. It holds: {inside}. Choose the folder that has config.json and "
             "model.safetensors in it.",
         )
+    if lack is Lack.ALL_BUT_ADAPTER:
+        raise ModelError(
+            f"{folder.name} holds LoRA matrices without their model",
+            f"adapter_config.json in {folder} names the model they were trained beside; choose that.",
+        )
     if lack is Lack.SAFE_WEIGHTS:
         raise only_pickled_weights(folder.name, str(folder))
     if lack is Lack.WEIGHTS:
