@@ -136,7 +136,10 @@ class ListedField(ComboField):
 
 def make_field(option: Option) -> Field:
     """The control that suits an option's kind and limits."""
-    is_share = option.maximum is not None and option.maximum < 1
+    # per cent with one decimal can't say 0.999999
+    is_share = (
+        option.maximum is not None and option.maximum < 1 and round(option.maximum, 3) == option.maximum
+    )
     fits_spin = option.maximum is None or option.maximum <= LARGEST_SPIN
     makers: dict[Kind, Callable[[Option], Field]] = {
         Kind.TEXT: TextField,

@@ -90,6 +90,14 @@ class Form(QObject):
                 tree.setdefault(option.section, {})[option.name] = value
         return tree
 
+    def full_tree(self) -> Tree:
+        """The values of all options, those too that mean nothing beside the others at the moment."""
+        tree: Tree = {"schema": SCHEMA, "task": self._task.value}
+        for row in self._rows.values():
+            option = row.field.option
+            tree.setdefault(option.section, {})[option.name] = row.field.value()
+        return tree
+
     def _value_at(self, path: str) -> object:
         """What the form holds for an option; the default of one that has no row."""
         if path == "task":

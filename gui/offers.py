@@ -99,7 +99,7 @@ def refused(segments: Iterable[Segment], subject: str = "") -> Refused:
         text = _translate("Offers", "{count} choices are not available here")
         return Refused(text.format(count=len(titles)), lines)
     text = _translate("Offers", "Not available here: {choices}")
-    return Refused(text.format(choices=", ".join(titles)), lines)
+    return Refused(text.format(choices=" · ".join(titles)), lines)
 
 
 def _line(titles: list[str], reason: str) -> str:

@@ -7,6 +7,7 @@ from pathlib import Path
 import msgspec
 
 from core import run_file
+from core.device_check_report import Agreement, Comparison, DeviceCheckReport
 from core.reports import Column, ColumnKind, DataReport, DeviceReport, InspectRequest, MachineReport, Settled
 from core.run_folder import RunFolder
 from gui.invented_runs import PROCESSOR, PROCESSOR_BYTES, VERSIONS, Plot, finish, write_story
@@ -115,6 +116,50 @@ REVIEWS = DataReport(
 )
 
 
+CHECKED = DeviceCheckReport(
+    device="mps",
+    title="Apple M3 Max",
+    reference="the CPU",
+    software="PyTorch 2.13.0, macOS 15.6",
+    conclusion="Batch norm differs from the CPU's; all else agrees. Train vision models on the CPU.",
+    comparisons=(
+        Comparison(
+            name="Loss",
+            explanation="The loss of one batch of texts.",
+            agreement=Agreement.AGREES,
+            worst_error=1.2e-7,
+        ),
+        Comparison(
+            name="Gradients",
+            explanation="The gradient of every weight.",
+            agreement=Agreement.AGREES,
+            worst_error=3.4e-6,
+            worst_tensor="encoder.layer.1.output.dense.weight",
+        ),
+        Comparison(
+            name="One optimizer step",
+            explanation="Every weight after AdamW has moved it once.",
+            agreement=Agreement.AGREES,
+            worst_error=8.1e-7,
+        ),
+        Comparison(
+            name="Batch norm, channels last",
+            explanation="Running mean and variance of images in the other memory layout.",
+            agreement=Agreement.DIFFERS,
+            worst_error=0.31,
+            detail="PyTorch issue 175189 is about this.",
+        ),
+        Comparison(
+            name="Half-precision mask",
+            explanation="Attention that may not look ahead, in half precision.",
+            agreement=Agreement.NOT_RUN,
+            detail="The time was over before it could be made.",
+        ),
+    ),
+    seconds=11.4,
+)
+
+
 class InventedJob:
     """Answers the engine's questions from the figures above."""
 
@@ -125,6 +170,8 @@ class InventedJob:
         """The machine, or the data asked for."""
         if self._job == "devices":
             return msgspec.json.encode(MACHINE)
+        if self._job == "check-device":
+            return msgspec.json.encode(CHECKED)
         source = msgspec.json.decode(request, type=InspectRequest).source
         return msgspec.json.encode(DIGITS if source == DIGITS.source else REVIEWS)
 

@@ -16,9 +16,11 @@ from PySide6.QtCore import QObject, QTimer
 from PySide6.QtGui import QFont, QFontDatabase
 from PySide6.QtWidgets import QApplication
 
+from core.presets import presets
 from core.run_folder import RunFolder
 from core.settings import Appearance, Settings
 from gui.app import dress
+from gui.pages.import_sheet import ImportSheet
 from gui.pages.new_run_header import DIGITS
 from gui.screenshot_runs import TOTAL_STEPS, InventedJob, make_run
 from gui.sidebar import Place
@@ -26,6 +28,11 @@ from gui.theme import Theme
 from gui.window import MainWindow
 
 SIZES = ((1280, 820), (1024, 700))
+SCRIPT = """python run_glue.py --model_name_or_path bert-base-cased --task_name mrpc --do_train \\
+  --max_seq_length 128 --per_device_train_batch_size 32 --learning_rate 2e-5 --num_train_epochs 3 \\
+  --fp16 --evaluation_strategy epoch --optim adamw_hf --no_cuda --overwrite_output_dir"""
+"""As people keep it from the guides of 2022."""
+
 SETTLE_MS = 1200
 """Time in which a page hears from its threads and paints."""
 
@@ -53,6 +60,7 @@ class Photographer(QObject):
         self._reviews.write_text("review,stars\n")
         self._series = self._all_shots()
         self._name = ""
+        self._sheet: ImportSheet | None = None
 
     def begin(self) -> None:
         """Prepare the next shot and take it once the window has settled."""
@@ -67,7 +75,11 @@ class Photographer(QObject):
 
     def _take(self) -> None:
         path = self._folder / f"{self._name}.png"
-        if not self._window.grab().save(str(path)):
+        sheet = QApplication.activeModalWidget()
+        picture = (sheet or self._window).grab()
+        if sheet is not None:
+            sheet.close()
+        if not picture.save(str(path)):
             print(f"{path} can't be written", file=sys.stderr)
             QApplication.exit(1)
             return
@@ -88,6 +100,10 @@ class Photographer(QObject):
             Shot("new-run", self._fresh_form),
             Shot("new-run-texts", self._text_form),
             Shot("new-run-problems", self._wrong_form),
+            Shot("new-run-more", self._form_with_more),
+            Shot("new-run-preset", self._preset),
+            Shot("device-check", self._device_check),
+            Shot("import", self._import),
             Shot("run-live", lambda: window.show_run(self._live)),
             Shot("run-finished", lambda: window.show_run(self._finished)),
             Shot("runs", lambda: window.go_to(Place.RUNS)),
@@ -100,6 +116,31 @@ class Photographer(QObject):
     def _text_form(self) -> None:
         tree = {"task": "text-classification", "model": {"source": "distilbert-base-uncased"}}
         self._window.edit({**tree, "data": {"train": str(self._reviews)}})
+
+    def _form_with_more(self) -> None:
+        self._window.edit(
+            {
+                "task": "text-classification",
+                "model": {"source": "distilbert-base-uncased", "method": "lora"},
+                "data": {"train": str(self._reviews)},
+                "device": {"compile": True},
+                "training": {"learning_rate": 2e-5},
+            }
+        )
+        self._window.new_run.open_more()
+        self._window.new_run.go_to_option("model.lora_rank")
+
+    def _preset(self) -> None:
+        self._fresh_form()
+        self._window.new_run.apply_preset(presets()[0])
+
+    def _device_check(self) -> None:
+        self._window.check_device("auto")
+
+    def _import(self) -> None:
+        self._sheet = ImportSheet(self._window)
+        self._sheet.set_text(SCRIPT)
+        self._sheet.open()
 
     def _wrong_form(self) -> None:
         self._window.edit(

@@ -28,6 +28,7 @@ from gui.theme import Theme
 from gui.widgets.path_line import dropped_path
 
 if TYPE_CHECKING:
+    from gui.device_check import DeviceCheckDialog
     from gui.pages.run import RunPage
     from gui.pages.runs import RunsPage
     from gui.pages.settings import SettingsPage
@@ -59,6 +60,7 @@ class MainWindow(QMainWindow):
         super().__init__()
         self._theme = theme
         self._settings = chosen
+        self._ask = ask
         self._ask_about_closing = ask_about_closing
         self._machine: MachineReport | None = None
         self._devices = EngineQuestion(ask, "devices", MachineReport, self)
@@ -69,12 +71,14 @@ class MainWindow(QMainWindow):
         self.run: RunPage | None = None
         self.runs: RunsPage | None = None
         self.settings: SettingsPage | None = None
+        self.device_check: DeviceCheckDialog | None = None
         self._keeps_settings = True
         self._home_strip = HomeStrip()
         self._pages = QStackedWidget()
         self._lay_out()
         self.sidebar.place_chosen.connect(self.go_to)
         self.new_run.start_requested.connect(self.start_run)
+        self.new_run.check_requested.connect(self.check_device)
         Commands(self)
         self.go_to(Place.NEW_RUN)
 
@@ -130,6 +134,14 @@ class MainWindow(QMainWindow):
         self.new_run.load_tree(tree)
         self.go_to(Place.NEW_RUN)
 
+    def check_device(self, name: str) -> None:
+        """Compare in the background what a device computes with what the CPU does, and show what came of it."""
+        from gui.device_check import DeviceCheckDialog
+
+        self.device_check = DeviceCheckDialog(self._ask, name, self)
+        self.device_check.finished.connect(self._forget_check)
+        self.device_check.open()
+
     def start_from_form(self) -> None:
         """Start what the New run page holds, if it is shown and nothing is wrong."""
         if self._pages.currentWidget() is self.new_run:
@@ -164,6 +176,8 @@ class MainWindow(QMainWindow):
     def end_work(self) -> None:
         """Give up questions and stop following runs; no thread is left after this."""
         self._devices.close()
+        if self.device_check is not None:
+            self.device_check.reject()
         self.new_run.close_questions()
         if self.run is not None:
             self.run.close_run()
@@ -220,6 +234,7 @@ class MainWindow(QMainWindow):
             self.settings = SettingsPage(self._settings)
             self.settings.set_machine(self._machine)
             self.settings.settings_changed.connect(self._keep)
+            self.settings.check_requested.connect(self.check_device)
             self._pages.addWidget(self.settings)
         return self.settings
 
@@ -242,6 +257,9 @@ class MainWindow(QMainWindow):
         self.new_run.set_machine(machine)
         if self.settings is not None:
             self.settings.set_machine(machine)
+
+    def _forget_check(self) -> None:
+        self.device_check = None
 
     def _devices_failed(self, error: UserError) -> None:
         self.new_run.show_error(error)

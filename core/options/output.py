@@ -18,6 +18,7 @@ class OutputOptions(Section, frozen=True, kw_only=True):
             "Newest checkpoints kept, one saved each epoch. 0: one is saved only where the run is stopped. The "
             "trained model is saved in any case.",
             advanced=True,
+            group="Checkpoints",
             ge=0,
             le=1000,
         ),

@@ -14,15 +14,19 @@ from core.errors import OptionsError, Problem, UserError
 from core.events import Level
 from core.hints import hints
 from core.options import RunOptions, Tree
+from core.presets import Preset
 from core.reports import DataReport, InspectRequest, MachineReport
 from core.starting_values import starting_options
 from gui.engine_question import Ask
+from gui.pages.import_sheet import ImportSheet
 from gui.pages.new_run_checking import all_problems, check_form
 from gui.pages.new_run_header import DIGITS, MRPC, NewRunHeader
+from gui.pages.new_run_laying import Laying
 from gui.pages.new_run_options import OptionsColumn, section_value
 from gui.pages.new_run_outcome import OutcomeColumn
 from gui.pages.new_run_reading import DataReading
 from gui.theme import GUTTER, PAGE_MARGINS, SPACING, Theme
+from gui.widgets.changes_strip import ChangesStrip
 from gui.widgets.direction import margins
 from gui.widgets.fitting_scroll import PageScroll
 from gui.widgets.message_strip import MessageStrip
@@ -37,6 +41,7 @@ class NewRunPage(QWidget):
 
     Signals:
         start_requested: The `core.options.RunOptions` to train, checked and without problems.
+        check_requested: The person wants a device checked; its name as in `device.name`.
 
     Args:
         theme: Colours for what paints itself.
@@ -45,6 +50,7 @@ class NewRunPage(QWidget):
     """
 
     start_requested = Signal(object)
+    check_requested = Signal(str)
 
     def __init__(self, theme: Theme, ask: Ask, parent: QWidget | None = None) -> None:
         super().__init__(parent)
@@ -57,6 +63,8 @@ class NewRunPage(QWidget):
         self._header = NewRunHeader()
         self._strip = MessageStrip(closable=True)
         self._options = OptionsColumn(theme, self._reading)
+        self._changes = ChangesStrip()
+        self._laying = Laying(self._options, self._changes, self)
         self._scroll = PageScroll(self._options)
         self._outcome = OutcomeColumn()
         self._lay_out()
@@ -66,6 +74,7 @@ class NewRunPage(QWidget):
     def load_tree(self, tree: Mapping[str, Any]) -> None:
         """Fill the form from the plain values of a run file; what they leave out takes its default."""
         self._strip.hide()
+        self._changes.hide()
         self._options.load(tree)
         self._header.show_task(self._options.form.task)
         self._refresh()
@@ -89,6 +98,17 @@ class NewRunPage(QWidget):
             self._options.form.set_values({"data.train": "", "data.eval": None})
             self.go_to_option("data.train")
 
+    def apply_preset(self, preset: Preset) -> None:
+        """Change the options a preset is about, list them, and offer to undo that."""
+        self._strip.hide()
+        self._laying.apply(preset)
+
+    def import_options(self) -> None:
+        """Ask for a script or its arguments and take over what they say."""
+        sheet = ImportSheet(self)
+        sheet.imported.connect(self._laying.take_over)
+        sheet.open()
+
     def set_data(self, path: Path) -> None:
         """Train on this file or folder."""
         self._options.form.set_values({"data.train": str(path)})
@@ -97,6 +117,10 @@ class NewRunPage(QWidget):
         """Bring an option into view and give it the focus."""
         self._options.form.focus(path)
         QTimer.singleShot(0, self._scroll_to_focus)  # once a card that has been opened has its new height
+
+    def open_more(self) -> None:
+        """Show the options behind "More" in every card."""
+        self._options.open_more()
 
     def set_machine(self, machine: MachineReport) -> None:
         """Say what this machine has."""
@@ -142,6 +166,7 @@ class NewRunPage(QWidget):
         heading.setSpacing(2 * SPACING)
         heading.addWidget(self._header)
         heading.addWidget(self._strip)
+        heading.addWidget(self._changes)
         layout.setContentsMargins(margins(self, start, top, end - GUTTER, 0))
         layout.setSpacing(2 * SPACING)
         layout.addLayout(heading)
@@ -152,8 +177,13 @@ class NewRunPage(QWidget):
         self._header.task_chosen.connect(self._change_task)
         self._header.file_chosen.connect(self.load_file)
         self._header.example_chosen.connect(self.load_example)
+        self._header.preset_chosen.connect(self.apply_preset)
+        self._header.import_chosen.connect(self.import_options)
         self._header.save_chosen.connect(self._save)
+        self._laying.task_wanted.connect(self._change_task)
+        self._laying.restored.connect(self.load_tree)
         self._options.changed.connect(self._refresh)
+        self._options.check_requested.connect(self.check_requested)
         self._reading.changed.connect(self._take_reading)
         self._outcome.path_chosen.connect(self.go_to_option)
         self._outcome.start_pressed.connect(self.start)
@@ -166,7 +196,7 @@ class NewRunPage(QWidget):
 
     def _change_task(self, task: Task) -> None:
         """Show what was chosen for this task before, or good values to start from; the device stays."""
-        before = self._options.tree()
+        before = self._options.form.full_tree()
         self._trees[self._options.form.task] = before
         tree = self._trees.get(task) or _starting_tree(task)
         self.load_tree({**tree, "device": before.get("device", {})})

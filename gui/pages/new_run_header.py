@@ -3,10 +3,12 @@
 from pathlib import Path
 
 from PySide6.QtCore import Qt, Signal
+from PySide6.QtGui import QAction
 from PySide6.QtWidgets import QFileDialog, QHBoxLayout, QLabel, QMenu, QPushButton, QVBoxLayout, QWidget
 
 from core.catalogue import options_by_path
 from core.choices import Task
+from core.presets import find, presets
 from gui.theme import SPACING
 from gui.widgets.roles import Role, set_role
 from gui.widgets.segmented import Segment, Segmented
@@ -24,12 +26,16 @@ class NewRunHeader(QWidget):
         task_chosen: The `core.options.Task` the person took.
         file_chosen: The `Path` of a run file to open.
         example_chosen: The `Path` of an example to start from.
+        preset_chosen: The `core.presets.Preset` to lay over the form.
+        import_chosen: The person wants to bring options along from a script.
         save_chosen: The `Path` to save the form to.
     """
 
     task_chosen = Signal(object)
     file_chosen = Signal(object)
     example_chosen = Signal(object)
+    preset_chosen = Signal(object)
+    import_chosen = Signal()
     save_chosen = Signal(object)
 
     def __init__(self, parent: QWidget | None = None) -> None:
@@ -83,24 +89,48 @@ class NewRunHeader(QWidget):
         return line
 
     def _buttons(self) -> tuple[QPushButton, ...]:
-        examples = QPushButton(self.tr("Examples"))
-        menu = QMenu(examples)
+        saving = QPushButton(self.tr("Save as…"))
+        saving.setToolTip(self.tr("Save these choices as a run file"))
+        saving.clicked.connect(self.save_file)
+        return self._examples_button(), self._open_button(), saving
+
+    def _examples_button(self) -> QPushButton:
+        button = QPushButton(self.tr("Examples"))
+        menu = QMenu(button)
+        menu.setToolTipsVisible(True)
         menu.addAction(self.tr("Handwritten digits"), self._start_from_digits)
         menu.addAction(
             self.tr("Sentence pairs (MRPC; asks for your copy of the files)"), self._start_from_mrpc
         )
-        examples.setMenu(menu)
-        examples.setProperty("hasMenu", True)
-        opening = QPushButton(self.tr("Open…"))
-        opening.setToolTip(self.tr("Open a run file"))
-        opening.clicked.connect(self.open_file)
-        saving = QPushButton(self.tr("Save as…"))
-        saving.setToolTip(self.tr("Save these choices as a run file"))
-        saving.clicked.connect(self.save_file)
-        return examples, opening, saving
+        menu.addSection(self.tr("Presets: change a few options, keep the rest"))
+        for preset in presets():
+            action = menu.addAction(preset.title, self._tell_preset)
+            action.setData(preset.name)
+            action.setToolTip(preset.help)
+        button.setMenu(menu)
+        button.setProperty("hasMenu", True)
+        return button
+
+    def _open_button(self) -> QPushButton:
+        button = QPushButton(self.tr("Open"))
+        menu = QMenu(button)
+        menu.addAction(self.tr("Run file…"), self.open_file)
+        menu.addAction(self.tr("Import from a script…"), self._ask_to_import)
+        button.setMenu(menu)
+        button.setProperty("hasMenu", True)
+        return button
+
+    def _tell_preset(self) -> None:
+        action = self.sender()
+        preset = find(str(action.data())) if isinstance(action, QAction) else None
+        if preset is not None:
+            self.preset_chosen.emit(preset)
 
     def _tell_task(self, value: str) -> None:
         self.task_chosen.emit(Task(value))
+
+    def _ask_to_import(self) -> None:
+        self.import_chosen.emit()
 
     def _start_from_digits(self) -> None:
         self.example_chosen.emit(DIGITS)

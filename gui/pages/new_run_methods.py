@@ -82,19 +82,23 @@ def memory_words(options: RunOptions) -> str:
 
 
 def loading_words(options: RunOptions, device: DeviceReport | None) -> str:
-    """How batches are made: `2 workers, dynamic padding, grouped by length`."""
+    """How batches are made: `grouped by length, 2 workers`. Rows grouped by length are padded dynamically."""
     parts = []
-    workers = _settled(options, device, "data.workers")
-    if workers:
-        parts.append(_workers(workers))
     if options.task is Task.TEXT_CLASSIFICATION:
-        dynamic, fixed = _translate("NewRun", "dynamic padding"), _translate("NewRun", "fixed padding")
-        parts.append(dynamic if options.data.padding is Padding.DYNAMIC else fixed)
-        if _settled(options, device, "data.group_by_length") == Toggle.ON:
+        is_grouped = _settled(options, device, "data.group_by_length") == Toggle.ON
+        if options.data.padding is Padding.FIXED:
+            text = _translate("NewRun", "padded to {length:,} tokens")
+            parts.append(text.format(length=options.data.max_length))
+        elif not is_grouped:
+            parts.append(_translate("NewRun", "dynamic padding"))
+        if is_grouped:
             parts.append(_translate("NewRun", "grouped by length"))
+    workers = _settled(options, device, "data.workers")
+    if workers not in ("", "0"):
+        parts.append(_translate("NewRun", "{count} workers").format(count=workers))
     if _settled(options, device, "data.pin_memory") == Toggle.ON:
         parts.append(_translate("NewRun", "pinned memory"))
-    return ", ".join(parts)
+    return ", ".join(parts) or _translate("NewRun", "within the run, no workers")
 
 
 def changes_by_row(options: RunOptions) -> dict[str, str]:
@@ -112,12 +116,6 @@ def changes_by_row(options: RunOptions) -> dict[str, str]:
                 )
             )
     return {row: "\n".join(lines) for row, lines in found.items()}
-
-
-def _workers(count: str) -> str:
-    if count == "0":
-        return _translate("NewRun", "no workers")
-    return _translate("NewRun", "{count} workers").format(count=count)
 
 
 def _settled(options: RunOptions, device: DeviceReport | None, path: str) -> str:

@@ -4,7 +4,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from PySide6.QtCore import Signal
-from PySide6.QtWidgets import QVBoxLayout, QWidget
+from PySide6.QtWidgets import QHBoxLayout, QPushButton, QVBoxLayout, QWidget
 
 from core.capabilities import find_device
 from core.catalogue import Option, options_by_path, value_of
@@ -23,6 +23,11 @@ from gui.pages.new_run_model import ModelField
 from gui.pages.new_run_reading import DataReading
 from gui.path_field import PathField, Wanted
 from gui.theme import SPACING, Theme
+from gui.widgets.form_row import field_indent
+from gui.widgets.roles import Role, set_role
+
+LINK_PADDING = 6
+"""What a link has at its left, inside."""
 
 COLUMN_PATHS = ("data.text_columns", "data.label_column")
 
@@ -32,9 +37,11 @@ class OptionsColumn(QWidget):
 
     Signals:
         changed: The person changed an option.
+        check_requested: The person wants the device checked; its name as in `device.name`.
     """
 
     changed = Signal()
+    check_requested = Signal(str)
 
     def __init__(self, theme: Theme, reading: DataReading, parent: QWidget | None = None) -> None:
         super().__init__(parent)
@@ -44,6 +51,7 @@ class OptionsColumn(QWidget):
         self._make_fields()
         self._cards = self._make_cards()
         self._cards[1].insert_below("data.train", DataStatus(theme, reading))
+        self._cards[2].insert_below("device.name", self._check_line())
         layout = QVBoxLayout(self)
         layout.setContentsMargins(0, 0, 0, 2 * SPACING)
         layout.setSpacing(SPACING + 4)
@@ -70,7 +78,8 @@ class OptionsColumn(QWidget):
         self.form.set_task(task)
         self._model.set_task(task)
         self.form.put(changes)
-        self._follow_device()
+        for path in changes:
+            self._note(path)
         self.changed.emit()
 
     def tree(self) -> Tree:
@@ -162,7 +171,26 @@ class OptionsColumn(QWidget):
         )
         return tuple(OptionsCard(title, self.form, sections, fields) for title, sections in titles)
 
+    def _check_line(self) -> QWidget:
+        button = QPushButton(self.tr("Check this device…"))
+        button.setToolTip(self.tr("Compare what it computes with what the CPU computes"))
+        set_role(button, Role.LINK)
+        button.clicked.connect(self._ask_for_check)
+        line = QWidget()
+        row = QHBoxLayout(line)
+        row.setContentsMargins(field_indent(self) - LINK_PADDING, 0, 0, 0)
+        row.addWidget(button)
+        row.addStretch(1)
+        return line
+
+    def _ask_for_check(self) -> None:
+        self.check_requested.emit(str(self._device.value()))
+
     def _note_change(self, path: str) -> None:
+        self._note(path)
+        self.changed.emit()
+
+    def _note(self, path: str) -> None:
         if path in COLUMN_PATHS:
             self._columns_are_guessed = False
             self._show_guess_hint()
@@ -173,7 +201,6 @@ class OptionsColumn(QWidget):
             self._show_guess_hint()
         elif path == "device.name":
             self._follow_device()
-        self.changed.emit()
 
     def _follow_device(self) -> None:
         """Offer what the chosen device can do."""
@@ -181,8 +208,7 @@ class OptionsColumn(QWidget):
         self.form.show_machine(self._machine, device, but=frozenset({"device.name"}))
         segments = device_segments(self._machine)
         self._device.segmented.set_segments(segments)
-        why = refused(segments)
-        self.form.row("device.name").refusals.show_words(why.summary, why.details)
+        self.form.row("device.name").set_refusals(refused(segments))
 
     def _show_guess_hint(self) -> None:
         hint = self.tr("Guessed from the data") if self._columns_are_guessed else ""

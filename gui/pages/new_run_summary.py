@@ -98,7 +98,7 @@ def _data(options: RunOptions, known: Extent | None) -> str:
 
 def _batch(options: RunOptions) -> str:
     memory = options.memory
-    text = _translate("NewRun", "{size:,} × {batches:,} = {samples:,} samples a step")
+    text = _translate("NewRun", "{size:,} × {batches:,} = {samples:,} samples")
     return text.format(
         size=memory.batch_size, batches=memory.gradient_accumulation_steps, samples=options.effective_batch
     )

@@ -33,9 +33,11 @@ class SettingsPage(QWidget):
 
     Signals:
         settings_changed: The new `core.settings.Settings`.
+        check_requested: The person wants a device checked; its name as in `device.name`.
     """
 
     settings_changed = Signal(object)
+    check_requested = Signal(str)
 
     def __init__(self, settings: Settings, parent: QWidget | None = None) -> None:
         super().__init__(parent)
@@ -156,8 +158,15 @@ class SettingsPage(QWidget):
         card = Card(self.tr("This computer"))
         set_role(self._notes, Role.HINT)
         self._notes.setWordWrap(True)
+        check = QPushButton(self.tr("Check the device…"))
+        check.setToolTip(self.tr("Compare what it computes with what the CPU computes"))
+        check.clicked.connect(self._ask_for_check)
+        line = QHBoxLayout()
+        line.addWidget(check)
+        line.addStretch(1)
         card.body.addWidget(self._devices)
         card.body.addWidget(self._notes)
+        card.body.addLayout(line)
         return card
 
     def _versions_card(self) -> Card:
@@ -185,6 +194,9 @@ class SettingsPage(QWidget):
 
     def _change_looks(self, value: str) -> None:
         self._change(msgspec.structs.replace(self._settings, appearance=Appearance(value)))
+
+    def _ask_for_check(self) -> None:
+        self.check_requested.emit("auto")
 
     def _choose_folder(self) -> None:
         start = str(runs_folder(self._settings))

@@ -16,6 +16,9 @@ SMALLER = 0.92
 QUIETER = 0.65
 """Opacity of the second line."""
 
+GREYED = 0.45
+"""Opacity of what can't be chosen."""
+
 SECOND_LINE = Qt.ItemDataRole.UserRole + 1
 MOST_SHOWN = 12
 
@@ -82,7 +85,8 @@ class TwoLines(QStyledItemDelegate):
         """Room for two lines where there are two."""
         size = super().sizeHint(option, index)
         if index.data(SECOND_LINE):
-            size.setHeight(size.height() + round(SMALLER * option.fontMetrics.height()))
+            lines = option.fontMetrics.height() * (1 + SMALLER)
+            size.setHeight(round(lines) + SPACING + 2)
             size.setWidth(0)  # the second line is cut where it is too long; the tool tip has all of it
         return size
 
@@ -107,14 +111,12 @@ class TwoLines(QStyledItemDelegate):
     ) -> None:
         room = shown.rect.adjusted(SPACING + 2, SPACING // 2, -SPACING, -SPACING // 2)
         side = QStyle.visualAlignment(shown.direction, Qt.AlignmentFlag.AlignLeft)
-        text, faint = (
-            shown.palette.color(group, QPalette.ColorRole.Text)
-            for group in (QPalette.ColorGroup.Normal, QPalette.ColorGroup.Disabled)
-        )
-        painter.setPen(text if is_on else faint)
+        colour = shown.palette.color(QPalette.ColorRole.Text)  # a style sheet gives greyed texts no other
+        colour.setAlphaF(1.0 if is_on else GREYED)
+        painter.setPen(colour)
         painter.drawText(room, side | Qt.AlignmentFlag.AlignTop, title)
-        text.setAlphaF(QUIETER)
-        painter.setPen(text if is_on else faint)
+        colour.setAlphaF(QUIETER if is_on else GREYED)
+        painter.setPen(colour)
         painter.setFont(_smaller(shown.font))
         cut = painter.fontMetrics().elidedText(words, Qt.TextElideMode.ElideRight, room.width())
         painter.drawText(room, side | Qt.AlignmentFlag.AlignBottom, cut)

@@ -3,7 +3,7 @@
 import html
 from collections.abc import Sequence
 
-from PySide6.QtCore import Qt
+from PySide6.QtCore import QEvent, Qt
 from PySide6.QtWidgets import QLabel, QWidget
 
 from gui.widgets.roles import Role, set_role
@@ -32,12 +32,11 @@ class Disclosure(QLabel):
         self.hide()
 
     def show_words(self, summary: str, details: Sequence[str] = ()) -> None:
-        """Show a sentence, and keep details behind its link; both empty: nothing."""
+        """Say a sentence, and keep details behind its link. Whoever owns it shows and hides it."""
         if (summary, tuple(details)) == (self._summary, self._details):
             return
         self._summary, self._details = summary, tuple(details)
         self._paint_words()
-        self.setVisible(bool(summary))
 
     @property
     def summary(self) -> str:
@@ -58,6 +57,13 @@ class Disclosure(QLabel):
         """Show or fold the details."""
         self._is_open = shown
         self._paint_words()
+
+    def changeEvent(self, event: QEvent) -> None:
+        """Give the link the colours that are in force now: Qt keeps those it was written in."""
+        super().changeEvent(event)
+        if event.type() is QEvent.Type.PaletteChange and self._details:
+            self.clear()
+            self._paint_words()
 
     def _toggle(self) -> None:
         self.open(not self._is_open)

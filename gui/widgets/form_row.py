@@ -8,7 +8,7 @@ from PySide6.QtWidgets import QGridLayout, QHBoxLayout, QLabel, QPushButton, QSi
 
 from core.errors import Fix, Problem
 from gui.field import Field
-from gui.offers import Offer
+from gui.offers import Offer, Refused
 from gui.theme import SPACING
 from gui.widgets.disclosure import Disclosure
 from gui.widgets.reset_mark import ResetMark
@@ -72,7 +72,12 @@ class FormRow(QWidget):
     def show_offer(self, offer: Offer) -> None:
         """Grey what the machine refuses, and say why."""
         why = self.field.show_offer(offer)
+        self.set_refusals(why)
+
+    def set_refusals(self, why: Refused) -> None:
+        """Say why choices are greyed."""
         self._refusals.show_words(sentence(why.summary), [sentence(line) for line in why.details])
+        self._show_refusals()
 
     @property
     def refusals(self) -> Disclosure:
@@ -111,11 +116,16 @@ class FormRow(QWidget):
         self._shown = tuple(problems)
         self.field.set_invalid(bool(problems))
         self._fill(self._problems, problems, Role.PROBLEM)
+        self._show_refusals()
 
     @property
     def problems(self) -> tuple[Problem, ...]:
         """The problems shown."""
         return self._shown
+
+    def _show_refusals(self) -> None:
+        """A problem is reason enough: what else is not available here can wait until it is mended."""
+        self._refusals.setVisible(bool(self._refusals.summary) and not self._shown)
 
     def _fill(self, layout: QVBoxLayout, problems: Sequence[Problem], role: Role) -> None:
         while (item := layout.takeAt(0)) is not None:

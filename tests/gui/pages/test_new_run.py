@@ -168,7 +168,7 @@ def test_the_summary_goes_on_beside_a_value_that_cant_be_read(page):
     page.load_tree({**page.tree(), "memory": {"batch_size": 24}})
     page._options.form.field("training.epochs").line.setText("many")
     assert start_text(page) == "Mend: Epochs"
-    assert ("Batch", "24 × 1 = 24 samples a step") in page._outcome._rows.rows()
+    assert ("Batch", "24 × 1 = 24 samples") in page._outcome._rows.rows()
 
 
 def test_only_what_cant_be_read_is_replaced_by_its_default():
@@ -205,7 +205,7 @@ def test_the_summary_follows_the_form_while_it_has_problems(page):
     page._options.form.set_values({"data.train": "/no/such/pictures"})
     rows = dict(page._outcome._rows.rows())
     assert rows["Steps"] == "–"
-    assert rows["Batch"] == "24 × 1 = 24 samples a step"
+    assert rows["Batch"] == "24 × 1 = 24 samples"
     assert rows["Data"] == "pictures"
     page._options.form.set_values({"data.train": ""})
     assert dict(page._outcome._rows.rows())["Data"] == "choose the data"
@@ -217,7 +217,7 @@ def test_what_the_machine_refuses_is_greyed_and_a_choice_of_it_a_problem(page):
     assert not buttons["mps"].isEnabled()
     assert buttons["mps"].toolTip() == "MPS is the GPU of Apple computers."
     why = page._options.form.row("device.name").refusals
-    assert why.summary == "Not available here: CUDA, MPS"
+    assert why.summary == "Not available here: CUDA · MPS"
     assert why.details == ("No NVIDIA driver was found.", "MPS is the GPU of Apple computers.")
     page.load_tree({**page.tree(), "device": {"name": "mps"}})
     assert start_text(page) == "Mend: Device"

@@ -1,0 +1,76 @@
+"""Laying some options over those in the form, as presets and imports do, and taking them away again."""
+
+from PySide6.QtCore import QObject, Signal
+
+from core.catalogue import options_by_path
+from core.choices import Task
+from core.importing import Imported
+from core.options import Tree
+from core.presets import Difference, Preset, differences
+from gui.pages.new_run_options import OptionsColumn
+from gui.values import value_words
+from gui.widgets.changes_strip import Change, ChangesStrip
+
+
+class Laying(QObject):
+    """Changes several options at once, lists what that changed, and undoes it.
+
+    Signals:
+        task_wanted: The `core.choices.Task` that has to be chosen first.
+        restored: The whole form as it was before, a tree.
+
+    Args:
+        options: The form.
+        strip: Where the changes are listed.
+        parent: Qt's parent.
+    """
+
+    task_wanted = Signal(object)
+    restored = Signal(object)
+
+    def __init__(self, options: OptionsColumn, strip: ChangesStrip, parent: QObject | None = None) -> None:
+        super().__init__(parent)
+        self._options = options
+        self._strip = strip
+        self._before: Tree = {}
+        self._made: tuple[Difference, ...] = ()
+        strip.undo_chosen.connect(self.undo)
+
+    def apply(self, preset: Preset) -> None:
+        """Change the options a preset is about."""
+        self._lay(preset, self.tr("Applied: {preset}").format(preset=preset.title))
+
+    def take_over(self, imported: Imported) -> None:
+        """Change the options that a script has said."""
+        values = {key: value for key, value in imported.tree.items() if key != "schema"}
+        self._lay(Preset("", "", "", values), self.tr("Imported"))
+
+    def undo(self) -> None:
+        """Put back what was changed; what the person has changed since stays, unless the task is another one."""
+        self._strip.hide()
+        if self._before["task"] != self._options.form.task.value:
+            self.restored.emit(self._before)
+        else:
+            self._options.put({made.path: made.before for made in self._made})
+
+    def _lay(self, preset: Preset, done: str) -> None:
+        self._before = self._options.form.full_tree()
+        self._made = differences(self._before, preset)
+        wanted = {made.path: made.after for made in self._made}
+        if "task" in wanted:
+            self.task_wanted.emit(Task(wanted.pop("task")))
+        self._options.put(wanted)
+        nothing = self.tr("The form stood like this already.")
+        self._strip.show_changes(done, preset.help if self._made else nothing, self._changes())
+
+    def _changes(self) -> list[Change]:
+        known = options_by_path()
+        return [
+            Change(
+                known[made.path].title,
+                value_words(known[made.path], made.before),
+                value_words(known[made.path], made.after),
+            )
+            for made in self._made
+            if made.path == "task" or self._options.form.applies(known[made.path])
+        ]
