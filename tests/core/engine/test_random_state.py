@@ -16,7 +16,6 @@ from core.engine.device_memory import DeviceMemory
 from core.engine.devices import Choice
 from core.engine.random_state import MPS_STATE, restore_random_state, save_random_state
 from core.engine.reporter import Reporter
-from core.engine.step_log import StepLog
 from core.options import OutputOptions, RunOptions
 from core.run_folder import RunFolder
 from tests.fakes.tiny_bert import save_tiny_bert
@@ -63,6 +62,7 @@ def test_a_checkpoint_from_another_device_changes_nothing(tmp_path: Path) -> Non
 
 def test_the_state_is_sealed_into_the_checkpoint(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     from core.engine.callbacks import ReportCallback
+    from core.engine.step_log import StepLog
 
     monkeypatch.setattr(torch.mps, "get_rng_state", Mps(seed=1).get_rng_state)
     options = RunOptions(task=Task.TEXT_CLASSIFICATION, output=OutputOptions(keep_checkpoints=1))
