@@ -98,7 +98,7 @@ def inputs(t: Tokens, s: Sizes) -> str:
     QSpinBox::down-arrow, QDoubleSpinBox::down-arrow {{
         image: {icon_url("chevron-down", t)}; width: 8px; height: 8px;
     }}
-    QComboBox {{ padding-right: 26px; }}
+    QComboBox {{ padding-right: 26px; combobox-popup: 0; }}
     QComboBox:focus, QComboBox:on {{ padding-right: 25px; }}
     QComboBox::drop-down {{
         subcontrol-origin: border; subcontrol-position: center right; width: 26px;

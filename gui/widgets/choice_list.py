@@ -3,7 +3,7 @@
 from collections.abc import Iterable
 
 from PySide6.QtCore import QModelIndex, QPersistentModelIndex, QSize, Qt
-from PySide6.QtGui import QFont, QPainter, QPalette, QStandardItem, QStandardItemModel
+from PySide6.QtGui import QFont, QFontMetrics, QPainter, QPalette, QStandardItem, QStandardItemModel
 from PySide6.QtWidgets import QStyle, QStyledItemDelegate, QStyleOptionViewItem, QWidget
 
 from gui.theme import SPACING
@@ -21,6 +21,8 @@ GREYED = 0.45
 
 SECOND_LINE = Qt.ItemDataRole.UserRole + 1
 MOST_SHOWN = 12
+MOST_LETTERS = 76
+"""Width of the opened list at most, in letters."""
 
 Index = QModelIndex | QPersistentModelIndex
 
@@ -34,6 +36,14 @@ class ChoiceList(CalmComboBox):
         self.view().setItemDelegate(TwoLines(self.view()))
         self.view().setTextElideMode(Qt.TextElideMode.ElideRight)
         self.set_choices(choices)
+
+    def showPopup(self) -> None:  # noqa: N802 - Qt's name
+        """Open the list, wide enough for what its choices say, within reason."""
+        metrics = QFontMetrics(_smaller(self.font()))
+        words = [str(self._items().item(row).data(SECOND_LINE) or "") for row in range(self.count())]
+        needed = max((metrics.horizontalAdvance(line) for line in words), default=0) + 6 * SPACING
+        self.view().setMinimumWidth(min(needed, MOST_LETTERS * metrics.averageCharWidth()))
+        super().showPopup()
 
     def set_choices(self, choices: Iterable[Segment]) -> None:
         """Show other choices; what is chosen stays chosen. Nobody is told."""
