@@ -41,5 +41,5 @@ def test_a_difference_tells_both_values_defaults_included() -> None:
     changed = {
         found.path: (found.before, found.after) for found in differences({"memory": {"batch_size": 4}}, eight)
     }
-    assert changed["memory.batch_size"] == (4, 1)
+    assert changed["memory.batch_size"] == (4, 2)
     assert changed["model.method"] == ("full", "lora")
