@@ -16,6 +16,7 @@ from core import jobs, settings
 from core.choices import Task
 from core.commands import files, reports, running, runs, train
 from core.commands.attendance import INTERRUPTED
+from core.commands.check_device import check_device
 from core.commands.importing import import_options
 from core.commands.run_text import error_text
 from core.errors import OptionsError, UserError
@@ -165,6 +166,16 @@ def _add_questions(commands: "Commands") -> None:
     devices = commands.add_parser("devices", help="say what this computer can train on")
     devices.add_argument("--json", action="store_true")
     devices.set_defaults(run=lambda asked: reports.devices(as_json=asked.json))
+    checking = commands.add_parser(
+        "check-device",
+        help="hold a device against the CPU: does it compute what it should?",
+        description="Compute the same small models on a device and on the CPU, and compare. Takes half a minute at "
+        "most. Without an accelerator, one thread of the CPU is held against several. Ends with 1 when they differ.",
+    )
+    checking.add_argument("--device", default="auto", metavar="NAME", help="as `hone devices` names it")
+    checking.add_argument("--short", action="store_true", help="only what matters most, in a few seconds")
+    checking.add_argument("--json", action="store_true")
+    checking.set_defaults(run=lambda asked: check_device(asked.device, short=asked.short, as_json=asked.json))
     inspect = commands.add_parser(
         "inspect",
         help="say what is in a data file",
@@ -198,7 +209,9 @@ def _add_files(commands: "Commands") -> None:
         "line such as that of run_glue.py. What has another name here is listed, and what no longer exists.",
     )
     importing.add_argument("source", metavar="FILE", help="- reads standard input")
-    importing.add_argument("--output", "-o", type=Path, metavar="FILE", help="write it there; FILE must be new")
+    importing.add_argument(
+        "--output", "-o", type=Path, metavar="FILE", help="write it there; FILE must be new"
+    )
     importing.set_defaults(run=lambda asked: import_options(asked.source, asked.output))
     options = commands.add_parser("options", help="explain every option of a run file")
     options.add_argument("--markdown", action="store_true", help="as the page docs/options.md")

@@ -75,5 +75,5 @@ class DeviceCheckReport(msgspec.Struct, frozen=True, kw_only=True):
     @property
     def agrees(self) -> bool:
         """Whether something was compared and nothing differs."""
-        made = [comparison for comparison in self.comparisons if comparison.agreement is not Agreement.NOT_RUN]
-        return bool(made) and all(comparison.agrees for comparison in made)
+        found = {comparison.agreement for comparison in self.comparisons}
+        return Agreement.AGREES in found and Agreement.DIFFERS not in found

@@ -10,6 +10,7 @@ from typing import TypeVar
 import msgspec
 import psutil
 
+from core.device_check_report import DeviceCheckReport, DeviceCheckRequest
 from core.ending import describe
 from core.errors import RunFolderError, UserError
 from core.files import remove
@@ -20,6 +21,9 @@ from core.run_folder import ExitRecord, RunFolder
 
 ASK_SECONDS = 600.0
 """How long a short question may take before it is given up: a large file on a slow disk, not for ever."""
+
+CHECK_SECONDS = 120.0
+"""How long a device check may take: 30 s of comparing, on a slow disk as much for loading torch, and some to spare."""
 
 Answer = TypeVar("Answer")
 
@@ -155,6 +159,12 @@ def ask_engine(job: str, request: bytes = b"", timeout: float = ASK_SECONDS) -> 
 def ask_devices() -> MachineReport:
     """What this machine can train on; see `EngineJob.ask` for what it raises."""
     return _decode("devices", ask_engine("devices"), MachineReport)
+
+
+def ask_device_check(request: DeviceCheckRequest) -> DeviceCheckReport:
+    """How a device compares with the CPU; see `EngineJob.ask` for what it raises."""
+    answer = ask_engine("check-device", msgspec.json.encode(request), CHECK_SECONDS)
+    return _decode("check-device", answer, DeviceCheckReport)
 
 
 def ask_inspect(request: InspectRequest) -> DataReport:

@@ -1,7 +1,8 @@
 """The engine process: `python -P -m core.engine JOB ...`.
 
-Jobs: `train RUN_DIR` reports into the run's folder; `devices`, `inspect` and `check-model` answer with JSON on
-standard output. The real standard output is kept for that answer alone: what libraries print goes to standard error.
+Jobs: `train RUN_DIR` reports into the run's folder; `devices`, `check-device`, `inspect` and `check-model` answer with
+JSON on standard output. The real standard output is kept for that answer alone: what libraries print goes to standard
+error.
 """
 
 import faulthandler
@@ -35,6 +36,8 @@ def main(arguments: list[str]) -> int:
             return _train(Path(run_dir))
         case ["devices"]:
             return _answer(answer_to, _devices)
+        case ["check-device"]:
+            return _answer(answer_to, _check_device)
         case ["inspect"]:
             return _answer(answer_to, _inspect)
         case ["check-model"]:
@@ -84,6 +87,17 @@ def _devices() -> msgspec.Struct:
     from core.engine.machine_facts import gather
 
     return report(gather(with_compilers=True))
+
+
+def _check_device() -> msgspec.Struct:
+    from core.device_check_report import DeviceCheckRequest
+    from core.engine.environment import prepare_device_check
+
+    request = msgspec.json.decode(sys.stdin.buffer.read(), type=DeviceCheckRequest)
+    prepare_device_check()  # before torch is imported
+    from core.engine.device_check.run import check_device
+
+    return check_device(request)
 
 
 def _inspect() -> msgspec.Struct:

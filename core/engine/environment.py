@@ -21,3 +21,9 @@ def prepare_environment(options: RunOptions) -> None:
     os.environ["HF_HUB_DISABLE_TELEMETRY"] = "1"
     # Without this, transformers tells a server of Hugging Face's which model has no safetensors, to have it converted.
     os.environ["DISABLE_SAFETENSORS_CONVERSION"] = "1"
+
+
+def prepare_device_check() -> None:
+    """Set what torch reads while it loads, for the device check: nothing is computed on the CPU in MPS's place."""
+    number_by_slot()
+    os.environ["PYTORCH_ENABLE_MPS_FALLBACK"] = "0"
