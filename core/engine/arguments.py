@@ -33,6 +33,10 @@ def trainer_arguments(choice: Choice, checkpoints: Path, *, has_eval: bool) -> d
         "per_device_train_batch_size": memory.batch_size,
         "per_device_eval_batch_size": memory.batch_size,
         "gradient_accumulation_steps": memory.gradient_accumulation_steps,
+        "activation_checkpointing": memory.activation_checkpointing,
+        "activation_checkpointing_kwargs": {"use_reentrant": False}
+        if memory.activation_checkpointing
+        else None,
         "num_train_epochs": training.epochs,
         "max_steps": training.max_steps or -1,
         "learning_rate": training.learning_rate,

@@ -3,7 +3,7 @@
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 
-from core.choices import DeepSpeed, Optimizer, Precision
+from core.choices import Attention, DeepSpeed, Optimizer, Precision, Task
 from core.events import WhatRan
 from core.options import RunOptions
 
@@ -106,4 +106,25 @@ def _batch(settled: RunOptions, ran: WhatRan) -> Iterator[Difference]:
         )
 
 
-CHECKS: tuple[Check, ...] = (_optimizer, _weight_decay, _precision, _batch)
+def _recomputed(settled: RunOptions, ran: WhatRan) -> Iterator[Difference]:
+    if settled.memory.activation_checkpointing and not ran.recomputed:
+        yield Difference(
+            "memory.activation_checkpointing",
+            "Activations are kept",
+            "They were to be computed again for the gradients, and no layer's were.",
+        )
+
+
+def _attention(settled: RunOptions, ran: WhatRan) -> Iterator[Difference]:
+    """A model without PyTorch's own attention runs eager in its place; that is stated, and nothing to warn of."""
+    asked = settled.model.attention
+    eager_instead = asked is Attention.SDPA and ran.attention == Attention.EAGER
+    if settled.task is Task.TEXT_CLASSIFICATION and ran.attention not in (None, asked) and not eager_instead:
+        yield Difference(
+            "model.attention",
+            "Another attention runs than asked for",
+            f"{asked} was asked for, {ran.attention} was called.",
+        )
+
+
+CHECKS: tuple[Check, ...] = (_optimizer, _weight_decay, _precision, _batch, _recomputed, _attention)

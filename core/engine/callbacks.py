@@ -15,7 +15,7 @@ from core.engine.reporter import Reporter
 from core.engine.requests import RequestBox
 from core.engine.step_log import StepLog
 from core.engine.trainer import WatchedTrainer
-from core.engine.what_ran import AutocastWitness, what_ran
+from core.engine.what_ran import what_ran
 from core.errors import Fix, UserError
 from core.events import CheckpointSaved, Evaluated, Phase, RunPlanned, split_non_finite
 from core.metrics import METRIC_NAMES
@@ -44,7 +44,6 @@ class ReportCallback(TrainerCallback):
         self._log = log
         self._labels = labels
         self._options = options
-        self._witness = AutocastWitness(trainer.model, choice.kind)
         self._mark = time.perf_counter()
         self._learning_rate = 0.0
         self._evaluating = False
@@ -122,7 +121,7 @@ class ReportCallback(TrainerCallback):
         self._log.flush()
 
     def _tell_what_ran(self) -> None:
-        ran = what_ran(self._trainer, self._choice, self._witness)
+        ran = what_ran(self._trainer, self._choice)
         self._reporter.write(ran)
         for found in differences(self._options, ran):
             self._reporter.warn(found.message_id, found.title, found.detail)

@@ -10,6 +10,7 @@ import torch
 from core.choices import Attention, Task
 from core.engine.models import text_models
 from core.engine.models.adapters import apply_method
+from core.engine.models.checkpointing import can_checkpoint
 from core.engine.models.parts import count, weights_of
 from core.engine.models.refusals import LOADING_ERRORS, not_loaded
 from core.engine.models.targets import TargetError
@@ -88,17 +89,11 @@ def _describe(built: _Built) -> ModelReport:
         total_parameters=sum(map(count, weights)),
         trainable_parameters=sum(map(count, weights)),
         layers=getattr(config, "num_hidden_layers", None) or len(computing),
-        activation_checkpointing=_can_checkpoint(model),
+        activation_checkpointing=can_checkpoint(model),
         attention=() if config is None else tuple(_attention(model)),
         max_length=built.max_length,
         normalises_batch=any(isinstance(part, torch.nn.modules.batchnorm._BatchNorm) for part in parts),
     )
-
-
-def _can_checkpoint(model: Any) -> bool:
-    """Whether activations can be recomputed: transformers models say so, a vision model has the method or not."""
-    told = getattr(model, "supports_gradient_checkpointing", None)
-    return bool(told) if told is not None else hasattr(model, "gradient_checkpointing_enable")
 
 
 def _attention(model: Any) -> Iterator[Attention]:

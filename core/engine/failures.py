@@ -86,7 +86,7 @@ def _smaller_batches(options: RunOptions) -> list[Fix]:
 
 def _leaner_methods(options: RunOptions) -> Iterator[Fix]:
     """The methods that keep the result nearly as it is, the one that costs least first."""
-    if not options.memory.activation_checkpointing:
+    if not options.memory.activation_checkpointing and options.model.method is not Method.HEAD:
         yield Fix("Compute activations again", {"memory.activation_checkpointing": True})
     if options.model.method is Method.FULL and options.model.pretrained:
         yield Fix(

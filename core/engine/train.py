@@ -21,6 +21,7 @@ from core.engine.failures import explain
 from core.engine.fallback import report_fallbacks
 from core.engine.loss_scaling import mend_loss_scaling
 from core.engine.machine_facts import gather
+from core.engine.models.checkpointing import check_checkpointing
 from core.engine.optimizers import optimizer_class
 from core.engine.reporter import Reporter
 from core.engine.requests import RequestBox, StopRequested, StopWhileLoading
@@ -130,6 +131,8 @@ def _build_trainer(run: RunFolder, options: RunOptions, choice: Choice, prepared
 
     from core.engine.metrics import classification_metrics
 
+    if options.memory.activation_checkpointing:
+        check_checkpointing(prepared.model)
     has_eval = prepared.eval is not None and len(prepared.eval) > 0
     arguments = trainer_arguments(choice, run.checkpoints, has_eval=has_eval)
     trainer = WatchedTrainer(

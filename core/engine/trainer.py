@@ -1,10 +1,12 @@
 """`transformers.Trainer`, with what Hone needs to see made visible. The training loop is untouched."""
 
+from contextlib import nullcontext
 from typing import Any
 
 import torch
 from transformers import Trainer
 
+from core.engine.first_batch import FirstBatch
 from core.engine.optimizers import norm_parameters
 
 
@@ -13,10 +15,13 @@ class WatchedTrainer(Trainer):
 
     `step_losses` holds a detached scalar a batch (already divided by the accumulation steps), `step_samples` counts
     samples, `step_tokens` holds a scalar of unpadded tokens a batch, `grad_norm` the norm before clipping.
+    `first_batch` tells how the first batch of the run was computed.
     """
 
     def __init__(self, *args: Any, **kwargs: Any) -> None:
         super().__init__(*args, **kwargs)
+        self.first_batch = FirstBatch(self.args.device.type)
+        self._watches = True
         self.forget_step()
 
     def forget_step(self) -> None:
@@ -33,7 +38,9 @@ class WatchedTrainer(Trainer):
         self.step_samples += len(inputs["labels"])
         if "attention_mask" in inputs:
             self.step_tokens.append(inputs["attention_mask"].sum())
-        loss: torch.Tensor = super().training_step(model, inputs, num_items_in_batch)
+        with self.first_batch.watching(self.model) if self._watches else nullcontext():
+            loss: torch.Tensor = super().training_step(model, inputs, num_items_in_batch)
+        self._watches = False
         self.step_losses.append(loss)
         return loss
 

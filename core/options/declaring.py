@@ -14,6 +14,8 @@ Needs = Mapping[str, tuple[object, ...]]
 FOR_TEXT: Needs = MappingProxyType({"task": (Task.TEXT_CLASSIFICATION,)})
 FOR_IMAGES: Needs = MappingProxyType({"task": (Task.IMAGE_CLASSIFICATION,)})
 WITH_LORA: Needs = MappingProxyType({"model.method": (Method.LORA, Method.QLORA)})
+WITH_DEEP_GRADIENTS: Needs = MappingProxyType({"model.method": (Method.FULL, Method.LORA, Method.QLORA)})
+"""Where gradients go through the whole model. Trained alone, a classifier needs none of the activations below it."""
 WITH_BETAS: Needs = MappingProxyType(
     {
         "training.optimizer": tuple(

@@ -3,7 +3,7 @@
 from typing import Annotated
 
 from core.choices import DeepSpeed, Offload
-from core.options.declaring import Section, about
+from core.options.declaring import WITH_DEEP_GRADIENTS, Section, about
 
 
 class MemoryOptions(Section, frozen=True, kw_only=True):
@@ -35,6 +35,7 @@ class MemoryOptions(Section, frozen=True, kw_only=True):
             "Activation checkpointing",
             "Forget what the layers computed and compute it again for the gradients: far less memory, about a quarter "
             "more time.",
+            needs=WITH_DEEP_GRADIENTS,
             aliases=("gradient_checkpointing",),
         ),
     ] = False

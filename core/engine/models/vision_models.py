@@ -5,6 +5,7 @@ from urllib.error import URLError
 
 import torch
 
+from core.engine.models.checkpointing import checkpoint_rows
 from core.engine.torchvision_ops import prepare_torchvision
 from core.errors import Fix, ModelError
 from core.options import ModelOptions
@@ -30,6 +31,10 @@ class VisionClassifier(torch.nn.Module):
         if labels is None:
             return {"logits": logits}
         return {"loss": torch.nn.functional.cross_entropy(logits.float(), labels), "logits": logits}
+
+    def activation_checkpointing_enable(self, **_kwargs: Any) -> None:
+        """Compute activations again for the gradients; what Trainer says of how is what `checkpoint_rows` does."""
+        checkpoint_rows(self.network)
 
 
 def load_vision_model(options: ModelOptions, classes: int, seed: int) -> VisionClassifier:

@@ -47,6 +47,8 @@ def test_nothing_is_said_where_all_is_as_asked() -> None:
     assert told(asked(Precision.FP16), autocast_dtype="float16", loss_scale=65536.0) == {}
     assert told(asked(optimizer=Optimizer.ADAFACTOR), optimizer="Adafactor") == {}
     assert told(asked(weight_decay=0.1), decayed_parameters=90) == {}
+    assert told(asked(memory=MemoryOptions(activation_checkpointing=True)), recomputed=12) == {}
+    assert told(asked(), attention="sdpa") == told(asked(), attention="eager") == {}
     assert set(OPTIMIZERS) == set(Optimizer)
 
 
@@ -87,6 +89,13 @@ def test_nothing_is_said_where_all_is_as_asked() -> None:
             "memory.batch_size",
             "16 samples a step were asked for, 32 are taken.",
         ),
+        (
+            asked(memory=MemoryOptions(activation_checkpointing=True)),
+            {},
+            "memory.activation_checkpointing",
+            "no layer's were",
+        ),
+        (asked(), {"attention": "sdpa + eager"}, "model.attention", "sdpa + eager was called"),
     ],
 )
 def test_a_difference_is_told_at_its_option(
