@@ -16,6 +16,7 @@ from PySide6.QtWidgets import (
     QWidget,
 )
 
+from core.presets import presets
 from core.settings import Appearance, Settings
 from gui.app import dress
 from gui.invented_runs import Plot, finish, write_story
@@ -25,7 +26,7 @@ from gui.window import MainWindow
 from tests.fakes.asking import FakeEngine
 from tests.fakes.run_stories import make_folder
 
-PAGES = ("new-run-images", "new-run-texts", "run", "runs", "settings")
+PAGES = ("new-run-images", "new-run-texts", "new-run-more", "run", "runs", "settings")
 CONTROLS = (QAbstractButton, QLineEdit, QComboBox, QAbstractSpinBox, QAbstractItemView, QTabBar)
 
 
@@ -75,6 +76,16 @@ def open_page(qtbot, window, name, runs_folder):
             data.write_text("first\tsecond\tsame\n")
             window.edit({"task": "text-classification", "data": {"train": str(data)}})
             qtbot.waitUntil(lambda: not window.new_run._reading.is_reading)
+        case "new-run-more":
+            window.edit(
+                {
+                    "task": "text-classification",
+                    "model": {"source": "", "method": "lora"},
+                    "device": {"compile": True},
+                }
+            )
+            window.new_run.open_more()
+            window.new_run.apply_preset(presets()[0])
         case "run":
             window.open_path(runs_folder / "done")
         case "runs":

@@ -5,6 +5,7 @@ from collections.abc import Callable
 
 import msgspec
 
+from core.device_check_report import Agreement, Comparison, DeviceCheckReport
 from core.jobs import JobCancelled
 from core.reports import (
     Column,
@@ -29,11 +30,35 @@ CPU_ONLY = MachineReport(
             title="Old processor",
             available=True,
             memory_bytes=2**34,
-            refusals={"device.precision": {"fp16": "needs a GPU"}},
-            automatic={"device.precision": Settled("fp32", "this CPU has no bf16 hardware")},
+            refusals={
+                "device.precision": {"fp16": "needs a GPU", "tf32": "needs an NVIDIA GPU"},
+                "device.compile": {"true": "needs a compiler"},
+                "device.compile_backend": {"cudagraphs": "needs CUDA"},
+                "device.processes": {"*": "Hone trains in one process."},
+                "model.method": {"qlora": "needs the package bitsandbytes"},
+                "training.optimizer": {
+                    "adamw-8bit": "needs the package bitsandbytes",
+                    "lion-8bit": "needs the package bitsandbytes",
+                    "adamw-8bit-torchao": "needs the package torchao",
+                },
+                "data.pin_memory": {"on": "serves NVIDIA GPUs"},
+            },
+            cautions={
+                "device.precision": {"bf16": "This CPU has no bf16 units: it works, slower than fp32."}
+            },
+            automatic={
+                "device.precision": Settled("fp32", "this CPU has no bf16 hardware"),
+                "data.group_by_length": Settled("on", "little padding is left to compute"),
+                "data.pin_memory": Settled("off", "only NVIDIA GPUs fetch from pinned memory"),
+                "data.workers": Settled("0", "the cores are busy computing"),
+            },
         ),
     ),
     automatic="cpu",
+    choices={
+        "device.compile_backend": ("inductor", "cudagraphs"),
+        "device.compile_mode": ("default", "lite"),
+    },
     versions={"python": "3.11", "torch": "2.13.0"},
 )
 
@@ -58,6 +83,21 @@ PAIRS = DataReport(
 DIGITS = DataReport(source="builtin:digits", format="digits", rows=1797, labels={"0": 900, "1": 897})
 
 
+CHECKED = DeviceCheckReport(
+    device="cpu",
+    title="Old processor",
+    reference="1 thread",
+    software="PyTorch 2.13.0",
+    conclusion="The gradients differ",
+    comparisons=(
+        Comparison(name="Loss", explanation="One.", agreement=Agreement.AGREES, worst_error=1.25e-7),
+        Comparison(name="Gradients", explanation="Two.", agreement=Agreement.DIFFERS, worst_error=0.5),
+        Comparison(name="Mask", explanation="Three.", agreement=Agreement.NOT_RUN, detail="No time."),
+    ),
+    seconds=3.2,
+)
+
+
 class FakeEngine:
     """Makes jobs that answer `answers[job]`, a struct or an error to raise; `requests` are those it was asked.
 
@@ -68,6 +108,7 @@ class FakeEngine:
         self.answers: dict[str, Callable[[bytes], msgspec.Struct] | msgspec.Struct | Exception] = {
             "devices": CPU_ONLY,
             "inspect": _inspect,
+            "check-device": CHECKED,
         }
         self.requests: list[tuple[str, bytes]] = []
         self.gate = threading.Event()

@@ -6,6 +6,7 @@ from core.checks import check_tree
 from core.choices import Task
 from core.errors import Fix, Problem
 from core.options import RunOptions
+from core.reports import DeviceReport, MachineReport
 from core.run_file import to_tree
 from core.starting_values import starting_options
 from gui.form import Form
@@ -84,3 +85,90 @@ def test_changes_name_their_option(qtbot, form):
     with qtbot.waitSignal(form.changed) as caught:
         form.field("memory.batch_size").control.setValue(5)
     assert caught.args == ["memory.batch_size"]
+
+
+def test_other_options_mean_something_after_a_choice(qtbot, form):
+    lora = form.field("model.lora_rank").option
+    assert not form.applies(lora)
+    with qtbot.waitSignal(form.relevance_changed):
+        form.field("model.method").segmented.buttons()["lora"].click()
+    assert form.applies(lora)
+    with qtbot.assertNotEmitted(form.relevance_changed):
+        form.field("memory.batch_size").control.setValue(5)
+
+
+def test_an_option_out_of_sight_keeps_its_value_and_stays_out_of_the_run_file(form):
+    form.set_values({"model.method": "lora", "model.lora_rank": 4})
+    form.set_values({"model.method": "full"})
+    assert "lora_rank" not in form.tree()["model"]
+    assert form.full_tree()["model"]["lora_rank"] == 4
+    form.set_values({"model.method": "lora"})
+    assert form.tree()["model"]["lora_rank"] == 4
+
+
+def test_what_differs_from_its_default_is_marked_and_one_press_resets_it(qtbot, form):
+    row = form.row("memory.batch_size")
+    assert row.mark.isHidden()
+    form.field("memory.batch_size").control.setValue(4)
+    assert not row.mark.isHidden()
+    assert row.mark.accessibleName() == "Batch size is changed; default: 16"
+    with qtbot.waitSignal(form.changed) as caught:
+        row.mark.click()
+    assert caught.args == ["memory.batch_size"]
+    assert form.tree()["memory"]["batch_size"] == 16
+    assert row.mark.isHidden()
+
+
+def test_what_every_run_has_to_choose_is_never_marked(form):
+    form.set_values({"data.train": "/x.csv", "model.source": "org/model", "data.text_columns": ["a"]})
+    marked = [path for path in form.paths if not form.row(path).mark.isHidden()]
+    assert marked == []
+    form.set_values({"data.workers": 2, "model.lora_targets": ["query"]})
+    marked = [path for path in form.paths if not form.row(path).mark.isHidden()]
+    assert marked == ["model.lora_targets", "data.workers"]
+
+
+def test_advice_stands_at_its_row_and_can_be_taken(qtbot, form):
+    fix = Fix("Use 8", {"memory.batch_size": 8})
+    advice = Problem("memory.batch_size", "GPUs like multiples of 8", (fix,))
+    form.show_advice([advice])
+    row = form.row("memory.batch_size")
+    assert row.advice == (advice,)
+    assert not row.field.control.property("invalid")  # nothing is wrong
+    button = next(button for button in row.findChildren(QPushButton) if button.text() == "Use 8")
+    with qtbot.waitSignal(form.fix_chosen):
+        button.click()
+    form.show_advice([])
+    assert row.advice == ()
+
+
+def refusing(path, **reasons):
+    device = DeviceReport(name="cpu", title="CPU", available=True, refusals={path: reasons})
+    return MachineReport(devices=(device,), automatic="cpu"), device
+
+
+def test_a_switch_that_cant_be_on_can_be_put_back_but_not_chosen(form):
+    form.set_values({"device.compile": True})
+    form.show_machine(*refusing("device.compile", true="needs a compiler"))
+    box = form.field("device.compile").control
+    assert box.isEnabled()
+    box.click()
+    assert not box.isEnabled()
+    assert box.toolTip() == "needs a compiler"
+    assert form.row("device.compile").refusals.summary == "Compile needs a compiler"
+
+
+def test_a_number_of_which_only_the_default_is_taken_is_greyed(form):
+    form.show_machine(*refusing("device.processes", **{"*": "One process trains."}))
+    spin = form.field("device.processes").control
+    assert not spin.isEnabled()
+    assert form.row("device.processes").refusals.summary == "One process trains."
+    form.load({"device": {"processes": 2}})
+    assert spin.isEnabled()  # so that it can be mended
+
+
+def test_an_unknown_machine_greys_nothing(form):
+    form.show_machine(*refusing("device.compile", true="needs a compiler"))
+    form.show_machine(None, None)
+    assert form.field("device.compile").control.isEnabled()
+    assert form.row("device.compile").refusals.summary == ""

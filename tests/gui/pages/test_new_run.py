@@ -1,6 +1,5 @@
 from pathlib import Path
 
-import pytest
 from PySide6.QtCore import QMimeData, Qt, QUrl
 from PySide6.QtGui import QDropEvent
 from PySide6.QtWidgets import QTableWidget
@@ -10,45 +9,10 @@ from core.choices import Task
 from core.errors import Fix, Problem, UserError
 from core.jobs import EngineCrashed
 from core.reports import DataReport
-from core.settings import Appearance
-from gui.pages.new_run import NewRunPage
 from gui.pages.new_run_checking import all_problems, check_form
 from gui.pages.new_run_data_status import PreviewDialog
 from gui.pages.new_run_header import MRPC
-from gui.theme import Theme
-from tests.fakes.asking import CPU_ONLY, PAIRS, FakeEngine
-
-
-@pytest.fixture
-def engine():
-    return FakeEngine()
-
-
-@pytest.fixture
-def page(qtbot, engine):
-    page = NewRunPage(Theme(Appearance.LIGHT), engine)
-    qtbot.addWidget(page)
-    page.resize(1000, 700)
-    page.show()
-    yield page
-    engine.gate.set()
-    page.close_questions()
-
-
-@pytest.fixture
-def pairs(tmp_path):
-    path = tmp_path / "pairs.tsv"
-    path.write_text("first\tsecond\tsame\na\tb\t1\n")
-    return path
-
-
-@pytest.fixture
-def model(tmp_path):
-    path = tmp_path / "model"
-    path.mkdir()
-    for name in ("config.json", "model.safetensors"):
-        (path / name).touch()
-    return path
+from tests.fakes.asking import CPU_ONLY, PAIRS
 
 
 def start_text(page):
