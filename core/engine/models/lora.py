@@ -22,6 +22,9 @@ class TextAdapter(PeftModelForSequenceClassification):
         super().save_pretrained(save_directory, *args, **_without_embeddings(kwargs))
         self.get_base_model().config.save_pretrained(save_directory)
 
+    def create_or_update_model_card(self, output_dir: str) -> None:
+        """Write none: PEFT's is a page of blanks, made from a template that a bundled app may lack."""
+
 
 class ImageAdapter(PeftModel):
     """A vision model with LoRA matrices; `save_pretrained` writes them and the classifier."""
@@ -29,6 +32,9 @@ class ImageAdapter(PeftModel):
     def save_pretrained(self, save_directory: str, *args: Any, **kwargs: Any) -> None:
         """Save the adapter; the frozen model is named in it and not saved again."""
         super().save_pretrained(save_directory, *args, **_without_embeddings(kwargs))
+
+    def create_or_update_model_card(self, output_dir: str) -> None:
+        """Write none, as for text models."""
 
 
 def _without_embeddings(kwargs: dict[str, Any]) -> dict[str, Any]:

@@ -96,6 +96,7 @@ class TestLora:
         assert (folder / "tokenizer.json").is_file()
         assert not [path for path in folder.iterdir() if path.suffix in (".bin", ".pt", ".pth")]
         assert not (folder / "model.safetensors").exists()
+        assert not (folder / "README.md").exists()  # PEFT's page of blanks
 
     def test_the_result_is_no_model_to_start_from_and_says_so(self, tiny: TinyRun, tmp_path: Path) -> None:
         again = train(tmp_path / "again", model=model(tiny.run.model))
