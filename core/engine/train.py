@@ -19,6 +19,7 @@ from core.engine.device_memory import DeviceMemory, process_peak
 from core.engine.devices import Choice, choose_visible
 from core.engine.failures import explain
 from core.engine.fallback import report_fallbacks
+from core.engine.first_mps_check import warn_of_wrong_numbers
 from core.engine.loss_scaling import mend_loss_scaling
 from core.engine.machine_facts import gather
 from core.engine.models.checkpointing import check_checkpointing
@@ -71,6 +72,7 @@ def _train(run: RunFolder, options: RunOptions, reporter: Reporter) -> None:
     choice = choose_visible(gather(with_compilers=options.device.compile), options)
     options = choice.settled
     if choice.kind == "mps":
+        warn_of_wrong_numbers(reporter)
         report_fallbacks(reporter)
     with StopWhileLoading(run, requests):
         prepared = _prepare(options, reporter)
