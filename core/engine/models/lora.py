@@ -68,8 +68,6 @@ def with_lora(model: Any, options: RunOptions, fresh: Iterable[str]) -> PeftMode
     )
     if not is_text:
         model.name_or_path = asked.source  # what PEFT writes as the adapter's base
-    elif options.memory.activation_checkpointing:
-        model.enable_input_require_grads()  # or frozen embeddings cut the layers off from recomputation
     with warnings.catch_warnings():
         warnings.simplefilter(
             "ignore", FutureWarning
