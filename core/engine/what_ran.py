@@ -2,6 +2,7 @@
 
 import torch
 
+from core.choices import Attention
 from core.engine.devices import Choice
 from core.engine.models.adapters import describe_adapter
 from core.engine.models.parts import count, is_packed, weights_of
@@ -36,8 +37,14 @@ def what_ran(trainer: WatchedTrainer, choice: Choice) -> WhatRan:
         effective_batch=trainer.get_total_train_batch_size(trainer.args),
         attention=" + ".join(trainer.first_batch.attention) or None,
         recomputed=trainer.first_batch.recomputed,
-        reasons=choice.reasons,
+        reasons=choice.reasons | _reason_of_attention(choice, trainer.first_batch.attention),
     )
+
+
+def _reason_of_attention(choice: Choice, called: tuple[str, ...]) -> dict[str, str]:
+    if choice.settled.model.attention is Attention.SDPA and called == (Attention.EAGER,):
+        return {"model.attention": "this model has no sdpa; its own runs"}
+    return {}
 
 
 def _dtype_name(dtype: torch.dtype) -> str:

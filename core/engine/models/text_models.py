@@ -8,6 +8,7 @@ from typing import Any
 import torch
 
 from core.choices import Method
+from core.engine.models.attention import implementation_for
 from core.engine.models.packing import packing_arguments
 from core.engine.models.parts import head_names, owners
 from core.engine.models.refusals import (
@@ -84,36 +85,42 @@ def load_classifier(options: RunOptions, config: Any, labels: tuple[str, ...], t
     """Load the model with a classification head for `labels`, its weights in fp32, or packed for QLoRA.
 
     Raises:
-        ModelError: There are no safe weights, they are damaged, or they don't fit.
+        ModelError: There are no safe weights, they are damaged, or they don't fit; or it lacks the attention asked for.
     """
     from transformers import set_seed
 
     set_labels(config, labels)
     if config.pad_token_id is None:
         config.pad_token_id = tokenizer.pad_token_id
+    attention = implementation_for(options.model, config)
     set_seed(options.training.seed)  # the head's random weights
     try:
         if not options.model.pretrained:
-            return LoadedModel(random_classifier(config))
+            return LoadedModel(random_classifier(config, attn_implementation=attention))
         if options.model.method is Method.QLORA:
-            return _load_packed(options, config)
-        return _load(options, config)
+            return _load_packed(options, config, attn_implementation=attention)
+        return _load(options, config, attn_implementation=attention)
     except LOADING_ERRORS as error:
         raise not_loaded(options.model.source, error) from error
 
 
-def random_classifier(config: Any) -> torch.nn.Module:
-    """Build the model with random weights; under `torch.device("meta")` with none at all, in milliseconds."""
+def random_classifier(config: Any, **more: Any) -> torch.nn.Module:
+    """Build the model with random weights; under `torch.device("meta")` with none at all, in milliseconds.
+
+    Args:
+        config: Its config.
+        more: Arguments for transformers' `from_config`.
+    """
     from transformers import AutoModelForSequenceClassification
 
     # Said outright: left to itself, transformers would ask on the terminal whether to run a model's own code.
     model: torch.nn.Module = AutoModelForSequenceClassification.from_config(
-        config, dtype=torch.float32, trust_remote_code=False
+        config, dtype=torch.float32, trust_remote_code=False, **more
     )
     return model
 
 
-def _load(options: RunOptions, config: Any, **packing: Any) -> LoadedModel:
+def _load(options: RunOptions, config: Any, **more: Any) -> LoadedModel:
     from transformers import AutoModelForSequenceClassification
 
     source = options.model.source
@@ -125,17 +132,17 @@ def _load(options: RunOptions, config: Any, **packing: Any) -> LoadedModel:
         trust_remote_code=False,
         ignore_mismatched_sizes=True,  # a checkpoint with a head for other labels gets a fresh one
         output_loading_info=True,
-        **packing,
+        **more,
     )
     check_loaded(source, model, info)
     return LoadedModel(model, owners(fresh_weights(model, info)))
 
 
-def _load_packed(options: RunOptions, config: Any) -> LoadedModel:
+def _load_packed(options: RunOptions, config: Any, **more: Any) -> LoadedModel:
     """Load with packed weights, but for the classifier and for what has none in the checkpoint: these learn."""
     with torch.device("meta"):
         heads = head_names(random_classifier(copy.deepcopy(config)))
-    loaded = _load(options, copy.deepcopy(config), **packing_arguments(options, heads))
+    loaded = _load(options, copy.deepcopy(config), **packing_arguments(options, heads), **more)
     if loaded.fresh:
-        loaded = _load(options, config, **packing_arguments(options, (*heads, *loaded.fresh)))
+        loaded = _load(options, config, **packing_arguments(options, (*heads, *loaded.fresh)), **more)
     return loaded
