@@ -92,7 +92,7 @@ class DeviceCheckDialog(QDialog):
                 item = QTableWidgetItem(words)
                 item.setToolTip(comparison.worst_tensor or words)
                 font = item.font()
-                font.setBold(comparison.differs)
+                font.setBold(comparison.differs and column != LAST_COLUMN)
                 item.setFont(font)
                 self.table.setItem(row, column, item)
         self.table.show()

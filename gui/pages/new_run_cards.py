@@ -55,7 +55,6 @@ class OptionsCard(Card):
         form.revealed.connect(self._reveal)
         form.relevance_changed.connect(self.show_relevant)
         self._show_advanced(False)
-        self.show_relevant()
 
     def _add(self, option: Option, layout: QVBoxLayout) -> None:
         row = self._form.add(option.path, self._fields.get(option.path))
@@ -91,6 +90,7 @@ class OptionsCard(Card):
         for group, heading in self._headings.items():
             heading.setVisible(any(option.group == group for option in shown))
         self._more.setVisible(bool(shown))
+        self._advanced.setVisible(self._more.isChecked() and bool(shown))
 
     def open(self) -> None:
         """Show the options behind "More"."""
@@ -100,7 +100,7 @@ class OptionsCard(Card):
         return [row.field.option for row in self._rows.values() if row.field.option.advanced]
 
     def _show_advanced(self, shown: bool) -> None:
-        self._advanced.setVisible(shown)
+        self.show_relevant()
         self._more.setText(self.tr("Less") if shown else self.tr("More"))
         name = self.tr("Fewer options: {card}") if shown else self.tr("More options: {card}")
         self._more.setAccessibleName(name.format(card=self.title))

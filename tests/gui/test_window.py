@@ -267,3 +267,20 @@ def test_a_bug_is_logged_whole_and_shown_once(qtbot, caplog, capsys):
     assert "ZeroDivisionError" in capsys.readouterr().err
     reporter.report(*caught)
     assert reporter._dialog is dialog
+
+
+def test_the_device_check_opens_from_both_pages_and_ends_with_the_window(qtbot, make_window):
+    engine = FakeEngine()
+    window = make_window(engine=engine)
+    window.new_run.check_requested.emit("cpu")
+    check = window.device_check
+    qtbot.waitUntil(lambda: not check.is_checking)
+    check.reject()
+    assert window.device_check is None
+    window.go_to(Place.SETTINGS)
+    engine.gate.clear()
+    window.settings.check_requested.emit("auto")
+    assert window.device_check.is_checking
+    window.end_work()
+    assert window.device_check is None
+    engine.gate.set()
