@@ -5,8 +5,6 @@ no more of it than a model that learns badly.
 """
 
 import contextlib
-import importlib.metadata
-import platform
 from collections.abc import Callable
 from pathlib import Path
 
@@ -14,6 +12,7 @@ import msgspec
 
 from core import jobs, settings
 from core.device_check_report import Comparison, DeviceCheckReport, DeviceCheckRequest
+from core.engine.device_check.run import software
 from core.engine.reporter import Reporter
 from core.errors import Fix, UserError
 from core.events import MessageWithdrawn
@@ -39,15 +38,11 @@ def memory_file() -> Path:
     return settings.home() / "device-checks.json"
 
 
-def software() -> str:
-    """What computes: an update of PyTorch or macOS brings other kernels, and another check."""
-    return f"PyTorch {importlib.metadata.version('torch')}, macOS {platform.mac_ver()[0]}"
-
-
 def warn_of_wrong_numbers(reporter: Reporter, ask: Ask = jobs.ask_device_check) -> None:
     """Check the GPU where that wasn't done with this PyTorch and macOS, and warn where it is known to differ.
 
-    The check is another process: what it computes leaves no trace in the run, and a fault of Metal ends it alone.
+    An update of either brings other kernels. The check is another process: what it computes leaves no trace in the run,
+    and a fault of Metal ends it alone.
     """
     key = software()
     remembered = recall()
