@@ -1,6 +1,6 @@
 """The device check: asks the engine whether the device computes what the CPU does, and shows the answer as a table."""
 
-from PySide6.QtCore import Qt
+from PySide6.QtCore import QRect, Qt
 from PySide6.QtWidgets import (
     QDialog,
     QDialogButtonBox,
@@ -22,7 +22,10 @@ from gui.numbers import MISSING
 from gui.theme import SPACING
 from gui.widgets.message_strip import MessageStrip
 
-FIRST_SIZE = (760, 460)
+SIZE_WAITING = (560, 150)
+SIZE_ANSWERED = (860, 600)
+CELL_PADDING = 3 * SPACING
+"""Room within a cell that Qt does not count when it measures wrapped texts, on both sides together."""
 LAST_COLUMN = 3
 
 
@@ -39,7 +42,7 @@ class DeviceCheckDialog(QDialog):
         super().__init__(parent)
         self.setWindowTitle(self.tr("Device check"))
         self.setAttribute(Qt.WidgetAttribute.WA_DeleteOnClose)
-        self.resize(*FIRST_SIZE)
+        self.resize(*SIZE_WAITING)
         self._question = EngineQuestion(ask, "check-device", DeviceCheckReport, self)
         self._question.answered.connect(self._show_report)
         self._question.failed.connect(self._show_failure)
@@ -96,7 +99,18 @@ class DeviceCheckDialog(QDialog):
                 item.setFont(font)
                 self.table.setItem(row, column, item)
         self.table.show()
-        self.table.resizeRowsToContents()
+        self.resize(*SIZE_ANSWERED)
+        self._fit_rows()
+
+    def _fit_rows(self) -> None:
+        """Give each row the height of its sentence."""
+        metrics = self.table.fontMetrics()
+        room = QRect(0, 0, self.table.columnWidth(LAST_COLUMN) - CELL_PADDING, 0)
+        for row in range(self.table.rowCount()):
+            item = self.table.item(row, LAST_COLUMN)
+            words = item.text() if item is not None else ""
+            height = metrics.boundingRect(room, Qt.TextFlag.TextWordWrap, words).height()
+            self.table.setRowHeight(row, height + SPACING + 2)
 
     def _show_failure(self, error: UserError) -> None:
         self._finish()
@@ -138,6 +152,6 @@ class DeviceCheckDialog(QDialog):
         for column in range(LAST_COLUMN):
             header.setSectionResizeMode(column, QHeaderView.ResizeMode.ResizeToContents)
         header.setSectionResizeMode(LAST_COLUMN, QHeaderView.ResizeMode.Stretch)
-        header.sectionResized.connect(table.resizeRowsToContents)
+        header.sectionResized.connect(self._fit_rows)
         table.hide()
         return table
