@@ -22,6 +22,7 @@ ADEMAMIX_ON_MPS = "AdEMAMix comes from bitsandbytes, which has no kernels of opt
 PAGING_NEEDS_CUDA = (
     "moves state between the GPU's memory and the computer's, and bitsandbytes does that with CUDA only"
 )
+ONLY_MPS = "It counts on Apple GPUs only."
 BITSANDBYTES_OPTIMIZERS = ("adamw-8bit", "paged-adamw-8bit", "lion-8bit", "ademamix")
 OFFLOAD_NEEDS_BF16 = (
     "needs an NVIDIA GPU from Ampere on, which trains in bf16: fp16's loss scaling doesn't reach gradients that are "
@@ -76,6 +77,8 @@ def cautions(facts: MachineFacts, kind: str) -> Refusals:
             tables["device.precision"] = {
                 "bf16": "bf16 is emulated on M1 and M2: it works, slower than fp32."
             }
+    else:
+        tables["device.mps_memory_limit"] = tables["device.mps_fallback"] = {ANY_OTHER: ONLY_MPS}
     if kind == "cpu" and not facts.cpu_bf16:
         tables["device.precision"] = {"bf16": "This CPU has no bf16 units: it works, slower than fp32."}
     if kind == "cpu":

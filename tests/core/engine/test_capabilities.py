@@ -164,6 +164,10 @@ def test_what_works_but_should_be_known() -> None:
     assert "emulated on M1 and M2" in said(M2_8GB, device__precision="bf16")["device.precision"]
     assert said(M3_MAX, device__precision="bf16") == {}
     assert "whole Mac to a halt" in said(M2_8GB, device__mps_memory_limit=0.0)["device.mps_memory_limit"]
+    assert (
+        said(PC, device__mps_memory_limit=1.0)["device.mps_memory_limit"] == "It counts on Apple GPUs only."
+    )
+    assert said(M3_MAX, device__mps_memory_limit=1.0) == {}
     assert "early prototype" in said(M3_MAX, device__compile=True)["device.compile"]
     assert "no bf16 units" in said(PC, device__precision="bf16")["device.precision"]
 
