@@ -27,6 +27,7 @@ IN_8_BITS = (
     Optimizer.ADAMW_8BIT_TORCHAO,
     Optimizer.LION_8BIT,
 )
+HALF = (Precision.BF16, Precision.FP16)
 AUTOCAST = {Precision.BF16: "bfloat16", Precision.FP16: "float16", Precision.FP32: None, Precision.TF32: None}
 
 
@@ -89,6 +90,12 @@ def _precision(settled: RunOptions, ran: WhatRan) -> Iterator[Difference]:
             "Another precision runs than asked for",
             f"{asked} was asked for, the model computes in {ran.autocast_dtype or ran.parameter_dtype}.",
         )
+    elif ran.matmul and (asked is Precision.TF32) != (ran.matmul == "tf32") and asked not in HALF:
+        yield Difference(
+            "device.precision",
+            "Another precision runs than asked for",
+            f"{asked} was asked for, the GPU multiplies in {ran.matmul}.",
+        )
     elif asked is Precision.FP16 and ran.loss_scale is None:
         yield Difference(
             "device.precision",
@@ -127,4 +134,31 @@ def _attention(settled: RunOptions, ran: WhatRan) -> Iterator[Difference]:
         )
 
 
-CHECKS: tuple[Check, ...] = (_optimizer, _weight_decay, _precision, _batch, _recomputed, _attention)
+def _threads(settled: RunOptions, ran: WhatRan) -> Iterator[Difference]:
+    if settled.device.threads is not None and ran.threads not in (None, settled.device.threads):
+        yield Difference(
+            "device.threads",
+            "Another number of CPU threads runs than asked for",
+            f"{settled.device.threads} were asked for, {ran.threads} run.",
+        )
+
+
+def _deterministic(settled: RunOptions, ran: WhatRan) -> Iterator[Difference]:
+    if settled.training.deterministic and not ran.deterministic:
+        yield Difference(
+            "training.deterministic",
+            "The run is not deterministic",
+            "PyTorch was not told to use such kernels only.",
+        )
+
+
+CHECKS: tuple[Check, ...] = (
+    _optimizer,
+    _weight_decay,
+    _precision,
+    _batch,
+    _recomputed,
+    _attention,
+    _threads,
+    _deterministic,
+)

@@ -5,6 +5,9 @@ import os
 from core.machine.visible_gpus import gpu_for, number_by_slot
 from core.options import RunOptions
 
+MPS_HIGH_WATERMARK, MPS_LOW_WATERMARK = 1.7, 1.4
+"""torch's own, on a Mac whose GPU shares the memory."""
+
 
 def prepare_environment(options: RunOptions) -> None:
     """Set the variables that torch, transformers and accelerate read while they load.
@@ -16,11 +19,37 @@ def prepare_environment(options: RunOptions) -> None:
     number_by_slot()
     os.environ["CUDA_VISIBLE_DEVICES"] = gpu_for(options.device.name, os.environ.get("CUDA_VISIBLE_DEVICES"))
     os.environ["PYTORCH_ENABLE_MPS_FALLBACK"] = "1" if options.device.mps_fallback else "0"
+    high, low = mps_watermarks(options.device.mps_memory_limit)
+    os.environ["PYTORCH_MPS_HIGH_WATERMARK_RATIO"] = f"{high:.4f}"
+    os.environ["PYTORCH_MPS_LOW_WATERMARK_RATIO"] = f"{low:.4f}"
     os.environ["TOKENIZERS_PARALLELISM"] = "true"
     os.environ["HF_DATASETS_DISABLE_PROGRESS_BARS"] = "1"  # the log is read by people
     os.environ["HF_HUB_DISABLE_TELEMETRY"] = "1"
     # Without this, transformers tells a server of Hugging Face's which model has no safetensors, to have it converted.
     os.environ["DISABLE_SAFETENSORS_CONVERSION"] = "1"
+
+
+def mps_watermarks(limit: float) -> tuple[float, float]:
+    """The ceiling of torch's MPS allocator and the mark from which it gives memory back, as it takes them.
+
+    Both are multiples of what macOS recommends for the GPU. torch refuses a lower mark above the ceiling (and either
+    above 2), and sets it to 1.4 by itself, whatever the ceiling: so a lower ceiling takes both, here in torch's own
+    proportion. Without a ceiling the lower mark stays. Source: `setLowWatermarkRatio` in torch's `MPSAllocator.mm`, not
+    tried here.
+
+    Args:
+        limit: The ceiling; 0: none.
+
+    Returns:
+        The high and the low watermark.
+    """
+    low = MPS_LOW_WATERMARK * min(1.0, limit / MPS_HIGH_WATERMARK) if limit else MPS_LOW_WATERMARK
+    return limit, low
+
+
+def stay_offline() -> None:
+    """Take models from the Hub's cache only, for looking at one before a run; read once, when huggingface_hub loads."""
+    os.environ["HF_HUB_OFFLINE"] = "1"
 
 
 def prepare_device_check() -> None:

@@ -21,6 +21,11 @@ OUT_OF_MEMORY = (
 )
 DISK_FULL = ("no space left on device", "storagefull", "not enough space on the disk", "disk quota exceeded")
 """safetensors says it inside an error of its own, without an errno."""
+NOT_DETERMINISTIC = (
+    "does not have a deterministic implementation",
+    "deterministic behavior was enabled with",
+)
+"""torch, of its own kernels and of cuBLAS."""
 DISK_FULL_NUMBERS = (errno.ENOSPC, getattr(errno, "EDQUOT", errno.ENOSPC))
 SHORTEST_TEXT = 32
 SMALLEST_IMAGE = 64
@@ -33,6 +38,13 @@ def explain(error: Exception, options: RunOptions) -> UserError | None:
     if _is_disk_full(error):
         name = getattr(error, "filename", None) or "A file"
         return UserError("The disk is full", f"{name} couldn't be written. Make room and start again.")
+    if _says(error, NOT_DETERMINISTIC):
+        first = str(error).strip().partition(".")[0]
+        return UserError(
+            "An operator of this model can't be computed the same way every time",
+            f"Full determinism was asked for, and PyTorch says: {first}.",
+            (Fix("Allow such operators", {"training.deterministic": False}),),
+        )
     return None
 
 

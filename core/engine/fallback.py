@@ -13,14 +13,17 @@ from core.engine.reporter import Reporter
 FALLBACK = re.compile(r"The operator '(?P<operator>[^']+)' is not currently supported on the MPS backend")
 
 
-def report_fallbacks(reporter: Reporter) -> None:
+def report_fallbacks(reporter: Reporter) -> list[str]:
     """Turn torch's warning about each such operator into a message of the run; other warnings go on to the log.
 
     torch warns of the first operator only, unless told to warn always; each is reported once.
+
+    Returns:
+        The operators so far; the list grows as more of them fall back.
     """
     torch.set_warn_always(True)
     show = warnings.showwarning
-    told: set[str] = set()
+    told: list[str] = []
 
     def listen(  # noqa: PLR0917 - the signature of warnings.showwarning
         message: Warning | str,
@@ -34,7 +37,7 @@ def report_fallbacks(reporter: Reporter) -> None:
         if found is None:
             show(message, category, filename, lineno, file, line)
         elif (operator := found["operator"]) not in told:
-            told.add(operator)
+            told.append(operator)
             reporter.warn(
                 f"fallback-{operator}",
                 f"{operator} runs on the CPU",
@@ -43,3 +46,4 @@ def report_fallbacks(reporter: Reporter) -> None:
             )
 
     warnings.showwarning = listen
+    return told

@@ -42,7 +42,8 @@ class MachineFacts(msgspec.Struct, frozen=True, kw_only=True):
     """What torch and the operating system say.
 
     `macos` is the version such as "14.5", empty elsewhere; `translated` tells that an x86 Python runs on an Apple
-    chip; `cpu_bf16` that the CPU multiplies bf16 in hardware; `cores` how many cores it has; `nvidia_driver` that
+    chip; `cpu_bf16` that the CPU multiplies bf16 in hardware; `cores` how many cores compute best together: the fast
+    ones of an Apple chip, and nowhere more than this process may use; `nvidia_driver` that
     NVIDIA's library is there, whether torch can use it or not. `optional` holds the versions of those of
     `OPTIONAL_LIBRARIES` that are installed, `compilers` the back ends and modes torch.compile lists (empty where nobody
     asked); `cpp_compiler` tells that there is a C++ compiler, `frozen` that this is the bundled app.
@@ -107,7 +108,7 @@ def gather(*, with_compilers: bool = False) -> MachineFacts:
         mps_memory_bytes=torch.mps.recommended_max_memory() if mps_available else None,
         macos=platform.mac_ver()[0] if is_mac else "",
         translated=is_mac and _sysctl("sysctl.proc_translated") == "1",
-        cores=psutil.cpu_count(logical=False) or psutil.cpu_count() or 1,
+        cores=_cores(),
         versions=versions(),
         optional=_optional_versions(),
         compilers=_compilers() if with_compilers else Compilers(),
@@ -160,6 +161,14 @@ def _cuda_devices() -> tuple[CudaDevice, ...]:
             )
         )
     return tuple(found)
+
+
+def _cores() -> int:
+    fast = _sysctl("hw.perflevel0.physicalcpu") if sys.platform == "darwin" else ""
+    if fast.isdecimal():
+        return int(fast)
+    cores = psutil.cpu_count(logical=False) or psutil.cpu_count() or 1
+    return min(cores, len(os.sched_getaffinity(0))) if hasattr(os, "sched_getaffinity") else cores
 
 
 def _cpu_has_bf16() -> bool:

@@ -11,7 +11,7 @@ import transformers
 
 from core.choices import Task
 from core.ending import CANT_WRITE
-from core.engine import checkpoints
+from core.engine import checkpoints, process_settings
 from core.engine.arguments import trainer_arguments
 from core.engine.callbacks import ReportCallback, RequestCallback
 from core.engine.data.single_precision import collator_for
@@ -71,13 +71,16 @@ def _train(run: RunFolder, options: RunOptions, reporter: Reporter) -> None:
     requests = RequestBox(run, reporter)
     choice = choose_visible(gather(with_compilers=options.device.compile), options)
     options = choice.settled
+    process_settings.apply(options)
+    fell_back: list[str] = []
     if choice.kind == "mps":
         warn_of_wrong_numbers(reporter)
-        report_fallbacks(reporter)
+        fell_back = report_fallbacks(reporter)
     with StopWhileLoading(run, requests):
         prepared = _prepare(options, reporter)
         checkpoints.clean(run.checkpoints)
         trainer = _build_trainer(run, options, choice, prepared)
+    trainer.fell_back = fell_back
     log = StepLog(reporter, DeviceMemory(choice.kind))
     trainer.add_callback(
         ReportCallback(

@@ -15,12 +15,14 @@ class WatchedTrainer(Trainer):
 
     `step_losses` holds a detached scalar a batch (already divided by the accumulation steps), `step_samples` counts
     samples, `step_tokens` holds a scalar of unpadded tokens a batch, `grad_norm` the norm before clipping.
-    `first_batch` tells how the first batch of the run was computed.
+    `first_batch` tells how the first batch of the run was computed, `fell_back` names the operators that the CPU has
+    computed in MPS's place so far.
     """
 
     def __init__(self, *args: Any, **kwargs: Any) -> None:
         super().__init__(*args, **kwargs)
         self.first_batch = FirstBatch(self.args.device.type)
+        self.fell_back: list[str] = []
         self._watches = True
         self.forget_step()
 

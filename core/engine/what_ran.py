@@ -7,6 +7,7 @@ from core.engine.devices import Choice
 from core.engine.models.adapters import describe_adapter
 from core.engine.models.parts import count, is_packed, weights_of
 from core.engine.optimizer_state import bare, decayed_parameters, optimizer_name, state_bytes
+from core.engine.process_settings import process_ran
 from core.engine.trainer import WatchedTrainer
 from core.events import WhatRan
 
@@ -38,6 +39,8 @@ def what_ran(trainer: WatchedTrainer, choice: Choice) -> WhatRan:
         attention=" + ".join(trainer.first_batch.attention) or None,
         recomputed=trainer.first_batch.recomputed,
         reasons=choice.reasons | _reason_of_attention(choice, trainer.first_batch.attention),
+        **vars(process_ran(choice.kind)),
+        fell_back=tuple(trainer.fell_back),
     )
 
 

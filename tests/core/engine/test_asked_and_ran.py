@@ -26,11 +26,14 @@ RAN = WhatRan(
 
 
 def asked(
-    precision: Precision = Precision.FP32, memory: MemoryOptions | None = None, **training: Any
+    precision: Precision = Precision.FP32,
+    memory: MemoryOptions | None = None,
+    threads: int | None = None,
+    **training: Any,
 ) -> RunOptions:
     return RunOptions(
         task=Task.TEXT_CLASSIFICATION,
-        device=DeviceOptions(precision=precision),
+        device=DeviceOptions(precision=precision, threads=threads),
         memory=memory or MemoryOptions(),
         training=TrainingOptions(**training),
     )
@@ -48,6 +51,9 @@ def test_nothing_is_said_where_all_is_as_asked() -> None:
     assert told(asked(optimizer=Optimizer.ADAFACTOR), optimizer="Adafactor") == {}
     assert told(asked(weight_decay=0.1), decayed_parameters=90) == {}
     assert told(asked(memory=MemoryOptions(activation_checkpointing=True)), recomputed=12) == {}
+    assert told(asked(Precision.TF32), matmul="tf32") == told(asked(), matmul="fp32") == {}
+    assert told(asked(Precision.BF16), autocast_dtype="bfloat16", matmul="fp32") == {}
+    assert told(asked(threads=4, deterministic=True), threads=4, deterministic=True) == {}
     assert told(asked(), attention="sdpa") == told(asked(), attention="eager") == {}
     assert set(OPTIMIZERS) == set(Optimizer)
 
@@ -95,6 +101,10 @@ def test_nothing_is_said_where_all_is_as_asked() -> None:
             "memory.activation_checkpointing",
             "no layer's were",
         ),
+        (asked(Precision.TF32), {"matmul": "fp32"}, "device.precision", "the GPU multiplies in fp32"),
+        (asked(), {"matmul": "tf32"}, "device.precision", "the GPU multiplies in tf32"),
+        (asked(threads=4), {"threads": 8}, "device.threads", "4 were asked for, 8 run"),
+        (asked(deterministic=True), {}, "training.deterministic", "not told"),
         (asked(), {"attention": "sdpa + eager"}, "model.attention", "sdpa + eager was called"),
     ],
 )

@@ -3,7 +3,7 @@ import os
 import pytest
 
 from core.choices import Task
-from core.engine.environment import prepare_environment
+from core.engine.environment import mps_watermarks, prepare_environment
 from core.options import DeviceOptions, RunOptions
 
 
@@ -38,3 +38,25 @@ def test_mps_fallback_is_set_either_way(
         RunOptions(task=Task.TEXT_CLASSIFICATION, device=DeviceOptions(mps_fallback=fallback))
     )
     assert os.environ["PYTORCH_ENABLE_MPS_FALLBACK"] == expected
+
+
+@pytest.mark.parametrize(
+    ("limit", "low"), [(1.7, 1.4), (2.0, 1.4), (0.85, 0.7), (0.1, 0.0824), (0.0, 1.4)], ids=str
+)
+def test_the_lower_watermark_follows_the_ceiling_down(
+    monkeypatch: pytest.MonkeyPatch, limit: float, low: float
+) -> None:
+    for name in ("HIGH", "LOW"):
+        monkeypatch.setenv(f"PYTORCH_MPS_{name}_WATERMARK_RATIO", "unset")
+    device = DeviceOptions(mps_memory_limit=limit)
+    prepare_environment(RunOptions(task=Task.TEXT_CLASSIFICATION, device=device))
+    assert float(os.environ["PYTORCH_MPS_HIGH_WATERMARK_RATIO"]) == limit
+    assert float(os.environ["PYTORCH_MPS_LOW_WATERMARK_RATIO"]) == pytest.approx(low, abs=1e-4)
+
+
+def test_torch_would_take_every_pair_of_watermarks() -> None:
+    """What `MPSAllocator.mm` checks: 0 to 2 for the ceiling, 0 to the ceiling (2 without one) for the lower mark."""
+    for limit in (hundredths / 100 for hundredths in range(201)):
+        high, low = mps_watermarks(limit)
+        assert 0.0 <= high <= 2.0
+        assert 0.0 < low <= (high or 2.0)

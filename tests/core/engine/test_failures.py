@@ -83,6 +83,17 @@ def test_everything_else_is_a_bug(error: Exception) -> None:
     assert explain(error, options()) is None
 
 
+def test_an_operator_without_a_deterministic_kernel() -> None:
+    torch_says = (
+        "cumsum_cuda_kernel does not have a deterministic implementation, but you set "
+        "'torch.use_deterministic_algorithms(True)'. You can turn off determinism just for this operation."
+    )
+    found = explain(RuntimeError(torch_says), options())
+    assert found is not None
+    assert "cumsum_cuda_kernel" in found.detail
+    assert [fix.changes for fix in found.fixes] == [{"training.deterministic": False}]
+
+
 @pytest.mark.parametrize(
     ("batch_size", "steps", "expected", "label"),
     [

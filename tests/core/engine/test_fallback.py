@@ -33,7 +33,7 @@ def test_each_operator_is_named_once_and_other_warnings_go_on(
     passed_on: list[str] = []
     monkeypatch.setattr(warnings, "showwarning", lambda message, *_: passed_on.append(str(message)))
     run = RunFolder(tmp_path)
-    report_fallbacks(Reporter(run))
+    fell_back = report_fallbacks(Reporter(run))
     with warnings.catch_warnings():
         warnings.simplefilter("always")
         listener = warnings.showwarning
@@ -45,4 +45,5 @@ def test_each_operator_is_named_once_and_other_warnings_go_on(
         "aten::unique runs on the CPU",
         "aten::histc runs on the CPU",
     ]
+    assert fell_back == ["aten::unique", "aten::histc"]
     assert passed_on == ["something else"]
