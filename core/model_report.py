@@ -31,7 +31,7 @@ class ModelReport(msgspec.Struct, frozen=True, kw_only=True):
     `model.attention` its architecture has (none for vision models), `max_length` the most tokens it can see; None:
     nothing limits it. `normalises_batch` tells that it has batch norm, so that accumulated small batches differ from a
     large one. `problems` are what would end a run with this model, each at its option; where it can't be read at all,
-    they are all there is.
+    they are all there is, and without any, nothing is known: it isn't on this computer yet.
     """
 
     architecture: str = ""

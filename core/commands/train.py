@@ -5,10 +5,11 @@ import sys
 from collections.abc import Callable
 from pathlib import Path
 
-from core import jobs, run_file, settings
+from core import jobs, model_lookup, run_file, settings
 from core.capabilities import machine_problems, may_be_refused
 from core.commands.attendance import Attendance, Interrupts
-from core.errors import OptionsError
+from core.errors import OptionsError, UserError
+from core.jobs import EngineCrashed
 from core.options import RunOptions
 from core.run_folder import Action, RunFolder
 from core.runs import create
@@ -41,6 +42,7 @@ def train(
     for note in run_file.renamings(file):
         print(f"Note: {note}", file=sys.stderr)
     check_machine(options, file)
+    check_model(options, file)
     run = create(options, settings.runs_folder(), run_dir)
     with Interrupts() as interrupts:  # before there is anything that a Ctrl-C would leave behind
         keeper = start(run)
@@ -61,3 +63,23 @@ def check_machine(options: RunOptions, file: Path) -> None:
         problems = tuple(machine_problems(jobs.ask_devices(), options))
         if problems:
             raise OptionsError(problems, str(file))
+
+
+def check_model(options: RunOptions, file: Path) -> None:
+    """Ask the engine about the model, where the options hold anything that it might lack and it is on this computer.
+
+    An engine that can't tell is no reason not to train: the run would say what is wrong.
+
+    Raises:
+        OptionsError: The model can't be trained so.
+    """
+    question = model_lookup.question_about(options) if model_lookup.may_be_refused(options) else None
+    if question is None:
+        return
+    try:
+        problems = jobs.ask_check_model(question).problems
+    except (UserError, EngineCrashed) as error:
+        print(f"Note: the model could not be looked at before the run. {error}", file=sys.stderr)
+        return
+    if problems:
+        raise OptionsError(problems, str(file))

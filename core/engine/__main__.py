@@ -108,7 +108,7 @@ def _inspect() -> msgspec.Struct:
 
 
 def _check_model() -> msgspec.Struct:
-    from core.engine.environment import prepare_environment
+    from core.engine.environment import prepare_environment, stay_offline
     from core.engine.libraries import leave_aside
     from core.model_report import ModelRequest
 
@@ -117,6 +117,7 @@ def _check_model() -> msgspec.Struct:
     if options is None:
         raise OptionsError(problems)
     prepare_environment(options)  # before torch is imported
+    stay_offline()
     leave_aside(options)
     from core.engine.torchvision_ops import prepare_torchvision
 

@@ -2,6 +2,7 @@
 
 from collections.abc import Iterator
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any
 
 import msgspec
@@ -12,7 +13,7 @@ from core.engine.models import text_models
 from core.engine.models.adapters import apply_method
 from core.engine.models.checkpointing import can_checkpoint
 from core.engine.models.parts import count, weights_of
-from core.engine.models.refusals import LOADING_ERRORS, not_loaded
+from core.engine.models.refusals import LOADING_ERRORS, NotFetched, not_loaded
 from core.engine.models.targets import TargetError
 from core.engine.models.vision_models import load_vision_model
 from core.errors import Fix, ModelError, Problem
@@ -40,6 +41,8 @@ def check_model(options: RunOptions, labels: int = 2) -> ModelReport:
     """
     try:
         built = _build(options, labels)
+    except NotFetched:
+        return ModelReport()  # the run fetches what is missing, or says why it can't
     except ModelError as error:
         return ModelReport(problems=(_as_problem("model.source", error),))
     report = _describe(built)
@@ -67,14 +70,25 @@ def _build(options: RunOptions, labels: int) -> _Built:
             architecture = msgspec.structs.replace(source, pretrained=False)
             return _Built(load_vision_model(architecture, labels, options.training.seed))
     config = text_models.load_config(source)
-    longest = text_models.longest_text(config, text_models.load_tokenizer(source.source))
+    longest = _longest_text(config, source.source)
     text_models.set_labels(config, tuple(map(str, range(labels))))
     try:
         with torch.device("meta"):
             model = text_models.random_classifier(config)
     except LOADING_ERRORS as error:
         raise not_loaded(source.source, error) from error
-    return _Built(model, longest if longest < NO_LIMIT else None)
+    return _Built(model, longest if longest is not None and longest < NO_LIMIT else None)
+
+
+def _longest_text(config: Any, source: str) -> int | None:
+    """The most tokens the model can see; None where only its config has been fetched so far."""
+    try:
+        tokenizer = text_models.load_tokenizer(source)
+    except ModelError:
+        if Path(source).is_dir():
+            raise
+        return None
+    return text_models.longest_text(config, tokenizer)
 
 
 def _describe(built: _Built) -> ModelReport:

@@ -8,6 +8,7 @@ from PySide6.QtWidgets import QStackedWidget, QWidget
 
 from core.catalogue import Option
 from core.choices import Task
+from core.model_lookup import is_in_hub_cache
 from core.options import RunOptions
 from core.vision_models import VISION_MODELS
 from gui import names
@@ -97,7 +98,7 @@ def download_note(options: RunOptions) -> str:
         return _translate("NewRun", "none")
     if source.startswith(SCHEME):
         return _vision_download(source.removeprefix(SCHEME), options.model.pretrained)
-    if _is_in_hub_cache(source):
+    if is_in_hub_cache(source):
         return _translate("NewRun", "none, the model is here already")
     return _translate("NewRun", "the model, once, from the Hugging Face Hub")
 
@@ -110,10 +111,3 @@ def _vision_download(name: str, pretrained: bool) -> str:
         return _translate("NewRun", "none, the weights are here already")
     megabytes = WEIGHTS_MEGABYTES.get(name, 0)
     return _translate("NewRun", "about {megabytes} MB of weights, once").format(megabytes=megabytes)
-
-
-def _is_in_hub_cache(source: str) -> bool:
-    home = Path(os.environ.get("HF_HOME") or Path.home() / ".cache" / "huggingface")
-    cache = Path(os.environ.get("HF_HUB_CACHE") or home / "hub")
-    snapshots = cache / f"models--{source.replace('/', '--')}" / "snapshots"
-    return any(snapshots.glob("*/config.json"))

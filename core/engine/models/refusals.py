@@ -13,6 +13,10 @@ LOADING_ERRORS = (OSError, ValueError, KeyError, ImportError, StrictDataclassErr
 """What transformers raises for a model that is missing, damaged or foreign. Hub and network errors are OSErrors."""
 
 
+class NotFetched(ModelError):  # noqa: N818 - nothing is wrong with it
+    """A model on the Hub can't be had: not there, not open to all, or not in the cache while offline."""
+
+
 def check_folder(folder: Path, *, needs_weights: bool) -> None:
     """Look at the files before any of them is read.
 
@@ -137,7 +141,7 @@ def not_loaded(source: str, error: Exception, part: str = "model") -> ModelError
         return ModelError(f"The {part} in {short_name(source)} {what}", f"{source}: {why}")
     if "does not appear to have a file named model.safetensors" in words:
         return only_pickled_weights(source, f"{source} on the Hugging Face Hub")
-    return ModelError(
+    return NotFetched(
         f"{source} can't be had from the Hugging Face Hub",
         "Either there is no such model there, it needs a login, or this computer is offline. A model used before "
         f"works offline; so does a folder with a model in it. (The library says: {why})",

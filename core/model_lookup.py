@@ -1,0 +1,59 @@
+"""Whether and how the engine is asked about a model before a run: only about models that need no network."""
+
+import os
+from pathlib import Path
+
+from core.choices import Attention, Method, Task
+from core.model_report import ModelRequest, model_request
+from core.options import MemoryOptions, RunOptions
+from core.sources import Scheme
+
+
+def question_about(options: RunOptions, labels: int = 2) -> ModelRequest | None:
+    """The question about the model of `options`; None where it isn't on this computer, or none is chosen.
+
+    Options that change nothing about the answer are left at their defaults, so that equal questions compare equal.
+
+    Args:
+        options: What is asked.
+        labels: How many labels the data has; 2 where that isn't known.
+    """
+    if not is_at_hand(options):
+        return None
+    checkpointing = options.memory.activation_checkpointing
+    plain = RunOptions(
+        task=options.task,
+        model=options.model,
+        memory=MemoryOptions(activation_checkpointing=checkpointing),
+    )
+    return model_request(plain, max(2, labels))
+
+
+def may_be_refused(options: RunOptions) -> bool:
+    """Whether `options` ask for anything that some model lacks, so that an answer is worth its seconds."""
+    model = options.model
+    return (
+        model.method is not Method.FULL
+        or model.attention is not Attention.SDPA
+        or options.memory.activation_checkpointing
+    )
+
+
+def is_at_hand(options: RunOptions) -> bool:
+    """Whether the architecture of the model can be known without a network."""
+    source = options.model.source
+    if options.task is Task.IMAGE_CLASSIFICATION:
+        return bool(Scheme.TORCHVISION.name_of(source))
+    return bool(source) and (is_in_hub_cache(source) or Path(source).is_dir())
+
+
+def is_in_hub_cache(source: str) -> bool:
+    """Whether a model of this id on the Hub has been fetched before, its config at least.
+
+    The cache is laid out as https://huggingface.co/docs/huggingface_hub/guides/manage-cache says.
+    """
+    users = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache")
+    home = Path(os.environ.get("HF_HOME") or users / "huggingface").expanduser()
+    cache = Path(os.environ.get("HF_HUB_CACHE") or home / "hub").expanduser()
+    snapshots = cache / f"models--{source.replace('/', '--')}" / "snapshots"
+    return any(snapshots.glob("*/config.json"))

@@ -1,0 +1,197 @@
+"""Which models are asked about before a run, and when an answer is waited for."""
+
+import shutil
+import socket
+from collections.abc import Iterator
+from pathlib import Path
+
+import msgspec
+import pytest
+
+from core import jobs
+from core.choices import Attention, Method, Task
+from core.cli import main
+from core.errors import Fix, Problem, UserError
+from core.jobs import EngineCrashed
+from core.model_lookup import is_in_hub_cache, may_be_refused, question_about
+from core.model_report import ModelReport, ModelRequest
+from core.options import MemoryOptions, ModelOptions, RunOptions, TrainingOptions
+from tests.fakes import runs
+from tests.fakes.runs import FAKES
+from tests.fakes.tiny_bert import save_tiny_bert
+
+DIGITS = str(FAKES.parents[1] / "resources" / "examples" / "digits.hone")
+
+
+def of_texts(source: str, **asked: object) -> RunOptions:
+    return RunOptions(task=Task.TEXT_CLASSIFICATION, model=ModelOptions(source=source, **asked))  # type: ignore[arg-type]
+
+
+def of_images(source: str) -> RunOptions:
+    return RunOptions(task=Task.IMAGE_CLASSIFICATION, model=ModelOptions(source=source))
+
+
+@pytest.fixture
+def hub(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """An empty cache of the Hub."""
+    monkeypatch.setenv("HF_HUB_CACHE", str(tmp_path / "hub"))
+    return tmp_path / "hub"
+
+
+def fetch(hub: Path, folder: Path, *names: str) -> None:
+    """Put files into the cache as the model `org/tiny`, as huggingface_hub does."""
+    model = hub / "models--org--tiny"
+    snapshot = model / "snapshots" / "abc"
+    snapshot.mkdir(parents=True)
+    (model / "refs").mkdir()
+    (model / "refs" / "main").write_text("abc")
+    for name in names:
+        shutil.copy(folder / name, snapshot / name)
+
+
+class TestWhichModels:
+    def test_only_models_on_this_computer(self, hub: Path, tmp_path: Path) -> None:
+        assert question_about(of_texts("")) is None
+        assert question_about(of_texts("org/tiny")) is None
+        assert question_about(of_texts(str(tmp_path / "nothing"))) is None
+        assert question_about(of_texts(str(tmp_path))) is not None
+        assert question_about(of_images("torchvision:resnet18")) is not None
+        assert question_about(of_images("org/tiny")) is None
+
+    def test_a_model_fetched_before_counts(self, hub: Path, tmp_path: Path) -> None:
+        (tmp_path / "config.json").write_text("{}")
+        fetch(hub, tmp_path, "config.json")
+        assert is_in_hub_cache("org/tiny")
+        assert question_about(of_texts("org/tiny")) is not None
+
+    @pytest.mark.parametrize("variable", ["HF_HOME", "XDG_CACHE_HOME"])
+    def test_the_cache_may_lie_elsewhere(
+        self, variable: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        for name in ("HF_HUB_CACHE", "HF_HOME"):
+            monkeypatch.delenv(name, raising=False)
+        monkeypatch.setenv(variable, str(tmp_path))
+        (tmp_path / "config.json").write_text("{}")
+        within = "hub" if variable == "HF_HOME" else "huggingface/hub"
+        fetch(tmp_path / within, tmp_path, "config.json")
+        assert is_in_hub_cache("org/tiny")
+
+    def test_options_beside_the_point_make_no_other_question(self) -> None:
+        asked = of_images("torchvision:resnet18")
+        same = msgspec.structs.replace(asked, training=TrainingOptions(epochs=9.0))
+        other = msgspec.structs.replace(asked, memory=MemoryOptions(activation_checkpointing=True))
+        assert question_about(asked) == question_about(same)
+        assert question_about(asked) != question_about(other)
+        assert question_about(asked) != question_about(asked, labels=10)
+
+
+def test_what_every_model_can_do_needs_no_answer() -> None:
+    assert not may_be_refused(of_texts("x"))
+    assert may_be_refused(of_texts("x", method=Method.LORA))
+    assert may_be_refused(of_texts("x", attention=Attention.EAGER))
+    checkpointing = MemoryOptions(activation_checkpointing=True)
+    assert may_be_refused(msgspec.structs.replace(of_texts("x"), memory=checkpointing))
+
+
+class TestRealEngine:
+    """The job itself, beside a Hub that nobody may call."""
+
+    @pytest.fixture(autouse=True)
+    def listener(self, monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+        monkeypatch.delenv("HF_HUB_OFFLINE", raising=False)
+        with socket.create_server(("127.0.0.1", 0)) as listener:
+            monkeypatch.setenv("HF_ENDPOINT", f"http://127.0.0.1:{listener.getsockname()[1]}")
+            yield
+            listener.setblocking(False)
+            with pytest.raises(BlockingIOError):  # no connection was made
+                listener.accept()
+
+    def ask(self, **asked: object) -> ModelReport:
+        question = question_about(of_texts("org/tiny", **asked))
+        assert question is not None
+        return jobs.ask_check_model(question)
+
+    def test_a_fetched_model_is_looked_at(self, hub: Path, tmp_path: Path) -> None:
+        bert = save_tiny_bert(tmp_path / "bert")
+        fetch(hub, bert, "config.json", "tokenizer.json", "tokenizer_config.json")
+        report = self.ask(method=Method.LORA, lora_targets=("q_proj",))
+        assert report.max_length == 64
+        assert [problem.path for problem in report.problems] == ["model.lora_targets"]
+
+    def test_a_tokenizer_not_fetched_yet_is_no_problem(self, hub: Path, tmp_path: Path) -> None:
+        fetch(hub, save_tiny_bert(tmp_path / "bert"), "config.json")
+        report = self.ask()
+        assert report.architecture == "BertForSequenceClassification"
+        assert report.max_length is None
+        assert report.problems == ()
+
+    def test_nothing_is_known_of_an_older_version_without_the_newest(self, hub: Path, tmp_path: Path) -> None:
+        fetch(hub, save_tiny_bert(tmp_path / "bert"), "config.json")
+        (hub / "models--org--tiny" / "refs" / "main").write_text("def")
+        assert self.ask() == ModelReport()
+
+
+class FakeAsk:
+    """Answers with `answer`, or raises it; `requests` are those it was asked."""
+
+    def __init__(self, answer: ModelReport | Exception) -> None:
+        self._answer = answer
+        self.requests: list[ModelRequest] = []
+
+    def __call__(self, request: ModelRequest) -> ModelReport:
+        self.requests.append(request)
+        if isinstance(self._answer, Exception):
+            raise self._answer
+        return self._answer
+
+
+class TestTrain:
+    LORA = (
+        *("--set", "model.pretrained=true"),
+        *("--set", "model.method=lora"),
+        *("--set", "model.lora_targets=q_proj"),
+    )
+
+    @pytest.fixture(autouse=True)
+    def home(self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+        monkeypatch.setenv("HONE_HOME", str(tmp_path / "home"))
+        return tmp_path / "home"
+
+    def train(self, monkeypatch: pytest.MonkeyPatch, ask: FakeAsk, *arguments: str) -> int:
+        monkeypatch.setattr("core.jobs.ask_check_model", ask)
+        return main(("train", DIGITS, *arguments), start=lambda run: runs.start(run, "finish"))
+
+    def test_targets_that_match_nothing_make_no_run(
+        self, home: Path, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
+    ) -> None:
+        fix = Fix("Let Hone choose", {"model.lora_targets": ()})
+        problem = Problem("model.lora_targets", "q_proj matches no layer", (fix,))
+        ask = FakeAsk(ModelReport(problems=(problem,)))
+        assert self.train(monkeypatch, ask, *self.LORA) == 2
+        err = capfd.readouterr().err
+        assert "model.lora_targets: q_proj matches no layer" in err
+        assert "Let Hone choose" in err
+        assert ask.requests[0].asked["model"]["lora_targets"] == ("q_proj",)
+        assert not home.exists()
+
+    def test_a_model_without_problems_is_trained(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        ask = FakeAsk(ModelReport(architecture="ResNet"))
+        assert self.train(monkeypatch, ask, *self.LORA) == 0
+        assert len(ask.requests) == 1
+
+    def test_nobody_is_asked_where_nothing_can_be_wrong(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        ask = FakeAsk(ModelReport())
+        assert self.train(monkeypatch, ask) == 0
+        assert ask.requests == []
+
+    @pytest.mark.parametrize(
+        "failure", [EngineCrashed("check-model", -11, "Segmentation fault"), UserError("No answer in time")]
+    )
+    def test_an_engine_that_cant_tell_is_no_reason_not_to_train(
+        self,
+        failure: Exception,
+        monkeypatch: pytest.MonkeyPatch,
+        capfd: pytest.CaptureFixture[str],
+    ) -> None:
+        assert self.train(monkeypatch, FakeAsk(failure), *self.LORA) == 0
+        assert "Note: the model could not be looked at before the run" in capfd.readouterr().err
