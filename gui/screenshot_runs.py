@@ -7,7 +7,10 @@ from pathlib import Path
 import msgspec
 
 from core import run_file
+from core.choices import Method, Task
 from core.device_check_report import Agreement, Comparison, DeviceCheckReport
+from core.errors import Fix, Problem
+from core.model_report import ModelReport, ModelRequest
 from core.reports import Column, ColumnKind, DataReport, DeviceReport, InspectRequest, MachineReport, Settled
 from core.run_folder import RunFolder
 from gui.invented_runs import PROCESSOR, PROCESSOR_BYTES, VERSIONS, Plot, finish, write_story
@@ -160,6 +163,21 @@ CHECKED = DeviceCheckReport(
 )
 
 
+RESNET = ModelReport(
+    architecture="ResNet", total_parameters=11_181_642, trainable_parameters=11_181_642, layers=21
+)
+DISTILBERT = ModelReport(
+    architecture="DistilBertForSequenceClassification",
+    total_parameters=66_957_317,
+    trainable_parameters=66_957_317,
+    layers=6,
+    activation_checkpointing=True,
+    attention=("eager", "sdpa"),
+    max_length=512,
+)
+PROJECTIONS = ("q_lin", "k_lin", "v_lin", "out_lin")
+
+
 class InventedJob:
     """Answers the engine's questions from the figures above."""
 
@@ -167,16 +185,32 @@ class InventedJob:
         self._job = job
 
     def ask(self, request: bytes = b"") -> bytes:
-        """The machine, or the data asked for."""
+        """The machine, or the data or model asked for."""
         if self._job == "devices":
             return msgspec.json.encode(MACHINE)
         if self._job == "check-device":
             return msgspec.json.encode(CHECKED)
+        if self._job == "check-model":
+            return msgspec.json.encode(_looked_at(msgspec.json.decode(request, type=ModelRequest)))
         source = msgspec.json.decode(request, type=InspectRequest).source
         return msgspec.json.encode(DIGITS if source == DIGITS.source else REVIEWS)
 
     def kill(self) -> None:
         """Nothing runs."""
+
+
+def _looked_at(asked: ModelRequest) -> ModelReport:
+    """A ResNet-18 for images, DistilBERT for texts, whose attention projections have names of their own."""
+    model = asked.asked["model"]
+    if asked.asked["task"] == Task.IMAGE_CLASSIFICATION:
+        return RESNET
+    unknown = [target for target in model["lora_targets"] if target not in PROJECTIONS]
+    if model["method"] == Method.LORA and unknown:
+        words = f"no layer's name ends with {', '.join(unknown)}; this model has {', '.join(PROJECTIONS)}"
+        fix = Fix("All linear layers", {"model.lora_targets": ()})
+        return msgspec.structs.replace(DISTILBERT, problems=(Problem("model.lora_targets", words, (fix,)),))
+    is_whole = model["method"] == Method.FULL
+    return DISTILBERT if is_whole else msgspec.structs.replace(DISTILBERT, trainable_parameters=1_922_309)
 
 
 def make_run(folder: Path, example: Path, reached: int) -> RunFolder:

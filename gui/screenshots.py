@@ -58,6 +58,10 @@ class Photographer(QObject):
         self._live, self._finished = runs
         self._reviews = self._live.path.parent.parent / "reviews.csv"
         self._reviews.write_text("review,stars\n")
+        self._model = self._reviews.with_name("distilbert-base-uncased")
+        self._model.mkdir()
+        for name in ("config.json", "model.safetensors"):
+            (self._model / name).touch()
         self._series = self._all_shots()
         self._name = ""
         self._sheet: ImportSheet | None = None
@@ -101,6 +105,7 @@ class Photographer(QObject):
             Shot("new-run-texts", self._text_form),
             Shot("new-run-problems", self._wrong_form),
             Shot("new-run-more", self._form_with_more),
+            Shot("new-run-model", self._wrong_targets),
             Shot("new-run-preset", self._preset),
             Shot("device-check", self._device_check),
             Shot("import", self._import),
@@ -114,14 +119,14 @@ class Photographer(QObject):
         self._window.open_path(DIGITS)
 
     def _text_form(self) -> None:
-        tree = {"task": "text-classification", "model": {"source": "distilbert-base-uncased"}}
+        tree = {"task": "text-classification", "model": {"source": str(self._model)}}
         self._window.edit({**tree, "data": {"train": str(self._reviews)}})
 
     def _form_with_more(self) -> None:
         self._window.edit(
             {
                 "task": "text-classification",
-                "model": {"source": "distilbert-base-uncased", "method": "lora"},
+                "model": {"source": str(self._model), "method": "lora"},
                 "data": {"train": str(self._reviews)},
                 "device": {"compile": True},
                 "training": {"learning_rate": 2e-5},
@@ -129,6 +134,13 @@ class Photographer(QObject):
         )
         self._window.new_run.open_more()
         self._window.new_run.go_to_option("model.lora_rank")
+
+    def _wrong_targets(self) -> None:
+        lora = {"source": str(self._model), "method": "lora", "lora_targets": ["query", "value"]}
+        data = {"train": str(self._reviews), "max_length": 1024}
+        self._window.edit({"task": "text-classification", "model": lora, "data": data})
+        self._window.new_run.open_more()
+        self._window.new_run.go_to_option("model.lora_targets")
 
     def _preset(self) -> None:
         self._fresh_form()

@@ -15,25 +15,22 @@ from core.events import Level
 from core.hints import hints
 from core.options import RunOptions, Tree
 from core.presets import Preset
-from core.reports import DataReport, InspectRequest, MachineReport
+from core.reports import DataReport, MachineReport
 from core.starting_values import starting_options
 from gui.engine_question import Ask
 from gui.pages.import_sheet import ImportSheet
 from gui.pages.new_run_checking import all_problems, check_form
 from gui.pages.new_run_header import DIGITS, MRPC, NewRunHeader
 from gui.pages.new_run_laying import Laying
-from gui.pages.new_run_options import OptionsColumn, section_value
+from gui.pages.new_run_options import OptionsColumn
 from gui.pages.new_run_outcome import OutcomeColumn
-from gui.pages.new_run_reading import DataReading
+from gui.pages.new_run_questions import FormQuestions, data_request
 from gui.theme import GUTTER, PAGE_MARGINS, SPACING, Theme
 from gui.widgets.changes_strip import ChangesStrip
 from gui.widgets.direction import margins
 from gui.widgets.fitting_scroll import PageScroll
 from gui.widgets.message_strip import MessageStrip
 from gui.widgets.roles import Role, set_role
-
-SOURCES_OF_OUR_OWN = ("builtin:", "synthetic:")
-"""Data that needs no look before a start: nothing can be wrong with it."""
 
 
 class NewRunPage(QWidget):
@@ -59,7 +56,8 @@ class NewRunPage(QWidget):
         self._ready: RunOptions | None = None
         self._trees: dict[Task, Tree] = {}
         self._adopted: DataReport | None = None
-        self._reading = DataReading(ask, self)
+        self._questions = FormQuestions(ask, self)
+        self._reading = self._questions.data
         self._header = NewRunHeader()
         self._strip = MessageStrip(closable=True)
         self._options = OptionsColumn(theme, self._reading)
@@ -152,7 +150,7 @@ class NewRunPage(QWidget):
 
     def close_questions(self) -> None:
         """Give up what the engine was asked; call before the application ends."""
-        self._reading.close()
+        self._questions.close()
 
     def _lay_out(self) -> None:
         columns = QHBoxLayout()
@@ -185,6 +183,7 @@ class NewRunPage(QWidget):
         self._options.changed.connect(self._refresh)
         self._options.check_requested.connect(self.check_requested)
         self._reading.changed.connect(self._take_reading)
+        self._questions.model.changed.connect(self._refresh)
         self._outcome.path_chosen.connect(self.go_to_option)
         self._outcome.start_pressed.connect(self.start)
         self._strip.fix_chosen.connect(self._options.form.apply_fix)
@@ -206,38 +205,26 @@ class NewRunPage(QWidget):
         if report is not None and report is not self._adopted and not self._reading.is_reading:
             self._adopted = report
             if self._options.take_guesses(report):
-                request = self._inspect_request(self._options.tree())
+                request = data_request(check_form(self._options.tree()).readable)
                 if request is not None:
                     self._reading.settle_on(request)
         self._refresh()
 
     def _refresh(self) -> None:
-        tree = self._options.tree()
-        checked = check_form(tree)
-        is_readable = not any(problem.path == "data.train" for problem in checked.problems)
-        self._reading.look_at(self._inspect_request(tree) if is_readable else None)
+        checked = check_form(self._options.tree())
+        questions = self._questions
+        questions.look_at(checked)
         form = self._options.form
-        problems = all_problems(checked, self._reading.problems(), self._machine, form.paths)
+        problems = all_problems(
+            checked, questions.data.problems(), self._machine, form.paths, questions.model.problems()
+        )
         form.show_problems(problems)
         advice = hints(checked.readable, self._machine) if checked.readable else ()
         form.show_advice(advice)
-        self._options.show_meanings(checked.readable)
-        source = str(section_value(tree, "data.train") or "")
-        waits = self._reading.is_reading and not source.startswith(SOURCES_OF_OUR_OWN)
+        self._options.show_meanings(checked.readable, questions.model.longest)
+        waits = questions.keeps_waiting(checked.readable)
         self._ready = checked.options if not problems and not waits else None
-        self._outcome.show_outcome(checked, problems, self._machine, self._reading, advice, is_waiting=waits)
-
-    def _inspect_request(self, tree: Tree) -> InspectRequest | None:
-        source = section_value(tree, "data.train")
-        if not source:
-            return None
-        return InspectRequest(
-            task=self._options.form.task,
-            source=str(source),
-            text_columns=tuple(section_value(tree, "data.text_columns") or ()),
-            label_column=section_value(tree, "data.label_column"),
-            evaluation=section_value(tree, "data.eval") or None,
-        )
+        self._outcome.show_outcome(checked, problems, self._machine, questions, advice, is_waiting=waits)
 
     def _has_no_row(self, problem: Problem) -> bool:
         return problem.path not in self._options.form.paths

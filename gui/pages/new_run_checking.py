@@ -33,12 +33,21 @@ def check_form(tree: Tree) -> Checked:
 
 
 def all_problems(
-    checked: Checked, of_data: Sequence[Problem], machine: MachineReport | None, order: Sequence[str]
+    checked: Checked,
+    of_data: Sequence[Problem],
+    machine: MachineReport | None,
+    order: Sequence[str],
+    of_model: Sequence[Problem] = (),
 ) -> list[Problem]:
-    """Problems of the values, the data and the machine, in the order of the form; the machine repeats none."""
+    """Problems of the values, the data, the model and the machine, in the order of the form.
+
+    Model and machine add none to an option that has one from before them.
+    """
     named = {problem.path for problem in checked.problems}
+    new = [problem for problem in of_model if problem.path not in named]
+    named |= {problem.path for problem in new}
     places = {path: place for place, path in enumerate(order)}
-    found = [*checked.problems, *of_data, *_of_machine(checked, machine, named)]
+    found = [*checked.problems, *of_data, *new, *_of_machine(checked, machine, named)]
     return sorted(found, key=lambda problem: places.get(problem.path, len(places)))
 
 

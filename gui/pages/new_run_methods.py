@@ -4,9 +4,11 @@ from PySide6.QtCore import QCoreApplication
 
 from core.catalogue import value_of
 from core.choices import TITLES, DeepSpeed, Method, Padding, Task, Toggle
-from core.options import RunOptions
+from core.model_report import ModelReport
+from core.options import ModelOptions, RunOptions
 from core.reports import DeviceReport
 from gui.number_fields import plain_number
+from gui.numbers import compact_count
 from gui.values import changed_options, value_words
 
 _translate = QCoreApplication.translate
@@ -41,9 +43,20 @@ PATHS_OF_ROWS = {
 ROWS_OF_SECTIONS = {"data": "Loading", "device": "Device", "training": "Optimizer"}
 
 
-def trained_words(options: RunOptions) -> str:
-    """Which weights move: `all weights`, `LoRA, rank 16`."""
-    model = options.model
+def trained_words(options: RunOptions, report: ModelReport | None = None) -> str:
+    """Which weights move: `all weights`; with figures once they are known: `LoRA, rank 16 · 1,538 of 109 million`."""
+    if report is None or not report.architecture or report.problems:
+        return _method_words(options.model)
+    trained, total = (
+        compact_count(number) for number in (report.trainable_parameters, report.total_parameters)
+    )
+    if options.model.method is Method.FULL:
+        return _translate("NewRun", "all {total} weights").format(total=total)
+    text = _translate("NewRun", "{method} · {trained} of {total}")
+    return text.format(method=_method_words(options.model), trained=trained, total=total)
+
+
+def _method_words(model: ModelOptions) -> str:
     match model.method:
         case Method.FULL:
             return _translate("NewRun", "all weights")
@@ -81,14 +94,20 @@ def memory_words(options: RunOptions) -> str:
     return ", ".join(parts)
 
 
-def loading_words(options: RunOptions, device: DeviceReport | None) -> str:
-    """How batches are made: `grouped by length, 2 workers`. Rows grouped by length are padded dynamically."""
+def loading_words(options: RunOptions, device: DeviceReport | None, longest: int | None = None) -> str:
+    """How batches are made: `grouped by length, 2 workers`. Rows grouped by length are padded dynamically.
+
+    Args:
+        options: What is asked.
+        device: The device that computes; None: not known.
+        longest: The most tokens the model can see; None: nothing limits it, or it isn't known.
+    """
     parts = []
     if options.task is Task.TEXT_CLASSIFICATION:
         is_grouped = _settled(options, device, "data.group_by_length") == Toggle.ON
         if options.data.padding is Padding.FIXED:
             text = _translate("NewRun", "padded to {length:,} tokens")
-            parts.append(text.format(length=options.data.max_length))
+            parts.append(text.format(length=min(options.data.max_length, longest or options.data.max_length)))
         elif not is_grouped:
             parts.append(_translate("NewRun", "dynamic padding"))
         if is_grouped:

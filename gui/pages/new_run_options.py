@@ -106,8 +106,8 @@ class OptionsColumn(QWidget):
         self._show_guess_hint()
         return taken
 
-    def show_meanings(self, options: RunOptions | None) -> None:
-        """Say below some fields what their values come to."""
+    def show_meanings(self, options: RunOptions | None, longest: int | None = None) -> None:
+        """Say below some fields what their values come to; `longest` is the most tokens the model can see."""
         if options is None:
             return
         form = self.form
@@ -115,6 +115,12 @@ class OptionsColumn(QWidget):
         form.row("memory.gradient_accumulation_steps").set_hint(
             self.tr("{samples:,} samples move the weights once").format(samples=options.effective_batch)
             if options.memory.gradient_accumulation_steps > 1
+            else ""
+        )
+        is_cut = longest is not None and longest < options.data.max_length
+        form.row("data.max_length").set_hint(
+            self.tr("This model sees {tokens:,} tokens; texts are cut off there").format(tokens=longest)
+            if is_cut
             else ""
         )
         device = find_device(self._machine, options.device.name) if self._machine else None
@@ -214,10 +220,3 @@ class OptionsColumn(QWidget):
         hint = self.tr("Guessed from the data") if self._columns_are_guessed else ""
         for path in COLUMN_PATHS:
             self.form.row(path).set_hint(hint)
-
-
-def section_value(tree: Tree, path: str) -> Any:
-    """The value at `section.option` of a tree; None where it is left out."""
-    section, _, name = path.partition(".")
-    values = tree.get(section)
-    return values.get(name) if isinstance(values, dict) else None

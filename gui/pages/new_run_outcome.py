@@ -15,6 +15,8 @@ from gui.pages.new_run_checks import Check, ChecksCard
 from gui.pages.new_run_machine import computed
 from gui.pages.new_run_methods import changes_by_row
 from gui.pages.new_run_model import model_title
+from gui.pages.new_run_model_check import ModelCheck
+from gui.pages.new_run_questions import FormQuestions
 from gui.pages.new_run_reading import DataReading
 from gui.pages.new_run_summary import summary_rows
 from gui.theme import GUTTER, SPACING
@@ -69,7 +71,7 @@ class OutcomeColumn(QWidget):
         checked: Checked,
         problems: Sequence[Problem],
         machine: MachineReport | None,
-        reading: DataReading,
+        questions: FormQuestions,
         advice: Sequence[Problem] = (),
         *,
         is_waiting: bool,
@@ -77,16 +79,17 @@ class OutcomeColumn(QWidget):
         """Show what the form comes to as it stands, all that is wrong with it and what is worth knowing."""
         options = checked.readable
         if options is not None:
-            self._rows.set_rows(summary_rows(options, checked.unreadable, machine, reading.report))
+            data, model = questions.data.report, questions.model.report
+            self._rows.set_rows(summary_rows(options, checked.unreadable, machine, data, model))
             self._rows.set_marks(changes_by_row(options))
         self._checks.show_checks(
             [
                 *map(_problem_check, problems),
-                *self._fine(options, problems, machine, reading),
+                *self._fine(options, problems, machine, questions),
                 *map(_advice_check, advice),
             ]
         )
-        self._start.setText(self._start_text(problems, is_waiting=is_waiting))
+        self._start.setText(self._start_text(problems, questions, is_waiting=is_waiting))
         self._start.setEnabled(not problems and not is_waiting)
 
     @property
@@ -94,7 +97,7 @@ class OutcomeColumn(QWidget):
         """What the button says."""
         return self._start.text()
 
-    def _start_text(self, problems: Sequence[Problem], *, is_waiting: bool) -> str:
+    def _start_text(self, problems: Sequence[Problem], questions: FormQuestions, *, is_waiting: bool) -> str:
         missing = {
             "model.source": self.tr("Choose a model to start from"),
             "data.train": self.tr("Choose the data to train on"),
@@ -107,20 +110,24 @@ class OutcomeColumn(QWidget):
             return self.tr("Mend: {title}").format(title=option.title if option else problems[0].path)
         if problems:
             return self.tr("{count} problems to mend").format(count=len(problems))
-        return self.tr("Reading the data…") if is_waiting else self.tr("Start training")
+        if not is_waiting:
+            return self.tr("Start training")
+        reads = questions.data.is_reading
+        return self.tr("Reading the data…") if reads else self.tr("Looking at the model…")
 
     def _fine(
         self,
         options: RunOptions | None,
         problems: Sequence[Problem],
         machine: MachineReport | None,
-        reading: DataReading,
+        questions: FormQuestions,
     ) -> list[Check]:
         """What is in order, what is still looked at, and what is worth knowing."""
         wrong = {problem.path.partition(".")[0] for problem in problems}
+        reading = questions.data
         lines: list[Check] = []
         if options is not None and "model" not in wrong:
-            lines.append(Check(None, model_title(options)))
+            lines.append(self._model_check(questions.model, options))
         if reading.is_reading:
             lines.append(Check(Level.INFO, self.tr("Reading the data…")))
         elif reading.has_broken:
@@ -135,6 +142,14 @@ class OutcomeColumn(QWidget):
             )
         notes = (*(reading.report.notes if reading.report else ()),)
         return [*lines, *(Check(Level.WARNING, note) for note in notes)]
+
+    def _model_check(self, model: ModelCheck, options: RunOptions) -> Check:
+        if model.failure is not None:
+            words = self.tr("Hone could not look at the model. {reason}")
+            return Check(Level.WARNING, words.format(reason=model.failure.title))
+        if model.is_checking:
+            return Check(Level.INFO, self.tr("Looking at the model…"))
+        return Check(None, model_title(options))
 
     def _data_words(self, reading: DataReading) -> str:
         report = reading.report

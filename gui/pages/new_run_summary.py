@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from PySide6.QtCore import QCoreApplication
 
 from core.capabilities import find_device
+from core.model_report import ModelReport
 from core.options import RunOptions
 from core.reports import DataReport, MachineReport
 from core.run_summary import data_name
@@ -56,7 +57,11 @@ def extent(options: RunOptions, rows: int) -> Extent:
 
 
 def summary_rows(
-    options: RunOptions, unreadable: Set[str], machine: MachineReport | None, data: DataReport | None
+    options: RunOptions,
+    unreadable: Set[str],
+    machine: MachineReport | None,
+    data: DataReport | None,
+    model: ModelReport | None = None,
 ) -> list[tuple[str, str]]:
     """The rows of the card "What will run"; what depends on an option that can't be read is left open.
 
@@ -64,13 +69,14 @@ def summary_rows(
     """
     computing = computed(machine, options)
     device = find_device(machine, options.device.name) if machine else None
+    longest = model.max_length if model else None
     is_known = data is not None and data.rows and not unreadable & SAMPLE_PATHS
     known = extent(options, data.rows) if data is not None and is_known else None
     rows = [
         (_translate("NewRun", "Model"), model_title(options)),
-        (_translate("NewRun", "Trained"), trained_words(options)),
+        (_translate("NewRun", "Trained"), trained_words(options, model)),
         (_translate("NewRun", "Data"), _data(options, known)),
-        (_translate("NewRun", "Loading"), loading_words(options, device)),
+        (_translate("NewRun", "Loading"), loading_words(options, device, longest)),
         (_translate("NewRun", "Device"), computing.device),
         (_translate("NewRun", "Precision"), computing.precision),
         (_translate("NewRun", "Attention"), attention_words(options)),

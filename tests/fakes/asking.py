@@ -7,6 +7,7 @@ import msgspec
 
 from core.device_check_report import Agreement, Comparison, DeviceCheckReport
 from core.jobs import JobCancelled
+from core.model_report import ModelReport, ModelRequest
 from core.reports import (
     Column,
     ColumnKind,
@@ -83,6 +84,16 @@ PAIRS = DataReport(
 DIGITS = DataReport(source="builtin:digits", format="digits", rows=1797, labels={"0": 900, "1": 897})
 
 
+MODEL = ModelReport(
+    architecture="BertForSequenceClassification",
+    total_parameters=109_483_778,
+    trainable_parameters=1_538,
+    layers=12,
+    activation_checkpointing=True,
+    attention=("eager", "sdpa"),
+    max_length=512,
+)
+
 CHECKED = DeviceCheckReport(
     device="cpu",
     title="Old processor",
@@ -109,6 +120,7 @@ class FakeEngine:
             "devices": CPU_ONLY,
             "inspect": _inspect,
             "check-device": CHECKED,
+            "check-model": MODEL,
         }
         self.requests: list[tuple[str, bytes]] = []
         self.gate = threading.Event()
@@ -121,6 +133,14 @@ class FakeEngine:
         """What it was asked to look into."""
         return [
             msgspec.json.decode(body, type=InspectRequest) for job, body in self.requests if job == "inspect"
+        ]
+
+    def looked_at(self) -> list[ModelRequest]:
+        """The models it was asked about."""
+        return [
+            msgspec.json.decode(body, type=ModelRequest)
+            for job, body in self.requests
+            if job == "check-model"
         ]
 
 
