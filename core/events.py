@@ -97,13 +97,18 @@ class PhaseChanged(Event, frozen=True, kw_only=True):
 
 
 class StepFinished(Event, frozen=True, kw_only=True):
-    """One optimizer step: its wall time in seconds, samples and (unpadded) tokens, loss where already known."""
+    """One optimizer step: its wall time in seconds, samples and (unpadded) tokens, loss where already known.
+
+    `compile_seconds` is the time compiling took in between, which `seconds` leaves out. Such a step is no measure of
+    the pace.
+    """
 
     step: int
     epoch: float
     seconds: float
     learning_rate: float
     samples: int
+    compile_seconds: float = 0.0
     tokens: int | None = None
     loss: float | None = None
     grad_norm: float | None = None

@@ -5,7 +5,9 @@ from collections.abc import Callable, Iterator
 from core.choices import Attention, DeepSpeed, Method, Offload, Optimizer, Precision, Task
 from core.errors import Fix, Problem
 from core.options import RunOptions
+from core.sources import Scheme
 from core.starting_values import starting_options
+from core.vision_models import VISION_MODELS
 
 Rule = Callable[[RunOptions], Iterator[Problem]]
 
@@ -118,6 +120,22 @@ def _offload_folder(options: RunOptions) -> Iterator[Problem]:
         yield Problem("memory.offload_folder", "choose a folder on a fast disk")
 
 
+def _compiled_statistics(options: RunOptions) -> Iterator[Problem]:
+    """Found with torch 2.13: the compiled recomputation reads statistics that the forward has changed by then."""
+    name = Scheme.TORCHVISION.name_of(options.model.source) or ""
+    limits = VISION_MODELS.get(name)
+    recomputes = options.memory.activation_checkpointing and options.device.compile
+    if recomputes and limits is not None and limits.normalises_batch:
+        yield Problem(
+            "memory.activation_checkpointing",
+            f"{name} normalises batches, and a compiled model can't compute that again",
+            (
+                Fix("Keep the activations", {"memory.activation_checkpointing": False}),
+                Fix("Don't compile", {"device.compile": False}),
+            ),
+        )
+
+
 METHOD_RULES: tuple[Rule, ...] = (
     _warm_up,
     _frozen_and_random,
@@ -125,6 +143,7 @@ METHOD_RULES: tuple[Rule, ...] = (
     _gradients_already_gone,
     _half_precision_attention,
     _offload_folder,
+    _compiled_statistics,
 )
 """Those that hold whatever the task is."""
 

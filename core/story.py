@@ -130,7 +130,8 @@ class RunStory:
 
     def _add_step(self, event: StepFinished) -> None:
         self.step, self.epoch = event.step, event.epoch
-        self.recent_seconds.append(event.seconds)
+        if not event.compile_seconds:
+            self.recent_seconds.append(event.seconds)
         if event.loss is not None or event.non_finite is not None:
             self.loss = event.loss_value
 

@@ -7,6 +7,7 @@ from typing import Any
 import torch
 from torch.overrides import TorchFunctionMode
 
+from core.choices import Attention
 from core.engine.models.parts import base_of
 
 SOFTMAX = (torch.softmax, torch.Tensor.softmax, torch.nn.functional.softmax)
@@ -15,20 +16,43 @@ SOFTMAX = (torch.softmax, torch.Tensor.softmax, torch.nn.functional.softmax)
 class FirstBatch:
     """What was seen. Nothing is listened to outside `watching`.
 
-    `autocast_dtype` is the format autocast computed in, None without autocast; `attention` names the implementations
-    that were called; `recomputed` counts the blocks whose forward ran again while the gradients were computed.
+    `autocast_dtype` is the format autocast computed in, None without autocast; `recomputed` counts the blocks whose
+    forward ran again while the gradients were computed. A compiled model's are read from its graphs instead (see
+    `core.engine.compiled_graph`).
     """
 
     def __init__(self, device_kind: str = "cpu") -> None:
-        self.autocast_dtype: str | None = None
-        self.attention: tuple[str, ...] = ()
-        self.recomputed = 0
         self._device_kind = device_kind
+        self.forget()
+
+    def forget(self) -> None:
+        """Begin anew."""
+        self.autocast_dtype: str | None = None
+        self.recomputed = 0
+        self._called: list[str] = []
+        self._softmax = False
+
+    @property
+    def attention(self) -> tuple[str, ...]:
+        """The implementations, each once. One that is written out step by step shows by its softmax alone."""
+        return tuple(dict.fromkeys(self._called)) or ((Attention.EAGER.value,) if self._softmax else ())
+
+    def saw_autocast(self, dtype: torch.dtype) -> None:
+        """Note the format autocast computes in."""
+        self.autocast_dtype = str(dtype).removeprefix("torch.")
+
+    def heard_attention(self, name: str) -> None:
+        """Note an implementation that was called."""
+        self._called.append(str(name))
+
+    def heard_softmax(self) -> None:
+        """Note that something was computed which attention consists of, among other things."""
+        self._softmax = True
 
     @contextmanager
     def watching(self, model: torch.nn.Module) -> Iterator[None]:
         """Listen while `model` computes one batch forward and backward."""
-        calls = _AttentionCalls()
+        calls = _AttentionCalls(self)
         again = _Recomputation(base_of(model))
         with ExitStack() as stack:
             for part in base_of(model).children():
@@ -36,33 +60,28 @@ class FirstBatch:
             stack.enter_context(again)
             stack.enter_context(calls)
             yield
-        self.attention = calls.names()
         self.recomputed = again.blocks()
 
     def _look_at_autocast(self, _part: torch.nn.Module, _inputs: Any) -> None:
         """Look from within the model's parts: accelerate begins autocast inside the model's own forward."""
         if torch.is_autocast_enabled(self._device_kind):
-            self.autocast_dtype = str(torch.get_autocast_dtype(self._device_kind)).removeprefix("torch.")
+            self.saw_autocast(torch.get_autocast_dtype(self._device_kind))
 
 
 class _AttentionCalls(TorchFunctionMode):
     """Hears torch's own attention being called, and the registered ones of transformers that torch knows nothing of."""
 
-    def __init__(self) -> None:
+    def __init__(self, seen: FirstBatch) -> None:
         super().__init__()
-        self._called: list[str] = []
-        self._softmax = False
+        self._seen = seen
         self._replaced: dict[str, Any] = {}
 
     def __torch_function__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
         if func is torch.nn.functional.scaled_dot_product_attention:
-            self._called.append("sdpa")
-        self._softmax |= func in SOFTMAX
+            self._seen.heard_attention(Attention.SDPA)
+        elif func in SOFTMAX:
+            self._seen.heard_softmax()
         return func(*args, **(kwargs or {}))
-
-    def names(self) -> tuple[str, ...]:
-        """The implementations, each once. Attention that is written out step by step shows by its softmax alone."""
-        return tuple(dict.fromkeys(self._called)) or (("eager",) if self._softmax else ())
 
     def __enter__(self) -> "_AttentionCalls":
         registry = _registry()
@@ -80,7 +99,7 @@ class _AttentionCalls(TorchFunctionMode):
 
     def _listening(self, name: str, function: Any) -> Any:
         def listen(*args: Any, **kwargs: Any) -> Any:
-            self._called.append(name)
+            self._seen.heard_attention(name)
             return function(*args, **kwargs)
 
         return listen

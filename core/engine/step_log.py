@@ -36,15 +36,18 @@ class StepLog:
 
     def add(self, trainer: WatchedTrainer, seconds: float, learning_rate: float) -> None:
         """Remember the step that just ended; write it, with those before, if the last write is long enough ago."""
+        compiling = trainer.compilation.step_seconds if trainer.compilation else 0.0
         event = StepFinished(
             step=trainer.state.global_step,
             epoch=trainer.state.epoch or 0.0,
-            seconds=seconds,
+            seconds=seconds - compiling,
+            compile_seconds=compiling,
             learning_rate=learning_rate,
             samples=trainer.step_samples,
         )
-        self._samples += trainer.step_samples
-        self._seconds += seconds
+        if not compiling:
+            self._samples += trainer.step_samples
+            self._seconds += seconds
         loss = torch.stack(trainer.step_losses).sum()
         tokens = torch.stack(trainer.step_tokens).sum() if trainer.step_tokens else None
         self._pending.append(_Pending(event, loss, trainer.grad_norm, tokens))
@@ -54,7 +57,10 @@ class StepLog:
 
     @property
     def samples_per_second(self) -> float | None:
-        """Samples trained on for each second of steps; evaluation and saving are left out. None before a step."""
+        """Samples trained on for each second of steps; evaluation, saving and steps that compiled are left out.
+
+        None before a step.
+        """
         return self._samples / self._seconds if self._seconds > 0 else None
 
     def flush(self) -> None:
@@ -69,6 +75,7 @@ class StepLog:
                     step=pending.event.step,
                     epoch=pending.event.epoch,
                     seconds=pending.event.seconds,
+                    compile_seconds=pending.event.compile_seconds,
                     learning_rate=pending.event.learning_rate,
                     samples=pending.event.samples,
                     tokens=None if pending.tokens is None else int(pending.tokens),

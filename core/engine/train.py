@@ -14,6 +14,7 @@ from core.ending import CANT_WRITE
 from core.engine import checkpoints, process_settings
 from core.engine.arguments import trainer_arguments
 from core.engine.callbacks import ReportCallback, RequestCallback
+from core.engine.compiling import Compilation
 from core.engine.data.single_precision import collator_for
 from core.engine.device_memory import DeviceMemory, process_peak
 from core.engine.devices import Choice, choose_visible
@@ -81,6 +82,8 @@ def _train(run: RunFolder, options: RunOptions, reporter: Reporter) -> None:
         checkpoints.clean(run.checkpoints)
         trainer = _build_trainer(run, options, choice, prepared)
     trainer.fell_back = fell_back
+    if options.device.compile:
+        trainer.compilation = Compilation(options, choice.kind, reporter, trainer.first_batch)
     log = StepLog(reporter, DeviceMemory(choice.kind))
     trainer.add_callback(
         ReportCallback(

@@ -1,11 +1,14 @@
 """`transformers.Trainer`, with what Hone needs to see made visible. The training loop is untouched."""
 
 from contextlib import nullcontext
+from functools import partial
 from typing import Any
 
 import torch
+from accelerate.utils import is_compiled_module
 from transformers import Trainer
 
+from core.engine.compiling import Compilation
 from core.engine.first_batch import FirstBatch
 from core.engine.optimizers import norm_parameters
 
@@ -16,13 +19,14 @@ class WatchedTrainer(Trainer):
     `step_losses` holds a detached scalar a batch (already divided by the accumulation steps), `step_samples` counts
     samples, `step_tokens` holds a scalar of unpadded tokens a batch, `grad_norm` the norm before clipping.
     `first_batch` tells how the first batch of the run was computed, `fell_back` names the operators that the CPU has
-    computed in MPS's place so far.
+    computed in MPS's place so far. `compilation` is None where nothing is to be compiled.
     """
 
     def __init__(self, *args: Any, **kwargs: Any) -> None:
         super().__init__(*args, **kwargs)
         self.first_batch = FirstBatch(self.args.device.type)
         self.fell_back: list[str] = []
+        self.compilation: Compilation | None = None
         self._watches = True
         self.forget_step()
 
@@ -32,6 +36,8 @@ class WatchedTrainer(Trainer):
         self.step_tokens: list[torch.Tensor] = []
         self.step_samples = 0
         self.grad_norm: torch.Tensor | float | None = None
+        if self.compilation is not None:
+            self.compilation.forget_step()
 
     def training_step(
         self, model: torch.nn.Module, inputs: dict[str, Any], num_items_in_batch: Any = None
@@ -40,10 +46,17 @@ class WatchedTrainer(Trainer):
         self.step_samples += len(inputs["labels"])
         if "attention_mask" in inputs:
             self.step_tokens.append(inputs["attention_mask"].sum())
-        with self.first_batch.watching(self.model) if self._watches else nullcontext():
-            loss: torch.Tensor = super().training_step(model, inputs, num_items_in_batch)
+        compute = partial(self._compute, inputs=inputs, num_items_in_batch=num_items_in_batch)
+        loss = self.compilation.run(model, compute) if self.compilation else compute(model)
         self._watches = False
         self.step_losses.append(loss)
+        return loss
+
+    def _compute(self, model: Any, inputs: dict[str, Any], num_items_in_batch: Any) -> torch.Tensor:
+        # a compiled graph is read instead: listening would cut it to pieces
+        watches = self._watches and not is_compiled_module(model)
+        with self.first_batch.watching(self.model) if watches else nullcontext():
+            loss: torch.Tensor = super().training_step(model, inputs, num_items_in_batch)
         return loss
 
     def _get_grad_norm(self, model: torch.nn.Module, grad_norm: Any = None) -> Any:

@@ -38,9 +38,11 @@ def what_ran(trainer: WatchedTrainer, choice: Choice) -> WhatRan:
         effective_batch=trainer.get_total_train_batch_size(trainer.args),
         attention=" + ".join(trainer.first_batch.attention) or None,
         recomputed=trainer.first_batch.recomputed,
-        reasons=choice.reasons | _reason_of_attention(choice, trainer.first_batch.attention),
         **vars(process_ran(choice.kind)),
         fell_back=tuple(trainer.fell_back),
+        compiled=trainer.compilation.label if trainer.compilation else "",
+        compile_seconds=trainer.compilation.seconds if trainer.compilation else None,
+        reasons=choice.reasons | _reason_of_attention(choice, trainer.first_batch.attention),
     )
 
 

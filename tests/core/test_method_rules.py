@@ -93,6 +93,17 @@ def test_vision_models_are_not_packed() -> None:
     assert "vision model" in problems(IMAGES, model={"method": "qlora"})["model.method"]
 
 
+@pytest.mark.parametrize(("name", "is_wrong"), [("alexnet", False), ("resnet18", True)])
+def test_compiled_batch_norms_are_not_computed_again(name: str, is_wrong: bool) -> None:
+    told = problems(
+        IMAGES,
+        model={"source": f"torchvision:{name}"},
+        device={"compile": True},
+        memory={"activation_checkpointing": True},
+    )
+    assert ("memory.activation_checkpointing" in told) is is_wrong
+
+
 def test_options_that_would_change_nothing_say_beside_what_they_count() -> None:
     told = problems(model={"lora_rank": 8}, training={"momentum": 0.5}, device={"compile_backend": "eager"})
     assert set(told) == {"model.lora_rank", "training.momentum", "device.compile_backend"}

@@ -1,0 +1,164 @@
+"""torch.compile: real, timed apart from the steps, one compilation for all lengths, and given up where it fails."""
+
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+from torch._dynamo.backends import registry
+from torch._dynamo.backends.common import aot_autograd
+
+from core.choices import Padding, Precision, Task
+from core.engine.compiling import has_many_shapes
+from core.events import Phase, PhaseChanged
+from core.options import DataOptions, DeviceOptions, MemoryOptions, RunOptions, TrainingOptions
+from tests.fakes.tiny_bert import save_tiny_bert
+from tests.fakes.tiny_training import TinyRun, model, reviews, train, write_reviews
+
+
+def fails(_traced: Any, _inputs: Any) -> Any:
+    raise RuntimeError("no such instruction")
+
+
+def runs_as_it_is(traced: Any, _inputs: Any) -> Callable[..., Any]:
+    found: Callable[..., Any] = traced.forward
+    return found
+
+
+def runs_boxed(traced: Any, inputs: Any) -> Any:
+    from functorch.compile import make_boxed_func
+
+    return make_boxed_func(traced.forward)
+
+
+BACKENDS = {
+    "traced": runs_as_it_is,
+    "traced-backward": aot_autograd(fw_compiler=runs_boxed),
+    "fails": fails,
+    "fails-backward": aot_autograd(fw_compiler=runs_boxed, bw_compiler=fails),
+}
+"""Back ends of milliseconds: inductor's own compilation is timed in benchmarks/."""
+
+
+@pytest.fixture(autouse=True)
+def listed() -> Iterator[None]:
+    for name, backend in BACKENDS.items():
+        registry.register_backend(backend, name=name)
+    torch._dynamo.reset()
+    yield
+    torch._dynamo.reset()
+    for name in BACKENDS:
+        del registry._COMPILER_FNS[name]
+
+
+@pytest.fixture(scope="module")
+def bert(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return save_tiny_bert(tmp_path_factory.mktemp("bert") / "bert", hidden_dropout_prob=0.1)
+
+
+def run(folder: Path, bert: Path, backend: str = "", **sections: Any) -> TinyRun:
+    """With texts of several lengths, in batches of 8, 8, 8 and 2: whatever is not one shape shows."""
+    precision = sections.pop("precision", Precision.FP32)
+    compiled = {"compile": True, "compile_backend": backend} if backend else {}
+    data = reviews(write_reviews(folder.with_suffix(".csv"), rows=26))
+    device = DeviceOptions(name="cpu", precision=precision, **compiled)
+    return train(folder, **{"model": model(bert), "data": data, "device": device, **sections})
+
+
+def losses(tiny: TinyRun) -> list[float | None]:
+    return [step.loss for step in tiny.steps]
+
+
+def phases(tiny: TinyRun) -> list[Phase]:
+    return [event.phase for event in tiny.events if isinstance(event, PhaseChanged)]
+
+
+def test_one_compilation_serves_every_length_and_is_timed_apart(bert: Path, tmp_path: Path) -> None:
+    tiny = run(tmp_path / "run", bert, "traced-backward")
+    assert tiny.status == 0
+    assert tiny.messages == {}
+    first, *later = tiny.steps
+    assert first.compile_seconds > 0
+    assert [step.compile_seconds for step in later] == [0.0] * 3
+    ran = tiny.what_ran
+    assert (ran.compiled, ran.compile_seconds) == ("traced-backward", first.compile_seconds)
+    assert phases(tiny)[-4:] == [Phase.TRAINING, Phase.COMPILING, Phase.TRAINING, Phase.SAVING]
+    finished = tiny.events[-1]
+    pace = sum(step.samples for step in later) / sum(step.seconds for step in later)
+    assert finished.samples_per_second == pytest.approx(pace)
+
+
+def test_the_losses_are_those_of_the_plain_model_and_the_names_stay_clean(bert: Path, tmp_path: Path) -> None:
+    from safetensors.torch import load_file
+
+    plain = run(tmp_path / "plain", bert)
+    compiled = run(tmp_path / "compiled", bert, "traced")
+    assert (plain.what_ran.compiled, plain.what_ran.compile_seconds) == ("", None)
+    assert losses(compiled) == pytest.approx(losses(plain), rel=1e-5)
+    kept, other = (load_file(tiny.run.model / "model.safetensors") for tiny in (compiled, plain))
+    assert list(kept) == list(other)
+
+
+def test_what_is_inside_the_compiled_graphs_is_stated(bert: Path, tmp_path: Path) -> None:
+    again = MemoryOptions(batch_size=8, activation_checkpointing=True)
+    ran = run(tmp_path / "run", bert, "traced", precision=Precision.BF16, memory=again).what_ran
+    assert (ran.autocast_dtype, ran.attention, ran.recomputed) == ("bfloat16", "sdpa", 1)
+
+
+@pytest.mark.parametrize("backend", ["fails", "fails-backward"])
+def test_a_back_end_that_fails_leaves_the_run_as_it_would_have_been(
+    backend: str, bert: Path, tmp_path: Path
+) -> None:
+    accumulated = MemoryOptions(batch_size=4, gradient_accumulation_steps=2)
+    plain = run(tmp_path / "plain", bert, memory=accumulated)
+    tiny = run(tmp_path / "run", bert, backend, memory=accumulated)
+    assert tiny.status == 0
+    assert list(tiny.messages) == ["compile-failed"]
+    assert "no such instruction" in tiny.messages["compile-failed"].detail
+    assert tiny.what_ran.compiled == ""
+    assert tiny.what_ran.attention == "sdpa"
+    assert losses(tiny) == losses(plain)
+
+
+IMAGES = {
+    "task": Task.IMAGE_CLASSIFICATION,
+    "data": DataOptions(train="synthetic:4x33"),
+    "training": TrainingOptions(epochs=1.0, learning_rate=1e-3),
+}
+COMPILED = DeviceOptions(
+    name="cpu", precision=Precision.FP32, compile=True, compile_backend="traced-backward"
+)
+
+
+def test_batch_norms_count_as_they_do_uncompiled(tmp_path: Path) -> None:
+    network = model("torchvision:resnet18", pretrained=False)
+    memory = MemoryOptions(batch_size=2)
+    plain = train(tmp_path / "plain", model=network, memory=memory, **IMAGES)
+    tiny = train(tmp_path / "run", model=network, memory=memory, device=COMPILED, **IMAGES)
+    assert tiny.messages == {}
+    assert losses(tiny) == pytest.approx(losses(plain), rel=1e-4)
+    for (name, buffer), other in zip(
+        tiny.trainer.model.named_buffers(), plain.trainer.model.buffers(), strict=True
+    ):
+        torch.testing.assert_close(buffer, other, rtol=1e-3, atol=1e-4, msg=name)
+
+
+def test_segments_of_images_are_recomputed_in_compiled_graphs(tmp_path: Path) -> None:
+    tiny = train(
+        tmp_path / "run",
+        model=model("torchvision:squeezenet1_0", pretrained=False),
+        memory=MemoryOptions(batch_size=2, activation_checkpointing=True),
+        device=COMPILED,
+        **IMAGES,
+    )
+    assert tiny.messages == {}
+    assert tiny.what_ran.recomputed == 5
+
+
+def test_shapes_that_stay_the_same_are_not_made_general() -> None:
+    texts = RunOptions(task=Task.TEXT_CLASSIFICATION)
+    padded = RunOptions(task=Task.TEXT_CLASSIFICATION, data=DataOptions(padding=Padding.FIXED))
+    assert has_many_shapes(texts) is True
+    assert has_many_shapes(padded) is None
+    assert has_many_shapes(RunOptions(task=Task.IMAGE_CLASSIFICATION)) is None
