@@ -1,9 +1,11 @@
 """Hone's options as Trainer's arguments: the one place where the two vocabularies meet."""
 
+import platform
 from pathlib import Path
 from typing import Any
 
 from core.choices import Precision, Schedule, Toggle
+from core.engine.data.workers import start_method
 from core.engine.devices import Choice
 from core.engine.optimizers import optimizer_arguments
 from core.options import TrainingOptions
@@ -78,10 +80,12 @@ def _precision(choice: Choice) -> dict[str, Any]:
 def _loading(choice: Choice) -> dict[str, Any]:
     data = choice.settled.data
     workers = data.workers or 0
+    start = start_method(platform.system()) if workers else None
     return {
         "train_sampling_strategy": "group_by_length" if data.group_by_length is Toggle.ON else "random",
         "dataloader_num_workers": workers,
         "dataloader_prefetch_factor": data.prefetch if workers else None,
         "dataloader_persistent_workers": workers > 0,
+        "dataloader_multiprocessing_context": start,
         "dataloader_pin_memory": data.pin_memory is Toggle.ON,
     }

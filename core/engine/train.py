@@ -101,6 +101,8 @@ def _train(run: RunFolder, options: RunOptions, reporter: Reporter) -> None:
         trainer.train()
     except StopRequested:  # in the middle of an evaluation, after the epoch's last step
         trainer.save_checkpoint()
+    finally:
+        trainer.stop_workers()
     seconds = time.perf_counter() - begun
     reporter.phase(Phase.SAVING)
     _save_model(run.model, trainer, prepared)

@@ -6,14 +6,14 @@ from typing import Any
 
 import torch
 from accelerate.utils import is_compiled_module
-from transformers import Trainer
 
 from core.engine.compiling import Compilation
 from core.engine.first_batch import FirstBatch
+from core.engine.loading import LoadingTrainer
 from core.engine.optimizers import norm_parameters
 
 
-class WatchedTrainer(Trainer):
+class WatchedTrainer(LoadingTrainer):
     """Keeps what the current optimizer step has seen, without reading anything back from the device.
 
     `step_losses` holds a detached scalar a batch (already divided by the accumulation steps), `step_samples` counts

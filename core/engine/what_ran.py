@@ -3,6 +3,7 @@
 import torch
 
 from core.choices import Attention
+from core.engine.batches_ran import batches_ran
 from core.engine.devices import Choice
 from core.engine.models.adapters import describe_adapter
 from core.engine.models.parts import count, is_packed, weights_of
@@ -38,6 +39,7 @@ def what_ran(trainer: WatchedTrainer, choice: Choice) -> WhatRan:
         effective_batch=trainer.get_total_train_batch_size(trainer.args),
         attention=" + ".join(trainer.first_batch.attention) or None,
         recomputed=trainer.first_batch.recomputed,
+        **vars(batches_ran(trainer)),
         **vars(process_ran(choice.kind)),
         fell_back=tuple(trainer.fell_back),
         compiled=trainer.compilation.label if trainer.compilation else "",

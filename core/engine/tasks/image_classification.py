@@ -4,8 +4,8 @@ from pathlib import Path
 from typing import Any
 
 import msgspec
-import torch
 
+from core.engine.data.batches import stack
 from core.engine.data.image_sets import ImageSet
 from core.engine.data.images import ImageData, load_image_data
 from core.engine.data.lone_image import leaves_one_over, without_one
@@ -112,11 +112,3 @@ def _larger_images(options: RunOptions) -> Fix:
 
 def _larger_batches(samples: int) -> tuple[Fix, ...]:
     return (Fix("Use batches of 2", {"memory.batch_size": 2}),) if samples > 1 else ()
-
-
-def stack(samples: list[dict[str, Any]]) -> dict[str, torch.Tensor]:
-    """Collate samples of equal size: pixel_values [batch, 3, H, W] and labels [batch]."""
-    return {
-        "pixel_values": torch.stack([sample["pixel_values"] for sample in samples]),
-        "labels": torch.tensor([sample["labels"] for sample in samples]),
-    }

@@ -3,6 +3,9 @@
 from pathlib import Path
 from typing import Any
 
+from core.choices import Padding
+from core.engine.data.batches import pad_as
+from core.engine.data.lengths import lengths_of
 from core.engine.data.random_texts import load_random_texts
 from core.engine.data.text import EncodedTexts, load_text_data
 from core.engine.models import text_models
@@ -20,8 +23,6 @@ def prepare(options: RunOptions, reporter: Reporter) -> Prepared:
         DataError: The data can't be used.
         ModelError: The model can't be found or loaded.
     """
-    from transformers import DataCollatorWithPadding
-
     reporter.phase(Phase.LOADING_MODEL, options.model.source)  # its config, maybe from the Hub
     config = text_models.load_config(options.model)
     tokenizer = text_models.load_tokenizer(options.model.source)
@@ -35,7 +36,7 @@ def prepare(options: RunOptions, reporter: Reporter) -> Prepared:
         model=apply_method(loaded.model, options, loaded.fresh),
         train=encoded.train,
         eval=encoded.eval,
-        collator=DataCollatorWithPadding(tokenizer),
+        collator=pad_as(tokenizer, _row_length(options, longest)),
         labels=encoded.labels,
         save_extras=lambda _folder: None,  # config and tokenizer are saved by Trainer itself
         processing_class=tokenizer,
@@ -65,6 +66,11 @@ def _tokenize(part: Any, tokenizer: Any, length: int) -> Any:
     return part.map(encode, batched=True, remove_columns=part.column_names, keep_in_memory=True)
 
 
+def _row_length(options: RunOptions, longest: int) -> int | None:
+    """Tokens of every row where padding is fixed; None: each batch decides."""
+    return min(options.data.max_length, longest) if options.data.padding is Padding.FIXED else None
+
+
 def _length_limit(options: RunOptions, longest: int, reporter: Reporter) -> int:
     """The length asked for, or the model's own limit where that is shorter."""
     asked = options.data.max_length
@@ -78,7 +84,7 @@ def _length_limit(options: RunOptions, longest: int, reporter: Reporter) -> int:
 
 
 def _tell_cut_texts(train: Any, length: int, reporter: Reporter) -> None:
-    cut = sum(len(ids) >= length for ids in train["input_ids"])
+    cut = sum(tokens >= length for tokens in lengths_of(train) or ())
     if cut:
         reporter.note(
             "texts-cut",

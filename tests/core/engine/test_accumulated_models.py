@@ -10,10 +10,10 @@ import pytest
 import torch
 
 from core.choices import Optimizer, Precision, Schedule, Task, Toggle
+from core.engine.data.batches import stack
 from core.engine.devices import Choice
 from core.engine.models.vision_models import load_vision_model
 from core.engine.tasks import Prepared
-from core.engine.tasks.image_classification import stack
 from core.engine.torchvision_ops import prepare_torchvision
 from core.options import (
     DataOptions,

@@ -15,13 +15,13 @@ from transformers import TrainingArguments  # noqa: E402 - torchvision must be p
 from core.choices import Precision, Task  # noqa: E402
 from core.engine.arguments import trainer_arguments  # noqa: E402
 from core.engine.callbacks import ReportCallback, RequestCallback  # noqa: E402
+from core.engine.data.batches import stack  # noqa: E402
 from core.engine.device_memory import DeviceMemory  # noqa: E402
 from core.engine.devices import Choice  # noqa: E402
 from core.engine.models.vision_models import VisionClassifier  # noqa: E402
 from core.engine.reporter import Reporter  # noqa: E402
 from core.engine.requests import RequestBox, StopRequested  # noqa: E402
 from core.engine.step_log import StepLog  # noqa: E402
-from core.engine.tasks.image_classification import stack  # noqa: E402
 from core.engine.trainer import WatchedTrainer  # noqa: E402
 from core.errors import UserError  # noqa: E402
 from core.event_files import EventReader  # noqa: E402

@@ -10,11 +10,11 @@ import torch
 
 from core.choices import Optimizer, Task
 from core.engine.arguments import trainer_arguments
+from core.engine.data.batches import stack
 from core.engine.devices import Choice
 from core.engine.models.vision_models import VisionClassifier, load_vision_model
 from core.engine.optimizer_state import state_bytes
 from core.engine.optimizers import FUSED, NAMES, norm_parameters, optimizer_arguments, optimizer_class
-from core.engine.tasks.image_classification import stack
 from core.options import MemoryOptions, ModelOptions, OutputOptions, RunOptions, TrainingOptions
 from core.vision_models import VISION_MODELS
 from tests.fakes.main_memory import CPUOffloadOptimizer

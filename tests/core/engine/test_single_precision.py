@@ -8,11 +8,11 @@ import pytest
 import torch
 
 from core.choices import Task
+from core.engine.data.batches import stack
 from core.engine.data.single_precision import SinglePrecision, collator_for
 from core.engine.devices import Choice
 from core.engine.models.vision_models import VisionClassifier
 from core.engine.tasks import Prepared
-from core.engine.tasks.image_classification import stack
 from core.engine.torchvision_ops import prepare_torchvision
 from core.options import RunOptions
 from core.run_folder import RunFolder

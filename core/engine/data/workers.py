@@ -1,0 +1,89 @@
+"""Processes that prepare batches: how they are started, what they are sent, and how their errors come back.
+
+A worker imports this module and `core.engine.data.batches`, not Trainer. torch gives each worker one
+thread, and lets it end by itself within five seconds after the engine has died; the keeper ends the engine's process
+group at once.
+"""
+
+import random
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import torch
+
+from core.engine.data.single_precision import Collator
+from core.errors import UserError
+
+PRELOADED = ("core.engine.data.batches", "core.engine.data.workers")
+"""What the fork server imports once, before it forks the workers: torch above all."""
+
+REFUSED = "refused"
+"""The key under which a worker sends a `UserError` in place of a batch."""
+
+
+def start_method(system: str) -> str:
+    """How workers are started: `forkserver` or `spawn`, never `fork`.
+
+    By the time there are workers the engine runs threads (OpenMP, tokenizers, Arrow), holds a CUDA context or a Metal
+    device; a fork copies their locks without the threads that would release them. Trainer itself would fork on MPS.
+
+    Args:
+        system: As `platform.system()` says it: `Linux`, `Darwin`, `Windows`.
+    """
+    return "forkserver" if system == "Linux" else "spawn"
+
+
+@dataclass(frozen=True)
+class SentSamples:
+    """A data set on its way to workers: what stops the person's run comes back whole.
+
+    torch makes a text of any exception of a worker, so that the title, the detail and the fixes of a `UserError` would
+    be lost in a traceback.
+    """
+
+    samples: Any
+
+    def __len__(self) -> int:
+        return len(self.samples)
+
+    def __getitems__(self, indices: list[int]) -> list[Any]:
+        """The samples of one batch, or the one error that keeps them back."""
+        try:
+            if hasattr(self.samples, "__getitems__"):
+                return list(self.samples.__getitems__(indices))
+            return [self.samples[index] for index in indices]
+        except UserError as error:
+            return [error]
+
+
+@dataclass(frozen=True)
+class SentCollator:
+    """The collator that goes with `SentSamples`."""
+
+    collate: Collator
+
+    def __call__(self, samples: list[Any]) -> dict[str, Any]:
+        """A batch, or the error under its key."""
+        first = samples[0]
+        return {REFUSED: first} if isinstance(first, UserError) else self.collate(samples)
+
+
+def received(batch: dict[str, Any]) -> dict[str, Any]:
+    """The batch as it is.
+
+    Raises:
+        UserError: The worker sent one in place of it.
+    """
+    error = batch.get(REFUSED)
+    if error is not None:
+        raise error
+    return batch
+
+
+def seed_worker(_worker: int) -> None:
+    """Give a worker's random numbers the seed that Trainer would; Trainer's own function would import transformers."""
+    seed = torch.initial_seed() % 2**32
+    random.seed(seed)
+    np.random.seed(seed)
+    torch.manual_seed(seed)

@@ -1,0 +1,78 @@
+"""How Trainer's batches are loaded: its data loaders, with workers that start on every system."""
+
+import multiprocessing
+from collections.abc import Iterator
+from typing import Any
+
+import torch
+from torch.utils.data import DataLoader, Dataset, Sampler
+from transformers import Trainer
+from transformers.trainer_pt_utils import LengthGroupedSampler
+
+from core.engine.data.lengths import lengths_of
+from core.engine.data.single_precision import Collator
+from core.engine.data.workers import PRELOADED, SentCollator, SentSamples, received, seed_worker
+
+
+class LoadingTrainer(Trainer):
+    """Trainer, its batches and their order untouched.
+
+    Two things differ. Workers are sent what can be sent to a new process, and import little there; and texts are
+    grouped by lengths that were read from their Arrow columns at once instead of text by text.
+    """
+
+    def _get_dataloader(self, dataset: Any, description: str, batch_size: int, **kwargs: Any) -> DataLoader:
+        if not self.args.dataloader_num_workers:
+            return super()._get_dataloader(dataset, description, batch_size, **kwargs)
+        if self.args.dataloader_multiprocessing_context == "forkserver":
+            multiprocessing.set_forkserver_preload(list(PRELOADED))
+        collator: Collator = self.data_collator
+        self.data_collator: Collator = SentCollator(collator)
+        try:
+            loader = super()._get_dataloader(SentSamples(dataset), description, batch_size, **kwargs)
+        finally:
+            self.data_collator = collator
+        live_loader(loader).worker_init_fn = seed_worker
+        return loader
+
+    def _get_train_sampler(self, train_dataset: Dataset | None = None) -> Sampler | None:
+        dataset: Any = self.train_dataset if train_dataset is None else train_dataset
+        if isinstance(dataset, SentSamples):
+            dataset = dataset.samples
+        if self.args.train_sampling_strategy == "group_by_length":
+            lengths = lengths_of(dataset)
+            if lengths is not None:  # the arguments are Trainer's own
+                together = self.args.train_batch_size * self.args.gradient_accumulation_steps
+                return LengthGroupedSampler(together, lengths=lengths)
+        return super()._get_train_sampler(dataset)
+
+    def get_batch_samples(
+        self, epoch_iterator: Iterator[Any], num_batches: int, device: torch.device
+    ) -> tuple[list[Any], Any]:
+        """The batches of one optimizer step.
+
+        Raises:
+            UserError: A worker found a sample that can't be used.
+        """
+        return super().get_batch_samples(map(received, epoch_iterator), num_batches, device)
+
+    def prediction_step(
+        self, model: torch.nn.Module, inputs: dict[str, Any], *args: Any, **kwargs: Any
+    ) -> Any:
+        """Evaluate one batch.
+
+        Raises:
+            UserError: A worker found a sample that can't be used.
+        """
+        return super().prediction_step(model, received(inputs), *args, **kwargs)
+
+    def stop_workers(self) -> None:
+        """End the processes that prepare batches; a loader asked for more starts new ones."""
+        loaders = [self.callback_handler.train_dataloader, *getattr(self, "_eval_dataloaders", {}).values()]
+        for loader in filter(None, loaders):
+            live_loader(loader)._iterator = None  # torch ends them where it lets go of the iterator
+
+
+def live_loader(loader: Any) -> DataLoader:
+    """The loader of torch's own that accelerate wraps: its iterator holds the workers."""
+    return getattr(loader, "base_dataloader", loader)

@@ -1,0 +1,308 @@
+"""How batches are loaded, read from live runs: workers, their start, padding, order, and errors on their way back."""
+
+import contextlib
+import os
+import pickle
+import platform
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import psutil
+import pytest
+import tomli_w
+import torch
+
+from core.choices import Padding, Precision, Task, Toggle
+from core.engine.arguments import trainer_arguments
+from core.engine.data.batches import PadTexts, pad_as, stack
+from core.engine.data.image_sets import FileImageSet
+from core.engine.data.image_transform import ImageTransform
+from core.engine.data.lengths import lengths_of
+from core.engine.data.workers import SentCollator, SentSamples, received, start_method
+from core.engine.devices import Choice
+from core.errors import DataError, Fix
+from core.event_files import EventReader
+from core.events import WhatRan
+from core.options import DataOptions, MemoryOptions, ModelOptions, OutputOptions, RunOptions, TrainingOptions
+from core.processes import child_environment
+from core.run_folder import RunFolder
+from tests.fakes.tiny_bert import save_tiny_bert
+from tests.fakes.tiny_training import TinyRun, model, reviews, train, write_reviews
+
+LITTLE = TrainingOptions(max_steps=2, learning_rate=1e-3)
+NOTHING_KEPT = OutputOptions(keep_checkpoints=0)
+
+
+@pytest.fixture
+def bert(tmp_path: Path) -> Path:
+    return save_tiny_bert(tmp_path / "model")
+
+
+def text_run(bert: Path, folder: Path, *, steps: int = 2, accumulation: int = 1, **data: Any) -> TinyRun:
+    run = train(
+        folder,
+        model=model(bert),
+        data=reviews(write_reviews(folder.with_suffix(".csv"), rows=32), **data),
+        memory=MemoryOptions(batch_size=4, gradient_accumulation_steps=accumulation),
+        training=TrainingOptions(max_steps=steps, learning_rate=1e-3),
+        output=NOTHING_KEPT,
+    )
+    assert run.status == 0, run.messages
+    return run
+
+
+def image_folder(folder: Path) -> Path:
+    """Eight images of two classes."""
+    from PIL import Image
+
+    for name in ("dark", "light"):
+        (folder / name).mkdir(parents=True)
+        for number in range(4):
+            Image.effect_noise((40, 40), 50 + number).save(folder / name / f"{number}.png")
+    return folder
+
+
+def image_run(folder: Path, images: Path, **data: Any) -> TinyRun:
+    return train(
+        folder,
+        task=Task.IMAGE_CLASSIFICATION,
+        model=ModelOptions(source="torchvision:resnet18", pretrained=False),
+        data=DataOptions(train=str(images), eval_fraction=0.0, image_size=32, **data),
+        memory=MemoryOptions(batch_size=4),
+        training=LITTLE,
+        output=NOTHING_KEPT,
+    )
+
+
+def arguments_for(kind: str, tmp_path: Path, **data: Any) -> dict[str, Any]:
+    task = data.pop("task", Task.TEXT_CLASSIFICATION)
+    options = RunOptions(task=task, data=DataOptions(**data))
+    return trainer_arguments(Choice(kind, "", options, {}, asked="auto"), tmp_path, has_eval=False)
+
+
+class TestWorkers:
+    @pytest.mark.parametrize(
+        ("system", "method"),
+        [("Linux", "forkserver"), ("Darwin", "spawn"), ("Windows", "spawn"), ("FreeBSD", "spawn")],
+    )
+    def test_no_system_forks_a_process_with_threads(self, system: str, method: str) -> None:
+        assert start_method(system) == method
+
+    def test_trainer_does_not_fork_on_mps_either(
+        self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        monkeypatch.setattr("platform.system", lambda: "Darwin")
+        asked = arguments_for("mps", tmp_path, workers=2, prefetch=3)
+        assert asked["dataloader_multiprocessing_context"] == "spawn"
+        assert (asked["dataloader_num_workers"], asked["dataloader_prefetch_factor"]) == (2, 3)
+
+    def test_texts_come_from_processes_of_their_own(self, bert: Path, tmp_path: Path) -> None:
+        run = text_run(bert, tmp_path / "run", workers=2, prefetch=3)
+        ran = run.what_ran
+        assert len(set(ran.workers)) == 2
+        assert os.getpid() not in ran.workers
+        assert ran.worker_start == start_method(platform.system())
+        assert run.trainer.callback_handler.train_dataloader.prefetch_factor == 3
+
+    def test_images_come_from_spawned_processes(
+        self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        monkeypatch.setattr("platform.system", lambda: "Darwin")
+        run = image_run(tmp_path / "run", image_folder(tmp_path / "images"), workers=2)
+        assert run.status == 0, run.messages
+        assert run.what_ran.worker_start == "spawn"
+        assert len(set(run.what_ran.workers) - {os.getpid()}) == 2
+        assert len(run.steps) == 2
+
+    def test_with_workers_the_losses_are_those_without(self, bert: Path, tmp_path: Path) -> None:
+        alone = text_run(bert, tmp_path / "alone", steps=6)
+        with_workers = text_run(bert, tmp_path / "workers", steps=6, workers=1)
+        assert alone.what_ran.workers == ()
+        assert [step.loss for step in with_workers.steps] == [step.loss for step in alone.steps]
+
+    def test_none_is_left_after_the_run(self, bert: Path, tmp_path: Path) -> None:
+        ran = text_run(bert, tmp_path / "run", workers=2).what_ran
+        left = [psutil.Process(pid) for pid in ran.workers if psutil.pid_exists(pid)]
+        _, alive = psutil.wait_procs(left, timeout=60)
+        assert not alive
+
+    @pytest.mark.parametrize("while_", ["training", "evaluating"])
+    def test_an_image_damaged_meanwhile_is_named(self, tmp_path: Path, while_: str) -> None:
+        images = image_folder(tmp_path / "images")
+        trainer = image_run(tmp_path / "run", images, workers=1).trainer
+        for path in images.rglob("*.png"):
+            path.write_bytes(b"no image any more")
+        try:
+            with pytest.raises(DataError) as caught:
+                trainer.train() if while_ == "training" else trainer.evaluate(trainer.train_dataset)
+        finally:
+            trainer.stop_workers()
+        assert caught.value.title.endswith(".png can't be read as an image")
+        assert caught.value.fixes
+
+
+class TestOnTheWay:
+    def test_an_error_comes_back_whole(self, tmp_path: Path) -> None:
+        (tmp_path / "broken.png").write_bytes(b"no image")
+        samples = SentSamples(FileImageSet([tmp_path / "broken.png"], [0], ImageTransform(32)))
+        there = pickle.loads(pickle.dumps((samples, SentCollator(stack))))
+        back = pickle.loads(pickle.dumps(there[1](there[0].__getitems__([0]))))
+        with pytest.raises(DataError) as caught:
+            received(back)
+        assert caught.value.title == "broken.png can't be read as an image"
+        assert caught.value.fixes == (Fix("Remove or replace this file and start again"),)
+
+    def test_a_batch_comes_back_as_it_is(self) -> None:
+        batch = SentCollator(PadTexts(0))(SentSamples([{"input_ids": [1, 2], "labels": 1}]).__getitems__([0]))
+        assert received(batch) is batch
+        assert batch["input_ids"].tolist() == [[1, 2]]
+
+
+class TestPadding:
+    SAMPLES = (
+        {"input_ids": [2, 5, 3], "token_type_ids": [0, 0, 1], "attention_mask": [1, 1, 1], "labels": 1},
+        {"input_ids": [2, 5, 6, 7, 3], "token_type_ids": [0] * 5, "attention_mask": [1] * 5, "labels": 0},
+    )
+
+    @pytest.mark.parametrize("side", ["left", "right"])
+    @pytest.mark.parametrize("length", [None, 9])
+    def test_batches_are_those_of_transformers(self, bert: Path, side: str, length: int | None) -> None:
+        from transformers import AutoTokenizer, DataCollatorWithPadding
+
+        tokenizer = AutoTokenizer.from_pretrained(bert, padding_side=side)
+        theirs = DataCollatorWithPadding(
+            tokenizer, padding="max_length" if length else True, max_length=length
+        )
+        expected = theirs([dict(sample) for sample in self.SAMPLES])
+        ours = pad_as(tokenizer, length)(list(self.SAMPLES))
+        assert set(ours) == set(expected)
+        for name, values in ours.items():
+            assert values.dtype == expected[name].dtype
+            assert values.tolist() == expected[name].tolist()
+
+    def test_a_batch_is_as_long_as_its_longest(self, bert: Path, tmp_path: Path) -> None:
+        run = text_run(bert, tmp_path / "run")
+        widths = {batch["input_ids"].shape[1] for batch in run.trainer.get_train_dataloader()}
+        assert run.what_ran.padded_to == "each batch's longest"
+        assert max(widths) < 16
+
+    def test_every_row_has_the_length_that_was_fixed(self, bert: Path, tmp_path: Path) -> None:
+        run = text_run(bert, tmp_path / "run", padding=Padding.FIXED)
+        widths = {batch["input_ids"].shape[1] for batch in run.trainer.get_train_dataloader()}
+        assert run.what_ran.padded_to == "32 tokens"
+        assert widths == {32}
+
+    def test_padding_changes_no_loss(self, bert: Path, tmp_path: Path) -> None:
+        dynamic = [step.loss for step in text_run(bert, tmp_path / "a", steps=5).steps]
+        fixed = [step.loss for step in text_run(bert, tmp_path / "b", steps=5, padding=Padding.FIXED).steps]
+        assert fixed == pytest.approx(dynamic, rel=1e-5)
+        assert len(set(fixed)) == 5
+
+    def test_no_row_is_longer_than_the_model_can_see(self, bert: Path, tmp_path: Path) -> None:
+        run = text_run(bert, tmp_path / "run", padding=Padding.FIXED, max_length=500)
+        assert run.what_ran.padded_to == "64 tokens"
+
+
+class TestGrouping:
+    def spreads(self, run: TinyRun, together: int) -> list[int]:
+        """By how much the lengths of `together` texts taken one after another differ."""
+        lengths = lengths_of(run.trainer.train_dataset)
+        assert lengths is not None
+        order = list(run.trainer.get_train_dataloader().batch_sampler.sampler)
+        chunks = [order[at : at + together] for at in range(0, len(order), together)]
+        return [max(lengths[i] for i in chunk) - min(lengths[i] for i in chunk) for chunk in chunks]
+
+    def test_texts_of_like_length_share_a_batch(self, bert: Path, tmp_path: Path) -> None:
+        torch.manual_seed(0)
+        grouped = text_run(bert, tmp_path / "grouped", group_by_length=Toggle.ON)
+        mixed = text_run(bert, tmp_path / "mixed", group_by_length=Toggle.OFF)
+        assert (grouped.what_ran.sampling, mixed.what_ran.sampling) == ("grouped by length", "random")
+        assert sum(self.spreads(grouped, 4)) < sum(self.spreads(mixed, 4))
+
+    def test_so_do_those_of_accumulated_batches(self, bert: Path, tmp_path: Path) -> None:
+        run = text_run(bert, tmp_path / "run", group_by_length=Toggle.ON, accumulation=2)
+        assert run.what_ran.batches_per_step == 2
+        sampler: Any = run.trainer.get_train_dataloader().batch_sampler.sampler
+        assert sampler.batch_size == 8
+
+    def test_the_order_is_that_of_trainer(self, bert: Path, tmp_path: Path) -> None:
+        from transformers import Trainer
+
+        trainer = text_run(bert, tmp_path / "run", group_by_length=Toggle.ON).trainer
+        torch.manual_seed(7)
+        ours = list(trainer._get_train_sampler())
+        torch.manual_seed(7)
+        assert ours == list(Trainer._get_train_sampler(trainer))
+
+    def test_with_fixed_padding_there_is_nothing_to_gain(self, bert: Path, tmp_path: Path) -> None:
+        run = text_run(bert, tmp_path / "run", group_by_length=Toggle.AUTO, padding=Padding.FIXED)
+        assert run.what_ran.sampling == "random"
+        assert "data.group_by_length" not in run.what_ran.reasons
+
+    def test_lengths_heed_a_selection(self) -> None:
+        from datasets import Dataset
+
+        texts = Dataset.from_dict({"input_ids": [[1], [1, 2], [1, 2, 3]]})
+        assert lengths_of(texts) == [1, 2, 3]
+        assert lengths_of(texts.select([2, 0])) == [3, 1]
+        assert lengths_of([{"input_ids": [1]}]) is None
+        assert lengths_of(Dataset.from_dict({"pixel_values": [[1]]})) is None
+
+
+class TestPinning:
+    def test_nothing_is_pinned_without_a_gpu(self, bert: Path, tmp_path: Path) -> None:
+        run = text_run(bert, tmp_path / "run")
+        assert run.what_ran.pinned is False
+        assert run.trainer.args.dataloader_pin_memory is False
+
+    def test_a_gpu_is_given_pinned_batches(self, tmp_path: Path) -> None:
+        assert arguments_for("cuda", tmp_path, pin_memory=Toggle.ON)["dataloader_pin_memory"] is True
+        assert arguments_for("cuda", tmp_path, pin_memory=Toggle.OFF)["dataloader_pin_memory"] is False
+
+
+def test_fixed_and_fp32_are_the_published_settings(tmp_path: Path) -> None:
+    options = RunOptions(task=Task.TEXT_CLASSIFICATION, data=DataOptions(padding=Padding.FIXED))
+    assert options.device.precision is Precision.AUTO
+    asked = arguments_for("cpu", tmp_path, padding=Padding.FIXED, group_by_length=Toggle.OFF)
+    assert asked["train_sampling_strategy"] == "random"
+    assert asked["dataloader_multiprocessing_context"] is None
+
+
+def test_workers_end_with_a_killed_engine_and_print_nothing_in_its_answers(
+    bert: Path, tmp_path: Path
+) -> None:
+    folder = tmp_path / "run"
+    folder.mkdir()
+    tree = {
+        "task": "text-classification",
+        "model": {"source": str(bert)},
+        "data": {"train": "synthetic:512x8", "workers": 2},
+        "device": {"name": "cpu"},
+        "training": {"epochs": 10_000},
+    }
+    (folder / "run.toml").write_text(tomli_w.dumps({"schema": 1, **tree}))
+    command = [sys.executable, "-P", "-m", "core.engine", "train", str(folder)]
+    with (tmp_path / "log.txt").open("wb") as log:
+        engine = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=log, env=child_environment())
+    try:
+        workers = [psutil.Process(pid) for pid in first_what_ran(folder, engine).workers]
+    finally:
+        engine.kill()
+        answers, _ = engine.communicate()
+    _, alive = psutil.wait_procs(workers, timeout=60)
+    assert len(workers) == 2
+    assert not alive
+    assert answers == b""
+
+
+def first_what_ran(folder: Path, engine: subprocess.Popen[bytes]) -> WhatRan:
+    events = EventReader(RunFolder(folder).events_file)
+    while engine.poll() is None:
+        for event in events.read():
+            if isinstance(event, WhatRan):
+                return event
+        with contextlib.suppress(subprocess.TimeoutExpired):
+            engine.wait(0.1)
+    raise AssertionError("the engine ended before its first step")
