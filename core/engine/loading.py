@@ -11,7 +11,7 @@ from transformers.trainer_pt_utils import LengthGroupedSampler
 
 from core.engine.data.lengths import lengths_of
 from core.engine.data.single_precision import Collator
-from core.engine.data.workers import PRELOADED, SentCollator, SentSamples, received, seed_worker
+from core.engine.data.workers import PRELOADED, SentCollator, SentSamples, begin_worker, received
 
 
 class LoadingTrainer(Trainer):
@@ -32,7 +32,7 @@ class LoadingTrainer(Trainer):
             loader = super()._get_dataloader(SentSamples(dataset), description, batch_size, **kwargs)
         finally:
             self.data_collator = collator
-        live_loader(loader).worker_init_fn = seed_worker
+        live_loader(loader).worker_init_fn = begin_worker
         return loader
 
     def _get_train_sampler(self, train_dataset: Dataset | None = None) -> Sampler | None:

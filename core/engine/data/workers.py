@@ -1,11 +1,13 @@
 """Processes that prepare batches: how they are started, what they are sent, and how their errors come back.
 
 A worker imports this module and `core.engine.data.batches`, not Trainer. torch gives each worker one
-thread, and lets it end by itself within five seconds after the engine has died; the keeper ends the engine's process
-group at once.
+thread. It ends with the engine, however that ends.
 """
 
+import multiprocessing
+import os
 import random
+import threading
 from dataclasses import dataclass
 from typing import Any
 
@@ -81,9 +83,25 @@ def received(batch: dict[str, Any]) -> dict[str, Any]:
     return batch
 
 
-def seed_worker(_worker: int) -> None:
-    """Give a worker's random numbers the seed that Trainer would; Trainer's own function would import transformers."""
+def begin_worker(_worker: int) -> None:
+    """Called in each worker as it starts.
+
+    Its random numbers get the seed that Trainer would give them; Trainer's own function would import transformers.
+    """
+    threading.Thread(target=_end_with_engine, name="end-with-engine", daemon=True).start()
     seed = torch.initial_seed() % 2**32
     random.seed(seed)
     np.random.seed(seed)
     torch.manual_seed(seed)
+
+
+def _end_with_engine() -> None:
+    """Wait until the engine is gone, then end.
+
+    torch's own watchdog looks at the worker's parent. That is the fork server, which in turn waits for the workers: a
+    killed engine would leave them all behind.
+    """
+    engine = multiprocessing.parent_process()
+    if engine is not None:
+        engine.join()
+        os._exit(1)
