@@ -1,6 +1,7 @@
 """Rules between the methods of training: what excludes what, and what can't have been meant."""
 
 from collections.abc import Callable, Iterator
+from pathlib import Path
 
 from core.choices import Attention, DeepSpeed, Method, Offload, Optimizer, Precision, Task
 from core.errors import Fix, Problem
@@ -8,6 +9,9 @@ from core.options import RunOptions
 from core.sources import Scheme
 from core.starting_values import starting_options
 from core.vision_models import VISION_MODELS
+
+DIVISIBLE = (Optimizer.ADAMW, Optimizer.ADAM, Optimizer.SGD)
+"""Optimizers of PyTorch's own, whose state is one number a weight or two, wherever the weight lies."""
 
 Rule = Callable[[RunOptions], Iterator[Problem]]
 
@@ -116,8 +120,47 @@ def _half_precision_attention(options: RunOptions) -> Iterator[Problem]:
 
 def _offload_folder(options: RunOptions) -> Iterator[Problem]:
     memory = options.memory
-    if memory.deepspeed is not DeepSpeed.OFF and memory.offload is Offload.NVME and not memory.offload_folder:
+    if memory.deepspeed is DeepSpeed.OFF or memory.offload is not Offload.NVME:
+        return
+    folder = memory.offload_folder
+    if not folder:
         yield Problem("memory.offload_folder", "choose a folder on a fast disk")
+    elif Path(folder).is_absolute() and not Path(folder).is_dir():
+        yield Problem("memory.offload_folder", f"there is no folder {folder}")
+    # DeepSpeed 0.19.8 takes it without a word, and keeps the state in memory
+    if memory.deepspeed is DeepSpeed.ZERO_2:
+        yield Problem(
+            "memory.offload",
+            "only ZeRO-3 can put something on a disk",
+            (
+                Fix("Use ZeRO-3", {"memory.deepspeed": "zero-3"}),
+                Fix("Use main memory", {"memory.offload": "cpu"}),
+            ),
+        )
+
+
+def _divided(options: RunOptions) -> Iterator[Problem]:
+    """What doesn't go together with ZeRO, which cuts weights and state into flat pieces and runs the model itself."""
+    if options.memory.deepspeed is DeepSpeed.OFF:
+        return
+    optimizer = options.training.optimizer
+    if optimizer not in DIVISIBLE:
+        reason = (
+            "keeps its state by rows and columns"
+            if optimizer is Optimizer.ADAFACTOR
+            else "is not one of PyTorch's own"
+        )
+        yield Problem(
+            "training.optimizer",
+            f"ZeRO divides an optimizer's state, and {optimizer} {reason}",
+            (Fix("Use AdamW", {"training.optimizer": "adamw"}),),
+        )
+    if options.device.compile:
+        yield Problem(
+            "device.compile",
+            "DeepSpeed runs the model in an engine of its own, which is not compiled",
+            (Fix("Don't compile", {"device.compile": False}),),
+        )
 
 
 def _compiled_statistics(options: RunOptions) -> Iterator[Problem]:
@@ -144,6 +187,7 @@ METHOD_RULES: tuple[Rule, ...] = (
     _half_precision_attention,
     _offload_folder,
     _compiled_statistics,
+    _divided,
 )
 """Those that hold whatever the task is."""
 

@@ -4,10 +4,11 @@ import platform
 from pathlib import Path
 from typing import Any
 
-from core.choices import Precision, Schedule, Toggle
+from core.choices import DeepSpeed, Precision, Schedule, Toggle
 from core.engine.data.workers import start_method
 from core.engine.devices import Choice
 from core.engine.optimizers import optimizer_arguments
+from core.engine.zero_config import zero_config
 from core.options import TrainingOptions
 
 SCHEDULES = {
@@ -29,9 +30,11 @@ def trainer_arguments(choice: Choice, checkpoints: Path, *, has_eval: bool) -> d
     """
     options = choice.settled
     memory, training = options.memory, options.training
+    zero = zero_config(options, choice.kind)
     return {
         "output_dir": str(checkpoints),
-        "use_cpu": choice.kind == "cpu",
+        "use_cpu": choice.kind == "cpu" and zero is None,  # accelerate takes DeepSpeed for something of GPUs
+        "deepspeed": zero,
         "per_device_train_batch_size": memory.batch_size,
         "per_device_eval_batch_size": memory.batch_size,
         "gradient_accumulation_steps": memory.gradient_accumulation_steps,
@@ -68,8 +71,9 @@ def _schedule(training: TrainingOptions) -> str:
 
 
 def _precision(choice: Choice) -> dict[str, Any]:
+    in_config = choice.kind == "cpu" and choice.settled.memory.deepspeed is not DeepSpeed.OFF
     found: dict[str, Any] = {
-        "bf16": choice.precision is Precision.BF16,
+        "bf16": choice.precision is Precision.BF16 and not in_config,
         "fp16": choice.precision is Precision.FP16,
     }
     if choice.kind == "cuda":  # said outright: torch's own default has changed over the years

@@ -55,8 +55,6 @@ def differences(settled: RunOptions, ran: WhatRan) -> tuple[Difference, ...]:
 
 def _optimizer(settled: RunOptions, ran: WhatRan) -> Iterator[Difference]:
     asked = settled.training.optimizer
-    if settled.memory.deepspeed is not DeepSpeed.OFF:
-        return  # DeepSpeed wraps the optimizer in one of its own
     expected = IN_MAIN_MEMORY if settled.memory.offload_optimizer else OPTIMIZERS[asked]
     if ran.optimizer.replace(", fused", "") != expected:
         yield Difference(
@@ -84,7 +82,10 @@ def _weight_decay(settled: RunOptions, ran: WhatRan) -> Iterator[Difference]:
 
 def _precision(settled: RunOptions, ran: WhatRan) -> Iterator[Difference]:
     asked = settled.device.precision
-    if asked in AUTOCAST and ran.autocast_dtype != AUTOCAST[asked]:
+    computes_in = ran.autocast_dtype
+    if settled.memory.deepspeed is not DeepSpeed.OFF and ran.parameter_dtype != "float32":
+        computes_in = ran.parameter_dtype  # on a GPU DeepSpeed holds the weights themselves in 16 bits
+    if asked in AUTOCAST and computes_in != AUTOCAST[asked]:
         yield Difference(
             "device.precision",
             "Another precision runs than asked for",

@@ -38,6 +38,12 @@ def explain(error: Exception, options: RunOptions) -> UserError | None:
     if _is_disk_full(error):
         name = getattr(error, "filename", None) or "A file"
         return UserError("The disk is full", f"{name} couldn't be written. Make room and start again.")
+    if _says(error, ("unable to jit load the async_io op",)):
+        return UserError(
+            "DeepSpeed can't write to the disk here",
+            "Its disk access has to be compiled on this computer, with a C++ compiler and the header files of libaio.",
+            (Fix("Offload to main memory", {"memory.offload": "cpu"}),),
+        )
     if _says(error, NOT_DETERMINISTIC):
         first = str(error).strip().partition(".")[0]
         return UserError(

@@ -6,7 +6,7 @@ transformers and accelerate import whatever they find installed, needed or not.
 import logging
 import sys
 
-from core.choices import Method
+from core.choices import DeepSpeed, Method
 from core.options import RunOptions
 
 RUNS_CODE_FROM_THE_HUB = "kernels"
@@ -23,6 +23,8 @@ def leave_aside(options: RunOptions) -> None:
     absent = [RUNS_CODE_FROM_THE_HUB]
     if options.model.method not in (Method.LORA, Method.QLORA):
         absent.append("peft")
+    if options.memory.deepspeed is DeepSpeed.OFF:
+        absent.append("deepspeed")
     for name in absent:
         sys.modules.setdefault(name, None)  # type: ignore[arg-type]  # the import system documents None here
     # or bitsandbytes warns at each start that "kernels" is missing

@@ -11,8 +11,9 @@ OWN = ("torch", "transformers")
 
 
 def bare(optimizer: Any) -> Any:
-    """The optimizer inside accelerate's wrapper."""
-    return getattr(optimizer, "optimizer", optimizer)
+    """The optimizer inside accelerate's wrapper, and inside DeepSpeed's."""
+    found = getattr(optimizer, "optimizer", optimizer)
+    return found.optimizer if type(found).__module__.startswith("deepspeed.") else found
 
 
 def optimizer_name(optimizer: Any) -> str:

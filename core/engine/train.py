@@ -4,12 +4,13 @@ import logging
 import sys
 import time
 import traceback
+from contextlib import nullcontext
 from pathlib import Path
 from typing import Any
 
 import transformers
 
-from core.choices import Task
+from core.choices import DeepSpeed, Task
 from core.ending import CANT_WRITE
 from core.engine import checkpoints, process_settings
 from core.engine.arguments import trainer_arguments
@@ -30,6 +31,7 @@ from core.engine.requests import RequestBox, StopRequested, StopWhileLoading
 from core.engine.step_log import StepLog
 from core.engine.tasks import Prepared
 from core.engine.trainer import WatchedTrainer
+from core.engine.zero_process import alone
 from core.errors import UserError
 from core.events import Outcome, Phase, RunFinished, split_non_finite
 from core.metrics import METRIC_NAMES
@@ -69,21 +71,23 @@ def _report_failure(error: Exception, options: RunOptions, reporter: Reporter) -
 
 def _train(run: RunFolder, options: RunOptions, reporter: Reporter) -> None:
     _quieten_transformers()
-    requests = RequestBox(run, reporter)
     choice = choose_visible(gather(with_compilers=options.device.compile), options)
-    options = choice.settled
-    process_settings.apply(options)
-    fell_back: list[str] = []
-    if choice.kind == "mps":
-        warn_of_wrong_numbers(reporter)
-        fell_back = report_fallbacks(reporter)
+    process_settings.apply(choice.settled)
+    with_zero = choice.settled.memory.deepspeed is not DeepSpeed.OFF
+    with alone(choice.kind) if with_zero else nullcontext():
+        _train_on(choice, run, reporter)
+
+
+def _train_on(choice: Choice, run: RunFolder, reporter: Reporter) -> None:
+    requests = RequestBox(run, reporter)
+    fell_back = _listen_to_mps(reporter) if choice.kind == "mps" else []
     with StopWhileLoading(run, requests):
-        prepared = _prepare(options, reporter)
+        prepared = _prepare(choice.settled, reporter)
         checkpoints.clean(run.checkpoints)
-        trainer = _build_trainer(run, options, choice, prepared)
+        trainer = _build_trainer(run, choice.settled, choice, prepared)
     trainer.fell_back = fell_back
-    if options.device.compile:
-        trainer.compilation = Compilation(options, choice.kind, reporter, trainer.first_batch)
+    if choice.settled.device.compile:
+        trainer.compilation = Compilation(choice.settled, choice.kind, reporter, trainer.first_batch)
     log = StepLog(reporter, DeviceMemory(choice.kind))
     trainer.add_callback(
         ReportCallback(
@@ -92,7 +96,7 @@ def _train(run: RunFolder, options: RunOptions, reporter: Reporter) -> None:
             choice=choice,
             log=log,
             labels=prepared.labels,
-            options=options,
+            options=choice.settled,
         )
     )
     trainer.add_callback(RequestCallback(requests))
@@ -117,6 +121,12 @@ def _train(run: RunFolder, options: RunOptions, reporter: Reporter) -> None:
             peak_device_bytes=log.memory.peak(),
         )
     )
+
+
+def _listen_to_mps(reporter: Reporter) -> list[str]:
+    """Tell what is known of this Mac's GPU, and from now on which operators the CPU computes in its place."""
+    warn_of_wrong_numbers(reporter)
+    return report_fallbacks(reporter)
 
 
 def _quieten_transformers() -> None:

@@ -10,6 +10,7 @@ from core.engine.models.parts import count, is_packed, weights_of
 from core.engine.optimizer_state import bare, decayed_parameters, optimizer_name, state_bytes
 from core.engine.process_settings import process_ran
 from core.engine.trainer import WatchedTrainer
+from core.engine.zero_process import describe_zero, zero_loss_scale
 from core.events import WhatRan
 
 
@@ -30,8 +31,10 @@ def what_ran(trainer: WatchedTrainer, choice: Choice) -> WhatRan:
         optimizer=optimizer_name(optimizer),
         optimizer_state_bytes=sum(state.values()),
         optimizer_state=state,
-        decayed_parameters=decayed_parameters(optimizer),
-        loss_scale=scaler.get_scale() if scaler is not None else None,
+        decayed_parameters=None
+        if trainer.deepspeed
+        else decayed_parameters(optimizer),  # ZeRO moves them about
+        loss_scale=scaler.get_scale() if scaler is not None else zero_loss_scale(trainer.deepspeed),
         trainable_parameters=sum(count(parameter) for parameter in parameters if parameter.requires_grad),
         total_parameters=sum(map(count, parameters)),
         adapter=describe_adapter(model),
@@ -42,6 +45,7 @@ def what_ran(trainer: WatchedTrainer, choice: Choice) -> WhatRan:
         **vars(batches_ran(trainer)),
         **vars(process_ran(choice.kind)),
         fell_back=tuple(trainer.fell_back),
+        deepspeed=describe_zero(trainer.deepspeed),
         compiled=trainer.compilation.label if trainer.compilation else "",
         compile_seconds=trainer.compilation.seconds if trainer.compilation else None,
         reasons=choice.reasons | _reason_of_attention(choice, trainer.first_batch.attention),

@@ -1,5 +1,6 @@
 """Two choices that exclude each other, and numbers nobody can have meant, are problems at their fields."""
 
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -61,6 +62,31 @@ def test_warm_up(training: dict[str, Any], is_wrong: bool) -> None:
         ({"model": {"method": "head", "pretrained": False}}, "model.method", "freeze random weights"),
         ({"model": {"method": "qlora"}, "memory": {"deepspeed": "zero-3"}}, "memory.deepspeed", "packed"),
         ({"memory": {"deepspeed": "zero-3", "offload": "nvme"}}, "memory.offload_folder", "choose a folder"),
+        (
+            {"memory": {"deepspeed": "zero-3", "offload": "nvme", "offload_folder": "/no/such/folder"}},
+            "memory.offload_folder",
+            "there is no folder",
+        ),
+        (
+            {"memory": {"deepspeed": "zero-2", "offload": "nvme", "offload_folder": str(Path.cwd())}},
+            "memory.offload",
+            "only ZeRO-3",
+        ),
+        (
+            {"memory": {"deepspeed": "zero-2"}, "training": {"optimizer": "adafactor"}},
+            "training.optimizer",
+            "rows and columns",
+        ),
+        (
+            {"memory": {"deepspeed": "zero-2"}, "training": {"optimizer": "paged-adamw-8bit"}},
+            "training.optimizer",
+            "not one of PyTorch's own",
+        ),
+        (
+            {"memory": {"deepspeed": "zero-3"}, "device": {"compile": True}},
+            "device.compile",
+            "engine of its own",
+        ),
         (
             {"memory": {"offload_optimizer": True}, "training": {"optimizer": "sgd"}},
             "memory.offload_optimizer",

@@ -68,9 +68,10 @@ def weights_of(model: Any) -> Iterator[tuple[str, torch.nn.Parameter]]:
 
 
 def count(weight: Any) -> int:
-    """How many numbers a weight holds: packed in 4 bits, two of them share a byte."""
+    """How many numbers a weight holds: packed in 4 bits, two of them share a byte; divided by ZeRO-3, it is empty."""
     state = getattr(weight, "quant_state", None)
-    return math.prod(state.shape) if state is not None else int(weight.numel())
+    divided: int | None = getattr(weight, "ds_numel", None)
+    return math.prod(state.shape) if state is not None else int(divided or weight.numel())
 
 
 def is_packed(weight: torch.nn.Parameter) -> bool:

@@ -116,9 +116,10 @@ def test_a_difference_is_told_at_its_option(
     assert says in found[path]
 
 
-def test_deepspeed_wraps_the_optimizer_in_one_of_its_own() -> None:
-    settled = asked(memory=MemoryOptions(deepspeed=DeepSpeed.ZERO_2))
-    assert told(settled, optimizer="DeepSpeedZeroOptimizer (deepspeed)") == {}
+def test_deepspeed_may_hold_the_weights_themselves_in_16_bits() -> None:
+    settled = asked(Precision.BF16, memory=MemoryOptions(deepspeed=DeepSpeed.ZERO_2))
+    assert told(settled, parameter_dtype="bfloat16") == told(settled, autocast_dtype="bfloat16") == {}
+    assert set(told(settled)) == {"device.precision"}
 
 
 def test_each_option_has_a_message_of_its_own() -> None:

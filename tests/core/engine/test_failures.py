@@ -94,6 +94,13 @@ def test_an_operator_without_a_deterministic_kernel() -> None:
     assert [fix.changes for fix in found.fixes] == [{"training.deterministic": False}]
 
 
+def test_deepspeed_without_disk_access() -> None:
+    says = "Unable to JIT load the async_io op due to it not being compatible due to hardware/software issue. None"
+    found = explain(RuntimeError(says), options())
+    assert found is not None
+    assert [fix.changes for fix in found.fixes] == [{"memory.offload": "cpu"}]
+
+
 @pytest.mark.parametrize(
     ("batch_size", "steps", "expected", "label"),
     [

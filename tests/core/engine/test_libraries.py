@@ -19,6 +19,8 @@ prepare_torchvision()
 from transformers import Trainer
 from transformers.utils import is_kernels_available, is_peft_available
 from accelerate.utils import is_peft_available as accelerate_sees_peft
+from accelerate.utils import is_deepspeed_available
+assert not is_deepspeed_available()
 asked = [bool(found()) for found in (is_kernels_available, is_peft_available, accelerate_sees_peft)]
 print(json.dumps([*asked, sys.modules.get("peft") is not None, "bitsandbytes" in sys.modules]))
 """

@@ -1,0 +1,187 @@
+"""DeepSpeed: what it is told, and where it is installed, that it trains to the same losses."""
+
+import subprocess
+import sys
+from importlib.util import find_spec
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from core import jobs, run_file
+from core.big_models import big_model_advice
+from core.checks import check_tree
+from core.choices import DeepSpeed, Offload, Precision, Task
+from core.engine.arguments import trainer_arguments
+from core.engine.devices import Choice
+from core.engine.zero_config import zero_config
+from core.engine.zero_process import describe_zero
+from core.event_files import EventReader
+from core.events import MessageRaised, StepFinished, WhatRan
+from core.options import DataOptions, DeviceOptions, MemoryOptions, RunOptions, TrainingOptions
+from core.run_folder import RunFolder
+from tests.fakes.tiny_bert import save_tiny_bert
+from tests.fakes.tiny_training import model, train
+
+STAGES = (DeepSpeed.ZERO_2, DeepSpeed.ZERO_3)
+
+
+def asked(stage: DeepSpeed, precision: Precision = Precision.BF16, **memory: Any) -> RunOptions:
+    return RunOptions(
+        task=Task.TEXT_CLASSIFICATION,
+        device=DeviceOptions(precision=precision),
+        memory=MemoryOptions(deepspeed=stage, **memory),
+    )
+
+
+def config(stage: DeepSpeed, kind: str = "cuda", **memory: Any) -> dict[str, Any]:
+    found = zero_config(asked(stage, **memory), kind)
+    assert found is not None
+    return found
+
+
+def test_it_is_told_nothing_unless_asked() -> None:
+    assert zero_config(asked(DeepSpeed.OFF), "cuda") is None
+
+
+def test_zero_2_moves_the_optimizer_alone() -> None:
+    zero = config(DeepSpeed.ZERO_2)["zero_optimization"]
+    assert (zero["stage"], zero["offload_optimizer"]) == (2, {"device": "cpu", "pin_memory": True})
+    assert "offload_param" not in zero
+    assert not [name for name in zero if name.startswith("stage3")]
+
+
+def test_zero_3_moves_the_weights_too_and_brings_them_together_for_saving() -> None:
+    zero = config(DeepSpeed.ZERO_3, offload=Offload.NVME, offload_folder="/fast")["zero_optimization"]
+    expected = {"device": "nvme", "pin_memory": True, "nvme_path": "/fast"}
+    assert (zero["stage"], zero["offload_optimizer"], zero["offload_param"]) == (3, expected, expected)
+    assert zero["stage3_gather_16bit_weights_on_model_save"]
+
+
+def test_nothing_is_moved_where_that_is_asked() -> None:
+    zero = config(DeepSpeed.ZERO_3, offload=Offload.NONE)["zero_optimization"]
+    assert not [name for name in zero if name.startswith("offload")]
+
+
+def test_batches_clipping_and_precision_are_trainers() -> None:
+    found = config(DeepSpeed.ZERO_2)
+    names = ("train_batch_size", "train_micro_batch_size_per_gpu", "gradient_accumulation_steps")
+    assert {found[name] for name in (*names, "gradient_clipping")} == {"auto"}
+    assert (found["bf16"], found["fp16"]) == ({"enabled": "auto"}, {"enabled": "auto"})
+
+
+@pytest.mark.parametrize(("precision", "enabled"), [(Precision.BF16, True), (Precision.FP32, False)])
+def test_on_a_cpu_bf16_is_left_to_its_autocast(precision: Precision, enabled: bool) -> None:
+    """Trainer takes bf16 without `use_cpu` for a request to a GPU, and `use_cpu` for one without DeepSpeed."""
+    options = asked(DeepSpeed.ZERO_2, precision)
+    found = zero_config(options, "cpu")
+    assert found is not None
+    assert found["torch_autocast"]["enabled"] is enabled
+    choice = Choice("cpu", "", options, {}, asked="cpu")
+    arguments = trainer_arguments(choice, Path("checkpoints"), has_eval=False)
+    assert {name: arguments[name] for name in ("use_cpu", "bf16", "deepspeed")} == {
+        "use_cpu": False,
+        "bf16": False,
+        "deepspeed": found,
+    }
+
+
+def test_where_it_is_not_installed_the_run_ends_with_the_reason(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setitem(sys.modules, "deepspeed", None)
+    tiny = train(tmp_path / "run", memory=MemoryOptions(deepspeed=DeepSpeed.ZERO_2))
+    assert tiny.status == 1
+    assert (
+        "memory.deepspeed: needs the package deepspeed, which isn't installed"
+        in tiny.messages["failed"].detail
+    )
+
+
+def train_apart(folder: Path, memory: MemoryOptions, bert: Path) -> list[Any]:
+    """A run in an engine of its own, as Hone starts it: DeepSpeed can't be set up twice in one process."""
+    folder.mkdir()
+    options = RunOptions(
+        task=Task.TEXT_CLASSIFICATION,
+        model=model(bert),
+        data=DataOptions(train="synthetic:16x8"),
+        device=DeviceOptions(name="cpu", precision=Precision.BF16),
+        memory=memory,
+        training=TrainingOptions(epochs=1.0, learning_rate=1e-2, weight_decay=0.01),
+    )
+    run = RunFolder(folder)
+    run_file.write(options, run.options_file)
+    subprocess.run(jobs.engine_command("train", str(folder)), check=True, capture_output=True, timeout=300)
+    return EventReader(run.events_file).read_all()
+
+
+@pytest.mark.skipif(find_spec("deepspeed") is None, reason="DeepSpeed is not installed")
+@pytest.mark.parametrize("stage", STAGES)
+def test_it_trains_to_the_same_losses(stage: DeepSpeed, tmp_path: Path) -> None:
+    bert = save_tiny_bert(tmp_path / "bert")
+    batches = {"batch_size": 4, "gradient_accumulation_steps": 2}
+    plain = train_apart(tmp_path / "plain", MemoryOptions(**batches), bert)
+    divided = train_apart(tmp_path / "run", MemoryOptions(**batches, deepspeed=stage), bert)
+    losses, expected = (
+        [event.loss for event in events if isinstance(event, StepFinished)] for events in (divided, plain)
+    )
+    assert losses == pytest.approx(expected, rel=1e-6)
+    assert not [event for event in divided if isinstance(event, MessageRaised)]
+    ran, alone = (
+        next(event for event in events if isinstance(event, WhatRan)) for events in (divided, plain)
+    )
+    assert ran.deepspeed.startswith(f"ZeRO-{2 if stage is DeepSpeed.ZERO_2 else 3}, optimizer")
+    stated = ("optimizer", "total_parameters", "autocast_dtype", "attention")
+    assert [getattr(ran, name) for name in stated] == [getattr(alone, name) for name in stated]
+
+
+class Engine:
+    """What DeepSpeed's engine answers of its configuration."""
+
+    def __init__(self, stage: int, optimizer: str = "", weights: str = "") -> None:
+        self._stage, self._optimizer, self._weights = stage, optimizer, weights
+
+    def zero_optimization_stage(self) -> int:
+        return self._stage
+
+    def zero_offload_optimizer(self) -> Any:
+        return Place(self._optimizer) if self._optimizer else None
+
+    def zero_offload_param(self) -> Any:
+        return Place(self._weights) if self._weights else None
+
+
+class Place:
+    def __init__(self, device: str) -> None:
+        self.device = device
+
+
+@pytest.mark.parametrize(
+    ("engine", "said"),
+    [
+        (None, ""),
+        (Engine(2), "ZeRO-2"),
+        (Engine(3, "none", "none"), "ZeRO-3"),
+        (Engine(2, "cpu"), "ZeRO-2, optimizer in main memory"),
+        (Engine(3, "nvme", "nvme"), "ZeRO-3, optimizer and weights in NVMe"),
+        (Engine(3, "nvme", "cpu"), "ZeRO-3, optimizer in NVMe, weights in main memory"),
+    ],
+)
+def test_what_ran_is_read_from_its_engine(engine: Any, said: str) -> None:
+    assert describe_zero(engine) == said
+
+
+def test_every_advice_for_a_large_model_can_be_followed(tmp_path: Path) -> None:
+    folder = {"offload_folder": str(tmp_path)}
+    for advice in big_model_advice():
+        tree: dict[str, Any] = {
+            "task": "text-classification",
+            "model": {"source": "bert-base-cased"},
+            "data": {"train": "synthetic:64x16"},
+        }
+        for path, value in advice.changes.items():
+            section, _, name = path.partition(".")
+            tree.setdefault(section, {})[name] = value
+        if advice.changes.get("memory.offload") == "nvme":
+            tree["memory"] |= folder
+        assert check_tree(tree)[1] == (), advice.condition
