@@ -6,7 +6,7 @@ from enum import Enum
 from core.catalogue import Option, all_options, options_by_path, value_of
 from core.errors import Fix, Problem
 from core.options import RunOptions
-from core.reports import DeviceReport, MachineReport
+from core.reports import DeviceReport, MachineReport, Settled
 
 ANY_OTHER = "*"
 """In a report: every value but the option's default."""
@@ -45,6 +45,14 @@ def refusal(device: DeviceReport, path: str, value: object) -> str:
 def caution(device: DeviceReport, path: str, value: object) -> str:
     """What to know before `value` is taken for the option at `path`; empty: nothing."""
     return _told(device.cautions, path, value)
+
+
+def settled_beside(found: Settled, options: RunOptions) -> Settled:
+    """What an automatic option comes to beside the others that were asked for."""
+    for other in found.instead:
+        if text_of(value_of(options, other.path)) == other.beside:
+            return Settled(other.value, other.reason)
+    return found
 
 
 def machine_problems(machine: MachineReport, options: RunOptions) -> Iterator[Problem]:

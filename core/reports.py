@@ -38,11 +38,21 @@ class JobFailure(msgspec.Struct, frozen=True, kw_only=True):
     error: FailureReport
 
 
+class Instead(msgspec.Struct, frozen=True):
+    """What "automatic" comes to where another option, at `path`, has the value `beside`."""
+
+    path: str
+    beside: str
+    value: str
+    reason: str
+
+
 class Settled(msgspec.Struct, frozen=True):
-    """What "automatic" comes to for one option on one device, and why."""
+    """What "automatic" comes to for one option on one device, and why; `instead`, where other options matter."""
 
     value: str
     reason: str
+    instead: tuple[Instead, ...] = ()
 
 
 class DeviceReport(msgspec.Struct, frozen=True, kw_only=True):

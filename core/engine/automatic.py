@@ -1,8 +1,20 @@
 """What "automatic" comes to on a device: the fastest setting whose result a person could not tell from the others'."""
 
-from core.engine.capabilities import AMPERE, emulates_bf16
+from core.engine.capabilities import AMPERE, VOLTA, emulates_bf16
 from core.engine.machine_facts import CudaDevice, MachineFacts
-from core.reports import Settled
+from core.reports import Instead, Settled
+
+GROUPING = Settled(
+    "on",
+    "texts of like length in a batch leave little padding to compute",
+    (Instead("data.padding", "fixed", "off", "every row has the same length anyway"),),
+)
+NO_WORKERS_FOR_TEXT = Instead(
+    "task",
+    "text-classification",
+    "0",
+    "texts are tokenized beforehand; making a batch takes a fraction of a ms",
+)
 
 
 def settings_for(facts: MachineFacts, kind: str, gpu: CudaDevice | None = None) -> dict[str, Settled]:
@@ -16,9 +28,7 @@ def settings_for(facts: MachineFacts, kind: str, gpu: CudaDevice | None = None) 
     return {
         "device.precision": _precision(facts, kind, gpu),
         "device.threads": Settled(str(facts.cores), "one for each core"),
-        "data.group_by_length": Settled(
-            "on", "texts of like length in a batch leave little padding to compute"
-        ),
+        "data.group_by_length": GROUPING,
         "data.pin_memory": _pinning(kind),
         "data.workers": _workers(facts, kind),
     }
@@ -28,6 +38,8 @@ def _precision(facts: MachineFacts, kind: str, gpu: CudaDevice | None) -> Settle
     if kind == "cuda":
         if gpu is not None and gpu.capability >= AMPERE:
             return Settled("bf16", "this GPU computes bf16 in hardware")
+        if gpu is not None and gpu.capability < VOLTA:
+            return Settled("fp32", "this GPU is older than Volta: it has no tensor cores for fp16")
         return Settled("fp16", "this GPU computes fp16 in hardware, but not bf16")
     if kind == "mps":
         if emulates_bf16(facts):
@@ -46,7 +58,8 @@ def _pinning(kind: str) -> Settled:
 
 def _workers(facts: MachineFacts, kind: str) -> Settled:
     if kind == "cuda" and facts.cores > 2:
-        return Settled(str(min(4, facts.cores - 1)), "batches are prepared while the GPU computes")
+        count = str(min(4, facts.cores - 1))
+        return Settled(count, "images are prepared while the GPU computes", (NO_WORKERS_FOR_TEXT,))
     if kind == "mps":
         return Settled("0", "the memory is shared, and on a Mac each worker would load PyTorch anew")
     return Settled("0", "the cores are busy computing; workers would take them away")

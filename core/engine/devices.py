@@ -8,7 +8,7 @@ from dataclasses import dataclass, replace
 
 import msgspec
 
-from core.capabilities import find_device, machine_problems
+from core.capabilities import find_device, machine_problems, settled_beside
 from core.catalogue import options_by_path, value_of
 from core.choices import Precision
 from core.engine import capabilities
@@ -111,7 +111,7 @@ def settle(device: DeviceReport, options: RunOptions) -> RunOptions:
 def automatic_paths(device: DeviceReport, options: RunOptions) -> dict[str, Settled]:
     """What is left to Hone in `options`, with what it comes to."""
     return {
-        path: found
+        path: settled_beside(found, options)
         for path, found in device.automatic.items()
         if value_of(options, path) in ("auto", None) and options_by_path()[path].applies_to(options)
     }

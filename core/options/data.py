@@ -80,7 +80,7 @@ class DataOptions(Section, frozen=True, kw_only=True):
             "Put texts of like length into one batch, so that less is padding: faster, a little less random.",
             advanced=True,
             group="Batches",
-            needs={**FOR_TEXT, "data.padding": (Padding.DYNAMIC,)},
+            needs=FOR_TEXT,
         ),
     ] = Toggle.AUTO
     image_size: Annotated[

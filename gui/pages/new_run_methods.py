@@ -2,6 +2,7 @@
 
 from PySide6.QtCore import QCoreApplication
 
+from core.capabilities import settled_beside
 from core.catalogue import value_of
 from core.choices import TITLES, DeepSpeed, Method, Padding, Task, Toggle
 from core.model_report import ModelReport
@@ -143,4 +144,4 @@ def _settled(options: RunOptions, device: DeviceReport | None, path: str) -> str
     if value not in (None, Toggle.AUTO):
         return str(value)
     settled = device.automatic.get(path) if device else None
-    return settled.value if settled else ""
+    return settled_beside(settled, options).value if settled else ""

@@ -6,7 +6,7 @@ from typing import Any
 from PySide6.QtCore import Signal
 from PySide6.QtWidgets import QHBoxLayout, QPushButton, QVBoxLayout, QWidget
 
-from core.capabilities import find_device
+from core.capabilities import find_device, settled_beside
 from core.catalogue import Option, options_by_path, value_of
 from core.choices import Task, Toggle
 from core.options import RunOptions, Tree
@@ -129,7 +129,7 @@ class OptionsColumn(QWidget):
                 row = form.row(path)
                 is_left = value_of(options, path) in ("auto", None)
                 says_why = bool(row.refusals.summary) and row.field.option.value_type is Toggle
-                words = automatic_words(row.field.option, settled)
+                words = automatic_words(row.field.option, settled_beside(settled, options))
                 row.set_hint(words if is_left and not says_why else "")
 
     def open_more(self) -> None:

@@ -21,13 +21,15 @@ from core.engine.data.image_sets import FileImageSet
 from core.engine.data.image_transform import ImageTransform
 from core.engine.data.lengths import lengths_of
 from core.engine.data.workers import SentCollator, SentSamples, received, start_method
-from core.engine.devices import Choice
+from core.engine.devices import Choice, choose
+from core.engine.machine_facts import MachineFacts
 from core.errors import DataError, Fix
 from core.event_files import EventReader
 from core.events import WhatRan
 from core.options import DataOptions, MemoryOptions, ModelOptions, OutputOptions, RunOptions, TrainingOptions
 from core.processes import child_environment
 from core.run_folder import RunFolder
+from tests.fakes.machines import LAPTOP, M3_MAX, PC, variant
 from tests.fakes.tiny_bert import save_tiny_bert
 from tests.fakes.tiny_training import TinyRun, model, reviews, train, write_reviews
 
@@ -239,7 +241,7 @@ class TestGrouping:
     def test_with_fixed_padding_there_is_nothing_to_gain(self, bert: Path, tmp_path: Path) -> None:
         run = text_run(bert, tmp_path / "run", group_by_length=Toggle.AUTO, padding=Padding.FIXED)
         assert run.what_ran.sampling == "random"
-        assert "data.group_by_length" not in run.what_ran.reasons
+        assert run.what_ran.reasons["data.group_by_length"] == "off: every row has the same length anyway"
 
     def test_lengths_heed_a_selection(self) -> None:
         from datasets import Dataset
@@ -260,6 +262,40 @@ class TestPinning:
     def test_a_gpu_is_given_pinned_batches(self, tmp_path: Path) -> None:
         assert arguments_for("cuda", tmp_path, pin_memory=Toggle.ON)["dataloader_pin_memory"] is True
         assert arguments_for("cuda", tmp_path, pin_memory=Toggle.OFF)["dataloader_pin_memory"] is False
+
+
+class TestAutomatic:
+    """What is left to Hone, on machines that are not at hand."""
+
+    @pytest.mark.parametrize(
+        ("facts", "task", "workers"),
+        [
+            (PC, Task.IMAGE_CLASSIFICATION, 0),
+            (M3_MAX, Task.IMAGE_CLASSIFICATION, 0),
+            (LAPTOP, Task.IMAGE_CLASSIFICATION, 4),
+            (variant(LAPTOP, cores=3), Task.IMAGE_CLASSIFICATION, 2),
+            (variant(LAPTOP, cores=2), Task.IMAGE_CLASSIFICATION, 0),
+            (LAPTOP, Task.TEXT_CLASSIFICATION, 0),
+        ],
+    )
+    def test_workers_are_for_images_beside_a_gpu(self, facts: MachineFacts, task: Task, workers: int) -> None:
+        chosen = choose(facts, RunOptions(task=task))
+        assert chosen.settled.data.workers == workers
+        assert chosen.reasons["data.workers"].startswith(f"{workers}: ")
+
+    @pytest.mark.parametrize(
+        ("padding", "grouped"), [(Padding.DYNAMIC, Toggle.ON), (Padding.FIXED, Toggle.OFF)]
+    )
+    def test_texts_are_grouped_where_that_saves_padding(self, padding: Padding, grouped: Toggle) -> None:
+        options = RunOptions(task=Task.TEXT_CLASSIFICATION, data=DataOptions(padding=padding))
+        assert choose(PC, options).settled.data.group_by_length is grouped
+
+    def test_what_was_asked_stays(self) -> None:
+        asked = DataOptions(
+            workers=3, padding=Padding.FIXED, group_by_length=Toggle.ON, pin_memory=Toggle.OFF
+        )
+        options = RunOptions(task=Task.TEXT_CLASSIFICATION, data=asked)
+        assert choose(LAPTOP, options).settled.data == asked
 
 
 def test_fixed_and_fp32_are_the_published_settings(tmp_path: Path) -> None:
