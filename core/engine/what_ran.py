@@ -31,9 +31,7 @@ def what_ran(trainer: WatchedTrainer, choice: Choice) -> WhatRan:
         optimizer=optimizer_name(optimizer),
         optimizer_state_bytes=sum(state.values()),
         optimizer_state=state,
-        decayed_parameters=None
-        if trainer.deepspeed
-        else decayed_parameters(optimizer),  # ZeRO moves them about
+        decayed_parameters=None if trainer.deepspeed else decayed_parameters(optimizer),
         loss_scale=scaler.get_scale() if scaler is not None else zero_loss_scale(trainer.deepspeed),
         trainable_parameters=sum(count(parameter) for parameter in parameters if parameter.requires_grad),
         total_parameters=sum(map(count, parameters)),
