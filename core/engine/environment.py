@@ -27,6 +27,7 @@ def prepare_environment(options: RunOptions) -> None:
     os.environ["HF_HUB_DISABLE_TELEMETRY"] = "1"
     # Without this, transformers tells a server of Hugging Face's which model has no safetensors, to have it converted.
     os.environ["DISABLE_SAFETENSORS_CONVERSION"] = "1"
+    os.environ["USE_HUB_KERNELS"] = "0"  # nor compiled code from the Hub, also not in a data loader's process
 
 
 def mps_watermarks(limit: float) -> tuple[float, float]:

@@ -1,3 +1,5 @@
+import msgspec
+
 from core.events import (
     Evaluated,
     Level,
@@ -46,6 +48,12 @@ def test_time_left_is_withheld_until_some_steps_have_shown_their_pace() -> None:
 def test_one_slow_step_does_not_move_the_estimate() -> None:
     story = told(RunStarted(), PLAN, step(1, seconds=60), *(step(number) for number in range(2, 11)))
     assert story.step_seconds == 0.5
+
+
+def test_steps_that_compiled_are_no_measure_of_the_pace() -> None:
+    compiled = msgspec.structs.replace(step(1, seconds=9.0), compile_seconds=40.0)
+    story = told(RunStarted(), PLAN, compiled, step(2))
+    assert (story.step, story.step_seconds) == (2, 0.5)
 
 
 def test_losses_told_late_are_the_newest_known() -> None:

@@ -60,3 +60,10 @@ def test_torch_would_take_every_pair_of_watermarks() -> None:
         high, low = mps_watermarks(limit)
         assert 0.0 <= high <= 2.0
         assert 0.0 < low <= (high or 2.0)
+
+
+def test_no_compiled_code_comes_from_the_hub(monkeypatch: pytest.MonkeyPatch) -> None:
+    """It is read when transformers 5.23 loads; the package `kernels` is hidden besides."""
+    monkeypatch.setenv("USE_HUB_KERNELS", "1")
+    prepare_environment(RunOptions(task=Task.TEXT_CLASSIFICATION))
+    assert os.environ["USE_HUB_KERNELS"] == "0"
