@@ -54,12 +54,15 @@ class Laying(QObject):
             self._options.put({made.path: made.before for made in self._made})
 
     def _lay(self, preset: Preset, done: str) -> None:
-        self._before = self._options.form.full_tree()
-        self._made = differences(self._before, preset)
-        wanted = {made.path: made.after for made in self._made}
-        if "task" in wanted:
-            self.task_wanted.emit(Task(wanted.pop("task")))
-        self._options.put(wanted)
+        """Change the task first: that fills the form anew, and only then is it known what is left to change."""
+        form = self._options.form
+        self._before = form.full_tree()
+        of_task = tuple(made for made in differences(self._before, preset) if made.path == "task")
+        for made in of_task:
+            self.task_wanted.emit(Task(made.after))
+        filled = form.full_tree()
+        self._options.put({made.path: made.after for made in differences(filled, preset)})
+        self._made = (*of_task, *differences(filled, Preset("", "", "", form.full_tree())))
         nothing = self.tr("The form stood like this already.")
         self._strip.show_changes(done, preset.help if self._made else nothing, self._changes())
 

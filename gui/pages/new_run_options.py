@@ -78,8 +78,8 @@ class OptionsColumn(QWidget):
         self.form.set_task(task)
         self._model.set_task(task)
         self.form.put(changes)
-        for path in changes:
-            self._note(path)
+        for path in sorted(changes, key=lambda path: path not in COLUMN_PATHS):
+            self._note(path)  # columns that come with other data are chosen, not guessed from the old
         self.changed.emit()
 
     def tree(self) -> Tree:

@@ -4,9 +4,10 @@ from PySide6.QtCore import Qt
 from PySide6.QtWidgets import QPushButton
 
 from core.catalogue import options_by_path
+from core.choices import Task
 from core.errors import Fix
 from core.importing import import_text
-from core.presets import find, presets
+from core.presets import Preset, differences, find, presets
 from core.reports import DeviceReport, MachineReport
 from tests.fakes.asking import CPU_ONLY
 
@@ -108,11 +109,36 @@ def test_a_preset_is_applied_listed_and_undone(page):
 
 def test_a_preset_of_another_task_takes_the_form_there_and_back(page):
     before = page.tree()
-    page.apply_preset(find("published-guide"))
-    assert page.tree()["task"] == "text-classification"
-    assert page.tree()["data"]["padding"] == "fixed"
+    preset = find("published-guide")
+    page.apply_preset(preset)
+    tree = page.tree()
+    assert tree["task"] == "text-classification"
+    assert tree["data"]["padding"] == "fixed"
+    assert (tree["memory"]["batch_size"], tree["training"]["learning_rate"]) == (32, 2e-5)
+    assert differences(tree, preset) == ()
     page._changes._undo.click()
     assert page.tree() == before
+
+
+def test_both_tasks_forms_are_as_they_were_after_an_undo_across_tasks(page):
+    page._options.form.set_values({"memory.batch_size": 7, "device.precision": "bf16"})
+    images = page.tree()
+    page._change_task(Task.TEXT_CLASSIFICATION)
+    page._options.form.set_values({"memory.batch_size": 9})
+    texts = page.tree()
+    page._change_task(Task.IMAGE_CLASSIFICATION)
+    page.apply_preset(find("published-guide"))
+    page._changes._undo.click()
+    assert page.tree() == images
+    page._change_task(Task.TEXT_CLASSIFICATION)
+    assert page.tree() == texts
+
+
+def test_a_preset_of_another_task_says_what_it_changed_in_that_task_s_form(page):
+    page.apply_preset(find("published-guide"))
+    listed = {change.name: (change.before, change.after) for change in page._changes.changes}
+    assert listed["Task"] == ("Image classification", "Text classification")
+    assert listed["Batch size"] == ("16", "32")
 
 
 def test_the_same_preset_again_changes_nothing_and_says_so(page):
@@ -130,6 +156,36 @@ def test_an_imported_script_is_laid_over_the_form(page):
     assert (tree["training"]["learning_rate"], tree["memory"]["batch_size"]) == (3e-5, 4)
     assert tree["model"]["method"] == "lora"
     assert page._changes.isVisible()
+
+
+def test_an_import_that_names_what_the_other_task_s_form_holds_is_taken_over(page):
+    said = "--per_device_train_batch_size 32 --learning_rate 1e-3 --lr_scheduler_type cosine --num_train_epochs 5"
+    before = page.tree()
+    page._laying.take_over(import_text(said))
+    tree = page.tree()
+    assert tree["memory"]["batch_size"] == 32
+    training = tree["training"]
+    assert (training["learning_rate"], training["schedule"], training["epochs"]) == (1e-3, "cosine", 5.0)
+    page._changes._undo.click()
+    assert page.tree() == before
+
+
+def test_a_value_that_no_field_can_hold_is_not_listed_as_changed(page):
+    page.load_tree({"task": "text-classification"})
+    page.apply_preset(
+        Preset("", "", "", {"training": {"learning_rate": "2e-"}, "data": {"max_length": "abc"}})
+    )
+    assert {change.name: change.after for change in page._changes.changes} == {"Learning rate": "2e-"}
+    assert page.tree()["training"]["learning_rate"] == "2e-"
+
+
+def test_columns_that_come_with_other_data_are_kept(qtbot, page, model, pairs):
+    page.load_tree(
+        {"task": "text-classification", "model": {"source": str(model)}, "data": {"train": str(pairs)}}
+    )
+    qtbot.waitUntil(lambda: page._options._columns_are_guessed)
+    page._laying.take_over(import_text("--train_file other.tsv --task_name mrpc"))
+    assert page.tree()["data"]["text_columns"] == ["sentence1", "sentence2"]
 
 
 def test_the_examples_menu_offers_every_preset(qtbot, page):
