@@ -37,20 +37,25 @@ def changed_options(options: RunOptions) -> list[Option]:
 
 
 def value_words(option: Option, value: Any) -> str:
-    """A value as the form shows it: `16`, `On`, `LoRA`, `2e-5`, `not set`."""
+    """A value as the form shows it: `16`, `On`, `LoRA`, `2e-5`, `not set`; one that does not fit stays as it is."""
     if value in EMPTY:
         return _translate("Values", "not set")
-    match option.kind:
-        case Kind.SWITCH:
-            words = _translate("Values", "On") if value is True else _translate("Values", "Off")
-        case Kind.CHOICE:
-            titles = {choice.value: choice.title for choice in option.choices}
+    match option.kind, value:
+        case Kind.SWITCH, bool():
+            words = _translate("Values", "On") if value else _translate("Values", "Off")
+        case Kind.CHOICE, str():
+            titles = {str(choice.value): choice.title for choice in option.choices}
             words = titles.get(str(value), str(value))
-        case Kind.WHOLE | Kind.NUMBER:
-            words = f"{value:,}" if isinstance(value, int) else plain_number(float(value))
-        case Kind.TEXTS:
+        case ((Kind.WHOLE | Kind.NUMBER), bool()):
+            words = str(value)
+        case ((Kind.WHOLE | Kind.NUMBER), int()):
+            words = f"{value:,}"
+        case ((Kind.WHOLE | Kind.NUMBER), float()):
+            words = plain_number(value)
+        case Kind.TEXTS, (list() | tuple()):
             words = ", ".join(map(str, value))
-        case Kind.TEXT:
-            is_file = option.is_path and Path(str(value)).is_absolute()
-            words = Path(str(value)).name if is_file else str(value)
+        case Kind.TEXT, str() if option.is_path and Path(value).is_absolute():
+            words = Path(value).name
+        case _:
+            words = str(value)
     return words

@@ -93,6 +93,13 @@ def test_a_number_left_to_hone_says_which(qtbot):
         ("model.lora_targets", ["query", "value"], "query, value"),
         ("data.train", "/home/me/pairs.tsv", "pairs.tsv"),
         ("data.workers", None, "not set"),
+        ("training.learning_rate", "2e-", "2e-"),
+        ("memory.batch_size", 2.5, "2.5"),
+        ("memory.batch_size", True, "True"),
+        ("memory.activation_checkpointing", "maybe", "maybe"),
+        ("model.lora_targets", 5, "5"),
+        ("model.method", ["lora"], "['lora']"),
+        ("data.train", 7, "7"),
     ],
 )
 def test_values_in_words(path, value, words):
