@@ -1,12 +1,14 @@
 """Trainer's names in a run file: put in Hone's words where that can be done, explained where it can't."""
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any
 
 from core.catalogue import all_options, options_by_path
 from core.options import SECTIONS, Tree
-from core.trainer_names import SPELLINGS, Gone, Known, spelling, translate
+from core.trainer_names import SPELLINGS
+from core.trainer_translation import Gone, Known, spelling, translate
+from core.tree import copied, put, value_at
 
 PLAIN_KEYS = ("task", "schema")
 
@@ -21,16 +23,14 @@ class Renamed:
 
 def in_our_words(tree: Tree) -> Renamed:
     """A copy of `tree` with Trainer's names replaced; those that contradict what else is said stay as they are."""
-    copy = {key: dict(value) if isinstance(value, dict) else value for key, value in tree.items()}
+    copy = copied(tree)
     notes = [*_respelt(copy)]
     for where, name in list(_foreign(copy)):
         home = copy[where] if where else copy
         known = translate(name, home[name])
         if isinstance(known, Known) and not _contradicts(copy, known):
             del home[name]
-            for path, value in known.values.items():
-                section, _, option = path.partition(".")
-                copy.setdefault(section, {})[option] = value
+            put(copy, known.values)
             notes.append(_note(name, known))
     return Renamed(copy, tuple(notes))
 
@@ -38,18 +38,11 @@ def in_our_words(tree: Tree) -> Renamed:
 def _respelt(tree: Tree) -> Iterator[str]:
     """Put known values such as `adamw_torch` in Hone's words; says which."""
     for path in SPELLINGS:
-        value = _value_at(tree, path)
+        value = value_at(tree, path)
         ours = spelling(path, value)
         if ours != value:
-            section, _, name = path.partition(".")
-            tree[section][name] = ours
+            put(tree, {path: ours})
             yield f"{value} is {path} = {ours} here"
-
-
-def translate_foreign(name: str, value: Any) -> Mapping[str, Any]:
-    """The options that one of Trainer's names sets, by their paths; none for any other name."""
-    known = None if name in _own_names() else translate(name, value)
-    return known.values if isinstance(known, Known) else {}
 
 
 def explanation(tree: Tree, where: str, name: str) -> str:
@@ -62,8 +55,9 @@ def explanation(tree: Tree, where: str, name: str) -> str:
         return f"is Trainer's, and no option of Hone: {known.advice}"
     if known is None or not known.values:
         return ""
-    path, value = next(iter(known.values.items()))
-    return f"asks for {path} = {_shown(value)}, but {path} = {_shown(_value_at(tree, path))} is asked for too; keep one"
+    path = next(path for path, value in known.values.items() if value_at(tree, path) not in (None, value))
+    asked, other = _shown(known.values[path]), _shown(value_at(tree, path))
+    return f"asks for {path} = {asked}, but {path} = {other} is asked for too; keep one"
 
 
 def _foreign(tree: Tree) -> Iterator[tuple[str, str]]:
@@ -85,13 +79,7 @@ def _contradicts(tree: Tree, known: Known) -> bool:
     sections = [tree.get(path.partition(".")[0], {}) for path in known.values]
     if not all(isinstance(section, dict) for section in sections):
         return True
-    return any(_value_at(tree, path) not in (None, value) for path, value in known.values.items())
-
-
-def _value_at(tree: Tree, path: str) -> Any:
-    section, _, name = path.partition(".")
-    values = tree.get(section)
-    return values.get(name) if isinstance(values, dict) else None
+    return any(value_at(tree, path) not in (None, value) for path, value in known.values.items())
 
 
 def _note(name: str, known: Known) -> str:

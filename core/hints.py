@@ -31,8 +31,11 @@ def hints(options: RunOptions, machine: MachineReport | None) -> tuple[Problem, 
 
 
 def _batch_multiples(options: RunOptions, device: DeviceReport | None) -> Iterator[Problem]:
-    """GPUs multiply in tiles; NVIDIA's guide for deep learning performance asks for multiples of 8, of 64 on A100."""
-    if device is None or device.name == "cpu":
+    """NVIDIA's GPUs multiply in tiles; its guide to performance asks for multiples of 8, of 64 on A100.
+
+    Apple publishes no such numbers.
+    """
+    if device is None or not device.name.startswith("cuda"):
         return
     size = options.memory.batch_size
     is_large = any(name in device.title for name in LARGE_TILE_GPUS)
@@ -68,6 +71,19 @@ def _lora_rate(options: RunOptions, device: DeviceReport | None) -> Iterator[Pro
         )
 
 
+def _full_rate(options: RunOptions, device: DeviceReport | None) -> Iterator[Problem]:
+    """A rate that suits LoRA's small matrices makes a whole pretrained text model forget what it has learned."""
+    rate = options.training.learning_rate
+    is_whole = options.model.method is Method.FULL and options.model.pretrained
+    adamw = options.training.optimizer not in (Optimizer.SGD, Optimizer.LION_8BIT)
+    if is_whole and adamw and options.task is Task.TEXT_CLASSIFICATION and rate >= LORA_RATE:
+        yield Problem(
+            "training.learning_rate",
+            f"{rate:g} is high for all weights of a pretrained model; 2e-5 to 5e-5 is usual",
+            (Fix("Use 2e-05", {"training.learning_rate": 2e-5}),),
+        )
+
+
 def _lion_rate(options: RunOptions, device: DeviceReport | None) -> Iterator[Problem]:
     training = options.training
     if (
@@ -99,4 +115,4 @@ def _precision(options: RunOptions, device: DeviceReport) -> str:
     return settled.value if asked is Precision.AUTO and settled else asked.value
 
 
-HINTS: tuple[Hint, ...] = (_batch_multiples, _batch_norm, _lora_rate, _lion_rate, _sgd_rate)
+HINTS: tuple[Hint, ...] = (_batch_multiples, _batch_norm, _lora_rate, _full_rate, _lion_rate, _sgd_rate)

@@ -10,9 +10,11 @@ from core.checks import read_options
 from core.choices import Task
 from core.errors import OptionsError, Problem
 from core.options import SCHEMA, Tree
-from core.pasted import said_in
-from core.trainer_names import Gone, Known, is_true, translate, typed
+from core.pasted import Computed, said_in
+from core.trainer_translation import Gone, Known, is_true, translate, typed
+from core.tree import put, value_at
 
+UNKNOWN = "Hone knows no such name"
 GLUE_COLUMNS: Mapping[str, tuple[str, ...]] = {
     "cola": ("sentence",),
     "sst2": ("sentence",),
@@ -60,18 +62,17 @@ def import_text(text: str) -> Imported:
     Raises:
         OptionsError: It is none of the three, or nothing in it is an option.
     """
-    said = said_in(text.strip())
+    said = said_in(text)
     if not said:
-        raise OptionsError(
-            (
-                Problem(
-                    "",
-                    "is neither JSON, nor TrainingArguments(...), nor a command line with --options",
-                ),
-            ),
-            "What was pasted",
-        )
+        raise _nothing_in_it()
     return _assemble(said)
+
+
+def _nothing_in_it() -> OptionsError:
+    reason = (
+        "has no names that Hone knows: paste JSON, TrainingArguments(...), or a command line with --options"
+    )
+    return OptionsError((Problem("", reason),), "What was pasted")
 
 
 def import_file(path: Path) -> Imported:
@@ -95,10 +96,10 @@ def _assemble(said: Mapping[str, Any]) -> Imported:
     tree: Tree = {"schema": SCHEMA, "task": Task.TEXT_CLASSIFICATION.value}
     for name, value in _without_repetition(said):
         known = _translate(name, value)
-        if known is None:
-            left.append(Left(name, "Hone knows no such name"))
-        elif isinstance(known, Gone):
-            left.append(Left(name, known.advice))
+        if known is None or isinstance(known, Gone):
+            left.append(Left(name, known.advice if known else UNKNOWN))
+        elif isinstance(value, Computed):
+            left.append(Left(name, "the script computes it; set it by hand"))
         elif not known.values:
             left.append(Left(name, known.note or "it is off, as it is in Hone"))
         elif clash := _clash(tree, known.values):
@@ -106,9 +107,14 @@ def _assemble(said: Mapping[str, Any]) -> Imported:
                 Problem(clash, f"{name} and what stands before it exclude each other; choose one")
             )
         else:
-            _put(tree, known.values)
+            put(tree, known.values)
             taken.append(Taken(name, value, known.values, known.note))
+    if not taken and not problems and all(found.reason == UNKNOWN for found in left):
+        raise _nothing_in_it()
     _, found = read_options(tree)
+    for problem in found:
+        section, _, option = problem.path.rpartition(".")
+        tree.get(section, {}).pop(option, None)  # a run file is made of it, and has to be readable
     return Imported(tree, tuple(taken), tuple(left), (*problems, *_packed_and_full(said), *found))
 
 
@@ -126,16 +132,12 @@ def _packed(said: Mapping[str, Any]) -> list[str]:
 def _translate(name: str, value: Any) -> Known | Gone | None:
     if name == "task_name":
         return _glue_task(str(value))
-    if name == "deepspeed" and value not in (None, False):
-        return Known(
-            {"memory.deepspeed": "zero-2"}, "Hone writes DeepSpeed's settings itself; choose ZeRO-2 or 3"
-        )
-    if value is None:
-        return Known({})
+    if value is None or isinstance(value, Computed):
+        known = translate(name, None)
+        return Known({}) if isinstance(known, Known) else known
     known = translate(name, value)
     if isinstance(known, Known):
-        read = {path: _read(path, found) for path, found in known.values.items()}
-        return Known(read, known.note)
+        return Known({path: _read(path, found) for path, found in known.values.items()}, known.note)
     return known
 
 
@@ -155,17 +157,7 @@ def _glue_task(name: str) -> Known:
 
 def _clash(tree: Tree, values: Mapping[str, Any]) -> str:
     """The first option that already has another value; empty where none has."""
-    for path, value in values.items():
-        section, _, option = path.partition(".")
-        if tree.get(section, {}).get(option, value) != value:
-            return path
-    return ""
-
-
-def _put(tree: Tree, values: Mapping[str, Any]) -> None:
-    for path, value in values.items():
-        section, _, option = path.partition(".")
-        tree.setdefault(section, {})[option] = value
+    return next((path for path, value in values.items() if value_at(tree, path, value) != value), "")
 
 
 def _packed_and_full(said: Mapping[str, Any]) -> Iterator[Problem]:

@@ -1,4 +1,4 @@
-"""Names and values in a text that somebody pasted: JSON, a Python script, or a command line."""
+"""Names and values in a text that somebody pasted: JSON, a Python script or notebook, or a command line."""
 
 import ast
 import json
@@ -6,42 +6,64 @@ import shlex
 from itertools import pairwise
 from typing import Any
 
-from core.trainer_names import translate
+from core.trainer_translation import translate
+
+CONTINUATIONS = ("\\\n", "^\n", "`\n")
+"""How shells, Windows' own and PowerShell among them, go on in the next line."""
+
+NOT_PLAIN = (ValueError, TypeError, SyntaxError, MemoryError, RecursionError)
+
+
+class Computed:
+    """In place of a value that a script computes: nobody knows it before the script runs, and nobody runs it."""
 
 
 def said_in(text: str) -> dict[str, Any]:
-    """Names and values, whatever form they come in; empty where it has none of the three."""
+    """Names and values, whatever form they come in; empty where it has none of them."""
+    text = text.replace("\r\n", "\n").strip()
     return _from_json(text) or _from_python(text) or _from_command_line(text)
 
 
 def _from_json(text: str) -> dict[str, Any]:
     try:
         found = json.loads(text)
-    except ValueError:
+    except (ValueError, RecursionError):
         return {}
-    return found if isinstance(found, dict) else {}
+    if not isinstance(found, dict):
+        return {}
+    if isinstance(found.get("cells"), list):
+        return _from_python(_code(found["cells"]))
+    if found.get("peft_type") == "LORA":  # adapter_config.json
+        return {"use_lora": True, **{_lora_name(name): value for name, value in found.items()}}
+    return found
+
+
+def _code(cells: list[Any]) -> str:
+    """The code of a notebook, without lines for the shell and the notebook itself."""
+    sources = [
+        cell.get("source", "") for cell in cells if isinstance(cell, dict) and cell.get("cell_type") == "code"
+    ]
+    lines = "\n".join("".join(source) for source in sources).splitlines()
+    return "\n".join(line for line in lines if not line.lstrip().startswith(("!", "%")))
 
 
 def _from_python(text: str) -> dict[str, Any]:
-    """The keywords of every call such as `TrainingArguments(...)` or `LoraConfig(...)` whose values are plain."""
+    """The keywords of the calls that make arguments and configurations, and of `from_pretrained`."""
     try:
         module = ast.parse(text)
-    except (SyntaxError, ValueError, RecursionError, MemoryError):
+    except NOT_PLAIN:
         return {}
     found: dict[str, Any] = {}
     for call in ast.walk(module):
-        if isinstance(call, ast.Call):
-            prefix = "lora_" if _called(call) == "LoraConfig" else ""
-            if prefix:
+        name = _called(call) if isinstance(call, ast.Call) else ""
+        if isinstance(call, ast.Call) and name.endswith(("Arguments", "Config", "from_pretrained")):
+            is_lora = name == "LoraConfig"
+            if is_lora:
                 found["use_lora"] = True
             for keyword in call.keywords:
-                name = keyword.arg or ""
-                try:
-                    found[name if translate(name, None) or not prefix else f"{prefix}{name}"] = (
-                        ast.literal_eval(keyword.value)
-                    )
-                except ValueError:  # computed, not written out
-                    continue
+                said = keyword.arg or ""
+                found[_lora_name(said) if is_lora else said] = _plain(keyword.value)
+    found.pop("", None)  # **kwargs
     return found
 
 
@@ -49,9 +71,27 @@ def _called(call: ast.Call) -> str:
     return call.func.id if isinstance(call.func, ast.Name) else getattr(call.func, "attr", "")
 
 
-def _from_command_line(text: str) -> dict[str, Any]:
+def _lora_name(name: str) -> str:
+    """PEFT's bare names, `r` among them, as names that mean LoRA."""
+    return f"lora_{name}" if translate(name, None) is None and translate(f"lora_{name}", None) else name
+
+
+def _plain(expression: ast.expr) -> Any:
     try:
-        words = shlex.split(text.replace("\\\n", " "), comments=True)
+        value = ast.literal_eval(expression)
+    except NOT_PLAIN:
+        return Computed()
+    if isinstance(value, set | tuple):
+        value = sorted(value, key=str)
+    is_plain = value is None or isinstance(value, str | int | float | list | dict)
+    return value if is_plain else Computed()
+
+
+def _from_command_line(text: str) -> dict[str, Any]:
+    for continuation in CONTINUATIONS:
+        text = text.replace(continuation, " ")
+    try:
+        words = shlex.split(text, comments=True)
     except ValueError:
         return {}
     found: dict[str, Any] = {}

@@ -9,6 +9,7 @@ from typing import Any
 
 from core.catalogue import options_by_path
 from core.options import SECTIONS, Tree
+from core.tree import copied, put, value_at
 
 FOLDER = Path(__file__).resolve().parent.parent / "resources" / "presets"
 
@@ -48,16 +49,14 @@ def differences(tree: Tree, preset: Preset) -> tuple[Difference, ...]:
     return tuple(
         Difference(path, before, after)
         for path, after in _values(preset.tree)
-        if (before := _value_at(tree, path)) != after
+        if (before := value_at(tree, path, options_by_path()[path].default)) != after
     )
 
 
 def applied(tree: Tree, preset: Preset) -> Tree:
     """A copy of `tree` with the preset laid over it."""
-    copy: Tree = {key: dict(value) if isinstance(value, dict) else value for key, value in tree.items()}
-    for path, value in _values(preset.tree):
-        section, _, name = path.rpartition(".")
-        (copy.setdefault(section, {}) if section else copy)[name] = value
+    copy = copied(tree)
+    put(copy, dict(_values(preset.tree)))
     return copy
 
 
@@ -76,10 +75,3 @@ def _values(tree: Tree) -> Iterator[tuple[str, Any]]:
     for section in SECTIONS:
         for name, value in tree.get(section, {}).items():
             yield f"{section}.{name}", value
-
-
-def _value_at(tree: Tree, path: str) -> Any:
-    section, _, name = path.rpartition(".")
-    values = tree.get(section, {}) if section else tree
-    default = options_by_path()[path].default
-    return values.get(name, default) if isinstance(values, dict) else default

@@ -7,21 +7,20 @@ a run folder means the same wherever it is read.
 import difflib
 import os
 import tomllib
-from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
 import msgspec
 import tomli_w
 
-from core.aliases import in_our_words, translate_foreign
+from core.aliases import in_our_words
 from core.catalogue import Kind, all_options, options_by_path
 from core.checks import check_tree
 from core.errors import OptionsError, Problem
 from core.files import is_there, read_text, without_tilde, write_atomically
 from core.options import SECTIONS, RunOptions, Tree
 from core.sources import scheme_of
-from core.trainer_names import spelling
+from core.tree import copied, put
 
 _NOT_TOML = (ValueError, RecursionError)
 """Wrong TOML, a number of thousands of digits, endless nesting."""
@@ -76,7 +75,7 @@ def _backslash_hint(text: str) -> str:
 
 def with_absolute_paths(tree: Tree, base: Path) -> Tree:
     """A copy of `tree` in which every relative path starts at `base`."""
-    resolved: Tree = {key: dict(value) if isinstance(value, dict) else value for key, value in tree.items()}
+    resolved = copied(tree)
     for option in all_options():
         values = resolved.get(option.section)
         if option.is_path and isinstance(values, dict) and isinstance(values.get(option.name), str):
@@ -101,8 +100,24 @@ def absolute(value: str, base: Path, *, must_exist: bool) -> str:
 
 
 def apply_overrides(tree: Tree, overrides: tuple[str, ...], base: Path) -> list[Problem]:
-    """Set `section.option=value` pairs in `tree`; returns the problems of pairs that can't be read."""
-    problems = []
+    """Set `section.option=value` pairs in `tree`, whatever stood there; returns the problems of unreadable pairs.
+
+    Trainer's names are understood among them as in a file, and contradict each other as there.
+    """
+    given, problems = _overrides(overrides)
+    renamed = in_our_words(given).tree
+    for key, value in with_absolute_paths(renamed, base).items():
+        if isinstance(value, dict) and isinstance(tree.get(key, {}), dict):
+            tree.setdefault(key, {}).update(value)
+        else:
+            tree[key] = value
+    return problems
+
+
+def _overrides(overrides: tuple[str, ...]) -> tuple[Tree, list[Problem]]:
+    """The pairs as a tree of their own; the last of two for the same option counts."""
+    given: Tree = {}
+    problems: list[Problem] = []
     for override in overrides:
         path, equals, text = override.partition("=")
         path = path.strip()
@@ -115,18 +130,8 @@ def apply_overrides(tree: Tree, overrides: tuple[str, ...], base: Path) -> list[
         if section and section not in SECTIONS:
             problems.append(_unknown_section(section, name))
             continue
-        value = parse_value(path, text.strip())
-        known = None if path in options_by_path() else translate_foreign(name, value)
-        if known:
-            _put(tree, known)
-            continue
-        option = options_by_path().get(path)
-        if option is not None and option.is_path and isinstance(value, str):
-            value = absolute(value, base, must_exist=path == "model.source")
-        target = tree.setdefault(section, {}) if section else tree
-        if isinstance(target, dict):
-            target[name] = value
-    return problems
+        put(given, {path: parse_value(path, text.strip())})
+    return given, problems
 
 
 def _unknown_section(section: str, name: str) -> Problem:
@@ -136,21 +141,13 @@ def _unknown_section(section: str, name: str) -> Problem:
     return Problem(f"{section}.{name}", f"there is no section {section}{hint}")
 
 
-def _put(tree: Tree, values: Mapping[str, Any]) -> None:
-    """Set options by their paths, whatever they were."""
-    for path, value in values.items():
-        section, _, name = path.partition(".")
-        target = tree.setdefault(section, {})
-        if isinstance(target, dict):
-            target[name] = value
-
-
-def renamings(path: Path) -> tuple[str, ...]:
-    """Which of Trainer's names a run file uses, and what they are called here; none where it can't be read."""
+def renamings(path: Path, overrides: tuple[str, ...] = ()) -> tuple[str, ...]:
+    """Which of Trainer's names a run file and `--set` use, and what they are called here."""
     try:
-        return in_our_words(tomllib.loads(read_text(path))).notes
+        of_file = in_our_words(tomllib.loads(read_text(path))).notes
     except (OSError, *_NOT_TOML):  # whoever reads it says so
-        return ()
+        of_file = ()
+    return (*of_file, *in_our_words(_overrides(overrides)[0]).notes)
 
 
 def parse_value(path: str, text: str) -> Any:
@@ -159,7 +156,7 @@ def parse_value(path: str, text: str) -> Any:
     if option is not None and option.optional and text in ("", "none"):
         return None
     if option is not None and option.kind in (Kind.TEXT, Kind.CHOICE):
-        return spelling(path, text.strip("\"'"))
+        return text.strip("\"'")
     if option is not None and option.kind is Kind.TEXTS and not text.startswith("["):
         return [part.strip() for part in text.split(",") if part.strip()]
     try:

@@ -1,35 +1,12 @@
-"""Names people know from transformers' Trainer and its scripts, and what they are called in a run file.
+"""Names people know from transformers' Trainer and its scripts, in tables; `core.trainer_translation` reads them.
 
 Names as in transformers 5.23's TrainingArguments, in its guides of 2022 to 2024 that are gone since, and in the script
 run_glue.py.
 """
 
-from collections.abc import Callable, Mapping
-from dataclasses import dataclass
-from functools import cache
-from typing import Any
+from collections.abc import Mapping
 
-from core.catalogue import Kind, all_options, options_by_path
 from core.choices import Attention, Optimizer, Schedule
-
-Values = dict[str, Any]
-"""What a name comes to: options by their paths."""
-
-
-@dataclass(frozen=True)
-class Known:
-    """A name that a run file has another word for. `note` says what else there is to know."""
-
-    values: Values
-    note: str = ""
-
-
-@dataclass(frozen=True)
-class Gone:
-    """A name with nothing to take its place: `advice` says what became of it."""
-
-    advice: str
-
 
 OPTIMIZERS = {
     "adamw_torch": Optimizer.ADAMW,
@@ -57,70 +34,6 @@ SPELLINGS: Mapping[str, Mapping[str, str]] = {
 }
 """Values people know, by the option they belong to."""
 
-
-def _switch(path: str, value: Any) -> Callable[[Any], Known]:
-    """A name that asks for one value of an option where it is true, and for nothing where it is false."""
-    return lambda given: Known({path: value} if is_true(given) else {})
-
-
-def _negated(path: str) -> Callable[[Any], Known]:
-    return lambda given: Known({path: not is_true(given)})
-
-
-def _label_of_device(value: Any) -> Known:
-    return Known({"device.name": str(value)})
-
-
-def _warm_up_share(value: Any) -> Known:
-    if value in (1, 1.0, "1", "1.0"):
-        return Known(
-            {"training.warmup": 0.999}, "a share of 1 would be one step in Hone, so it is just below"
-        )
-    return Known({"training.warmup": value})
-
-
-def _steps(value: Any) -> Known:
-    return Known({} if value in (-1, "-1") else {"training.max_steps": value})  # -1: by epochs
-
-
-def _sampling(value: Any) -> Known:
-    return Known({"data.group_by_length": "on" if value == "group_by_length" else "off"})
-
-
-def _padding(value: Any) -> Known:
-    return Known({"data.padding": "fixed" if is_true(value) else "dynamic"})
-
-
-SPECIAL: Mapping[str, Callable[[Any], Known]] = {
-    "fp16": _switch("device.precision", "fp16"),
-    "bf16": _switch("device.precision", "bf16"),
-    "tf32": _switch("device.precision", "tf32"),
-    "use_cpu": _switch("device.name", "cpu"),
-    "no_cuda": _switch("device.name", "cpu"),
-    "use_mps_device": _switch("device.name", "mps"),
-    "device": _label_of_device,
-    "adafactor": _switch("training.optimizer", "adafactor"),
-    "load_in_4bit": lambda given: Known(
-        {"model.method": "qlora", "model.quantization": "nf4"} if is_true(given) else {}
-    ),
-    "load_in_8bit": lambda given: Known(
-        {"model.method": "qlora", "model.quantization": "int8"} if is_true(given) else {}
-    ),
-    "use_lora": _switch("model.method", "lora"),
-    "freeze_backbone": _switch("model.method", "head"),
-    "warmup_ratio": _warm_up_share,
-    "max_steps": _steps,
-    "train_sampling_strategy": _sampling,
-    "pad_to_max_length": _padding,
-    "model_name_or_path": lambda given: Known({"model.source": str(given)}),
-    "train_file": lambda given: Known({"data.train": str(given)}),
-    "validation_file": lambda given: Known({"data.eval": str(given)}),
-    "max_seq_length": lambda given: Known({"data.max_length": given}),
-    "per_gpu_train_batch_size": lambda given: Known({"memory.batch_size": given}),
-    "auto_find_batch_size": lambda _given: Known({}, "lower memory.batch_size where memory runs out"),
-}
-"""Names that are no mere other word for an option."""
-
 OBSOLETE: Mapping[str, str] = {
     "use_mps_device": "it is gone from Trainer, which takes an Apple GPU by itself",
     "no_cuda": "it is use_cpu in Trainer today",
@@ -129,6 +42,7 @@ OBSOLETE: Mapping[str, str] = {
     "warmup_ratio": "it is warmup_steps below 1 in Trainer today",
     "group_by_length": 'it is train_sampling_strategy="group_by_length" in Trainer today',
     "adafactor": 'it is optim="adafactor" in Trainer today',
+    "cosine_with_min_lr": "Hone's cosine falls to zero",
     "adamw_hf": "it is gone from Trainer; adamw_torch has taken its place",
     "adamw_apex_fused": "it is gone from Trainer; adamw_torch_fused has taken its place",
 }
@@ -140,8 +54,6 @@ GONE: Mapping[str, str] = {
     "fp16_backend": "there is one way left, torch's own autocast",
     "half_precision_backend": "there is one way left, torch's own autocast",
     "fp16_opt_level": "it belonged to apex; torch's autocast took its place (device.precision)",
-    "fp16_full_eval": "evaluation is computed as training is",
-    "bf16_full_eval": "evaluation is computed as training is",
     "sharded_ddp": "it belonged to fairscale; memory.deepspeed took its place",
     "xpu_backend": "it is ddp_backend today; Hone trains in one process",
     "tpu_num_cores": "Hone trains on CUDA, Apple's MPS and the CPU",
@@ -153,13 +65,14 @@ GONE: Mapping[str, str] = {
     "ipex": "it is gone from Trainer; bf16 on the CPU needs no extension today (device.precision)",
     "torchdynamo": "it is torch_compile_backend today (device.compile_backend)",
     "include_inputs_for_metrics": "it is gone from Trainer",
-    "eval_use_gather_object": "it is gone from Trainer",
     "past_index": "it is gone from Trainer",
     "logging_dir": "Hone shows a run's figures itself",
 }
 """Names that no longer exist, or mean nothing in Hone, and what became of them."""
 
-BY_ITSELF = {
+BY_ITSELF: Mapping[str, str] = {
+    "bf16_full_eval": "evaluation is computed as training is",
+    "fp16_full_eval": "evaluation is computed as training is",
     "output_dir": "each run has a folder of its own",
     "do_train": "a run always trains",
     "do_eval": "a run evaluates after each epoch",
@@ -178,8 +91,20 @@ BY_ITSELF = {
     "logging_nan_inf_filter": "a loss that is no number is always told",
     "trust_remote_code": "Hone runs no code that comes with a model",
     "cache_dir": "models are kept where the Hub's own library keeps them",
-    "overwrite_cache": "tokenized texts are made anew whenever their file changes",
+    "overwrite_cache": "Hone looks after its own caches",
     "use_fast_tokenizer": "fast tokenizers are always taken",
+    "activation_checkpointing_kwargs": "the way without re-entrance is taken, which suits every model",
+    "average_tokens_across_devices": "Hone trains in one process",
+    "dataloader_in_order": "batches always come in their order",
+    "dataloader_multiprocessing_context": "workers are started in the way this system needs",
+    "length_column_name": "Hone measures the texts itself",
+    "skip_memory_metrics": "memory is always measured",
+    "log_level": "the log has everything",
+    "log_level_replica": "Hone trains in one process",
+    "log_on_each_node": "Hone trains in one process",
+    "label_names": "the labels are those of the data",
+    "use_cache": "nothing is kept between batches while a model trains",
+    "project": "nothing is sent anywhere; the run page shows it all",
     "ignore_mismatched_sizes": "a head for other labels is replaced anyhow",
 }
 BY_ITSELF_BEGINNINGS = (
@@ -192,66 +117,34 @@ BY_ITSELF_BEGINNINGS = (
     "include_",
     "load_best_",
     "metric_for_",
+    "trackio_",
 )
+"""Beginnings of the names of what Hone decides by itself."""
 
-
-def translate(name: str, value: Any) -> Known | Gone | None:
-    """What a name and its value come to in a run file; None for a name nobody knows."""
-    if name in SPECIAL:
-        known = SPECIAL[name](value)
-        return Known(known.values, "; ".join(filter(None, (known.note, OBSOLETE.get(name, "")))))
-    path = _paths_by_name().get(name)
-    if path is not None:
-        return Known({path: spelling(path, value)}, OBSOLETE.get(name) or OBSOLETE.get(str(value), ""))
-    if name in GONE:
-        return Gone(GONE[name])
-    if name in BY_ITSELF:
-        return Gone(BY_ITSELF[name])
-    if name.startswith(BY_ITSELF_BEGINNINGS):
-        return Gone("Hone decides that itself")
-    return None
-
-
-def spelling(path: str, value: Any) -> Any:
-    """Hone's word for a value of the option at `path`; any other value as it is."""
-    if not isinstance(value, str):
-        return value
-    return str(SPELLINGS.get(path, {}).get(value, value))
-
-
-def is_true(value: Any) -> bool:
-    """Whether a switch is on, as JSON, TOML or a command line says it."""
-    return value is True or str(value).lower() in ("true", "1", "yes", "on")
-
-
-@cache
-def _paths_by_name() -> dict[str, str]:
-    """Options by their aliases and by their own names; a name that several have stands for none."""
-    found: dict[str, str] = {}
-    for option in all_options():
-        for alias in option.aliases:
-            found[alias] = option.path
-    names = [option.name for option in all_options()]
-    for option in all_options():
-        if option.section and names.count(option.name) == 1:
-            found.setdefault(option.name, option.path)
-    return found
-
-
-def typed(path: str, text: str) -> Any:
-    """A value from a command line as the option at `path` takes it; text that doesn't fit stays text."""
-    kind = options_by_path()[path].kind
-    try:
-        match kind:
-            case Kind.WHOLE:
-                return int(float(text)) if float(text) == int(float(text)) else float(text)
-            case Kind.NUMBER:
-                return float(text)
-            case Kind.SWITCH:
-                return is_true(text)
-            case Kind.TEXTS:
-                return [part.strip() for part in text.split(",") if part.strip()]
-            case _:
-                return text
-    except (ValueError, OverflowError):
-        return text
+NO_OPTION = frozenset(
+    {
+        "accelerator_config",
+        "batch_eval_metrics",
+        "data_seed",
+        "dataloader_drop_last",
+        "debug",
+        "enable_jit_checkpoint",
+        "fsdp",
+        "fsdp_config",
+        "greater_is_better",
+        "ignore_data_skip",
+        "label_smoothing_factor",
+        "liger_kernel_config",
+        "lr_scheduler_kwargs",
+        "neftune_noise_alpha",
+        "optim_args",
+        "optim_target_modules",
+        "parallelism_config",
+        "prediction_loss_only",
+        "restore_callback_states_from_checkpoint",
+        "resume_from_checkpoint",
+        "torch_empty_cache_steps",
+        "use_liger_kernel",
+    }
+)
+"""Names of Trainer that Hone has nothing for."""

@@ -39,7 +39,7 @@ def train(
         RunFolderError: The run can't be started.
     """
     options = run_file.read(file, overrides)
-    for note in run_file.renamings(file):
+    for note in run_file.renamings(file, overrides):
         print(f"Note: {note}", file=sys.stderr)
     check_machine(options, file)
     check_model(options, file)

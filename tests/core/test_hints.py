@@ -53,6 +53,13 @@ def test_batches_that_miss_the_hardwares_multiples() -> None:
     assert paths(options(memory={"batch_size": 1}), a_gpu) == [], "a small batch has its reasons"
 
 
+def test_apple_names_no_multiples() -> None:
+    asked = options(memory={"batch_size": 20})
+    for name in ("mps", "cpu"):
+        device = DeviceReport(name=name, title="Apple M3 Max", available=True)
+        assert paths(asked, MachineReport(devices=(device,), automatic=name)) == []
+
+
 def test_batch_normalisation_makes_accumulation_differ() -> None:
     memory = {"batch_size": 4, "gradient_accumulation_steps": 4}
     accumulated = {
@@ -66,6 +73,7 @@ def test_rates_that_do_not_suit_the_method() -> None:
     [hint] = hints(options(model={"method": "lora"}, training={"learning_rate": 2e-5}), None)
     assert hint.fixes[0].changes == {"training.learning_rate": 2e-4}
     assert paths(options(model={"method": "lora"}, training={"learning_rate": 2e-4})) == []
+    assert paths(options(training={"learning_rate": 2e-4})) == ["training.learning_rate"]
     assert paths(options(training={"optimizer": "sgd"})) == ["training.learning_rate"]
     assert paths(options(training={"optimizer": "lion-8bit"})) == ["training.learning_rate"]
 

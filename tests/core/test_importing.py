@@ -20,6 +20,8 @@ torchrun --nproc_per_node 2 examples/pytorch/text-classification/run_glue.py \\
   --output_dir /tmp/mrpc/ --overwrite_output_dir --evaluation_strategy epoch --warmup_ratio 0.1
 """
 
+NOTEBOOK_CELL = {"cell_type": "code", "source": ["!pip install x\n", "TrainingArguments(seed=5)"]}
+
 
 def options_of(imported: Imported) -> dict[str, Any]:
     return {path: value for found in imported.taken for path, value in found.options.items()}
@@ -113,6 +115,62 @@ def test_what_holds_no_options_is_refused(text: str) -> None:
         import_text(text)
 
 
+@pytest.mark.parametrize(
+    ("text", "options"),
+    [
+        (
+            '{"dataloader_pin_memory": true, "warmup_ratio": 0.1, "warmup_steps": 0}',
+            {"data.pin_memory": "auto", "training.warmup": 0.1},
+        ),
+        ('{"target_modules": "all-linear"}', {"model.lora_targets": []}),
+        ('{"peft_type": "LORA", "r": 4, "bias": "none"}', {"model.method": "lora", "model.lora_rank": 4}),
+        ('{"deepspeed": {"zero_optimization": {"stage": 3}}}', {"memory.deepspeed": "zero-3"}),
+        ("run_glue.py --fp16 ^\r\n  --seed 7", {"device.precision": "fp16", "training.seed": 7}),
+        ("SFTConfig(seed=3)\nDataLoader(data, batch_size=64)", {"training.seed": 3}),
+        (
+            json.dumps(
+                {
+                    "cells": [
+                        {"cell_type": "code", "source": ["!pip install x\n", "TrainingArguments(seed=5)"]}
+                    ]
+                }
+            ),
+            {"training.seed": 5},
+        ),
+    ],
+)
+def test_forms_that_people_have(text: str, options: dict[str, Any]) -> None:
+    imported = import_text(text)
+    assert options_of(imported) == options
+    assert imported.problems == ()
+
+
+def test_what_a_script_computes_is_said_and_never_run() -> None:
+    imported = import_text("TrainingArguments(learning_rate=2 * best, seed=..., fp16=use_fp16(), bf16=False)")
+    assert reason(imported, "learning_rate") == "the script computes it; set it by hand"
+    assert imported.taken == ()
+
+
+@pytest.mark.parametrize(
+    "text", ["f(a={[]: 1})", '{"cells": []}', '{"a": null}', '{"cells": 3}', "Config(**x)"]
+)
+def test_odd_texts_are_refused_plainly(text: str) -> None:
+    with pytest.raises(OptionsError, match="1 problem"):
+        import_text(text)
+
+
+def test_values_that_do_not_fit_are_problems_and_not_in_the_file(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    script = tmp_path / "arguments.json"
+    script.write_text('{"seed": [null], "num_train_epochs": 2}')
+    assert main(["import", str(script)]) == 1
+    printed = capsys.readouterr()
+    assert "epochs = 2" in printed.out
+    assert "seed" not in printed.out
+    assert "training.seed" in printed.err
+
+
 class TestTheCommand:
     def test_prints_a_run_file_that_reads_back(
         self, tmp_path: Path, capsys: pytest.CaptureFixture[str]
@@ -164,6 +222,12 @@ class TestOldNamesInARunFile:
             == "asks for device.precision = bf16, but device.precision = fp16 is asked for too; keep one"
         )
 
+    def test_packed_in_two_ways_name_the_option_that_clashes(self) -> None:
+        tree = in_our_words({"task": "text-classification", "load_in_4bit": True, "load_in_8bit": True}).tree
+        _, problems = check_tree(tree)
+        [message] = [problem.message for problem in problems if problem.path == "load_in_8bit"]
+        assert "model.quantization = int8, but model.quantization = nf4" in message
+
     def test_that_mean_nothing_any_more_are_explained(self) -> None:
         _, problems = check_tree(
             {"task": "text-classification", "training": {"evaluation_strategy": "epoch"}}
@@ -180,6 +244,11 @@ class TestOldNamesInARunFile:
         assert run_file.read(path).memory.activation_checkpointing
         assert not run_file.read(path, ("gradient_checkpointing=false",)).memory.activation_checkpointing
         assert run_file.read(path, ("training.optim=adafactor",)).training.optimizer == "adafactor"
+        assert run_file.read(path, ("fp16=false",)).device.precision == "auto"
+        with pytest.raises(OptionsError) as refused:
+            run_file.read(path, ("fp16=true", "bf16=true"))
+        assert "keep one" in refused.value.detail
+        assert run_file.renamings(path, ("use_cpu=true",))[-1] == "use_cpu is device.name = cpu here"
         assert run_file.renamings(path) == (
             "gradient_checkpointing is memory.activation_checkpointing = true here: "
             "it is activation_checkpointing in Trainer today",

@@ -3,10 +3,11 @@
 import pytest
 
 from core import run_file
-from core.checks import read_options
+from core.checks import check_tree, read_options
 from core.choices import Task
 from core.presets import Preset, applied, differences, find, presets
 from core.starting_values import starting_options
+from core.tree import value_at
 
 EACH = pytest.mark.parametrize("preset", presets(), ids=lambda preset: preset.name)
 
@@ -25,6 +26,31 @@ def test_each_has_words_and_reads_without_a_problem(preset: Preset) -> None:
     options, problems = read_options(tree)
     assert options is not None
     assert problems == ()
+
+
+@EACH
+def test_each_sets_the_same_from_wherever_it_starts(preset: Preset) -> None:
+    """A form full of other choices comes out as a fresh one does, in all that training depends on."""
+    odd = {
+        "model": {"source": "x", "pretrained": False, "method": "head"},
+        "memory": {"deepspeed": "zero-3", "activation_checkpointing": True, "batch_size": 3},
+        "device": {"compile": True, "precision": "fp16"},
+        "training": {"optimizer": "sgd", "warmup": 0.3, "learning_rate": 0.5},
+    }
+    from_odd, fresh = applied({"task": "text-classification", **odd}, preset), applied({}, preset)
+    named = {difference.path for difference in differences({}, preset)}
+    for path in named | {"model.method", "memory.activation_checkpointing"}:
+        assert value_at(from_odd, path) == value_at(fresh, path), path
+
+
+def test_the_guides_settings_pass_every_check() -> None:
+    guide = find("published-guide")
+    assert guide is not None
+    tree = applied({"task": "text-classification", "data": {"train": "synthetic:64x16"}}, guide)
+    options, problems = check_tree(tree)
+    assert problems == ()
+    assert options is not None
+    assert (options.training.warmup, options.model.pretrained, options.device.compile) == (0.0, True, False)
 
 
 @EACH
