@@ -140,7 +140,7 @@ TITLES: dict[StrEnum, tuple[str, str]] = {
     ),
     Precision.AUTO: (
         "Automatic",
-        "bf16 where this device computes it in hardware, fp16 on older NVIDIA GPUs, else fp32.",
+        "bf16 where this device computes it in hardware, fp16 on NVIDIA GPUs from Volta on, else fp32.",
     ),
     Precision.FP32: ("fp32", "Full precision: slowest, never a surprise."),
     Precision.TF32: (

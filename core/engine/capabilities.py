@@ -1,7 +1,8 @@
 """What each device of a machine can't do of Hone's choices, and why: pure functions over `MachineFacts`.
 
-Sources: bitsandbytes 0.50 has kernels for CUDA, XPU and CPU, none for MPS; torch 2.13's autocast with a gradient scaler
-covers CUDA and MPS; flash-attn's own tables of GPUs; torch.distributed has neither gloo nor nccl for MPS.
+Sources: bitsandbytes 0.50.2 registers `optimizer_update_8bit_blockwise` for CUDA, XPU and CPU only, and for MPS the
+unpacking of weights (`backends/mps/ops.py`); torch 2.13's autocast with a gradient scaler covers CUDA and MPS;
+flash-attn's own tables of GPUs; torch.distributed has neither gloo nor nccl for MPS.
 """
 
 from collections.abc import Callable
@@ -18,7 +19,14 @@ ONE_PROCESS_ON_MPS = (
     "gradient accumulation."
 )
 NO_8BIT_ON_MPS = "8-bit optimizers have no MPS kernels in bitsandbytes 0.50"
-ADEMAMIX_ON_MPS = "AdEMAMix comes from bitsandbytes, which has no kernels of optimizers for MPS"
+ADEMAMIX_ON_MPS = (
+    "AdEMAMix has no MPS kernel in bitsandbytes 0.50, only a substitute made by torch.compile, which for Apple GPUs is "
+    "an early prototype"
+)
+QLORA_ON_MPS = (
+    "QLoRA was never tried on an Apple GPU: bitsandbytes 0.50 unpacks weights there in plain PyTorch or, from macOS 26 "
+    "on, by kernels it fetches from the Hub while it trains"
+)
 PAGING_NEEDS_CUDA = (
     "moves state between the GPU's memory and the computer's, and bitsandbytes does that with CUDA only"
 )
@@ -29,6 +37,7 @@ OFFLOAD_NEEDS_BF16 = (
     "already in main memory"
 )
 
+VOLTA = (7, 0)
 AMPERE = (8, 0)
 HOPPER = (9, 0)
 
@@ -52,8 +61,8 @@ def refusals(facts: MachineFacts, kind: str, gpu: CudaDevice | None = None) -> R
         "device.precision": _precision(kind, gpu),
         "device.processes": {ANY_OTHER: ONE_PROCESS_ON_MPS if kind == "mps" else ONE_PROCESS},
         "device.compile": _compile(facts),
-        "device.compile_backend": _backends(facts, kind),
-        "training.optimizer": _optimizers(facts, kind),
+        "device.compile_backend": _backends(facts, kind, gpu),
+        "training.optimizer": _optimizers(facts, kind, gpu),
         "model.method": _methods(facts, kind),
         "model.attention": _attention(facts, gpu),
         "data.pin_memory": {} if kind == "cuda" else {"on": NOTHING_TO_PIN},
@@ -106,21 +115,24 @@ def _compile(facts: MachineFacts) -> dict[str, str]:
     return {}
 
 
-def _backends(facts: MachineFacts, kind: str) -> dict[str, str]:
+def _backends(facts: MachineFacts, kind: str, gpu: CudaDevice | None) -> dict[str, str]:
     lacking: dict[str, str] = {}
     if kind == "cpu" and not facts.cpp_compiler:
         lacking["inductor"] = "needs a C++ compiler: install one (g++, clang or Visual Studio's)"
     if kind == "cuda" and "triton" not in facts.optional:
-        lacking["inductor"] = "needs the package triton, which isn't installed"
+        lacking["inductor"] = _not_installed("triton")
+    if gpu is not None and gpu.capability < VOLTA:
+        lacking["inductor"] = "needs an NVIDIA GPU from Volta on: Triton compiles for no older one"
     if kind != "cuda":
         lacking["cudagraphs"] = "needs CUDA"
     return lacking | {
-        name: f"needs the package {package}, which isn't installed"
+        name: _not_installed(package)
         for name, package in (("openxla", "torch_xla"), ("tvm", "tvm"))
+        if package not in facts.optional
     }
 
 
-def _optimizers(facts: MachineFacts, kind: str) -> dict[str, str]:
+def _optimizers(facts: MachineFacts, kind: str, gpu: CudaDevice | None) -> dict[str, str]:
     found: dict[str, str] = {}
     if kind == "mps":
         found = dict.fromkeys(BITSANDBYTES_OPTIMIZERS, NO_8BIT_ON_MPS) | {"ademamix": ADEMAMIX_ON_MPS}
@@ -128,23 +140,23 @@ def _optimizers(facts: MachineFacts, kind: str) -> dict[str, str]:
         found = dict.fromkeys(BITSANDBYTES_OPTIMIZERS, _not_installed("bitsandbytes"))
     if kind == "cpu":  # on a CPU bitsandbytes warns and runs the optimizer unpaged
         found["paged-adamw-8bit"] = PAGING_NEEDS_CUDA
-    torchao = _torchao(facts, kind)
+    torchao = _torchao(facts, kind, gpu)
     return found | ({"adamw-8bit-torchao": torchao} if torchao else {})
 
 
-def _torchao(facts: MachineFacts, kind: str) -> str:
+def _torchao(facts: MachineFacts, kind: str, gpu: CudaDevice | None) -> str:
     if kind == "mps":
         return "torchao compiles its optimizers, and torch.compile for Apple GPUs is an early prototype"
     if facts.frozen:
         return "torchao compiles its optimizers, which the app can't; Hone from source can"
     if "torchao" not in facts.optional:
         return _not_installed("torchao")
-    return _backends(facts, kind).get("inductor", "")
+    return _backends(facts, kind, gpu).get("inductor", "")
 
 
 def _methods(facts: MachineFacts, kind: str) -> dict[str, str]:
     if kind == "mps":
-        return {"qlora": "packed weights have no MPS kernels in bitsandbytes 0.50"}
+        return {"qlora": QLORA_ON_MPS}
     return {} if "bitsandbytes" in facts.optional else {"qlora": _not_installed("bitsandbytes")}
 
 

@@ -79,6 +79,8 @@ OPTIONAL_LIBRARIES = {
     "flash-attn": "flash_attn",
     "flash-attn-3": "flash_attn_interface",
     "triton": "triton",
+    "torch_xla": "torch_xla",
+    "tvm": "tvm",
 }
 """Libraries a method needs and Hone can do without: what they are installed as, and what they are imported as."""
 

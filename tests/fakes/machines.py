@@ -30,12 +30,14 @@ PC = MachineFacts(
 )
 RTX_3060 = CudaDevice(name="NVIDIA GeForce RTX 3060 Laptop GPU", memory_bytes=6 * GB, capability=(8, 6))
 GTX_1660 = CudaDevice(name="NVIDIA GeForce GTX 1660", memory_bytes=6 * GB, capability=(7, 5))
+GTX_1080 = CudaDevice(name="NVIDIA GeForce GTX 1080", memory_bytes=8 * GB, capability=(6, 1))
 H100 = CudaDevice(name="NVIDIA H100", memory_bytes=80 * GB, capability=(9, 0))
 GB10 = CudaDevice(name="NVIDIA GB10", memory_bytes=120 * GB, capability=(12, 1), unified=True)
 LAPTOP = variant(
     PC, torch_cuda=True, nvidia_driver=True, cuda=(RTX_3060,), optional={**PC.optional, "triton": "3.7.0"}
 )
 OLD_CARD = variant(LAPTOP, cuda=(GTX_1660,))
+OLDER_CARD = variant(LAPTOP, cuda=(GTX_1080,))
 TWO_GPUS = variant(LAPTOP, cuda=(RTX_3060, GTX_1660))
 SPARK = variant(LAPTOP, machine="aarch64", cpu_name="NVIDIA Grace", memory_bytes=120 * GB, cuda=(GB10,))
 SERVER = variant(
@@ -48,6 +50,8 @@ SERVER = variant(
         "deepspeed": "0.19.8",
         "flash-attn": "2.8.3",
         "flash-attn-3": "3.0.0",
+        "torch_xla": "2.9.0",
+        "tvm": "0.21.0",
     },
 )
 
@@ -80,6 +84,7 @@ EVERY_MACHINE = {
     "PC": PC,
     "RTX 3060 laptop": LAPTOP,
     "old card": OLD_CARD,
+    "older card": OLDER_CARD,
     "two GPUs": TWO_GPUS,
     "GB10": SPARK,
     "server": SERVER,

@@ -1,5 +1,6 @@
 """What each recorded machine refuses, and why: read by the form, the run file's checks and the run alike."""
 
+from pathlib import Path
 from typing import Any
 
 import msgspec
@@ -21,6 +22,7 @@ from tests.fakes.machines import (
     M2_8GB,
     M3_MAX,
     OLD_CARD,
+    OLDER_CARD,
     PC,
     SERVER,
     SPARK,
@@ -57,7 +59,7 @@ def told(facts: MachineFacts, **values: Any) -> dict[str, str]:
             {"training__optimizer": "adamw-8bit"},
             "8-bit optimizers have no MPS kernels in bitsandbytes 0.50",
         ),
-        (M3_MAX, {"training__optimizer": "ademamix"}, "has no kernels of optimizers for MPS"),
+        (M3_MAX, {"training__optimizer": "ademamix"}, "AdEMAMix has no MPS kernel in bitsandbytes 0.50"),
         (PC, {"training__optimizer": "paged-adamw-8bit"}, "bitsandbytes does that with CUDA only"),
         (OLD_CARD, {"memory__offload_optimizer": True}, "fp16's loss scaling doesn't reach gradients"),
         (
@@ -70,7 +72,7 @@ def told(facts: MachineFacts, **values: Any) -> dict[str, str]:
             {"training__optimizer": "adamw-8bit-torchao"},
             "needs the package torchao, which isn't installed",
         ),
-        (M3_MAX, {"model__method": "qlora"}, "packed weights have no MPS kernels in bitsandbytes 0.50"),
+        (M3_MAX, {"model__method": "qlora"}, "QLoRA was never tried on an Apple GPU"),
         (BARE, {"model__method": "qlora"}, "needs the package bitsandbytes, which isn't installed"),
         (PC, {"model__attention": "flash_attention_2"}, "needs an NVIDIA GPU from Ampere on"),
         (OLD_CARD, {"model__attention": "flash_attention_2"}, "needs an NVIDIA GPU from Ampere on"),
@@ -89,6 +91,8 @@ def told(facts: MachineFacts, **values: Any) -> dict[str, str]:
         (TWO_GPUS, {"device__processes": 2}, "Hone trains in one process"),
         (BUNDLED, {"device__compile": True}, "needs a compiler and headers that the app doesn't bring along"),
         (PC, {"device__compile": True, "device__compile_backend": "cudagraphs"}, "needs CUDA"),
+        (PC, {"device__compile": True, "device__compile_backend": "tvm"}, "the package tvm, which isn't"),
+        (OLDER_CARD, {"device__compile": True}, "needs an NVIDIA GPU from Volta on"),
         (
             PC,
             {"device__compile": True, "device__compile_backend": "onnxrt"},
@@ -121,6 +125,8 @@ def test_a_choice_that_can_not_be_is_refused_with_its_reason_everywhere(
         {"memory__offload_optimizer": True},
         {"data__pin_memory": "on"},
         {"device__compile": True, "device__compile_backend": "cudagraphs"},
+        {"device__compile": True, "device__compile_backend": "openxla"},
+        {"device__compile": True, "device__compile_backend": "tvm"},
     ],
 )
 def test_a_server_with_everything_refuses_nothing(values: dict[str, Any]) -> None:
@@ -179,6 +185,7 @@ def test_automatic_suits_each_machine_and_says_why() -> None:
         "PC": "fp32",
         "RTX 3060 laptop": "bf16",
         "old card": "fp16",
+        "older card": "fp32",
         "two GPUs": "bf16",
         "GB10": "bf16",
         "server": "bf16",
@@ -193,8 +200,21 @@ def test_automatic_suits_each_machine_and_says_why() -> None:
     }
     assert settled["M2 8 GB"].reasons["device.precision"] == "fp32: Apple M2 has no bf16 hardware"
     assert settled["M3 Max"].settled.data.pin_memory == "off"
+    assert "older than Volta" in settled["older card"].reasons["device.precision"]
     assert settled["server"].settled.data.pin_memory == "on"
     assert all(choice.settled.data.workers == 0 for choice in settled.values() if choice.kind != "cuda")
+
+
+def test_what_bitsandbytes_has_for_apple_gpus_is_what_the_reasons_say() -> None:
+    from importlib.util import find_spec
+
+    backends = Path(find_spec("bitsandbytes").submodule_search_locations[0]) / "backends"
+    mps, plain = ((backends / name / "ops.py").read_text(encoding="utf-8") for name in ("mps", "default"))
+    assert "optimizer_update" not in mps
+    assert "optimizer_update_8bit_blockwise" not in plain
+    assert '@register_kernel("bitsandbytes::optimizer_update_32bit", "default")' in plain
+    assert '@register_kernel("bitsandbytes::dequantize_4bit", "mps")' in mps
+    assert 'get_kernel("kernels-community/bitsandbytes-mps"' in mps
 
 
 def test_memory_shared_with_the_cpu_is_told() -> None:
