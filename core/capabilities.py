@@ -61,11 +61,14 @@ def machine_problems(machine: MachineReport, options: RunOptions) -> Iterator[Pr
     if device is None:
         yield Problem(
             "device.name",
-            f"{options.device.name} is not a device of this computer",
-            (Fix("Let Hone choose", {"device.name": "auto"}),),
+            "this computer has no device that Hone can train on"
+            if options.device.name == "auto"
+            else f"{options.device.name} is not a device of this computer",
+            _back_to_default(options_by_path()["device.name"], options.device.name),
         )
     elif not device.available:
-        yield Problem("device.name", device.reason, (Fix("Let Hone choose", {"device.name": "auto"}),))
+        fixes = _back_to_default(options_by_path()["device.name"], options.device.name)
+        yield Problem("device.name", device.reason, fixes)
     else:
         yield from _refused(device, options)
     for path, values in machine.choices.items():
@@ -92,9 +95,10 @@ def may_be_refused(options: RunOptions) -> bool:
 
 def _refused(device: DeviceReport, options: RunOptions) -> Iterator[Problem]:
     for option in _that_count(options):
-        reason = refusal(device, option.path, value_of(options, option.path))
+        value = value_of(options, option.path)
+        reason = refusal(device, option.path, value)
         if reason:
-            yield Problem(option.path, reason, (_back_to_default(option),))
+            yield Problem(option.path, reason, _back_to_default(option, value))
 
 
 def _unlisted(path: str, values: tuple[str, ...], options: RunOptions) -> Iterator[Problem]:
@@ -108,9 +112,12 @@ def _that_count(options: RunOptions) -> Iterator[Option]:
     return (option for option in all_options() if option.applies_to(options))
 
 
-def _back_to_default(option: Option) -> Fix:
+def _back_to_default(option: Option, value: object) -> tuple[Fix, ...]:
+    """The fix that takes the default instead; none where that is what there is."""
+    if value == option.default:
+        return ()
     label = "Let Hone choose" if option.default == "auto" else f"Use {text_of(option.default)}"
-    return Fix(label, {option.path: option.default})
+    return (Fix(label, {option.path: option.default}),)
 
 
 def _told(table: dict[str, dict[str, str]], path: str, value: object) -> str:
