@@ -1,13 +1,16 @@
 """Classify a text, or a pair of texts, with an encoder or a causal model with a head."""
 
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+from core import settings
 from core.choices import Padding
 from core.engine.data.batches import pad_as
 from core.engine.data.lengths import lengths_of
 from core.engine.data.random_texts import load_random_texts
 from core.engine.data.text import EncodedTexts, load_text_data
+from core.engine.data.token_cache import TokenCache, cache_key, tokenizer_print
 from core.engine.models import text_models
 from core.engine.models.adapters import apply_method
 from core.engine.reporter import Reporter
@@ -49,10 +52,24 @@ def _read(options: RunOptions, tokenizer: Any, longest: int, reporter: Reporter)
         reporter.note(f"data-{index}", note)
     reporter.phase(Phase.TOKENIZING)
     length = _length_limit(options, longest, reporter)
-    train = _tokenize(data.train, tokenizer, length)
-    evaluation = None if data.eval is None else _tokenize(data.eval, tokenizer, length)
+    tokenize = _tokenizing(tokenizer, length)
+    train = tokenize(data.train)
+    evaluation = None if data.eval is None else tokenize(data.eval)
     _tell_cut_texts(train, length, reporter)
     return EncodedTexts(train, evaluation, data.labels)
+
+
+def _tokenizing(tokenizer: Any, length: int) -> Callable[[Any], Any]:
+    """What tokenizes texts, or takes them from an earlier run with the same texts, tokenizer and length."""
+    known = tokenizer_print(tokenizer)
+    cache = TokenCache(settings.home() / "cache" / "tokens")
+
+    def tokenize(part: Any) -> Any:
+        if not known:
+            return _tokenize(part, tokenizer, length)
+        return cache.get(cache_key(part, known, length), lambda: _tokenize(part, tokenizer, length))
+
+    return tokenize
 
 
 def _tokenize(part: Any, tokenizer: Any, length: int) -> Any:
