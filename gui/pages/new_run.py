@@ -19,7 +19,7 @@ from core.reports import DataReport, MachineReport
 from core.starting_values import starting_options
 from gui.engine_question import Ask
 from gui.pages.import_sheet import ImportSheet
-from gui.pages.new_run_checking import all_problems, check_form
+from gui.pages.new_run_checking import all_problems, check_form, length_problems
 from gui.pages.new_run_header import DIGITS, MRPC, NewRunHeader
 from gui.pages.new_run_laying import Laying
 from gui.pages.new_run_options import OptionsColumn
@@ -215,9 +215,8 @@ class NewRunPage(QWidget):
         questions = self._questions
         questions.look_at(checked)
         form = self._options.form
-        problems = all_problems(
-            checked, questions.data.problems(), self._machine, form.paths, questions.model.problems()
-        )
+        answers = (*length_problems(checked, questions.data.report), *questions.model.problems())
+        problems = all_problems(checked, questions.data.problems(), self._machine, form.paths, answers)
         form.show_problems(problems)
         advice = hints(checked.readable, self._machine) if checked.readable else ()
         form.show_advice(advice)

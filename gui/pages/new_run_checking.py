@@ -6,8 +6,9 @@ from dataclasses import dataclass
 from core.capabilities import machine_problems
 from core.checks import check_tree, read_options
 from core.errors import Problem
+from core.extent import STEP_PATHS, extent, warmup_problem
 from core.options import RunOptions, Tree
-from core.reports import MachineReport
+from core.reports import DataReport, MachineReport
 
 
 @dataclass(frozen=True)
@@ -32,19 +33,29 @@ def check_form(tree: Tree) -> Checked:
     return Checked(options, readable, unreadable, problems)
 
 
+def length_problems(checked: Checked, data: DataReport | None) -> tuple[Problem, ...]:
+    """What doesn't go with the number of steps, where the rows of the data are known."""
+    options = checked.readable
+    if options is None or data is None or not data.rows or checked.unreadable & STEP_PATHS:
+        return ()
+    found = warmup_problem(options, extent(options, data.rows).steps)
+    return (found,) if found is not None else ()
+
+
 def all_problems(
     checked: Checked,
     of_data: Sequence[Problem],
     machine: MachineReport | None,
     order: Sequence[str],
-    of_model: Sequence[Problem] = (),
+    of_answers: Sequence[Problem] = (),
 ) -> list[Problem]:
-    """Problems of the values, the data, the model and the machine, in the order of the form.
+    """Problems of the values, the data and the machine, in the order of the form.
 
-    Model and machine add none to an option that has one from before them.
+    `of_answers` are those that came of what the engine said of data and model. They and the machine add none to an
+    option that has one from before them.
     """
     named = {problem.path for problem in checked.problems}
-    new = [problem for problem in of_model if problem.path not in named]
+    new = [problem for problem in of_answers if problem.path not in named]
     named |= {problem.path for problem in new}
     places = {path: place for place, path in enumerate(order)}
     found = [*checked.problems, *of_data, *new, *_of_machine(checked, machine, named)]

@@ -1,12 +1,11 @@
 """What will run, in words and figures: made from the options, the machine and what is known of the data."""
 
-import math
 from collections.abc import Set
-from dataclasses import dataclass
 
 from PySide6.QtCore import QCoreApplication
 
 from core.capabilities import find_device
+from core.extent import BATCH_PATHS, SAMPLE_PATHS, STEP_PATHS, Extent, extent
 from core.model_report import ModelReport
 from core.options import RunOptions
 from core.reports import DataReport, MachineReport
@@ -23,37 +22,7 @@ from gui.pages.new_run_methods import (
 )
 from gui.pages.new_run_model import download_note, model_title
 
-SAMPLE_PATHS = frozenset({"data.eval_fraction", "data.max_train_samples"})
-BATCH_PATHS = frozenset({"memory.batch_size", "memory.gradient_accumulation_steps"})
-STEP_PATHS = SAMPLE_PATHS | BATCH_PATHS | {"training.epochs", "training.max_steps"}
-"""Options that the figures are made from."""
-
 _translate = QCoreApplication.translate
-
-
-@dataclass(frozen=True)
-class Extent:
-    """Samples trained on and held out, and steps. `evaluated` is None where a file of its own is evaluated."""
-
-    trained: int
-    evaluated: int | None
-    steps: int
-    steps_per_epoch: int
-
-
-def extent(options: RunOptions, rows: int) -> Extent:
-    """Count samples and steps as Trainer does; rows that have to be dropped are not known yet.
-
-    A last, smaller batch counts as one, and so do batches left over from accumulation.
-    """
-    data, memory = options.data, options.memory
-    used = min(rows, data.max_train_samples or rows)
-    held_out = 0 if data.eval else math.ceil(used * data.eval_fraction)
-    trained = max(1, used - held_out)
-    batches = math.ceil(trained / memory.batch_size)
-    per_epoch = max(1, math.ceil(batches / memory.gradient_accumulation_steps))
-    steps = options.training.max_steps or math.ceil(options.training.epochs * per_epoch)
-    return Extent(trained, None if data.eval else held_out, steps, per_epoch)
 
 
 def summary_rows(

@@ -175,6 +175,25 @@ def test_the_summary_follows_the_form_while_it_has_problems(page):
     assert dict(page._outcome._rows.rows())["Data"] == "choose the data"
 
 
+def test_a_warm_up_longer_than_the_run_is_told_before_the_start(qtbot, page):
+    await_reading(qtbot, page)  # the digits: some 225 steps
+    page._options.form.set_values({"training.warmup": 5000.0})
+    assert start_text(page) == "Mend: Warm-up"
+    (problem,) = page._options.form.row("training.warmup").problems
+    assert "no shorter than the run of" in problem.message
+    page._options.form.set_values({"training.epochs": 5000.0})
+    assert start_text(page) == "Start training"
+    page._options.form.set_values({"training.epochs": 1.0})
+    page._options.form.apply_fix(problem.fixes[0])
+    assert start_text(page) == "Start training"
+
+
+def test_a_warm_up_longer_than_a_run_by_steps_is_told_once(qtbot, page):
+    await_reading(qtbot, page)
+    page._options.form.set_values({"training.warmup": 50.0, "training.max_steps": 10})
+    assert len(page._options.form.row("training.warmup").problems) == 1
+
+
 def test_what_the_machine_refuses_is_greyed_and_a_choice_of_it_a_problem(page):
     page.set_machine(CPU_ONLY)
     buttons = page._options._device.segmented.buttons()

@@ -6,7 +6,7 @@ from core.options import DataOptions, DeviceOptions, MemoryOptions, ModelOptions
 from core.reports import DeviceReport, MachineReport, Settled
 from gui.pages.new_run_machine import computed, device_segments
 from gui.pages.new_run_model import download_note, model_title
-from gui.pages.new_run_summary import Extent, extent, summary_rows
+from gui.pages.new_run_summary import summary_rows
 from tests.fakes.asking import CPU_ONLY, DIGITS
 
 
@@ -19,27 +19,6 @@ def options(**sections):
         "training": TrainingOptions(epochs=5.0),
     }
     return RunOptions(**{**defaults, **sections})
-
-
-def test_steps_are_counted_as_trainer_counts_them():
-    assert extent(options(), 1797) == Extent(trained=1437, evaluated=360, steps=225, steps_per_epoch=45)
-
-
-@pytest.mark.parametrize(
-    ("sections", "steps"),
-    [
-        (
-            {"memory": MemoryOptions(batch_size=32, gradient_accumulation_steps=4)},
-            60,
-        ),  # 45 batches: 12 an epoch
-        ({"training": TrainingOptions(max_steps=7)}, 7),
-        ({"training": TrainingOptions(epochs=0.5)}, 23),
-        ({"data": DataOptions(train="x", eval_fraction=0.0, max_train_samples=64)}, 10),
-        ({"data": DataOptions(train="x", eval="y")}, 285),  # all 1,797 rows are trained on
-    ],
-)
-def test_what_changes_the_number_of_steps(sections, steps):
-    assert extent(options(**sections), 1797).steps == steps
 
 
 def test_the_summary_says_what_will_run():

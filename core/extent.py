@@ -1,0 +1,57 @@
+"""How long a run is, in samples and steps, before it starts; and a warm-up that is no shorter."""
+
+import math
+from dataclasses import dataclass
+
+from core.errors import Fix, Problem
+from core.options import RunOptions
+
+SAMPLE_PATHS = frozenset({"data.eval_fraction", "data.max_train_samples"})
+BATCH_PATHS = frozenset({"memory.batch_size", "memory.gradient_accumulation_steps"})
+STEP_PATHS = SAMPLE_PATHS | BATCH_PATHS | {"training.epochs", "training.max_steps"}
+"""Options that samples, batches and steps are made from."""
+
+
+@dataclass(frozen=True)
+class Extent:
+    """Samples trained on and held out, and steps. `evaluated` is None where a file of its own is evaluated."""
+
+    trained: int
+    evaluated: int | None
+    steps: int
+    steps_per_epoch: int
+
+
+def extent(options: RunOptions, rows: int) -> Extent:
+    """Count samples and steps as Trainer does; rows that have to be dropped are not known yet.
+
+    A last, smaller batch counts as one, and so do batches left over from accumulation.
+    """
+    data, memory = options.data, options.memory
+    used = min(rows, data.max_train_samples or rows)
+    held_out = 0 if data.eval else math.ceil(used * data.eval_fraction)
+    trained = max(1, used - held_out)
+    batches = math.ceil(trained / memory.batch_size)
+    per_epoch = max(1, math.ceil(batches / memory.gradient_accumulation_steps))
+    steps = options.training.max_steps or math.ceil(options.training.epochs * per_epoch)
+    return Extent(trained, None if data.eval else held_out, steps, per_epoch)
+
+
+def warmup_problem(options: RunOptions, steps: int) -> Problem | None:
+    """What is wrong with a warm-up of as many steps as the run or more; None: nothing.
+
+    Args:
+        options: The request. Where it says after how many steps to stop, `core.method_rules` has said it already.
+        steps: The steps of the run, as Trainer counts them.
+    """
+    training = options.training
+    if training.max_steps is not None or training.warmup < max(
+        steps, 2
+    ):  # a run of one step has no end to reach
+        return None
+    return Problem(
+        "training.warmup",
+        f"{training.warmup:,g} steps of warm-up are no shorter than the run of {steps:,}: the learning rate would "
+        "never be reached",
+        (Fix("A tenth of the run", {"training.warmup": 0.1}),),
+    )

@@ -1,0 +1,67 @@
+"""How long a run is, before it starts."""
+
+from typing import Any
+
+import pytest
+
+from core.choices import Task
+from core.extent import Extent, extent, warmup_problem
+from core.options import DataOptions, MemoryOptions, ModelOptions, RunOptions, TrainingOptions
+
+
+def options(**sections: Any) -> RunOptions:
+    defaults = {
+        "task": Task.IMAGE_CLASSIFICATION,
+        "model": ModelOptions(source="torchvision:resnet18", pretrained=False),
+        "data": DataOptions(train="builtin:digits", eval_fraction=0.2),
+        "memory": MemoryOptions(batch_size=32),
+        "training": TrainingOptions(epochs=5.0),
+    }
+    return RunOptions(**{**defaults, **sections})
+
+
+def test_steps_are_counted_as_trainer_counts_them() -> None:
+    assert extent(options(), 1797) == Extent(trained=1437, evaluated=360, steps=225, steps_per_epoch=45)
+
+
+@pytest.mark.parametrize(
+    ("sections", "steps"),
+    [
+        (
+            {"memory": MemoryOptions(batch_size=32, gradient_accumulation_steps=4)},
+            60,
+        ),  # 45 batches: 12 an epoch
+        ({"training": TrainingOptions(max_steps=7)}, 7),
+        ({"training": TrainingOptions(epochs=0.5)}, 23),
+        ({"data": DataOptions(train="x", eval_fraction=0.0, max_train_samples=64)}, 10),
+        ({"data": DataOptions(train="x", eval="y")}, 285),  # all 1,797 rows are trained on
+    ],
+)
+def test_what_changes_the_number_of_steps(sections: dict[str, Any], steps: int) -> None:
+    assert extent(options(**sections), 1797).steps == steps
+
+
+def warm(**training: Any) -> RunOptions:
+    return options(training=TrainingOptions(**training))
+
+
+@pytest.mark.parametrize("warmup", [225, 500])
+def test_a_warm_up_no_shorter_than_the_run_is_a_problem_with_a_remedy(warmup: float) -> None:
+    found = warmup_problem(warm(warmup=warmup), 225)
+    assert found is not None
+    assert found.path == "training.warmup"
+    assert found.message.startswith(f"{warmup} steps of warm-up are no shorter than the run of 225")
+    assert found.fixes[0].changes == {"training.warmup": 0.1}
+
+
+@pytest.mark.parametrize(
+    ("training", "steps"),
+    [
+        ({"warmup": 224}, 225),
+        ({"warmup": 0.9}, 225),  # a share
+        ({"warmup": 1}, 1),
+        ({"warmup": 500, "max_steps": 100}, 100),  # said by the rules, which know without the data
+    ],
+)
+def test_a_warm_up_that_ends_in_time_is_none(training: dict[str, Any], steps: int) -> None:
+    assert warmup_problem(warm(**training), steps) is None
