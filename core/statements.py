@@ -1,16 +1,27 @@
-"""What actually ran, in words: the same statements for the window and the terminal, made from the event alone."""
+"""What actually ran, in words: the one source of them, for the page of a run and for `hone show`."""
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 
+from core.catalogue import options_by_path
+from core.device_names import device_title
 from core.events import WhatRan
 
 SHORT = {"float32": "fp32", "bfloat16": "bf16", "float16": "fp16", "uint8": "8-bit", "int8": "8-bit"}
 
+OLD_PATHS = {"device": "device.name", "precision": "device.precision"}
+"""How the first runs named the options in their reasons."""
+
+AS_ASKED = "as asked"
+"""The reason that says nothing."""
+
+Size = Callable[[float], str]
+"""Writes bytes as a person reads them."""
+
 
 @dataclass(frozen=True)
 class Statement:
-    """One line. `reason` says why it came out so, where that was left to Hone."""
+    """One line below the heading `group`. `reason` says why it came out so; empty: nothing had to be chosen."""
 
     group: str
     title: str
@@ -18,78 +29,127 @@ class Statement:
     reason: str = ""
 
 
-def statements(ran: WhatRan, size: Callable[[float], str]) -> tuple[Statement, ...]:
-    """Everything the run stated of itself, in groups.
+def statements(
+    ran: WhatRan | None, size: Size, versions: Mapping[str, str] | None = None
+) -> tuple[Statement, ...]:
+    """Everything that is known of what ran; what isn't known has no line, and each reason is told once.
 
     Args:
-        ran: The event.
-        size: Writes bytes as a person reads them.
+        ran: The event; None: it has not been told yet.
+        size: Writes bytes.
+        versions: The libraries' versions by name.
     """
-    return (*_device(ran), *_model(ran), *_optimizer(ran, size), *_batches(ran))
+    told = tuple(_of_run(ran, size)) if ran is not None else ()
+    if not versions:
+        return told
+    listed = ", ".join(f"{name} {version}" for name, version in versions.items())
+    return (*told, Statement("Software", "Versions", listed))
 
 
-def _device(ran: WhatRan) -> Iterator[Statement]:
-    group = "Device"
-    name = ran.device if ran.device_name in ("", ran.device) else f"{ran.device} ({ran.device_name})"
-    yield Statement(group, "Device", name, _reason(ran, "device.name"))
-    yield Statement(group, "Computed in", _computed(ran), _reason(ran, "device.precision"))
+def dtypes(names: str) -> str:
+    """PyTorch's names of number formats as people call them: `float32 + bfloat16` is `fp32 + bf16`."""
+    return " + ".join(SHORT.get(name, name) for name in names.removeprefix("torch.").split(" + "))
+
+
+class _Reasons:
+    """The reasons by option. Each is taken by the line it is about; the others make lines of their own."""
+
+    def __init__(self, ran: WhatRan) -> None:
+        self._left = {
+            OLD_PATHS.get(path, path): told for path, told in ran.reasons.items() if told != AS_ASKED
+        }
+
+    def take(self, path: str) -> str:
+        """Why an option came to its value, which its line says itself."""
+        return _split(self._left.pop(path, ""))[1]
+
+    def rest(self) -> Iterator[Statement]:
+        """What was chosen beside all that has a line."""
+        for path, told in self._left.items():
+            option = options_by_path().get(path)
+            title = option.title if option else path.rpartition(".")[2].replace("_", " ").capitalize()
+            value, why = _split(told)
+            yield Statement("Chosen by Hone", title, value or why, why if value else "")
+
+
+def _of_run(ran: WhatRan, size: Size) -> Iterator[Statement]:
+    why = _Reasons(ran)
+    yield from _device(ran, why)
+    yield from _process(ran, why)
+    yield from _model(ran, why)
+    yield from _optimizer(ran, size, why)
+    yield from _data(ran, why)
+    yield from _memory(ran)
+    yield from why.rest()
+
+
+def _device(ran: WhatRan, why: _Reasons) -> Iterator[Statement]:
+    group = "Device and precision"
+    title = device_title(ran.device)
+    name = title if ran.device_name in ("", ran.device) else f"{title} ({ran.device_name})"
+    yield Statement(group, "Device", name, why.take("device.name"))
+    yield Statement(group, "Weights", dtypes(ran.parameter_dtype))
+    yield Statement(group, "Computed in", _computed(ran), why.take("device.precision"))
+    if ran.autocast_dtype and ran.matmul not in ("", "fp32"):
+        yield Statement(group, "fp32 multiplied as", ran.matmul)
     if ran.loss_scale is not None:
-        yield Statement(group, "Loss scale", f"{ran.loss_scale:,.0f}")
+        yield Statement(group, "Loss scale", f"{ran.loss_scale:,.10g}")
+
+
+def _process(ran: WhatRan, why: _Reasons) -> Iterator[Statement]:
+    group = "Device and precision"
     if ran.threads is not None:
-        yield Statement(group, "CPU threads", f"{ran.threads}", _reason(ran, "device.threads"))
+        yield Statement(group, "CPU threads", f"{ran.threads:,}", why.take("device.threads"))
     if ran.compiled:
-        took = f", in {ran.compile_seconds:.0f} s" if ran.compile_seconds is not None else ""
+        took = f", in {ran.compile_seconds:,.0f} s" if ran.compile_seconds is not None else ""
         yield Statement(group, "Compiled by", f"{ran.compiled}{took}")
     if ran.fell_back:
-        yield Statement(group, "Computed on the CPU", ", ".join(ran.fell_back), "MPS lacks these operators")
+        lacks = "the device has no such operators; each waits for the CPU"
+        yield Statement(group, "Computed on the CPU", ", ".join(ran.fell_back), lacks)
     if ran.deterministic:
         yield Statement(group, "Repeatability", "only kernels that give the same bits every time")
 
 
-def _model(ran: WhatRan) -> Iterator[Statement]:
+def _model(ran: WhatRan, why: _Reasons) -> Iterator[Statement]:
     group = "Model"
-    yield Statement(group, "Weights", dtypes(ran.parameter_dtype))
-    share = ran.trainable_parameters / max(1, ran.total_parameters)
-    of_all = f"{ran.trainable_parameters:,} of {ran.total_parameters:,} weights"
-    yield Statement(group, "Trained", of_all if share == 1 else f"{of_all} ({share:.1%})")
+    yield Statement(group, "Trained", _trained(ran))
     if ran.adapter:
         yield Statement(group, "Adapter", ran.adapter)
     if ran.packed_parameters:
         yield Statement(group, "Packed", f"{ran.packed_parameters:,} weights in 4 or 8 bits")
     if ran.attention:
-        yield Statement(group, "Attention", ran.attention, _reason(ran, "model.attention"))
-    if ran.recomputed:
-        layers = "1 layer" if ran.recomputed == 1 else f"{ran.recomputed:,} layers"
-        yield Statement(group, "Activation checkpointing", f"{layers} computed again for the gradients")
+        yield Statement(group, "Attention", ran.attention, why.take("model.attention"))
 
 
-def _optimizer(ran: WhatRan, size: Callable[[float], str]) -> Iterator[Statement]:
-    group = "Optimizer"
-    yield Statement(group, "Optimizer", ran.optimizer, _reason(ran, "training.optimizer"))
-    yield Statement(group, "Its state", _state(ran, size))
-    if ran.decayed_parameters:
-        yield Statement(
-            group, "Weight decay", f"on {ran.decayed_parameters:,} weights; not on biases and norms"
-        )
-    if ran.deepspeed:
-        yield Statement(group, "DeepSpeed", ran.deepspeed)
+def _optimizer(ran: WhatRan, size: Size, why: _Reasons) -> Iterator[Statement]:
+    group = "Training"
+    yield Statement(group, "Optimizer", ran.optimizer, why.take("training.optimizer"))
+    yield Statement(group, "Optimizer state", _state(ran, size))
+    if ran.decayed_parameters is not None:
+        reached = f"on {ran.decayed_parameters:,} of the {ran.trainable_parameters:,} that are trained"
+        is_part = 0 < ran.decayed_parameters < ran.trainable_parameters
+        left_out = "biases and norms are left out" if is_part else ""
+        yield Statement(group, "Weight decay", reached if ran.decayed_parameters else "none", left_out)
 
 
-def _batches(ran: WhatRan) -> Iterator[Statement]:
-    group = "Batches"
+def _data(ran: WhatRan, why: _Reasons) -> Iterator[Statement]:
+    group = "Data"
     yield Statement(group, "Effective batch", _effective(ran))
     if ran.padded_to:
         yield Statement(group, "Padded to", ran.padded_to)
     if ran.sampling:
-        yield Statement(group, "Order", ran.sampling, _reason(ran, "data.group_by_length"))
-    workers = (
-        f"{len(ran.workers)}, by {ran.worker_start}"
-        if ran.workers
-        else "none: loaded by the training process"
-    )
-    yield Statement(group, "Workers", workers, _reason(ran, "data.workers"))
+        yield Statement(group, "Order", ran.sampling, why.take("data.group_by_length"))
+    yield Statement(group, "Workers", _workers(ran), why.take("data.workers"))
     if ran.pinned:
-        yield Statement(group, "Pinned memory", "yes", _reason(ran, "data.pin_memory"))
+        yield Statement(group, "Pinned memory", "yes", why.take("data.pin_memory"))
+
+
+def _memory(ran: WhatRan) -> Iterator[Statement]:
+    if ran.recomputed:
+        layers = f"of {_counted(ran.recomputed, 'layer')} computed again for the gradients"
+        yield Statement("Memory", "Activations", layers)
+    if ran.deepspeed:
+        yield Statement("Memory", "DeepSpeed", ran.deepspeed)
 
 
 def _computed(ran: WhatRan) -> str:
@@ -98,30 +158,40 @@ def _computed(ran: WhatRan) -> str:
     return ran.matmul or dtypes(ran.parameter_dtype)
 
 
-def _state(ran: WhatRan, size: Callable[[float], str]) -> str:
+def _trained(ran: WhatRan) -> str:
+    of_all = f"{ran.trainable_parameters:,} of {ran.total_parameters:,} weights"
+    if ran.trainable_parameters == ran.total_parameters:
+        return of_all
+    return f"{of_all} ({100 * ran.trainable_parameters / max(1, ran.total_parameters):.3g} %)"
+
+
+def _state(ran: WhatRan, size: Size) -> str:
     total = size(ran.optimizer_state_bytes)
-    parts = ", ".join(f"{dtypes(name)} {size(count)}" for name, count in ran.optimizer_state.items())
-    return (
-        f"{total} ({parts})"
-        if len(ran.optimizer_state) > 1
-        else f"{total} {parts.partition(' ')[0]}".rstrip()
-    )
+    if len(ran.optimizer_state) > 1:
+        parts = ", ".join(f"{dtypes(name)} {size(count)}" for name, count in ran.optimizer_state.items())
+        return f"{total} ({parts})"
+    return " in ".join((total, *map(dtypes, ran.optimizer_state)))
 
 
 def _effective(ran: WhatRan) -> str:
+    samples = _counted(ran.effective_batch, "sample")
     if ran.batches_per_step == 1:
-        return f"{ran.effective_batch:,} samples"
-    each = ran.effective_batch // ran.batches_per_step
-    return f"{each:,} × {ran.batches_per_step:,} = {ran.effective_batch:,} samples"
+        return samples
+    return f"{ran.effective_batch // ran.batches_per_step:,} × {ran.batches_per_step:,} = {samples}"
 
 
-def _reason(ran: WhatRan, path: str) -> str:
-    """Why an option came out so; the value it repeats is left out, and so is "as asked"."""
-    told = ran.reasons.get(path, "")
+def _workers(ran: WhatRan) -> str:
+    if not ran.workers:
+        return "none: loaded by the training process"
+    count = _counted(len(ran.workers), "process", "processes")
+    return f"{count} ({ran.worker_start})" if ran.worker_start else count
+
+
+def _counted(count: int, noun: str, several: str = "") -> str:
+    return f"{count:,} {noun if count == 1 else several or f'{noun}s'}"
+
+
+def _split(told: str) -> tuple[str, str]:
+    """A reason's value and its words: `bf16: this GPU computes it` begins with the value; others have none."""
     value, colon, why = told.partition(": ")
-    return "" if told == "as asked" else why if colon and " " not in value else told
-
-
-def dtypes(names: str) -> str:
-    """PyTorch's names of number formats as people call them: `float32 + bfloat16` is `fp32 + bf16`."""
-    return " + ".join(SHORT.get(name, name) for name in names.removeprefix("torch.").split(" + "))
+    return (value, why) if colon and " " not in value else ("", told)

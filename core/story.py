@@ -63,6 +63,7 @@ class RunStory:
     ended: float | None = None
     attempt: int = 0
     engine_pid: int | None = None
+    versions: dict[str, str] = field(default_factory=dict)
     phase: Phase | None = None
     phase_detail: str = ""
     plan: RunPlanned | None = None
@@ -119,6 +120,7 @@ class RunStory:
         self.attempt_started = event.time
         self.attempt = event.attempt
         self.engine_pid = event.pid
+        self.versions = dict(event.versions)
         self.schema = event.schema
         self.step = event.from_step
         if self.evaluated_at is not None and self.evaluated_at > event.from_step:

@@ -1,6 +1,4 @@
-"""What devices and models are called on screen."""
-
-DEVICE_KINDS = {"cuda": "CUDA", "mps": "MPS", "cpu": "CPU"}
+"""What models are called on screen."""
 
 VISION_TITLES = {
     "resnet18": "ResNet-18",
@@ -10,12 +8,6 @@ VISION_TITLES = {
     "alexnet": "AlexNet",
     "vgg16": "VGG-16",
 }
-
-
-def device_title(name: str) -> str:
-    """A device's kind and, where it has one, its number: `CUDA 1`; a name of no known kind stays as it is."""
-    kind, _, index = name.partition(":")
-    return f"{DEVICE_KINDS[kind]} {index}".rstrip() if kind in DEVICE_KINDS else name
 
 
 def model_title(short_name: str) -> str:

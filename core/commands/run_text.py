@@ -1,14 +1,18 @@
 """What there is to say about a run in plain text: its messages, and how it ended."""
 
-from collections.abc import Iterator
+import textwrap
+from collections.abc import Iterator, Mapping
 from typing import Any
 
 from core.commands import figures
 from core.errors import Fix, OptionsError, UserError
 from core.events import Level, MessageRaised, WhatRan
 from core.run_folder import ExitRecord, RunFolder
-from core.statements import statements
+from core.statements import Statement, statements
 from core.story import RunStory, State
+
+VALUE_WIDTH = 60
+"""Characters of a value before the column of reasons; a longer one goes on below."""
 
 _LEVELS = {Level.INFO: "Note", Level.WARNING: "Warning", Level.ERROR: "Error"}
 
@@ -52,10 +56,18 @@ def unread_text(story: RunStory) -> str:
     return ""
 
 
-def what_ran_text(ran: WhatRan) -> str:
-    """What actually ran, a line a statement, with the reason where it was left to Hone."""
-    rows = [(found.title, found.value, found.reason) for found in statements(ran, figures.size)]
+def what_ran_text(ran: WhatRan, versions: Mapping[str, str]) -> str:
+    """What actually ran, a line a statement, with the reason where it was left to Hone; long values take several."""
+    rows = [row for found in statements(ran, figures.size, versions) for row in _statement_rows(found)]
     return f"\n{figures.table(('WHAT RAN', '', 'BECAUSE'), rows)}\n"
+
+
+def _statement_rows(found: Statement) -> Iterator[tuple[str, str, str]]:
+    lines = textwrap.wrap(found.value, VALUE_WIDTH, break_long_words=False, break_on_hyphens=False)
+    first, *others = lines or [""]
+    yield found.title, first, found.reason
+    for line in others:
+        yield "", line, ""
 
 
 def ending_text(run: RunFolder, story: RunStory, state: State, record: ExitRecord | None) -> str:

@@ -72,7 +72,7 @@ def show(name: str, *, as_json: bool) -> int:
     print(figures.table(_TITLES, [_row(summary)]))
     story = read_story(run)
     if story.what_ran is not None:
-        print(what_ran_text(story.what_ran))
+        print(what_ran_text(story.what_ran, story.versions))
     if unread := unread_text(story):
         print(unread)
     if summary.state.is_over:

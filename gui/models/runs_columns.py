@@ -7,10 +7,11 @@ from enum import IntEnum
 
 from PySide6.QtCore import QCoreApplication
 
+from core.device_names import device_title
 from core.run_summary import RunSummary
 from core.story import State
 from gui import numbers
-from gui.names import device_title, model_title
+from gui.names import model_title
 from gui.states import state_title
 
 NOTHING = float("-inf")

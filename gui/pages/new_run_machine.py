@@ -7,9 +7,9 @@ from PySide6.QtCore import QCoreApplication
 from core.capabilities import find_device
 from core.catalogue import Kind, Option
 from core.choices import Precision
+from core.device_names import DEVICE_KINDS, device_title
 from core.options import RunOptions
 from core.reports import DeviceReport, MachineReport, Settled
-from gui.names import DEVICE_KINDS, device_title
 from gui.offers import ROOM_FOR_AUTOMATIC
 from gui.widgets.form_row import sentence
 from gui.widgets.segmented import Segment

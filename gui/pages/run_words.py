@@ -4,12 +4,13 @@ from dataclasses import dataclass
 
 from PySide6.QtCore import QCoreApplication
 
+from core.device_names import DEVICE_KINDS, device_title
 from core.events import Level, MessageRaised, Phase
 from core.options import RunOptions
 from core.run_folder import ExitRecord
+from core.statements import dtypes
 from core.story import RunStory, State
 from gui import numbers
-from gui.names import DEVICE_KINDS, device_title
 from gui.states import state_title
 
 _translate = QCoreApplication.translate
@@ -80,14 +81,8 @@ def _where_computed(facts: RunFacts) -> list[str]:
     """Device and precision: measured where the run has said so, else as planned."""
     ran, plan = facts.story.what_ran, facts.story.plan
     if ran is not None:
-        return [f"{device_title(ran.device)}, {_short_dtype(ran.autocast_dtype or ran.parameter_dtype)}"]
+        return [f"{device_title(ran.device)}, {dtypes(ran.autocast_dtype or ran.parameter_dtype)}"]
     return [device_title(plan.device)] if plan is not None and plan.device else []
-
-
-def _short_dtype(dtype: str) -> str:
-    short = {"float32": "fp32", "bfloat16": "bf16", "float16": "fp16"}
-    bare = dtype.removeprefix("torch.")
-    return short.get(bare, bare)
 
 
 def _progress(story: RunStory) -> list[str]:

@@ -9,11 +9,11 @@ import PySide6
 from PySide6.QtCore import Signal
 from PySide6.QtWidgets import QFileDialog, QHBoxLayout, QLabel, QPushButton, QVBoxLayout, QWidget
 
+from core.device_names import device_title
 from core.events import Level
 from core.reports import DeviceReport, MachineReport
 from core.settings import Appearance, Settings, home, runs_folder
 from gui.files import reveal
-from gui.names import device_title
 from gui.numbers import memory
 from gui.theme import GUTTER, PAGE_MARGINS, SPACING
 from gui.widgets.card import Card

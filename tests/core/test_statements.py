@@ -1,8 +1,11 @@
 """What ran, in words."""
 
+import msgspec
+
 from core.commands.figures import size
+from core.commands.run_text import what_ran_text
 from core.events import WhatRan
-from core.statements import statements
+from core.statements import Statement, statements
 
 PLAIN = WhatRan(
     device="cpu",
@@ -41,6 +44,10 @@ RICH = WhatRan(
     fell_back=("aten::nonzero",),
     loss_scale=65536.0,
     decayed_parameters=9_000,
+    matmul="tf32",
+    threads=16,
+    deepspeed="ZeRO-3",
+    deterministic=True,
     reasons={
         "device.name": "as asked",
         "device.precision": "bf16: this GPU computes bf16 in hardware",
@@ -50,17 +57,19 @@ RICH = WhatRan(
 
 
 def said(ran: WhatRan) -> dict[str, tuple[str, str]]:
-    return {found.title: (found.value, found.reason) for found in statements(ran, size)}
+    found = statements(ran, size)
+    assert len({each.title for each in found}) == len(found)
+    return {each.title: (each.value, each.reason) for each in found}
 
 
 def test_a_plain_run_states_what_there_is_and_no_more() -> None:
     assert {title: value for title, (value, _) in said(PLAIN).items()} == {
-        "Device": "cpu (AMD Ryzen 7)",
+        "Device": "CPU (AMD Ryzen 7)",
         "Computed in": "fp32",
         "Weights": "fp32",
         "Trained": "1,000,000 of 1,000,000 weights",
         "Optimizer": "AdamW, fused",
-        "Its state": "8.0 MB",
+        "Optimizer state": "8.0 MB",
         "Effective batch": "16 samples",
         "Workers": "none: loaded by the training process",
     }
@@ -68,15 +77,74 @@ def test_a_plain_run_states_what_there_is_and_no_more() -> None:
 
 def test_every_field_of_a_rich_one_is_stated() -> None:
     rich = said(RICH)
-    assert rich["Device"] == ("cuda:1 (NVIDIA A100)", "")
+    assert rich["Device"] == ("CUDA 1 (NVIDIA A100)", "")
     assert rich["Computed in"] == ("bf16 (autocast)", "this GPU computes bf16 in hardware")
     assert rich["Weights"][0] == "fp32 + 8-bit"
-    assert rich["Trained"][0] == "10,000 of 1,000,000 weights (1.0%)"
-    assert rich["Its state"][0] == "3.0 MB (8-bit 2.0 MB, fp32 1.0 MB)"
+    assert rich["Trained"][0] == "10,000 of 1,000,000 weights (1 %)"
+    assert rich["Optimizer state"][0] == "3.0 MB (8-bit 2.0 MB, fp32 1.0 MB)"
     assert rich["Effective batch"][0] == "4 × 8 = 32 samples"
     assert rich["Compiled by"][0] == "inductor, default, in 41 s"
-    assert rich["Activation checkpointing"][0] == "12 layers computed again for the gradients"
+    assert rich["Activations"][0] == "of 12 layers computed again for the gradients"
     assert rich["Order"] == ("grouped by length", "little padding")
-    assert rich["Workers"][0] == "2, by spawn"
+    assert rich["Workers"][0] == "2 processes (spawn)"
     assert rich["Computed on the CPU"][0] == "aten::nonzero"
     assert rich["Loss scale"][0] == "65,536"
+    assert rich["fp32 multiplied as"][0] == "tf32"
+    assert rich["CPU threads"][0] == "16"
+    assert rich["Weight decay"] == (
+        "on 9,000 of the 10,000 that are trained",
+        "biases and norms are left out",
+    )
+    assert rich["DeepSpeed"][0] == "ZeRO-3"
+    assert rich["Repeatability"][0] == "only kernels that give the same bits every time"
+
+
+def test_they_stand_below_the_headings_of_the_form() -> None:
+    headings = list(dict.fromkeys(found.group for found in statements(RICH, size, {"torch": "2.13.0"})))
+    assert headings == ["Device and precision", "Model", "Training", "Data", "Memory", "Software"]
+
+
+def test_a_reason_without_a_line_of_its_own_makes_one() -> None:
+    told = {"data.pin_memory": "off: only NVIDIA GPUs fetch from it", "memory.something_new": "so it is"}
+    *_, pinned, new = statements(msgspec.structs.replace(PLAIN, reasons=told), size)
+    assert pinned == Statement("Chosen by Hone", "Pinned memory", "off", "only NVIDIA GPUs fetch from it")
+    assert new == Statement("Chosen by Hone", "Something new", "so it is")
+
+
+def test_reasons_of_the_first_runs_find_their_lines() -> None:
+    old = {"device": "as asked", "precision": "bf16: this CPU computes bf16 in hardware"}
+    found = said(msgspec.structs.replace(PLAIN, reasons=old))
+    assert found["Device"][1] == ""
+    assert found["Computed in"][1] == "this CPU computes bf16 in hardware"
+
+
+def test_one_is_one_and_none_is_none() -> None:
+    single = msgspec.structs.replace(
+        PLAIN,
+        effective_batch=1,
+        recomputed=1,
+        workers=(7,),
+        decayed_parameters=0,
+        optimizer_state={"float32": 8},
+    )
+    found = {title: value for title, (value, _) in said(single).items()}
+    assert found["Effective batch"] == "1 sample"
+    assert found["Activations"] == "of 1 layer computed again for the gradients"
+    assert found["Workers"] == "1 process"
+    assert found["Weight decay"] == "none"
+    assert found["Optimizer state"] == "8.0 MB in fp32"
+
+
+def test_before_the_first_step_only_the_software_is_known() -> None:
+    assert statements(None, size) == ()
+    assert [found.value for found in statements(None, size, {"torch": "2.13.0"})] == ["torch 2.13.0"]
+
+
+def test_the_terminal_keeps_its_reasons_near_beside_long_values() -> None:
+    long = msgspec.structs.replace(
+        RICH, adapter="LoRA, rank 16, on " + ", ".join(["attention.output.dense"] * 6)
+    )
+    lines = what_ran_text(long, {"torch": "2.13.0"}).splitlines()
+    assert max(map(len, lines)) < 150
+    assert any(line.startswith("Versions") for line in lines)
+    assert sum("attention.output.dense" in line for line in lines) > 1

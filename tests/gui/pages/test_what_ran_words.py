@@ -4,6 +4,8 @@ import pytest
 from PySide6.QtWidgets import QLabel
 
 from core.events import WhatRan
+from core.statements import statements
+from gui import numbers
 from gui.models.run_history import RunHistory
 from gui.pages.run_details import RunDetails
 from gui.pages.what_ran_words import what_ran_groups
@@ -76,37 +78,21 @@ def test_a_reason_stands_below_what_it_is_about_and_nothing_twice():
     assert rows["Device"].value == "CPU (16-core processor)"
     assert rows["Device"].note == "CUDA comes first, then MPS, then the CPU"
     assert (rows["Computed in"].value, rows["Computed in"].note) == (
-        "bfloat16",
+        "bf16 (autocast)",
         "This CPU computes bf16 in hardware",
     )
     assert rows["Versions"].value == "torch 2.13.0"
 
 
-def test_a_reason_without_a_row_of_its_own_comes_last():
-    chosen = what_ran_groups(PLAIN, {})[-1]
-    assert chosen.title == "Chosen by Hone"
-    assert [row.value for row in chosen.rows] == [PLAIN.reasons["data.workers"]]
+def test_it_says_what_the_terminal_says():
+    told = statements(FULL, numbers.memory, {"torch": "2.13.0"})
+    rows = rows_of(what_ran_groups(FULL, {"torch": "2.13.0"}))
+    assert {name: row.value for name, row in rows.items()} == {each.title: each.value for each in told}
 
 
 def test_what_is_not_known_has_no_row():
     rows = rows_of(what_ran_groups(PLAIN, {}))
-    assert not rows.keys() & {"Loss scale", "Compiled", "Adapter", "DeepSpeed", "Fell back to the CPU"}
-
-
-def test_reasons_of_the_first_runs_find_their_rows():
-    old = WhatRan(
-        device="cpu",
-        device_name="",
-        parameter_dtype="float32",
-        autocast_dtype=None,
-        optimizer="AdamW",
-        optimizer_state_bytes=1,
-        trainable_parameters=1,
-        total_parameters=1,
-        effective_batch=1,
-        reasons={"device": "as asked"},
-    )
-    assert rows_of(what_ran_groups(old, {}))["Device"].note == "As asked"
+    assert not rows.keys() & {"Loss scale", "Compiled by", "Adapter", "DeepSpeed", "Computed on the CPU"}
 
 
 @pytest.mark.parametrize("width", [420, 800])
