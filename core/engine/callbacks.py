@@ -18,6 +18,7 @@ from core.engine.trainer import WatchedTrainer
 from core.engine.what_ran import what_ran
 from core.errors import Fix, UserError
 from core.events import CheckpointSaved, Evaluated, Phase, RunPlanned, split_non_finite
+from core.extent import warmup_problem
 from core.metrics import METRIC_NAMES
 from core.options import RunOptions
 
@@ -50,7 +51,14 @@ class ReportCallback(TrainerCallback):
         self._told_what_ran = False
 
     def on_train_begin(self, args: Any, state: Any, control: Any, **kwargs: Any) -> None:
-        """Say what is planned, as Trainer has counted it, and start the clock of the first step."""
+        """Say what is planned, as Trainer has counted it, and start the clock of the first step.
+
+        Raises:
+            UserError: The warm-up is no shorter than the run, which only now is known to be so short.
+        """
+        too_long = warmup_problem(self._options, state.max_steps)
+        if too_long:
+            raise UserError("The warm-up is longer than the run", f"{too_long.message}.", too_long.fixes)
         evaluation = self._trainer.eval_dataset
         self._reporter.write(
             RunPlanned(

@@ -156,3 +156,11 @@ def test_a_stop_interrupts_an_evaluation(tmp_path: Path) -> None:
         training.trainer.evaluate()
     assert training.events(Evaluated) == []
     assert [event.accepted for event in training.events(RequestAnswered)] == [True]
+
+
+def test_a_warm_up_longer_than_the_run_ends_it_before_its_first_step(tmp_path: Path) -> None:
+    training = Training(tmp_path, samples(8), warmup=100.0)
+    with pytest.raises(UserError, match="longer than the run") as refused:
+        training.trainer.train()
+    assert refused.value.fixes[0].changes == {"training.warmup": 0.1}
+    assert training.events(StepFinished) == []
