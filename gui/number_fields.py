@@ -1,6 +1,7 @@
 """The controls that hold a number: counted, as a share in per cent, or typed as people write it."""
 
-from PySide6.QtWidgets import QWidget
+from PySide6.QtGui import QValidator
+from PySide6.QtWidgets import QAbstractSpinBox, QWidget
 
 from core.catalogue import Kind, Option
 from gui.field import Field, LineField, number_width
@@ -8,6 +9,50 @@ from gui.offers import Offer, Refused
 from gui.widgets.calm_inputs import CalmDoubleSpinBox, CalmSpinBox
 
 LARGEST_SPIN = 2**31 - 1
+LARGEST_PERCENT = 999_999.0
+
+
+class SteppedSpinBox(CalmSpinBox):
+    """Any whole number can be typed, so that a wrong one is told; arrows and wheel stay between the limits.
+
+    Args:
+        lowest: The lowest value that is stepped to.
+        highest: The highest one.
+        nothing: The value below the lowest that stands for none at all; None: there is no such one.
+        parent: Qt's parent.
+    """
+
+    def __init__(self, lowest: int, highest: int, nothing: int | None, parent: QWidget | None = None) -> None:
+        super().__init__(parent)
+        self._lowest, self._highest, self._nothing = lowest, highest, nothing
+        self.setRange(-LARGEST_SPIN, LARGEST_SPIN)
+        self.setCorrectionMode(QAbstractSpinBox.CorrectionMode.CorrectToPreviousValue)
+
+    def validate(self, text: str, place: int) -> tuple[QValidator.State, str, int]:
+        """Whether a text is a number, or empty where that means none at all."""
+        if not text and self._nothing is not None:
+            return QValidator.State.Acceptable, text, place
+        return super().validate(text, place)
+
+    def valueFromText(self, text: str) -> int:  # noqa: N802 - Qt's name
+        """The number; for an empty text the one that stands for none."""
+        return self._nothing if not text and self._nothing is not None else super().valueFromText(text)
+
+    def stepBy(self, steps: int) -> None:  # noqa: N802 - Qt's name
+        """Step as far as the limits, and from the lowest to none."""
+        now = self._lowest - 1 if self.value() == self._nothing else self.value()
+        if self._nothing is not None and now + steps < self._lowest:
+            self.setValue(self._nothing)
+        else:
+            self.setValue(max(self._lowest, min(self._highest, now + steps)))
+        self.selectAll()
+
+    def stepEnabled(self) -> QAbstractSpinBox.StepEnabledFlag:  # noqa: N802 - Qt's name
+        """Which arrows lead anywhere."""
+        flag = QAbstractSpinBox.StepEnabledFlag
+        up = flag.StepUpEnabled if self.value() < self._highest else flag.StepNone
+        is_lowest = self.value() == self._nothing or (self._nothing is None and self.value() <= self._lowest)
+        return up if is_lowest else up | flag.StepDownEnabled
 
 
 class WholeField(Field):
@@ -15,11 +60,9 @@ class WholeField(Field):
 
     def __init__(self, option: Option, parent: QWidget | None = None) -> None:
         super().__init__(option, parent)
-        self._spin = CalmSpinBox()
-        lowest = int(option.minimum or 0)
-        self._none = lowest - 1 if option.optional else None
-        largest = LARGEST_SPIN if option.maximum is None else int(option.maximum)
-        self._spin.setRange(lowest if self._none is None else self._none, largest)
+        self._none = -LARGEST_SPIN if option.optional else None
+        highest = LARGEST_SPIN if option.maximum is None else int(option.maximum)
+        self._spin = SteppedSpinBox(int(option.minimum or 0), highest, self._none)
         if self._none is not None:
             self._spin.setSpecialValueText(self.tr("No limit"))
         self._spin.setFixedWidth(number_width(self._spin))
@@ -36,9 +79,9 @@ class WholeField(Field):
         shown = value if isinstance(value, int) else self.option.default
         blocked = self._spin.blockSignals(True)
         if shown is None:
-            self._spin.setValue(self._spin.minimum())
+            self._spin.setValue(-LARGEST_SPIN)
         else:
-            self._spin.setValue(max(-LARGEST_SPIN, min(LARGEST_SPIN, int(shown))))
+            self._spin.setValue(max(1 - LARGEST_SPIN, min(LARGEST_SPIN, int(shown))))
         self._spin.blockSignals(blocked)
 
 
@@ -60,7 +103,32 @@ class AutomaticField(WholeField):
 
 
 class PercentSpinBox(CalmDoubleSpinBox):
-    """Per cent, with a decimal only where there is one: `20 %`, `12.5 %`."""
+    """Per cent, with a decimal only where there is one: `20 %`, `12.5 %`. Any can be typed; arrows keep to the limits.
+
+    Args:
+        lowest: The lowest value that is stepped to.
+        highest: The highest one.
+        parent: Qt's parent.
+    """
+
+    def __init__(self, lowest: float, highest: float, parent: QWidget | None = None) -> None:
+        super().__init__(parent)
+        self._lowest, self._highest = lowest, highest
+        self.setDecimals(1)
+        self.setRange(-LARGEST_PERCENT, LARGEST_PERCENT)
+        self.setSingleStep(5.0)
+        self.setCorrectionMode(QAbstractSpinBox.CorrectionMode.CorrectToPreviousValue)
+
+    def stepBy(self, steps: int) -> None:  # noqa: N802 - Qt's name
+        """Step as far as the limits."""
+        self.setValue(max(self._lowest, min(self._highest, self.value() + steps * self.singleStep())))
+        self.selectAll()
+
+    def stepEnabled(self) -> QAbstractSpinBox.StepEnabledFlag:  # noqa: N802 - Qt's name
+        """Which arrows lead anywhere."""
+        flag = QAbstractSpinBox.StepEnabledFlag
+        up = flag.StepUpEnabled if self.value() < self._highest else flag.StepNone
+        return up | flag.StepDownEnabled if self.value() > self._lowest else up
 
     def textFromValue(self, val: float) -> str:  # noqa: N802 - Qt's name
         """The figure, without a decimal that says nothing."""
@@ -72,11 +140,8 @@ class ShareField(Field):
 
     def __init__(self, option: Option, parent: QWidget | None = None) -> None:
         super().__init__(option, parent)
-        self._spin = PercentSpinBox()
-        self._spin.setDecimals(1)
+        self._spin = PercentSpinBox(100 * (option.minimum or 0.0), 100 * (option.maximum or 1.0))
         self._spin.setSuffix(self.tr(" %"))
-        self._spin.setRange(100 * (option.minimum or 0.0), 100 * (option.maximum or 1.0))
-        self._spin.setSingleStep(5.0)
         self._spin.setFixedWidth(number_width(self._spin))
         self._adopt(self._spin, stretch=False)
         self._spin.valueChanged.connect(self._tell)

@@ -4,6 +4,7 @@ from PySide6.QtGui import QWheelEvent
 from PySide6.QtWidgets import QApplication
 
 from core.catalogue import Kind, Option, all_options, options_by_path
+from core.checks import read_options
 from gui.fields import ComboField, SegmentedField, SwitchField, TextField, TextsField, make_field
 from gui.number_fields import NumberField, ShareField, WholeField, plain_number
 
@@ -67,6 +68,80 @@ def test_typing_changes_the_value_and_says_so(qtbot):
     with qtbot.waitSignal(field.changed):
         qtbot.keyClicks(field.line, "3e-4")
     assert field.value() == 3e-4
+
+
+def typed(qtbot, path, text):
+    field = make_field(option(path))
+    qtbot.addWidget(field)
+    field.set_value(option(path).default)
+    field.control.selectAll()
+    qtbot.keyClicks(field.control, text)
+    qtbot.keyClick(field.control, Qt.Key.Key_Return)
+    return field
+
+
+@pytest.mark.parametrize(
+    ("path", "text", "value", "wrong"),
+    [
+        ("memory.batch_size", "0", 0, "must be 1 or more, got 0"),
+        ("memory.batch_size", "-3", -3, "must be 1 or more, got -3"),
+        ("data.max_length", "99999999", 99_999_999, "must be 1,048,576 or less, got 99999999"),
+        ("training.max_steps", "0", 0, "must be 1 or more, got 0"),
+        ("data.workers", "-1", -1, "must be 0 or more, got -1"),
+        ("data.eval_fraction", "95", 0.95, "must be 0.9 or less, got 0.95"),
+        ("data.eval_fraction", "-5", -0.05, "must be 0 or more, got -0.05"),
+    ],
+)
+def test_a_number_beyond_the_limits_stays_as_typed_and_is_told(qtbot, path, text, value, wrong):
+    field = typed(qtbot, path, text)
+    assert field.value() == value
+    section, name = path.split(".")
+    _, problems = read_options({"task": "text-classification", section: {name: field.value()}})
+    assert [problem.message for problem in problems] == [wrong]
+
+
+@pytest.mark.parametrize(("path", "value"), [("memory.batch_size", 0), ("data.eval_fraction", 5.0)])
+def test_a_run_file_s_number_beyond_the_limits_is_shown_as_it_is(qtbot, path, value):
+    field = make_field(option(path))
+    qtbot.addWidget(field)
+    field.set_value(value)
+    assert field.value() == value
+
+
+def test_arrows_keep_to_the_limits(qtbot):
+    batch = typed(qtbot, "memory.batch_size", "0")
+    batch.control.stepUp()
+    assert batch.value() == 1
+    batch.control.stepDown()
+    assert batch.value() == 1
+    share = typed(qtbot, "data.eval_fraction", "95")
+    share.control.stepDown()
+    assert share.value() == option("data.eval_fraction").maximum
+    share.control.stepBy(-100)
+    assert share.value() == 0.0
+
+
+def test_below_its_lowest_a_number_that_may_be_left_out_is_left_out(qtbot):
+    steps = typed(qtbot, "training.max_steps", "2")
+    steps.control.stepDown()
+    steps.control.stepDown()
+    assert (steps.value(), steps.control.text()) == (None, "No limit")
+    steps.control.stepUp()
+    assert steps.value() == 1
+
+
+def test_an_emptied_number_that_may_be_left_out_is_left_out(qtbot):
+    steps = typed(qtbot, "training.max_steps", "25")
+    assert steps.value() == 25
+    steps.control.selectAll()
+    qtbot.keyClick(steps.control, Qt.Key.Key_Backspace)
+    qtbot.keyClick(steps.control, Qt.Key.Key_Return)
+    assert (steps.value(), steps.control.text()) == (None, "No limit")
+    batch = typed(qtbot, "memory.batch_size", "25")
+    batch.control.selectAll()
+    qtbot.keyClick(batch.control, Qt.Key.Key_Backspace)
+    qtbot.keyClick(batch.control, Qt.Key.Key_Return)
+    assert batch.value() == 25
 
 
 def test_what_is_no_number_comes_out_as_it_was_typed(qtbot):

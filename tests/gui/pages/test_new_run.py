@@ -175,6 +175,15 @@ def test_the_summary_follows_the_form_while_it_has_problems(page):
     assert dict(page._outcome._rows.rows())["Data"] == "choose the data"
 
 
+def test_a_batch_of_nothing_is_told_at_its_field(qtbot, page):
+    control = page._options.form.field("memory.batch_size").control
+    control.selectAll()
+    qtbot.keyClicks(control, "0")
+    assert start_text(page) == "Mend: Batch size"
+    assert page.tree()["memory"]["batch_size"] == 0
+    assert dict(page._outcome._rows.rows())["Batch"] == "–"
+
+
 def test_a_warm_up_longer_than_the_run_is_told_before_the_start(qtbot, page):
     await_reading(qtbot, page)  # the digits: some 225 steps
     page._options.form.set_values({"training.warmup": 5000.0})
