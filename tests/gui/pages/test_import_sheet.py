@@ -51,7 +51,7 @@ def test_names_that_no_longer_exist_are_told_with_their_successor(sheet):
 def test_what_is_no_script_can_not_be_taken_over(sheet):
     sheet.set_text("Dear Hone, please train.")
     assert sheet.found is None
-    assert "neither JSON" in sheet._status.text()
+    assert "no names that Hone knows" in sheet._status.text()
     assert not sheet._take.isEnabled()
 
 
