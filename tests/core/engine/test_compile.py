@@ -1,5 +1,6 @@
 """torch.compile: real, timed apart from the steps, one compilation for all lengths, and given up where it fails."""
 
+import copy
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
@@ -10,9 +11,13 @@ from torch._dynamo.backends import registry
 from torch._dynamo.backends.common import aot_autograd
 
 from core.choices import Padding, Precision, Task
-from core.engine.compiling import has_many_shapes
+from core.engine.compiling import Compilation, has_many_shapes
+from core.engine.first_batch import FirstBatch
+from core.engine.models.vision_models import VisionClassifier
+from core.engine.reporter import Reporter
 from core.events import Phase, PhaseChanged
-from core.options import DataOptions, DeviceOptions, MemoryOptions, RunOptions, TrainingOptions
+from core.options import DataOptions, DeviceOptions, MemoryOptions, RunOptions
+from core.run_folder import RunFolder
 from tests.fakes.tiny_bert import save_tiny_bert
 from tests.fakes.tiny_training import TinyRun, model, reviews, train, write_reviews
 
@@ -106,54 +111,70 @@ def test_what_is_inside_the_compiled_graphs_is_stated(bert: Path, tmp_path: Path
     assert (ran.autocast_dtype, ran.attention, ran.recomputed) == ("bfloat16", "sdpa", 1)
 
 
+ACCUMULATED = MemoryOptions(batch_size=4, gradient_accumulation_steps=2)
+
+
+@pytest.fixture(scope="module")
+def plain_losses(bert: Path, tmp_path_factory: pytest.TempPathFactory) -> list[float | None]:
+    return losses(run(tmp_path_factory.mktemp("plain") / "run", bert, memory=ACCUMULATED))
+
+
 @pytest.mark.parametrize("backend", ["fails", "fails-backward"])
 def test_a_back_end_that_fails_leaves_the_run_as_it_would_have_been(
-    backend: str, bert: Path, tmp_path: Path
+    backend: str, bert: Path, tmp_path: Path, plain_losses: list[float | None]
 ) -> None:
-    accumulated = MemoryOptions(batch_size=4, gradient_accumulation_steps=2)
-    plain = run(tmp_path / "plain", bert, memory=accumulated)
-    tiny = run(tmp_path / "run", bert, backend, memory=accumulated)
+    tiny = run(tmp_path / "run", bert, backend, memory=ACCUMULATED)
     assert tiny.status == 0
     assert list(tiny.messages) == ["compile-failed"]
     assert "no such instruction" in tiny.messages["compile-failed"].detail
     assert tiny.what_ran.compiled == ""
     assert tiny.what_ran.attention == "sdpa"
-    assert losses(tiny) == losses(plain)
+    assert losses(tiny) == plain_losses
 
 
-IMAGES = {
-    "task": Task.IMAGE_CLASSIFICATION,
-    "data": DataOptions(train="synthetic:4x33"),
-    "training": TrainingOptions(epochs=1.0, learning_rate=1e-3),
-}
-COMPILED = DeviceOptions(
-    name="cpu", precision=Precision.FP32, compile=True, compile_backend="traced-backward"
-)
+class Network(torch.nn.Module):
+    def __init__(self, *layers: torch.nn.Module) -> None:
+        super().__init__()
+        torch.manual_seed(0)
+        self.features = torch.nn.Sequential(*layers)
+
+    def forward(self, pixels: torch.Tensor) -> torch.Tensor:
+        found: torch.Tensor = self.features(pixels).flatten(1)
+        return found
+
+
+def compute(network: Any) -> torch.Tensor:
+    pixels = torch.linspace(0, 1, 2 * 3 * 8 * 8).reshape(2, 3, 8, 8)
+    loss: torch.Tensor = network(pixels, torch.tensor([0, 1]))["loss"]
+    loss.backward()
+    return loss.detach()
+
+
+def compilation(folder: Path, seen: FirstBatch) -> Compilation:
+    device = DeviceOptions(compile=True, compile_backend="traced-backward")
+    settled = RunOptions(task=Task.IMAGE_CLASSIFICATION, device=device)
+    return Compilation(settled, "cpu", Reporter(RunFolder(folder)), seen)
 
 
 def test_batch_norms_count_as_they_do_uncompiled(tmp_path: Path) -> None:
-    network = model("torchvision:resnet18", pretrained=False)
-    memory = MemoryOptions(batch_size=2)
-    plain = train(tmp_path / "plain", model=network, memory=memory, **IMAGES)
-    tiny = train(tmp_path / "run", model=network, memory=memory, device=COMPILED, **IMAGES)
-    assert tiny.messages == {}
-    assert losses(tiny) == pytest.approx(losses(plain), rel=1e-4)
-    for (name, buffer), other in zip(
-        tiny.trainer.model.named_buffers(), plain.trainer.model.buffers(), strict=True
+    plain = VisionClassifier(Network(torch.nn.Conv2d(3, 4, 3), torch.nn.BatchNorm2d(4)))
+    compiled = copy.deepcopy(plain)
+    forms = compilation(tmp_path, FirstBatch())
+    for _ in range(2):
+        assert forms.run(compiled, compute) == pytest.approx(compute(plain))
+    assert (forms.failed, forms.graphs) == (False, 1)
+    for (name, found), expected in zip(
+        compiled.state_dict().items(), plain.state_dict().values(), strict=True
     ):
-        torch.testing.assert_close(buffer, other, rtol=1e-3, atol=1e-4, msg=name)
+        torch.testing.assert_close(found, expected, msg=name)
 
 
 def test_segments_of_images_are_recomputed_in_compiled_graphs(tmp_path: Path) -> None:
-    tiny = train(
-        tmp_path / "run",
-        model=model("torchvision:squeezenet1_0", pretrained=False),
-        memory=MemoryOptions(batch_size=2, activation_checkpointing=True),
-        device=COMPILED,
-        **IMAGES,
-    )
-    assert tiny.messages == {}
-    assert tiny.what_ran.recomputed == 5
+    layers = [torch.nn.Sequential(torch.nn.Conv2d(3, 3, 3, padding=1), torch.nn.Tanh()) for _ in range(9)]
+    network, seen = VisionClassifier(Network(*layers)), FirstBatch()
+    network.activation_checkpointing_enable()
+    compilation(tmp_path, seen).run(network, compute)
+    assert seen.recomputed == 3
 
 
 def test_shapes_that_stay_the_same_are_not_made_general() -> None:
