@@ -19,6 +19,8 @@ OUT_OF_MEMORY = (
     "alloc_failed",  # CUBLAS_STATUS_ALLOC_FAILED and its sisters
     "paging file is too small",  # Windows, while mapping weights
 )
+WORKER_ENDED = ("dataloader worker (pid",)
+"""How torch says that a worker is gone: killed, or out of shared memory. What a worker raises it tells otherwise."""
 DISK_FULL = ("no space left on device", "storagefull", "not enough space on the disk", "disk quota exceeded")
 """safetensors says it inside an error of its own, without an errno."""
 NOT_DETERMINISTIC = (
@@ -35,6 +37,12 @@ def explain(error: Exception, options: RunOptions) -> UserError | None:
     """The plain error for `error`, or None where it is a bug."""
     if _is_out_of_memory(error):
         return _out_of_memory(options)
+    if isinstance(error, RuntimeError) and _says(error, WORKER_ENDED):
+        return UserError(
+            "A worker was ended by the system",
+            f"{error}\nMostly memory was short: each worker holds batches, and what it needs to make them.",
+            (Fix("Load without workers", {"data.workers": 0}),),
+        )
     if _is_disk_full(error):
         name = getattr(error, "filename", None) or "A file"
         return UserError("The disk is full", f"{name} couldn't be written. Make room and start again.")

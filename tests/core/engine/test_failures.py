@@ -142,3 +142,20 @@ def test_images_get_smaller_but_not_too_small() -> None:
     for size, smaller in ((224, 112), (100, 64)):
         asked = RunOptions(task=Task.IMAGE_CLASSIFICATION, data=DataOptions(image_size=size))
         assert changes(asked)[-1] == {"data.image_size": smaller}
+
+
+@pytest.mark.parametrize(
+    "words",
+    [
+        "DataLoader worker (pid 4711) is killed by signal: Killed. ",
+        "DataLoader worker (pid(s) 4711, 4712) exited unexpectedly",
+    ],
+)
+def test_a_worker_that_is_gone_is_told_with_a_way_out(words: str) -> None:
+    found = explain(RuntimeError(words), options())
+    assert found is not None
+    assert found.title == "A worker was ended by the system"
+    assert [fix.changes for fix in found.fixes] == [{"data.workers": 0}]
+    assert (
+        explain(RuntimeError("Caught KeyError in DataLoader worker process 0."), options(workers=2)) is None
+    )
