@@ -80,8 +80,9 @@ def cautions(machine: MachineReport, options: RunOptions) -> Iterator[Problem]:
     device = find_device(machine, options.device.name)
     if device is not None and device.available:
         for option in _that_count(options):
-            told = caution(device, option.path, value_of(options, option.path))
-            if told:
+            value = value_of(options, option.path)
+            told = caution(device, option.path, value)
+            if told and not refusal(device, option.path, value):
                 yield Problem(option.path, told)
 
 
@@ -113,9 +114,10 @@ def _that_count(options: RunOptions) -> Iterator[Option]:
 
 
 def _back_to_default(option: Option, value: object) -> tuple[Fix, ...]:
-    """The fix that takes the default instead; none where that is what there is."""
+    """The fix that takes the default instead; where that is refused, the one that does without the option."""
     if value == option.default:
-        return ()
+        without = [options_by_path()[path] for path in option.needs if path != "task"]
+        return tuple(Fix(f"Do without: {other.title}", {other.path: other.default}) for other in without[:1])
     label = "Let Hone choose" if option.default == "auto" else f"Use {text_of(option.default)}"
     return (Fix(label, {option.path: option.default}),)
 

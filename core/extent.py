@@ -29,7 +29,7 @@ def extent(options: RunOptions, rows: int) -> Extent:
     """
     data, memory = options.data, options.memory
     used = min(rows, data.max_train_samples or rows)
-    held_out = 0 if data.eval else math.ceil(used * data.eval_fraction)
+    held_out = 0 if data.eval else round(used * data.eval_fraction)
     trained = max(1, used - held_out)
     batches = math.ceil(trained / memory.batch_size)
     per_epoch = max(1, math.ceil(batches / memory.gradient_accumulation_steps))

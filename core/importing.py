@@ -1,6 +1,6 @@
 """Options out of what people have: TrainingArguments as JSON or in a script, a command line of run_glue.py."""
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -14,6 +14,14 @@ from core.pasted import Computed, said_in
 from core.trainer_translation import Gone, Known, is_true, translate, typed
 from core.tree import put, value_at
 
+TRAINERS_OWN: Mapping[str, tuple[str, Any]] = {
+    "memory.batch_size": ("per_device_train_batch_size", 8),
+    "data.group_by_length": ("group_by_length", "off"),
+    "device.precision": ("fp16 and bf16", "fp32"),
+}
+"""What Trainer takes where nothing is said and Hone takes something else: without it, another run would be imported."""
+
+NOT_SAID = "(not said)"
 UNKNOWN = "Hone knows no such name"
 GLUE_COLUMNS: Mapping[str, tuple[str, ...]] = {
     "cola": ("sentence",),
@@ -93,29 +101,48 @@ def _assemble(said: Mapping[str, Any]) -> Imported:
     taken: list[Taken] = []
     left: list[Left] = []
     problems: list[Problem] = []
-    tree: Tree = {"schema": SCHEMA, "task": Task.TEXT_CLASSIFICATION.value}
+    task = Task.IMAGE_CLASSIFICATION if "train_dir" in said else Task.TEXT_CLASSIFICATION
+    tree: Tree = {"schema": SCHEMA, "task": task.value}
     for name, value in _without_repetition(said):
         known = _translate(name, value)
-        if known is None or isinstance(known, Gone):
+        if name == "**":
+            left.append(Left("**", "the script computes these; set them by hand"))
+        elif known is None or isinstance(known, Gone):
             left.append(Left(name, known.advice if known else UNKNOWN))
         elif isinstance(value, Computed):
             left.append(Left(name, "the script computes it; set it by hand"))
         elif not known.values:
-            left.append(Left(name, known.note or "it is off, as it is in Hone"))
+            left.append(Left(name, known.note or "it is off"))
         elif clash := _clash(tree, known.values):
-            problems.append(
-                Problem(clash, f"{name} and what stands before it exclude each other; choose one")
-            )
+            other = next(found.name for found in taken if clash in found.options)
+            problems.append(Problem(clash, f"{name} and {other} exclude each other; choose one"))
         else:
             put(tree, known.values)
             taken.append(Taken(name, value, known.values, known.note))
-    if not taken and not problems and all(found.reason == UNKNOWN for found in left):
+    if not taken and not problems and all(found.reason == UNKNOWN or found.name == "**" for found in left):
         raise _nothing_in_it()
+    taken += _trainers_own(tree, taken, task)
     _, found = read_options(tree)
     for problem in found:
         section, _, option = problem.path.rpartition(".")
         tree.get(section, {}).pop(option, None)  # a run file is made of it, and has to be readable
     return Imported(tree, tuple(taken), tuple(left), (*problems, *_packed_and_full(said), *found))
+
+
+def _trainers_own(tree: Tree, taken: Sequence[Taken], task: Task) -> list[Taken]:
+    """Put into `tree` what Trainer takes where its script says nothing; an adapter's config says nothing of it."""
+    paths = [path for found in taken for path in found.options]
+    if not any(path.startswith(("training.", "memory.", "device.")) for path in paths):
+        return []
+    added = []
+    for path, (name, value) in TRAINERS_OWN.items():
+        is_for_texts = path == "data.group_by_length" and task is not Task.TEXT_CLASSIFICATION
+        if value_at(tree, path) is None and not is_for_texts:
+            put(tree, {path: value})
+            added.append(
+                Taken(name, NOT_SAID, {path: value}, "what Trainer takes then; Hone's own is faster")
+            )
+    return added
 
 
 def _without_repetition(said: Mapping[str, Any]) -> Iterator[tuple[str, Any]]:

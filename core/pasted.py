@@ -60,10 +60,11 @@ def _from_python(text: str) -> dict[str, Any]:
             is_lora = name == "LoraConfig"
             if is_lora:
                 found["use_lora"] = True
+            if name == "from_pretrained" and call.args:
+                found.setdefault("model_name_or_path", _plain(call.args[0]))
             for keyword in call.keywords:
-                said = keyword.arg or ""
+                said = keyword.arg or "**"
                 found[_lora_name(said) if is_lora else said] = _plain(keyword.value)
-    found.pop("", None)  # **kwargs
     return found
 
 

@@ -116,7 +116,8 @@ def _model(ran: WhatRan, why: _Reasons) -> Iterator[Statement]:
     if ran.adapter:
         yield Statement(group, "Adapter", ran.adapter)
     if ran.packed_parameters:
-        yield Statement(group, "Packed", f"{ran.packed_parameters:,} weights in 4 or 8 bits")
+        bits = "4 bits" if "nf4" in ran.adapter else "8 bits"
+        yield Statement(group, "Packed", f"{ran.packed_parameters:,} weights in {bits}")
     if ran.attention:
         yield Statement(group, "Attention", ran.attention, why.take("model.attention"))
 

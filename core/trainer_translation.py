@@ -95,6 +95,11 @@ SPECIAL: Mapping[str, Callable[[Any], Known]] = {
     "load_in_8bit": lambda given: Known(
         {"model.method": "qlora", "model.quantization": "int8"} if is_true(given) else {}
     ),
+    "bnb_4bit_quant_type": lambda given: Known(
+        {}, "" if given == "nf4" else f"Hone packs 4 bits as nf4, which is more exact than {given}"
+    ),
+    "train_dir": lambda given: Known({"data.train": str(given)}),
+    "validation_dir": lambda given: Known({"data.eval": str(given)}),
     "use_lora": _switch("model.method", "lora"),
     "freeze_backbone": _switch("model.method", "head"),
     "warmup_ratio": _warm_up_share,

@@ -218,7 +218,7 @@ def make_run(folder: Path, example: Path, reached: int) -> RunFolder:
     folder.mkdir(parents=True)
     run = RunFolder(folder)
     run_file.write(run_file.read(example), run.options_file)
-    run.log_file.write_text("loading torchvision:resnet18\n1,437 samples to train on, 360 held out\n")
+    run.log_file.write_text("loading torchvision:resnet18\n1,438 samples to train on, 359 held out\n")
     is_over = reached == TOTAL_STEPS
     start = time.time() - (86_400 if is_over else reached * 0.23 + 8)
     plot = Plot(steps=TOTAL_STEPS, epochs=EPOCHS, reached=reached, start=start)

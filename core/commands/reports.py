@@ -66,6 +66,7 @@ def _limit_lines(device: DeviceReport) -> list[str]:
         for word, table in tables
         for path, by_value in table.items()
         for value, told in by_value.items()
+        if table is device.refusals or value not in device.refusals.get(path, {})
     ]
     return ["", figures.table((f"ON {device.name.upper()}", "WHY"), rows)] if rows else []
 

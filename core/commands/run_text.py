@@ -1,5 +1,6 @@
 """What there is to say about a run in plain text: its messages, and how it ended."""
 
+import shlex
 import textwrap
 from collections.abc import Iterator, Mapping
 from typing import Any
@@ -37,7 +38,9 @@ def error_text(error: UserError) -> str:
 
 def fix_text(fix: Fix) -> str:
     """What to try, with the options it sets as `--set` takes them."""
-    changes = " ".join(f"--set {path}={_value(value)}" for path, value in fix.changes.items())
+    changes = " ".join(
+        f"--set {shlex.quote(f'{path}={_value(value)}')}" for path, value in fix.changes.items()
+    )
     return f"  Try: {fix.label}" + (f" ({changes})" if changes else "")
 
 

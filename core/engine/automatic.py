@@ -36,11 +36,7 @@ def settings_for(facts: MachineFacts, kind: str, gpu: CudaDevice | None = None) 
 
 def _precision(facts: MachineFacts, kind: str, gpu: CudaDevice | None) -> Settled:
     if kind == "cuda":
-        if gpu is not None and gpu.capability >= AMPERE:
-            return Settled("bf16", "this GPU computes bf16 in hardware")
-        if gpu is not None and gpu.capability < VOLTA:
-            return Settled("fp32", "this GPU is older than Volta: it has no tensor cores for fp16")
-        return Settled("fp16", "this GPU computes fp16 in hardware, but not bf16")
+        return _precision_of(gpu)
     if kind == "mps":
         if emulates_bf16(facts):
             return Settled("fp32", f"{facts.cpu_name} has no bf16 hardware")
@@ -48,6 +44,14 @@ def _precision(facts: MachineFacts, kind: str, gpu: CudaDevice | None) -> Settle
     if facts.cpu_bf16:
         return Settled("bf16", "this CPU computes bf16 in hardware")
     return Settled("fp32", "this CPU has no bf16 hardware")
+
+
+def _precision_of(gpu: CudaDevice | None) -> Settled:
+    if gpu is not None and gpu.capability >= AMPERE:
+        return Settled("bf16", "this GPU computes bf16 in hardware")
+    if gpu is not None and gpu.capability < VOLTA:
+        return Settled("fp32", "this GPU is older than Volta: it has no tensor cores for fp16")
+    return Settled("fp16", "this GPU computes fp16 in hardware, but not bf16")
 
 
 def _pinning(kind: str) -> Settled:

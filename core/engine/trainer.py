@@ -17,7 +17,8 @@ class WatchedTrainer(LoadingTrainer):
     """Keeps what the current optimizer step has seen, without reading anything back from the device.
 
     `step_losses` holds a detached scalar a batch (already divided by the accumulation steps), `step_samples` counts
-    samples, `step_tokens` holds a scalar of unpadded tokens a batch, `grad_norm` the norm before clipping.
+    samples, `step_tokens` holds a scalar of unpadded tokens a batch, `grad_norm` the norm before
+    clipping; `last_step` are the samples and batches of the step before this one.
     `first_batch` tells how the first batch of the run was computed, `fell_back` names the operators that the CPU has
     computed in MPS's place so far. `compilation` is None where nothing is to be compiled.
     """
@@ -32,6 +33,7 @@ class WatchedTrainer(LoadingTrainer):
 
     def forget_step(self) -> None:
         """Begin a new optimizer step."""
+        self.last_step = (getattr(self, "step_samples", 0), len(getattr(self, "step_losses", ())))
         self.step_losses: list[torch.Tensor] = []
         self.step_tokens: list[torch.Tensor] = []
         self.step_samples = 0

@@ -11,7 +11,7 @@ from core.aliases import in_our_words
 from core.checks import check_tree
 from core.cli import main
 from core.errors import OptionsError
-from core.importing import Imported, import_text
+from core.importing import NOT_SAID, Imported, import_text
 
 RUN_GLUE = """
 torchrun --nproc_per_node 2 examples/pytorch/text-classification/run_glue.py \\
@@ -24,7 +24,9 @@ NOTEBOOK_CELL = {"cell_type": "code", "source": ["!pip install x\n", "TrainingAr
 
 
 def options_of(imported: Imported) -> dict[str, Any]:
-    return {path: value for found in imported.taken for path, value in found.options.items()}
+    """What was taken over of what was said."""
+    said = [found for found in imported.taken if found.value != NOT_SAID]
+    return {path: value for found in said for path, value in found.options.items()}
 
 
 def reason(imported: Imported, name: str) -> str:
@@ -46,6 +48,15 @@ def test_a_command_line_of_run_glue() -> None:
     }
     assert imported.problems == ()
     assert imported.tree["memory"] == {"batch_size": 32}
+    assert imported.tree["device"]["precision"] == "fp32"  # what the script would have computed in
+    assert imported.tree["data"]["group_by_length"] == "off"
+
+
+def test_a_script_that_says_little_is_the_same_run_in_hone() -> None:
+    tree = import_text('{"learning_rate": 1e-4, "fp16": false, "bf16": false}').tree
+    assert (tree["device"]["precision"], tree["memory"]["batch_size"]) == ("fp32", 8)
+    images = import_text("run_image_classification.py --train_dir cats --learning_rate 1e-3").tree
+    assert (images["task"], images["data"]) == ("image-classification", {"train": "cats"})
 
 
 def test_names_that_no_longer_exist_are_told_with_what_became_of_them() -> None:
@@ -171,6 +182,12 @@ def test_values_that_do_not_fit_are_problems_and_not_in_the_file(
     assert "training.seed" in printed.err
 
 
+def test_what_is_not_written_out_is_said() -> None:
+    imported = import_text('AutoModel.from_pretrained("bert-base-cased")\nTrainingArguments(seed=1, **more)')
+    assert options_of(imported) == {"model.source": "bert-base-cased", "training.seed": 1}
+    assert reason(imported, "**") == "the script computes these; set them by hand"
+
+
 class TestTheCommand:
     def test_prints_a_run_file_that_reads_back(
         self, tmp_path: Path, capsys: pytest.CaptureFixture[str]
@@ -190,7 +207,7 @@ class TestTheCommand:
         script, made = tmp_path / "arguments.json", tmp_path / "made.hone"
         script.write_text('{"fp16": true, "bf16": true}')
         assert main(["import", str(script), "-o", str(made)]) == 1
-        assert "bf16 and what stands before it exclude each other" in capsys.readouterr().err
+        assert "bf16 and fp16 exclude each other" in capsys.readouterr().err
         assert main(["import", str(script), "-o", str(made)]) == 2
         assert main(["import", str(tmp_path / "none.json")]) == 2
 

@@ -32,7 +32,7 @@ def find_targets(model: Any, asked: Iterable[str], trained_whole: Iterable[str])
     wanted = tuple(asked)
     unknown = [name for name in wanted if not any(_ends_in(layer, name) for layer in layers)]
     if unknown or not layers:
-        raise _no_such_layers(model, unknown, layers)
+        raise _no_such_layers(model, wanted, unknown, layers)
     return [layer for layer in layers if not wanted or any(_ends_in(layer, name) for name in wanted)]
 
 
@@ -41,7 +41,7 @@ def _ends_in(layer: str, name: str) -> bool:
     return layer == name or layer.endswith(f".{name}")
 
 
-def _no_such_layers(model: Any, unknown: list[str], layers: list[str]) -> TargetError:
+def _no_such_layers(model: Any, asked: Iterable[str], unknown: list[str], layers: list[str]) -> TargetError:
     if not layers:
         return TargetError(
             "LoRA finds no layer in this model",
@@ -50,20 +50,29 @@ def _no_such_layers(model: Any, unknown: list[str], layers: list[str]) -> Target
         )
     parts = [name for name, _ in model.named_modules()]
     groups = [name for name in unknown if any(_ends_in(part, name) for part in parts)]
-    last_names = list(dict.fromkeys(layer.rpartition(".")[2] for layer in layers))
+    last_names = list(dict.fromkeys(map(_telling_end, layers)))
     usable = f"Layers of this model that can have LoRA are called {_listed(last_names)}."
     told = (
         f"{_listed(groups)} can't have it (it is no linear layer, or trains as a whole). " if groups else ""
     )
     return TargetError(
-        f"No layer for LoRA is called {_listed(unknown)}", f"{told}{usable}", _fixes(unknown, last_names)
+        f"No layer for LoRA is called {_listed(unknown)}",
+        f"{told}{usable}",
+        _fixes(asked, unknown, last_names),
     )
 
 
-def _fixes(unknown: list[str], last_names: list[str]) -> tuple[Fix, ...]:
+def _telling_end(layer: str) -> str:
+    """The last part of a layer's name with the one before it where it is a mere number: `query`, `downsample.0`."""
+    parts = layer.split(".")
+    return ".".join(parts[-2:]) if parts[-1].isdecimal() else parts[-1]
+
+
+def _fixes(asked: Iterable[str], unknown: list[str], last_names: list[str]) -> tuple[Fix, ...]:
     close = [match for name in unknown for match in difflib.get_close_matches(name, last_names, n=1)]
     attention = [name for name in last_names if name in USUAL]
-    offered = tuple(dict.fromkeys(close or attention))
+    kept = [name for name in asked if name not in unknown] if close else []
+    offered = tuple(dict.fromkeys([*kept, *close] or attention))
     fix = (Fix(f"Use {', '.join(offered)}", {"model.lora_targets": offered}),) if offered else ()
     return (*fix, ALL_LAYERS)
 

@@ -10,6 +10,13 @@ from core.engine.torchvision_ops import prepare_torchvision
 from core.errors import Fix, ModelError
 from core.options import ModelOptions
 
+CHANNELS_LAST_FROM = 128
+"""Pixels from which a CPU's convolutions are faster with the channels last in memory: 0.98 to 1.8 times as fast.
+
+Measured on an AVX-512 processor, forward and backward, bf16 and fp32: at 224 pixels resnet18 1.2, mobilenet_v2 1.2 to
+1.4, efficientnet_b0 1.0 to 1.3, squeezenet1_0 1.3 to 1.8, alexnet 1.1. At 64 pixels resnet18 takes a third longer so.
+"""
+
 
 class VisionClassifier(torch.nn.Module):
     """A torchvision network whose forward returns loss and logits.
@@ -27,7 +34,7 @@ class VisionClassifier(torch.nn.Module):
         self, pixel_values: torch.Tensor, labels: torch.Tensor | None = None
     ) -> dict[str, torch.Tensor]:
         """Compute logits, and the loss where labels are given."""
-        logits = self.network(pixel_values)
+        logits = self.network(_laid_out(pixel_values))
         if labels is None:
             return {"logits": logits}
         return {"loss": torch.nn.functional.cross_entropy(logits.float(), labels), "logits": logits}
@@ -35,6 +42,16 @@ class VisionClassifier(torch.nn.Module):
     def activation_checkpointing_enable(self, **_kwargs: Any) -> None:
         """Compute activations again for the gradients; what Trainer says of how is what `checkpoint_rows` does."""
         checkpoint_rows(self.network)
+
+
+def _laid_out(pixels: torch.Tensor) -> torch.Tensor:
+    """The same numbers in the order in memory that this device convolves fastest.
+
+    Kept to the CPU: on MPS, batch norm goes wrong with channels last (PyTorch issue 175189).
+    """
+    if pixels.device.type == "cpu" and min(pixels.shape[-2:]) >= CHANNELS_LAST_FROM:
+        return pixels.contiguous(memory_format=torch.channels_last)
+    return pixels
 
 
 def load_vision_model(options: ModelOptions, classes: int, seed: int) -> VisionClassifier:
@@ -68,7 +85,7 @@ def _published_weights(torchvision: Any, name: str) -> dict[str, torch.Tensor]:
             f"The pretrained weights of {name} can't be downloaded",
             f"Hone asked {weights.url} and got: {error}. They are kept after the first download, so later runs need "
             "no network.",
-            (Fix("Start with random weights", {"model.pretrained": False}),),
+            (Fix("Start with random weights", {"model.pretrained": False, "model.method": "full"}),),
         ) from error
     except RuntimeError as error:
         raise ModelError(f"The downloaded weights of {name} are damaged", str(error)) from error

@@ -168,7 +168,7 @@ def test_a_target_that_is_no_layer_ends_the_run_plainly(bert: Path, tmp_path: Pa
     assert message.title == "No layer for LoRA is called qurey"
     assert "query, key, value, dense" in message.detail
     assert [fix.changes for fix in message.fixes] == [
-        {"model.lora_targets": ["query"]},
+        {"model.lora_targets": ["value", "query"]},
         {"model.lora_targets": []},
     ]
     assert "Traceback" not in message.detail

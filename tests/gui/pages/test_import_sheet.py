@@ -21,6 +21,8 @@ def test_what_is_pasted_is_listed_before_it_is_taken_over(qtbot, sheet):
     assert dict(sheet._rows.rows()) == {
         "learning_rate 3e-5": "Learning rate: 3e-5",
         "per_device_train_batch_size 8": "Batch size: 8",
+        "group_by_length (not said)": "Group by length: Off",
+        "fp16 and bf16 (not said)": "Precision: fp32",
         "warmup_shape": "Hone knows no such name",
     }
     with qtbot.waitSignal(sheet.imported) as caught:
@@ -60,7 +62,7 @@ def test_a_file_is_read_and_shown(sheet, tmp_path):
     path.write_text(COMMAND)
     sheet.open_file(path)
     assert sheet._text.toPlainText() == COMMAND
-    assert len(sheet.found.taken) == 2
+    assert sheet.found.tree["training"] == {"learning_rate": 3e-5}
 
 
 def test_a_file_that_cant_be_read_says_so(sheet, tmp_path):
