@@ -39,3 +39,26 @@ def test_loss_is_the_mean_over_the_batch() -> None:
     expected = torch.nn.functional.cross_entropy(pixels.flatten(1), labels)
     torch.testing.assert_close(model(pixels, labels)["loss"], expected)
     assert set(model(pixels)) == {"logits"}
+
+
+@pytest.mark.parametrize(("size", "is_last"), [(64, False), (128, True)])
+def test_channels_come_last_where_that_is_faster_and_change_nothing(size: int, is_last: bool) -> None:
+    options = ModelOptions(source="torchvision:squeezenet1_0", pretrained=False)
+    model = load_vision_model(options, classes=2, seed=7).eval()
+    seen: list[bool] = []
+    first = next(part for part in model.modules() if isinstance(part, torch.nn.Conv2d))
+    first.register_forward_pre_hook(
+        lambda _part, inputs: seen.append(inputs[0].is_contiguous(memory_format=torch.channels_last))
+    )
+    pixels, labels = torch.rand(2, 3, size, size), torch.tensor([0, 1])
+    found = model(pixels, labels)
+    found["loss"].backward()
+    gradient = first.weight.grad
+    assert gradient is not None
+    ours = gradient.clone()
+    model.zero_grad()
+    plain = torch.nn.functional.cross_entropy(model.network(pixels), labels)
+    plain.backward()
+    assert seen == [is_last, False]
+    torch.testing.assert_close(found["loss"], plain)
+    torch.testing.assert_close(ours, first.weight.grad, rtol=1e-4, atol=1e-6)
