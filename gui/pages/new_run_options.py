@@ -15,6 +15,7 @@ from gui.fields import ListedField, SegmentedField
 from gui.form import Form
 from gui.number_fields import AutomaticField
 from gui.offers import refused
+from gui.pages.new_run_advice import BigModelAdvice
 from gui.pages.new_run_cards import OptionsCard
 from gui.pages.new_run_columns import LabelColumnField, TextColumnsField
 from gui.pages.new_run_data_status import DataStatus
@@ -52,6 +53,7 @@ class OptionsColumn(QWidget):
         self._cards = self._make_cards()
         self._cards[1].insert_below("data.train", DataStatus(theme, reading))
         self._cards[2].insert_below("device.name", self._check_line())
+        self._cards[3].insert_below("memory.deepspeed", BigModelAdvice())
         layout = QVBoxLayout(self)
         layout.setContentsMargins(0, 0, 0, 2 * SPACING)
         layout.setSpacing(SPACING + 4)
