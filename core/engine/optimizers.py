@@ -12,6 +12,8 @@ from core.choices import Optimizer
 from core.engine.devices import Choice
 
 NAMES = {
+    Optimizer.ADAMW: "adamw_torch_fused",
+    Optimizer.ADAM: "adamw_torch_fused",
     Optimizer.ADAFACTOR: "adafactor",
     Optimizer.ADAMW_8BIT: "adamw_bnb_8bit",
     Optimizer.PAGED_ADAMW_8BIT: "paged_adamw_8bit",
@@ -20,10 +22,10 @@ NAMES = {
     Optimizer.ADEMAMIX: "ademamix",
     Optimizer.SGD: "sgd",
 }
-"""What Trainer calls those that are the same on every device. It has no name for Adam without the W."""
+"""What Trainer calls each. It has no name for Adam without the W: `optimizer_class` makes that one.
 
-FUSED = ("cuda", "mps", "cpu")
-"""Kinds of devices on which torch updates all weights in one kernel (Adam and AdamW alike)."""
+Fused means that one kernel updates all weights; torch has it on every device that Hone trains on.
+"""
 
 OptimizerClass = tuple[type[torch.optim.Optimizer], dict[str, Any]]
 
@@ -31,9 +33,8 @@ OptimizerClass = tuple[type[torch.optim.Optimizer], dict[str, Any]]
 def optimizer_arguments(choice: Choice) -> dict[str, Any]:
     """The arguments of `transformers.TrainingArguments` that choose the optimizer and set its numbers."""
     training = choice.settled.training
-    adamw = "adamw_torch_fused" if choice.kind in FUSED else "adamw_torch"
     found = {
-        "optim": NAMES.get(training.optimizer, adamw),
+        "optim": NAMES[training.optimizer],
         "adam_beta1": training.beta1,
         "adam_beta2": training.beta2,
         "adam_epsilon": training.epsilon,
@@ -58,7 +59,7 @@ def optimizer_class(choice: Choice) -> OptimizerClass | None:
     if choice.settled.memory.offload_optimizer:
         return _in_main_memory(), {"optimizer_class": torch.optim.AdamW, "fused": True, **numbers}
     if training.optimizer is Optimizer.ADAM:
-        return torch.optim.Adam, {"fused": choice.kind in FUSED, **numbers}
+        return torch.optim.Adam, {"fused": True, **numbers}
     return None
 
 

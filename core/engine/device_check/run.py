@@ -51,17 +51,6 @@ def check_device(request: DeviceCheckRequest) -> DeviceCheckReport:
     )
 
 
-def short_check(device: str) -> DeviceCheckReport:
-    """The short form, in this process.
-
-    A fault of the device can end the process, so a run asks another one (see `core.engine.first_mps_check`).
-
-    Raises:
-        DeviceError: The device is not to be had here.
-    """
-    return check_device(DeviceCheckRequest(device=device, short=True))
-
-
 def software() -> str:
     """What computes, as in `DeviceCheckReport`."""
     torch_version = f"PyTorch {importlib.metadata.version('torch')}"

@@ -14,7 +14,7 @@ from core.device_check_report import Agreement, Comparison, DeviceCheckReport, D
 from core.engine.device_check import probes, run
 from core.engine.device_check.checks import CHECKS, FP32, Check
 from core.engine.device_check.compare import Difference, Side, Tensors, difference, relative_error
-from core.engine.device_check.run import conclusion, run_checks, short_check, sides
+from core.engine.device_check.run import check_device, conclusion, run_checks, sides
 from core.errors import DeviceError
 from core.reports import DeviceReport, MachineReport
 from tests.fakes.asking import CPU_ONLY
@@ -58,7 +58,7 @@ class TestForReal:
     def test_one_thread_computes_what_several_do(self, monkeypatch: pytest.MonkeyPatch) -> None:
         monkeypatch.setattr(run, "SHORT_SECONDS", math.inf)  # on a busy machine, too
         threads, numbers = torch.get_num_threads(), torch.get_rng_state()
-        report = short_check("cpu")
+        report = check_device(DeviceCheckRequest(device="cpu", short=True))
         assert [comparison.name for comparison in report.comparisons] == [
             "Loss",
             "Gradients",
@@ -241,7 +241,7 @@ def test_the_conclusion_names_what_differs() -> None:
 @pytest.mark.skipif(sys.platform == "darwin", reason="a Mac may have the device")
 def test_what_is_not_here_is_refused() -> None:
     with pytest.raises(DeviceError, match="mps is not available here"):
-        short_check("mps")
+        check_device(DeviceCheckRequest(device="mps", short=True))
 
 
 def test_the_job_answers() -> None:
