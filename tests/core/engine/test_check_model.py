@@ -87,6 +87,14 @@ def test_targets_that_match_nothing_are_a_problem_with_ways_out(bert: Path) -> N
         assert check_model(mended).problems == ()
 
 
+@pytest.mark.parametrize(
+    ("name", "ends"), [("resnet18", "conv1, conv2, downsample.0."), ("alexnet", "features.0, features.3, ")]
+)
+def test_a_mere_number_is_never_offered_as_a_layers_name(name: str, ends: str) -> None:
+    (problem,) = check_model(of_images(name, method=Method.LORA, lora_targets=("query",))).problems
+    assert f"are called {ends}" in problem.message
+
+
 def test_the_classifier_is_no_target(bert: Path) -> None:
     report = check_model(of_texts(bert, method=Method.LORA, lora_targets=("classifier",)))
     assert paths(report) == ["model.lora_targets"]
