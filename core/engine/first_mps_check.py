@@ -21,16 +21,19 @@ from core.files import write_atomically
 MESSAGE = "device-check"
 REQUEST = DeviceCheckRequest(device="mps", short=True)
 FIXES = (Fix("Train on the CPU", {"device.name": "cpu"}),)
+TRIES = 3
+"""So often a check that gives no answer is made for one PyTorch and macOS: a moment's trouble is not for ever."""
 AGAIN = "`hone check-device` compares again, and more."
 
 Ask = Callable[[DeviceCheckRequest], DeviceCheckReport]
 
 
 class Found(msgspec.Struct, frozen=True, kw_only=True):
-    """What one check gave: a report, or why there was none."""
+    """What one check gave: a report, or why there was none, after how many tries."""
 
     report: DeviceCheckReport | None = None
     failure: str = ""
+    tries: int = 1
 
 
 def memory_file() -> Path:
@@ -46,9 +49,12 @@ def warn_of_wrong_numbers(reporter: Reporter, ask: Ask = jobs.ask_device_check) 
     """
     key = software()
     remembered = recall()
-    if key not in remembered:
-        reporter.note(MESSAGE, "Comparing this Mac's GPU with its CPU", "A few seconds, and only this once.")
-        remembered[key] = _found(ask)
+    earlier = remembered.get(key)
+    if earlier is None or (earlier.failure and earlier.tries < TRIES):
+        reporter.note(
+            MESSAGE, "Comparing this Mac's GPU with its CPU", "A few seconds. What is found is remembered."
+        )
+        remembered[key] = _found(ask, tries=earlier.tries + 1 if earlier else 1)
         remember(remembered)
         reporter.write(MessageWithdrawn(id=MESSAGE))
     found = remembered[key]
@@ -73,11 +79,11 @@ def remember(found: dict[str, Found]) -> None:
         write_atomically(memory_file(), msgspec.json.format(msgspec.json.encode(found)))
 
 
-def _found(ask: Ask) -> Found:
+def _found(ask: Ask, tries: int) -> Found:
     try:
-        return Found(report=ask(REQUEST))
+        return Found(report=ask(REQUEST), tries=tries)
     except (UserError, jobs.EngineCrashed, OSError) as error:
-        return Found(failure=str(error))
+        return Found(failure=str(error), tries=tries)
 
 
 def _words(report: DeviceCheckReport) -> str:

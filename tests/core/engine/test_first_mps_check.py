@@ -102,13 +102,23 @@ def test_what_was_not_run_is_no_reason_to_warn(tmp_path: Path) -> None:
     "error",
     [EngineCrashed("check-device", -6, "Device check: Gradients"), UserError("No answer came in time")],
 )
-def test_a_check_that_gives_no_answer_is_told_and_not_repeated(tmp_path: Path, error: Exception) -> None:
+def test_a_check_that_gives_no_answer_is_told_and_made_three_times_at_most(
+    tmp_path: Path, error: Exception
+) -> None:
     check = FakeCheck(error)
-    for name in ("one", "two"):
+    for name in ("one", "two", "three", "four"):
         (message,) = messages(tmp_path / name, check)
         assert message.title == "This Mac's GPU could not be checked"
         assert str(error) in message.detail
-    assert len(check.requests) == 1
+    assert len(check.requests) == 3
+
+
+def test_a_moments_trouble_is_forgotten_once_a_check_is_made(tmp_path: Path) -> None:
+    assert len(messages(tmp_path / "one", FakeCheck(UserError("No answer came in time")))) == 1
+    sound = FakeCheck(comparison(Agreement.AGREES))
+    assert messages(tmp_path / "two", sound) == []
+    assert messages(tmp_path / "three", sound) == []
+    assert len(sound.requests) == 1
 
 
 def test_another_macos_is_checked_again_and_the_first_is_kept(
