@@ -9,8 +9,10 @@ from core import jobs, model_lookup, run_file, settings
 from core.capabilities import machine_problems, may_be_refused
 from core.commands.attendance import Attendance, Interrupts
 from core.errors import OptionsError, UserError
+from core.hints import hints
 from core.jobs import EngineCrashed
 from core.options import RunOptions
+from core.reports import MachineReport
 from core.run_folder import Action, RunFolder
 from core.runs import create
 
@@ -41,8 +43,10 @@ def train(
     options = run_file.read(file, overrides)
     for note in run_file.renamings(file, overrides):
         print(f"Note: {note}", file=sys.stderr)
-    check_machine(options, file)
+    machine = check_machine(options, file)
     check_model(options, file)
+    for hint in hints(options, machine):
+        print(f"Note: {hint.path}: {hint.message}", file=sys.stderr)
     run = create(options, settings.runs_folder(), run_dir)
     with Interrupts() as interrupts:  # before there is anything that a Ctrl-C would leave behind
         keeper = start(run)
@@ -53,16 +57,22 @@ def train(
     return status
 
 
-def check_machine(options: RunOptions, file: Path) -> None:
+def check_machine(options: RunOptions, file: Path) -> MachineReport | None:
     """Ask the engine what this machine can do, where the options hold anything that it might refuse.
+
+    Returns:
+        What it can do; None where nobody had to ask.
 
     Raises:
         OptionsError: It refuses something.
     """
-    if may_be_refused(options):
-        problems = tuple(machine_problems(jobs.ask_devices(), options))
-        if problems:
-            raise OptionsError(problems, str(file))
+    if not may_be_refused(options):
+        return None
+    machine = jobs.ask_devices()
+    problems = tuple(machine_problems(machine, options))
+    if problems:
+        raise OptionsError(problems, str(file))
+    return machine
 
 
 def check_model(options: RunOptions, file: Path) -> None:

@@ -79,6 +79,27 @@ class TestTrain:
         assert [line.split(":")[0].strip() for line in lines[1:]] == ["memory.batch_size", "training.epochs"]
         assert not home.exists()
 
+    def test_what_is_worth_knowing_is_said_before_the_run(
+        self, capfd: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        warned = DeviceReport(
+            name="mps",
+            title="Apple M3 Max",
+            available=True,
+            cautions={"device.mps_memory_limit": {"0.0": "Without a ceiling, the whole Mac may halt."}},
+        )
+        machine = MachineReport(devices=(warned,), automatic="mps")
+        monkeypatch.setattr("core.commands.train.jobs.ask_devices", lambda: machine)
+        asked = ("training.optimizer=sgd", "device.name=mps", "device.mps_memory_limit=0")
+        settings = [part for option in asked for part in ("--set", option)]
+        assert hone("finish", "train", DIGITS, *settings, "--set", "training.learning_rate=1e-4") == 0
+        notes = [line for line in capfd.readouterr().err.splitlines() if line.startswith("Note: ")]
+        assert [note.split(": ")[1] for note in notes] == [
+            "training.learning_rate",
+            "device.mps_memory_limit",
+        ]
+        assert notes[1].endswith("Without a ceiling, the whole Mac may halt.")
+
     def test_a_run_folder_that_is_not_empty_is_refused(
         self, tmp_path: Path, capfd: pytest.CaptureFixture[str]
     ) -> None:
