@@ -8,9 +8,10 @@ from contextlib import nullcontext
 from pathlib import Path
 from typing import Any
 
+import torch
 import transformers
 
-from core.choices import DeepSpeed, Task
+from core.choices import DeepSpeed, Precision, Task
 from core.ending import CANT_WRITE
 from core.engine import checkpoints, process_settings
 from core.engine.arguments import trainer_arguments
@@ -37,6 +38,8 @@ from core.events import Outcome, Phase, RunFinished, split_non_finite
 from core.metrics import METRIC_NAMES
 from core.options import RunOptions
 from core.run_folder import RunFolder
+
+HALF = {Precision.BF16: torch.bfloat16, Precision.FP16: torch.float16}
 
 
 def train_run(run: RunFolder, options: RunOptions, reporter: Reporter) -> int:
@@ -169,9 +172,17 @@ def _build_trainer(run: RunFolder, options: RunOptions, choice: Choice, prepared
     if options.memory.gradient_accumulation_steps > 1:
         batch = trainer.data_collator([prepared.train[0]])
         batch = {name: value.to(trainer.args.device) for name, value in batch.items()}
-        if mend_loss_scaling(trainer.model, batch):
+        with _autocast(choice):  # FlashAttention computes in 16 bits only
+            mended = mend_loss_scaling(trainer.model, batch)
+        if mended:
             trainer.model_accepts_loss_kwargs = False
     return trainer
+
+
+def _autocast(choice: Choice) -> torch.autocast:
+    """What a batch is computed in; asked of torch itself, because DeepSpeed brings it in only once it trains."""
+    dtype = HALF.get(choice.precision)
+    return torch.autocast(choice.kind, dtype=dtype, enabled=dtype is not None)
 
 
 def _save_model(folder: Path, trainer: WatchedTrainer, prepared: Prepared) -> None:

@@ -6,9 +6,13 @@ from typing import Any
 import pytest
 import torch
 
+from core.choices import Precision
 from core.engine.loss_scaling import mend_loss_scaling
 from core.engine.models.vision_models import VisionClassifier
 from core.engine.torchvision_ops import prepare_torchvision
+from core.options import DeviceOptions, MemoryOptions, TrainingOptions
+from tests.fakes.tiny_bert import save_tiny_bert
+from tests.fakes.tiny_training import model, train
 
 prepare_torchvision()
 
@@ -100,6 +104,28 @@ def test_bert_needs_mending_and_says_so() -> None:
     batch = {name: value[None] for name, value in text_samples()[0].items()}
     assert mend_loss_scaling(model, batch)
     assert model.accepts_loss_kwargs is False
+
+
+@pytest.mark.parametrize(("precision", "on"), [(Precision.BF16, True), (Precision.FP32, False)])
+def test_the_model_is_asked_in_the_precision_it_trains_in(
+    precision: Precision, on: bool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    seen: list[bool] = []
+
+    def watched(model: torch.nn.Module, batch: dict[str, Any]) -> bool:
+        with model.register_forward_pre_hook(lambda *_: seen.append(torch.is_autocast_enabled("cpu"))):
+            return mend_loss_scaling(model, batch)
+
+    monkeypatch.setattr("core.engine.train.mend_loss_scaling", watched)
+    run = train(
+        tmp_path / "run",
+        model=model(save_tiny_bert(tmp_path / "bert")),
+        device=DeviceOptions(name="cpu", precision=precision),
+        memory=MemoryOptions(batch_size=4, gradient_accumulation_steps=2),
+        training=TrainingOptions(max_steps=1),
+    )
+    assert run.status == 0
+    assert seen == [on, on]
 
 
 def test_a_model_without_extra_arguments_is_left_alone() -> None:
