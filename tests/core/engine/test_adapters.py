@@ -4,6 +4,7 @@ import json
 from pathlib import Path
 from typing import Any
 
+import msgspec
 import pytest
 import torch
 from safetensors.torch import load_file, save_file
@@ -12,6 +13,7 @@ from core.choices import Method, Quantization, Task
 from core.engine.models.adapters import apply_method
 from core.events import CheckpointSaved
 from core.options import MemoryOptions, RunOptions, TrainingOptions
+from core.presets import find
 from core.rules import problems_of
 from tests.fakes.tiny_bert import save_tiny_bert
 from tests.fakes.tiny_training import TinyRun, model, reviews, train, write_reviews
@@ -152,6 +154,30 @@ def lora_gradients(bert: Path, recompute: bool, reentrant: bool) -> dict[str, to
     adapted.train()
     adapted(**WORDS, labels=torch.tensor([0, 1])).loss.backward()
     return {name: weight.grad for name, weight in adapted.named_parameters() if weight.requires_grad}
+
+
+def test_the_preset_for_8_gb_learns_as_without_recomputing(bert: Path, texts: Path, tmp_path: Path) -> None:
+    """LoRA on a frozen body whose activations are computed again: gradients must still reach the matrices."""
+    preset = find("fits-in-8-gb")
+    assert preset is not None
+    asked = {
+        "model": model(bert, **preset.tree["model"]),
+        "data": reviews(texts),
+        "training": TrainingOptions(epochs=1.0, **preset.tree["training"]),
+    }
+    memory = MemoryOptions(**preset.tree["memory"])
+    kept_memory = msgspec.structs.replace(memory, activation_checkpointing=False)
+    again = train(tmp_path / "again", memory=memory, **asked)
+    kept = train(tmp_path / "kept", memory=kept_memory, **asked)
+    assert again.status == 0
+    assert again.messages == {}
+    ran = again.what_ran
+    assert (ran.recomputed, ran.effective_batch, ran.batches_per_step) == (2, 16, 8)
+    assert (kept.what_ran.recomputed, ran.adapter) == (0, f"LoRA, rank 16 on {LINEAR_LAYERS} layers")
+    moved, other = again.trainer.model.state_dict(), kept.trainer.model.state_dict()
+    assert all(moved[name].any() for name in moved if "lora_B" in name)
+    for name in moved:
+        torch.testing.assert_close(moved[name], other[name], msg=name)
 
 
 def test_targets_by_name(bert: Path, tmp_path: Path) -> None:

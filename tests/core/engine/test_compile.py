@@ -3,7 +3,7 @@
 import copy
 from collections.abc import Callable, Iterator
 from pathlib import Path
-from typing import Any
+from typing import Any, ClassVar
 
 import pytest
 import torch
@@ -43,7 +43,7 @@ BACKENDS = {
     "fails": fails,
     "fails-backward": aot_autograd(fw_compiler=runs_boxed, bw_compiler=fails),
 }
-"""Back ends of milliseconds: inductor's own compilation is timed in benchmarks/."""
+"""Back ends of milliseconds; inductor itself takes a minute, and is timed by benchmarks/compiled.py."""
 
 
 @pytest.fixture(autouse=True)
@@ -65,7 +65,8 @@ def bert(tmp_path_factory: pytest.TempPathFactory) -> Path:
 def run(folder: Path, bert: Path, backend: str = "", **sections: Any) -> TinyRun:
     """With texts of several lengths, in batches of 8, 8, 8 and 2: whatever is not one shape shows."""
     precision = sections.pop("precision", Precision.FP32)
-    compiled = {"compile": True, "compile_backend": backend} if backend else {}
+    mode = sections.pop("mode", "default")
+    compiled = {"compile": True, "compile_backend": backend, "compile_mode": mode} if backend else {}
     data = reviews(write_reviews(folder.with_suffix(".csv"), rows=26))
     device = DeviceOptions(name="cpu", precision=precision, **compiled)
     return train(folder, **{"model": model(bert), "data": data, "device": device, **sections})
@@ -175,6 +176,26 @@ def test_segments_of_images_are_recomputed_in_compiled_graphs(tmp_path: Path) ->
     network.activation_checkpointing_enable()
     compilation(tmp_path, seen).run(network, compute)
     assert seen.recomputed == 3
+
+
+class FakeInductor:
+    """Takes what torch's wrapper of inductor takes, and leaves the graphs as they are."""
+
+    modes: ClassVar[list[str]] = []
+
+    def __init__(self, mode: str, _options: Any, dynamic: bool | None) -> None:
+        self.modes.append(mode)
+
+    def __call__(self, traced: Any, inputs: Any) -> Callable[..., Any]:
+        return runs_as_it_is(traced, inputs)
+
+
+def test_inductor_gets_the_mode(bert: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(torch, "_TorchCompileInductorWrapper", FakeInductor)
+    tiny = run(tmp_path / "run", bert, "inductor", mode="reduce-overhead")
+    assert tiny.messages == {}
+    assert set(FakeInductor.modes) == {"reduce-overhead"}
+    assert tiny.what_ran.compiled == "inductor, reduce-overhead"
 
 
 def test_shapes_that_stay_the_same_are_not_made_general() -> None:
