@@ -3,7 +3,7 @@
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 
-from core.choices import Attention, DeepSpeed, Optimizer, Precision, Task
+from core.choices import Attention, DeepSpeed, Method, Offload, Optimizer, Padding, Precision, Task, Toggle
 from core.events import WhatRan
 from core.options import RunOptions
 
@@ -27,6 +27,10 @@ IN_8_BITS = (
     Optimizer.ADAMW_8BIT_TORCHAO,
     Optimizer.LION_8BIT,
 )
+GROUPED = "grouped by length"
+ZERO = {DeepSpeed.OFF: "", DeepSpeed.ZERO_2: "ZeRO-2", DeepSpeed.ZERO_3: "ZeRO-3"}
+OFFLOADED = ((Offload.CPU, "in main memory"), (Offload.NVME, "in NVMe"))
+"""What `WhatRan.deepspeed` begins with, and what it says of each place to offload to."""
 HALF = (Precision.BF16, Precision.FP16)
 AUTOCAST = {Precision.BF16: "bfloat16", Precision.FP16: "float16", Precision.FP32: None, Precision.TF32: None}
 
@@ -77,6 +81,115 @@ def _weight_decay(settled: RunOptions, ran: WhatRan) -> Iterator[Difference]:
             "training.weight_decay",
             "Weight decay reaches nothing",
             "Biases and norms are left out of it, and this run trains nothing else.",
+        )
+
+
+def _method(settled: RunOptions, ran: WhatRan) -> Iterator[Difference]:
+    method = settled.model.method
+    if (method in (Method.LORA, Method.QLORA)) != bool(ran.adapter):
+        yield Difference(
+            "model.method",
+            "Other weights learn than asked for",
+            f"{method} was asked for, and the model has {ran.adapter or 'no LoRA matrices'}.",
+        )
+    elif method is not Method.FULL and ran.trainable_parameters == ran.total_parameters:
+        yield Difference(
+            "model.method",
+            "Other weights learn than asked for",
+            f"{method} was asked for, and all weights of the model learn.",
+        )
+
+
+def _packed(settled: RunOptions, ran: WhatRan) -> Iterator[Difference]:
+    if settled.model.method is Method.QLORA and not ran.packed_parameters:
+        yield Difference(
+            "model.quantization",
+            "No weights are packed",
+            f"The frozen weights were to be packed as {settled.model.quantization}, and none are.",
+        )
+
+
+def _device(settled: RunOptions, ran: WhatRan) -> Iterator[Difference]:
+    """DeepSpeed may keep the weights elsewhere than it computes."""
+    asked = settled.device.name.partition(":")[0]
+    is_whole = settled.memory.deepspeed is DeepSpeed.OFF
+    if is_whole and asked not in ("auto", ran.device.partition(":")[0]):
+        yield Difference(
+            "device.name",
+            "Another device computes than asked for",
+            f"{settled.device.name} was asked for, the model lies on {ran.device}.",
+        )
+
+
+def _workers(settled: RunOptions, ran: WhatRan) -> Iterator[Difference]:
+    asked = settled.data.workers
+    if asked is not None and len(ran.workers) != asked:
+        yield Difference(
+            "data.workers",
+            "Another number of workers runs than asked for",
+            f"{asked} were asked for, {len(ran.workers)} run.",
+        )
+
+
+def _pinning(settled: RunOptions, ran: WhatRan) -> Iterator[Difference]:
+    asked = settled.data.pin_memory
+    if asked is not Toggle.AUTO and (asked is Toggle.ON) != ran.pinned:
+        yield Difference(
+            "data.pin_memory",
+            "Batches are pinned" if ran.pinned else "Batches are not pinned",
+            f"Pinned memory was to be {asked}.",
+        )
+
+
+def _padding(settled: RunOptions, ran: WhatRan) -> Iterator[Difference]:
+    """What rows are padded to is empty where they are no texts."""
+    asked_fixed = settled.data.padding is Padding.FIXED
+    if ran.padded_to and asked_fixed != ran.padded_to.endswith("tokens"):
+        yield Difference(
+            "data.padding",
+            "Texts are padded otherwise than asked for",
+            f"{settled.data.padding} was asked for, they are padded to {ran.padded_to}.",
+        )
+
+
+def _grouping(settled: RunOptions, ran: WhatRan) -> Iterator[Difference]:
+    asked = settled.data.group_by_length
+    of_texts = settled.task is Task.TEXT_CLASSIFICATION
+    if of_texts and asked is not Toggle.AUTO and (asked is Toggle.ON) != (ran.sampling == GROUPED):
+        yield Difference(
+            "data.group_by_length",
+            "Batches are put together otherwise than asked for",
+            f"Grouping by length was to be {asked}, their order is {ran.sampling or 'unknown'}.",
+        )
+
+
+def _compiled(settled: RunOptions, ran: WhatRan) -> Iterator[Difference]:
+    """A compilation that fails has its message already (`core.engine.compiling`)."""
+    device = settled.device
+    inductor = device.compile_backend == "inductor"
+    label = f"{device.compile_backend}, {device.compile_mode}" if inductor else device.compile_backend
+    expected = label if device.compile else ""
+    if ran.compiled and ran.compiled != expected:
+        yield Difference(
+            "device.compile",
+            "The model is compiled otherwise than asked for",
+            f"{expected or 'No compilation'} was asked for, {ran.compiled} runs.",
+        )
+
+
+def _deepspeed(settled: RunOptions, ran: WhatRan) -> Iterator[Difference]:
+    memory = settled.memory
+    if ran.deepspeed.partition(",")[0] != ZERO[memory.deepspeed]:
+        yield Difference(
+            "memory.deepspeed",
+            "DeepSpeed runs otherwise than asked for",
+            f"{memory.deepspeed} was asked for, {ran.deepspeed or 'no DeepSpeed'} runs.",
+        )
+    elif ran.deepspeed and any((words in ran.deepspeed) != (memory.offload is to) for to, words in OFFLOADED):
+        yield Difference(
+            "memory.offload",
+            "DeepSpeed keeps its state elsewhere than asked for",
+            f"{memory.offload} was asked for, {ran.deepspeed} runs.",
         )
 
 
@@ -154,6 +267,15 @@ def _deterministic(settled: RunOptions, ran: WhatRan) -> Iterator[Difference]:
 
 
 CHECKS: tuple[Check, ...] = (
+    _device,
+    _method,
+    _packed,
+    _workers,
+    _pinning,
+    _padding,
+    _grouping,
+    _compiled,
+    _deepspeed,
     _optimizer,
     _weight_decay,
     _precision,

@@ -5,10 +5,17 @@ from typing import Any
 import msgspec
 import pytest
 
-from core.choices import DeepSpeed, Optimizer, Precision, Task
+from core.choices import DeepSpeed, Method, Optimizer, Padding, Precision, Task, Toggle
 from core.engine.asked_and_ran import OPTIMIZERS, differences
 from core.events import WhatRan
-from core.options import DeviceOptions, MemoryOptions, RunOptions, TrainingOptions
+from core.options import (
+    DataOptions,
+    DeviceOptions,
+    MemoryOptions,
+    ModelOptions,
+    RunOptions,
+    TrainingOptions,
+)
 
 RAN = WhatRan(
     device="cpu",
@@ -28,15 +35,35 @@ RAN = WhatRan(
 def asked(
     precision: Precision = Precision.FP32,
     memory: MemoryOptions | None = None,
-    threads: int | None = None,
+    device: dict[str, Any] | None = None,
+    data: DataOptions | None = None,
+    model: ModelOptions | None = None,
     **training: Any,
 ) -> RunOptions:
     return RunOptions(
         task=Task.TEXT_CLASSIFICATION,
-        device=DeviceOptions(precision=precision, threads=threads),
+        model=model or ModelOptions(),
+        data=data or DataOptions(),
+        device=DeviceOptions(precision=precision, **(device or {})),
         memory=memory or MemoryOptions(),
         training=TrainingOptions(**training),
     )
+
+
+def compiled(**device: str) -> RunOptions:
+    return asked(device={"compile": True, **device})
+
+
+LORA, QLORA, HEAD = (
+    asked(model=ModelOptions(method=method)) for method in (Method.LORA, Method.QLORA, Method.HEAD)
+)
+ADAPTED = {"adapter": "LoRA, rank 16 on 12 layers", "trainable_parameters": 10}
+FIXED = asked(data=DataOptions(padding=Padding.FIXED))
+GROUPED, UNGROUPED = (
+    asked(data=DataOptions(group_by_length=asked_for)) for asked_for in (Toggle.ON, Toggle.OFF)
+)
+PINNED, UNPINNED = (asked(data=DataOptions(pin_memory=asked_for)) for asked_for in (Toggle.ON, Toggle.OFF))
+ZERO_2 = asked(memory=MemoryOptions(deepspeed=DeepSpeed.ZERO_2))
 
 
 def told(settled: RunOptions, **ran: Any) -> dict[str, str]:
@@ -53,8 +80,22 @@ def test_nothing_is_said_where_all_is_as_asked() -> None:
     assert told(asked(memory=MemoryOptions(activation_checkpointing=True)), recomputed=12) == {}
     assert told(asked(Precision.TF32), matmul="tf32") == told(asked(), matmul="fp32") == {}
     assert told(asked(Precision.BF16), autocast_dtype="bfloat16", matmul="fp32") == {}
-    assert told(asked(threads=4, deterministic=True), threads=4, deterministic=True) == {}
+    assert told(asked(device={"threads": 4}, deterministic=True), threads=4, deterministic=True) == {}
     assert told(asked(), attention="sdpa") == told(asked(), attention="eager") == {}
+    assert told(LORA, **ADAPTED) == told(HEAD, trainable_parameters=2) == {}
+    assert told(QLORA, **ADAPTED, packed_parameters=80) == {}
+    assert told(asked(data=DataOptions(workers=2)), workers=(7, 8)) == {}
+    assert told(PINNED, pinned=True) == told(UNPINNED) == {}
+    assert told(FIXED, padded_to="128 tokens") == told(asked(), padded_to="each batch's longest") == {}
+    assert told(GROUPED, sampling="grouped by length") == told(UNGROUPED, sampling="random") == {}
+    assert told(compiled(), compiled="inductor, default") == told(compiled()) == {}, (
+        "a failure is told at once"
+    )
+    assert told(compiled(compile_backend="cudagraphs"), compiled="cudagraphs") == {}
+    assert told(ZERO_2, deepspeed="ZeRO-2, optimizer in main memory") == {}
+    assert (
+        told(asked(device={"name": "cuda:1"}), device="cuda:1") == told(asked(device={"name": "cpu"})) == {}
+    )
     assert set(OPTIMIZERS) == set(Optimizer)
 
 
@@ -103,9 +144,29 @@ def test_nothing_is_said_where_all_is_as_asked() -> None:
         ),
         (asked(Precision.TF32), {"matmul": "fp32"}, "device.precision", "the GPU multiplies in fp32"),
         (asked(), {"matmul": "tf32"}, "device.precision", "the GPU multiplies in tf32"),
-        (asked(threads=4), {"threads": 8}, "device.threads", "4 were asked for, 8 run"),
+        (asked(device={"threads": 4}), {"threads": 8}, "device.threads", "4 were asked for, 8 run"),
         (asked(deterministic=True), {}, "training.deterministic", "not told"),
         (asked(), {"attention": "sdpa + eager"}, "model.attention", "sdpa + eager was called"),
+        (LORA, {}, "model.method", "lora was asked for, and the model has no LoRA matrices."),
+        (asked(), ADAPTED, "model.method", "full was asked for, and the model has LoRA, rank 16"),
+        (HEAD, {}, "model.method", "head was asked for, and all weights of the model learn."),
+        (QLORA, ADAPTED, "model.quantization", "were to be packed as nf4, and none are"),
+        (asked(device={"name": "cuda"}), {}, "device.name", "cuda was asked for, the model lies on cpu."),
+        (asked(data=DataOptions(workers=2)), {}, "data.workers", "2 were asked for, 0 run."),
+        (asked(data=DataOptions(workers=0)), {"workers": (7,)}, "data.workers", "0 were asked for, 1 run."),
+        (PINNED, {}, "data.pin_memory", "was to be on"),
+        (UNPINNED, {"pinned": True}, "data.pin_memory", "was to be off"),
+        (FIXED, {"padded_to": "each batch's longest"}, "data.padding", "fixed was asked for, they are"),
+        (asked(), {"padded_to": "128 tokens"}, "data.padding", "they are padded to 128 tokens."),
+        (GROUPED, {"sampling": "random"}, "data.group_by_length", "was to be on, their order is random."),
+        (UNGROUPED, {"sampling": "grouped by length"}, "data.group_by_length", "was to be off"),
+        (compiled(), {"compiled": "cudagraphs"}, "device.compile", "inductor, default was asked for"),
+        (asked(), {"compiled": "cudagraphs"}, "device.compile", "No compilation was asked for"),
+        (ZERO_2, {}, "memory.deepspeed", "zero-2 was asked for, no DeepSpeed runs."),
+        (ZERO_2, {"deepspeed": "ZeRO-3"}, "memory.deepspeed", "zero-2 was asked for, ZeRO-3 runs."),
+        (asked(), {"deepspeed": "ZeRO-2"}, "memory.deepspeed", "off was asked for, ZeRO-2 runs."),
+        (ZERO_2, {"deepspeed": "ZeRO-2"}, "memory.offload", "cpu was asked for, ZeRO-2 runs."),
+        (ZERO_2, {"deepspeed": "ZeRO-2, optimizer in NVMe"}, "memory.offload", "optimizer in NVMe runs."),
     ],
 )
 def test_a_difference_is_told_at_its_option(
@@ -118,8 +179,10 @@ def test_a_difference_is_told_at_its_option(
 
 def test_deepspeed_may_hold_the_weights_themselves_in_16_bits() -> None:
     settled = asked(Precision.BF16, memory=MemoryOptions(deepspeed=DeepSpeed.ZERO_2))
-    assert told(settled, parameter_dtype="bfloat16") == told(settled, autocast_dtype="bfloat16") == {}
-    assert set(told(settled)) == {"device.precision"}
+    zero = {"deepspeed": "ZeRO-2, optimizer in main memory"}
+    for held in ({"parameter_dtype": "bfloat16"}, {"autocast_dtype": "bfloat16"}):
+        assert told(settled, **zero, **held) == {}
+    assert set(told(settled, **zero)) == {"device.precision"}
 
 
 def test_each_option_has_a_message_of_its_own() -> None:
