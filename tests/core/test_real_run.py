@@ -116,7 +116,8 @@ def test_what_ran_is_told(digits: Trained) -> None:
     assert ran.total_parameters == ran.trainable_parameters == 11_181_642
     assert ran.optimizer_state_bytes >= 2 * 4 * ran.total_parameters  # two moments in fp32
     assert ran.effective_batch == 32
-    assert set(ran.reasons) == {"device", "precision"}
+    left_to_hone = {"device.name", "device.precision", "device.threads", "data.pin_memory", "data.workers"}
+    assert set(ran.reasons) == left_to_hone
 
 
 def test_the_keeper_watched_the_memory(digits: Trained) -> None:

@@ -55,7 +55,9 @@ def test_every_colour_is_one(tokens):
 
 @pytest.mark.parametrize("tokens", [LIGHT, DARK], ids=["light", "dark"])
 def test_buttons_of_dialogs_bear_no_icons_of_the_desktop(qtbot, qapp, tokens):
-    as_desktops_have_it = "QDialogButtonBox { dialogbuttonbox-buttons-have-icons: 1; }\n"  # black on dark, too
+    as_desktops_have_it = (
+        "QDialogButtonBox { dialogbuttonbox-buttons-have-icons: 1; }\n"  # black on dark, too
+    )
     qapp.setStyleSheet(as_desktops_have_it + style_sheet(tokens, qapp.font()))
     try:
         box = QDialogButtonBox(QDialogButtonBox.StandardButton.Close)

@@ -29,7 +29,7 @@ def test_weights_that_cannot_be_downloaded_say_so(monkeypatch: pytest.MonkeyPatc
     with pytest.raises(ModelError) as refused:
         load_vision_model(ModelOptions(source="torchvision:resnet18"), classes=2, seed=1)
     assert "resnet18" in refused.value.title
-    assert refused.value.fixes[0].changes == {"model.pretrained": False}
+    assert refused.value.fixes[0].changes == {"model.pretrained": False, "model.method": "full"}
 
 
 def test_loss_is_the_mean_over_the_batch() -> None:
