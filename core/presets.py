@@ -9,7 +9,7 @@ from typing import Any
 
 from core.catalogue import options_by_path
 from core.options import SECTIONS, Tree
-from core.tree import copied, put, value_at
+from core.tree import value_at
 
 FOLDER = Path(__file__).resolve().parent.parent / "resources" / "presets"
 
@@ -51,13 +51,6 @@ def differences(tree: Tree, preset: Preset) -> tuple[Difference, ...]:
         for path, after in _values(preset.tree)
         if (before := value_at(tree, path, options_by_path()[path].default)) != after
     )
-
-
-def applied(tree: Tree, preset: Preset) -> Tree:
-    """A copy of `tree` with the preset laid over it."""
-    copy = copied(tree)
-    put(copy, dict(_values(preset.tree)))
-    return copy
 
 
 def _read(path: Path) -> Preset:
