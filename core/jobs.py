@@ -14,6 +14,7 @@ from core.device_check_report import DeviceCheckReport, DeviceCheckRequest
 from core.ending import describe
 from core.errors import RunFolderError, UserError
 from core.files import remove
+from core.memory.forecast import Forecast, ForecastRequest
 from core.model_report import ModelReport, ModelRequest
 from core.processes import is_frozen, kill_with_children, start_detached, start_worker
 from core.reports import DataReport, InspectRequest, JobFailure, MachineReport
@@ -175,6 +176,11 @@ def ask_inspect(request: InspectRequest) -> DataReport:
 def ask_check_model(request: ModelRequest) -> ModelReport:
     """What a model is, without its weights; see `EngineJob.ask` for what it raises."""
     return _decode("check-model", ask_engine("check-model", msgspec.json.encode(request)), ModelReport)
+
+
+def ask_forecast(request: ForecastRequest) -> Forecast:
+    """How much memory a run would take, traced; see `EngineJob.ask` for what it raises."""
+    return _decode("forecast", ask_engine("forecast", msgspec.json.encode(request)), Forecast)
 
 
 def _decode(job: str, answer: bytes, kind: type[Answer]) -> Answer:

@@ -1,8 +1,8 @@
 """The engine process: `python -P -m core.engine JOB ...`.
 
-Jobs: `train RUN_DIR` reports into the run's folder; `devices`, `check-device`, `inspect` and `check-model` answer with
-JSON on standard output. The real standard output is kept for that answer alone: what libraries print goes to standard
-error.
+Jobs: `train RUN_DIR` reports into the run's folder; the others read a question as JSON from standard input and answer
+with JSON on standard output. The real standard output is kept for that answer alone: what libraries print goes to
+standard error.
 """
 
 import faulthandler
@@ -18,7 +18,7 @@ from core.checks import read_options
 from core.engine.reporter import Reporter
 from core.errors import OptionsError, UserError
 from core.machine.visible_gpus import number_by_slot
-from core.options import RunOptions
+from core.options import RunOptions, Tree
 from core.reports import FailureReport, JobFailure
 from core.run_folder import RunFolder
 
@@ -34,14 +34,8 @@ def main(arguments: list[str]) -> int:
     match arguments:
         case ["train", run_dir]:
             return _train(Path(run_dir))
-        case ["devices"]:
-            return _answer(answer_to, _devices)
-        case ["check-device"]:
-            return _answer(answer_to, _check_device)
-        case ["inspect"]:
-            return _answer(answer_to, _inspect)
-        case ["check-model"]:
-            return _answer(answer_to, _check_model)
+        case [name] if name in _QUESTIONS:
+            return _answer(answer_to, _QUESTIONS[name])
     print(f"no such engine job: {' '.join(arguments)}", file=sys.stderr)
     return 2
 
@@ -108,12 +102,45 @@ def _inspect() -> msgspec.Struct:
 
 
 def _check_model() -> msgspec.Struct:
-    from core.engine.environment import prepare_environment, stay_offline
-    from core.engine.libraries import leave_aside
     from core.model_report import ModelRequest
 
     request = msgspec.json.decode(sys.stdin.buffer.read(), type=ModelRequest)
-    options, problems = read_options(request.asked)
+    options = _prepared_for(request.asked)
+    from core.engine.check_model import check_model
+
+    return check_model(options, request.labels)
+
+
+def _forecast() -> msgspec.Struct:
+    from core.memory.forecast import ForecastRequest
+
+    request = msgspec.json.decode(sys.stdin.buffer.read(), type=ForecastRequest)
+    options = _prepared_for(request.asked)
+    from core.engine.memory.trace import forecast
+
+    return forecast(options, request.labels)
+
+
+def _measure() -> msgspec.Struct:
+    from core.memory.forecast import MeasureRequest
+
+    request = msgspec.json.decode(sys.stdin.buffer.read(), type=MeasureRequest)
+    options = _prepared_for(request.asked)
+    from core.engine.memory.measure import measure
+
+    return measure(options)
+
+
+def _prepared_for(asked: Tree) -> RunOptions:
+    """Get this process ready to build the model that is asked about, without a network.
+
+    Raises:
+        OptionsError: What is asked is wrong.
+    """
+    from core.engine.environment import prepare_environment, stay_offline
+    from core.engine.libraries import leave_aside
+
+    options, problems = read_options(asked)
     if options is None:
         raise OptionsError(problems)
     prepare_environment(options)  # before torch is imported
@@ -122,9 +149,17 @@ def _check_model() -> msgspec.Struct:
     from core.engine.torchvision_ops import prepare_torchvision
 
     prepare_torchvision()  # before transformers is imported
-    from core.engine.check_model import check_model
+    return options
 
-    return check_model(options, request.labels)
+
+_QUESTIONS: dict[str, Callable[[], msgspec.Struct]] = {
+    "devices": _devices,
+    "check-device": _check_device,
+    "inspect": _inspect,
+    "check-model": _check_model,
+    "forecast": _forecast,
+    "measure": _measure,
+}
 
 
 def _answer(descriptor: int, job: Callable[[], msgspec.Struct]) -> int:

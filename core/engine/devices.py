@@ -8,15 +8,15 @@ from dataclasses import dataclass, replace
 
 import msgspec
 
-from core.capabilities import find_device, machine_problems, settled_beside
-from core.catalogue import options_by_path, value_of
+from core.capabilities import find_device, machine_problems
 from core.choices import Precision
 from core.engine import capabilities
 from core.engine.automatic import settings_for
 from core.engine.machine_facts import MachineFacts
 from core.errors import DeviceError, Fix, Problem
 from core.options import RunOptions
-from core.reports import DeviceReport, MachineReport, Settled
+from core.reports import DeviceReport, MachineReport
+from core.settling import automatic_paths, settle
 
 MACOS_NEEDED = (14, 0)
 
@@ -96,25 +96,6 @@ def refuse(problems: Iterable[Problem], device: str) -> None:
     lines = [f"{problem.path}: {problem.message}" for problem in found]
     fixes = tuple(fix for problem in found for fix in problem.fixes)
     raise DeviceError("This computer can't do what was asked", "\n".join(lines), fixes)
-
-
-def settle(device: DeviceReport, options: RunOptions) -> RunOptions:
-    """`options` with what "automatic" comes to on `device` in place of it."""
-    for path, found in automatic_paths(device, options).items():
-        section, _, name = path.partition(".")
-        value = msgspec.convert(found.value, options_by_path()[path].value_type, strict=False)
-        changed = msgspec.structs.replace(getattr(options, section), **{name: value})
-        options = msgspec.structs.replace(options, **{section: changed})
-    return options
-
-
-def automatic_paths(device: DeviceReport, options: RunOptions) -> dict[str, Settled]:
-    """What is left to Hone in `options`, with what it comes to."""
-    return {
-        path: settled_beside(found, options)
-        for path, found in device.automatic.items()
-        if value_of(options, path) in ("auto", None) and options_by_path()[path].applies_to(options)
-    }
 
 
 def _reasons(device: DeviceReport, options: RunOptions) -> dict[str, str]:
