@@ -31,8 +31,9 @@ class ModelReport(msgspec.Struct, frozen=True, kw_only=True):
     transformer's blocks, or a vision model's linear layers and convolutions. `attention` holds the values of
     `model.attention` its architecture has (none for vision models), `max_length` the most tokens it can see; None:
     nothing limits it. `normalises_batch` tells that it has batch norm, so that accumulated small batches differ from a
-    large one. `shape` is what its memory is forecast from, whatever is trained of it. `problems` are what would end a run with this model, each at its option; where it can't be read at all,
-    they are all there is, and without any, nothing is known: it isn't on this computer yet.
+    large one. `shape` is what its memory is forecast from, whatever is trained of it. `problems` are
+    what would end a run with this model, each at its option; where it can't be read at all, they are all there is, and
+    without any, nothing is known: it isn't on this computer yet.
     """
 
     architecture: str = ""

@@ -1,4 +1,4 @@
-"""What is told of a run's memory: its parts, how the figures came about, and whether they fit. All figures are bytes."""
+"""What is told of a run's memory: its parts, how the figures came about, whether they fit. All figures are bytes."""
 
 from enum import StrEnum
 
