@@ -41,6 +41,16 @@ def signal_name(code: int | None) -> str | None:
         return f"signal {-code}"
 
 
+def is_out_of_memory(code: int, *, kills: bool) -> bool:
+    """Whether a process that ended with `code` was ended for lack of memory.
+
+    Args:
+        code: Its exit status.
+        kills: Whether Linux has ended any process for that while it ran (see `out_of_memory_kills`).
+    """
+    return (signal_name(code) == "SIGKILL" and kills) or _WINDOWS_ENDINGS.get(code) == OUT_OF_MEMORY
+
+
 def describe(code: int, *, out_of_memory: bool = False) -> str:
     """Why a process that ended with `code` ended, as far as the status tells."""
     name = signal_name(code)

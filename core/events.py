@@ -13,6 +13,7 @@ from typing import Literal
 import msgspec
 
 from core.errors import Fix
+from core.memory.forecast import Basis, Parts, Room
 
 SCHEMA = 1
 
@@ -47,6 +48,14 @@ class Level(StrEnum):
     INFO = "info"
     WARNING = "warning"
     ERROR = "error"
+
+
+class Pressure(StrEnum):
+    """How short of memory the operating system says it is."""
+
+    NORMAL = "normal"
+    WARN = "warn"
+    CRITICAL = "critical"
 
 
 class Outcome(StrEnum):
@@ -141,17 +150,42 @@ class LossesLogged(Event, frozen=True, kw_only=True):
 
 
 class MemorySampled(Event, frozen=True, kw_only=True):
-    """Memory in use, in bytes.
+    """Memory in use, in bytes; None: not available.
 
-    For `system`, `bytes` is what all programs hold and `ceiling` the installed memory; for `process` it is the
-    engine and its children; for `torch` the live tensors, with `reserved` what the allocator holds.
+    - `system`: `bytes` is what all programs hold, `ceiling` the installed memory, `swap` what lies on the disk,
+      `compressed` what macOS keeps compressed, `pressure` how short of memory the operating system is.
+    - `process`: the engine and its children.
+    - `torch`: the live tensors, with `reserved` what the allocator (CUDA) or Metal's driver (MPS) holds for them and
+      `ceiling` what it may have; `unified` tells that the device shares the computer's memory.
+    - `nvml`: what all programs hold of the GPU, of its `ceiling`, with `own` what this run's processes do.
+    - `apple`: what all programs have the GPU hold of the computer's memory.
     """
 
     source: Source
     bytes: int
     ceiling: int | None = None
     swap: int | None = None
+    compressed: int | None = None
+    pressure: Pressure | None = None
     reserved: int | None = None
+    own: int | None = None
+    unified: bool = False
+
+
+class MemoryForecast(Event, frozen=True, kw_only=True):
+    """How much memory the run takes at its fullest moment, told once its model is loaded; bytes.
+
+    `basis`, `correction` and `length` are as in `core.memory.forecast.Forecast`. `fixes` are what to do should memory
+    run out, best first, for whoever has to say so after the engine is gone.
+    """
+
+    device: str
+    basis: Basis
+    parts: Parts
+    room: Room | None = None
+    correction: float = 1.0
+    length: int | None = None
+    fixes: tuple[Fix, ...] = ()
 
 
 class DeviceSampled(Event, frozen=True, kw_only=True):
@@ -275,6 +309,7 @@ AnyEvent = (
     | StepFinished
     | LossesLogged
     | MemorySampled
+    | MemoryForecast
     | DeviceSampled
     | Evaluated
     | CheckpointSaved

@@ -3,6 +3,7 @@
 Layout (everything readable without Hone)::
 
     run.toml        what was asked
+    forecast.json   how much memory it would take, where that was found out before
     events.jsonl    what happened        (written by the engine)
     machine.jsonl   what the machine did (written by the keeper)
     log.txt         what was printed
@@ -29,6 +30,7 @@ from core import run_file
 from core.checks import read_options
 from core.errors import OptionsError
 from core.files import remove, write_atomically
+from core.memory.forecast import Forecast
 from core.options import RunOptions
 from core.story import RunStory, State
 
@@ -68,7 +70,7 @@ class ExitRecord(msgspec.Struct, frozen=True, kw_only=True):
     """`exit.json`: how the engine ended.
 
     `code` is its exit status; `signal` the name of the signal that ended it (POSIX). `reason` is a plain sentence,
-    `log_tail` the last lines it printed.
+    `log_tail` the last lines it printed. `out_of_memory` tells that the operating system ended it for lack of memory.
     """
 
     time: float
@@ -76,6 +78,7 @@ class ExitRecord(msgspec.Struct, frozen=True, kw_only=True):
     signal: str | None = None
     reason: str = ""
     log_tail: str = ""
+    out_of_memory: bool = False
 
 
 @dataclass(frozen=True)
@@ -98,6 +101,11 @@ class RunFolder:
     def options_file(self) -> Path:
         """What was asked."""
         return self.path / "run.toml"
+
+    @property
+    def forecast_file(self) -> Path:
+        """What was forecast or measured of its memory before it started."""
+        return self.path / "forecast.json"
 
     @property
     def events_file(self) -> Path:
@@ -150,6 +158,10 @@ class RunFolder:
         if options is None:
             raise OptionsError(problems, str(self.options_file))
         return options
+
+    def forecast(self) -> Forecast | None:
+        """What was known of its memory before it started; None: nothing."""
+        return _read_record(self.forecast_file, Forecast)
 
     def exit_record(self) -> ExitRecord | None:
         """How the engine ended; None while it runs or where that was never written."""

@@ -32,7 +32,8 @@ class RunSummary:
 
     `metric` names the metric a run is judged by (`eval_accuracy`), with its `best` and `last` value (0 to 1, or a
     loss); None: not evaluated yet. `seconds` is wall time from start to end (or to now), `peak_bytes` the most memory
-    its processes held, `started` unix seconds. `problem` says in plain words what of the folder can't be read.
+    its processes held, `forecast_error` by which share the forecast was off (positive: too high), `started` unix
+    seconds. `problem` says in plain words what of the folder can't be read.
     """
 
     run: RunFolder
@@ -47,6 +48,7 @@ class RunSummary:
     last: float | None = None
     seconds: float | None = None
     peak_bytes: int | None = None
+    forecast_error: float | None = None
     started: float | None = None
     problem: str = ""
 
@@ -86,7 +88,8 @@ def summarize(run: RunFolder) -> RunSummary:
         best=best,
         last=last,
         seconds=_seconds(run, glance, state),
-        peak_bytes=_peak(story),
+        peak_bytes=story.peak_bytes,
+        forecast_error=story.forecast_error,
         started=story.started,
         problem=problem,
     )
@@ -178,8 +181,3 @@ def _seconds(run: RunFolder, glance: _Glance, state: State) -> float | None:
     exit_record = run.exit_record()
     ended = glance.story.ended or (exit_record.time if exit_record else glance.last_time)
     return ended - glance.story.started if ended is not None else None
-
-
-def _peak(story: RunStory) -> int | None:
-    told = story.finished.peak_bytes if story.finished else None
-    return max(filter(None, (told, story.peak_process_bytes)), default=None)

@@ -7,22 +7,29 @@ import unicodedata
 from operator import attrgetter
 from pathlib import Path
 
+import msgspec
+
 from core import run_file
 from core.errors import OptionsError, Problem, RunFolderError
 from core.event_files import EventReader
+from core.files import write_atomically
+from core.memory.forecast import Forecast
 from core.options import RunOptions
 from core.run_folder import RunFolder
 from core.run_summary import title_of
 from core.story import RunStory
 
 
-def create(options: RunOptions, runs_folder: Path, path: Path | None = None) -> RunFolder:
+def create(
+    options: RunOptions, runs_folder: Path, path: Path | None = None, forecast: Forecast | None = None
+) -> RunFolder:
     """Make the folder of a new run and write what was asked into it.
 
     Args:
         options: What is asked.
         runs_folder: Where the folder goes, under a name made from the run's name and the date.
         path: The folder itself, instead; it must be empty or absent.
+        forecast: What is known of its memory already; None: the engine makes a forecast of its own.
 
     Raises:
         OptionsError: `path` holds something already.
@@ -32,6 +39,8 @@ def create(options: RunOptions, runs_folder: Path, path: Path | None = None) -> 
         made = _take_folder(path) if path else _make_folder(runs_folder / folder_name(options))
         folder = RunFolder(made)
         run_file.write(options, folder.options_file)
+        if forecast is not None:
+            write_atomically(folder.forecast_file, msgspec.json.encode(forecast))
     except OSError as error:
         where = error.filename or path or runs_folder
         raise RunFolderError("The run's folder can't be made", f"{where}: {error.strerror}") from error

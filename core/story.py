@@ -11,6 +11,7 @@ from core.events import (
     Evaluated,
     Event,
     LossesLogged,
+    MemoryForecast,
     MemorySampled,
     MessageRaised,
     MessageWithdrawn,
@@ -78,6 +79,7 @@ class RunStory:
     stop_accepted: bool = False
     kill_accepted: bool = False
     finished: RunFinished | None = None
+    forecast: MemoryForecast | None = None
     peak_process_bytes: int | None = None
     recent_seconds: deque[float] = field(default_factory=lambda: deque(maxlen=RECENT_STEPS))
     schema: int = SCHEMA
@@ -109,6 +111,8 @@ class RunStory:
             case RequestAnswered():
                 self.stop_accepted |= event.action == "stop" and event.accepted
                 self.kill_accepted |= event.action == "kill" and event.accepted
+            case MemoryForecast():
+                self.forecast = event
             case MemorySampled(source=Source.PROCESS):
                 self.peak_process_bytes = max(event.bytes, self.peak_process_bytes or 0)
             case RunFinished():
@@ -146,6 +150,35 @@ class RunStory:
     def total_steps(self) -> int | None:
         """Steps the run will take, once known."""
         return self.plan.total_steps if self.plan else None
+
+    @property
+    def peak_bytes(self) -> int | None:
+        """The most memory the run has held where it computes: of the GPU, or of the computer.
+
+        Of a GPU it is what torch's allocator held.
+        """
+        done = self.finished
+        if done is not None and done.peak_device_bytes is not None:
+            return done.peak_device_bytes
+        told = done.peak_bytes if done is not None else None
+        return max(filter(None, (told, self.peak_process_bytes)), default=None)
+
+    @property
+    def forecast_error(self) -> float | None:
+        """By which share of its peak the forecast was off, positive: too high; None before the end, or without one."""
+        told, peak = self.forecast_bytes, self.peak_bytes
+        if told is None or not peak or self.finished is None or not self.finished.steps:
+            return None
+        return (told - peak) / peak
+
+    @property
+    def forecast_bytes(self) -> int | None:
+        """What was forecast of that which `peak_bytes` measures: on a GPU without what stands beside all tensors."""
+        if self.forecast is None:
+            return None
+        parts = self.forecast.parts
+        is_gpu = self.finished is not None and self.finished.peak_device_bytes is not None
+        return parts.total - parts.overhead if is_gpu else parts.total
 
     @property
     def step_seconds(self) -> float | None:

@@ -8,6 +8,7 @@ from typing import Any
 from core.commands import figures
 from core.errors import Fix, OptionsError, UserError
 from core.events import Level, MessageRaised, WhatRan
+from core.memory.shortage import out_of_memory
 from core.run_folder import ExitRecord, RunFolder
 from core.statements import Statement, statements
 from core.story import RunStory, State
@@ -38,10 +39,13 @@ def error_text(error: UserError) -> str:
 
 def fix_text(fix: Fix) -> str:
     """What to try, with the options it sets as `--set` takes them."""
-    changes = " ".join(
-        f"--set {shlex.quote(f'{path}={_value(value)}')}" for path, value in fix.changes.items()
-    )
+    changes = changes_text(fix.changes)
     return f"  Try: {fix.label}" + (f" ({changes})" if changes else "")
+
+
+def changes_text(changes: Mapping[str, Any]) -> str:
+    """Changed options, as `--set` takes them."""
+    return " ".join(f"--set {shlex.quote(f'{path}={_value(value)}')}" for path, value in changes.items())
 
 
 def _value(value: Any) -> str:
@@ -78,6 +82,8 @@ def ending_text(run: RunFolder, story: RunStory, state: State, record: ExitRecor
     errors = [message_text(found) for found in story.messages.values() if found.level is Level.ERROR]
     if state in (State.FINISHED, State.STOPPED):
         return "\n".join((*errors, *_result(run, story, state)))
+    if record is not None and record.out_of_memory:
+        errors.append(error_text(_shortage(run, story)))
     title = "The run failed." if state is State.FAILED else _crash_title(record)
     if errors and state is State.FAILED:
         return "\n".join((title, *errors))
@@ -95,10 +101,28 @@ def _result(run: RunFolder, story: RunStory, state: State) -> Iterator[str]:
     if story.metrics and not finished.metrics and story.evaluated_at is not None:
         yield f"Last evaluated at step {story.evaluated_at:,}: {figures.metrics(story.metrics)}"
     if finished.samples_per_second is not None:
-        most = f", {figures.size(finished.peak_bytes)} of memory at most" if finished.peak_bytes else ""
-        yield f"{figures.number(finished.samples_per_second)} samples a second{most}"
+        yield f"{figures.number(finished.samples_per_second)} samples a second{_memory(story)}"
     if run.model.is_dir():
         yield f"The model is in {run.model}"
+
+
+def _shortage(run: RunFolder, story: RunStory) -> UserError:
+    """What to say of a run that the operating system ended for lack of memory."""
+    try:
+        return out_of_memory(run.options(), story.forecast)
+    except OptionsError as error:
+        return error
+
+
+def _memory(story: RunStory) -> str:
+    """The most memory the run held, and how far off the forecast was."""
+    if story.peak_bytes is None:
+        return ""
+    most = f", {figures.size(story.peak_bytes)} of memory at most"
+    error = story.forecast_error
+    if error is None:
+        return most
+    return f"{most} (forecast: {figures.size(story.forecast_bytes)}, {error:+.0%})"
 
 
 def _crash_title(record: ExitRecord | None) -> str:

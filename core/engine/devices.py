@@ -21,12 +21,15 @@ from core.settling import automatic_paths, settle
 MACOS_NEEDED = (14, 0)
 
 
+NO_REPORT = DeviceReport(name="", title="", available=False)
+
+
 @dataclass(frozen=True)
 class Choice:
     """What a run computes on.
 
     `name` is torch's (`cuda:0`, `mps`, `cpu`), `asked` what the options said. `settled` is what was asked with
-    everything automatic decided; `reasons` say by option why it came out so.
+    everything automatic decided; `reasons` say by option why it came out so. `device` is all that is known of it.
     """
 
     name: str
@@ -34,6 +37,7 @@ class Choice:
     settled: RunOptions
     reasons: dict[str, str]
     asked: str
+    device: DeviceReport = NO_REPORT
 
     @property
     def precision(self) -> Precision:
@@ -78,6 +82,7 @@ def choose(facts: MachineFacts, options: RunOptions) -> Choice:
         settled=settle(device, options),
         reasons=_reasons(device, options),
         asked=options.device.name,
+        device=device,
     )
 
 

@@ -1,13 +1,12 @@
 """Turns what libraries raise into what a person can act on, where Hone knows the cause."""
 
 import errno
-from collections.abc import Iterator
 
 import torch
 
-from core.choices import Method, Task
-from core.errors import Fix, OutOfMemory, UserError
-from core.hints import LORA_RATE
+from core.errors import Fix, UserError
+from core.events import MemoryForecast
+from core.memory.shortage import out_of_memory
 from core.options import RunOptions
 
 OUT_OF_MEMORY = (
@@ -29,14 +28,20 @@ NOT_DETERMINISTIC = (
 )
 """torch, of its own kernels and of cuBLAS."""
 DISK_FULL_NUMBERS = (errno.ENOSPC, getattr(errno, "EDQUOT", errno.ENOSPC))
-SHORTEST_TEXT = 32
-SMALLEST_IMAGE = 64
 
 
-def explain(error: Exception, options: RunOptions) -> UserError | None:
-    """The plain error for `error`, or None where it is a bug."""
-    if _is_out_of_memory(error):
-        return _out_of_memory(options)
+def explain(
+    error: Exception, options: RunOptions, forecast: MemoryForecast | None = None
+) -> UserError | None:
+    """The plain error for `error`, or None where it is a bug.
+
+    Args:
+        error: What was raised.
+        options: What was asked.
+        forecast: What the run was told to take of memory, if it came that far.
+    """
+    if is_out_of_memory(error):
+        return out_of_memory(options, forecast, str(error))
     if isinstance(error, RuntimeError) and _says(error, WORKER_ENDED):
         return UserError(
             "A worker was ended by the system",
@@ -62,7 +67,8 @@ def explain(error: Exception, options: RunOptions) -> UserError | None:
     return None
 
 
-def _is_out_of_memory(error: Exception) -> bool:
+def is_out_of_memory(error: Exception) -> bool:
+    """Whether an allocation failed, whoever asked for it."""
     if isinstance(error, MemoryError | torch.OutOfMemoryError):  # NumPy's and Arrow's are MemoryErrors
         return True
     if isinstance(error, OSError) and error.errno == errno.ENOMEM:
@@ -77,45 +83,3 @@ def _is_disk_full(error: Exception) -> bool:
 def _says(error: Exception, phrases: tuple[str, ...]) -> bool:
     words = str(error).lower()
     return any(phrase in words for phrase in phrases)
-
-
-def _out_of_memory(options: RunOptions) -> OutOfMemory:
-    data = options.data
-    fixes = [*_smaller_batches(options), *_leaner_methods(options)]
-    if options.task is Task.TEXT_CLASSIFICATION and data.max_length > SHORTEST_TEXT:
-        shorter = data.max_length // 2
-        fixes.append(Fix(f"Cut texts at {shorter} tokens", {"data.max_length": shorter}))
-    if options.task is Task.IMAGE_CLASSIFICATION and data.image_size > SMALLEST_IMAGE:
-        smaller = max(SMALLEST_IMAGE, data.image_size // 2)
-        fixes.append(Fix(f"Images of {smaller} pixels", {"data.image_size": smaller}))
-    count = options.memory.batch_size
-    batch = "A batch of 1 sample" if count == 1 else f"A batch of {count:,} samples"
-    return OutOfMemory(
-        "Memory ran out",
-        f"{batch} didn't fit beside the model's weights, gradients and optimizer state.",
-        tuple(fixes),
-    )
-
-
-def _smaller_batches(options: RunOptions) -> list[Fix]:
-    """Half the batch, accumulated to as many samples a step as before, or as near as that comes."""
-    half, before = options.memory.batch_size // 2, options.effective_batch
-    if half == 0:
-        return []
-    steps = round(before / half)
-    effect = (
-        "to the same effect" if half * steps == before else f"to {half * steps} samples instead of {before}"
-    )
-    changes = {"memory.batch_size": half, "memory.gradient_accumulation_steps": steps}
-    return [Fix(f"Batches of {half}, accumulated {effect}", changes)]
-
-
-def _leaner_methods(options: RunOptions) -> Iterator[Fix]:
-    """The methods that keep the result nearly as it is, the one that costs least first."""
-    if not options.memory.activation_checkpointing and options.model.method is not Method.HEAD:
-        yield Fix("Compute activations again", {"memory.activation_checkpointing": True})
-    if options.model.method is Method.FULL and options.model.pretrained:
-        yield Fix(
-            "Train LoRA in place of all weights",
-            {"model.method": "lora", "training.learning_rate": LORA_RATE},
-        )

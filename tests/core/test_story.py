@@ -4,6 +4,7 @@ from core.events import (
     Evaluated,
     Level,
     LossesLogged,
+    MemoryForecast,
     MemorySampled,
     MessageRaised,
     MessageWithdrawn,
@@ -16,6 +17,7 @@ from core.events import (
     StepFinished,
     StepLoss,
 )
+from core.memory.forecast import Basis, Parts
 from core.story import RunStory, State
 
 PLAN = RunPlanned(total_steps=20, epochs=2, train_samples=80, eval_samples=8, effective_batch=8)
@@ -137,3 +139,25 @@ class TestState:
     def test_a_refused_stop_changes_nothing(self) -> None:
         story = told(RunStarted(), PLAN, RequestAnswered(request="1", action="stop", accepted=False))
         assert state(story) is State.TRAINING
+
+
+FORECAST = MemoryForecast(device="cpu", basis=Basis.TRACE, parts=Parts(weights=80, overhead=30))
+
+
+def test_the_forecast_is_held_against_the_peak_once_the_run_is_over() -> None:
+    story = told(RunStarted(), PLAN, FORECAST, MemorySampled(source=Source.PROCESS, bytes=90))
+    assert (story.peak_bytes, story.forecast_error) == (90, None)
+    story.apply(RunFinished(state=Outcome.FINISHED, steps=20, peak_bytes=100))
+    assert story.peak_bytes == 100
+    assert story.forecast_error == 0.1
+
+
+def test_on_a_gpu_only_what_its_allocator_held_is_compared() -> None:
+    done = RunFinished(state=Outcome.FINISHED, steps=20, peak_bytes=500, peak_device_bytes=100)
+    story = told(RunStarted(), PLAN, FORECAST, done)
+    assert (story.peak_bytes, story.forecast_bytes, story.forecast_error) == (100, 80, -0.2)
+
+
+def test_a_run_that_failed_before_a_step_tells_nothing_of_its_forecast() -> None:
+    story = told(RunStarted(), FORECAST, RunFinished(state=Outcome.FAILED, peak_bytes=100))
+    assert story.forecast_error is None

@@ -6,12 +6,22 @@ from pathlib import Path
 from core import run_file
 from core.choices import Task
 from core.errors import Fix
-from core.events import Level, MessageRaised
+from core.events import Level, MemoryForecast, MessageRaised
+from core.memory.forecast import Basis, Parts
 from core.options import DataOptions, MemoryOptions, ModelOptions, OutputOptions, RunOptions, TrainingOptions
 from core.run_folder import ExitRecord, RunFolder
 from tests.fakes.runs import write_events
 
+GB = 1 << 30
+
 SMALLER_BATCH = Fix("Use batch size 8", {"memory.batch_size": 8})
+
+FORECAST = MemoryForecast(
+    device="cpu",
+    basis=Basis.TRACE,
+    parts=Parts(weights=GB // 2, activations=2 * GB),
+    fixes=(Fix("Batches of 8 (saves 700 MB)", {"memory.batch_size": 8}),),
+)
 
 MEMORY_LOW = MessageRaised(
     id="memory-low",

@@ -4,8 +4,9 @@ from pathlib import Path
 
 from core.commands.run_text import ending_text
 from core.events import Evaluated, Outcome, RunFinished
-from core.run_folder import RunFolder
+from core.run_folder import ExitRecord, RunFolder
 from core.story import RunStory, State
+from tests.fakes.run_stories import FORECAST, make_folder
 
 MEASURED = {"eval_accuracy": 0.9}
 
@@ -23,3 +24,25 @@ def test_what_the_kept_model_reached_is_its_result(tmp_path: Path) -> None:
 
 def test_what_was_measured_before_the_last_steps_is_no_result(tmp_path: Path) -> None:
     assert ending(tmp_path, {}) == ["Stopped after 7 steps in 3 s", "Last evaluated at step 5: accuracy 0.9"]
+
+
+def test_the_peak_stands_beside_the_forecast(tmp_path: Path) -> None:
+    story = RunStory()
+    story.apply(FORECAST)
+    done = RunFinished(
+        state=Outcome.FINISHED, seconds=3, steps=7, samples_per_second=50.0, peak_bytes=25 << 27
+    )
+    story.apply(done)
+    lines = ending_text(RunFolder(tmp_path), story, State.FINISHED, None).splitlines()
+    assert lines[1] == "50 samples a second, 3.1 GB of memory at most (forecast: 2.5 GB, -20%)"
+
+
+def test_a_run_ended_for_lack_of_memory_says_what_to_do(tmp_path: Path) -> None:
+    run, story = make_folder(tmp_path / "run"), RunStory()
+    story.apply(FORECAST)
+    record = ExitRecord(time=0, code=-9, signal="SIGKILL", reason="The system ended it.", out_of_memory=True)
+    text = ending_text(run, story, State.CRASHED, record)
+    assert "Memory ran out" in text
+    assert "Its largest part: the activations, 2.0 GB." in text
+    assert "Try: Batches of 8 (saves 700 MB) (--set memory.batch_size=8)" in text
+    assert "Memory ran out" not in ending_text(run, story, State.CRASHED, ExitRecord(time=0, code=-9))

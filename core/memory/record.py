@@ -1,0 +1,103 @@
+"""How good the forecasts of memory have been on this computer, and the one factor a device that they teach.
+
+A line a run in `memory.jsonl` in Hone's folder, so that it is read in no time and outlives the runs. Bytes are bytes.
+"""
+
+import contextlib
+import statistics
+import time
+from collections.abc import Iterable, Sequence
+from pathlib import Path
+
+import msgspec
+
+from core import settings
+from core.files import write_atomically
+from core.memory.forecast import Basis, Forecast, Parts
+
+MOST_KEPT = 200
+NEWEST = 20
+"""So many of the newest runs on a device are learned from: drivers and libraries change."""
+
+FEWEST = 3
+"""Fewer teach nothing: the first may have been odd."""
+
+CORRECTION_LIMITS = (0.67, 1.5)
+"""A factor beyond these tells of a fault in the forecast, which hiding would not mend."""
+
+
+class Kept(msgspec.Struct, frozen=True, kw_only=True):
+    """One run that ended well: the memory it was told to take, by which factor that was corrected, and what it took.
+
+    `device` is the device's title, such as "Apple M2", which tells computers apart that share a folder.
+    """
+
+    device: str
+    basis: Basis
+    forecast: int
+    measured: int
+    correction: float = 1.0
+    time: float = msgspec.field(default_factory=time.time)
+
+    @property
+    def error(self) -> float:
+        """By which share of what was measured the forecast was off; positive: it was too high."""
+        return (self.forecast - self.measured) / self.measured
+
+
+def remember(kept: Kept) -> None:
+    """Add a run; a folder that can't be written to costs the lesson, not the run."""
+    everything = [*read(), kept][-MOST_KEPT:]
+    with contextlib.suppress(OSError):
+        _file().parent.mkdir(parents=True, exist_ok=True)
+        write_atomically(_file(), b"".join(msgspec.json.encode(one) + b"\n" for one in everything))
+
+
+def read() -> tuple[Kept, ...]:
+    """All that is remembered, oldest first; damaged lines are left out."""
+    found = []
+    with contextlib.suppress(OSError):
+        for line in _file().read_bytes().splitlines():
+            with contextlib.suppress(msgspec.MsgspecError):
+                found.append(msgspec.json.decode(line, type=Kept))
+    return tuple(kept for kept in found if kept.measured > 0 and kept.forecast > 0 and kept.correction > 0)
+
+
+def correction(device: str, kept: Iterable[Kept] | None = None) -> float:
+    """The factor that forecasts on the device titled `device` are multiplied by; 1 until it is known.
+
+    It is the median of what was measured over what was forecast uncorrected, over the newest runs.
+
+    Args:
+        device: The device's title.
+        kept: What is remembered; None: read it.
+    """
+    of_device = [one for one in teaching(read() if kept is None else kept) if one.device == device]
+    ratios = [one.measured / (one.forecast / one.correction) for one in of_device[-NEWEST:]]
+    if len(ratios) < FEWEST:
+        return 1.0
+    low, high = CORRECTION_LIMITS
+    return min(high, max(low, statistics.median(ratios)))
+
+
+def typical_error(kept: Sequence[Kept]) -> float | None:
+    """The median of how far forecasts were off, as a share, without its sign; None where there is none."""
+    errors = [abs(one.error) for one in teaching(kept)]
+    return statistics.median(errors) if errors else None
+
+
+def corrected(forecast: Forecast, factor: float) -> Forecast:
+    """`forecast` with all parts multiplied by `factor`; what was measured stays."""
+    if forecast.basis is Basis.MEASURED or factor == 1.0:
+        return forecast
+    parts = {name: round(getattr(forecast.parts, name) * factor) for name in Parts.__struct_fields__}
+    return msgspec.structs.replace(forecast, parts=Parts(**parts), correction=forecast.correction * factor)
+
+
+def teaching(kept: Iterable[Kept]) -> tuple[Kept, ...]:
+    """Those that were forecast: a dry run's figure is none."""
+    return tuple(one for one in kept if one.basis is not Basis.MEASURED)
+
+
+def _file() -> Path:
+    return settings.home() / "memory.jsonl"

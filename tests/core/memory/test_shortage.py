@@ -1,0 +1,63 @@
+"""Out of memory ends in one message: what was asked, what there was, the largest part, and what to do."""
+
+import pytest
+
+from core.choices import Task
+from core.errors import Fix
+from core.events import MemoryForecast
+from core.memory.forecast import Basis, Parts, Room
+from core.memory.shortage import out_of_memory
+from core.options import MemoryOptions, RunOptions
+
+MB, GB = 1 << 20, 1 << 30
+ASKED = RunOptions(task=Task.TEXT_CLASSIFICATION, memory=MemoryOptions(batch_size=16))
+REMEDY = Fix("Batches of 8 (saves 2 GB)", {"memory.batch_size": 8})
+FORECAST = MemoryForecast(
+    device="mps",
+    basis=Basis.TRACE,
+    parts=Parts(weights=GB, activations=5 * GB, optimizer=2 * GB),
+    room=Room(free=6 * GB, ceiling=16 * GB),
+    length=128,
+    fixes=(REMEDY,),
+)
+MPS = (
+    "MPS backend out of memory (MPS allocated: 17.87 GB, other allocations: 28.00 MB, max allowed: 18.13 GB). Tried to "
+    "allocate 256.00 MB on private pool. Use PYTORCH_MPS_HIGH_WATERMARK_RATIO=0.0 to disable upper limit for memory "
+    "allocations (may cause system failure)."
+)
+
+
+def test_all_there_is_to_say() -> None:
+    found = out_of_memory(ASKED, FORECAST, MPS)
+    assert found.title == "Memory ran out"
+    assert found.detail == (
+        "A batch of 16 samples of up to 128 tokens didn't fit. It was to take 8.0 GB by forecast, and 6.0 GB of 16 GB "
+        "were free. Its largest part: the activations, 5.0 GB. What could not be had were 256 MB more."
+    )
+    assert found.fixes == (REMEDY,)
+
+
+def test_pytorchs_advice_to_lift_the_ceiling_is_not_passed_on() -> None:
+    assert "WATERMARK" not in str(out_of_memory(ASKED, FORECAST, MPS))
+    assert "system failure" not in str(out_of_memory(ASKED, None, MPS))
+
+
+@pytest.mark.parametrize(
+    ("report", "said"),
+    [
+        (
+            "CUDA out of memory. Tried to allocate 2.50 GiB. GPU 0 has a total capacity of 8 GiB",
+            "2.5 GB more",
+        ),
+        ("DefaultCPUAllocator: can't allocate memory: you tried to allocate 4096 bytes.", "4.0 KB more"),
+        ("DefaultCPUAllocator: not enough memory: you tried to allocate 2147483648 bytes.", "2.0 GB more"),
+    ],
+)
+def test_the_size_that_failed(report: str, said: str) -> None:
+    assert said in out_of_memory(ASKED, None, report).detail
+
+
+def test_before_the_model_is_known_the_simple_remedies_stand_in() -> None:
+    found = out_of_memory(ASKED, None)
+    assert found.detail == "A batch of 16 samples didn't fit."
+    assert found.fixes[0].changes == {"memory.batch_size": 8, "memory.gradient_accumulation_steps": 2}
