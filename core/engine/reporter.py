@@ -2,6 +2,7 @@
 
 import os
 import sys
+import threading
 
 from core.attempts import next_attempt
 from core.commands.progress import Progress
@@ -16,18 +17,26 @@ class Reporter:
     """The only writer of a run's events. A new one on the same folder begins the next attempt.
 
     What is written is also said on standard error, in the words of the command line, so that the log can be read.
+
+    Args:
+        run: The run's folder; None: a dry run has none, and only standard error hears of it.
     """
 
-    def __init__(self, run: RunFolder) -> None:
-        self._writer = EventWriter(run.events_file, attempt=next_attempt(run.events_file))
+    def __init__(self, run: RunFolder | None) -> None:
+        self._writer = (
+            None if run is None else EventWriter(run.events_file, attempt=next_attempt(run.events_file))
+        )
+        self._lock = threading.RLock()  # a warning raised while one event is written may become another
         self._story = RunStory()
         self._log = Progress(self._story, sys.stderr)
 
     def write(self, event: Event) -> None:
-        """Append one event."""
-        self._writer.write(event)
-        self._story.apply(event)
-        self._log.show(event)
+        """Append one event. Any thread may."""
+        with self._lock:
+            if self._writer is not None:
+                self._writer.write(event)
+            self._story.apply(event)
+            self._log.show(event)
 
     def start(self, versions: dict[str, str], from_step: int = 0) -> None:
         """Begin the attempt."""

@@ -1,45 +1,30 @@
 """The training job: one run folder in, events, checkpoints and a model out."""
 
-import logging
 import sys
 import time
 import traceback
-from contextlib import nullcontext
 from pathlib import Path
 from typing import Any
 
-import torch
-import transformers
-
-from core.choices import DeepSpeed, Precision, Task
 from core.ending import CANT_WRITE
-from core.engine import checkpoints, process_settings
-from core.engine.arguments import trainer_arguments
+from core.engine import checkpoints
+from core.engine.building import build_trainer, chosen_device, prepare
 from core.engine.callbacks import ReportCallback, RequestCallback
-from core.engine.compiling import Compilation
-from core.engine.data.single_precision import collator_for
-from core.engine.device_memory import DeviceMemory, process_peak
-from core.engine.devices import Choice, choose_visible
+from core.engine.device_memory import DeviceMemory, MemoryReports, process_peak
+from core.engine.devices import Choice
 from core.engine.failures import explain
 from core.engine.fallback import report_fallbacks
 from core.engine.first_mps_check import warn_of_wrong_numbers
-from core.engine.loss_scaling import mend_loss_scaling
-from core.engine.machine_facts import gather
-from core.engine.models.checkpointing import check_checkpointing
-from core.engine.optimizers import optimizer_class
 from core.engine.reporter import Reporter
 from core.engine.requests import RequestBox, StopRequested, StopWhileLoading
 from core.engine.step_log import StepLog
 from core.engine.tasks import Prepared
 from core.engine.trainer import WatchedTrainer
-from core.engine.zero_process import alone
 from core.errors import UserError
 from core.events import Outcome, Phase, RunFinished, split_non_finite
 from core.metrics import METRIC_NAMES
 from core.options import RunOptions
 from core.run_folder import RunFolder
-
-HALF = {Precision.BF16: torch.bfloat16, Precision.FP16: torch.float16}
 
 
 def train_run(run: RunFolder, options: RunOptions, reporter: Reporter) -> int:
@@ -73,25 +58,22 @@ def _report_failure(error: Exception, options: RunOptions, reporter: Reporter) -
 
 
 def _train(run: RunFolder, options: RunOptions, reporter: Reporter) -> None:
-    _quieten_transformers()
-    choice = choose_visible(gather(with_compilers=options.device.compile), options)
-    process_settings.apply(choice.settled)
-    with_zero = choice.settled.memory.deepspeed is not DeepSpeed.OFF
-    with alone(choice.kind) if with_zero else nullcontext():
-        _train_on(choice, run, reporter)
+    with (
+        chosen_device(options) as choice,
+        MemoryReports(DeviceMemory(choice.kind), reporter) as memory_reports,
+    ):
+        _train_on(choice, run, reporter, memory_reports)
 
 
-def _train_on(choice: Choice, run: RunFolder, reporter: Reporter) -> None:
+def _train_on(choice: Choice, run: RunFolder, reporter: Reporter, memory_reports: MemoryReports) -> None:
     requests = RequestBox(run, reporter)
     fell_back = _listen_to_mps(reporter) if choice.kind == "mps" else []
     with StopWhileLoading(run, requests):
-        prepared = _prepare(choice.settled, reporter)
+        prepared = prepare(choice.settled, reporter)
         checkpoints.clean(run.checkpoints)
-        trainer = _build_trainer(run, choice.settled, choice, prepared)
+        trainer = build_trainer(run.checkpoints, choice, prepared, reporter)
     trainer.fell_back = fell_back
-    if choice.settled.device.compile:
-        trainer.compilation = Compilation(choice.settled, choice.kind, reporter, trainer.first_batch)
-    log = StepLog(reporter, DeviceMemory(choice.kind))
+    log = StepLog(reporter, memory_reports.memory)
     trainer.add_callback(
         ReportCallback(
             reporter=reporter,
@@ -113,6 +95,7 @@ def _train_on(choice: Choice, run: RunFolder, reporter: Reporter) -> None:
     seconds = time.perf_counter() - begun
     reporter.phase(Phase.SAVING)
     _save_model(run.model, trainer, prepared)
+    memory_reports.stop()
     reporter.write(
         RunFinished(
             state=Outcome.STOPPED if requests.stop_accepted else Outcome.FINISHED,
@@ -130,59 +113,6 @@ def _listen_to_mps(reporter: Reporter) -> list[str]:
     """Tell what is known of this Mac's GPU, and from now on which operators the CPU computes in its place."""
     warn_of_wrong_numbers(reporter)
     return report_fallbacks(reporter)
-
-
-def _quieten_transformers() -> None:
-    """Leave out of the log what frightens and doesn't help: redrawn bars, and the table of weights of the new head."""
-    transformers.utils.logging.disable_progress_bar()
-    loading = logging.getLogger("transformers.modeling_utils")
-    loading.addFilter(lambda record: "LOAD REPORT" not in record.getMessage())
-
-
-def _prepare(options: RunOptions, reporter: Reporter) -> Prepared:
-    """Load what the task needs; each task's libraries are imported only for it."""
-    match options.task:
-        case Task.TEXT_CLASSIFICATION:
-            from core.engine.tasks import text_classification as task
-        case Task.IMAGE_CLASSIFICATION:
-            from core.engine.tasks import image_classification as task  # type: ignore[no-redef]
-    return task.prepare(options, reporter)
-
-
-def _build_trainer(run: RunFolder, options: RunOptions, choice: Choice, prepared: Prepared) -> WatchedTrainer:
-    from transformers import PrinterCallback, TrainingArguments
-
-    from core.engine.metrics import classification_metrics
-
-    if options.memory.activation_checkpointing:
-        check_checkpointing(prepared.model)
-    has_eval = prepared.eval is not None and len(prepared.eval) > 0
-    arguments = trainer_arguments(choice, run.checkpoints, has_eval=has_eval)
-    trainer = WatchedTrainer(
-        model=prepared.model,
-        args=TrainingArguments(**arguments),
-        train_dataset=prepared.train,
-        eval_dataset=prepared.eval if has_eval else None,
-        data_collator=collator_for(choice.kind, prepared.collator),
-        processing_class=prepared.processing_class,
-        compute_metrics=classification_metrics,
-        optimizer_cls_and_kwargs=optimizer_class(choice),
-    )
-    trainer.remove_callback(PrinterCallback)  # it prints dictionaries where no progress bar is shown
-    if options.memory.gradient_accumulation_steps > 1:
-        batch = trainer.data_collator([prepared.train[0]])
-        batch = {name: value.to(trainer.args.device) for name, value in batch.items()}
-        with _autocast(choice):  # FlashAttention computes in 16 bits only
-            mended = mend_loss_scaling(trainer.model, batch)
-        if mended:
-            trainer.model_accepts_loss_kwargs = False
-    return trainer
-
-
-def _autocast(choice: Choice) -> torch.autocast:
-    """What a batch is computed in; asked of torch itself, because DeepSpeed brings it in only once it trains."""
-    dtype = HALF.get(choice.precision)
-    return torch.autocast(choice.kind, dtype=dtype, enabled=dtype is not None)
 
 
 def _save_model(folder: Path, trainer: WatchedTrainer, prepared: Prepared) -> None:

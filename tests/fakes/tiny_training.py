@@ -66,17 +66,17 @@ def train(folder: Path, **sections: Any) -> TinyRun:
     folder.mkdir()
     run = RunFolder(folder)
     built: list[Any] = []
-    build = engine._build_trainer
+    build = engine.build_trainer
 
     def keep(*args: Any) -> Any:
         built.append(build(*args))
         return built[-1]
 
-    engine._build_trainer = keep
+    engine.build_trainer = keep
     try:
         status = engine.train_run(run, options, Reporter(run))
     finally:
-        engine._build_trainer = build
+        engine.build_trainer = build
     events = EventReader(run.events_file).read_all()
     return TinyRun(status, run, events, built[-1] if built else None)
 

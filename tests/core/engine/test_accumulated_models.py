@@ -24,7 +24,6 @@ from core.options import (
     RunOptions,
     TrainingOptions,
 )
-from core.run_folder import RunFolder
 
 prepare_torchvision()
 
@@ -99,7 +98,8 @@ def steps(
     build: Callable[[], torch.nn.Module], batch: int, folder: Path
 ) -> tuple[list[float], list[float], torch.Tensor]:
     """Of one epoch: losses and lengths of the gradients, as Hone's trainer shows them to its log, and all weights."""
-    from core.engine.train import _build_trainer
+    from core.engine.building import build_trainer
+    from core.engine.reporter import Reporter
 
     torch.manual_seed(0)
     samples, collator = (images(), stack) if build is alexnet else (texts(), default_data_collator)
@@ -116,9 +116,7 @@ def steps(
         ),
         output=OutputOptions(keep_checkpoints=0),
     )
-    trainer = _build_trainer(
-        RunFolder(folder), options, Choice("cpu", "", options, {}, asked="cpu"), prepared
-    )
+    trainer = build_trainer(folder, Choice("cpu", "", options, {}, asked="cpu"), prepared, Reporter(None))
     losses, norms = [], []
 
     class Figures(TrainerCallback):

@@ -116,7 +116,7 @@ def test_the_model_is_asked_in_the_precision_it_trains_in(
         with model.register_forward_pre_hook(lambda *_: seen.append(torch.is_autocast_enabled("cpu"))):
             return mend_loss_scaling(model, batch)
 
-    monkeypatch.setattr("core.engine.train.mend_loss_scaling", watched)
+    monkeypatch.setattr("core.engine.building.mend_loss_scaling", watched)
     run = train(
         tmp_path / "run",
         model=model(save_tiny_bert(tmp_path / "bert")),

@@ -15,7 +15,6 @@ from core.engine.models.vision_models import VisionClassifier
 from core.engine.tasks import Prepared
 from core.engine.torchvision_ops import prepare_torchvision
 from core.options import RunOptions
-from core.run_folder import RunFolder
 
 prepare_torchvision()
 
@@ -28,14 +27,15 @@ def no_extras(_folder: Path) -> None:
 
 def first_batch(kind: str, folder: Path) -> dict[str, Any]:
     """What Hone's trainer would take to a device of this kind."""
-    from core.engine.train import _build_trainer
+    from core.engine.building import build_trainer
+    from core.engine.reporter import Reporter
 
     choice = Choice(kind, "", RunOptions(task=Task.IMAGE_CLASSIFICATION), {}, asked="auto")
     network = VisionClassifier(torch.nn.Sequential(torch.nn.Flatten(), torch.nn.Linear(12, 4)))
     prepared = Prepared(
         model=network, train=SAMPLES, eval=None, collator=stack, labels=(), save_extras=no_extras
     )
-    trainer = _build_trainer(RunFolder(folder), choice.settled, choice, prepared)
+    trainer = build_trainer(folder, choice, prepared, Reporter(None))
     return next(iter(trainer.get_train_dataloader()))
 
 

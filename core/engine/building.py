@@ -1,0 +1,140 @@
+"""From options to a trainer that is ready to train: the same for a run and for a dry run before it."""
+
+import logging
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, nullcontext
+from pathlib import Path
+
+import torch
+import transformers
+
+from core.choices import DeepSpeed, Method, Precision, Task
+from core.engine import process_settings
+from core.engine.arguments import trainer_arguments
+from core.engine.compiling import Compilation
+from core.engine.data.single_precision import collator_for
+from core.engine.devices import Choice, choose_visible
+from core.engine.loss_scaling import mend_loss_scaling
+from core.engine.machine_facts import gather
+from core.engine.models.checkpointing import check_checkpointing
+from core.engine.optimizers import optimizer_class
+from core.engine.reporter import Reporter
+from core.engine.tasks import Prepared
+from core.engine.trainer import WatchedTrainer
+from core.engine.zero_process import alone
+from core.options import RunOptions
+
+HALF = {Precision.BF16: torch.bfloat16, Precision.FP16: torch.float16}
+
+
+@contextmanager
+def chosen_device(options: RunOptions) -> Iterator[Choice]:
+    """Settle where `options` are computed and set this process up for it, for as long as training lasts.
+
+    Raises:
+        DeviceError: Something that was asked for is not to be had here.
+    """
+    _quieten_transformers()
+    choice = choose_visible(gather(with_compilers=options.device.compile), options)
+    process_settings.apply(choice.settled)
+    with_zero = choice.settled.memory.deepspeed is not DeepSpeed.OFF
+    with alone(choice.kind) if with_zero else nullcontext():
+        yield choice
+
+
+def _quieten_transformers() -> None:
+    """Leave out of the log what frightens and doesn't help: redrawn bars, and the table of weights of the new head."""
+    transformers.utils.logging.disable_progress_bar()
+    loading = logging.getLogger("transformers.modeling_utils")
+    loading.addFilter(lambda record: "LOAD REPORT" not in record.getMessage())
+
+
+def load_libraries(options: RunOptions) -> Callable[[RunOptions, Reporter], Prepared]:
+    """Import what the run needs, each task's libraries only for it; returns what loads its data and model."""
+    import core.engine.metrics  # noqa: F401 - scikit-learn
+
+    if options.model.method in (Method.LORA, Method.QLORA):
+        import peft  # noqa: F401
+    match options.task:
+        case Task.TEXT_CLASSIFICATION:
+            from core.engine.tasks import text_classification as task
+        case Task.IMAGE_CLASSIFICATION:
+            from core.engine.tasks import image_classification as task  # type: ignore[no-redef]
+    return task.prepare
+
+
+def prepare(options: RunOptions, reporter: Reporter) -> Prepared:
+    """Load what the task needs.
+
+    Raises:
+        DataError: The data can't be used.
+        ModelError: The model can't be found, loaded or trained.
+    """
+    return load_libraries(options)(options, reporter)
+
+
+def build_trainer(
+    checkpoints: Path,
+    choice: Choice,
+    prepared: Prepared,
+    reporter: Reporter,
+    kind: type[WatchedTrainer] = WatchedTrainer,
+) -> WatchedTrainer:
+    """The trainer of a run, with the compiler where one was asked for.
+
+    Args:
+        checkpoints: Where checkpoints go.
+        choice: What it computes on.
+        prepared: Its model and data.
+        reporter: Hears of it while it compiles.
+        kind: The class to make.
+
+    Raises:
+        ModelError: The model can't compute its activations again, and that was asked for.
+    """
+    trainer = _made(checkpoints, choice, prepared, kind)
+    if choice.settled.memory.gradient_accumulation_steps > 1:
+        _mend_accumulation(trainer, choice, prepared)
+    if choice.settled.device.compile:
+        trainer.compilation = Compilation(choice.settled, choice.kind, reporter, trainer.first_batch)
+    return trainer
+
+
+def _made(
+    checkpoints: Path, choice: Choice, prepared: Prepared, kind: type[WatchedTrainer]
+) -> WatchedTrainer:
+    from transformers import PrinterCallback, TrainingArguments
+
+    from core.engine.metrics import classification_metrics
+
+    if choice.settled.memory.activation_checkpointing:
+        check_checkpointing(prepared.model)
+    has_eval = prepared.eval is not None and len(prepared.eval) > 0
+    arguments = trainer_arguments(choice, checkpoints, has_eval=has_eval)
+    trainer = kind(
+        model=prepared.model,
+        args=TrainingArguments(**arguments),
+        train_dataset=prepared.train,
+        eval_dataset=prepared.eval if has_eval else None,
+        data_collator=collator_for(choice.kind, prepared.collator),
+        processing_class=prepared.processing_class,
+        compute_metrics=classification_metrics,
+        optimizer_cls_and_kwargs=optimizer_class(choice),
+    )
+    trainer.remove_callback(PrinterCallback)  # it prints dictionaries where no progress bar is shown
+    return trainer
+
+
+def _mend_accumulation(trainer: WatchedTrainer, choice: Choice, prepared: Prepared) -> None:
+    batch = trainer.data_collator([prepared.train[0]])
+    batch = {name: value.to(trainer.args.device) for name, value in batch.items()}
+    with _autocast(choice):  # FlashAttention computes in 16 bits only
+        mended = mend_loss_scaling(trainer.model, batch)
+    if mended:
+        trainer.model_accepts_loss_kwargs = False
+
+
+def _autocast(choice: Choice) -> torch.autocast:
+    """What a batch is computed in; asked of torch itself, because DeepSpeed brings it in only once it trains."""
+    dtype = HALF.get(choice.precision)
+    return torch.autocast(choice.kind, dtype=dtype, enabled=dtype is not None)
