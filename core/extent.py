@@ -27,14 +27,18 @@ def extent(options: RunOptions, rows: int) -> Extent:
 
     A last, smaller batch counts as one, and so do batches left over from accumulation.
     """
-    data, memory = options.data, options.memory
+    data = options.data
     used = min(rows, data.max_train_samples or rows)
     held_out = 0 if data.eval else round(used * data.eval_fraction)
     trained = max(1, used - held_out)
-    batches = math.ceil(trained / memory.batch_size)
-    per_epoch = max(1, math.ceil(batches / memory.gradient_accumulation_steps))
-    steps = options.training.max_steps or math.ceil(options.training.epochs * per_epoch)
-    return Extent(trained, None if data.eval else held_out, steps, per_epoch)
+    return Extent(trained, None if data.eval else held_out, *steps_of(options, trained))
+
+
+def steps_of(options: RunOptions, trained: int) -> tuple[int, int]:
+    """The steps of a run on so many samples, and those of an epoch."""
+    batches = math.ceil(trained / options.memory.batch_size)
+    per_epoch = max(1, math.ceil(batches / options.memory.gradient_accumulation_steps))
+    return options.training.max_steps or math.ceil(options.training.epochs * per_epoch), per_epoch
 
 
 def warmup_problem(options: RunOptions, steps: int) -> Problem | None:

@@ -113,6 +113,11 @@ class EngineJob:
             stderr=subprocess.PIPE,
         )
 
+    @property
+    def pid(self) -> int:
+        """The number of its process."""
+        return int(self._process.pid)
+
     def ask(self, request: bytes = b"", timeout: float = ASK_SECONDS) -> bytes:
         """Send the request and wait for the answer; may be called once.
 
@@ -159,31 +164,36 @@ def ask_engine(job: str, request: bytes = b"", timeout: float = ASK_SECONDS) -> 
 
 def ask_devices() -> MachineReport:
     """What this machine can train on; see `EngineJob.ask` for what it raises."""
-    return _decode("devices", ask_engine("devices"), MachineReport)
+    return decoded("devices", ask_engine("devices"), MachineReport)
 
 
 def ask_device_check(request: DeviceCheckRequest) -> DeviceCheckReport:
     """How a device compares with the CPU; see `EngineJob.ask` for what it raises."""
     answer = ask_engine("check-device", msgspec.json.encode(request), CHECK_SECONDS)
-    return _decode("check-device", answer, DeviceCheckReport)
+    return decoded("check-device", answer, DeviceCheckReport)
 
 
 def ask_inspect(request: InspectRequest) -> DataReport:
     """What is in a data file or folder; see `EngineJob.ask` for what it raises."""
-    return _decode("inspect", ask_engine("inspect", msgspec.json.encode(request)), DataReport)
+    return decoded("inspect", ask_engine("inspect", msgspec.json.encode(request)), DataReport)
 
 
 def ask_check_model(request: ModelRequest) -> ModelReport:
     """What a model is, without its weights; see `EngineJob.ask` for what it raises."""
-    return _decode("check-model", ask_engine("check-model", msgspec.json.encode(request)), ModelReport)
+    return decoded("check-model", ask_engine("check-model", msgspec.json.encode(request)), ModelReport)
 
 
 def ask_forecast(request: ForecastRequest) -> Forecast:
     """How much memory a run would take, traced; see `EngineJob.ask` for what it raises."""
-    return _decode("forecast", ask_engine("forecast", msgspec.json.encode(request)), Forecast)
+    return decoded("forecast", ask_engine("forecast", msgspec.json.encode(request)), Forecast)
 
 
-def _decode(job: str, answer: bytes, kind: type[Answer]) -> Answer:
+def decoded(job: str, answer: bytes, kind: type[Answer]) -> Answer:
+    """The answer of a job as what it should be.
+
+    Raises:
+        EngineCrashed: It is something else.
+    """
     try:
         return msgspec.json.decode(answer, type=kind)
     except msgspec.MsgspecError as error:

@@ -30,12 +30,18 @@ def optimizer_name(optimizer: Any) -> str:
     return ", ".join(words) + ("" if package in OWN else f" ({package})")
 
 
-def state_bytes(optimizer: Any) -> dict[str, int]:
-    """Bytes of its state by dtype, such as `{"uint8": 4096}`. A table that many weights share counts once."""
+def state_bytes(optimizer: Any, kind: str | None = None) -> dict[str, int]:
+    """Bytes of its state by dtype, such as `{"uint8": 4096}`. A table that many weights share counts once.
+
+    Args:
+        optimizer: A bare one.
+        kind: Only what lies on devices of this kind (`cuda`, `mps`, `cpu`); None: wherever it lies.
+    """
     found: dict[str, int] = {}
     counted = set()
     for tensor in _state_tensors(optimizer):
-        if tensor.numel() and tensor.data_ptr() not in counted:
+        here = kind is None or tensor.device.type == kind
+        if here and tensor.numel() and tensor.data_ptr() not in counted:
             counted.add(tensor.data_ptr())
             name = str(tensor.dtype).removeprefix("torch.")
             found[name] = found.get(name, 0) + tensor.numel() * tensor.element_size()

@@ -62,7 +62,7 @@ def test_a_job_that_hangs_is_given_up() -> None:
 
 def test_an_answer_that_is_none_is_a_crash_and_not_a_riddle() -> None:
     with pytest.raises(EngineCrashed, match="can't be read"):
-        jobs._decode("inspect", b"surprise", jobs.DataReport)
+        jobs.decoded("inspect", b"surprise", jobs.DataReport)
 
 
 def test_a_run_whose_keeper_cannot_be_started_is_crashed_with_the_reason(tmp_path: Path) -> None:

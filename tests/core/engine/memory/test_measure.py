@@ -1,0 +1,190 @@
+"""A dry run of a tiny model: the longest batch first, what it held by source, and nothing left behind."""
+
+import csv
+import tempfile
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+
+from core.choices import Optimizer, Precision, Task
+from core.engine.memory.held import own_peak
+from core.engine.torchvision_ops import prepare_torchvision
+from core.errors import DataError
+from core.memory.forecast import Measurement, Room
+from core.memory.measuring import DryRun
+from core.options import DataOptions, DeviceOptions, MemoryOptions, ModelOptions, RunOptions, TrainingOptions
+from tests.fakes.tiny_bert import WORDS, save_tiny_bert
+
+prepare_torchvision()
+
+ROWS, BATCH = 40, 4
+LONGEST = 30
+"""Words of the longest text; two more tokens stand around them."""
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A model and texts of 1 to 30 words, the longest in the middle."""
+    folder = tmp_path_factory.mktemp("tiny")
+    save_tiny_bert(folder / "bert")
+    with (folder / "texts.csv").open("w", newline="", encoding="utf-8") as file:
+        writer = csv.writer(file)
+        writer.writerow(["text", "label"])
+        for row in range(ROWS):
+            words = LONGEST if row == ROWS // 2 else 1 + row % 7
+            writer.writerow([" ".join(WORDS[(row + at) % 10] for at in range(words)), ("no", "yes")[row % 2]])
+    return folder
+
+
+def options(folder: Path, **sections: Any) -> RunOptions:
+    return RunOptions(
+        **{
+            "task": Task.TEXT_CLASSIFICATION,
+            "model": ModelOptions(source=str(folder / "bert")),
+            "data": DataOptions(train=str(folder / "texts.csv"), eval_fraction=0.0, max_length=64),
+            "device": DeviceOptions(name="cpu", precision=Precision.FP32),
+            "memory": MemoryOptions(batch_size=BATCH),
+            "training": TrainingOptions(epochs=3.0),
+            **sections,
+        }
+    )
+
+
+def measure(asked: RunOptions) -> Measurement:
+    from core.engine.memory.measure import measure as answer
+
+    return answer(asked)
+
+
+def widths(monkeypatch: pytest.MonkeyPatch) -> list[int]:
+    """Tokens of a row of each batch that is trained on from now on."""
+    from core.engine.memory.dry_trainer import DryTrainer
+
+    seen: list[int] = []
+    compute = DryTrainer.training_step
+
+    def watched(self: Any, model: Any, inputs: Any, *more: Any) -> torch.Tensor:
+        seen.append(inputs["input_ids"].shape[1])
+        return compute(self, model, inputs, *more)
+
+    monkeypatch.setattr(DryTrainer, "training_step", watched)
+    return seen
+
+
+class TestOneRun:
+    @pytest.fixture(scope="class")
+    @classmethod
+    def measured(cls, folder: Path) -> tuple[Measurement, list[int], set[Path]]:
+        """The answer, the widths of its batches, and what lies in the folder for temporary files after it."""
+        with pytest.MonkeyPatch.context() as patch:
+            seen = widths(patch)
+            temporary = folder / "temporary"
+            temporary.mkdir()
+            patch.setattr(tempfile, "tempdir", str(temporary))
+            found = measure(options(folder))
+            return found, seen, set(temporary.iterdir())
+
+    def test_the_longest_batch_comes_first_twice_then_ordinary_ones(self, measured: Any) -> None:
+        found, seen, _ = measured
+        assert seen[:2] == [LONGEST + 2] * 2
+        assert len(seen) == 5
+        assert max(seen[2:4]) < LONGEST + 2
+        assert found.longest == LONGEST + 2
+
+    def test_the_parts_are_those_of_the_live_objects_and_add_up(self, measured: Any) -> None:
+        found, _, _ = measured
+        assert found.parts.total == found.peak
+        assert found.parts.overhead == found.base
+        counted = 2 * 8 * 64  # places and kinds of tokens, written out beside the weights; they don't learn
+        assert found.parts.gradients == found.parts.weights - counted
+        assert found.parts.optimizer == pytest.approx(2 * found.parts.gradients, rel=0.01)
+        assert 0 < found.parts.activations < 5 << 20
+        assert found.peak - found.base < 300 << 20
+
+    def test_time_is_told_of_the_whole_run(self, measured: Any) -> None:
+        found, _, _ = measured
+        assert found.total_steps == 30
+        assert found.longest_step_seconds > 0
+        assert found.step_seconds > 0
+        assert found.run_seconds > 10 * min(found.step_seconds, found.longest_step_seconds)
+        assert found.compile_seconds == 0
+
+    def test_nothing_is_left_behind(self, measured: Any) -> None:
+        assert measured[2] == set()
+
+
+def test_a_short_run_is_measured_no_longer_than_it_is(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    seen = widths(monkeypatch)
+    short = TrainingOptions(max_steps=1, optimizer=Optimizer.SGD, momentum=0.0)
+    found = measure(options(folder, training=short, memory=MemoryOptions(batch_size=2)))
+    assert seen == [LONGEST + 2]
+    assert found.total_steps == 1
+    assert found.parts.optimizer == 0
+    assert found.run_seconds == found.longest_step_seconds == found.step_seconds
+
+
+def test_memory_that_runs_out_in_a_step_is_the_answer(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def full(*_: Any) -> torch.Tensor:
+        raise torch.OutOfMemoryError(
+            "CUDA out of memory. Tried to allocate 20.00 GiB. It may cause system failure."
+        )
+
+    monkeypatch.setattr("core.engine.memory.dry_trainer.DryTrainer.training_step", full)
+    found = measure(options(folder))
+    assert "A batch of 4 samples" in found.out_of_memory
+    assert "system failure" not in found.out_of_memory
+    assert found.parts.weights > 0
+    assert found.parts.total == found.peak
+    assert found.step_seconds is None
+    assert found.total_steps == 30
+
+
+def test_what_the_person_can_mend_is_raised(folder: Path, tmp_path: Path) -> None:
+    empty = tmp_path / "empty.csv"
+    empty.write_text("text,label\n")
+    with pytest.raises(DataError):
+        measure(options(folder, data=DataOptions(train=str(empty))))
+
+
+class TestSavedTensors:
+    def test_each_piece_of_memory_counts_once_and_the_models_own_not(self) -> None:
+        from core.engine.memory.dry_trainer import SavedTensors
+
+        layer = torch.nn.Linear(8, 8, bias=False)
+        saved = SavedTensors(layer)
+        given = torch.ones(4, 8, requires_grad=True)
+        with saved.watching():
+            (layer(given) * given).sum().backward()  # keeps what came in, and what the layer put out
+        assert saved.activations == 2 * 4 * 8 * 4
+        assert saved.copies == 0
+
+    def test_copies_of_weights_in_half_precision_are_told_apart(self) -> None:
+        from core.engine.memory.dry_trainer import SavedTensors
+
+        layer = torch.nn.Linear(8, 8, bias=False)
+        saved = SavedTensors(layer)
+        with saved.watching(), torch.autocast("cpu", torch.bfloat16):
+            layer(torch.ones(4, 8, requires_grad=True)).sum().backward()
+        assert saved.copies == 8 * 8 * 2
+
+
+def test_the_peak_is_that_of_this_process_alone(tmp_path: Path) -> None:
+    status = tmp_path / "status"
+    status.write_text("VmPeak:\t  900 kB\nVmHWM:\t  512 kB\nVmRSS:\t  100 kB\n")
+    assert own_peak(status) == 512 * 1024
+
+
+@pytest.mark.parametrize("free", [300 << 20, 64 << 30])
+def test_the_real_engine_answers_and_is_ended_where_there_is_no_room(folder: Path, free: int) -> None:
+    room = Room(free=free, ceiling=64 << 30)
+    found = DryRun(options(folder), room).run()
+    assert found.room == room
+    if free < 1 << 30:
+        assert "300 MB of 64 GB were free" in found.out_of_memory
+        assert found.peak > 0.9 * free
+    else:
+        assert found.out_of_memory == ""
+        assert found.longest == LONGEST + 2
+        assert found.parts.total == found.peak > found.base > 100 << 20

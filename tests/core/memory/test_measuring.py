@@ -1,0 +1,130 @@
+"""The guard of a dry run: it is ended before it takes memory that isn't there, and that is the answer."""
+
+import sys
+import threading
+from collections.abc import Iterator
+from pathlib import Path
+
+import psutil
+import pytest
+
+from core.choices import Task
+from core.ending import out_of_memory_kills
+from core.errors import UserError
+from core.jobs import EngineCrashed, JobCancelled
+from core.machine.memory import SystemMemory
+from core.memory import measuring
+from core.memory.forecast import Room, Verdict
+from core.memory.measuring import DryRun
+from core.options import DeviceOptions, MemoryOptions, RunOptions
+from tests.fakes.runs import FAKES
+
+MB = 1 << 20
+ROOMY = Room(free=64 << 30, ceiling=64 << 30)
+SMALL = Room(free=150 * MB, ceiling=64 << 30)
+EMPTY = SystemMemory(used=2 << 30, total=64 << 30, swap=0)
+
+
+def options(device: str = "cpu") -> RunOptions:
+    return RunOptions(
+        task=Task.TEXT_CLASSIFICATION,
+        device=DeviceOptions(name=device),
+        memory=MemoryOptions(batch_size=48),
+    )
+
+
+def dry_run(
+    scenario: str, room: Room | None = None, *, device: str = "cpu", system: SystemMemory = EMPTY
+) -> DryRun:
+    command = [sys.executable, "-P", str(FAKES / "measuring_job.py"), scenario]
+    return DryRun(options(device), room, command=command, system=lambda: system)
+
+
+def children() -> set[int]:
+    return {child.pid for child in psutil.Process().children() if child.status() != psutil.STATUS_ZOMBIE}
+
+
+@pytest.fixture(autouse=True)
+def nothing_left() -> Iterator[None]:
+    """No engine is left behind, however it ended."""
+    before = children()
+    yield
+    assert children() <= before
+
+
+def test_the_answer_comes_with_the_room_it_was_measured_in() -> None:
+    found = dry_run("answer", ROOMY).run()
+    assert (found.peak, found.room, found.out_of_memory) == (100, ROOMY, "")
+    assert found.forecast.verdict is Verdict.FITS
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="only Linux lets a process be offered to its killer")
+def test_linux_is_told_to_end_the_dry_run_before_other_programs() -> None:
+    assert dry_run("answer", ROOMY).run().total_steps == measuring.SCORE
+    assert int(Path("/proc/self/oom_score_adj").read_text()) < measuring.SCORE
+
+
+def test_a_dry_run_that_grows_beyond_the_room_is_ended_and_that_is_the_answer() -> None:
+    found = dry_run("grow", SMALL).run()
+    assert "A batch of 48 samples didn't fit" in found.out_of_memory
+    assert "150 MB of 64 GB were free" in found.out_of_memory
+    assert SMALL.free * 0.9 < found.peak < 4 * SMALL.free
+    assert found.parts.total == found.peak
+
+
+def test_memory_that_belongs_to_a_gpu_is_not_the_limit_of_the_computers() -> None:
+    with pytest.raises(EngineCrashed):  # it has grown as far as it wanted, and ended without an answer
+        dry_run("grow", SMALL, device="cuda:0").run()
+
+
+def test_where_other_programs_fill_the_computer_it_is_ended_too() -> None:
+    full = SystemMemory(used=(64 << 30) - 10 * MB, total=64 << 30, swap=0)
+    found = dry_run("hang", ROOMY, system=full).run()
+    assert "the whole computer had only 10 MB left" in found.out_of_memory
+
+
+def test_what_the_kernel_ended_for_lack_of_memory_is_out_of_memory(monkeypatch: pytest.MonkeyPatch) -> None:
+    counted = iter([4, 5])
+    monkeypatch.setattr(measuring, "out_of_memory_kills", lambda: next(counted))
+    found = dry_run("die", ROOMY).run()
+    assert "ended it for lack of memory" in found.out_of_memory
+
+
+@pytest.mark.skipif(out_of_memory_kills() is None, reason="only Linux tells whom it has ended")
+def test_what_somebody_else_has_killed_is_not() -> None:
+    with pytest.raises(EngineCrashed):
+        dry_run("die", ROOMY).run()
+
+
+def test_a_bug_is_no_answer() -> None:
+    with pytest.raises(EngineCrashed, match="a bug in the fake dry run"):
+        dry_run("crash", ROOMY).run()
+
+
+def test_what_the_person_can_mend_is_said_as_the_engine_said_it() -> None:
+    with pytest.raises(UserError, match="one class only"):
+        dry_run("refuse", ROOMY).run()
+
+
+def test_it_can_be_ended_from_another_thread() -> None:
+    asked = dry_run("hang", ROOMY)
+    caught: list[BaseException] = []
+
+    def run() -> None:
+        try:
+            asked.run()
+        except JobCancelled as error:
+            caught.append(error)
+
+    thread = threading.Thread(target=run)
+    thread.start()
+    asked.kill()
+    thread.join(10)
+    assert len(caught) == 1
+
+
+def test_ended_before_it_began_it_starts_nothing() -> None:
+    asked = dry_run("grow", SMALL)
+    asked.kill()
+    with pytest.raises(JobCancelled):
+        asked.run()
