@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING
 
 from core import jobs, settings
 from core.choices import Task
-from core.commands import files, reports, running, runs, train
+from core.commands import files, memory, reports, running, runs, train
 from core.commands.attendance import INTERRUPTED
 from core.commands.check_device import check_device
 from core.commands.importing import import_options
@@ -104,6 +104,7 @@ def _parser(start: train.Start) -> argparse.ArgumentParser:
     commands = parser.add_subparsers(title="commands", required=True, metavar="COMMAND")
     _add_train(commands, start)
     _add_runs(commands)
+    _add_memory(commands)
     _add_questions(commands)
     _add_files(commands)
     return parser
@@ -118,6 +119,16 @@ def _add_train(commands: "Commands", start: train.Start) -> None:
     )
     command.add_argument("file", type=Path, metavar="RUN.hone")
     command.add_argument("--run-dir", type=Path, metavar="DIR", help="the run's own folder: new or empty")
+    _add_set(command)
+    command.add_argument("--json", action="store_true", help="print what happens as JSON lines")
+    command.set_defaults(
+        run=lambda asked: train.train(
+            asked.file, tuple(asked.overrides), asked.run_dir, as_json=asked.json, start=start
+        )
+    )
+
+
+def _add_set(command: argparse.ArgumentParser) -> None:
     command.add_argument(
         "--set",
         action="append",
@@ -125,12 +136,6 @@ def _add_train(commands: "Commands", start: train.Start) -> None:
         dest="overrides",
         metavar="SECTION.OPTION=VALUE",
         help="change an option of the file; may be repeated (see `hone options`)",
-    )
-    command.add_argument("--json", action="store_true", help="print what happens as JSON lines")
-    command.set_defaults(
-        run=lambda asked: train.train(
-            asked.file, tuple(asked.overrides), asked.run_dir, as_json=asked.json, start=start
-        )
     )
 
 
@@ -160,6 +165,57 @@ def _add_runs(commands: "Commands") -> None:
         "--now", action="store_true", help="end it at once instead; only checkpoints are kept"
     )
     stopping.set_defaults(run=lambda asked: running.stop(asked.name, at_once=asked.now))
+
+
+def _add_memory(commands: "Commands") -> None:
+    forecast = commands.add_parser(
+        "forecast",
+        help="say how much memory a run will take",
+        description="Say how much memory a run will take, part by part, and what to do if that is too much. Nothing is "
+        "trained. Ends with 1 when it doesn't fit.",
+    )
+    _add_run_file(forecast)
+    forecast.add_argument(
+        "--quick", action="store_true", help="by formula at once, without tracing the model"
+    )
+    forecast.set_defaults(
+        run=lambda asked: memory.forecast(
+            asked.file, tuple(asked.overrides), quick=asked.quick, as_json=asked.json
+        )
+    )
+    measuring = commands.add_parser(
+        "measure",
+        help="train some steps to see how much memory and time a run takes",
+        description="Train some steps in a process of their own, the longest batch of the data first, and say how much "
+        "memory and time they took. Nothing is kept. Ends with 1 when memory runs out.",
+    )
+    _add_run_file(measuring)
+    measuring.set_defaults(
+        run=lambda asked: memory.measure(asked.file, tuple(asked.overrides), as_json=asked.json)
+    )
+    fitting = commands.add_parser(
+        "fit",
+        help="find by trying what makes a run fit",
+        description="Measure one combination of smaller batches, half precision and the like after another, until one "
+        "fits with a tenth to spare, and write it to a new run file. Ends with 1 when nothing fits.",
+    )
+    _add_run_file(fitting)
+    fitting.add_argument(
+        "--output",
+        "-o",
+        type=Path,
+        metavar="FILE",
+        help="a new file; default: NAME.fits.hone beside RUN.hone",
+    )
+    fitting.set_defaults(
+        run=lambda asked: memory.fit(asked.file, tuple(asked.overrides), asked.output, as_json=asked.json)
+    )
+
+
+def _add_run_file(command: argparse.ArgumentParser) -> None:
+    command.add_argument("file", type=Path, metavar="RUN.hone")
+    _add_set(command)
+    command.add_argument("--json", action="store_true", help="print the answer as JSON")
 
 
 def _add_questions(commands: "Commands") -> None:

@@ -1,0 +1,101 @@
+"""How much memory a run takes, and what to do about it, in plain text for a terminal."""
+
+from collections.abc import Iterator
+
+from core.commands import figures
+from core.commands.run_text import changes_text
+from core.memory.fitting import Try
+from core.memory.forecast import Basis, Forecast, Measurement, Parts, Room, Verdict
+from core.memory.ladder import Remedy
+
+MEGABYTE = 1 << 20
+
+PART_TITLES = {
+    "weights": "Weights",
+    "gradients": "Gradients",
+    "optimizer": "Optimizer's state",
+    "activations": "Activations",
+    "temporary": "Temporary buffers",
+    "overhead": "Libraries and the device's own",
+}
+METHODS = {
+    Basis.FORMULA: "by formula, from the model's config",
+    Basis.TRACE: "traced: model, loss, gradients and optimizer without their numbers",
+    Basis.MEASURED: "measured by a dry run on the longest batch",
+}
+VERDICTS = {
+    Verdict.FITS: "It fits.",
+    Verdict.TIGHT: "It fits, with less than a tenth to spare.",
+    Verdict.TOO_LARGE: "It doesn't fit.",
+    Verdict.UNKNOWN: "How much memory this device has isn't known.",
+}
+
+
+def forecast_lines(found: Forecast) -> list[str]:
+    """A forecast for a terminal, in MB of 1024 x 1024 bytes."""
+    lines = [*_part_lines(found.parts, found.room), "", f"On {found.device}, {METHODS[found.basis]}."]
+    if found.length is not None:
+        lines.append(f"The longest row has {found.length:,} tokens.")
+    if found.correction != 1.0:
+        lines.append(f"Corrected by {found.correction:.2f}, as past runs on this device have taught.")
+    return [*lines, *found.notes, VERDICTS[found.verdict]]
+
+
+def _part_lines(parts: Parts, room: Room | None) -> list[str]:
+    rows = [(title, _megabytes(getattr(parts, name))) for name, title in PART_TITLES.items()]
+    rows.append(("Total", _megabytes(parts.total)))
+    if room is not None:
+        rows += [("Free now", _megabytes(room.free)), ("Ceiling", _megabytes(room.ceiling))]
+    width = max(len(count) for _, count in rows)
+    return [
+        figures.table(("PART", "MB".rjust(width)), [(title, count.rjust(width)) for title, count in rows])
+    ]
+
+
+def _megabytes(count: int) -> str:
+    return f"{count / MEGABYTE:,.0f}"
+
+
+def measurement_lines(found: Measurement) -> list[str]:
+    """A dry run's answer for a terminal."""
+    if found.out_of_memory:
+        return ["Memory ran out.", found.out_of_memory]
+    lines = forecast_lines(found.forecast)
+    if found.longest_step_seconds is not None:
+        lines.append(f"A step on the longest batch takes {figures.number(found.longest_step_seconds)} s.")
+    if found.step_seconds is not None:
+        lines.append(f"An ordinary step takes {figures.number(found.step_seconds)} s.")
+    if found.compile_seconds:
+        lines.append(f"Compiling took {figures.duration(found.compile_seconds)}.")
+    if found.run_seconds is not None and found.total_steps is not None:
+        steps = figures.counted(found.total_steps, "step")
+        lines.append(f"{steps} take about {figures.duration(found.run_seconds)}, without evaluation.")
+    return lines
+
+
+def ladder_lines(remedies: tuple[Remedy, ...]) -> list[str]:
+    """What to do, a line a remedy, the one that loses least first."""
+    rows = [
+        (
+            remedy.title,
+            f"{_megabytes(remedy.saves)} MB" if remedy.changes else figures.MISSING,
+            f"x {remedy.slower:.2f}" if remedy.changes else figures.MISSING,
+            changes_text(remedy.changes) if remedy.changes else remedy.help,
+        )
+        for remedy in remedies
+    ]
+    return ["", figures.table(("WHAT TO DO", "SAVES", "TIME", "SET"), rows)] if rows else []
+
+
+def try_lines(number: int, done: Try) -> Iterator[str]:
+    """One try of `hone fit`."""
+    found = done.measurement
+    yield f"Try {number}: {done.title}"
+    if found is None:
+        yield f"  It failed: {done.problem}"
+    elif found.out_of_memory:
+        yield f"  Too large: {found.out_of_memory}"
+    else:
+        step = figures.number(found.step_seconds) if found.step_seconds is not None else figures.MISSING
+        words = {Verdict.FITS: "fits", Verdict.TIGHT: "too tight", Verdict.TOO_LARGE: "too large"}
+        yield f"  {figures.size(found.peak)} at most, {step} s a step: {words[done.verdict]}"

@@ -1,0 +1,238 @@
+"""`hone forecast`, `hone measure` and `hone fit`, with an engine that answers from a table."""
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import msgspec
+import pytest
+
+from core import run_file
+from core.cli import main
+from core.commands import memory
+from core.jobs import EngineCrashed
+from core.memory.forecast import Basis, Forecast, Measurement, Parts, Room
+from core.memory.shape import ModelShape
+from core.model_report import ModelReport
+from core.options import RunOptions
+from core.reports import DeviceReport, MachineReport
+
+MB, GB = 1 << 20, 1 << 30
+FILE = Path(__file__).parents[3] / "resources" / "examples" / "digits.hone"
+CPU = DeviceReport(name="cpu", title="a processor", available=True)
+SHAPE = ModelShape(parameters=11_700_000, head=5_130, kept_per_pixel=30_000.0, widest_per_pixel=16.0)
+PARTS = Parts(weights=45 * MB, gradients=45 * MB, optimizer=90 * MB, activations=800 * MB, overhead=600 * MB)
+TRACED = Forecast(basis=Basis.TRACE, device="cpu", parts=PARTS)
+
+
+class Engine:
+    """What the engine and the computer answer; `asked` are the names of its jobs."""
+
+    def __init__(self) -> None:
+        self.asked: list[str] = []
+        self.room = Room(free=8 * GB, ceiling=16 * GB)
+        self.model = ModelReport(activation_checkpointing=True, shape=SHAPE)
+        self.traced: Forecast | Exception = TRACED
+
+    def devices(self) -> MachineReport:
+        self.asked.append("devices")
+        return MachineReport(devices=(CPU,), automatic="cpu")
+
+    def check_model(self, _request: Any) -> ModelReport:
+        self.asked.append("check-model")
+        return self.model
+
+    def forecast(self, _request: Any) -> Forecast:
+        self.asked.append("forecast")
+        if isinstance(self.traced, Exception):
+            raise self.traced
+        return self.traced
+
+
+@pytest.fixture
+def engine(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Engine:
+    answering = Engine()
+    monkeypatch.setenv("HONE_HOME", str(tmp_path / "home"))
+    monkeypatch.setattr(memory.jobs, "ask_devices", answering.devices)
+    monkeypatch.setattr(memory.jobs, "ask_check_model", answering.check_model)
+    monkeypatch.setattr(memory.jobs, "ask_forecast", answering.forecast)
+    monkeypatch.setattr(memory, "room_of", lambda *_, **__: answering.room)
+    return answering
+
+
+class DryRuns:
+    """Dry runs that hold what `peak` says of their options."""
+
+    def __init__(self, peak: Callable[[RunOptions], int]) -> None:
+        self._peak = peak
+        self.asked: list[RunOptions] = []
+
+    def __call__(self, options: RunOptions, room: Room | None) -> "DryRuns":
+        self.asked.append(options)
+        self._room = room
+        return self
+
+    def run(self) -> Measurement:
+        held = self._peak(self.asked[-1])
+        assert self._room is not None
+        too_large = "A batch of 16 samples didn't fit." if held > self._room.free else ""
+        return Measurement(
+            device="cpu",
+            parts=Parts(weights=45 * MB, overhead=held - 45 * MB),
+            peak=held,
+            base=0,
+            room=self._room,
+            longest_step_seconds=0.5,
+            step_seconds=0.25,
+            total_steps=300,
+            run_seconds=75.0,
+            out_of_memory=too_large,
+        )
+
+    def kill(self) -> None: ...
+
+
+class TestForecast:
+    def test_a_table_of_parts_with_how_it_is_known(
+        self, engine: Engine, capsys: pytest.CaptureFixture[str]
+    ) -> None:
+        assert main(["forecast", str(FILE)]) == 0
+        out = capsys.readouterr().out
+        rows = dict(line.rsplit(maxsplit=1) for line in out.splitlines()[:10])
+        assert rows["Weights"] == "45"
+        assert rows["Activations"] == "800"
+        assert rows["Total"] == "1,580"
+        assert (rows["Free now"], rows["Ceiling"]) == ("8,192", "16,384")
+        assert "traced" in out
+        assert out.rstrip().endswith("It fits.")
+
+    def test_json_for_programs(self, engine: Engine, capsys: pytest.CaptureFixture[str]) -> None:
+        assert main(["forecast", str(FILE), "--json"]) == 0
+        told = msgspec.json.decode(capsys.readouterr().out)
+        assert told["parts"]["activations"] == 800 * MB
+        assert (told["total"], told["free"], told["ceiling"]) == (1580 * MB, 8 * GB, 16 * GB)
+        assert (told["fits"], told["method"]) == (True, "trace")
+        assert told["ladder"] == []
+
+    def test_what_does_not_fit_ends_with_1_and_the_ladder(
+        self, engine: Engine, capsys: pytest.CaptureFixture[str]
+    ) -> None:
+        engine.room = Room(free=1 * GB, ceiling=16 * GB)
+        assert main(["forecast", str(FILE)]) == 1
+        out = capsys.readouterr().out
+        assert "It doesn't fit." in out
+        assert "--set memory.batch_size=" in out
+        assert "--set memory.activation_checkpointing=true" in out
+
+    def test_quick_is_by_formula_and_traces_nothing(
+        self, engine: Engine, capsys: pytest.CaptureFixture[str]
+    ) -> None:
+        assert main(["forecast", str(FILE), "--quick", "--set", "memory.batch_size=4"]) == 0
+        assert engine.asked == ["devices", "check-model"]
+        assert "by formula" in capsys.readouterr().out
+
+    def test_a_trace_that_fails_leaves_the_formula_and_says_so(
+        self, engine: Engine, capsys: pytest.CaptureFixture[str]
+    ) -> None:
+        engine.traced = EngineCrashed("forecast", 1, "no such operator")
+        main(["forecast", str(FILE)])
+        told = capsys.readouterr()
+        assert "by formula" in told.out
+        assert "could not be traced" in told.err
+
+    def test_a_wrong_request_is_said_at_the_option(
+        self, engine: Engine, capsys: pytest.CaptureFixture[str]
+    ) -> None:
+        assert main(["forecast", str(FILE), "--set", "memory.batch_size=0"]) == 2
+        assert "memory.batch_size" in capsys.readouterr().err
+        assert engine.asked == []
+
+    def test_a_model_that_is_not_here_is_said(
+        self, engine: Engine, capsys: pytest.CaptureFixture[str]
+    ) -> None:
+        engine.model = ModelReport()
+        assert main(["forecast", str(FILE)]) == 1
+        assert "isn't on this computer yet" in capsys.readouterr().err
+
+
+class TestMeasure:
+    def test_memory_and_time(self, engine: Engine, capsys: pytest.CaptureFixture[str]) -> None:
+        runs = DryRuns(lambda _: 2 * GB)
+        assert memory.measure(FILE, (), as_json=False, dry_run=runs) == 0
+        out = capsys.readouterr().out
+        assert "measured by a dry run" in out
+        assert "An ordinary step takes 0.25 s." in out
+        assert "300 steps take about 1 min 15 s" in out
+        assert runs.asked[0].device.name == "cpu", "the guard has to know whose memory it watches"
+
+    def test_memory_that_runs_out_is_an_answer_with_the_ladder(
+        self, engine: Engine, capsys: pytest.CaptureFixture[str]
+    ) -> None:
+        assert memory.measure(FILE, (), as_json=False, dry_run=DryRuns(lambda _: 9 * GB)) == 1
+        out = capsys.readouterr().out
+        assert out.startswith("Memory ran out.\nA batch of 16 samples didn't fit.")
+        assert "--set memory.batch_size=" in out
+
+    def test_json(self, engine: Engine, capsys: pytest.CaptureFixture[str]) -> None:
+        assert memory.measure(FILE, (), as_json=True, dry_run=DryRuns(lambda _: 9 * GB)) == 1
+        told = msgspec.json.decode(capsys.readouterr().out)
+        assert told["verdict"] == "too_large"
+        assert told["measurement"]["peak"] == 9 * GB
+        assert told["ladder"][-1]["name"] == "model"
+
+
+def large(options: RunOptions) -> int:
+    """More than is free with more than 4 images at a time."""
+    return (2 if options.memory.batch_size <= 4 else 9) * GB
+
+
+class TestFit:
+    @pytest.fixture
+    def file(self, tmp_path: Path) -> Path:
+        copied = tmp_path / "mine.hone"
+        copied.write_bytes(FILE.read_bytes())
+        return copied
+
+    def fit(self, file: Path, output: Path | None = None, *, as_json: bool = False, peak: Any = large) -> int:
+        return memory.fit(file, (), output, as_json=as_json, dry_run=DryRuns(peak))
+
+    def test_the_changed_run_file_is_written_beside_and_the_first_left_alone(
+        self, engine: Engine, file: Path, capsys: pytest.CaptureFixture[str]
+    ) -> None:
+        before = file.read_bytes()
+        assert self.fit(file) == 0
+        assert file.read_bytes() == before
+        written = run_file.read(file.with_name("mine.fits.hone"))
+        asked = run_file.read(file)
+        assert written.memory.batch_size <= 4
+        assert written.effective_batch == asked.effective_batch
+        told = capsys.readouterr()
+        assert told.err.startswith("Try 1: As asked\n  Too large: ")
+        assert "fits" in told.err
+        assert "mine.fits.hone" in told.out
+
+    def test_a_file_that_is_there_is_never_overwritten(
+        self, engine: Engine, file: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        (tmp_path / "other.hone").write_text("precious")
+        assert main(["fit", str(file), "-o", str(tmp_path / "other.hone")]) == 2
+        assert main(["fit", str(file), "-o", str(file)]) == 2
+        assert (tmp_path / "other.hone").read_text() == "precious"
+        assert engine.asked == [], "said before anything is measured"
+
+    def test_nothing_that_fits_ends_with_1_and_writes_nothing(
+        self, engine: Engine, file: Path, capsys: pytest.CaptureFixture[str]
+    ) -> None:
+        assert self.fit(file, peak=lambda _: 20 * GB) == 1
+        assert "choose a smaller" in capsys.readouterr().err
+        assert not file.with_name("mine.fits.hone").exists()
+
+    def test_json_has_every_try(
+        self, engine: Engine, file: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+    ) -> None:
+        assert self.fit(file, tmp_path / "out.hone", as_json=True) == 0
+        told = msgspec.json.decode(capsys.readouterr().out)
+        assert told["file"] == str(tmp_path / "out.hone")
+        assert told["tries"][0]["verdict"] == "too_large"
+        assert told["tries"][-1]["verdict"] == "fits"
+        assert told["changes"] == told["tries"][-1]["changes"]

@@ -1,0 +1,219 @@
+"""What finds a run that fits, and what measures each remedy, with dry runs that answer from a table."""
+
+import threading
+from collections.abc import Callable
+
+from core.choices import Method, Precision
+from core.engine.devices import report as devices_of
+from core.errors import UserError
+from core.jobs import JobCancelled
+from core.memory.anatomy import forecast
+from core.memory.fitting import Fitting, MeasuringEach, Try
+from core.memory.forecast import Measurement, Parts, Room, Verdict
+from core.memory.ladder import ladder
+from core.model_report import ModelReport
+from core.options import RunOptions
+from tests.fakes.asked_of_bert import BERT, MODEL, asked
+from tests.fakes.machines import LAPTOP
+
+MB = 1 << 20
+DEVICE = devices_of(LAPTOP).devices[0]
+
+
+class FakeDryRuns:
+    """Makes dry runs that hold what `peak` says, and end as soon as they hold more than there is free."""
+
+    def __init__(self, peak: Callable[[RunOptions], int]) -> None:
+        self._peak = peak
+        self.asked: list[RunOptions] = []
+
+    def __call__(self, options: RunOptions, room: Room | None) -> "FakeDryRun":
+        self.asked.append(options)
+        return FakeDryRun(self._peak(options), room)
+
+
+class FakeDryRun:
+    def __init__(self, peak: int, room: Room | None) -> None:
+        self._peak = peak
+        self._room = room
+
+    def run(self) -> Measurement:
+        over = self._room is not None and self._peak > self._room.free
+        held = self._room.free if over and self._room else self._peak
+        return Measurement(
+            device="cuda:0",
+            parts=Parts(overhead=held),
+            peak=held,
+            base=0,
+            out_of_memory="It held too much." if over else "",
+            step_seconds=None if over else 1.0,
+        )
+
+    def kill(self) -> None:
+        raise AssertionError("nothing to end")
+
+
+def as_forecast(options: RunOptions) -> int:
+    return forecast(options, BERT, DEVICE).parts.total
+
+
+def fitting(runs: FakeDryRuns, free: int, options: RunOptions | None = None) -> Fitting:
+    return Fitting(options or asked(), MODEL, DEVICE, Room(free=free, ceiling=6 << 30), runs)
+
+
+def test_what_fits_as_it_is_stays_as_it_is() -> None:
+    found = fitting(FakeDryRuns(as_forecast), 64 << 30)
+    tries = list(found.tries())
+    assert [done.verdict for done in tries] == [Verdict.FITS]
+    assert tries[0].title == "As asked"
+    assert (found.result, found.changes) == (asked(), {})
+
+
+def test_what_keeps_the_result_is_tried_first_and_the_fastest_wins() -> None:
+    needed = as_forecast(asked())
+    found = fitting(FakeDryRuns(as_forecast), int(needed * 0.95))
+    tries = list(found.tries())
+    assert found.changes == {"device.precision": "bf16"}
+    assert found.result is not None
+    assert found.result.device.precision is Precision.BF16
+    assert found.result.device.name == "auto", "only what was changed is changed"
+    assert tries[-1].verdict is Verdict.FITS
+    assert all(done.verdict is not Verdict.FITS for done in tries[:-1])
+
+
+def test_lora_comes_only_where_nothing_that_keeps_the_result_fits() -> None:
+    smallest_full = as_forecast(
+        asked(
+            device={"precision": "bf16"},
+            memory={"batch_size": 1, "gradient_accumulation_steps": 16, "activation_checkpointing": True},
+            training={"optimizer": "adafactor"},
+        )
+    )
+    found = fitting(FakeDryRuns(as_forecast), smallest_full - 100 * MB)
+    tries = list(found.tries())
+    assert found.result is not None
+    assert found.result.model.method in (Method.LORA, Method.QLORA)
+    assert len(tries) < 6, "what is forecast to be no smaller than what failed is not tried"
+
+
+def test_each_try_that_fails_is_followed_by_a_smaller_one() -> None:
+    found = fitting(FakeDryRuns(lambda options: 2 * as_forecast(options)), 4 << 30)
+    totals = [done.forecast.parts.total for done in found.tries()]
+    assert totals == sorted(totals, reverse=True)
+    assert len(set(totals)) == len(totals)
+
+
+def test_a_forecast_that_was_too_low_is_learned_from() -> None:
+    runs = FakeDryRuns(lambda options: as_forecast(options) + (1 << 30))
+    found = fitting(runs, 5 << 30)
+    tries = list(found.tries())
+    assert found.result is not None
+    assert tries[-1].measurement is not None
+    assert tries[-1].measurement.peak <= 0.9 * (5 << 30)
+    assert len(tries) <= 5
+
+
+def test_where_nothing_fits_the_smallest_was_tried_and_the_reason_is_said() -> None:
+    found = fitting(FakeDryRuns(lambda _: 10 << 30), 500 * MB)
+    tries = list(found.tries())
+    assert (found.result, found.changes) == (None, None)
+    assert "choose a smaller" in found.reason
+    assert len(tries) == 1, "all that is hopeless and larger needs no try"
+    assert tries[0].forecast.parts.total == min(
+        as_forecast(with_tried) for with_tried in [*_all_small(), asked()]
+    )
+
+
+def _all_small() -> list[RunOptions]:
+    return [
+        asked(
+            model={"source": "/bert", "method": "qlora"},
+            device={"precision": "bf16"},
+            memory={"batch_size": 1, "gradient_accumulation_steps": 16, "activation_checkpointing": again},
+            training={"optimizer": optimizer},
+        )
+        for again in (False, True)
+        for optimizer in ("adamw", "adamw-8bit", "adafactor")
+    ]
+
+
+def test_the_guard_is_told_whose_memory_it_watches() -> None:
+    runs = FakeDryRuns(as_forecast)
+    list(fitting(runs, 64 << 30).tries())
+    assert runs.asked[0].device.name == "cuda:0"
+
+
+def test_a_run_that_fails_for_another_reason_is_given_up() -> None:
+    class Failing(FakeDryRun):
+        def run(self) -> Measurement:
+            raise UserError("The file is gone")
+
+    found = Fitting(
+        asked(), MODEL, DEVICE, Room(free=64 << 30, ceiling=64 << 30), lambda *_: Failing(0, None)
+    )
+    tries = list(found.tries())
+    assert len(tries) == 3
+    assert {done.verdict for done in tries} == {Verdict.UNKNOWN}
+    assert "The file is gone" in tries[0].problem
+    assert "The file is gone" in found.reason
+    assert found.result is None
+
+
+def test_without_a_room_whatever_runs_to_its_end_fits() -> None:
+    found = Fitting(asked(), MODEL, DEVICE, None, FakeDryRuns(as_forecast))
+    assert [done.verdict for done in found.tries()] == [Verdict.FITS]
+
+
+def test_of_an_unknown_model_nothing_is_tried() -> None:
+    runs = FakeDryRuns(as_forecast)
+    found = Fitting(asked(), ModelReport(), DEVICE, None, runs)
+    assert list(found.tries()) == []
+    assert runs.asked == []
+    assert "can't be looked at" in found.reason
+
+
+class Waiting(FakeDryRun):
+    """Runs until it is ended."""
+
+    def __init__(self) -> None:
+        super().__init__(0, None)
+        self.begun, self.killed = threading.Event(), threading.Event()
+
+    def run(self) -> Measurement:
+        self.begun.set()
+        assert self.killed.wait(10), "nobody ended it"
+        raise JobCancelled("measure")
+
+    def kill(self) -> None:
+        self.killed.set()
+
+
+def test_stopping_ends_the_try_that_runs() -> None:
+    waiting = Waiting()
+    found = Fitting(asked(), MODEL, DEVICE, None, lambda *_: waiting)
+    told: list[Try] = []
+    thread = threading.Thread(target=lambda: told.extend(found.tries()))
+    thread.start()
+    assert waiting.begun.wait(10)
+    found.stop()
+    thread.join(10)
+    assert not thread.is_alive()
+    assert (told, found.result, found.reason) == ([], None, "It was stopped.")
+
+
+def test_stopped_before_it_began_it_tries_nothing() -> None:
+    runs = FakeDryRuns(as_forecast)
+    found = fitting(runs, 64 << 30)
+    found.stop()
+    assert list(found.tries()) == []
+    assert runs.asked == []
+
+
+def test_measure_all_runs_each_remedy_alone() -> None:
+    room = Room(free=3 << 30, ceiling=6 << 30)
+    remedies = ladder(asked(), MODEL, DEVICE, room)
+    runs = FakeDryRuns(as_forecast)
+    tries = list(MeasuringEach(asked(), remedies, DEVICE, room, runs).tries())
+    assert [done.title for done in tries] == [remedy.title for remedy in remedies if remedy.changes]
+    assert len(runs.asked) == len(tries)
+    assert {done.verdict for done in tries} >= {Verdict.TOO_LARGE}

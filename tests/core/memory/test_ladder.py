@@ -1,0 +1,171 @@
+"""The ladder: which remedies there are, in which order, what each changes and brings."""
+
+from typing import Any
+
+import pytest
+
+from core.engine.devices import report as devices_of
+from core.engine.machine_facts import MachineFacts
+from core.hints import LORA_RATE
+from core.memory.anatomy import forecast
+from core.memory.changes import with_changes
+from core.memory.forecast import Room
+from core.memory.ladder import Remedy, ladder
+from core.model_report import ModelReport
+from core.options import RunOptions
+from core.reports import DeviceReport
+from core.settling import settle
+from tests.fakes.asked_of_bert import BERT, MODEL, asked
+from tests.fakes.machines import LAPTOP, M2_8GB, M3_MAX, PC, SERVER
+
+GB = 1 << 30
+ROOM = Room(free=3 * GB, ceiling=6 * GB)
+
+
+def device(facts: MachineFacts) -> DeviceReport:
+    return next(found for found in devices_of(facts).devices if found.available)
+
+
+def climb(
+    options: RunOptions, facts: MachineFacts = LAPTOP, model: ModelReport = MODEL, **more: Any
+) -> list[Remedy]:
+    return list(ladder(options, model, device(facts), more.pop("room", ROOM), **more))
+
+
+def names(remedies: list[Remedy]) -> list[str]:
+    return [remedy.name for remedy in remedies]
+
+
+def one(remedies: list[Remedy], name: str) -> Remedy:
+    return next(remedy for remedy in remedies if remedy.name == name)
+
+
+def test_what_loses_least_stands_on_top() -> None:
+    found = climb(asked(data={"max_length": 512, "padding": "fixed"}), length=200)
+    assert names(found) == [
+        "padding",
+        "length",
+        "batch",
+        "precision",
+        "checkpointing",
+        "optimizer",
+        "optimizer",
+        "lora",
+        "qlora",
+        "cut",
+        "model",
+    ]
+
+
+@pytest.mark.parametrize("facts", [PC, LAPTOP, SERVER, M3_MAX, M2_8GB])
+def test_each_saves_what_the_forecast_says_once_it_is_applied(facts: MachineFacts) -> None:
+    options, where = asked(), device(facts)
+    now = forecast(settle(where, options), BERT, where).parts.total
+    for remedy in climb(options, facts):
+        after = forecast(with_changes(options, remedy.changes), BERT, where).parts.total
+        assert after == remedy.forecast.parts.total
+        assert remedy.saves == now - after
+        assert bool(remedy.changes) == (remedy.saves > 0)
+        assert 0.3 < remedy.slower < 3
+
+
+def test_a_smaller_batch_keeps_the_samples_of_a_step_and_is_as_large_as_fits() -> None:
+    room = Room(free=5 * GB, ceiling=6 * GB)
+    found = one(climb(asked(), room=room), "batch")
+    assert found.changes == {"memory.batch_size": 4, "memory.gradient_accumulation_steps": 4}
+    assert found.forecast.parts.total <= 0.9 * room.free
+    larger = with_changes(asked(), {"memory.batch_size": 8, "memory.gradient_accumulation_steps": 2})
+    assert forecast(larger, BERT, device(LAPTOP)).parts.total > 0.9 * room.free
+
+
+def test_without_a_room_the_batch_is_halved() -> None:
+    found = one(climb(asked(memory={"batch_size": 12}), room=None), "batch")
+    assert found.changes == {"memory.batch_size": 6, "memory.gradient_accumulation_steps": 2}
+
+
+def test_an_odd_batch_says_how_many_samples_it_comes_to() -> None:
+    found = one(climb(asked(memory={"batch_size": 5}), room=None), "batch")
+    assert found.changes == {"memory.batch_size": 2, "memory.gradient_accumulation_steps": 2}
+    assert "4 samples move the weights at a time instead of 5" in found.help
+
+
+def test_small_batches_of_a_model_that_normalises_them_are_said_to_differ() -> None:
+    normalising = ModelReport(normalises_batch=True, shape=BERT)
+    assert "normalised by itself" in one(climb(asked(), model=normalising), "batch").help
+
+
+def test_lora_brings_the_rate_that_suits_it() -> None:
+    found = climb(asked())
+    assert one(found, "lora").changes == {"model.method": "lora", "training.learning_rate": LORA_RATE}
+    assert one(found, "qlora").changes["training.learning_rate"] == LORA_RATE
+    from_lora = one(climb(asked(model={"source": "/bert", "method": "lora"})), "qlora")
+    assert from_lora.changes == {"model.method": "qlora"}
+
+
+def test_what_is_chosen_already_is_left_out() -> None:
+    options = asked(
+        device={"precision": "bf16"},
+        memory={"batch_size": 1, "activation_checkpointing": True},
+        model={"source": "/bert", "method": "qlora"},
+        training={"optimizer": "adafactor"},
+    )
+    assert set(names(climb(options))) <= {"cut", "model"}
+
+
+def test_what_was_left_to_hone_counts_as_it_comes_out() -> None:
+    assert "precision" not in names(climb(asked(device={"precision": "auto"})))
+
+
+def test_what_a_device_refuses_is_left_out() -> None:
+    on_a_mac = climb(asked(), M3_MAX)
+    assert "qlora" not in names(on_a_mac)
+    assert [remedy.title for remedy in on_a_mac if remedy.name == "optimizer"] == ["Adafactor"]
+    assert "offload" not in names(on_a_mac)
+    assert [remedy.title for remedy in climb(asked(), SERVER) if remedy.name == "offload"][:1] == [
+        "Optimizer in main memory"
+    ]
+
+
+def test_half_precision_is_what_the_device_computes_itself() -> None:
+    assert one(climb(asked(), M2_8GB), "precision").changes == {"device.precision": "fp16"}
+    emulated = one(climb(asked(), PC), "precision")
+    assert emulated.changes == {"device.precision": "bf16"}
+    assert emulated.slower > 1
+    assert "slower than fp32" in emulated.help
+    assert one(climb(asked(), SERVER), "precision").slower < 1
+
+
+def test_a_model_that_cannot_compute_again_is_not_asked_to() -> None:
+    assert "checkpointing" not in names(climb(asked(), model=ModelReport(shape=BERT)))
+
+
+def test_random_weights_are_never_frozen() -> None:
+    found = names(climb(asked(model={"source": "/bert", "pretrained": False})))
+    assert not {"lora", "qlora"} & set(found)
+
+
+def test_what_breaks_a_rule_is_left_out() -> None:
+    found = climb(
+        asked(memory={"batch_size": 16, "offload_optimizer": True}, training={"max_grad_norm": 0.0}), SERVER
+    )
+    assert "optimizer" not in names(found)  # what was moved to main memory is AdamW's state
+
+
+def test_texts_are_cut_below_all_that_keeps_them() -> None:
+    found = climb(asked(), length=300)
+    assert names(found)[-2:] == ["cut", "model"]
+    assert one(found, "cut").changes == {"data.max_length": 144}
+
+
+def test_a_smaller_model_is_advice() -> None:
+    found = climb(asked())[-1]
+    assert (found.name, found.changes, found.saves) == ("model", {}, 0)
+
+
+def test_of_an_unknown_model_nothing_is_promised() -> None:
+    assert climb(asked(), model=ModelReport()) == []
+
+
+def test_what_saves_next_to_nothing_is_no_remedy() -> None:
+    lora = asked(model={"source": "/bert", "method": "lora"}, memory={"batch_size": 4})
+    assert "optimizer" not in names(climb(lora))
