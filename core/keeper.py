@@ -11,16 +11,19 @@ import subprocess
 import sys
 import time
 from collections.abc import Sequence
+from operator import attrgetter
 from pathlib import Path
 
 from core.attempts import next_attempt
-from core.ending import describe, log_tail, out_of_memory_kills, signal_name
+from core.ending import describe, is_out_of_memory, log_tail, out_of_memory_kills, signal_name
 from core.errors import OptionsError
 from core.event_files import EventReader, EventWriter
 from core.events import Event, RequestAnswered, RunPlanned
 from core.jobs import engine_command
 from core.machine.sampler import Sampler, gpu_of
-from core.options import DeviceOptions
+from core.memory.paging import PagingWatch
+from core.memory.shortage import first_aid
+from core.options import DeviceOptions, RunOptions
 from core.processes import end_group, kill_with_children, start_worker
 from core.run_folder import Action, ExitRecord, Request, RunFolder
 
@@ -39,7 +42,9 @@ class Keeper:
     def __init__(self, run: RunFolder, command: Sequence[str]) -> None:
         self._run = run
         self._command = command
-        self._gpu = gpu_of(_device_name(run))
+        options = _options(run)
+        self._gpu = gpu_of(options.device.name if options else DeviceOptions().name)
+        self._paging = PagingWatch(tuple(first_aid(options)) if options else ())
         self._events = EventReader(run.events_file)
         self._writer = EventWriter(run.machine_file, attempt=next_attempt(run.events_file))
         self._kills_before = out_of_memory_kills()
@@ -80,15 +85,13 @@ class Keeper:
             )
 
     def _watch(self, engine: subprocess.Popen[bytes]) -> None:
-        sampler = Sampler(engine.pid)
+        sampler = Sampler(engine.pid, self._gpu)
         next_sample = time.monotonic()
         while engine.poll() is None:
             now = time.monotonic()
             if now >= next_sample:
                 next_sample = max(next_sample + SAMPLE_SECONDS, now)  # no burst after the computer slept
-                self._find_gpu_in_use(sampler)
-                for event in sampler.sample():
-                    self._write(event)
+                self._sample(sampler)
             if self._run.is_removed:  # nobody wants it any longer
                 kill_with_children(engine)
                 return
@@ -97,14 +100,25 @@ class Keeper:
             with contextlib.suppress(subprocess.TimeoutExpired):
                 engine.wait(POLL_SECONDS)
 
-    def _find_gpu_in_use(self, sampler: Sampler) -> None:
-        """Read the GPU's figures once the engine has said that it computes there."""
-        if self._gpu is None or sampler.gpu is not None:
-            return
-        for event in self._events.read():
-            of_now = event.attempt == self._writer.attempt
-            if isinstance(event, RunPlanned) and of_now and event.device.startswith("cuda"):
-                sampler.gpu = self._gpu
+    def _sample(self, sampler: Sampler) -> None:
+        """Write down what the machine does, and say so where the run has begun to page."""
+        samples = sampler.sample()
+        told = self._new_events()
+        for event in samples:
+            self._write(event)
+        for event in sorted([*told, *samples], key=attrgetter("time")):
+            for message in self._paging.apply(event):
+                self._write(message)
+        if any(isinstance(event, RunPlanned) and not event.device.startswith("cuda") for event in told):
+            sampler.gpu = None  # the run computes elsewhere: let the GPU sleep
+
+    def _new_events(self) -> list[Event]:
+        """What the engine has told in this attempt since the last call."""
+        try:
+            found = self._events.read_all()
+        except OSError:  # a folder that can't be reached for a moment costs a look, not the run
+            return []
+        return [event for event in found if event.attempt == self._writer.attempt]
 
     def _pass_on_stop(self) -> None:
         if self._wants_stop:
@@ -127,25 +141,23 @@ class Keeper:
             self._writer.write(event)
 
     def _exit_record(self, code: int) -> ExitRecord:
-        reason = (
-            "It was ended at once, as asked."
-            if self._was_asked_to_kill
-            else describe(code, out_of_memory=self._kills_before != out_of_memory_kills())
-        )
+        kills = self._kills_before != out_of_memory_kills()
+        asked = self._was_asked_to_kill
         return ExitRecord(
             time=time.time(),
             code=code,
             signal=signal_name(code),
-            reason=reason,
+            reason="It was ended at once, as asked." if asked else describe(code, out_of_memory=kills),
             log_tail=log_tail(self._run.log_file),
+            out_of_memory=not asked and is_out_of_memory(code, kills=kills),
         )
 
 
-def _device_name(run: RunFolder) -> str:
+def _options(run: RunFolder) -> RunOptions | None:
     try:
-        return run.options().device.name
+        return run.options()
     except OptionsError:  # the engine reports it, as an event that the window shows
-        return DeviceOptions().name
+        return None
 
 
 def main(arguments: Sequence[str]) -> int:

@@ -12,6 +12,7 @@ from core.events import (
     Level,
     LossesLogged,
     MessageRaised,
+    MessageWithdrawn,
     Phase,
     PhaseChanged,
     RunPlanned,
@@ -46,6 +47,7 @@ class Progress:
         self._stream = stream
         self._bar: tqdm | None = None
         self._told = 0
+        self._raised: dict[str, str] = {}
 
     def show(self, event: Event) -> None:
         """Show one event, where it is worth it."""
@@ -61,7 +63,10 @@ class Progress:
             case MessageRaised() if (
                 event.level is not Level.ERROR
             ):  # errors are said last, where one looks for them
+                self._raised[event.id] = event.title
                 self.say(message_text(event))
+            case MessageWithdrawn() if event.id in self._raised:
+                self.say(f"No longer so: {self._raised.pop(event.id)}")
 
     def say(self, text: str) -> None:
         """Print a line above the bar."""
@@ -80,8 +85,12 @@ class Progress:
         words = PHASES[event.phase]
         if self._bar is not None:
             self._bar.set_description_str(words)
-        elif event.phase not in (Phase.TRAINING, Phase.EVALUATING):
+        elif event.phase not in (Phase.TRAINING, Phase.EVALUATING) and not self._is_checkpoint(event):
             self.say(f"{words}: {event.detail}" if event.detail else words)
+
+    def _is_checkpoint(self, event: PhaseChanged) -> bool:
+        """Whether what is saved is a checkpoint on the way, and no news."""
+        return event.phase is Phase.SAVING and self._story.step < (self._story.total_steps or 0)
 
     def _show_plan(self, plan: RunPlanned) -> None:
         held_out = f", {plan.eval_samples:,} held out" if plan.eval_samples else ""

@@ -8,6 +8,7 @@ from core.commands import figures
 from core.commands.output import print_json
 from core.commands.run_text import ending_text, message_text, unread_text, what_ran_text
 from core.errors import OptionsError, Problem
+from core.events import Level
 from core.files import is_there
 from core.run_folder import RunFolder
 from core.run_summary import RunSummary, summarize
@@ -75,11 +76,11 @@ def show(name: str, *, as_json: bool) -> int:
         print(what_ran_text(story.what_ran, story.versions))
     if unread := unread_text(story):
         print(unread)
+    for message in story.messages.values():
+        if not (summary.state.is_over and message.level is Level.ERROR):  # which the ending tells
+            print(message_text(message))
     if summary.state.is_over:
         print(ending_text(run, story, summary.state, run.exit_record()))
-    else:
-        for message in story.messages.values():
-            print(message_text(message))
     print(f"Everything about it is in {run.path}")
     return 0
 

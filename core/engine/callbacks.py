@@ -49,6 +49,7 @@ class ReportCallback(TrainerCallback):
         self._learning_rate = 0.0
         self._evaluating = False
         self._told_what_ran = False
+        trainer.when_saving = self._begin_saving
 
     def on_train_begin(self, args: Any, state: Any, control: Any, **kwargs: Any) -> None:
         """Say what is planned, as Trainer has counted it, and start the clock of the first step.
@@ -114,7 +115,6 @@ class ReportCallback(TrainerCallback):
 
     def on_save(self, args: Any, state: Any, control: Any, **kwargs: Any) -> None:
         """Complete the checkpoint Trainer just wrote and report it."""
-        self._log.flush()
         folder = Path(args.output_dir) / f"checkpoint-{state.global_step}"
         save_random_state(folder, self._choice.kind)
         size = checkpoints.seal(folder)
@@ -127,6 +127,12 @@ class ReportCallback(TrainerCallback):
     def on_train_end(self, args: Any, state: Any, control: Any, **kwargs: Any) -> None:
         """Report the last steps."""
         self._log.flush()
+
+    def _begin_saving(self) -> None:
+        """Tell the steps so far, and that what follows is none."""
+        self._log.flush()
+        self._mark = time.perf_counter()
+        self._reporter.phase(Phase.SAVING)
 
     def _tell_what_ran(self) -> None:
         ran = what_ran(self._trainer, self._choice)

@@ -1,42 +1,120 @@
 """What torch's allocator holds on the device, and the peaks a run is summed up with. All figures are bytes."""
 
+import contextlib
 import sys
+import threading
+from types import TracebackType
 
 import psutil
 import torch
 
+from core.engine.reporter import Reporter
 from core.events import MemorySampled, Source
+
+REPORT_SECONDS = 1.0
 
 
 class DeviceMemory:
     """Memory of the accelerator a run computes on; on a CPU there is none and nothing is sampled.
 
     `bytes` are live tensors, `reserved` what the allocator (CUDA) or Metal's driver (MPS) holds for them, `ceiling`
-    what the run may have. MPS keeps no peak of its own, so the highest sample counts.
+    what the run may have. MPS keeps no peak of its own, so the highest sample counts. Any thread may ask: torch's own
+    counters are read, and nothing is asked of the device itself, which a CUDA graph being captured would not take.
+
+    Args:
+        kind: `cuda`, `mps` or `cpu`.
     """
 
     def __init__(self, kind: str) -> None:
-        self._kind = kind
+        self.kind = kind
         self._highest = 0
+        self._lock = threading.Lock()
 
     def sample(self) -> MemorySampled | None:
-        """The figures of this moment; None on a CPU."""
-        if self._kind == "cuda":
-            used, reserved = torch.cuda.memory_allocated(), torch.cuda.memory_reserved()
-            ceiling = torch.cuda.mem_get_info()[1]
-        elif self._kind == "mps":
-            used, reserved = torch.mps.current_allocated_memory(), torch.mps.driver_allocated_memory()
-            ceiling = torch.mps.recommended_max_memory()
-        else:
-            return None
-        self._highest = max(self._highest, reserved)
-        return MemorySampled(source=Source.TORCH, bytes=used, reserved=reserved, ceiling=ceiling)
+        """The figures of this moment; None on a CPU, and before torch has set up CUDA."""
+        if self.kind == "cuda":
+            return self._of_cuda()
+        return self._of_mps() if self.kind == "mps" else None
 
     def peak(self) -> int | None:
         """The most that was held for tensors; None on a CPU."""
-        if self._kind == "cuda":
+        if self.kind == "cuda":
             return int(torch.cuda.max_memory_reserved())
-        return self._highest if self._kind == "mps" else None
+        return self._highest if self.kind == "mps" else None
+
+    def _of_cuda(self) -> MemorySampled | None:
+        if not torch.cuda.is_initialized():  # asking for memory would set it up, and hold memory for that
+            return None
+        device = torch.cuda.get_device_properties(torch.cuda.current_device())
+        return MemorySampled(
+            source=Source.TORCH,
+            bytes=torch.cuda.memory_allocated(),
+            reserved=torch.cuda.memory_reserved(),
+            ceiling=device.total_memory,
+            unified=bool(device.is_integrated),
+        )
+
+    def _of_mps(self) -> MemorySampled:
+        held = torch.mps.driver_allocated_memory()
+        with self._lock:
+            self._highest = max(self._highest, held)
+        return MemorySampled(
+            source=Source.TORCH,
+            bytes=torch.mps.current_allocated_memory(),
+            reserved=held,
+            ceiling=torch.mps.recommended_max_memory(),
+            unified=True,
+        )
+
+
+class MemoryReports:
+    """Reports the device's memory every second, from a thread of its own: also while a step is long.
+
+    Enter it before the model is loaded, and stop it before the run's last event. On a CPU it does nothing.
+
+    Args:
+        memory: The device's memory.
+        reporter: Where it is reported.
+        interval: Seconds from one report to the next.
+    """
+
+    def __init__(self, memory: DeviceMemory, reporter: Reporter, interval: float = REPORT_SECONDS) -> None:
+        self.memory = memory
+        self._reporter = reporter
+        self._interval = interval
+        self._ended = threading.Event()
+        self._thread = threading.Thread(target=self._report, name="memory-reports", daemon=True)
+
+    def __enter__(self) -> "MemoryReports":
+        """Begin."""
+        if self.memory.kind != "cpu":
+            self._thread.start()
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        """End."""
+        self.stop()
+
+    def stop(self) -> None:
+        """End, and wait until the last report is written."""
+        self._ended.set()
+        if self._thread.is_alive():
+            self._thread.join()
+
+    def _report(self) -> None:
+        while True:
+            try:
+                sample = self.memory.sample()
+            except RuntimeError as error:  # what torch raises: a figure less, the run goes on
+                print(f"The memory of the device can't be read: {error}", file=sys.stderr)
+                return
+            if sample is not None:
+                with contextlib.suppress(OSError):  # the disk is full: the run itself will say so
+                    self._reporter.write(sample)
+            if self._ended.wait(self._interval):
+                return
 
 
 def process_peak() -> int:

@@ -85,7 +85,5 @@ class StepLog:
                 )
             )
         self._pending.clear()
-        sample = self.memory.sample()
-        if sample is not None:
-            self._reporter.write(sample)
+        self.memory.sample()  # for the peak; reports come every second (see `MemoryReports`)
         self._flushed = time.monotonic()

@@ -1,5 +1,6 @@
 """`transformers.Trainer`, with what Hone needs to see made visible. The training loop is untouched."""
 
+from collections.abc import Callable
 from contextlib import nullcontext
 from functools import partial
 from typing import Any
@@ -20,7 +21,8 @@ class WatchedTrainer(LoadingTrainer):
     samples, `step_tokens` holds a scalar of unpadded tokens a batch, `grad_norm` the norm before
     clipping; `last_step` are the samples and batches of the step before this one.
     `first_batch` tells how the first batch of the run was computed, `fell_back` names the operators that the CPU has
-    computed in MPS's place so far. `compilation` is None where nothing is to be compiled.
+    computed in MPS's place so far. `compilation` is None where nothing is to be compiled. `when_saving` is called
+    before each checkpoint is written.
     """
 
     def __init__(self, *args: Any, **kwargs: Any) -> None:
@@ -28,6 +30,7 @@ class WatchedTrainer(LoadingTrainer):
         self.first_batch = FirstBatch(self.args.device.type)
         self.fell_back: list[str] = []
         self.compilation: Compilation | None = None
+        self.when_saving: Callable[[], None] = lambda: None
         self._watches = True
         self.forget_step()
 
@@ -74,6 +77,10 @@ class WatchedTrainer(LoadingTrainer):
     def floating_point_ops(self, inputs: dict[str, Any]) -> int:
         """No count: walking over all parameters costs 0.3 ms a batch and Hone shows no FLOPs."""
         return 0
+
+    def _save_checkpoint(self, model: torch.nn.Module, trial: Any) -> None:
+        self.when_saving()  # Trainer tells its callbacks only when it is done, which may take minutes
+        super()._save_checkpoint(model, trial)
 
     def save_checkpoint(self) -> None:
         """Save a checkpoint of this moment, also where training was interrupted between two of Trainer's own."""

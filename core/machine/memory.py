@@ -1,5 +1,6 @@
 """Memory and processor load as the operating system counts them (psutil)."""
 
+from collections.abc import Iterable
 from dataclasses import dataclass
 
 import psutil
@@ -27,23 +28,32 @@ def _swap_used() -> int | None:
         return None
 
 
-def tree_bytes(pid: int) -> int | None:
-    """Resident bytes of a process and everything it started; None once it has gone.
-
-    Pages that a process shares with its children count for each of them.
-    """
+def process_tree(pid: int) -> list[psutil.Process]:
+    """A process and everything it started, the process first; empty once it has gone."""
     try:
         root = psutil.Process(pid)
-        total = int(root.memory_info().rss)
-        children = root.children(recursive=True)
+        return [root, *root.children(recursive=True)]
     except psutil.Error:
-        return None
-    for child in children:
+        return []
+
+
+def resident_bytes(processes: Iterable[psutil.Process]) -> int | None:
+    """Resident bytes of processes together, those that have gone left out; None where nothing is left.
+
+    Pages that several of them share count for each.
+    """
+    total = 0
+    for process in processes:
         try:
-            total += int(child.memory_info().rss)
+            total += int(process.memory_info().rss)
         except psutil.Error:
             continue
     return total or None
+
+
+def tree_bytes(pid: int) -> int | None:
+    """Resident bytes of a process and everything it started; None once it has gone."""
+    return resident_bytes(process_tree(pid))
 
 
 class ProcessorLoad:

@@ -1,6 +1,6 @@
 """What an NVIDIA GPU is doing (NVML). Every figure it can't tell is None, never a zero and never an error."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Collection
 from dataclasses import dataclass
 from typing import Any, TypeVar
 
@@ -29,6 +29,13 @@ class NvidiaGpu:
     def memory(self) -> GpuMemory | None:
         """Memory of the GPU; None where it shares the computer's (GB10), which is then the figure to show."""
         return self._ask("memory", self._read_memory)
+
+    def memory_of(self, processes: Collection[int]) -> int | None:
+        """Bytes that these processes hold of it together, CUDA's context included.
+
+        None where the driver doesn't tell (Windows, WSL2, MIG), or knows them by other numbers (a container).
+        """
+        return self._ask("memory by process", lambda: self._read_memory_of(processes))
 
     def busy(self) -> float | None:
         """Share of the last moments in which any kernel ran, 0 to 1."""
@@ -66,6 +73,11 @@ class NvidiaGpu:
             self._dropped.add("memory")
             return None
         return GpuMemory(used=int(info.used), ceiling=int(info.total - info.reserved))
+
+    def _read_memory_of(self, processes: Collection[int]) -> int | None:
+        running = self._nvml.nvmlDeviceGetComputeRunningProcesses(self._handle)
+        held = [found.usedGpuMemory for found in running if found.pid in processes]
+        return sum(map(int, held)) if held and None not in held else None
 
 
 def find_gpu(name: str = "0", nvml: Any = pynvml) -> NvidiaGpu | None:

@@ -11,8 +11,17 @@ import psutil
 import pytest
 
 from core import follow
+from core.commands.runs import show
 from core.event_files import EventReader
-from core.events import DeviceSampled, MemorySampled, RequestAnswered, RunStarted, Source
+from core.events import (
+    DeviceSampled,
+    MemorySampled,
+    MessageRaised,
+    MessageWithdrawn,
+    RequestAnswered,
+    RunStarted,
+    Source,
+)
 from core.follow import RunFollower
 from core.keeper import SAMPLE_SECONDS, Keeper
 from core.processes import NICENESS
@@ -206,6 +215,24 @@ def test_the_second_attempt_carries_its_number(run: RunFolder) -> None:
     Keeper(run, [sys.executable, "-P", str(FAKES / "engine.py"), "crash", str(run.path)]).keep()
     assert {event.attempt for event in machine(run)} == {2}
     assert any(isinstance(event, RunStarted) for event in EventReader(run.events_file).read_all())
+
+
+def test_a_run_that_pages_is_told_of_while_it_does_and_no_longer(
+    run: RunFolder, capsys: pytest.CaptureFixture[str]
+) -> None:
+    keeper = start(run, "page")
+    follower = RunFollower(run)
+    follow_until(follower, keeper, lambda: "paging" in follower.story.messages)
+    message = follower.story.messages["paging"]
+    assert "97 % of the memory (16 GB) was in use" in message.detail
+    assert message.fixes[0].changes["memory.batch_size"] == 8, "what helps the options asked for"
+    show(str(run.path), as_json=False)
+    assert f"Warning: {message.title}" in capsys.readouterr().out
+    follow_until(follower, keeper, lambda: "paging" not in follower.story.messages)
+    run.ask(Action.STOP)
+    follow_until(follower, keeper, lambda: follower.is_over)
+    told = [type(event) for event in machine(run) if isinstance(event, MessageRaised | MessageWithdrawn)]
+    assert told == [MessageRaised, MessageWithdrawn]
 
 
 def test_a_run_whose_folder_is_removed_ends(run: RunFolder) -> None:

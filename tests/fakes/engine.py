@@ -2,7 +2,8 @@
 
 Scenarios: `finish` (three steps), `wait` (trains until a stop request comes or it is killed),
 `stubborn` (doesn't hear requests), `fail` (says what went
-wrong), `bug` (a traceback and exit status 1), `crash` (ends without a word), `child` (starts a process and waits).
+wrong), `bug` (a traceback and exit status 1), `crash` (ends without a word), `child` (starts a process and waits),
+`page` (some steps, then one that lasts until somebody has said so, then steps until a stop request comes).
 """
 
 import subprocess
@@ -11,7 +12,7 @@ import time
 from pathlib import Path
 
 from core.errors import Fix
-from core.event_files import EventWriter
+from core.event_files import EventReader, EventWriter
 from core.events import (
     Evaluated,
     Level,
@@ -101,6 +102,15 @@ def child(writer: EventWriter, run: RunFolder) -> int:
     return wait(writer, run)
 
 
+def page(writer: EventWriter, run: RunFolder) -> int:
+    for number in range(1, 11):
+        writer.write(step(number))
+        time.sleep(0.01)
+    while not any(isinstance(event, MessageRaised) for event in EventReader(run.machine_file).read_all()):
+        time.sleep(0.02)
+    return wait(writer, run)
+
+
 def main(scenario: str, run_dir: str) -> int:
     import os
 
@@ -115,6 +125,7 @@ def main(scenario: str, run_dir: str) -> int:
         "bug": bug,
         "crash": crash,
         "child": child,
+        "page": page,
     }
     return scenarios[scenario](writer, run)
 

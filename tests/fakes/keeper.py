@@ -1,14 +1,32 @@
-"""The real keeper with a fake engine: `python keeper.py SCENARIO RUN_DIR`."""
+"""The real keeper with a fake engine: `python keeper.py SCENARIO RUN_DIR`.
+
+In the scenario `page` it finds the computer's memory full, looks often and has little patience.
+"""
 
 import signal
 import sys
 from pathlib import Path
 
+from core import keeper as keeping
 from core.keeper import Keeper
+from core.machine import sampler
+from core.machine.memory import SystemMemory
+from core.memory import paging
 from core.run_folder import RunFolder
+
+GB = 1 << 30
+
+
+def fill_memory() -> None:
+    sampler.system_memory = lambda: SystemMemory(used=int(15.5 * GB), total=16 * GB, swap=GB)
+    keeping.SAMPLE_SECONDS = 0.05
+    paging.ALONE_SECONDS = 0.2
+
 
 if __name__ == "__main__":
     scenario, run_dir = sys.argv[1:]
+    if scenario == "page":
+        fill_memory()
     engine = Path(__file__).with_name("engine.py")
     keeper = Keeper(RunFolder(Path(run_dir)), [sys.executable, "-P", str(engine), scenario, run_dir])
     signal.signal(signal.SIGTERM, lambda *_: keeper.ask_stop())

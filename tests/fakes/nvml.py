@@ -18,6 +18,7 @@ class FakeNvml:
         self.broken = broken or set()
         self.total = total
         self.count = count
+        self.running: dict[int, int | None] = {}
         self.calls: list[str] = []
 
     def _call(self, name: str) -> None:
@@ -47,6 +48,11 @@ class FakeNvml:
         self._call("nvmlDeviceGetMemoryInfo")
         assert version == self.nvmlMemory_v2
         return SimpleNamespace(used=3 << 30, total=self.total, reserved=1 << 30)
+
+    def nvmlDeviceGetComputeRunningProcesses(self, handle: int) -> list[Any]:  # noqa: N802
+        """As `running` tells: bytes by process id; None where the driver keeps them to itself."""
+        self._call("nvmlDeviceGetComputeRunningProcesses")
+        return [SimpleNamespace(pid=pid, usedGpuMemory=held) for pid, held in self.running.items()]
 
     def nvmlDeviceGetUtilizationRates(self, handle: int) -> Any:  # noqa: N802
         self._call("nvmlDeviceGetUtilizationRates")

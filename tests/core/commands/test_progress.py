@@ -9,6 +9,7 @@ from core.events import (
     Evaluated,
     Level,
     MessageRaised,
+    MessageWithdrawn,
     Phase,
     PhaseChanged,
     RunPlanned,
@@ -82,6 +83,18 @@ def test_what_is_worth_keeping_is_a_line_of_its_own() -> None:
         assert "Step 50, evaluated: accuracy 0.25, F1 0.5\n" in text
         assert "Warning: Paging\nMemory is full.\n" in text
         assert "Try: Halve it (--set memory.batch_size=8 --set model.pretrained=false)" in text
+
+
+def test_what_no_longer_holds_is_said_too() -> None:
+    warned = MessageRaised(id="paging", level=Level.WARNING, title="The run is paging")
+    text = shown(io.StringIO(), RunStarted(), warned, MessageWithdrawn(id="paging"), MessageWithdrawn(id="x"))
+    assert text == "Warning: The run is paging\nNo longer so: The run is paging\n"
+
+
+def test_saving_is_told_at_the_end_and_not_at_each_checkpoint() -> None:
+    saving = PhaseChanged(phase=Phase.SAVING)
+    assert "Saving" not in shown(io.StringIO(), RunStarted(), PLAN, *steps(50), saving)
+    assert shown(io.StringIO(), RunStarted(), PLAN, *steps(100), saving).endswith("\nSaving\n")
 
 
 @pytest.mark.parametrize(

@@ -25,7 +25,16 @@ from core.engine.step_log import StepLog  # noqa: E402
 from core.engine.trainer import WatchedTrainer  # noqa: E402
 from core.errors import UserError  # noqa: E402
 from core.event_files import EventReader  # noqa: E402
-from core.events import CheckpointSaved, Evaluated, RequestAnswered, RunPlanned, StepFinished, WhatRan  # noqa: E402
+from core.events import (  # noqa: E402
+    CheckpointSaved,
+    Evaluated,
+    Phase,
+    PhaseChanged,
+    RequestAnswered,
+    RunPlanned,
+    StepFinished,
+    WhatRan,
+)
 from core.options import DeviceOptions, MemoryOptions, OutputOptions, RunOptions, TrainingOptions  # noqa: E402
 from core.run_folder import Action, RunFolder  # noqa: E402
 
@@ -97,6 +106,18 @@ def test_every_step_is_told_with_its_figures(tmp_path: Path) -> None:
     assert (plan.total_steps, plan.epochs, plan.train_samples, plan.eval_samples) == (6, 2.0, 10, 4)
     assert training.log.samples_per_second is not None
     assert training.log.samples_per_second > 0
+
+
+def test_a_checkpoint_is_being_saved_from_before_it_is_written(tmp_path: Path) -> None:
+    training = Training(tmp_path, samples(8))
+    training.trainer.train()
+    told = [
+        event.phase if isinstance(event, PhaseChanged) else type(event)
+        for event in EventReader(training.run.events_file).read_all()
+        if isinstance(event, PhaseChanged | StepFinished | CheckpointSaved)
+    ]
+    steps, saving = [Phase.TRAINING, StepFinished, StepFinished], [Phase.SAVING, CheckpointSaved]
+    assert told == [*steps, Phase.EVALUATING, Phase.TRAINING, *saving, *steps, Phase.EVALUATING, *saving]
 
 
 def test_steps_as_trainer_counts_them_when_they_are_limited(tmp_path: Path) -> None:

@@ -80,6 +80,16 @@ class TestNvidia:
         assert gpu is not None
         assert gpu.memory() is None
 
+    def test_what_processes_hold_of_it_together(self) -> None:
+        nvml = FakeNvml()
+        nvml.running = {7: 1 << 30, 8: 2 << 30, 9: 4 << 30}
+        gpu = find_gpu("0", nvml)
+        assert gpu is not None
+        assert gpu.memory_of({7, 8}) == 3 << 30
+        assert gpu.memory_of({1}) is None, "a container's process goes by another number outside"
+        nvml.running[8] = None
+        assert gpu.memory_of({7, 8}) is None, "Windows keeps it to itself"
+
     def test_a_gpu_is_found_by_its_uuid(self) -> None:
         gpu = find_gpu("GPU-0-uuid", FakeNvml())
         assert gpu is not None
@@ -115,10 +125,12 @@ class TestNvidia:
 
 class TestSampler:
     def test_figures_of_the_computer_the_process_and_the_gpu(self) -> None:
-        found = Sampler(os.getpid(), find_gpu("0", FakeNvml())).sample()
+        nvml = FakeNvml()
+        nvml.running = {os.getpid(): 2 << 30, 1: 1 << 30}
+        found = Sampler(os.getpid(), find_gpu("0", nvml)).sample()
         memory = {event.source: event for event in found if isinstance(event, MemorySampled)}
         assert set(memory) == {Source.SYSTEM, Source.PROCESS, Source.NVML}
-        assert memory[Source.NVML].ceiling == 7 << 30
+        assert (memory[Source.NVML].ceiling, memory[Source.NVML].own) == (7 << 30, 2 << 30)
         gpus = [event for event in found if isinstance(event, DeviceSampled) and event.source is Source.NVML]
         assert [(gpu.name, gpu.busy) for gpu in gpus] == [("Fake GPU 0", 0.4)]
 

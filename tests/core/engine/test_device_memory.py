@@ -1,0 +1,195 @@
+"""The memory of GPUs nobody of us has, by what PyTorch documents of its counters; and the thread that reports it."""
+
+import io
+import threading
+from pathlib import Path
+from types import SimpleNamespace
+
+import pytest
+import torch
+
+from core.engine.device_memory import DeviceMemory, MemoryReports
+from core.engine.reporter import Reporter
+from core.event_files import EventReader
+from core.events import MemorySampled, RunStarted, Source, StepFinished
+from core.run_folder import RunFolder
+
+MB = 1 << 20
+
+
+class FakeCuda:
+    """torch.cuda as far as memory goes, before and after it is set up."""
+
+    def __init__(self) -> None:
+        self.is_set_up = False
+        self.is_integrated = 0
+
+    def is_initialized(self) -> bool:
+        return self.is_set_up
+
+    def current_device(self) -> int:
+        assert self.is_set_up, "this would set CUDA up"
+        return 0
+
+    def get_device_properties(self, device: int) -> SimpleNamespace:
+        return SimpleNamespace(total_memory=24_000 * MB, is_integrated=self.is_integrated)
+
+    def memory_allocated(self) -> int:
+        assert self.is_set_up, "this would set CUDA up"
+        return 900 * MB
+
+    def memory_reserved(self) -> int:
+        return 1200 * MB
+
+
+class FakeMps:
+    """torch.mps as far as memory goes."""
+
+    held = 700 * MB
+
+    def driver_allocated_memory(self) -> int:
+        return self.held
+
+    def current_allocated_memory(self) -> int:
+        return 500 * MB
+
+    def recommended_max_memory(self) -> int:
+        return 27_000 * MB
+
+
+@pytest.fixture
+def cuda(monkeypatch: pytest.MonkeyPatch) -> FakeCuda:
+    fake = FakeCuda()
+    monkeypatch.setattr(torch, "cuda", fake)
+    return fake
+
+
+@pytest.fixture
+def mps(monkeypatch: pytest.MonkeyPatch) -> FakeMps:
+    fake = FakeMps()
+    monkeypatch.setattr(torch, "mps", fake)
+    return fake
+
+
+def figures(sample: MemorySampled | None) -> tuple[object, ...]:
+    assert sample is not None
+    assert sample.source is Source.TORCH
+    return sample.bytes // MB, (sample.reserved or 0) // MB, (sample.ceiling or 0) // MB, sample.unified
+
+
+def test_cuda_is_left_alone_until_the_run_uses_it(cuda: FakeCuda) -> None:
+    memory = DeviceMemory("cuda")
+    assert memory.sample() is None
+    cuda.is_set_up = True
+    assert figures(memory.sample()) == (900, 1200, 24_000, False)
+
+
+def test_a_gpu_that_shares_the_computers_memory_says_so(cuda: FakeCuda) -> None:
+    cuda.is_set_up, cuda.is_integrated = True, 1
+    assert figures(DeviceMemory("cuda").sample())[-1] is True
+
+
+def test_mps_shares_memory_and_the_highest_sample_is_its_peak(mps: FakeMps) -> None:
+    memory = DeviceMemory("mps")
+    assert figures(memory.sample()) == (500, 700, 27_000, True)
+    mps.held = 300 * MB
+    memory.sample()
+    assert memory.peak() == 700 * MB
+
+
+def test_a_cpu_has_no_memory_of_its_own_and_no_thread(tmp_path: Path) -> None:
+    assert DeviceMemory("cpu").sample() is None
+    assert DeviceMemory("cpu").peak() is None
+    before = threading.active_count()
+    with MemoryReports(DeviceMemory("cpu"), Reporter(RunFolder(tmp_path))):
+        assert threading.active_count() == before
+
+
+class Counted(Reporter):
+    """Tells when it has written so many events."""
+
+    def __init__(self, run: RunFolder, wanted: int) -> None:
+        super().__init__(run)
+        self.reached = threading.Event()
+        self._left = wanted
+
+    def write(self, event: object) -> None:
+        super().write(event)
+        self._left -= 1
+        if not self._left:
+            self.reached.set()
+
+
+def test_reports_come_by_themselves_while_the_run_is_busy_and_end_with_it(
+    tmp_path: Path, mps: FakeMps
+) -> None:
+    run = RunFolder(tmp_path)
+    reporter = Counted(run, 3)
+    with MemoryReports(DeviceMemory("mps"), reporter, interval=0.001) as reports:
+        assert reporter.reached.wait(10), "nobody but the thread writes"
+        reports.stop()
+        told = len(EventReader(run.events_file).read_all())
+        reporter.write(RunStarted())
+    events = EventReader(run.events_file).read_all()
+    assert all(isinstance(event, MemorySampled) for event in events[:told])
+    assert events[told:] == [events[-1]]
+
+
+def test_figures_that_cannot_be_read_end_the_reports_and_not_the_run(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    def fail() -> int:
+        raise RuntimeError("no such device")
+
+    monkeypatch.setattr(torch, "mps", SimpleNamespace(driver_allocated_memory=fail))
+    run = RunFolder(tmp_path)
+    reports = MemoryReports(DeviceMemory("mps"), Reporter(run), interval=0.001)
+    with reports:
+        reports._thread.join(10)
+    assert EventReader(run.events_file).read_all() == []
+    assert "no such device" in capsys.readouterr().err
+
+
+def test_two_threads_write_whole_lines(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("sys.stderr", io.StringIO())
+    run = RunFolder(tmp_path)
+    reporter = Reporter(run)
+    file = SlowFile(reporter._writer._file)
+    reporter._writer._file = file
+
+    def write(first: int) -> None:
+        for number in range(first, first + 200):
+            reporter.write(
+                StepFinished(step=number, epoch=0.1, seconds=0.1, learning_rate=1e-3, samples=8, loss=0.5)
+            )
+
+    threads = [threading.Thread(target=write, args=(first,)) for first in (0, 1000)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    reader = EventReader(run.events_file)
+    assert len(reader.read_all()) == 400
+    assert reader.skipped == 0
+    assert file.most == 1, "never two at once"
+
+
+class SlowFile:
+    """A file that takes a line in two pieces, as an unbuffered one may, and counts who is writing."""
+
+    def __init__(self, file: io.BufferedIOBase) -> None:
+        self._file = file
+        self._inside = 0
+        self.most = 0
+
+    def seek(self, *where: int) -> int:
+        self._inside += 1
+        self.most = max(self.most, self._inside)
+        return self._file.seek(*where)
+
+    def write(self, data: bytes) -> int:
+        part = data[: len(data) // 2] if data.startswith(b"{") else data
+        written = self._file.write(part)
+        if part is data:
+            self._inside -= 1
+        return written
