@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import logging
-import threading
 from collections.abc import Callable
 from typing import Generic, Protocol, TypeVar
 
@@ -11,9 +9,8 @@ import msgspec
 from PySide6.QtCore import QObject, QThread, Signal
 
 from core.errors import UserError
-from core.jobs import EngineCrashed, EngineJob, JobCancelled
-
-log = logging.getLogger("hone")
+from core.jobs import EngineJob
+from gui.engine_work import EngineWork
 
 
 class Job(Protocol):
@@ -37,17 +34,7 @@ def ask_real_engine(job: str) -> Job:
     return EngineJob(job)
 
 
-class EngineBroke(UserError):  # noqa: N818 - said as the window says it
-    """The engine ended without an answer: a bug, whose report is in Hone's log."""
-
-    def __init__(self) -> None:
-        super().__init__(
-            "Hone's engine ended without an answer",
-            "This is a bug. The report is in Hone's log; Settings says where that is.",
-        )
-
-
-class _Asking(QThread):
+class _Asking(EngineWork):
     """One question on its way; holds its answer or its failure when it has finished."""
 
     def __init__(self, ask: Ask, job: str, request: bytes, parent: QObject) -> None:
@@ -55,34 +42,19 @@ class _Asking(QThread):
         self._ask = ask
         self._name = job
         self._request = request
-        self._lock = threading.Lock()
         self._job: Job | None = None
-        self.cancelled = False
         self.answer: bytes | None = None
-        self.failure: UserError | None = None
 
-    def run(self) -> None:
-        try:
-            with self._lock:
-                if self.cancelled:
-                    return
-                self._job = self._ask(self._name)
-            self.answer = self._job.ask(self._request)
-        except JobCancelled:
-            return
-        except UserError as error:
-            self.failure = error
-        except EngineCrashed as error:
-            log.error("%s", error)
-            self.failure = EngineBroke()
-        except OSError as error:
-            self.failure = UserError("Hone's engine can't be started", str(error))
+    def begin(self) -> None:
+        self._job = self._ask(self._name)
 
-    def cancel(self) -> None:
-        with self._lock:
-            self.cancelled = True
-            if self._job is not None:
-                self._job.kill()
+    def work(self) -> None:
+        assert self._job is not None
+        self.answer = self._job.ask(self._request)
+
+    def kill(self) -> None:
+        if self._job is not None:
+            self._job.kill()
 
 
 class EngineQuestion(QObject, Generic[Answer]):

@@ -4,7 +4,8 @@ from core.choices import Task
 from core.errors import Fix, UserError
 from core.jobs import EngineCrashed
 from core.reports import DataReport, InspectRequest, MachineReport
-from gui.engine_question import EngineBroke, EngineQuestion
+from gui.engine_question import EngineQuestion
+from gui.engine_work import EngineBroke
 from tests.fakes.asking import CPU_ONLY, DIGITS, PAIRS, FakeEngine
 
 
