@@ -34,6 +34,8 @@ def buttons(t: Tokens, s: Sizes) -> str:
     }}
     QPushButton[role="link"]:hover {{ background: {t.accent_soft}; }}
     QPushButton[role="link"]:focus {{ border: 2px solid {t.accent}; padding: 0px 4px; }}
+    QPushButton[role="link"][flush="true"] {{ padding: 1px 0px; }}
+    QPushButton[role="link"][flush="true"]:focus {{ padding: 0px; }}
     QPushButton[role="link"]:disabled {{ color: {t.faint}; }}
     QPushButton[role="navigation"] {{
         background: transparent; border: 2px solid transparent; border-radius: 7px; text-align: left; padding: 5px 9px;

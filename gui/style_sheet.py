@@ -52,4 +52,10 @@ def _labels(t: Tokens, s: Sizes) -> str:
     QLabel[role="warning"] {{ color: {t.warn}; font-weight: 600; }}
     QLabel[role="problem"] {{ color: {t.bad}; font-size: {s.small_font}; }}
     QLabel[role="mark-bad"] {{ color: {t.bad}; font-weight: 700; }}
+    QLabel[role="verdict"], QLabel[role="verdict-good"], QLabel[role="verdict-tight"], QLabel[role="verdict-bad"] {{
+        font-size: {s.app_font}; font-weight: 600;
+    }}
+    QLabel[role="verdict-good"] {{ color: {t.ok}; }}
+    QLabel[role="verdict-tight"] {{ color: {t.warn}; }}
+    QLabel[role="verdict-bad"] {{ color: {t.bad}; }}
     """

@@ -22,6 +22,7 @@ from gui.closing import Closing, ask_about, running
 from gui.commands import Commands
 from gui.engine_question import Ask, EngineQuestion
 from gui.home_strip import HomeStrip
+from gui.memory_tools import MemoryTools
 from gui.pages.new_run import NewRunPage
 from gui.sidebar import Place, Sidebar
 from gui.theme import Theme
@@ -48,6 +49,7 @@ class MainWindow(QMainWindow):
         chosen: The person's settings.
         ask: Starts an engine job.
         ask_about_closing: Asks what becomes of runs that train when the window closes.
+        tools: What is asked about memory, where that isn't this computer's.
     """
 
     def __init__(
@@ -56,6 +58,7 @@ class MainWindow(QMainWindow):
         chosen: Settings,
         ask: Ask,
         ask_about_closing: Callable[[list[RunFolder], QWidget], Closing] = ask_about,
+        tools: MemoryTools | None = None,
     ) -> None:
         super().__init__()
         self._theme = theme
@@ -67,7 +70,7 @@ class MainWindow(QMainWindow):
         self._devices.answered.connect(self._take_machine)
         self._devices.failed.connect(self._devices_failed)
         self.sidebar = Sidebar(theme)
-        self.new_run = NewRunPage(theme, ask)
+        self.new_run = NewRunPage(theme, ask, tools)
         self.run: RunPage | None = None
         self.runs: RunsPage | None = None
         self.settings: SettingsPage | None = None
@@ -105,7 +108,8 @@ class MainWindow(QMainWindow):
     def start_run(self, options: RunOptions) -> None:
         """Make a run's folder and start it; what goes wrong is said on the page."""
         try:
-            run = runs.create(options, settings.runs_folder(self._settings))
+            known = self.new_run.known_memory
+            run = runs.create(options, settings.runs_folder(self._settings), forecast=known)
         except UserError as error:
             self.new_run.show_error(error)
             return

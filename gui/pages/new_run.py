@@ -13,13 +13,17 @@ from core.choices import Task
 from core.errors import OptionsError, Problem, UserError
 from core.events import Level
 from core.hints import hints
+from core.memory.forecast import Basis, Forecast
 from core.options import RunOptions, Tree
 from core.presets import Preset
 from core.reports import DataReport, MachineReport
 from core.starting_values import starting_options
 from gui.engine_question import Ask
+from gui.memory_tools import MemoryTools
 from gui.pages.import_sheet import ImportSheet
 from gui.pages.new_run_checking import all_problems, check_form, length_problems
+from gui.pages.new_run_fit_actions import FitActions
+from gui.pages.new_run_fit_outlook import FitOutlook
 from gui.pages.new_run_header import DIGITS, MRPC, NewRunHeader
 from gui.pages.new_run_laying import Laying
 from gui.pages.new_run_options import OptionsColumn
@@ -43,13 +47,16 @@ class NewRunPage(QWidget):
     Args:
         theme: Colours for what paints itself.
         ask: Starts an engine job (`gui.engine_question.Ask`).
+        tools: What is asked about memory.
         parent: Qt's parent.
     """
 
     start_requested = Signal(object)
     check_requested = Signal(str)
 
-    def __init__(self, theme: Theme, ask: Ask, parent: QWidget | None = None) -> None:
+    def __init__(
+        self, theme: Theme, ask: Ask, tools: MemoryTools | None = None, parent: QWidget | None = None
+    ) -> None:
         super().__init__(parent)
         set_role(self, Role.PAGE)
         self._machine: MachineReport | None = None
@@ -58,13 +65,15 @@ class NewRunPage(QWidget):
         self._adopted: DataReport | None = None
         self._questions = FormQuestions(ask, self)
         self._reading = self._questions.data
+        self._fit = FitOutlook(ask, tools or MemoryTools(), self)
         self._header = NewRunHeader()
         self._strip = MessageStrip(closable=True)
         self._options = OptionsColumn(theme, self._reading)
         self._changes = ChangesStrip()
         self._laying = Laying(self._options, self._changes, self)
         self._scroll = PageScroll(self._options)
-        self._outcome = OutcomeColumn()
+        self._outcome = OutcomeColumn(theme, self._fit)
+        self._fit_actions = FitActions(self._outcome.fit, self._fit, self._laying)
         self._lay_out()
         self._connect()
         self.load_file(DIGITS)
@@ -130,6 +139,12 @@ class NewRunPage(QWidget):
         """Show at the top of the page what went wrong."""
         self._strip.show_error(error)
 
+    @property
+    def known_memory(self) -> Forecast | None:
+        """What was traced or measured of the run's memory; None: nothing that the run couldn't tell by itself."""
+        forecast = self._fit.forecast
+        return forecast if forecast is not None and forecast.basis is not Basis.FORMULA else None
+
     def tree(self) -> Tree:
         """The values in the form, as a run file holds them."""
         return self._options.tree()
@@ -138,6 +153,7 @@ class NewRunPage(QWidget):
         """Ask for the run to be started, if nothing is wrong with it."""
         if self._ready is not None:
             self._strip.hide()
+            self._fit.rest()
             self.start_requested.emit(self._ready)
 
     def open_file(self) -> None:
@@ -151,6 +167,8 @@ class NewRunPage(QWidget):
     def close_questions(self) -> None:
         """Give up what the engine was asked; call before the application ends."""
         self._questions.close()
+        self._fit_actions.close()
+        self._fit.close()
 
     def _lay_out(self) -> None:
         columns = QHBoxLayout()
@@ -223,6 +241,7 @@ class NewRunPage(QWidget):
         self._options.show_meanings(checked.readable, questions.model.longest)
         waits = questions.keeps_waiting(checked.readable)
         self._ready = checked.options if not problems and not waits else None
+        self._fit.look_at(checked, self._machine, questions, is_ready=self._ready is not None)
         self._outcome.show_outcome(checked, problems, self._machine, questions, advice, is_waiting=waits)
 
     def _has_no_row(self, problem: Problem) -> bool:

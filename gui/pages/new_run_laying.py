@@ -1,5 +1,8 @@
 """Laying some options over those in the form, as presets and imports do, and taking them away again."""
 
+from collections.abc import Mapping
+from typing import Any
+
 from PySide6.QtCore import QObject, Signal
 
 from core.catalogue import options_by_path
@@ -44,6 +47,20 @@ class Laying(QObject):
         """Change the options that a script has said."""
         values = {key: value for key, value in imported.tree.items() if key != "schema"}
         self._lay(Preset("", "", "", values), self.tr("Imported"))
+
+    def change(self, title: str, words: str, changes: Mapping[str, Any]) -> None:
+        """Change some options by their paths.
+
+        Args:
+            title: What was done, for the strip.
+            words: Why.
+            changes: Values by path.
+        """
+        tree: Tree = {}
+        for path, value in changes.items():
+            section, _, name = path.partition(".")
+            tree.setdefault(section, {})[name] = value
+        self._lay(Preset("", title, words, tree), self.tr("Applied: {preset}").format(preset=title))
 
     def undo(self) -> None:
         """Put back what was changed; what the person has changed since stays, unless the task is another one."""

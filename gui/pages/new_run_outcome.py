@@ -1,4 +1,4 @@
-"""The right half of the New run page, always in view: what will run, the checks, and the button that starts it."""
+"""The right half of the New run page, always in view: whether it fits, what will run, checks, the start."""
 
 from collections.abc import Sequence
 
@@ -12,6 +12,8 @@ from core.options import RunOptions
 from core.reports import MachineReport
 from gui.pages.new_run_checking import Checked
 from gui.pages.new_run_checks import Check, ChecksCard
+from gui.pages.new_run_fit import FitCard
+from gui.pages.new_run_fit_outlook import FitOutlook
 from gui.pages.new_run_machine import computed
 from gui.pages.new_run_methods import changes_by_row
 from gui.pages.new_run_model import model_title
@@ -19,7 +21,7 @@ from gui.pages.new_run_model_check import ModelCheck
 from gui.pages.new_run_questions import FormQuestions
 from gui.pages.new_run_reading import DataReading
 from gui.pages.new_run_summary import summary_rows
-from gui.theme import GUTTER, SPACING
+from gui.theme import GUTTER, SPACING, Theme
 from gui.widgets.card import Card
 from gui.widgets.direction import margins
 from gui.widgets.fitting_scroll import FittingScroll
@@ -29,18 +31,24 @@ from gui.widgets.roles import Role, set_role
 
 
 class OutcomeColumn(QWidget):
-    """What comes of the options.
+    """What comes of the options. `fit` is the card about memory.
 
     Signals:
         path_chosen: The path of an option to go to.
         start_pressed: The person wants to start.
+
+    Args:
+        theme: The colours.
+        outlook: What is known of the memory it takes.
+        parent: Qt's parent.
     """
 
     path_chosen = Signal(str)
     start_pressed = Signal()
 
-    def __init__(self, parent: QWidget | None = None) -> None:
+    def __init__(self, theme: Theme, outlook: FitOutlook, parent: QWidget | None = None) -> None:
         super().__init__(parent)
+        self.fit = FitCard(theme, outlook)
         self._rows = KeyValue()
         will_run = Card(self.tr("What will run"))
         will_run.body.addWidget(self._rows)
@@ -50,6 +58,7 @@ class OutcomeColumn(QWidget):
         cards = QVBoxLayout(content)
         cards.setContentsMargins(0, 0, 0, 0)
         cards.setSpacing(SPACING + 4)
+        cards.addWidget(self.fit)
         cards.addWidget(will_run)
         cards.addWidget(self._checks)
         cards.addStretch(1)
@@ -89,6 +98,7 @@ class OutcomeColumn(QWidget):
                 *map(_advice_check, advice),
             ]
         )
+        self.fit.show_outlook()
         self._start.setText(self._start_text(problems, questions, is_waiting=is_waiting))
         self._start.setEnabled(not problems and not is_waiting)
 

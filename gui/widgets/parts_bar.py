@@ -150,6 +150,7 @@ class PartsBar(QWidget):
         """Paint the bar, its limits and the legend."""
         painter = QPainter(self)
         painter.setRenderHint(QPainter.RenderHint.Antialiasing)
+        painter.setLayoutDirection(Qt.LayoutDirection.LayoutDirectionAuto)  # words run as their letters do
         placed = self.placed(self.width())
         self._paint_bar(painter, placed)
         for place, rect, limit in placed.limits:

@@ -16,6 +16,7 @@ from PySide6.QtWidgets import (
     QWidget,
 )
 
+from core.memory.forecast import Room
 from core.presets import presets
 from core.settings import Appearance, Settings
 from gui.app import dress
@@ -24,9 +25,10 @@ from gui.sidebar import Place
 from gui.theme import Theme
 from gui.window import MainWindow
 from tests.fakes.asking import FakeEngine
+from tests.fakes.memory import MEASURED, FakeMemory
 from tests.fakes.run_stories import make_folder
 
-PAGES = ("new-run-images", "new-run-texts", "new-run-more", "run", "runs", "settings")
+PAGES = ("new-run-images", "new-run-texts", "new-run-more", "new-run-short", "run", "runs", "settings")
 CONTROLS = (QAbstractButton, QLineEdit, QComboBox, QAbstractSpinBox, QAbstractItemView, QTabBar)
 
 
@@ -54,7 +56,8 @@ def window(request, qtbot, qapp, runs_folder):
     qapp.setLayoutDirection(
         Qt.LayoutDirection.RightToLeft if right_to_left else Qt.LayoutDirection.LeftToRight
     )
-    window = MainWindow(theme, Settings(runs_folder=str(runs_folder)), FakeEngine())
+    memory = FakeMemory()
+    window = MainWindow(theme, Settings(runs_folder=str(runs_folder)), FakeEngine(), tools=memory.tools)
     qtbot.addWidget(window)
     window.resize(1024, 700)
     window.show()
@@ -86,6 +89,8 @@ def open_page(qtbot, window, name, runs_folder):
             )
             window.new_run.open_more()
             window.new_run.apply_preset(presets()[0])
+        case "new-run-short":
+            show_short_memory(qtbot, window, runs_folder)
         case "run":
             window.open_path(runs_folder / "done")
         case "runs":
@@ -96,6 +101,24 @@ def open_page(qtbot, window, name, runs_folder):
     QApplication.sendPostedEvents()
     assert (window.width(), window.height()) == (1024, 700)
     return window._pages.currentWidget()
+
+
+def show_short_memory(qtbot, window, runs_folder):
+    """The card "Will it fit?" at its fullest: measured, too little memory, the ladder with all its rows."""
+    data, model = runs_folder / "pairs.tsv", runs_folder / "model"
+    data.write_text("first\tsecond\tsame\n")
+    model.mkdir(exist_ok=True)
+    for name in ("config.json", "model.safetensors"):
+        (model / name).touch()
+    texts = {"task": "text-classification", "model": {"source": str(model)}, "data": {"train": str(data)}}
+    page = window.new_run
+    window.edit(texts)
+    qtbot.waitUntil(lambda: not (page._reading.is_reading or page._questions.model.is_checking))
+    page._fit.tools.room.room = Room(free=1 << 30, ceiling=2 << 30)
+    page._fit.read_room()
+    page._fit.take_measurement(MEASURED)
+    page._outcome.fit._ladder._more.click()
+    assert page._outcome.fit._ladder.is_open
 
 
 def seen(root: QWidget, kind: type[QWidget] | tuple[type[QWidget], ...]) -> list[QWidget]:

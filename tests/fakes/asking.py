@@ -7,6 +7,8 @@ import msgspec
 
 from core.device_check_report import Agreement, Comparison, DeviceCheckReport
 from core.jobs import JobCancelled
+from core.memory.forecast import Basis, Forecast, ForecastRequest, LayerMemory, Parts
+from core.memory.shape import ModelShape
 from core.model_report import ModelReport, ModelRequest
 from core.reports import (
     Column,
@@ -83,6 +85,24 @@ PAIRS = DataReport(
 
 DIGITS = DataReport(source="builtin:digits", format="digits", rows=1797, labels={"0": 900, "1": 897})
 
+MB = 1 << 20
+
+SHAPE = ModelShape(
+    parameters=109_483_778,
+    packable=85_000_000,
+    head=1_538,
+    linear_sides=73_728,
+    embeddings=23_837_184,
+    largest=23_440_896,
+    layers=12,
+    hidden=768,
+    intermediate=3072,
+    heads=12,
+    key_heads=12,
+    head_width=64,
+    vocabulary=30_522,
+    positions=512,
+)
 
 MODEL = ModelReport(
     architecture="BertForSequenceClassification",
@@ -92,6 +112,22 @@ MODEL = ModelReport(
     activation_checkpointing=True,
     attention=("eager", "sdpa"),
     max_length=512,
+    shape=SHAPE,
+)
+
+TRACED = Forecast(
+    basis=Basis.TRACE,
+    device="cpu",
+    parts=Parts(
+        weights=400 * MB,
+        gradients=400 * MB,
+        optimizer=800 * MB,
+        activations=300 * MB,
+        temporary=50 * MB,
+        overhead=250 * MB,
+    ),
+    length=64,
+    layers=(LayerMemory("bert.encoder.layer.0", 90 * MB),),
 )
 
 CHECKED = DeviceCheckReport(
@@ -121,6 +157,7 @@ class FakeEngine:
             "inspect": _inspect,
             "check-device": CHECKED,
             "check-model": MODEL,
+            "forecast": TRACED,
         }
         self.requests: list[tuple[str, bytes]] = []
         self.gate = threading.Event()
@@ -133,6 +170,14 @@ class FakeEngine:
         """What it was asked to look into."""
         return [
             msgspec.json.decode(body, type=InspectRequest) for job, body in self.requests if job == "inspect"
+        ]
+
+    def traced(self) -> list[ForecastRequest]:
+        """The runs it was asked to trace."""
+        return [
+            msgspec.json.decode(body, type=ForecastRequest)
+            for job, body in self.requests
+            if job == "forecast"
         ]
 
     def looked_at(self) -> list[ModelRequest]:

@@ -6,6 +6,7 @@ from core.settings import Appearance
 from gui.pages.new_run import NewRunPage
 from gui.theme import Theme
 from tests.fakes.asking import FakeEngine
+from tests.fakes.memory import FakeMemory
 
 
 @pytest.fixture
@@ -14,13 +15,19 @@ def engine():
 
 
 @pytest.fixture
-def page(qtbot, engine):
-    page = NewRunPage(Theme(Appearance.LIGHT), engine)
+def memory():
+    return FakeMemory()
+
+
+@pytest.fixture
+def page(qtbot, engine, memory):
+    page = NewRunPage(Theme(Appearance.LIGHT), engine, memory.tools)
     qtbot.addWidget(page)
     page.resize(1000, 700)
     page.show()
     yield page
     engine.gate.set()
+    memory.dry_runs.gate.set()
     page.close_questions()
 
 

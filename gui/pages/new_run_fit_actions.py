@@ -1,0 +1,100 @@
+"""What is pressed on the card "Will it fit?" and changes the form: a remedy, a time box, what Hone found to fit."""
+
+from PySide6.QtCore import QObject
+
+from core.memory.fitting import Fitting, MeasuringEach, Try
+from core.memory.ladder import Remedy
+from gui.pages.fit_sheet import FitSheet
+from gui.pages.new_run_fit import FitCard
+from gui.pages.new_run_fit_outlook import FitOutlook
+from gui.pages.new_run_laying import Laying
+
+
+class FitActions(QObject):
+    """Changes the form as the card asks, so that it can be undone.
+
+    Args:
+        card: The card.
+        outlook: What is known of the memory.
+        laying: Changes the form and lists what that changed.
+    """
+
+    def __init__(self, card: FitCard, outlook: FitOutlook, laying: Laying) -> None:
+        super().__init__(card)
+        self._card = card
+        self._outlook = outlook
+        self._laying = laying
+        self.sheet: FitSheet | None = None
+        card.remedy_chosen.connect(self.apply)
+        card.hours_chosen.connect(self.box_time)
+        card.fit_pressed.connect(self.fit)
+        card.measure_all_pressed.connect(self.measure_all)
+
+    def fit(self) -> None:
+        """Let Hone find what fits, by short runs."""
+        self._outlook.read_room()
+        case, room = self._outlook.case, self._outlook.room
+        if case is None or not self._outlook.can_measure:
+            return
+        fitting = Fitting(
+            case.options,
+            case.model,
+            case.device,
+            room,
+            self._outlook.tools.dry_run,
+            length=self._outlook.known_length,
+            correction=self._outlook.correction,
+        )
+        words = self.tr(
+            "Short real runs on your longest samples: first as asked, then what costs least, until one fits with a "
+            "tenth to spare. The form changes only when you press Apply."
+        )
+        self._open(FitSheet(self.tr("Fit it for me"), words, fitting, self._card.window()))
+
+    def measure_all(self) -> None:
+        """Measure what each remedy really saves and costs."""
+        self._outlook.read_room()
+        case, room = self._outlook.case, self._outlook.room
+        if case is None or not self._outlook.can_measure:
+            return
+        remedies = self._outlook.remedies()
+        each = MeasuringEach(case.options, remedies, case.device, room, self._outlook.tools.dry_run)
+        words = self.tr(
+            "A short real run with each remedy alone. Choose a line and press Apply to take it; the form does not "
+            "change before."
+        )
+        self._open(FitSheet(self.tr("Measure all"), words, each, self._card.window()))
+
+    def close(self) -> None:
+        """End what a sheet still runs."""
+        if self.sheet is not None:
+            self.sheet.reject()
+
+    def apply(self, remedy: Remedy) -> None:
+        """Do what a remedy says."""
+        self._laying.change(remedy.title, remedy.help, remedy.changes)
+
+    def box_time(self, hours: float) -> None:
+        """Stop after as many steps as fit into some hours."""
+        measured = self._outlook.measured
+        steps = measured.steps_within(hours) if measured is not None else None
+        if steps is not None:
+            title = self.tr("Stop after {steps:,} steps").format(steps=steps)
+            words = self.tr("As many as fit into {hours:g} h, by what was measured.").format(hours=hours)
+            self._laying.change(title, words, {"training.max_steps": steps})
+
+    def _open(self, sheet: FitSheet) -> None:
+        self._outlook.rest()
+        self.sheet = sheet
+        sheet.chosen.connect(self._take)
+        sheet.finished.connect(self._forget)
+        sheet.open()
+
+    def _take(self, done: Try) -> None:
+        self._laying.change(done.title, self.tr("Measured by a short run."), done.changes)
+        if done.measurement is not None:
+            self._outlook.take_measurement(done.measurement)
+
+    def _forget(self) -> None:
+        self.sheet = None
+        self._outlook.resume()

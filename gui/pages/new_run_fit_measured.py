@@ -1,0 +1,42 @@
+"""What a dry run measured, and what follows from it: when the run will be done, how many steps fit into some hours."""
+
+from dataclasses import dataclass
+
+from core.memory.forecast import Measurement
+
+
+@dataclass(frozen=True)
+class Measured:
+    """A measurement, and when it was made, in unix seconds."""
+
+    measurement: Measurement
+    at: float
+
+    @property
+    def ran_out(self) -> bool:
+        """Whether memory ran out, so that the figures are those of that moment."""
+        return bool(self.measurement.out_of_memory)
+
+    @property
+    def pace(self) -> float | None:
+        """Seconds a step takes on the average over the whole run; None: not measured."""
+        found = self.measurement
+        if found.total_steps and found.run_seconds is not None:
+            return (found.run_seconds - found.compile_seconds) / found.total_steps
+        return found.step_seconds
+
+    def run_seconds(self, steps: int | None) -> float | None:
+        """What a run of so many steps takes, in seconds, compiling included; None: not known.
+
+        Args:
+            steps: The steps; None: as many as the dry run counted.
+        """
+        if steps is None or self.pace is None:
+            return self.measurement.run_seconds
+        return self.measurement.compile_seconds + steps * self.pace
+
+    def steps_within(self, hours: float) -> int | None:
+        """How many steps can be made in so many hours, at least one; None: no step was measured."""
+        if not self.pace:
+            return None
+        return max(1, int((3600 * hours - self.measurement.compile_seconds) / self.pace))

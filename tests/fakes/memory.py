@@ -1,0 +1,122 @@
+"""Stand-ins for what the window asks about memory: a room as a test wants it, a dry run that waits to be let go."""
+
+import threading
+from collections.abc import Callable
+
+from core.jobs import JobCancelled
+from core.memory import anatomy
+from core.memory.forecast import Forecast, Measurement, Parts, Room
+from core.memory.shape import ModelShape
+from core.options import RunOptions
+from core.reports import DeviceReport
+from gui.memory_tools import MemoryTools
+from gui.pages.new_run import NewRunPage
+
+MB, GB = 1 << 20, 1 << 30
+
+MEASURED = Measurement(
+    device="cpu",
+    parts=Parts(
+        weights=418 * MB, gradients=418 * MB, optimizer=836 * MB, activations=250 * MB, overhead=400 * MB
+    ),
+    peak=2322 * MB,
+    base=400 * MB,
+    longest=64,
+    longest_step_seconds=0.9,
+    step_seconds=0.5,
+    compile_seconds=0.0,
+    total_steps=90,
+    run_seconds=45.0,
+)
+
+RAN_OUT = Measurement(
+    device="cpu",
+    parts=Parts(overhead=3 * GB),
+    peak=3 * GB,
+    base=0,
+    out_of_memory="A batch of 16 samples didn't fit.",
+)
+
+
+class FakeRoom:
+    """Reads `room`, and counts how often it was read."""
+
+    def __init__(self) -> None:
+        self.room: Room | None = Room(free=8 * GB, ceiling=16 * GB)
+        self.readings = 0
+
+    def __call__(self, _device: DeviceReport, _options: RunOptions) -> Room | None:
+        self.readings += 1
+        return self.room
+
+
+class FakeDryRuns:
+    """Makes dry runs that answer `answer`, a measurement or an error, once `gate` is set; `asked` are their options."""
+
+    def __init__(self) -> None:
+        self.answer: Measurement | Exception | Callable[[RunOptions], Measurement] = MEASURED
+        self.asked: list[RunOptions] = []
+        self.killed = 0
+        self.gate = threading.Event()
+        self.gate.set()
+
+    def __call__(self, options: RunOptions, _room: Room | None = None) -> "FakeDryRun":
+        self.asked.append(options)
+        return FakeDryRun(self, options)
+
+
+class FakeDryRun:
+    def __init__(self, runs: FakeDryRuns, options: RunOptions) -> None:
+        self._runs = runs
+        self._options = options
+        self._killed = threading.Event()
+
+    def run(self) -> Measurement:
+        while not self._runs.gate.wait(0.005):
+            if self._killed.is_set():
+                raise JobCancelled("measure")
+        answer = self._runs.answer
+        if isinstance(answer, Exception):
+            raise answer
+        return answer if isinstance(answer, Measurement) else answer(self._options)
+
+    def kill(self) -> None:
+        self._runs.killed += 1
+        self._killed.set()
+
+
+class FakeMemory:
+    """All that a page asks about memory; `forecasts` counts how often the formula was asked."""
+
+    def __init__(self) -> None:
+        self.room = FakeRoom()
+        self.dry_runs = FakeDryRuns()
+        self.forecasts = 0
+        self.tools = MemoryTools(
+            forecast=self._forecast, room=self.room, correction=lambda _device: 1.0, dry_run=self.dry_runs
+        )
+
+    def _forecast(
+        self,
+        options: RunOptions,
+        shape: ModelShape,
+        device: DeviceReport,
+        *,
+        length: int | None = None,
+        room: Room | None = None,
+        correction: float = 1.0,
+    ) -> Forecast:
+        self.forecasts += 1
+        return anatomy.forecast(options, shape, device, length=length, room=room, correction=correction)
+
+
+def hurry(page: NewRunPage) -> None:
+    """Let a page ask the engine at once, since nobody types here; a trace only once a test wants it."""
+    for question in (page._questions.data, page._questions.model):
+        question._timer.setInterval(0)
+    page._fit.trace._timer.setInterval(60_000)
+
+
+def let_trace(page: NewRunPage) -> None:
+    """Let a page ask for traces at once, the one it waits for first."""
+    page._fit.trace._timer.setInterval(0)
