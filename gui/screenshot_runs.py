@@ -14,6 +14,7 @@ from core.model_report import ModelReport, ModelRequest
 from core.reports import Column, ColumnKind, DataReport, DeviceReport, InspectRequest, MachineReport, Settled
 from core.run_folder import RunFolder
 from gui.invented_runs import PROCESSOR, PROCESSOR_BYTES, VERSIONS, Plot, finish, write_story
+from gui.screenshot_memory import SHAPE_OF_DISTILBERT, SHAPE_OF_RESNET, traced
 
 TOTAL_STEPS = 225
 EPOCHS = 5
@@ -164,7 +165,13 @@ CHECKED = DeviceCheckReport(
 
 
 RESNET = ModelReport(
-    architecture="ResNet", total_parameters=11_181_642, trainable_parameters=11_181_642, layers=21
+    architecture="ResNet",
+    total_parameters=11_181_642,
+    trainable_parameters=11_181_642,
+    layers=21,
+    activation_checkpointing=True,
+    normalises_batch=True,
+    shape=SHAPE_OF_RESNET,
 )
 DISTILBERT = ModelReport(
     architecture="DistilBertForSequenceClassification",
@@ -174,6 +181,7 @@ DISTILBERT = ModelReport(
     activation_checkpointing=True,
     attention=("eager", "sdpa"),
     max_length=512,
+    shape=SHAPE_OF_DISTILBERT,
 )
 PROJECTIONS = ("q_lin", "k_lin", "v_lin", "out_lin")
 
@@ -192,6 +200,8 @@ class InventedJob:
             return msgspec.json.encode(CHECKED)
         if self._job == "check-model":
             return msgspec.json.encode(_looked_at(msgspec.json.decode(request, type=ModelRequest)))
+        if self._job == "forecast":
+            return msgspec.json.encode(traced(request))
         source = msgspec.json.decode(request, type=InspectRequest).source
         return msgspec.json.encode(DIGITS if source == DIGITS.source else REVIEWS)
 

@@ -22,6 +22,8 @@ from core.settings import Appearance, Settings
 from gui.app import dress
 from gui.pages.import_sheet import ImportSheet
 from gui.pages.new_run_header import DIGITS
+from gui.screenshot_fit import FitShots
+from gui.screenshot_memory import InventedMemory
 from gui.screenshot_runs import TOTAL_STEPS, InventedJob, make_run
 from gui.sidebar import Place
 from gui.theme import Theme
@@ -33,7 +35,7 @@ SCRIPT = """python run_glue.py --model_name_or_path bert-base-cased --task_name 
   --fp16 --evaluation_strategy epoch --optim adamw_hf --no_cuda --overwrite_output_dir"""
 """As people keep it from the guides of 2022."""
 
-SETTLE_MS = 1200
+SETTLE_MS = 1600
 """Time in which a page hears from its threads and paints."""
 
 
@@ -49,10 +51,16 @@ class Photographer(QObject):
     """Takes one shot after the other as the event loop turns, then ends it."""
 
     def __init__(
-        self, window: MainWindow, theme: Theme, folder: Path, runs: tuple[RunFolder, RunFolder]
+        self,
+        window: MainWindow,
+        theme: Theme,
+        folder: Path,
+        runs: tuple[RunFolder, RunFolder],
+        memory: InventedMemory,
     ) -> None:
         super().__init__()
         self._window = window
+        self._fit = FitShots(window, memory, self._text_form)
         self._theme = theme
         self._folder = folder
         self._live, self._finished = runs
@@ -74,6 +82,7 @@ class Photographer(QObject):
             QApplication.exit(0)
             return
         self._name = shot.name
+        self._fit.tidy()
         shot.prepare()
         QTimer.singleShot(SETTLE_MS, self._take)
 
@@ -107,6 +116,7 @@ class Photographer(QObject):
             Shot("new-run-more", self._form_with_more),
             Shot("new-run-model", self._wrong_targets),
             Shot("new-run-preset", self._preset),
+            *(Shot(name, prepare) for name, prepare in self._fit.shots().items()),
             Shot("device-check", self._device_check),
             Shot("import", self._import),
             Shot("run-live", lambda: window.show_run(self._live)),
@@ -190,9 +200,10 @@ def _render(folder: Path, runs: Path) -> int:
     theme.apply()
     finished = make_run(runs / "2026-11-20-2012-handwritten-digits", DIGITS, TOTAL_STEPS)
     live = make_run(runs / "2026-11-21-0915-handwritten-digits", DIGITS, 130)
-    window = MainWindow(theme, Settings(), InventedJob)
+    memory = InventedMemory()
+    window = MainWindow(theme, Settings(), InventedJob, tools=memory.tools)
     sys.excepthook = _give_up
-    photographer = Photographer(window, theme, folder, (live, finished))
+    photographer = Photographer(window, theme, folder, (live, finished), memory)
     window.show()
     window.ask_for_devices()
     QTimer.singleShot(0, photographer.begin)
