@@ -76,6 +76,11 @@ def share(value: float | None) -> str:
     return f"{value * 100:.1f} %"
 
 
+def whole_percent(value: float) -> str:
+    """A share of 1 in whole percent: `4 %`."""
+    return f"{value * 100:.0f} %"
+
+
 def memory(value: float | None) -> str:
     """Bytes: `912 MB`, `9.6 GB`, `134 GB`."""
     if value is None:

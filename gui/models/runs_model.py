@@ -14,6 +14,8 @@ from PySide6.QtGui import QColor, QIcon, QPainter, QPixmap
 
 from core.run_summary import RunSummary
 from core.story import State
+from gui import numbers
+from gui.forecast_words import off_by
 from gui.models.runs_columns import Column, ColumnKind, columns, metric_in_full
 from gui.states import state_colour
 from gui.theme import Theme
@@ -107,6 +109,9 @@ class RunsModel(QAbstractTableModel):
     def _tip(self, column: Column, row: RunSummary) -> str:
         if column is Column.NAME:
             return f"{row.title}\n{row.run.path}"
+        if column is Column.MEMORY and row.forecast_error is not None:
+            told = self.tr("{memory}, forecast {error}")
+            return told.format(memory=numbers.memory(row.peak_bytes), error=off_by(row.forecast_error))
         return metric_in_full(row) if column is Column.METRIC else self._columns[column].text(row)
 
     def _dot(self, state: State) -> QIcon:

@@ -18,9 +18,11 @@ from PySide6.QtWidgets import (
 from core import run_file
 from core.errors import OptionsError
 from core.events import Level
+from core.memory import record
 from core.run_folder import RunFolder
 from core.run_summary import RunSummary
 from gui.files import reveal
+from gui.forecast_words import forecast_words
 from gui.models.runs_columns import Column
 from gui.models.runs_filter import RunsFilter
 from gui.models.runs_model import RunsModel
@@ -62,6 +64,7 @@ class RunsPage(QWidget):
         self._trouble = ""
         self._words = QLabel()
         self._note = QLabel()
+        self.forecasts = QLabel()
         self._strip = MessageStrip(closable=True)
         self._strip.hide()
         self._build()
@@ -97,6 +100,9 @@ class RunsPage(QWidget):
         title = QLabel(self.tr("Runs"))
         set_role(title, Role.PAGE_TITLE)
         set_role(self._note, Role.MUTED)
+        set_role(self.forecasts, Role.MUTED)
+        self.forecasts.setWordWrap(True)
+        self.forecasts.hide()
         self.search.setPlaceholderText(self.tr("Filter"))
         self.search.setAccessibleName(self.tr("Filter runs"))
         self.search.setClearButtonEnabled(True)
@@ -120,6 +126,7 @@ class RunsPage(QWidget):
         layout.addLayout(top)
         layout.addWidget(self._strip)
         layout.addLayout(self._stack)
+        layout.addWidget(self.forecasts)
         self._show_count()
 
     def _set_up_table(self) -> None:
@@ -142,6 +149,9 @@ class RunsPage(QWidget):
         if summaries and not self.table.currentIndex().isValid():
             self.table.selectRow(0)
         self._show_count()
+        words = forecast_words(record.read())
+        self.forecasts.setText(words)
+        self.forecasts.setVisible(bool(words and summaries))
 
     def _search(self, text: str) -> None:
         self._filter.search(text)

@@ -18,7 +18,7 @@ from gui.pages import run_header
 from gui.pages.run import RunPage
 from gui.pages.run_view import RunView
 from gui.theme import Theme
-from tests.fakes.run_stories import OPTIONS, crash, keep_alive, make_folder, warn
+from tests.fakes.run_stories import FORECAST, OPTIONS, crash, keep_alive, make_folder, warn
 from tests.fakes.runs import write_events
 
 KEEPER = Path(__file__).resolve().parents[2] / "fakes" / "keeper.py"
@@ -369,3 +369,24 @@ def test_the_page_paints_its_own_background(qapp, page, theme):
         assert page.grab().toImage().pixelColor(3, 3).name() == theme.tokens.background
     finally:
         qapp.setStyleSheet("")
+
+
+def test_a_run_that_the_system_ended_for_lack_of_memory_offers_what_to_do(live, page, open_run, qtbot):
+    write_story(live, Plot(reached=40, start=time.time() - 10))
+    view = open_run(live, State.TRAINING)
+    write_events(live.events_file, FORECAST)
+    with qtbot.waitSignal(page.run_changed, timeout=2000):
+        live.record_exit(ExitRecord(time=time.time(), code=-9, signal="SIGKILL", out_of_memory=True))
+    assert view.messages.titles() == ["Memory ran out"]
+    with qtbot.waitSignal(view.edit_requested, timeout=2000) as wished:
+        view.messages.fix_chosen.emit(FORECAST.fixes[0])
+    assert wished.args[0]["memory"]["batch_size"] == 8
+
+
+def test_the_peak_of_a_finished_run_stands_beside_its_forecast(tmp_path, open_run):
+    run = make_folder(tmp_path / "run")
+    clock = write_story(run, Plot())
+    write_events(run.events_file, FORECAST)
+    finish(run, Plot(), clock)
+    text = open_run(run, State.FINISHED).figures.text
+    assert "Peak memory 2.60 GB · forecast 2.50 GB (4 % too low)" in text

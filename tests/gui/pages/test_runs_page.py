@@ -5,6 +5,8 @@ from PySide6.QtCore import Qt
 from PySide6.QtWidgets import QLabel
 
 from core.errors import UserError
+from core.memory import record
+from core.memory.forecast import Basis
 from core.settings import Appearance
 from gui.invented_runs import Plot, finish, write_story
 from gui.models.runs_columns import Column
@@ -144,3 +146,12 @@ def test_what_is_short_of_room_is_cut_alike_and_the_name_takes_the_rest():
     assert share_out(250, wanted) == {Column.DATA: 50, Column.MODEL: 100, Column.NAME: 100}
     assert share_out(800, wanted) == {Column.DATA: 50, Column.MODEL: 200, Column.NAME: 550}
     assert sum(share_out(-5, wanted).values()) == 0
+
+
+def test_how_good_forecasts_have_been_stands_below_the_list(qtbot, page, monkeypatch, tmp_path):
+    monkeypatch.setenv("HONE_HOME", str(tmp_path / "home"))
+    assert not page.forecasts.isVisible()
+    record.remember(record.Kept(device="a CPU", basis=Basis.TRACE, forecast=96, measured=100))
+    page.refresh()
+    qtbot.waitUntil(page.forecasts.isVisible, timeout=5000)
+    assert page.forecasts.text() == "Memory forecast on this computer: off by 4 % in one run."

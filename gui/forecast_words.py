@@ -1,0 +1,54 @@
+"""How good forecasts of memory have been, in words: of one run, and on this computer."""
+
+from collections.abc import Sequence
+
+from PySide6.QtCore import QCoreApplication
+
+from core.memory.record import Kept, correction, teaching, typical_error
+from gui import numbers
+
+_translate = QCoreApplication.translate
+
+EXACT = 0.005
+"""Nearer than this the percent says 0."""
+
+
+def off_by(error: float) -> str:
+    """How far off a forecast was: `4 % too low`.
+
+    Args:
+        error: As `core.memory.record.Kept.error`.
+    """
+    if abs(error) < EXACT:
+        return _translate("run", "exact")
+    words = _translate("run", "{} too high") if error > 0 else _translate("run", "{} too low")
+    return words.format(numbers.whole_percent(abs(error)))
+
+
+def forecast_words(kept: Sequence[Kept]) -> str:
+    """How good the forecasts have been, and what they have taught; empty while there were none."""
+    found = teaching(kept)
+    error = typical_error(found)
+    if error is None:
+        return ""
+    one = _translate("runs", "Memory forecast on this computer: off by {error} in one run")
+    several = _translate(
+        "runs", "Memory forecasts on this computer: off by {error} in the median of {count} runs"
+    )
+    said = (one if len(found) == 1 else several).format(
+        error=numbers.whole_percent(error), count=numbers.count(len(found))
+    )
+    return " ".join([f"{said}.", *_lessons(found)])
+
+
+def _lessons(kept: Sequence[Kept]) -> list[str]:
+    """The correction of each device that has one."""
+    devices = dict.fromkeys(one.device for one in kept)
+    factors = {device: correction(device, kept) for device in devices}
+    more = _translate("runs", "New ones for {device} are raised by {share}.")
+    less = _translate("runs", "New ones for {device} are lowered by {share}.")
+    return [
+        (more if factor > 1 else less).format(device=device, share=numbers.whole_percent(abs(factor - 1)))
+        for device, factor in factors.items()
+        if abs(factor - 1) >= EXACT
+    ]

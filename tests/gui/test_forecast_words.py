@@ -1,0 +1,33 @@
+"""How good forecasts of memory have been, in words."""
+
+import pytest
+
+from core.memory.forecast import Basis
+from core.memory.record import Kept
+from gui.forecast_words import forecast_words, off_by
+
+
+def kept(forecast: int, measured: int) -> Kept:
+    return Kept(device="Apple M2", basis=Basis.TRACE, forecast=forecast, measured=measured)
+
+
+@pytest.mark.parametrize(
+    ("error", "words"), [(0.041, "4 % too high"), (-0.2, "20 % too low"), (0.001, "exact")]
+)
+def test_how_far_off(error: float, words: str) -> None:
+    assert off_by(error) == words
+
+
+def test_nothing_is_said_before_there_was_a_run() -> None:
+    assert forecast_words(()) == ""
+
+
+def test_one_run_teaches_nothing_yet() -> None:
+    assert forecast_words((kept(96, 100),)) == "Memory forecast on this computer: off by 4 % in one run."
+
+
+def test_what_several_have_taught() -> None:
+    assert forecast_words([kept(90, 99) for _ in range(3)]) == (
+        "Memory forecasts on this computer: off by 9 % in the median of 3 runs. "
+        "New ones for Apple M2 are raised by 10 %."
+    )
