@@ -11,6 +11,7 @@ import transformers
 from core.choices import DeepSpeed, Method, Precision, Task
 from core.engine import process_settings
 from core.engine.arguments import trainer_arguments
+from core.engine.capabilities import BITSANDBYTES_OPTIMIZERS
 from core.engine.compiling import Compilation
 from core.engine.data.single_precision import collator_for
 from core.engine.devices import Choice, choose_visible
@@ -55,6 +56,8 @@ def load_libraries(options: RunOptions) -> Callable[[RunOptions, Reporter], Prep
 
     if options.model.method in (Method.LORA, Method.QLORA):
         import peft  # noqa: F401
+    if options.training.optimizer in BITSANDBYTES_OPTIMIZERS:
+        import bitsandbytes  # noqa: F401
     match options.task:
         case Task.TEXT_CLASSIFICATION:
             from core.engine.tasks import text_classification as task

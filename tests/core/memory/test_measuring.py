@@ -40,16 +40,14 @@ def dry_run(
     return DryRun(options(device), room, command=command, system=lambda: system)
 
 
-def children() -> set[int]:
-    return {child.pid for child in psutil.Process().children() if child.status() != psutil.STATUS_ZOMBIE}
-
-
 @pytest.fixture(autouse=True)
 def nothing_left() -> Iterator[None]:
     """No engine is left behind, however it ended."""
-    before = children()
+    before = {child.pid for child in psutil.Process().children()}
     yield
-    assert children() <= before
+    started = [child for child in psutil.Process().children() if child.pid not in before]
+    _, alive = psutil.wait_procs(started, 5)
+    assert not alive
 
 
 def test_the_answer_comes_with_the_room_it_was_measured_in() -> None:
@@ -128,3 +126,12 @@ def test_ended_before_it_began_it_starts_nothing() -> None:
     asked.kill()
     with pytest.raises(JobCancelled):
         asked.run()
+
+
+def test_who_gives_up_waiting_leaves_no_engine_behind(monkeypatch: pytest.MonkeyPatch) -> None:
+    def interrupted(*_: object) -> bytes:
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(measuring.EngineJob, "ask", interrupted)
+    with pytest.raises(KeyboardInterrupt):
+        dry_run("hang", ROOMY).run()

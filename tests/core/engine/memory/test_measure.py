@@ -3,6 +3,7 @@
 import csv
 import tempfile
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -123,6 +124,29 @@ def test_a_short_run_is_measured_no_longer_than_it_is(folder: Path, monkeypatch:
     assert found.total_steps == 1
     assert found.parts.optimizer == 0
     assert found.run_seconds == found.longest_step_seconds == found.step_seconds
+
+
+def test_where_steps_take_long_one_ordinary_step_has_to_do(
+    folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    seen = widths(monkeypatch)
+    monkeypatch.setattr("core.engine.memory.dry_trainer.PATIENCE_SECONDS", 0.0)
+    assert measure(options(folder)).step_seconds is not None
+    assert len(seen) == 3
+
+
+def test_the_time_of_a_step_is_without_compiling() -> None:
+    from core.engine.memory.dry_batches import DryBatches
+    from core.engine.memory.dry_trainer import DryCallback
+
+    compiling = SimpleNamespace(step_seconds=100.0)
+    trainer = SimpleNamespace(
+        compilation=compiling, optimizer=None, batches=DryBatches([0], []), forget_step=lambda: None
+    )
+    callback = DryCallback(trainer, "cpu")
+    callback.on_train_begin(None, None, None)
+    callback.on_step_end(None, None, None)
+    assert -100 <= callback.seconds[0] < -90
 
 
 def test_memory_that_runs_out_in_a_step_is_the_answer(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
