@@ -3,6 +3,7 @@
 import contextlib
 import sys
 import threading
+from pathlib import Path
 from types import TracebackType
 
 import psutil
@@ -12,6 +13,7 @@ from core.engine.reporter import Reporter
 from core.events import MemorySampled, Source
 
 REPORT_SECONDS = 1.0
+PROC_STATUS = Path("/proc/self/status")
 
 
 class DeviceMemory:
@@ -117,8 +119,16 @@ class MemoryReports:
                 return
 
 
-def process_peak() -> int:
-    """The most this process has held of the computer's memory (resident set)."""
+def process_peak(status: Path = PROC_STATUS) -> int:
+    """The most this process has held of the computer's memory (resident set), whoever started it.
+
+    On Linux `ru_maxrss` begins with the peak of the process that started this one (kept across exec, see the kernel's
+    `exec_mmap`), which may be larger; `VmHWM` doesn't.
+    """
+    if sys.platform == "linux":
+        for line in status.read_text().splitlines():
+            if line.startswith("VmHWM:"):
+                return int(line.split()[1]) * 1024
     if sys.platform == "win32":
         return int(psutil.Process().memory_info().peak_wset)
     import resource

@@ -5,9 +5,7 @@ CUDA's context and what torch's allocator reserved, on MPS what Metal's driver h
 """
 
 import os
-import sys
 import threading
-from pathlib import Path
 from types import TracebackType
 
 import psutil
@@ -20,8 +18,6 @@ from core.machine.nvidia import find_gpu
 INTERVAL_SECONDS = 0.02
 WITH_WORKERS_SECONDS = 0.2
 """Looking for workers goes through all processes of the computer, which would slow the steps that are timed."""
-
-PROC_STATUS = Path("/proc/self/status")
 
 
 class HeldMemory:
@@ -68,7 +64,7 @@ class HeldMemory:
             return self._context + reserved, int(torch.cuda.max_memory_allocated())
         if self._kind == "mps":
             return self._highest, self._most_live
-        peak = max(self._highest, own_peak())
+        peak = max(self._highest, process_peak())
         return peak, peak - min(peak, self.base)
 
     def _watch(self) -> None:
@@ -87,19 +83,6 @@ class HeldMemory:
         if self._with_workers:
             return tree_bytes(os.getpid()) or 0, 0
         return int(self._process.memory_info().rss), 0
-
-
-def own_peak(status: Path = PROC_STATUS) -> int:
-    """The most this process has held, whoever started it.
-
-    On Linux `ru_maxrss` begins with the peak of the process that started this one (kept across exec, see the kernel's
-    `exec_mmap`), which may be larger; `VmHWM` doesn't.
-    """
-    if sys.platform == "linux":
-        for line in status.read_text().splitlines():
-            if line.startswith("VmHWM:"):
-                return int(line.split()[1]) * 1024
-    return process_peak()
 
 
 def gpu_used() -> int | None:

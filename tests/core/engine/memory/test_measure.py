@@ -10,7 +10,7 @@ import pytest
 import torch
 
 from core.choices import Optimizer, Precision, Task
-from core.engine.memory.held import own_peak
+from core.engine.device_memory import process_peak
 from core.engine.torchvision_ops import prepare_torchvision
 from core.errors import DataError
 from core.memory.forecast import Measurement, Room
@@ -197,7 +197,7 @@ class TestSavedTensors:
 def test_the_peak_is_that_of_this_process_alone(tmp_path: Path) -> None:
     status = tmp_path / "status"
     status.write_text("VmPeak:\t  900 kB\nVmHWM:\t  512 kB\nVmRSS:\t  100 kB\n")
-    assert own_peak(status) == 512 * 1024
+    assert process_peak(status) == 512 * 1024
 
 
 @pytest.mark.parametrize("free", [300 << 20, 64 << 30])
