@@ -3,6 +3,7 @@
 import bisect
 import math
 from collections import deque
+from operator import itemgetter
 
 import numpy as np
 
@@ -11,11 +12,12 @@ from core.events import (
     Evaluated,
     Event,
     LossesLogged,
-    MemorySampled,
+    Phase,
+    PhaseChanged,
     RunStarted,
-    Source,
     StepFinished,
 )
+from gui.models.memory_history import MemoryHistory
 from gui.plots.series import Series
 
 LEAST_WEIGHT, MOST_WEIGHT = 0.1, 0.5
@@ -48,7 +50,7 @@ class RunHistory:
 
     Series over steps: `loss` (NaN where it was no number), `smooth_loss`, `eval_loss`, `metrics` by name,
     `step_seconds`, `median_seconds` and `step_clock` (seconds since the start at which each step ended).
-    Series over seconds since the start: `process_bytes`, `system_bytes`, `device_bytes`.
+    `memory` is over seconds since the start; `phases` are what the engine was busy with, each from so many seconds on.
     """
 
     def __init__(self) -> None:
@@ -61,10 +63,8 @@ class RunHistory:
         self.step_seconds = Series()
         self.median_seconds = Series()
         self.step_clock = Series()
-        self.process_bytes = Series()
-        self.system_bytes = Series()
-        self.device_bytes = Series()
-        self.ceiling: int | None = None
+        self.memory = MemoryHistory()
+        self.phases: list[tuple[float, Phase]] = []
         self.longest_step: float | None = None
         self.checkpoint_steps: list[int] = []
         self.evaluations: list[Evaluated] = []
@@ -75,6 +75,7 @@ class RunHistory:
         """Add one event."""
         if self.origin is None:
             self.origin = event.time
+        self.memory.apply(event, self._since_start(event))
         match event:
             case RunStarted():
                 self._start_attempt(event)
@@ -87,8 +88,8 @@ class RunHistory:
                 self._add_evaluation(event)
             case CheckpointSaved():
                 self.checkpoint_steps.append(event.step)
-            case MemorySampled():
-                self._add_memory(event)
+            case PhaseChanged():
+                self.phases.append((self._since_start(event), event.phase))
 
     def clock_of_step(self, step: float) -> float | None:
         """Seconds since the start at which `step` ended, held to the steps there are; None before the first."""
@@ -103,11 +104,13 @@ class RunHistory:
     @property
     def last_clock(self) -> float:
         """Seconds from the start to the newest point."""
-        series = (self.step_clock.last or 0.0, *(found.x[-1] for found in self._clocked() if len(found)))
-        return float(max(series))
+        pictures = self.memory.computer, self.memory.card
+        return max(self.step_clock.last or 0.0, *(picture.last_clock for picture in pictures))
 
-    def _clocked(self) -> tuple[Series, ...]:
-        return self.process_bytes, self.system_bytes, self.device_bytes
+    def phase_at(self, clock: float) -> Phase | None:
+        """What the engine was busy with; None before it has said so."""
+        place = bisect.bisect_right(self.phases, clock, key=itemgetter(0))
+        return self.phases[place - 1][1] if place else None
 
     def _stepped(self) -> tuple[Series, ...]:
         stepped = (self.loss, self.smooth_loss, self.eval_loss, *self.metrics.values())
@@ -150,16 +153,6 @@ class RunHistory:
         for name, value in event.metrics.items():
             series = self.eval_loss if name == "eval_loss" else self.metrics.setdefault(name, Series())
             series.append(event.step, math.nan if value is None else value)
-
-    def _add_memory(self, event: MemorySampled) -> None:
-        clock = self._since_start(event)
-        if event.source is Source.PROCESS:
-            self.process_bytes.append(clock, event.bytes)
-        elif event.source is Source.SYSTEM:
-            self.system_bytes.append(clock, event.bytes)
-            self.ceiling = event.ceiling or self.ceiling
-        elif event.source is Source.TORCH:
-            self.device_bytes.append(clock, event.reserved or event.bytes)
 
     def _since_start(self, event: Event) -> float:
         return event.time - (self.origin or event.time)

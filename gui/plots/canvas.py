@@ -1,7 +1,7 @@
 """The drawing area of a chart: fixed ranges, and a mouse that reads, selects and resets."""
 
 import pyqtgraph as pg
-from PySide6.QtCore import QEvent, QPointF, Qt, Signal
+from PySide6.QtCore import QEvent, QPointF, QRectF, Qt, Signal
 from PySide6.QtGui import QFont, QFontMetrics, QMouseEvent, QWheelEvent
 from PySide6.QtWidgets import QWidget
 
@@ -60,6 +60,7 @@ class Canvas(pg.PlotWidget):
 
     def set_axis_font(self, font: QFont) -> None:
         """Write the axes' values in this font, and keep as much room for them as they need."""
+        self.axis_font = font
         self._metrics = QFontMetrics(font)
         line = self._metrics.height()
         for axis in (self.x_axis, self.y_axis):
@@ -84,6 +85,14 @@ class Canvas(pg.PlotWidget):
     def rows(self) -> int:
         """Pixel rows of the picture itself."""
         return max(30, int(self._view.height()))
+
+    def picture(self) -> QRectF:
+        """Where the picture itself lies, in pixels of the whole."""
+        return self._view.sceneBoundingRect()
+
+    def place_of(self, x: float) -> float:
+        """Where a value of the x axis lies, in pixels of the whole."""
+        return float(self._view.mapViewToScene(QPointF(x, 0.0)).x())
 
     def set_ranges(self, low_x: float, high_x: float, low_y: float, high_y: float) -> None:
         """Show exactly this part."""

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 import pyqtgraph as pg
 from PySide6.QtCore import Qt
-from PySide6.QtGui import QFont, QFontInfo, QShowEvent
+from PySide6.QtGui import QFont, QFontInfo, QResizeEvent, QShowEvent
 from PySide6.QtWidgets import QGridLayout, QLabel, QSizePolicy, QWidget
 
 from gui.numbers import NumberFormat
@@ -15,7 +15,7 @@ from gui.plots.canvas import Canvas
 from gui.plots.lines import DrawnLine, Line
 from gui.plots.repaint_queue import RepaintQueue
 from gui.plots.shared_view import SharedView, Stretch
-from gui.theme import Theme, Tokens
+from gui.theme import SPACING, Theme, Tokens
 from gui.widgets.card import Card
 from gui.widgets.roles import Role, set_role
 
@@ -23,6 +23,8 @@ Span = tuple[float, float]
 
 PIXELS_PER_ROW = 26
 HEIGHT = 104
+LEGEND_MARGIN = 4 * SPACING
+"""Pixels between the title and the legend, with what bold letters of the title take more."""
 AXIS_FONT = 0.88
 """Size of the axes' figures, as a share of the page's own."""
 
@@ -86,6 +88,7 @@ class Chart(Card):
         self._canvas.addItem(self._cursor, ignoreBounds=True)
         self._legend = QLabel()
         self._legend.setTextFormat(Qt.TextFormat.RichText)
+        self._legend.setMinimumWidth(1)  # what it says never makes a chart wider than the others
         set_role(self._legend, Role.MUTED)
         self.set_trailing(self._legend)
         self._empty = QLabel(alignment=Qt.AlignmentFlag.AlignCenter)
@@ -182,6 +185,11 @@ class Chart(Card):
         super().showEvent(event)
         self.refresh()
 
+    def resizeEvent(self, event: QResizeEvent) -> None:
+        """What has room has changed."""
+        super().resizeEvent(event)
+        self.refresh()
+
     def _x_range(self) -> Span:
         stretch = self._view.stretch
         if stretch is not None:
@@ -208,11 +216,21 @@ class Chart(Card):
         self._empty.setText(empty)
         self._empty.setVisible(bool(empty))
         self._canvas.show_values(not empty)
-        readings = self.readings(self._cursor_x()) if not empty else []
+        readings = self._fitting(self.readings(self._cursor_x()) if not empty else [])
         html = "&nbsp;&nbsp; ".join(self._as_html(reading) for reading in readings)
         if html != self._legend.text():
             self._legend.setText(html)
             self._canvas.setAccessibleDescription(empty or self.legend_text)
+
+    def _fitting(self, readings: list[Reading]) -> list[Reading]:
+        """As many of the readings as the heading has room for, the first one at least."""
+        width = self.fontMetrics().horizontalAdvance
+        room = self.contentsRect().width() - 4 * SPACING - width(self.title) - LEGEND_MARGIN
+        for number, reading in enumerate(readings):
+            room -= width(f"●  {reading.text}   " if reading.colour else f"{reading.text}   ")
+            if room < 0 and number:
+                return readings[:number]
+        return readings
 
     def _as_html(self, reading: Reading) -> str:
         text = reading.text.replace(" ", "&nbsp;")

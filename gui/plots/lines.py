@@ -29,12 +29,26 @@ class Look(Enum):
 
 @dataclass(frozen=True)
 class Line:
-    """What a line draws. `colour` names a field of `gui.theme.Tokens`; an empty `name` stays out of the legend."""
+    """What a line draws. `colour` names a field of `gui.theme.Tokens`; an empty `name` stays out of the legend.
+
+    `strength` is the share of the colour in an area, the rest being that of the card.
+    """
 
     name: str
     series: Series
     colour: str
     look: Look = Look.LINE
+    strength: float = 1.0
+
+
+def mixed(colour: QColor, ground: QColor, strength: float) -> QColor:
+    """A colour as it looks over `ground` with so much strength (0 to 1), itself opaque."""
+    rest = 1.0 - strength
+    return QColor.fromRgbF(
+        strength * colour.redF() + rest * ground.redF(),
+        strength * colour.greenF() + rest * ground.greenF(),
+        strength * colour.blueF() + rest * ground.blueF(),
+    )
 
 
 class DrawnLine:
@@ -52,7 +66,7 @@ class DrawnLine:
         match self.line.look:
             case Look.AREA:
                 self.item.setPen(pg.mkPen(None))
-                self.item.setFillBrush(pg.mkBrush(colour))
+                self.item.setFillBrush(pg.mkBrush(mixed(colour, QColor(tokens.surface), self.line.strength)))
             case Look.DOTS:
                 self.item.setPen(pg.mkPen(colour, width=1))
                 self.item.setSymbol("o")

@@ -1,13 +1,18 @@
-"""The chart of memory over time."""
+"""The chart of memory over time: who holds it, how much there is, and how short of it the computer was."""
 
-import pyqtgraph as pg
 from PySide6.QtCore import QCoreApplication
 
 from gui import numbers
+from gui.models.memory_history import LEVELS, MemoryPicture
 from gui.models.run_history import RunHistory
 from gui.plots.axes import clock_axis, clock_text, memory_step
+from gui.plots.ceiling_line import CeilingLine
 from gui.plots.chart import Chart, Clockwork, Reading, Span, Stage
+from gui.plots.hover_box import HoverBox
 from gui.plots.lines import Line, Look
+from gui.plots.phase_marks import PhaseMarks, phase_words
+from gui.plots.pressure_band import PressureBand
+from gui.plots.series import Series
 from gui.theme import Tokens
 
 SHORTEST_CLOCK = 10.0
@@ -16,18 +21,29 @@ SHORTEST_CLOCK = 10.0
 CEILING_IN_PICTURE = 0.25
 """From this share of the ceiling on, the ceiling is drawn; further below it would squash what is in use."""
 
-ABOVE, BELOW = [(1, 1), (1, 1)], [(1, 0), (1, 0)]
-"""Where the ceiling's words stand: at the right end of its line."""
+SAME_CEILING = 0.97
+"""A limit of the run that is so near the ceiling needs no line of its own."""
+
+HELD, WHOLE = 0.6, 0.35
+"""Strength of the colour where tensors aren't: what is held for them, and the rest of the run."""
+
+LEAST_SWAP = 16 << 20
+"""Bytes; below, nothing worth a line lies in swap."""
 
 
 class MemoryChart(Chart):
-    """Memory of this run under that of all other programs, and how much there is."""
+    """Memory of this run under that of all other programs, and how much there is.
+
+    One picture: that of the graphics card where the run computes on one with a memory of its own, else the computer's.
+    """
 
     def __init__(self, stage: Stage, history: RunHistory) -> None:
         self.history = history
-        self._ceiling = pg.InfiniteLine(
-            angle=0, movable=False, label="", labelOpts={"position": 0.99, "anchors": ABOVE}
-        )
+        self._ceiling, self._limit = CeilingLine(0.995), CeilingLine(0.4)
+        self._marks = PhaseMarks()
+        self._band = PressureBand()
+        self._box = HoverBox()
+        self._is_pointed_at = False
         super().__init__(
             QCoreApplication.translate("MemoryChart", "Memory"),
             stage,
@@ -36,16 +52,17 @@ class MemoryChart(Chart):
             y_rule=memory_step,
             y_format=numbers.memory_tick,
         )
-        self.add_decoration(self._ceiling)
-        self.set_lines(
-            [
-                Line("", history.system_bytes, "others", Look.AREA),
-                Line("", history.system_bytes, "others"),
-                Line("", history.process_bytes, "run", Look.AREA),
-                Line("", history.process_bytes, "run"),
-                Line("", history.device_bytes, "gradients"),
-            ]
-        )
+        for item in (self._ceiling, self._limit, self._band):
+            self.add_decoration(item)
+        self._canvas.scene().addItem(self._box)
+        self._canvas.hovered.connect(self._note_pointer)
+
+    def refresh(self) -> None:
+        """Take in bands that were measured for the first time."""
+        wanted = self._wanted_lines()
+        if wanted != self.lines:
+            self.set_lines(wanted)
+        super().refresh()
 
     def x_span(self) -> Span:
         """From the start until now."""
@@ -53,47 +70,126 @@ class MemoryChart(Chart):
 
     def y_span(self, drawn: Span) -> Span:
         """From zero; up to the ceiling unless that is far away."""
-        ceiling = self.history.ceiling
+        ceiling = self._picture.ceiling
         if ceiling is not None and drawn[1] >= CEILING_IN_PICTURE * ceiling:
             return 0.0, max(drawn[1], 1.04 * ceiling)
         return 0.0, 1.1 * drawn[1]
 
     def readings(self, x: float | None) -> list[Reading]:
-        """This run, all others, the accelerator, and how much there is."""
-        history = self.history
+        """This run, all others, what is free, and what tells of a shortage."""
+        picture, memory = self._picture, self.history.memory
         found = [] if x is None else [Reading(clock_text(x))]
-        mine, everyone = history.process_bytes.read(x), history.system_bytes.read(x)
+        mine, everyone = picture.run.read(x), picture.used.read(x)
         if mine is not None:
             found.append(Reading(self.tr("this run {}").format(numbers.memory(mine)), "run"))
         if everyone is not None:
-            others = max(0.0, everyone - (mine or 0.0))
-            found.append(Reading(self.tr("others {}").format(numbers.memory(others)), "others"))
-        device = history.device_bytes.read(x)
-        if device is not None:
-            found.append(Reading(self.tr("PyTorch {}").format(numbers.memory(device)), "gradients"))
-        if x is None and history.ceiling is not None and not self._ceiling.isVisible():
-            found.append(Reading(self.tr("of {}").format(numbers.memory_tick(history.ceiling))))
+            others = numbers.memory(everyone - (mine or 0.0))
+            found.append(Reading(self.tr("others {}").format(others), "others"))
+        level = memory.pressure.read(x)
+        if level is not None and level > 0:
+            words = self.tr("pressure {}").format(self._level_word(level))
+            found.append(Reading(words, "bad" if level > 1 else "warn"))
+        swap = memory.swap.read(x)
+        if swap is not None and swap >= LEAST_SWAP:
+            found.append(Reading(self.tr("swap {}").format(numbers.memory(swap)), "text"))
+        if x is None and picture.ceiling is not None and not self._ceiling.isVisible():
+            found.append(Reading(self.tr("of {}").format(numbers.memory_tick(picture.ceiling))))
+        elif everyone is not None and picture.ceiling is not None:
+            free = numbers.memory(max(0.0, picture.ceiling - everyone))
+            found.append(Reading(self.tr("free {}").format(free)))
         return found
+
+    def details(self, x: float) -> list[tuple[str, str]]:
+        """All that is known of a moment, as names with their values."""
+        picture, memory = self._picture, self.history.memory
+        phase = self.history.phase_at(x)
+        run, used = picture.run.at(x), picture.used.at(x)
+        bytes_by_name = [
+            (self.tr("tensors"), picture.tensors.at(x)),
+            (self.tr("held"), picture.held.at(x)),
+            (self.tr("this run"), run),
+            (self.tr("others"), None if used is None else used - (run or 0.0)),
+            (
+                self.tr("free"),
+                None if used is None or not picture.ceiling else max(0.0, picture.ceiling - used),
+            ),
+            (self.tr("main memory"), memory.computer.used.at(x) if memory.is_of_card else None),
+            (self.tr("swap"), memory.swap.at(x)),
+            (self.tr("compressed"), memory.compressed.at(x)),
+        ]
+        level = memory.pressure.at(x)
+        return [
+            (clock_text(x), "" if phase is None else phase_words(phase)),
+            *((name, numbers.memory(value)) for name, value in bytes_by_name if value is not None),
+            *([(self.tr("pressure"), self._level_word(level))] if level is not None and level >= 0 else []),
+        ]
 
     def empty_text(self) -> str:
         """Samples come once a second."""
-        if len(self.history.system_bytes) or len(self.history.process_bytes):
+        if len(self._picture):
             return ""
         return self.tr("Never measured") if self.is_over else self.tr("Not measured yet")
 
     def decorate(self, x: Span, y: Span) -> None:
-        """Draw the ceiling where it is in the picture."""
-        ceiling = self.history.ceiling
-        self._ceiling.setVisible(ceiling is not None and ceiling <= y[1])
-        if ceiling is not None:
-            self._ceiling.setValue(ceiling)
-            words = self.tr("this computer has {}").format(numbers.memory_tick(ceiling))
-            self._ceiling.label.setFormat(words)
-            room_above = (y[1] - ceiling) / (y[1] - y[0]) * self.picture_rows()
-            self._ceiling.label.anchors = ABOVE if room_above > 1.2 * self.fontMetrics().height() else BELOW
-            self._ceiling.label.updatePosition()
+        """Draw ceilings, phases and pressure, and the box at the cursor."""
+        self._draw_ceilings(y)
+        self._marks.draw(self._canvas, self.history.phases, *x)
+        self._band.draw(self.history.memory.pressure, x, y, (self._canvas.columns(), self._canvas.rows()))
+        self._show_box()
 
     def colour(self, tokens: Tokens) -> None:
-        """Red is for ceilings."""
-        self._ceiling.setPen(pg.mkPen(tokens.bad, width=1, dash=[6, 4]))
-        self._ceiling.label.setColor(tokens.bad)
+        """Red is for ceilings, and for pressure that is critical."""
+        self._marks.paint_with(tokens)
+        self._band.paint_with(tokens)
+        font = self._canvas.axis_font
+        for line in (self._ceiling, self._limit):
+            line.paint_with(tokens, font)
+        self._box.paint_with(tokens, font)
+
+    @property
+    def _picture(self) -> MemoryPicture:
+        return self.history.memory.picture
+
+    def _wanted_lines(self) -> list[Line]:
+        picture, swap = self._picture, self.history.memory.swap
+        is_told_by_torch = len(picture.tensors) > 0
+        lines = [
+            Line("", picture.used, "others", Look.AREA),
+            Line("", picture.used, "others"),
+            Line("", picture.run, "run", Look.AREA, WHOLE if is_told_by_torch else 1.0),
+        ]
+        if is_told_by_torch:
+            lines += [
+                Line("", picture.held, "run", Look.AREA, HELD),
+                Line("", picture.tensors, "run", Look.AREA),
+            ]
+        lines.append(Line("", picture.run, "run"))
+        if _has_swap(swap):
+            lines.append(Line("", swap, "text", Look.DASHED))
+        return lines
+
+    def _show_box(self) -> None:
+        cursor = self._cursor_x() if self._is_pointed_at and len(self._picture) else None
+        values = self.details(cursor) if cursor is not None else []
+        self._box.show_values(values, self._canvas.place_of(cursor or 0.0), self._canvas.picture())
+
+    def _draw_ceilings(self, y: Span) -> None:
+        memory, picture = self.history.memory, self._picture
+        rows = self.picture_rows()
+        has = self.tr("the GPU has {}") if memory.is_of_card else self.tr("this computer has {}")
+        self._ceiling.draw(picture.ceiling, has, y, rows)
+        limit, ceiling = picture.limit, picture.ceiling
+        is_own = limit is not None and (ceiling is None or limit < SAME_CEILING * ceiling)
+        self._limit.draw(limit if is_own else None, self.tr("its GPU may have {}"), y, rows)
+
+    def _level_word(self, level: float) -> str:
+        words = [self.tr("normal"), self.tr("high"), self.tr("critical")]
+        return dict(zip(LEVELS.values(), words, strict=True))[level]
+
+    def _note_pointer(self, x: float | None) -> None:
+        self._is_pointed_at = x is not None
+        self.refresh()
+
+
+def _has_swap(swap: Series) -> bool:
+    return len(swap) > 0 and bool((swap.y >= LEAST_SWAP).any())

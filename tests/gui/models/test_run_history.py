@@ -2,7 +2,17 @@ import itertools
 import math
 import random
 
-from core.events import Evaluated, LossesLogged, MemorySampled, RunStarted, Source, StepFinished, StepLoss
+from core.events import (
+    Evaluated,
+    LossesLogged,
+    MemorySampled,
+    Phase,
+    PhaseChanged,
+    RunStarted,
+    Source,
+    StepFinished,
+    StepLoss,
+)
 from gui.models.run_history import RunHistory, RunningMedian
 
 
@@ -74,14 +84,17 @@ def test_steps_and_seconds_turn_into_each_other():
     assert RunHistory().step_at(1.0) is None
 
 
-def test_memory_is_kept_by_who_measured_it():
+def test_memory_and_phases_are_told_by_the_clock():
     samples = [
-        MemorySampled(time=1.0, source=Source.SYSTEM, bytes=900, ceiling=1000),
-        MemorySampled(time=2.0, source=Source.PROCESS, bytes=300),
+        MemorySampled(time=1.0, source=Source.PROCESS, bytes=300),
+        PhaseChanged(time=1.5, phase=Phase.LOADING_MODEL),
+        MemorySampled(time=3.0, source=Source.SYSTEM, bytes=900, ceiling=1000),
     ]
     history = told(samples)
-    assert (history.system_bytes.last, history.process_bytes.last, history.ceiling) == (900.0, 300.0, 1000)
-    assert history.last_clock == 1.0
+    picture = history.memory.picture
+    assert (picture.used.last, picture.run.last, picture.ceiling) == (900.0, 300.0, 1000)
+    assert history.last_clock == 2.0
+    assert (history.phase_at(0.4), history.phase_at(0.6)) == (None, Phase.LOADING_MODEL)
 
 
 def test_the_median_forgets_old_steps():

@@ -1,0 +1,190 @@
+import math
+
+import numpy as np
+import pytest
+from PySide6.QtGui import QColor
+
+from core.event_files import EventReader
+from core.events import Phase, PhaseChanged, RunStarted
+from core.settings import Appearance
+from gui.invented_memory import FIRST_STEP, LOADED, write_on_card, write_paging
+from gui.models.run_history import RunHistory
+from gui.plots.chart import Stage
+from gui.plots.lines import mixed
+from gui.plots.memory_chart import HELD, WHOLE, MemoryChart
+from gui.plots.phase_marks import marks, placed
+from gui.plots.pressure_band import stretches
+from gui.plots.repaint_queue import RepaintQueue
+from gui.plots.shared_view import SharedView, Stretch
+from gui.theme import DARK, LIGHT, Theme
+from tests.fakes.run_stories import make_folder
+
+MINUTES = 4.0
+PAGING_FROM = 0.8 * MINUTES * 60
+PHASES = [
+    (1.0, Phase.LOADING_DATA),
+    (10.0, Phase.LOADING_MODEL),
+    (20.0, Phase.TRAINING),
+    (50.0, Phase.EVALUATING),
+]
+
+
+@pytest.fixture
+def theme(qapp):
+    return Theme(Appearance.LIGHT)
+
+
+@pytest.fixture
+def chart(qtbot, theme):
+    stage = Stage(theme, RepaintQueue(), SharedView())
+    chart = MemoryChart(stage, RunHistory())
+    stage.queue.setParent(chart)  # as on the page: whoever draws goes away together with its turns
+    qtbot.addWidget(chart)
+    chart.resize(700, 260)
+    chart.show()
+    qtbot.waitExposed(chart)
+    return chart
+
+
+@pytest.fixture
+def tell(tmp_path, chart):
+    """Has an invented run told to the chart, and the chart drawn."""
+
+    def told(write):
+        run = make_folder(tmp_path / "run")
+        write(run, 1000.0, MINUTES)
+        events = [
+            event for file in (run.events_file, run.machine_file) for event in EventReader(file).read_all()
+        ]
+        for event in sorted(events, key=lambda event: event.time):
+            chart.history.apply(event)
+        chart.refresh()
+        chart.redraw()
+
+    return told
+
+
+def pixel(chart, clock, gigabytes):
+    """The colour of the picture at a moment and a height."""
+    canvas = chart._canvas
+    scene = canvas._view.mapViewToScene(canvas._view.mapToView(canvas._view.rect().center()))
+    scene.setX(canvas.place_of(clock))
+    low, high = canvas._view.viewRange()[1]
+    box = canvas.picture()
+    scene.setY(box.bottom() - (gigabytes * (1 << 30) - low) / (high - low) * box.height())
+    return canvas.grab().toImage().pixelColor(canvas.mapFromScene(scene))
+
+
+def alike(found, wanted):
+    return all(abs(a - b) <= 3 for a, b in zip(found.getRgb()[:3], wanted.getRgb()[:3], strict=True))
+
+
+@pytest.mark.parametrize("appearance", [Appearance.LIGHT, Appearance.DARK])
+def test_the_bands_lie_one_on_the_other_under_the_ceilings(chart, theme, tell, appearance):
+    tell(write_paging)
+    theme.set_appearance(appearance)
+    chart.redraw()
+    tokens = DARK if appearance is Appearance.DARK else LIGHT
+    clock = 0.92 * MINUTES * 60
+    tops = [series.at(clock) / (1 << 30) for series in (
+        chart.history.memory.picture.tensors, chart.history.memory.picture.held,
+        chart.history.memory.picture.run, chart.history.memory.picture.used,
+    )]  # fmt: skip
+    run, surface = QColor(tokens.run), QColor(tokens.surface)
+    assert alike(pixel(chart, clock, 0.5 * tops[0]), run)
+    assert alike(pixel(chart, clock, (tops[1] + tops[0]) / 2), mixed(run, surface, HELD))
+    assert alike(pixel(chart, clock, (tops[2] + tops[1]) / 2), mixed(run, surface, WHOLE))
+    assert alike(pixel(chart, clock, tops[2] + 0.8 * (tops[3] - tops[2])), QColor(tokens.others))
+    assert alike(pixel(chart, 3.0, 13.0), surface), "free"
+    assert alike(pixel(chart, clock, 0.15), QColor(tokens.bad)), "pressure is critical"
+    assert chart._ceiling.isVisible()
+    assert chart._ceiling.value() == 16 << 30
+    assert chart._limit.value() == int(10.7 * (1 << 30))
+    theme.set_appearance(Appearance.LIGHT)
+
+
+def test_the_legend_has_what_matters_and_the_box_has_all(chart, tell):
+    tell(write_paging)
+    assert "pressure critical" in chart.legend_text
+    assert "swap" in chart.legend_text
+    values = dict(chart.details(20.0))
+    assert values["20 s"] == "loading the model"
+    assert list(values)[1:] == [
+        "tensors", "held", "this run", "others", "free", "swap", "compressed", "pressure",
+    ]  # fmt: skip
+    assert (values["pressure"], values["swap"]) == ("normal", "307 MB")
+
+
+def test_a_card_is_drawn_with_the_computers_memory_as_a_reading(chart, tell):
+    tell(write_on_card)
+    values = dict(chart.details(60.0))
+    assert values["main memory"] == "9.10 GB"
+    assert "swap" not in chart.legend_text
+    assert chart._ceiling.value() == 24 << 30
+    assert not chart._limit.isVisible()
+    assert not chart._band.isVisible()
+
+
+def test_the_box_stands_at_the_mouse_only_and_within_the_picture(chart, tell):
+    tell(write_paging)
+    for clock in (1.0, 0.5 * MINUTES * 60, 0.99 * MINUTES * 60):
+        chart._canvas.hovered.emit(clock)
+        chart.redraw()
+        assert chart._box.isVisible()
+        assert chart._canvas.picture().left() <= chart._box.x()
+        assert chart._box.x() + chart._box.boundingRect().width() <= chart._canvas.picture().right() + 1
+    chart._canvas.hovered.emit(None)
+    chart.redraw()
+    assert not chart._box.isVisible()
+
+
+def test_a_narrow_chart_says_less_and_is_no_wider_for_it(chart, tell):
+    tell(write_paging)
+    chart.resize(260, 260)
+    chart.redraw()
+    assert chart.width() == 260
+    assert "this&nbsp;run" in chart._legend.text()
+    assert "swap" not in chart._legend.text()
+
+
+def test_loading_is_in_the_picture_from_the_first_second(chart, tell):
+    tell(write_paging)
+    chart._view.zoom_to(Stretch(0.0, 60.0))
+    chart.redraw()
+    shown = {line.label.format: line.value() for line in chart._marks._lines if line.isVisible()}
+    assert shown["loading the model"] == pytest.approx(LOADED, abs=0.5)
+    assert shown["first step"] == pytest.approx(FIRST_STEP, abs=0.5)
+    assert chart.history.memory.picture.used.x[0] < 1.0
+
+
+def test_marks_are_what_comes_before_the_first_step():
+    assert marks(PHASES) == [(1.0, "loading the data"), (10.0, "loading the model"), (20.0, "first step")]
+    assert marks(PHASES[:1]) == [(1.0, "loading the data")]
+
+
+def test_marks_without_room_have_no_words_and_then_are_not_there():
+    def drawn(columns):
+        return placed(marks(PHASES), 0.0, 100.0, columns, lambda words: 6 * len(words))
+
+    assert drawn(2000) == [(20.0, "first step"), (10.0, "loading the model"), (1.0, "loading the data")]
+    assert drawn(1000) == [(20.0, "first step"), (10.0, ""), (1.0, "")]
+    assert drawn(50) == [(20.0, "")]
+    assert drawn(20) == []
+
+
+def test_pressure_stands_until_the_next_sample():
+    x = np.arange(8.0)
+    levels = np.array([0.0, 1.0, 1.0, math.nan, 2.0, 2.0, 0.0, 1.0])
+    begins, ends, values = stretches(x, levels)
+    assert begins.tolist() == [1.0, 4.0, 7.0]
+    assert ends.tolist() == [3.0, 6.0, 8.0]
+    assert values.tolist() == [1.0, 2.0, 1.0]
+    assert [len(found) for found in stretches(np.array([]), np.array([]))] == [0, 0, 0]
+
+
+def test_an_unmeasured_run_says_so(chart):
+    chart.history.apply(RunStarted(time=1.0))
+    chart.history.apply(PhaseChanged(time=2.0, phase=Phase.LOADING_DATA))
+    assert chart.empty_text() == "Not measured yet"
+    assert chart.history.phase_at(0.5) is None
+    assert chart.history.phase_at(1.5) is Phase.LOADING_DATA
