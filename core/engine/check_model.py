@@ -9,6 +9,7 @@ import msgspec
 import torch
 
 from core.choices import Attention, Task
+from core.engine.memory.shape import shape_of
 from core.engine.models import text_models
 from core.engine.models.adapters import apply_method
 from core.engine.models.checkpointing import can_checkpoint
@@ -107,6 +108,7 @@ def _describe(built: _Built) -> ModelReport:
         attention=() if config is None else tuple(_attention(model)),
         max_length=built.max_length,
         normalises_batch=any(isinstance(part, torch.nn.modules.batchnorm._BatchNorm) for part in parts),
+        shape=shape_of(model),
     )
 
 

@@ -1,0 +1,211 @@
+"""Reads off a model, built without numbers, what its memory can be forecast from.
+
+Widths are those of its live modules: architectures call the same thing by many names in their configs. Only what has
+no module of its own (heads, dropout, experts a token) is asked of the config.
+"""
+
+import math
+from collections.abc import Iterable, Iterator
+from typing import Any
+
+import torch
+
+from core.engine.memory.keeping import kept_for_each
+from core.engine.memory.vision_shape import pixel_counts
+from core.engine.models.parts import adaptable_layers, head_names
+from core.memory.shape import ModelShape
+
+DROPOUT = ("hidden_dropout_prob", "hidden_dropout", "resid_pdrop", "dropout_rate", "dropout")
+ATTENTION_DROPOUT = (
+    "attention_probs_dropout_prob",
+    "attention_dropout",
+    "attn_pdrop",
+    "dropout_rate",
+    "dropout",
+)
+EXPERTS = ("num_local_experts", "num_experts", "n_routed_experts")
+EXPERTS_A_TOKEN = ("num_experts_per_tok", "top_k", "moe_topk")
+KEY_HEADS = ("num_key_value_heads", "num_kv_heads")
+"""What configs call these; the first that a config has counts."""
+
+
+def shape_of(model: Any, config: Any = None) -> ModelShape:
+    """Counts and widths of a text model with a classifier or a `VisionClassifier`, not yet wrapped for LoRA.
+
+    Args:
+        model: The model, all of it on the meta device.
+        config: A text model's config; None: the model's own.
+    """
+    config = config if config is not None else getattr(model, "config", None)
+    counts = _weight_counts(model)
+    if config is None:
+        return ModelShape(**counts, **pixel_counts(model))
+    return ModelShape(**counts, **_transformer(model, config))
+
+
+def _weight_counts(model: Any) -> dict[str, Any]:
+    heads = head_names(model)
+    linears: dict[str, tuple[int, int]] = {}
+    for name in adaptable_layers(model, heads):
+        last, (inputs, outputs) = name.rpartition(".")[2], _sides(model.get_submodule(name))
+        before = linears.get(last, (0, 0))
+        linears[last] = (before[0] + inputs, before[1] + outputs)
+    return {
+        "parameters": _numbers(model.parameters()),
+        "packable": 0 if getattr(model, "config", None) is None else _packable(model, heads),
+        "head": sum(_numbers(model.get_submodule(name).parameters()) for name in heads),
+        "linear_sides": sum(map(sum, linears.values())),
+        "linears": linears,
+        "embeddings": _numbers(
+            part.weight for part in model.modules() if isinstance(part, torch.nn.Embedding)
+        ),
+        "largest": max((weight.numel() for weight in model.parameters()), default=0),
+    }
+
+
+def _packable(model: Any, heads: Iterable[str]) -> int:
+    """Weights of the linear layers outside the classifier: what bitsandbytes packs, biases and tables left as is."""
+    return sum(
+        model.get_submodule(name).weight.numel()
+        for name in adaptable_layers(model, heads)
+        if not isinstance(model.get_submodule(name), torch.nn.Conv2d)
+    )
+
+
+def _numbers(weights: Iterable[torch.Tensor]) -> int:
+    return sum(weight.numel() for weight in weights)
+
+
+def _sides(layer: Any) -> tuple[int, int]:
+    """Inputs and outputs, as LoRA's matrices have them: the first of a convolution looks at as many pixels as it."""
+    if isinstance(layer, torch.nn.Conv2d):
+        return layer.in_channels * math.prod(layer.kernel_size), layer.out_channels
+    if isinstance(layer, torch.nn.Linear):
+        return layer.in_features, layer.out_features
+    inputs, outputs = layer.weight.shape  # GPT-2's Conv1D
+    return int(inputs), int(outputs)
+
+
+def _transformer(model: Any, config: Any) -> dict[str, Any]:
+    blocks = list(_blocks(model))
+    block = blocks[(len(blocks) - 1) // 2] if blocks else model  # the first may be of another kind than most
+    hidden, norm = _hidden(block, config)
+    all_experts, intermediate, gated = _inner(block, hidden, config)
+    heads = _first(config, ("num_attention_heads",)) or 1
+    table = _token_table(model)
+    return {
+        "layers": max(
+            len(blocks), _first(config, ("num_hidden_layers",)) or 0
+        ),  # ALBERT's share their weights
+        "hidden": hidden,
+        "intermediate": intermediate,
+        "heads": heads,
+        "key_heads": 1 if getattr(config, "multi_query", False) else _first(config, KEY_HEADS) or heads,
+        "head_width": _attention_width(block, hidden, intermediate) // heads,
+        "gated": gated,
+        "vocabulary": table.num_embeddings if table is not None else 0,
+        "positions": _positions(config),
+        "experts": (_first(config, EXPERTS_A_TOKEN) or 1) if all_experts > 1 else 1,
+        "all_experts": all_experts,
+        "dropout": bool(_first(config, DROPOUT)),
+        "attention_dropout": bool(_first(config, ATTENTION_DROPOUT)),
+        "turns_fused": _turns_fused(model, block, hidden, intermediate),
+        "norm_keeps": kept_for_each(norm, hidden) if norm is not None else 1.0,
+        "activation_keeps": _activation_keeps(block),
+    }
+
+
+def _blocks(model: Any) -> Iterator[Any]:
+    """The repeated blocks, encoder's and decoder's: the outermost lists of modules that hold linear layers."""
+    taken: list[str] = []
+    for name, part in model.named_modules():
+        inside = any(name.startswith(f"{outer}.") for outer in taken)
+        if isinstance(part, torch.nn.ModuleList) and not inside and _linears(part):
+            taken.append(name)
+            yield from part
+
+
+def _linears(part: Any) -> list[tuple[int, int]]:
+    return [_sides(layer) for layer in part.modules() if _is_linear(layer)]
+
+
+def _is_linear(layer: Any) -> bool:
+    return isinstance(layer, torch.nn.Linear) or type(layer).__name__ == "Conv1D"
+
+
+def _hidden(block: Any, config: Any) -> tuple[int, Any]:
+    """The width of what goes from block to block, and a layer that normalises it: norms of heads are narrower."""
+    norms = [
+        part
+        for part in block.modules()
+        if "norm" in type(part).__name__.lower() and getattr(part, "weight", None) is not None
+    ]
+    if not norms:
+        return int(config.hidden_size), None
+    widest = max(norms, key=lambda norm: norm.weight.numel())
+    return widest.weight.numel(), widest
+
+
+def _inner(block: Any, hidden: int, config: Any) -> tuple[int, int, bool]:
+    """How many experts there are, how wide each is inside, and whether two layers feed that width."""
+    asked = _first(config, EXPERTS) or 1
+    tables = [weight.shape for weight in block.parameters() if weight.dim() == 3 and asked > 1]
+    if tables:  # all experts in one weight: [experts, outputs, inputs]
+        widths = [side for table in tables for side in table[1:] if side != hidden] or [hidden]
+        return int(tables[0][0]), int(min(widths)), max(widths) == 2 * min(widths) or len(widths) > 2
+    experts = max(map(len, _expert_lists(block)), default=1)
+    sides = _linears(block)
+    inner = [hidden, *(inputs for inputs, outputs in sides if outputs == hidden)][
+        -1
+    ]  # it comes after attention
+    feeding = [outputs for inputs, outputs in sides if inputs == hidden]
+    gated = feeding.count(inner) >= 2 * experts and inner != hidden
+    return experts, inner, gated or (2 * inner in feeding and inner != hidden)
+
+
+def _expert_lists(block: Any) -> Iterator[Any]:
+    kinds = torch.nn.ModuleList | torch.nn.ModuleDict
+    return (
+        part
+        for name, part in block.named_modules()
+        if isinstance(part, kinds) and name.rpartition(".")[2] == "experts"
+    )
+
+
+def _attention_width(block: Any, hidden: int, intermediate: int) -> int:
+    """What all heads are wide together: what enters the layer that brings them back to the block's width."""
+    back = [inputs for inputs, outputs in _linears(block) if outputs == hidden]
+    others = [inputs for inputs in back if inputs != intermediate]
+    return max(others, default=intermediate if len(back) > 1 else hidden)
+
+
+def _turns_fused(model: Any, block: Any, hidden: int, intermediate: int) -> bool:
+    """Whether one layer computes queries, keys and values for rotary positions."""
+    turns = any("rotary" in type(part).__name__.lower() for part in model.modules())
+    together = _attention_width(block, hidden, intermediate) * 3
+    return turns and (hidden, together) in _linears(block)
+
+
+def _activation_keeps(block: Any) -> float:
+    from transformers.activations import ACT2CLS
+
+    kinds = tuple(kind[0] if isinstance(kind, tuple) else kind for kind in ACT2CLS.values())
+    found = next((part for part in block.modules() if isinstance(part, kinds)), None)
+    return kept_for_each(found, 8) if found is not None else 1.0
+
+
+def _token_table(model: Any) -> Any:
+    try:
+        return model.get_input_embeddings()
+    except (AttributeError, NotImplementedError):
+        return None
+
+
+def _positions(config: Any) -> int | None:
+    positions = getattr(config, "max_position_embeddings", None) or 0
+    return int(positions) if positions > 0 else None  # XLNet says -1
+
+
+def _first(config: Any, names: Iterable[str]) -> Any:
+    """What a config has under the first of these names it knows."""
+    return next((getattr(config, name) for name in names if getattr(config, name, None) is not None), None)

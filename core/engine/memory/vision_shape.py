@@ -1,0 +1,86 @@
+"""What a vision model keeps and puts out for each pixel, found by passing images without numbers through it."""
+
+from typing import Any
+
+import torch
+
+from core.engine.memory.keeping import Kept
+from core.engine.models.checkpointing import segments
+from core.engine.models.parts import adaptable_layers, head_names
+
+IMAGES, PIXELS = 2, 224
+"""More than one image, or batch norm refuses; of a size that every model of Hone's takes."""
+
+
+def pixel_counts(model: Any) -> dict[str, Any]:
+    """The fields of `ModelShape` that are counted for each pixel.
+
+    Args:
+        model: A `VisionClassifier` on the meta device.
+    """
+    network = model.network
+    seen = _Pass(network, adaptable_layers(network, head_names(network)))
+    images = torch.empty(IMAGES, 3, PIXELS, PIXELS, device="meta")
+    try:
+        with seen.kept.listening():
+            network.train()(images)
+    finally:
+        seen.end()
+    every = {
+        "kept_per_pixel": sum(seen.kept.by_place().values()),
+        "recomputed_per_pixel": seen.kept_recomputing(),
+        "widest_per_pixel": seen.widest,
+        "inputs_per_pixel": seen.entering,
+    }
+    return {name: numbers / (IMAGES * PIXELS * PIXELS) for name, numbers in every.items()}
+
+
+class _Pass:
+    """Listens to one pass: the widest output, what enters the layers called `adaptable`, what each segment keeps.
+
+    A segment is what `CheckpointedRow` computes again as a whole.
+    """
+
+    def __init__(self, network: torch.nn.Module, adaptable: list[str]) -> None:
+        self.kept = Kept(network)
+        self.widest = 0.0
+        self.entering = 0.0
+        self._into_segments = 0.0
+        self._hooks: list[Any] = []
+        for layer in network.modules():
+            self._hooks.append(layer.register_forward_hook(self._look_at_output))
+        for name in adaptable:
+            self._hooks.append(network.get_submodule(name).register_forward_pre_hook(self._look_at_input))
+        for name, row in network.named_children():
+            if isinstance(row, torch.nn.Sequential) and name != "classifier":
+                self._watch_segments(name, row)
+
+    def end(self) -> None:
+        """Listen no longer."""
+        for hook in self._hooks:
+            hook.remove()
+
+    def kept_recomputing(self) -> float:
+        """Numbers kept where segments are computed again: what enters them, what is outside, and the largest one."""
+        by_place = self.kept.by_place()
+        outside = by_place.pop(None, 0.0)
+        return outside + self._into_segments + max(by_place.values(), default=0.0)
+
+    def _watch_segments(self, name: str, row: torch.nn.Sequential) -> None:
+        for number, segment in enumerate(segments(list(row))):
+            place = (name, number)
+            self._hooks.append(segment[0].register_forward_pre_hook(lambda _l, i, p=place: self._enter(p, i)))
+        self._hooks.append(row.register_forward_hook(lambda *_: self._leave()))
+
+    def _enter(self, place: tuple[str, int], inputs: tuple[torch.Tensor, ...]) -> None:
+        self.kept.place = place
+        self._into_segments += inputs[0].numel()
+
+    def _leave(self) -> None:
+        self.kept.place = None
+
+    def _look_at_output(self, _layer: torch.nn.Module, _inputs: Any, output: torch.Tensor) -> None:
+        self.widest = max(self.widest, output.numel())
+
+    def _look_at_input(self, _layer: torch.nn.Module, inputs: tuple[torch.Tensor, ...]) -> None:
+        self.entering += inputs[0].numel()

@@ -1,0 +1,163 @@
+"""What a forward pass keeps for the gradients, and what is held for a moment beside it. All figures are bytes.
+
+Counted operator by operator from what autograd saves (torch 2.13), as a BERT block computes: a linear layer keeps what
+enters it, a normalising layer and an activation function what enter them, dropout its mask, attention its queries,
+keys, values and, where no kernel spares them, its scores. The guides of transformers and the paper "Reducing
+Activation Recomputation in Large Transformer Models" (arXiv 2205.05198, section 4) count the same way for 16 bits.
+"""
+
+from core.choices import Attention, Method
+from core.memory.case import HALF_NUMBER, NUMBER, Case
+
+EMBEDDING_NORMS = 1
+"""Embeddings are normalised once before the first block, or once after the last."""
+
+
+def kept_bytes(case: Case) -> int:
+    """What is kept when the forward pass has ended, activation checkpointing heeded."""
+    if case.method is Method.HEAD:
+        return 0
+    if not case.is_text:
+        return round(case.places * _each_pixel(case))
+    blocks = case.shape.layers * (entering_each(case) if case.recomputes else block_each(case))
+    return round(case.places * (blocks + _embedding_each(case)))
+
+
+def recomputed_bytes(case: Case) -> int:
+    """What one block keeps while it is computed again; a vision model's largest segment is in `kept_bytes` already."""
+    return round(case.places * block_each(case)) if case.recomputes and case.is_text else 0
+
+
+def block_each(case: Case) -> float:
+    """Bytes one block of a transformer keeps for each token."""
+    shape, norms = case.shape, 2 * NUMBER * case.shape.hidden * case.shape.norm_keeps
+    masks = 2 * mask_each(case) * shape.hidden if shape.dropout else 0
+    if case.has_lora:
+        return norms + masks + _attention_each(case) + _inner_each(case) + _lora_each(case) / shape.layers
+    return norms + masks + _attention_each(case) + _inner_each(case) + _linear_inputs_each(case)
+
+
+def entering_each(case: Case) -> float:
+    """Bytes that enter a block for each token: what goes from block to block stays in fp32 under autocast."""
+    return NUMBER * case.shape.hidden
+
+
+def scores_each(case: Case) -> float:
+    """Bytes of attention's scores that a block keeps for each token; few where a kernel computes them piece by piece.
+
+    Kept are what softmax gives, where scores are dropped also the mask, and what then meets the values. Attention
+    written out computes softmax in fp32, PyTorch's own without a kernel everything.
+    """
+    if not case.keeps_scores:
+        return _kernel_each(case)
+    is_written_out = case.options.model.attention is Attention.EAGER
+    meeting = case.number if is_written_out else NUMBER
+    dropped = case.shape.attention_dropout
+    bytes_each = NUMBER + (mask_each(case, NUMBER) if dropped else 0)
+    if dropped or meeting != NUMBER:
+        bytes_each += meeting
+    return float(bytes_each * case.shape.heads * case.length)
+
+
+def _kernel_each(case: Case) -> float:
+    """What kernels keep in place of scores: a sum for each head; PyTorch's also which tokens are padding."""
+    sums = NUMBER * case.shape.heads
+    return float(
+        sums if case.options.model.attention is not Attention.SDPA else sums + case.number * case.length
+    )
+
+
+def mask_each(case: Case, number: int | None = None) -> int:
+    """Bytes of dropout's mask for each number: a byte on CUDA, elsewhere a number like those it masks."""
+    return 1 if case.kind == "cuda" else number or case.number
+
+
+def _attention_each(case: Case) -> float:
+    """Queries, keys and values; and the scores. Keys shared by heads are written out for each but by FlashAttention."""
+    shape = case.shape
+    width = shape.heads * shape.head_width
+    shares = case.options.model.attention in (Attention.FLASH_2, Attention.FLASH_3)
+    keys = shape.key_heads * shape.head_width if shares else width
+    is_plain = case.keeps_scores and case.options.model.attention is Attention.SDPA
+    number = NUMBER if is_plain else case.number  # torch's own without a kernel computes in fp32
+    turned = (
+        2 * width if shape.turns_fused else 0
+    )  # what one layer gave for all three stays for the values' sake
+    return number * (width + 2 * keys + turned) + scores_each(case)
+
+
+def _inner_each(case: Case) -> float:
+    """What enters the activation function; and where a second layer gates it, both factors of the product."""
+    shape = case.shape
+    each = shape.activation_keeps + (2 if shape.gated else 0)
+    routed = (
+        2 * shape.experts * shape.hidden if shape.all_experts > 1 else 0
+    )  # taken to experts, and weighted
+    return inner_number(case) * (shape.experts * shape.intermediate * each + routed)
+
+
+def inner_number(case: Case) -> int:
+    """Bytes of a number inside a block's inner layers. Grouped multiplications by experts are not under autocast."""
+    return NUMBER if case.shape.all_experts > 1 else case.number
+
+
+def _linear_inputs_each(case: Case) -> float:
+    """What enters the linear layers. Under autocast each of those that share an fp32 input keeps a cast of its own."""
+    shape = case.shape
+    width = shape.heads * shape.head_width
+    inner = inner_number(case) * shape.experts * shape.intermediate
+    if case.is_half:
+        casts = 3 + (2 if shape.gated else 1)
+        return HALF_NUMBER * (casts * shape.hidden + width) + inner
+    return NUMBER * (2 * shape.hidden + width) + inner
+
+
+def _lora_each(case: Case) -> float:
+    """What enters LoRA's matrices in all blocks: each has a dropout of its own before it, in fp32."""
+    inputs, _ = case.lora_sides
+    mask = mask_each(case, NUMBER) if case.options.model.lora_dropout else 0
+    return inputs * (case.number + mask)
+
+
+def _embedding_each(case: Case) -> float:
+    """The sum of the embeddings, normalised and dropped; the last block's output."""
+    shape = case.shape
+    if case.method is not Method.FULL:
+        return 0.0
+    mask = mask_each(case, NUMBER) if shape.dropout else 0
+    return (EMBEDDING_NORMS * NUMBER * shape.norm_keeps + mask) * shape.hidden
+
+
+def _each_pixel(case: Case) -> float:
+    shape = case.shape
+    kept = shape.recomputed_per_pixel if case.recomputes else shape.kept_per_pixel
+    if not case.has_lora:
+        return case.number * kept
+    mask = mask_each(case, NUMBER) if case.options.model.lora_dropout else 0
+    entering = shape.inputs_per_pixel * (kept / shape.kept_per_pixel if shape.kept_per_pixel else 0)
+    return case.number * kept + (case.number + mask) * entering
+
+
+def passing_bytes(case: Case) -> int:
+    """What the gradients of the widest place take while they are computed: those that come in and those that go out."""
+    shape = case.shape
+    if not case.is_text:
+        return round(2 * case.places * shape.widest_per_pixel * case.number)
+    inner = shape.experts * shape.intermediate * (2 if shape.gated else 1) * case.number
+    scores = shape.heads * case.length * NUMBER if case.keeps_scores else 0
+    return round(2 * case.places * max(inner, scores))
+
+
+def cast_bytes(case: Case) -> int:
+    """Copies of weights in 16 bits that autocast makes and the backward pass needs: 2 bytes a weight.
+
+    With them, mixed precision takes 6 bytes a weight, as the guide counts. A layer that is never asked for gradients
+    keeps none.
+    """
+    if not case.is_half or case.method is Method.HEAD:
+        return 0
+    shape = case.shape
+    if case.method is Method.QLORA:
+        return HALF_NUMBER * case.lora_weights
+    multiplied = shape.packable if shape.all_experts > 1 else shape.parameters - shape.embeddings
+    return HALF_NUMBER * (multiplied + case.lora_weights)

@@ -1,0 +1,71 @@
+"""What optimizers hold beside the weights, and what they need for a moment while they step. All figures are bytes.
+
+Sources: the guide "Model training anatomy" of transformers (AdamW 8, momentum 4, 8-bit 2 bytes a weight); measured on
+live optimizers of torch 2.13, transformers 5.23 and bitsandbytes 0.50: Adam 8, AdEMAMix 12, Adafactor 0.04.
+"""
+
+from core.choices import DeepSpeed, Offload, Optimizer
+from core.memory.case import NUMBER, Case
+
+STATE = {
+    Optimizer.ADAMW: 8.0,
+    Optimizer.ADAM: 8.0,
+    Optimizer.ADAFACTOR: 0.04,
+    Optimizer.ADAMW_8BIT: 2.03,
+    Optimizer.PAGED_ADAMW_8BIT: 2.03,
+    Optimizer.ADAMW_8BIT_TORCHAO: 2.03,
+    Optimizer.LION_8BIT: 1.02,
+    Optimizer.ADEMAMIX: 12.0,
+    Optimizer.SGD: 4.0,
+}
+"""Bytes of state for each weight that learns. 8-bit ones have a scale of 4 bytes for each 256 numbers beside these."""
+
+TABLES_IN_32_BITS = {Optimizer.ADAMW_8BIT: 8, Optimizer.PAGED_ADAMW_8BIT: 8, Optimizer.LION_8BIT: 4}
+"""Bytes of state for each weight of a table of tokens: Trainer has bitsandbytes keep those of `Embedding` in fp32."""
+
+MASTER = 4
+"""DeepSpeed's own copy of each weight in fp32, from which it writes the others."""
+
+
+def state_bytes(case: Case) -> int:
+    """The optimizer's state on the device."""
+    if is_elsewhere(case):
+        return 0
+    rest = case.trainable - tables_apart(case)
+    apart = tables_apart(case) * TABLES_IN_32_BITS.get(case.options.training.optimizer, 0)
+    master = MASTER * case.trainable if case.zero is not DeepSpeed.OFF else 0
+    return round(state_each(case) * rest) + apart + master
+
+
+def state_each(case: Case) -> float:
+    """Bytes of state for each weight that learns, those of tables in 32 bits aside."""
+    training = case.options.training
+    if training.optimizer is Optimizer.SGD and not training.momentum:
+        return 0.0
+    return STATE[training.optimizer]
+
+
+def tables_apart(case: Case) -> int:
+    """How many weights are kept track of in 32 bits where the others have 8."""
+    return case.trained_tables if case.options.training.optimizer in TABLES_IN_32_BITS else 0
+
+
+def is_elsewhere(case: Case) -> bool:
+    """Whether the state lies in main memory or on a disk while the weights are on a GPU."""
+    if case.kind == "cpu":
+        return False
+    memory = case.options.memory
+    return memory.offload_optimizer or (
+        memory.deepspeed is not DeepSpeed.OFF and memory.offload is not Offload.NONE
+    )
+
+
+def step_bytes(case: Case) -> int:
+    """What the step holds beside weights, gradients and state: Adafactor's update of the largest weight.
+
+    The update is computed out of place: itself, its square for the norm, and its negative
+    (`transformers.optimization.Adafactor.step`). Fused kernels need none.
+    """
+    if case.options.training.optimizer is Optimizer.ADAFACTOR:
+        return 2 * NUMBER * case.largest_trained
+    return 0

@@ -1,0 +1,315 @@
+"""The formulas of memory: what each part comes to, which moment is the fullest, and what options change."""
+
+import time
+from typing import Any
+
+import pytest
+from msgspec.structs import replace
+
+from core.checks import read_options
+from core.memory import anatomy, overhead
+from core.memory.case import case_of
+from core.memory.explanations import explain_parts
+from core.memory.forecast import Basis, Forecast, Parts, Room, Verdict
+from core.memory.shape import ModelShape
+from core.options import RunOptions
+from core.reports import DeviceReport, Settled
+
+CPU = DeviceReport(name="cpu", title="a processor", available=True, memory_bytes=32 << 30)
+CUDA = DeviceReport(name="cuda:0", title="a GPU", available=True, memory_bytes=24 << 30)
+MPS = DeviceReport(name="mps", title="Apple M3", available=True, memory_bytes=27 << 30)
+
+BERT = ModelShape(
+    parameters=110_000_000,
+    packable=85_000_000,
+    head=1_538,
+    linear_sides=12 * (4 * 2 * 768 + 2 * 5 * 768),
+    linears={
+        "query": (12 * 768, 12 * 768),
+        "key": (12 * 768, 12 * 768),
+        "value": (12 * 768, 12 * 768),
+        "dense": (12 * 6 * 768, 12 * 6 * 768),
+    },
+    embeddings=24_000_000,
+    largest=23_440_896,
+    layers=12,
+    hidden=768,
+    intermediate=3072,
+    heads=12,
+    key_heads=12,
+    head_width=64,
+    vocabulary=30_522,
+    positions=512,
+    dropout=True,
+    attention_dropout=True,
+)
+RESNET = ModelShape(
+    parameters=11_700_000,
+    head=5_130,
+    linear_sides=10_000,
+    linears={"conv1": (5_000, 5_000)},
+    largest=2_359_296,
+    kept_per_pixel=120.0,
+    widest_per_pixel=16.0,
+    recomputed_per_pixel=60.0,
+    inputs_per_pixel=50.0,
+)
+PAGES = {"cpu": overhead.LIBRARIES, "cuda": overhead.CUDA_CONTEXT, "mps": overhead.MPS_DRIVER}
+
+
+def asked(task: str = "text-classification", **sections: dict[str, Any]) -> RunOptions:
+    sections.setdefault("device", {})
+    sections["device"] = {"precision": "fp32", **sections["device"]}
+    options, problems = read_options({"task": task, **sections})
+    assert options is not None, problems
+    return options
+
+
+def parts(where: DeviceReport = CUDA, shape: ModelShape = BERT, **sections: Any) -> Parts:
+    return anatomy.forecast(asked(**sections), shape, where).parts
+
+
+def test_a_plain_run_keeps_weights_state_and_activations_until_gradients_come() -> None:
+    found = parts(memory={"batch_size": 32})
+    assert found.weights == 4 * BERT.parameters
+    assert found.optimizer == 8 * BERT.parameters
+    assert found.gradients == 0  # the fullest moment is when the backward pass begins
+    assert found.activations > 4 * BERT.parameters
+    assert found.overhead == overhead.CUDA_CONTEXT
+
+
+def test_a_small_batch_is_fullest_when_the_weights_move() -> None:
+    found = parts(memory={"batch_size": 1})
+    assert found.gradients == 4 * BERT.parameters
+    assert found.activations == 0
+    assert found.total == 16 * BERT.parameters + overhead.CUDA_CONTEXT
+
+
+def test_accumulated_gradients_are_there_beside_the_activations() -> None:
+    plain = parts(memory={"batch_size": 32})
+    accumulated = parts(memory={"batch_size": 32, "gradient_accumulation_steps": 2})
+    assert accumulated.gradients == 4 * BERT.parameters
+    assert accumulated.activations == plain.activations
+
+
+@pytest.mark.parametrize(
+    ("optimizer", "each"),
+    [("adamw", 8), ("adam", 8), ("ademamix", 12), ("adafactor", 0.04), ("sgd", 4)],
+)
+def test_state_is_so_many_bytes_a_weight(optimizer: str, each: float) -> None:
+    found = parts(memory={"batch_size": 32}, training={"optimizer": optimizer})
+    assert found.optimizer == pytest.approx(each * BERT.parameters)
+
+
+@pytest.mark.parametrize(("optimizer", "each", "table"), [("adamw-8bit", 2.03, 8), ("lion-8bit", 1.02, 4)])
+def test_8_bits_are_not_for_tables_of_tokens(optimizer: str, each: float, table: int) -> None:
+    found = parts(memory={"batch_size": 32}, training={"optimizer": optimizer})
+    rest = BERT.parameters - BERT.embeddings
+    assert found.optimizer == pytest.approx(each * rest + table * BERT.embeddings)
+
+
+def test_sgd_without_momentum_remembers_nothing() -> None:
+    assert parts(training={"optimizer": "sgd", "momentum": 0.0}).optimizer == 0
+
+
+def test_adafactor_computes_its_update_on_the_side() -> None:
+    adamw = parts(memory={"batch_size": 1})
+    adafactor = parts(memory={"batch_size": 1}, training={"optimizer": "adafactor"})
+    assert adamw.temporary == 0
+    assert adafactor.temporary == 2 * 4 * BERT.largest
+
+
+def test_half_precision_halves_activations_and_copies_weights() -> None:
+    single = parts(memory={"batch_size": 64})
+    half = parts(memory={"batch_size": 64}, device={"precision": "bf16"})
+    assert half.weights == single.weights  # they stay fp32
+    assert 0.45 < half.activations / single.activations < 0.75  # what goes from block to block does, too
+    assert half.temporary - single.temporary / 2 == pytest.approx(
+        2 * (BERT.parameters - BERT.embeddings), rel=0.01
+    )
+
+
+def test_computing_again_keeps_what_enters_each_block_and_one_block_whole() -> None:
+    plain = parts(memory={"batch_size": 64})
+    again = parts(memory={"batch_size": 64, "activation_checkpointing": True})
+    tokens = 64 * 128
+    assert plain.activations / 8 < again.activations < plain.activations / 4
+    assert again.activations > tokens * 4 * BERT.hidden * BERT.layers + plain.activations / 13
+
+
+def test_computing_again_in_half_precision_still_casts_all_weights_once() -> None:
+    asked_for = {"batch_size": 1, "gradient_accumulation_steps": 4, "activation_checkpointing": True}
+    found = parts(memory=asked_for, device={"precision": "fp16"})
+    assert found.temporary == 2 * (BERT.parameters - BERT.embeddings)
+
+
+def test_attention_written_out_keeps_its_table_of_scores() -> None:
+    short, long = ({"max_length": tokens} for tokens in (128, 512))
+    for device in (CPU, CUDA):
+        eager = [
+            parts(device, data=data, model={"attention": "eager"}, memory={"batch_size": 64}).activations
+            for data in (short, long)
+        ]
+        assert eager[1] > 4.5 * eager[0]  # grows faster than the length
+    sdpa = [parts(data=data, memory={"batch_size": 64}).activations for data in (short, long)]
+    assert sdpa[1] == pytest.approx(4 * sdpa[0], rel=0.05)  # a mask of padding grows faster, but is small
+    assert sdpa[1] < eager[1]
+
+
+def test_a_cpu_spares_the_scores_only_where_none_is_dropped() -> None:
+    dropping, not_dropping = (
+        parts(CPU, replace(BERT, attention_dropout=dropped), memory={"batch_size": 64}).activations
+        for dropped in (True, False)
+    )
+    scores, sums, mask = 12 * 12 * 128, 4 * 12, 4 * 128
+    assert dropping - not_dropping == 64 * 128 * BERT.layers * (scores - sums - mask)
+
+
+def test_lora_learns_little_and_keeps_what_its_matrices_need() -> None:
+    found = parts(model={"method": "lora", "lora_rank": 8}, memory={"batch_size": 1})
+    matrices = 8 * BERT.linear_sides
+    assert found.weights == 4 * (BERT.parameters + matrices + BERT.head)
+    assert found.optimizer == 8 * (matrices + BERT.head)
+    few = parts(model={"method": "lora", "lora_rank": 8, "lora_targets": ["query"]}, memory={"batch_size": 1})
+    assert few.optimizer == 8 * (8 * 12 * 2 * 768 + BERT.head)
+    assert few.activations < found.activations
+
+
+def test_packed_weights_take_half_a_byte() -> None:
+    rest = BERT.parameters - BERT.packable + 16 * BERT.linear_sides + BERT.head
+    for quantization, each in (("nf4", 0.516), ("int8", 1.0)):
+        found = parts(model={"method": "qlora", "quantization": quantization})
+        assert found.weights == pytest.approx(each * BERT.packable + 4 * rest, rel=1e-3)
+
+
+def test_a_last_layer_alone_keeps_nothing_below() -> None:
+    found = parts(model={"method": "head"}, memory={"batch_size": 64})
+    assert found.activations == 0
+    assert found.optimizer == 8 * BERT.head
+    assert parts(
+        model={"method": "head"}, memory={"batch_size": 64}, device={"precision": "bf16"}
+    ).temporary < (found.temporary)
+
+
+def test_images_take_by_the_pixel() -> None:
+    found = {
+        (size, again): parts(
+            shape=RESNET,
+            task="image-classification",
+            data={"image_size": size},
+            memory={"batch_size": 16, "activation_checkpointing": again},
+        )
+        for size in (112, 224)
+        for again in (False, True)
+    }
+    assert found[224, False].activations == 16 * 224 * 224 * 120 * 4
+    assert found[224, False].activations == 4 * found[112, False].activations
+    assert found[224, True].activations == found[224, False].activations // 2
+
+
+def test_random_data_says_how_long_its_rows_are() -> None:
+    options = asked(data={"train": "synthetic:64x256"}, memory={"batch_size": 32})
+    assert anatomy.forecast(options, BERT, CPU).length == 256
+    assert anatomy.forecast(options, BERT, CPU, length=100).length == 100
+
+
+def test_no_row_is_longer_than_the_model_sees() -> None:
+    assert anatomy.forecast(asked(data={"max_length": 4096}), BERT, CPU).length == 512
+
+
+def test_what_is_left_to_hone_is_settled_first() -> None:
+    automatic = DeviceReport(
+        name="cpu",
+        title="a processor",
+        available=True,
+        automatic={"device.precision": Settled("bf16", "it can")},
+    )
+    options = asked(device={"precision": "auto"})
+    assert case_of(options, BERT, automatic).is_half
+    assert not case_of(options, BERT, CPU).is_half
+
+
+def test_state_that_lies_elsewhere_is_not_counted_here() -> None:
+    here = parts(memory={"batch_size": 32})
+    there = parts(memory={"batch_size": 32, "offload_optimizer": True}, training={"max_grad_norm": 0.0})
+    assert here.optimizer > 0
+    assert there.optimizer == 0
+    zero = {"batch_size": 32, "deepspeed": "zero-2", "offload": "cpu"}
+    assert parts(memory=zero).optimizer == parts(memory=zero).gradients == 0
+    assert parts(memory={**zero, "offload": "none"}).optimizer == 12 * BERT.parameters
+    assert parts(CPU, memory=zero).optimizer == 12 * BERT.parameters  # on a CPU main memory is where it is
+
+
+def test_every_device_has_something_beside_the_tensors() -> None:
+    for device in (CPU, CUDA, MPS):
+        assert parts(device).overhead >= PAGES[device.name.partition(":")[0]] > 0
+
+
+def test_a_lesson_of_past_runs_and_the_room_are_told_with_it() -> None:
+    plain = anatomy.forecast(asked(), BERT, CPU)
+    room = Room(free=4 << 30, ceiling=8 << 30)
+    taught = anatomy.forecast(asked(), BERT, CPU, room=room, correction=1.2)
+    assert (taught.basis, taught.device, taught.correction, taught.room) == (Basis.FORMULA, "cpu", 1.2, room)
+    assert taught.parts.total == pytest.approx(1.2 * plain.parts.total, rel=1e-6)
+    assert (plain.verdict, taught.verdict) == (Verdict.UNKNOWN, Verdict.TOO_LARGE)
+
+
+def test_what_was_taken_for_granted_is_said() -> None:
+    (note,) = anatomy.forecast(asked(), BERT, CPU).notes
+    assert "128 tokens" in note
+    assert anatomy.forecast(asked(), BERT, CPU, length=80).notes == ()
+    zero = anatomy.forecast(asked(memory={"deepspeed": "zero-2"}), BERT, CUDA, length=80).notes
+    assert ["DeepSpeed" in note for note in zero] == [True, False]
+
+
+def test_it_takes_less_than_a_millisecond() -> None:
+    options = asked(memory={"batch_size": 32})
+    begun = time.process_time()
+    for _ in range(200):
+        anatomy.forecast(options, BERT, CPU)
+    assert (time.process_time() - begun) / 200 < 0.001
+
+
+EVERY_RUN = {
+    "plain": {},
+    "packed": {"model": {"method": "qlora"}},
+    "LoRA": {"model": {"method": "lora"}},
+    "last layer": {"model": {"method": "head"}},
+    "recomputed": {"memory": {"activation_checkpointing": True}},
+    "half": {"device": {"precision": "bf16"}, "memory": {"batch_size": 64}},
+    "8-bit": {"training": {"optimizer": "adamw-8bit"}},
+    "Adafactor": {"training": {"optimizer": "adafactor"}, "memory": {"batch_size": 1}},
+    "DeepSpeed": {"memory": {"deepspeed": "zero-3"}},
+}
+
+
+@pytest.mark.parametrize("name", EVERY_RUN)
+@pytest.mark.parametrize("device", [CPU, CUDA, MPS], ids=lambda device: device.name)
+def test_every_part_is_explained(name: str, device: DeviceReport) -> None:
+    options = asked(**EVERY_RUN[name])
+    found = anatomy.forecast(options, BERT, device)
+    told = explain_parts(options, BERT, device, found)
+    assert [part.name for part in told] == list(Parts.__struct_fields__)
+    assert sum(part.bytes for part in told) == found.parts.total
+    for part in told:
+        assert part.sentence.endswith(".")
+        assert part.formula
+        assert part.source
+
+
+def test_a_formula_has_the_numbers_of_the_run() -> None:
+    options = asked(memory={"batch_size": 32})
+    by_name = {
+        part.name: part for part in explain_parts(options, BERT, CUDA, anatomy.forecast(options, BERT, CUDA))
+    }
+    assert by_name["weights"].formula == "110 million weights × 4 bytes"
+    assert by_name["optimizer"].formula == "110 million weights that learn × 8 bytes"
+    assert by_name["activations"].formula.startswith("32 rows × 128 tokens × 12 blocks × ")
+    assert by_name["gradients"].formula.startswith("at another moment")
+
+
+def test_a_measured_figure_is_explained_by_the_formula_too() -> None:
+    measured = Forecast(basis=Basis.MEASURED, device="cpu", parts=Parts(weights=5, activations=7), length=80)
+    told = {part.name: part for part in explain_parts(asked(), BERT, CPU, measured)}
+    assert told["weights"].bytes == 5
+    assert "80 tokens" in told["activations"].formula

@@ -1,0 +1,100 @@
+"""How much memory there is: the computer's, a control group's, a GPU's, and what macOS lets a run have."""
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from core.machine.memory import SystemMemory
+from core.machine.nvidia import find_gpu
+from core.memory import room
+from core.memory.cgroup import GroupMemory, group_memory
+from core.memory.forecast import Room
+from core.reports import DeviceReport
+from tests.fakes.nvml import FakeNvml
+
+GB = 1 << 30
+SYSTEM = SystemMemory(used=6 * GB, total=16 * GB, swap=0)
+
+
+@pytest.fixture(autouse=True)
+def computer(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(room, "system_memory", lambda: SYSTEM)
+    monkeypatch.setattr(room, "group_memory", lambda: None)
+
+
+def device(name: str, memory: int | None = None) -> DeviceReport:
+    return DeviceReport(name=name, title=name, available=True, memory_bytes=memory)
+
+
+def gpu(**facts: Any) -> Any:
+    return find_gpu("0", FakeNvml(**facts))
+
+
+def test_a_cpu_has_what_the_computer_has_left() -> None:
+    assert room.room_of(device("cpu", 16 * GB)) == Room(free=10 * GB, ceiling=16 * GB)
+
+
+def test_a_control_group_may_leave_less() -> None:
+    assert room.shared_room(SYSTEM, GroupMemory(limit=8 * GB, used=GB)) == Room(free=7 * GB, ceiling=8 * GB)
+    full = room.shared_room(SYSTEM, GroupMemory(limit=12 * GB, used=GB))
+    assert full == Room(free=10 * GB, ceiling=12 * GB)  # others of the computer have the rest
+    assert room.shared_room(SYSTEM, GroupMemory(limit=GB, used=2 * GB)).free == 0
+    assert room.shared_room(SYSTEM, GroupMemory(limit=64 * GB, used=GB)).ceiling == 16 * GB
+
+
+def test_an_nvidia_gpu_has_its_own() -> None:
+    found = room.room_of(device("cuda:0", 8 * GB), gpu=gpu())
+    assert found == Room(free=4 * GB, ceiling=7 * GB)  # 3 in use, 1 reserved, of 8
+
+
+def test_one_that_shares_the_computers_memory_has_that() -> None:
+    assert room.room_of(device("cuda:0", 12 * GB), gpu=gpu(total=0)) == Room(free=10 * GB, ceiling=12 * GB)
+
+
+def test_without_the_drivers_library_nothing_is_known(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(room, "gpu_of", lambda _name: None)
+    assert room.room_of(device("cuda:0", 8 * GB)) is None
+
+
+@pytest.mark.parametrize(
+    ("limit", "free", "ceiling"),
+    [(1.7, 10 * GB, 16 * GB), (1.0, 10 * GB, 11 * GB), (0.5, 5.5 * GB, 5.5 * GB), (0.0, 10 * GB, 16 * GB)],
+)
+def test_a_mac_has_a_multiple_of_what_is_recommended(limit: float, free: float, ceiling: float) -> None:
+    found = room.room_of(device("mps", 11 * GB), mps_limit=limit)
+    assert found == Room(free=int(free), ceiling=int(ceiling))
+
+
+def group(folder: Path, limit: str, used: int, inactive: int = 0) -> None:
+    folder.mkdir(parents=True, exist_ok=True)
+    (folder / "memory.max").write_text(f"{limit}\n")
+    (folder / "memory.current").write_text(f"{used}\n")
+    (folder / "memory.stat").write_text(f"anon 5\ninactive_file {inactive}\nactive_file 7\n")
+
+
+def test_the_tightest_of_the_groups_counts(tmp_path: Path) -> None:
+    own = tmp_path / "own"
+    own.write_text("0::/outer/inner\n")
+    group(tmp_path / "outer", str(4 * GB), 3 * GB)
+    group(tmp_path / "outer/inner", "max", 2 * GB)
+    assert group_memory(tmp_path, own) == GroupMemory(limit=4 * GB, used=3 * GB)
+    group(tmp_path / "outer/inner", str(2 * GB), 2 * GB, inactive=GB // 2)
+    assert group_memory(tmp_path, own) == GroupMemory(limit=2 * GB, used=2 * GB - GB // 2)
+
+
+def test_the_older_groups_are_read_too(tmp_path: Path) -> None:
+    own = tmp_path / "own"
+    own.write_text("11:cpu,cpuacct:/job\n5:memory:/job\n")
+    folder = tmp_path / "memory/job"
+    folder.mkdir(parents=True)
+    (folder / "memory.limit_in_bytes").write_text(f"{3 * GB}\n")
+    (folder / "memory.usage_in_bytes").write_text(f"{GB}\n")
+    (folder / "memory.stat").write_text("total_inactive_file 1024\n")
+    assert group_memory(tmp_path, own) == GroupMemory(limit=3 * GB, used=GB - 1024)
+    (folder / "memory.limit_in_bytes").write_text("9223372036854771712\n")  # no limit
+    assert group_memory(tmp_path, own) is None
+
+
+def test_elsewhere_there_are_no_groups(tmp_path: Path) -> None:
+    assert group_memory(tmp_path, tmp_path / "absent") is None
