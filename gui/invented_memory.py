@@ -1,10 +1,15 @@
 """Two runs that never were, for what their memory looks like: a Mac that comes to page, and a graphics card."""
 
 import math
+import os
 import random
-from collections.abc import Iterator
+import time
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
+from pathlib import Path
 
+from core import run_file
+from core.choices import Task
 from core.errors import Fix
 from core.event_files import EventWriter
 from core.events import (
@@ -21,8 +26,11 @@ from core.events import (
     StepFinished,
 )
 from core.memory.paging import MESSAGE
+from core.options import DataOptions, MemoryOptions, ModelOptions, OutputOptions, RunOptions
 from core.run_folder import RunFolder
 from gui.invented_runs import GB, VERSIONS
+
+MINUTES = 40.0
 
 LOADED, FIRST_STEP = 14.0, 31.0
 """Seconds after the start at which the model begins to load, and at which the first step does."""
@@ -43,7 +51,24 @@ MAC = Machine(device="mps", total=16 * GB, limit=int(10.7 * GB), others=5.2 * GB
 PC = Machine(device="cuda:0", total=32 * GB, limit=24 * GB, others=6.1 * GB, step_seconds=0.21)
 
 
-def write_paging(run: RunFolder, start: float, minutes: float = 42.0) -> None:
+def make_memory_run(folder: Path, write: Callable[[RunFolder, float, float], None]) -> RunFolder:
+    """Write the folder of a live run of texts that has gone on for `MINUTES`, its memory told by `write`."""
+    folder.mkdir(parents=True)
+    run = RunFolder(folder)
+    options = RunOptions(
+        task=Task.TEXT_CLASSIFICATION,
+        model=ModelOptions(source="distilbert-base-uncased"),
+        data=DataOptions(train="reviews.csv"),
+        memory=MemoryOptions(batch_size=32),
+        output=OutputOptions(name="Reviews"),
+    )
+    run_file.write(options, run.options_file)
+    write(run, time.time() - 60 * MINUTES, MINUTES)
+    run.record_keeper(os.getpid())
+    return run
+
+
+def write_paging(run: RunFolder, start: float, minutes: float) -> None:
     """A Mac's memory fills up; for the last fifth of the time the run pages."""
     pages_from = 0.8 * minutes * 60
     _write_events(run, MAC, start, minutes, pages_from)
@@ -54,7 +79,7 @@ def write_paging(run: RunFolder, start: float, minutes: float = 42.0) -> None:
     machine.close()
 
 
-def write_on_card(run: RunFolder, start: float, minutes: float = 18.0) -> None:
+def write_on_card(run: RunFolder, start: float, minutes: float) -> None:
     """A run on a graphics card with memory of its own, beside a game."""
     _write_events(run, PC, start, minutes, math.inf)
     machine = EventWriter(run.machine_file)
@@ -134,15 +159,15 @@ def _torch(machine: Machine, start: float, minutes: float) -> Iterator[Event]:
 
 def _samples_of_mac(start: float, minutes: float, pages_from: float) -> Iterator[Event]:
     for second in range(int(minutes * 60)):
-        time, held = start + second - 0.4, _held(MAC, second)[1]
+        now, held = start + second - 0.4, _held(MAC, second)[1]
         process = int(GB * (0.3 + 1.1 * min(1.0, second / 20)))
         late = max(0.0, second - 0.6 * pages_from) / pages_from
         others = MAC.others * (1 - 0.1 * late) + 0.2 * GB * math.sin(second / 60)
         used = min(int(0.985 * MAC.total), int(process + held + others))
         swap = int(0.3 * GB + 5 * GB * min(1.0, max(0.0, second - pages_from + 60) / 400))
-        yield MemorySampled(time=time, source=Source.PROCESS, bytes=min(process, used - held))
+        yield MemorySampled(time=now, source=Source.PROCESS, bytes=min(process, used - held))
         yield MemorySampled(
-            time=time,
+            time=now,
             source=Source.SYSTEM,
             bytes=used,
             ceiling=MAC.total,
@@ -160,16 +185,16 @@ def _pressure(second: float, pages_from: float) -> Pressure:
 
 def _samples_of_pc(start: float, minutes: float) -> Iterator[Event]:
     for second in range(int(minutes * 60)):
-        time, held = start + second - 0.4, _held(PC, second)[1]
+        now, held = start + second - 0.4, _held(PC, second)[1]
         game = (2.4 if minutes * 25 < second < minutes * 45 else 0.7) * GB
         own = int(held + 0.6 * GB) if held else 0
         process = int(GB * (0.4 + 2.6 * min(1.0, second / 25)))
-        yield MemorySampled(time=time, source=Source.PROCESS, bytes=process)
+        yield MemorySampled(time=now, source=Source.PROCESS, bytes=process)
         yield MemorySampled(
-            time=time, source=Source.NVML, bytes=int(own + game), ceiling=PC.limit, own=own or None
+            time=now, source=Source.NVML, bytes=int(own + game), ceiling=PC.limit, own=own or None
         )
         yield MemorySampled(
-            time=time,
+            time=now,
             source=Source.SYSTEM,
             bytes=int(process + PC.others),
             ceiling=PC.total,
@@ -178,9 +203,9 @@ def _samples_of_pc(start: float, minutes: float) -> Iterator[Event]:
         )
 
 
-def _paging_message(time: float) -> MessageRaised:
+def _paging_message(moment: float) -> MessageRaised:
     return MessageRaised(
-        time=time,
+        time=moment,
         id=MESSAGE,
         level=Level.WARNING,
         title="The run is paging: a step takes 30 times as long as before",

@@ -9,6 +9,7 @@ import sys
 import tempfile
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from types import TracebackType
 
@@ -20,6 +21,7 @@ from core.presets import presets
 from core.run_folder import RunFolder
 from core.settings import Appearance, Settings
 from gui.app import dress
+from gui.invented_memory import make_memory_run, write_on_card, write_paging
 from gui.pages.import_sheet import ImportSheet
 from gui.pages.new_run_header import DIGITS
 from gui.screenshot_fit import FitShots
@@ -55,7 +57,7 @@ class Photographer(QObject):
         window: MainWindow,
         theme: Theme,
         folder: Path,
-        runs: tuple[RunFolder, RunFolder],
+        runs: dict[str, RunFolder],
         memory: InventedMemory,
     ) -> None:
         super().__init__()
@@ -63,8 +65,8 @@ class Photographer(QObject):
         self._fit = FitShots(window, memory, self._text_form)
         self._theme = theme
         self._folder = folder
-        self._live, self._finished = runs
-        self._reviews = self._live.path.parent.parent / "reviews.csv"
+        self._runs = runs
+        self._reviews = runs["live"].path.parent.parent / "reviews.csv"
         self._reviews.write_text("review,stars\n")
         self._model = self._reviews.with_name("distilbert-base-uncased")
         self._model.mkdir()
@@ -119,8 +121,7 @@ class Photographer(QObject):
             *(Shot(name, prepare) for name, prepare in self._fit.shots().items()),
             Shot("device-check", self._device_check),
             Shot("import", self._import),
-            Shot("run-live", lambda: window.show_run(self._live)),
-            Shot("run-finished", lambda: window.show_run(self._finished)),
+            *(Shot(f"run-{name}", partial(window.show_run, run)) for name, run in self._runs.items()),
             Shot("runs", lambda: window.go_to(Place.RUNS)),
             Shot("settings", lambda: window.go_to(Place.SETTINGS)),
         )
@@ -198,12 +199,16 @@ def _render(folder: Path, runs: Path) -> int:
     dress(application)
     theme = Theme(Appearance.LIGHT, application)
     theme.apply()
-    finished = make_run(runs / "2026-11-20-2012-handwritten-digits", DIGITS, TOTAL_STEPS)
-    live = make_run(runs / "2026-11-21-0915-handwritten-digits", DIGITS, 130)
+    shown = {
+        "live": make_run(runs / "2026-11-21-0915-handwritten-digits", DIGITS, 130),
+        "finished": make_run(runs / "2026-11-20-2012-handwritten-digits", DIGITS, TOTAL_STEPS),
+        "paging": make_memory_run(runs.with_name("elsewhere") / "mac", write_paging),
+        "card": make_memory_run(runs.with_name("elsewhere") / "card", write_on_card),
+    }
     memory = InventedMemory()
     window = MainWindow(theme, Settings(), InventedJob, tools=memory.tools)
     sys.excepthook = _give_up
-    photographer = Photographer(window, theme, folder, (live, finished), memory)
+    photographer = Photographer(window, theme, folder, shown, memory)
     window.show()
     window.ask_for_devices()
     QTimer.singleShot(0, photographer.begin)
