@@ -9,12 +9,10 @@ from PySide6.QtGui import QEnterEvent, QMouseEvent
 from PySide6.QtWidgets import QLabel, QPushButton
 
 from core.errors import UserError
-from core.event_files import EventWriter
 from core.events import SCHEMA, Level, MessageRaised, MessageWithdrawn, Outcome, RunFinished, RunStarted
 from core.run_folder import Action, ExitRecord
 from core.settings import Appearance
 from core.story import State
-from gui.invented_memory import write_paging
 from gui.invented_runs import Plot, finish, opening, write_story
 from gui.pages import run_header
 from gui.pages.run import RunPage
@@ -170,20 +168,6 @@ def test_a_withdrawn_message_goes_away(qtbot, live, open_run):
     other = MessageRaised(id="other", level=Level.INFO, title="Another")
     write_events(live.events_file, other, MessageWithdrawn(id="memory-low"))
     qtbot.waitUntil(lambda: view.messages.titles() == ["Another"], timeout=2000)
-
-
-def test_what_the_keeper_finds_is_shown_as_what_the_engine_does(qtbot, live, page, open_run):
-    write_paging(live, time.time() - 120, minutes=2.0)
-    view = open_run(live, State.TRAINING)
-    [title] = view.messages.titles()
-    assert title.startswith("The run is paging")
-    with qtbot.waitSignal(page.edit_requested, timeout=2000) as asked:
-        view.messages.findChild(QPushButton).click()
-    assert asked.args[0]["memory"]["batch_size"] == 16
-    machine = EventWriter(live.machine_file)
-    machine.write(MessageWithdrawn(id="paging"))
-    machine.close()
-    qtbot.waitUntil(lambda: view.messages.titles() == [], timeout=2000)
 
 
 def test_stop_asks_the_run_and_end_now_waits_its_time(qtbot, live, open_run, monkeypatch):
