@@ -30,6 +30,11 @@ class Reporter:
         self._story = RunStory()
         self._log = Progress(self._story, sys.stderr)
 
+    @property
+    def story(self) -> RunStory:
+        """What has been written so far comes to; to be read only."""
+        return self._story
+
     def write(self, event: Event) -> None:
         """Append one event. Any thread may."""
         with self._lock:

@@ -15,6 +15,7 @@ from core.engine.devices import Choice
 from core.engine.failures import explain
 from core.engine.fallback import report_fallbacks
 from core.engine.first_mps_check import warn_of_wrong_numbers
+from core.engine.memory.telling import foretell, remember
 from core.engine.reporter import Reporter
 from core.engine.requests import RequestBox, StopRequested, StopWhileLoading
 from core.engine.step_log import StepLog
@@ -46,7 +47,7 @@ def train_run(run: RunFolder, options: RunOptions, reporter: Reporter) -> int:
 def _report_failure(error: Exception, options: RunOptions, reporter: Reporter) -> int:
     if not isinstance(error, UserError):
         traceback.print_exc(file=sys.stderr)
-        error = explain(error, options) or UserError(
+        error = explain(error, options, reporter.story.forecast) or UserError(
             "Training ended with an unexpected error",
             f"{type(error).__name__}: {error}\nThe whole report is at the end of the log.",
         )
@@ -71,6 +72,9 @@ def _train_on(choice: Choice, run: RunFolder, reporter: Reporter, memory_reports
     with StopWhileLoading(run, requests):
         prepared = prepare(choice.settled, reporter)
         checkpoints.clean(run.checkpoints)
+        told = foretell(choice, prepared, run.forecast())
+        if told is not None:
+            reporter.write(told)
         trainer = build_trainer(run.checkpoints, choice, prepared, reporter)
     trainer.fell_back = fell_back
     log = StepLog(reporter, memory_reports.memory)
@@ -107,6 +111,7 @@ def _train_on(choice: Choice, run: RunFolder, reporter: Reporter, memory_reports
             peak_device_bytes=log.memory.peak(),
         )
     )
+    remember(reporter.story, choice)
 
 
 def _listen_to_mps(reporter: Reporter) -> list[str]:

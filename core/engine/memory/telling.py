@@ -1,0 +1,93 @@
+"""What a run is told to take of memory, once its model is loaded; and what it took, remembered at its end."""
+
+from typing import Any
+
+import msgspec
+import psutil
+
+from core.choices import Task
+from core.commands import figures
+from core.engine.check_model import check_model
+from core.engine.data.lengths import lengths_of
+from core.engine.devices import Choice
+from core.engine.tasks import Prepared
+from core.errors import Fix
+from core.events import MemoryForecast
+from core.memory import anatomy, record
+from core.memory.forecast import Forecast, Room
+from core.memory.ladder import Remedy, ladder
+from core.memory.room import room_of
+from core.story import RunStory
+
+MOST_FIXES = 5
+
+
+def foretell(choice: Choice, prepared: Prepared, known: Forecast | None) -> MemoryForecast | None:
+    """The forecast of a run whose model and data are loaded, with what to do should it not come true.
+
+    The model is built once more without numbers: the loaded one may be packed, or wrapped with what learns beside it.
+    Random numbers are drawn meanwhile; whoever counts on their order sets the seed afterwards, as Trainer does.
+
+    Args:
+        choice: What it computes on.
+        prepared: Its model and data.
+        known: What was found out before it started; None: the formula is asked.
+
+    Returns:
+        None where the model's shape can't be told.
+    """
+    options, device = choice.settled, choice.device
+    model = check_model(options, len(prepared.labels))
+    if model.shape is None:
+        return None
+    room = _before_loading(room_of(device), choice)
+    length = _longest(prepared.train) if options.task is not Task.IMAGE_CLASSIFICATION else None
+    correction = record.correction(device.title)
+    forecast = known or anatomy.forecast(
+        options, model.shape, device, length=length, room=room, correction=correction
+    )
+    remedies = ladder(options, model, device, room, length=length, correction=correction)
+    return MemoryForecast(
+        device=forecast.device,
+        basis=forecast.basis,
+        parts=forecast.parts,
+        room=room or forecast.room,
+        correction=forecast.correction,
+        length=length,
+        fixes=tuple(_as_fix(remedy) for remedy in remedies if remedy.changes)[:MOST_FIXES],
+    )
+
+
+def remember(story: RunStory, choice: Choice) -> None:
+    """Keep what a run that has ended well took, so that the next forecasts on this device come closer."""
+    told, measured = story.forecast_bytes, story.peak_bytes
+    if story.forecast_error is None or story.forecast is None or told is None or measured is None:
+        return
+    record.remember(
+        record.Kept(
+            device=choice.device.title,
+            basis=story.forecast.basis,
+            forecast=told,
+            measured=measured,
+            correction=story.forecast.correction,
+        )
+    )
+
+
+def _longest(samples: Any) -> int | None:
+    """Tokens of the longest row; None where rows tell no lengths."""
+    return max(lengths_of(samples) or (), default=None)
+
+
+def _before_loading(room: Room | None, choice: Choice) -> Room | None:
+    """The room there was before this process took what it holds of the computer's memory already."""
+    if room is None or choice.kind != "cpu":
+        return room
+    return msgspec.structs.replace(
+        room, free=min(room.ceiling, room.free + psutil.Process().memory_info().rss)
+    )
+
+
+def _as_fix(remedy: Remedy) -> Fix:
+    saves = f" (saves {figures.size(remedy.saves)})" if remedy.saves > 0 else ""
+    return Fix(f"{remedy.title}{saves}", remedy.changes)

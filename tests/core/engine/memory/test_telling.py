@@ -1,0 +1,80 @@
+"""A run says what memory it should take before its first step, and remembers afterwards what it took."""
+
+from pathlib import Path
+from typing import Any
+
+import msgspec
+import pytest
+import torch
+
+from core.choices import Task
+from core.engine.devices import choose
+from core.engine.machine_facts import gather
+from core.events import MemoryForecast, StepFinished
+from core.memory import record
+from core.memory.forecast import Basis, Forecast, Parts
+from core.options import DataOptions, ModelOptions, RunOptions
+from tests.fakes.tiny_bert import save_tiny_bert
+from tests.fakes.tiny_training import train
+
+
+@pytest.fixture(autouse=True)
+def own_home(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    monkeypatch.setenv("HONE_HOME", str(tmp_path / "home"))
+
+
+@pytest.fixture
+def model(tmp_path: Path) -> Path:
+    return save_tiny_bert(tmp_path / "bert")
+
+
+def test_told_before_the_first_step_and_remembered_after_the_last(tmp_path: Path, model: Path) -> None:
+    done = train(tmp_path / "run", model=ModelOptions(source=str(model)))
+    kinds = [type(event) for event in done.events]
+    assert kinds.index(MemoryForecast) < kinds.index(StepFinished)
+    told = next(event for event in done.events if isinstance(event, MemoryForecast))
+    assert (told.basis, told.device, told.length) == (Basis.FORMULA, "cpu", 8)
+    assert told.parts.weights == 4 * sum(weight.numel() for weight in done.trainer.model.parameters())
+    assert told.room is not None
+    assert told.room.free > 0
+    (kept,) = record.read()
+    assert kept.forecast == told.parts.total
+    assert kept.measured == next(event.peak_bytes for event in done.events if hasattr(event, "peak_bytes"))
+
+
+def test_memory_that_runs_out_is_told_with_what_was_forecast(
+    tmp_path: Path, model: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    from core.engine.trainer import WatchedTrainer
+
+    def fail(*_args: Any, **_kwargs: Any) -> None:
+        raise torch.OutOfMemoryError("CUDA out of memory. Tried to allocate 2.50 GiB.")
+
+    monkeypatch.setattr(WatchedTrainer, "training_step", fail)
+    done = train(tmp_path / "run", model=ModelOptions(source=str(model)))
+    told = next(event for event in done.events if isinstance(event, MemoryForecast))
+    message = done.messages["failed"]
+    assert message.title == "Memory ran out"
+    assert "A batch of 8 samples of up to 8 tokens didn't fit. It was to take" in message.detail
+    assert "Its largest part: libraries and what the allocator holds" in message.detail
+    assert "2.5 GB more" in message.detail
+    assert message.fixes == (told.fixes or message.fixes)
+    assert record.read() == ()  # it trained nothing: there is nothing to learn
+
+
+def test_what_was_found_out_before_the_start_goes_before_the_formula(model: Path) -> None:
+    from core.engine.memory.telling import foretell
+    from core.engine.reporter import Reporter
+    from core.engine.tasks.text_classification import prepare
+
+    options = RunOptions(
+        task=Task.TEXT_CLASSIFICATION,
+        model=ModelOptions(source=str(model)),
+        data=DataOptions(train="synthetic:16x8"),
+    )
+    on_cpu = msgspec.structs.replace(options, device=msgspec.structs.replace(options.device, name="cpu"))
+    choice = choose(gather(), on_cpu)
+    known = Forecast(basis=Basis.MEASURED, device="cpu", parts=Parts(weights=7, activations=9))
+    told = foretell(choice, prepare(choice.settled, Reporter(None)), known)
+    assert told is not None
+    assert (told.basis, told.parts) == (Basis.MEASURED, known.parts)
