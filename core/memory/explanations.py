@@ -2,7 +2,8 @@
 
 from dataclasses import dataclass
 
-from core.choices import DeepSpeed, Method
+from core.choices import TITLES as CHOICE_TITLES
+from core.choices import DeepSpeed, Method, Optimizer
 from core.memory import activations, optimizer_memory, overhead, weight_memory
 from core.memory.case import NUMBER, Case, case_of
 from core.memory.forecast import Basis, Forecast, Parts
@@ -106,7 +107,7 @@ def _weights(case: Case) -> Told:
 
 def _gradients(case: Case, forecast: Forecast) -> Told:
     formula = f"{counted(case.trainable)} weights that learn × {weight_memory.stored_number(case)} bytes"
-    if forecast.basis is Basis.FORMULA and not forecast.parts.gradients and case.trainable:
+    if forecast.basis is not Basis.MEASURED and not forecast.parts.gradients and case.trainable:
         return (
             "In which direction each weight should move. At the fullest moment of this run there are none yet: "
             "activations take more then than gradients do later.",
@@ -118,7 +119,7 @@ def _gradients(case: Case, forecast: Forecast) -> Told:
 
 def _optimizer(case: Case) -> Told:
     name = case.options.training.optimizer
-    source = ADAFACTOR if name == "adafactor" else ANATOMY
+    source = ADAFACTOR if name is Optimizer.ADAFACTOR else ANATOMY
     if optimizer_memory.is_elsewhere(case):
         return (
             "What the optimizer remembers of earlier steps lies elsewhere, not on the device.",
@@ -131,7 +132,8 @@ def _optimizer(case: Case) -> Told:
     if apart:
         in_full = optimizer_memory.TABLES_IN_32_BITS[name]
         formula += f" + {counted(apart)} of token tables × {in_full} bytes, kept in 32 bits"
-    return f"What {name} remembers of earlier steps, for each weight that learns.", formula, source
+    title = CHOICE_TITLES[name][0]
+    return f"What {title} remembers of earlier steps, for each weight that learns.", formula, source
 
 
 def _activations(case: Case, forecast: Forecast) -> Told:
