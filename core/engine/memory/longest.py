@@ -1,0 +1,107 @@
+"""How many tokens the longest row of the data has, found without tokenizing all of it."""
+
+from dataclasses import dataclass
+from functools import reduce
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from core.choices import Padding
+from core.engine.models.text_models import longest_text
+from core.errors import DataError, Fix, OptionsError, Problem
+from core.options import RunOptions
+from core.sources import parse_synthetic, synthetic
+
+CANDIDATES = 512
+"""So many texts with the most bytes are tokenized: tokens go with bytes, but not exactly. UTF-8 needs more of them for
+the writings that also need more tokens a letter."""
+
+
+@dataclass(frozen=True)
+class Longest:
+    """Tokens of the longest row, bytes of all texts as they were read, and what was taken for granted."""
+
+    tokens: int
+    text_bytes: int = 0
+    notes: tuple[str, ...] = ()
+
+
+def longest_row(options: RunOptions, config: Any, tokenizer: Any) -> Longest:
+    """The length of the longest row a run would see, special tokens counted, cut off as the run cuts.
+
+    Args:
+        options: What is asked, settled.
+        config: The model's.
+        tokenizer: The model's; None where only its config is to be had.
+
+    Raises:
+        OptionsError: Random texts were asked for that are longer than the model can see.
+    """
+    positions = getattr(config, "max_position_embeddings", None) or 0
+    if tokenizer is not None:
+        limit = longest_text(config, tokenizer)
+    else:
+        limit = positions if positions > 0 else options.data.max_length
+    random = parse_synthetic(options.data.train)
+    if random:
+        _refuse_too_long(*random, limit)
+        return Longest(random[1], random[0] * random[1])
+    most = min(options.data.max_length, limit)
+    notes = (
+        ()
+        if options.data.max_length <= limit
+        else (f"Texts are cut off at {limit:,} tokens: the model sees no more.",)
+    )
+    try:
+        found = _in_data(options, tokenizer, most)
+    except DataError as error:
+        return Longest(most, notes=(*notes, f"{_taken(most)}: the data can't be read ({error.title})."))
+    if options.data.padding is Padding.FIXED:
+        return Longest(most, found.text_bytes, notes)
+    return Longest(found.tokens, found.text_bytes, (*notes, *found.notes))
+
+
+def _taken(tokens: int) -> str:
+    return f"Every row was taken to have {tokens:,} tokens"
+
+
+def _refuse_too_long(samples: int, length: int, limit: int) -> None:
+    if length > limit:
+        fix = Fix(f"Use texts of {limit:,} tokens", {"data.train": synthetic(samples, limit)})
+        message = f"has texts of {length:,} tokens, and the model sees {limit:,} at most"
+        raise OptionsError((Problem("data.train", message, (fix,)),))
+
+
+def _in_data(options: RunOptions, tokenizer: Any, most: int) -> Longest:
+    if not options.data.train:
+        return Longest(most, notes=(f"{_taken(most)}: no data is chosen yet.",))
+    texts = _texts(options)
+    if tokenizer is None:
+        return Longest(
+            most, texts.nbytes, (f"{_taken(most)}: the model's tokenizer isn't on this computer yet.",)
+        )
+    chosen = texts.take(_with_most_bytes(texts))
+    columns = [chosen[name].to_pylist() for name in chosen.column_names]
+    rows = tokenizer(*columns, truncation=True, max_length=most)["input_ids"]
+    return Longest(max(map(len, rows)), texts.nbytes)
+
+
+def _texts(options: RunOptions) -> pa.Table:
+    """The texts of the training data, one or two columns."""
+    from core.engine.data.columns import guess_columns
+    from core.engine.data.tables import read_table
+    from core.engine.data.text import usable_rows
+    from core.engine.data.text_checks import check_label_column, check_text_columns
+
+    table = read_table(Path(options.data.train))
+    columns = guess_columns(table, options.data.text_columns, options.data.label_column)
+    check_text_columns(table, columns)
+    check_label_column(table, columns)
+    return usable_rows(table.first(options.data.max_train_samples), columns).texts
+
+
+def _with_most_bytes(texts: pa.Table) -> pa.Array:
+    sizes = reduce(pc.add, (pc.binary_length(texts[name]) for name in texts.column_names))
+    return pc.top_k_unstable(sizes, CANDIDATES)
