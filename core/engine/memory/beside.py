@@ -3,7 +3,6 @@
 import psutil
 
 from core.choices import Task
-from core.engine.building import load_libraries
 from core.errors import DataError
 from core.memory.overhead import CUDA_CONTEXT, FIRST_USE, MPS_DRIVER
 from core.options import RunOptions
@@ -18,6 +17,8 @@ def libraries_bytes(options: RunOptions) -> int:
 
     The process that trains imports the same, so this is measured rather than estimated.
     """
+    from core.engine.building import load_libraries
+
     load_libraries(options)
     return int(psutil.Process().memory_info().rss)
 

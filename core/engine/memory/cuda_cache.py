@@ -17,8 +17,9 @@ LARGE_FROM, LARGE_SEGMENT, LARGE_ROUNDING = 10 * MIB, 20 * MIB, 2 * MIB
 
 @dataclass(eq=False)
 class _Block:
-    """A piece of a segment, with its neighbours there."""
+    """A piece of a segment, with its neighbours there; of blocks of one size, the one at the first place is taken."""
 
+    place: int
     size: int
     is_small: bool
     before: "_Block | None" = None
@@ -49,7 +50,7 @@ class CudaCache:
         block = self._find(size, is_small=size <= SMALL) or self._reserve(size)
         left = block.size - size
         if left >= BLOCK if block.is_small else left > SMALL:
-            rest = _Block(left, block.is_small, before=block, behind=block.behind)
+            rest = _Block(block.place + size, left, block.is_small, before=block, behind=block.behind)
             if block.behind:
                 block.behind.before = rest
             block.behind, block.size = rest, size
@@ -88,19 +89,20 @@ class CudaCache:
             segment = LARGE_SEGMENT
         else:
             segment = -(-size // LARGE_ROUNDING) * LARGE_ROUNDING
+        block = _Block(self.held, segment, size <= SMALL)
         self.held += segment
-        return _Block(segment, size <= SMALL)
+        return block
 
     def _set_free(self, block: _Block) -> None:
         block.free = True
-        self._blocks[id(block)] = block
-        insort(self._free[block.is_small], (block.size, id(block)))
+        self._blocks[block.place] = block
+        insort(self._free[block.is_small], (block.size, block.place))
 
     def _take_out(self, block: _Block) -> None:
         block.free = False
         sizes = self._free[block.is_small]
-        del sizes[bisect_left(sizes, (block.size, id(block)))]
-        del self._blocks[id(block)]
+        del sizes[bisect_left(sizes, (block.size, block.place))]
+        del self._blocks[block.place]
 
 
 def _join(first: _Block, second: _Block) -> None:

@@ -6,10 +6,10 @@ from typing import Any
 import msgspec
 import torch
 
-from core.engine.building import HALF
 from core.engine.memory.replay import Allocator, peak_of
 from core.engine.memory.stand_in_optimizer import optimizer_for
 from core.engine.memory.tape import BOTTOM, EARLIER, FORWARD, MIDDLE, TOP, UPDATE, Kind, Recorder, Tape
+from core.engine.models.packing import COMPUTED_IN
 from core.memory.forecast import Parts
 from core.options import RunOptions
 
@@ -83,7 +83,7 @@ def _loss(
     model: Any, batch: dict[str, torch.Tensor], options: RunOptions, device: torch.device
 ) -> torch.Tensor:
     """The loss of one batch, computed in the precision asked for and told in fp32, as accelerate does."""
-    dtype = HALF.get(options.device.precision)
+    dtype = COMPUTED_IN.get(options.device.precision)
     with torch.autocast(device.type, dtype=dtype, enabled=dtype is not None):
         loss: torch.Tensor = model(**batch)["loss"]
     return loss.float()

@@ -1,0 +1,71 @@
+"""The longest row is found without tokenizing all of the data, and is as long as the run finds it."""
+
+from pathlib import Path
+
+import pytest
+
+from core.choices import Padding, Task
+from core.engine.data.lengths import lengths_of
+from core.engine.memory.longest import CANDIDATES, longest_row
+from core.engine.models import text_models
+from core.errors import OptionsError
+from core.options import DataOptions, ModelOptions, RunOptions
+from tests.fakes.tiny_bert import WORDS, save_tiny_bert
+from tests.fakes.tiny_training import model, reviews, train, write_reviews
+
+
+@pytest.fixture(scope="module")
+def bert(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return save_tiny_bert(tmp_path_factory.mktemp("longest") / "bert")
+
+
+def found(bert: Path, **data: object) -> object:
+    options = RunOptions(
+        task=Task.TEXT_CLASSIFICATION, model=ModelOptions(source=str(bert)), data=DataOptions(**data)
+    )
+    config, tokenizer = text_models.load_config(options.model), text_models.load_tokenizer(str(bert))
+    return longest_row(options, config, tokenizer)
+
+
+def test_it_is_what_a_run_finds(bert: Path, tmp_path: Path) -> None:
+    data = reviews(write_reviews(tmp_path / "reviews.csv", rows=48))
+    trainer = train(tmp_path / "run", model=model(bert), data=data).trainer
+    longest = found(bert, train=data.train, max_length=32)
+    assert longest.tokens == max(lengths_of(trainer.train_dataset))
+    assert longest.notes == ()
+
+
+def test_one_long_text_is_found_among_thousands(bert: Path, tmp_path: Path) -> None:
+    path = tmp_path / "many.csv"
+    rows = [f"{WORDS[row % 10]},{row % 2}" for row in range(4 * CANDIDATES)]
+    rows[1234] = f"{' '.join(WORDS[:7])},0"
+    path.write_text("text,label\n" + "\n".join(rows))
+    assert found(bert, train=str(path)).tokens == 9
+
+
+def test_fixed_padding_makes_every_row_as_long(bert: Path, tmp_path: Path) -> None:
+    path = str(write_reviews(tmp_path / "reviews.csv"))
+    assert found(bert, train=path, max_length=40, padding=Padding.FIXED).tokens == 40
+
+
+def test_the_model_s_limit_is_told(bert: Path, tmp_path: Path) -> None:
+    path = str(write_reviews(tmp_path / "reviews.csv"))
+    longest = found(bert, train=path, max_length=500, padding=Padding.FIXED)
+    assert longest.tokens == 64
+    assert "cut off at 64 tokens" in longest.notes[0]
+
+
+@pytest.mark.parametrize(("train", "why"), [("", "no data is chosen"), ("/nowhere.csv", "can't be read")])
+def test_without_data_the_limit_counts(bert: Path, train: str, why: str) -> None:
+    longest = found(bert, train=train, max_length=24)
+    assert longest.tokens == 24
+    assert why in longest.notes[0]
+
+
+def test_random_texts_have_the_length_asked_for_and_no_more_than_the_model_sees(bert: Path) -> None:
+    assert found(bert, train="synthetic:10x48").tokens == 48
+    with pytest.raises(OptionsError) as refused:
+        found(bert, train="synthetic:10x65")
+    (problem,) = refused.value.problems
+    assert problem.path == "data.train"
+    assert problem.fixes[0].changes == {"data.train": "synthetic:10x64"}
