@@ -14,15 +14,16 @@ MPS_LIMIT = DeviceOptions().mps_memory_limit
 def room_of(
     device: DeviceReport, *, gpu: NvidiaGpu | None = None, mps_limit: float = MPS_LIMIT
 ) -> Room | None:
-    """The memory of `device`: what is free of it, and what nothing gets beyond.
+    """The memory of `device`: what is free of it, and what there is at most.
 
-    A CPU has the computer's, or a control group's where that is less. A Mac's GPU shares the computer's, and a run may
-    have a multiple of what macOS recommends. An NVIDIA GPU has its own; where it has none (GB10), the computer's.
+    A CPU has the computer's, or a control group's where that is less. A Mac's GPU shares the computer's, up to what
+    macOS recommends: options may let torch take more, but the Mac pages then (read, not seen: no Mac was at hand). An
+    NVIDIA GPU has its own; where it has none (GB10), the computer's.
 
     Args:
         device: As the engine reported it.
         gpu: The NVIDIA GPU it is, as the driver shows it; None: look for it.
-        mps_limit: `device.mps_memory_limit`; 0: as much as there is.
+        mps_limit: `device.mps_memory_limit`, which counts where it leaves less than is recommended; 0: it leaves all.
 
     Returns:
         None where it isn't known: an NVIDIA GPU without its driver's library.
@@ -31,8 +32,8 @@ def room_of(
     if kind == "cuda":
         return _of_gpu(device, gpu if gpu is not None else gpu_of(device.name))
     shared = shared_room(system_memory(), group_memory())
-    if kind == "mps" and device.memory_bytes and mps_limit:
-        return _at_most(shared, round(device.memory_bytes * mps_limit))
+    if kind == "mps" and device.memory_bytes:
+        return _at_most(shared, round(device.memory_bytes * min(1.0, mps_limit or 1.0)))
     return shared
 
 

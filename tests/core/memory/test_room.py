@@ -1,4 +1,4 @@
-"""How much memory there is: the computer's, a control group's, a GPU's, and what macOS lets a run have."""
+"""How much memory there is: the computer's, a control group's, a GPU's, and what macOS recommends for a Mac's."""
 
 from pathlib import Path
 from typing import Any
@@ -59,11 +59,20 @@ def test_without_the_drivers_library_nothing_is_known(monkeypatch: pytest.Monkey
 
 @pytest.mark.parametrize(
     ("limit", "free", "ceiling"),
-    [(1.7, 10 * GB, 16 * GB), (1.0, 10 * GB, 11 * GB), (0.5, 5.5 * GB, 5.5 * GB), (0.0, 10 * GB, 16 * GB)],
+    [(1.7, 10 * GB, 11 * GB), (1.0, 10 * GB, 11 * GB), (0.5, 5.5 * GB, 5.5 * GB), (0.0, 10 * GB, 11 * GB)],
 )
-def test_a_mac_has_a_multiple_of_what_is_recommended(limit: float, free: float, ceiling: float) -> None:
+def test_a_mac_has_what_macos_recommends_or_less_where_that_is_asked(
+    limit: float, free: float, ceiling: float
+) -> None:
     found = room.room_of(device("mps", 11 * GB), mps_limit=limit)
     assert found == Room(free=int(free), ceiling=int(ceiling))
+
+
+def test_what_a_mac_has_free_beyond_what_is_recommended_is_no_room(monkeypatch: pytest.MonkeyPatch) -> None:
+    empty = SystemMemory(used=2 * GB, total=16 * GB, swap=0)
+    monkeypatch.setattr(room, "system_memory", lambda: empty)
+    assert room.room_of(device("mps", 11 * GB)) == Room(free=11 * GB, ceiling=11 * GB)
+    assert room.room_of(device("mps")) == Room(free=14 * GB, ceiling=16 * GB)  # nothing is recommended
 
 
 def group(folder: Path, limit: str, used: int, inactive: int = 0) -> None:
