@@ -5,19 +5,11 @@ from collections.abc import Iterator
 from core.commands import figures
 from core.commands.run_text import changes_text
 from core.memory.fitting import Try
-from core.memory.forecast import Basis, Forecast, Measurement, Parts, Room, Verdict
+from core.memory.forecast import PART_TITLES, Basis, Forecast, Measurement, Parts, Room, Verdict
 from core.memory.ladder import Remedy
 
 MEGABYTE = 1 << 20
 
-PART_TITLES = {
-    "weights": "Weights",
-    "gradients": "Gradients",
-    "optimizer": "Optimizer's state",
-    "activations": "Activations",
-    "temporary": "Temporary buffers",
-    "overhead": "Libraries and the device's own",
-}
 METHODS = {
     Basis.FORMULA: "by formula, from the model's config",
     Basis.TRACE: "traced: model, loss, gradients and optimizer without their numbers",

@@ -2,11 +2,10 @@
 
 from dataclasses import dataclass
 
-from core.choices import TITLES as CHOICE_TITLES
-from core.choices import DeepSpeed, Method, Optimizer
+from core.choices import TITLES, DeepSpeed, Method, Optimizer
 from core.memory import activations, optimizer_memory, overhead, weight_memory
 from core.memory.case import NUMBER, Case, case_of
-from core.memory.forecast import Basis, Forecast, Parts
+from core.memory.forecast import PART_TITLES, Basis, Forecast, Parts
 from core.memory.shape import ModelShape
 from core.options import RunOptions
 from core.reports import DeviceReport
@@ -17,15 +16,6 @@ QLORA = "Dettmers et al. 2023, “QLoRA” (arXiv 2305.14314)"
 ADAFACTOR = "Shazeer and Stern 2018, “Adafactor” (arXiv 1804.04235)"
 RECOMPUTATION = "counted from torch 2.13, as in Korthikanti et al. 2022 (arXiv 2205.05198)"
 VISION = "counted from what torch 2.13 keeps of a pass"
-
-TITLES = {
-    "weights": "Weights",
-    "gradients": "Gradients",
-    "optimizer": "Optimizer state",
-    "activations": "Activations",
-    "temporary": "Temporary buffers",
-    "overhead": "Beside the tensors",
-}
 
 
 @dataclass(frozen=True)
@@ -66,7 +56,7 @@ def explain_parts(
         "overhead": _overhead(case),
     }
     return tuple(
-        PartExplained(name, TITLES[name], getattr(forecast.parts, name), *told[name])
+        PartExplained(name, PART_TITLES[name], getattr(forecast.parts, name), *told[name])
         for name in Parts.__struct_fields__
     )
 
@@ -132,7 +122,7 @@ def _optimizer(case: Case) -> Told:
     if apart:
         in_full = optimizer_memory.TABLES_IN_32_BITS[name]
         formula += f" + {counted(apart)} of token tables × {in_full} bytes, kept in 32 bits"
-    title = CHOICE_TITLES[name][0]
+    title = TITLES[name][0]
     return f"What {title} remembers of earlier steps, for each weight that learns.", formula, source
 
 

@@ -54,6 +54,17 @@ class Parts(msgspec.Struct, frozen=True, kw_only=True):
         return max(self.__struct_fields__, key=lambda name: getattr(self, name))
 
 
+PART_TITLES = {
+    "weights": "Weights",
+    "gradients": "Gradients",
+    "optimizer": "Optimizer state",
+    "activations": "Activations",
+    "temporary": "Temporary buffers",
+    "overhead": "Overhead (libraries, context)",
+}
+"""What the fields of `Parts` are called wherever they are told in words."""
+
+
 class Room(msgspec.Struct, frozen=True, kw_only=True):
     """Memory of the device a run computes on: `free` for it now, and the `ceiling` nothing gets beyond."""
 

@@ -13,20 +13,11 @@ from core.commands import figures
 from core.errors import Fix, OutOfMemory
 from core.events import MemoryForecast
 from core.hints import LORA_RATE
-from core.memory.forecast import Basis
+from core.memory.forecast import PART_TITLES, Basis
 from core.options import RunOptions
 
 SHORTEST_TEXT = 32
 SMALLEST_IMAGE = 64
-
-PART_WORDS = {
-    "weights": "the weights",
-    "gradients": "the gradients",
-    "optimizer": "the optimizer's state",
-    "activations": "the activations",
-    "temporary": "temporary buffers",
-    "overhead": "libraries and what the allocator holds",
-}
 
 _TRIED = re.compile(r"tried to allocate\s+([\d.]+)\s*(bytes|[KMG]i?B)?", re.IGNORECASE)
 _UNITS = {"": 1, "b": 1, "k": 1 << 10, "m": 1 << 20, "g": 1 << 30}
@@ -92,8 +83,8 @@ def _figures(forecast: MemoryForecast | None) -> Iterator[str]:
     room = forecast.room
     free = f", and {figures.size(room.free)} of {figures.size(room.ceiling)} were free" if room else ""
     yield f"It was to take {figures.size(parts.total)} {told}{free}."
-    largest = PART_WORDS[parts.largest]
-    yield f"Its largest part: {largest}, {figures.size(getattr(parts, parts.largest))}."
+    title, held = PART_TITLES[parts.largest], getattr(parts, parts.largest)
+    yield f"Its largest part: {title[0].lower()}{title[1:]}, {figures.size(held)}."
 
 
 def _asked_for(report: str) -> Iterator[str]:

@@ -43,6 +43,6 @@ def test_a_run_ended_for_lack_of_memory_says_what_to_do(tmp_path: Path) -> None:
     record = ExitRecord(time=0, code=-9, signal="SIGKILL", reason="The system ended it.", out_of_memory=True)
     text = ending_text(run, story, State.CRASHED, record)
     assert "Memory ran out" in text
-    assert "Its largest part: the activations, 2.0 GB." in text
+    assert "Its largest part: activations, 2.0 GB." in text
     assert "Try: Batches of 8 (saves 700 MB) (--set memory.batch_size=8)" in text
     assert "Memory ran out" not in ending_text(run, story, State.CRASHED, ExitRecord(time=0, code=-9))

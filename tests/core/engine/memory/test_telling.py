@@ -56,7 +56,7 @@ def test_memory_that_runs_out_is_told_with_what_was_forecast(
     message = done.messages["failed"]
     assert message.title == "Memory ran out"
     assert "A batch of 8 samples of up to 8 tokens didn't fit. It was to take" in message.detail
-    assert "Its largest part: libraries and what the allocator holds" in message.detail
+    assert "Its largest part: overhead (libraries, context), " in message.detail
     assert "2.5 GB more" in message.detail
     assert message.fixes == (told.fixes or message.fixes)
     assert record.read() == ()  # it trained nothing: there is nothing to learn
