@@ -14,6 +14,7 @@ from core.hints import LORA_RATE
 from core.memory import anatomy, costs
 from core.memory.changes import can_be_made, with_changes
 from core.memory.forecast import Forecast, Room
+from core.memory.optimizer_memory import STATE
 from core.memory.shape import ModelShape
 from core.model_report import ModelReport
 from core.options import RunOptions
@@ -156,8 +157,10 @@ def half_precision(asked: Asked) -> Iterator[Step]:
 
 
 def checkpointing(asked: Asked) -> Iterator[Step]:
-    """Compute activations again instead of keeping them."""
-    if asked.report.activation_checkpointing and not asked.options.memory.activation_checkpointing:
+    """Compute activations again instead of keeping them; below a last layer that learns alone none are kept."""
+    is_chosen = asked.options.memory.activation_checkpointing
+    is_useless = asked.options.model.method is Method.HEAD
+    if asked.report.activation_checkpointing and not is_chosen and not is_useless:
         yield Step(
             "checkpointing",
             "Compute activations again",
@@ -174,7 +177,7 @@ def leaner_optimizers(asked: Asked) -> Iterator[Step]:
         yield Step(
             "optimizer",
             "AdamW in 8 bits",
-            "Its state takes 2 bytes a weight instead of 8. Results come out as good as always.",
+            f"Its state takes 2 bytes a weight instead of {STATE[optimizer]:g}. Results come out as good as always.",
             {"training.optimizer": Optimizer.ADAMW_8BIT.value},
             costs.ADAMW_8BIT.factor,
         )

@@ -7,17 +7,21 @@ passed on.
 
 import re
 from collections.abc import Iterator
+from itertools import islice
 
-from core.choices import Method, Task
 from core.commands import figures
 from core.errors import Fix, OutOfMemory
 from core.events import MemoryForecast
-from core.hints import LORA_RATE
 from core.memory.forecast import PART_TITLES, Basis
+from core.memory.remedies import Asked, checkpointing, less_to_see, small_matrices, smaller_batches
+from core.memory.shape import ModelShape
+from core.model_report import ModelReport
 from core.options import RunOptions
+from core.reports import DeviceReport
 
-SHORTEST_TEXT = 32
-SMALLEST_IMAGE = 64
+UNKNOWN_MODEL = ModelReport(activation_checkpointing=True)
+UNKNOWN_DEVICE = DeviceReport(name="", title="", available=True)
+"""What remedies are asked about where nobody has looked at either yet: a model that can do what most can."""
 
 _TRIED = re.compile(r"tried to allocate\s+([\d.]+)\s*(bytes|[KMG]i?B)?", re.IGNORECASE)
 _UNITS = {"": 1, "b": 1, "k": 1 << 10, "m": 1 << 20, "g": 1 << 30}
@@ -37,35 +41,20 @@ def out_of_memory(options: RunOptions, forecast: MemoryForecast | None, report: 
 
 
 def first_aid(options: RunOptions) -> Iterator[Fix]:
-    """What to do where nothing is known of the model, the remedy that costs least first."""
-    yield from _smaller_batches(options)
-    if not options.memory.activation_checkpointing and options.model.method is not Method.HEAD:
-        yield Fix("Compute activations again", {"memory.activation_checkpointing": True})
-    if options.model.method is Method.FULL and options.model.pretrained:
-        yield Fix(
-            "Train LoRA in place of all weights",
-            {"model.method": "lora", "training.learning_rate": LORA_RATE},
-        )
-    data = options.data
-    if options.task is Task.TEXT_CLASSIFICATION and data.max_length > SHORTEST_TEXT:
-        shorter = data.max_length // 2
-        yield Fix(f"Cut texts at {shorter} tokens", {"data.max_length": shorter})
-    if options.task is Task.IMAGE_CLASSIFICATION and data.image_size > SMALLEST_IMAGE:
-        smaller = max(SMALLEST_IMAGE, data.image_size // 2)
-        yield Fix(f"Images of {smaller} pixels", {"data.image_size": smaller})
+    """What to do where nothing is known of the model or how much there is: of the ladder what suits nearly all."""
+    asked = Asked(options, UNKNOWN_MODEL, ModelShape(parameters=0), UNKNOWN_DEVICE)
+    yield from _half_the_batch(asked)
+    for step in (*checkpointing(asked), *small_matrices(asked), *less_to_see(asked)):
+        yield Fix(step.title, dict(step.changes))
 
 
-def _smaller_batches(options: RunOptions) -> Iterator[Fix]:
-    """Half the batch, accumulated to as many samples a step as before, or as near as that comes."""
-    half, before = options.memory.batch_size // 2, options.effective_batch
-    if half == 0:
-        return
-    steps = round(before / half)
-    effect = (
-        "to the same effect" if half * steps == before else f"to {half * steps} samples instead of {before}"
-    )
-    changes = {"memory.batch_size": half, "memory.gradient_accumulation_steps": steps}
-    yield Fix(f"Batches of {half}, accumulated {effect}", changes)
+def _half_the_batch(asked: Asked) -> Iterator[Fix]:
+    """The first of the smaller batches, its effect said in the label: a fix has no other place for it."""
+    for step in islice(smaller_batches(asked), 1):
+        half, before = step.changes["memory.batch_size"], asked.options.effective_batch
+        samples = half * step.changes["memory.gradient_accumulation_steps"]
+        effect = "to the same effect" if samples == before else f"to {samples} samples instead of {before}"
+        yield Fix(f"Batches of {half}, accumulated {effect}", dict(step.changes))
 
 
 def _batch(options: RunOptions, forecast: MemoryForecast | None) -> str:

@@ -2,12 +2,12 @@
 
 import pytest
 
-from core.choices import Task
+from core.choices import Method, Task
 from core.errors import Fix
 from core.events import MemoryForecast
 from core.memory.forecast import Basis, Parts, Room
-from core.memory.shortage import out_of_memory
-from core.options import MemoryOptions, RunOptions
+from core.memory.shortage import first_aid, out_of_memory
+from core.options import DataOptions, MemoryOptions, ModelOptions, RunOptions
 
 MB, GB = 1 << 20, 1 << 30
 ASKED = RunOptions(task=Task.TEXT_CLASSIFICATION, memory=MemoryOptions(batch_size=16))
@@ -61,3 +61,13 @@ def test_before_the_model_is_known_the_simple_remedies_stand_in() -> None:
     found = out_of_memory(ASKED, None)
     assert found.detail == "A batch of 16 samples didn't fit."
     assert found.fixes[0].changes == {"memory.batch_size": 8, "memory.gradient_accumulation_steps": 2}
+
+
+def test_texts_are_not_cut_to_nothing_and_a_last_layer_alone_recomputes_nothing() -> None:
+    asked = RunOptions(
+        task=Task.TEXT_CLASSIFICATION,
+        model=ModelOptions(method=Method.HEAD),
+        data=DataOptions(max_length=40),
+        memory=MemoryOptions(batch_size=1),
+    )
+    assert [fix.changes for fix in first_aid(asked)] == [{"data.max_length": 32}]
