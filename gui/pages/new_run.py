@@ -138,6 +138,8 @@ class NewRunPage(QWidget):
     def show_error(self, error: UserError) -> None:
         """Show at the top of the page what went wrong."""
         self._strip.show_error(error)
+        if self.isVisible() and self._fit_actions.sheet is None:
+            self._fit.resume()
 
     @property
     def known_memory(self) -> Forecast | None:

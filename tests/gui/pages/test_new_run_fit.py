@@ -223,6 +223,7 @@ def test_memory_that_ran_out_is_an_answer_with_the_ladder(qtbot, texts, memory):
     assert "Apply: Compute activations again" in ladder(texts)
     assert list(parts(texts)) == ["held in all"]
     assert texts._outcome.start_text == "Start training"  # the person may try all the same
+    assert texts.known_memory is None  # that moment's figures are not what the run takes
 
 
 @pytest.mark.parametrize(
