@@ -136,15 +136,18 @@ class NewRunPage(QWidget):
         self._refresh()
 
     def show_error(self, error: UserError) -> None:
-        """Show at the top of the page what went wrong."""
+        """Show at the top of the page what went wrong; where that was a start, the card goes on."""
         self._strip.show_error(error)
         if self.isVisible() and self._fit_actions.sheet is None:
             self._fit.resume()
 
     @property
     def known_memory(self) -> Forecast | None:
-        """What was traced or measured of the run's memory; None: nothing that the run couldn't tell by itself."""
-        forecast = self._fit.forecast
+        """What was traced or measured of the run's memory; None: nothing that the run couldn't tell by itself.
+
+        What a dry run held when memory ran out is not what the run takes.
+        """
+        forecast = None if self._fit.ran_out else self._fit.forecast
         return forecast if forecast is not None and forecast.basis is not Basis.FORMULA else None
 
     def tree(self) -> Tree:

@@ -334,6 +334,16 @@ def test_a_start_gives_up_what_runs_beside_the_window(qtbot, texts, memory):
     assert not texts._fit.measuring.is_running
 
 
+def test_a_start_that_failed_lets_the_card_go_on(texts, memory):
+    texts.start()
+    readings = memory.room.readings
+    texts._fit.read_room()
+    assert memory.room.readings == readings  # the run is to have the memory
+    texts.show_error(UserError("The run can't be started"))
+    assert memory.room.readings == readings + 1
+    assert texts._fit.trace.is_waiting
+
+
 def test_what_is_known_goes_along_with_the_run(qtbot, texts):
     assert texts.known_memory is None  # the run makes a better forecast by formula itself
     await_trace(qtbot, texts)
