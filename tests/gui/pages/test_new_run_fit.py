@@ -148,7 +148,6 @@ def test_what_is_missing_is_said_calmly(qtbot, page, model, monkeypatch):
     assert not card(page)._measure.button.isVisible()
     page.load_tree({"task": TEXTS, "model": {"source": str(model)}})
     assert card(page)._missing.text() == "Looking at the model…"
-    page._options.form.field("data.max_length")  # a value that can't be read says so, too
     page.load_tree({"task": TEXTS, "model": {"source": str(model)}, "memory": {"batch_size": 0}})
     assert "can be read" in card(page)._missing.text()
 
