@@ -86,9 +86,10 @@ class FitCard(Card):
         self._time_box.setVisible(can_plan)
 
     def showEvent(self, event: QShowEvent) -> None:
-        """Look at the free memory from now on."""
+        """Look at the free memory from now on; a window that was minimised goes on as it was."""
         super().showEvent(event)
-        self.outlook.resume()
+        if not event.spontaneous():
+            self.outlook.resume()
         self._timer.start()
 
     def hideEvent(self, event: QHideEvent) -> None:

@@ -3,6 +3,7 @@
 import msgspec
 import pytest
 from PySide6.QtCore import Qt
+from PySide6.QtGui import QShowEvent
 
 from core.errors import UserError
 from core.memory.forecast import Parts, Room
@@ -74,6 +75,23 @@ def test_closing_it_ends_what_runs_and_the_page_goes_on(qtbot, short, memory):
     short._fit_actions.sheet.reject()
     assert memory.dry_runs.killed == 1
     assert short._fit.trace.is_waiting
+
+
+def test_a_window_that_was_minimised_leaves_the_memory_to_the_sheet(qtbot, short, memory):
+    memory.dry_runs.gate.clear()
+    short._outcome.fit._ladder._fit.click()
+    readings = memory.room.readings
+    short._outcome.fit.showEvent(_Restored())
+    assert memory.room.readings == readings
+    short._fit_actions.sheet.reject()
+    assert memory.room.readings == readings + 1
+
+
+class _Restored(QShowEvent):
+    """What the desktop sends once a window is no longer minimised."""
+
+    def spontaneous(self):
+        return True
 
 
 def test_what_fits_as_it_is_needs_no_change(qtbot, short, memory):
