@@ -43,7 +43,7 @@ class Try(msgspec.Struct, frozen=True, kw_only=True):
     problem: str = ""
 
 
-class Measuring(Protocol):
+class MakesMeasurement(Protocol):
     """A dry run, or what a test puts in its place."""
 
     def run(self) -> Measurement:
@@ -53,7 +53,7 @@ class Measuring(Protocol):
         """End it."""
 
 
-MakeDryRun = Callable[[RunOptions, Room | None], Measuring]
+MakeDryRun = Callable[[RunOptions, Room | None], MakesMeasurement]
 
 
 class _Trying:
@@ -64,7 +64,7 @@ class _Trying:
         self._room = room
         self._dry_run = dry_run
         self._lock = threading.Lock()
-        self._running: Measuring | None = None
+        self._running: MakesMeasurement | None = None
         self.stopped = False
 
     def stop(self) -> None:

@@ -5,8 +5,7 @@ from collections.abc import Callable
 
 from PySide6.QtCore import QObject, QThread, QTimer, Signal
 
-from core.memory.fitting import MakeDryRun
-from core.memory.fitting import Measuring as DryRun
+from core.memory.fitting import MakeDryRun, MakesMeasurement
 from core.memory.forecast import Measurement, Room
 from core.options import RunOptions
 from gui.engine_work import EngineWork
@@ -17,10 +16,10 @@ TICK_MS = 1000
 class _Running(EngineWork):
     """One dry run; holds what it measured when it has finished."""
 
-    def __init__(self, make: Callable[[], DryRun], parent: QObject) -> None:
+    def __init__(self, make: Callable[[], MakesMeasurement], parent: QObject) -> None:
         super().__init__(parent)
         self._make = make
-        self._dry_run: DryRun | None = None
+        self._dry_run: MakesMeasurement | None = None
         self.measurement: Measurement | None = None
 
     def begin(self) -> None:
