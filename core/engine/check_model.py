@@ -1,5 +1,7 @@
 """Look at a model before a run: built from its config alone, on torch's meta device, which holds no numbers."""
 
+import sys
+import traceback
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
@@ -18,11 +20,24 @@ from core.engine.models.refusals import LOADING_ERRORS, NotFetched, not_loaded
 from core.engine.models.targets import TargetError
 from core.engine.models.vision_models import load_vision_model
 from core.errors import Fix, ModelError, Problem
+from core.memory.shape import ModelShape
 from core.model_report import ModelReport
 from core.options import ModelOptions, RunOptions
 
 NO_LIMIT = 1 << 31
 """Tokenizers that know no limit say a number far beyond this."""
+
+
+UNREADABLE = (
+    RuntimeError,
+    TypeError,
+    AttributeError,
+    ValueError,
+    LookupError,
+    ArithmeticError,
+    AssertionError,
+)
+"""What reading a model's widths raises where they are none, or stand elsewhere."""
 
 
 @dataclass(frozen=True)
@@ -108,8 +123,17 @@ def _describe(built: _Built) -> ModelReport:
         attention=() if config is None else tuple(_attention(model)),
         max_length=built.max_length,
         normalises_batch=any(isinstance(part, torch.nn.modules.batchnorm._BatchNorm) for part in parts),
-        shape=shape_of(model),
+        shape=_shape(model),
     )
+
+
+def _shape(model: Any) -> ModelShape | None:
+    """What its memory is forecast from; None for a model of an unknown build, which can be trained all the same."""
+    try:
+        return shape_of(model)
+    except UNREADABLE:
+        traceback.print_exc(file=sys.stderr)
+        return None
 
 
 def _attention(model: Any) -> Iterator[Attention]:

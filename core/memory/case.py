@@ -3,7 +3,7 @@
 from dataclasses import dataclass
 from functools import cached_property
 
-from core.choices import Attention, DeepSpeed, Method, Precision, Task
+from core.choices import Attention, DeepSpeed, Method, Padding, Precision, Task
 from core.memory.shape import ModelShape
 from core.options import RunOptions
 from core.reports import DeviceReport
@@ -135,5 +135,7 @@ def _length(options: RunOptions, shape: ModelShape, length: int | None) -> int:
     synthetic = parse_synthetic(options.data.train)
     if options.task is Task.IMAGE_CLASSIFICATION:
         return synthetic[1] if synthetic else options.data.image_size
+    if options.data.padding is Padding.FIXED:  # rows are as long as is allowed, whatever is in them
+        length = options.data.max_length
     longest = length or (synthetic[1] if synthetic else options.data.max_length)
     return min(longest, shape.positions) if shape.positions else longest

@@ -8,9 +8,10 @@ import msgspec
 from core.capabilities import refusal
 from core.catalogue import options_by_path, value_of
 from core.errors import Problem
-from core.method_rules import METHOD_RULES, METHOD_TASK_RULES
+from core.method_rules import METHOD_RULES
 from core.options import RunOptions
 from core.reports import DeviceReport
+from core.rules import TASK_RULES
 
 Changes = Mapping[str, Any]
 """Values by the path of their option, such as `{"memory.batch_size": 4}`."""
@@ -38,5 +39,5 @@ def can_be_made(options: RunOptions, changes: Changes, device: DeviceReport) -> 
 
 
 def _broken(options: RunOptions) -> Iterator[Problem]:
-    for rule in (*METHOD_RULES, *METHOD_TASK_RULES):
+    for rule in (*METHOD_RULES, *TASK_RULES):
         yield from rule(options)

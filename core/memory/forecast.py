@@ -158,6 +158,11 @@ class Measurement(msgspec.Struct, frozen=True, kw_only=True):
     out_of_memory: str = ""
 
     @property
+    def is_undivided(self) -> bool:
+        """Whether only the whole is known, which stands as `overhead`: the dry run was ended from outside."""
+        return bool(self.out_of_memory) and self.parts.overhead == self.parts.total
+
+    @property
     def forecast(self) -> Forecast:
         """The same as a forecast whose basis is that it was measured."""
         return Forecast(

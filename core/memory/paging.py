@@ -6,6 +6,7 @@ looks for memory at its ceiling or swap that grows before it calls a slow step p
 """
 
 import statistics
+import sys
 from collections import deque
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -27,6 +28,7 @@ from core.events import (
     Source,
     StepFinished,
 )
+from core.memory.shortage import what_was_told
 
 MESSAGE = "paging"
 """The id of the message."""
@@ -87,6 +89,7 @@ class PagingWatch:
 
     def __init__(self, fixes: tuple[Fix, ...] = ()) -> None:
         self._fixes = fixes
+        self._told: MemoryForecast | None = None
         self._restart()
 
     def _restart(self) -> None:
@@ -111,7 +114,7 @@ class PagingWatch:
                 self._waiting.append(event)
                 self._begun = event.time if self._begun is not None else None
             case MemoryForecast():
-                self._fixes = event.fixes or self._fixes
+                self._fixes, self._told = event.fixes or self._fixes, event
             case MemorySampled():
                 self._full[event.source] = _full_words(event)
                 if event.source is Source.SYSTEM:
@@ -196,16 +199,30 @@ class PagingWatch:
             id=MESSAGE,
             level=Level.WARNING,
             title=f"The run is paging: a step takes {seconds / usual:.0f} times as long as before",
-            detail=f"{lasted}, those before took {_seconds(usual)}. Meanwhile {cause}. What doesn't fit is moved out "
-            "of memory and back, and so it goes on at this pace. Close other programs, or end this run and start one "
-            "that takes less.",
+            detail=" ".join(
+                (
+                    f"{lasted}, those before took {_seconds(usual)}. Meanwhile {cause}. What doesn't fit is moved out "
+                    "of memory and back, and so it goes on at this pace. Close other programs, or end this run and "
+                    "start one that takes less.",
+                    *what_was_told(self._told),
+                )
+            ),
             fixes=self._fixes,
         )
 
 
+def _owner(sample: MemorySampled) -> str | None:
+    """Whose memory it is that pages when it is full; a graphics card's own does so under Windows' drivers only."""
+    if sample.source is Source.TORCH and not sample.unified:
+        return None
+    if sample.source is Source.NVML and sys.platform != "win32":
+        return None
+    return _OWNERS.get(sample.source)
+
+
 def _full_words(sample: MemorySampled) -> str:
     """That a memory is full, in words; empty where it isn't, or that isn't known."""
-    owner, ceiling = _OWNERS.get(sample.source), sample.ceiling
+    owner, ceiling = _owner(sample), sample.ceiling
     held = max(sample.bytes, sample.reserved or 0)
     if owner and ceiling and held >= FULL * ceiling:
         return f"{100 * held / ceiling:.0f} % of {owner} ({figures.size(ceiling)}) was in use"

@@ -46,11 +46,17 @@ class Kept(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def remember(kept: Kept) -> None:
-    """Add a run; a folder that can't be written to costs the lesson, not the run."""
-    everything = [*read(), kept][-MOST_KEPT:]
+    """Add a run; a folder that can't be written to costs the lesson, not the run.
+
+    A line is added rather than the file written anew, so that of two runs that end together none is lost.
+    """
     with contextlib.suppress(OSError):
         _file().parent.mkdir(parents=True, exist_ok=True)
-        write_atomically(_file(), b"".join(msgspec.json.encode(one) + b"\n" for one in everything))
+        with _file().open("ab") as file:
+            file.write(msgspec.json.encode(kept) + b"\n")
+        if len(everything := read()) > 2 * MOST_KEPT:
+            newest = everything[-MOST_KEPT:]
+            write_atomically(_file(), b"".join(msgspec.json.encode(one) + b"\n" for one in newest))
 
 
 def read() -> tuple[Kept, ...]:
@@ -87,11 +93,12 @@ def typical_error(kept: Sequence[Kept]) -> float | None:
 
 
 def corrected(forecast: Forecast, factor: float) -> Forecast:
-    """`forecast` with all parts multiplied by `factor`; what was measured stays."""
-    if forecast.basis is Basis.MEASURED or factor == 1.0:
+    """`forecast` corrected by `factor`, in place of the correction that is in it; what was measured stays."""
+    change = factor / forecast.correction
+    if forecast.basis is Basis.MEASURED or change == 1.0:
         return forecast
-    parts = {name: round(getattr(forecast.parts, name) * factor) for name in Parts.__struct_fields__}
-    return msgspec.structs.replace(forecast, parts=Parts(**parts), correction=forecast.correction * factor)
+    parts = {name: round(getattr(forecast.parts, name) * change) for name in Parts.__struct_fields__}
+    return msgspec.structs.replace(forecast, parts=Parts(**parts), correction=factor)
 
 
 def teaching(kept: Iterable[Kept]) -> tuple[Kept, ...]:

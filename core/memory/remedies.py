@@ -68,10 +68,7 @@ class Asked:
     def forecast(self, changes: Mapping[str, Any]) -> Forecast:
         """What the run takes once `changes` are made."""
         options = with_changes(self.options, changes)
-        length = self.length
-        if length is not None:  # rows of fixed length are as long as the options say
-            is_fixed = options.data.padding is Padding.FIXED
-            length = None if is_fixed else min(length, options.data.max_length)
+        length = None if self.length is None else min(self.length, options.data.max_length)
         return anatomy.forecast(
             options, self.shape, self.device, length=length, room=self.room, correction=self.correction
         )

@@ -35,7 +35,7 @@ def out_of_memory(options: RunOptions, forecast: MemoryForecast | None, report: 
         forecast: What the run was told to take; None where memory ran out before that.
         report: What torch or the operating system said.
     """
-    sentences = [f"{_batch(options, forecast)} didn't fit.", *_figures(forecast), *_asked_for(report)]
+    sentences = [f"{_batch(options, forecast)} didn't fit.", *what_was_told(forecast), *_asked_for(report)]
     fixes = forecast.fixes if forecast is not None and forecast.fixes else tuple(first_aid(options))
     return OutOfMemory("Memory ran out", " ".join(sentences), fixes)
 
@@ -64,14 +64,15 @@ def _batch(options: RunOptions, forecast: MemoryForecast | None) -> str:
     return f"{batch}{length}"
 
 
-def _figures(forecast: MemoryForecast | None) -> Iterator[str]:
+def what_was_told(forecast: MemoryForecast | None) -> Iterator[str]:
+    """What a run was told to take, what was free, and its largest part, in sentences; nothing without a forecast."""
     if forecast is None:
         return
     parts = forecast.parts
     told = "as measured before" if forecast.basis is Basis.MEASURED else "by forecast"
     room = forecast.room
     free = f", and {figures.size(room.free)} of {figures.size(room.ceiling)} were free" if room else ""
-    yield f"It was to take {figures.size(parts.total)} {told}{free}."
+    yield f"The run was to take {figures.size(parts.total)} {told}{free}."
     title, held = PART_TITLES[parts.largest], getattr(parts, parts.largest)
     yield f"Its largest part: {title[0].lower()}{title[1:]}, {figures.size(held)}."
 

@@ -94,6 +94,11 @@ class FitOutlook(QObject):
         return self.measured is not None and self.measured.ran_out
 
     @property
+    def is_undivided(self) -> bool:
+        """Whether only the whole is known of the memory, and not its parts."""
+        return self.measured is not None and self.measured.measurement.is_undivided
+
+    @property
     def verdict(self) -> Verdict:
         """Whether it fits, as far as that is known."""
         if self.ran_out:
@@ -251,7 +256,7 @@ class FitOutlook(QObject):
         report = self.trace.report
         if report is None:
             return None
-        return corrected(report, self.correction / report.correction)
+        return corrected(report, self.correction)
 
     def _take_trace(self) -> None:
         if self.case is not None and self.trace.report is not None:

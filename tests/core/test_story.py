@@ -154,7 +154,8 @@ def test_the_forecast_is_held_against_the_peak_once_the_run_is_over() -> None:
 
 def test_on_a_gpu_only_what_its_allocator_held_is_compared() -> None:
     done = RunFinished(state=Outcome.FINISHED, steps=20, peak_bytes=500, peak_device_bytes=100)
-    story = told(RunStarted(), PLAN, FORECAST, done)
+    on_gpu = msgspec.structs.replace(FORECAST, device="cuda:0")
+    story = told(RunStarted(), PLAN, on_gpu, done)
     assert (story.peak_bytes, story.forecast_bytes, story.forecast_error) == (100, 80, -0.2)
 
 

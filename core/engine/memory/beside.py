@@ -23,16 +23,16 @@ def libraries_bytes(options: RunOptions) -> int:
     return int(psutil.Process().memory_info().rss)
 
 
-def overhead_bytes(kind: str, libraries: int, data: int, unused: int) -> int:
-    """All that stands beside the tensors.
+def overhead_bytes(kind: str, libraries: int, data: int) -> int:
+    """All that stands beside what the allocator holds.
 
     Args:
         kind: `cuda`, `mps` or `cpu`.
         libraries: What the process holds before model and data.
         data: What it holds of the data; it counts where the device's memory is the process's.
-        unused: What the allocator has beyond what tensors take.
     """
-    return {"cuda": CUDA_CONTEXT, "mps": MPS_DRIVER}.get(kind, libraries + FIRST_USE + data) + unused
+    process = libraries + FIRST_USE + data
+    return {"cuda": CUDA_CONTEXT, "mps": process + MPS_DRIVER}.get(kind, process)
 
 
 def data_bytes(options: RunOptions, text_bytes: int) -> int:

@@ -61,7 +61,7 @@ class HeldMemory:
         if self._kind == "cuda":  # the context grows with each kernel that is loaded
             self._context = max(self._context, cuda_context(self._gpu_used_before))
             reserved = int(torch.cuda.max_memory_reserved())
-            return self._context + reserved, int(torch.cuda.max_memory_allocated())
+            return self._context + reserved, reserved
         if self._kind == "mps":
             return self._highest, self._most_live
         peak = max(self._highest, process_peak())
@@ -87,7 +87,8 @@ class HeldMemory:
 
 def gpu_used() -> int | None:
     """What all programs hold of the GPU that this process sees; None where NVIDIA's driver can't tell."""
-    gpu = find_gpu(os.environ.get("CUDA_VISIBLE_DEVICES") or "0")
+    visible = os.environ.get("CUDA_VISIBLE_DEVICES", "0")
+    gpu = find_gpu(visible) if visible else None  # empty: this run is not to touch any
     memory = gpu.memory() if gpu else None
     return memory.used if memory else None
 

@@ -37,9 +37,22 @@ def measure(options: RunOptions) -> Measurement:
     used_before = gpu_used()
     with chosen_device(options) as choice:
         load_libraries(options)  # before the memory is looked at: they are the base
+        if choice.kind == "mps":
+            _refuse_paging(choice.settled.device.mps_memory_limit)
         workers = bool(choice.settled.data.workers)
         with HeldMemory(choice.kind, with_workers=workers, gpu_used_before=used_before) as held:
             return _answer(_DryRun(choice, held))
+
+
+def _refuse_paging(limit: float) -> None:
+    """Have Metal's allocator refuse more than macOS recommends: a Mac would page rather than fail. Never tried here.
+
+    The guard outside sees only the resident set, which Metal's memory need not be in.
+
+    Args:
+        limit: `device.mps_memory_limit`; 0: none.
+    """
+    torch.mps.set_per_process_memory_fraction(min(1.0, limit or 1.0))
 
 
 def _answer(dry: "_DryRun") -> Measurement:

@@ -48,7 +48,7 @@ def foretell(choice: Choice, prepared: Prepared, known: Forecast | None) -> Memo
     )
     remedies = ladder(options, model, device, room, length=length, correction=correction)
     return MemoryForecast(
-        device=forecast.device,
+        device=choice.label,
         basis=forecast.basis,
         parts=forecast.parts,
         room=room or forecast.room,

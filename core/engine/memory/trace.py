@@ -28,7 +28,7 @@ from core.engine.models.targets import TargetError
 from core.engine.models.vision_models import load_vision_model
 from core.errors import ModelError, OptionsError, Problem
 from core.memory import anatomy, record
-from core.memory.forecast import Basis, Forecast, LayerMemory, Room
+from core.memory.forecast import Basis, Forecast, LayerMemory, Parts, Room
 from core.memory.room import room_of
 from core.memory.shape import ModelShape
 from core.options import RunOptions
@@ -102,17 +102,24 @@ def _forecast(case: _Case, libraries: int) -> Forecast:
     options, choice = case.options, case.choice
     data = data_bytes(options, case.longest.text_bytes)
     fullest = max(traced.phases.values(), key=lambda parts: parts.total)
-    overhead = overhead_bytes(choice.kind, libraries, data, traced.unused)
+    beside = overhead_bytes(choice.kind, libraries, data)
     found = Forecast(
         basis=Basis.TRACE,
         device=choice.label,
-        parts=msgspec.structs.replace(fullest, overhead=overhead),
+        parts=_with_unused(fullest, beside, traced.unused, choice.kind),
         room=_room(choice),
         length=None if case.config is None else case.longest.tokens,
         layers=_largest(traced.kept),
         notes=(*case.longest.notes, *_notes(options, choice.kind)),
     )
     return record.corrected(found, record.correction(choice.title))
+
+
+def _with_unused(parts: Parts, beside: int, unused: int, kind: str) -> Parts:
+    """What the allocator holds unused is part of what a GPU's tensors are measured to take, and of a process's own."""
+    if kind == "cpu":
+        return msgspec.structs.replace(parts, overhead=beside + unused)
+    return msgspec.structs.replace(parts, overhead=beside, temporary=parts.temporary + unused)
 
 
 def _by_formula(case: _Case, reason: str) -> Forecast:
@@ -131,8 +138,7 @@ def _by_formula(case: _Case, reason: str) -> Forecast:
 
 
 def _room(choice: Choice) -> Room | None:
-    device = msgspec.structs.replace(choice.device, name=choice.label)
-    return room_of(device, mps_limit=choice.settled.device.mps_memory_limit)
+    return room_of(choice.device, mps_limit=choice.settled.device.mps_memory_limit)
 
 
 def _notes(options: RunOptions, kind: str) -> Iterator[str]:

@@ -130,3 +130,15 @@ def test_what_the_architecture_lacks_is_told(tmp_path: Path, bert: Path) -> None
 def test_the_engine_answers_it_as_a_job(bert: Path) -> None:
     asked = of_texts(bert, method=Method.LORA, lora_targets=("query",))
     assert ask_check_model(model_request(asked, labels=3)) == check_model(asked, labels=3)
+
+
+def test_a_model_whose_widths_cant_be_read_is_described_all_the_same(
+    bert: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def fail(_model: object) -> None:
+        raise IndexError("list index out of range")
+
+    monkeypatch.setattr("core.engine.check_model.shape_of", fail)
+    report = check_model(of_texts(bert))
+    assert (report.shape, report.problems) == (None, ())
+    assert report.architecture == "BertForSequenceClassification"

@@ -1,5 +1,7 @@
 """The watch over hand-made runs: a clock, steps, and a sample of the computer's memory every second."""
 
+import sys
+
 import pytest
 
 from core.errors import Fix
@@ -236,11 +238,14 @@ def test_paging_steps_do_not_become_the_usual_pace(run: Told) -> None:
 @pytest.mark.parametrize(
     "sample",
     [
-        MemorySampled(source=Source.TORCH, bytes=9 * GB, reserved=26 * GB, ceiling=27 * GB),
+        MemorySampled(source=Source.TORCH, bytes=9 * GB, reserved=26 * GB, ceiling=27 * GB, unified=True),
         MemorySampled(source=Source.NVML, bytes=int(23.5 * GB), ceiling=24 * GB),
     ],
 )
-def test_the_memory_of_a_gpu_counts_too(run: Told, sample: MemorySampled) -> None:
+def test_the_memory_of_a_gpu_counts_where_it_can_page(
+    run: Told, sample: MemorySampled, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(sys, "platform", "win32")
     run.tell(sample)
     run.wait(3.0)
     [message] = run.raised
@@ -269,3 +274,22 @@ def test_a_later_attempt_starts_anew(run: Told) -> None:
     run.steps(9.0, 3.0, 3.0)
     assert len(run.raised) == 1
     assert run.withdrawn == []
+
+
+@pytest.mark.skipif(sys.platform == "win32", reason="Windows' drivers do move a card's memory out")
+def test_a_graphics_card_of_its_own_is_full_and_doesnt_page(run: Told) -> None:
+    run.tell(MemorySampled(source=Source.TORCH, bytes=9 * GB, reserved=26 * GB, ceiling=27 * GB))
+    run.tell(MemorySampled(source=Source.NVML, bytes=int(23.5 * GB), ceiling=24 * GB))
+    run.wait(3.0)
+    assert run.raised == []
+
+
+def test_the_message_says_what_the_run_was_to_take(run: Told) -> None:
+    parts = Parts(weights=GB, activations=5 * GB)
+    run.tell(MemoryForecast(device="mps", basis=Basis.TRACE, parts=parts))
+    run.tell(
+        MemorySampled(source=Source.TORCH, bytes=9 * GB, reserved=26 * GB, ceiling=27 * GB, unified=True)
+    )
+    run.wait(3.0)
+    [message] = run.raised
+    assert "The run was to take 6.0 GB by forecast. Its largest part: activations, 5.0 GB." in message.detail

@@ -31,6 +31,9 @@ def test_only_the_newest_are_kept() -> None:
     settings.home().mkdir(parents=True, exist_ok=True)
     (settings.home() / "memory.jsonl").write_bytes(lines)
     remember(kept(1, 251))
+    assert [one.measured for one in read()] == list(range(1, 252))
+    (settings.home() / "memory.jsonl").write_bytes(lines * 2)
+    remember(kept(1, 251))
     assert [one.measured for one in read()] == list(range(52, 252))
 
 
@@ -85,7 +88,8 @@ def test_the_error_is_a_share_of_what_was_measured() -> None:
 
 def test_a_forecast_is_corrected_in_all_its_parts_and_a_measurement_in_none() -> None:
     told = Forecast(basis=Basis.TRACE, device="cpu", parts=Parts(weights=100, overhead=10), correction=1.1)
-    assert corrected(told, 1.2).parts == Parts(weights=120, overhead=12)
-    assert corrected(told, 1.2).correction == pytest.approx(1.32)
+    assert corrected(told, 1.32).parts == Parts(weights=120, overhead=12)
+    assert corrected(told, 1.32).correction == 1.32
+    assert corrected(corrected(told, 1.32), 1.32) == corrected(told, 1.32)
     measured = Forecast(basis=Basis.MEASURED, device="cpu", parts=Parts(weights=100))
     assert corrected(measured, 1.2) == measured

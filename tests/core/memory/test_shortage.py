@@ -31,8 +31,8 @@ def test_all_there_is_to_say() -> None:
     found = out_of_memory(ASKED, FORECAST, MPS)
     assert found.title == "Memory ran out"
     assert found.detail == (
-        "A batch of 16 samples of up to 128 tokens didn't fit. It was to take 8.0 GB by forecast, and 6.0 GB of 16 GB "
-        "were free. Its largest part: activations, 5.0 GB. What could not be had were 256 MB more."
+        "A batch of 16 samples of up to 128 tokens didn't fit. The run was to take 8.0 GB by forecast, and 6.0 GB of "
+        "16 GB were free. Its largest part: activations, 5.0 GB. What could not be had were 256 MB more."
     )
     assert found.fixes == (REMEDY,)
 

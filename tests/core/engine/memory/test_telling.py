@@ -13,7 +13,7 @@ from core.engine.machine_facts import gather
 from core.events import MemoryForecast, StepFinished
 from core.memory import record
 from core.memory.forecast import Basis, Forecast, Parts
-from core.options import DataOptions, ModelOptions, RunOptions
+from core.options import DataOptions, MemoryOptions, ModelOptions, RunOptions
 from tests.fakes.tiny_bert import save_tiny_bert
 from tests.fakes.tiny_training import train
 
@@ -51,14 +51,16 @@ def test_memory_that_runs_out_is_told_with_what_was_forecast(
         raise torch.OutOfMemoryError("CUDA out of memory. Tried to allocate 2.50 GiB.")
 
     monkeypatch.setattr(WatchedTrainer, "training_step", fail)
-    done = train(tmp_path / "run", model=ModelOptions(source=str(model)))
+    large = {"data": DataOptions(train="synthetic:512x64"), "memory": MemoryOptions(batch_size=512)}
+    done = train(tmp_path / "run", model=ModelOptions(source=str(model)), **large)
     told = next(event for event in done.events if isinstance(event, MemoryForecast))
     message = done.messages["failed"]
     assert message.title == "Memory ran out"
-    assert "A batch of 8 samples of up to 8 tokens didn't fit. It was to take" in message.detail
+    assert "A batch of 512 samples of up to 64 tokens didn't fit. The run was to take" in message.detail
     assert "Its largest part: overhead (libraries, context), " in message.detail
     assert "2.5 GB more" in message.detail
-    assert message.fixes == (told.fixes or message.fixes)
+    assert message.fixes == told.fixes
+    assert told.fixes[0].changes["memory.batch_size"] < 512
     assert record.read() == ()  # it trained nothing: there is nothing to learn
 
 
