@@ -81,6 +81,7 @@ class RunStory:
     finished: RunFinished | None = None
     forecast: MemoryForecast | None = None
     peak_process_bytes: int | None = None
+    peak_device_bytes: int | None = None
     recent_seconds: deque[float] = field(default_factory=lambda: deque(maxlen=RECENT_STEPS))
     schema: int = SCHEMA
     skipped: int = 0
@@ -113,6 +114,8 @@ class RunStory:
                 self.kill_accepted |= event.action == "kill" and event.accepted
             case MemoryForecast():
                 self.forecast = event
+            case MemorySampled(source=Source.TORCH, reserved=int(held)):
+                self.peak_device_bytes = max(held, self.peak_device_bytes or 0)
             case MemorySampled(source=Source.PROCESS):
                 self.peak_process_bytes = max(event.bytes, self.peak_process_bytes or 0)
             case RunFinished():
@@ -160,8 +163,10 @@ class RunStory:
         done = self.finished
         if done is not None and done.peak_device_bytes is not None:
             return done.peak_device_bytes
+        if self.peak_device_bytes is not None:
+            return self.peak_device_bytes
         told = done.peak_bytes if done is not None else None
-        return max(filter(None, (told, self.peak_process_bytes)), default=None)
+        return self.peak_process_bytes if told is None else told
 
     @property
     def forecast_error(self) -> float | None:
@@ -177,8 +182,7 @@ class RunStory:
         if self.forecast is None:
             return None
         parts = self.forecast.parts
-        is_gpu = self.finished is not None and self.finished.peak_device_bytes is not None
-        return parts.total - parts.overhead if is_gpu else parts.total
+        return parts.total if self.forecast.device == "cpu" else parts.total - parts.overhead
 
     @property
     def step_seconds(self) -> float | None:

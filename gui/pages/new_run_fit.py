@@ -106,7 +106,8 @@ class FitCard(Card):
         measured = outlook.measured
         self._basis.setText(basis_words(forecast.basis, measured.at if measured else None))
         self._basis.setToolTip(" ".join((basis_help(forecast.basis), *forecast.notes)))
-        self._bar.show_parts(bar_parts(forecast.parts), bar_limits(forecast.room))
+        parts = bar_parts(forecast.parts, is_undivided=outlook.is_undivided)
+        self._bar.show_parts(parts, bar_limits(forecast.room))
         self._note.setText(outlook.note)
         self._note.setVisible(bool(outlook.note))
 
@@ -128,7 +129,7 @@ class FitCard(Card):
         case, forecast = self.outlook.case, self.outlook.forecast
         if case is not None and forecast is not None and case.model.shape is not None:
             parts = self.outlook.tools.explain(case.options, case.model.shape, case.device, forecast)
-            ExplainedSheet(forecast, parts, self).open()
+            ExplainedSheet(forecast, () if self.outlook.is_undivided else parts, self).open()
 
     def _lay_out(self) -> None:
         line = QHBoxLayout()

@@ -8,7 +8,7 @@ from PySide6.QtWidgets import QDialog, QDialogButtonBox, QLabel, QVBoxLayout, QW
 from core.memory.explanations import PartExplained
 from core.memory.forecast import Forecast
 from gui.numbers import memory
-from gui.pages.new_run_fit_words import basis_help
+from gui.pages.new_run_fit_words import basis_help, undivided_words
 from gui.theme import SPACING
 from gui.widgets.fitting_scroll import PageScroll
 from gui.widgets.key_value import Group, KeyValue, Row
@@ -24,7 +24,7 @@ class ExplainedSheet(QDialog):
 
     Args:
         forecast: What is shown.
-        parts: Its parts, explained.
+        parts: Its parts, explained; none: only the whole is known.
         parent: Qt's parent.
     """
 
@@ -56,7 +56,8 @@ class ExplainedSheet(QDialog):
 def groups(forecast: Forecast, parts: Sequence[PartExplained]) -> list[Group]:
     """The parts, and the largest layers where they were traced."""
     explained = tuple(Row(part.title, f"{memory(part.bytes)}. {part.sentence}", _how(part)) for part in parts)
-    found = [Group(_translate("Fit", "Parts"), explained)]
+    whole = Row(_translate("Fit", "Held in all"), f"{memory(forecast.parts.total)}. {undivided_words()}")
+    found = [Group(_translate("Fit", "Parts"), explained or (whole,))]
     if forecast.layers:
         layers = tuple(Row(layer.name, memory(layer.bytes)) for layer in forecast.layers[:MOST_LAYERS])
         found.append(Group(_translate("Fit", "Largest layers"), layers))

@@ -86,14 +86,20 @@ def basis_help(basis: Basis) -> str:
             return _translate("Fit", "A few real steps were trained, and this is the most that they held.")
 
 
-def bar_parts(parts: Parts) -> list[Part]:
+def undivided_words() -> str:
+    """What the only figure of a dry run that was ended from outside is."""
+    return _translate("Fit", "What the dry run held when it was ended; nobody could look inside.")
+
+
+def bar_parts(parts: Parts, *, is_undivided: bool = False) -> list[Part]:
     """The parts as the bar shows them; buffers and overhead are one.
 
-    Of a dry run that had to be ended from outside only the whole is known.
+    Args:
+        parts: The parts.
+        is_undivided: Whether only the whole is known.
     """
-    if parts.total and parts.total == parts.overhead:
-        held = _translate("Fit", "What the dry run held when it was ended; nobody could look inside.")
-        return [Part(_translate("Fit", "held in all"), parts.total, "run", held)]
+    if is_undivided:
+        return [Part(_translate("Fit", "held in all"), parts.total, "run", undivided_words())]
     return [
         Part(
             _translate("Fit", "weights"),

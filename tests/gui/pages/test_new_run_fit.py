@@ -323,6 +323,17 @@ def test_every_part_is_explained(qtbot, texts):
     sheet.reject()
 
 
+def test_what_was_ended_from_outside_is_explained_as_the_whole_that_it_is(qtbot, texts, memory):
+    memory.dry_runs.answer = RAN_OUT
+    card(texts)._measure.button.click()
+    qtbot.waitUntil(lambda: basis(texts) == "measured just now")
+    card(texts)._explain.click()
+    (sheet,) = card(texts).findChildren(ExplainedSheet)
+    ((title, words),) = sheet.rows.rows()
+    assert (title, words[:8]) == ("Held in all", "3.00 GB.")
+    sheet.reject()
+
+
 def test_a_start_gives_up_what_runs_beside_the_window(qtbot, texts, memory):
     memory.dry_runs.gate.clear()
     card(texts)._measure.button.click()

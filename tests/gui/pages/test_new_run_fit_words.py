@@ -16,7 +16,7 @@ from gui.pages.new_run_fit_words import (
     slower_words,
     time_words,
 )
-from tests.fakes.memory import GB, MB, MEASURED
+from tests.fakes.memory import GB, MB, MEASURED, RAN_OUT
 
 FORECAST = Forecast(
     basis=Basis.FORMULA,
@@ -55,6 +55,14 @@ def test_how_a_figure_is_known_is_said_in_a_word_and_a_sentence():
 def test_the_bar_adds_up_to_the_whole():
     parts = Parts(weights=1, gradients=2, optimizer=3, activations=4, temporary=5, overhead=6)
     assert sum(part.bytes for part in bar_parts(parts)) == parts.total
+    assert sum(part.bytes for part in bar_parts(parts, is_undivided=True)) == parts.total
+
+
+def test_figures_are_undivided_only_where_memory_ran_out():
+    assert RAN_OUT.is_undivided
+    assert not MEASURED.is_undivided
+    inside = msgspec.structs.replace(RAN_OUT, parts=Parts(weights=GB, overhead=2 * GB))
+    assert not inside.is_undivided  # the engine itself said so, and could look
 
 
 @pytest.mark.parametrize(
