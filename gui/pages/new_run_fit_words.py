@@ -129,7 +129,11 @@ def bar_parts(parts: Parts, *, is_undivided: bool = False) -> list[Part]:
             _translate("Fit", "overhead"),
             parts.overhead + parts.temporary,
             "others",
-            _translate("Fit", "PyTorch itself, its buffers, and memory that it holds back without using it."),
+            _translate(
+                "Fit",
+                "{temporary} of temporary buffers, and {overhead} of overhead: PyTorch itself, its libraries, and "
+                "memory that it holds back without using it.",
+            ).format(temporary=memory(parts.temporary), overhead=memory(parts.overhead)),
         ),
     ]
 

@@ -55,6 +55,7 @@ def test_how_a_figure_is_known_is_said_in_a_word_and_a_sentence():
 def test_the_bar_adds_up_to_the_whole():
     parts = Parts(weights=1, gradients=2, optimizer=3, activations=4, temporary=5, overhead=6)
     assert sum(part.bytes for part in bar_parts(parts)) == parts.total
+    assert bar_parts(parts)[-1].help.startswith("5 B of temporary buffers, and 6 B of overhead: ")
     assert sum(part.bytes for part in bar_parts(parts, is_undivided=True)) == parts.total
 
 
