@@ -197,7 +197,8 @@ def _add_memory(commands: "Commands") -> None:
         "fit",
         help="find by trying what makes a run fit",
         description="Measure one combination of smaller batches, half precision and the like after another, until one "
-        "fits with a tenth to spare, and write it to a new run file. Ends with 1 when nothing fits.",
+        "fits with a tenth to spare, and write it to a new run file. Looks for the fastest among those that keep the "
+        "result, then among those that lose least. Ends with 1 when nothing fits.",
     )
     _add_run_file(fitting)
     fitting.add_argument(

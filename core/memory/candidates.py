@@ -1,5 +1,6 @@
 """The combinations of remedies that "Fit it for me" may try, in the order in which they are worth trying."""
 
+import math
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from itertools import product
@@ -13,13 +14,15 @@ from core.memory.remedies import (
     dynamic_padding,
     half_precision,
     leaner_optimizers,
+    offloading,
     packed_weights,
     small_matrices,
     smaller_batches,
 )
 
-LOSSES: dict[str, int] = {"optimizer": 1, "lora": 2, "qlora": 3}
-"""How much of what was asked a step gives up, by its name; the others keep the result."""
+LOSSES: dict[str, int] = {"optimizer": 1, "lora": 2, "qlora": 3, "offload": 4}
+"""How much of what was asked a step gives up, by its name; the others keep the result. As on the ladder, offloading is
+last: it leans on main memory, and gradients can't be clipped."""
 
 
 @dataclass(frozen=True)
@@ -57,12 +60,22 @@ class Candidate:
         """How much is given up of what was asked; 0: nothing."""
         return max((LOSSES.get(step.name, 0) for step in self.steps), default=0)
 
+    @property
+    def batch_size(self) -> float:
+        """Of how many samples the batches are made; infinity: as asked."""
+        return float(self.changes.get("memory.batch_size", math.inf))
+
+    def goes_further_than(self, other: "Candidate") -> bool:
+        """Whether it does all that `other` does, and more, in batches no larger: then it is hardly faster."""
+        mine, theirs = ({step.title for step in one.steps if step.name != "batch"} for one in (self, other))
+        return mine >= theirs and self.batch_size <= other.batch_size
+
 
 def candidates(asked: Asked) -> list[Candidate]:
     """Every combination that can be made, in the order in which to try them.
 
-    What was asked comes first. Then what keeps the result, what changes the optimizer, LoRA, QLoRA; the fastest first
-    in each.
+    What was asked comes first. Then what keeps the result, what changes the optimizer, LoRA, QLoRA, offloading; the
+    fastest first in each.
     """
     found = [Candidate(steps, asked.forecast(together(steps))) for steps in _combinations(asked)]
     return sorted(found, key=lambda one: (bool(one.steps), one.loss, one.slower, one.total))
@@ -102,5 +115,6 @@ AXES: tuple[Callable[[Asked], Iterator[Step]], ...] = (
     checkpointing,
     leaner_optimizers,
     _methods,
+    offloading,
 )
 """One of each, or none, makes a combination."""

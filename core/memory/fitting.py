@@ -99,7 +99,11 @@ class _Trying:
 
 
 class Fitting:
-    """Finds the fastest combination of remedies that fits with a tenth to spare.
+    """Finds the fastest combination that fits with a tenth to spare among those that keep the result, then among those
+    that lose least.
+
+    Which is the fastest is forecast; where another one that loses as little is forecast to fit, too, it is measured,
+    and the faster one taken.
 
     `result` are the changed options once one was found, `changes` what was changed; None before that, and where nothing
     was found, and `reason` then says why.
@@ -138,7 +142,7 @@ class Fitting:
         self._trying.stop()
 
     def tries(self) -> Iterator[Try]:
-        """Try one after another, each told as it ends, until one fits."""
+        """Try one after another, each told as it ends, until one fits; then one more that may be faster."""
         if self._asked is None:
             self.reason = (
                 "The model can't be looked at before its run, so that nothing is known of its memory."
@@ -146,19 +150,32 @@ class Fitting:
             return
         waiting = _Waiting(candidates(self._asked), self._asked.room)
         while (candidate := waiting.next()) is not None:
-            done = self._trying.attempt(
-                candidate.title, candidate.changes, candidate.forecast, candidate.slower
-            )
+            done = self._attempt(candidate)
             if done is None:
                 self.reason = "It was stopped."
                 return
             if done.verdict is Verdict.FITS:
-                self.result, self.changes = with_changes(self._options, done.changes), done.changes
+                self._take(done)
             yield done
-            if self.result is not None:
+            if done.verdict is Verdict.FITS:
+                yield from self._try_rival(waiting.rival(candidate, done), done)
                 return
             waiting.learn(candidate, done)
         self.reason = waiting.reason
+
+    def _try_rival(self, rival: Candidate | None, found: Try) -> Iterator[Try]:
+        """Measure one that loses as little as what was found, and take it where it is faster."""
+        done = self._attempt(rival) if rival is not None else None
+        if done is not None:
+            if done.verdict is Verdict.FITS and _is_faster(done, found):
+                self._take(done)
+            yield done
+
+    def _attempt(self, candidate: Candidate) -> Try | None:
+        return self._trying.attempt(candidate.title, candidate.changes, candidate.forecast, candidate.slower)
+
+    def _take(self, done: Try) -> None:
+        self.result, self.changes = with_changes(self._options, done.changes), done.changes
 
 
 class MeasuringEach:
@@ -234,13 +251,33 @@ class _Waiting:
             self._problems.append(done.problem)
             return
         self._left = [one for one in self._left if one.total < candidate.total]
-        found = done.measurement.peak / max(1, candidate.total)
-        cut_short = bool(done.measurement.out_of_memory)  # it would have taken more
+        self._learn_factor(candidate, done.measurement)
+
+    def rival(self, found: Candidate, done: Try) -> Candidate | None:
+        """What is to be measured beside a candidate that fits; None: nothing.
+
+        It loses as little and doesn't only go further the same way. What was asked has no rival: it needs no change.
+        """
+        if not found.steps or done.measurement is None:
+            return None
+        self._learn_factor(found, done.measurement)
+        alike = (one for one in self._left if one.loss == found.loss and not one.goes_further_than(found))
+        return next(filter(self._has_hope, alike), None)
+
+    def _learn_factor(self, candidate: Candidate, measurement: Measurement) -> None:
+        found = measurement.peak / max(1, candidate.total)
+        cut_short = bool(measurement.out_of_memory)  # it would have taken more
         self._factor = max(self._factor, found) if cut_short else found
         self._slack = 1.0
 
     def _has_hope(self, candidate: Candidate) -> bool:
         return self._limit is None or candidate.total * self._factor <= self._limit * self._slack
+
+
+def _is_faster(one: Try, other: Try) -> bool:
+    """Whether a step of `one` took less time, where both are known."""
+    seconds = [done.measurement.step_seconds if done.measurement else None for done in (one, other)]
+    return seconds[0] is not None and seconds[1] is not None and seconds[0] < seconds[1]
 
 
 def verdict_of(measurement: Measurement | None, room: Room | None) -> Verdict:

@@ -46,8 +46,9 @@ class FitActions(QObject):
             correction=self._outlook.correction,
         )
         words = self.tr(
-            "Short real runs on your longest samples: first as asked, then what costs least, until one fits with a "
-            "tenth to spare. The form changes only when you press Apply."
+            "Short real runs on your longest samples: first as asked, then one change after another, until one fits "
+            "with a tenth to spare. Hone looks for the fastest that keeps the result, then for the fastest of those "
+            "that lose least. The form changes only when you press Apply."
         )
         self._open(FitSheet(self.tr("Fit it for me"), words, fitting, self._card.window()))
 

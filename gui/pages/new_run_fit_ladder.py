@@ -90,7 +90,7 @@ class LadderView(QWidget):
         self._more.clicked.connect(self._show_all)
         self._fit = QPushButton(self.tr("Fit it for me…"))
         self._fit.setToolTip(
-            self.tr("Try these out by short real runs, and take the fastest that fits with room to spare")
+            self.tr("Try these out by short real runs: the fastest that fits of those that lose least")
         )
         self._fit.clicked.connect(self.fit_pressed)
         self._each = _link()

@@ -3,14 +3,17 @@
 import threading
 from collections.abc import Callable
 
+from msgspec.structs import replace
+
 from core.choices import Method, Precision
 from core.engine.devices import report as devices_of
 from core.errors import UserError
 from core.jobs import JobCancelled
 from core.memory.anatomy import forecast
+from core.memory.candidates import candidates
 from core.memory.fitting import Fitting, MeasuringEach, Try
 from core.memory.forecast import Measurement, Parts, Room, Verdict
-from core.memory.ladder import ladder
+from core.memory.ladder import asked_of, ladder
 from core.model_report import ModelReport
 from core.options import RunOptions
 from tests.fakes.asked_of_bert import BERT, MODEL, asked
@@ -36,6 +39,7 @@ class FakeDryRun:
     def __init__(self, peak: int, room: Room | None) -> None:
         self._peak = peak
         self._room = room
+        self.step_seconds = 1.0
 
     def run(self) -> Measurement:
         over = self._room is not None and self._peak > self._room.free
@@ -46,7 +50,7 @@ class FakeDryRun:
             peak=held,
             base=0,
             out_of_memory="It held too much." if over else "",
-            step_seconds=None if over else 1.0,
+            step_seconds=None if over else self.step_seconds,
         )
 
     def kill(self) -> None:
@@ -77,8 +81,52 @@ def test_what_keeps_the_result_is_tried_first_and_the_fastest_wins() -> None:
     assert found.result is not None
     assert found.result.device.precision is Precision.BF16
     assert found.result.device.name == "auto", "only what was changed is changed"
-    assert tries[-1].verdict is Verdict.FITS
-    assert all(done.verdict is not Verdict.FITS for done in tries[:-1])
+    assert [done.verdict for done in tries[1:3]] == [Verdict.FITS, Verdict.FITS]
+    assert "device.precision" not in tries[2].changes, "one more that may be faster"
+    assert len(tries) == 3
+
+
+class Slow(FakeDryRuns):
+    """Takes its time with bf16, as a processor does that computes it through fp32."""
+
+    def __call__(self, options: RunOptions, room: Room | None) -> "FakeDryRun":
+        made = super().__call__(options, room)
+        made.step_seconds = 3.0 if options.device.precision is Precision.BF16 else 1.0
+        return made
+
+
+def test_of_two_that_lose_as_little_the_one_measured_to_be_faster_wins() -> None:
+    needed = as_forecast(asked())
+    found = fitting(Slow(as_forecast), int(needed * 0.95))
+    tries = list(found.tries())
+    assert "device.precision" in tries[1].changes
+    assert found.changes == tries[2].changes
+    assert found.result is not None
+    assert found.result.device.precision is Precision.FP32
+    assert found.result.model.method is Method.FULL
+
+
+def test_a_rival_that_does_not_fit_leaves_what_was_found() -> None:
+    needed = as_forecast(asked())
+
+    def only_half_fits(options: RunOptions) -> int:
+        return as_forecast(options) if options.device.precision is Precision.BF16 else 2 * needed
+
+    found = fitting(Slow(only_half_fits), int(needed * 0.95))
+    tries = list(found.tries())
+    assert tries[-1].verdict is Verdict.TOO_LARGE
+    assert found.changes == {"device.precision": "bf16"}
+
+
+def test_offloading_comes_behind_qlora_where_a_gpu_and_its_packages_are_there() -> None:
+    offloads = replace(DEVICE, refusals={**DEVICE.refusals, "memory.offload_optimizer": {}})
+    everything = asked_of(asked(), MODEL, offloads, None)
+    assert everything is not None
+    found = candidates(everything)
+    kinds = ["offload" if "memory.offload_optimizer" in one.changes else "none" for one in found]
+    first = kinds.index("offload")
+    assert set(kinds[first:]) == {"offload"}
+    assert found[first - 1].changes["model.method"] == "qlora"
 
 
 def test_lora_comes_only_where_nothing_that_keeps_the_result_fits() -> None:
