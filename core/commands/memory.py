@@ -9,7 +9,7 @@ import msgspec
 
 from core import jobs, model_lookup, run_file
 from core.capabilities import find_device, machine_problems
-from core.commands.memory_text import forecast_lines, ladder_lines, measurement_lines, try_lines
+from core.commands.memory_text import forecast_lines, ladder_lines, measurement_lines, try_line
 from core.commands.output import print_json
 from core.commands.run_text import changes_text
 from core.errors import ModelError, OptionsError, Problem, UserError
@@ -156,10 +156,11 @@ def fit(
     fitting = Fitting(
         looked.options, looked.model, looked.device, looked.room, dry_run, correction=looked.correction
     )
-    tries = []
+    tries: list[Try] = []
+    fitting.heed(lambda title: print(f"Try {len(tries) + 1}: {title}", file=sys.stderr, flush=True))
     for done in fitting.tries():
         tries.append(done)
-        print("\n".join(try_lines(len(tries), done)), file=sys.stderr)
+        print(try_line(done), file=sys.stderr)
     if fitting.result is not None:
         run_file.write(fitting.result, target)
     _tell_fit(fitting, tuple(tries), target, as_json=as_json)

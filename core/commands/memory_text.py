@@ -1,7 +1,5 @@
 """How much memory a run takes, and what to do about it, in plain text for a terminal."""
 
-from collections.abc import Iterator
-
 from core.commands import figures
 from core.commands.run_text import changes_text
 from core.memory.fitting import Try
@@ -79,15 +77,13 @@ def ladder_lines(remedies: tuple[Remedy, ...]) -> list[str]:
     return ["", figures.table(("WHAT TO DO", "SAVES", "TIME", "SET"), rows)] if rows else []
 
 
-def try_lines(number: int, done: Try) -> Iterator[str]:
-    """One try of `hone fit`."""
+def try_line(done: Try) -> str:
+    """What came of one try of `hone fit`; which one it is has been said as it began."""
     found = done.measurement
-    yield f"Try {number}: {done.title}"
     if found is None:
-        yield f"  It failed: {done.problem}"
-    elif found.out_of_memory:
-        yield f"  Too large: {found.out_of_memory}"
-    else:
-        step = figures.number(found.step_seconds) if found.step_seconds is not None else figures.MISSING
-        words = {Verdict.FITS: "fits", Verdict.TIGHT: "too tight", Verdict.TOO_LARGE: "too large"}
-        yield f"  {figures.size(found.peak)} at most, {step} s a step: {words[done.verdict]}"
+        return f"  It failed: {done.problem}"
+    if found.out_of_memory:
+        return f"  Too large: {found.out_of_memory}"
+    step = figures.number(found.step_seconds) if found.step_seconds is not None else figures.MISSING
+    words = {Verdict.FITS: "fits", Verdict.TIGHT: "too tight", Verdict.TOO_LARGE: "too large"}
+    return f"  {figures.size(found.peak)} at most, {step} s a step: {words[done.verdict]}"

@@ -55,11 +55,18 @@ class MakesMeasurement(Protocol):
 
 MakeDryRun = Callable[[RunOptions, Room | None], MakesMeasurement]
 
+Began = Callable[[str], None]
+"""Is told the title of each try as it begins, in the thread in which the tries are made."""
+
+
+def _tell_nobody(_title: str) -> None: ...
+
 
 class _Trying:
-    """Runs one dry run at a time. `stopped` tells that it was told to end."""
+    """Runs one dry run at a time. `stopped` tells that it was told to end; `began` may be set before the first."""
 
     def __init__(self, options: RunOptions, room: Room | None, dry_run: MakeDryRun) -> None:
+        self.began: Began = _tell_nobody
         self._options = options
         self._room = room
         self._dry_run = dry_run
@@ -80,6 +87,7 @@ class _Trying:
             if self.stopped:
                 return None
             self._running = self._dry_run(with_changes(self._options, changes), self._room)
+        self.began(title)
         measurement, problem = None, ""
         try:
             measurement = self._running.run()
@@ -136,6 +144,10 @@ class Fitting:
         self.result: RunOptions | None = None
         self.changes: dict[str, Any] | None = None
         self.reason = ""
+
+    def heed(self, began: Began) -> None:
+        """Have `began` told of each try; call before the first."""
+        self._trying.began = began
 
     def stop(self) -> None:
         """End the try that runs, and make no other; from any thread."""
@@ -200,6 +212,10 @@ class MeasuringEach:
         on_device = with_changes(options, {"device.name": device.name})
         self._remedies = [remedy for remedy in remedies if remedy.changes]
         self._trying = _Trying(on_device, room, dry_run)
+
+    def heed(self, began: Began) -> None:
+        """Have `began` told of each try; call before the first."""
+        self._trying.began = began
 
     def stop(self) -> None:
         """End the dry run that is under way, and make no other; from any thread."""

@@ -16,7 +16,7 @@ from PySide6.QtWidgets import (
     QWidget,
 )
 
-from core.memory.fitting import Try
+from core.memory.fitting import Began, Try
 from core.memory.forecast import Verdict
 from gui.engine_work import EngineWork
 from gui.numbers import duration
@@ -34,6 +34,9 @@ class Tries(Protocol):
     def tries(self) -> Iterator[Try]:
         """Each as it ends."""
 
+    def heed(self, began: Began) -> None:
+        """Have `began` told of each as it begins."""
+
     def stop(self) -> None:
         """End the one that runs, and make no other; from any thread."""
 
@@ -42,14 +45,17 @@ class _Trying(EngineWork):
     """Makes the tries in its thread.
 
     Signals:
+        began: The title of a try that begins.
         tried: A `core.memory.fitting.Try` that has ended.
     """
 
+    began = Signal(str)
     tried = Signal(object)
 
     def __init__(self, tries: Tries, parent: QObject) -> None:
         super().__init__(parent)
         self._tries = tries
+        tries.heed(self.began.emit)
 
     def begin(self) -> None:
         """Each try starts its own process."""
@@ -84,6 +90,7 @@ class FitSheet(QDialog):
         self.resize(*SIZE)
         self._tries = tries
         self._began = time.monotonic()
+        self._trying = ""
         self._status = QLabel()
         self._status.setWordWrap(True)
         set_role(self._status, Role.STRONG)
@@ -130,9 +137,14 @@ class FitSheet(QDialog):
     def _stop_trying(self) -> None:
         self._work.cancel()
 
-    def _show_try(self, done: Try) -> None:
-        self.table.add(done)
+    def _show_beginning(self, title: str) -> None:
+        self._trying = title
         self._began = time.monotonic()
+        self._tell()
+
+    def _show_try(self, done: Try) -> None:
+        self._trying = ""
+        self.table.add(done)
         self._tell()
 
     def _finish(self) -> None:
@@ -165,8 +177,8 @@ class FitSheet(QDialog):
 
     def _tell(self) -> None:
         spent = duration(time.monotonic() - self._began)
-        words = self.tr("Try {number} is running… {spent}")
-        self._status.setText(words.format(number=len(self.table.tries) + 1, spent=spent))
+        words = self.tr("Trying: {title}… {spent}") if self._trying else self.tr("Getting ready…")
+        self._status.setText(words.format(title=self._trying, spent=spent))
 
     def _choose(self) -> None:
         done = self.table.chosen
@@ -196,6 +208,7 @@ class FitSheet(QDialog):
         layout.addWidget(self._buttons)
 
     def _connect(self) -> None:
+        self._work.began.connect(self._show_beginning)
         self._work.tried.connect(self._show_try)
         self._work.finished.connect(self._finish)
         self._stop.clicked.connect(self._stop_trying)

@@ -67,7 +67,10 @@ def fitting(runs: FakeDryRuns, free: int, options: RunOptions | None = None) -> 
 
 def test_what_fits_as_it_is_stays_as_it_is() -> None:
     found = fitting(FakeDryRuns(as_forecast), 64 << 30)
+    begun: list[str] = []
+    found.heed(begun.append)
     tries = list(found.tries())
+    assert begun == ["As asked"]
     assert [done.verdict for done in tries] == [Verdict.FITS]
     assert tries[0].title == "As asked"
     assert (found.result, found.changes) == (asked(), {})

@@ -58,7 +58,8 @@ def test_it_can_be_stopped(qtbot, short, memory):
     memory.dry_runs.gate.clear()
     short._outcome.fit._ladder._fit.click()
     sheet = short._fit_actions.sheet
-    qtbot.waitUntil(lambda: len(memory.dry_runs.asked) == 1)
+    qtbot.waitUntil(lambda: sheet.status.startswith("Trying: Batches of "))
+    assert len(memory.dry_runs.asked) == 1
     sheet._stop.click()
     qtbot.waitUntil(lambda: not sheet.is_running)
     assert memory.dry_runs.killed == 1
