@@ -25,6 +25,10 @@ LOSSES: dict[str, int] = {"optimizer": 1, "lora": 2, "qlora": 3, "offload": 4}
 last: it leans on main memory, and gradients can't be clipped."""
 
 
+AS_ASKED = "As asked"
+"""The title of what changes nothing."""
+
+
 @dataclass(frozen=True)
 class Candidate:
     """Some steps taken together, and what is forecast of them. Without any it is what was asked."""
@@ -40,7 +44,7 @@ class Candidate:
     @property
     def title(self) -> str:
         """What they are, in words."""
-        return "; ".join(step.title for step in self.steps) or "As asked"
+        return "; ".join(step.title for step in self.steps) or AS_ASKED
 
     @property
     def total(self) -> int:

@@ -11,7 +11,7 @@ import msgspec
 
 from core.errors import UserError
 from core.jobs import EngineCrashed, JobCancelled
-from core.memory.candidates import Candidate, candidates
+from core.memory.candidates import AS_ASKED, Candidate, candidates
 from core.memory.changes import with_changes
 from core.memory.forecast import TIGHT, Forecast, Measurement, Room, Verdict, verdict
 from core.memory.ladder import Remedy, asked_of
@@ -191,7 +191,7 @@ class Fitting:
 
 
 class MeasuringEach:
-    """A dry run of each remedy alone ("Measure all").
+    """A dry run of what is asked, then of each remedy alone ("Measure all"): what each really saves and costs.
 
     Args:
         options: What is asked.
@@ -199,6 +199,7 @@ class MeasuringEach:
         device: Where it computes.
         room: The device's memory.
         dry_run: What measures.
+        as_asked: What is forecast of `options`.
     """
 
     def __init__(
@@ -208,8 +209,11 @@ class MeasuringEach:
         device: DeviceReport,
         room: Room | None,
         dry_run: MakeDryRun = DryRun,
+        *,
+        as_asked: Forecast,
     ) -> None:
         on_device = with_changes(options, {"device.name": device.name})
+        self._as_asked = as_asked
         self._remedies = [remedy for remedy in remedies if remedy.changes]
         self._trying = _Trying(on_device, room, dry_run)
 
@@ -223,8 +227,9 @@ class MeasuringEach:
 
     def tries(self) -> Iterator[Try]:
         """One after another, each told as it ends."""
-        for remedy in self._remedies:
-            done = self._trying.attempt(remedy.title, dict(remedy.changes), remedy.forecast, remedy.slower)
+        alone = [(one.title, dict(one.changes), one.forecast, one.slower) for one in self._remedies]
+        for each in [(AS_ASKED, {}, self._as_asked, 1.0), *alone]:
+            done = self._trying.attempt(*each)
             if done is None:
                 return
             yield done

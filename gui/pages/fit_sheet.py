@@ -72,6 +72,7 @@ class FitSheet(QDialog):
     """Begins at once; closing it ends what runs.
 
     Signals:
+        tried: A `core.memory.fitting.Try` that has ended.
         chosen: The `core.memory.fitting.Try` whose changes the person wants.
 
     Args:
@@ -81,6 +82,7 @@ class FitSheet(QDialog):
         parent: Qt's parent.
     """
 
+    tried = Signal(object)
     chosen = Signal(object)
 
     def __init__(self, title: str, words: str, tries: Tries, parent: QWidget | None = None) -> None:
@@ -146,6 +148,7 @@ class FitSheet(QDialog):
         self._trying = ""
         self.table.add(done)
         self._tell()
+        self.tried.emit(done)
 
     def _finish(self) -> None:
         self._timer.stop()

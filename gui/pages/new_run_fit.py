@@ -5,11 +5,12 @@ from PySide6.QtGui import QHideEvent, QShowEvent, Qt
 from PySide6.QtWidgets import QHBoxLayout, QLabel, QPushButton, QVBoxLayout, QWidget
 
 from core.memory.forecast import Forecast, Verdict
+from core.memory.ladder import Remedy
 from gui.pages.new_run_fit_explained import ExplainedSheet
 from gui.pages.new_run_fit_ladder import LadderView
 from gui.pages.new_run_fit_measure import MeasureLine, TimeBox
 from gui.pages.new_run_fit_outlook import FitOutlook
-from gui.pages.new_run_fit_words import bar_limits, bar_parts, basis_help, basis_words, headline
+from gui.pages.new_run_fit_words import bar_limits, bar_parts, basis_help, basis_words, headline, saving_words
 from gui.theme import SPACING, Theme
 from gui.widgets.card import Card
 from gui.widgets.parts_bar import PartsBar
@@ -122,8 +123,11 @@ class FitCard(Card):
             self._fill_ladder()
 
     def _fill_ladder(self) -> None:
+        self._ladder.show_remedies(self.outlook.remedies(), self._worth)
+
+    def _worth(self, remedy: Remedy) -> str:
         outlook = self.outlook
-        self._ladder.show_remedies(outlook.remedies(), outlook.verdict, outlook.verdict_after)
+        return saving_words(remedy, outlook.verdict, outlook.verdict_after(remedy), outlook.gain(remedy))
 
     def _explain_parts(self) -> None:
         case, forecast = self.outlook.case, self.outlook.forecast

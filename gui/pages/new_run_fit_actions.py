@@ -1,9 +1,13 @@
 """What is pressed on the card "Will it fit?" and changes the form: a remedy, a time box, what Hone found to fit."""
 
+from functools import partial
+
 from PySide6.QtCore import QObject
 
+from core.memory.changes import with_changes
 from core.memory.fitting import Fitting, MeasuringEach, Try
 from core.memory.ladder import Remedy
+from core.options import RunOptions
 from gui.pages.fit_sheet import FitSheet
 from gui.pages.new_run_fit import FitCard
 from gui.pages.new_run_fit_outlook import FitOutlook
@@ -50,21 +54,21 @@ class FitActions(QObject):
             "with a tenth to spare. Hone looks for the fastest that keeps the result, then for the fastest of those "
             "that lose least. The form changes only when you press Apply."
         )
-        self._open(FitSheet(self.tr("Fit it for me"), words, fitting, self._card.window()))
+        self._open(FitSheet(self.tr("Fit it for me"), words, fitting, self._card.window()), case.options)
 
     def measure_all(self) -> None:
         """Measure what each remedy really saves and costs."""
         self._outlook.read_room()
-        case, room = self._outlook.case, self._outlook.room
-        if case is None or not self._outlook.can_measure:
+        case, room, now = self._outlook.case, self._outlook.room, self._outlook.forecast
+        if case is None or now is None or not self._outlook.can_measure:
             return
-        remedies = self._outlook.remedies()
-        each = MeasuringEach(case.options, remedies, case.device, room, self._outlook.tools.dry_run)
+        remedies, dry_run = self._outlook.remedies(), self._outlook.tools.dry_run
+        each = MeasuringEach(case.options, remedies, case.device, room, dry_run, as_asked=now)
         words = self.tr(
-            "A short real run with each remedy alone. Choose a line and press Apply to take it; the form does not "
-            "change before."
+            "A short real run as asked, then one with each remedy alone; what they saved and cost stays beside the "
+            "remedies. Choose a line and press Apply to take it; the form does not change before."
         )
-        self._open(FitSheet(self.tr("Measure all"), words, each, self._card.window()))
+        self._open(FitSheet(self.tr("Measure all"), words, each, self._card.window()), case.options)
 
     def close(self) -> None:
         """End what a sheet still runs."""
@@ -84,17 +88,20 @@ class FitActions(QObject):
             words = self.tr("As many as fit into {hours:g} h, by what was measured.").format(hours=hours)
             self._laying.change(title, words, {"training.max_steps": steps})
 
-    def _open(self, sheet: FitSheet) -> None:
+    def _open(self, sheet: FitSheet, asked: RunOptions) -> None:
         self._outlook.rest()
         self.sheet = sheet
+        sheet.tried.connect(partial(self._keep, asked))
         sheet.chosen.connect(self._take)
         sheet.finished.connect(self._forget)
         sheet.open()
 
+    def _keep(self, asked: RunOptions, done: Try) -> None:
+        if done.measurement is not None:
+            self._outlook.keep(with_changes(asked, done.changes), done.measurement)
+
     def _take(self, done: Try) -> None:
         self._laying.change(done.title, self.tr("Measured by a short run."), done.changes)
-        if done.measurement is not None:
-            self._outlook.take_measurement(done.measurement)
 
     def _forget(self) -> None:
         self.sheet = None

@@ -7,7 +7,6 @@ from PySide6.QtWidgets import QHBoxLayout, QLabel, QPushButton, QVBoxLayout, QWi
 
 from core.memory.forecast import Verdict
 from core.memory.ladder import Remedy
-from gui.pages.new_run_fit_words import saving_words
 from gui.theme import SPACING
 from gui.widgets.roles import Role, set_flag, set_role
 
@@ -48,10 +47,10 @@ class RemedyRow(QWidget):
         self.button.setVisible(bool(remedy.changes))
         row.addWidget(self.button, 0, Qt.AlignmentFlag.AlignVCenter)
 
-    def show_worth(self, remedy: Remedy, now: Verdict, after: Verdict) -> None:
+    def show_worth(self, remedy: Remedy, words: str) -> None:
         """Show what the same remedy saves and costs now, and whether it is enough."""
         self._remedy = remedy
-        self.worth.setText(saving_words(remedy, now, after))
+        self.worth.setText(words)
 
     def _tell(self) -> None:
         self.chosen.emit(self._remedy)
@@ -136,22 +135,19 @@ class LadderView(QWidget):
         """Put something at the far end of its first line."""
         self._heading.addWidget(widget)
 
-    def show_remedies(
-        self, remedies: Sequence[Remedy], now: Verdict, after: Callable[[Remedy], Verdict]
-    ) -> None:
+    def show_remedies(self, remedies: Sequence[Remedy], words: Callable[[Remedy], str]) -> None:
         """Show these; where they are the same as before, only their figures are new.
 
         Args:
             remedies: The remedies, the least loss first.
-            now: Whether it fits as it is.
-            after: Whether it fits with a remedy.
+            words: What a remedy saves and costs.
         """
         shape = tuple((remedy.title, remedy.help, repr(remedy.changes)) for remedy in remedies)
         if shape != self._shape:
             self._shape = shape
             self._rebuild(remedies)
         for row, remedy in zip(self._rows, remedies, strict=True):
-            row.show_worth(remedy, now, after(remedy))
+            row.show_worth(remedy, words(remedy))
 
     def show_verdict(self, verdict: Verdict, *, can_measure: bool) -> None:
         """Say what it is for; it unfolds by itself where memory is short."""

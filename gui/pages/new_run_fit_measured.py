@@ -1,4 +1,4 @@
-"""What a dry run measured, and what follows from it: when the run will be done, how many steps fit into some hours."""
+"""What dry runs measured, and what follows: when a run is done, its steps within some hours, what a remedy brings."""
 
 from dataclasses import dataclass
 
@@ -40,3 +40,35 @@ class Measured:
         if not self.pace:
             return None
         return max(1, int((3600 * hours - self.measurement.compile_seconds) / self.pace))
+
+
+@dataclass(frozen=True)
+class Gain:
+    """What a remedy was measured to bring.
+
+    `takes` is bytes with it, `saves` how many fewer than without it, `slower` the factor by which a step takes longer;
+    None where memory ran out without it, so that nobody knows. `ran_out` tells that it ran out with it, too.
+    """
+
+    takes: int
+    saves: int | None
+    slower: float | None
+    ran_out: bool
+
+
+def gain(without: Measured | None, after: Measured) -> Gain:
+    """What a remedy brings.
+
+    Args:
+        without: What was measured without it; None: nothing.
+        after: What was measured with it.
+    """
+    found = after.measurement
+    known = without.measurement if without is not None and not without.ran_out else None
+    paces = (found.step_seconds, known.step_seconds if known else None)
+    return Gain(
+        takes=found.peak,
+        saves=known.peak - found.peak if known else None,
+        slower=paces[0] / paces[1] if paces[0] and paces[1] else None,
+        ran_out=after.ran_out,
+    )

@@ -6,6 +6,8 @@ import msgspec
 from PySide6.QtCore import QObject, Signal
 
 from core.errors import UserError
+from core.memory.changes import with_changes
+from core.memory.fitting import verdict_of
 from core.memory.forecast import (
     Basis,
     Forecast,
@@ -24,7 +26,7 @@ from core.reports import MachineReport
 from gui.engine_question import Ask
 from gui.memory_tools import MemoryTools
 from gui.pages.new_run_checking import Checked
-from gui.pages.new_run_fit_measured import Measured
+from gui.pages.new_run_fit_measured import Gain, Measured, gain
 from gui.pages.new_run_fit_measuring import Measuring
 from gui.pages.new_run_fit_situation import Situation, situation_of, what_is_missing
 from gui.pages.new_run_fit_trace import TracedForecast
@@ -141,12 +143,24 @@ class FitOutlook(QObject):
             correction=self.correction,
         )
 
+    def gain(self, remedy: Remedy) -> Gain | None:
+        """What a remedy was measured to bring; None: it wasn't measured."""
+        after = self._measured_after(remedy)
+        return gain(self.measured, after) if after is not None else None
+
     def verdict_after(self, remedy: Remedy) -> Verdict:
-        """Whether it fits with a remedy: what is known less what the remedy saves by forecast."""
-        forecast = self.forecast
+        """Whether it fits with a remedy: by what was measured, or what is known less what it saves by forecast."""
+        forecast, after = self.forecast, self._measured_after(remedy)
+        if after is not None:
+            return verdict_of(after.measurement, self.room)
         if forecast is None or self.ran_out:  # nobody knows what it would have taken
             return remedy.forecast.verdict
         return verdict(forecast.parts.total - remedy.saves, self.room)
+
+    def _measured_after(self, remedy: Remedy) -> Measured | None:
+        if self.case is None or not remedy.changes:
+            return None
+        return self._measured.get(that_matter(with_changes(self.case.options, remedy.changes)))
 
     def look_at(
         self,
@@ -220,7 +234,11 @@ class FitOutlook(QObject):
     def take_measurement(self, measurement: Measurement) -> None:
         """Count this as measured for the options that the form holds."""
         if self.case is not None:
-            self._measured[that_matter(self.case.options)] = Measured(measurement, time.time())
+            self.keep(self.case.options, measurement)
+
+    def keep(self, options: RunOptions, measurement: Measurement) -> None:
+        """Count this as measured for some options, those of the form or others."""
+        self._measured[that_matter(options)] = Measured(measurement, time.time())
         self._follow()
         self.changed.emit()
 

@@ -8,6 +8,7 @@ from PySide6.QtCore import QCoreApplication
 from core.memory.forecast import Basis, Forecast, Parts, Room, Verdict
 from core.memory.ladder import Remedy
 from gui.numbers import about, memory, moment, step_time, three_figures
+from gui.pages.new_run_fit_measured import Gain
 from gui.widgets.parts_bar import Limit, Part
 from gui.widgets.roles import Role
 
@@ -147,26 +148,42 @@ def bar_limits(room: Room | None) -> list[Limit]:
     return [Limit(free, room.free, "text"), Limit(ceiling, room.ceiling, "bad")]
 
 
-def saving_words(remedy: Remedy, now: Verdict, after: Verdict) -> str:
+def saving_words(remedy: Remedy, now: Verdict, after: Verdict, gain: Gain | None = None) -> str:
     """What a remedy is worth, and what it costs: `−1.20 GB, then it fits · about 30 % slower`.
 
     Args:
         remedy: The remedy.
         now: Whether it fits as it is.
         after: Whether it fits with it.
+        gain: What was measured of it, which goes before what is forecast.
     """
     if not remedy.changes:
         return remedy.help
-    saved = _translate("Fit", "−{size}").format(size=memory(remedy.saves))
+    if gain is not None and gain.ran_out:
+        return _translate("Fit", "memory ran out with it, too, when that was measured")
+    saved = _saved_words(remedy, gain)
     if now is Verdict.TOO_LARGE and after in (Verdict.FITS, Verdict.TIGHT):
         saved = _translate("Fit", "{saved}, then it fits").format(saved=saved)
     if now is Verdict.TIGHT and after is Verdict.FITS:
         saved = _translate("Fit", "{saved}, then with room to spare").format(saved=saved)
+    if gain is not None and gain.slower is not None:
+        return f"{saved} · {_measured_slower_words(gain.slower)}"
     return f"{saved} · {slower_words(remedy.slower)}"
 
 
+def _saved_words(remedy: Remedy, gain: Gain | None) -> str:
+    if gain is None:
+        return _translate("Fit", "−{size}").format(size=memory(remedy.saves))
+    if gain.saves is None:
+        return _translate("Fit", "{size} in all measured").format(size=memory(gain.takes))
+    words = (
+        _translate("Fit", "−{size} measured") if gain.saves >= 0 else _translate("Fit", "+{size} measured")
+    )
+    return words.format(size=memory(abs(gain.saves)))
+
+
 def slower_words(factor: float) -> str:
-    """What a factor of the time of a step means: `about 30 % slower`."""
+    """What a factor of the time of a step means, as far as a forecast can know it: `about 30 % slower`."""
     if abs(factor - 1) < SAME_TIME:
         return _translate("Fit", "no slower")
     if factor >= 2:
@@ -178,6 +195,21 @@ def slower_words(factor: float) -> str:
         _translate("Fit", "about {percent} % slower")
         if factor > 1
         else _translate("Fit", "about {percent} % faster")
+    )
+    return words.format(percent=percent)
+
+
+def _measured_slower_words(factor: float) -> str:
+    """The same, measured: `12 % slower measured`."""
+    percent = round(abs(factor - 1) * 100)
+    if abs(factor - 1) < SAME_TIME:
+        return _translate("Fit", "no slower measured")
+    if factor >= 2:
+        return _translate("Fit", "{factor} times as long measured").format(factor=three_figures(factor))
+    words = (
+        _translate("Fit", "{percent} % slower measured")
+        if factor > 1
+        else _translate("Fit", "{percent} % faster measured")
     )
     return words.format(percent=percent)
 

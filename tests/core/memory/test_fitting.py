@@ -264,7 +264,9 @@ def test_measure_all_runs_each_remedy_alone() -> None:
     room = Room(free=3 << 30, ceiling=6 << 30)
     remedies = ladder(asked(), MODEL, DEVICE, room)
     runs = FakeDryRuns(as_forecast)
-    tries = list(MeasuringEach(asked(), remedies, DEVICE, room, runs).tries())
-    assert [done.title for done in tries] == [remedy.title for remedy in remedies if remedy.changes]
+    now = forecast(asked(), BERT, DEVICE)
+    tries = list(MeasuringEach(asked(), remedies, DEVICE, room, runs, as_asked=now).tries())
+    assert [done.title for done in tries[1:]] == [remedy.title for remedy in remedies if remedy.changes]
+    assert (tries[0].title, tries[0].changes) == ("As asked", {}), "what all of them are held against"
     assert len(runs.asked) == len(tries)
     assert {done.verdict for done in tries} >= {Verdict.TOO_LARGE}

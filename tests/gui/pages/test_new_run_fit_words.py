@@ -5,7 +5,7 @@ import pytest
 
 from core.memory.forecast import Basis, Forecast, Parts, Room, Verdict
 from core.memory.ladder import Remedy
-from gui.pages.new_run_fit_measured import Measured
+from gui.pages.new_run_fit_measured import Measured, gain
 from gui.pages.new_run_fit_words import (
     bar_parts,
     basis_help,
@@ -92,6 +92,27 @@ def test_what_a_remedy_is_worth():
     assert saving_words(remedy, Verdict.TIGHT, Verdict.FITS) == spared
     advice = msgspec.structs.replace(remedy, changes={})
     assert saving_words(advice, Verdict.FITS, Verdict.FITS) == "Why."
+
+
+def test_what_was_measured_of_a_remedy_goes_before_what_is_forecast():
+    remedy = Remedy(
+        name="batch", title="Less", help="Why.", changes={"memory.batch_size": 1}, saves=GB, forecast=FORECAST
+    )
+
+    def words(without, after, now=Verdict.FITS):
+        return saving_words(remedy, now, Verdict.FITS, gain(without, after))
+
+    def measured(peak, seconds):
+        return Measured(msgspec.structs.replace(MEASURED, peak=peak, step_seconds=seconds), 0.0)
+
+    before, ran_out = measured(4 * GB, 1.0), Measured(RAN_OUT, 0.0)
+    assert words(before, measured(3 * GB, 1.12)) == "−1.00 GB measured · 12 % slower measured"
+    assert words(before, measured(5 * GB, 0.7)) == "+1.00 GB measured · 30 % faster measured"
+    assert words(before, measured(4 * GB, 1.0)) == "−0 B measured · no slower measured"
+    fits = "2.00 GB in all measured, then it fits · no slower"
+    assert words(ran_out, measured(2 * GB, 2.5), Verdict.TOO_LARGE) == fits
+    assert words(before, measured(3 * GB, 2.5)) == "−1.00 GB measured · 2.50 times as long measured"
+    assert "ran out" in words(before, ran_out)
 
 
 def test_the_finish_time_counts_compiling_in_and_tells_it_apart():
