@@ -28,6 +28,13 @@ def recomputed_bytes(case: Case) -> int:
     return round(case.places * block_each(case)) if case.recomputes and case.is_text else 0
 
 
+def last_kept_bytes(case: Case) -> int:
+    """What is still kept when the backward pass has reached the first block; of a vision model nothing is counted."""
+    if case.method is Method.HEAD or not case.is_text:
+        return 0
+    return round(case.places * (block_each(case) + _embedding_each(case)))
+
+
 def block_each(case: Case) -> float:
     """Bytes one block of a transformer keeps for each token."""
     shape, norms = case.shape, 2 * NUMBER * case.shape.hidden * case.shape.norm_keeps
@@ -35,6 +42,26 @@ def block_each(case: Case) -> float:
     if case.has_lora:
         return norms + masks + _attention_each(case) + _inner_each(case) + _lora_each(case) / shape.layers
     return norms + masks + _attention_each(case) + _inner_each(case) + _linear_inputs_each(case)
+
+
+def block_by_size(case: Case) -> tuple[tuple[float, float], ...]:
+    """What `block_each` counts, by the size of its tensors: bytes of one, and bytes of all for each token.
+
+    They are as wide as a block, as its inner layers, and as attention's scores.
+    """
+    shape, places = case.shape, case.places
+    scores = scores_each(case)
+    inner = _inner_each(case)
+    if not case.has_lora:
+        inner += (
+            inner_number(case) * shape.experts * shape.intermediate
+        )  # what enters the layer that leads back
+    rest = block_each(case) - scores - inner
+    return (
+        (places * shape.hidden * case.number, rest),
+        (places * shape.experts * shape.intermediate * inner_number(case), inner),
+        (places * shape.heads * case.length * NUMBER, scores),
+    )
 
 
 def entering_each(case: Case) -> float:
@@ -139,13 +166,20 @@ def _each_pixel(case: Case) -> float:
 
 
 def passing_bytes(case: Case) -> int:
-    """What the gradients of the widest place take while they are computed: those that come in and those that go out."""
+    """What is held for a moment at the widest place of the model, beside what is kept.
+
+    In the backward pass that is the gradient which comes in and the one which goes out. Those of attention's scores are
+    larger, but come when the inner layers behind them are done with. Where nothing is kept, the forward pass has its
+    widest moment: in attention, or in the inner layers.
+    """
     shape = case.shape
     if not case.is_text:
-        return round(2 * case.places * shape.widest_per_pixel * case.number)
+        return round(case.places * shape.widest_per_pixel * NUMBER)
     inner = shape.experts * shape.intermediate * (2 if shape.gated else 1) * case.number
     scores = shape.heads * case.length * NUMBER if case.keeps_scores else 0
-    return round(2 * case.places * max(inner, scores))
+    if case.method is Method.HEAD:
+        return round(case.places * (max(2 * inner, 3 * scores) + 6 * NUMBER * shape.hidden))
+    return round(case.places * max(2 * inner, scores - 2 * inner - 4 * NUMBER * shape.hidden))
 
 
 def cast_bytes(case: Case) -> int:

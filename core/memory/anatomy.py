@@ -8,14 +8,26 @@ moment, so that they add up to the peak.
 from collections.abc import Iterator
 
 from core.choices import DeepSpeed, Optimizer, Padding
-from core.memory.activations import cast_bytes, kept_bytes, passing_bytes, recomputed_bytes
-from core.memory.case import Case, case_of
+from core.memory.activations import (
+    cast_bytes,
+    kept_bytes,
+    last_kept_bytes,
+    passing_bytes,
+    recomputed_bytes,
+)
+from core.memory.case import NUMBER, Case, case_of
 from core.memory.forecast import Basis, Forecast, Parts, Room
 from core.memory.optimizer_memory import is_elsewhere, state_bytes, step_bytes
 from core.memory.overhead import overhead_bytes
 from core.memory.record import corrected
 from core.memory.shape import ModelShape
-from core.memory.weight_memory import arriving_bytes, gradient_bytes, unpacked_bytes, weight_bytes
+from core.memory.weight_memory import (
+    arriving_bytes,
+    first_block_gradients,
+    gradient_bytes,
+    unpacked_bytes,
+    weight_bytes,
+)
 from core.options import RunOptions
 from core.reports import DeviceReport
 
@@ -58,6 +70,9 @@ def moments(case: Case) -> Iterator[Parts]:
     earlier = gradients if case.accumulates else 0
     block = recomputed_bytes(case)
     begun = passing_bytes(case) + unpacked_bytes(case)
+    first = (
+        0 if case.is_text else min(gradients, NUMBER * case.largest_trained)
+    )  # a classifier's, if it is large
     if case.recomputes:
         yield Parts(  # the forward pass has ended: autocast has cast every weight, and lets go of them now
             weights=weights,
@@ -70,10 +85,18 @@ def moments(case: Case) -> Iterator[Parts]:
         casts //= max(1, case.shape.layers)
     yield Parts(  # the backward pass begins
         weights=weights,
-        gradients=earlier,
+        gradients=max(earlier, first),
         optimizer=state,
         activations=kept_bytes(case) + block,
         temporary=casts + begun,
+        overhead=overhead,
+    )
+    yield Parts(  # the first block's turn: but for its own and the tables', gradients are there
+        weights=weights,
+        gradients=max(earlier, gradients - first_block_gradients(case)),
+        optimizer=state,
+        activations=last_kept_bytes(case),
+        temporary=begun,
         overhead=overhead,
     )
     yield Parts(  # it ends, and the optimizer steps

@@ -6,6 +6,7 @@ from core.choices import TITLES, DeepSpeed, Method, Optimizer
 from core.memory import activations, optimizer_memory, overhead, weight_memory
 from core.memory.case import NUMBER, Case, case_of
 from core.memory.forecast import PART_TITLES, Basis, Forecast, Parts
+from core.memory.heap import unused_bytes
 from core.memory.shape import ModelShape
 from core.options import RunOptions
 from core.reports import DeviceReport
@@ -186,16 +187,25 @@ def _overhead(case: Case) -> Told:
             f"{overhead.CUDA_CONTEXT // mib:,} MB, whatever the model",
             "measured in transformers, guide “Efficient training on a single GPU”",
         )
+    process = overhead.process_bytes(case) // mib
     if case.kind == "mps":
         return (
-            "Metal's own buffers and compiled kernels.",
-            f"{overhead.MPS_DRIVER // mib:,} MB, whatever the model",
-            "an estimate: never measured",
+            "Python, PyTorch and the other libraries, in the memory the GPU shares, and Metal's own buffers.",
+            f"{process:,} MB + {overhead.MPS_DRIVER // mib:,} MB, whatever the model",
+            "an estimate: never measured on a Mac",
+        )
+    gaps = unused_bytes(case) // mib
+    if not gaps:
+        return (
+            "Python, PyTorch and the other libraries, and what they take when they first compute.",
+            f"{process:,} MB, whatever the model",
+            "measured by benchmarks/forecast.py",
         )
     return (
-        "Python, PyTorch and the other libraries, and what they take when they first compute.",
-        f"{overhead.LIBRARIES // mib:,} MB + {overhead.FIRST_USE // mib:,} MB, whatever the model",
-        "measured by benchmarks/forecast.py",
+        "Python, PyTorch and the other libraries; and the gaps between tensors, which Linux's memory allocator (glibc) "
+        "neither fills nor gives back.",
+        f"{process:,} MB whatever the model + {gaps:,} MB of gaps",
+        "measured by benchmarks/forecast.py; gaps read off traced runs, core.memory.heap",
     )
 
 

@@ -53,6 +53,14 @@ def gradient_bytes(case: Case) -> int:
     return stored_number(case) * case.trainable
 
 
+def first_block_gradients(case: Case) -> int:
+    """Gradients that come last of all: of a transformer's first block, and of its tables of tokens and positions."""
+    if case.method is not Method.FULL or not case.is_text:
+        return gradient_bytes(case)
+    block = (case.trainable - case.trained_tables) // max(1, case.shape.layers)
+    return min(gradient_bytes(case), stored_number(case) * (block + case.trained_tables))
+
+
 def is_fetched(case: Case) -> bool:
     """Whether weights lie elsewhere and come to the device when they are needed."""
     return (

@@ -1,0 +1,105 @@
+"""What the formula says that a pass keeps is what autograd really saves of one, byte for byte counted on the CPU."""
+
+from typing import Any
+
+import msgspec
+import pytest
+import torch
+
+from core.checks import read_options
+from core.engine.memory.keeping import NUMBER_BYTES, Kept
+from core.engine.memory.shape import shape_of
+from core.engine.models.adapters import apply_method
+from core.engine.torchvision_ops import prepare_torchvision
+from core.memory import activations
+from core.memory.case import case_of
+from core.options import RunOptions
+from core.reports import DeviceReport
+
+prepare_torchvision()
+
+CPU = DeviceReport(name="cpu", title="a processor", available=True)
+ROWS, TOKENS = 4, 96
+BERT = {
+    "hidden_size": 64,
+    "num_hidden_layers": 3,
+    "num_attention_heads": 4,
+    "intermediate_size": 256,
+    "max_position_embeddings": 128,
+}
+LLAMA = {**BERT, "num_key_value_heads": 2, "intermediate_size": 160}
+GPT2 = {"n_embd": 64, "n_layer": 3, "n_head": 4, "n_positions": 128}
+MIXTRAL = {**LLAMA, "num_local_experts": 4, "num_experts_per_tok": 2}
+RUNS: dict[str, tuple[str, dict[str, Any], dict[str, Any]]] = {
+    "BERT": ("bert", BERT, {}),
+    "BERT, bf16": ("bert", BERT, {"device.precision": "bf16"}),
+    "BERT, eager": ("bert", BERT, {"model.attention": "eager"}),
+    "BERT, eager, bf16": ("bert", BERT, {"model.attention": "eager", "device.precision": "bf16"}),
+    "BERT without dropout": (
+        "bert",
+        {**BERT, "hidden_dropout_prob": 0.0, "attention_probs_dropout_prob": 0.0},
+        {},
+    ),
+    "BERT, LoRA": ("bert", BERT, {"model.method": "lora"}),
+    "BERT, LoRA, bf16": ("bert", BERT, {"model.method": "lora", "device.precision": "bf16"}),
+    "BERT, LoRA without dropout": ("bert", BERT, {"model.method": "lora", "model.lora_dropout": 0.0}),
+    "BERT, last layer": ("bert", BERT, {"model.method": "head"}),
+    "GPT-2": ("gpt2", GPT2, {}),
+    "Llama": ("llama", LLAMA, {}),
+    "Llama, bf16": ("llama", LLAMA, {"device.precision": "bf16"}),
+    "Mixtral": ("mixtral", MIXTRAL, {}),
+}
+
+
+@pytest.mark.parametrize("name", RUNS)
+def test_it_keeps_what_the_formula_says(name: str) -> None:
+    kind, sizes, changes = RUNS[name]
+    options = asked(changes)
+    real = kept_by_torch(kind, sizes, options)
+    case = case_of(options, shape(kind, sizes), CPU, TOKENS)
+    told = activations.kept_bytes(case) + activations.cast_bytes(case)
+    assert told == pytest.approx(real, rel=0.09 if "without dropout" in name else 0.03, abs=100_000)
+
+
+def asked(changes: dict[str, Any]) -> RunOptions:
+    tree: dict[str, Any] = {
+        "task": "text-classification",
+        "memory": {"batch_size": ROWS},
+        "device": {"precision": "fp32"},
+    }
+    for path, value in changes.items():
+        section, name = path.split(".")
+        tree.setdefault(section, {})[name] = value
+    options, problems = read_options(tree)
+    assert options is not None, problems
+    return msgspec.structs.replace(options, device=msgspec.structs.replace(options.device, name="cpu"))
+
+
+def config_of(kind: str, sizes: dict[str, Any]) -> Any:
+    from transformers import AutoConfig
+
+    return AutoConfig.for_model(kind, vocab_size=100, pad_token_id=0, **sizes)
+
+
+def shape(kind: str, sizes: dict[str, Any]) -> Any:
+    from transformers import AutoModelForSequenceClassification
+
+    with torch.device("meta"):
+        return shape_of(AutoModelForSequenceClassification.from_config(config_of(kind, sizes)))
+
+
+def kept_by_torch(kind: str, sizes: dict[str, Any], options: RunOptions) -> float:
+    """Bytes that autograd saves of one forward pass with real numbers."""
+    from transformers import AutoModelForSequenceClassification
+
+    plain = AutoModelForSequenceClassification.from_config(
+        config_of(kind, sizes), attn_implementation=options.model.attention.value
+    )
+    model = apply_method(plain, options).train()
+    ids, mask = torch.randint(1, 100, (ROWS, TOKENS)), torch.ones(ROWS, TOKENS, dtype=torch.long)
+    ids[0, 80:] = mask[0, 80:] = 0
+    kept = Kept(model)
+    half = options.device.precision == "bf16"
+    with torch.autocast("cpu", dtype=torch.bfloat16, enabled=half), kept.listening():
+        model(input_ids=ids, attention_mask=mask, labels=torch.zeros(ROWS, dtype=torch.long))
+    return NUMBER_BYTES * sum(kept.by_place().values())
