@@ -1,5 +1,6 @@
-"""What a folder needs so that a text model can be loaded from it; looked at without opening a file."""
+"""What a folder needs so that a text model can be loaded from it; only its config is opened."""
 
+import json
 from enum import Enum, auto
 from pathlib import Path
 
@@ -14,6 +15,8 @@ class Lack(Enum):
     """What keeps a folder from being a model to start from."""
 
     CONFIG = auto()
+    KIND = auto()
+    """There is a config.json, but no model's: it names no kind of model."""
     WEIGHTS = auto()
     SAFE_WEIGHTS = auto()
     """There are weights, but in a format that can run code when opened."""
@@ -32,6 +35,19 @@ def what_lacks(folder: Path, *, needs_weights: bool) -> Lack | None:
         return Lack.ALL_BUT_ADAPTER
     if not (folder / "config.json").is_file():
         return Lack.CONFIG
-    if not needs_weights or ".safetensors" in endings:
+    if ".safetensors" in endings:
+        return None  # a config of old names no kind; transformers may know it by the folder's name
+    if not _names_kind(folder / "config.json"):
+        return Lack.KIND
+    if not needs_weights:
         return None
     return Lack.WEIGHTS if endings.isdisjoint(PICKLED) else Lack.SAFE_WEIGHTS
+
+
+def _names_kind(config: Path) -> bool:
+    """Whether a config.json says what kind of model it is of, as all do that transformers writes."""
+    try:
+        content = json.loads(config.read_bytes())
+    except ValueError:
+        return False
+    return isinstance(content, dict) and bool(content.get("model_type"))

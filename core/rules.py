@@ -23,6 +23,7 @@ ROUND_PIXELS = 32
 
 LACKS = {
     Lack.CONFIG: "there is no config.json in {}; choose the folder that has config.json and model.safetensors in it",
+    Lack.KIND: "config.json in {} names no kind of model (model_type); choose the folder of a model",
     Lack.WEIGHTS: "there is no .safetensors file in {}; copy the model's weights there",
     Lack.SAFE_WEIGHTS: "the weights in {} are in a format that can run code when opened; "
     "use a copy of the model with .safetensors files",
@@ -80,7 +81,7 @@ def _model_folder(source: str, *, needs_weights: bool) -> Iterator[Problem]:
         yield Problem("model.source", f"{source} can't be looked into: {error.strerror or error}")
         return
     if lack is not None:
-        fixes = () if lack is Lack.CONFIG else (RANDOM_WEIGHTS,)
+        fixes = () if lack in (Lack.CONFIG, Lack.KIND) else (RANDOM_WEIGHTS,)
         yield Problem("model.source", LACKS[lack].format(source), fixes)
 
 

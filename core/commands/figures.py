@@ -20,6 +20,11 @@ def size(count: float | None) -> str:
     return f"{count:.1f} TB"
 
 
+def megabytes(count: float) -> str:
+    """Bytes in whole MB of 1024 x 1024, for figures that are compared: `1,177 MB`."""
+    return f"{count / (1 << 20):,.0f} MB"
+
+
 def counted(count: float, noun: str) -> str:
     """A count with its noun: `1 step`, `1,797 samples`, `2.5 epochs`."""
     shown = f"{count:,}" if isinstance(count, int) else f"{count:.3g}"

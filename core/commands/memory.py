@@ -98,6 +98,8 @@ def forecast(file: Path, overrides: tuple[str, ...], *, quick: bool, as_json: bo
         OptionsError: The request is wrong.
         ModelError: The model isn't on this computer.
     """
+    if not as_json:
+        print("Looking at the model and this computer ...", file=sys.stderr)
     looked = _look(file, overrides)
     found = _formula(looked) if quick else _trace(looked)
     remedies = looked.ladder(found.length) if found.verdict is not Verdict.FITS else ()

@@ -10,7 +10,7 @@ MEGABYTE = 1 << 20
 
 METHODS = {
     Basis.FORMULA: "by formula, from the model's config",
-    Basis.TRACE: "traced: model, loss, gradients and optimizer without their numbers",
+    Basis.TRACE: "traced: one step gone through with this very model, nothing computed",
     Basis.MEASURED: "measured by a dry run on the longest batch",
 }
 VERDICTS = {
@@ -55,6 +55,10 @@ def measurement_lines(found: Measurement) -> list[str]:
         lines.append(f"A step on the longest batch takes {figures.number(found.longest_step_seconds)} s.")
     if found.step_seconds is not None:
         lines.append(f"An ordinary step takes {figures.number(found.step_seconds)} s.")
+    if found.was_disturbed:
+        lines.append(
+            "It can't take longer than the longest: other programs were busy. Measure again for true times."
+        )
     if found.compile_seconds:
         lines.append(f"Compiling took {figures.duration(found.compile_seconds)}.")
     if found.run_seconds is not None and found.total_steps is not None:
@@ -70,11 +74,19 @@ def ladder_lines(remedies: tuple[Remedy, ...]) -> list[str]:
             remedy.title,
             f"{_megabytes(remedy.saves)} MB" if remedy.changes else figures.MISSING,
             f"x {remedy.slower:.2f}" if remedy.changes else figures.MISSING,
+            _enough(remedy),
             changes_text(remedy.changes) if remedy.changes else remedy.help,
         )
         for remedy in remedies
     ]
-    return ["", figures.table(("WHAT TO DO", "SAVES", "TIME", "SET"), rows)] if rows else []
+    return ["", figures.table(("WHAT TO DO", "SAVES", "TIME", "ENOUGH", "SET"), rows)] if rows else []
+
+
+def _enough(remedy: Remedy) -> str:
+    """Whether a remedy makes the run fit by itself, with a tenth to spare."""
+    if not remedy.changes:
+        return figures.MISSING
+    return {Verdict.FITS: "yes", Verdict.TIGHT: "barely"}.get(remedy.forecast.verdict, "no")
 
 
 def try_line(done: Try) -> str:

@@ -118,11 +118,11 @@ def _memory(story: RunStory) -> str:
     """The most memory the run held, and how far off the forecast was."""
     if story.peak_bytes is None:
         return ""
-    most = f", {figures.size(story.peak_bytes)} of memory at most"
+    most = f", {figures.megabytes(story.peak_bytes)} of memory at most"
     error = story.forecast_error
     if error is None:
         return most
-    return f"{most} (forecast: {figures.size(story.forecast_bytes)}, {error:+.0%})"
+    return f"{most} (forecast: {figures.megabytes(story.forecast_bytes or 0)}, {error:+.0%})"
 
 
 def _crash_title(record: ExitRecord | None) -> str:

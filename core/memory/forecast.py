@@ -6,6 +6,9 @@ import msgspec
 
 from core.options import RunOptions, Tree
 
+DISTURBED = 1.2
+"""Ordinary steps so many times as long as those on the longest batch were held up."""
+
 TIGHT = 0.9
 """From this share of the free memory on, a run fits only tightly: other programs grow, and batches differ."""
 
@@ -139,9 +142,10 @@ class Measurement(msgspec.Struct, frozen=True, kw_only=True):
     `peak` is what `Parts.total` forecasts: on a CPU what the process held at most (resident set), on a GPU what torch's
     allocator reserved at most, with the context. `base` is what it held before data and model, libraries loaded.
     `longest` is the tokens a row of the longest batch has; None: not a text. `longest_step_seconds` is a steady step on
-    that batch, `step_seconds` the median on ordinary ones; `compile_seconds` came before them. `total_steps` are those
-    of the whole run and `run_seconds` what they will take, evaluation and saving left out. `out_of_memory` says, where
-    memory ran out, what was asked and what there was; the other figures are then those of that moment.
+    that batch, `step_seconds` the mean of ordinary ones, of short, middling and long rows; `compile_seconds` came before
+    them. `total_steps` are those of the whole run and `run_seconds` what they will take, evaluation and saving left out.
+    `out_of_memory` says, where memory ran out, what was asked and what there was; the other figures are then those of
+    that moment.
     """
 
     device: str
@@ -161,6 +165,12 @@ class Measurement(msgspec.Struct, frozen=True, kw_only=True):
     def is_undivided(self) -> bool:
         """Whether only the whole is known, which stands as `overhead`: the dry run was ended from outside."""
         return bool(self.out_of_memory) and self.parts.overhead == self.parts.total
+
+    @property
+    def was_disturbed(self) -> bool:
+        """Whether ordinary steps took longer than those on the longest batch: something else was computing."""
+        longest, ordinary = self.longest_step_seconds, self.step_seconds
+        return longest is not None and ordinary is not None and ordinary > DISTURBED * longest
 
     @property
     def forecast(self) -> Forecast:

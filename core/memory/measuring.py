@@ -27,7 +27,7 @@ WATCH_SECONDS = 0.05
 MEASURE_SECONDS = 3600.0
 """How long a dry run may take: some steps of a large model on a slow computer."""
 
-RESERVE, RESERVE_SHARE = 256 << 20, 0.05
+RESERVE, RESERVE_SHARE = 1 << 30, 0.05
 """So much of the free memory, or this share where that is less, is left to the other programs."""
 
 SCORE = 900

@@ -272,4 +272,4 @@ def less_to_see(asked: Asked) -> Iterator[Step]:
 def smaller_model(asked: Asked) -> Iterator[Step]:
     """What is left in the end: advice."""
     such = "a distilled one has about half the layers" if asked.is_text else "such as resnet18 or a mobilenet"
-    yield Step("model", "Choose a smaller model", f"Everything above saves less than fewer weights: {such}.")
+    yield Step("model", "Choose a smaller model", f"Fewer and narrower layers save in every part: {such}.")

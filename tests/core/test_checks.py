@@ -239,7 +239,7 @@ def test_a_folder_no_model_can_be_loaded_from_is_told_before_the_start(
     files: tuple[str, ...], pretrained: bool, message: str, fixes: list[object], tmp_path: Path
 ) -> None:
     for name in files:
-        (tmp_path / name).touch()
+        (tmp_path / name).write_text('{"model_type": "bert"}' if name == "config.json" else "")
     tree = {
         **TEXTS,
         "model": {"source": str(tmp_path), "pretrained": pretrained},

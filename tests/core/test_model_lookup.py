@@ -13,6 +13,7 @@ from core.choices import Attention, Method, Task
 from core.cli import main
 from core.errors import Fix, Problem, UserError
 from core.jobs import EngineCrashed
+from core.model_folders import Lack, what_lacks
 from core.model_lookup import is_in_hub_cache, may_be_refused, question_about
 from core.model_report import ModelReport, ModelRequest
 from core.options import MemoryOptions, ModelOptions, RunOptions, TrainingOptions
@@ -195,3 +196,18 @@ class TestTrain:
     ) -> None:
         assert self.train(monkeypatch, FakeAsk(failure), *self.LORA) == 0
         assert "Note: the model could not be looked at before the run" in capfd.readouterr().err
+
+
+@pytest.mark.parametrize("config", ['{"name": "my app"}', "[1, 2]", "{", ""])
+def test_a_config_that_is_no_models_is_told_before_missing_weights(tmp_path: Path, config: str) -> None:
+    (tmp_path / "config.json").write_text(config)
+    assert what_lacks(tmp_path, needs_weights=True) is Lack.KIND
+    assert what_lacks(tmp_path, needs_weights=False) is Lack.KIND
+
+
+def test_a_config_of_a_model_lacks_its_weights_only(tmp_path: Path) -> None:
+    (tmp_path / "config.json").write_text('{"model_type": "bert"}')
+    assert what_lacks(tmp_path, needs_weights=True) is Lack.WEIGHTS
+    assert what_lacks(tmp_path, needs_weights=False) is None
+    (tmp_path / "model.safetensors").touch()
+    assert what_lacks(tmp_path, needs_weights=True) is None

@@ -115,7 +115,7 @@ class _DryRun:
             base=self._held.base,
             longest=trainer.longest if trainer else None,
             longest_step_seconds=watch.longest_seconds if watch else None,
-            step_seconds=statistics.median(ordinary) if ordinary else None,
+            step_seconds=statistics.fmean(ordinary) if ordinary else None,
             compile_seconds=compiling,
             total_steps=steps,
             run_seconds=compiling + steps * statistics.fmean(ordinary) if ordinary and steps else None,

@@ -34,6 +34,11 @@ def check_folder(folder: Path, *, needs_weights: bool) -> None:
             f"There is no config.json in {folder}. It holds: {inside}. Choose the folder that has config.json and "
             "model.safetensors in it.",
         )
+    if lack is Lack.KIND:
+        raise ModelError(
+            f"{folder.name} is not a model folder",
+            f"config.json in {folder} names no kind of model (model_type). Choose the folder of a model.",
+        )
     if lack is Lack.ALL_BUT_ADAPTER:
         raise ModelError(
             f"{folder.name} holds LoRA matrices without their model",

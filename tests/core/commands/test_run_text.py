@@ -34,7 +34,7 @@ def test_the_peak_stands_beside_the_forecast(tmp_path: Path) -> None:
     )
     story.apply(done)
     lines = ending_text(RunFolder(tmp_path), story, State.FINISHED, None).splitlines()
-    assert lines[1] == "50 samples a second, 3.1 GB of memory at most (forecast: 2.5 GB, -20%)"
+    assert lines[1] == "50 samples a second, 3,200 MB of memory at most (forecast: 2,560 MB, -20%)"
 
 
 def test_a_run_ended_for_lack_of_memory_says_what_to_do(tmp_path: Path) -> None:
