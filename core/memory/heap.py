@@ -80,7 +80,8 @@ def _among_images(case: Case) -> float:
     small = min(1.0, MAPPED_FROM / widest)
     if case.method is Method.HEAD:
         return PASSING * 2 * widest * small
-    kept = kept_bytes(case) * (shape.kept_per_pixel / shape.recomputed_per_pixel if case.recomputes else 1.0)
+    recomputes = case.recomputes and shape.recomputed_per_pixel > 0
+    kept = kept_bytes(case) * (shape.kept_per_pixel / shape.recomputed_per_pixel if recomputes else 1.0)
     share = _kept_share(case) * small + KEPT_LARGE * (1 - small)
     return share * kept * (2 if case.recomputes else 1)
 

@@ -70,6 +70,7 @@ class PartsBar(QWidget):
         self._theme = theme
         self._parts: tuple[Part, ...] = ()
         self._limits: tuple[Limit, ...] = ()
+        self._width, self._tallest = 0, 0
         policy = QSizePolicy(QSizePolicy.Policy.Expanding, QSizePolicy.Policy.Fixed)
         policy.setHeightForWidth(True)
         self.setSizePolicy(policy)
@@ -113,8 +114,15 @@ class PartsBar(QWidget):
         return True
 
     def heightForWidth(self, width: int) -> int:  # noqa: N802 - Qt's name
-        """Height at a width, in pixels."""
-        return round(self.placed(max(1, width)).height + 0.5)
+        """Height at a width, in pixels: the most that was needed there so far.
+
+        Figures change by the second, and with them how many lines their words take. What stands below must not move
+        away from the pointer for that.
+        """
+        needed = round(self.placed(max(1, width)).height + 0.5)
+        self._tallest = max(needed, self._tallest if width == self._width else 0)
+        self._width = width
+        return self._tallest
 
     def sizeHint(self) -> QSize:
         """Wide enough for a legend of two lines."""

@@ -87,3 +87,11 @@ def test_nothing_to_show_is_no_error(bar):
     bar.show_parts([])
     assert bar.placed(100).parts == ()
     bar.grab()
+
+
+def test_what_stands_below_doesnt_move_when_words_take_fewer_lines(bar):
+    bar.show_parts([Part(f"part {number}", 10_000, "run") for number in range(6)])
+    tall = bar.heightForWidth(220)
+    bar.show_parts([Part("one", 10, "run")])
+    assert bar.heightForWidth(220) == tall
+    assert bar.heightForWidth(400) < tall
