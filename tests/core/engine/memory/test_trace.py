@@ -166,7 +166,7 @@ def test_half_precision_keeps_copies_of_weights_for_a_while(bert: Path) -> None:
 
 @pytest.mark.parametrize("checkpointing", [False, True])
 def test_a_deep_model_traced_at_two_depths_is_as_traced_whole(tmp_path: Path, checkpointing: bool) -> None:
-    bert = save_tiny_bert(tmp_path / "deep", num_hidden_layers=16, hidden_size=32)
+    bert = save_tiny_bert(tmp_path / "deep", num_hidden_layers=14, hidden_size=32)
     memory = MemoryOptions(batch_size=16, activation_checkpointing=checkpointing)
     options = choose(gather(), asked(bert, memory=memory)).settled
     config = text_models.load_config(options.model)
