@@ -142,10 +142,10 @@ class Measurement(msgspec.Struct, frozen=True, kw_only=True):
     `peak` is what `Parts.total` forecasts: on a CPU what the process held at most (resident set), on a GPU what torch's
     allocator reserved at most, with the context. `base` is what it held before data and model, libraries loaded.
     `longest` is the tokens a row of the longest batch has; None: not a text. `longest_step_seconds` is a steady step on
-    that batch, `step_seconds` the mean of ordinary ones, of short, middling and long rows; `compile_seconds` came before
-    them. `total_steps` are those of the whole run and `run_seconds` what they will take, evaluation and saving left out.
-    `out_of_memory` says, where memory ran out, what was asked and what there was; the other figures are then those of
-    that moment.
+    that batch, `step_seconds` the mean of ordinary ones, of short, middling and long rows; `compile_seconds` came
+    before them. `total_steps` are those of the whole run and `run_seconds` what they will take, evaluation and saving
+    left out. `out_of_memory` says, where memory ran out, what was asked and what there was; the other figures are then
+    those of that moment.
     """
 
     device: str

@@ -93,7 +93,9 @@ class PhaseMarks:
             self._paint(line)
 
     def _new_line(self, canvas: Canvas) -> pg.InfiniteLine:
-        line = pg.InfiniteLine(angle=90, label="", labelOpts={"position": TOP, "anchors": [(-0.04, 0), (-0.04, 0)]})
+        line = pg.InfiniteLine(
+            angle=90, label="", labelOpts={"position": TOP, "anchors": [(-0.04, 0), (-0.04, 0)]}
+        )
         line.setZValue(5)
         line.label.textItem.document().setDocumentMargin(1)
         line.label.textItem.setFont(canvas.axis_font)
