@@ -7,7 +7,8 @@ Three models, each with four or five sets of options, each trained a few steps o
 `hone train` does it: MiniLM (on MRPC where `--data` has it, else on random tokens), a BERT of base size and a ResNet.
 Measured is the peak of the process (resident memory) less what it held when its libraries were loaded. Beside it stand
 the formula's figure and the trace's, less what they count for the libraries (the trace's process measures its own),
-with signed errors; then the median and the worst of each. Goal: median within 10 %, worst within 20 %; the exit status is 1 where one is missed.
+with signed errors; then the median and the worst of each. Goal: median within 10 %, worst within 20 %; the exit status
+is 1 where one is missed.
 
 With `--gpu` the nine rows that transformers' guide on training with one GPU has measured (BERT-large, 512 tokens) are
 trained on this computer's NVIDIA GPU, where there is one: what the allocator reserved and CUDA's context, measured,
@@ -147,7 +148,7 @@ def on_cpu(arguments: argparse.Namespace, folder: Path) -> int:
 
 def cpu_runs(data: Path | None, folder: Path) -> list[Run]:
     """Every model with every set of options."""
-    mrpc = data / "msr_paraphrase_train.txt" if data else None
+    mrpc = data.resolve() / "msr_paraphrase_train.txt" if data else None
     texts = {"task": "text-classification", "data.eval_fraction": 0.0}
     pairs = {"data.text_columns": ["#1 String", "#2 String"], "data.label_column": "Quality"}
     minilm = {
