@@ -117,6 +117,12 @@ def _notes(case: Case, length: int | None) -> Iterator[str]:
             f"Every row was taken to have {case.length:,} tokens"
             f"{'' if padded else ', the most that is allowed; batches of shorter texts take less'}."
         )
+    positions = case.shape.positions
+    if case.is_text and positions and options.data.max_length > positions:
+        yield (
+            f"data.max_length is {options.data.max_length:,}, and the model sees {positions:,} tokens at most: texts "
+            "are cut off there."
+        )
     if case.zero is not DeepSpeed.OFF:
         yield "DeepSpeed's own buffers are not in the formulas: take the figure as a rough one."
     if is_elsewhere(case):

@@ -293,6 +293,11 @@ def test_a_lesson_of_past_runs_and_the_room_are_told_with_it() -> None:
     assert (plain.verdict, taught.verdict) == (Verdict.UNKNOWN, Verdict.TOO_LARGE)
 
 
+def test_a_limit_beyond_what_the_model_sees_is_named() -> None:
+    (note,) = anatomy.forecast(asked(data={"max_length": 1024}), BERT, CUDA, length=60).notes
+    assert note.startswith("data.max_length is 1,024, and the model sees 512 tokens at most")
+
+
 def test_what_was_taken_for_granted_is_said() -> None:
     (note,) = anatomy.forecast(asked(), BERT, CPU).notes
     assert "128 tokens" in note

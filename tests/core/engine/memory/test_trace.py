@@ -12,12 +12,11 @@ from core.engine.__main__ import _prepared_for
 from core.engine.devices import choose
 from core.engine.machine_facts import gather
 from core.engine.memory import depths, fake, kept_traces, trace
-from core.engine.memory.rehearsal import rehearse
-from core.engine.memory.replay import allocator_of
+from core.engine.memory.rehearsal import Rehearsed, rehearse
 from core.engine.models import text_models
 from core.engine.optimizer_state import bare, state_bytes
 from core.errors import OptionsError
-from core.memory.forecast import Basis, Forecast
+from core.memory.forecast import Basis, Forecast, Parts
 from core.options import DataOptions, DeviceOptions, MemoryOptions, ModelOptions, RunOptions, TrainingOptions
 from tests.fakes.tiny_bert import edit_config, save_tiny_bert
 from tests.fakes.tiny_training import model, train
@@ -177,13 +176,30 @@ def test_a_deep_model_traced_at_two_depths_is_as_traced_whole(tmp_path: Path, ch
         with fake.without_numbers("cpu") as device:
             fake.bring(made, device)
             batch = fake.batch(options, made, LENGTH, device)
-            return rehearse(made, batch, options, device, blocks=blocks, allocator=allocator_of("cpu"))
+            return rehearse(made, batch, options, device, blocks=blocks)
 
     assert depths.can_be_cut(config)
     whole, extended = traced(config), depths.extended(traced, config)
     assert extended.phases == whole.phases
     assert extended.kept == whole.kept
-    assert extended.most + extended.unused == pytest.approx(whole.most + whole.unused, rel=0.1)
+
+
+def test_what_the_allocator_has_unused_is_extended_too(tmp_path: Path) -> None:
+    bert = save_tiny_bert(tmp_path / "deep", num_hidden_layers=24)
+    config = text_models.load_config(ModelOptions(source=str(bert)))
+
+    def traced(config: Any) -> Rehearsed:
+        depth = depths.depth_of(config)
+        return Rehearsed({"top": Parts(activations=1000 * depth)}, {}, unused=500 + 100 * depth)
+
+    assert depths.extended(traced, config).unused == 500 + 100 * 24
+
+
+def test_a_process_takes_more_than_its_tensors(bert: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    kept = trace.forecast(asked(bert), labels=2).parts.overhead
+    monkeypatch.setattr(trace, "allocator_of", lambda _: None)
+    monkeypatch.setattr(kept_traces, "FORMAT", -1)
+    assert trace.forecast(asked(bert), labels=2).parts.overhead < kept
 
 
 def test_the_largest_modules_are_told(bert: Path) -> None:
