@@ -45,9 +45,12 @@ def what_lacks(folder: Path, *, needs_weights: bool) -> Lack | None:
 
 
 def _names_kind(config: Path) -> bool:
-    """Whether a config.json says what kind of model it is of, as all do that transformers writes."""
+    """Whether a config.json says what kind of model it is of, as all do that transformers writes.
+
+    Of a damaged one that can't be told: whoever loads it says what is wrong with it.
+    """
     try:
         content = json.loads(config.read_bytes())
     except ValueError:
-        return False
+        return True
     return isinstance(content, dict) and bool(content.get("model_type"))

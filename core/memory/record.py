@@ -14,6 +14,7 @@ import msgspec
 from core import settings
 from core.files import write_atomically
 from core.memory.forecast import Basis, Forecast, Parts
+from core.version import VERSION
 
 MOST_KEPT = 200
 NEWEST = 20
@@ -22,14 +23,15 @@ NEWEST = 20
 FEWEST = 3
 """Fewer teach nothing: the first may have been odd."""
 
-CORRECTION_LIMITS = (0.67, 1.5)
+CORRECTION_LIMITS = (0.8, 1.35)
 """A factor beyond these tells of a fault in the forecast, which hiding would not mend."""
 
 
 class Kept(msgspec.Struct, frozen=True, kw_only=True):
     """One run that ended well: the memory it was told to take, by which factor that was corrected, and what it took.
 
-    `device` is the device's title, such as "Apple M2", which tells computers apart that share a folder.
+    `device` is the device's title, such as "Apple M2", which tells computers apart that share a folder. `version` is
+    Hone's: another one forecasts otherwise, so that nothing is learned from it.
     """
 
     device: str
@@ -37,6 +39,7 @@ class Kept(msgspec.Struct, frozen=True, kw_only=True):
     forecast: int
     measured: int
     correction: float = 1.0
+    version: str = VERSION
     time: float = msgspec.field(default_factory=time.time)
 
     @property
@@ -102,8 +105,8 @@ def corrected(forecast: Forecast, factor: float) -> Forecast:
 
 
 def teaching(kept: Iterable[Kept]) -> tuple[Kept, ...]:
-    """Those that were forecast: a dry run's figure is none."""
-    return tuple(one for one in kept if one.basis is not Basis.MEASURED)
+    """Those that this Hone has forecast: a dry run's figure is no forecast."""
+    return tuple(one for one in kept if one.basis is not Basis.MEASURED and one.version == VERSION)
 
 
 def _file() -> Path:

@@ -20,6 +20,7 @@ from core.memory.room import room_of
 from core.story import RunStory
 
 MOST_FIXES = 5
+WHOLE_EPOCH = 0.999
 
 
 def foretell(choice: Choice, prepared: Prepared, known: Forecast | None) -> MemoryForecast | None:
@@ -59,9 +60,18 @@ def foretell(choice: Choice, prepared: Prepared, known: Forecast | None) -> Memo
 
 
 def remember(story: RunStory, choice: Choice) -> None:
-    """Keep what a run that has ended well took, so that the next forecasts on this device come closer."""
+    """Keep what a run that has ended well took, so that the next forecasts on this device come closer.
+
+    One that has not gone through all its data may not have met its longest batch, and would teach too little.
+    """
     told, measured = story.forecast_bytes, story.peak_bytes
-    if story.forecast_error is None or story.forecast is None or told is None or measured is None:
+    if (
+        story.epoch < WHOLE_EPOCH
+        or story.forecast_error is None
+        or story.forecast is None
+        or told is None
+        or measured is None
+    ):
         return
     record.remember(
         record.Kept(

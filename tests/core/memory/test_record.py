@@ -55,8 +55,8 @@ def test_a_folder_that_cant_be_written_costs_no_run() -> None:
     [
         ((110, 120, 130), 1.2),
         ((110, 120), 1.0),  # two teach nothing
-        ((300, 300, 300), 1.5),
-        ((10, 10, 10), 0.67),
+        ((300, 300, 300), 1.35),
+        ((10, 10, 10), 0.8),
     ],
 )
 def test_the_median_of_enough_runs_corrects(measured: tuple[int, ...], factor: float) -> None:
@@ -77,7 +77,7 @@ def test_each_device_learns_for_itself_and_from_forecasts_only() -> None:
 
 
 def test_only_the_newest_runs_of_a_device_teach() -> None:
-    old, new = [kept(100, 140) for _ in range(30)], [kept(100, 110) for _ in range(20)]
+    old, new = [kept(100, 130) for _ in range(30)], [kept(100, 110) for _ in range(20)]
     assert correction("a CPU", [*old, *new]) == pytest.approx(1.1)
 
 
@@ -93,3 +93,9 @@ def test_a_forecast_is_corrected_in_all_its_parts_and_a_measurement_in_none() ->
     assert corrected(corrected(told, 1.32), 1.32) == corrected(told, 1.32)
     measured = Forecast(basis=Basis.MEASURED, device="cpu", parts=Parts(weights=100))
     assert corrected(measured, 1.2) == measured
+
+
+def test_another_hone_forecast_otherwise_and_teaches_nothing() -> None:
+    others = [kept(100, 130, version="0.0.1") for _ in range(5)]
+    assert correction("a CPU", others) == 1.0
+    assert typical_error(others) is None

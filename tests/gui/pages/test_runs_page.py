@@ -150,7 +150,8 @@ def test_what_is_short_of_room_is_cut_alike_and_the_name_takes_the_rest():
 
 def test_how_good_forecasts_have_been_stands_below_the_list(qtbot, page, monkeypatch, tmp_path):
     monkeypatch.setenv("HONE_HOME", str(tmp_path / "home"))
-    assert not page.forecasts.isVisible()
+    page.refresh()
+    qtbot.waitUntil(lambda: not page.forecasts.isVisible(), timeout=5000)
     record.remember(record.Kept(device="a CPU", basis=Basis.TRACE, forecast=96, measured=100))
     page.refresh()
     qtbot.waitUntil(page.forecasts.isVisible, timeout=5000)

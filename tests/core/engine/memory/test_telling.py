@@ -13,7 +13,7 @@ from core.engine.machine_facts import gather
 from core.events import MemoryForecast, StepFinished
 from core.memory import record
 from core.memory.forecast import Basis, Forecast, Parts
-from core.options import DataOptions, MemoryOptions, ModelOptions, RunOptions
+from core.options import DataOptions, MemoryOptions, ModelOptions, RunOptions, TrainingOptions
 from tests.fakes.tiny_bert import save_tiny_bert
 from tests.fakes.tiny_training import train
 
@@ -80,3 +80,10 @@ def test_what_was_found_out_before_the_start_goes_before_the_formula(model: Path
     told = foretell(choice, prepare(choice.settled, Reporter(None)), known)
     assert told is not None
     assert (told.basis, told.parts) == (Basis.MEASURED, known.parts)
+
+
+def test_a_run_that_has_not_seen_all_its_data_teaches_nothing(tmp_path: Path, model: Path) -> None:
+    few = TrainingOptions(max_steps=1, learning_rate=1e-2)
+    done = train(tmp_path / "run", model=ModelOptions(source=str(model)), training=few)
+    assert len(done.steps) == 1
+    assert record.read() == ()
