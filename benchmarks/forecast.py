@@ -227,7 +227,7 @@ def compare(run: Run, where: DeviceReport, folder: Path, *, with_trace: bool) ->
         run,
         measured["peak"] - measured["base"],
         measured["base"],
-        formula.parts.total - overhead.libraries_bytes(run.options.model.method),
+        formula.parts.total - overhead.libraries_bytes(run.options),
         None if traced is None else traced.parts.total - measured["base"],
     )
 

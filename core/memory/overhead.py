@@ -1,8 +1,9 @@
 """What a run holds beside all tensors: the libraries, the device's context, what an allocator holds unused."""
 
-from core.choices import Method
+from core.choices import Method, Optimizer
 from core.memory.case import Case
 from core.memory.heap import unused_bytes
+from core.options import RunOptions
 from core.sources import parse_synthetic
 
 MIB = 1 << 20
@@ -10,8 +11,15 @@ MIB = 1 << 20
 LIBRARIES = 468 * MIB
 """Python with torch, transformers and what a run imports with them, resident on a CPU before model and data (Linux)."""
 
-LORA_LIBRARIES = 57 * MIB
-"""PEFT, and bitsandbytes which it brings along."""
+LORA_LIBRARIES, BITSANDBYTES = 57 * MIB, 49 * MIB
+"""PEFT with bitsandbytes, which it brings along; and bitsandbytes alone, for its optimizers."""
+
+BY_BITSANDBYTES = (
+    Optimizer.ADAMW_8BIT,
+    Optimizer.PAGED_ADAMW_8BIT,
+    Optimizer.LION_8BIT,
+    Optimizer.ADEMAMIX,
+)
 
 FIRST_USE = 46 * MIB
 """What they take when data is read and they first compute: 26 MiB of code from disk, 20 MiB of tokenizers, tables of
@@ -35,12 +43,14 @@ def overhead_bytes(case: Case) -> int:
 
 def process_bytes(case: Case) -> int:
     """What the process holds of the computer's memory beside tensors. Images of a person's own are not counted."""
-    return libraries_bytes(case.method) + FIRST_USE + _random_images(case)
+    return libraries_bytes(case.options) + FIRST_USE + _random_images(case)
 
 
-def libraries_bytes(method: Method) -> int:
-    """What the libraries of a run take that trains by this method."""
-    return LIBRARIES + (LORA_LIBRARIES if method in (Method.LORA, Method.QLORA) else 0)
+def libraries_bytes(options: RunOptions) -> int:
+    """What the libraries take that a run imports."""
+    if options.model.method in (Method.LORA, Method.QLORA):
+        return LIBRARIES + LORA_LIBRARIES
+    return LIBRARIES + (BITSANDBYTES if options.training.optimizer in BY_BITSANDBYTES else 0)
 
 
 def _random_images(case: Case) -> int:

