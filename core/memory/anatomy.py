@@ -7,6 +7,8 @@ moment, so that they add up to the peak.
 
 from collections.abc import Iterator
 
+import msgspec
+
 from core.choices import DeepSpeed, Optimizer, Padding
 from core.memory.activations import (
     cast_bytes,
@@ -18,7 +20,7 @@ from core.memory.activations import (
 from core.memory.case import NUMBER, Case, case_of
 from core.memory.forecast import Basis, Forecast, Parts, Room
 from core.memory.optimizer_memory import is_elsewhere, state_bytes, step_bytes
-from core.memory.overhead import overhead_bytes
+from core.memory.overhead import cached_bytes, overhead_bytes
 from core.memory.record import corrected
 from core.memory.shape import ModelShape
 from core.memory.weight_memory import (
@@ -55,12 +57,18 @@ def forecast(
     found = Forecast(
         basis=Basis.FORMULA,
         device=device.name,
-        parts=max(moments(case), key=lambda parts: parts.total),
+        parts=_fullest(case),
         room=room,
         length=case.length if case.is_text else None,
         notes=tuple(_notes(case, length)),
     )
     return corrected(found, correction)
+
+
+def _fullest(case: Case) -> Parts:
+    found = max(moments(case), key=lambda parts: parts.total)
+    cached = cached_bytes(case, found.total - found.overhead)
+    return msgspec.structs.replace(found, overhead=found.overhead + cached)
 
 
 def moments(case: Case) -> Iterator[Parts]:

@@ -183,9 +183,9 @@ def _overhead(case: Case) -> Told:
     mib = overhead.MIB
     if case.kind == "cuda":
         return (
-            "The CUDA context: the driver's own memory and its kernels, there before the first weight.",
-            f"{overhead.CUDA_CONTEXT // mib:,} MB, whatever the model",
-            "measured in transformers, guide “Efficient training on a single GPU”",
+            "The CUDA context (the driver's own memory and its kernels), and what PyTorch's allocator holds unused.",
+            f"{overhead.CUDA_CONTEXT // mib:,} MB, whatever the model + {overhead.CUDA_UNUSED:.0%} of the tensors",
+            "context: transformers, guide “Efficient training on a single GPU”; allocator: played through its rules",
         )
     process = overhead.process_bytes(case) // mib
     if case.kind == "mps":

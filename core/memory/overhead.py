@@ -31,6 +31,10 @@ MOST_RANDOM_PIXELS = 64 * MIB
 CUDA_CONTEXT = 1343 * MIB
 """The guide "Efficient training on a single GPU" of transformers measured it on a V100; newer ones are like it."""
 
+CUDA_UNUSED = 0.06
+"""What torch's caching allocator holds without using it, as a share of the tensors: 0 to 12 % where the guide's nine
+rows were traced and played through its rules (`core.engine.memory.cuda_cache`). Never measured on a GPU by Hone."""
+
 MPS_DRIVER = 256 * MIB
 """Metal's own buffers and compiled kernels. Never measured: no Mac was at hand."""
 
@@ -39,6 +43,11 @@ def overhead_bytes(case: Case) -> int:
     """What stands beside the tensors; a Mac's GPU shares the memory that the process is in."""
     process = process_bytes(case)
     return {"cuda": CUDA_CONTEXT, "mps": process + MPS_DRIVER}.get(case.kind, process + unused_bytes(case))
+
+
+def cached_bytes(case: Case, tensors: int) -> int:
+    """What torch's own allocator for CUDA holds beyond the tensors of the fullest moment."""
+    return round(CUDA_UNUSED * tensors) if case.kind == "cuda" else 0
 
 
 def process_bytes(case: Case) -> int:
