@@ -13,32 +13,20 @@ from core.memory.forecast import Basis, Forecast, Parts, Room, Verdict
 from core.memory.shape import ModelShape
 from core.options import RunOptions
 from core.reports import DeviceReport, Settled
+from tests.fakes import asked_of_bert
 
 CPU = DeviceReport(name="cpu", title="a processor", available=True, memory_bytes=32 << 30)
 CUDA = DeviceReport(name="cuda:0", title="a GPU", available=True, memory_bytes=24 << 30)
 MPS = DeviceReport(name="mps", title="Apple M3", available=True, memory_bytes=27 << 30)
 
-BERT = ModelShape(
-    parameters=110_000_000,
-    packable=85_000_000,
-    head=1_538,
-    linear_sides=12 * (4 * 2 * 768 + 2 * 5 * 768),
+BERT = replace(
+    asked_of_bert.BERT,
     linears={
         "query": (12 * 768, 12 * 768),
         "key": (12 * 768, 12 * 768),
         "value": (12 * 768, 12 * 768),
         "dense": (12 * 6 * 768, 12 * 6 * 768),
     },
-    embeddings=24_000_000,
-    largest=23_440_896,
-    layers=12,
-    hidden=768,
-    intermediate=3072,
-    heads=12,
-    key_heads=12,
-    head_width=64,
-    vocabulary=30_522,
-    positions=512,
     dropout=True,
     attention_dropout=True,
 )
