@@ -2,7 +2,7 @@
 
 import sys
 
-from core.commands import figures
+from core import figures
 from core.commands.output import print_json
 from core.device_check_report import Comparison, DeviceCheckReport, DeviceCheckRequest
 from core.jobs import ask_device_check

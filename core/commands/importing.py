@@ -5,7 +5,7 @@ from pathlib import Path
 
 import tomli_w
 
-from core.commands import figures
+from core import figures
 from core.commands.files import write_new
 from core.importing import Imported, import_file, import_text
 

@@ -1,6 +1,6 @@
 """How much memory a run takes, and what to do about it, in plain text for a terminal."""
 
-from core.commands import figures
+from core import figures
 from core.commands.run_text import changes_text
 from core.memory.fitting import Try
 from core.memory.forecast import PART_TITLES, Basis, Forecast, Measurement, Parts, Room, Verdict

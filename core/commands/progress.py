@@ -4,7 +4,7 @@ from typing import TextIO
 
 from tqdm import tqdm
 
-from core.commands import figures
+from core import figures
 from core.commands.run_text import message_text
 from core.events import (
     Evaluated,

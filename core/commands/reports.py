@@ -2,9 +2,9 @@
 
 from pathlib import Path
 
+from core import figures
 from core.capabilities import ANY_OTHER, find_device
 from core.choices import Task
-from core.commands import figures
 from core.commands.output import print_json
 from core.commands.run_text import fix_text
 from core.errors import DataError, OptionsError, Problem

@@ -5,7 +5,7 @@ import textwrap
 from collections.abc import Iterator, Mapping
 from typing import Any
 
-from core.commands import figures
+from core import figures
 from core.errors import Fix, OptionsError, UserError
 from core.events import Level, MessageRaised, WhatRan
 from core.memory.shortage import out_of_memory

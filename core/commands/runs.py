@@ -3,8 +3,7 @@
 from pathlib import Path
 from typing import Any
 
-from core import settings
-from core.commands import figures
+from core import figures, settings
 from core.commands.output import print_json
 from core.commands.run_text import ending_text, message_text, unread_text, what_ran_text
 from core.errors import OptionsError, Problem

@@ -13,8 +13,8 @@ from pathlib import Path
 
 import msgspec
 
-from core.commands.figures import size
 from core.ending import is_out_of_memory, out_of_memory_kills, signal_name
+from core.figures import size
 from core.jobs import EngineCrashed, EngineJob, JobCancelled, decoded
 from core.machine.memory import SystemMemory, system_memory, tree_bytes
 from core.machine.sampler import gpu_of

@@ -11,7 +11,7 @@ from collections import deque
 from collections.abc import Iterator
 from dataclasses import dataclass
 
-from core.commands import figures
+from core import figures
 from core.errors import Fix
 from core.events import (
     Event,

@@ -9,7 +9,7 @@ import re
 from collections.abc import Iterator
 from itertools import islice
 
-from core.commands import figures
+from core import figures
 from core.errors import Fix, OutOfMemory
 from core.events import MemoryForecast
 from core.memory.forecast import PART_TITLES, Basis

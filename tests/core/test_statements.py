@@ -2,9 +2,9 @@
 
 import msgspec
 
-from core.commands.figures import size
 from core.commands.run_text import what_ran_text
 from core.events import WhatRan
+from core.figures import size
 from core.statements import Statement, statements
 
 PLAIN = WhatRan(

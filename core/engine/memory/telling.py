@@ -5,8 +5,8 @@ from typing import Any
 import msgspec
 import psutil
 
+from core import figures
 from core.choices import Task
-from core.commands import figures
 from core.engine.check_model import check_model
 from core.engine.data.lengths import lengths_of
 from core.engine.devices import Choice

@@ -2,7 +2,7 @@ import io
 
 import pytest
 
-from core.commands import figures
+from core import figures
 from core.commands.progress import Progress
 from core.errors import Fix
 from core.events import (
