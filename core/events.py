@@ -110,6 +110,10 @@ class StepFinished(Event, frozen=True, kw_only=True):
 
     `compile_seconds` is the time compiling took in between, which `seconds` leaves out. Such a step is no measure of
     the pace.
+
+    `data_seconds`, `forward_seconds`, `backward_seconds` and `optimizer_seconds` are parts of `seconds`; what is left of
+    it went into the loop itself. A CPU computes while it is waited for, so every step has them. CUDA and MPS work on
+    after they were told to: only steps for which Hone waited between the parts have the last three, the others None.
     """
 
     step: int
@@ -118,6 +122,10 @@ class StepFinished(Event, frozen=True, kw_only=True):
     learning_rate: float
     samples: int
     compile_seconds: float = 0.0
+    data_seconds: float | None = None
+    forward_seconds: float | None = None
+    backward_seconds: float | None = None
+    optimizer_seconds: float | None = None
     tokens: int | None = None
     loss: float | None = None
     grad_norm: float | None = None
@@ -189,13 +197,37 @@ class MemoryForecast(Event, frozen=True, kw_only=True):
 
 
 class DeviceSampled(Event, frozen=True, kw_only=True):
-    """How busy a processor is. `busy` is 0 to 1, `power` watts, `temperature` degrees Celsius; None: not available."""
+    """How busy a processor is, and what holds it back; None: not available.
+
+    `busy` is 0 to 1, `power` and `power_limit` watts, `temperature` degrees Celsius, `clock` and `clock_limit` MHz.
+    `throttled` says why the clock is held down, in words; empty: it isn't. None where nobody tells. `thermal` is macOS'
+    level of thermal pressure, from 0 (nominal) to 4 (sleeping).
+    """
 
     source: Source
     name: str = ""
     busy: float | None = None
     power: float | None = None
+    power_limit: float | None = None
     temperature: float | None = None
+    clock: float | None = None
+    clock_limit: float | None = None
+    throttled: tuple[str, ...] | None = None
+    thermal: int | None = None
+
+
+class BatterySampled(Event, frozen=True, kw_only=True):
+    """The computer's battery: `share` that is left (0 to 1); `is_plugged` is None where nobody tells."""
+
+    share: float
+    is_plugged: bool | None = None
+
+
+class DiskSampled(Event, frozen=True, kw_only=True):
+    """The disk that the run's folder lies on, in bytes."""
+
+    free: int
+    total: int
 
 
 class Evaluated(Event, frozen=True, kw_only=True):
@@ -311,6 +343,8 @@ AnyEvent = (
     | MemorySampled
     | MemoryForecast
     | DeviceSampled
+    | BatterySampled
+    | DiskSampled
     | Evaluated
     | CheckpointSaved
     | WhatRan
