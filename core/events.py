@@ -111,9 +111,9 @@ class StepFinished(Event, frozen=True, kw_only=True):
     `compile_seconds` is the time compiling took in between, which `seconds` leaves out. Such a step is no measure of
     the pace.
 
-    `data_seconds`, `forward_seconds`, `backward_seconds` and `optimizer_seconds` are parts of `seconds`; what is left of
-    it went into the loop itself. A CPU computes while it is waited for, so every step has them. CUDA and MPS work on
-    after they were told to: only steps for which Hone waited between the parts have the last three, the others None.
+    `data_seconds`, `forward_seconds`, `backward_seconds` and `optimizer_seconds` are parts of `seconds`; the rest went
+    into the loop itself. A CPU computes while it is waited for, so every step has them. CUDA and MPS work on after they
+    were told to: only steps for which Hone waited between the parts have the last three, the others None.
     """
 
     step: int
