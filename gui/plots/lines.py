@@ -7,7 +7,6 @@ import numpy as np
 import pyqtgraph as pg
 from PySide6.QtGui import QColor
 
-from gui.plots.reduction import reduce, visible_slice
 from gui.plots.series import Series
 from gui.theme import Tokens
 
@@ -86,9 +85,7 @@ class DrawnLine:
 
     def draw(self, low: float, high: float, columns: int) -> tuple[float, float] | None:
         """Draw the part from `low` to `high`; returns the lowest and highest value in it, None without any."""
-        series = self.line.series
-        part = visible_slice(series.x, low, high)
-        x, y = reduce(series.x[part], series.y[part], columns)
+        x, y = self.line.series.reduced(low, high, columns)
         # pyqtgraph fills an area in pieces, and antialiasing shows the seams between them.
         self.item.opts["antialias"] = len(x) <= FEW_POINTS and self.line.look is not Look.AREA
         finite = y[np.isfinite(y)]

@@ -4,8 +4,8 @@ import numpy as np
 import pyqtgraph as pg
 from PySide6.QtGui import QBrush
 
-from gui.plots.reduction import reduce, visible_slice
-from gui.plots.series import Floats, Series
+from gui.plots.reduction import Floats
+from gui.plots.series import Series
 from gui.theme import Tokens
 
 HEIGHT = 5
@@ -54,8 +54,7 @@ class PressureBand(pg.BarGraphItem):
             y: From and to of the picture.
             size: Its columns and rows, in pixels.
         """
-        part = visible_slice(pressure.x, *x)
-        begins, ends, levels = stretches(*reduce(pressure.x[part], pressure.y[part], size[0]))
+        begins, ends, levels = stretches(*pressure.reduced(*x, size[0]))
         self.setVisible(len(levels) > 0)
         if not len(levels):
             return

@@ -9,8 +9,7 @@ from typing import TypeAlias
 import numpy as np
 import numpy.typing as npt
 
-from gui.plots.series import Floats
-
+Floats: TypeAlias = npt.NDArray[np.float64]
 Places: TypeAlias = npt.NDArray[np.intp]
 
 

@@ -1,11 +1,10 @@
 """Columns of numbers that grow: what a chart draws from."""
 
-from typing import TypeAlias
+import math
 
 import numpy as np
-import numpy.typing as npt
 
-Floats: TypeAlias = npt.NDArray[np.float64]
+from gui.plots.reduction import Floats, reduce, visible_slice
 
 _FIRST_ROWS = 1024
 
@@ -38,6 +37,11 @@ class Series:
         """The newest value; None before the first."""
         return float(self._rows[1, self._length - 1]) if self._length else None
 
+    @property
+    def last_x(self) -> float | None:
+        """Where the newest point lies; None before the first."""
+        return float(self._rows[0, self._length - 1]) if self._length else None
+
     def append(self, x: float, y: float) -> None:
         """Add a point; `x` is at or beyond the last one."""
         if self._length == self._rows.shape[1]:
@@ -64,3 +68,27 @@ class Series:
         left = max(0, right - 1)
         nearest = left if x - self.x[left] < self.x[right] - x else right
         return float(self.y[nearest])
+
+    def reduced(self, low: float, high: float, columns: int) -> tuple[Floats, Floats]:
+        """What draws the part from `low` to `high` in so many pixel columns.
+
+        Returns:
+            At most two points a column, its lowest and highest, and the newest; one more point at either side of the
+            part, where there is one, so that the line runs out of the picture. NaN is a gap.
+        """
+        part = visible_slice(self.x, low, high)
+        return reduce(self.x[part], self.y[part], columns)
+
+    def extremes(self, low: float = -math.inf, high: float = math.inf) -> tuple[float, float] | None:
+        """The lowest and the highest value from `low` to `high`; None where there is none but NaN."""
+        y = self.y[np.searchsorted(self.x, low, "left") : np.searchsorted(self.x, high, "right")]
+        known = y[np.isfinite(y)]
+        return (float(known.min()), float(known.max())) if known.size else None
+
+    def between(self, x: float) -> float | None:
+        """The value at `x` on the straight line between two points, held to the first and last; None without any."""
+        return float(np.interp(x, self.x, self.y)) if self._length else None
+
+    def place_of(self, y: float) -> float | None:
+        """Where a series that only ever rises passes `y`, held to the first and last point; None without any."""
+        return float(np.interp(y, self.y, self.x)) if self._length else None

@@ -3,6 +3,7 @@ import math
 import random
 
 from core.events import (
+    CheckpointSaved,
     Evaluated,
     LossesLogged,
     MemorySampled,
@@ -13,7 +14,8 @@ from core.events import (
     StepFinished,
     StepLoss,
 )
-from gui.models.run_history import RunHistory, RunningMedian
+from gui.models.run_history import Pause, RunHistory
+from gui.models.smoothing import RunningMedian
 
 
 def step(number, *, at, loss=None, seconds=0.1, non_finite=None):
@@ -27,6 +29,12 @@ def step(number, *, at, loss=None, seconds=0.1, non_finite=None):
         loss=loss,
         non_finite=non_finite,
     )
+
+
+def timed(number, **figures):
+    """A step of half a second with 8 samples."""
+    known = {"time": float(number), "epoch": number / 10, "learning_rate": 1e-3 / number, "samples": 8}
+    return StepFinished(step=number, seconds=0.5, **known, **figures)
 
 
 def told(events):
@@ -102,3 +110,51 @@ def test_the_median_forgets_old_steps():
     assert median.add(100.0) == 100.0
     assert [median.add(1.0) for _ in range(60)][-1] == 1.0
     assert [median.add(2.0) for _ in range(60)][-1] == 2.0
+
+
+def test_the_smoother_loss_is_calmer_than_the_smooth_one():
+    chance = random.Random(1)
+    events = [step(number, at=number, loss=1 + chance.gauss(0, 0.2)) for number in range(1, 1500)]
+    history = told(events)
+    late = [series.y[700:].std() for series in (history.loss, history.smooth_loss, history.smoother_loss)]
+    assert late[2] < late[1] / 1.8 < late[0] / 3
+
+
+def test_rates_leave_out_steps_in_which_something_was_compiled():
+    history = told([timed(1, compile_seconds=3.0, tokens=100), timed(2, tokens=100), timed(3)])
+    assert [math.isnan(value) for value in history.samples_per_second.y] == [True, False, False]
+    assert history.samples_per_second.last == 16.0
+    assert [math.isnan(value) for value in history.tokens_per_second.y] == [True, False, True]
+    assert history.tokens_per_second.at(2) == 200.0
+
+
+def test_parts_that_were_not_measured_are_gaps():
+    history = told([timed(1, data_seconds=0.1), timed(2, data_seconds=0.2, forward_seconds=0.3)])
+    assert history.data_seconds.y.tolist() == [0.1, 0.2]
+    assert math.isnan(history.forward_seconds.y[0])
+    assert history.forward_seconds.last == 0.3
+
+
+def test_the_gradient_norm_comes_with_the_loss_and_has_gaps_of_its_own():
+    late = LossesLogged(time=3.0, losses=(StepLoss(step=2, loss=1.0, grad_norm=math.inf),))
+    history = told([timed(1, loss=2.0, grad_norm=4.0), timed(2), late])
+    assert history.grad_norm.x.tolist() == [1, 2]
+    assert history.grad_norm.y[0] == 4.0
+    assert math.isnan(history.grad_norm.y[1])
+
+
+def test_steps_and_epochs_turn_into_each_other():
+    history = told([timed(number) for number in range(1, 11)])
+    assert math.isclose(history.epoch_of_step(5), 0.5)
+    assert math.isclose(history.step_of_epoch(0.55), 5.5)
+    assert RunHistory().epoch_of_step(1) is RunHistory().step_of_epoch(1) is None
+
+
+def test_pauses_of_steps_that_no_longer_count_are_forgotten():
+    saved = CheckpointSaved(time=4.0, step=3, path="checkpoint-3", bytes=1, seconds=0.2)
+    found = Evaluated(time=9.0, step=8, epoch=1.0, metrics={}, seconds=1.5)
+    before = [RunStarted(time=1.0), timed(3), saved, timed(8), found]
+    assert told(before).pauses == [Pause(3, 3.0, 0.2, "checkpoint"), Pause(8, 8.0, 1.5, "evaluation")]
+    assert told([*before, RunStarted(time=9.5, attempt=2, from_step=5)]).pauses == [
+        Pause(3, 3.0, 0.2, "checkpoint")
+    ]
