@@ -42,6 +42,7 @@ class ForecastAnswer(msgspec.Struct, frozen=True, kw_only=True):
     verdict: Verdict
     correction: float
     length: int | None
+    longest_text: int | None
     notes: tuple[str, ...]
     ladder: tuple[Remedy, ...]
 
@@ -102,7 +103,7 @@ def forecast(file: Path, overrides: tuple[str, ...], *, quick: bool, as_json: bo
         print("Looking at the model and this computer ...", file=sys.stderr)
     looked = _look(file, overrides)
     found = _formula(looked) if quick else _trace(looked)
-    remedies = looked.ladder(found.length) if found.verdict is not Verdict.FITS else ()
+    remedies = looked.ladder(found.unpadded_length) if found.verdict is not Verdict.FITS else ()
     if as_json:
         print_json(_as_answer(found, remedies))
     else:
@@ -123,7 +124,7 @@ def measure(file: Path, overrides: tuple[str, ...], *, as_json: bool, dry_run: M
     found = dry_run(_on_device(looked), looked.room).run()
     too_large = bool(found.out_of_memory)
     verdict = Verdict.TOO_LARGE if too_large else found.forecast.verdict
-    remedies = looked.ladder(found.longest) if verdict is not Verdict.FITS else ()
+    remedies = looked.ladder(found.forecast.unpadded_length) if verdict is not Verdict.FITS else ()
     if as_json:
         print_json(MeasureAnswer(measurement=found, verdict=verdict, ladder=remedies))
     else:
@@ -241,6 +242,7 @@ def _as_answer(found: Forecast, remedies: tuple[Remedy, ...]) -> ForecastAnswer:
         verdict=verdict,
         correction=found.correction,
         length=found.length,
+        longest_text=found.longest_text,
         notes=found.notes,
         ladder=remedies,
     )

@@ -25,7 +25,9 @@ def forecast_lines(found: Forecast) -> list[str]:
     """A forecast for a terminal, in MB of 1024 x 1024 bytes."""
     lines = [*_part_lines(found.parts, found.room), "", f"On {found.device}, {METHODS[found.basis]}."]
     if found.length is not None:
-        lines.append(f"The longest row has {found.length:,} tokens.")
+        is_padded = found.longest_text is not None and found.longest_text < found.length
+        padding = f", padding counted; the longest text has {found.longest_text:,}" if is_padded else ""
+        lines.append(f"The longest row has {found.length:,} tokens{padding}.")
     if found.correction != 1.0:
         lines.append(f"Corrected by {found.correction:.2f}, as past runs on this device have taught.")
     return [*lines, *found.notes, VERDICTS[found.verdict]]

@@ -86,9 +86,10 @@ class Forecast(msgspec.Struct, frozen=True, kw_only=True):
     """The memory a run takes at its fullest moment, and how that is known.
 
     `device` is as in `device.name`, never "auto". `correction` is the factor that past runs on this device have taught
-    and that is in `parts` already. `length` is how many tokens the longest row was taken to have; None: not a text.
-    `layers` are the largest modules of a trace, largest first. `notes` are plain sentences: what was taken for granted,
-    and why a trace was not to be had.
+    and that is in `parts` already. `length` is how many tokens the longest row was taken to have, padding counted;
+    None: not a text. `longest_text` is how many the longest text was found to have, cut off as the run cuts; None: not
+    known. `layers` are the largest modules of a trace, largest first. `notes` are plain sentences: what was taken for
+    granted, and why a trace was not to be had.
     """
 
     basis: Basis
@@ -97,6 +98,7 @@ class Forecast(msgspec.Struct, frozen=True, kw_only=True):
     room: Room | None = None
     correction: float = 1.0
     length: int | None = None
+    longest_text: int | None = None
     layers: tuple[LayerMemory, ...] = ()
     notes: tuple[str, ...] = ()
 
@@ -104,6 +106,11 @@ class Forecast(msgspec.Struct, frozen=True, kw_only=True):
     def verdict(self) -> Verdict:
         """Whether it fits now."""
         return verdict(self.parts.total, self.room)
+
+    @property
+    def unpadded_length(self) -> int | None:
+        """Tokens of the longest row before padding, as far as known: what the ladder has to know."""
+        return self.length if self.longest_text is None else self.longest_text
 
 
 def verdict(total: int, room: Room | None) -> Verdict:
@@ -141,11 +148,11 @@ class Measurement(msgspec.Struct, frozen=True, kw_only=True):
 
     `peak` is what `Parts.total` forecasts: on a CPU what the process held at most (resident set), on a GPU what torch's
     allocator reserved at most, with the context. `base` is what it held before data and model, libraries loaded.
-    `longest` is the tokens a row of the longest batch has; None: not a text. `longest_step_seconds` is a steady step on
-    that batch, `step_seconds` the mean of ordinary ones, of short, middling and long rows; `compile_seconds` came
-    before them. `total_steps` are those of the whole run and `run_seconds` what they will take, evaluation and saving
-    left out. `out_of_memory` says, where memory ran out, what was asked and what there was; the other figures are then
-    those of that moment.
+    `longest` is the tokens a row of the longest batch has, padding counted, and `longest_text` those of the longest
+    text; None: not a text. `longest_step_seconds` is a steady step on that batch, `step_seconds` the mean of ordinary
+    ones, of short, middling and long rows; `compile_seconds` came before them. `total_steps` are those of the whole run
+    and `run_seconds` what they will take, evaluation and saving left out. `out_of_memory` says, where memory ran out,
+    what was asked and what there was; the other figures are then those of that moment.
     """
 
     device: str
@@ -154,6 +161,7 @@ class Measurement(msgspec.Struct, frozen=True, kw_only=True):
     base: int
     room: Room | None = None
     longest: int | None = None
+    longest_text: int | None = None
     longest_step_seconds: float | None = None
     step_seconds: float | None = None
     compile_seconds: float = 0.0
@@ -176,5 +184,10 @@ class Measurement(msgspec.Struct, frozen=True, kw_only=True):
     def forecast(self) -> Forecast:
         """The same as a forecast whose basis is that it was measured."""
         return Forecast(
-            basis=Basis.MEASURED, device=self.device, parts=self.parts, room=self.room, length=self.longest
+            basis=Basis.MEASURED,
+            device=self.device,
+            parts=self.parts,
+            room=self.room,
+            length=self.longest,
+            longest_text=self.longest_text,
         )

@@ -82,7 +82,7 @@ def ladder(
         report: What is known of its model; without a shape nothing can be forecast, and there is no ladder.
         device: Where it computes.
         room: The device's memory; a smaller batch is made as small as it takes to fit.
-        length: Tokens of the longest row, where that is known.
+        length: Tokens of the longest row before padding, where that is known.
         correction: As `core.memory.anatomy.forecast` takes it.
     """
     asked = asked_of(options, report, device, room, length=length, correction=correction)

@@ -44,7 +44,7 @@ class Step:
 class Asked:
     """What is asked, settled for `device`, and what is known of its model.
 
-    `length` is tokens of the longest row; None: not known.
+    `length` is tokens of the longest row before padding; None: not known.
     """
 
     options: RunOptions
@@ -65,6 +65,15 @@ class Asked:
         """Whether rows are tokens."""
         return self.options.task is Task.TEXT_CLASSIFICATION
 
+    @property
+    def pads_for_nothing(self) -> bool:
+        """Whether rows are padded beyond the longest of them, as far as is known."""
+        data = self.options.data
+        if not self.is_text or data.padding is not Padding.FIXED:
+            return False
+        padded = min(data.max_length, self.report.max_length or data.max_length)
+        return self.length is None or self.length < padded
+
     def forecast(self, changes: Mapping[str, Any]) -> Forecast:
         """What the run takes once `changes` are made."""
         options = with_changes(self.options, changes)
@@ -80,7 +89,7 @@ class Asked:
 
 def dynamic_padding(asked: Asked) -> Iterator[Step]:
     """Rows as long as the longest of their batch."""
-    if asked.is_text and asked.options.data.padding is Padding.FIXED:
+    if asked.pads_for_nothing:
         yield Step(
             "padding",
             "Pad to the batch's longest",
@@ -92,14 +101,14 @@ def dynamic_padding(asked: Asked) -> Iterator[Step]:
 
 def shorter_rows(asked: Asked) -> Iterator[Step]:
     """A limit of length that still cuts nothing off."""
-    if not asked.is_text or asked.length is None or asked.options.data.padding is not Padding.FIXED:
+    if asked.length is None or not asked.pads_for_nothing:
         return
     enough = -(-asked.length // ROUND_TOKENS) * ROUND_TOKENS
     if enough < asked.options.data.max_length:
         yield Step(
             "length",
             f"Rows of {enough:,} tokens",
-            "No text is longer, so that nothing is cut off.",
+            f"The longest text found has {asked.length:,}, so that nothing is cut off.",
             {"data.max_length": enough},
             costs.SHORTER.factor,
         )

@@ -26,6 +26,7 @@ from core.reports import MachineReport
 from gui.engine_question import Ask
 from gui.memory_tools import MemoryTools
 from gui.pages.new_run_checking import Checked
+from gui.pages.new_run_fit_length import KnownLength, known_length
 from gui.pages.new_run_fit_measured import Gain, Measured, gain
 from gui.pages.new_run_fit_measuring import Measuring
 from gui.pages.new_run_fit_situation import Situation, situation_of, what_is_missing
@@ -64,7 +65,7 @@ class FitOutlook(QObject):
         self.correction = 1.0
         self.failure: UserError | None = None
         self._formula: Forecast | None = None
-        self._longest: tuple[object, int | None] = (None, None)
+        self._longest: KnownLength | None = None
         self._measured: dict[RunOptions, Measured] = {}
         self._is_busy = False
         self._rests = False
@@ -120,9 +121,8 @@ class FitOutlook(QObject):
 
     @property
     def known_length(self) -> int | None:
-        """Tokens of the longest row, where a trace of the same data has told it."""
-        key, length = self._longest
-        return length if self.case is not None and key == _length_key(self.case.options) else None
+        """Tokens of the longest row before padding, where a trace of the same data has told it."""
+        return self._longest.of(self.case.options) if self.case and self._longest else None
 
     @property
     def can_measure(self) -> bool:
@@ -278,7 +278,7 @@ class FitOutlook(QObject):
 
     def _take_trace(self) -> None:
         if self.case is not None and self.trace.report is not None:
-            self._longest = _length_key(self.case.options), self.trace.report.length
+            self._longest = known_length(self.case.options, self.trace.report)
         self.changed.emit()
 
     def _fail(self, error: UserError) -> None:
@@ -289,10 +289,6 @@ class FitOutlook(QObject):
 
 def _trace_request(case: Situation) -> ForecastRequest:
     return forecast_request(that_matter(case.options), case.labels)
-
-
-def _length_key(options: RunOptions) -> object:
-    return options.task, options.data, options.model.source
 
 
 def _has_moved(before: Room | None, now: Room | None) -> bool:

@@ -127,6 +127,7 @@ TRACED = Forecast(
         overhead=250 * MB,
     ),
     length=64,
+    longest_text=64,
     layers=(LayerMemory("bert.encoder.layer.0", 90 * MB),),
 )
 

@@ -22,6 +22,7 @@ MEASURED = Measurement(
     peak=2322 * MB,
     base=400 * MB,
     longest=64,
+    longest_text=64,
     longest_step_seconds=0.9,
     step_seconds=0.5,
     compile_seconds=0.0,

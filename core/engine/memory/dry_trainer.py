@@ -61,17 +61,21 @@ class DryTrainer(WatchedTrainer):
     """Trains on the rows of `DryBatches`. `options` are those of the real run, to be set before training.
 
     `saved` is what the first batch kept for the gradients; None where it was compiled, which hooks would cut to pieces.
-    `longest` is how many tokens a row of that batch had; None: no text.
+    `longest` is how many tokens a row of that batch had, padding counted, and `longest_text` how many the longest
+    text of the data has; None: no text.
     """
 
     options: RunOptions
     batches: DryBatches
     saved: SavedTensors | None = None
     longest: int | None = None
+    longest_text: int | None = None
 
     def _get_train_sampler(self, train_dataset: Any = None) -> Any:
         own = super()._get_train_sampler(train_dataset)
-        self.batches = pick(list(own or ()), lengths_of(self.train_dataset), self.options)
+        lengths = lengths_of(self.train_dataset)
+        self.longest_text = max(lengths or (), default=None)
+        self.batches = pick(list(own or ()), lengths, self.options)
         return self.batches.order
 
     def training_step(

@@ -21,9 +21,13 @@ the writings that also need more tokens a letter."""
 
 @dataclass(frozen=True)
 class Longest:
-    """Tokens of the longest row, bytes of all texts as they were read, and what was taken for granted."""
+    """Tokens of the longest row, bytes of all texts as they were read, and what was taken for granted.
+
+    `text` is tokens of the longest text: fewer than `tokens` where rows are padded beyond it; None: not known.
+    """
 
     tokens: int
+    text: int | None = None
     text_bytes: int = 0
     notes: tuple[str, ...] = ()
 
@@ -47,7 +51,7 @@ def longest_row(options: RunOptions, config: Any, tokenizer: Any) -> Longest:
     random = parse_synthetic(options.data.train)
     if random:
         _refuse_too_long(*random, limit)
-        return Longest(random[1], random[0] * random[1])
+        return Longest(_padded(options, random[1], limit), random[1], random[0] * random[1])
     most = min(options.data.max_length, limit)
     notes = (
         ()
@@ -59,8 +63,14 @@ def longest_row(options: RunOptions, config: Any, tokenizer: Any) -> Longest:
     except DataError as error:
         return Longest(most, notes=(*notes, f"{_taken(most)}: the data can't be read ({error.title})."))
     if options.data.padding is Padding.FIXED:
-        return Longest(most, found.text_bytes, notes)
-    return Longest(found.tokens, found.text_bytes, (*notes, *found.notes))
+        return Longest(most, found.text, found.text_bytes, notes)
+    return Longest(found.tokens, found.text, found.text_bytes, (*notes, *found.notes))
+
+
+def _padded(options: RunOptions, length: int, limit: int) -> int:
+    """Tokens of a row whose text has `length` of them, which are never cut off."""
+    fixed = options.data.padding is Padding.FIXED
+    return max(length, min(options.data.max_length, limit)) if fixed else length
 
 
 def _taken(tokens: int) -> str:
@@ -80,12 +90,15 @@ def _in_data(options: RunOptions, tokenizer: Any, most: int) -> Longest:
     texts = _texts(options)
     if tokenizer is None:
         return Longest(
-            most, texts.nbytes, (f"{_taken(most)}: the model's tokenizer isn't on this computer yet.",)
+            most,
+            text_bytes=texts.nbytes,
+            notes=(f"{_taken(most)}: the model's tokenizer isn't on this computer yet.",),
         )
     chosen = texts.take(_with_most_bytes(texts))
     columns = [chosen[name].to_pylist() for name in chosen.column_names]
     rows = tokenizer(*columns, truncation=True, max_length=most)["input_ids"]
-    return Longest(max(map(len, rows)), texts.nbytes)
+    longest = max(map(len, rows))
+    return Longest(longest, longest, texts.nbytes)
 
 
 def _texts(options: RunOptions) -> pa.Table:

@@ -114,6 +114,7 @@ class _DryRun:
             peak=parts.total,
             base=self._held.base,
             longest=trainer.longest if trainer else None,
+            longest_text=trainer.longest_text if trainer else None,
             longest_step_seconds=watch.longest_seconds if watch else None,
             step_seconds=statistics.fmean(ordinary) if ordinary else None,
             compile_seconds=compiling,

@@ -54,7 +54,7 @@ def foretell(choice: Choice, prepared: Prepared, known: Forecast | None) -> Memo
         parts=forecast.parts,
         room=room or forecast.room,
         correction=forecast.correction,
-        length=length,
+        length=length if forecast.length is None else forecast.length,
         fixes=tuple(_as_fix(remedy) for remedy in remedies if remedy.changes)[:MOST_FIXES],
     )
 

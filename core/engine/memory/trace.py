@@ -109,6 +109,7 @@ def _forecast(case: _Case, libraries: int) -> Forecast:
         parts=_with_unused(fullest, beside, traced.unused, choice.kind),
         room=_room(choice),
         length=None if case.config is None else case.longest.tokens,
+        longest_text=case.longest.text,
         layers=_largest(traced.kept),
         notes=(*case.longest.notes, *_notes(options, choice.kind)),
     )
@@ -134,7 +135,7 @@ def _by_formula(case: _Case, reason: str) -> Forecast:
         correction=record.correction(choice.title),
     )
     notes = (f"A formula tells this, not a trace: {reason}.", *case.longest.notes, *found.notes)
-    return msgspec.structs.replace(found, device=choice.label, notes=notes)
+    return msgspec.structs.replace(found, device=choice.label, longest_text=case.longest.text, notes=notes)
 
 
 def _room(choice: Choice) -> Room | None:
@@ -165,7 +166,7 @@ def _case(choice: Choice, labels: int) -> _Case:
         return _image_case(choice, labels)
     options = choice.settled
     config = text_models.load_config(options.model)
-    tokenizer = _tokenizer(options)
+    tokenizer = text_models.tokenizer_at_hand(options.model.source)
     longest = longest_row(options, config, tokenizer)
     text_models.set_labels(config, tuple(map(str, range(labels))))
     if config.pad_token_id is None:
@@ -185,14 +186,6 @@ def _image_case(choice: Choice, labels: int) -> _Case:
     with torch.device("meta"):
         model = load_vision_model(architecture, labels, options.training.seed)
     return _Case(choice, labels, shape_of(model), Longest(random[1] if random else options.data.image_size))
-
-
-def _tokenizer(options: RunOptions) -> Any:
-    """The model's tokenizer; None where only its config has been fetched so far."""
-    try:
-        return text_models.load_tokenizer(options.model.source)
-    except NotFetched:
-        return None
 
 
 def _traced(case: _Case) -> Rehearsed:

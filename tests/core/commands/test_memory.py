@@ -16,6 +16,7 @@ from core.memory.shape import ModelShape
 from core.model_report import ModelReport
 from core.options import RunOptions
 from core.reports import DeviceReport, MachineReport
+from tests.fakes.asked_of_bert import MODEL, asked
 
 MB, GB = 1 << 20, 1 << 30
 FILE = Path(__file__).parents[3] / "resources" / "examples" / "digits.hone"
@@ -105,6 +106,24 @@ class TestForecast:
         assert (rows["Free now"], rows["Ceiling"]) == ("8,192", "16,384")
         assert "traced" in out
         assert out.rstrip().endswith("It fits.")
+
+    def test_padding_that_nothing_needs_is_told_and_can_be_left_out(
+        self, engine: Engine, capsys: pytest.CaptureFixture[str], tmp_path: Path
+    ) -> None:
+        engine.room = Room(free=GB, ceiling=2 * GB)
+        engine.model = MODEL
+        engine.traced = msgspec.structs.replace(TRACED, length=512, longest_text=87)
+        (tmp_path / "config.json").write_text('{"model_type": "bert"}')
+        for name in ("model.safetensors", "texts.csv"):
+            (tmp_path / name).touch()
+        data = {"train": str(tmp_path / "texts.csv"), "max_length": 512, "padding": "fixed"}
+        padded = asked(model={"source": str(tmp_path)}, data=data)
+        run_file.write(padded, tmp_path / "padded.hone")
+        main(["forecast", str(tmp_path / "padded.hone")])
+        out = capsys.readouterr().out
+        assert "The longest row has 512 tokens, padding counted; the longest text has 87." in out
+        assert "Rows of 88 tokens" in out
+        assert "Pad to the batch's longest" in out
 
     def test_json_for_programs(self, engine: Engine, capsys: pytest.CaptureFixture[str]) -> None:
         assert main(["forecast", str(FILE), "--json"]) == 0

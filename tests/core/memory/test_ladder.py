@@ -57,6 +57,29 @@ def test_what_loses_least_stands_on_top() -> None:
     ]
 
 
+def test_rows_are_made_shorter_as_far_as_nothing_is_cut() -> None:
+    found = one(climb(asked(data={"max_length": 512, "padding": "fixed"}), length=87), "length")
+    assert found.title == "Rows of 88 tokens"
+    assert found.changes == {"data.max_length": 88}
+    assert found.saves > 0
+    assert found.help.startswith("The longest text found has 87")
+
+
+@pytest.mark.parametrize(
+    ("data", "length"),
+    [
+        ({"max_length": 512, "padding": "fixed"}, 512),
+        ({"max_length": 1024, "padding": "fixed"}, 512),  # the model sees no more
+        ({"max_length": 512, "padding": "fixed"}, None),
+        ({"max_length": 512, "padding": "dynamic"}, 87),
+    ],
+)
+def test_padding_is_left_alone_where_nothing_is_known_to_be_gained(
+    data: dict[str, Any], length: int | None
+) -> None:
+    assert not {"padding", "length"} & set(names(climb(asked(data=data), length=length)))
+
+
 @pytest.mark.parametrize("facts", [PC, LAPTOP, SERVER, M3_MAX, M2_8GB])
 def test_each_saves_what_the_forecast_says_once_it_is_applied(facts: MachineFacts) -> None:
     options, where = asked(), device(facts)

@@ -107,6 +107,22 @@ def test_the_formula_learns_from_a_trace_how_long_the_texts_are(qtbot, texts):
     assert parts(texts)["activations"] < 0.7 * before  # 64 tokens where 128 were allowed
 
 
+def test_the_ladder_learns_from_a_trace_that_padding_is_wasted(qtbot, texts, engine, memory):
+    wasted = {"Apply: Rows of 64 tokens", "Apply: Pad to the batch's longest"}
+    engine.answers["forecast"] = msgspec.structs.replace(TRACED, length=128, longest_text=61)
+    memory.room.room = Room(free=GB, ceiling=2 * GB)
+    texts._options.form.set_values({"data.padding": "fixed"})
+    texts._fit.read_room()
+    padded = parts(texts)["activations"]
+    assert not wasted & set(ladder(texts))
+    await_trace(qtbot, texts)
+    assert wasted < set(ladder(texts))
+    card(texts).remedy_chosen.emit(next(r for r in texts._fit.remedies() if r.name == "length"))
+    assert basis(texts) == "forecast by formula"
+    assert parts(texts)["activations"] < 0.7 * padded
+    assert "Apply: Rows of 64 tokens" not in ladder(texts)
+
+
 def test_a_trace_waits_until_nothing_is_wrong(qtbot, texts, engine):
     texts._options.form.set_values({"device.precision": "fp16"})
     assert not texts._fit.trace.is_waiting

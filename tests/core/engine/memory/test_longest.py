@@ -45,7 +45,17 @@ def test_one_long_text_is_found_among_thousands(bert: Path, tmp_path: Path) -> N
 
 def test_fixed_padding_makes_every_row_as_long(bert: Path, tmp_path: Path) -> None:
     path = str(write_reviews(tmp_path / "reviews.csv"))
-    assert found(bert, train=path, max_length=40, padding=Padding.FIXED).tokens == 40
+    longest = found(bert, train=path, max_length=40, padding=Padding.FIXED)
+    assert (longest.tokens, longest.text) == (40, found(bert, train=path, max_length=40).tokens)
+    assert longest.text < 40
+
+
+def test_fixed_padding_makes_random_texts_longer_and_never_shorter(bert: Path) -> None:
+    longest = [
+        found(bert, train=train, max_length=32, padding=Padding.FIXED)
+        for train in ("synthetic:10x16", "synthetic:10x48")
+    ]
+    assert [(one.tokens, one.text) for one in longest] == [(32, 16), (48, 48)]
 
 
 def test_the_model_s_limit_is_told(bert: Path, tmp_path: Path) -> None:
@@ -58,7 +68,7 @@ def test_the_model_s_limit_is_told(bert: Path, tmp_path: Path) -> None:
 @pytest.mark.parametrize(("train", "why"), [("", "no data is chosen"), ("/nowhere.csv", "can't be read")])
 def test_without_data_the_limit_counts(bert: Path, train: str, why: str) -> None:
     longest = found(bert, train=train, max_length=24)
-    assert longest.tokens == 24
+    assert (longest.tokens, longest.text) == (24, None)
     assert why in longest.notes[0]
 
 

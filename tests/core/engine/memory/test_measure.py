@@ -92,7 +92,7 @@ class TestOneRun:
         assert seen[:2] == [LONGEST + 2] * 2
         assert len(seen) == 5
         assert max(seen[2:4]) < LONGEST + 2
-        assert found.longest == LONGEST + 2
+        assert (found.longest, found.longest_text) == (LONGEST + 2, LONGEST + 2)
 
     def test_the_parts_are_those_of_the_live_objects_and_add_up(self, measured: Any) -> None:
         found, _, _ = measured

@@ -85,7 +85,7 @@ def test_weights_and_state_are_the_model_s(bert: Path) -> None:
         for p in text_models.random_classifier(text_models.load_config(asked(bert).model)).parameters()
     )
     assert found.basis is Basis.TRACE
-    assert found.length == LENGTH
+    assert (found.length, found.longest_text) == (LENGTH, LENGTH)
     assert found.notes == ()
     assert found.room is not None
     assert found.parts.weights == pytest.approx(4 * weights, rel=0.05)  # and positions, which are no weights
