@@ -14,6 +14,7 @@ from core.device_check_report import DeviceCheckReport, DeviceCheckRequest
 from core.ending import describe
 from core.errors import RunFolderError, UserError
 from core.files import remove
+from core.hub import ConfigFetched, ConfigRequest
 from core.memory.forecast import Forecast, ForecastRequest
 from core.model_report import ModelReport, ModelRequest
 from core.processes import is_frozen, kill_with_children, start_detached, start_worker
@@ -25,6 +26,9 @@ ASK_SECONDS = 600.0
 
 CHECK_SECONDS = 120.0
 """How long a device check may take: 30 s of comparing, on a slow disk as much for loading torch, and some to spare."""
+
+FETCH_SECONDS = 60.0
+"""How long fetching a file of a few KB may take: the Hub may keep silent for 10 s, and is asked again now and then."""
 
 Answer = TypeVar("Answer")
 
@@ -181,6 +185,12 @@ def ask_inspect(request: InspectRequest) -> DataReport:
 def ask_check_model(request: ModelRequest) -> ModelReport:
     """What a model is, without its weights; see `EngineJob.ask` for what it raises."""
     return decoded("check-model", ask_engine("check-model", msgspec.json.encode(request)), ModelReport)
+
+
+def ask_fetch_config(source: str) -> ConfigFetched:
+    """Fetch what describes a model on the Hub; see `EngineJob.ask` for what it raises."""
+    request = msgspec.json.encode(ConfigRequest(source=source))
+    return decoded("fetch-config", ask_engine("fetch-config", request, FETCH_SECONDS), ConfigFetched)
 
 
 def ask_forecast(request: ForecastRequest) -> Forecast:

@@ -111,6 +111,17 @@ def _check_model() -> msgspec.Struct:
     return check_model(options, request.labels)
 
 
+def _fetch_config() -> msgspec.Struct:
+    from core.engine.environment import prepare_fetching
+    from core.hub import ConfigRequest
+
+    request = msgspec.json.decode(sys.stdin.buffer.read(), type=ConfigRequest)
+    prepare_fetching()  # before huggingface_hub is imported
+    from core.engine.fetch_config import fetch_config
+
+    return fetch_config(request.source)
+
+
 def _forecast() -> msgspec.Struct:
     from core.memory.forecast import ForecastRequest
 
@@ -157,6 +168,7 @@ _QUESTIONS: dict[str, Callable[[], msgspec.Struct]] = {
     "check-device": _check_device,
     "inspect": _inspect,
     "check-model": _check_model,
+    "fetch-config": _fetch_config,
     "forecast": _forecast,
     "measure": _measure,
 }

@@ -4,7 +4,6 @@ import sys
 import traceback
 from collections.abc import Iterator
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Any
 
 import msgspec
@@ -98,13 +97,8 @@ def _build(options: RunOptions, labels: int) -> _Built:
 
 def _longest_text(config: Any, source: str) -> int | None:
     """The most tokens the model can see; None where only its config has been fetched so far."""
-    try:
-        tokenizer = text_models.load_tokenizer(source)
-    except ModelError:
-        if Path(source).is_dir():
-            raise
-        return None
-    return text_models.longest_text(config, tokenizer)
+    tokenizer = text_models.tokenizer_at_hand(source)
+    return None if tokenizer is None else text_models.longest_text(config, tokenizer)
 
 
 def _describe(built: _Built) -> ModelReport:

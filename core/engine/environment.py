@@ -53,6 +53,12 @@ def stay_offline() -> None:
     os.environ["HF_HUB_OFFLINE"] = "1"
 
 
+def prepare_fetching() -> None:
+    """Set what huggingface_hub reads while it loads, for fetching one small file: it asks for that and nothing else."""
+    os.environ["HF_HUB_DISABLE_TELEMETRY"] = "1"
+    os.environ["HF_HUB_DISABLE_PROGRESS_BARS"] = "1"
+
+
 def prepare_device_check() -> None:
     """Set what torch reads while it loads, for the device check: nothing is computed on the CPU in MPS's place."""
     number_by_slot()

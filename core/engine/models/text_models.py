@@ -7,6 +7,7 @@ from typing import Any
 
 import torch
 
+from core import hub
 from core.choices import Method
 from core.engine.models.attention import implementation_for
 from core.engine.models.packing import packing_arguments
@@ -20,6 +21,7 @@ from core.engine.models.refusals import (
     fresh_weights,
     not_loaded,
 )
+from core.errors import ModelError
 from core.options import ModelOptions, RunOptions
 
 
@@ -57,6 +59,24 @@ def load_tokenizer(source: str) -> Any:
     if tokenizer.pad_token is None:
         tokenizer.pad_token = tokenizer.eos_token
     return tokenizer
+
+
+def tokenizer_at_hand(source: str) -> Any | None:
+    """The model's tokenizer; None where less of a model on the Hub has been fetched so far.
+
+    That is looked for among the files: from a config alone, transformers makes a tokenizer that knows no words.
+
+    Raises:
+        ModelError: A folder has none, or one that can't be read.
+    """
+    if Path(source).is_dir():
+        return load_tokenizer(source)
+    if not hub.cached_files(source) - {hub.CONFIG}:
+        return None
+    try:
+        return load_tokenizer(source)
+    except ModelError:
+        return None
 
 
 def longest_text(config: Any, tokenizer: Any) -> int:
