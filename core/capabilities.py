@@ -1,6 +1,6 @@
 """What a machine can't do of what was asked: the engine's report laid beside the options. It knows none by itself."""
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from enum import Enum
 
 from core.catalogue import Option, all_options, options_by_path, value_of
@@ -10,25 +10,6 @@ from core.reports import DeviceReport, MachineReport, Settled
 
 ANY_OTHER = "*"
 """In a report: every value but the option's default."""
-
-GATED: Mapping[str, tuple[str, ...]] = {
-    "device.name": ("cpu",),
-    "device.precision": ("fp32",),
-    "device.compile": (),
-    "device.compile_backend": (),
-    "device.compile_mode": (),
-    "device.processes": (),
-    "model.method": ("lora", "head"),
-    "model.attention": ("eager",),
-    "data.pin_memory": ("off",),
-    "memory.deepspeed": (),
-    "memory.offload_optimizer": (),
-    "training.optimizer": ("adam", "adafactor", "sgd"),
-}
-"""Options whose values some machine refuses, each with the values that none does, beside its default.
-
-A test holds this against recorded machines.
-"""
 
 
 def find_device(machine: MachineReport, name: str) -> DeviceReport | None:
@@ -84,14 +65,6 @@ def cautions(machine: MachineReport, options: RunOptions) -> Iterator[Problem]:
             told = caution(device, option.path, value)
             if told and not refusal(device, option.path, value):
                 yield Problem(option.path, told)
-
-
-def may_be_refused(options: RunOptions) -> bool:
-    """Whether `options` hold anything that some machine might refuse, so that asking this one is worth its seconds."""
-    return any(
-        value_of(options, path) not in (options_by_path()[path].default, *values)
-        for path, values in GATED.items()
-    )
 
 
 def _refused(device: DeviceReport, options: RunOptions) -> Iterator[Problem]:

@@ -3,7 +3,7 @@
 import os
 from pathlib import Path
 
-from core.choices import Attention, Method, Task
+from core.choices import Task
 from core.model_report import ModelRequest, model_request
 from core.options import MemoryOptions, RunOptions
 from core.sources import Scheme
@@ -27,16 +27,6 @@ def question_about(options: RunOptions, labels: int = 2) -> ModelRequest | None:
         memory=MemoryOptions(activation_checkpointing=checkpointing),
     )
     return model_request(plain, max(2, labels))
-
-
-def may_be_refused(options: RunOptions) -> bool:
-    """Whether `options` ask for anything that some model lacks, so that an answer is worth its seconds."""
-    model = options.model
-    return (
-        model.method is not Method.FULL
-        or model.attention is not Attention.SDPA
-        or options.memory.activation_checkpointing
-    )
 
 
 def is_at_hand(options: RunOptions) -> bool:

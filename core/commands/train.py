@@ -6,8 +6,9 @@ from collections.abc import Callable
 from pathlib import Path
 
 from core import jobs, model_lookup, run_file, settings
-from core.capabilities import machine_problems, may_be_refused
+from core.capabilities import machine_problems
 from core.commands.attendance import Attendance, Interrupts
+from core.doubts import machine_may_refuse, model_may_refuse
 from core.errors import OptionsError, UserError
 from core.hints import hints
 from core.jobs import EngineCrashed
@@ -66,7 +67,7 @@ def check_machine(options: RunOptions, file: Path) -> MachineReport | None:
     Raises:
         OptionsError: It refuses something.
     """
-    if not may_be_refused(options):
+    if not machine_may_refuse(options):
         return None
     machine = jobs.ask_devices()
     problems = tuple(machine_problems(machine, options))
@@ -83,7 +84,7 @@ def check_model(options: RunOptions, file: Path) -> None:
     Raises:
         OptionsError: The model can't be trained so.
     """
-    question = model_lookup.question_about(options) if model_lookup.may_be_refused(options) else None
+    question = model_lookup.question_about(options) if model_may_refuse(options) else None
     if question is None:
         return
     try:

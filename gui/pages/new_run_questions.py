@@ -2,7 +2,8 @@
 
 from PySide6.QtCore import QObject
 
-from core.model_lookup import may_be_refused, question_about
+from core.doubts import model_may_refuse
+from core.model_lookup import question_about
 from core.model_report import ModelRequest
 from core.options import RunOptions
 from core.reports import InspectRequest
@@ -42,7 +43,7 @@ class FormQuestions(QObject):
         if options is None:
             return False
         is_ours = options.data.train.startswith(SOURCES_OF_OUR_OWN)
-        is_model_in_doubt = self.model.is_checking and may_be_refused(options)
+        is_model_in_doubt = self.model.is_checking and model_may_refuse(options)
         return is_model_in_doubt or (self.data.is_reading and not is_ours)
 
     def close(self) -> None:

@@ -9,12 +9,12 @@ import msgspec
 import pytest
 
 from core import jobs
-from core.choices import Attention, Method, Task
+from core.choices import Method, Task
 from core.cli import main
 from core.errors import Fix, Problem, UserError
 from core.jobs import EngineCrashed
 from core.model_folders import Lack, what_lacks
-from core.model_lookup import is_in_hub_cache, may_be_refused, question_about
+from core.model_lookup import is_in_hub_cache, question_about
 from core.model_report import ModelReport, ModelRequest
 from core.options import MemoryOptions, ModelOptions, RunOptions, TrainingOptions
 from tests.fakes import runs
@@ -84,14 +84,6 @@ class TestWhichModels:
         assert question_about(asked) == question_about(same)
         assert question_about(asked) != question_about(other)
         assert question_about(asked) != question_about(asked, labels=10)
-
-
-def test_what_every_model_can_do_needs_no_answer() -> None:
-    assert not may_be_refused(of_texts("x"))
-    assert may_be_refused(of_texts("x", method=Method.LORA))
-    assert may_be_refused(of_texts("x", attention=Attention.EAGER))
-    checkpointing = MemoryOptions(activation_checkpointing=True)
-    assert may_be_refused(msgspec.structs.replace(of_texts("x"), memory=checkpointing))
 
 
 class TestRealEngine:

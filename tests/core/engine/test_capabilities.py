@@ -6,9 +6,10 @@ from typing import Any
 import msgspec
 import pytest
 
-from core.capabilities import GATED, cautions, find_device, machine_problems, may_be_refused, refusal
+from core.capabilities import cautions, find_device, machine_problems, refusal
 from core.catalogue import options_by_path
 from core.choices import Task
+from core.doubts import OF_MACHINES, machine_may_refuse
 from core.engine.devices import choose, report
 from core.engine.machine_facts import MachineFacts
 from core.errors import DeviceError
@@ -106,7 +107,7 @@ def test_a_choice_that_can_not_be_is_refused_with_its_reason_everywhere(
 ) -> None:
     [(path, message)] = told(facts, **values).items()
     assert reason in message
-    assert may_be_refused(asked(**values)), "the command line would not have asked the machine"
+    assert machine_may_refuse(asked(**values)), "the command line would not have asked the machine"
     with pytest.raises(DeviceError) as refused:
         choose(facts, asked(**values))
     assert message in refused.value.detail
@@ -158,8 +159,8 @@ def test_defaults_and_automatic_are_never_refused(name: str) -> None:
 def test_whatever_is_refused_is_an_option_the_command_line_looks_at(name: str) -> None:
     machine = report(EVERY_MACHINE[name])
     for device in machine.devices:
-        assert set(device.refusals) | set(machine.choices) <= set(GATED)
-        for path, free in GATED.items():
+        assert set(device.refusals) | set(machine.choices) <= set(OF_MACHINES)
+        for path, free in OF_MACHINES.items():
             assert not any(refusal(device, path, value) for value in free if device.available), path
 
 
