@@ -4,7 +4,7 @@ from collections.abc import Sequence
 
 from PySide6.QtCore import QCoreApplication
 
-from core.memory.record import Kept, correction, teaching, typical_error
+from core.memory.record import PastRun, correction, teaching, typical_error
 from gui import numbers
 
 _translate = QCoreApplication.translate
@@ -17,7 +17,7 @@ def off_by(error: float) -> str:
     """How far off a forecast was: `4 % too low`.
 
     Args:
-        error: As `core.memory.record.Kept.error`.
+        error: As `core.memory.record.PastRun.error`.
     """
     if abs(error) < EXACT:
         return _translate("run", "exact")
@@ -25,9 +25,9 @@ def off_by(error: float) -> str:
     return words.format(numbers.whole_percent(abs(error)))
 
 
-def forecast_words(kept: Sequence[Kept]) -> str:
+def forecast_words(past: Sequence[PastRun]) -> str:
     """How good the forecasts have been, and what they have taught; empty while there were none."""
-    found = teaching(kept)
+    found = teaching(past)
     error = typical_error(found)
     if error is None:
         return ""
@@ -41,10 +41,10 @@ def forecast_words(kept: Sequence[Kept]) -> str:
     return " ".join([f"{said}.", *_lessons(found)])
 
 
-def _lessons(kept: Sequence[Kept]) -> list[str]:
+def _lessons(past: Sequence[PastRun]) -> list[str]:
     """The correction of each device that has one."""
-    devices = dict.fromkeys(one.device for one in kept)
-    factors = {device: correction(device, kept) for device in devices}
+    devices = dict.fromkeys(one.device for one in past)
+    factors = {device: correction(device, past) for device in devices}
     more = _translate("runs", "New ones for {device} are raised by {share}.")
     less = _translate("runs", "New ones for {device} are lowered by {share}.")
     return [

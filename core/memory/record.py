@@ -27,7 +27,7 @@ CORRECTION_LIMITS = (0.8, 1.35)
 """A factor beyond these tells of a fault in the forecast, which hiding would not mend."""
 
 
-class Kept(msgspec.Struct, frozen=True, kw_only=True):
+class PastRun(msgspec.Struct, frozen=True, kw_only=True):
     """One run that ended well: the memory it was told to take, by which factor that was corrected, and what it took.
 
     `device` is the device's title, such as "Apple M2", which tells computers apart that share a folder. `version` is
@@ -48,7 +48,7 @@ class Kept(msgspec.Struct, frozen=True, kw_only=True):
         return (self.forecast - self.measured) / self.measured
 
 
-def remember(kept: Kept) -> None:
+def remember(run: PastRun) -> None:
     """Add a run; a folder that can't be written to costs the lesson, not the run.
 
     A line is added rather than the file written anew, so that of two runs that end together none is lost.
@@ -56,32 +56,32 @@ def remember(kept: Kept) -> None:
     with contextlib.suppress(OSError):
         _file().parent.mkdir(parents=True, exist_ok=True)
         with _file().open("ab") as file:
-            file.write(msgspec.json.encode(kept) + b"\n")
+            file.write(msgspec.json.encode(run) + b"\n")
         if len(everything := read()) > 2 * MOST_KEPT:
             newest = everything[-MOST_KEPT:]
             write_atomically(_file(), b"".join(msgspec.json.encode(one) + b"\n" for one in newest))
 
 
-def read() -> tuple[Kept, ...]:
+def read() -> tuple[PastRun, ...]:
     """All that is remembered, oldest first; damaged lines are left out."""
     found = []
     with contextlib.suppress(OSError):
         for line in _file().read_bytes().splitlines():
             with contextlib.suppress(msgspec.MsgspecError):
-                found.append(msgspec.json.decode(line, type=Kept))
-    return tuple(kept for kept in found if kept.measured > 0 and kept.forecast > 0 and kept.correction > 0)
+                found.append(msgspec.json.decode(line, type=PastRun))
+    return tuple(run for run in found if run.measured > 0 and run.forecast > 0 and run.correction > 0)
 
 
-def correction(device: str, kept: Iterable[Kept] | None = None) -> float:
+def correction(device: str, past: Iterable[PastRun] | None = None) -> float:
     """The factor that forecasts on the device titled `device` are multiplied by; 1 until it is known.
 
     It is the median of what was measured over what was forecast uncorrected, over the newest runs.
 
     Args:
         device: The device's title.
-        kept: What is remembered; None: read it.
+        past: What is remembered; None: read it.
     """
-    of_device = [one for one in teaching(read() if kept is None else kept) if one.device == device]
+    of_device = [one for one in teaching(read() if past is None else past) if one.device == device]
     ratios = [one.measured / (one.forecast / one.correction) for one in of_device[-NEWEST:]]
     if len(ratios) < FEWEST:
         return 1.0
@@ -89,9 +89,9 @@ def correction(device: str, kept: Iterable[Kept] | None = None) -> float:
     return min(high, max(low, statistics.median(ratios)))
 
 
-def typical_error(kept: Sequence[Kept]) -> float | None:
+def typical_error(past: Sequence[PastRun]) -> float | None:
     """The median of how far forecasts were off, as a share, without its sign; None where there is none."""
-    errors = [abs(one.error) for one in teaching(kept)]
+    errors = [abs(one.error) for one in teaching(past)]
     return statistics.median(errors) if errors else None
 
 
@@ -104,9 +104,9 @@ def corrected(forecast: Forecast, factor: float) -> Forecast:
     return msgspec.structs.replace(forecast, parts=Parts(**parts), correction=factor)
 
 
-def teaching(kept: Iterable[Kept]) -> tuple[Kept, ...]:
+def teaching(past: Iterable[PastRun]) -> tuple[PastRun, ...]:
     """Those that this Hone has forecast: a dry run's figure is no forecast."""
-    return tuple(one for one in kept if one.basis is not Basis.MEASURED and one.version == VERSION)
+    return tuple(one for one in past if one.basis is not Basis.MEASURED and one.version == VERSION)
 
 
 def _file() -> Path:

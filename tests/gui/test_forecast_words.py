@@ -3,12 +3,12 @@
 import pytest
 
 from core.memory.forecast import Basis
-from core.memory.record import Kept
+from core.memory.record import PastRun
 from gui.forecast_words import forecast_words, off_by
 
 
-def kept(forecast: int, measured: int) -> Kept:
-    return Kept(device="Apple M2", basis=Basis.TRACE, forecast=forecast, measured=measured)
+def kept(forecast: int, measured: int) -> PastRun:
+    return PastRun(device="Apple M2", basis=Basis.TRACE, forecast=forecast, measured=measured)
 
 
 @pytest.mark.parametrize(

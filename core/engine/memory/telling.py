@@ -74,7 +74,7 @@ def remember(story: RunStory, choice: Choice) -> None:
     ):
         return
     record.remember(
-        record.Kept(
+        record.PastRun(
             device=choice.device.title,
             basis=story.forecast.basis,
             forecast=told,

@@ -16,7 +16,7 @@ import torch
 from core.choices import Attention, DeepSpeed, Optimizer, Task
 from core.engine.devices import Choice, choose_visible
 from core.engine.machine_facts import gather
-from core.engine.memory import depths, fake, kept_traces
+from core.engine.memory import depths, fake, trace_cache
 from core.engine.memory.beside import data_bytes, libraries_bytes, overhead_bytes
 from core.engine.memory.longest import Longest, longest_row
 from core.engine.memory.rehearsal import Rehearsed, rehearse
@@ -197,11 +197,11 @@ def _traced(case: _Case) -> Rehearsed:
     """
     if case.options.memory.deepspeed is not DeepSpeed.OFF:
         raise NotFollowed("DeepSpeed runs the model in an engine of its own")
-    key = kept_traces.key_of(*_depends_on(case))
-    known = kept_traces.find(key)
+    key = trace_cache.key_of(*_depends_on(case))
+    known = trace_cache.find(key)
     if known is None:
         known = _trace(case)
-        kept_traces.keep(key, known)
+        trace_cache.keep(key, known)
     return known
 
 

@@ -6,7 +6,7 @@ import pytest
 
 from core import settings
 from core.memory.forecast import Basis, Forecast, Parts
-from core.memory.record import Kept, corrected, correction, read, remember, typical_error
+from core.memory.record import PastRun, corrected, correction, read, remember, typical_error
 
 
 @pytest.fixture(autouse=True)
@@ -14,8 +14,8 @@ def own_home(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     monkeypatch.setenv("HONE_HOME", str(tmp_path / "home"))
 
 
-def kept(forecast: int, measured: int, device: str = "a CPU", **more: object) -> Kept:
-    return Kept(device=device, basis=Basis.FORMULA, forecast=forecast, measured=measured, **more)
+def kept(forecast: int, measured: int, device: str = "a CPU", **more: object) -> PastRun:
+    return PastRun(device=device, basis=Basis.FORMULA, forecast=forecast, measured=measured, **more)
 
 
 def test_what_is_remembered_is_read_back_oldest_first() -> None:
@@ -71,7 +71,7 @@ def test_what_was_corrected_already_is_not_corrected_twice() -> None:
 def test_each_device_learns_for_itself_and_from_forecasts_only() -> None:
     gpu = [kept(100, 120, device="a GPU") for _ in range(3)]
     assert correction("a CPU", gpu) == 1.0
-    measured = [Kept(device="a CPU", basis=Basis.MEASURED, forecast=100, measured=120) for _ in range(3)]
+    measured = [PastRun(device="a CPU", basis=Basis.MEASURED, forecast=100, measured=120) for _ in range(3)]
     assert correction("a CPU", measured) == 1.0
     assert typical_error(measured) is None
 

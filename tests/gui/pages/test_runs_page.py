@@ -152,7 +152,7 @@ def test_how_good_forecasts_have_been_stands_below_the_list(qtbot, page, monkeyp
     monkeypatch.setenv("HONE_HOME", str(tmp_path / "home"))
     page.refresh()
     qtbot.waitUntil(lambda: not page.forecasts.isVisible(), timeout=5000)
-    record.remember(record.Kept(device="a CPU", basis=Basis.TRACE, forecast=96, measured=100))
+    record.remember(record.PastRun(device="a CPU", basis=Basis.TRACE, forecast=96, measured=100))
     page.refresh()
     qtbot.waitUntil(page.forecasts.isVisible, timeout=5000)
     assert page.forecasts.text() == "Memory forecast on this computer: off by 4 % in one run."

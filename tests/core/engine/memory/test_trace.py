@@ -11,7 +11,7 @@ from core.choices import Method, Optimizer, Precision, Quantization, Task
 from core.engine.__main__ import _prepared_for
 from core.engine.devices import choose
 from core.engine.machine_facts import gather
-from core.engine.memory import depths, fake, kept_traces, trace
+from core.engine.memory import depths, fake, trace, trace_cache
 from core.engine.memory.glibc_heap import GlibcHeap
 from core.engine.memory.rehearsal import Rehearsed, rehearse
 from core.engine.models import text_models
@@ -253,7 +253,7 @@ def test_a_trace_is_kept_for_the_next_question(bert: Path, own_home: Path) -> No
 
 
 def test_only_the_newest_traces_are_kept(own_home: Path, bert: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(kept_traces, "MOST_KEPT", 2)
+    monkeypatch.setattr(trace_cache, "MOST_KEPT", 2)
     for size in (1, 2, 3):
         trace.forecast(asked(bert, memory=MemoryOptions(batch_size=size)), labels=2)
     assert len(list((own_home / "cache" / "forecasts").iterdir())) == 2
