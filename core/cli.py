@@ -172,15 +172,21 @@ def _add_memory(commands: "Commands") -> None:
         "forecast",
         help="say how much memory a run will take",
         description="Say how much memory a run will take, part by part, and what to do if that is too much. Nothing is "
-        "trained. Ends with 1 when it doesn't fit.",
+        "trained. Of a model on the Hugging Face Hub that isn't on this computer, its config.json is fetched, and no "
+        "weights. Ends with 1 when it doesn't fit.",
     )
     _add_run_file(forecast)
     forecast.add_argument(
         "--quick", action="store_true", help="by formula at once, without tracing the model"
     )
+    forecast.add_argument("--offline", action="store_true", help="fetch nothing; so does HF_HUB_OFFLINE=1")
     forecast.set_defaults(
         run=lambda asked: memory.forecast(
-            asked.file, tuple(asked.overrides), quick=asked.quick, as_json=asked.json
+            asked.file,
+            tuple(asked.overrides),
+            quick=asked.quick,
+            as_json=asked.json,
+            offline=asked.offline,
         )
     )
     measuring = commands.add_parser(
@@ -198,7 +204,8 @@ def _add_memory(commands: "Commands") -> None:
         help="find by trying what makes a run fit",
         description="Measure one combination of smaller batches, half precision and the like after another, until one "
         "fits with a tenth to spare, and write it to a new run file. Looks for the fastest among those that keep the "
-        "result, then among those that lose least. Ends with 1 when nothing fits.",
+        "result, then among those that lose least. Where the run fits as it is, a file is written only if --output "
+        "names one. Ends with 1 when nothing fits.",
     )
     _add_run_file(fitting)
     fitting.add_argument(

@@ -1,12 +1,14 @@
 """Whether and how the engine is asked about a model before a run: only about models that need no network."""
 
-import os
 from pathlib import Path
 
+from core import hub
 from core.choices import Task
 from core.model_report import ModelRequest, model_request
 from core.options import MemoryOptions, RunOptions
 from core.sources import Scheme
+
+WEIGHTS = ".safetensors"
 
 
 def question_about(options: RunOptions, labels: int = 2) -> ModelRequest | None:
@@ -38,12 +40,18 @@ def is_at_hand(options: RunOptions) -> bool:
 
 
 def is_in_hub_cache(source: str) -> bool:
-    """Whether a model of this id on the Hub has been fetched before, its config at least.
+    """Whether a model of this id on the Hub has been fetched before, its config at least."""
+    return hub.CONFIG in hub.cached_files(source)
 
-    The cache is laid out as https://huggingface.co/docs/huggingface_hub/guides/manage-cache says.
+
+def is_complete(options: RunOptions) -> bool:
+    """Whether all a run needs of its model is on this computer, and not only what describes it.
+
+    Of a model on the Hub, the names of the files in its cache tell. torchvision's weights are not looked for.
     """
-    users = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache")
-    home = Path(os.environ.get("HF_HOME") or users / "huggingface").expanduser()
-    cache = Path(os.environ.get("HF_HUB_CACHE") or home / "hub").expanduser()
-    snapshots = cache / f"models--{source.replace('/', '--')}" / "snapshots"
-    return any(snapshots.glob("*/config.json"))
+    if not hub.may_be_there(options):
+        return True
+    files = hub.cached_files(options.model.source)
+    if options.model.pretrained:
+        return any(name.endswith(WEIGHTS) for name in files)
+    return bool(files - {hub.CONFIG})  # its tokenizer

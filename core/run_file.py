@@ -197,6 +197,15 @@ def dumps_with_help(options: RunOptions) -> str:
     return "\n".join(lines) + "\n"
 
 
-def write(options: RunOptions, path: Path) -> None:
-    """Write a run file, whole or not at all."""
-    write_atomically(path, dumps(options).encode())
+def write(options: RunOptions, path: Path, head: str = "") -> None:
+    """Write a run file, whole or not at all.
+
+    Args:
+        options: What it asks for.
+        path: The file.
+        head: A line about where it came from, to stand above as a comment.
+    """
+    shown = "".join(
+        letter if letter.isprintable() else "?" for letter in head
+    )  # TOML allows no others in comments
+    write_atomically(path, (f"# {shown}\n\n" * bool(head) + dumps(options)).encode())

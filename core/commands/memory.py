@@ -1,18 +1,21 @@
 """`hone forecast`, `hone measure` and `hone fit`: how much memory a run takes, and what to do if that is too much."""
 
 import sys
+from collections.abc import Callable
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 import msgspec
 
-from core import jobs, model_lookup, run_file
+from core import jobs, run_file
 from core.capabilities import find_device, machine_problems
+from core.commands.asked_model import described_model, model_here, refuse_incomplete
 from core.commands.memory_text import forecast_lines, ladder_lines, measurement_lines, try_line
 from core.commands.output import print_json
 from core.commands.run_text import changes_text
-from core.errors import ModelError, OptionsError, Problem, UserError
+from core.errors import OptionsError, Problem, UserError
 from core.jobs import EngineCrashed
 from core.memory import anatomy
 from core.memory.changes import with_changes
@@ -27,6 +30,8 @@ from core.options import RunOptions
 from core.reports import DeviceReport
 
 SUFFIX = ".fits.hone"
+
+FindModel = Callable[[RunOptions, Path], ModelReport]
 
 
 class ForecastAnswer(msgspec.Struct, frozen=True, kw_only=True):
@@ -56,7 +61,10 @@ class MeasureAnswer(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class FitAnswer(msgspec.Struct, frozen=True, kw_only=True):
-    """What `hone fit --json` prints. `changes` and `file` are missing where nothing fits, which `reason` explains."""
+    """What `hone fit --json` prints.
+
+    `changes` is missing where nothing fits, which `reason` explains; `file` also where nothing had to be written.
+    """
 
     tries: tuple[Try, ...]
     changes: dict[str, Any] | None
@@ -83,7 +91,9 @@ class _Looked:
         )
 
 
-def forecast(file: Path, overrides: tuple[str, ...], *, quick: bool, as_json: bool) -> int:
+def forecast(
+    file: Path, overrides: tuple[str, ...], *, quick: bool, as_json: bool, offline: bool = False
+) -> int:
     """Print how much memory a run takes, and what to do where that is too much.
 
     Args:
@@ -91,17 +101,18 @@ def forecast(file: Path, overrides: tuple[str, ...], *, quick: bool, as_json: bo
         overrides: `section.option=value` pairs that go before what the file says.
         quick: Whether the formulas will do; otherwise the run is traced, which takes seconds.
         as_json: Whether the answer is printed as JSON.
+        offline: Whether nothing may be fetched: not even the config.json of a model that isn't on this computer.
 
     Returns:
         0, or 1 where it doesn't fit.
 
     Raises:
         OptionsError: The request is wrong.
-        ModelError: The model isn't on this computer.
+        UserError: The model isn't on this computer, and its config.json can't be fetched.
     """
     if not as_json:
         print("Looking at the model and this computer ...", file=sys.stderr)
-    looked = _look(file, overrides)
+    looked = _look(file, overrides, partial(described_model, offline=offline))
     found = _formula(looked) if quick else _trace(looked)
     remedies = looked.ladder(found.unpadded_length) if found.verdict is not Verdict.FITS else ()
     if as_json:
@@ -119,6 +130,7 @@ def measure(file: Path, overrides: tuple[str, ...], *, as_json: bool, dry_run: M
         UserError: The run can't be made.
     """
     looked = _look(file, overrides)
+    refuse_incomplete(looked.options)
     if not as_json:
         print("Measuring: some steps on the longest batch of the data ...", file=sys.stderr)
     found = dry_run(_on_device(looked), looked.room).run()
@@ -142,6 +154,8 @@ def fit(
 ) -> int:
     """Find by dry runs what fits, and write it to a new run file; 1 where nothing does.
 
+    A run that fits as it is needs no other file: one is written only where it was asked for by name.
+
     Args:
         file: The run file, which is left as it is.
         overrides: `section.option=value` pairs that go before what the file says.
@@ -156,6 +170,7 @@ def fit(
     if target.exists():  # said now, not after minutes of dry runs
         raise OptionsError((Problem("", f"{target} is there already; choose another name"),))
     looked = _look(file, overrides)
+    refuse_incomplete(looked.options)
     fitting = Fitting(
         looked.options, looked.model, looked.device, looked.room, dry_run, correction=looked.correction
     )
@@ -164,25 +179,36 @@ def fit(
     for done in fitting.tries():
         tries.append(done)
         print(try_line(done), file=sys.stderr)
-    if fitting.result is not None:
-        run_file.write(fitting.result, target)
-    _tell_fit(fitting, tuple(tries), target, as_json=as_json)
+    written = _write(fitting, file, target, is_asked_for=output is not None)
+    _tell_fit(fitting, tuple(tries), written, as_json=as_json)
     return 0 if fitting.result is not None else 1
 
 
-def _tell_fit(fitting: Fitting, tries: tuple[Try, ...], target: Path, *, as_json: bool) -> None:
+def _write(fitting: Fitting, file: Path, target: Path, *, is_asked_for: bool) -> Path | None:
+    """Write what was found; None: nothing was, or it fits as it is and nobody has asked for a file."""
+    if fitting.result is None or not (fitting.changes or is_asked_for):
+        return None
+    run_file.write(fitting.result, target, f"Made by `hone fit` of {file}. {_fits_words(fitting.changes)}")
+    return target
+
+
+def _tell_fit(fitting: Fitting, tries: tuple[Try, ...], written: Path | None, *, as_json: bool) -> None:
     found = fitting.changes
     if as_json:
-        file = None if found is None else str(target)
-        print_json(FitAnswer(tries=tries, changes=found, file=file, reason=fitting.reason))
+        name = None if written is None else str(written)
+        print_json(FitAnswer(tries=tries, changes=found, file=name, reason=fitting.reason))
     elif found is None:
         print(f"Nothing was found. {fitting.reason}", file=sys.stderr)
     else:
-        print("It fits as it is." if not found else f"It fits with {changes_text(found)}.")
-        print(f"The run file is {target}")
+        print(_fits_words(found))
+        print("Nothing was written." if written is None else f"The run file is {written}")
 
 
-def _look(file: Path, overrides: tuple[str, ...]) -> _Looked:
+def _fits_words(changes: dict[str, Any] | None) -> str:
+    return f"It fits with {changes_text(changes)}." if changes else "It fits as it is."
+
+
+def _look(file: Path, overrides: tuple[str, ...], find: FindModel = model_here) -> _Looked:
     options = run_file.read(file, overrides)
     machine = jobs.ask_devices()
     problems = tuple(machine_problems(machine, options))
@@ -191,20 +217,7 @@ def _look(file: Path, overrides: tuple[str, ...]) -> _Looked:
     device = find_device(machine, options.device.name)
     assert device is not None, "machine_problems has looked"
     room = room_of(device, mps_limit=options.device.mps_memory_limit)
-    return _Looked(options, device, room, _model(options, file))
-
-
-def _model(options: RunOptions, file: Path) -> ModelReport:
-    question = model_lookup.question_about(options)
-    report = jobs.ask_check_model(question) if question is not None else ModelReport()
-    if report.problems:
-        raise OptionsError(report.problems, str(file))
-    if report.shape is None:
-        raise ModelError(
-            f"{options.model.source} isn't on this computer yet",
-            "Its memory is told from its config. A run fetches it; so does `hf download` of huggingface_hub.",
-        )
-    return report
+    return _Looked(options, device, room, find(options, file))
 
 
 def _formula(looked: _Looked) -> Forecast:

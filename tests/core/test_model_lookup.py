@@ -12,9 +12,10 @@ from core import jobs
 from core.choices import Method, Task
 from core.cli import main
 from core.errors import Fix, Problem, UserError
+from core.hub import may_be_there
 from core.jobs import EngineCrashed
 from core.model_folders import Lack, what_lacks
-from core.model_lookup import is_in_hub_cache, question_about
+from core.model_lookup import is_complete, is_in_hub_cache, question_about
 from core.model_report import ModelReport, ModelRequest
 from core.options import MemoryOptions, ModelOptions, RunOptions, TrainingOptions
 from tests.fakes import runs
@@ -84,6 +85,48 @@ class TestWhichModels:
         assert question_about(asked) == question_about(same)
         assert question_about(asked) != question_about(other)
         assert question_about(asked) != question_about(asked, labels=10)
+
+
+class TestWhatARunStillFetches:
+    @pytest.mark.parametrize(
+        ("names", "pretrained", "is_complete_then"),
+        [
+            ((), True, False),
+            (("config.json",), True, False),
+            (("config.json", "tokenizer.json"), True, False),
+            (("config.json", "model-00001-of-00002.safetensors"), True, True),
+            (("config.json",), False, False),
+            (("config.json", "tokenizer.json"), False, True),
+        ],
+    )
+    def test_of_a_model_on_the_hub_the_files_in_its_cache_tell(
+        self, names: tuple[str, ...], pretrained: bool, is_complete_then: bool, hub: Path, tmp_path: Path
+    ) -> None:
+        for name in names:
+            (tmp_path / name).touch()
+        fetch(hub, tmp_path, *names)
+        assert is_complete(of_texts("org/tiny", pretrained=pretrained)) is is_complete_then
+
+    def test_nothing_of_a_folder_or_of_torchvision(self, hub: Path, tmp_path: Path) -> None:
+        assert is_complete(of_texts(str(tmp_path)))
+        assert is_complete(of_images("torchvision:resnet18"))
+
+
+@pytest.mark.parametrize(
+    ("source", "may_be"),
+    [
+        ("bert-base-cased", True),
+        ("google-bert/bert-base-cased", True),
+        ("a/b/c", False),
+        ("/home/me/bert", False),
+        ("../bert", False),
+        ("run:mine", False),
+        ("", False),
+    ],
+)
+def test_which_names_may_be_those_of_models_on_the_hub(source: str, may_be: bool) -> None:
+    assert may_be_there(of_texts(source)) is may_be
+    assert not may_be_there(of_images(source))
 
 
 class TestRealEngine:

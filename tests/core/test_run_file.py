@@ -165,3 +165,10 @@ def test_an_absolute_path_is_not_looked_for(tmp_path: Path, monkeypatch: pytest.
     monkeypatch.setattr("core.run_file.is_there", lambda _path: pytest.fail("looked for"))
     model = str(tmp_path / "model")
     assert run_file.absolute(model, tmp_path, must_exist=True) == model
+
+
+def test_a_line_about_where_it_came_from_stands_above_whatever_letters_it_has(tmp_path: Path) -> None:
+    path = tmp_path / "run.toml"
+    run_file.write(digits_options(), path, "Made of my\nrun\x00 \udcff, naïve.hone")
+    assert path.read_text(encoding="utf-8").startswith("# Made of my?run? ?, naïve.hone\n\nschema = 1\n")
+    assert run_file.read(path) == digits_options()
