@@ -1,4 +1,4 @@
-"""What macOS tells of compressed memory and of the Mac's GPU, through its own programs; no rights are needed.
+"""What macOS tells of its GPU, compressed memory and heat, through its own programs; no rights are needed.
 
 Read and written from documentation, never seen at work: every figure may be missing, and is None then.
 """
@@ -11,16 +11,27 @@ from dataclasses import dataclass
 from typing import Any, TypeAlias, TypeVar
 from xml.parsers.expat import ExpatError
 
+from core.machine.sources import Query
+
 Value = TypeVar("Value")
 Run: TypeAlias = Callable[[Sequence[str]], bytes]
 
 VM_STAT = ("/usr/bin/vm_stat",)
 IOREG = ("/usr/sbin/ioreg", "-a", "-r", "-d", "1", "-c", "IOAccelerator")
+THERMAL = ("/usr/bin/notifyutil", "-g", "com.apple.system.thermalpressurelevel")
 TIMEOUT_SECONDS = 1.0
 """A Mac that pages may take long to start a program: it is asked again at the next sample."""
 
+HEAVY_THERMAL = 2
+"""The level of thermal pressure from which on a Mac slows down: 0 nominal, 1 moderate, 2 heavy, 3 trapping, 4 sleeping.
+
+Source: `OSThermalPressureLevel` in OSThermalNotification.h.
+"""
+
+_HIGHEST_THERMAL = 4
 _PAGE_SIZE = re.compile(r"page size of (\d+) bytes")
 _COMPRESSOR = re.compile(r"^Pages occupied by compressor:\s+(\d+)\.?$", re.MULTILINE)
+_LEVEL = re.compile(r"thermalpressurelevel\s+(\d+)\s*$")
 
 
 @dataclass(frozen=True)
@@ -33,32 +44,38 @@ class AppleGpu:
 
 
 class AppleFigures:
-    """Asks whenever it is told to. A program that fails, or gives nothing to read, is not started again."""
+    """Asks whenever it is told to. A program that fails, or gives nothing to read, is not started again.
+
+    Args:
+        run: Starts a program and returns what it printed; None: for real.
+    """
 
     def __init__(self, run: Run | None = None) -> None:
         self._run = run or _run
-        self._dropped: set[Sequence[str]] = set()
+        self._compressed = self._query(VM_STAT, compressed_bytes)
+        self._gpu = self._query(IOREG, read_gpu)
+        self._thermal = self._query(THERMAL, thermal_level)
 
     def compressed(self) -> int | None:
         """Bytes that compressed pages take up in memory."""
-        return self._ask(VM_STAT, compressed_bytes)
+        return self._patiently(self._compressed)
 
     def gpu(self) -> AppleGpu | None:
         """What the GPU does and holds."""
-        return self._ask(IOREG, read_gpu)
+        return self._patiently(self._gpu)
 
-    def _ask(self, command: Sequence[str], read: Callable[[bytes], Value | None]) -> Value | None:
-        if command in self._dropped:
-            return None
+    def thermal(self) -> int | None:
+        """The level of thermal pressure, from 0 (nominal) to 4 (sleeping)."""
+        return self._patiently(self._thermal)
+
+    def _query(self, command: Sequence[str], read: Callable[[bytes], Value | None]) -> Query[Value]:
+        return Query(lambda: read(self._run(command)), OSError, ValueError, subprocess.CalledProcessError)
+
+    def _patiently(self, query: Query[Value]) -> Value | None:
         try:
-            found = read(self._run(command))
+            return query()
         except subprocess.TimeoutExpired:
             return None
-        except (OSError, ValueError, subprocess.CalledProcessError):
-            found = None
-        if found is None:
-            self._dropped.add(command)
-        return found
 
 
 def compressed_bytes(text: bytes) -> int | None:
@@ -66,6 +83,12 @@ def compressed_bytes(text: bytes) -> int | None:
     words = text.decode(errors="replace")
     size, pages = _PAGE_SIZE.search(words), _COMPRESSOR.search(words)
     return int(size[1]) * int(pages[1]) if size and pages else None
+
+
+def thermal_level(text: bytes) -> int | None:
+    """What `notifyutil -g` tells: the notification's name and its state; None where that is no known level."""
+    found = _LEVEL.search(text.decode(errors="replace"))
+    return int(found[1]) if found and int(found[1]) <= _HIGHEST_THERMAL else None
 
 
 def read_gpu(plist: bytes) -> AppleGpu | None:

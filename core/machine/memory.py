@@ -56,10 +56,15 @@ def tree_bytes(pid: int) -> int | None:
     return resident_bytes(process_tree(pid))
 
 
+SHORTEST_SPAN = 0.02
+"""Seconds a core over which a load means something: operating systems count in steps of about a hundredth."""
+
+
 class ProcessorLoad:
-    """How busy all processor cores are since the last call, 0 to 1; None the first time, when there is no span yet."""
+    """How busy all processor cores are since the last call, 0 to 1; None where there is no span yet to speak of."""
 
     def __init__(self) -> None:
+        self._shortest = SHORTEST_SPAN * (psutil.cpu_count() or 1)
         self._before: float | None = None
         self._busy = 0.0
 
@@ -69,6 +74,8 @@ class ProcessorLoad:
         idle = times.idle + getattr(times, "iowait", 0.0)
         # guest time is already within user time on Linux
         total = sum(times) - getattr(times, "guest", 0.0) - getattr(times, "guest_nice", 0.0)
+        if self._before is not None and 0 <= total - self._before < self._shortest:
+            return None
         before, self._before = self._before, total
         busy_before, self._busy = self._busy, total - idle
         if before is None or total <= before:

@@ -1,12 +1,19 @@
 """What an NVIDIA GPU is doing (NVML). Every figure it can't tell is None, never a zero and never an error."""
 
-from collections.abc import Callable, Collection
+from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass
 from typing import Any, TypeVar
 
 import pynvml
 
+from core.events import DeviceSampled, Event, MemorySampled, Source
+from core.machine.process_tree import ProcessTree
+from core.machine.throttling import throttle_reasons
+
 Value = TypeVar("Value")
+
+SM = 1
+"""`NVML_CLOCK_SM`: the clock of the multiprocessors."""
 
 
 @dataclass(frozen=True)
@@ -44,6 +51,35 @@ class NvidiaGpu:
     def power(self) -> float | None:
         """Watts."""
         return self._ask("power", lambda: self._nvml.nvmlDeviceGetPowerUsage(self._handle) / 1000)
+
+    def power_limit(self) -> float | None:
+        """Watts that it may draw, by the strictest of its limits."""
+        return self._ask(
+            "power limit", lambda: self._nvml.nvmlDeviceGetEnforcedPowerLimit(self._handle) / 1000
+        )
+
+    def clock(self) -> float | None:
+        """MHz at which its multiprocessors run."""
+        return self._ask("clock", lambda: float(self._nvml.nvmlDeviceGetClockInfo(self._handle, SM)))
+
+    def clock_limit(self) -> float | None:
+        """MHz at which they may run."""
+        return self._ask(
+            "clock limit", lambda: float(self._nvml.nvmlDeviceGetMaxClockInfo(self._handle, SM)) or None
+        )
+
+    def throttled(self) -> tuple[str, ...] | None:
+        """Why the clock is held down, in the words of `core.machine.throttling.Throttle`; empty: it isn't."""
+        mask = self._ask(
+            "clocks event reasons",
+            lambda: int(self._nvml.nvmlDeviceGetCurrentClocksEventReasons(self._handle)),
+        )
+        if mask is None:  # drivers before 530 know it by its older name
+            mask = self._ask(
+                "clocks throttle reasons",
+                lambda: int(self._nvml.nvmlDeviceGetCurrentClocksThrottleReasons(self._handle)),
+            )
+        return None if mask is None else throttle_reasons(mask)
 
     def temperature(self) -> float | None:
         """Degrees Celsius."""
@@ -89,3 +125,43 @@ def find_gpu(name: str = "0", nvml: Any = pynvml) -> NvidiaGpu | None:
         return NvidiaGpu(nvml, nvml.nvmlDeviceGetHandleByUUID(name))
     except nvml.NVMLError:
         return None
+
+
+class NvidiaFigures:
+    """One GPU as a source of figures.
+
+    Args:
+        gpu: The GPU; None: there is none. May be changed later.
+        processes: Those whose share of its memory is told apart.
+    """
+
+    def __init__(self, gpu: NvidiaGpu | None, processes: ProcessTree) -> None:
+        self.gpu = gpu
+        self._processes = processes
+
+    def read(self) -> Sequence[Event]:
+        """Its memory, where it has its own, and what it does."""
+        if self.gpu is None:
+            return []
+        return [*self._memory(self.gpu), _device(self.gpu)]
+
+    def _memory(self, gpu: NvidiaGpu) -> Sequence[Event]:
+        memory = gpu.memory()
+        if memory is None:
+            return []
+        own = gpu.memory_of({process.pid for process in self._processes.read()})
+        return [MemorySampled(source=Source.NVML, bytes=memory.used, ceiling=memory.ceiling, own=own)]
+
+
+def _device(gpu: NvidiaGpu) -> DeviceSampled:
+    return DeviceSampled(
+        source=Source.NVML,
+        name=gpu.name,
+        busy=gpu.busy(),
+        power=gpu.power(),
+        power_limit=gpu.power_limit(),
+        temperature=gpu.temperature(),
+        clock=gpu.clock(),
+        clock_limit=gpu.clock_limit(),
+        throttled=gpu.throttled(),
+    )

@@ -2,23 +2,34 @@
 
 import os
 import sys
+from operator import attrgetter
+from pathlib import Path
 
-from core.events import DeviceSampled, Event, MemorySampled, Source
-from core.machine.apple import AppleFigures, AppleGpu
-from core.machine.memory import ProcessorLoad, process_tree, resident_bytes, system_memory
-from core.machine.nvidia import NvidiaGpu, find_gpu
+from core.events import Event
+from core.machine.apple import AppleFigures
+from core.machine.apple_source import AppleSource
+from core.machine.computer import Battery, Disk, MainMemory, ProcessMemory, Processor
+from core.machine.nvidia import NvidiaFigures, NvidiaGpu, find_gpu
 from core.machine.pressure import PressureGauge, pressure_gauge
+from core.machine.process_tree import ProcessTree
+from core.machine.sources import Every, InBackground, MachineSource
 from core.machine.visible_gpus import gpu_for
+
+SLOW_SECONDS = 10.0
+"""How often battery and disk are read."""
 
 
 class Sampler:
-    """Reads the machine whenever asked; what can't be read makes no event.
+    """Reads all sources whenever asked; what can't be read makes no event.
+
+    A Mac's GPU is read in the background: its figures come with the next sample, with the time they were read at.
 
     Args:
         pid: The process whose memory counts as the run's; None: no process.
         gpu: The NVIDIA GPU to read; None: none. May be changed later.
+        folder: A folder on the disk that is looked after; None: none is.
         gauge: What tells the memory pressure; None: that of this operating system.
-        apple: What tells of a Mac's GPU and compressed memory; None: as this operating system has it.
+        apple: What tells of a Mac; None: as this operating system has it.
     """
 
     def __init__(
@@ -26,69 +37,52 @@ class Sampler:
         pid: int | None = None,
         gpu: NvidiaGpu | None = None,
         *,
+        folder: Path | None = None,
         gauge: PressureGauge | None = None,
         apple: AppleFigures | None = None,
     ) -> None:
-        self._pid = pid
-        self.gpu = gpu
-        self._gauge = gauge or pressure_gauge()
-        self._apple = apple or (AppleFigures() if sys.platform == "darwin" else None)
-        self._load = ProcessorLoad()
-        self._load.read()
+        processes = ProcessTree(pid)
+        if apple is None and sys.platform == "darwin":
+            apple = AppleFigures()
+        mac = AppleSource(apple) if apple is not None else None
+        self._background = [InBackground(mac)] if mac is not None else []
+        self._nvidia = NvidiaFigures(gpu, processes)
+        self._sources: list[MachineSource] = [
+            *self._background,
+            ProcessMemory(processes),
+            self._nvidia,
+            MainMemory(gauge or pressure_gauge(), mac.compressed if mac is not None else _unknown),
+            Processor(),
+            Every(SLOW_SECONDS, Battery()),
+        ]
+        if folder is not None:
+            self._sources.append(Every(SLOW_SECONDS, Disk(folder)))
+
+    @property
+    def gpu(self) -> NvidiaGpu | None:
+        """The NVIDIA GPU that is read; None lets it sleep."""
+        return self._nvidia.gpu
+
+    @gpu.setter
+    def gpu(self, gpu: NvidiaGpu | None) -> None:
+        self._nvidia.gpu = gpu
 
     def sample(self) -> list[Event]:
-        """The figures of this moment: memory, the computer's last of it, then how busy processors are."""
-        on_mac = self._apple.gpu() if self._apple is not None else None
-        return [*self._memory(on_mac), *self._devices(on_mac)]
+        """The figures of this moment in the order of time; of the memory, the computer's comes last."""
+        found = [event for source in self._sources for event in source.read()]
+        return sorted(found, key=attrgetter("time"))
 
-    def _memory(self, on_mac: AppleGpu | None) -> list[Event]:
-        found: list[Event] = []
-        processes = process_tree(self._pid) if self._pid is not None else []
-        held = resident_bytes(processes)
-        if held is not None:
-            found.append(MemorySampled(source=Source.PROCESS, bytes=held))
-        on_gpu = self.gpu.memory() if self.gpu is not None else None
-        if self.gpu is not None and on_gpu is not None:
-            own = self.gpu.memory_of({process.pid for process in processes})
-            found.append(
-                MemorySampled(source=Source.NVML, bytes=on_gpu.used, ceiling=on_gpu.ceiling, own=own)
-            )
-        if on_mac is not None and on_mac.memory is not None:
-            found.append(MemorySampled(source=Source.APPLE, bytes=on_mac.memory))
-        return [*found, self._system()]
-
-    def _system(self) -> MemorySampled:
-        system = system_memory()
-        return MemorySampled(
-            source=Source.SYSTEM,
-            bytes=system.used,
-            ceiling=system.total,
-            swap=system.swap,
-            compressed=self._apple.compressed() if self._apple is not None else None,
-            pressure=self._gauge.read(),
-        )
-
-    def _devices(self, on_mac: AppleGpu | None) -> list[Event]:
-        found: list[Event] = []
-        busy = self._load.read()
-        if busy is not None:
-            found.append(DeviceSampled(source=Source.SYSTEM, name="CPU", busy=busy))
-        if self.gpu is not None:
-            found.append(
-                DeviceSampled(
-                    source=Source.NVML,
-                    name=self.gpu.name,
-                    busy=self.gpu.busy(),
-                    power=self.gpu.power(),
-                    temperature=self.gpu.temperature(),
-                )
-            )
-        if on_mac is not None:
-            found.append(DeviceSampled(source=Source.APPLE, name=on_mac.name, busy=on_mac.busy))
-        return found
+    def finish(self, seconds: float | None = None) -> None:
+        """Wait until nothing is read in the background any more, or for so many seconds."""
+        for source in self._background:
+            source.finish(seconds)
 
 
 def gpu_of(device: str) -> NvidiaGpu | None:
     """The GPU that a run on `device` would use, were it to use one; None where there is none."""
     name = gpu_for(device, os.environ.get("CUDA_VISIBLE_DEVICES"))
     return find_gpu(name) if name else None
+
+
+def _unknown() -> None:
+    return None

@@ -9,18 +9,18 @@ from pathlib import Path
 
 from core import keeper as keeping
 from core.keeper import Keeper
-from core.machine import sampler
+from core.machine import computer
 from core.machine.memory import SystemMemory
-from core.memory import paging
 from core.run_folder import RunFolder
+from core.watchers import thresholds
 
 GB = 1 << 30
 
 
 def fill_memory() -> None:
-    sampler.system_memory = lambda: SystemMemory(used=int(15.5 * GB), total=16 * GB, swap=GB)
+    computer.system_memory = lambda: SystemMemory(used=int(15.5 * GB), total=16 * GB, swap=GB)
     keeping.SAMPLE_SECONDS = 0.05
-    paging.ALONE_SECONDS = 0.2
+    thresholds.PAGING_ALONE_SECONDS = 0.2
 
 
 if __name__ == "__main__":

@@ -9,7 +9,7 @@ class NVMLError(Exception):
 
 
 class FakeNvml:
-    """Set `broken` to the names of functions that fail, `total` to the GPU's memory."""
+    """Set `broken` to the names of functions that fail, `total` to the GPU's memory, `reasons` to what slows it."""
 
     NVMLError = NVMLError
     nvmlMemory_v2 = 33554472  # noqa: N815 - the library's name
@@ -18,6 +18,7 @@ class FakeNvml:
         self.broken = broken or set()
         self.total = total
         self.count = count
+        self.reasons = 0
         self.running: dict[int, int | None] = {}
         self.calls: list[str] = []
 
@@ -69,3 +70,25 @@ class FakeNvml:
     def nvmlDeviceGetTemperature(self, handle: int, sensor: int) -> int:  # noqa: N802
         self._call("nvmlDeviceGetTemperature")
         return 60
+
+    def nvmlDeviceGetEnforcedPowerLimit(self, handle: int) -> int:  # noqa: N802
+        self._call("nvmlDeviceGetEnforcedPowerLimit")
+        return 200_000
+
+    def nvmlDeviceGetClockInfo(self, handle: int, clock: int) -> int:  # noqa: N802
+        self._call("nvmlDeviceGetClockInfo")
+        assert clock == 1, "NVML_CLOCK_SM"
+        return 1410
+
+    def nvmlDeviceGetMaxClockInfo(self, handle: int, clock: int) -> int:  # noqa: N802
+        self._call("nvmlDeviceGetMaxClockInfo")
+        assert clock == 1, "NVML_CLOCK_SM"
+        return 1980
+
+    def nvmlDeviceGetCurrentClocksEventReasons(self, handle: int) -> int:  # noqa: N802
+        self._call("nvmlDeviceGetCurrentClocksEventReasons")
+        return self.reasons
+
+    def nvmlDeviceGetCurrentClocksThrottleReasons(self, handle: int) -> int:  # noqa: N802
+        self._call("nvmlDeviceGetCurrentClocksThrottleReasons")
+        return self.reasons

@@ -75,6 +75,42 @@ class TestNvidia:
         assert gpu is not None
         assert gpu.temperature() == 60.0
 
+    def test_its_limits_and_its_clock(self) -> None:
+        gpu = find_gpu("0", FakeNvml())
+        assert gpu is not None
+        assert (gpu.power_limit(), gpu.clock(), gpu.clock_limit()) == (200.0, 1410.0, 1980.0)
+
+    @pytest.mark.parametrize(
+        ("mask", "words"),
+        [
+            (0x0, ()),
+            (0x1, ()),
+            (0x2 | 0x10 | 0x100, ()),
+            (0x4, ("power cap",)),
+            (0x20, ("thermal slowdown (software)",)),
+            (0x40 | 0x8, ("thermal slowdown (hardware)",)),
+            (0x80 | 0x8, ("power brake",)),
+            (0x8, ("hardware slowdown",)),
+            (0x4 | 0x8, ("power cap", "hardware slowdown")),
+            (0x4 | 0x20 | 0x1, ("power cap", "thermal slowdown (software)")),
+        ],
+    )
+    @pytest.mark.parametrize("broken", [set(), {"nvmlDeviceGetCurrentClocksEventReasons"}])
+    def test_why_its_clock_is_held_down(self, mask: int, words: tuple[str, ...], broken: set[str]) -> None:
+        nvml = FakeNvml(broken)
+        nvml.reasons = mask
+        gpu = find_gpu("0", nvml)
+        assert gpu is not None
+        assert gpu.throttled() == words
+
+    def test_a_driver_that_does_not_say_why_is_not_one_that_holds_nothing_down(self) -> None:
+        names = ("nvmlDeviceGetCurrentClocksEventReasons", "nvmlDeviceGetCurrentClocksThrottleReasons")
+        nvml = FakeNvml(set(names))
+        gpu = find_gpu("0", nvml)
+        assert gpu is not None
+        assert [gpu.throttled(), gpu.throttled()] == [None, None]
+        assert [nvml.calls.count(name) for name in names] == [1, 1]
+
     def test_a_gpu_that_shares_the_computers_memory_has_none_of_its_own(self) -> None:
         gpu = find_gpu("0", FakeNvml(total=0))
         assert gpu is not None
@@ -123,6 +159,13 @@ class TestNvidia:
         assert (gpu.name if gpu else None) == name
 
 
+@pytest.fixture
+def desktop(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A computer without a battery."""
+    monkeypatch.setattr(psutil, "sensors_battery", lambda: None)
+
+
+@pytest.mark.usefixtures("desktop")
 class TestSampler:
     def test_figures_of_the_computer_the_process_and_the_gpu(self) -> None:
         nvml = FakeNvml()
@@ -133,6 +176,31 @@ class TestSampler:
         assert (memory[Source.NVML].ceiling, memory[Source.NVML].own) == (7 << 30, 2 << 30)
         gpus = [event for event in found if isinstance(event, DeviceSampled) and event.source is Source.NVML]
         assert [(gpu.name, gpu.busy) for gpu in gpus] == [("Fake GPU 0", 0.4)]
+
+    def test_a_gpu_that_shares_the_computers_memory_tells_the_rest(self) -> None:
+        found = Sampler(gpu=find_gpu("0", FakeNvml(total=0))).sample()
+        assert not [e for e in found if isinstance(e, MemorySampled) and e.source is Source.NVML]
+        [gpu] = [event for event in found if isinstance(event, DeviceSampled) and event.name != "CPU"]
+        assert (gpu.source, gpu.power, gpu.power_limit) == (Source.NVML, 123.4, 200.0)
+        assert (gpu.temperature, gpu.clock, gpu.clock_limit, gpu.throttled) == (61.0, 1410.0, 1980.0, ())
+
+    def test_figures_that_a_driver_lacks_are_none(self) -> None:
+        asked = ("PowerUsage", "EnforcedPowerLimit", "ClockInfo", "MaxClockInfo", "UtilizationRates")
+        nvml = FakeNvml({f"nvmlDeviceGet{name}" for name in asked})
+        sampler = Sampler(gpu=find_gpu("0", nvml))
+        for _ in range(2):
+            [gpu] = [event for event in sampler.sample() if getattr(event, "name", "CPU") != "CPU"]
+            assert (gpu.busy, gpu.power, gpu.power_limit, gpu.clock, gpu.clock_limit) == (None,) * 5
+            assert gpu.temperature == 61.0
+        assert [nvml.calls.count(f"nvmlDeviceGet{name}") for name in asked] == [1] * len(asked)
+
+    def test_a_gpu_that_is_let_go_of_is_not_asked_again(self) -> None:
+        nvml = FakeNvml()
+        sampler = Sampler(gpu=find_gpu("0", nvml))
+        sampler.gpu = None
+        asked = len(nvml.calls)
+        assert all(event.source is Source.SYSTEM for event in sampler.sample())
+        assert len(nvml.calls) == asked
 
     def test_what_is_not_there_makes_no_event(self) -> None:
         found = Sampler().sample()
