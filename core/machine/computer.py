@@ -71,11 +71,11 @@ class Processor:
         self._temperature = _processor_temperature()
 
     def read(self) -> Sequence[Event]:
-        """One sample; none while nothing at all is known."""
-        busy, clock, temperature = self._load.read(), self._clock(), self._temperature()
-        if busy is None and clock is None and temperature is None:
+        """One sample; none the first time, when there is no span yet over which it could be busy."""
+        busy = self._load.read()
+        if busy is None:
             return []
-        now, limit = clock or (None, None)
+        now, limit = self._clock() or (None, None)
         return [
             DeviceSampled(
                 source=Source.SYSTEM,
@@ -83,7 +83,7 @@ class Processor:
                 busy=busy,
                 clock=now,
                 clock_limit=limit,
-                temperature=temperature,
+                temperature=self._temperature(),
             )
         ]
 

@@ -18,6 +18,16 @@ Power = namedtuple("Power", "percent secsleft power_plugged")
 Clock = namedtuple("Clock", "current min max")
 
 
+class Load:
+    """Tells one load after the other."""
+
+    def __init__(self, *loads: float | None) -> None:
+        self._loads = iter(loads)
+
+    def read(self) -> float | None:
+        return next(self._loads)
+
+
 class TestBattery:
     @pytest.mark.parametrize(
         ("told", "expected"),
@@ -90,23 +100,22 @@ class TestProcessor:
         assert (processor_clock("linux", cpu.monotonic)() is not None) == is_read
 
     def test_what_is_told_makes_one_event(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        monkeypatch.setattr(computer, "ProcessorLoad", lambda: Load(None, None, 0.4, 0.5))
         monkeypatch.setattr(computer, "processor_clock", lambda: Query(lambda: (2596.0, 4200.0)))
         monkeypatch.setattr(computer, "_processor_temperature", lambda: Query(lambda: 71.5))
-        [found] = Processor().read()
+        processor = Processor()
+        assert processor.read() == [], "a load needs a span"
+        [found] = processor.read()
         assert isinstance(found, DeviceSampled)
-        assert (found.source, found.name, found.clock, found.clock_limit, found.temperature) == (
-            Source.SYSTEM,
-            "CPU",
-            2596.0,
-            4200.0,
-            71.5,
-        )
-        assert found.busy is None, "a load needs a span"
+        assert (found.source, found.name, found.busy) == (Source.SYSTEM, "CPU", 0.4)
+        assert (found.clock, found.clock_limit, found.temperature) == (2596.0, 4200.0, 71.5)
 
-    def test_what_is_not_told_makes_none(self, monkeypatch: pytest.MonkeyPatch) -> None:
+    def test_what_is_not_told_is_none(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        monkeypatch.setattr(computer, "ProcessorLoad", lambda: Load(None, 0.0))
         monkeypatch.setattr(computer, "processor_clock", lambda: Query(lambda: None))
         monkeypatch.setattr(computer, "_processor_temperature", lambda: Query(lambda: None))
-        assert Processor().read() == []
+        [found] = Processor().read()
+        assert (found.busy, found.clock, found.clock_limit, found.temperature) == (0.0, None, None, None)
 
 
 class TestSensor:
