@@ -1,6 +1,10 @@
+import math
+import random
+
 import numpy as np
 import pytest
 
+from gui.plots.columns import BLOCK
 from gui.plots.series import Series
 
 
@@ -11,20 +15,62 @@ def filled(count):
     return series
 
 
+def of(y, x=None):
+    """A series of all these values at once, at 0, 1, 2, … unless told otherwise."""
+    series = Series()
+    series.extend(np.arange(float(len(y))) if x is None else x, np.asarray(y, float))
+    return series
+
+
 def test_keeps_everything_while_it_grows():
     series = filled(5000)
     assert len(series) == 5000
     np.testing.assert_array_equal(series.x, np.arange(5000))
     np.testing.assert_array_equal(series.y, np.arange(5000) * 10.0)
-    assert series.last == 49_990.0
+    assert (series.last_x, series.last) == (4999.0, 49_990.0)
+
+
+@pytest.mark.parametrize("stride", [1.0, 10.0, 0.5])
+def test_many_points_are_the_same_however_they_came(stride):
+    chance = random.Random(1)
+    x = np.arange(1, 150_001) * stride
+    y = np.random.default_rng(1).normal(size=150_000)
+    series, first = Series(), 0
+    while first < len(x):
+        last = min(len(x), first + chance.choice((1, 63, 5000, BLOCK, 70_000)))
+        series.extend(x[first:last], y[first:last])
+        first = last
+    np.testing.assert_array_equal(series.x, x)
+    np.testing.assert_array_equal(series.y, y)
+    for row in (0, BLOCK - 1, BLOCK, 2 * BLOCK, 149_999):
+        assert series.at(x[row]) == y[row]
+        assert series.at(x[row] + stride / 4) == (y[row] if row < 149_999 else None)
 
 
 def test_forgets_what_a_later_attempt_takes_back():
     series = filled(100)
     series.cut_after(39)
     series.append(40, -1.0)
-    assert list(series.x[-2:]) == [39, 40]
-    assert list(series.y[-2:]) == [390.0, -1.0]
+    assert series.x[-2:].tolist() == [39, 40]
+    assert series.y[-2:].tolist() == [390.0, -1.0]
+
+
+@pytest.mark.parametrize("kept", [0, 1, 5000, BLOCK - 1, BLOCK, BLOCK + 1, 2 * BLOCK + 77])
+def test_a_long_series_that_was_cut_is_drawn_as_what_is_left_of_it(kept):
+    y = np.random.default_rng(2).normal(size=150_000)
+    series = of(y)
+    series.means(0, 150_000, 10)
+    series.cut_after(kept - 1)
+    again = np.random.default_rng(3).normal(size=70_000)
+    series.extend(np.arange(kept, kept + 70_000.0), again)
+    other = of(np.concatenate((y[:kept], again)))
+    for found, expected in (
+        (series.reduced(0, 1e9, 300), other.reduced(0, 1e9, 300)),
+        (series.means(0, 1e9, 300), other.means(0, 1e9, 300)),
+        ((series.x, series.y), (other.x, other.y)),
+    ):
+        np.testing.assert_array_equal(found[0], expected[0])
+        np.testing.assert_array_equal(found[1], expected[1])
 
 
 @pytest.mark.parametrize(
@@ -35,5 +81,44 @@ def test_reads_the_nearest_point(x, value):
 
 
 def test_an_empty_series_has_no_values():
-    assert Series().last is None
-    assert Series().at(0) is None
+    series = Series()
+    assert series.last is series.last_x is series.at(0) is series.extremes() is None
+    assert series.between(1.0) is series.place_of(1.0) is None
+    assert [len(part) for part in (*series.reduced(0, 1, 100), *series.means(0, 1, 100))] == [0, 0, 0, 0]
+
+
+@pytest.mark.parametrize("is_even", [True, False])
+def test_reads_between_points(is_even):
+    generator = np.random.default_rng(4)
+    x = np.arange(150_000.0) if is_even else np.cumsum(generator.random(150_000))
+    y = np.cumsum(generator.random(150_000))
+    series = of(y, x)
+    wanted = np.sort(generator.uniform(-10, x[-1] + 10, 500))
+    np.testing.assert_allclose(series.along(wanted), np.interp(wanted, x, y))
+    assert math.isclose(series.between(x[777] + 0.25), np.interp(x[777] + 0.25, x, y))
+    for value in (-1.0, 0.0, 30_000.3, y[BLOCK], 1e9):
+        assert math.isclose(series.place_of(value), np.interp(value, y, x), abs_tol=1e-9)
+
+
+def test_a_single_point_reads_the_same_everywhere():
+    series = of([5.0], np.array([3.0]))
+    assert series.between(0.0) == series.between(9.0) == 5.0
+    assert series.place_of(0.0) == series.place_of(9.0) == 3.0
+
+
+def test_extremes_of_a_part():
+    y = np.random.default_rng(6).normal(size=100_000)
+    y[500:900] = np.nan
+    series = of(y)
+    for low, high in ((0, 99_999), (70, 71), (63, 64), (130.5, 8000.5), (400, 5000), (99_990, 1e9)):
+        part = y[math.ceil(low) : int(min(high, 99_999)) + 1]
+        assert series.extremes(low, high) == (np.nanmin(part), np.nanmax(part))
+    assert series.extremes(500, 899) is series.extremes(3.2, 3.8) is None
+    assert series.extremes() == (np.nanmin(y), np.nanmax(y))
+
+
+def test_float32_is_kept_with_seven_digits():
+    series = Series(np.float32)
+    series.append(1, 0.1)
+    assert math.isclose(series.last, 0.1, rel_tol=1e-7)
+    assert series.y.dtype == np.float64
