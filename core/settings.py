@@ -22,11 +22,15 @@ class Appearance(StrEnum):
 
 
 class Settings(msgspec.Struct, frozen=True, kw_only=True):
-    """Everything a person can set about Hone itself; unknown keys of newer versions are skipped."""
+    """Everything a person can set about Hone itself; unknown keys of newer versions are skipped.
+
+    `keep_awake` keeps the computer from sleeping while a run trains.
+    """
 
     schema: int = SCHEMA
     appearance: Appearance = Appearance.SYSTEM
     runs_folder: str | None = None
+    keep_awake: bool = True
     window_geometry: str | None = None
 
 

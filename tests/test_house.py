@@ -18,7 +18,7 @@ LONGEST_FILE = 400
 
 # Libraries each room may import, beside the standard library. A new name here is a decision: see docs/decisions/0004.
 QT = {"PySide6", "shiboken6", "pyqtgraph"}
-LIGHT = {"msgspec", "platformdirs", "psutil", "pynvml", "tomli_w", "tqdm"}
+LIGHT = {"msgspec", "platformdirs", "psutil", "pynvml", "tomli_w", "tqdm", "wakepy"}
 ARRAYS = {"PIL", "numpy", "pyarrow", "sklearn"}
 TRAINING = {
     "peft",
