@@ -1,7 +1,8 @@
 """The keeper: one small process a run. It starts the engine, waits for it, and writes down what the machine does.
 
-Only a parent can tell how a process ended, and a stuck engine can't sample itself. The keeper needs no torch, and
-it goes on when the window is closed. Started as `python -P -m core.keeper RUN_DIR`.
+Only a parent can tell how a process ended, and a stuck engine can't sample itself. So the keeper also has the watchers,
+which say when something is wrong, and keeps the computer awake. It needs no torch, and it goes on when the window is
+closed. Started as `python -P -m core.keeper RUN_DIR`.
 """
 
 import contextlib
@@ -11,21 +12,21 @@ import subprocess
 import sys
 import time
 from collections.abc import Sequence
-from operator import attrgetter
 from pathlib import Path
 
 from core.attempts import next_attempt
+from core.awake import awake
 from core.ending import describe, is_out_of_memory, log_tail, out_of_memory_kills, signal_name
 from core.errors import OptionsError
 from core.event_files import EventReader, EventWriter
 from core.events import Event, RequestAnswered, RunPlanned
 from core.jobs import engine_command
 from core.machine.sampler import Sampler, gpu_of
-from core.memory.paging import PagingWatch
-from core.memory.shortage import first_aid
 from core.options import DeviceOptions, RunOptions
 from core.processes import end_group, kill_with_children, start_worker
 from core.run_folder import Action, ExitRecord, Request, RunFolder
+from core.watchers.activity import Activity
+from core.watchers.watchdog import Watchdog
 
 POLL_SECONDS = 0.1
 SAMPLE_SECONDS = 1.0
@@ -44,7 +45,7 @@ class Keeper:
         self._command = command
         options = _options(run)
         self._gpu = gpu_of(options.device.name if options else DeviceOptions().name)
-        self._paging = PagingWatch(tuple(first_aid(options)) if options else ())
+        self._options = options
         self._events = EventReader(run.events_file)
         self._writer = EventWriter(run.machine_file, attempt=next_attempt(run.events_file))
         self._kills_before = out_of_memory_kills()
@@ -65,7 +66,8 @@ class Keeper:
                 time=time.time(), code=None, reason=f"The training process can't be started: {error}"
             )
         else:
-            self._watch(engine)
+            with awake():
+                self._watch(engine)
             end_group(engine.pid)
             record = self._exit_record(engine.returncode)
         self._writer.close()
@@ -86,12 +88,13 @@ class Keeper:
 
     def _watch(self, engine: subprocess.Popen[bytes]) -> None:
         sampler = Sampler(engine.pid, self._gpu)
+        watchdog = Watchdog(self._options, activity=Activity(engine.pid))
         next_sample = time.monotonic()
         while engine.poll() is None:
             now = time.monotonic()
             if now >= next_sample:
                 next_sample = max(next_sample + SAMPLE_SECONDS, now)  # no burst after the computer slept
-                self._sample(sampler)
+                self._sample(sampler, watchdog)
             if self._run.is_removed:  # nobody wants it any longer
                 kill_with_children(engine)
                 return
@@ -99,26 +102,29 @@ class Keeper:
             self._answer_kills(engine)
             with contextlib.suppress(subprocess.TimeoutExpired):
                 engine.wait(POLL_SECONDS)
+        for message in (*watchdog.take(self._new_events(), time.time()), *watchdog.end()):
+            self._write(message)
 
-    def _sample(self, sampler: Sampler) -> None:
-        """Write down what the machine does, and say so where the run has begun to page."""
+    def _sample(self, sampler: Sampler, watchdog: Watchdog) -> None:
+        """Write down what the machine does, and what the watchers find in that and in what the engine tells."""
         samples = sampler.sample()
         told = self._new_events()
-        for event in samples:
+        for event in (*samples, *watchdog.take([*told, *samples], time.time())):
             self._write(event)
-        for event in sorted([*told, *samples], key=attrgetter("time")):
-            for message in self._paging.apply(event):
-                self._write(message)
         if any(isinstance(event, RunPlanned) and not event.device.startswith("cuda") for event in told):
             sampler.gpu = None  # the run computes elsewhere: let the GPU sleep
 
     def _new_events(self) -> list[Event]:
-        """What the engine has told in this attempt since the last call."""
-        try:
-            found = self._events.read_all()
-        except OSError:  # a folder that can't be reached for a moment costs a look, not the run
-            return []
-        return [event for event in found if event.attempt == self._writer.attempt]
+        """What the engine has told in this attempt since the last call.
+
+        The file is read in parts, for the attempts before this one may have been long. A folder that can't be reached
+        for a moment costs a look, not the run.
+        """
+        found: list[Event] = []
+        with contextlib.suppress(OSError):
+            while read := self._events.read():
+                found += [event for event in read if event.attempt == self._writer.attempt]
+        return found
 
     def _pass_on_stop(self) -> None:
         if self._wants_stop:

@@ -22,7 +22,7 @@ from core.events import (
 )
 from core.events import Outcome as Ended
 from core.memory.forecast import Basis, Parts
-from core.memory.paging import MESSAGE, PagingWatch
+from core.watchers.paging import MESSAGE, PagingWatch
 
 GB = 1 << 30
 MB = 1 << 20

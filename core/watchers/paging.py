@@ -29,36 +29,11 @@ from core.events import (
     StepFinished,
 )
 from core.memory.shortage import what_was_told
+from core.watchers import thresholds as limits
+from core.watchers import words
 
 MESSAGE = "paging"
 """The id of the message."""
-
-SLOWER = 5.0
-"""A step so many times as long as the median of those before it is a slow one."""
-
-SLOW_STEPS = 2
-"""So many slow steps in a row are told of: one alone may have another reason."""
-
-ALONE_SECONDS = 1.0
-"""A step that lasts so long and is slow is told of alone, also before it is over."""
-
-CALM = 2.0
-"""Below so many times the median a step is an ordinary one again."""
-
-CALM_STEPS = 5
-"""After so many ordinary steps in a row the message is withdrawn."""
-
-FULL = 0.95
-"""From this share of a ceiling on, memory is full."""
-
-SWAP_GROWTH = 64 << 20
-"""Bytes by which swap grows within a slow step where the run pages."""
-
-STEPS_BEFORE = 5
-"""Before so many steps nothing is known of how long one takes; the first of a run doesn't count at all."""
-
-STEPS_KNOWN = 50
-"""The median is that of so many steps at most."""
 
 _OWNERS = {
     Source.SYSTEM: "the memory",
@@ -95,7 +70,7 @@ class PagingWatch:
     def _restart(self) -> None:
         self._full: dict[Source, str] = {}
         self._looks: deque[_Look] = deque()
-        self._known: deque[float] = deque(maxlen=STEPS_KNOWN)
+        self._known: deque[float] = deque(maxlen=limits.PAGING_STEPS_KNOWN)
         self._waiting: list[StepFinished] = []
         self._begun: float | None = None
         self._is_warm = self._is_raised = False
@@ -127,7 +102,7 @@ class PagingWatch:
     @property
     def _usual(self) -> float | None:
         """Median seconds of the steps so far; None before there are enough."""
-        return statistics.median(self._known) if len(self._known) >= STEPS_BEFORE else None
+        return statistics.median(self._known) if len(self._known) >= limits.PAGING_STEPS_BEFORE else None
 
     def _judge(self, now: float) -> Iterator[Event]:
         for step in self._waiting:
@@ -143,14 +118,14 @@ class PagingWatch:
 
     def _look_for_paging(self, step: StepFinished) -> Iterator[Event]:
         usual = self._usual
-        is_slow = usual is not None and step.seconds >= SLOWER * usual
+        is_slow = usual is not None and step.seconds >= limits.PAGING_SLOWER * usual
         cause = self._cause(step.time - step.seconds) if is_slow else ""
         if usual is None or not cause:
             self._slow_in_a_row = 0
             self._known.append(step.seconds)
             return
         self._slow_in_a_row += 1
-        if self._slow_in_a_row >= SLOW_STEPS or step.seconds >= ALONE_SECONDS:
+        if self._slow_in_a_row >= limits.PAGING_SLOW_STEPS or step.seconds >= limits.PAGING_ALONE_SECONDS:
             yield self._raise(step.seconds, usual, cause, is_over=True)
 
     def _look_at_unfinished(self, now: float) -> Iterator[Event]:
@@ -158,14 +133,16 @@ class PagingWatch:
         if self._is_raised or usual is None or self._begun is None:
             return
         lasted = now - self._begun
-        if lasted >= max(SLOWER * usual, ALONE_SECONDS) and (cause := self._cause(self._begun)):
+        if lasted >= max(limits.PAGING_SLOWER * usual, limits.PAGING_ALONE_SECONDS) and (
+            cause := self._cause(self._begun)
+        ):
             yield self._raise(lasted, usual, cause, is_over=False)
 
     def _look_for_calm(self, step: StepFinished) -> Iterator[Event]:
         usual = self._usual
-        is_calm = usual is not None and step.seconds < CALM * usual
+        is_calm = usual is not None and step.seconds < limits.PAGING_CALM * usual
         self._calm_in_a_row = self._calm_in_a_row + 1 if is_calm else 0
-        if self._calm_in_a_row >= CALM_STEPS:
+        if self._calm_in_a_row >= limits.PAGING_CALM_STEPS:
             self._is_raised = False
             self._slow_in_a_row = 0
             yield MessageWithdrawn(id=MESSAGE)
@@ -176,7 +153,7 @@ class PagingWatch:
         swaps = [look.swap for look in looks if look.swap is not None]
         grown = max(swaps) - swaps[0] if swaps else 0
         full = next((look.full for look in reversed(looks) if look.full), "")
-        swapped = f"swap grew by {figures.size(grown)}" if grown > SWAP_GROWTH else ""
+        swapped = f"swap grew by {figures.size(grown)}" if grown > limits.PAGING_SWAP_GROWTH else ""
         return " and ".join(filter(None, (full, swapped)))
 
     def _looks_since(self, begun: float) -> list[_Look]:
@@ -192,18 +169,16 @@ class PagingWatch:
     def _raise(self, seconds: float, usual: float, cause: str, *, is_over: bool) -> MessageRaised:
         self._is_raised = True
         self._calm_in_a_row = 0
-        lasted = (
-            f"A step {'took' if is_over else 'has taken'} {_seconds(seconds)}{'' if is_over else ' so far'}"
-        )
+        lasted = f"A step {'took' if is_over else 'has taken'} {words.seconds(seconds)}{'' if is_over else ' so far'}"
         return MessageRaised(
             id=MESSAGE,
             level=Level.WARNING,
             title=f"The run is paging: a step takes {seconds / usual:.0f} times as long as before",
             detail=" ".join(
                 (
-                    f"{lasted}, those before took {_seconds(usual)}. Meanwhile {cause}. What doesn't fit is moved out "
-                    "of memory and back, and so it goes on at this pace. Close other programs, or end this run and "
-                    "start one that takes less.",
+                    f"{lasted}, those before took {words.seconds(usual)}. Meanwhile {cause}. What doesn't fit is "
+                    "moved out of memory and back, and so it goes on at this pace. Close other programs, or end this "
+                    "run and start one that takes less.",
                     *what_was_told(self._told),
                 )
             ),
@@ -224,16 +199,6 @@ def _full_words(sample: MemorySampled) -> str:
     """That a memory is full, in words; empty where it isn't, or that isn't known."""
     owner, ceiling = _owner(sample), sample.ceiling
     held = max(sample.bytes, sample.reserved or 0)
-    if owner and ceiling and held >= FULL * ceiling:
+    if owner and ceiling and held >= limits.PAGING_FULL * ceiling:
         return f"{100 * held / ceiling:.0f} % of {owner} ({figures.size(ceiling)}) was in use"
     return "the system was critically short of memory" if sample.pressure is Pressure.CRITICAL else ""
-
-
-def _seconds(value: float) -> str:
-    return (
-        f"{1000 * value:.0f} ms"
-        if value < 0.9995
-        else f"{value:.1f} s"
-        if value < 9.95
-        else figures.duration(value)
-    )

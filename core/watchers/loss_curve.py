@@ -1,0 +1,111 @@
+"""The losses of a whole run in little room: averages over more and more steps, and the trend of the later ones."""
+
+import math
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+
+MOST_BLOCKS = 64
+FIRST_LOSSES = 5
+
+
+@dataclass
+class Block:
+    """The sum of `count` losses, those of the steps `first` to `last`."""
+
+    first: int
+    last: int
+    count: int
+    total: float
+
+    @property
+    def mean(self) -> float:
+        """Their average."""
+        return self.total / self.count
+
+    @property
+    def middle(self) -> float:
+        """The step in their middle."""
+        return (self.first + self.last) / 2
+
+
+@dataclass(frozen=True)
+class Trend:
+    """How a loss went over some steps: its `mean`, by how much it changed, and how far from that it may really be."""
+
+    mean: float
+    change: float
+    uncertainty: float
+
+    @property
+    def most(self) -> float:
+        """The largest change that it may have been, as a share of the mean."""
+        return (abs(self.change) + self.uncertainty) / max(abs(self.mean), 1e-12)
+
+    @property
+    def least(self) -> float:
+        """The smallest change that it may have been, as a share of the mean; 0: maybe none."""
+        return max(0.0, abs(self.change) - self.uncertainty) / max(abs(self.mean), 1e-12)
+
+
+class LossCurve:
+    """Takes in one finite loss a step, for as many steps as come: neighbours are joined once there are too many blocks.
+
+    `start` is the average of the first few, None before them.
+    """
+
+    def __init__(self) -> None:
+        self._blocks: list[Block] = []
+        self._size = 1
+        self._first: list[float] = []
+
+    def add(self, step: int, loss: float) -> None:
+        """Take in the loss of a step."""
+        if len(self._first) < FIRST_LOSSES:
+            self._first.append(loss)
+        if self._blocks and self._blocks[-1].count < self._size:
+            block = self._blocks[-1]
+            block.last, block.count, block.total = step, block.count + 1, block.total + loss
+        else:
+            self._blocks.append(Block(step, step, 1, loss))
+        if len(self._blocks) > MOST_BLOCKS:
+            self._blocks = list(_joined(self._blocks))
+            self._size *= 2
+
+    @property
+    def start(self) -> float | None:
+        """What the loss began at."""
+        return sum(self._first) / FIRST_LOSSES if len(self._first) == FIRST_LOSSES else None
+
+    @property
+    def last(self) -> int:
+        """The last step with a loss; 0 before one."""
+        return self._blocks[-1].last if self._blocks else 0
+
+    def since(self, step: int) -> list[Block]:
+        """The complete blocks from `step` on."""
+        return [block for block in self._blocks if block.first >= step and block.count == self._size]
+
+
+def _joined(blocks: Sequence[Block]) -> Iterator[Block]:
+    for index in range(0, len(blocks) - 1, 2):
+        one, other = blocks[index], blocks[index + 1]
+        yield Block(one.first, other.last, one.count + other.count, one.total + other.total)
+    if len(blocks) % 2:
+        yield blocks[-1]
+
+
+def trend(blocks: Sequence[Block]) -> Trend:
+    """The straight line through at least three blocks of equal size, by least squares.
+
+    The uncertainty is two standard errors: a change that large or larger comes of noise alone about once in twenty
+    times.
+    """
+    count = len(blocks)
+    mean_step = sum(block.middle for block in blocks) / count
+    mean_loss = sum(block.mean for block in blocks) / count
+    spread = sum((block.middle - mean_step) ** 2 for block in blocks)
+    slope = sum((block.middle - mean_step) * (block.mean - mean_loss) for block in blocks) / spread
+    rest = sum((block.mean - mean_loss - slope * (block.middle - mean_step)) ** 2 for block in blocks)
+    error = math.sqrt(rest / (count - 2) / spread)
+    length = blocks[-1].last - blocks[0].first
+    return Trend(mean_loss, slope * length, 2 * error * length)

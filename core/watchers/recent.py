@@ -1,0 +1,186 @@
+"""What the last minutes of one attempt came to: what the watchers look at."""
+
+import math
+import time
+from collections import deque
+from dataclasses import dataclass, field, replace
+
+from core.events import (
+    BatterySampled,
+    CheckpointSaved,
+    DeviceSampled,
+    DiskSampled,
+    Evaluated,
+    Event,
+    Level,
+    LossesLogged,
+    MessageRaised,
+    Phase,
+    PhaseChanged,
+    RunFinished,
+    RunPlanned,
+    RunStarted,
+    Source,
+    StepFinished,
+    WhatRan,
+)
+from core.options import RunOptions
+from core.watchers import thresholds as limits
+from core.watchers.loss_curve import LossCurve
+from core.watchers.scores import Scores
+
+STEPS_KEPT = 50
+SLICES_KEPT = 180
+SAMPLES_KEPT = 180
+
+
+@dataclass
+class Slice:
+    """The steps that ended within one second: how many, how long they took, and how long they waited for data."""
+
+    second: int
+    steps: int = 0
+    seconds: float = 0.0
+    data_seconds: float = 0.0
+
+
+@dataclass(frozen=True)
+class BadLoss:
+    """The first loss that was no number, its step, and how many finite ones came in a row after the last such."""
+
+    step: int
+    loss: float
+    finite_since: int = 0
+
+
+@dataclass
+class Recent:
+    """Takes in the events of one attempt, in the order of time; what isn't known is None and alarms nobody.
+
+    Args:
+        options: What was asked; None: that can't be read.
+        cores: Processor cores of this computer.
+    """
+
+    options: RunOptions | None = None
+    cores: int = 1
+    now: float = 0.0
+    from_step: int = 0
+    step: int = 0
+    plan: RunPlanned | None = None
+    what_ran: WhatRan | None = None
+    phase: Phase | None = None
+    heard: float = 0.0
+    """Since when there was no step and no other phase; the time the computer slept doesn't count."""
+    last_word: str = ""
+    """What the engine last said, and when."""
+    engine_busy: float | None = None
+    """Processor time the engine has used meanwhile, as a share of one core."""
+    first_seconds: float | None = None
+    """How long the first step took, which has more to do than others."""
+    pace: deque[float] = field(default_factory=lambda: deque(maxlen=STEPS_KEPT))
+    slices: deque[Slice] = field(default_factory=lambda: deque(maxlen=SLICES_KEPT))
+    losses: LossCurve = field(default_factory=LossCurve)
+    bad_loss: BadLoss | None = None
+    scores: Scores = field(default_factory=Scores)
+    checkpoint: CheckpointSaved | None = None
+    good_checkpoint: CheckpointSaved | None = None
+    """The last one that was saved while all losses were numbers."""
+    devices: dict[Source, deque[DeviceSampled]] = field(default_factory=dict)
+    gpu_busy: deque[float] = field(default_factory=lambda: deque(maxlen=int(limits.STARVING_SECONDS)))
+    """How busy the GPU was in the last samples that were taken while it trained."""
+    battery: BatterySampled | None = None
+    unplugged_since: float | None = None
+    disk: DiskSampled | None = None
+    failure: MessageRaised | None = None
+    """What the engine says it failed of."""
+    is_over: bool = False
+
+    def tick(self, now: float) -> None:
+        """Say what time it is: once a second or so. A long gap between two ticks is a computer that slept."""
+        slept = now - self.now
+        if self.now and slept > limits.SLEPT_SECONDS:
+            self.heard += slept
+            self.devices.clear()
+        self.now = max(self.now, now)
+
+    def apply(self, event: Event) -> None:  # noqa: PLR0912 - one branch a kind of event
+        """Take in one event."""
+        match event:
+            case RunStarted():
+                self.from_step = self.step = event.from_step
+            case RunPlanned():
+                self.plan = event
+            case PhaseChanged():
+                self.phase = event.phase
+                self._hear(event, f"the phase “{event.phase.replace('_', ' ')}”")
+            case StepFinished():
+                self._add_step(event)
+            case LossesLogged():
+                for each in event.losses:
+                    self._add_loss(each.step, each.loss_value)
+            case Evaluated():
+                self.scores.add(event)
+            case CheckpointSaved():
+                self.checkpoint = event
+                self.good_checkpoint = event if self.bad_loss is None else self.good_checkpoint
+            case WhatRan():
+                self.what_ran = event
+            case MessageRaised(level=Level.ERROR):
+                self.failure = event
+            case DeviceSampled():
+                self._add_device(event)
+            case BatterySampled():
+                self._add_battery(event)
+            case DiskSampled():
+                self.disk = event
+            case RunFinished():
+                self.is_over = True
+
+    def _hear(self, event: Event, word: str) -> None:
+        self.heard = event.time
+        self.last_word = f"{word} at {time.strftime('%H:%M:%S', time.localtime(event.time))}"
+
+    def _add_step(self, event: StepFinished) -> None:
+        is_first = self.first_seconds is None
+        self.step = event.step
+        self._hear(event, f"step {event.step:,}")
+        self._add_loss(event.step, event.loss_value)
+        if is_first:
+            self.first_seconds = event.seconds
+        if is_first or event.compile_seconds:
+            return  # such a step is no measure of the pace
+        self.pace.append(event.seconds)
+        if event.data_seconds is not None:
+            second = int(event.time)
+            if not self.slices or self.slices[-1].second != second:
+                self.slices.append(Slice(second))
+            slice_ = self.slices[-1]
+            slice_.steps += 1
+            slice_.seconds += event.seconds
+            slice_.data_seconds += event.data_seconds
+
+    def _add_loss(self, step: int, loss: float | None) -> None:
+        if loss is None:
+            return
+        bad = self.bad_loss
+        if math.isfinite(loss):
+            self.losses.add(step, loss)
+            if bad is not None:
+                self.bad_loss = replace(bad, finite_since=bad.finite_since + 1)
+        elif bad is None or bad.finite_since >= limits.FINITE_AGAIN:
+            self.bad_loss = BadLoss(step, loss)
+        else:
+            self.bad_loss = replace(bad, finite_since=0)
+
+    def _add_device(self, event: DeviceSampled) -> None:
+        self.devices.setdefault(event.source, deque(maxlen=SAMPLES_KEPT)).append(event)
+        if event.source is not Source.SYSTEM and event.busy is not None and self.phase is Phase.TRAINING:
+            self.gpu_busy.append(event.busy)
+
+    def _add_battery(self, event: BatterySampled) -> None:
+        self.battery = event
+        if event.is_plugged is not False:
+            self.unplugged_since = None
+        elif self.unplugged_since is None:
+            self.unplugged_since = event.time
