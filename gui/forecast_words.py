@@ -12,6 +12,8 @@ _translate = QCoreApplication.translate
 EXACT = 0.005
 """Nearer than this the percent says 0."""
 
+MINUS = "\N{MINUS SIGN}"
+
 
 def off_by(error: float) -> str:
     """How far off a forecast was: `4 % too low`.
@@ -42,13 +44,20 @@ def forecast_words(past: Sequence[PastRun]) -> str:
 
 
 def _lessons(past: Sequence[PastRun]) -> list[str]:
-    """The correction of each device that has one."""
+    """The correction of each device that has one: a sentence of its own for one, a list for several."""
     devices = dict.fromkeys(one.device for one in past)
     factors = {device: correction(device, past) for device in devices}
+    learned = {device: factor - 1 for device, factor in factors.items() if abs(factor - 1) >= EXACT}
+    if len(learned) > 1:
+        each = ", ".join(f"{device} {_signed(change)}" for device, change in learned.items())
+        return [_translate("runs", "New ones are corrected: {devices}.").format(devices=each)]
     more = _translate("runs", "New ones for {device} are raised by {share}.")
     less = _translate("runs", "New ones for {device} are lowered by {share}.")
     return [
-        (more if factor > 1 else less).format(device=device, share=numbers.whole_percent(abs(factor - 1)))
-        for device, factor in factors.items()
-        if abs(factor - 1) >= EXACT
+        (more if change > 0 else less).format(device=device, share=numbers.whole_percent(abs(change)))
+        for device, change in learned.items()
     ]
+
+
+def _signed(share: float) -> str:
+    return f"{'+' if share > 0 else MINUS}{numbers.whole_percent(abs(share))}"

@@ -9,6 +9,7 @@ from core.events import (
     CheckpointSaved,
     Evaluated,
     Event,
+    MemoryForecast,
     MemorySampled,
     Outcome,
     Phase,
@@ -21,12 +22,22 @@ from core.events import (
     WhatRan,
     split_non_finite,
 )
+from core.memory.forecast import Basis, Parts
 from core.run_folder import ExitRecord, RunFolder
+from gui.invented_devices import of_processor, parts_of
 
 GB = 1024**3
 VERSIONS = {"python": "3.11.7", "torch": "2.13.0", "transformers": "5.23.0", "datasets": "5.2.0"}
 PROCESSOR = "AMD EPYC"
 PROCESSOR_BYTES = 24 * GB
+FORECAST = Parts(
+    weights=45_000_000,
+    gradients=45_000_000,
+    optimizer=90_000_000,
+    activations=1_610_000_000,
+    temporary=210_000_000,
+    overhead=650_000_000,
+)
 
 
 @dataclass(frozen=True)
@@ -114,6 +125,7 @@ def opening(plot: Plot) -> list[Event]:
             effective_batch=32,
             reasons={"precision": "bf16: this CPU computes it in hardware"},
         ),
+        MemoryForecast(time=at + 3.2, device="cpu", basis=Basis.FORMULA, parts=FORECAST),
         PhaseChanged(time=at + 3.3, phase=Phase.TRAINING),
     ]
 
@@ -133,7 +145,9 @@ def _step(plot: Plot, step: int, clock: float, seconds: float, chance: random.Ra
         learning_rate=1e-3 * 0.5 * (1 + math.cos(math.pi * step / plot.steps)),
         samples=32,
         loss=value,
+        grad_norm=1.2 * falling * (1 + 0.3 * chance.random()),
         non_finite=non_finite,
+        **parts_of(seconds, chance),
     )
 
 
@@ -167,4 +181,6 @@ def _write_machine(run: RunFolder, plot: Plot, until: float) -> None:
             MemorySampled(time=clock, source=Source.SYSTEM, bytes=mine + others, ceiling=PROCESSOR_BYTES)
         )
         clock, age = clock + 1.0, age + 1
+    for sample in of_processor(PROCESSOR, plot.start - 0.2, until - plot.start + 0.2):
+        machine.write(sample)
     machine.close()

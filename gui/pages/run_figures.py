@@ -1,20 +1,22 @@
-"""What came of a run: a row of figures, each under its name."""
+"""What came of a run: figures side by side, each under its name."""
 
 from PySide6.QtCore import Qt
-from PySide6.QtWidgets import QHBoxLayout, QLabel, QVBoxLayout, QWidget
+from PySide6.QtWidgets import QLabel, QSizePolicy, QVBoxLayout, QWidget
 
 from gui.theme import SPACING
+from gui.widgets.flow_layout import FlowLayout
 from gui.widgets.roles import Role, set_role
 
 
 class RunFigures(QWidget):
-    """Titles above values, in a row; hidden while there are none."""
+    """Titles above values, in a row, and in a second one where the window is narrow; hidden while there are none."""
 
     def __init__(self, parent: QWidget | None = None) -> None:
         super().__init__(parent)
-        self._row = QHBoxLayout(self)
-        self._row.setContentsMargins(0, 0, 0, 0)
-        self._row.setSpacing(4 * SPACING)
+        self._row = FlowLayout(4 * SPACING, SPACING, self)
+        policy = QSizePolicy(QSizePolicy.Policy.Preferred, QSizePolicy.Policy.Preferred)
+        policy.setHeightForWidth(True)
+        self.setSizePolicy(policy)
         self._shown: list[tuple[str, str]] = []
         self.hide()
 
@@ -30,7 +32,6 @@ class RunFigures(QWidget):
                 widget.deleteLater()
         for title, value in figures:
             self._row.addWidget(_figure(title, value))
-        self._row.addStretch()
 
     @property
     def text(self) -> str:

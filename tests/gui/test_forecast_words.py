@@ -7,8 +7,8 @@ from core.memory.record import PastRun
 from gui.forecast_words import forecast_words, off_by
 
 
-def kept(forecast: int, measured: int) -> PastRun:
-    return PastRun(device="Apple M2", basis=Basis.TRACE, forecast=forecast, measured=measured)
+def kept(forecast: int, measured: int, device: str = "Apple M2") -> PastRun:
+    return PastRun(device=device, basis=Basis.TRACE, forecast=forecast, measured=measured)
 
 
 @pytest.mark.parametrize(
@@ -31,3 +31,8 @@ def test_what_several_have_taught() -> None:
         "Memory forecasts on this computer: off by 9 % in the median of 3 runs. "
         "New ones for Apple M2 are raised by 10 %."
     )
+
+
+def test_several_devices_share_a_sentence() -> None:
+    past = [*(kept(90, 99) for _ in range(3)), *(kept(100, 96, "NVIDIA RTX 4070") for _ in range(3))]
+    assert forecast_words(past).endswith("New ones are corrected: Apple M2 +10 %, NVIDIA RTX 4070 −4 %.")
