@@ -14,6 +14,7 @@ from core.engine.random_state import save_random_state
 from core.engine.reporter import Reporter
 from core.engine.requests import RequestBox
 from core.engine.step_log import StepLog
+from core.engine.step_parts import Part
 from core.engine.trainer import WatchedTrainer
 from core.engine.what_ran import what_ran
 from core.errors import Fix, UserError
@@ -73,7 +74,7 @@ class ReportCallback(TrainerCallback):
             )
         )
         self._reporter.phase(Phase.TRAINING)
-        self._mark = time.perf_counter()
+        self._begin_step()
 
     def on_pre_optimizer_step(
         self, args: Any, state: Any, control: Any, optimizer: Any, **kwargs: Any
@@ -83,6 +84,7 @@ class ReportCallback(TrainerCallback):
 
     def on_step_end(self, args: Any, state: Any, control: Any, **kwargs: Any) -> None:
         """Report the step; its time runs from the end of the one before, waiting for data included."""
+        self._trainer.parts.lap(Part.OPTIMIZER)
         now = time.perf_counter()
         self._log.add(self._trainer, now - self._mark, self._learning_rate)
         if not self._told_what_ran:
@@ -91,7 +93,12 @@ class ReportCallback(TrainerCallback):
             self._tell_what_ran()
         if self._log.non_finite_in_a_row >= NON_FINITE_STEPS:
             raise _lost_weights(self._trainer, self._choice)
-        self._mark = time.perf_counter()
+        self._begin_step()
+
+    def on_epoch_end(self, args: Any, state: Any, control: Any, **kwargs: Any) -> None:
+        """Let the steps be done before the device evaluates: the wait for that would be counted as theirs."""
+        if control.should_evaluate:
+            self._log.flush()
 
     def on_prediction_step(self, args: Any, state: Any, control: Any, **kwargs: Any) -> None:
         """Say once that evaluation has begun."""
@@ -148,6 +155,13 @@ class ReportCallback(TrainerCallback):
     def _back_to_training(self, state: Any) -> None:
         if state.global_step < state.max_steps:
             self._reporter.phase(Phase.TRAINING)
+        self._begin_step()
+
+    def _begin_step(self) -> None:
+        """Start the clock of the next step; where it is to be taken apart, the device is idle first."""
+        if self._trainer.parts.is_due:
+            self._log.flush()
+        self._trainer.parts.begin()
         self._mark = time.perf_counter()
 
 

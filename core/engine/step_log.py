@@ -3,10 +3,12 @@
 import time
 from dataclasses import dataclass
 
+import msgspec
 import torch
 
 from core.engine.device_memory import DeviceMemory
 from core.engine.reporter import Reporter
+from core.engine.step_parts import StepParts, StepTimes
 from core.engine.trainer import WatchedTrainer
 from core.events import StepFinished, split_non_finite
 
@@ -16,14 +18,38 @@ FLUSH_SECONDS = 0.2
 
 @dataclass(frozen=True)
 class _Pending:
+    """A step whose figures are still on the device. `waits` is what its being taken apart cost beyond its time."""
+
     event: StepFinished
     loss: torch.Tensor
     grad_norm: torch.Tensor | float | None
     tokens: torch.Tensor | None
+    waits: float
+
+    @property
+    def was_waited_for(self) -> bool:
+        """Whether the device was done with it when its time was taken (on a CPU: always)."""
+        return self.event.forward_seconds is not None
+
+    def read(self) -> StepFinished:
+        """The step with its figures; waits for the device."""
+        loss, non_finite = split_non_finite(float(self.loss))
+        norm, _ = split_non_finite(None if self.grad_norm is None else float(self.grad_norm))
+        return msgspec.structs.replace(
+            self.event,
+            tokens=None if self.tokens is None else int(self.tokens),
+            loss=loss,
+            grad_norm=norm,
+            non_finite=non_finite,
+        )
 
 
 class StepLog:
-    """Collects steps and writes them as `step_finished` events, each with the time it really ended."""
+    """Collects steps and writes them as `step_finished` events, each with the time it really ended.
+
+    CUDA and MPS are told of steps faster than they work them off. What is waited for them where figures are fetched
+    belongs to the steps fetched, and is shared out among them.
+    """
 
     def __init__(self, reporter: Reporter, memory: DeviceMemory) -> None:
         self.memory = memory
@@ -31,33 +57,39 @@ class StepLog:
         self._samples = 0
         self._seconds = 0.0
         self._pending: list[_Pending] = []
+        self._parts: StepParts | None = None
         self._flushed = time.monotonic()
         self.non_finite_in_a_row = 0
 
     def add(self, trainer: WatchedTrainer, seconds: float, learning_rate: float) -> None:
         """Remember the step that just ended; write it, with those before, if the last write is long enough ago."""
         compiling = trainer.compilation.step_seconds if trainer.compilation else 0.0
+        parts = trainer.parts.end()
+        if compiling:
+            parts = StepTimes()
         event = StepFinished(
             step=trainer.state.global_step,
             epoch=trainer.state.epoch or 0.0,
             seconds=seconds - compiling,
             compile_seconds=compiling,
+            data_seconds=parts.data,
+            forward_seconds=parts.forward,
+            backward_seconds=parts.backward,
+            optimizer_seconds=parts.optimizer,
             learning_rate=learning_rate,
             samples=trainer.step_samples,
         )
-        if not compiling:
-            self._samples += trainer.step_samples
-            self._seconds += seconds
         loss = torch.stack(trainer.step_losses).sum()
         tokens = torch.stack(trainer.step_tokens).sum() if trainer.step_tokens else None
-        self._pending.append(_Pending(event, loss, trainer.grad_norm, tokens))
+        self._pending.append(_Pending(event, loss, trainer.grad_norm, tokens, trainer.parts.price()))
+        self._parts = trainer.parts
         trainer.forget_step()
         if time.monotonic() - self._flushed >= FLUSH_SECONDS:
             self.flush()
 
     @property
     def samples_per_second(self) -> float | None:
-        """Samples trained on for each second of steps; evaluation, saving and steps that compiled are left out.
+        """Samples trained on for each second of steps written; evaluation, saving and steps that compiled are left out.
 
         None before a step.
         """
@@ -65,25 +97,30 @@ class StepLog:
 
     def flush(self) -> None:
         """Write all steps remembered."""
-        for pending in self._pending:
-            loss, non_finite = split_non_finite(float(pending.loss))
-            norm, _ = split_non_finite(None if pending.grad_norm is None else float(pending.grad_norm))
-            self.non_finite_in_a_row = self.non_finite_in_a_row + 1 if non_finite else 0
-            self._reporter.write(
-                StepFinished(
-                    time=pending.event.time,
-                    step=pending.event.step,
-                    epoch=pending.event.epoch,
-                    seconds=pending.event.seconds,
-                    compile_seconds=pending.event.compile_seconds,
-                    learning_rate=pending.event.learning_rate,
-                    samples=pending.event.samples,
-                    tokens=None if pending.tokens is None else int(pending.tokens),
-                    loss=loss,
-                    grad_norm=norm,
-                    non_finite=non_finite,
-                )
-            )
-        self._pending.clear()
+        for event in self._read():
+            if not event.compile_seconds:
+                self._samples += event.samples
+                self._seconds += event.seconds
+            self.non_finite_in_a_row = self.non_finite_in_a_row + 1 if event.non_finite else 0
+            self._reporter.write(event)
         self.memory.sample()  # for the peak; reports come every second (see `MemoryReports`)
         self._flushed = time.monotonic()
+
+    def _read(self) -> list[StepFinished]:
+        """The steps remembered, with their figures and their share of the time they were waited for."""
+        pending, self._pending = self._pending, []
+        begun = time.perf_counter()
+        events = [one.read() for one in pending]
+        if self._parts is None or not self._parts.is_asynchronous:
+            return events
+        hurried = sum(not one.was_waited_for for one in pending)
+        share = (time.perf_counter() - begun) / max(1, hurried)
+        told = []
+        for one, event in zip(pending, events, strict=True):
+            seconds = event.seconds if one.was_waited_for else event.seconds + share
+            told.append(msgspec.structs.replace(event, seconds=seconds))
+            if one.was_waited_for:
+                self._parts.sampling.add_sampled(seconds, one.waits)
+            elif not event.compile_seconds:
+                self._parts.sampling.add_plain(seconds)
+        return told

@@ -10,8 +10,9 @@ from accelerate.utils import is_compiled_module
 
 from core.engine.compiling import Compilation
 from core.engine.first_batch import FirstBatch
-from core.engine.loading import LoadingTrainer
+from core.engine.loading import LoadingTrainer, live_loader
 from core.engine.optimizers import norm_parameters
+from core.engine.step_parts import Part, StepParts, wait_for
 
 
 class WatchedTrainer(LoadingTrainer):
@@ -22,12 +23,14 @@ class WatchedTrainer(LoadingTrainer):
     clipping; `last_step` are the samples and batches of the step before this one.
     `first_batch` tells how the first batch of the run was computed, `fell_back` names the operators that the CPU has
     computed in MPS's place so far. `compilation` is None where nothing is to be compiled. `when_saving` is called
-    before each checkpoint is written.
+    before each checkpoint is written. `parts` are timed up to the end of the backward; whoever follows the steps begins
+    them, and ends the optimizer's part.
     """
 
     def __init__(self, *args: Any, **kwargs: Any) -> None:
         super().__init__(*args, **kwargs)
         self.first_batch = FirstBatch(self.args.device.type)
+        self.parts = StepParts(wait_for(self.args.device.type))
         self.fell_back: list[str] = []
         self.compilation: Compilation | None = None
         self.when_saving: Callable[[], None] = lambda: None
@@ -44,10 +47,35 @@ class WatchedTrainer(LoadingTrainer):
         if self.compilation is not None:
             self.compilation.forget_step()
 
+    def get_train_dataloader(self) -> Any:
+        """Trainer's own, with an eye on how long it is waited for."""
+        loader = super().get_train_dataloader()
+        self.parts.timed(live_loader(loader))
+        return loader
+
+    def get_batch_samples(self, *args: Any) -> tuple[list[Any], Any]:
+        """The batches of one optimizer step.
+
+        Raises:
+            UserError: A worker found a sample that can't be used.
+        """
+        self.parts.skip()
+        found = super().get_batch_samples(*args)
+        self.parts.lap(Part.DATA)
+        return found
+
+    def compute_loss(self, model: torch.nn.Module, inputs: dict[str, Any], *args: Any, **kwargs: Any) -> Any:
+        """The loss of a batch, as Trainer computes it."""
+        loss = super().compute_loss(model, inputs, *args, **kwargs)
+        if model.training:  # an evaluation is no part of a step
+            self.parts.lap(Part.FORWARD)
+        return loss
+
     def training_step(
         self, model: torch.nn.Module, inputs: dict[str, Any], num_items_in_batch: Any = None
     ) -> torch.Tensor:
         """Compute one batch forward and backward, as Trainer does, and remember its figures."""
+        self.parts.skip()
         self.step_samples += len(inputs["labels"])
         if "attention_mask" in inputs:
             self.step_tokens.append(inputs["attention_mask"].sum())
@@ -55,6 +83,7 @@ class WatchedTrainer(LoadingTrainer):
         loss = self.compilation.run(model, compute) if self.compilation else compute(model)
         self._watches = False
         self.step_losses.append(loss)
+        self.parts.lap(Part.BACKWARD)
         return loss
 
     def _compute(self, model: Any, inputs: dict[str, Any], num_items_in_batch: Any) -> torch.Tensor:

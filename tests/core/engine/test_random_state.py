@@ -63,6 +63,7 @@ def test_a_checkpoint_from_another_device_changes_nothing(tmp_path: Path) -> Non
 def test_the_state_is_sealed_into_the_checkpoint(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     from core.engine.callbacks import ReportCallback
     from core.engine.step_log import StepLog
+    from core.engine.step_parts import StepParts
 
     monkeypatch.setattr(torch.mps, "get_rng_state", Mps(seed=1).get_rng_state)
     options = RunOptions(task=Task.TEXT_CLASSIFICATION, output=OutputOptions(keep_checkpoints=1))
@@ -70,7 +71,7 @@ def test_the_state_is_sealed_into_the_checkpoint(tmp_path: Path, monkeypatch: py
     reporter = Reporter(run)
     callback = ReportCallback(
         reporter=reporter,
-        trainer=SimpleNamespace(model=torch.nn.Linear(2, 2)),
+        trainer=SimpleNamespace(model=torch.nn.Linear(2, 2), parts=StepParts(None)),
         choice=Choice("mps", "", options, {}, asked="auto"),
         log=StepLog(reporter, DeviceMemory("cpu")),
         labels=(),
