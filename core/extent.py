@@ -4,6 +4,7 @@ import math
 from dataclasses import dataclass
 
 from core.errors import Fix, Problem
+from core.figures import counted
 from core.options import RunOptions
 
 SAMPLE_PATHS = frozenset({"data.eval_fraction", "data.max_train_samples"})
@@ -39,6 +40,22 @@ def steps_of(options: RunOptions, trained: int) -> tuple[int, int]:
     batches = math.ceil(trained / options.memory.batch_size)
     per_epoch = max(1, math.ceil(batches / options.memory.gradient_accumulation_steps))
     return options.training.max_steps or math.ceil(options.training.epochs * per_epoch), per_epoch
+
+
+def batch_hint(options: RunOptions, trained: int) -> Problem | None:
+    """What is worth knowing of a batch larger than the data: it never comes to be; None: it isn't.
+
+    Args:
+        options: The request.
+        trained: How many samples are trained on.
+    """
+    if options.memory.batch_size <= trained:
+        return None
+    return Problem(
+        "memory.batch_size",
+        f"larger than the data, which has {counted(trained, 'sample')} to train on: an epoch is one step",
+        (Fix(f"Use {trained:,}", {"memory.batch_size": trained}),),
+    )
 
 
 def warmup_problem(options: RunOptions, steps: int) -> Problem | None:

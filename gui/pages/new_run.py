@@ -21,7 +21,7 @@ from core.starting_values import starting_options
 from gui.engine_question import Ask
 from gui.memory_tools import MemoryTools
 from gui.pages.import_sheet import ImportSheet
-from gui.pages.new_run_checking import all_problems, check_form, length_problems
+from gui.pages.new_run_checking import all_problems, check_form, length_hints, length_problems
 from gui.pages.new_run_fit_actions import FitActions
 from gui.pages.new_run_fit_outlook import FitOutlook
 from gui.pages.new_run_header import DIGITS, MRPC, NewRunHeader
@@ -207,6 +207,7 @@ class NewRunPage(QWidget):
         self._options.check_requested.connect(self.check_requested)
         self._reading.changed.connect(self._take_reading)
         self._questions.model.changed.connect(self._refresh)
+        self._fit.lookup.fetched.connect(self._look_again)
         self._outcome.path_chosen.connect(self.go_to_option)
         self._outcome.start_pressed.connect(self.start)
         self._strip.fix_chosen.connect(self._options.form.apply_fix)
@@ -233,6 +234,11 @@ class NewRunPage(QWidget):
                     self._reading.settle_on(request)
         self._refresh()
 
+    def _look_again(self) -> None:
+        """Ask about the model anew: more of it is on this computer now."""
+        self._questions.model.look_at(None)
+        self._refresh()
+
     def _refresh(self) -> None:
         checked = check_form(self._options.tree())
         questions = self._questions
@@ -241,7 +247,8 @@ class NewRunPage(QWidget):
         answers = (*length_problems(checked, questions.data.report), *questions.model.problems())
         problems = all_problems(checked, questions.data.problems(), self._machine, form.paths, answers)
         form.show_problems(problems)
-        advice = hints(checked.readable, self._machine) if checked.readable else ()
+        of_options = hints(checked.readable, self._machine) if checked.readable else ()
+        advice = (*of_options, *length_hints(checked, questions.data.report))
         form.show_advice(advice)
         self._options.show_meanings(checked.readable, questions.model.longest)
         waits = questions.keeps_waiting(checked.readable)

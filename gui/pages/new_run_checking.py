@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from core.capabilities import machine_problems
 from core.checks import check_tree, read_options
 from core.errors import Problem
-from core.extent import STEP_PATHS, extent, warmup_problem
+from core.extent import BATCH_PATHS, SAMPLE_PATHS, STEP_PATHS, batch_hint, extent, warmup_problem
 from core.options import RunOptions, Tree
 from core.reports import DataReport, MachineReport
 
@@ -39,6 +39,15 @@ def length_problems(checked: Checked, data: DataReport | None) -> tuple[Problem,
     if options is None or data is None or not data.rows or checked.unreadable & STEP_PATHS:
         return ()
     found = warmup_problem(options, extent(options, data.rows).steps)
+    return (found,) if found is not None else ()
+
+
+def length_hints(checked: Checked, data: DataReport | None) -> tuple[Problem, ...]:
+    """What is worth knowing of the number of samples, where the rows of the data are known."""
+    options = checked.readable
+    if options is None or data is None or not data.rows or checked.unreadable & (SAMPLE_PATHS | BATCH_PATHS):
+        return ()
+    found = batch_hint(options, extent(options, data.rows).trained)
     return (found,) if found is not None else ()
 
 

@@ -8,6 +8,7 @@ from core.memory.forecast import Forecast, Verdict
 from core.memory.ladder import Remedy
 from gui.pages.new_run_fit_explained import ExplainedSheet
 from gui.pages.new_run_fit_ladder import LadderView
+from gui.pages.new_run_fit_lookup_line import LookupLine
 from gui.pages.new_run_fit_measure import MeasureLine, TimeBox
 from gui.pages.new_run_fit_outlook import FitOutlook
 from gui.pages.new_run_fit_words import bar_limits, bar_parts, basis_help, basis_words, headline, saving_words
@@ -54,6 +55,7 @@ class FitCard(Card):
         self._bar = PartsBar(theme, self.tr("Memory this run takes"))
         self._note = _wrapping(Role.HINT)
         self._missing = _wrapping(Role.MUTED)
+        self._lookup = LookupLine()
         self._measure = MeasureLine()
         self._time_box = TimeBox()
         self._ladder = LadderView()
@@ -77,6 +79,7 @@ class FitCard(Card):
         self._known.setVisible(forecast is not None)
         self._missing.setVisible(forecast is None)
         self._missing.setText(self.outlook.missing)
+        self._lookup.show_state(self.outlook.lookup)
         self._basis.setVisible(forecast is not None)
         if forecast is not None:
             self._show_forecast(forecast)
@@ -154,9 +157,12 @@ class FitCard(Card):
         self._ladder.add_trailing(self._explain)
         self.body.addWidget(self._known)
         self.body.addWidget(self._missing)
+        self.body.addWidget(self._lookup)
 
     def _connect(self) -> None:
         self.outlook.changed.connect(self.show_outlook)
+        self._lookup.fetch_pressed.connect(self.outlook.lookup.fetch)
+        self._lookup.cancel_pressed.connect(self.outlook.lookup.cancel)
         self._measure.measure_pressed.connect(self.outlook.measure)
         self._measure.cancel_pressed.connect(self.outlook.cancel)
         self._time_box.hours_chosen.connect(self.hours_chosen)

@@ -68,6 +68,8 @@ class MeasureLine(QWidget):
             return self.tr("{doing}… {spent}").format(doing=_doing(outlook), spent=spent)
         if measured is not None and measured.ran_out:
             return ""
+        if case is not None and not case.is_complete:
+            return self.tr("Can be measured once the weights are here: the first run fetches them")
         if measured is None or case is None or measured.measurement.step_seconds is None:
             return self.tr("Trains a few steps for real, to know for sure")
         found = measured.measurement
@@ -84,6 +86,8 @@ class MeasureLine(QWidget):
             return self.tr("Give up measuring")
         if outlook.case is not None and not outlook.case.is_ready:
             return self.tr("First mend what stands under Checks")
+        if outlook.case is not None and not outlook.case.is_complete:
+            return self.tr("It trains the model itself, which isn't on this computer yet")
         return self.tr("{doing}, keeping nothing: how much memory and time the run takes").format(
             doing=_doing(outlook)
         )

@@ -27,9 +27,10 @@ from gui.engine_question import Ask
 from gui.memory_tools import MemoryTools
 from gui.pages.new_run_checking import Checked
 from gui.pages.new_run_fit_length import KnownLength, known_length
+from gui.pages.new_run_fit_lookup import HubLookup
 from gui.pages.new_run_fit_measured import Gain, Measured, gain
 from gui.pages.new_run_fit_measuring import Measuring
-from gui.pages.new_run_fit_situation import Situation, situation_of, what_is_missing
+from gui.pages.new_run_fit_situation import Situation, situation_of, source_to_look_up, what_is_missing
 from gui.pages.new_run_fit_trace import TracedForecast
 from gui.pages.new_run_questions import FormQuestions
 
@@ -58,6 +59,7 @@ class FitOutlook(QObject):
         super().__init__(parent)
         self.tools = tools
         self.trace = TracedForecast(ask, self)
+        self.lookup = HubLookup(ask, self)
         self.measuring = Measuring(tools.dry_run, self)
         self.case: Situation | None = None
         self.missing = ""
@@ -70,6 +72,7 @@ class FitOutlook(QObject):
         self._is_busy = False
         self._rests = False
         self.trace.changed.connect(self._take_trace)
+        self.lookup.changed.connect(self.changed)
         self.measuring.changed.connect(self.changed)
         self.measuring.measured.connect(self.take_measurement)
         self.measuring.failed.connect(self._fail)
@@ -127,7 +130,8 @@ class FitOutlook(QObject):
     @property
     def can_measure(self) -> bool:
         """Whether a dry run could start now."""
-        return self.case is not None and self.case.is_ready and not self.measuring.is_running
+        case = self.case
+        return case is not None and case.is_ready and case.is_complete and not self.measuring.is_running
 
     def remedies(self) -> tuple[Remedy, ...]:
         """What would need less memory, the least loss first."""
@@ -179,6 +183,7 @@ class FitOutlook(QObject):
             is_ready: Whether the run could be started.
         """
         before = self.case
+        self.lookup.look_at(source_to_look_up(checked, questions))
         self.missing = what_is_missing(checked, machine, questions)
         self.case = None if self.missing else situation_of(checked, machine, questions, is_ready=is_ready)
         if self.case is None or before is None or before.options != self.case.options:
@@ -250,6 +255,7 @@ class FitOutlook(QObject):
         """Give up everything and wait for the threads."""
         self.measuring.close()
         self.trace.close()
+        self.lookup.close()
 
     def _follow(self) -> None:
         """Forecast by the formula, and ask for a trace where nothing better is known."""

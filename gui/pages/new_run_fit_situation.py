@@ -5,14 +5,16 @@ from dataclasses import dataclass
 import msgspec
 from PySide6.QtCore import QCoreApplication
 
+from core import hub
 from core.capabilities import find_device
 from core.extent import STEP_PATHS, extent
 from core.memory.matters import matters
-from core.model_lookup import is_at_hand
+from core.model_lookup import is_at_hand, is_complete
 from core.model_report import ModelReport
 from core.options import RunOptions
 from core.reports import DeviceReport, MachineReport
 from gui.pages.new_run_checking import Checked
+from gui.pages.new_run_model_check import ModelCheck
 from gui.pages.new_run_questions import FormQuestions
 
 _translate = QCoreApplication.translate
@@ -22,7 +24,8 @@ _translate = QCoreApplication.translate
 class Situation:
     """What a forecast is about: options that can be read, a device that is there, a model whose shape is known.
 
-    `steps` are those of the whole run, None where they can't be known; `is_ready` tells that the run could start.
+    `steps` are those of the whole run, None where they can't be known; `is_ready` tells that the run could start,
+    `is_complete` that all of the model is on this computer, and not only what describes it.
     """
 
     options: RunOptions
@@ -31,6 +34,7 @@ class Situation:
     labels: int
     steps: int | None
     is_ready: bool
+    is_complete: bool
 
     @property
     def named_options(self) -> RunOptions:
@@ -60,7 +64,7 @@ def situation_of(
     is_known = data is not None and data.rows and not checked.unreadable & STEP_PATHS
     steps = extent(options, data.rows).steps if data is not None and is_known else None
     labels = max(2, len(data.labels)) if data is not None else 2
-    return Situation(options, device, model, labels, steps, is_ready)
+    return Situation(options, device, model, labels, steps, is_ready, is_complete(options))
 
 
 def what_is_missing(checked: Checked, machine: MachineReport | None, questions: FormQuestions) -> str:
@@ -74,15 +78,36 @@ def what_is_missing(checked: Checked, machine: MachineReport | None, questions: 
         words = _translate("Fit", "Choose a model, and Hone tells how much memory it takes to train.")
     elif not _has_device(machine, options):
         words = _translate("Fit", "Choose a device that this computer has.")
-    elif model.shaped is None and not is_at_hand(options):
-        words = _translate(
-            "Fit", "Hone can tell once the model is on this computer: the first run fetches it."
-        )
+    elif _is_elsewhere(options, model):
+        words = _elsewhere_words(options)
     elif model.shaped is None and model.is_checking:
         words = _translate("Fit", "Looking at the model…")
     elif model.shaped is None:
         words = _translate("Fit", "What this model takes can't be told before it runs.")
     return words
+
+
+def source_to_look_up(checked: Checked, questions: FormQuestions) -> str:
+    """The model on the Hub whose size nobody knows until its description is fetched; empty: there is none."""
+    options = checked.readable
+    if options is None or not hub.may_be_there(options) or hub.is_forbidden():
+        return ""
+    return options.model.source if _is_elsewhere(options, questions.model) else ""
+
+
+def _is_elsewhere(options: RunOptions, model: ModelCheck) -> bool:
+    """Whether nothing is known of the model because it isn't on this computer."""
+    if model.shaped is not None or model.is_checking:
+        return False
+    return not is_at_hand(options) or model.report == ModelReport()
+
+
+def _elsewhere_words(options: RunOptions) -> str:
+    if not hub.may_be_there(options):
+        return _translate("Fit", "Hone can tell once the model is on this computer.")
+    if hub.is_forbidden():
+        return _translate("Fit", "The model isn't on this computer, and HF_HUB_OFFLINE forbids to fetch it.")
+    return _translate("Fit", "The model isn't on this computer yet: the first run fetches it.")
 
 
 def _has_device(machine: MachineReport, options: RunOptions) -> bool:

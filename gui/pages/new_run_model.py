@@ -8,7 +8,7 @@ from PySide6.QtWidgets import QStackedWidget, QWidget
 
 from core.catalogue import Option
 from core.choices import Task
-from core.model_lookup import is_in_hub_cache
+from core.model_lookup import is_complete
 from core.options import RunOptions
 from core.vision_models import VISION_MODELS
 from gui import names
@@ -98,7 +98,7 @@ def download_note(options: RunOptions) -> str:
         return _translate("NewRun", "none")
     if source.startswith(SCHEME):
         return _vision_download(source.removeprefix(SCHEME), options.model.pretrained)
-    if is_in_hub_cache(source):
+    if is_complete(options):
         return _translate("NewRun", "none, the model is here already")
     return _translate("NewRun", "the model, once, from the Hugging Face Hub")
 

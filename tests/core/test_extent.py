@@ -5,7 +5,7 @@ from typing import Any
 import pytest
 
 from core.choices import Task
-from core.extent import Extent, extent, warmup_problem
+from core.extent import Extent, batch_hint, extent, warmup_problem
 from core.options import DataOptions, MemoryOptions, ModelOptions, RunOptions, TrainingOptions
 
 
@@ -39,6 +39,15 @@ def test_steps_are_counted_as_trainer_counts_them() -> None:
 )
 def test_what_changes_the_number_of_steps(sections: dict[str, Any], steps: int) -> None:
     assert extent(options(**sections), 1797).steps == steps
+
+
+def test_a_batch_larger_than_the_data_is_worth_a_word() -> None:
+    found = batch_hint(options(), 31)
+    assert found is not None
+    assert found.path == "memory.batch_size"
+    assert found.message == "larger than the data, which has 31 samples to train on: an epoch is one step"
+    assert found.fixes[0].changes == {"memory.batch_size": 31}
+    assert batch_hint(options(), 32) is None
 
 
 def warm(**training: Any) -> RunOptions:

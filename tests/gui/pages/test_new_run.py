@@ -281,3 +281,13 @@ def test_the_preview_shows_the_first_rows(qtbot):
     table = dialog.findChild(QTableWidget)
     assert table.horizontalHeaderItem(2).text() == "same"
     assert table.item(1, 1).text() == "d"
+
+
+def test_a_batch_larger_than_the_data_is_worth_a_word_but_no_problem(qtbot, page):
+    await_reading(qtbot, page)
+    page._options.form.set_values({"memory.batch_size": 4096})
+    (advice,) = page._options.form.row("memory.batch_size").advice
+    assert "samples to train on: an epoch is one step" in advice.message
+    assert start_text(page) == "Start training"
+    page._options.form.apply_fix(advice.fixes[0])
+    assert page._options.form.row("memory.batch_size").advice == ()

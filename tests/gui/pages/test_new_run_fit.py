@@ -152,13 +152,12 @@ def test_a_trace_that_fails_leaves_the_formula(qtbot, texts, engine, failure):
     assert card(texts)._note.isVisible()
 
 
-def test_what_is_missing_is_said_calmly(qtbot, page, model, monkeypatch):
-    monkeypatch.setenv("HF_HUB_CACHE", "/no/such/folder")
+def test_what_is_missing_is_said_calmly(qtbot, page, model):
     assert card(page)._missing.text() == "Looking at this computer…"
     page.set_machine(CPU_ONLY)
     page.load_tree({"task": TEXTS, "model": {"source": ""}})
     assert "Choose a model" in card(page)._missing.text()
-    page.load_tree({"task": TEXTS, "model": {"source": "org/tiny"}})
+    page.load_tree({"task": TEXTS, "model": {"source": "no/such/folder"}})
     assert "once the model is on this computer" in card(page)._missing.text()
     assert not card(page)._bar.isVisible()
     assert not card(page)._measure.button.isVisible()

@@ -82,6 +82,8 @@ def test_downloads_are_told_as_far_as_they_can_be_known(monkeypatch, tmp_path):
     config = tmp_path / "hf" / "hub" / "models--org--model" / "snapshots" / "abc" / "config.json"
     config.parent.mkdir(parents=True)
     config.touch()
+    assert "Hugging Face Hub" in download_note(from_hub), "its weights are still to come"
+    config.with_name("model.safetensors").touch()
     assert download_note(from_hub) == "none, the model is here already"
 
     in_folder = options(task=Task.TEXT_CLASSIFICATION, model=ModelOptions(source=str(tmp_path / "mine")))
