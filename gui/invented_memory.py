@@ -25,9 +25,10 @@ from core.events import (
     Source,
     StepFinished,
 )
-from core.memory.paging import MESSAGE
+from core.watchers.paging import MESSAGE
 from core.options import DataOptions, MemoryOptions, ModelOptions, OutputOptions, RunOptions
 from core.run_folder import RunFolder
+from gui.invented_devices import of_card, of_mac, parts_of
 from gui.invented_runs import GB, VERSIONS
 
 MINUTES = 40.0
@@ -73,7 +74,8 @@ def write_paging(run: RunFolder, start: float, minutes: float) -> None:
     pages_from = 0.8 * minutes * 60
     _write_events(run, MAC, start, minutes, pages_from)
     machine = EventWriter(run.machine_file)
-    for event in _samples_of_mac(start, minutes, pages_from):
+    samples = *_samples_of_mac(start, minutes, pages_from), *of_mac(start - 0.4, minutes * 60, pages_from)
+    for event in sorted(samples, key=_time):
         machine.write(event)
     machine.write(_paging_message(start + pages_from + 4))
     machine.close()
@@ -83,7 +85,8 @@ def write_on_card(run: RunFolder, start: float, minutes: float) -> None:
     """A run on a graphics card with memory of its own, beside a game."""
     _write_events(run, PC, start, minutes, math.inf)
     machine = EventWriter(run.machine_file)
-    for event in _samples_of_pc(start, minutes):
+    samples = *_samples_of_pc(start, minutes), *of_card(start - 0.4, minutes * 60)
+    for event in sorted(samples, key=_time):
         machine.write(event)
     machine.close()
 
@@ -129,7 +132,10 @@ def _steps(machine: Machine, start: float, minutes: float, pages_from: float) ->
             seconds=seconds,
             learning_rate=2e-5,
             samples=32,
+            tokens=round(32 * 90 * (1 + 0.2 * chance.gauss(0, 1))),
             loss=0.1 + 0.6 * math.exp(-3 * step / steps) * (1 + 0.1 * chance.gauss(0, 1)),
+            grad_norm=0.8 + 0.5 * chance.random(),
+            **parts_of(seconds, chance, is_waited_for=step % 20 == 0),
         )
 
 

@@ -169,6 +169,11 @@ def share_tick(value: float) -> str:
     return f"{100 * value:.10g} %"
 
 
+def percent_tick(value: float) -> str:
+    """A tick of an axis of percent: `50 %`."""
+    return f"{value:.10g} %"
+
+
 def memory_tick(value: float) -> str:
     """A tick of an axis of bytes: `0`, `0.5 GB`, `16 GB`; tenths of a unit stay in that unit."""
     for power, unit in ((4, "TB"), (3, "GB"), (2, "MB"), (1, "KB")):

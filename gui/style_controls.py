@@ -37,6 +37,12 @@ def buttons(t: Tokens, s: Sizes) -> str:
     QPushButton[role="link"][flush="true"] {{ padding: 1px 0px; }}
     QPushButton[role="link"][flush="true"]:focus {{ padding: 0px; }}
     QPushButton[role="link"]:disabled {{ color: {t.faint}; }}
+    QToolButton[role="more"] {{
+        border: 1px solid transparent; border-radius: 5px; background: transparent; color: {t.faint}; padding: 0px 4px;
+    }}
+    QToolButton[role="more"]:hover {{ background: {t.grid}; color: {t.text}; }}
+    QToolButton[role="more"]:focus {{ border-color: {t.accent}; }}
+    QToolButton[role="more"]::menu-indicator {{ image: none; width: 0px; }}
     QPushButton[role="navigation"] {{
         background: transparent; border: 2px solid transparent; border-radius: 7px; text-align: left; padding: 5px 9px;
     }}

@@ -27,6 +27,7 @@ def views(t: Tokens, s: Sizes) -> str:
     QHeaderView::down-arrow {{ image: {icon_url("chevron-down", t)}; }}
     QTableCornerButton::section {{ background: {t.surface}; border: none; }}
     QTabWidget::pane {{ border: 1px solid {t.line}; border-radius: 8px; background: {t.surface}; top: 4px; }}
+    QTabWidget[role="tabs"]::pane {{ border: none; background: transparent; top: 0px; }}
     QTabBar {{ background: transparent; }}
     QTabBar::tab {{
         background: transparent; color: {t.muted}; border: 2px solid transparent; border-radius: 7px;

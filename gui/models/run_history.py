@@ -1,4 +1,4 @@
-"""Everything of a run that is drawn or listed over time, folded from its events as in `core.story`."""
+"""Everything of a run that is drawn or listed over time."""
 
 import bisect
 import math
@@ -6,30 +6,30 @@ from dataclasses import dataclass
 from operator import itemgetter
 from typing import Literal
 
+import numpy as np
+
 from core.events import (
     CheckpointSaved,
     Evaluated,
     Event,
-    LossesLogged,
     Phase,
     PhaseChanged,
     RunStarted,
-    StepFinished,
 )
 from gui.models.device_history import DeviceHistory
+from gui.models.marks import Marks
 from gui.models.memory_history import MemoryHistory
+from gui.models.run_news import Batch, NewsMaker
 from gui.models.smoothing import (
     LEAST_WEIGHT,
     LEAST_WEIGHT_OF_SMOOTHER,
     SETTLING,
     SETTLING_OF_SMOOTHER,
-    RunningMedian,
     Smoothing,
 )
+from gui.models.step_rows import STEP_COLUMNS, LossRows, StepRows
+from gui.plots.reduction import Floats
 from gui.plots.series import Series
-
-PARTS = ("data_seconds", "forward_seconds", "backward_seconds", "optimizer_seconds")
-"""The parts of a step, as `core.events.StepFinished` names them and `RunHistory` does, in the order of their doing."""
 
 
 @dataclass(frozen=True)
@@ -43,63 +43,72 @@ class Pause:
 
 
 class RunHistory:
-    """A run's series. Apply its events in order; read at any time.
+    """A run's series. Take what is told of it, batch by batch or event by event, never both; read at any time.
 
     Series over steps: `loss` (NaN where it was no number), `smooth_loss`, `smoother_loss`, `eval_loss`, `metrics` by
     name, `learning_rate`, `grad_norm`, `step_epoch`, `step_clock` (seconds since the start at which each step ended),
-    `step_seconds`, `median_seconds`, the seconds of each of the `PARTS` of a step (NaN where they weren't measured),
+    `step_seconds`, `median_seconds`, the seconds of each of the `step_rows.PARTS` of a step (NaN where they weren't measured),
     `samples_per_second` and `tokens_per_second` (NaN for a step in which something was compiled).
 
     `memory` and `devices` are over seconds since the start; `phases` are what the engine was busy with, each from so
-    many seconds on, `pauses` what the steps had to wait for.
+    many seconds on, `pauses` what the steps had to wait for, `marks` the moments to point out.
     """
 
     def __init__(self) -> None:
         self.origin: float | None = None
         self.versions: dict[str, str] = {}
-        self.loss = Series()
-        self.smooth_loss = Series()
-        self.smoother_loss = Series()
+        self.loss = Series(np.float32)
+        self.smooth_loss = Series(np.float32)
+        self.smoother_loss = Series(np.float32)
         self.eval_loss = Series()
         self.metrics: dict[str, Series] = {}
-        self.learning_rate = Series()
-        self.grad_norm = Series()
+        self.learning_rate = Series(np.float32)
+        self.grad_norm = Series(np.float32)
         self.step_epoch = Series()
         self.step_clock = Series()
-        self.step_seconds = Series()
-        self.median_seconds = Series()
-        self.data_seconds = Series()
-        self.forward_seconds = Series()
-        self.backward_seconds = Series()
-        self.optimizer_seconds = Series()
-        self.samples_per_second = Series()
-        self.tokens_per_second = Series()
+        self.step_seconds = Series(np.float32)
+        self.median_seconds = Series(np.float32)
+        self.data_seconds = Series(np.float32)
+        self.forward_seconds = Series(np.float32)
+        self.backward_seconds = Series(np.float32)
+        self.optimizer_seconds = Series(np.float32)
+        self.samples_per_second = Series(np.float32)
+        self.tokens_per_second = Series(np.float32)
         self.memory = MemoryHistory()
         self.devices = DeviceHistory()
+        self.marks = Marks()
         self.phases: list[tuple[float, Phase]] = []
         self.pauses: list[Pause] = []
         self.longest_step: float | None = None
         self.checkpoint_steps: list[int] = []
         self.evaluations: list[Evaluated] = []
         self.first_non_finite: tuple[int, float] | None = None
-        self._median = RunningMedian()
         self._smooth = Smoothing(SETTLING, LEAST_WEIGHT)
         self._smoother = Smoothing(SETTLING_OF_SMOOTHER, LEAST_WEIGHT_OF_SMOOTHER)
+        self._news = NewsMaker()
 
     def apply(self, event: Event) -> None:
-        """Add one event."""
-        if self.origin is None:
-            self.origin = event.time
-        self.memory.apply(event, self._since_start(event))
-        self.devices.apply(event, self._since_start(event))
+        """Add one event. A window lets a thread make batches of many."""
+        self._news.add([event])
+        for batch in self._news.take():
+            self.take(batch)
+
+    def take(self, batch: Batch) -> None:
+        """Add all that happened in a while."""
+        self.origin = batch.origin
+        for event in batch.events:
+            self._apply(event)
+        batch.memory.add_to(self.memory)
+        batch.devices.add_to(self.devices)
+        if len(batch.steps):
+            self._add_steps(batch.steps, batch.rows)
+        self._add_losses(batch.losses)
+
+    def _apply(self, event: Event) -> None:
+        self.marks.apply(event, self._since_start(event))
         match event:
             case RunStarted():
                 self._start_attempt(event)
-            case StepFinished():
-                self._add_step(event)
-            case LossesLogged():
-                for told in event.losses:
-                    self._add_loss(told.step, told.loss_value, told.grad_norm)
             case Evaluated():
                 self._add_evaluation(event)
             case CheckpointSaved():
@@ -137,15 +146,13 @@ class RunHistory:
         return self.phases[place - 1][1] if place else None
 
     def _stepped(self) -> tuple[Series, ...]:
+        told = (self.loss, self.smooth_loss, self.smoother_loss, self.grad_norm)
         return (
-            *(self.loss, self.smooth_loss, self.smoother_loss, self.eval_loss, *self.metrics.values()),
-            *(self.learning_rate, self.grad_norm, self.step_epoch, self.step_clock),
-            *(self.step_seconds, self.median_seconds, *self._parts()),
-            *(self.samples_per_second, self.tokens_per_second),
+            *told,
+            self.eval_loss,
+            *self.metrics.values(),
+            *(getattr(self, name) for name in STEP_COLUMNS),
         )
-
-    def _parts(self) -> tuple[Series, ...]:
-        return self.data_seconds, self.forward_seconds, self.backward_seconds, self.optimizer_seconds
 
     def _start_attempt(self, event: RunStarted) -> None:
         self.versions = dict(event.versions)
@@ -156,38 +163,18 @@ class RunHistory:
         self.pauses = [pause for pause in self.pauses if pause.step <= event.from_step]
         if self.first_non_finite is not None and self.first_non_finite[0] > event.from_step:
             self.first_non_finite = None
-        self._median = RunningMedian()
 
-    def _add_step(self, event: StepFinished) -> None:
-        self.step_seconds.append(event.step, event.seconds)
-        self.longest_step = max(event.seconds, self.longest_step or 0.0)
-        self.median_seconds.append(event.step, self._median.add(event.seconds))
-        self.step_clock.append(event.step, self._since_start(event))
-        self.step_epoch.append(event.step, event.epoch)
-        self.learning_rate.append(event.step, event.learning_rate)
-        for name, series in zip(PARTS, self._parts(), strict=True):
-            seconds = getattr(event, name)
-            series.append(event.step, math.nan if seconds is None else seconds)
-        for series, count in (
-            (self.samples_per_second, event.samples),
-            (self.tokens_per_second, event.tokens),
-        ):
-            series.append(event.step, _rate(event, count))
-        if event.loss_value is not None or event.grad_norm is not None:
-            self._add_loss(event.step, event.loss_value, event.grad_norm)
+    def _add_steps(self, steps: Floats, rows: StepRows) -> None:
+        for name in STEP_COLUMNS:
+            getattr(self, name).extend(steps, getattr(rows, name))
+        self.longest_step = max(float(rows.step_seconds.max()), self.longest_step or 0.0)
 
-    def _add_loss(self, step: int, loss: float | None, grad_norm: float | None) -> None:
-        if grad_norm is not None:
-            self.grad_norm.append(step, grad_norm if math.isfinite(grad_norm) else math.nan)
-        if loss is None:
-            return
-        if not math.isfinite(loss):
-            self.first_non_finite = self.first_non_finite or (step, loss)
-            loss = math.nan
-        self.loss.append(step, loss)
+    def _add_losses(self, told: LossRows) -> None:
+        self.grad_norm.extend(told.grad_steps, told.grad_norm)
         for series, smoothing in ((self.smooth_loss, self._smooth), (self.smoother_loss, self._smoother)):
-            before = series.last
-            series.append(step, smoothing.next(before if before is not None else loss, loss, len(self.loss)))
+            series.extend(told.loss_steps, smoothing.of(told.loss, series.last, len(self.loss)))
+        self.loss.extend(told.loss_steps, told.loss)
+        self.first_non_finite = self.first_non_finite or told.first_non_finite
 
     def _add_evaluation(self, event: Evaluated) -> None:
         self.evaluations.append(event)
@@ -203,10 +190,3 @@ class RunHistory:
 
     def _since_start(self, event: Event) -> float:
         return event.time - (self.origin or event.time)
-
-
-def _rate(event: StepFinished, count: int | None) -> float:
-    """So many a second; NaN where that isn't known or the step is no measure of the pace."""
-    if count is None or event.compile_seconds or event.seconds <= 0:
-        return math.nan
-    return count / event.seconds

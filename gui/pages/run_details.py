@@ -1,4 +1,4 @@
-"""The tabs at the foot of a run page: log, metrics, what ran, options."""
+"""The tabs of a run page: charts, log, metrics, what ran, options."""
 
 from PySide6.QtCore import Qt
 from PySide6.QtGui import QFontDatabase, QTextCursor
@@ -17,7 +17,7 @@ from core.events import WhatRan
 from gui.models.metrics_model import MetricsModel
 from gui.models.run_history import RunHistory
 from gui.pages.what_ran_words import what_ran_groups
-from gui.theme import SPACING
+from gui.theme import GUTTER, SPACING
 from gui.widgets.fitting_scroll import PageScroll
 from gui.widgets.key_value import KeyValue
 from gui.widgets.roles import Role, set_role
@@ -40,10 +40,11 @@ class TextView(QPlainTextEdit):
 
 
 class RunDetails(QTabWidget):
-    """Everything about a run that is read rather than glanced at."""
+    """The charts of a run, and behind them everything that is read rather than glanced at."""
 
-    def __init__(self, history: RunHistory, parent: QWidget | None = None) -> None:
+    def __init__(self, charts: QWidget, history: RunHistory, parent: QWidget | None = None) -> None:
         super().__init__(parent)
+        set_role(self, Role.TABS)
         self._history = history
         self.log = TextView(self.tr("Log"))
         self.log.setMaximumBlockCount(LOG_LINES)
@@ -51,10 +52,12 @@ class RunDetails(QTabWidget):
         self.metrics = MetricsModel(self)
         self.what_ran = KeyValue()
         self.options = TextView(self.tr("Options"))
-        self.addTab(self.log, self.tr("Log"))
-        self.addTab(self._metrics_table(), self.tr("Metrics"))
-        self.addTab(self._scrolled(self.what_ran, self.tr("What ran")), self.tr("What ran"))
-        self.addTab(self.options, self.tr("Options"))
+        self.addTab(charts, self.tr("Charts"))
+        self.addTab(_framed(self._metrics_table()), self.tr("Metrics"))
+        self.addTab(_framed(self._scrolled(self.what_ran, self.tr("What ran"))), self.tr("What ran"))
+        self._log_page = _framed(self.log)
+        self.addTab(self._log_page, self.tr("Log"))
+        self.addTab(_framed(self.options), self.tr("Options"))
 
     def add_log(self, text: str) -> None:
         """Append printed text; the view follows the end unless somebody scrolled away from it."""
@@ -62,7 +65,7 @@ class RunDetails(QTabWidget):
 
     def show_end_of_log(self) -> None:
         """Bring the last printed lines into view."""
-        self.setCurrentWidget(self.log)
+        self.setCurrentWidget(self._log_page)
         self.log.moveCursor(QTextCursor.MoveOperation.End)
         self.log.moveCursor(QTextCursor.MoveOperation.StartOfLine)
 
@@ -96,3 +99,17 @@ class RunDetails(QTabWidget):
         area.setFocusPolicy(Qt.FocusPolicy.StrongFocus)
         area.setAccessibleName(name)
         return area
+
+
+def _framed(content: QWidget) -> QFrame:
+    """What is read stands on a card, below the tabs as the charts do."""
+    frame = QFrame()
+    set_role(frame, Role.CARD)
+    column = QVBoxLayout(frame)
+    column.setContentsMargins(2, SPACING, 2, SPACING)
+    column.addWidget(content)
+    outer = QFrame()
+    around = QVBoxLayout(outer)
+    around.setContentsMargins(0, SPACING + SPACING // 2, GUTTER, 0)
+    around.addWidget(frame)
+    return outer

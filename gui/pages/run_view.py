@@ -4,7 +4,7 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from PySide6.QtCore import QTimer, Signal
-from PySide6.QtWidgets import QSizePolicy, QVBoxLayout, QWidget
+from PySide6.QtWidgets import QVBoxLayout, QWidget
 
 from core import run_file
 from core.errors import Fix, OptionsError, UserError
@@ -66,7 +66,7 @@ class RunView(QWidget):
         self.figures = RunFigures()
         self.model = RunModel()
         self.charts = RunCharts(theme, self._history)
-        self.details = RunDetails(self._history)
+        self.details = RunDetails(self.charts, self._history)
         self._lay_out()
         self.job = JobThread(run, start_job=start, command=command, parent=self)
         self._tick = QTimer(self, interval=TICK_MS)
@@ -86,6 +86,7 @@ class RunView(QWidget):
         self._tick.stop()
         self.job.stop_following()
         self.job.wait()
+        self.charts.end_work()
 
     def _lay_out(self) -> None:
         layout = QVBoxLayout(self)
@@ -94,10 +95,7 @@ class RunView(QWidget):
         layout.setSpacing(SPACING + SPACING // 2)
         for part in (self.header, self.figures, self.model, self.messages):
             layout.addWidget(part)
-        layout.addWidget(self.charts, 3)
-        layout.addWidget(self.details, 2)
-        self.details.setMinimumHeight(20 * SPACING)
-        self.details.setSizePolicy(QSizePolicy.Policy.Expanding, QSizePolicy.Policy.Ignored)
+        layout.addWidget(self.details, 1)
 
     def _connect(self) -> None:
         self.header.stop_pressed.connect(self._stop)

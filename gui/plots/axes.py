@@ -2,11 +2,13 @@
 
 import math
 from collections.abc import Callable
+from dataclasses import dataclass
 
 import pyqtgraph as pg
-from PySide6.QtCore import QCoreApplication, QRectF
+from PySide6.QtCore import QT_TRANSLATE_NOOP, QCoreApplication, QRectF
 
-from gui.numbers import NumberFormat
+from gui.numbers import NumberFormat, loss_tick, memory_tick, percent_tick, share_tick, step_time_tick
+from gui.plots import log_ticks
 
 StepRule = Callable[[float, int], float]
 """Gives the distance between ticks for a span of values and a wanted number of ticks."""
@@ -63,6 +65,11 @@ def step_text(step: float) -> str:
     return f"{step:,.0f}"
 
 
+def epoch_text(epoch: float) -> str:
+    """A tick of an axis of epochs: `0`, `0.5`, `3`."""
+    return f"{epoch:,.6g}"
+
+
 TEXT_OFFSET = 6
 """Pixels between an axis and its texts."""
 
@@ -70,25 +77,51 @@ OVERHANG = 40
 """Pixels by which a tick's text may reach beyond the axis."""
 
 
+@dataclass(frozen=True)
+class AxisUnit:
+    """What an axis counts.
+
+    Args:
+        rule: Chooses the distance between ticks.
+        write: Turns a tick's value into text.
+        pixels_per_tick: Room that each tick has at least.
+        prefix: A word before the first tick, which names the axis without taking a line of its own. It is translated
+            when it is shown.
+    """
+
+    rule: StepRule
+    write: NumberFormat
+    pixels_per_tick: int
+    prefix: str = ""
+
+
+STEP = AxisUnit(whole_step, step_text, 72, str(QT_TRANSLATE_NOOP("axes", "step")))
+EPOCH = AxisUnit(decimal_step, epoch_text, 72, str(QT_TRANSLATE_NOOP("axes", "epoch")))
+CLOCK = AxisUnit(clock_step, clock_text, 80)
+"""Time since the run's start, in seconds."""
+
+ROW = 26
+"""Pixels that each tick of an upright axis has at least."""
+
+VALUES = AxisUnit(decimal_step, loss_tick, ROW)
+STEP_TIMES = AxisUnit(decimal_step, step_time_tick, ROW)
+SHARES = AxisUnit(decimal_step, share_tick, ROW)
+BYTES = AxisUnit(memory_step, memory_tick, ROW)
+PERCENT = AxisUnit(decimal_step, percent_tick, ROW)
+
+
 class RoundAxis(pg.AxisItem):
     """An axis with one level of ticks at round values.
 
     Args:
         orientation: `left` or `bottom`.
-        rule: Chooses the distance between ticks.
-        write: Turns a tick's value into text.
-        pixels_per_tick: Room that each tick has at least.
-        prefix: A word before the first tick, which names the axis without taking a line of its own.
+        unit: What it counts; may be changed later by `measure`.
     """
 
-    def __init__(
-        self, orientation: str, rule: StepRule, write: NumberFormat, *, pixels_per_tick: int, prefix: str = ""
-    ) -> None:
+    def __init__(self, orientation: str, unit: AxisUnit) -> None:
         super().__init__(orientation, pen=None, maxTickLength=0)
-        self._rule = rule
-        self._write = write
-        self._pixels_per_tick = pixels_per_tick
-        self._prefix = prefix
+        self.unit = unit
+        self.is_log = False
         self.setStyle(
             tickTextOffset=TEXT_OFFSET,
             autoExpandTextSpace=False,
@@ -96,17 +129,42 @@ class RoundAxis(pg.AxisItem):
             hideOverlappingLabels=False,
         )
 
+    def measure(self, unit: AxisUnit) -> None:
+        """Count something else from now on."""
+        if unit != self.unit:
+            self.unit = unit
+            self._redraw()
+
+    def set_log(self, is_log: bool) -> None:
+        """Take positions for decimal logarithms of values, or for the values themselves."""
+        if is_log != self.is_log:
+            self.is_log = is_log
+            self._redraw()
+
     def boundingRect(self) -> QRectF:
         """A little more than its own: pyqtgraph leaves out texts that stand across the edge, the outermost ones."""
         return super().boundingRect().adjusted(-OVERHANG, -OVERHANG, OVERHANG, OVERHANG)
 
+    def frame(self, low: float, high: float, size: float) -> tuple[float, float]:
+        """Widen a span of positions to whole ticks, so that the outermost grid lines frame the picture."""
+        if self.is_log:
+            return log_ticks.frame(low, high, self._most_ticks(size))
+        if high <= low:
+            low, high = (0.0, 2 * high) if high > 0 else (low - 1.0, low + 1.0)
+        for _ in range(2):  # widening may ask for a coarser step
+            step = self.tick_step(high - low, size)
+            low, high = math.floor(low / step + 1e-9) * step, math.ceil(high / step - 1e-9) * step
+        return low, high
+
     def tick_step(self, span: float, size: float) -> float:
         """Distance between ticks for `span` on `size` pixels."""
-        return self._rule(span, max(2, int(size / self._pixels_per_tick)))
+        return self.unit.rule(span, self._most_ticks(size))
 
     def tickValues(self, minVal: float, maxVal: float, size: float) -> list[tuple[float, list[float]]]:  # noqa: N802, N803
         """The ticks in the picture, as pyqtgraph asks for them: one level only."""
         low, high = sorted((minVal, maxVal))
+        if self.is_log:
+            return [(1.0, log_ticks.between(low, high, self._most_ticks(size)))]
         step = self.tick_step(high - low, size)
         first, last = math.ceil(low / step - 1e-6), math.floor(high / step + 1e-6)
         return [(step, [number * step for number in range(first, last + 1)])]
@@ -118,18 +176,14 @@ class RoundAxis(pg.AxisItem):
 
     def tickStrings(self, values: list[float], scale: float, spacing: float) -> list[str]:
         """The ticks' texts."""
-        texts = [self._write(value) for value in values]
-        if texts and self._prefix:
-            texts[0] = f"{self._prefix} {texts[0]}"
+        texts = [self.unit.write(10.0**value if self.is_log else value) for value in values]
+        if texts and self.unit.prefix:
+            texts[0] = f"{_translate('axes', self.unit.prefix)} {texts[0]}"
         return texts
 
+    def _most_ticks(self, size: float) -> int:
+        return max(2, int(size / self.unit.pixels_per_tick))
 
-def step_axis() -> RoundAxis:
-    """The axis of training steps."""
-    word = _translate("axes", "step")
-    return RoundAxis("bottom", whole_step, step_text, pixels_per_tick=72, prefix=word)
-
-
-def clock_axis() -> RoundAxis:
-    """The axis of time since the run's start, in seconds."""
-    return RoundAxis("bottom", clock_step, clock_text, pixels_per_tick=80)
+    def _redraw(self) -> None:
+        self.picture = None
+        self.update()

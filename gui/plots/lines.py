@@ -1,5 +1,6 @@
 """One line of a chart: what it draws, in which colour, and how."""
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from enum import Enum
 
@@ -7,6 +8,7 @@ import numpy as np
 import pyqtgraph as pg
 from PySide6.QtGui import QColor
 
+from gui.plots.reduction import Floats
 from gui.plots.series import Series
 from gui.theme import Tokens
 
@@ -14,6 +16,10 @@ FEW_POINTS = 400
 """Up to here a line is drawn antialiased; beyond, antialiasing costs far more than it shows."""
 
 FAINT_ALPHA = 90
+
+
+def _as_it_is(values: Floats) -> Floats:
+    return values
 
 
 class Look(Enum):
@@ -24,13 +30,15 @@ class Look(Enum):
     DASHED = "dashed"
     DOTS = "dots"
     AREA = "area"
+    HIDDEN = "hidden"
 
 
 @dataclass(frozen=True)
 class Line:
     """What a line draws. `colour` names a field of `gui.theme.Tokens`; an empty `name` stays out of the legend.
 
-    `strength` is the share of the colour in an area, the rest being that of the card.
+    `strength` is the share of the colour in an area, the rest being that of the card. Values are drawn `factor`
+    times as high as they are. `column` names the series where the chart's data is saved; empty: it is not.
     """
 
     name: str
@@ -38,6 +46,8 @@ class Line:
     colour: str
     look: Look = Look.LINE
     strength: float = 1.0
+    factor: float = 1.0
+    column: str = ""
 
 
 def mixed(colour: QColor, ground: QColor, strength: float) -> QColor:
@@ -83,13 +93,41 @@ class DrawnLine:
                 self.item.setSymbolBrush(pg.mkBrush(colour))
                 self.item.setSymbolPen(pg.mkPen(colour, width=1))
 
-    def draw(self, low: float, high: float, columns: int) -> tuple[float, float] | None:
-        """Draw the part from `low` to `high`; returns the lowest and highest value in it, None without any."""
+    def draw(
+        self,
+        low: float,
+        high: float,
+        columns: int,
+        *,
+        to_axis: Callable[[Floats], Floats] = _as_it_is,
+        is_log: bool = False,
+    ) -> tuple[float, float] | None:
+        """Draw the part from `low` to `high` of the series in so many pixel columns.
+
+        Args:
+            low: Where the picture begins, as the series counts.
+            high: Where it ends.
+            columns: Pixel columns at hand.
+            to_axis: Turns places in the series into places on the x axis.
+            is_log: Whether the y axis counts decimal logarithms; what has none is a gap.
+
+        Returns:
+            The lowest and highest place on the y axis, None without any.
+        """
+        if self.line.look is Look.HIDDEN:
+            return None
         x, y = self.line.series.reduced(low, high, columns)
+        y = _logarithms(y) if is_log else y * self.line.factor
         # pyqtgraph fills an area in pieces, and antialiasing shows the seams between them.
         self.item.opts["antialias"] = len(x) <= FEW_POINTS and self.line.look is not Look.AREA
         finite = y[np.isfinite(y)]
         if self.line.look is Look.LINE:
             self.item.setSymbol("o" if len(finite) == 1 else None)  # one point makes no line
-        self.item.setData(x, y)
+        self.item.setData(to_axis(x), y)
         return (float(finite.min()), float(finite.max())) if finite.size else None
+
+
+def _logarithms(values: Floats) -> Floats:
+    found: Floats = np.full(len(values), np.nan)
+    np.log10(values, out=found, where=values > 0)
+    return found

@@ -3,16 +3,17 @@
 from PySide6.QtCore import QCoreApplication
 
 from gui import numbers
+from gui.models.marks import Mark
 from gui.models.memory_history import LEVELS, MemoryPicture
 from gui.models.run_history import RunHistory
-from gui.plots.axes import clock_axis, clock_text, memory_step
+from gui.plots.axes import BYTES, clock_text
 from gui.plots.ceiling_line import CeilingLine
-from gui.plots.chart import Chart, Clockwork, Reading, Span, Stage
-from gui.plots.hover_box import HoverBox
+from gui.plots.chart import Chart, Reading, Span, Stage
 from gui.plots.lines import Line, Look
 from gui.plots.phase_marks import PhaseMarks, phase_words
 from gui.plots.pressure_band import PressureBand
 from gui.plots.series import Series
+from gui.plots.x_scale import CLOCK_SCALE, XScale
 from gui.theme import Tokens
 
 SHORTEST_CLOCK = 10.0
@@ -42,20 +43,9 @@ class MemoryChart(Chart):
         self._ceiling, self._limit = CeilingLine(0.995), CeilingLine(0.4)
         self._marks = PhaseMarks()
         self._band = PressureBand()
-        self._box = HoverBox()
-        self._is_pointed_at = False
-        super().__init__(
-            QCoreApplication.translate("MemoryChart", "Memory"),
-            stage,
-            x_axis=clock_axis(),
-            clockwork=Clockwork(float, float),
-            y_rule=memory_step,
-            y_format=numbers.memory_tick,
-        )
+        super().__init__(QCoreApplication.translate("MemoryChart", "Memory"), stage, BYTES)
         for item in (self._ceiling, self._limit, self._band):
             self.add_decoration(item)
-        self._canvas.scene().addItem(self._box)
-        self._canvas.hovered.connect(self._note_pointer)
 
     def refresh(self) -> None:
         """Take in bands that were measured for the first time."""
@@ -63,6 +53,10 @@ class MemoryChart(Chart):
         if wanted != self.lines:
             self.set_lines(wanted)
         super().refresh()
+
+    def x_scale(self) -> XScale:
+        """Time, always: memory goes on being held between steps."""
+        return CLOCK_SCALE
 
     def x_span(self) -> Span:
         """From the start until now."""
@@ -78,7 +72,7 @@ class MemoryChart(Chart):
     def readings(self, x: float | None) -> list[Reading]:
         """This run, all others, what is free, and what tells of a shortage."""
         picture, memory = self._picture, self.history.memory
-        found = [] if x is None else [Reading(clock_text(x))]
+        found: list[Reading] = []
         mine, everyone = picture.run.read(x), picture.used.read(x)
         if mine is not None:
             found.append(Reading(self.tr("this run {}").format(numbers.memory(mine)), "run"))
@@ -97,7 +91,7 @@ class MemoryChart(Chart):
         elif everyone is not None and picture.ceiling is not None:
             free = numbers.memory(max(0.0, picture.ceiling - everyone))
             found.append(Reading(self.tr("free {}").format(free)))
-        return found
+        return found if x is None else [*found, Reading(clock_text(x))]
 
     def details(self, x: float) -> list[tuple[str, str]]:
         """All that is known of a moment, as names with their values."""
@@ -124,6 +118,10 @@ class MemoryChart(Chart):
             *([(self.tr("pressure"), self._level_word(level))] if level is not None and level >= 0 else []),
         ]
 
+    def marks(self) -> list[Mark]:
+        """Those of the run."""
+        return self.history.marks.found
+
     def empty_text(self) -> str:
         """Samples come once a second."""
         if len(self._picture):
@@ -131,11 +129,10 @@ class MemoryChart(Chart):
         return self.tr("Never measured") if self.is_over else self.tr("Not measured yet")
 
     def decorate(self, x: Span, y: Span) -> None:
-        """Draw ceilings, phases and pressure, and the box at the cursor."""
+        """Draw ceilings, phases and pressure."""
         self._draw_ceilings(y)
         self._marks.draw(self._canvas, self.history.phases, *x)
         self._band.draw(self.history.memory.pressure, x, y, (self._canvas.columns(), self._canvas.rows()))
-        self._show_box()
 
     def colour(self, tokens: Tokens) -> None:
         """Red is for ceilings, and for pressure that is critical."""
@@ -144,7 +141,6 @@ class MemoryChart(Chart):
         font = self._canvas.axis_font
         for line in (self._ceiling, self._limit):
             line.paint_with(tokens, font)
-        self._box.paint_with(tokens, font)
 
     @property
     def _picture(self) -> MemoryPicture:
@@ -155,23 +151,18 @@ class MemoryChart(Chart):
         is_told_by_torch = len(picture.tensors) > 0
         lines = [
             Line("", picture.used, "others", Look.AREA),
-            Line("", picture.used, "others"),
+            Line("", picture.used, "others", column="all_programs_bytes"),
             Line("", picture.run, "run", Look.AREA, WHOLE if is_told_by_torch else 1.0),
         ]
         if is_told_by_torch:
             lines += [
-                Line("", picture.held, "run", Look.AREA, HELD),
-                Line("", picture.tensors, "run", Look.AREA),
+                Line("", picture.held, "run", Look.AREA, HELD, column="held_bytes"),
+                Line("", picture.tensors, "run", Look.AREA, column="tensor_bytes"),
             ]
-        lines.append(Line("", picture.run, "run"))
+        lines.append(Line("", picture.run, "run", column="this_run_bytes"))
         if _has_swap(swap):
-            lines.append(Line("", swap, "text", Look.DASHED))
+            lines.append(Line("", swap, "text", Look.DASHED, column="swap_bytes"))
         return lines
-
-    def _show_box(self) -> None:
-        cursor = self._cursor_x() if self._is_pointed_at and len(self._picture) else None
-        values = self.details(cursor) if cursor is not None else []
-        self._box.show_values(values, self._canvas.place_of(cursor or 0.0), self._canvas.picture())
 
     def _draw_ceilings(self, y: Span) -> None:
         memory, picture = self.history.memory, self._picture
@@ -185,10 +176,6 @@ class MemoryChart(Chart):
     def _level_word(self, level: float) -> str:
         words = [self.tr("normal"), self.tr("high"), self.tr("critical")]
         return dict(zip(LEVELS.values(), words, strict=True))[level]
-
-    def _note_pointer(self, x: float | None) -> None:
-        self._is_pointed_at = x is not None
-        self.refresh()
 
 
 def _has_swap(swap: Series) -> bool:

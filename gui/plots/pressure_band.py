@@ -54,7 +54,17 @@ class PressureBand(pg.BarGraphItem):
             y: From and to of the picture.
             size: Its columns and rows, in pixels.
         """
-        begins, ends, levels = stretches(*pressure.reduced(*x, size[0]))
+        self.show_stretches(stretches(*pressure.reduced(*x, size[0])), x, y, size)
+
+    def show_stretches(
+        self,
+        shown: tuple[Floats, Floats, Floats],
+        x: tuple[float, float],
+        y: tuple[float, float],
+        size: tuple[int, int],
+    ) -> None:
+        """Draw stretches: where they begin and end, and the level of each; the rest is as in `draw`."""
+        begins, ends, levels = shown
         self.setVisible(len(levels) > 0)
         if not len(levels):
             return

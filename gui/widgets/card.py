@@ -40,6 +40,10 @@ class Card(QFrame):
         """What the card is about."""
         return self._title.text()
 
+    def title_width(self) -> int:
+        """Pixels that the title takes."""
+        return self._title.sizeHint().width()
+
     def set_title(self, title: str) -> None:
         """Change the title."""
         self._title.setText(title)
@@ -60,3 +64,7 @@ class Card(QFrame):
             set_role(trailing, Role.MUTED)
         self._trailing = trailing
         self._heading.addWidget(trailing)
+
+    def add_to_heading(self, widget: QWidget) -> None:
+        """Put one more widget at the very end of the title's line."""
+        self._heading.addWidget(widget)

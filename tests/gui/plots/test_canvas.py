@@ -4,14 +4,14 @@ import pytest
 from PySide6.QtGui import QFont, QFontMetrics
 
 from gui.numbers import memory_tick
-from gui.plots.axes import TEXT_OFFSET, RoundAxis, clock_axis, decimal_step, memory_step
+from gui.plots.axes import CLOCK, TEXT_OFFSET, AxisUnit, RoundAxis, decimal_step, memory_step
 from gui.plots.canvas import Canvas
 
 
 @pytest.fixture
 def make_canvas(qtbot):
     def make(rule, write):
-        canvas = Canvas(clock_axis(), RoundAxis("left", rule, write, pixels_per_tick=26))
+        canvas = Canvas(RoundAxis("bottom", CLOCK), RoundAxis("left", AxisUnit(rule, write, 26)))
         qtbot.addWidget(canvas)
         return canvas
 

@@ -6,7 +6,7 @@ from gui.models.run_history import RunHistory
 from gui.plots.chart import Stage
 from gui.plots.repaint_queue import RepaintQueue
 from gui.plots.shared_view import SharedView
-from gui.plots.step_charts import StepTimeChart
+from gui.plots.step_time_chart import StepTimeChart
 from gui.theme import Theme
 
 
