@@ -87,7 +87,7 @@ class Keeper:
             )
 
     def _watch(self, engine: subprocess.Popen[bytes]) -> None:
-        sampler = Sampler(engine.pid, self._gpu)
+        sampler = Sampler(engine.pid, self._gpu, folder=self._run.path)
         watchdog = Watchdog(self._options, activity=Activity(engine.pid))
         next_sample = time.monotonic()
         while engine.poll() is None:

@@ -4,7 +4,7 @@ import math
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
-MOST_BLOCKS = 64
+MOST_BLOCKS = 256
 FIRST_LOSSES = 5
 
 

@@ -1,7 +1,6 @@
 """What the last minutes of one attempt came to: what the watchers look at."""
 
 import math
-import time
 from collections import deque
 from dataclasses import dataclass, field, replace
 
@@ -72,8 +71,8 @@ class Recent:
     phase: Phase | None = None
     heard: float = 0.0
     """Since when there was no step and no other phase; the time the computer slept doesn't count."""
-    last_word: str = ""
-    """What the engine last said, and when."""
+    last_word: StepFinished | PhaseChanged | None = None
+    """What the engine last told of: a step or a phase."""
     engine_busy: float | None = None
     """Processor time the engine has used meanwhile, as a share of one core."""
     first_seconds: float | None = None
@@ -113,7 +112,7 @@ class Recent:
                 self.plan = event
             case PhaseChanged():
                 self.phase = event.phase
-                self._hear(event, f"the phase “{event.phase.replace('_', ' ')}”")
+                self.heard, self.last_word = event.time, event
             case StepFinished():
                 self._add_step(event)
             case LossesLogged():
@@ -137,14 +136,10 @@ class Recent:
             case RunFinished():
                 self.is_over = True
 
-    def _hear(self, event: Event, word: str) -> None:
-        self.heard = event.time
-        self.last_word = f"{word} at {time.strftime('%H:%M:%S', time.localtime(event.time))}"
-
     def _add_step(self, event: StepFinished) -> None:
         is_first = self.first_seconds is None
         self.step = event.step
-        self._hear(event, f"step {event.step:,}")
+        self.heard, self.last_word = event.time, event
         self._add_loss(event.step, event.loss_value)
         if is_first:
             self.first_seconds = event.seconds

@@ -1,9 +1,10 @@
 """Notices that no step has come for long, and says what the process does meanwhile. It offers nothing to press."""
 
 import statistics
+import time
 
 from core import figures
-from core.events import Level, Phase
+from core.events import Level, Phase, StepFinished
 from core.watchers import thresholds as limits
 from core.watchers import words
 from core.watchers.finding import Finding
@@ -22,7 +23,7 @@ def look(recent: Recent, *, raised: str) -> Finding | None:
         key=f"{recent.heard:.3f}",
         level=Level.WARNING,
         title=f"No step for {figures.duration(limit)}",
-        detail=f"{_usual(recent)}The last it told of was {recent.last_word}. {_doing(recent.engine_busy)} If it "
+        detail=f"{_usual(recent)}The last it told of was {_last_word(recent)}. {_doing(recent.engine_busy)} If it "
         "goes on by itself, this message goes; the end of the log may say more.",
     )
 
@@ -53,6 +54,16 @@ def _usual(recent: Recent) -> str:
     if not recent.pace:
         return ""
     return f"Steps took {words.seconds(statistics.median(recent.pace))} before. "
+
+
+def _last_word(recent: Recent) -> str:
+    last = recent.last_word
+    if last is None:
+        return "nothing"
+    moment = time.strftime("%H:%M:%S", time.localtime(last.time))
+    if isinstance(last, StepFinished):
+        return f"step {last.step:,} at {moment}"
+    return f"the phase “{last.phase.replace('_', ' ')}” at {moment}"
 
 
 def _doing(busy: float | None) -> str:

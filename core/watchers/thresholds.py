@@ -53,7 +53,10 @@ BUSY = 0.5
 """A processor less busy than this clocks down to save power, not because it has to."""
 
 CLOCK_LOW = 0.75
-"""Below this share of its limit a clock is low: at its limit of power a GPU runs a little slower by design."""
+"""Below this share of its limit a clock is low, where nobody tells why."""
+
+CLOCK_CAPPED = 0.5
+"""Below this share for want of power alone: a GPU at its cap is well below its highest clock by design."""
 
 HOT = 85.0
 """Degrees Celsius from which a low clock has the heat for a reason, where nobody tells the reason."""

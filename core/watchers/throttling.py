@@ -1,13 +1,14 @@
 """Notices that a processor is held back: it is too hot, or gets too little power, and its clock is held down.
 
 NVIDIA's driver says why it holds a clock down, macOS how hot it finds the computer; elsewhere a GPU's low clock while
-busy and hot tells. A CPU's doesn't: its highest clock is that of one core alone. A GPU at its limit of power runs a
-little below its highest clock by design; that alone is no finding.
+busy and hot tells. A CPU's doesn't: its highest clock is that of one core alone. A GPU at its cap of power runs below
+its highest clock by design: that alone is no finding unless it is far below.
 """
 
 from collections.abc import Sequence
 
 from core.events import DeviceSampled, Level, Source
+from core.machine.throttling import Throttle
 from core.watchers import thresholds as limits
 from core.watchers.finding import Finding
 from core.watchers.recent import Recent
@@ -36,28 +37,33 @@ def _cause(sample: DeviceSampled) -> str:
         return f"macOS calls the thermal pressure “{level}”"
     if sample.busy is not None and sample.busy < limits.BUSY:
         return ""
-    if sample.throttled:
-        why = ", ".join(sample.throttled)
-        return why if _is_clock_low(sample) is not False else ""
+    if sample.throttled is None:
+        return _heat(sample)
+    if set(sample.throttled) <= {Throttle.POWER_CAP} and not _is_below(sample, limits.CLOCK_CAPPED):
+        return ""
+    return ", ".join(sample.throttled)
+
+
+def _heat(sample: DeviceSampled) -> str:
     is_hot = sample.temperature is not None and sample.temperature >= limits.HOT
-    if sample.throttled is None and sample.source is not Source.SYSTEM and is_hot and _is_clock_low(sample):
-        return f"it is at {sample.temperature:.0f} °C"
-    return ""
+    is_slow = sample.source is not Source.SYSTEM and _is_below(sample, limits.CLOCK_LOW)
+    return "it is hot, and its clock is low" if is_hot and is_slow else ""
 
 
-def _is_clock_low(sample: DeviceSampled) -> bool | None:
-    if sample.clock is None or not sample.clock_limit:
-        return None
-    return sample.clock < limits.CLOCK_LOW * sample.clock_limit
+def _is_below(sample: DeviceSampled, share: float) -> bool:
+    """Whether the clock is known and below this share of its limit."""
+    if sample.clock is None or sample.clock_limit is None:
+        return False
+    return sample.clock < share * sample.clock_limit
 
 
 def _finding(source: Source, held_back: Sequence[DeviceSampled]) -> Finding:
     last = held_back[-1]
     name = last.name or "The processor"
     figures = [f"{last.temperature:.0f} °C"] if last.temperature is not None else []
-    if last.clock is not None and last.clock_limit:
+    if last.clock is not None and last.clock_limit is not None:
         figures.append(f"{last.clock:,.0f} of {last.clock_limit:,.0f} MHz")
-    if last.power is not None and last.power_limit:
+    if last.power is not None and last.power_limit is not None:
         figures.append(f"{last.power:.0f} of {last.power_limit:.0f} W")
     measured = f" ({', '.join(figures)})" if figures else ""
     return Finding(

@@ -40,10 +40,10 @@ def short() -> ToldRun:
 
 
 def long() -> ToldRun:
-    """More than an hour, with evaluations and checkpoints between; at last the loss is low and stays there."""
-    run = ToldRun(steps=6000)
+    """An hour, with evaluations and checkpoints between; at last the loss is low and stays there."""
+    run = ToldRun(steps=1800)
     for _ in range(12):
-        run.steps(500, 0.6)
+        run.steps(150, 1.5)
         run.evaluate(seconds=40)
         run.save(1200 * MB)
     return run
@@ -98,7 +98,7 @@ def laptop() -> ToldRun:
 
 
 def resting() -> ToldRun:
-    """A GPU that clocks down whenever the CPU evaluates, and is at its limit of power while it trains."""
+    """A GPU that clocks down whenever the CPU evaluates, and is at its cap of power while it trains."""
     run = ToldRun(steps=1200, device="cuda:0")
     for _ in range(6):
         run.computer.gpu = DeviceSampled(
@@ -110,7 +110,7 @@ def resting() -> ToldRun:
             temperature=78,
             clock=2450,
             clock_limit=2800,
-            throttled=("its limit of power",),
+            throttled=("power cap",),
         )
         run.steps(200, 0.2, data=0.45)  # the loop waits for data while the GPU has work left
         run.computer.gpu = RESTING_GPU

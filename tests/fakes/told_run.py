@@ -231,9 +231,10 @@ class FakeActivity:
 
     def __init__(self, busy: float | None = None) -> None:
         self.busy = busy
-        self.forgotten = 0
+        self.reads = self.forgotten = 0
 
     def read(self) -> float | None:
+        self.reads += 1
         return self.busy
 
     def forget(self) -> None:
