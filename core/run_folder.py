@@ -9,6 +9,7 @@ Layout (everything readable without Hone)::
     log.txt         what was printed
     checkpoints/    checkpoint-STEP/, complete ones only
     model/          the trained model
+    tensorboard/    TensorBoard's event files, where asked for
     requests/       stop and kill requests, one small file each
     keeper.json     which process keeps the run
     exit.json       how the engine ended, written last
@@ -131,6 +132,11 @@ class RunFolder:
     def model(self) -> Path:
         """Folder of the trained model."""
         return self.path / "model"
+
+    @property
+    def tensorboard(self) -> Path:
+        """Folder of TensorBoard's event files."""
+        return self.path / "tensorboard"
 
     @property
     def requests(self) -> Path:

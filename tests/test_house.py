@@ -29,6 +29,7 @@ TRAINING = {
     "datasets",
     "huggingface_hub",
     "safetensors",
+    "tensorboardX",
     "torch",
     "torchvision",
     "transformers",

@@ -3,6 +3,7 @@
 import os
 import sys
 import threading
+from collections.abc import Callable
 
 from core.attempts import next_attempt
 from core.commands.progress import Progress
@@ -18,14 +19,17 @@ class Reporter:
 
     What is written is also said on standard error, in the words of the command line, so that the log can be read.
 
+    `attempt` counts the attempts on the folder, this one included. `listeners` are called with each event once it is
+    written, in whatever thread wrote it: they must be quick.
+
     Args:
         run: The run's folder; None: a dry run has none, and only standard error hears of it.
     """
 
     def __init__(self, run: RunFolder | None) -> None:
-        self._writer = (
-            None if run is None else EventWriter(run.events_file, attempt=next_attempt(run.events_file))
-        )
+        self.attempt = 1 if run is None else next_attempt(run.events_file)
+        self.listeners: list[Callable[[Event], None]] = []
+        self._writer = None if run is None else EventWriter(run.events_file, attempt=self.attempt)
         self._lock = threading.RLock()  # a warning raised while one event is written may become another
         self._story = RunStory()
         self._log = Progress(self._story, sys.stderr)
@@ -42,6 +46,8 @@ class Reporter:
                 self._writer.write(event)
             self._story.apply(event)
             self._log.show(event)
+            for listener in tuple(self.listeners):
+                listener(event)
 
     def start(self, versions: dict[str, str], from_step: int = 0) -> None:
         """Begin the attempt."""

@@ -3,6 +3,7 @@
 import sys
 import time
 import traceback
+from contextlib import AbstractContextManager, nullcontext
 from pathlib import Path
 from typing import Any
 
@@ -62,8 +63,18 @@ def _train(run: RunFolder, options: RunOptions, reporter: Reporter) -> None:
     with (
         chosen_device(options) as choice,
         MemoryReports(DeviceMemory(choice.kind), reporter) as memory_reports,
+        _tensorboard(run, options, reporter),
     ):
         _train_on(choice, run, reporter, memory_reports)
+
+
+def _tensorboard(run: RunFolder, options: RunOptions, reporter: Reporter) -> AbstractContextManager[Any]:
+    """TensorBoard's files for as long as training lasts, where they are asked for."""
+    if not options.output.tensorboard:
+        return nullcontext()
+    from core.engine.tensorboard import TensorBoardFiles
+
+    return TensorBoardFiles(run.tensorboard, reporter)
 
 
 def _train_on(choice: Choice, run: RunFolder, reporter: Reporter, memory_reports: MemoryReports) -> None:

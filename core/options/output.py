@@ -23,3 +23,12 @@ class OutputOptions(Section, frozen=True, kw_only=True):
             le=1000,
         ),
     ] = 1
+    tensorboard: Annotated[
+        bool,
+        about(
+            "TensorBoard files",
+            "Write the figures of each step and evaluation for TensorBoard, too, into the run's folder `tensorboard`.",
+            advanced=True,
+            group="Also write",
+        ),
+    ] = False

@@ -56,6 +56,8 @@ ELSEWHERE = {
     "::test_an_optimizer_in_main_memory_gets_adamw_its_numbers_and_its_groups",
     "output.name": "tests/core/test_runs.py::test_a_new_run_holds_what_was_asked_under_a_name_with_its_date",
     "output.keep_checkpoints": "tests/core/engine/test_callbacks.py::test_one_sealed_checkpoint_is_kept",
+    "output.tensorboard": "tests/core/engine/test_tensorboard.py"
+    "::test_a_run_writes_what_its_events_say_where_asked",
 }
 """Options that no view below shows, and the test that does."""
 
