@@ -25,9 +25,9 @@ from core.events import (
     Source,
     StepFinished,
 )
-from core.watchers.paging import MESSAGE
 from core.options import DataOptions, MemoryOptions, ModelOptions, OutputOptions, RunOptions
 from core.run_folder import RunFolder
+from core.watchers.paging import MESSAGE
 from gui.invented_devices import of_card, of_mac, parts_of
 from gui.invented_runs import GB, VERSIONS
 

@@ -62,7 +62,6 @@ class ChartBar(QWidget):
         row = QHBoxLayout(self)
         row.setContentsMargins(0, 0, 0, 0)
         row.setSpacing(SPACING)
-        row.addWidget(_label(self.tr("Over")))
         row.addWidget(self.x_kind)
         row.addSpacing(SPACING)
         row.addWidget(_label(self.tr("Smoothing")))

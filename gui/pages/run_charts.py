@@ -22,7 +22,7 @@ from gui.widgets.roles import Role, set_role
 NARROWEST = 350
 """Pixels that a chart has at least before one less stands side by side."""
 
-COLUMNS = (4, 2, 1)
+COLUMNS = (4, 2)
 """How many may stand side by side: eight charts leave no gap."""
 
 LOWEST = 188
@@ -107,7 +107,7 @@ class RunCharts(QWidget):
         super().resizeEvent(event)
         room = self.width() - GUTTER
         fitting = (columns for columns in COLUMNS if columns * (NARROWEST + GAP) - GAP <= room)
-        self._arrange(next(fitting, 1))
+        self._arrange(next(fitting, min(COLUMNS)))
 
     def _arrange(self, columns: int) -> None:
         if columns == self._columns:

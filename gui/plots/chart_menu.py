@@ -51,6 +51,9 @@ class MenuButton(QToolButton):
         self.setToolTip(self.tr("Copy, save, scale"))
         self.setPopupMode(QToolButton.ToolButtonPopupMode.InstantPopup)
         self.setFocusPolicy(Qt.FocusPolicy.TabFocus)
+        policy = self.sizePolicy()
+        policy.setRetainSizeWhenHidden(True)  # or the legend would move while a picture is taken
+        self.setSizePolicy(policy)
         self._menu = QMenu(self)
         self._add(self.tr("Copy image"), self.copy_image)
         self._add(self.tr("Save image…"), self._ask_image)
