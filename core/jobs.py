@@ -1,5 +1,6 @@
 """Starting Hone's own processes: a run's keeper, and short questions to the engine."""
 
+import os
 import subprocess
 import sys
 import time
@@ -17,7 +18,7 @@ from core.files import remove
 from core.hub import ConfigFetched, ConfigRequest
 from core.memory.forecast import Forecast, ForecastRequest
 from core.model_report import ModelReport, ModelRequest
-from core.processes import is_frozen, kill_with_children, start_detached, start_worker
+from core.processes import ASKER, is_frozen, kill_with_children, start_detached, start_worker
 from core.reports import DataReport, InspectRequest, JobFailure, MachineReport
 from core.run_folder import ExitRecord, RunFolder
 
@@ -115,6 +116,7 @@ class EngineJob:
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
             stderr=subprocess.PIPE,
+            environment={ASKER: str(os.getpid())},
         )
 
     @property

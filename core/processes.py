@@ -14,6 +14,9 @@ import core
 
 SOURCE_ROOT = Path(core.__file__).resolve().parents[1]
 
+ASKER = "HONE_ASKER"
+"""In the environment of a job that answers a question: the number of the process that asked."""
+
 NICENESS = 5
 """How far the engine steps back behind the window (POSIX niceness): at 10 a busy machine gave it a tenth of a core."""
 

@@ -15,6 +15,7 @@ from pathlib import Path
 import msgspec
 
 from core.checks import read_options
+from core.engine.asker import end_with_asker
 from core.engine.reporter import Reporter
 from core.errors import OptionsError, UserError
 from core.machine.visible_gpus import number_by_slot
@@ -35,6 +36,7 @@ def main(arguments: list[str]) -> int:
         case ["train", run_dir]:
             return _train(Path(run_dir))
         case [name] if name in _QUESTIONS:
+            end_with_asker()
             return _answer(answer_to, _QUESTIONS[name])
     print(f"no such engine job: {' '.join(arguments)}", file=sys.stderr)
     return 2

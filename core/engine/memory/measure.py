@@ -87,11 +87,11 @@ class _DryRun:
         prepared = prepare(self.options, reporter)
         self._model, self._rows = prepared.model, len(prepared.train)
         choice = replace(self._choice, settled=_of_few_steps(self.options, self._rows))
-        with tempfile.TemporaryDirectory(
-            prefix="hone-"
-        ) as folder:  # Trainer makes a folder, and nothing in it
-            without_eval = replace(prepared, eval=None)
-            trainer = build_trainer(Path(folder), choice, without_eval, reporter, DryTrainer)
+        without_eval = replace(prepared, eval=None)
+        nowhere = Path(
+            tempfile.gettempdir()
+        )  # nothing is saved, and a folder of its own would outlive a kill
+        trainer = build_trainer(nowhere, choice, without_eval, reporter, DryTrainer)
         assert isinstance(trainer, DryTrainer)
         trainer.options = self.options
         self._trainer, self._watch = trainer, DryCallback(trainer, choice.kind)
