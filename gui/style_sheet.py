@@ -46,6 +46,7 @@ def _labels(t: Tokens, s: Sizes) -> str:
     QLabel[role="strong"] {{ font-weight: 600; }}
     QLabel[role="muted"], QLabel[role="label"] {{ color: {t.muted}; }}
     QLabel[role="hint"] {{ color: {t.muted}; font-size: {s.small_font}; }}
+    QLabel[role="hint"][alarming="true"] {{ color: {t.warn}; }}
     QLabel[role="reading"] {{ color: {t.muted}; font-size: {s.small_font}; }}
     QLabel[role="changed"] {{ color: {t.accent}; font-weight: 700; }}
     QLabel[role="ok"] {{ color: {t.ok}; font-weight: 600; }}

@@ -80,6 +80,7 @@ class MainWindow(QMainWindow):
         self._pages = QStackedWidget()
         self._lay_out()
         self.sidebar.place_chosen.connect(self.go_to)
+        self.sidebar.machine.set_trains(lambda: bool(running(self._runs_folder())))
         self.new_run.start_requested.connect(self.start_run)
         self.new_run.check_requested.connect(self.check_device)
         Commands(self)
@@ -180,6 +181,7 @@ class MainWindow(QMainWindow):
     def end_work(self) -> None:
         """Give up questions and stop following runs; no thread is left after this."""
         self._devices.close()
+        self.sidebar.machine.stop()
         if self.device_check is not None:
             self.device_check.reject()
         self.new_run.close_questions()

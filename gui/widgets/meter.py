@@ -28,10 +28,28 @@ class Meter(QWidget):
         self.setSizePolicy(QSizePolicy.Policy.Expanding, QSizePolicy.Policy.Fixed)
         theme.changed.connect(self.update)
 
+    @property
+    def share(self) -> float:
+        """What is shown, 0 to 1."""
+        return self._share
+
+    @property
+    def colour(self) -> str:
+        """The field of `gui.theme.Tokens` that the filled part has."""
+        return self._colour
+
     def set_share(self, share: float) -> None:
         """Show a share, 0 to 1."""
-        self._share = min(1.0, max(0.0, share))
-        self.update()
+        share = min(1.0, max(0.0, share))
+        if share != self._share:
+            self._share = share
+            self.update()
+
+    def set_colour(self, colour: str) -> None:
+        """Fill with another field of `gui.theme.Tokens`."""
+        if colour != self._colour:
+            self._colour = colour
+            self.update()
 
     def sizeHint(self) -> QSize:
         """Thin, and as wide as it may be."""

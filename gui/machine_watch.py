@@ -1,0 +1,85 @@
+"""The worker thread of the machine strip: reads the machine every two seconds and tells the window what it found."""
+
+import threading
+import time
+from collections.abc import Callable
+from typing import Protocol
+
+from PySide6.QtCore import QThread, Signal
+
+from core.events import Event
+from core.machine.picture import MachineView
+from core.machine.sampler import Sampler, gpu_of
+
+SAMPLE_SECONDS = 2.0
+FIRST_SECONDS = 0.5
+"""After this long the first load of the processor is known."""
+
+TRAINING_SECONDS = 10.0
+"""How often the runs are looked at, and only while the computer runs on its battery."""
+
+
+class Sampling(Protocol):
+    """Reads the machine; `core.machine.sampler.Sampler` is the real one."""
+
+    def sample(self) -> list[Event]:
+        """The figures of this moment."""
+
+    def finish(self, seconds: float | None = None) -> None:
+        """Wait until nothing is read in the background."""
+
+
+def sampler_for(device: str | None) -> Sampling:
+    """What reads the computer, and the GPU where `device` (as in `device.name`) is one of NVIDIA's."""
+    return Sampler(gpu=gpu_of(device) if device is not None and device.startswith("cuda") else None)
+
+
+class MachineWatch(QThread):
+    """Looks at the machine until it is told to end. What starts programs or wakes a GPU happens here.
+
+    Signals:
+        looked: A `core.machine.picture.MachinePicture`, and whether a run trains while on battery.
+
+    Args:
+        view: Keeps what was seen; of no other thread meanwhile.
+        make: Makes what reads the machine, within this thread: finding a GPU takes a moment.
+        trains: Tells whether a run trains; called in this thread.
+    """
+
+    looked = Signal(object, bool)
+
+    def __init__(self, view: MachineView, make: Callable[[], Sampling], trains: Callable[[], bool]) -> None:
+        super().__init__()
+        self._view = view
+        self._make = make
+        self._trains = trains
+        self._stopping = threading.Event()
+        self._next_look = 0.0
+        self._is_training = False
+
+    def stop(self) -> None:
+        """End soon; wait for it with `wait`."""
+        self._stopping.set()
+
+    def run(self) -> None:
+        """What the thread does. Call `start`."""
+        sampler = self._make()
+        pause = FIRST_SECONDS
+        while not self._stopping.is_set():
+            self._look(sampler)
+            self._stopping.wait(pause)
+            pause = SAMPLE_SECONDS
+        sampler.finish()
+
+    def _look(self, sampler: Sampling) -> None:
+        self._view.take(sampler.sample())
+        picture = self._view.picture(time.time())
+        on_battery = picture.battery is not None and picture.battery.is_plugged is False
+        self.looked.emit(picture, on_battery and self._looks_training())
+
+    def _looks_training(self) -> bool:
+        now = time.monotonic()
+        if now >= self._next_look:
+            self._next_look = now + TRAINING_SECONDS
+            self._is_training = self._trains()
+        return self._is_training
