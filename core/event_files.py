@@ -7,7 +7,7 @@ from typing import BinaryIO
 
 import msgspec
 
-from core.events import AnyEvent, Event, decode, encode
+from core.events import AnyEvent, Event, decode, decode_all, encode
 
 
 class EventReader:
@@ -38,7 +38,7 @@ class EventReader:
             return []
         complete = block[: block.rfind(b"\n") + 1]
         self._offset += len(complete)
-        return list(self._decode_lines(complete))
+        return self._decoded(complete)
 
     def read_all(self) -> list[AnyEvent]:
         """Everything up to the end of the file."""
@@ -49,7 +49,14 @@ class EventReader:
             if self._offset == before:
                 return found
 
-    def _decode_lines(self, block: bytes) -> Iterator[AnyEvent]:
+    def _decoded(self, block: bytes) -> list[AnyEvent]:
+        try:
+            return decode_all(block)
+        except msgspec.MsgspecError:
+            return list(self._decoded_lines(block))
+
+    def _decoded_lines(self, block: bytes) -> Iterator[AnyEvent]:
+        """One line after the other, because not all of them can be read."""
         for line in block.splitlines():
             if not line.strip():
                 continue

@@ -106,7 +106,6 @@ def read_story(run: RunFolder) -> RunStory:
     """Fold all of a run's events and machine samples, in the order of time."""
     story = RunStory()
     readers = [EventReader(path) for path in (run.events_file, run.machine_file)]
-    for event in heapq.merge(*(reader.read_all() for reader in readers), key=attrgetter("time")):
-        story.apply(event)
+    story.apply_all(heapq.merge(*(reader.read_all() for reader in readers), key=attrgetter("time")))
     story.skipped = sum(reader.skipped for reader in readers)
     return story

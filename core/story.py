@@ -2,7 +2,8 @@
 
 import statistics
 from collections import deque
-from dataclasses import dataclass, field
+from collections.abc import Iterable
+from dataclasses import dataclass, field, replace
 from enum import StrEnum
 
 from core.events import (
@@ -96,7 +97,7 @@ class RunStory:
             case PhaseChanged():
                 self.phase, self.phase_detail = event.phase, event.detail
             case StepFinished():
-                self._add_step(event)
+                self._add_steps([event])
             case LossesLogged():
                 self.loss = event.losses[-1].loss_value if event.losses else self.loss
             case Evaluated():
@@ -122,6 +123,29 @@ class RunStory:
                 self.finished, self.ended = event, event.time
                 self.metrics.update(event.metrics)
 
+    def apply_all(self, events: Iterable[Event]) -> None:
+        """Add events, as `apply` does one by one; many steps in a row cost little."""
+        steps: list[StepFinished] = []
+        for event in events:
+            if isinstance(event, StepFinished):
+                steps.append(event)
+                continue
+            if isinstance(event, (RunStarted, LossesLogged)):
+                self._add_steps(steps)
+                steps = []
+            self.apply(event)
+        self._add_steps(steps)
+
+    def copy(self) -> "RunStory":
+        """The story so far, which stays as it is when this one goes on."""
+        return replace(
+            self,
+            versions=dict(self.versions),
+            metrics=dict(self.metrics),
+            messages=dict(self.messages),
+            recent_seconds=self.recent_seconds.copy(),
+        )
+
     def _start_attempt(self, event: RunStarted) -> None:
         self.started = self.started or event.time
         self.attempt_started = event.time
@@ -137,12 +161,15 @@ class RunStory:
         self.messages.clear()
         self.recent_seconds.clear()
 
-    def _add_step(self, event: StepFinished) -> None:
-        self.step, self.epoch = event.step, event.epoch
-        if not event.compile_seconds:
-            self.recent_seconds.append(event.seconds)
-        if event.loss is not None or event.non_finite is not None:
-            self.loss = event.loss_value
+    def _add_steps(self, steps: list[StepFinished]) -> None:
+        if not steps:
+            return
+        self.step, self.epoch = steps[-1].step, steps[-1].epoch
+        self.recent_seconds.extend(step.seconds for step in steps if not step.compile_seconds)
+        told = (step for step in reversed(steps) if step.loss is not None or step.non_finite is not None)
+        newest = next(told, None)
+        if newest is not None:
+            self.loss = newest.loss_value
 
     @property
     def is_of_newer_hone(self) -> bool:

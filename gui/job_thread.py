@@ -2,6 +2,7 @@
 
 import contextlib
 import threading
+import time
 from collections.abc import Sequence
 from queue import Empty, SimpleQueue
 from subprocess import Popen, TimeoutExpired
@@ -10,27 +11,32 @@ from PySide6.QtCore import QObject, QThread, Signal
 
 from core import jobs
 from core.errors import RunFolderError, UserError
-from core.events import Event
 from core.follow import RunFollower
 from core.run_folder import Action, RunFolder
+from core.run_summary import summarize
 from core.story import State
 from gui.log_tail import LogTail
+from gui.models.run_news import NewsMaker, RunNews
 
 POLL_SECONDS = 0.1
-CATCH_UP_SECONDS = 0.005
 LAST_WORDS_SECONDS = 5.0
-LARGEST_BATCH = 500
-"""Events the window takes in one turn of its event loop: a few milliseconds of work."""
+
+FIRST_SECONDS = 0.05
+"""So soon the window is told the beginning of a long past; a short one is read by then."""
+
+PIECE_BYTES = 64 << 10
+"""How much is read in one go while catching up: a millisecond of work, in which the window may have to wait."""
+
+GIVE_WAY_SECONDS = 0.001
+"""After each piece the window has its turn: Python computes in one thread at a time."""
 
 
 class JobThread(QThread):
     """Follows one run until it is over. The training itself is in another process still, and outlives this thread.
 
     Signals:
-        events_arrived: A list of `core.events.Event` in the order of time, at most ten lists a second once the past
-            of the run has been read.
+        news_arrived: A `gui.models.run_news.RunNews`, at most ten a second. A long past comes in several.
         log_arrived: Text that was printed, in whole lines.
-        lines_skipped: How many lines of what happened can't be read, whenever that has changed.
         state_changed: The `core.story.State` in which the run now is; sent after the events that led to it.
         ended: How the engine ended (`core.run_folder.ExitRecord`); sent before the state that follows from it.
         job_failed: A `core.errors.UserError`: the run can't be started or asked.
@@ -42,9 +48,8 @@ class JobThread(QThread):
         parent: Qt's parent.
     """
 
-    events_arrived = Signal(object)
+    news_arrived = Signal(object)
     log_arrived = Signal(str)
-    lines_skipped = Signal(int)
     state_changed = Signal(object)
     ended = Signal(object)
     job_failed = Signal(object)
@@ -81,15 +86,17 @@ class JobThread(QThread):
     def run(self) -> None:
         """Start and follow; what the thread does. Call `start`."""
         keeper = self._start() if self._start_job else None
-        follower = RunFollower(self._run)
+        follower, maker = RunFollower(self._run), NewsMaker()
+        tell_next = time.monotonic() + FIRST_SECONDS
         while not (self._stopping.is_set() or follower.is_over):
             self._pass_on_requests()
-            events = follower.poll()
-            self._tell_events(events)
-            self._tell_log()
-            self._tell_skipped(follower)
-            self._tell_state(follower)
-            self._pause(POLL_SECONDS if len(events) <= LARGEST_BATCH else CATCH_UP_SECONDS)
+            maker.add(follower.poll(PIECE_BYTES))
+            if follower.is_caught_up or time.monotonic() >= tell_next:
+                tell_next = time.monotonic() + POLL_SECONDS
+                self._tell_news(follower, maker)
+                self._tell_log()
+                self._tell_state(follower)
+            self._pause(POLL_SECONDS if follower.is_caught_up else GIVE_WAY_SECONDS)
         if follower.is_over:
             self._tell_end_of_log()
             _reap(keeper)
@@ -101,17 +108,16 @@ class JobThread(QThread):
             self.job_failed.emit(error)
             return None
 
-    def _tell_events(self, events: list[Event]) -> None:
-        for start in range(0, len(events), LARGEST_BATCH):
-            if start and self._pause(CATCH_UP_SECONDS):
-                return
-            self.events_arrived.emit(events[start : start + LARGEST_BATCH])
+    def _tell_news(self, follower: RunFollower, maker: NewsMaker) -> None:
+        batches = maker.take()
+        if batches or follower.story.skipped != self._told_skipped:
+            self._told_skipped = follower.story.skipped
+            self.news_arrived.emit(RunNews(follower.story.copy(), batches))
 
-    def _pause(self, seconds: float) -> bool:
-        """Wait, unless there is something to do; returns whether to end."""
+    def _pause(self, seconds: float) -> None:
+        """Wait, unless there is something to do."""
         self._wake.wait(seconds)
         self._wake.clear()
-        return self._stopping.is_set()
 
     def _pass_on_requests(self) -> None:
         while True:
@@ -127,17 +133,19 @@ class JobThread(QThread):
                 )
 
     def _tell_state(self, follower: RunFollower) -> None:
-        if follower.state is self._told:
+        state = follower.state if follower.is_caught_up else self._state_of_unread(follower)
+        if state is self._told:
             return
-        self._told = follower.state
+        self._told = state
         if follower.exit_record is not None:
             self.ended.emit(follower.exit_record)
-        self.state_changed.emit(follower.state)
+        self.state_changed.emit(state)
 
-    def _tell_skipped(self, follower: RunFollower) -> None:
-        if follower.story.skipped != self._told_skipped:
-            self._told_skipped = follower.story.skipped
-            self.lines_skipped.emit(self._told_skipped)
+    def _state_of_unread(self, follower: RunFollower) -> State:
+        """Where a run stands of which only the beginning is read: one that is over doesn't train until it is."""
+        if self._told is not None:
+            return self._told
+        return follower.state if follower.exit_record is None else summarize(self._run).state
 
     def _tell_log(self) -> None:
         text = self._log.read()

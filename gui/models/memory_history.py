@@ -49,14 +49,14 @@ class MemoryPicture:
     def interrupt(self, clock: float) -> None:
         """Leave empty what lies between the last moment and `clock`: nobody sampled meanwhile."""
         for series in (self.tensors, self.held, self.run, self.used):
-            if len(series):
-                series.append(min(float(series.x[-1]) + 1.0, clock), 0.0)
+            if series.last_x is not None:
+                series.append(min(series.last_x + 1.0, clock), 0.0)
                 series.append(clock, 0.0)
 
     @property
     def last_clock(self) -> float:
         """Seconds from the start to the newest moment."""
-        return float(max(series.x[-1] if len(series) else 0.0 for series in (self.run, self.used)))
+        return max(series.last_x or 0.0 for series in (self.run, self.used))
 
 
 class MemoryHistory:

@@ -47,8 +47,8 @@ class RunHistory:
 
     Series over steps: `loss` (NaN where it was no number), `smooth_loss`, `smoother_loss`, `eval_loss`, `metrics` by
     name, `learning_rate`, `grad_norm`, `step_epoch`, `step_clock` (seconds since the start at which each step ended),
-    `step_seconds`, `median_seconds`, the seconds of each of the `step_rows.PARTS` of a step (NaN where they weren't measured),
-    `samples_per_second` and `tokens_per_second` (NaN for a step in which something was compiled).
+    `step_seconds`, `median_seconds`, the seconds of each of the `step_rows.PARTS` of a step (NaN where they weren't
+    measured), `samples_per_second` and `tokens_per_second` (NaN for a step in which something was compiled).
 
     `memory` and `devices` are over seconds since the start; `phases` are what the engine was busy with, each from so
     many seconds on, `pauses` what the steps had to wait for, `marks` the moments to point out.
@@ -58,8 +58,8 @@ class RunHistory:
         self.origin: float | None = None
         self.versions: dict[str, str] = {}
         self.loss = Series(np.float32)
-        self.smooth_loss = Series(np.float32)
-        self.smoother_loss = Series(np.float32)
+        self.smooth_loss = Series()
+        self.smoother_loss = Series()
         self.eval_loss = Series()
         self.metrics: dict[str, Series] = {}
         self.learning_rate = Series(np.float32)

@@ -4,6 +4,10 @@ import bisect
 import math
 from collections import deque
 
+import numpy as np
+
+from gui.plots.reduction import Floats
+
 LEAST_WEIGHT, MOST_WEIGHT = 0.1, 0.5
 """Bounds of what a new loss weighs in the smoothed one: from about the last 3 losses to about the last 20."""
 
@@ -42,7 +46,21 @@ class Smoothing:
         self._least = least
         self._most = most
 
-    def next(self, before: float, value: float, count: int) -> float:
-        """The mean with `value`, the `count`th of its kind; `before` is the mean up to it, NaN to start anew."""
-        weight = max(self._least, min(self._most, self._settling / count))
-        return value if math.isnan(before) else before + weight * (value - before)
+    def of(self, values: Floats, before: float | None, count: int) -> Floats:
+        """Means that follow `values`, NaN where these are; after a gap they start anew. Shape (n,).
+
+        Args:
+            values: What is new. Shape (n,).
+            before: The mean up to it; None or NaN to start anew.
+            count: How many values it is made of.
+        """
+        mean = math.nan if before is None else before
+        found: list[float] = []
+        for value in values.tolist():
+            count += 1
+            if mean != mean or value != value:  # noqa: PLR0124 - NaN, asked a million times
+                mean = value
+            else:
+                mean += max(self._least, min(self._most, self._settling / count)) * (value - mean)
+            found.append(mean)
+        return np.array(found, np.float64)

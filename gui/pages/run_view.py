@@ -8,7 +8,7 @@ from PySide6.QtWidgets import QVBoxLayout, QWidget
 
 from core import run_file
 from core.errors import Fix, OptionsError, UserError
-from core.events import Event, Level, MessageRaised
+from core.events import Level, MessageRaised
 from core.files import is_there
 from core.options import RunOptions, Tree
 from core.run_folder import Action, ExitRecord, RunFolder
@@ -17,6 +17,7 @@ from core.story import RunStory, State
 from gui.files import reveal
 from gui.job_thread import JobThread
 from gui.models.run_history import RunHistory
+from gui.models.run_news import RunNews
 from gui.pages import run_words
 from gui.pages.run_charts import RunCharts
 from gui.pages.run_details import RunDetails
@@ -104,9 +105,8 @@ class RunView(QWidget):
         self.header.reveal_pressed.connect(self._reveal_run)
         self.model.reveal_pressed.connect(self._reveal)
         self.messages.fix_chosen.connect(self._apply_fix)
-        self.job.events_arrived.connect(self._take_events)
+        self.job.news_arrived.connect(self._take_news)
         self.job.log_arrived.connect(self.details.add_log)
-        self.job.lines_skipped.connect(self._take_skipped)
         self.job.ended.connect(self._take_end)
         self.job.state_changed.connect(self._take_state)
         self.job.job_failed.connect(self._take_failure)
@@ -114,15 +114,11 @@ class RunView(QWidget):
 
     # What the thread tells.
 
-    def _take_events(self, events: list[Event]) -> None:
-        for event in events:
-            self._story.apply(event)
-            self._history.apply(event)
+    def _take_news(self, news: RunNews) -> None:
+        self._story = news.story
+        for batch in news.batches:
+            self._history.take(batch)
         self._refresh()
-
-    def _take_skipped(self, count: int) -> None:
-        self._story.skipped = count
-        self._show_messages()
 
     def _take_end(self, record: ExitRecord) -> None:
         self._exit_record = record

@@ -45,12 +45,6 @@ class Column:
             self._length += len(some)
             values = values[len(some) :]
 
-    def append(self, value: float) -> None:
-        """Add one number."""
-        used = self._length % BLOCK
-        self._with_room(used, used + 1)[used] = value
-        self._length += 1
-
     def cut(self, length: int) -> None:
         """Keep only the first `length` numbers."""
         del self._blocks[-(-length // BLOCK) :]
@@ -110,11 +104,6 @@ class Positions(Column):
     def extend(self, values: Floats) -> None:
         """Add numbers. Shape (n,)."""
         super().extend(values)
-        self._take_stock()
-
-    def append(self, value: float) -> None:
-        """Add one number."""
-        super().append(value)
         self._take_stock()
 
     def cut(self, length: int) -> None:

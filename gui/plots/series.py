@@ -25,44 +25,55 @@ class Series:
         self._y = Column(dtype)
         self._tiers = Tiers(self._y)
         self._sums = Sums(self._y)
+        self._waiting: list[tuple[float, float]] = []
 
     def __len__(self) -> int:
-        return len(self._y)
+        return len(self._y) + len(self._waiting)
 
     @property
     def x(self) -> Floats:
         """All positions; a copy, which takes milliseconds where there are a million."""
-        return self._x.rows(0, len(self))
+        return self.rows(0)[0]
 
     @property
     def y(self) -> Floats:
         """All values; a copy, which takes milliseconds where there are a million."""
-        return self._y.rows(0, len(self))
+        return self.rows(0)[1]
+
+    def rows(self, first: int) -> tuple[Floats, Floats]:
+        """Positions and values of all points but the first so many; copies."""
+        self._settle()
+        return self._x.rows(first, len(self)), self._y.rows(first, len(self))
 
     @property
     def last(self) -> float | None:
         """The newest value; None before the first."""
+        self._settle()
         return self._y[len(self) - 1] if len(self) else None
 
     @property
     def last_x(self) -> float | None:
         """Where the newest point lies; None before the first."""
+        if self._waiting:
+            return self._waiting[-1][0]
         return self._x[len(self) - 1] if len(self) else None
 
     def append(self, x: float, y: float) -> None:
         """Add a point; `x` is at or beyond the last one."""
-        self._x.append(x)
-        self._y.append(y)
-        self._tiers.update()
+        self._waiting.append(
+            (x, y)
+        )  # arrays take points in one go as fast as one alone: when next they are read
 
     def extend(self, x: Floats, y: Floats) -> None:
         """Add points, the first at or beyond the last one. Shapes (n,)."""
+        self._settle()
         self._x.extend(x)
         self._y.extend(y)
         self._tiers.update()
 
     def cut_after(self, x: float) -> None:
         """Forget the points beyond `x`: a later attempt of the run starts again from there."""
+        self._settle()
         length = self._x.count(x, is_right=True)
         self._x.cut(length)
         self._y.cut(length)
@@ -75,6 +86,7 @@ class Series:
 
     def at(self, x: float) -> float | None:
         """The value of the point nearest to `x`; None where the series is empty or `x` lies outside it."""
+        self._settle()
         if not len(self) or not self._x[0] <= x <= self._x[len(self) - 1]:
             return None
         right = min(self._x.count(x, is_right=False), len(self) - 1)
@@ -117,6 +129,7 @@ class Series:
 
     def extremes(self, low: float = -math.inf, high: float = math.inf) -> tuple[float, float] | None:
         """The lowest and the highest value from `low` to `high`; None where there is none but NaN."""
+        self._settle()
         first, last = self._x.count(low, is_right=False), self._x.count(high, is_right=True)
         if first >= last:
             return None
@@ -130,6 +143,7 @@ class Series:
 
     def along(self, x: Floats) -> Floats:
         """The values at several `x` as `between` gives them; the series has a point. Shape (n,)."""
+        self._settle()
         right = np.clip(self._x.counts(x), min(1, len(self) - 1), len(self) - 1)
         left = np.maximum(0, right - 1)
         return _interpolated(
@@ -140,13 +154,21 @@ class Series:
         """Where a series that only ever rises passes `y`, held to the first and last point; None without any."""
         if not len(self):
             return None
+        self._settle()
         right = min(max(1, self._y.find(y)), len(self) - 1)
         left = max(0, right - 1)
         x, values = (self._x[left], self._x[right]), (self._y[left], self._y[right])
         return float(np.interp(y, values, x)) if right else x[0]
 
+    def _settle(self) -> None:
+        """Take in the points that wait."""
+        if self._waiting:
+            points, self._waiting = np.array(self._waiting), []
+            self.extend(points[:, 0], points[:, 1])
+
     def _visible(self, low: float, high: float) -> tuple[int, int]:
         """The rows from `low` to `high`, and one more at either side; the last one is left out."""
+        self._settle()
         first, last = self._x.count(low, is_right=False), self._x.count(high, is_right=True)
         return max(0, first - 1), min(len(self), last + 1)
 

@@ -2,6 +2,7 @@ import os
 from pathlib import Path
 
 import pytest
+from msgspec.structs import replace
 
 from core import follow
 from core.event_files import EventWriter
@@ -107,3 +108,34 @@ def test_the_process_table_is_asked_now_and_then_and_not_with_every_poll(
         clock.now = tenth / 10
         follower.poll()
     assert looks == [0.0, 0.5, 1.0, 1.5]
+
+
+def test_of_two_long_files_neither_is_told_further_than_the_other_is_read(tmp_path: Path) -> None:
+    run = new_run(tmp_path)
+    sample = MemorySampled(source=Source.SYSTEM, bytes=1)
+    steps = [step(number, at=number) for number in range(3000)]
+    samples = [replace(sample, time=number + 0.5) for number in range(0, 3000, 3)]
+    run.events_file.write_bytes(b"".join(map(encode, steps)))
+    run.machine_file.write_bytes(b"nonsense\n" * 3000 + b"".join(map(encode, samples)))
+    run.record_exit(ExitRecord(time=1, code=0))
+    follower = RunFollower(run)
+    told = []
+    while not follower.is_over:
+        told += follower.poll(5000)
+    assert told == sorted([*steps, *samples], key=lambda event: event.time)
+    assert follower.is_caught_up
+
+
+def test_a_clock_that_was_set_back_stops_nothing(tmp_path: Path) -> None:
+    run = new_run(tmp_path)
+    times = [*range(1000), *range(500, 1500)]
+    run.events_file.write_bytes(b"".join(encode(step(number, at=at)) for number, at in enumerate(times)))
+    samples = [MemorySampled(source=Source.SYSTEM, bytes=1, time=at) for at in times]
+    run.machine_file.write_bytes(b"".join(map(encode, samples)))
+    run.record_exit(ExitRecord(time=1, code=0))
+    follower = RunFollower(run)
+    told = []
+    while not follower.is_over:
+        told += follower.poll(5000)
+    assert [event.step for event in told if isinstance(event, StepFinished)] == list(range(2000))
+    assert len(told) == 4000

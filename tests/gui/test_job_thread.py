@@ -5,11 +5,14 @@ from pathlib import Path
 import pytest
 
 from core.event_files import EventWriter
-from core.events import RunFinished, StepFinished
+from core.events import RunFinished
 from core.run_folder import Action, ExitRecord
-from core.story import State
+from core.runs import read_story
+from core.story import RunStory, State
+from gui import job_thread
 from gui.invented_runs import Plot, finish, opening, write_story
-from gui.job_thread import LARGEST_BATCH, JobThread
+from gui.job_thread import JobThread
+from gui.models.run_history import RunHistory
 from tests.fakes.run_stories import crash, keep_alive, make_folder
 
 KEEPER = Path(__file__).resolve().parent.parent / "fakes" / "keeper.py"
@@ -19,17 +22,20 @@ class Listener:
     """Keeps all that a thread tells, in order."""
 
     def __init__(self, thread):
-        self.events, self.batches, self.states, self.log, self.failures, self.order = [], [], [], "", [], []
-        thread.events_arrived.connect(self.take_events)
+        self.history, self.story, self.news = RunHistory(), RunStory(), 0
+        self.states, self.log, self.failures, self.order = [], "", [], []
+        thread.news_arrived.connect(self.take_news)
         thread.state_changed.connect(self.take_state)
         thread.log_arrived.connect(self.take_log)
         thread.job_failed.connect(self.failures.append)
         thread.ended.connect(self.take_end)
 
-    def take_events(self, events):
-        self.batches.append(len(events))
-        self.events += events
-        self.order.append("events")
+    def take_news(self, news):
+        self.news += 1
+        self.story = news.story
+        for batch in news.batches:
+            self.history.take(batch)
+        self.order.append("news")
 
     def take_state(self, state):
         self.states.append(state)
@@ -73,10 +79,10 @@ def test_reads_a_run_that_is_long_over_and_ends(qtbot, tmp_path, follow):
     with qtbot.waitSignal(thread.finished, timeout=5000):
         thread.start()
     qtbot.waitUntil(lambda: told.states == [State.FINISHED], timeout=2000)
-    assert sum(isinstance(event, StepFinished) for event in told.events) == plot.reached
-    assert max(told.batches) <= LARGEST_BATCH
+    assert (told.story.step, len(told.history.step_seconds)) == (plot.reached, plot.reached)
     assert told.log == "first\nlast, without a newline"
-    assert told.order[-2:] == [run.exit_record(), State.FINISHED]
+    assert [said for said in told.order if said != "news"] == [run.exit_record(), State.FINISHED]
+    assert told.story.finished is not None
 
 
 def test_follows_a_run_as_it_is_written(qtbot, live, follow):
@@ -143,7 +149,7 @@ def test_starts_the_run_when_asked(qtbot, tmp_path, follow):
     qtbot.waitUntil(lambda: State.FINISHED in told.states, timeout=2000)
     assert told.failures == []
     assert "The fake engine is here." in told.log
-    assert sum(isinstance(event, StepFinished) for event in told.events) == 3
+    assert (told.story.step, len(told.history.step_seconds)) == (3, 3)
 
 
 def test_a_run_that_cannot_be_started_is_told(qtbot, tmp_path, follow):
@@ -153,3 +159,32 @@ def test_a_run_that_cannot_be_started_is_told(qtbot, tmp_path, follow):
         thread.start()
     qtbot.waitUntil(lambda: told.states == [State.CRASHED], timeout=2000)
     assert [failure.title for failure in told.failures] == ["The run can't be started"]
+
+
+def test_a_long_past_comes_in_several_parts_and_whole(qtbot, tmp_path, follow, monkeypatch):
+    monkeypatch.setattr(job_thread, "FIRST_SECONDS", 0.0)
+    monkeypatch.setattr(job_thread, "POLL_SECONDS", 0.0)
+    run = make_folder(tmp_path / "run")
+    plot = Plot(steps=4000, reached=4000)
+    finish(run, plot, write_story(run, plot))
+    thread, told = follow(run)
+    with qtbot.waitSignal(thread.finished, timeout=20_000):
+        thread.start()
+    qtbot.waitUntil(lambda: told.story.finished is not None, timeout=2000)
+    assert told.news > 5
+    assert told.order[:3] == ["news", run.exit_record(), State.FINISHED], (
+        "known from the end of the file, before all of it is read"
+    )
+    assert told.states == [State.FINISHED]
+    assert told.history.loss.x.tolist() == list(range(1, 4001))
+    assert len(told.history.evaluations) == plot.epochs
+    story = read_story(run)
+    assert told.story == story
+
+
+def test_lines_that_cannot_be_read_are_told(qtbot, live, follow):
+    live.events_file.write_text("nonsense\n")
+    thread, told = follow(live)
+    with qtbot.waitSignal(thread.news_arrived, timeout=5000):
+        thread.start()
+    assert told.story.skipped == 1

@@ -2,6 +2,8 @@ import itertools
 import math
 import random
 
+import pytest
+
 from core.events import (
     CheckpointSaved,
     Evaluated,
@@ -64,7 +66,7 @@ def test_the_smoothed_loss_starts_at_the_raw_one_and_runs_through_its_middle():
     raw = [2.5 * math.exp(-number / 40) * (1 + chance.gauss(0, 0.12)) for number in range(1, 226)]
     history = told([step(number, at=number, loss=loss) for number, loss in enumerate(raw, start=1)])
     smooth = history.smooth_loss.y
-    assert smooth[0] == raw[0]
+    assert smooth[0] == pytest.approx(raw[0])
     above = [value > loss for value, loss in zip(smooth[:80], raw[:80], strict=True)]
     assert 0.3 < sum(above) / len(above) < 0.75
     assert abs(float(sum(smooth[:80])) / sum(raw[:80]) - 1) < 0.06
@@ -130,9 +132,9 @@ def test_rates_leave_out_steps_in_which_something_was_compiled():
 
 def test_parts_that_were_not_measured_are_gaps():
     history = told([timed(1, data_seconds=0.1), timed(2, data_seconds=0.2, forward_seconds=0.3)])
-    assert history.data_seconds.y.tolist() == [0.1, 0.2]
+    assert history.data_seconds.y.tolist() == pytest.approx([0.1, 0.2])
     assert math.isnan(history.forward_seconds.y[0])
-    assert history.forward_seconds.last == 0.3
+    assert history.forward_seconds.last == pytest.approx(0.3)
 
 
 def test_the_gradient_norm_comes_with_the_loss_and_has_gaps_of_its_own():
