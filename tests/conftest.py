@@ -2,6 +2,10 @@
 
 import os
 
+# Two processes of tests, and the engines they start, share the cores (docs/decisions/0018): threads of OpenMP that wait
+# for each other while others compute cost many times what they save. Torch reads this when it is first imported.
+os.environ.setdefault("OMP_NUM_THREADS", "1")
+
 # Qt reads its platform when the application is made, the engine its switches when it is started: both must find these.
 os.environ["QT_QPA_PLATFORM"] = "offscreen"
 os.environ["HF_HUB_OFFLINE"] = "1"

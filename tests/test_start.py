@@ -325,6 +325,34 @@ def test_all_checks_run_and_one_failure_is_enough(checkout, capfd):
     assert said.count("ran pytest") == 2
 
 
+def test_tests_run_side_by_side_where_there_are_cores_for_it():
+    assert "-n" not in checks.tests(1).command
+    for many in (2, 16):
+        command = checks.tests(many).command
+        assert command[command.index("-n") + 1] == "2"
+        assert command[command.index("--dist") + 1] == "loadfile"  # fixtures of a module are made once
+
+
+@needs_scripts
+@pytest.mark.parametrize("status", [0, 3])
+def test_arguments_for_pytest_run_pytest_with_them_alone(checkout, monkeypatch, capfd, status):
+    for check in checks.CHECKS:
+        script(checkout, check.command[0], f'echo "ran {check.command[0]} $*"; exit {status}')
+    monkeypatch.setattr(main, "ROOT", checkout.root)
+    monkeypatch.setattr(pythons, "better_python", lambda: None)
+    monkeypatch.setattr(system_libraries, "ensure", lambda: None)
+    assert main.main(["test", "tests/gui", "-k", "two words"]) == (1 if status else 0)
+    said = capfd.readouterr().out
+    assert "ran pytest tests/gui -k two words\n" in said
+    assert said.count("ran ") == 1
+
+
+@pytest.mark.parametrize("arguments", [["setup", "tests/gui"], ["run", "-k"]])
+def test_no_other_command_takes_arguments(arguments):
+    with pytest.raises(SystemExit, match="2"):
+        main.main(arguments)
+
+
 def test_an_unknown_command_is_refused(capsys):
     with pytest.raises(SystemExit, match="2"):
         main.main(["instal"])

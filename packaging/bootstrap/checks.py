@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import subprocess
 import time
 from typing import NamedTuple
@@ -17,12 +18,35 @@ class Check(NamedTuple):
     is_live: bool = False
 
 
+SIDE_BY_SIDE = 2
+"""Processes the tests are spread over, file by file: each may hold torch, and an engine beside it, 2 GB together."""
+
+
+def cores() -> int:
+    """Processor cores this process may use."""
+    if hasattr(os, "sched_getaffinity"):
+        return len(os.sched_getaffinity(0))
+    return os.cpu_count() or 1
+
+
+def tests(at_hand: int) -> Check:
+    """Every test, in two processes side by side where there are `at_hand` cores for them."""
+    # In the order of the folders the files of the window come last, which are short: so both processes end alike.
+    spread = ["-n", str(SIDE_BY_SIDE), "--dist", "loadfile", "--no-loadscope-reorder"]
+    return some_tests([*(spread if at_hand >= SIDE_BY_SIDE else []), "--durations", "15"])
+
+
+def some_tests(arguments: list[str]) -> Check:
+    """Pytest with these arguments and no others."""
+    return Check("tests (pytest)", ["pytest", *arguments], is_live=True)
+
+
 CHECKS = (
     Check("lint (ruff check)", ["ruff", "check"]),
     Check("format (ruff format)", ["ruff", "format", "--check"]),
     Check("types (mypy)", ["mypy"]),
     Check("walls (import-linter)", ["lint-imports"]),
-    Check("tests (pytest)", ["pytest"], is_live=True),
+    tests(cores()),
 )
 
 

@@ -19,7 +19,7 @@ INTERRUPTED = 130
 COMMANDS = {
     "run": "set up where needed, then open Hone (the default)",
     "setup": "only set up",
-    "test": "set up with the test tools, then run every check",
+    "test": "set up with the test tools, then run every check; with arguments, only pytest with these",
     "bundle": "build a program that needs no Python, and try it out",
 }
 
@@ -36,12 +36,13 @@ def main(arguments: list[str]) -> int:
         formatter_class=argparse.RawDescriptionHelpFormatter,
     )
     parser.add_argument("command", nargs="?", default="run", choices=list(COMMANDS))
-    command = parser.parse_args(arguments).command
+    own, more = (arguments[:1], arguments[1:]) if arguments[:1] == ["test"] else (arguments, [])
+    command = parser.parse_args(own).command
     try:
         other = pythons.better_python()
         if other:
             return wait_for([*other, str(ROOT / "start.py"), *arguments])
-        return run(command)
+        return run(command, more)
     except SetupError as error:
         print(f"\n{error}", file=sys.stderr)
         return 1
@@ -50,8 +51,8 @@ def main(arguments: list[str]) -> int:
         return INTERRUPTED
 
 
-def run(command: str) -> int:
-    """Set up for `command` and carry it out."""
+def run(command: str, more: list[str]) -> int:
+    """Set up for `command` and carry it out, `test` with `more` for pytest."""
     extras = {"test": ["test"], "bundle": ["bundle"]}.get(command, [])
     environment = set_up(ROOT, extras)
     if command == "setup":
@@ -59,6 +60,8 @@ def run(command: str) -> int:
         return 0
     if command == "test":
         system_libraries.ensure()
+        if more:
+            return 0 if checks.passes(checks.some_tests(more), environment) else 1
         return checks.run_all(environment)
     if command == "bundle":
         system_libraries.ensure()
