@@ -17,10 +17,12 @@ from core.choices import Task
 from core.commands import files, memory, reports, running, runs, train
 from core.commands.attendance import INTERRUPTED
 from core.commands.check_device import check_device
+from core.commands.export_metrics import export_metrics
 from core.commands.importing import import_options
 from core.commands.run_text import error_text
 from core.errors import OptionsError, UserError
 from core.jobs import EngineCrashed
+from core.metrics_table import What
 from core.version import VERSION
 
 TASKS = tuple(task.value for task in Task)
@@ -165,6 +167,30 @@ def _add_runs(commands: "Commands") -> None:
         "--now", action="store_true", help="end it at once instead; only checkpoints are kept"
     )
     stopping.set_defaults(run=lambda asked: running.stop(asked.name, at_once=asked.now))
+    _add_export(commands)
+
+
+def _add_export(commands: "Commands") -> None:
+    exporting = commands.add_parser(
+        "export-metrics",
+        help="write a run's figures as a table for other programs",
+        description="Write a run's figures as a table for other programs, a row for each step: its loss, learning "
+        "rate, gradient norm, samples, and where its time went. Missing figures are empty, and a loss that isn't "
+        "finite is NaN, inf or -inf. Steps that were trained again are there once.",
+    )
+    exporting.add_argument("name", metavar="RUN", help=NAME_HELP)
+    target = exporting.add_mutually_exclusive_group(required=True)
+    target.add_argument("--csv", metavar="FILE", help="a new CSV file; - prints it")
+    target.add_argument("--parquet", metavar="FILE", help="a new Parquet file")
+    exporting.add_argument(
+        "--what",
+        choices=[what.value for what in What],
+        default=What.STEPS.value,
+        help="default: steps; machine: memory, processors, battery and disk, a row for each sample",
+    )
+    exporting.set_defaults(
+        run=lambda asked: export_metrics(asked.name, What(asked.what), csv=asked.csv, parquet=asked.parquet)
+    )
 
 
 def _add_memory(commands: "Commands") -> None:

@@ -5,7 +5,7 @@ import contextlib
 import os
 import time
 import uuid
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 PATIENCE_SECONDS = 2.0
@@ -16,12 +16,21 @@ def write_atomically(path: Path, content: bytes) -> None:
 
     The file gets the permissions that the person's new files get. Where it fails, nothing is left beside.
     """
+    with written_whole(path) as temporary, temporary.open("xb") as file:
+        file.write(content)
+        file.flush()
+        os.fsync(file.fileno())
+
+
+@contextlib.contextmanager
+def written_whole(path: Path) -> Iterator[Path]:
+    """A name beside `path` for a new file, which is renamed over `path` at the end; where that fails, nothing is left.
+
+    For what is too large to be held in memory, and can be made again; what must not be lost flushes it to disk itself.
+    """
     temporary = path.with_name(f".{path.name}.{uuid.uuid4().hex[:12]}")
     try:
-        with temporary.open("xb") as file:
-            file.write(content)
-            file.flush()
-            os.fsync(file.fileno())
+        yield temporary
         _patiently(lambda: temporary.replace(path))
     except BaseException:
         with contextlib.suppress(OSError):

@@ -40,8 +40,12 @@ ALLOWED = {
     "gui": QT | {"core", "gui", "msgspec", "numpy", "resources"},
     "resources": set[str](),
 }
-# A bundle has one executable, which must be able to become the engine or a worker of `datasets`.
-DOOR = {"core/program.py": {"core.engine.__main__", "multiprocess"}}
+# A bundle has one executable, which must be able to become the engine or a worker of `datasets`. Parquet is written by
+# pyarrow, in the process of the command that asks for it.
+DOOR = {
+    "core/program.py": {"core.engine.__main__", "multiprocess"},
+    "core/metrics_parquet.py": {"pyarrow"},
+}
 
 
 def python_files(*folders: str) -> Iterator[Path]:

@@ -65,7 +65,7 @@ class TensorBoardFiles:
     def _take_back(self, step: int) -> None:
         """Have TensorBoard forget all from `step` on that files before this one say."""
         session = event_pb2.SessionLog(status=event_pb2.SessionLog.START)
-        self._file.write_event(event_pb2.Event(step=step, session_log=session))
+        self._file.write_event(event_pb2.Event(step=step, wall_time=time.time(), session_log=session))
 
     def _write_all(self) -> None:
         try:

@@ -1,0 +1,285 @@
+"""A run's figures as a table: what is in it, what is not, and how its files are read by others."""
+
+import csv
+import io
+import math
+import tracemalloc
+from pathlib import Path
+from typing import Any
+
+import pytest
+from pyarrow import parquet
+
+from core.cli import main
+from core.event_files import EventReader, EventWriter
+from core.events import (
+    BatterySampled,
+    DeviceSampled,
+    DiskSampled,
+    Evaluated,
+    Event,
+    LossesLogged,
+    MemorySampled,
+    Pressure,
+    RunStarted,
+    Source,
+    StepFinished,
+    StepLoss,
+)
+from core.metrics_table import LATE_STEPS, MetricsTable, What, write_csv
+from core.run_folder import RunFolder
+from tests.fakes.runs import new_run, write_events
+
+
+@pytest.fixture(autouse=True)
+def home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("HONE_HOME", str(tmp_path / "home"))
+
+
+@pytest.fixture
+def run(tmp_path: Path) -> RunFolder:
+    return new_run(tmp_path)
+
+
+@pytest.fixture
+def in_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    monkeypatch.chdir(tmp_path)
+    return tmp_path
+
+
+def step(number: int, **figures: Any) -> StepFinished:
+    known = {"time": 100.0 + number, "epoch": number / 4, "seconds": 0.5, "learning_rate": 0.1, "samples": 8}
+    return StepFinished(step=number, **{**known, **figures})
+
+
+def write_attempt(run: RunFolder, attempt: int, *events: Event) -> None:
+    writer = EventWriter(run.events_file, attempt)
+    for event in events:
+        writer.write(event)
+    writer.close()
+
+
+def rows(run: RunFolder, what: What = What.STEPS) -> list[dict[str, Any]]:
+    table = MetricsTable(run, what)
+    names = [column.name for column in table.columns]
+    return [dict(zip(names, row, strict=True)) for row in table.rows()]
+
+
+def as_csv(run: RunFolder, what: What = What.STEPS) -> list[dict[str, str]]:
+    stream = io.StringIO()
+    write_csv(MetricsTable(run, what), stream)
+    return list(csv.DictReader(io.StringIO(stream.getvalue())))
+
+
+def test_a_step_is_a_row_with_all_that_is_known_of_it(run: RunFolder) -> None:
+    parts = {
+        "data_seconds": 0.01,
+        "forward_seconds": 0.1,
+        "backward_seconds": 0.2,
+        "optimizer_seconds": 0.05,
+    }
+    write_events(run.events_file, RunStarted(time=90.0), step(1, loss=0.7, grad_norm=2.0, tokens=64, **parts))
+    assert rows(run) == [
+        {
+            "step": 1,
+            "epoch": 0.25,
+            "attempt": 1,
+            "time": 101.0,
+            "seconds_since_start": 11.0,
+            "loss": 0.7,
+            "learning_rate": 0.1,
+            "grad_norm": 2.0,
+            "samples": 8,
+            "tokens": 64,
+            "seconds": 0.5,
+            "compile_seconds": 0.0,
+            **parts,
+        }
+    ]
+
+
+def test_missing_figures_are_empty_and_a_loss_that_is_no_number_says_so(run: RunFolder) -> None:
+    write_events(run.events_file, step(1, non_finite="nan"), step(2, non_finite="inf"), step(3))
+    found = as_csv(run)
+    assert [row["loss"] for row in found] == ["NaN", "inf", ""]
+    assert [row["tokens"] for row in found] == [""] * 3
+    assert found[0]["seconds_since_start"] == ""
+
+
+def test_steps_that_were_trained_again_are_there_once(run: RunFolder) -> None:
+    write_attempt(run, 1, RunStarted(time=90.0), *(step(number, loss=1.0) for number in (1, 2, 3, 4)))
+    write_attempt(run, 2, RunStarted(from_step=2), *(step(number, loss=2.0) for number in (3, 4, 5)))
+    write_attempt(run, 3, RunStarted(from_step=4), step(5, loss=3.0))
+    found = [(row["step"], row["attempt"], row["loss"]) for row in rows(run)]
+    assert found == [(1, 1, 1.0), (2, 1, 1.0), (3, 2, 2.0), (4, 2, 2.0), (5, 3, 3.0)]
+    assert rows(run)[-1]["seconds_since_start"] == 15.0  # since the first attempt
+
+
+def test_losses_told_later_stand_in_their_steps(run: RunFolder) -> None:
+    late = LossesLogged(losses=(StepLoss(step=1, loss=0.9, grad_norm=4.0), StepLoss(step=2, loss=0.8)))
+    write_events(run.events_file, step(1), step(2), late, step(3, loss=0.7))
+    assert [(row["step"], row["loss"], row["grad_norm"]) for row in rows(run)] == [
+        (1, 0.9, 4.0),
+        (2, 0.8, None),
+        (3, 0.7, None),
+    ]
+
+
+def test_losses_of_an_attempt_that_no_longer_counts_are_left_out(run: RunFolder) -> None:
+    late = LossesLogged(losses=(StepLoss(step=1, loss=0.9), StepLoss(step=2, loss=0.8)))
+    write_attempt(run, 1, RunStarted(), step(1), step(2), late)
+    write_attempt(run, 2, RunStarted(from_step=1), step(2))
+    assert [(row["step"], row["loss"]) for row in rows(run)] == [(1, 0.9), (2, None)]
+
+
+def test_evaluations_have_a_column_for_every_metric(run: RunFolder) -> None:
+    first = Evaluated(time=101.0, step=4, epoch=1.0, metrics={"eval_loss": 0.5}, seconds=2.0)
+    second = Evaluated(
+        time=102.0, step=8, epoch=2.0, metrics={"eval_loss": None, "eval_f1": 0.75}, seconds=2.0
+    )
+    write_events(run.events_file, first, step(5), second)
+    found = rows(run, What.EVALUATIONS)
+    assert [(row["step"], row["eval_loss"], row["eval_f1"]) for row in found] == [
+        (4, 0.5, None),
+        (8, None, 0.75),
+    ]
+
+
+def test_samples_of_the_machine_are_told_in_the_order_of_time(run: RunFolder) -> None:
+    write_events(
+        run.machine_file,
+        MemorySampled(time=101.0, source=Source.SYSTEM, bytes=5, pressure=Pressure.WARN),
+        DeviceSampled(time=103.0, source=Source.NVML, name="GPU", busy=0.5, throttled=("heat", "power")),
+        BatterySampled(time=104.0, share=0.5, is_plugged=False),
+        DiskSampled(time=105.0, free=7, total=9),
+    )
+    write_events(run.events_file, MemorySampled(time=102.0, source=Source.TORCH, bytes=6), step(1))
+    found = rows(run, What.MACHINE)
+    assert [(row["sample"], row["source"], row["time"]) for row in found] == [
+        ("memory", "system", 101.0),
+        ("memory", "torch", 102.0),
+        ("device", "nvml", 103.0),
+        ("battery", None, 104.0),
+        ("disk", None, 105.0),
+    ]
+    assert [row["memory_bytes"] for row in found] == [5, 6, None, None, None]
+    assert (found[0]["memory_pressure"], found[2]["name"]) == ("warn", "GPU")
+    assert (found[2]["device_busy"], found[2]["device_throttled"]) == (0.5, "heat, power")
+    assert (found[3]["battery_is_plugged"], found[4]["disk_free"]) == (False, 7)
+
+
+def test_lines_that_can_not_be_read_are_counted(run: RunFolder) -> None:
+    write_events(run.events_file, step(1))
+    with run.events_file.open("ab") as file:
+        file.write(b'{"type":"run_started","attempt":"no number"}\nnonsense\n')
+    write_events(run.events_file, step(2))
+    table = MetricsTable(run, What.STEPS)
+    assert len(list(table.rows())) == 2
+    assert table.skipped == 2
+
+
+def test_a_long_run_is_never_in_memory_as_a_whole(run: RunFolder, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Read in parts of 16 KB, 4,000 steps take no more memory than 1,000, whose losses are all known."""
+    plain = EventReader.read
+    monkeypatch.setattr(EventReader, "read", lambda reader: plain(reader, limit=1 << 14))
+    peaks = []
+    for steps in (1000, 4000):
+        write_events(run.events_file, *(step(number, loss=0.5) for number in range(1, steps + 1)))
+        table = MetricsTable(run, What.STEPS)
+        tracemalloc.start()
+        assert sum(1 for _ in table.rows()) >= steps
+        peaks.append(tracemalloc.get_traced_memory()[1])
+        tracemalloc.stop()
+    assert peaks[1] < 1.2 * peaks[0]
+
+
+def test_losses_that_never_come_hold_back_only_so_many_steps(run: RunFolder) -> None:
+    write_events(run.events_file, *(step(number) for number in range(1, LATE_STEPS + 3)))
+    told = MetricsTable(run, What.STEPS).rows()
+    assert [next(told)[0], next(told)[0]] == [1, 2]
+    assert sum(1 for _ in told) == LATE_STEPS
+
+
+class TestCommand:
+    def test_csv_to_a_file(self, run: RunFolder, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+        write_events(run.events_file, step(1, loss=0.5), step(2, loss=0.25))
+        target = tmp_path / "steps.csv"
+        assert main(["export-metrics", str(run.path), "--csv", str(target)]) == 0
+        with target.open(newline="", encoding="utf-8") as file:
+            assert [row["loss"] for row in csv.DictReader(file)] == ["0.5", "0.25"]
+        assert b"\r" not in target.read_bytes()
+        assert f"2 steps written to {target}" in capsys.readouterr().err
+        assert sorted(path.name for path in tmp_path.iterdir()) == [run.name, "steps.csv"]
+
+    def test_csv_to_standard_output_and_nothing_else(
+        self, run: RunFolder, capsys: pytest.CaptureFixture[str]
+    ) -> None:
+        write_events(run.machine_file, DiskSampled(free=7, total=9))
+        assert main(["export-metrics", str(run.path), "--csv", "-", "--what", "machine"]) == 0
+        out, err = capsys.readouterr()
+        assert len(out.splitlines()) == 2
+        assert out.startswith("attempt,time,seconds_since_start,sample,source,name,memory_bytes,")
+        assert err == "1 sample written\n"
+
+    def test_parquet_has_types_and_tells_missing_from_nan(
+        self, run: RunFolder, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        monkeypatch.setattr("core.metrics_parquet.ROWS_AT_ONCE", 2)
+        write_events(run.events_file, step(1, non_finite="nan"), step(2), step(3, loss=0.5, tokens=9))
+        target = tmp_path / "steps.parquet"
+        assert main(["export-metrics", str(run.path), "--parquet", str(target)]) == 0
+        table = parquet.read_table(target)
+        losses = table.column("loss").to_pylist()
+        assert math.isnan(losses[0])
+        assert losses[1:] == [None, 0.5]
+        assert table.column("tokens").to_pylist() == [None, None, 9]
+        assert str(table.schema.field("step").type) == "int64"
+        assert parquet.ParquetFile(target).num_row_groups == 2
+
+    def test_a_parquet_file_of_the_machine(self, run: RunFolder, tmp_path: Path) -> None:
+        write_events(run.machine_file, BatterySampled(share=0.5, is_plugged=True))
+        target = tmp_path / "machine.parquet"
+        assert main(["export-metrics", str(run.path), "--what", "machine", "--parquet", str(target)]) == 0
+        [row] = parquet.read_table(target).to_pylist()
+        assert (row["battery_share"], row["battery_is_plugged"], row["memory_bytes"]) == (0.5, True, None)
+
+    def test_a_run_in_which_nothing_has_happened_gives_an_empty_table(
+        self, run: RunFolder, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+    ) -> None:
+        target = tmp_path / "steps.parquet"
+        assert main(["export-metrics", str(run.path), "--parquet", str(target)]) == 0
+        assert parquet.read_table(target).num_rows == 0
+        assert "0 steps written" in capsys.readouterr().err
+
+    @pytest.mark.parametrize(
+        ("arguments", "reason"),
+        [
+            (["--csv", "taken.csv"], "taken.csv is there already; choose another name"),
+            (["--parquet", "taken.csv"], "taken.csv is there already"),
+            (["--parquet", "-"], "Parquet needs a file"),
+        ],
+    )
+    def test_what_can_not_be_written_is_refused(
+        self, in_folder: Path, capsys: pytest.CaptureFixture[str], arguments: list[str], reason: str
+    ) -> None:
+        taken = in_folder / "taken.csv"
+        taken.write_text("precious")
+        run = new_run(in_folder / "runs")
+        assert main(["export-metrics", str(run.path), *arguments]) == 2
+        assert reason in capsys.readouterr().err
+        assert taken.read_text() == "precious"
+
+    def test_a_folder_that_is_not_there_is_named(
+        self, run: RunFolder, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+    ) -> None:
+        assert main(["export-metrics", str(run.path), "--csv", str(tmp_path / "no" / "steps.csv")]) == 1
+        assert "No such file or directory" in capsys.readouterr().err
+
+    def test_a_run_that_is_not_there_is_named(self, capsys: pytest.CaptureFixture[str]) -> None:
+        assert main(["export-metrics", "nothing", "--csv", "-"]) == 2
+        assert "there is no run nothing" in capsys.readouterr().err
+
+    def test_one_kind_of_file_has_to_be_named(self, run: RunFolder) -> None:
+        with pytest.raises(SystemExit) as ended:
+            main(["export-metrics", str(run.path)])
+        assert ended.value.code == 2
