@@ -29,7 +29,24 @@ from core.events import (
 )
 
 RECENT_STEPS = 50
+LOOKED_AT = 10_000
+"""So many steps of a long past are looked through for some that were taken apart."""
 STEPS_BEFORE_ESTIMATE = 5
+
+
+@dataclass(frozen=True)
+class TimeSpent:
+    """Where the time of some steps went, each as a share of it (0 to 1); `rest` belongs to no part: the loop itself."""
+
+    data: float
+    forward: float
+    backward: float
+    optimizer: float
+
+    @property
+    def rest(self) -> float:
+        """What is left."""
+        return max(0.0, 1.0 - self.data - self.forward - self.backward - self.optimizer)
 
 
 class State(StrEnum):
@@ -83,6 +100,7 @@ class RunStory:
     forecast: MemoryForecast | None = None
     peak_process_bytes: int | None = None
     peak_device_bytes: int | None = None
+    recent_parts: deque[StepFinished] = field(default_factory=lambda: deque(maxlen=RECENT_STEPS))
     recent_seconds: deque[float] = field(default_factory=lambda: deque(maxlen=RECENT_STEPS))
     schema: int = SCHEMA
     skipped: int = 0
@@ -143,6 +161,7 @@ class RunStory:
             versions=dict(self.versions),
             metrics=dict(self.metrics),
             messages=dict(self.messages),
+            recent_parts=self.recent_parts.copy(),
             recent_seconds=self.recent_seconds.copy(),
         )
 
@@ -160,12 +179,15 @@ class RunStory:
         self.stop_accepted, self.kill_accepted = False, False
         self.messages.clear()
         self.recent_seconds.clear()
+        self.recent_parts.clear()
 
     def _add_steps(self, steps: list[StepFinished]) -> None:
         if not steps:
             return
         self.step, self.epoch = steps[-1].step, steps[-1].epoch
         self.recent_seconds.extend(step.seconds for step in steps if not step.compile_seconds)
+        newest_steps = steps[-LOOKED_AT:]
+        self.recent_parts.extend(step for step in newest_steps if step.forward_seconds is not None)
         told = (step for step in reversed(steps) if step.loss is not None or step.non_finite is not None)
         newest = next(told, None)
         if newest is not None:
@@ -215,6 +237,19 @@ class RunStory:
     def step_seconds(self) -> float | None:
         """Median wall time of the last steps."""
         return statistics.median(self.recent_seconds) if self.recent_seconds else None
+
+    @property
+    def time_spent(self) -> TimeSpent | None:
+        """Where the time of the last steps went that were taken apart; None where none were."""
+        seconds = sum(step.seconds for step in self.recent_parts)
+        if seconds <= 0:
+            return None
+        return TimeSpent(
+            data=sum(step.data_seconds or 0.0 for step in self.recent_parts) / seconds,
+            forward=sum(step.forward_seconds or 0.0 for step in self.recent_parts) / seconds,
+            backward=sum(step.backward_seconds or 0.0 for step in self.recent_parts) / seconds,
+            optimizer=sum(step.optimizer_seconds or 0.0 for step in self.recent_parts) / seconds,
+        )
 
     @property
     def seconds_left(self) -> float | None:

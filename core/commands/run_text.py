@@ -11,7 +11,7 @@ from core.events import Level, MessageRaised, WhatRan
 from core.memory.shortage import out_of_memory
 from core.run_folder import ExitRecord, RunFolder
 from core.statements import Statement, statements
-from core.story import RunStory, State
+from core.story import RunStory, State, TimeSpent
 
 VALUE_WIDTH = 60
 """Characters of a value before the column of reasons; a longer one goes on below."""
@@ -61,6 +61,21 @@ def unread_text(story: RunStory) -> str:
     if story.skipped:
         return f"Note: {figures.counted(story.skipped, 'line')} of what happened can't be read and left out."
     return ""
+
+
+def time_spent_text(spent: TimeSpent | None) -> str:
+    """Where the time of the last steps went; empty where none was taken apart."""
+    if spent is None:
+        return ""
+    parts = {
+        "waiting for data": spent.data,
+        "forward": spent.forward,
+        "backward": spent.backward,
+        "optimizer": spent.optimizer,
+        "the rest": spent.rest,
+    }
+    shares = ", ".join(f"{name} {share:.0%}" for name, share in parts.items())
+    return f"A step's time goes into: {shares}"
 
 
 def what_ran_text(ran: WhatRan, versions: Mapping[str, str]) -> str:

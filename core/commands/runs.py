@@ -5,7 +5,7 @@ from typing import Any
 
 from core import figures, settings
 from core.commands.output import print_json
-from core.commands.run_text import ending_text, message_text, unread_text, what_ran_text
+from core.commands.run_text import ending_text, message_text, time_spent_text, unread_text, what_ran_text
 from core.errors import OptionsError, Problem
 from core.events import Level
 from core.files import is_there
@@ -73,6 +73,8 @@ def show(name: str, *, as_json: bool) -> int:
     story = read_story(run)
     if story.what_ran is not None:
         print(what_ran_text(story.what_ran, story.versions))
+    if spent := time_spent_text(story.time_spent):
+        print(spent)
     if unread := unread_text(story):
         print(unread)
     for message in story.messages.values():

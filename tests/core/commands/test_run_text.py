@@ -2,8 +2,8 @@
 
 from pathlib import Path
 
-from core.commands.run_text import ending_text
-from core.events import Evaluated, Outcome, RunFinished
+from core.commands.run_text import ending_text, time_spent_text
+from core.events import Evaluated, Outcome, RunFinished, StepFinished
 from core.run_folder import ExitRecord, RunFolder
 from core.story import RunStory, State
 from tests.fakes.run_stories import FORECAST, make_folder
@@ -46,3 +46,14 @@ def test_a_run_ended_for_lack_of_memory_says_what_to_do(tmp_path: Path) -> None:
     assert "Its largest part: activations, 2.0 GB." in text
     assert "Try: Batches of 8 (saves 700 MB) (--set memory.batch_size=8)" in text
     assert "Memory ran out" not in ending_text(run, story, State.CRASHED, ExitRecord(time=0, code=-9))
+
+
+def test_where_a_steps_time_goes() -> None:
+    story = RunStory()
+    assert time_spent_text(story.time_spent) == ""
+    parts = {"data_seconds": 0.1, "forward_seconds": 0.5, "backward_seconds": 1.2, "optimizer_seconds": 0.1}
+    story.apply(StepFinished(step=1, epoch=0.1, seconds=2.0, learning_rate=0.1, samples=8, **parts))
+    story.apply(StepFinished(step=2, epoch=0.2, seconds=9.0, learning_rate=0.1, samples=8, data_seconds=1.0))
+    assert time_spent_text(story.time_spent) == (
+        "A step's time goes into: waiting for data 5%, forward 25%, backward 60%, optimizer 5%, the rest 5%"
+    )
