@@ -6,14 +6,56 @@ The engine appends to `events.jsonl`, the keeper to `machine.jsonl`. Every line 
 """
 
 import math
-import time as clock
 from enum import StrEnum
 from typing import Literal
 
 import msgspec
 
 from core.errors import Fix
-from core.memory.forecast import Basis, Parts, Room
+from core.event import Event
+from core.samples import (
+    BatterySampled,
+    DeviceSampled,
+    DiskSampled,
+    MemoryForecast,
+    MemorySampled,
+    Pressure,
+    Source,
+)
+
+__all__ = [
+    "SCHEMA",
+    "AnyEvent",
+    "BatterySampled",
+    "CheckpointSaved",
+    "DeviceSampled",
+    "DiskSampled",
+    "Evaluated",
+    "Event",
+    "Level",
+    "LossesLogged",
+    "MemoryForecast",
+    "MemorySampled",
+    "MessageRaised",
+    "MessageWithdrawn",
+    "NonFinite",
+    "Outcome",
+    "Phase",
+    "PhaseChanged",
+    "Pressure",
+    "RequestAnswered",
+    "RunFinished",
+    "RunPlanned",
+    "RunStarted",
+    "Source",
+    "StepFinished",
+    "StepLoss",
+    "WhatRan",
+    "decode",
+    "decode_all",
+    "encode",
+    "split_non_finite",
+]
 
 SCHEMA = 1
 
@@ -32,16 +74,6 @@ class Phase(StrEnum):
     SAVING = "saving"
 
 
-class Source(StrEnum):
-    """Who measured a figure."""
-
-    SYSTEM = "system"
-    PROCESS = "process"
-    TORCH = "torch"
-    NVML = "nvml"
-    APPLE = "apple"
-
-
 class Level(StrEnum):
     """How loudly a message speaks."""
 
@@ -50,31 +82,12 @@ class Level(StrEnum):
     ERROR = "error"
 
 
-class Pressure(StrEnum):
-    """How short of memory the operating system says it is."""
-
-    NORMAL = "normal"
-    WARN = "warn"
-    CRITICAL = "critical"
-
-
 class Outcome(StrEnum):
     """How the engine says a run ended."""
 
     FINISHED = "finished"
     STOPPED = "stopped"
     FAILED = "failed"
-
-
-def _snake(name: str) -> str:
-    return "".join(f"_{char.lower()}" if char.isupper() else char for char in name).lstrip("_")
-
-
-class Event(msgspec.Struct, frozen=True, kw_only=True, tag_field="type", tag=_snake):
-    """Base of all events. `time` is unix seconds."""
-
-    time: float = msgspec.field(default_factory=clock.time)
-    attempt: int = 1
 
 
 class RunStarted(Event, frozen=True, kw_only=True):
@@ -155,79 +168,6 @@ class LossesLogged(Event, frozen=True, kw_only=True):
     """Losses of steps already finished, read together so that the device isn't held up at every step."""
 
     losses: tuple[StepLoss, ...]
-
-
-class MemorySampled(Event, frozen=True, kw_only=True):
-    """Memory in use, in bytes; None: not available.
-
-    - `system`: `bytes` is what all programs hold, `ceiling` the installed memory, `swap` what lies on the disk,
-      `compressed` what macOS keeps compressed, `pressure` how short of memory the operating system is.
-    - `process`: the engine and its children.
-    - `torch`: the live tensors, with `reserved` what the allocator (CUDA) or Metal's driver (MPS) holds for them and
-      `ceiling` what it may have; `unified` tells that the device shares the computer's memory.
-    - `nvml`: what all programs hold of the GPU, of its `ceiling`, with `own` what this run's processes do.
-    - `apple`: what all programs have the GPU hold of the computer's memory.
-    """
-
-    source: Source
-    bytes: int
-    ceiling: int | None = None
-    swap: int | None = None
-    compressed: int | None = None
-    pressure: Pressure | None = None
-    reserved: int | None = None
-    own: int | None = None
-    unified: bool = False
-
-
-class MemoryForecast(Event, frozen=True, kw_only=True):
-    """How much memory the run takes at its fullest moment, told once its model is loaded; bytes.
-
-    `basis`, `correction` and `length` are as in `core.memory.forecast.Forecast`. `fixes` are what to do should memory
-    run out, best first, for whoever has to say so after the engine is gone.
-    """
-
-    device: str
-    basis: Basis
-    parts: Parts
-    room: Room | None = None
-    correction: float = 1.0
-    length: int | None = None
-    fixes: tuple[Fix, ...] = ()
-
-
-class DeviceSampled(Event, frozen=True, kw_only=True):
-    """How busy a processor is, and what holds it back; None: not available.
-
-    `busy` is 0 to 1, `power` and `power_limit` watts, `temperature` degrees Celsius, `clock` and `clock_limit` MHz.
-    `throttled` says why the clock is held down, in words; empty: it isn't. None where nobody tells. `thermal` is macOS'
-    level of thermal pressure, from 0 (nominal) to 4 (sleeping).
-    """
-
-    source: Source
-    name: str = ""
-    busy: float | None = None
-    power: float | None = None
-    power_limit: float | None = None
-    temperature: float | None = None
-    clock: float | None = None
-    clock_limit: float | None = None
-    throttled: tuple[str, ...] | None = None
-    thermal: int | None = None
-
-
-class BatterySampled(Event, frozen=True, kw_only=True):
-    """The computer's battery: `share` that is left (0 to 1); `is_plugged` is None where nobody tells."""
-
-    share: float
-    is_plugged: bool | None = None
-
-
-class DiskSampled(Event, frozen=True, kw_only=True):
-    """The disk that the run's folder lies on, in bytes."""
-
-    free: int
-    total: int
 
 
 class Evaluated(Event, frozen=True, kw_only=True):
