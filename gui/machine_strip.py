@@ -18,6 +18,9 @@ from gui.widgets.roles import Role, set_flag, set_role
 MOST_NOTES = 2
 """Of one reading: memory has its pressure and its swap."""
 
+PATIENCE_MS = 200
+"""How long the window waits for a thread that has nothing left to do."""
+
 
 class MachineStrip(QWidget):
     """Name of the device, memory in use, how busy it is, and what else matters; read while it can be seen.
@@ -40,6 +43,7 @@ class MachineStrip(QWidget):
         self._device_name: str | None = None
         self._view = MachineView()
         self._watch: MachineWatch | None = None
+        self._ending: list[MachineWatch] = []
         self._device = _line(Role.STRONG)
         self._device.setText(self.tr("This computer"))
         self._card = _ReadingLines(theme, "run", self.tr("GPU memory in use"))
@@ -67,7 +71,7 @@ class MachineStrip(QWidget):
         self._device.setText(device.title)
         self._device_name = device.name
         if self._watch is not None:
-            self.stop()
+            self._let_go()
             self._start()
 
     def set_trains(self, trains: Callable[[], bool]) -> None:
@@ -83,12 +87,10 @@ class MachineStrip(QWidget):
 
     def stop(self) -> None:
         """Look no longer; no thread is left after this."""
-        if self._watch is None:
-            return
-        watch, self._watch = self._watch, None
-        watch.looked.disconnect(self.show_picture)
-        watch.stop()
-        watch.wait()
+        self._let_go()
+        for watch in self._ending:
+            watch.wait()
+        self._ending.clear()
 
     def showEvent(self, event: QShowEvent) -> None:
         """Begin to look."""
@@ -99,7 +101,18 @@ class MachineStrip(QWidget):
     def hideEvent(self, event: QHideEvent) -> None:
         """Look no longer: nobody sees it."""
         super().hideEvent(event)
-        self.stop()
+        self._let_go()
+
+    def _let_go(self) -> None:
+        """End the thread; one that waits for a driver is not waited for."""
+        if self._watch is None:
+            return
+        watch, self._watch = self._watch, None
+        watch.looked.disconnect(self.show_picture)
+        watch.stop()
+        self._ending = [ending for ending in self._ending if not ending.isFinished()]
+        if not watch.wait(PATIENCE_MS):
+            self._ending.append(watch)
 
     def _start(self) -> None:
         make = partial(self._make_sampler, self._device_name)

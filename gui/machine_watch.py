@@ -41,7 +41,7 @@ class MachineWatch(QThread):
         looked: A `core.machine.picture.MachinePicture`, and whether a run trains while on battery.
 
     Args:
-        view: Keeps what was seen; of no other thread meanwhile.
+        view: Keeps what was seen, longer than this thread lasts.
         make: Makes what reads the machine, within this thread: finding a GPU takes a moment.
         trains: Tells whether a run trains; called in this thread.
     """

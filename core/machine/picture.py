@@ -29,7 +29,7 @@ class MachinePicture:
 
 
 class MachineView:
-    """Keeps the last samples of each kind. Give it what comes; ask for the picture at any time."""
+    """Keeps the last samples of each kind. Give it what comes; ask for the picture at any time, from any thread."""
 
     def __init__(self) -> None:
         self._memory: dict[Source, MemorySampled] = {}
@@ -51,8 +51,8 @@ class MachineView:
 
     def picture(self, now: float) -> MachinePicture:
         """What holds at `now` (unix seconds)."""
-        memory = {source: event for source, event in self._memory.items() if _holds(event, now)}
-        devices = {source: event for source, event in self._devices.items() if _holds(event, now)}
+        memory = {event.source: event for event in list(self._memory.values()) if _holds(event, now)}
+        devices = {event.source: event for event in list(self._devices.values()) if _holds(event, now)}
         battery = self._battery
         system = memory.get(Source.SYSTEM)
         return MachinePicture(

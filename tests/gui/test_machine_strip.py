@@ -1,5 +1,6 @@
 """The machine strip, with machines nobody of us has at hand."""
 
+import os
 import threading
 import time
 from collections.abc import Callable
@@ -11,12 +12,17 @@ from PySide6.QtWidgets import QLabel
 from core.events import BatterySampled, DeviceSampled, Event, MemorySampled, Pressure, Source
 from core.machine.picture import BATTERY_SECONDS, STALE_SECONDS, MachinePicture, MachineView
 from core.reports import DeviceReport, MachineReport
-from core.settings import Appearance
+from core.settings import Appearance, Settings
+from gui import machine_strip
+from gui.closing import Closing
 from gui.machine_strip import MachineStrip
 from gui.machine_watch import sampler_for
 from gui.machine_words import SWAP_MATTERS
 from gui.theme import Theme
 from gui.widgets.meter import Meter
+from gui.window import MainWindow
+from tests.fakes.asking import FakeEngine
+from tests.fakes.run_stories import make_folder
 from tests.fakes.seen_machines import CARD, GB, MAC, PC, changed
 
 
@@ -202,6 +208,42 @@ def test_it_turns_to_the_device_that_a_run_would_take(qtbot, make_strip):
     strip.hide()
     assert made.count("cuda:0") == 1, "the same answer again changes nothing"
     assert strip._device.text() == "NVIDIA GeForce RTX 4090"
+
+
+def test_the_window_does_not_wait_for_a_driver(qtbot, make_strip, monkeypatch):
+    monkeypatch.setattr(machine_strip, "PATIENCE_MS", 10)
+    begun, answers = threading.Event(), threading.Event()
+    sampler = FakeSampler([])
+
+    def make(_device: str | None) -> FakeSampler:
+        begun.set()
+        assert answers.wait(10)
+        return sampler
+
+    strip = make_strip(make)
+    strip.show()
+    assert begun.wait(10)
+    watch = strip._watch
+    strip.hide()
+    assert watch.isRunning(), "the driver has not answered yet"
+    answers.set()
+    strip.stop()
+    assert watch.isFinished()
+    assert sampler.threads == [], "nobody wants to know any more"
+
+
+def test_the_window_tells_whether_a_run_trains_and_leaves_no_thread(qtbot, tmp_path):
+    chosen = Settings(runs_folder=str(tmp_path))
+    window = MainWindow(Theme(Appearance.LIGHT), chosen, FakeEngine(), lambda *_: Closing.KEEP_TRAINING)
+    qtbot.addWidget(window)
+    window.show()
+    machine = window.sidebar.machine
+    assert machine._watch.isRunning()
+    assert not machine._trains()
+    make_folder(tmp_path / "live").record_keeper(os.getpid())
+    assert machine._trains()
+    window.end_work()
+    assert machine._watch is None
 
 
 def test_no_gpu_is_woken_where_no_run_would_take_it():
