@@ -103,7 +103,7 @@ def read_arguments() -> argparse.Namespace:
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
     parser.add_argument("--data", type=Path, help="folder with msr_paraphrase_train.txt")
-    parser.add_argument("--only", nargs="*", default=(), help="words that the name of a run must have")
+    parser.add_argument("--only", nargs="*", default=(), help="words that a run's group and name must have")
     parser.add_argument("--gpu", action="store_true", help="the guide's nine rows on an NVIDIA GPU")
     parser.add_argument("--no-trace", action="store_true", help="leave the traces out")
     parser.add_argument("--measured", type=Path, help="file that keeps what was measured")
@@ -121,7 +121,7 @@ def on_cpu(arguments: argparse.Namespace, folder: Path) -> int:
             f"{group:38}{'measured':>9}{'formula':>10}{'error':>8}{'trace':>10}{'error':>8}{'libraries':>11}"
         )
         for run in cpu_runs(group, arguments.data, folder):
-            if all(word in run.name for word in arguments.only):
+            if all(word in f"{group}: {run.name}" for word in arguments.only):
                 if run.name not in known:
                     known[run.name] = trained(run, folder)
                     keep_measured(arguments.measured, known)

@@ -36,6 +36,11 @@ MORE_OF_MINILM: dict[str, dict[str, Any]] = {
     "last layer": {"model.method": "head"},
     "QLoRA": {"model.method": "qlora"},
     "eager, accumulated": {"model.attention": "eager", "memory.gradient_accumulation_steps": 2},
+    "8-bit AdamW, 4 x 64": {
+        "training.optimizer": "adamw-8bit",
+        "memory.batch_size": 4,
+        "data.max_length": 64,
+    },
 }
 """Runs that earlier formulas were wrong about."""
 
@@ -56,7 +61,8 @@ GATED_T5 = (
 BART = (
     "BartConfig",
     {"vocab_size": 30522, "d_model": 512, "encoder_layers": 4, "decoder_layers": 4, "encoder_ffn_dim": 2048,
-     "decoder_ffn_dim": 2048, "encoder_attention_heads": 8, "decoder_attention_heads": 8, "max_position_embeddings": 512,
+     "decoder_ffn_dim": 2048, "encoder_attention_heads": 8, "decoder_attention_heads": 8,
+     "max_position_embeddings": 512,
      "pad_token_id": 0, "bos_token_id": 101, "eos_token_id": 102, "decoder_start_token_id": 102},
 )  # fmt: skip
 DISTILBERT = ("DistilBertConfig", {})
@@ -123,6 +129,12 @@ def _held_out(folder: Path) -> dict[str, dict[str, Any]]:
         },
         "MiniLM, 64 x 64, 8-bit AdamW": {
             **_text(small, "256x64", 64),
+            "training.optimizer": "adamw-8bit",
+        },
+        "BERT base, 2 x 128, 8-bit AdamW": {
+            **base,
+            "data.train": "synthetic:64x128",
+            "memory.batch_size": 2,
             "training.optimizer": "adamw-8bit",
         },
         "MiniLM, 16 x 256, LoRA 32, bf16": {

@@ -36,12 +36,24 @@ def last_kept_bytes(case: Case) -> int:
 
 
 def block_each(case: Case) -> float:
-    """Bytes one block of a transformer keeps for each token."""
-    shape, norms = case.shape, 2 * NUMBER * case.shape.hidden * case.shape.norm_keeps
-    masks = 2 * mask_each(case) * shape.hidden if shape.dropout else 0
+    """Bytes one block of a transformer keeps for each token; of an encoder's and a decoder's, the mean."""
+    attending = 1 + _crossings(case)
+    kept = attending * (_attention_each(case) + _around_each(case)) + _inner_each(case) + _around_each(case)
     if case.has_lora:
-        return norms + masks + _attention_each(case) + _inner_each(case) + _lora_each(case) / shape.layers
-    return norms + masks + _attention_each(case) + _inner_each(case) + _linear_inputs_each(case)
+        return kept + _lora_each(case) / case.shape.layers
+    return kept + _linear_inputs_each(case) + _crossings(case) * _crossing_inputs_each(case)
+
+
+def _crossings(case: Case) -> float:
+    """The share of blocks that look at an encoder's output, each with a layer of attention for it."""
+    return case.shape.crossing / max(1, case.shape.layers)
+
+
+def _around_each(case: Case) -> float:
+    """What enters the norm beside a layer of attention or the inner layers, and the mask of dropout behind it."""
+    shape = case.shape
+    masks = mask_each(case) * shape.hidden if shape.dropout else 0
+    return NUMBER * shape.hidden * shape.norm_keeps + masks
 
 
 def block_by_size(case: Case) -> tuple[tuple[float, float], ...]:
@@ -50,7 +62,7 @@ def block_by_size(case: Case) -> tuple[tuple[float, float], ...]:
     They are as wide as a block, as its inner layers, and as attention's scores.
     """
     shape, places = case.shape, case.places
-    scores = scores_each(case)
+    scores = scores_each(case) * (1 + _crossings(case))
     inner = _inner_each(case)
     if not case.has_lora:
         inner += (
@@ -117,6 +129,8 @@ def _inner_each(case: Case) -> float:
     """What enters the activation function; and where a second layer gates it, both factors of the product."""
     shape = case.shape
     each = shape.activation_keeps + (2 if shape.gated else 0)
+    if shape.inner_dropped:  # its mask, and what it puts out in place of what came in
+        each += shape.inner_dropped - 1 + mask_each(case) / inner_number(case)
     routed = (
         2 * shape.experts * shape.hidden if shape.all_experts > 1 else 0
     )  # taken to experts, and weighted
@@ -139,6 +153,13 @@ def _linear_inputs_each(case: Case) -> float:
     return NUMBER * (2 * shape.hidden + width) + inner
 
 
+def _crossing_inputs_each(case: Case) -> float:
+    """The same where a decoder looks at the encoder's output, which all its blocks share but for casts."""
+    width = case.shape.heads * case.shape.head_width
+    casts = 3 if case.is_half else 1
+    return case.number * (casts * case.shape.hidden + width)
+
+
 def _lora_each(case: Case) -> float:
     """What enters LoRA's matrices in all blocks: each has a dropout of its own before it, in fp32."""
     inputs, _ = case.lora_sides
@@ -147,12 +168,13 @@ def _lora_each(case: Case) -> float:
 
 
 def _embedding_each(case: Case) -> float:
-    """The sum of the embeddings, normalised and dropped; the last block's output."""
+    """The sum of the embeddings, normalised and dropped; the last block's output. An encoder and a decoder have two."""
     shape = case.shape
     if case.method is not Method.FULL:
         return 0.0
     mask = mask_each(case, NUMBER) if shape.dropout else 0
-    return (EMBEDDING_NORMS * NUMBER * shape.norm_keeps + mask) * shape.hidden
+    stacks = 2 if shape.crossing else 1
+    return stacks * (EMBEDDING_NORMS * NUMBER * shape.norm_keeps + mask) * shape.hidden
 
 
 def _each_pixel(case: Case) -> float:

@@ -23,6 +23,16 @@ STATE = {
 TABLES_IN_32_BITS = {Optimizer.ADAMW_8BIT: 8, Optimizer.PAGED_ADAMW_8BIT: 8, Optimizer.LION_8BIT: 4}
 """Bytes of state for each weight of a table of tokens: Trainer has bitsandbytes keep those of `Embedding` in fp32."""
 
+BESIDE_ON_CPU = {
+    Optimizer.ADAMW_8BIT: (3, 5),
+    Optimizer.PAGED_ADAMW_8BIT: (3, 5),
+    Optimizer.LION_8BIT: (3, 5),
+    Optimizer.ADEMAMIX: (4, 4),
+}
+"""How many copies of a weight in fp32 bitsandbytes makes on a CPU while it moves it: of one whose state is in 32 bits,
+and in 8. There it has no kernels, but computes with torch's operators (`bitsandbytes/backends/cpu/ops.py` of 0.50: the
+gradient scaled; the state unpacked, where it is packed; the root, and what is made of it)."""
+
 MASTER = 4
 """DeepSpeed's own copy of each weight in fp32, from which it writes the others."""
 
@@ -61,11 +71,18 @@ def is_elsewhere(case: Case) -> bool:
 
 
 def step_bytes(case: Case) -> int:
-    """What the step holds beside weights, gradients and state: Adafactor's update of the largest weight.
+    """What the step holds beside weights, gradients and state, of the weight that needs most.
 
-    The update is computed out of place: itself, its square for the norm, and its negative
-    (`transformers.optimization.Adafactor.step`). Fused kernels need none.
+    Adafactor's update is computed out of place: itself, its square for the norm, and its negative
+    (`transformers.optimization.Adafactor.step`). bitsandbytes on a CPU makes copies. Fused kernels need none.
     """
-    if case.options.training.optimizer is Optimizer.ADAFACTOR:
+    optimizer = case.options.training.optimizer
+    if optimizer is Optimizer.ADAFACTOR:
         return 2 * NUMBER * case.largest_trained
-    return 0
+    if case.kind != "cpu" or optimizer not in BESIDE_ON_CPU:
+        return 0
+    of_full, of_packed = BESIDE_ON_CPU[optimizer]
+    if not case.trained_tables:
+        return of_packed * NUMBER * case.largest_trained
+    inner = case.shape.hidden * case.shape.intermediate
+    return NUMBER * max(of_full * case.largest_trained, of_packed * inner)

@@ -14,11 +14,14 @@ class ModelShape(msgspec.Struct, frozen=True, kw_only=True):
 
     Of a transformer: `layers` blocks of width `hidden`, `intermediate` wide inside, with `heads` attention heads
     (`key_heads` of them for keys and values, `head_width` each), `gated` where two layers feed the inner width;
+    `crossing` of the blocks, those of a decoder, look at what an encoder put out, too;
     `vocabulary` tokens, `positions` at most. `experts` compute a token, of `all_experts`; 1 of 1 where there are none.
     `dropout` and `attention_dropout` tell that numbers are left out at random after layers and in attention's scores.
     `turns_fused` tells that one layer computes queries, keys and values, which are then turned by their positions.
     `norm_keeps` and `activation_keeps` are how many numbers a normalising layer and the activation function keep for
     each number they compute, beside it: 1 for LayerNorm and GELU by one kernel, more where written out step by step.
+    `inner_dropped` are those kept for each number of the inner width because some are left out at random there: 0
+    where dropout comes after the inner layers only, as in BERT.
 
     Of a vision model: `kept_per_pixel` and `widest_per_pixel` are the numbers that a pass keeps, and that its widest
     layer puts out, for each pixel of the image; `recomputed_per_pixel` those kept where the others are computed again,
@@ -33,6 +36,7 @@ class ModelShape(msgspec.Struct, frozen=True, kw_only=True):
     embeddings: int = 0
     largest: int = 0
     layers: int = 0
+    crossing: int = 0
     hidden: int = 0
     intermediate: int = 0
     heads: int = 0
@@ -48,6 +52,7 @@ class ModelShape(msgspec.Struct, frozen=True, kw_only=True):
     turns_fused: bool = False
     norm_keeps: float = 1.0
     activation_keeps: float = 1.0
+    inner_dropped: int = 0
     kept_per_pixel: float = 0.0
     widest_per_pixel: float = 0.0
     recomputed_per_pixel: float = 0.0

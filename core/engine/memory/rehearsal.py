@@ -6,7 +6,8 @@ from typing import Any
 import msgspec
 import torch
 
-from core.engine.memory.replay import Allocator, peak_of
+from core.choices import Method
+from core.engine.memory.replay import SMALL_OBJECTS, SMALL_WITHOUT_GRADIENTS, Allocator, peak_of
 from core.engine.memory.stand_in_optimizer import optimizer_for
 from core.engine.memory.tape import BOTTOM, EARLIER, FORWARD, MIDDLE, TOP, UPDATE, Kind, Recorder, Tape
 from core.engine.models.packing import COMPUTED_IN
@@ -75,7 +76,8 @@ def rehearse(
     found = _read(recorder.tape, model)
     if allocator is None:
         return found
-    held = peak_of(recorder.tape, allocator)
+    small = SMALL_WITHOUT_GRADIENTS if options.model.method is Method.HEAD else SMALL_OBJECTS
+    held = peak_of(recorder.tape, allocator, small)
     return msgspec.structs.replace(found, unused=max(0, held - found.most))
 
 

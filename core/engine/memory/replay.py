@@ -16,6 +16,11 @@ SMALL_OBJECTS = (40, 56, 88, 104)
 gradient). Of the sizes seen in a log of a real run, these came nearest to nine measured peaks: within 7 %; on three
 runs measured afterwards they were within 8 %."""
 
+SMALL_WITHOUT_GRADIENTS = (40,)
+"""The same of a tensor that no gradient is computed for: autograd's objects don't come with it. Of the two objects that
+glibc's `mallinfo2` counts then (40 and 88 bytes), the first alone came within 6 % of the one measured run it was chosen
+by (MiniLM, last layer only)."""
+
 Event = tuple[int, bool, int]
 """Operator's number, whether something goes, and its number on the tape."""
 
@@ -50,14 +55,15 @@ def allocator_of(kind: str) -> Allocator | None:
     return None
 
 
-def peak_of(tape: Tape, allocator: Allocator) -> int:
+def peak_of(tape: Tape, allocator: Allocator, small_objects: Iterable[int] = SMALL_OBJECTS) -> int:
     """The most the allocator has while the step on the tape is repeated, from the first one on.
 
     Args:
         tape: One step.
         allocator: A fresh one.
+        small_objects: Bytes of those that come with each tensor.
     """
-    player = _Player(tape.held, allocator)
+    player = _Player(tape.held, allocator, tuple(small_objects))
     begun = min(tape.begun.values())
     step = list(_events(tape.held, begun))
     player.take(_numbers(tape, Kind.WEIGHT, Kind.INPUT))
@@ -84,8 +90,9 @@ def _events(held: list[Held], begun: int) -> Iterator[Event]:
 class _Player:
     """Has an allocator make room for what is on a tape."""
 
-    def __init__(self, held: list[Held], allocator: Allocator) -> None:
+    def __init__(self, held: list[Held], allocator: Allocator, small_objects: tuple[int, ...]) -> None:
         self._held = held
+        self._small_objects = small_objects
         self._allocator = allocator
         self._there: set[int] = set()
 
@@ -101,7 +108,7 @@ class _Player:
             if self._held[number].size:
                 self._there.add(number)
                 self._allocator.take_aligned(number, self._held[number].size)
-                for size in SMALL_OBJECTS:
+                for size in self._small_objects:
                     self._allocator.take((number, size), size)
 
     def let_go(self, numbers: Iterable[int]) -> None:
@@ -109,6 +116,6 @@ class _Player:
         for number in numbers:
             if number in self._there:
                 self._there.remove(number)
-                for size in SMALL_OBJECTS:
+                for size in self._small_objects:
                     self._allocator.free((number, size))
                 self._allocator.free(number)

@@ -56,11 +56,14 @@ def _weight_counts(model: Any) -> dict[str, Any]:
         "head": sum(_numbers(model.get_submodule(name).parameters()) for name in heads),
         "linear_sides": sum(map(sum, linears.values())),
         "linears": linears,
-        "embeddings": _numbers(
-            part.weight for part in model.modules() if isinstance(part, torch.nn.Embedding)
-        ),
+        "embeddings": _numbers(_tables(model)),
         "largest": max((weight.numel() for weight in model.parameters()), default=0),
     }
+
+
+def _tables(model: Any) -> set[torch.nn.Parameter]:
+    """The tables of tokens and positions; T5's stacks share one under three names."""
+    return {part.weight for part in model.modules() if isinstance(part, torch.nn.Embedding)}
 
 
 def _packable(model: Any, heads: Iterable[str]) -> int:
@@ -87,7 +90,8 @@ def _sides(layer: Any) -> tuple[int, int]:
 
 
 def _transformer(model: Any, config: Any) -> dict[str, Any]:
-    blocks = list(_blocks(model))
+    rows = list(_rows(model))
+    blocks = [block for row in rows for block in row]
     block = blocks[(len(blocks) - 1) // 2] if blocks else model  # the first may be of another kind than most
     hidden, norm = _hidden(block, config)
     all_experts, intermediate, gated = _inner(block, hidden, config)
@@ -97,6 +101,7 @@ def _transformer(model: Any, config: Any) -> dict[str, Any]:
         "layers": max(
             len(blocks), _first(config, ("num_hidden_layers",)) or 0
         ),  # ALBERT's share their weights
+        "crossing": sum(map(len, rows[1:])) if getattr(config, "is_encoder_decoder", False) else 0,
         "hidden": hidden,
         "intermediate": intermediate,
         "heads": heads,
@@ -112,17 +117,18 @@ def _transformer(model: Any, config: Any) -> dict[str, Any]:
         "turns_fused": _turns_fused(model, block, hidden, intermediate),
         "norm_keeps": kept_for_each(norm, hidden) if norm is not None else 1.0,
         "activation_keeps": _activation_keeps(block),
+        "inner_dropped": _inner_dropped(block, hidden, intermediate),
     }
 
 
-def _blocks(model: Any) -> Iterator[Any]:
-    """The repeated blocks, encoder's and decoder's: the outermost lists of modules that hold linear layers."""
+def _rows(model: Any) -> Iterator[Any]:
+    """The rows of repeated blocks, encoder's and decoder's: the outermost lists of modules that hold linear layers."""
     taken: list[str] = []
     for name, part in model.named_modules():
         inside = any(name.startswith(f"{outer}.") for outer in taken)
         if isinstance(part, torch.nn.ModuleList) and not inside and _linears(part):
             taken.append(name)
-            yield from part
+            yield part
 
 
 def _linears(part: Any) -> list[tuple[int, int]]:
@@ -192,6 +198,33 @@ def _activation_keeps(block: Any) -> float:
     kinds = tuple(kind[0] if isinstance(kind, tuple) else kind for kind in ACT2CLS.values())
     found = next((part for part in block.modules() if isinstance(part, kinds)), None)
     return kept_for_each(found, 8) if found is not None else 1.0
+
+
+def _inner_dropped(block: Any, hidden: int, intermediate: int) -> int:
+    """Numbers kept for each of the inner width's because some are left out at random there, as in T5.
+
+    Found by asking the smallest module that holds the inner layers, with dropout and without; one that can't be asked
+    alone is taken to leave none out. Dropout behind the layer that leads back keeps less than one, and is not meant.
+    """
+    layers = [
+        part for part in block.modules() if part is not block and _leads_back(part, hidden, intermediate)
+    ]
+    if not layers:
+        return 0
+    inner = min(layers, key=lambda part: sum(1 for _ in part.modules()))
+    was_training = inner.training
+    with_dropout, without = (kept_for_each(inner.train(mode), hidden) for mode in (True, False))
+    inner.train(was_training)
+    return round((with_dropout - without) * hidden / intermediate)
+
+
+def _leads_back(part: Any, hidden: int, intermediate: int) -> bool:
+    sides = _linears(part)
+    return (
+        not _is_linear(part)
+        and (intermediate, hidden) in sides
+        and any(enter == hidden for enter, _ in sides)
+    )
 
 
 def _token_table(model: Any) -> Any:

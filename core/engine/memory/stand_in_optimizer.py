@@ -7,7 +7,7 @@ from typing import Any
 import torch
 
 from core.choices import Optimizer
-from core.memory.optimizer_memory import STATE, TABLES_IN_32_BITS
+from core.memory.optimizer_memory import BESIDE_ON_CPU, STATE, TABLES_IN_32_BITS
 from core.options import RunOptions
 
 SMALL = 4096
@@ -25,22 +25,34 @@ IN_32_BITS = {
 class HeldState(torch.optim.Optimizer):
     """Holds a number of bytes for each weight and does nothing: for kernels that know no fake tensors.
 
-    They update in place and need nothing beside (bitsandbytes' and torchao's kernels, read).
+    They update in place (bitsandbytes' and torchao's kernels, read); where bitsandbytes has none, it makes copies.
+
+    Args:
+        parameters: The weights that learn.
+        bytes_for: Bytes of state of one of them.
+        copies_for: How many copies of it in fp32 are made while it moves; None: none of any.
     """
 
     def __init__(
-        self, parameters: Iterable[torch.nn.Parameter], bytes_for: Callable[[torch.nn.Parameter], int]
+        self,
+        parameters: Iterable[torch.nn.Parameter],
+        bytes_for: Callable[[torch.nn.Parameter], int],
+        copies_for: Callable[[torch.nn.Parameter], int] | None = None,
     ) -> None:
         super().__init__(parameters, {})
         self._bytes_for = bytes_for
+        self._copies_for = copies_for or (lambda _: 0)
 
     def step(self, closure: Any = None) -> None:
-        """Make the state where there is none."""
+        """Make the state where there is none, and let copies come and go."""
         for group in self.param_groups:
             for weight in group["params"]:
                 if weight.grad is not None and not self.state[weight]:
                     size = self._bytes_for(weight)
                     self.state[weight]["held"] = torch.empty(size, dtype=torch.uint8, device=weight.device)
+                if weight.grad is not None:
+                    copies = [torch.empty_like(weight) for _ in range(self._copies_for(weight))]
+                    del copies
 
 
 def optimizer_for(model: torch.nn.Module, options: RunOptions, device: torch.device) -> torch.optim.Optimizer:
@@ -73,11 +85,25 @@ def optimizer_for(model: torch.nn.Module, options: RunOptions, device: torch.dev
 
             return Adafactor(learning, lr=training.learning_rate, scale_parameter=False, relative_step=False)
     tables = {id(part.weight) for part in model.modules() if isinstance(part, torch.nn.Embedding)}
-    return HeldState(learning, lambda weight: _bytes(training.optimizer, weight, id(weight) in tables))
+    of_full, of_packed = BESIDE_ON_CPU.get(training.optimizer, (0, 0)) if device.type == "cpu" else (0, 0)
+
+    def is_full(weight: torch.nn.Parameter) -> bool:
+        return _is_in_32_bits(training.optimizer, weight, id(weight) in tables)
+
+    return HeldState(
+        learning,
+        lambda weight: _bytes(training.optimizer, weight, is_full(weight)),
+        lambda weight: of_full if is_full(weight) else of_packed,
+    )
 
 
-def _bytes(optimizer: Optimizer, weight: torch.nn.Parameter, is_table: bool) -> int:
-    full = IN_32_BITS.get(optimizer)
-    if full is not None and (weight.numel() < SMALL or (is_table and optimizer in TABLES_IN_32_BITS)):
-        return full * weight.numel()
+def _is_in_32_bits(optimizer: Optimizer, weight: torch.nn.Parameter, is_table: bool) -> bool:
+    return optimizer in IN_32_BITS and (
+        weight.numel() < SMALL or (is_table and optimizer in TABLES_IN_32_BITS)
+    )
+
+
+def _bytes(optimizer: Optimizer, weight: torch.nn.Parameter, is_full: bool) -> int:
+    if is_full:
+        return IN_32_BITS[optimizer] * weight.numel()
     return math.ceil(STATE[optimizer] * weight.numel())

@@ -7,6 +7,7 @@ from msgspec.structs import replace
 
 from core.checks import read_options
 from core.memory import anatomy, heap, overhead
+from core.memory.activations import scores_each
 from core.memory.case import case_of
 from core.memory.explanations import explain_parts
 from core.memory.forecast import Basis, Forecast, Parts, Room, Verdict
@@ -105,6 +106,36 @@ def test_adafactor_computes_its_update_on_the_side() -> None:
     adafactor = parts(memory={"batch_size": 1}, training={"optimizer": "adafactor"})
     assert adamw.temporary == 0
     assert adafactor.temporary == 2 * 4 * BERT.largest
+
+
+@pytest.mark.parametrize(
+    ("optimizer", "of_table", "of_inner"), [("adamw-8bit", 3, 5), ("lion-8bit", 3, 5), ("ademamix", 4, 4)]
+)
+def test_bitsandbytes_makes_copies_on_a_cpu(optimizer: str, of_table: int, of_inner: int) -> None:
+    asks: dict[str, Any] = {"memory": {"batch_size": 1}, "training": {"optimizer": optimizer}}
+    assert parts(CPU, **asks).temporary == of_table * 4 * BERT.largest  # the table of tokens
+    few_words = replace(BERT, vocabulary=100, embeddings=100 * BERT.hidden, largest=4 * BERT.hidden**2)
+    assert parts(CPU, few_words, **asks).temporary == of_inner * 4 * 4 * BERT.hidden**2
+    assert parts(CUDA, **asks).temporary == 0  # kernels update in place
+
+
+def test_a_decoder_keeps_what_it_looks_at_an_encoder_with() -> None:
+    encoder = replace(BERT, dropout=False)
+    both = replace(encoder, crossing=BERT.layers // 2)
+    asks: dict[str, Any] = {"memory": {"batch_size": 64}}
+    further = parts(shape=both, **asks).activations - parts(shape=encoder, **asks).activations
+    entering, attention, norm = (
+        2,
+        3,
+        1,
+    )  # tensors of a block's width: inputs; queries, keys, values; the norm's input
+    stack = 64 * 128 * 4 * BERT.hidden  # a second one's embeddings
+    crossing = 64 * 128 * (4 * BERT.hidden * (entering + attention + norm) + kernel_each(both))
+    assert further == pytest.approx(stack + BERT.layers // 2 * crossing, rel=1e-3)
+
+
+def kernel_each(shape: ModelShape) -> float:
+    return scores_each(case_of(asked(memory={"batch_size": 64}), shape, CUDA))
 
 
 def test_half_precision_halves_activations_and_copies_weights() -> None:

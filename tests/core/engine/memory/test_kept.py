@@ -30,6 +30,20 @@ BERT = {
 LLAMA = {**BERT, "num_key_value_heads": 2, "intermediate_size": 160}
 GPT2 = {"n_embd": 64, "n_layer": 3, "n_head": 4, "n_positions": 128}
 MIXTRAL = {**LLAMA, "num_local_experts": 4, "num_experts_per_tok": 2}
+DISTILBERT = {"dim": 64, "n_layers": 3, "n_heads": 4, "hidden_dim": 256, "max_position_embeddings": 128}
+T5 = {"d_model": 64, "d_kv": 16, "num_layers": 3, "d_ff": 256, "num_heads": 4, "decoder_start_token_id": 0}
+BART = {
+    "d_model": 64,
+    "encoder_layers": 3,
+    "decoder_layers": 3,
+    "encoder_ffn_dim": 256,
+    "decoder_ffn_dim": 256,
+    "encoder_attention_heads": 4,
+    "decoder_attention_heads": 4,
+    "decoder_start_token_id": 0,
+    "bos_token_id": 2,
+    "max_position_embeddings": 128,
+}
 RUNS: dict[str, tuple[str, dict[str, Any], dict[str, Any]]] = {
     "BERT": ("bert", BERT, {}),
     "BERT, bf16": ("bert", BERT, {"device.precision": "bf16"}),
@@ -48,7 +62,15 @@ RUNS: dict[str, tuple[str, dict[str, Any], dict[str, Any]]] = {
     "Llama": ("llama", LLAMA, {}),
     "Llama, bf16": ("llama", LLAMA, {"device.precision": "bf16"}),
     "Mixtral": ("mixtral", MIXTRAL, {}),
+    "DistilBERT": ("distilbert", DISTILBERT, {}),
+    "T5": ("t5", T5, {}),
+    "T5, bf16": ("t5", T5, {"device.precision": "bf16"}),
+    "T5, LoRA": ("t5", T5, {"model.method": "lora"}),
+    "gated T5": ("t5", {**T5, "feed_forward_proj": "gated-gelu", "d_ff": 160}, {}),
+    "BART": ("bart", BART, {}),
 }
+ENDS = 1
+"""The token at the end of a text, by which an encoder-decoder finds where to look."""
 
 
 @pytest.mark.parametrize("name", RUNS)
@@ -78,7 +100,9 @@ def asked(changes: dict[str, Any]) -> RunOptions:
 def config_of(kind: str, sizes: dict[str, Any]) -> Any:
     from transformers import AutoConfig
 
-    return AutoConfig.for_model(kind, vocab_size=100, pad_token_id=0, **sizes)
+    found = AutoConfig.for_model(kind, vocab_size=100, pad_token_id=0, eos_token_id=ENDS, **sizes)
+    found.use_cache = False  # as Trainer does
+    return found
 
 
 def shape(kind: str, sizes: dict[str, Any]) -> Any:
@@ -96,8 +120,9 @@ def kept_by_torch(kind: str, sizes: dict[str, Any], options: RunOptions) -> floa
         config_of(kind, sizes), attn_implementation=options.model.attention.value
     )
     model = apply_method(plain, options).train()
-    ids, mask = torch.randint(1, 100, (ROWS, TOKENS)), torch.ones(ROWS, TOKENS, dtype=torch.long)
+    ids, mask = torch.randint(2, 100, (ROWS, TOKENS)), torch.ones(ROWS, TOKENS, dtype=torch.long)
     ids[0, 80:] = mask[0, 80:] = 0
+    ids[:, 79] = ENDS
     kept = Kept(model)
     half = options.device.precision == "bf16"
     with torch.autocast("cpu", dtype=torch.bfloat16, enabled=half), kept.listening():

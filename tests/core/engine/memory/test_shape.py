@@ -91,6 +91,54 @@ def test_heads_may_be_wider_than_the_block() -> None:
     assert (shape.hidden, shape.heads, shape.head_width) == (16, 4, 12)
 
 
+T5 = {"d_model": 16, "d_kv": 4, "num_layers": 3, "d_ff": 40, "num_heads": 4, "decoder_start_token_id": 0}
+BART = {
+    "d_model": 16,
+    "encoder_layers": 3,
+    "decoder_layers": 2,
+    "encoder_ffn_dim": 40,
+    "decoder_ffn_dim": 40,
+    "encoder_attention_heads": 4,
+    "decoder_attention_heads": 4,
+    "max_position_embeddings": 64,
+    "bos_token_id": 2,
+    "decoder_start_token_id": 2,
+}
+
+
+def encoder_decoder(kind: str, **sizes: Any) -> ModelShape:
+    from transformers import AutoConfig, AutoModelForSequenceClassification
+
+    config = AutoConfig.for_model(kind, vocab_size=50, pad_token_id=0, eos_token_id=1, **sizes)
+    with torch.device("meta"):
+        return shape_of(AutoModelForSequenceClassification.from_config(config))
+
+
+def test_a_decoders_blocks_look_at_an_encoder_too() -> None:
+    bart, t5 = encoder_decoder("bart", **BART), encoder_decoder("t5", **T5)
+    assert (bart.layers, bart.crossing, bart.hidden, bart.intermediate) == (5, 2, 16, 40)
+    assert (t5.layers, t5.crossing, t5.hidden, t5.intermediate) == (6, 3, 16, 40)
+    assert shape_of(empty("gpt2")).crossing == 0  # a decoder without an encoder
+
+
+def test_a_table_under_three_names_is_counted_once() -> None:
+    relative = 2 * 32 * 4  # each stack's biases by distance: 32 spans, 4 heads
+    assert encoder_decoder("t5", **T5).embeddings == 50 * 16 + relative
+
+
+@pytest.mark.parametrize("kind", ["bert", "distilbert", "gpt2", "llama"])
+def test_dropout_behind_the_inner_layers_is_not_within(kind: str) -> None:
+    assert shape_of(empty(kind)).inner_dropped == 0
+
+
+def test_dropout_within_the_inner_layers_keeps_more() -> None:
+    assert encoder_decoder("t5", **T5).inner_dropped == 2  # its mask, and what it put out beside what came in
+    assert (
+        encoder_decoder("t5", **T5, feed_forward_proj="gated-gelu").inner_dropped == 1
+    )  # a product keeps neither
+    assert encoder_decoder("t5", **T5, dropout_rate=0.0).inner_dropped == 0
+
+
 def test_dropout_is_asked_of_the_config() -> None:
     assert shape_of(empty("bert")).dropout
     assert shape_of(empty("bert")).attention_dropout
