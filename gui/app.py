@@ -18,6 +18,7 @@ from core import settings
 from core.settings import Settings
 from gui.bug_report import BugReporter, open_log
 from gui.engine_question import ask_real_engine
+from gui.kept_form import KeptForm
 from gui.style_sizes import ICONS
 from gui.theme import Theme
 from gui.window import MainWindow
@@ -74,6 +75,8 @@ def run_app(argv: Sequence[str]) -> int:
     window = MainWindow(theme, chosen, ask_real_engine)
     if trouble is not None:
         window.work_without_home(trouble)
+    else:
+        keep_form(application, window)
     application.file_opened.connect(window.open_path)
     application.aboutToQuit.connect(window.end_work)
     first = FirstPaint(window)
@@ -82,6 +85,13 @@ def run_app(argv: Sequence[str]) -> int:
         window.open_path(Path(path).absolute())
     window.show()
     return application.exec()
+
+
+def keep_form(application: QApplication, window: MainWindow) -> None:
+    """Show the form as it was left, and keep it from now on."""
+    kept = KeptForm(window.new_run, window)
+    kept.restore()
+    application.aboutToQuit.connect(kept.keep)
 
 
 def open_home() -> tuple[Settings, OSError | None]:

@@ -43,6 +43,7 @@ class NewRunPage(QWidget):
     Signals:
         start_requested: The `core.options.RunOptions` to train, checked and without problems.
         check_requested: The person wants a device checked; its name as in `device.name`.
+        form_changed: Something in the form may be another.
 
     Args:
         theme: Colours for what paints itself.
@@ -53,6 +54,7 @@ class NewRunPage(QWidget):
 
     start_requested = Signal(object)
     check_requested = Signal(str)
+    form_changed = Signal()
 
     def __init__(
         self, theme: Theme, ask: Ask, tools: MemoryTools | None = None, parent: QWidget | None = None
@@ -82,9 +84,20 @@ class NewRunPage(QWidget):
         """Fill the form from the plain values of a run file; what they leave out takes its default."""
         self._strip.hide()
         self._changes.hide()
+        self._header.show_restored(False)
         self._options.load(tree)
         self._header.show_task(self._options.form.task)
         self._refresh()
+
+    def restore_tree(self, tree: Mapping[str, Any]) -> None:
+        """Fill the form as it was left, and offer the way back."""
+        self.load_tree(tree)
+        self._header.show_restored(True)
+
+    def start_afresh(self) -> None:
+        """Put back what Hone starts with, list what that changed, and offer to undo that."""
+        self._header.show_restored(False)
+        self._laying.replace(run_file.read_tree(DIGITS))
 
     def load_file(self, path: Path) -> None:
         """Fill the form from a run file; what is wrong with it is said at the top of the page."""
@@ -154,6 +167,10 @@ class NewRunPage(QWidget):
         """The values in the form, as a run file holds them."""
         return self._options.tree()
 
+    def chosen_tree(self) -> Tree:
+        """The same without what was guessed from the data."""
+        return self._options.chosen_tree()
+
     def start(self) -> None:
         """Ask for the run to be started, if nothing is wrong with it."""
         if self._ready is not None:
@@ -200,6 +217,7 @@ class NewRunPage(QWidget):
         self._header.example_chosen.connect(self.load_example)
         self._header.preset_chosen.connect(self.apply_preset)
         self._header.import_chosen.connect(self.import_options)
+        self._header.afresh_chosen.connect(self.start_afresh)
         self._header.save_chosen.connect(self._save)
         self._laying.task_wanted.connect(self._change_task)
         self._laying.restored.connect(self.load_tree)
@@ -255,6 +273,7 @@ class NewRunPage(QWidget):
         self._ready = checked.options if not problems and not waits else None
         self._fit.look_at(checked, self._machine, questions, is_ready=self._ready is not None)
         self._outcome.show_outcome(checked, problems, self._machine, questions, advice, is_waiting=waits)
+        self.form_changed.emit()
 
     def _has_no_row(self, problem: Problem) -> bool:
         return problem.path not in self._options.form.paths

@@ -28,6 +28,7 @@ class NewRunHeader(QWidget):
         example_chosen: The `Path` of an example to start from.
         preset_chosen: The `core.presets.Preset` to lay over the form.
         import_chosen: The person wants to bring options along from a script.
+        afresh_chosen: The person wants what Hone starts with.
         save_chosen: The `Path` to save the form to.
     """
 
@@ -36,6 +37,7 @@ class NewRunHeader(QWidget):
     example_chosen = Signal(object)
     preset_chosen = Signal(object)
     import_chosen = Signal()
+    afresh_chosen = Signal()
     save_chosen = Signal(object)
 
     def __init__(self, parent: QWidget | None = None) -> None:
@@ -54,6 +56,15 @@ class NewRunHeader(QWidget):
     def show_task(self, task: Task) -> None:
         """Show which task is chosen."""
         self._tasks.set_value(task.value)
+
+    def show_restored(self, is_restored: bool) -> None:
+        """Say that the form stands as it was left, or what to do with a new one."""
+        self._afresh.setVisible(is_restored)
+        self._words.setText(
+            self.tr("This is how you left the form.")
+            if is_restored
+            else self.tr("Choose a model and your data; the rest is set for this computer.")
+        )
 
     def open_file(self) -> None:
         """Ask for a run file to open."""
@@ -74,12 +85,22 @@ class NewRunHeader(QWidget):
     def _title_line(self) -> QHBoxLayout:
         title = QLabel(self.tr("New run"))
         set_role(title, Role.PAGE_TITLE)
-        words = QLabel(self.tr("Choose a model and your data; the rest is set for this computer."))
-        set_role(words, Role.MUTED)
+        self._words = QLabel()
+        set_role(self._words, Role.MUTED)
+        self._afresh = QPushButton(self.tr("Start afresh"))
+        self._afresh.setToolTip(self.tr("Put every choice back to what Hone starts with; it can be undone"))
+        set_role(self._afresh, Role.LINK)
+        self._afresh.clicked.connect(self._ask_to_start_afresh)
+        self.show_restored(False)
+        words = QHBoxLayout()
+        words.setSpacing(SPACING // 2)
+        words.addWidget(self._words)
+        words.addWidget(self._afresh)
+        words.addStretch(1)
         titles = QVBoxLayout()
         titles.setSpacing(2)
         titles.addWidget(title)
-        titles.addWidget(words)
+        titles.addLayout(words)
         line = QHBoxLayout()
         line.setSpacing(SPACING)
         line.addLayout(titles)
@@ -116,6 +137,10 @@ class NewRunHeader(QWidget):
         menu = QMenu(button)
         menu.addAction(self.tr("Run file…"), self.open_file)
         menu.addAction(self.tr("Import from a script…"), self._ask_to_import)
+        menu.addSeparator()
+        afresh = menu.addAction(self.tr("Start afresh"), self._ask_to_start_afresh)
+        afresh.setToolTip(self._afresh.toolTip())
+        menu.setToolTipsVisible(True)
         button.setMenu(menu)
         button.setProperty("hasMenu", True)
         return button
@@ -131,6 +156,9 @@ class NewRunHeader(QWidget):
 
     def _ask_to_import(self) -> None:
         self.import_chosen.emit()
+
+    def _ask_to_start_afresh(self) -> None:
+        self.afresh_chosen.emit()
 
     def _start_from_digits(self) -> None:
         self.example_chosen.emit(DIGITS)

@@ -37,6 +37,7 @@ class Laying(QObject):
         self._strip = strip
         self._before: Tree = {}
         self._made: tuple[Difference, ...] = ()
+        self._is_whole = False
         strip.undo_chosen.connect(self.undo)
 
     def apply(self, preset: Preset) -> None:
@@ -62,10 +63,19 @@ class Laying(QObject):
             tree.setdefault(section, {})[name] = value
         self._lay(Preset("", title, words, tree), self.tr("Applied: {preset}").format(preset=title))
 
+    def replace(self, tree: Tree) -> None:
+        """Fill the whole form anew."""
+        form = self._options.form
+        before = form.full_tree()
+        self.restored.emit(tree)
+        self._before, self._is_whole = before, True
+        self._made = differences(before, Preset("", "", "", form.full_tree()))
+        self._tell(self.tr("Started afresh"), "")
+
     def undo(self) -> None:
-        """Put back what was changed; what the person has changed since stays, unless the task is another one."""
+        """Put back what was changed; what the person has changed since stays, unless all of the form is another."""
         self._strip.hide()
-        if self._before["task"] != self._options.form.task.value:
+        if self._is_whole or self._before["task"] != self._options.form.task.value:
             self.restored.emit(self._before)
         else:
             self._options.put({made.path: made.before for made in self._made})
@@ -80,8 +90,12 @@ class Laying(QObject):
         filled = form.full_tree()
         self._options.put({made.path: made.after for made in differences(filled, preset)})
         self._made = (*of_task, *differences(filled, Preset("", "", "", form.full_tree())))
+        self._is_whole = False
+        self._tell(done, preset.help)
+
+    def _tell(self, done: str, words: str) -> None:
         nothing = self.tr("The form stood like this already.")
-        self._strip.show_changes(done, preset.help if self._made else nothing, self._changes())
+        self._strip.show_changes(done, words if self._made else nothing, self._changes())
 
     def _changes(self) -> list[Change]:
         known = options_by_path()

@@ -88,6 +88,14 @@ class OptionsColumn(QWidget):
         """The values as a run file holds them."""
         return self.form.tree()
 
+    def chosen_tree(self) -> Tree:
+        """The same without columns that were guessed: other data would have others."""
+        tree = self.form.tree()
+        if self._columns_are_guessed:
+            data = {name: value for name, value in tree["data"].items() if f"data.{name}" not in COLUMN_PATHS}
+            return {**tree, "data": data}
+        return tree
+
     def set_machine(self, machine: MachineReport | None) -> None:
         """Offer what this machine has."""
         self._machine = machine
