@@ -24,13 +24,14 @@ class Appearance(StrEnum):
 class Settings(msgspec.Struct, frozen=True, kw_only=True):
     """Everything a person can set about Hone itself; unknown keys of newer versions are skipped.
 
-    `keep_awake` keeps the computer from sleeping while a run trains.
+    `keep_awake` keeps the computer from sleeping while a run trains, `notify` tells of a run's end where nobody looks.
     """
 
     schema: int = SCHEMA
     appearance: Appearance = Appearance.SYSTEM
     runs_folder: str | None = None
     keep_awake: bool = True
+    notify: bool = True
     window_geometry: str | None = None
 
 

@@ -226,10 +226,14 @@ class MainWindow(QMainWindow):
 
     def _run_page(self) -> RunPage:
         if self.run is None:
+            from gui.attention import Attention
             from gui.pages.run import RunPage  # brings NumPy and pyqtgraph
 
             self.run = RunPage(self._theme)
             self.run.edit_requested.connect(self.edit)
+            attention = Attention(self, lambda: self._settings.notify)
+            self.run.progressed.connect(attention.show_progress)
+            self.run.run_ended.connect(attention.tell_end)
             self._pages.addWidget(self.run)
         return self.run
 

@@ -7,7 +7,15 @@ from pathlib import Path
 import msgspec
 import PySide6
 from PySide6.QtCore import Signal
-from PySide6.QtWidgets import QFileDialog, QHBoxLayout, QLabel, QPushButton, QVBoxLayout, QWidget
+from PySide6.QtWidgets import (
+    QCheckBox,
+    QFileDialog,
+    QHBoxLayout,
+    QLabel,
+    QPushButton,
+    QVBoxLayout,
+    QWidget,
+)
 
 from core.device_names import device_title
 from core.events import Level
@@ -57,6 +65,7 @@ class SettingsPage(QWidget):
         cards.setSpacing(SPACING + 4)
         for card in (
             self._appearance_card(),
+            self._training_card(),
             self._places_card(),
             self._computer,
             self._versions_card(),
@@ -81,6 +90,8 @@ class SettingsPage(QWidget):
         self._settings = settings
         self._looks.set_value(settings.appearance.value)
         self._folder.setText(str(runs_folder(settings)))
+        self.keep_awake.setChecked(settings.keep_awake)
+        self.notify.setChecked(settings.notify)
 
     def set_machine(self, machine: MachineReport | None) -> None:
         """Show what the engine has told of this computer; None: nothing yet."""
@@ -128,6 +139,17 @@ class SettingsPage(QWidget):
         self._looks.setAccessibleName(self.tr("Appearance"))
         self._looks.chosen.connect(self._change_looks)
         card.body.addLayout(_row(self.tr("Colours"), self._looks))
+        return card
+
+    def _training_card(self) -> Card:
+        card = Card(self.tr("While a run trains"))
+        self.keep_awake = QCheckBox(self.tr("Keep the computer awake; its display may sleep"))
+        self.keep_awake.setToolTip(self.tr("Asked anew at the start of each run"))
+        self.keep_awake.clicked.connect(self._change_keep_awake)
+        self.notify = QCheckBox(self.tr("Notify me when a run ends and I am doing something else"))
+        self.notify.clicked.connect(self._change_notify)
+        card.body.addWidget(self.keep_awake)
+        card.body.addWidget(self.notify)
         return card
 
     def _places_card(self) -> Card:
@@ -194,6 +216,12 @@ class SettingsPage(QWidget):
 
     def _change_looks(self, value: str) -> None:
         self._change(msgspec.structs.replace(self._settings, appearance=Appearance(value)))
+
+    def _change_keep_awake(self, on: bool) -> None:
+        self._change(msgspec.structs.replace(self._settings, keep_awake=on))
+
+    def _change_notify(self, on: bool) -> None:
+        self._change(msgspec.structs.replace(self._settings, notify=on))
 
     def _ask_for_check(self) -> None:
         self.check_requested.emit("auto")

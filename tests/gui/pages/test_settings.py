@@ -23,6 +23,16 @@ def test_a_change_keeps_the_other_settings(qtbot, page, tmp_path):
     assert caught.args == [Settings(appearance=Appearance.DARK, runs_folder=str(tmp_path / "runs"))]
 
 
+def test_what_happens_while_a_run_trains_is_the_persons_choice(page):
+    told = []
+    page.settings_changed.connect(told.append)
+    assert page.keep_awake.isChecked()
+    assert page.notify.isChecked()
+    page.keep_awake.click()
+    page.notify.click()
+    assert [(found.keep_awake, found.notify) for found in told] == [(False, True), (False, False)]
+
+
 def test_it_says_where_runs_go_and_what_hone_runs_on(page, tmp_path):
     assert page._folder.text() == str(tmp_path / "runs")
     page.set_machine(CPU_ONLY)
