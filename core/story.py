@@ -177,7 +177,8 @@ class RunStory:
             self.metrics, self.evaluated_at = {}, None
         self.finished, self.ended = None, None
         self.stop_accepted, self.kill_accepted = False, False
-        self.messages.clear()
+        # the keeper writes another file: what it said of this attempt may have been read already
+        self.messages = {name: said for name, said in self.messages.items() if said.attempt == event.attempt}
         self.recent_seconds.clear()
         self.recent_parts.clear()
 

@@ -72,6 +72,14 @@ def test_a_message_lasts_until_it_is_withdrawn() -> None:
     assert story.messages == {}
 
 
+def test_a_new_attempt_keeps_only_what_was_said_of_itself() -> None:
+    old, new = (
+        MessageRaised(id=name, attempt=attempt, level=Level.WARNING, title="")
+        for name, attempt in (("silence", 1), ("disk-full", 2))
+    )
+    assert list(told(RunStarted(), old, new, RunStarted(attempt=2)).messages) == ["disk-full"]
+
+
 def test_the_peak_is_that_of_the_run_not_of_the_computer() -> None:
     story = told(
         MemorySampled(source=Source.PROCESS, bytes=5),
