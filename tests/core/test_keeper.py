@@ -15,6 +15,7 @@ from core.commands.runs import show
 from core.event_files import EventReader
 from core.events import (
     DeviceSampled,
+    DiskSampled,
     MemorySampled,
     MessageRaised,
     MessageWithdrawn,
@@ -233,6 +234,25 @@ def test_a_run_that_pages_is_told_of_while_it_does_and_no_longer(
     follow_until(follower, keeper, lambda: follower.is_over)
     told = [type(event) for event in machine(run) if isinstance(event, MessageRaised | MessageWithdrawn)]
     assert told == [MessageRaised, MessageWithdrawn]
+
+
+def test_a_run_without_steps_is_told_of_until_the_next(run: RunFolder) -> None:
+    keeper = start(run, "stuck")
+    follower = RunFollower(run)
+    follow_until(follower, keeper, lambda: "silence" in follower.story.messages)
+    message = follower.story.messages["silence"]
+    assert "The last it told of was step 10 at " in message.detail
+    assert "Its process is alive and " in message.detail
+    follow_until(follower, keeper, lambda: "silence" not in follower.story.messages)
+    run.ask(Action.STOP)
+    follow_until(follower, keeper, lambda: follower.is_over)
+    assert follower.story.messages == {}
+
+
+def test_the_disk_of_the_run_is_looked_after(run: RunFolder) -> None:
+    start(run, "finish").wait(10)
+    [disk] = [event for event in machine(run) if isinstance(event, DiskSampled)]
+    assert 0 < disk.free < disk.total
 
 
 def test_a_run_whose_folder_is_removed_ends(run: RunFolder) -> None:

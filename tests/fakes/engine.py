@@ -3,7 +3,7 @@
 Scenarios: `finish` (three steps), `wait` (trains until a stop request comes or it is killed),
 `stubborn` (doesn't hear requests), `fail` (says what went
 wrong), `bug` (a traceback and exit status 1), `crash` (ends without a word), `child` (starts a process and waits),
-`page` (some steps, then one that lasts until somebody has said so, then steps until a stop request comes).
+`page` and `stuck` (some steps, then one that lasts until somebody has said so, then steps until a stop request comes).
 """
 
 import subprocess
@@ -126,6 +126,7 @@ def main(scenario: str, run_dir: str) -> int:
         "crash": crash,
         "child": child,
         "page": page,
+        "stuck": page,
     }
     return scenarios[scenario](writer, run)
 

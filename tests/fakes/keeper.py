@@ -1,6 +1,7 @@
 """The real keeper with a fake engine: `python keeper.py SCENARIO RUN_DIR`.
 
-In the scenario `page` it finds the computer's memory full, looks often and has little patience.
+In the scenario `page` it finds the computer's memory full, looks often and has little patience; in `stuck` it soon
+misses the next step.
 """
 
 import signal
@@ -23,10 +24,17 @@ def fill_memory() -> None:
     thresholds.PAGING_ALONE_SECONDS = 0.2
 
 
+def miss_steps() -> None:
+    keeping.SAMPLE_SECONDS = 0.05
+    thresholds.SILENT_SECONDS = 0.5
+
+
 if __name__ == "__main__":
     scenario, run_dir = sys.argv[1:]
     if scenario == "page":
         fill_memory()
+    if scenario == "stuck":
+        miss_steps()
     engine = Path(__file__).with_name("engine.py")
     keeper = Keeper(RunFolder(Path(run_dir)), [sys.executable, "-P", str(engine), scenario, run_dir])
     signal.signal(signal.SIGTERM, lambda *_: keeper.ask_stop())
