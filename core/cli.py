@@ -1,6 +1,7 @@
 """The command line: starting runs, following and stopping them, looking at data and devices, without a screen.
 
-Exit status: 0 done; 1 failed, and standard error says why; 2 the request was wrong; 130 interrupted.
+Exit status: 0 done; 1 failed, and standard error says why; 2 the request was wrong; 3 a run doesn't fit into memory
+(`forecast`, `measure`, `fit`); 130 interrupted.
 """
 
 import argparse
@@ -100,7 +101,8 @@ def _parser(start: train.Start) -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(
         prog="hone",
         description="Fine-tune models on your own computer and watch them train. Without arguments the window opens.",
-        epilog="Runs are kept where `hone runs` says; HONE_HOME moves them.",
+        epilog="Runs are kept where `hone runs` says; HONE_HOME moves them. Exit status: 0 done, 1 failed, 2 the "
+        "request was wrong, 3 the run doesn't fit (forecast, measure, fit), 130 interrupted.",
     )
     parser.add_argument("--version", action="version", version=f"Hone {VERSION}")
     commands = parser.add_subparsers(title="commands", required=True, metavar="COMMAND")
@@ -199,7 +201,7 @@ def _add_memory(commands: "Commands") -> None:
         help="say how much memory a run will take",
         description="Say how much memory a run will take, part by part, and what to do if that is too much. Nothing is "
         "trained. Of a model on the Hugging Face Hub that isn't on this computer, its config.json is fetched, and no "
-        "weights. Ends with 1 when it doesn't fit.",
+        "weights. Ends with 3 when it doesn't fit.",
     )
     _add_run_file(forecast)
     forecast.add_argument(
@@ -219,7 +221,7 @@ def _add_memory(commands: "Commands") -> None:
         "measure",
         help="train some steps to see how much memory and time a run takes",
         description="Train some steps in a process of their own, the longest batch of the data first, and say how much "
-        "memory and time they took. Nothing is kept. Ends with 1 when memory runs out.",
+        "memory and time they took. Nothing is kept. Ends with 3 when it doesn't fit.",
     )
     _add_run_file(measuring)
     measuring.set_defaults(
@@ -231,7 +233,7 @@ def _add_memory(commands: "Commands") -> None:
         description="Measure one combination of smaller batches, half precision and the like after another, until one "
         "fits with a tenth to spare, and write it to a new run file. Looks for the fastest among those that keep the "
         "result, then among those that lose least. Where the run fits as it is, a file is written only if --output "
-        "names one. Ends with 1 when nothing fits.",
+        "names one. Ends with 3 when nothing fits.",
     )
     _add_run_file(fitting)
     fitting.add_argument(

@@ -11,6 +11,7 @@ import msgspec
 
 from core import jobs, run_file
 from core.capabilities import find_device, machine_problems
+from core.choices import Task
 from core.commands.asked_model import described_model, model_here, refuse_incomplete
 from core.commands.memory_text import forecast_lines, ladder_lines, measurement_lines, try_line
 from core.commands.output import print_json
@@ -30,6 +31,9 @@ from core.options import RunOptions
 from core.reports import DeviceReport
 
 SUFFIX = ".fits.hone"
+
+TOO_LARGE = 3
+"""The exit status of an answer that is no: the run doesn't fit."""
 
 FindModel = Callable[[RunOptions, Path], ModelReport]
 
@@ -104,7 +108,7 @@ def forecast(
         offline: Whether nothing may be fetched: not even the config.json of a model that isn't on this computer.
 
     Returns:
-        0, or 1 where it doesn't fit.
+        0, or 3 where it doesn't fit.
 
     Raises:
         OptionsError: The request is wrong.
@@ -119,11 +123,11 @@ def forecast(
         print_json(_as_answer(found, remedies))
     else:
         print("\n".join((*forecast_lines(found), *ladder_lines(remedies))))
-    return 1 if found.verdict is Verdict.TOO_LARGE else 0
+    return TOO_LARGE if found.verdict is Verdict.TOO_LARGE else 0
 
 
 def measure(file: Path, overrides: tuple[str, ...], *, as_json: bool, dry_run: MakeDryRun = DryRun) -> int:
-    """Make a dry run and print what it took; 1 where memory ran out or the run doesn't fit.
+    """Make a dry run and print what it took; 3 where memory ran out or the run doesn't fit.
 
     Raises:
         OptionsError: The request is wrong.
@@ -141,7 +145,7 @@ def measure(file: Path, overrides: tuple[str, ...], *, as_json: bool, dry_run: M
         print_json(MeasureAnswer(measurement=found, verdict=verdict, ladder=remedies))
     else:
         print("\n".join((*measurement_lines(found), *ladder_lines(remedies))))
-    return 1 if verdict is Verdict.TOO_LARGE else 0
+    return TOO_LARGE if verdict is Verdict.TOO_LARGE else 0
 
 
 def fit(
@@ -152,7 +156,7 @@ def fit(
     as_json: bool,
     dry_run: MakeDryRun = DryRun,
 ) -> int:
-    """Find by dry runs what fits, and write it to a new run file; 1 where nothing does.
+    """Find by dry runs what fits, and write it to a new run file.
 
     A run that fits as it is needs no other file: one is written only where it was asked for by name.
 
@@ -163,6 +167,9 @@ def fit(
         as_json: Whether the answer is printed as JSON.
         dry_run: What measures.
 
+    Returns:
+        0; 3 where nothing fits, and 1 where dry runs fail for another reason than memory.
+
     Raises:
         OptionsError: The request is wrong, or the file to write is there already.
     """
@@ -172,7 +179,13 @@ def fit(
     looked = _look(file, overrides)
     refuse_incomplete(looked.options)
     fitting = Fitting(
-        looked.options, looked.model, looked.device, looked.room, dry_run, correction=looked.correction
+        looked.options,
+        looked.model,
+        looked.device,
+        looked.room,
+        dry_run,
+        length=_longest_text(looked),
+        correction=looked.correction,
     )
     tries: list[Try] = []
     fitting.heed(lambda title: print(f"Try {len(tries) + 1}: {title}", file=sys.stderr, flush=True))
@@ -181,7 +194,9 @@ def fit(
         print(try_line(done), file=sys.stderr)
     written = _write(fitting, file, target, is_asked_for=output is not None)
     _tell_fit(fitting, tuple(tries), written, as_json=as_json)
-    return 0 if fitting.result is not None else 1
+    if fitting.result is not None:
+        return 0
+    return TOO_LARGE if fitting.is_too_large else 1
 
 
 def _write(fitting: Fitting, file: Path, target: Path, *, is_asked_for: bool) -> Path | None:
@@ -235,6 +250,11 @@ def _trace(looked: _Looked) -> Forecast:
         print(f"Note: the run could not be traced, so this is by formula. {error}", file=sys.stderr)
         return _formula(looked)
     return corrected(msgspec.structs.replace(traced, room=looked.room), looked.correction)
+
+
+def _longest_text(looked: _Looked) -> int | None:
+    """Tokens of the longest text, which takes a trace to know; None: there are no texts."""
+    return _trace(looked).unpadded_length if looked.options.task is Task.TEXT_CLASSIFICATION else None
 
 
 def _on_device(looked: _Looked) -> RunOptions:

@@ -114,7 +114,7 @@ class Fitting:
     and the faster one taken.
 
     `result` are the changed options once one was found, `changes` what was changed; None before that, and where nothing
-    was found, and `reason` then says why.
+    was found. `reason` then says why, and `is_too_large` whether memory is the reason.
 
     Args:
         options: What is asked.
@@ -144,6 +144,7 @@ class Fitting:
         self.result: RunOptions | None = None
         self.changes: dict[str, Any] | None = None
         self.reason = ""
+        self.is_too_large = False
 
     def heed(self, began: Began) -> None:
         """Have `began` told of each try; call before the first."""
@@ -174,6 +175,7 @@ class Fitting:
                 return
             waiting.learn(candidate, done)
         self.reason = waiting.reason
+        self.is_too_large = not waiting.fails_otherwise
 
     def _try_rival(self, rival: Candidate | None, found: Try) -> Iterator[Try]:
         """Measure one that loses as little as what was found, and take it where it is faster."""
@@ -251,15 +253,20 @@ class _Waiting:
         self._problems: list[str] = []
 
     @property
+    def fails_otherwise(self) -> bool:
+        """Whether so many failed for another reason than memory that no more are worth trying."""
+        return len(self._problems) >= MOST_FAILURES
+
+    @property
     def reason(self) -> str:
         """Why none is left."""
-        if len(self._problems) >= MOST_FAILURES:
+        if self.fails_otherwise:
             return f"It fails for another reason than memory. {self._problems[-1]}"
         return "Nothing that keeps this model fits: choose a smaller one, or free memory."
 
     def next(self) -> Candidate | None:
         """The next one to try; None where none is left."""
-        if not self._left or len(self._problems) >= MOST_FAILURES:
+        if not self._left or self.fails_otherwise:
             return None
         smallest = min(self._left, key=lambda one: (one.total, one.loss, -len(one.steps)))
         chosen = next(filter(self._has_hope, self._left), smallest)

@@ -8,6 +8,7 @@ import msgspec
 import pytest
 
 from core import run_file
+from core.choices import Padding
 from core.cli import main
 from core.commands import memory
 from core.errors import UserError
@@ -87,6 +88,20 @@ def from_hub(engine: Engine, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) ->
     return file
 
 
+@pytest.fixture
+def padded(engine: Engine, tmp_path: Path) -> Path:
+    """A run file whose texts are of 87 tokens at most and filled up to 512, which is too much."""
+    engine.room = Room(free=GB, ceiling=2 * GB)
+    engine.model = MODEL
+    engine.traced = msgspec.structs.replace(TRACED, length=512, longest_text=87)
+    (tmp_path / "config.json").write_text('{"model_type": "bert"}')
+    for name in ("model.safetensors", "texts.csv"):
+        (tmp_path / name).touch()
+    data = {"train": str(tmp_path / "texts.csv"), "max_length": 512, "padding": "fixed"}
+    run_file.write(asked(model={"source": str(tmp_path)}, data=data), tmp_path / "padded.hone")
+    return tmp_path / "padded.hone"
+
+
 class DryRuns:
     """Dry runs that hold what `peak` says of their options."""
 
@@ -134,18 +149,9 @@ class TestForecast:
         assert out.rstrip().endswith("It fits.")
 
     def test_padding_that_nothing_needs_is_told_and_can_be_left_out(
-        self, engine: Engine, capsys: pytest.CaptureFixture[str], tmp_path: Path
+        self, engine: Engine, padded: Path, capsys: pytest.CaptureFixture[str]
     ) -> None:
-        engine.room = Room(free=GB, ceiling=2 * GB)
-        engine.model = MODEL
-        engine.traced = msgspec.structs.replace(TRACED, length=512, longest_text=87)
-        (tmp_path / "config.json").write_text('{"model_type": "bert"}')
-        for name in ("model.safetensors", "texts.csv"):
-            (tmp_path / name).touch()
-        data = {"train": str(tmp_path / "texts.csv"), "max_length": 512, "padding": "fixed"}
-        padded = asked(model={"source": str(tmp_path)}, data=data)
-        run_file.write(padded, tmp_path / "padded.hone")
-        main(["forecast", str(tmp_path / "padded.hone")])
+        main(["forecast", str(padded)])
         out = capsys.readouterr().out
         assert "The longest row has 512 tokens, padding counted; the longest text has 87." in out
         assert "Rows of 88 tokens" in out
@@ -159,11 +165,11 @@ class TestForecast:
         assert (told["fits"], told["method"]) == (True, "trace")
         assert told["ladder"] == []
 
-    def test_what_does_not_fit_ends_with_1_and_the_ladder(
+    def test_what_does_not_fit_ends_with_3_and_the_ladder(
         self, engine: Engine, capsys: pytest.CaptureFixture[str]
     ) -> None:
         engine.room = Room(free=1 * GB, ceiling=16 * GB)
-        assert main(["forecast", str(FILE)]) == 1
+        assert main(["forecast", str(FILE)]) == 3
         out = capsys.readouterr().out
         assert "It doesn't fit." in out
         assert "--set memory.batch_size=" in out
@@ -294,13 +300,13 @@ class TestMeasure:
     def test_memory_that_runs_out_is_an_answer_with_the_ladder(
         self, engine: Engine, capsys: pytest.CaptureFixture[str]
     ) -> None:
-        assert memory.measure(FILE, (), as_json=False, dry_run=DryRuns(lambda _: 9 * GB)) == 1
+        assert memory.measure(FILE, (), as_json=False, dry_run=DryRuns(lambda _: 9 * GB)) == 3
         out = capsys.readouterr().out
         assert out.startswith("Memory ran out.\nA batch of 16 samples didn't fit.")
         assert "--set memory.batch_size=" in out
 
     def test_json(self, engine: Engine, capsys: pytest.CaptureFixture[str]) -> None:
-        assert memory.measure(FILE, (), as_json=True, dry_run=DryRuns(lambda _: 9 * GB)) == 1
+        assert memory.measure(FILE, (), as_json=True, dry_run=DryRuns(lambda _: 9 * GB)) == 3
         told = msgspec.json.decode(capsys.readouterr().out)
         assert told["verdict"] == "too_large"
         assert told["measurement"]["peak"] == 9 * GB
@@ -346,12 +352,33 @@ class TestFit:
         assert (tmp_path / "other.hone").read_text() == "precious"
         assert engine.asked == [], "said before anything is measured"
 
-    def test_nothing_that_fits_ends_with_1_and_writes_nothing(
+    def test_nothing_that_fits_ends_with_3_and_writes_nothing(
         self, engine: Engine, file: Path, capsys: pytest.CaptureFixture[str]
     ) -> None:
-        assert self.fit(file, peak=lambda _: 20 * GB) == 1
+        assert self.fit(file, peak=lambda _: 20 * GB) == 3
         assert "choose a smaller" in capsys.readouterr().err
         assert not file.with_name("mine.fits.hone").exists()
+
+    def test_padding_is_tried_where_a_trace_says_that_it_is_wasted(
+        self, engine: Engine, padded: Path
+    ) -> None:
+        engine.room = Room(free=8 * GB, ceiling=16 * GB)
+
+        def held(options: RunOptions) -> int:
+            return 2 * GB if options.data.padding is Padding.DYNAMIC else 9 * GB
+
+        assert self.fit(padded, peak=held) == 0
+        written = run_file.read(padded.with_name("padded.fits.hone"))
+        assert (written.data.padding, written.memory.batch_size) == (Padding.DYNAMIC, 16)
+
+    def test_dry_runs_that_fail_otherwise_end_with_1(
+        self, engine: Engine, file: Path, capsys: pytest.CaptureFixture[str]
+    ) -> None:
+        def fails(_options: RunOptions) -> int:
+            raise UserError("The data has one class only")
+
+        assert self.fit(file, peak=fails) == 1
+        assert "It fails for another reason than memory" in capsys.readouterr().err
 
     def test_a_run_that_fits_as_it_is_needs_no_other_file(
         self, engine: Engine, file: Path, capsys: pytest.CaptureFixture[str]
