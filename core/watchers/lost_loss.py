@@ -24,8 +24,8 @@ def look(recent: Recent, *, raised: str) -> Finding | None:
         key=str(bad.step),
         level=Level.WARNING,
         title=f"The loss of step {bad.step:,} is {what}",
-        detail="One such step may be over at the next; where they go on, the weights are lost, and the run ends by "
-        f"itself. The usual cause is a learning rate that is too high. {_what_is_kept(recent)}",
+        detail="A single such step may pass. Where they go on the weights are lost, and the run ends by itself. The "
+        f"usual cause is a learning rate that is too high. {_what_is_kept(recent)}",
         fixes=tuple(_fixes(recent)),
     )
 

@@ -22,7 +22,7 @@ def look(recent: Recent, *, raised: str) -> Finding | None:
     return Finding(
         key=f"{recent.heard:.3f}",
         level=Level.WARNING,
-        title=f"No step for {figures.duration(limit)}",
+        title=f"No step for more than {figures.duration(limit)}",
         detail=f"{_usual(recent)}The last it told of was {_last_word(recent)}. {_doing(recent.engine_busy)} If it "
         "goes on by itself, this message goes; the end of the log may say more.",
     )

@@ -2,6 +2,7 @@
 
 import statistics
 
+from core import figures
 from core.errors import Fix
 from core.events import Level
 from core.watchers import thresholds as limits
@@ -61,12 +62,12 @@ def _fixes(recent: Recent, workers: int) -> tuple[Fix, ...]:
 
 def _remedy(recent: Recent, workers: int) -> str:
     if _fixes(recent, workers):
-        now = f"{workers} workers prepare" if workers > 1 else f"{'1' if workers else 'No'} worker prepares"
-        return f"{now} them meanwhile; more of them would have the next one ready in time."
+        run = f"{workers} workers run" if workers > 1 else f"{'1' if workers else 'No'} worker runs"
+        return f"{run} beside it; {'more' if workers else 'some'} would have the next batch ready in time."
     if workers:
         return (
-            f"{workers} workers prepare them already, so the files are what is slow: copy them to a disk inside this "
-            "computer, or make images smaller beforehand."
+            f"That is done in {figures.counted(workers, 'worker')} already, so the files are what is slow: copy them "
+            "to a disk inside this computer, or make images smaller beforehand."
         )
     return (
         "This computer has no core to spare for workers: make images smaller beforehand, or keep the files on a disk "

@@ -70,6 +70,6 @@ def _finding(source: Source, held_back: Sequence[DeviceSampled]) -> Finding:
         key=source.value,
         level=Level.WARNING,
         title=f"{name} is held back, so steps take longer",
-        detail=f"The reason: {_cause(last)}{measured}. Give it air: off the blanket, fans free of dust, no other work "
-        "beside it. On a laptop, plug in the power supply it came with.",
+        detail=f"The reason: {_cause(last)}{measured}. Give it air: nothing on its vents, fans free of dust, no "
+        "other heavy work beside it. A laptop wants the power supply it came with.",
     )

@@ -24,7 +24,7 @@ def test_after_90_s_without_a_step_it_says_what_the_process_does(busy: float | N
     assert watch(run.events, activity=FakeActivity(busy)).messages == []
     run.wait(60)
     message = watch(run.events, activity=FakeActivity(busy)).one
-    assert (message.id, message.title) == ("silence", "No step for 1 min 30 s")
+    assert (message.id, message.title) == ("silence", "No step for more than 1 min 30 s")
     assert words in message.detail
     assert message.fixes == (), "nothing to press: it may only be slow"
 
@@ -50,7 +50,7 @@ def test_slow_steps_are_waited_for_five_times_as_long() -> None:
     run.wait(180)
     assert watch(run.events).messages == []
     run.wait(60)
-    assert watch(run.events).one.title.startswith("No step for 3 min")
+    assert watch(run.events).one.title.startswith("No step for more than 3 min")
 
 
 @pytest.mark.parametrize(

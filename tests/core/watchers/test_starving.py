@@ -14,7 +14,11 @@ def starving(workers: int = 0, *, waiting: float = 0.45, seconds: float = 0.5) -
 
 @pytest.mark.parametrize(
     ("workers", "more", "words"),
-    [(0, 2, "No worker prepares them"), (1, 2, "1 worker prepares"), (2, 4, "2 workers prepare")],
+    [
+        (0, 2, "No worker runs beside it; some would"),
+        (1, 2, "1 worker runs beside it; more would"),
+        (2, 4, "2 workers run beside it; more would"),
+    ],
 )
 def test_a_device_that_waits_for_data_is_offered_workers(workers: int, more: int, words: str) -> None:
     message = watch(starving(workers).events).one
@@ -25,7 +29,7 @@ def test_a_device_that_waits_for_data_is_offered_workers(workers: int, more: int
 
 def test_with_many_workers_the_files_are_to_blame() -> None:
     message = watch(starving(4).events).one
-    assert "4 workers prepare them already, so the files are what is slow" in message.detail
+    assert "done in 4 workers already, so the files are what is slow" in message.detail
     assert message.fixes == ()
 
 
