@@ -4,6 +4,7 @@ import os
 import sys
 
 from core import program
+from gui.screen_libraries import what_is_missing
 
 SCREENS = ("DISPLAY", "WAYLAND_DISPLAY", "QT_QPA_PLATFORM")
 
@@ -15,6 +16,10 @@ def open_window() -> int:
             "There is no screen here to open the window on; `hone train RUN.hone` trains without one.",
             file=sys.stderr,
         )
+        return 1
+    missing = what_is_missing()
+    if missing:
+        print(missing, file=sys.stderr)
         return 1
     from gui.app import run_app
 

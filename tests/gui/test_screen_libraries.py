@@ -1,0 +1,72 @@
+"""Where Qt would abort for want of a library, Hone says which package has it."""
+
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from gui.screen_libraries import ALWAYS, ON_X11, what_is_missing
+
+ROOT = Path(__file__).resolve().parents[2]
+CURSOR = "libxcb-cursor.so.0"
+
+pytestmark = pytest.mark.skipif(not sys.platform.startswith("linux"), reason="elsewhere Qt brings all along")
+
+
+def without(*names):
+    """Loads all libraries but these."""
+
+    def load(name):
+        if name in names:
+            raise OSError(f"{name}: cannot open shared object file")
+
+    return load
+
+
+@pytest.mark.parametrize(
+    "environment", [{"DISPLAY": ":0"}, {"QT_QPA_PLATFORM": "xcb", "WAYLAND_DISPLAY": "0"}]
+)
+def test_a_library_of_x11_is_named_with_its_package(environment):
+    words = what_is_missing(environment, without(CURSOR, "libxcb-icccm.so.4"))
+    assert "(libxcb-cursor.so.0, libxcb-icccm.so.4)" in words
+    assert "sudo apt-get install libxcb-cursor0 libxcb-icccm4\n" in words
+    assert "`hone train RUN.hone`" in words
+    assert what_is_missing(environment, without()) == ""
+
+
+@pytest.mark.parametrize(
+    "environment",
+    [
+        {"QT_QPA_PLATFORM": "offscreen"},
+        {"WAYLAND_DISPLAY": "0", "DISPLAY": ":0"},
+        {"QT_QPA_PLATFORM": "wayland"},
+    ],
+)
+def test_x11_s_are_not_missed_on_other_screens(environment):
+    assert what_is_missing(environment, without(*ON_X11)) == ""
+    assert "libegl1" in what_is_missing(environment, without("libEGL.so.1"))
+
+
+def test_the_program_says_so_before_qt_is_loaded(tmp_path):
+    code = """
+import ctypes, sys
+from gui import __main__, screen_libraries
+screen_libraries.ON_X11 = {"libnone.so.0": "libnone0"}
+status = __main__.open_window()
+assert not [name for name in sys.modules if name.startswith("PySide6")]
+sys.exit(status)
+"""
+    environment = {"DISPLAY": ":99", "PYTHONPATH": str(ROOT), "HONE_HOME": str(tmp_path)}
+    done = subprocess.run(
+        [sys.executable, "-c", code], env=environment, capture_output=True, text=True, check=False, timeout=60
+    )
+    assert done.returncode == 1, done.stderr
+    assert "sudo apt-get install libnone0" in done.stderr
+
+
+def test_start_py_knows_the_same(monkeypatch):
+    monkeypatch.syspath_prepend(str(ROOT / "packaging"))
+    from bootstrap import system_libraries
+
+    assert (ALWAYS, ON_X11) == (system_libraries.ALWAYS, system_libraries.ON_X11)
