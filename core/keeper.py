@@ -100,8 +100,7 @@ class Keeper:
                 return
             self._pass_on_stop()
             self._answer_kills(engine)
-            with contextlib.suppress(subprocess.TimeoutExpired):
-                engine.wait(POLL_SECONDS)
+            time.sleep(POLL_SECONDS)  # waiting for the engine with a time limit polls it many times as often
         for message in (*watchdog.take(self._new_events(), time.time()), *watchdog.end()):
             self._write(message)
 
