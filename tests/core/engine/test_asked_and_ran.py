@@ -6,7 +6,8 @@ import msgspec
 import pytest
 
 from core.choices import DeepSpeed, Method, Optimizer, Padding, Precision, Task, Toggle
-from core.engine.asked_and_ran import OPTIMIZERS, differences
+from core.engine.asked_and_ran import differences
+from core.engine.comparisons import OPTIMIZERS
 from core.events import WhatRan
 from core.options import (
     DataOptions,
