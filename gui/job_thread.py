@@ -1,6 +1,7 @@
 """The worker thread of a run page: starts a run, follows it, and tells the window what happens."""
 
 import contextlib
+import sys
 import threading
 import time
 from collections.abc import Sequence
@@ -13,7 +14,7 @@ from core import jobs
 from core.errors import RunFolderError, UserError
 from core.follow import RunFollower
 from core.run_folder import Action, RunFolder
-from core.run_summary import summarize
+from core.run_summary import state_at_end
 from core.story import State
 from gui.log_tail import LogTail
 from gui.models.run_news import NewsMaker, RunNews
@@ -25,10 +26,11 @@ FIRST_SECONDS = 0.05
 """So soon the window is told the beginning of a long past; a short one is read by then."""
 
 PIECE_BYTES = 64 << 10
-"""How much is read in one go while catching up: a millisecond of work, in which the window may have to wait."""
+"""How much is read in one go while catching up."""
 
-GIVE_WAY_SECONDS = 0.001
-"""After each piece the window has its turn: Python computes in one thread at a time."""
+SWITCH_SECONDS = 0.0005
+"""How long this thread computes on while the window waits for its turn: Python computes in one thread at a time, and
+leaves it 5 ms unless told otherwise. Drawing a chart takes some ten turns."""
 
 
 class JobThread(QThread):
@@ -85,6 +87,7 @@ class JobThread(QThread):
 
     def run(self) -> None:
         """Start and follow; what the thread does. Call `start`."""
+        sys.setswitchinterval(SWITCH_SECONDS)
         keeper = self._start() if self._start_job else None
         follower, maker = RunFollower(self._run), NewsMaker()
         tell_next = time.monotonic() + FIRST_SECONDS
@@ -96,7 +99,8 @@ class JobThread(QThread):
                 self._tell_news(follower, maker)
                 self._tell_log()
                 self._tell_state(follower)
-            self._pause(POLL_SECONDS if follower.is_caught_up else GIVE_WAY_SECONDS)
+            if follower.is_caught_up:
+                self._pause(POLL_SECONDS)
         if follower.is_over:
             self._tell_end_of_log()
             _reap(keeper)
@@ -145,7 +149,7 @@ class JobThread(QThread):
         """Where a run stands of which only the beginning is read: one that is over doesn't train until it is."""
         if self._told is not None:
             return self._told
-        return follower.state if follower.exit_record is None else summarize(self._run).state
+        return follower.state if follower.exit_record is None else state_at_end(self._run)
 
     def _tell_log(self) -> None:
         text = self._log.read()

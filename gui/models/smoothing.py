@@ -54,13 +54,15 @@ class Smoothing:
             before: The mean up to it; None or NaN to start anew.
             count: How many values it is made of.
         """
-        mean = math.nan if before is None else before
+        settled = max(0, math.ceil(self._settling / self._least) - count)
         found: list[float] = []
-        for value in values.tolist():
-            count += 1
-            if mean != mean or value != value:  # noqa: PLR0124 - NaN, asked a million times
-                mean = value
-            else:
-                mean += max(self._least, min(self._most, self._settling / count)) * (value - mean)
+        mean = math.nan if before is None else before
+        for place, value in enumerate(values[:settled].tolist(), start=count + 1):
+            weight = max(self._least, min(self._most, self._settling / place))
+            mean = mean + weight * (value - mean) if mean == mean and value == value else value  # noqa: PLR0124
+            found.append(mean)
+        weight = self._least
+        for value in values[settled:].tolist():  # comparing with itself asks for NaN, a million times
+            mean = mean + weight * (value - mean) if mean == mean and value == value else value  # noqa: PLR0124
             found.append(mean)
         return np.array(found, np.float64)

@@ -1,7 +1,7 @@
 """Steps and losses of a run as columns, so that a thousand of them cost the window no more than one."""
 
 import math
-from collections.abc import Iterable
+from array import array
 from dataclasses import dataclass, fields
 
 import numpy as np
@@ -57,50 +57,57 @@ class StepColumns:
 
     def __init__(self, median: RunningMedian) -> None:
         self._median = median
-        self._steps: list[int] = []
-        self._columns: dict[str, list[float | None]] = {name: [] for name in STEP_COLUMNS}
-        self._losses: list[tuple[int, float | None]] = []
-        self._norms: list[tuple[int, float]] = []
-        self._first_non_finite: tuple[int, float] | None = None
+        self._steps = _numbers()
+        self._columns = {name: _numbers() for name in STEP_COLUMNS}
+        self._losses = _numbers(), _numbers()
+        self._norms = _numbers(), _numbers()
 
     def add_steps(self, steps: list[StepFinished], origin: float) -> None:
         """Add steps of a run that started at `origin`, in unix seconds."""
-        self._steps += [step.step for step in steps]
+        self._steps.extend([step.step for step in steps])
         columns = self._columns
-        columns["step_clock"] += [step.time - origin for step in steps]
-        columns["step_epoch"] += [step.epoch for step in steps]
-        columns["learning_rate"] += [step.learning_rate for step in steps]
-        columns["step_seconds"] += [step.seconds for step in steps]
-        columns["median_seconds"] += [self._median.add(step.seconds) for step in steps]
-        columns["data_seconds"] += [step.data_seconds for step in steps]
-        columns["forward_seconds"] += [step.forward_seconds for step in steps]
-        columns["backward_seconds"] += [step.backward_seconds for step in steps]
-        columns["optimizer_seconds"] += [step.optimizer_seconds for step in steps]
-        columns["samples_per_second"] += [_rate(step, step.samples) for step in steps]
-        columns["tokens_per_second"] += [_rate(step, step.tokens) for step in steps]
+        columns["step_clock"].extend([step.time - origin for step in steps])
+        columns["step_epoch"].extend([step.epoch for step in steps])
+        columns["learning_rate"].extend([step.learning_rate for step in steps])
+        columns["step_seconds"].extend([step.seconds for step in steps])
+        columns["median_seconds"].extend([self._median.add(step.seconds) for step in steps])
+        columns["data_seconds"].extend(_known([step.data_seconds for step in steps]))
+        columns["forward_seconds"].extend(_known([step.forward_seconds for step in steps]))
+        columns["backward_seconds"].extend(_known([step.backward_seconds for step in steps]))
+        columns["optimizer_seconds"].extend(_known([step.optimizer_seconds for step in steps]))
+        columns["samples_per_second"].extend([_rate(step, step.samples) for step in steps])
+        columns["tokens_per_second"].extend([_rate(step, step.tokens) for step in steps])
 
-    def add_losses(self, told: Iterable[StepFinished | StepLoss]) -> None:
+    def add_losses(self, told: list[StepFinished | StepLoss]) -> None:
         """Add losses and gradient norms, where they are told."""
-        for one in told:
-            if one.grad_norm is not None:
-                self._norms.append((one.step, one.grad_norm))
-            if one.loss is None and one.non_finite is None:
-                continue
-            self._losses.append((one.step, one.loss))
-            if self._first_non_finite is None and not math.isfinite(one.loss_value or 0.0):
-                self._first_non_finite = one.step, one.loss_value or math.nan
+        losses = [one for one in told if one.loss is not None or one.non_finite is not None]
+        self._losses[0].extend([one.step for one in losses])
+        self._losses[1].extend(_known([one.loss_value for one in losses]))
+        norms = [one for one in told if one.grad_norm is not None]
+        self._norms[0].extend([one.step for one in norms])
+        self._norms[1].extend(_known([one.grad_norm for one in norms]))
 
     def take(self) -> tuple[Floats, StepRows, LossRows]:
         """The numbers of the steps, shape (n,), what is known of them, and the losses."""
-        steps = np.array(self._steps, np.float64)
-        rows = StepRows(*(np.array(self._columns[name], np.float64) for name in STEP_COLUMNS))
-        return steps, rows, LossRows(*_pairs(self._losses), *_pairs(self._norms), self._first_non_finite)
+        rows = StepRows(*(np.asarray(self._columns[name]) for name in STEP_COLUMNS))
+        steps, losses = map(np.asarray, self._losses)
+        bad = np.flatnonzero(~np.isfinite(losses))
+        first = (int(steps[bad[0]]), float(losses[bad[0]])) if len(bad) else None
+        norm_steps, norms = map(np.asarray, self._norms)
+        told = LossRows(steps, _finite(losses), norm_steps, _finite(norms), first)
+        return np.asarray(self._steps), rows, told
 
 
-def _pairs(told: list[tuple[int, float | None]] | list[tuple[int, float]]) -> tuple[Floats, Floats]:
-    """Steps and values; None and infinity become NaN."""
-    rows = np.array(told, np.float64).reshape(-1, 2)
-    return rows[:, 0], np.where(np.isfinite(rows[:, 1]), rows[:, 1], np.nan)
+def _numbers() -> "array[float]":
+    return array("d")
+
+
+def _known(values: list[float | None]) -> list[float]:
+    return [math.nan if value is None else value for value in values]
+
+
+def _finite(values: Floats) -> Floats:
+    return np.where(np.isfinite(values), values, np.nan)
 
 
 def _rate(event: StepFinished, count: int | None) -> float:

@@ -8,6 +8,7 @@ from core.events import (
     Event,
     MemorySampled,
     Outcome,
+    RequestAnswered,
     RunFinished,
     RunPlanned,
     RunStarted,
@@ -17,7 +18,7 @@ from core.events import (
     encode,
 )
 from core.run_folder import ExitRecord, RunFolder
-from core.run_summary import WHOLE_BYTES, RunSummary, summarize
+from core.run_summary import WHOLE_BYTES, RunSummary, state_at_end, summarize
 from core.story import State
 from tests.fakes.runs import new_run, write_events
 
@@ -35,6 +36,10 @@ def plan() -> RunPlanned:
     return RunPlanned(
         total_steps=9, epochs=1, train_samples=9, eval_samples=1, effective_batch=1, device="cpu", time=101
     )
+
+
+def step_at(time: float) -> StepFinished:
+    return StepFinished(step=5, epoch=1, seconds=0.1, learning_rate=1, samples=8, loss=0.5, time=time)
 
 
 def test_a_finished_run_in_one_row(tmp_path: Path) -> None:
@@ -127,3 +132,19 @@ def test_little_of_a_long_run_is_read_and_none_of_its_evaluations_is_missed(
     assert (summary.best, summary.last, summary.state) == (0.99, 0.5, State.FINISHED)
     assert (summary.started, summary.seconds, summary.device) == (100, 90, "cpu")
     assert sum(map(len, read)) < WHOLE_BYTES
+
+
+@pytest.mark.parametrize(
+    ("last", "state"),
+    [
+        (RunFinished(state=Outcome.FINISHED, time=190), State.FINISHED),
+        (RequestAnswered(request="1", action="kill", accepted=True, time=190), State.STOPPED),
+        (step_at(190), State.CRASHED),
+    ],
+)
+def test_the_end_of_a_long_run_tells_how_it_ended(tmp_path: Path, last: Event, state: State) -> None:
+    run = new_run(tmp_path)
+    run.events_file.write_bytes(encode(RunStarted(time=100)) + encode(step_at(150)) * 5000 + encode(last))
+    write_events(run.machine_file, MemorySampled(source=Source.PROCESS, bytes=50, time=189))
+    run.record_exit(ExitRecord(time=200, code=0))
+    assert state_at_end(run) is state
