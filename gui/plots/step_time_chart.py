@@ -169,7 +169,9 @@ class StepTimeChart(StepChart):
     def _share_readings(self) -> list[Reading]:
         if self._parts is None:
             return []
-        named = zip(self._names(), COLOURS, self._parts.shares, strict=True)
+        named = sorted(
+            zip(self._names(), COLOURS, self._parts.shares, strict=True), key=lambda part: -part[2]
+        )  # there may be room for the largest only
         return [
             Reading(f"{name} {numbers.whole_percent(share)}", colour)
             for name, (colour, _), share in named
