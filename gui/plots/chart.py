@@ -312,6 +312,7 @@ class Chart(Card):
 
     def _point_at(self, x: float | None) -> None:
         self._is_pointed_at = x is not None
+        self._queue.hurry()
         self._view.point_at(None if x is None else self.x_scale().to_clock(x))
         self.refresh()
 

@@ -1,12 +1,30 @@
 """Charts take turns to redraw, so that no turn of the event loop pays for more than one."""
 
+import math
+import time
 from collections import OrderedDict
 from typing import Protocol
 
-from PySide6.QtCore import QObject, QTimer
+from PySide6.QtCore import QObject, Qt, QTimer
 
 TURN_MS = 25
-"""With four charts each comes round every 100 ms, ten times a second, however often it asks."""
+"""The least between two turns."""
+
+HURRIED_TURN_MS = 12
+"""The same while a person moves the mouse over a chart: eight charts follow ten times a second."""
+
+HURRY_SECONDS = 0.5
+
+PERIOD_SECONDS = 0.1
+"""No chart is redrawn more often, however often it asks."""
+
+SHARE = 0.07
+"""Of a processor, what redrawing takes at most as long as nobody hurries."""
+
+LONGEST_TURN_MS = 150
+
+PAINTING = 2.0
+"""Times as long as `redraw` itself takes all that follows from it: Qt paints what has changed afterwards."""
 
 
 class Redrawn(Protocol):
@@ -22,13 +40,16 @@ class Redrawn(Protocol):
 class RepaintQueue(QObject):
     """Redraws whoever asked, one each turn, in the order of asking.
 
-    Who is hidden when its turn comes is passed over: it asks again when it is shown.
+    Who is hidden when its turn comes is passed over: it asks again when it is shown. What a redraw costs makes the next
+    turn wait, so that a live run leaves the processor to the training.
     """
 
     def __init__(self, parent: QObject | None = None) -> None:
         super().__init__(parent)
         self._waiting: OrderedDict[Redrawn, None] = OrderedDict()
-        self._turn = QTimer(self)
+        self._drawn_at: dict[Redrawn, float] = {}
+        self._hurried_until = time.monotonic() + HURRY_SECONDS  # a new page is looked at
+        self._turn = QTimer(self, timerType=Qt.TimerType.PreciseTimer)
         self._turn.setInterval(TURN_MS)
         self._turn.timeout.connect(self._take_turn)
 
@@ -38,14 +59,36 @@ class RepaintQueue(QObject):
         if not self._turn.isActive():
             self._turn.start()
 
+    def hurry(self) -> None:
+        """Somebody waits for it: draw fast for a while, whatever it costs."""
+        self._hurried_until = time.monotonic() + HURRY_SECONDS
+        if self._turn.interval() > HURRIED_TURN_MS:
+            self._turn.setInterval(HURRIED_TURN_MS)
+
     def drop(self, chart: Redrawn) -> None:
         """Forget a chart that is going away."""
         self._waiting.pop(chart, None)
+        self._drawn_at.pop(chart, None)
 
     def _take_turn(self) -> None:
-        while self._waiting:
-            chart, _ = self._waiting.popitem(last=False)
+        began = time.monotonic()
+        for chart in list(self._waiting):
+            if began - self._drawn_at.get(chart, -math.inf) < PERIOD_SECONDS:
+                continue
+            del self._waiting[chart]
             if chart.is_shown():
+                self._drawn_at[chart] = began
                 chart.redraw()
+                self._rest(time.monotonic() - began)
                 return
-        self._turn.stop()
+        if not self._waiting:
+            self._turn.stop()
+
+    def _rest(self, cost: float) -> None:
+        """Let the next turn wait, by what this one has cost in seconds."""
+        if time.monotonic() < self._hurried_until:
+            wait = HURRIED_TURN_MS
+        else:
+            wait = min(LONGEST_TURN_MS, max(TURN_MS, round(1000 * PAINTING * cost / SHARE)))
+        if wait != self._turn.interval():
+            self._turn.setInterval(wait)

@@ -1,15 +1,36 @@
-from gui.plots.repaint_queue import RepaintQueue
+import pytest
+
+from gui.plots import repaint_queue
+from gui.plots.repaint_queue import (
+    HURRIED_TURN_MS,
+    LONGEST_TURN_MS,
+    PAINTING,
+    PERIOD_SECONDS,
+    SHARE,
+    TURN_MS,
+    RepaintQueue,
+)
+from tests.fakes.clock import FakeClock
 
 
 class FakeChart:
-    def __init__(self, name, turns, shown=True):
-        self.name, self.turns, self.shown = name, turns, shown
+    def __init__(self, name, turns, shown=True, clock=None, cost=0.0):
+        self.name, self.turns, self.shown, self.clock, self.cost = name, turns, shown, clock, cost
 
     def redraw(self):
         self.turns.append(self.name)
+        if self.clock is not None:
+            self.clock.now += self.cost
 
     def is_shown(self):
         return self.shown
+
+
+@pytest.fixture
+def clock(monkeypatch):
+    fake = FakeClock(100.0)
+    monkeypatch.setattr(repaint_queue, "time", fake)
+    return fake
 
 
 def test_each_turn_redraws_one_chart_in_the_order_of_asking(qtbot):
@@ -31,3 +52,53 @@ def test_hidden_charts_cost_nothing(qtbot):
         queue.request(chart)
     qtbot.waitUntil(lambda: turns == ["seen"], timeout=2000)
     qtbot.waitUntil(lambda: not queue._turn.isActive(), timeout=2000)
+
+
+def test_no_chart_is_redrawn_more_often_than_ten_times_a_second(qtbot, clock):
+    turns = []
+    queue, chart = RepaintQueue(), FakeChart("a", turns)
+    for tenth in range(100):
+        clock.now = 100.0 + tenth / 100
+        queue.request(chart)
+        queue._turn.timeout.emit()
+    assert len(turns) == round(1 / PERIOD_SECONDS)
+
+
+def test_who_was_drawn_just_now_does_not_hold_up_the_others(qtbot, clock):
+    turns = []
+    queue, busy, other = RepaintQueue(), FakeChart("busy", turns), FakeChart("other", turns)
+    queue.request(busy)
+    queue._turn.timeout.emit()
+    for chart in (busy, other):
+        queue.request(chart)
+    queue._turn.timeout.emit()
+    assert turns == ["busy", "other"]
+    assert queue._turn.isActive(), "the busy one still waits"
+
+
+def test_what_a_redraw_costs_makes_the_next_turn_wait_unless_somebody_hurries(qtbot, clock):
+    turns = []
+    queue = RepaintQueue()
+    cheap, dear = FakeChart("cheap", turns, clock=clock), FakeChart("dear", turns, clock=clock, cost=0.004)
+    clock.now += 10.0
+    queue.request(dear)
+    queue._turn.timeout.emit()
+    assert queue._turn.interval() == round(1000 * PAINTING * 0.004 / SHARE)
+    queue.hurry()
+    assert queue._turn.interval() == HURRIED_TURN_MS
+    clock.now += 0.2
+    queue.request(dear)
+    queue._turn.timeout.emit()
+    assert queue._turn.interval() == HURRIED_TURN_MS
+    clock.now += 10.0
+    queue.request(cheap)
+    queue._turn.timeout.emit()
+    assert queue._turn.interval() == TURN_MS
+
+
+def test_a_hiccup_does_not_stop_the_drawing(qtbot, clock):
+    queue = RepaintQueue()
+    clock.now += 10.0
+    queue.request(FakeChart("slow", [], clock=clock, cost=3.0))
+    queue._turn.timeout.emit()
+    assert queue._turn.interval() == LONGEST_TURN_MS
