@@ -8,40 +8,13 @@ from core.checks import read_options
 from core.jobs import JobCancelled
 from core.memory import anatomy
 from core.memory.forecast import Basis, Forecast, ForecastRequest, LayerMemory, Measurement, Parts, Room
-from core.memory.shape import ModelShape
 from core.options import RunOptions
 from core.reports import DeviceReport
+from gui.invented_models import DISTILBERT, RESNET
 from gui.memory_tools import MemoryTools
 
 GB = 1 << 30
 PLENTY = Room(free=17_200_000_000, ceiling=24 * GB)
-
-SHAPE_OF_RESNET = ModelShape(
-    parameters=11_181_642,
-    head=5_130,
-    largest=2_359_296,
-    kept_per_pixel=230.0,
-    widest_per_pixel=16.0,
-    recomputed_per_pixel=40.0,
-)
-SHAPE_OF_DISTILBERT = ModelShape(
-    parameters=66_957_317,
-    packable=42_467_328,
-    head=594_437,
-    linear_sides=55_296,
-    embeddings=23_834_880,
-    largest=23_440_896,
-    layers=6,
-    hidden=768,
-    intermediate=3072,
-    heads=12,
-    key_heads=12,
-    head_width=64,
-    vocabulary=30_522,
-    positions=512,
-    dropout=True,
-    attention_dropout=True,
-)
 
 LAYERS = (
     LayerMemory("distilbert.embeddings", 412_000_000),
@@ -120,7 +93,7 @@ def traced(request: bytes) -> Forecast:
 
 def forecast_of(options: RunOptions) -> Forecast:
     """The formula's figure, for a machine of no special kind."""
-    shape = SHAPE_OF_RESNET if options.model.source.startswith("torchvision:") else SHAPE_OF_DISTILBERT
+    shape = RESNET if options.model.source.startswith("torchvision:") else DISTILBERT
     device = DeviceReport(name="cpu", title="CPU", available=True)
     return anatomy.forecast(options, shape, device, length=min(128, options.data.max_length))
 

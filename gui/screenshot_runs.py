@@ -13,8 +13,9 @@ from core.errors import Fix, Problem
 from core.model_report import ModelReport, ModelRequest
 from core.reports import Column, ColumnKind, DataReport, DeviceReport, InspectRequest, MachineReport, Settled
 from core.run_folder import RunFolder
+from gui import invented_models
 from gui.invented_runs import PROCESSOR, PROCESSOR_BYTES, VERSIONS, Plot, finish, write_story
-from gui.screenshot_memory import SHAPE_OF_DISTILBERT, SHAPE_OF_RESNET, traced
+from gui.screenshot_memory import traced
 
 TOTAL_STEPS = 225
 EPOCHS = 5
@@ -171,7 +172,7 @@ RESNET = ModelReport(
     layers=21,
     activation_checkpointing=True,
     normalises_batch=True,
-    shape=SHAPE_OF_RESNET,
+    shape=invented_models.RESNET,
 )
 DISTILBERT = ModelReport(
     architecture="DistilBertForSequenceClassification",
@@ -181,7 +182,7 @@ DISTILBERT = ModelReport(
     activation_checkpointing=True,
     attention=("eager", "sdpa"),
     max_length=512,
-    shape=SHAPE_OF_DISTILBERT,
+    shape=invented_models.DISTILBERT,
 )
 PROJECTIONS = ("q_lin", "k_lin", "v_lin", "out_lin")
 

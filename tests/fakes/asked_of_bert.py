@@ -1,31 +1,21 @@
-"""A BERT of 110 million weights that nobody has to load, and runs of it, for what only counts."""
+"""What the engine says of a BERT that nobody has to load, and runs of it, for what only counts."""
 
 from typing import Any
 
 from core.checks import read_options
-from core.memory.shape import ModelShape
 from core.model_report import ModelReport
 from core.options import RunOptions
+from gui.invented_models import BERT
 
-BERT = ModelShape(
-    parameters=110_000_000,
-    packable=85_000_000,
-    head=1_538,
-    linear_sides=12 * (4 * 2 * 768 + 2 * 5 * 768),
-    linears={"query": (12 * 768, 12 * 768), "dense": (12 * 6 * 768, 12 * 6 * 768)},
-    embeddings=24_000_000,
-    largest=23_440_896,
-    layers=12,
-    hidden=768,
-    intermediate=3072,
-    heads=12,
-    key_heads=12,
-    head_width=64,
-    vocabulary=30_522,
-    positions=512,
-)
 MODEL = ModelReport(
-    architecture="BertForSequenceClassification", activation_checkpointing=True, max_length=512, shape=BERT
+    architecture="BertForSequenceClassification",
+    total_parameters=BERT.parameters,
+    trainable_parameters=BERT.head,
+    layers=BERT.layers,
+    activation_checkpointing=True,
+    attention=("eager", "sdpa"),
+    max_length=BERT.positions,
+    shape=BERT,
 )
 
 

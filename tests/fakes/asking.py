@@ -8,8 +8,7 @@ import msgspec
 from core.device_check_report import Agreement, Comparison, DeviceCheckReport
 from core.jobs import JobCancelled
 from core.memory.forecast import Basis, Forecast, ForecastRequest, LayerMemory, Parts
-from core.memory.shape import ModelShape
-from core.model_report import ModelReport, ModelRequest
+from core.model_report import ModelRequest
 from core.reports import (
     Column,
     ColumnKind,
@@ -19,6 +18,7 @@ from core.reports import (
     MachineReport,
     Settled,
 )
+from tests.fakes.asked_of_bert import MODEL
 
 CPU_ONLY = MachineReport(
     devices=(
@@ -86,34 +86,6 @@ PAIRS = DataReport(
 DIGITS = DataReport(source="builtin:digits", format="digits", rows=1797, labels={"0": 900, "1": 897})
 
 MB = 1 << 20
-
-SHAPE = ModelShape(
-    parameters=109_483_778,
-    packable=85_000_000,
-    head=1_538,
-    linear_sides=73_728,
-    embeddings=23_837_184,
-    largest=23_440_896,
-    layers=12,
-    hidden=768,
-    intermediate=3072,
-    heads=12,
-    key_heads=12,
-    head_width=64,
-    vocabulary=30_522,
-    positions=512,
-)
-
-MODEL = ModelReport(
-    architecture="BertForSequenceClassification",
-    total_parameters=109_483_778,
-    trainable_parameters=1_538,
-    layers=12,
-    activation_checkpointing=True,
-    attention=("eager", "sdpa"),
-    max_length=512,
-    shape=SHAPE,
-)
 
 TRACED = Forecast(
     basis=Basis.TRACE,
