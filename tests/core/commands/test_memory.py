@@ -1,6 +1,5 @@
 """`hone forecast`, `hone measure` and `hone fit`, with an engine that answers from a table."""
 
-from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -12,80 +11,12 @@ from core.choices import Padding
 from core.cli import main
 from core.commands import memory
 from core.errors import UserError
-from core.hub import ConfigFetched
 from core.jobs import EngineCrashed
-from core.memory.forecast import Basis, Forecast, Measurement, Parts, Room
-from core.memory.shape import ModelShape
+from core.memory.forecast import Room
 from core.model_report import ModelReport
 from core.options import RunOptions
-from core.reports import DeviceReport, MachineReport
 from tests.fakes.asked_of_bert import MODEL, asked
-
-MB, GB = 1 << 20, 1 << 30
-FILE = Path(__file__).parents[3] / "resources" / "examples" / "digits.hone"
-CPU = DeviceReport(name="cpu", title="a processor", available=True)
-SHAPE = ModelShape(parameters=11_700_000, head=5_130, kept_per_pixel=30_000.0, widest_per_pixel=16.0)
-PARTS = Parts(weights=45 * MB, gradients=45 * MB, optimizer=90 * MB, activations=800 * MB, overhead=600 * MB)
-TRACED = Forecast(basis=Basis.TRACE, device="cpu", parts=PARTS)
-
-
-class Engine:
-    """What the engine and the computer answer; `asked` are the names of its jobs."""
-
-    def __init__(self) -> None:
-        self.asked: list[str] = []
-        self.room = Room(free=8 * GB, ceiling=16 * GB)
-        self.model = ModelReport(activation_checkpointing=True, shape=SHAPE)
-        self.traced: Forecast | Exception = TRACED
-
-    def devices(self) -> MachineReport:
-        self.asked.append("devices")
-        return MachineReport(devices=(CPU,), automatic="cpu")
-
-    def check_model(self, _request: Any) -> ModelReport:
-        self.asked.append("check-model")
-        return self.model
-
-    def forecast(self, _request: Any) -> Forecast:
-        self.asked.append("forecast")
-        if isinstance(self.traced, Exception):
-            raise self.traced
-        return self.traced
-
-
-@pytest.fixture
-def engine(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Engine:
-    answering = Engine()
-    monkeypatch.setenv("HONE_HOME", str(tmp_path / "home"))
-    monkeypatch.setattr(memory.jobs, "ask_devices", answering.devices)
-    monkeypatch.setattr(memory.jobs, "ask_check_model", answering.check_model)
-    monkeypatch.setattr(memory.jobs, "ask_forecast", answering.forecast)
-    monkeypatch.setattr(memory, "room_of", lambda *_, **__: answering.room)
-    return answering
-
-
-@pytest.fixture
-def from_hub(engine: Engine, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """A run of a model on the Hub of which nothing is here; fetching puts its config.json into an empty cache."""
-    snapshot = tmp_path / "hub" / "models--org--tiny" / "snapshots" / "abc"
-
-    def fetch(source: str) -> ConfigFetched:
-        engine.asked.append(f"fetch-config {source}")
-        snapshot.mkdir(parents=True)
-        (snapshot / "config.json").write_text("{}")
-        return ConfigFetched(path=str(snapshot / "config.json"))
-
-    monkeypatch.setenv("HF_HUB_CACHE", str(tmp_path / "hub"))
-    monkeypatch.delenv("HF_HUB_OFFLINE")
-    monkeypatch.setattr(memory.jobs, "ask_fetch_config", fetch)
-    engine.model = MODEL
-    (tmp_path / "texts.csv").write_text("text,label\na,1\nb,2\n")
-    file = tmp_path / "mine.hone"
-    run_file.write(
-        asked(model={"source": "org/tiny"}, data={"train": str(tmp_path / "texts.csv"), "max_length": 64}),
-        file,
-    )
-    return file
+from tests.fakes.told_memory import FILE, GB, MB, TRACED, DryRuns, Engine
 
 
 @pytest.fixture
@@ -100,38 +31,6 @@ def padded(engine: Engine, tmp_path: Path) -> Path:
     data = {"train": str(tmp_path / "texts.csv"), "max_length": 512, "padding": "fixed"}
     run_file.write(asked(model={"source": str(tmp_path)}, data=data), tmp_path / "padded.hone")
     return tmp_path / "padded.hone"
-
-
-class DryRuns:
-    """Dry runs that hold what `peak` says of their options."""
-
-    def __init__(self, peak: Callable[[RunOptions], int]) -> None:
-        self._peak = peak
-        self.asked: list[RunOptions] = []
-
-    def __call__(self, options: RunOptions, room: Room | None) -> "DryRuns":
-        self.asked.append(options)
-        self._room = room
-        return self
-
-    def run(self) -> Measurement:
-        held = self._peak(self.asked[-1])
-        assert self._room is not None
-        too_large = "A batch of 16 samples didn't fit." if held > self._room.free else ""
-        return Measurement(
-            device="cpu",
-            parts=Parts(weights=45 * MB, overhead=held - 45 * MB),
-            peak=held,
-            base=0,
-            room=self._room,
-            longest_step_seconds=0.5,
-            step_seconds=0.25,
-            total_steps=300,
-            run_seconds=75.0,
-            out_of_memory=too_large,
-        )
-
-    def kill(self) -> None: ...
 
 
 class TestForecast:
@@ -204,87 +103,6 @@ class TestForecast:
         engine.model = ModelReport()
         assert main(["forecast", str(FILE)]) == 1
         assert "isn't on this computer yet" in capsys.readouterr().err
-
-
-class TestModelsOnTheHub:
-    def test_a_forecast_fetches_what_describes_it_and_says_so(
-        self, engine: Engine, from_hub: Path, capsys: pytest.CaptureFixture[str]
-    ) -> None:
-        assert main(["forecast", str(from_hub), "--json"]) == 0
-        assert engine.asked == ["devices", "fetch-config org/tiny", "check-model", "forecast"]
-        told = capsys.readouterr()
-        assert (
-            told.err == "Fetching what describes org/tiny (config.json, a few KB) from huggingface.co ...\n"
-        )
-        assert msgspec.json.decode(told.out)["method"] == "trace"
-        assert main(["forecast", str(from_hub), "--offline", "--quick"]) == 0  # it is here now
-
-    def test_a_cache_without_the_newest_version_is_as_good_as_none(
-        self, engine: Engine, from_hub: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-    ) -> None:
-        old = tmp_path / "hub" / "models--org--tiny" / "snapshots" / "old"
-        old.mkdir(parents=True)
-        (old / "config.json").write_text("{}")
-        answers = iter((ModelReport(), MODEL))
-        monkeypatch.setattr(memory.jobs, "ask_check_model", lambda _: next(answers))
-        assert main(["forecast", str(from_hub), "--quick"]) == 0
-        assert engine.asked == ["devices", "fetch-config org/tiny"]
-
-    @pytest.mark.parametrize("by", ["--offline", "HF_HUB_OFFLINE", "TRANSFORMERS_OFFLINE"])
-    def test_nothing_is_fetched_where_the_person_forbids_it(
-        self,
-        by: str,
-        engine: Engine,
-        from_hub: Path,
-        monkeypatch: pytest.MonkeyPatch,
-        capsys: pytest.CaptureFixture[str],
-    ) -> None:
-        if by != "--offline":
-            monkeypatch.setenv(by, "1")
-        assert main(["forecast", str(from_hub), *(["--offline"] if by == "--offline" else [])]) == 1
-        assert engine.asked == ["devices"]
-        err = capsys.readouterr().err
-        assert "org/tiny isn't on this computer yet" in err
-        assert ("--offline forbids" if by == "--offline" else "HF_HUB_OFFLINE forbids") in err
-
-    def test_what_stands_in_the_way_is_told(
-        self,
-        engine: Engine,
-        from_hub: Path,
-        monkeypatch: pytest.MonkeyPatch,
-        capsys: pytest.CaptureFixture[str],
-    ) -> None:
-        def fail(_: str) -> ConfigFetched:
-            raise UserError("huggingface.co can't be reached", "Is this computer online?")
-
-        monkeypatch.setattr(memory.jobs, "ask_fetch_config", fail)
-        assert main(["forecast", str(from_hub)]) == 1
-        assert capsys.readouterr().err.endswith("huggingface.co can't be reached\nIs this computer online?\n")
-
-    @pytest.mark.parametrize("command", ["measure", "fit"])
-    @pytest.mark.parametrize("is_described", [False, True])
-    def test_a_dry_run_needs_the_weights_and_fetches_nothing(
-        self,
-        command: str,
-        is_described: bool,
-        engine: Engine,
-        from_hub: Path,
-        capsys: pytest.CaptureFixture[str],
-    ) -> None:
-        if is_described:
-            memory.jobs.ask_fetch_config("org/tiny")
-            engine.asked.clear()
-        assert main([command, str(from_hub)]) == 1
-        assert engine.asked == (["devices", "check-model"] if is_described else ["devices"])
-        err = capsys.readouterr().err
-        assert err.startswith("org/tiny isn't on this computer yet\nA run fetches it; so does `hf download")
-
-    def test_a_model_of_an_unknown_build_says_so(
-        self, engine: Engine, from_hub: Path, capsys: pytest.CaptureFixture[str]
-    ) -> None:
-        engine.model = ModelReport(architecture="OddForSequenceClassification")
-        assert main(["forecast", str(from_hub)]) == 1
-        assert "how OddForSequenceClassification is built" in capsys.readouterr().err
 
 
 class TestMeasure:

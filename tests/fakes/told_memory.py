@@ -1,0 +1,74 @@
+"""Stand-ins for the engine and the computer where a command tells of memory: they answer from a table."""
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+from core.memory.forecast import Basis, Forecast, Measurement, Parts, Room
+from core.memory.shape import ModelShape
+from core.model_report import ModelReport
+from core.options import RunOptions
+from core.reports import DeviceReport, MachineReport
+
+MB, GB = 1 << 20, 1 << 30
+FILE = Path(__file__).parents[2] / "resources" / "examples" / "digits.hone"
+CPU = DeviceReport(name="cpu", title="a processor", available=True)
+SHAPE = ModelShape(parameters=11_700_000, head=5_130, kept_per_pixel=30_000.0, widest_per_pixel=16.0)
+PARTS = Parts(weights=45 * MB, gradients=45 * MB, optimizer=90 * MB, activations=800 * MB, overhead=600 * MB)
+TRACED = Forecast(basis=Basis.TRACE, device="cpu", parts=PARTS)
+
+
+class Engine:
+    """What the engine and the computer answer; `asked` are the names of its jobs."""
+
+    def __init__(self) -> None:
+        self.asked: list[str] = []
+        self.room = Room(free=8 * GB, ceiling=16 * GB)
+        self.model = ModelReport(activation_checkpointing=True, shape=SHAPE)
+        self.traced: Forecast | Exception = TRACED
+
+    def devices(self) -> MachineReport:
+        self.asked.append("devices")
+        return MachineReport(devices=(CPU,), automatic="cpu")
+
+    def check_model(self, _request: Any) -> ModelReport:
+        self.asked.append("check-model")
+        return self.model
+
+    def forecast(self, _request: Any) -> Forecast:
+        self.asked.append("forecast")
+        if isinstance(self.traced, Exception):
+            raise self.traced
+        return self.traced
+
+
+class DryRuns:
+    """Dry runs that hold what `peak` says of their options."""
+
+    def __init__(self, peak: Callable[[RunOptions], int]) -> None:
+        self._peak = peak
+        self.asked: list[RunOptions] = []
+
+    def __call__(self, options: RunOptions, room: Room | None) -> "DryRuns":
+        self.asked.append(options)
+        self._room = room
+        return self
+
+    def run(self) -> Measurement:
+        held = self._peak(self.asked[-1])
+        assert self._room is not None
+        too_large = "A batch of 16 samples didn't fit." if held > self._room.free else ""
+        return Measurement(
+            device="cpu",
+            parts=Parts(weights=45 * MB, overhead=held - 45 * MB),
+            peak=held,
+            base=0,
+            room=self._room,
+            longest_step_seconds=0.5,
+            step_seconds=0.25,
+            total_steps=300,
+            run_seconds=75.0,
+            out_of_memory=too_large,
+        )
+
+    def kill(self) -> None: ...
