@@ -1,5 +1,6 @@
 """Look at a model before a run: built from its config alone, on torch's meta device, which holds no numbers."""
 
+import copy
 import sys
 import traceback
 from collections.abc import Iterator
@@ -41,10 +42,11 @@ UNREADABLE = (
 
 @dataclass(frozen=True)
 class _Built:
-    """A model without numbers; `max_length` as in the report."""
+    """A model without numbers; `max_length` as in the report, `config` a text model's as its file has it."""
 
     model: torch.nn.Module
     max_length: int | None = None
+    config: Any = None
 
 
 def check_model(options: RunOptions, labels: int = 2) -> ModelReport:
@@ -89,10 +91,10 @@ def _build(options: RunOptions, labels: int) -> _Built:
     text_models.set_labels(config, tuple(map(str, range(labels))))
     try:
         with torch.device("meta"):
-            model = text_models.random_classifier(config)
+            model = text_models.random_classifier(copy.deepcopy(config))  # building it writes into its config
     except LOADING_ERRORS as error:
         raise not_loaded(source.source, error) from error
-    return _Built(model, longest if longest is not None and longest < NO_LIMIT else None)
+    return _Built(model, longest if longest is not None and longest < NO_LIMIT else None, config)
 
 
 def _longest_text(config: Any, source: str) -> int | None:
@@ -117,14 +119,14 @@ def _describe(built: _Built) -> ModelReport:
         attention=() if config is None else tuple(_attention(model)),
         max_length=built.max_length,
         normalises_batch=any(isinstance(part, torch.nn.modules.batchnorm._BatchNorm) for part in parts),
-        shape=_shape(model),
+        shape=_shape(built),
     )
 
 
-def _shape(model: Any) -> ModelShape | None:
+def _shape(built: _Built) -> ModelShape | None:
     """What its memory is forecast from; None for a model of an unknown build, which can be trained all the same."""
     try:
-        return shape_of(model)
+        return shape_of(built.model, built.config)
     except UNREADABLE:
         traceback.print_exc(file=sys.stderr)
         return None

@@ -77,7 +77,7 @@ def moments(case: Case) -> Iterator[Parts]:
     overhead, casts = overhead_bytes(case), cast_bytes(case)
     earlier = gradients if case.accumulates else 0
     block = recomputed_bytes(case)
-    begun = passing_bytes(case) + unpacked_bytes(case)
+    passing = passing_bytes(case) + unpacked_bytes(case)
     first = (
         0 if case.is_text else min(gradients, NUMBER * case.largest_trained)
     )  # a classifier's, if it is large
@@ -96,7 +96,7 @@ def moments(case: Case) -> Iterator[Parts]:
         gradients=max(earlier, first),
         optimizer=state,
         activations=kept_bytes(case) + block,
-        temporary=casts + begun,
+        temporary=casts + passing_bytes(case, begins=True) + unpacked_bytes(case),
         overhead=overhead,
     )
     yield Parts(  # the first block's turn: but for its own and the tables', gradients are there
@@ -104,7 +104,7 @@ def moments(case: Case) -> Iterator[Parts]:
         gradients=max(earlier, gradients - first_block_gradients(case)),
         optimizer=state,
         activations=last_kept_bytes(case),
-        temporary=begun,
+        temporary=passing,
         overhead=overhead,
     )
     yield Parts(  # it ends, and the optimizer steps

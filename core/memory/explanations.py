@@ -76,13 +76,7 @@ def _weights(case: Case) -> Told:
             "DeepSpeed, page “ZeRO”",
         )
     if case.method is Method.QLORA:
-        rest = shape.parameters - shape.packable + weight_memory.added(case)
-        return (
-            "What the model knows: its frozen layers packed, all else in fp32.",
-            f"{counted(shape.packable)} packed weights × {weight_memory.packed_number(case):.2f} bytes + "
-            f"{counted(rest)} others × {NUMBER} bytes",
-            QLORA,
-        )
+        return _packed_weights(case)
     if case.method is Method.LORA:
         return (
             "What the model knows, frozen, and LoRA's matrices beside it: all in fp32.",
@@ -94,6 +88,20 @@ def _weights(case: Case) -> Told:
         f"{counted(shape.parameters)} weights × {NUMBER} bytes",
         ANATOMY,
     )
+
+
+def _packed_weights(case: Case) -> Told:
+    shape = case.shape
+    rest = shape.parameters - shape.packable + weight_memory.added(case)
+    sentence = "What the model knows: its frozen layers packed, all else in fp32."
+    formula = (
+        f"{counted(shape.packable)} packed weights × {weight_memory.packed_number(case):.2f} bytes + "
+        f"{counted(rest)} others × {NUMBER} bytes"
+    )
+    if weight_memory.still_mapped_bytes(case):
+        sentence += " The file they were read from stays mapped on a CPU."
+        formula += f" + {counted(shape.packable)} in the file × {NUMBER} bytes"
+    return sentence, formula, QLORA
 
 
 def _gradients(case: Case, forecast: Forecast) -> Told:
@@ -119,7 +127,7 @@ def _optimizer(case: Case) -> Told:
         )
     apart = optimizer_memory.tables_apart(case)
     rest, each = case.trainable - apart, optimizer_memory.state_each(case)
-    formula = f"{counted(rest)} weights that learn × {each:g} bytes"
+    formula = f"{counted(rest)} weights that learn × {round(each, 2):g} bytes"
     if apart:
         in_full = optimizer_memory.TABLES_IN_32_BITS[name]
         formula += f" + {counted(apart)} of token tables × {in_full} bytes, kept in 32 bits"

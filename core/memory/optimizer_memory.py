@@ -4,7 +4,7 @@ Sources: the guide "Model training anatomy" of transformers (AdamW 8, momentum 4
 live optimizers of torch 2.13, transformers 5.23 and bitsandbytes 0.50: Adam 8, AdEMAMix 12, Adafactor 0.04.
 """
 
-from core.choices import DeepSpeed, Offload, Optimizer
+from core.choices import DeepSpeed, Method, Offload, Optimizer
 from core.memory.case import NUMBER, Case
 
 STATE = {
@@ -18,7 +18,8 @@ STATE = {
     Optimizer.ADEMAMIX: 12.0,
     Optimizer.SGD: 4.0,
 }
-"""Bytes of state for each weight that learns. 8-bit ones have a scale of 4 bytes for each 256 numbers beside these."""
+"""Bytes of state for each weight that learns. Adafactor's are of a BERT: what it takes goes by the weights' shapes, and
+a model's own are in `ModelShape.factored`. 8-bit ones have a scale of 4 bytes for each 256 numbers beside these."""
 
 TABLES_IN_32_BITS = {Optimizer.ADAMW_8BIT: 8, Optimizer.PAGED_ADAMW_8BIT: 8, Optimizer.LION_8BIT: 4}
 """Bytes of state for each weight of a table of tokens: Trainer has bitsandbytes keep those of `Embedding` in fp32."""
@@ -52,6 +53,8 @@ def state_each(case: Case) -> float:
     training = case.options.training
     if training.optimizer is Optimizer.SGD and not training.momentum:
         return 0.0
+    if training.optimizer is Optimizer.ADAFACTOR and case.method is Method.FULL and case.shape.factored:
+        return NUMBER * case.shape.factored / case.shape.parameters
     return STATE[training.optimizer]
 
 

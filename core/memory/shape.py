@@ -10,12 +10,14 @@ class ModelShape(msgspec.Struct, frozen=True, kw_only=True):
     model has seen into labels, `linear_sides` the sum of inputs and outputs of the layers LoRA stands beside (its
     matrices have as many weights, times the rank). `linears` has inputs and outputs apart, by the last part of a
     layer's name, for LoRA on some layers only. `embeddings` counts the weights of tables of tokens and positions,
-    `largest` those of the largest single weight.
+    `largest` those of the largest single weight, `factored` the numbers Adafactor remembers of all: a sum for each row
+    and each column of their last two sides, which spares little of a convolution's 3 x 3. `stored_number` is the bytes
+    of a weight in the model's file.
 
     Of a transformer: `layers` blocks of width `hidden`, `intermediate` wide inside, with `heads` attention heads
     (`key_heads` of them for keys and values, `head_width` each), `gated` where two layers feed the inner width;
-    `crossing` of the blocks, those of a decoder, look at what an encoder put out, too;
-    `vocabulary` tokens, `positions` at most. `experts` compute a token, of `all_experts`; 1 of 1 where there are none.
+    `crossing` of the blocks, those of a decoder, look at what an encoder put out, too; `vocabulary` tokens, `positions`
+    at most. `experts` compute a token, of `all_experts`; 1 of 1 where there are none.
     `dropout` and `attention_dropout` tell that numbers are left out at random after layers and in attention's scores.
     `turns_fused` tells that one layer computes queries, keys and values, which are then turned by their positions.
     `norm_keeps` and `activation_keeps` are how many numbers a normalising layer and the activation function keep for
@@ -35,6 +37,8 @@ class ModelShape(msgspec.Struct, frozen=True, kw_only=True):
     linears: dict[str, tuple[int, int]] = {}
     embeddings: int = 0
     largest: int = 0
+    factored: int = 0
+    stored_number: int = 4
     layers: int = 0
     crossing: int = 0
     hidden: int = 0

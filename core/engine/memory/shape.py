@@ -10,7 +10,7 @@ from typing import Any
 
 import torch
 
-from core.engine.memory.keeping import kept_for_each
+from core.engine.memory.keeping import NUMBER_BYTES, kept_for_each
 from core.engine.memory.vision_shape import pixel_counts
 from core.engine.models.parts import adaptable_layers, head_names
 from core.memory.shape import ModelShape
@@ -34,13 +34,19 @@ def shape_of(model: Any, config: Any = None) -> ModelShape:
 
     Args:
         model: The model, all of it on the meta device.
-        config: A text model's config; None: the model's own.
+        config: A text model's config as its file has it; None: the model's own, which says how it was built here.
     """
     config = config if config is not None else getattr(model, "config", None)
     counts = _weight_counts(model)
     if config is None:
         return ModelShape(**counts, **pixel_counts(model))
-    return ModelShape(**counts, **_transformer(model, config))
+    return ModelShape(**counts, stored_number=_stored_number(config), **_transformer(model, config))
+
+
+def _stored_number(config: Any) -> int:
+    """Bytes of a weight in the model's file, by its config; what says nothing there is fp32."""
+    dtype = getattr(config, "dtype", None)
+    return int(dtype.itemsize) if isinstance(dtype, torch.dtype) else NUMBER_BYTES
 
 
 def _weight_counts(model: Any) -> dict[str, Any]:
@@ -58,6 +64,7 @@ def _weight_counts(model: Any) -> dict[str, Any]:
         "linears": linears,
         "embeddings": _numbers(_tables(model)),
         "largest": max((weight.numel() for weight in model.parameters()), default=0),
+        "factored": sum(map(_factored, model.parameters())),
     }
 
 
@@ -73,6 +80,13 @@ def _packable(model: Any, heads: Iterable[str]) -> int:
         for name in adaptable_layers(model, heads)
         if not isinstance(model.get_submodule(name), torch.nn.Conv2d)
     )
+
+
+def _factored(weight: torch.Tensor) -> int:
+    """Numbers Adafactor remembers of a weight (`transformers.optimization.Adafactor`, without momentum)."""
+    if weight.dim() < 2:
+        return weight.numel()
+    return weight.numel() // weight.shape[-1] + weight.numel() // weight.shape[-2]
 
 
 def _numbers(weights: Iterable[torch.Tensor]) -> int:

@@ -208,6 +208,22 @@ def test_packed_weights_take_half_a_byte() -> None:
         assert found.weights == pytest.approx(each * BERT.packable + 4 * rest, rel=1e-3)
 
 
+def test_the_file_of_packed_weights_stays_mapped_on_a_cpu() -> None:
+    qlora: dict[str, Any] = {"model": {"method": "qlora"}}
+    mapped = 4 * BERT.packable
+    assert parts(CPU, **qlora).weights - parts(**qlora).weights == mapped
+    in_16_bits = replace(
+        BERT, stored_number=2
+    )  # what isn't packed is turned to fp32, and nothing looks at the file
+    assert parts(CPU, in_16_bits, **qlora).weights == parts(**qlora).weights
+
+
+def test_adafactor_remembers_what_the_shape_says() -> None:
+    asks: dict[str, Any] = {"memory": {"batch_size": 32}, "training": {"optimizer": "adafactor"}}
+    assert parts(shape=replace(BERT, factored=1_000_000), **asks).optimizer == 4_000_000
+    assert parts(**asks).optimizer == pytest.approx(0.04 * BERT.parameters)
+
+
 def test_a_last_layer_alone_keeps_nothing_below() -> None:
     found = parts(model={"method": "head"}, memory={"batch_size": 64})
     assert found.activations == 0
@@ -228,9 +244,10 @@ def test_images_take_by_the_pixel() -> None:
         for size in (112, 224)
         for again in (False, True)
     }
-    assert found[224, False].activations == 16 * 224 * 224 * 120 * 4
+    ahead = 3  # the colours of the batch that is read ahead
+    assert found[224, False].activations == 16 * 224 * 224 * (120 + ahead) * 4
     assert found[224, False].activations == 4 * found[112, False].activations
-    assert found[224, True].activations == found[224, False].activations // 2
+    assert found[224, True].activations == 16 * 224 * 224 * (60 + ahead) * 4
 
 
 def test_random_data_says_how_long_its_rows_are() -> None:

@@ -126,6 +126,28 @@ def test_a_table_under_three_names_is_counted_once() -> None:
     assert encoder_decoder("t5", **T5).embeddings == 50 * 16 + relative
 
 
+def test_what_adafactor_remembers_goes_by_the_weights_sides() -> None:
+    from transformers.optimization import Adafactor
+
+    with torch.device("meta"):
+        model = load_vision_model(ModelOptions(source="torchvision:resnet18", pretrained=False), 10, 0)
+    optimizer = Adafactor(model.parameters(), lr=1e-3, scale_parameter=False, relative_step=False)
+    for weight in model.parameters():
+        weight.grad = torch.empty_like(weight)
+    optimizer.step()
+    state = [
+        held for one in optimizer.state.values() for held in one.values() if isinstance(held, torch.Tensor)
+    ]
+    assert shape_of(model).factored == sum(tensor.numel() for tensor in state if tensor.dim())
+
+
+def test_the_file_is_in_the_precision_its_config_says() -> None:
+    model = empty("bert")
+    assert shape_of(model).stored_number == 4
+    model.config.dtype = torch.bfloat16
+    assert shape_of(model).stored_number == 2
+
+
 @pytest.mark.parametrize("kind", ["bert", "distilbert", "gpt2", "llama"])
 def test_dropout_behind_the_inner_layers_is_not_within(kind: str) -> None:
     assert shape_of(empty(kind)).inner_dropped == 0
