@@ -25,6 +25,9 @@ LAST_WORDS_SECONDS = 5.0
 FIRST_SECONDS = 0.05
 """So soon the window is told the beginning of a long past; a short one is read by then."""
 
+LARGEST_NEWS = 8192
+"""Events that are told in one go at most, give or take a piece: three milliseconds of the window's time."""
+
 PIECE_BYTES = 64 << 10
 """How much is read in one go while catching up."""
 
@@ -37,7 +40,7 @@ class JobThread(QThread):
     """Follows one run until it is over. The training itself is in another process still, and outlives this thread.
 
     Signals:
-        news_arrived: A `gui.models.run_news.RunNews`, at most ten a second. A long past comes in several.
+        news_arrived: A `gui.models.run_news.RunNews`, ten a second. A long past comes in several, faster.
         log_arrived: Text that was printed, in whole lines.
         state_changed: The `core.story.State` in which the run now is; sent after the events that led to it.
         ended: How the engine ended (`core.run_folder.ExitRecord`); sent before the state that follows from it.
@@ -94,7 +97,7 @@ class JobThread(QThread):
         while not (self._stopping.is_set() or follower.is_over):
             self._pass_on_requests()
             maker.add(follower.poll(PIECE_BYTES))
-            if follower.is_caught_up or time.monotonic() >= tell_next:
+            if follower.is_caught_up or time.monotonic() >= tell_next or len(maker) >= LARGEST_NEWS:
                 tell_next = time.monotonic() + POLL_SECONDS
                 self._tell_news(follower, maker)
                 self._tell_log()

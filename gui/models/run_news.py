@@ -61,10 +61,16 @@ class NewsMaker:
         self._memory_growing = Growing(self._memory, (MemoryPicture,))
         self._devices_growing = Growing(self._devices, (DevicePicture,))
         self._done: list[Batch] = []
+        self._count = 0
         self._begin_attempt()
+
+    def __len__(self) -> int:
+        """How many events were added since they were last taken."""
+        return self._count
 
     def add(self, events: Sequence[Event]) -> None:
         """Fold events."""
+        self._count += len(events)
         first = 0
         for place, event in enumerate(events):
             if isinstance(event, RunStarted):
@@ -77,6 +83,7 @@ class NewsMaker:
     def take(self) -> list[Batch]:
         """What was folded since the last call."""
         self._close()
+        self._count = 0
         taken, self._done = self._done, []
         return taken
 
@@ -95,18 +102,19 @@ class NewsMaker:
             return
         self._is_empty = False
         origin = self._origin = events[0].time if self._origin is None else self._origin
-        steps: list[StepFinished] = []
+        steps = [event for event in events if isinstance(event, StepFinished)]
+        self._columns.add_steps(steps, origin)
+        if len(steps) == len(events):
+            self._columns.add_losses(steps)
+            return
         told: list[StepFinished | StepLoss] = []
         for event in events:
             if isinstance(event, StepFinished):
-                steps.append(event)
-                if event.loss is not None or event.non_finite is not None or event.grad_norm is not None:
-                    told.append(event)
+                told.append(event)
             elif isinstance(event, LossesLogged):
                 told += event.losses
             else:
                 self._add_other(event, event.time - origin)
-        self._columns.add_steps(steps, origin)
         self._columns.add_losses(told)
 
     def _add_other(self, event: Event, clock: float) -> None:

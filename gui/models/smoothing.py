@@ -29,13 +29,16 @@ class RunningMedian:
         self._window: deque[float] = deque()
         self._sorted: list[float] = []
 
-    def add(self, value: float) -> float:
-        """Take in a value and give the median."""
-        self._window.append(value)
-        bisect.insort(self._sorted, value)
-        if len(self._window) > MEDIAN_STEPS:
-            del self._sorted[bisect.bisect_left(self._sorted, self._window.popleft())]
-        return self._sorted[len(self._sorted) // 2]
+    def of(self, values: list[float]) -> list[float]:
+        """Take in values and give the median after each of them."""
+        window, ordered, found = self._window, self._sorted, []
+        for value in values:
+            window.append(value)
+            bisect.insort(ordered, value)
+            if len(window) > MEDIAN_STEPS:
+                del ordered[bisect.bisect_left(ordered, window.popleft())]
+            found.append(ordered[len(ordered) // 2])
+        return found
 
 
 class Smoothing:

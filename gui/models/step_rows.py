@@ -2,6 +2,7 @@
 
 import math
 from array import array
+from collections.abc import Sequence
 from dataclasses import dataclass, fields
 
 import numpy as np
@@ -59,50 +60,56 @@ class StepColumns:
         self._median = median
         self._steps = _numbers()
         self._columns = {name: _numbers() for name in STEP_COLUMNS}
+        self._compiled = _numbers()
         self._losses = _numbers(), _numbers()
         self._norms = _numbers(), _numbers()
 
     def add_steps(self, steps: list[StepFinished], origin: float) -> None:
         """Add steps of a run that started at `origin`, in unix seconds."""
-        self._steps.extend([step.step for step in steps])
+        self._steps.fromlist([step.step for step in steps])
         columns = self._columns
-        columns["step_clock"].extend([step.time - origin for step in steps])
-        columns["step_epoch"].extend([step.epoch for step in steps])
-        columns["learning_rate"].extend([step.learning_rate for step in steps])
-        columns["step_seconds"].extend([step.seconds for step in steps])
-        columns["median_seconds"].extend([self._median.add(step.seconds) for step in steps])
-        columns["data_seconds"].extend(_known([step.data_seconds for step in steps]))
-        columns["forward_seconds"].extend(_known([step.forward_seconds for step in steps]))
-        columns["backward_seconds"].extend(_known([step.backward_seconds for step in steps]))
-        columns["optimizer_seconds"].extend(_known([step.optimizer_seconds for step in steps]))
-        columns["samples_per_second"].extend([_rate(step, step.samples) for step in steps])
-        columns["tokens_per_second"].extend([_rate(step, step.tokens) for step in steps])
+        columns["step_clock"].fromlist([step.time - origin for step in steps])
+        columns["step_epoch"].fromlist([step.epoch for step in steps])
+        columns["learning_rate"].fromlist([step.learning_rate for step in steps])
+        seconds = [step.seconds for step in steps]
+        columns["step_seconds"].fromlist(seconds)
+        columns["median_seconds"].fromlist(self._median.of(seconds))
+        columns["data_seconds"].fromlist(_known([step.data_seconds for step in steps]))
+        columns["forward_seconds"].fromlist(_known([step.forward_seconds for step in steps]))
+        columns["backward_seconds"].fromlist(_known([step.backward_seconds for step in steps]))
+        columns["optimizer_seconds"].fromlist(_known([step.optimizer_seconds for step in steps]))
+        columns["samples_per_second"].fromlist([step.samples for step in steps])
+        columns["tokens_per_second"].fromlist(_known([step.tokens for step in steps]))
+        self._compiled.fromlist([step.compile_seconds for step in steps])
 
-    def add_losses(self, told: list[StepFinished | StepLoss]) -> None:
+    def add_losses(self, told: Sequence[StepFinished | StepLoss]) -> None:
         """Add losses and gradient norms, where they are told."""
         losses = [one for one in told if one.loss is not None or one.non_finite is not None]
-        self._losses[0].extend([one.step for one in losses])
-        self._losses[1].extend(_known([one.loss_value for one in losses]))
+        self._losses[0].fromlist([one.step for one in losses])
+        self._losses[1].fromlist(_known([one.loss_value for one in losses]))
         norms = [one for one in told if one.grad_norm is not None]
-        self._norms[0].extend([one.step for one in norms])
-        self._norms[1].extend(_known([one.grad_norm for one in norms]))
+        self._norms[0].fromlist([one.step for one in norms])
+        self._norms[1].fromlist(_known([one.grad_norm for one in norms]))
 
     def take(self) -> tuple[Floats, StepRows, LossRows]:
         """The numbers of the steps, shape (n,), what is known of them, and the losses."""
-        rows = StepRows(*(np.asarray(self._columns[name]) for name in STEP_COLUMNS))
+        columns = {name: np.asarray(self._columns[name]) for name in STEP_COLUMNS}
+        pace = _pace(columns["step_seconds"], np.asarray(self._compiled))
+        for name in ("samples_per_second", "tokens_per_second"):
+            columns[name] = columns[name] * pace
         steps, losses = map(np.asarray, self._losses)
         bad = np.flatnonzero(~np.isfinite(losses))
         first = (int(steps[bad[0]]), float(losses[bad[0]])) if len(bad) else None
         norm_steps, norms = map(np.asarray, self._norms)
         told = LossRows(steps, _finite(losses), norm_steps, _finite(norms), first)
-        return np.asarray(self._steps), rows, told
+        return np.asarray(self._steps), StepRows(**columns), told
 
 
 def _numbers() -> "array[float]":
     return array("d")
 
 
-def _known(values: list[float | None]) -> list[float]:
+def _known(values: Sequence[float | None]) -> list[float]:
     return [math.nan if value is None else value for value in values]
 
 
@@ -110,8 +117,8 @@ def _finite(values: Floats) -> Floats:
     return np.where(np.isfinite(values), values, np.nan)
 
 
-def _rate(event: StepFinished, count: int | None) -> float:
-    """So many a second; NaN where that isn't known or the step is no measure of the pace."""
-    if count is None or event.compile_seconds or event.seconds <= 0:
-        return math.nan
-    return count / event.seconds
+def _pace(seconds: Floats, compiled: Floats) -> Floats:
+    """Steps a second; NaN for a step that is no measure of the pace, something having been compiled in it."""
+    pace: Floats = np.full(len(seconds), np.nan)
+    np.divide(1.0, seconds, out=pace, where=(compiled == 0) & (seconds > 0))
+    return pace

@@ -78,14 +78,15 @@ class RepaintQueue(QObject):
             del self._waiting[chart]
             if chart.is_shown():
                 self._drawn_at[chart] = began
+                before = time.thread_time()
                 chart.redraw()
-                self._rest(time.monotonic() - began)
+                self._rest(time.thread_time() - before)
                 return
         if not self._waiting:
             self._turn.stop()
 
     def _rest(self, cost: float) -> None:
-        """Let the next turn wait, by what this one has cost in seconds."""
+        """Let the next turn wait, by the seconds for which this one has kept a processor busy."""
         if time.monotonic() < self._hurried_until:
             wait = HURRIED_TURN_MS
         else:

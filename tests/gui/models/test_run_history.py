@@ -109,9 +109,9 @@ def test_memory_and_phases_are_told_by_the_clock():
 
 def test_the_median_forgets_old_steps():
     median = RunningMedian()
-    assert median.add(100.0) == 100.0
-    assert [median.add(1.0) for _ in range(60)][-1] == 1.0
-    assert [median.add(2.0) for _ in range(60)][-1] == 2.0
+    assert median.of([100.0]) == [100.0]
+    assert median.of([1.0] * 60)[-1] == 1.0
+    assert median.of([2.0] * 60)[-1] == 2.0
 
 
 def test_the_smoother_loss_is_calmer_than_the_smooth_one():
