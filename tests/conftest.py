@@ -2,10 +2,6 @@
 
 import os
 
-# Two processes of tests, and the engines they start, share the cores (docs/decisions/0018): threads of OpenMP that wait
-# for each other while others compute cost many times what they save. Torch reads this when it is first imported.
-os.environ.setdefault("OMP_NUM_THREADS", "1")
-
 # Qt reads its platform when the application is made, the engine its switches when it is started: both must find these.
 os.environ["QT_QPA_PLATFORM"] = "offscreen"
 os.environ["HF_HUB_OFFLINE"] = "1"
@@ -19,6 +15,13 @@ from pathlib import Path
 from unittest.mock import patch
 
 import pytest
+
+# Of processes of tests side by side each keeps to a core of its own, with the engines it starts. These then compute with
+# one thread: docs/decisions/0018. Threads and processes started from here on inherit it.
+worker = os.environ.get("PYTEST_XDIST_WORKER", "")
+if worker and hasattr(os, "sched_setaffinity"):
+    cores = sorted(os.sched_getaffinity(0))
+    os.sched_setaffinity(0, {cores[int(worker.removeprefix("gw")) % len(cores)]})
 
 ROOT = Path(__file__).resolve().parent.parent
 SHARED = ROOT.parent / "shared" / "data"

@@ -11,7 +11,7 @@ from core.event_files import EventReader
 from core.events import StepFinished
 from tests.fakes.plain_trainer import train_plainly
 
-ROWS = 48
+ROWS = 24
 SENTENCE = "the quick brown fox jumps over a lazy dog near the old river bank today"
 
 
@@ -59,6 +59,8 @@ def write_run_file(pairs: Path, model: Path, path: Path) -> Path:
         [training]
         epochs = 2
         learning_rate = 5e-5
+        [output]
+        keep_checkpoints = 0
         """
     )
     return path

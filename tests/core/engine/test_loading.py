@@ -37,9 +37,21 @@ LITTLE = TrainingOptions(max_steps=2, learning_rate=1e-3)
 NOTHING_KEPT = OutputOptions(keep_checkpoints=0)
 
 
-@pytest.fixture
-def bert(tmp_path: Path) -> Path:
-    return save_tiny_bert(tmp_path / "model")
+@pytest.fixture(scope="module")
+def bert(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return save_tiny_bert(tmp_path_factory.mktemp("bert") / "model")
+
+
+@pytest.fixture(scope="module")
+def with_workers(bert: Path, tmp_path_factory: pytest.TempPathFactory) -> TinyRun:
+    """One run with two workers: each of them imports torch before its first batch."""
+    return text_run(bert, tmp_path_factory.mktemp("workers") / "run", steps=6, workers=2, prefetch=3)
+
+
+@pytest.fixture(scope="module")
+def plain(bert: Path, tmp_path_factory: pytest.TempPathFactory) -> TinyRun:
+    """One run without workers, padded as Hone chooses."""
+    return text_run(bert, tmp_path_factory.mktemp("plain") / "run", steps=6)
 
 
 def text_run(bert: Path, folder: Path, *, steps: int = 2, accumulation: int = 1, **data: Any) -> TinyRun:
@@ -100,13 +112,12 @@ class TestWorkers:
         assert asked["dataloader_multiprocessing_context"] == "spawn"
         assert (asked["dataloader_num_workers"], asked["dataloader_prefetch_factor"]) == (2, 3)
 
-    def test_texts_come_from_processes_of_their_own(self, bert: Path, tmp_path: Path) -> None:
-        run = text_run(bert, tmp_path / "run", workers=2, prefetch=3)
-        ran = run.what_ran
+    def test_texts_come_from_processes_of_their_own(self, with_workers: TinyRun) -> None:
+        ran = with_workers.what_ran
         assert len(set(ran.workers)) == 2
         assert os.getpid() not in ran.workers
         assert ran.worker_start == start_method(platform.system())
-        assert run.trainer.callback_handler.train_dataloader.prefetch_factor == 3
+        assert with_workers.trainer.callback_handler.train_dataloader.prefetch_factor == 3
 
     def test_images_come_from_spawned_processes(
         self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
@@ -118,31 +129,30 @@ class TestWorkers:
         assert len(set(run.what_ran.workers) - {os.getpid()}) == 2
         assert len(run.steps) == 2
 
-    def test_with_workers_the_losses_are_those_without(self, bert: Path, tmp_path: Path) -> None:
-        alone = text_run(bert, tmp_path / "alone", steps=6)
-        with_workers = text_run(bert, tmp_path / "workers", steps=6, workers=1)
-        assert alone.what_ran.workers == ()
-        assert [step.loss for step in with_workers.steps] == [step.loss for step in alone.steps]
+    def test_with_workers_the_losses_are_those_without(self, plain: TinyRun, with_workers: TinyRun) -> None:
+        assert plain.what_ran.workers == ()
+        assert [step.loss for step in with_workers.steps] == [step.loss for step in plain.steps]
 
-    def test_none_is_left_after_the_run(self, bert: Path, tmp_path: Path) -> None:
-        ran = text_run(bert, tmp_path / "run", workers=2).what_ran
-        left = [psutil.Process(pid) for pid in ran.workers if psutil.pid_exists(pid)]
+    def test_none_is_left_after_the_run(self, with_workers: TinyRun) -> None:
+        pids = with_workers.what_ran.workers
+        assert pids
+        left = [psutil.Process(pid) for pid in pids if psutil.pid_exists(pid)]
         _, alive = psutil.wait_procs(left, timeout=60)
         assert not alive
 
-    @pytest.mark.parametrize("while_", ["training", "evaluating"])
-    def test_an_image_damaged_meanwhile_is_named(self, tmp_path: Path, while_: str) -> None:
+    def test_an_image_damaged_meanwhile_is_named(self, tmp_path: Path) -> None:
         images = image_folder(tmp_path / "images")
         trainer = image_run(tmp_path / "run", images, workers=1).trainer
         for path in images.rglob("*.png"):
             path.write_bytes(b"no image any more")
-        try:
-            with pytest.raises(DataError) as caught:
-                trainer.train() if while_ == "training" else trainer.evaluate(trainer.train_dataset)
-        finally:
-            trainer.stop_workers()
-        assert caught.value.title.endswith(".png can't be read as an image")
-        assert caught.value.fixes
+        for compute in (trainer.train, lambda: trainer.evaluate(trainer.train_dataset)):
+            try:
+                with pytest.raises(DataError) as caught:
+                    compute()
+            finally:
+                trainer.stop_workers()
+            assert caught.value.title.endswith(".png can't be read as an image")
+            assert caught.value.fixes
 
 
 class TestOnTheWay:
@@ -184,23 +194,21 @@ class TestPadding:
             assert values.dtype == expected[name].dtype
             assert values.tolist() == expected[name].tolist()
 
-    def test_a_batch_is_as_long_as_its_longest(self, bert: Path, tmp_path: Path) -> None:
-        run = text_run(bert, tmp_path / "run")
-        widths = {batch["input_ids"].shape[1] for batch in run.trainer.get_train_dataloader()}
-        assert run.what_ran.padded_to == "each batch's longest"
+    def test_a_batch_is_as_long_as_its_longest(self, plain: TinyRun) -> None:
+        widths = {batch["input_ids"].shape[1] for batch in plain.trainer.get_train_dataloader()}
+        assert plain.what_ran.padded_to == "each batch's longest"
         assert max(widths) < 16
 
-    def test_every_row_has_the_length_that_was_fixed(self, bert: Path, tmp_path: Path) -> None:
-        run = text_run(bert, tmp_path / "run", padding=Padding.FIXED)
+    def test_every_row_has_the_length_that_was_fixed_and_no_other_loss(
+        self, bert: Path, plain: TinyRun, tmp_path: Path
+    ) -> None:
+        run = text_run(bert, tmp_path / "run", steps=6, padding=Padding.FIXED)
         widths = {batch["input_ids"].shape[1] for batch in run.trainer.get_train_dataloader()}
         assert run.what_ran.padded_to == "32 tokens"
         assert widths == {32}
-
-    def test_padding_changes_no_loss(self, bert: Path, tmp_path: Path) -> None:
-        dynamic = [step.loss for step in text_run(bert, tmp_path / "a", steps=5).steps]
-        fixed = [step.loss for step in text_run(bert, tmp_path / "b", steps=5, padding=Padding.FIXED).steps]
+        fixed, dynamic = ([step.loss for step in tiny.steps] for tiny in (run, plain))
         assert fixed == pytest.approx(dynamic, rel=1e-5)
-        assert len(set(fixed)) == 5
+        assert len(set(fixed)) == 6
 
     def test_no_row_is_longer_than_the_model_can_see(self, bert: Path, tmp_path: Path) -> None:
         run = text_run(bert, tmp_path / "run", padding=Padding.FIXED, max_length=500)
@@ -254,10 +262,9 @@ class TestGrouping:
 
 
 class TestPinning:
-    def test_nothing_is_pinned_without_a_gpu(self, bert: Path, tmp_path: Path) -> None:
-        run = text_run(bert, tmp_path / "run")
-        assert run.what_ran.pinned is False
-        assert run.trainer.args.dataloader_pin_memory is False
+    def test_nothing_is_pinned_without_a_gpu(self, plain: TinyRun) -> None:
+        assert plain.what_ran.pinned is False
+        assert plain.trainer.args.dataloader_pin_memory is False
 
     def test_a_gpu_is_given_pinned_batches(self, tmp_path: Path) -> None:
         assert arguments_for("cuda", tmp_path, pin_memory=Toggle.ON)["dataloader_pin_memory"] is True
