@@ -1,7 +1,7 @@
 """The trace against figures that transformers' guide measured: BERT-large, 512 tokens, on one V100.
 
-Run with `-s` to see the whole table; otherwise only the rows of which something is asserted are traced. Source: "Methods
-and tools for efficient training on a single GPU", transformers 4.2x.
+Run with `-s` to see the whole table; otherwise only the rows of which something is asserted are traced. Source:
+"Methods and tools for efficient training on a single GPU", transformers 4.2x.
 """
 
 from typing import Any
