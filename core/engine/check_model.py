@@ -1,6 +1,5 @@
 """Look at a model before a run: built from its config alone, on torch's meta device, which holds no numbers."""
 
-import copy
 import sys
 import traceback
 from collections.abc import Iterator
@@ -42,11 +41,10 @@ UNREADABLE = (
 
 @dataclass(frozen=True)
 class _Built:
-    """A model without numbers; `max_length` as in the report, `config` a text model's as its file has it."""
+    """A model without numbers; `max_length` as in the report."""
 
     model: torch.nn.Module
     max_length: int | None = None
-    config: Any = None
 
 
 def check_model(options: RunOptions, labels: int = 2) -> ModelReport:
@@ -91,10 +89,10 @@ def _build(options: RunOptions, labels: int) -> _Built:
     text_models.set_labels(config, tuple(map(str, range(labels))))
     try:
         with torch.device("meta"):
-            model = text_models.random_classifier(copy.deepcopy(config))  # building it writes into its config
+            model = text_models.random_classifier(config)
     except LOADING_ERRORS as error:
         raise not_loaded(source.source, error) from error
-    return _Built(model, longest if longest is not None and longest < NO_LIMIT else None, config)
+    return _Built(model, longest if longest is not None and longest < NO_LIMIT else None)
 
 
 def _longest_text(config: Any, source: str) -> int | None:
@@ -119,14 +117,14 @@ def _describe(built: _Built) -> ModelReport:
         attention=() if config is None else tuple(_attention(model)),
         max_length=built.max_length,
         normalises_batch=any(isinstance(part, torch.nn.modules.batchnorm._BatchNorm) for part in parts),
-        shape=_shape(built),
+        shape=_shape(model),
     )
 
 
-def _shape(built: _Built) -> ModelShape | None:
+def _shape(model: Any) -> ModelShape | None:
     """What its memory is forecast from; None for a model of an unknown build, which can be trained all the same."""
     try:
-        return shape_of(built.model, built.config)
+        return shape_of(model)
     except UNREADABLE:
         traceback.print_exc(file=sys.stderr)
         return None

@@ -76,7 +76,13 @@ def _weights(case: Case) -> Told:
             "DeepSpeed, page “ZeRO”",
         )
     if case.method is Method.QLORA:
-        return _packed_weights(case)
+        rest = shape.parameters - shape.packable + weight_memory.added(case)
+        return (
+            "What the model knows: its frozen layers packed, all else in fp32.",
+            f"{counted(shape.packable)} packed weights × {weight_memory.packed_number(case):.2f} bytes + "
+            f"{counted(rest)} others × {NUMBER} bytes",
+            QLORA,
+        )
     if case.method is Method.LORA:
         return (
             "What the model knows, frozen, and LoRA's matrices beside it: all in fp32.",
@@ -88,20 +94,6 @@ def _weights(case: Case) -> Told:
         f"{counted(shape.parameters)} weights × {NUMBER} bytes",
         ANATOMY,
     )
-
-
-def _packed_weights(case: Case) -> Told:
-    shape = case.shape
-    rest = shape.parameters - shape.packable + weight_memory.added(case)
-    sentence = "What the model knows: its frozen layers packed, all else in fp32."
-    formula = (
-        f"{counted(shape.packable)} packed weights × {weight_memory.packed_number(case):.2f} bytes + "
-        f"{counted(rest)} others × {NUMBER} bytes"
-    )
-    if weight_memory.still_mapped_bytes(case):
-        sentence += " The file they were read from stays mapped on a CPU."
-        formula += f" + {counted(shape.packable)} in the file × {NUMBER} bytes"
-    return sentence, formula, QLORA
 
 
 def _gradients(case: Case, forecast: Forecast) -> Told:

@@ -11,8 +11,7 @@ class ModelShape(msgspec.Struct, frozen=True, kw_only=True):
     matrices have as many weights, times the rank). `linears` has inputs and outputs apart, by the last part of a
     layer's name, for LoRA on some layers only. `embeddings` counts the weights of tables of tokens and positions,
     `largest` those of the largest single weight, `factored` the numbers Adafactor remembers of all: a sum for each row
-    and each column of their last two sides, which spares little of a convolution's 3 x 3. `stored_number` is the bytes
-    of a weight in the model's file.
+    and each column of their last two sides, which spares little of a convolution's 3 x 3.
 
     Of a transformer: `layers` blocks of width `hidden`, `intermediate` wide inside, with `heads` attention heads
     (`key_heads` of them for keys and values, `head_width` each), `gated` where two layers feed the inner width;
@@ -38,7 +37,6 @@ class ModelShape(msgspec.Struct, frozen=True, kw_only=True):
     embeddings: int = 0
     largest: int = 0
     factored: int = 0
-    stored_number: int = 4
     layers: int = 0
     crossing: int = 0
     hidden: int = 0

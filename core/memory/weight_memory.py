@@ -24,20 +24,7 @@ def weight_bytes(case: Case) -> int:
             min(shape.parameters, MOST_LIVE) if is_fetched(case) else shape.parameters
         )
     packed = shape.packable if case.method is Method.QLORA else 0
-    unpacked = NUMBER * (shape.parameters - packed + added(case))
-    return round(packed_number(case) * packed) + unpacked + still_mapped_bytes(case)
-
-
-def still_mapped_bytes(case: Case) -> int:
-    """What is left in memory of the file that packed weights were read from.
-
-    On a CPU, the weights that aren't packed stay views of the file where they are in fp32 there. It is mapped as a
-    whole then, with the pages that were read to be packed (seen in `/proc/self/smaps` with transformers 5.23 and
-    safetensors: 326 MB of a BERT of base size, whose packed weights take 41 MB).
-    """
-    if case.method is not Method.QLORA or case.kind != "cpu" or case.shape.stored_number != NUMBER:
-        return 0
-    return NUMBER * case.shape.packable
+    return round(packed_number(case) * packed) + NUMBER * (shape.parameters - packed + added(case))
 
 
 def packed_number(case: Case) -> float:

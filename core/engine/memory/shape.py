@@ -10,7 +10,7 @@ from typing import Any
 
 import torch
 
-from core.engine.memory.keeping import NUMBER_BYTES, kept_for_each
+from core.engine.memory.keeping import kept_for_each
 from core.engine.memory.vision_shape import pixel_counts
 from core.engine.models.parts import adaptable_layers, head_names
 from core.memory.shape import ModelShape
@@ -34,19 +34,13 @@ def shape_of(model: Any, config: Any = None) -> ModelShape:
 
     Args:
         model: The model, all of it on the meta device.
-        config: A text model's config as its file has it; None: the model's own, which says how it was built here.
+        config: A text model's config; None: the model's own.
     """
     config = config if config is not None else getattr(model, "config", None)
     counts = _weight_counts(model)
     if config is None:
         return ModelShape(**counts, **pixel_counts(model))
-    return ModelShape(**counts, stored_number=_stored_number(config), **_transformer(model, config))
-
-
-def _stored_number(config: Any) -> int:
-    """Bytes of a weight in the model's file, by its config; what says nothing there is fp32."""
-    dtype = getattr(config, "dtype", None)
-    return int(dtype.itemsize) if isinstance(dtype, torch.dtype) else NUMBER_BYTES
+    return ModelShape(**counts, **_transformer(model, config))
 
 
 def _weight_counts(model: Any) -> dict[str, Any]:

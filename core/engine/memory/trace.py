@@ -28,11 +28,9 @@ from core.engine.models.targets import TargetError
 from core.engine.models.vision_models import load_vision_model
 from core.errors import ModelError, OptionsError, Problem
 from core.memory import anatomy, record
-from core.memory.case import Case
 from core.memory.forecast import Basis, Forecast, LayerMemory, Parts, Room
 from core.memory.room import room_of
 from core.memory.shape import ModelShape
-from core.memory.weight_memory import still_mapped_bytes
 from core.options import RunOptions
 from core.sources import parse_synthetic
 
@@ -103,7 +101,7 @@ def _forecast(case: _Case, libraries: int) -> Forecast:
         return _by_formula(case, str(reason))
     options, choice = case.options, case.choice
     data = data_bytes(options, case.longest.text_bytes)
-    fullest = _with_file(case, max(traced.phases.values(), key=lambda parts: parts.total))
+    fullest = max(traced.phases.values(), key=lambda parts: parts.total)
     beside = overhead_bytes(choice.kind, libraries, data)
     found = Forecast(
         basis=Basis.TRACE,
@@ -116,12 +114,6 @@ def _forecast(case: _Case, libraries: int) -> Forecast:
         notes=(*case.longest.notes, *_notes(options, choice.kind)),
     )
     return record.corrected(found, record.correction(choice.title))
-
-
-def _with_file(case: _Case, parts: Parts) -> Parts:
-    """Count what stays mapped of the file that packed weights were read from."""
-    mapped = still_mapped_bytes(Case(case.options, case.shape, case.choice.kind, case.longest.tokens))
-    return msgspec.structs.replace(parts, weights=parts.weights + mapped)
 
 
 def _with_unused(parts: Parts, beside: int, unused: int, kind: str) -> Parts:

@@ -208,16 +208,6 @@ def test_packed_weights_take_half_a_byte() -> None:
         assert found.weights == pytest.approx(each * BERT.packable + 4 * rest, rel=1e-3)
 
 
-def test_the_file_of_packed_weights_stays_mapped_on_a_cpu() -> None:
-    qlora: dict[str, Any] = {"model": {"method": "qlora"}}
-    mapped = 4 * BERT.packable
-    assert parts(CPU, **qlora).weights - parts(**qlora).weights == mapped
-    in_16_bits = replace(
-        BERT, stored_number=2
-    )  # what isn't packed is turned to fp32, and nothing looks at the file
-    assert parts(CPU, in_16_bits, **qlora).weights == parts(**qlora).weights
-
-
 def test_adafactor_remembers_what_the_shape_says() -> None:
     asks: dict[str, Any] = {"memory": {"batch_size": 32}, "training": {"optimizer": "adafactor"}}
     assert parts(shape=replace(BERT, factored=1_000_000), **asks).optimizer == 4_000_000

@@ -141,13 +141,6 @@ def test_what_adafactor_remembers_goes_by_the_weights_sides() -> None:
     assert shape_of(model).factored == sum(tensor.numel() for tensor in state if tensor.dim())
 
 
-def test_the_file_is_in_the_precision_its_config_says() -> None:
-    model = empty("bert")
-    assert shape_of(model).stored_number == 4
-    model.config.dtype = torch.bfloat16
-    assert shape_of(model).stored_number == 2
-
-
 @pytest.mark.parametrize("kind", ["bert", "distilbert", "gpt2", "llama"])
 def test_dropout_behind_the_inner_layers_is_not_within(kind: str) -> None:
     assert shape_of(empty(kind)).inner_dropped == 0
