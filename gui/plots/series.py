@@ -69,7 +69,7 @@ class Series:
         self._settle()
         self._x.extend(x)
         self._y.extend(y)
-        self._tiers.update()
+        self._tiers.keep_up()
 
     def cut_after(self, x: float) -> None:
         """Forget the points beyond `x`: a later attempt of the run starts again from there."""

@@ -82,23 +82,20 @@ class _Tier:
 
 
 class Tiers:
-    """Extremes of groups of 64 and 4,096 rows of a column, kept as it grows.
+    """Extremes of groups of 64 and 4,096 rows of a column. Made up to date when they are asked for.
 
     Args:
-        column: What they are of. Call `update` after adding to it, and `cut` after cutting it.
+        column: What they are of. Call `keep_up` after adding to it, and `cut` after cutting it.
     """
 
     def __init__(self, column: Column) -> None:
         self._column = column
         self._tiers = [_Tier() for _ in range(LEVELS)]
 
-    def update(self) -> None:
-        """Take in the rows that came since."""
-        for level, tier in enumerate(self._tiers):
-            below = self._tiers[level - 1].length if level else len(self._column)
-            if below // FACTOR > tier.length:
-                part = self._groups(level, tier.length * FACTOR, below // FACTOR * FACTOR)
-                tier.extend(part.of_every(FACTOR))
+    def keep_up(self) -> None:
+        """Take in rows before they become so many that a chart which nobody saw for long would have to wait."""
+        if len(self._column) // FACTOR - self._tiers[0].length >= FACTOR:
+            self._update()
 
     def cut(self) -> None:
         """Forget the rows that are gone."""
@@ -112,6 +109,7 @@ class Tiers:
 
         Groups begin at multiples of `size`, a power of two: a growing or moving picture doesn't shimmer.
         """
+        self._update()
         begin, end = -(-first // size) * size, last // size * size
         if begin > end:
             return self.extremes(first, last).points()
@@ -126,8 +124,17 @@ class Tiers:
 
     def extremes(self, first: int, last: int) -> Extremes:
         """The lowest and the highest of the rows from `first` up to `last`, as one group; there is at least one row."""
+        self._update()
         found = self._covering(0, first, last)
         return found.of_every(len(found))
+
+    def _update(self) -> None:
+        """Take in the rows that came since."""
+        for level, tier in enumerate(self._tiers):
+            below = self._tiers[level - 1].length if level else len(self._column)
+            if below // FACTOR > tier.length:
+                part = self._groups(level, tier.length * FACTOR, below // FACTOR * FACTOR)
+                tier.extend(part.of_every(FACTOR))
 
     def _covering(self, level: int, first: int, last: int) -> Extremes:
         """Groups that cover those of a level from `first` up to `last`, as few as may be."""
