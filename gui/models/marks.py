@@ -30,19 +30,27 @@ class Mark:
 
 
 class Marks:
-    """All of them in the order of time. Apply the run's events in order."""
+    """All of them by their kind, each in the order of time. Apply the run's events in order."""
 
     def __init__(self) -> None:
-        self.found: list[Mark] = []
+        self.found: dict[MarkKind, list[Mark]] = {kind: [] for kind in MarkKind}
 
     def apply(self, event: Event, clock: float) -> None:
         """Add one event, `clock` seconds after the run's start; others than those marked are welcome too."""
         match event:
             case RunStarted():
-                self.found = [mark for mark in self.found if (mark.step or 0) <= event.from_step]
+                self._forget_after(event.from_step)
             case CheckpointSaved():
-                self.found.append(Mark(clock, MarkKind.CHECKPOINT, event.step))
+                self._add(Mark(clock, MarkKind.CHECKPOINT, event.step))
             case Evaluated():
-                self.found.append(Mark(clock, MarkKind.EVALUATION, event.step))
+                self._add(Mark(clock, MarkKind.EVALUATION, event.step))
             case MessageRaised():
-                self.found.append(Mark(clock, _LEVELS[event.level], title=event.title))
+                self._add(Mark(clock, _LEVELS[event.level], title=event.title))
+
+    def _add(self, mark: Mark) -> None:
+        self.found[mark.kind].append(mark)
+
+    def _forget_after(self, step: int) -> None:
+        """A later attempt starts again from there."""
+        for kind, marks in self.found.items():
+            self.found[kind] = [mark for mark in marks if (mark.step or 0) <= step]

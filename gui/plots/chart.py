@@ -2,36 +2,24 @@
 
 from dataclasses import dataclass
 
-import pyqtgraph as pg
-from PySide6.QtCore import Qt
-from PySide6.QtGui import QContextMenuEvent, QFont, QFontInfo, QPixmap, QResizeEvent, QShowEvent
-from PySide6.QtWidgets import QGridLayout, QLabel, QSizePolicy, QWidget
+from PySide6.QtGui import QContextMenuEvent, QPixmap, QResizeEvent, QShowEvent
+from PySide6.QtWidgets import QWidget
 
-from gui.models.marks import Mark
-from gui.plots.axes import AxisUnit, RoundAxis
-from gui.plots.canvas import Canvas
+from gui.models.run_history import RunHistory
+from gui.plots.axes import AxisUnit
+from gui.plots.chart_frame import ChartFrame
 from gui.plots.chart_menu import MenuButton
-from gui.plots.chart_table import Table, table_of
-from gui.plots.hover_box import HoverBox
-from gui.plots.legend import Legend, Reading
+from gui.plots.chart_table import ChartData, columns_of
+from gui.plots.legend import Reading
 from gui.plots.lines import DrawnLine, Line
-from gui.plots.mark_items import MarkItems
 from gui.plots.repaint_queue import RepaintQueue
 from gui.plots.shared_view import SharedView, Stretch
 from gui.plots.x_scale import XScale
-from gui.theme import SPACING, Theme, Tokens
-from gui.widgets.card import Card
-from gui.widgets.roles import Role, set_role
+from gui.theme import Theme, Tokens
 
 __all__ = ["Chart", "Reading", "Span", "Stage"]
 
 Span = tuple[float, float]
-
-HEIGHT = 96
-HEADING_GAPS = 7 * SPACING
-"""Pixels of the heading's line that are neither title, legend nor button."""
-AXIS_FONT = 0.88
-"""Size of the axes' figures, as a share of the page's own."""
 
 
 @dataclass(frozen=True)
@@ -43,7 +31,7 @@ class Stage:
     view: SharedView
 
 
-class Chart(Card):
+class Chart(ChartFrame):
     """Base of the charts of a run.
 
     A chart never draws by itself: it asks its `RepaintQueue`, and `redraw` does everything at its turn. Subclasses
@@ -54,6 +42,7 @@ class Chart(Card):
     Args:
         title: What it shows, in a word or two.
         stage: What it shares with the others.
+        history: The run.
         y_unit: What its height counts.
         can_be_log: Whether a logarithmic axis makes sense.
     """
@@ -64,12 +53,13 @@ class Chart(Card):
         self,
         title: str,
         stage: Stage,
+        history: RunHistory,
         y_unit: AxisUnit,
         *,
         can_be_log: bool = False,
         parent: QWidget | None = None,
     ) -> None:
-        super().__init__(title, parent)
+        self.history = history
         self._theme = stage.theme
         self._queue = stage.queue
         self._view = stage.view
@@ -77,25 +67,9 @@ class Chart(Card):
         self._is_pointed_at = False
         self.can_be_log = can_be_log
         self.is_over = False
-        self._canvas = Canvas(RoundAxis("bottom", self.x_scale().unit), RoundAxis("left", y_unit))
-        self._canvas.setAccessibleName(title)
-        self._canvas.setMinimumHeight(HEIGHT)
-        self._canvas.setSizePolicy(QSizePolicy.Policy.Expanding, QSizePolicy.Policy.Ignored)
-        self._cursor = pg.InfiniteLine(angle=90, movable=False)
-        self._cursor.setZValue(20)
-        self._canvas.addItem(self._cursor, ignoreBounds=True)
-        self._mark_items = MarkItems(self._canvas)
-        self._box = HoverBox()
-        self._canvas.scene().addItem(self._box)
-        self._legend = Legend()
-        self.set_trailing(self._legend)
+        super().__init__(title, self.x_scale().unit, y_unit, parent)
         self.menu_button = MenuButton(self)
-        self.add_to_heading(self.menu_button)
-        self._empty = QLabel(alignment=Qt.AlignmentFlag.AlignCenter)
-        set_role(self._empty, Role.MUTED)
-        self._empty.setAttribute(Qt.WidgetAttribute.WA_TransparentForMouseEvents)
-        QGridLayout(self._canvas).addWidget(self._empty)
-        self.body.addWidget(self._canvas)
+        self.set_button(self.menu_button)
         self._canvas.hovered.connect(self._point_at)
         self._canvas.selected.connect(self._zoom_to)
         self._canvas.reset.connect(self._show_all)
@@ -116,27 +90,15 @@ class Chart(Card):
     def picture(self, scale: float) -> QPixmap:
         """The whole card as an image of `scale` pixels for each on screen, without its button."""
         self.redraw()
-        image = QPixmap(self.size() * scale)
-        image.setDevicePixelRatio(scale)
-        image.fill(self._theme.tokens.surface)
-        self.menu_button.hide()
-        self.render(image)
-        self.menu_button.show()
-        return image
+        return self.grab_picture(scale, self._theme.tokens.surface)
 
-    def table(self) -> Table:
+    def data(self) -> ChartData:
         """What it shows, every point of it."""
         scale = self.x_scale()
-        low, high = (scale.from_axis(edge) for edge in self._x_range(scale))
-        return table_of(self.lines, self.place_column, low or 0.0, high or 0.0)
-
-    def add_decoration(self, item: pg.GraphicsObject) -> None:
-        """Put something that is no line into the picture; `decorate` places it."""
-        self._canvas.addItem(item, ignoreBounds=True)
-
-    def picture_rows(self) -> int:
-        """Height of the picture itself, in pixels."""
-        return self._canvas.rows()
+        low, high = (scale.from_axis(edge) or 0.0 for edge in self._x_range(scale))
+        return ChartData(
+            self.place_column, columns_of(self.lines, low, high), columns_of(self.beside(), low, high)
+        )
 
     @property
     def lines(self) -> list[Line]:
@@ -191,8 +153,8 @@ class Chart(Card):
         """All that is known of a place in the series, as names with values, for the box at the cursor."""
         return []
 
-    def marks(self) -> list[Mark]:
-        """What happened at a moment of the run."""
+    def beside(self) -> list[Line]:
+        """What is saved beside the lines, of the places at which these have a point."""
         return []
 
     def colour(self, tokens: Tokens) -> None:
@@ -206,7 +168,8 @@ class Chart(Card):
 
     def is_shown(self) -> bool:
         """Whether any of it can be seen."""
-        return self.isVisible() and not self.visibleRegion().isEmpty()
+        is_in_view = self.isVisible() and not self.visibleRegion().isEmpty()
+        return is_in_view and not self.window().isMinimized()
 
     def redraw(self) -> None:
         """Bring the picture up to date. Only the repaint queue calls this."""
@@ -221,9 +184,9 @@ class Chart(Card):
         self._cursor.setVisible(is_in_picture and not self.empty_text())
         if cursor is not None:
             self._cursor.setValue(cursor)
-        self._mark_items.draw(self.marks(), scale, x, y)
-        self._write_legend()
-        self._show_box(cursor, scale)
+        self._mark_items.draw(self.history.marks.found, scale, x, y)
+        self.show_readings(self._readings(), self.empty_text(), self._theme.tokens)
+        self.show_box(self._details_at(cursor, scale, x), cursor or 0.0)
 
     def showEvent(self, event: QShowEvent) -> None:
         """Draw what was missed while hidden."""
@@ -271,38 +234,17 @@ class Chart(Card):
         cursor = self._cursor_place(scale)
         return self.readings(None if cursor is None else scale.from_axis(cursor))
 
-    def _write_legend(self) -> None:
-        empty = self.empty_text()
-        self._empty.setText(empty)
-        self._empty.setVisible(bool(empty))
-        self._canvas.show_values(not empty)
-        taken = self.title_width() + self.menu_button.sizeHint().width()
-        room = self.contentsRect().width() - HEADING_GAPS - taken
-        readings = [] if empty else self._readings()
-        if self._legend.show_readings(readings, room, self._theme.tokens):
-            self._canvas.setAccessibleDescription(empty or " · ".join(reading.text for reading in readings))
-
-    def _show_box(self, cursor: float | None, scale: XScale) -> None:
-        place = scale.from_axis(cursor) if cursor is not None and self._is_pointed_at else None
-        values = self.details(place) if place is not None and not self.empty_text() else []
-        if values and self._view.cursor is not None:
-            values += self._mark_items.words_near(cursor or 0.0)
-        self._box.show_values(values, self._canvas.place_of(cursor or 0.0), self._canvas.picture())
+    def _details_at(self, cursor: float | None, scale: XScale, x: Span) -> list[tuple[str, str]]:
+        """What the box at the cursor says; nothing where the mouse is at another chart."""
+        if cursor is None or not self._is_pointed_at or self.empty_text():
+            return []
+        place = scale.from_axis(cursor)
+        values = self.details(place) if place is not None else []
+        return [*values, *self._mark_items.words_near(cursor, x)] if values else []
 
     def _take_colours(self) -> None:
         tokens = self._theme.tokens
-        self._canvas.setBackground(tokens.surface)
-        self._canvas.set_selection_colour(tokens.accent_soft)
-        self._cursor.setPen(pg.mkPen(tokens.muted, width=1, dash=[2, 3]))
-        font = QFont(self.font())
-        font.setPixelSize(round(AXIS_FONT * QFontInfo(font).pixelSize()))
-        for axis in (self._canvas.x_axis, self._canvas.y_axis):
-            axis.setTextPen(pg.mkPen(tokens.faint))
-            axis.setTickPen(pg.mkPen(tokens.grid))
-            axis.setPen(pg.mkPen(None))
-        self._canvas.set_axis_font(font)
-        self._box.paint_with(tokens, font)
-        self._mark_items.paint_with(tokens)
+        self.paint_with(tokens)
         for drawn in self._lines:
             drawn.paint_with(tokens)
         self.colour(tokens)

@@ -9,7 +9,7 @@ from PySide6.QtGui import QAction, QGuiApplication, QPixmap
 from PySide6.QtWidgets import QFileDialog, QMenu, QMessageBox, QToolButton, QWidget
 
 from core.errors import UserError
-from gui.plots.chart_table import Table, TableWriter
+from gui.plots.chart_table import ChartData, TableWriter
 from gui.widgets.roles import Role, set_role
 
 SCALE = 2
@@ -31,7 +31,7 @@ class Pictured(Protocol):
     def picture(self, scale: float) -> QPixmap:
         """The chart as an image, without its button."""
 
-    def table(self) -> Table:
+    def data(self) -> ChartData:
         """The data that is shown."""
 
     def window(self) -> QWidget:
@@ -44,7 +44,7 @@ class MenuButton(QToolButton):
     def __init__(self, chart: Pictured) -> None:
         super().__init__()
         self._chart = chart
-        self._writer: TableWriter | None = None
+        self._writers: list[TableWriter] = []
         set_role(self, Role.MORE)
         self.setText("⋯")
         self.setAccessibleName(self.tr("{}: copy, save, scale").format(chart.title))
@@ -80,18 +80,20 @@ class MenuButton(QToolButton):
     def save_image(self, path: Path) -> None:
         """Write the chart as it is into a PNG file."""
         if not self._chart.picture(SCALE).save(str(path), "PNG"):
-            self._complain(UserError("The image could not be saved", f"{path} can't be written."))
+            why = self.tr("{} can't be written.").format(path)
+            self._complain(UserError(self.tr("The image could not be saved"), why))
 
     def save_table(self, path: Path) -> None:
         """Write what the chart shows, every point of it, into a CSV file."""
-        self._writer = TableWriter(self._chart.table(), path, self)
-        self._writer.failed.connect(self._complain)
-        self._writer.start()
+        writer = TableWriter(self._chart.data(), path, self)
+        writer.failed.connect(self._complain)
+        self._writers = [*(other for other in self._writers if other.isRunning()), writer]
+        writer.start()
 
     def end_work(self) -> None:
-        """Wait until a file that is being written is whole."""
-        if self._writer is not None:
-            self._writer.wait()
+        """Wait until every file that is being written is whole."""
+        for writer in self._writers:
+            writer.wait()
 
     def _add(self, words: str, do: Callable[[], None]) -> None:
         self._menu.addAction(words).triggered.connect(do)

@@ -1,90 +1,95 @@
-"""The data of a chart as a table, and the thread that writes it: a long run has a million rows."""
+"""The data of a chart as a table, and the thread that makes and writes it: a long run has a million rows."""
 
 import csv
 from collections.abc import Iterable
+from dataclasses import dataclass
 from pathlib import Path
 
 import numpy as np
 from PySide6.QtCore import QObject, QThread, Signal
 
 from core.errors import UserError
-from gui.models.run_history import RunHistory
+from core.files import written_whole
 from gui.plots.lines import Line
 from gui.plots.reduction import Floats
 
-Table = dict[str, Floats]
-"""Columns by name, all of one length; NaN is an empty cell."""
+Columns = dict[str, tuple[Floats, Floats]]
+"""Points by the name of their column: places, ascending, and values. Shapes (n,), n of each column its own."""
 
 ROWS_AT_ONCE = 20_000
 
 
-def table_of(lines: Iterable[Line], place: str, low: float, high: float) -> Table:
-    """What lines show from `low` to `high`, at full resolution: nothing is left out.
-
-    Args:
-        lines: Those with a `column` are taken.
-        place: What the places of their series are called: `step`, or `seconds`.
-        low: From, as the series count.
-        high: To.
-
-    Returns:
-        A row for each place at which any of them has a point.
-    """
-    parts: dict[str, tuple[Floats, Floats]] = {}
+def columns_of(lines: Iterable[Line], low: float, high: float) -> Columns:
+    """Copy what lines have from `low` to `high`, at full resolution; those without a `column` are left out."""
+    found: Columns = {}
     for line in lines:
         if line.column:
             x = line.series.x
             shown = slice(int(np.searchsorted(x, low, "left")), int(np.searchsorted(x, high, "right")))
-            parts[line.column] = x[shown].copy(), line.series.y[shown].copy()
-    places = np.unique(np.concatenate([x for x, _ in parts.values()])) if parts else np.empty(0)
-    table: Table = {place: places}
-    for column, (x, y) in parts.items():
-        values = np.full(len(places), np.nan)
-        values[np.searchsorted(places, x)] = y
-        table[column] = values
-    return table
+            found[line.column] = x[shown], line.series.y[shown]
+    return found
 
 
-def with_time(table: Table, history: RunHistory) -> Table:
-    """The same table of training steps with what else is known of each step: its epoch, and when it ended."""
-    steps = table["step"]
-    told: Table = {"step": steps}
-    for name, series in (("epoch", history.step_epoch), ("seconds", history.step_clock)):
-        if len(series):
-            told[name] = series.along(steps)
-    return {**told, **table}
+@dataclass(frozen=True)
+class ChartData:
+    """What a chart shows, to be made into a table.
+
+    Args:
+        place: What places are called: `step`, or `seconds`.
+        columns: What is drawn.
+        beside: What else is known of the places at which something is drawn, such as when a step ended.
+    """
+
+    place: str
+    columns: Columns
+    beside: Columns
+
+    def table(self) -> dict[str, Floats]:
+        """A row for each place at which any column has a point; NaN where a column has none there."""
+        every = [x for x, _ in self.columns.values()]
+        places = np.unique(np.concatenate(every)) if every else np.empty(0)
+        table = {self.place: places}
+        for name, (x, y) in (self.beside | self.columns).items():
+            table[name] = _at(places, x, y)
+        return table
+
+
+def _at(places: Floats, x: Floats, y: Floats) -> Floats:
+    """Values at places, ascending; NaN where there is none. Shape as that of `places`."""
+    found: Floats = np.full(len(places), np.nan)
+    if len(x):
+        nearest = np.minimum(np.searchsorted(x, places), len(x) - 1)
+        is_there = x[nearest] == places
+        found[is_there] = y[nearest[is_there]]
+    return found
 
 
 class TableWriter(QThread):
-    """Writes one table as CSV.
+    """Writes the data of one chart as CSV, whole or not at all.
 
     Signals:
-        written: The path, when it is done.
         failed: A `core.errors.UserError`.
     """
 
-    written = Signal(object)
     failed = Signal(object)
 
-    def __init__(self, table: Table, path: Path, parent: QObject | None = None) -> None:
+    def __init__(self, data: ChartData, path: Path, parent: QObject | None = None) -> None:
         super().__init__(parent)
-        self._table = table
+        self._data = data
         self._path = path
 
     def run(self) -> None:
         """Write the rows."""
         try:
-            write_csv(self._table, self._path)
+            with written_whole(self._path) as temporary:
+                write_csv(self._data.table(), temporary)
         except OSError as error:
-            self.failed.emit(
-                UserError("The data could not be saved", f"{self._path}: {error.strerror or error}.")
-            )
-        else:
-            self.written.emit(self._path)
+            title = self.tr("The data could not be saved")
+            self.failed.emit(UserError(title, f"{self._path}: {error.strerror or error}."))
 
 
-def write_csv(table: Table, path: Path) -> None:
-    """Write a table.
+def write_csv(table: dict[str, Floats], path: Path) -> None:
+    """Write a table; a cell without a value is empty.
 
     Raises:
         OSError: It can't be written.
@@ -99,6 +104,6 @@ def write_csv(table: Table, path: Path) -> None:
 
 
 def _cell(value: float) -> str:
-    if value != value:  # noqa: PLR0124 - NaN is what isn't equal to itself
+    if np.isnan(value):
         return ""
     return f"{value:.0f}" if value.is_integer() and abs(value) < 1e15 else f"{value:.9g}"

@@ -7,7 +7,6 @@ from PySide6.QtCore import QCoreApplication
 
 from gui import numbers
 from gui.models.device_history import DevicePicture
-from gui.models.marks import Mark
 from gui.models.run_history import RunHistory
 from gui.numbers import NumberFormat
 from gui.plots.axes import PERCENT, clock_text
@@ -15,8 +14,7 @@ from gui.plots.chart import Chart, Reading, Span, Stage
 from gui.plots.lines import Line
 from gui.plots.pressure_band import PressureBand
 from gui.plots.series import Series
-from gui.plots.step_chart import SHORTEST_CLOCK
-from gui.plots.x_scale import CLOCK_SCALE, XScale
+from gui.plots.x_scale import CLOCK_SCALE, SHORTEST_CLOCK, XScale
 from gui.theme import Tokens
 
 THERMAL_CALM = 1
@@ -31,9 +29,8 @@ class DeviceChart(Chart):
     """
 
     def __init__(self, stage: Stage, history: RunHistory) -> None:
-        self.history = history
         self._band = PressureBand()
-        super().__init__(QCoreApplication.translate("DeviceChart", "Device"), stage, PERCENT)
+        super().__init__(QCoreApplication.translate("DeviceChart", "Device"), stage, history, PERCENT)
         self.add_decoration(self._band)
 
     def refresh(self) -> None:
@@ -82,8 +79,8 @@ class DeviceChart(Chart):
         values: tuple[tuple[str, Series, NumberFormat], ...] = (
             (self.tr("busy"), picture.busy, numbers.whole_percent),
             (self.tr("temperature"), picture.temperature, _celsius),
-            (self.tr("power"), picture.power, lambda value: _of(value, picture.power_limit, "W")),
-            (self.tr("clock"), picture.clock, lambda value: _of(value, picture.clock_limit, "MHz")),
+            (self.tr("power"), picture.power, lambda value: self._of(value, picture.power_limit, "W")),
+            (self.tr("clock"), picture.clock, lambda value: self._of(value, picture.clock_limit, "MHz")),
             (self.tr("thermal state"), picture.thermal, self._thermal_words),
             (self.tr("CPU busy"), cpu, numbers.whole_percent),
             (self.tr("battery"), devices.battery, numbers.whole_percent),
@@ -99,10 +96,6 @@ class DeviceChart(Chart):
             ),
             *([(self.tr("held back"), ", ".join(reasons))] if reasons else []),
         ]
-
-    def marks(self) -> list[Mark]:
-        """Those of the run."""
-        return self.history.marks.found
 
     def empty_text(self) -> str:
         """Samples come once a second."""
@@ -149,6 +142,12 @@ class DeviceChart(Chart):
         hot = level is not None and math.isfinite(level) and level > THERMAL_CALM
         return found or ((self._thermal_words(level or 0.0),) if hot else ())
 
+    def _of(self, value: float, limit: float | None, unit: str) -> str:
+        words = numbers.three_figures(value)
+        if limit is None:
+            return f"{words} {unit}"
+        return self.tr("{} of {} {}").format(words, numbers.three_figures(limit), unit)
+
     def _thermal_words(self, level: float) -> str:
         words = (
             self.tr("normal"),
@@ -176,8 +175,3 @@ def _watts(value: float) -> str:
 
 def _gigahertz(megahertz: float) -> str:
     return f"{megahertz / 1000:.2f} GHz"
-
-
-def _of(value: float, limit: float | None, unit: str) -> str:
-    words = numbers.three_figures(value)
-    return f"{words} {unit}" if limit is None else f"{words} of {numbers.three_figures(limit)} {unit}"

@@ -117,7 +117,7 @@ class DrawnLine:
         if self.line.look is Look.HIDDEN:
             return None
         x, y = self.line.series.reduced(low, high, columns)
-        y = _logarithms(y) if is_log else y * self.line.factor
+        y = logarithms(y) if is_log else y * self.line.factor
         # pyqtgraph fills an area in pieces, and antialiasing shows the seams between them.
         self.item.opts["antialias"] = len(x) <= FEW_POINTS and self.line.look is not Look.AREA
         finite = y[np.isfinite(y)]
@@ -127,7 +127,8 @@ class DrawnLine:
         return (float(finite.min()), float(finite.max())) if finite.size else None
 
 
-def _logarithms(values: Floats) -> Floats:
+def logarithms(values: Floats) -> Floats:
+    """Decimal logarithms; NaN, a gap, where there is none."""
     found: Floats = np.full(len(values), np.nan)
     np.log10(values, out=found, where=values > 0)
     return found

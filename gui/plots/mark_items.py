@@ -18,6 +18,9 @@ NEAR = 5
 SIZES = {"|": 13, "t1": 6}
 """Pixels; a stroke is told from the triangle before it by its length."""
 
+MOST_WORDS = 4
+"""More would make the box at the cursor hide the chart."""
+
 INSET = 5
 """Pixels between a mark and the edge of the picture."""
 
@@ -45,8 +48,8 @@ class MarkItems:
 
     def __init__(self, canvas: Canvas) -> None:
         self._canvas = canvas
-        self._marks: list[Mark] = []
-        self._places: Floats = np.empty(0)
+        self._marks: dict[MarkKind, list[Mark]] = {}
+        self._places: dict[MarkKind, Floats] = {}
         self._items = {
             kind: pg.ScatterPlotItem(symbol=look.symbol, size=SIZES.get(look.symbol, 7), pen=pg.mkPen(None))
             for kind, look in _LOOKS.items()
@@ -62,37 +65,45 @@ class MarkItems:
             if _LOOKS[kind].symbol == "|":
                 item.setPen(pg.mkPen(getattr(tokens, _LOOKS[kind].colour), width=1))
 
-    def draw(self, marks: list[Mark], scale: XScale, x: tuple[float, float], y: tuple[float, float]) -> None:
+    def draw(
+        self, marks: dict[MarkKind, list[Mark]], scale: XScale, x: tuple[float, float], y: tuple[float, float]
+    ) -> None:
         """Draw those that lie in the picture, at most one a pixel column and kind."""
-        placed = [(place, mark) for mark in marks if (place := _place(mark, scale)) is not None]
-        self._marks = [mark for _, mark in placed]
-        self._places = np.array([place for place, _ in placed])
+        self._marks = marks
+        self._places = {kind: _places(found, scale) for kind, found in marks.items()}
         inset = INSET * (y[1] - y[0]) / self._canvas.rows()
-        for kind, item in self._items.items():
-            places = _thinned(
-                [place for place, mark in placed if mark.kind is kind], x, self._canvas.columns()
-            )
+        for kind, places in self._places.items():
+            shown = _thinned(places, x, self._canvas.columns())
             level = y[1] - inset if _LOOKS[kind].at_top else y[0] + inset
-            item.setData(places, np.full(len(places), level))
+            self._items[kind].setData(shown, np.full(len(shown), level))
 
-    def words_near(self, place: float) -> list[tuple[str, str]]:
-        """What the marks at a place of the axis stand for, as names with values."""
-        if not len(self._places):
-            return []
-        off = abs(
-            np.array([self._canvas.place_of(found) for found in self._places]) - self._canvas.place_of(place)
-        )
-        return list(dict.fromkeys(_words(self._marks[index]) for index in np.flatnonzero(off <= NEAR)))
+    def words_near(self, place: float, x: tuple[float, float]) -> list[tuple[str, str]]:
+        """What the marks at a place of the axis stand for, as names with values; at most `MOST_WORDS`.
+
+        Args:
+            place: Where.
+            x: From and to of the picture.
+        """
+        reach = NEAR * (x[1] - x[0]) / self._canvas.columns()
+        near = [
+            self._marks[kind][index]
+            for kind, places in self._places.items()
+            for index in np.flatnonzero(abs(places - place) <= reach)[:MOST_WORDS]
+        ]
+        near.sort(key=lambda mark: mark.clock)
+        return list(dict.fromkeys(map(_words, near)))[:MOST_WORDS]
 
 
-def _place(mark: Mark, scale: XScale) -> float | None:
-    if mark.step is not None and scale.counts_steps:
-        return float(scale.to_axis(np.array([float(mark.step)]))[0])
-    return scale.from_clock(mark.clock)
+def _places(marks: list[Mark], scale: XScale) -> Floats:
+    """Where marks of one kind stand on the axis; NaN where that isn't known yet. Shape (n,)."""
+    if scale.counts_steps and marks and marks[0].step is not None:
+        return scale.to_axis(np.array([float(mark.step or 0) for mark in marks]))
+    placed = (scale.from_clock(mark.clock) for mark in marks)
+    return np.array([np.nan if place is None else place for place in placed])
 
 
-def _thinned(places: list[float], x: tuple[float, float], columns: int) -> Floats:
-    inside = np.array([place for place in places if x[0] <= place <= x[1]])
+def _thinned(places: Floats, x: tuple[float, float], columns: int) -> Floats:
+    inside = places[(places >= x[0]) & (places <= x[1])]
     if len(inside) <= 1:
         return inside
     _, first = np.unique(np.floor((inside - x[0]) / (x[1] - x[0]) * columns), return_index=True)

@@ -1,8 +1,8 @@
 """A calm line through a restless one: what is usual, beside the lowest and highest that a line shows."""
 
-import numpy as np
 import pyqtgraph as pg
 
+from gui.plots.lines import logarithms
 from gui.plots.series import Series
 from gui.plots.x_scale import XScale
 from gui.theme import Tokens
@@ -32,4 +32,4 @@ class MeanLine:
     def draw(self, low: float, high: float, scale: XScale, *, is_log: bool = False) -> None:
         """Draw it from `low` to `high` of the series."""
         x, y = self.series.means(low, high, MEANS)
-        self.item.setData(scale.to_axis(x), np.log10(np.where(y > 0, y, np.nan)) if is_log else y)
+        self.item.setData(scale.to_axis(x), logarithms(y) if is_log else y)

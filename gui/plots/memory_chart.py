@@ -3,7 +3,6 @@
 from PySide6.QtCore import QCoreApplication
 
 from gui import numbers
-from gui.models.marks import Mark
 from gui.models.memory_history import LEVELS, MemoryPicture
 from gui.models.run_history import RunHistory
 from gui.plots.axes import BYTES, clock_text
@@ -13,11 +12,8 @@ from gui.plots.lines import Line, Look
 from gui.plots.phase_marks import PhaseMarks, phase_words
 from gui.plots.pressure_band import PressureBand
 from gui.plots.series import Series
-from gui.plots.x_scale import CLOCK_SCALE, XScale
+from gui.plots.x_scale import CLOCK_SCALE, SHORTEST_CLOCK, XScale
 from gui.theme import Tokens
-
-SHORTEST_CLOCK = 10.0
-"""Seconds that the memory chart covers at least."""
 
 CEILING_IN_PICTURE = 0.25
 """From this share of the ceiling on, the ceiling is drawn; further below it would squash what is in use."""
@@ -39,11 +35,10 @@ class MemoryChart(Chart):
     """
 
     def __init__(self, stage: Stage, history: RunHistory) -> None:
-        self.history = history
         self._ceiling, self._limit = CeilingLine(0.995), CeilingLine(0.4)
         self._marks = PhaseMarks()
         self._band = PressureBand()
-        super().__init__(QCoreApplication.translate("MemoryChart", "Memory"), stage, BYTES)
+        super().__init__(QCoreApplication.translate("MemoryChart", "Memory"), stage, history, BYTES)
         for item in (self._ceiling, self._limit, self._band):
             self.add_decoration(item)
 
@@ -117,10 +112,6 @@ class MemoryChart(Chart):
             *((name, numbers.memory(value)) for name, value in bytes_by_name if value is not None),
             *([(self.tr("pressure"), self._level_word(level))] if level is not None and level >= 0 else []),
         ]
-
-    def marks(self) -> list[Mark]:
-        """Those of the run."""
-        return self.history.marks.found
 
     def empty_text(self) -> str:
         """Samples come once a second."""

@@ -56,6 +56,22 @@ class ThroughputChart(StepChart):
         ]
         return found + self.under_cursor(x)
 
+    def details(self, x: float) -> list[tuple[str, str]]:
+        """Both, and what makes them up."""
+        history = self.history
+        values = (
+            (self.tr("samples/s"), history.samples_per_second.at(x)),
+            (self.tr("tokens/s"), history.tokens_per_second.at(x)),
+        )
+        return [
+            *self.place_details(x),
+            *(
+                (name, numbers.three_figures(value))
+                for name, value in values
+                if value is not None and math.isfinite(value)
+            ),
+        ]
+
     def empty_text(self) -> str:
         """Texts alone have tokens."""
         if self._counts_tokens and len(self.history.step_seconds) and not self.lines[0].series.extremes():
@@ -91,6 +107,14 @@ class LearningRateChart(StepChart):
         value = self.history.learning_rate.read(x)
         return ([] if value is None else [Reading(f"{value:.3g}", "run")]) + self.under_cursor(x)
 
+    def details(self, x: float) -> list[tuple[str, str]]:
+        """With all its digits."""
+        value = self.history.learning_rate.at(x)
+        return [
+            *self.place_details(x),
+            *([] if value is None else [(self.tr("learning rate"), f"{value:.6g}")]),
+        ]
+
 
 class GradientNormChart(StepChart):
     """The norm of all gradients of a step, before clipping."""
@@ -115,6 +139,11 @@ class GradientNormChart(StepChart):
         """The one of this step."""
         value = self.history.grad_norm.read(x)
         return ([] if value is None else [Reading(numbers.loss(value), "gradients")]) + self.under_cursor(x)
+
+    def details(self, x: float) -> list[tuple[str, str]]:
+        """The one of this step."""
+        value = self.history.grad_norm.at(x)
+        return [*self.place_details(x), *([] if value is None else [(self.tr("norm"), numbers.loss(value))])]
 
     def empty_text(self) -> str:
         """Not every run clips its gradients, and their norm is known only where it does."""

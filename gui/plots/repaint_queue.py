@@ -65,11 +65,6 @@ class RepaintQueue(QObject):
         if self._turn.interval() > HURRIED_TURN_MS:
             self._turn.setInterval(HURRIED_TURN_MS)
 
-    def drop(self, chart: Redrawn) -> None:
-        """Forget a chart that is going away."""
-        self._waiting.pop(chart, None)
-        self._drawn_at.pop(chart, None)
-
     def _take_turn(self) -> None:
         began = time.monotonic()
         for chart in list(self._waiting):

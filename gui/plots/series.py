@@ -93,6 +93,13 @@ class Series:
         left = max(0, right - 1)
         return self._y[left if x - self._x[left] < self._x[right] - x else right]
 
+    def up_to(self, x: float | None) -> float | None:
+        """The value of the last point at or before `x`, or the newest where `x` is None; None where there is none."""
+        if x is None:
+            return self.last
+        count = self._x.count(x, is_right=True)
+        return self._y[count - 1] if count else None
+
     def reduced(self, low: float, high: float, columns: int) -> tuple[Floats, Floats]:
         """What draws the part from `low` to `high` in so many pixel columns.
 

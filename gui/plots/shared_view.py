@@ -97,4 +97,7 @@ class SharedView(QObject):
             self.changed.emit()
 
     def _show_end(self, width: float) -> None:
-        self.stretch = Stretch(self._end - width, self._end)
+        low = max(
+            0.0, self._end - width
+        )  # a run that is shorter than what is shown has no time before its start
+        self.stretch = Stretch(low, low + width)

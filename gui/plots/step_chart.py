@@ -1,19 +1,15 @@
 """What all charts over training steps have in common."""
 
 from gui import numbers
-from gui.models.marks import Mark
 from gui.models.run_history import RunHistory
 from gui.plots.axes import AxisUnit
 from gui.plots.chart import Chart, Reading, Span, Stage
-from gui.plots.chart_table import Table, with_time
+from gui.plots.lines import Line
 from gui.plots.shared_view import XKind
-from gui.plots.x_scale import XScale, epochs_a_step, step_scale
+from gui.plots.x_scale import SHORTEST_CLOCK, XScale, epochs_a_step, step_scale
 
 ROOM_FOR_DOTS = 1.015
 """The axis goes on a little beyond the last step, so that the dot of the last evaluation is whole."""
-
-SHORTEST_CLOCK = 10.0
-"""Seconds that a chart over time covers at least."""
 
 
 class StepChart(Chart):
@@ -24,9 +20,8 @@ class StepChart(Chart):
     def __init__(
         self, title: str, stage: Stage, history: RunHistory, y_unit: AxisUnit, *, can_be_log: bool = False
     ) -> None:
-        self.history = history
         self.total_steps: int | None = None
-        super().__init__(title, stage, y_unit, can_be_log=can_be_log)
+        super().__init__(title, stage, history, y_unit, can_be_log=can_be_log)
 
     def x_scale(self) -> XScale:
         """As the page has chosen."""
@@ -59,10 +54,10 @@ class StepChart(Chart):
             *([] if clock is None else [(self.tr("after"), numbers.duration(clock))]),
         ]
 
-    def marks(self) -> list[Mark]:
-        """Those of the run."""
-        return self.history.marks.found
-
-    def table(self) -> Table:
-        """Every step shown, with its epoch and its time."""
-        return with_time(super().table(), self.history)
+    def beside(self) -> list[Line]:
+        """The epoch of each step, and when it ended."""
+        history = self.history
+        return [
+            Line("", history.step_epoch, "", column="epoch"),
+            Line("", history.step_clock, "", column="seconds"),
+        ]

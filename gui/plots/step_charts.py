@@ -45,12 +45,10 @@ class LossChart(StepChart):
         newest = self.history.loss if self._view.smoothing is Smoothing.OFF else self._smoothed
         train = self.history.loss.read(x) if x is not None else newest.last
         if train is not None and math.isnan(train):
-            step, value = self.history.first_non_finite or (0, math.nan)
-            words = self.tr("{} since step {}").format(numbers.not_finite(value), numbers.count(step))
-            found.append(Reading(words, "bad"))
+            found.append(Reading(self._not_finite_words(x), "bad"))
         elif train is not None:
             found.append(Reading(self.tr("train {}").format(numbers.loss(train)), "run"))
-        held_out = self.history.eval_loss.read(x)
+        held_out = self.history.eval_loss.up_to(x)
         if held_out is not None:
             found.append(Reading(self.tr("eval {}").format(numbers.loss(held_out)), "optimizer"))
         return found + self.under_cursor(x)
@@ -61,12 +59,18 @@ class LossChart(StepChart):
         values = (
             (self.tr("train"), history.loss.at(x)),
             (self.tr("smoothed"), self._smoothed.at(x)),
-            (self.tr("eval"), history.eval_loss.at(x)),
+            (self.tr("eval"), history.eval_loss.up_to(x)),
         )
         return [
             *self.place_details(x),
             *((name, numbers.loss(value)) for name, value in values if value is not None),
         ]
+
+    def _not_finite_words(self, x: float | None) -> str:
+        step, value = self.history.first_non_finite or (0, math.nan)
+        if x is not None:
+            return numbers.not_finite(math.nan)
+        return self.tr("{} since step {}").format(numbers.not_finite(value), numbers.count(step))
 
     def empty_text(self) -> str:
         """Says when there is nothing but NaN to draw."""
@@ -105,13 +109,21 @@ class MetricsChart(StepChart):
 
     def readings(self, x: float | None) -> list[Reading]:
         """Each metric."""
-        values = [(line, line.series.read(x)) for line in reversed(self.lines)]
+        values = [(line, line.series.up_to(x)) for line in reversed(self.lines)]
         found = [
             Reading(f"{line.name} {numbers.share(value)}", line.colour)
             for line, value in values
             if value is not None
         ]
         return found + self.under_cursor(x)
+
+    def details(self, x: float) -> list[tuple[str, str]]:
+        """What the last evaluation up to this step measured."""
+        values = [(line.name, line.series.up_to(x)) for line in reversed(self.lines)]
+        return [
+            *self.place_details(x),
+            *((name, numbers.share(value)) for name, value in values if value is not None),
+        ]
 
     def empty_text(self) -> str:
         """An evaluation comes at the end of an epoch."""

@@ -13,6 +13,7 @@ from gui.models.step_rows import PARTS
 from gui.plots.axes import STEP_TIMES
 from gui.plots.chart import Reading, Span, Stage
 from gui.plots.lines import Line, Look, mixed
+from gui.plots.pause_lines import PauseLines, share_between
 from gui.plots.reduction import Floats
 from gui.plots.step_chart import StepChart
 from gui.plots.x_scale import XScale
@@ -26,6 +27,9 @@ ROOM_ABOVE = 1.03
 
 PEAKS = 200
 """Blocks of steps whose slowest tell what is usual."""
+
+LEAST_SHARE = 0.005
+"""What takes less of the time isn't named in the legend."""
 
 COLOURS = (("others", 1.0), ("run", 0.75), ("activations", 0.75), ("optimizer", 0.75), ("others", 0.4))
 """Of each part, and of the rest: a colour of `gui.theme.Tokens` and how strong it is over the card."""
@@ -55,18 +59,21 @@ class StepTimeChart(StepChart):
 
     def __init__(self, stage: Stage, history: RunHistory) -> None:
         self._parts: Parts | None = None
+        self._pauses = PauseLines()
+        self._pause_share = 0.0
         self._bands = [pg.PlotDataItem(fillLevel=0.0, pen=None) for _ in COLOURS]
         title = QCoreApplication.translate("StepTimeChart", "Step time")
         super().__init__(title, stage, history, STEP_TIMES)
         for depth, band in enumerate(reversed(self._bands)):  # the whole step undermost
             band.setZValue(depth - 30)
             self.add_decoration(band)
+        self.add_decoration(self._pauses)
         self._take_lines()
         self._canvas.setToolTip(
             self.tr(
                 "Where the time of a step goes. On a GPU, which works on after it was told to, Hone waits for it "
-                "between the parts in one step of many, so seldom that it costs less than 1 % of the time; the other "
-                "steps are wall time. Evaluations and checkpoints lie between steps: the marks at the foot."
+                "between the parts in one step of many, so seldom that it is meant to cost less than 1 % of the time; "
+                "the other steps are wall time. Upright lines are what steps waited for: evaluations and checkpoints."
             )
         )
 
@@ -87,7 +94,14 @@ class StepTimeChart(StepChart):
         places = np.empty(0) if self._parts is None else scale.to_axis(self._parts.x)
         for number, band in enumerate(self._bands):
             band.setData(places, places if self._parts is None else self._parts.tops[number])
+        self._draw_pauses(low, high, scale)
         return None
+
+    def _draw_pauses(self, low: float, high: float, scale: XScale) -> None:
+        history = self.history
+        self._pauses.draw(history.pauses, low, high, self._canvas.columns(), scale)
+        begun, ended = history.clock_of_step(low), history.clock_of_step(high)
+        self._pause_share = share_between(history.pauses, low, high, begun or 0.0, ended or 0.0)
 
     def readings(self, x: float | None) -> list[Reading]:
         """The step under the cursor, or the median, the longest of all and what part takes how much."""
@@ -99,6 +113,9 @@ class StepTimeChart(StepChart):
             return []
         found = [Reading(self.tr("median {}").format(numbers.step_time(median)))]
         found += self._share_readings()
+        if self._pause_share >= LEAST_SHARE:
+            words = self.tr("evaluating, saving {} of all time")
+            found.append(Reading(words.format(numbers.whole_percent(self._pause_share)), "gradients"))
         if longest > SPIKE * median:
             found.append(Reading(self.tr("longest {}").format(numbers.step_time(longest))))
         return found
@@ -111,7 +128,8 @@ class StepTimeChart(StepChart):
         return [
             *self.place_details(x),
             (self.tr("step time"), numbers.step_time(whole)),
-            *((name, f"{numbers.step_time(value)}") for name, _, value in self._named_parts(x)),
+            *((name, numbers.step_time(value)) for name, _, value in self._named_parts(x)),
+            *self._pauses_after(round(x)),
         ]
 
     def colour(self, tokens: Tokens) -> None:
@@ -119,6 +137,15 @@ class StepTimeChart(StepChart):
         ground = QColor(tokens.surface)
         for band, (name, strength) in zip(self._bands, COLOURS, strict=True):
             band.setFillBrush(pg.mkBrush(mixed(QColor(getattr(tokens, name)), ground, strength)))
+        self._pauses.paint_with(tokens)
+
+    def _pauses_after(self, step: int) -> list[tuple[str, str]]:
+        names = {"evaluation": self.tr("evaluation after it"), "checkpoint": self.tr("checkpoint after it")}
+        return [
+            (names[pause.kind], numbers.step_time(pause.seconds))
+            for pause in self.history.pauses
+            if pause.step == step
+        ]
 
     def _take_lines(self) -> None:
         history = self.history
@@ -175,7 +202,7 @@ class StepTimeChart(StepChart):
         return [
             Reading(f"{name} {numbers.whole_percent(share)}", colour)
             for name, (colour, _), share in named
-            if share >= 0.005
+            if share >= LEAST_SHARE
         ]
 
 

@@ -34,6 +34,9 @@ class XScale:
     counts_steps: bool = False
 
 
+SHORTEST_CLOCK = 10.0
+"""Seconds that a chart over time covers at least."""
+
 CLOCK_SCALE = XScale(CLOCK, float, float)
 """Of series over the seconds since the run's start."""
 

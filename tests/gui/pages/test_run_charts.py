@@ -11,8 +11,10 @@ from PySide6.QtWidgets import QApplication
 from core.event_files import EventReader
 from core.events import Level, MessageRaised
 from core.settings import Appearance
+from gui import numbers
 from gui.invented_memory import make_memory_run, write_on_card
 from gui.invented_runs import Plot, write_story
+from gui.models.marks import MarkKind
 from gui.models.run_history import RunHistory
 from gui.pages.run_charts import RunCharts
 from gui.plots.shared_view import Smoothing, Stretch, XKind
@@ -144,9 +146,58 @@ def test_checkpoints_evaluations_and_messages_are_marked(digits, show):
     assert shown["warning"] == pytest.approx([charts.loss.history.step_at(moment)])
     charts.loss._point_at(90.0)
     charts.loss.redraw()
-    words = charts.loss._mark_items.words_near(90.0)
-    assert words == [("evaluated", "step 90"), ("checkpoint", "step 90")]
+    words = charts.loss._mark_items.words_near(90.0, (0.0, 360.0))
+    assert words == [("checkpoint", "step 90"), ("evaluated", "step 90")]
     assert "checkpoint" in charts.loss._box.toPlainText()
+
+
+def test_marks_stand_where_their_steps_do_whatever_the_charts_lie_over(digits, show):
+    charts = show(digits)
+    history = charts.loss.history
+    steps = [45.0 * number for number in range(1, 9)]
+    for kind, places in (
+        (XKind.EPOCH, [float(number) for number in range(1, 9)]),
+        (XKind.TIME, [history.clock_of_step(step) for step in steps]),
+    ):
+        charts.view.lie_over(kind)
+        charts.loss.redraw()
+        found = charts.loss._mark_items._items[MarkKind.CHECKPOINT].data["x"]
+        assert found == pytest.approx(places)
+    charts.memory.redraw()
+    clocks = [mark.clock for mark in history.marks.found[MarkKind.CHECKPOINT]]
+    drawn = charts.memory._mark_items._items[MarkKind.CHECKPOINT].data["x"]
+    assert drawn == pytest.approx([clock for clock in clocks if clock <= history.last_clock])
+
+
+def test_what_steps_waited_for_stands_between_them(digits, show):
+    charts = show(digits)
+    lines = charts.step_time._pauses
+    assert sorted({*lines.xData}) == [45.0 * number for number in range(1, 9)]
+    assert lines.yData.max() == pytest.approx(0.6)  # the longer of evaluation and checkpoint
+    waited = 8 * (0.6 + 0.2)
+    begun, ended = (charts.loss.history.clock_of_step(step) for step in (0, STEPS))
+    assert charts.step_time._pause_share == pytest.approx(waited / (ended - begun))
+    assert "of all time" in charts.step_time.legend_text
+    details = charts.step_time.details(90.0)
+    assert {("evaluation after it", "600 ms"), ("checkpoint after it", "200 ms")} <= {*details}
+    assert "evaluation after it" not in dict(charts.step_time.details(91.0))
+
+
+def test_the_evaluation_under_the_cursor_is_never_one_to_come(digits, show):
+    charts = show(digits)
+    history = charts.loss.history
+    for step, evaluated in ((44, None), (45, 45), (89, 45), (STEPS, STEPS)):
+        charts.view.point_at(history.clock_of_step(step))
+        known = dict(charts.loss.details(float(step))).get("eval")
+        assert known == (None if evaluated is None else numbers.loss(history.eval_loss.at(evaluated)))
+        assert ("eval" in charts.loss.legend_text) == (evaluated is not None)
+
+
+def test_a_minimised_window_draws_nothing(qtbot, digits, show):
+    charts = show(digits)
+    assert charts.loss.is_shown()
+    charts.showMinimized()
+    qtbot.waitUntil(lambda: not charts.loss.is_shown())
 
 
 def test_smoothing_changes_what_is_drawn_not_what_is_read(digits, show):

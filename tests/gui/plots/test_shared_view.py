@@ -35,6 +35,14 @@ def test_zooming_lets_go_of_the_end_and_so_does_the_whole_run(view):
     assert (view.follows, view.stretch) == (False, None)
 
 
+def test_a_young_run_has_no_time_before_its_start(view):
+    view.advance(20.0)
+    view.follow(True)
+    assert view.stretch == Stretch(0.0, 60.0)
+    view.advance(90.0)
+    assert view.stretch == Stretch(30.0, 90.0)
+
+
 def test_letting_go_leaves_the_view_where_it_is(view):
     view.advance(300.0)
     view.follow(True)
