@@ -4,44 +4,74 @@ They are written from the very events that Hone writes, by a thread of its own, 
 Imported only where a run asks for it.
 """
 
+import contextlib
 import queue
+import socket
 import threading
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from types import TracebackType
+from typing import Protocol
 
-from tensorboardX.event_file_writer import EventsWriter
 from tensorboardX.proto import event_pb2, summary_pb2
+from tensorboardX.record_writer import RecordWriter
 
 from core.engine.reporter import Reporter
-from core.events import Evaluated, Event, LossesLogged, StepFinished
+from core.events import Evaluated, Event, StepFinished
 
 FLUSH_SECONDS = 1.0
 """So much of the newest figures may be missing from the file after a crash."""
 
+FILE_VERSION = "brain.Event:2"
+
 Scalars = dict[str, float]
+
+
+class RecordFile(Protocol):
+    """A file of records."""
+
+    def write(self, data: bytes) -> None:
+        """Append a record."""
+
+    def flush(self) -> None:
+        """Leave nothing unwritten."""
+
+    def close(self) -> None:
+        """Close the file."""
+
+
+def open_records(path: Path) -> RecordFile:
+    """Begin a file of records.
+
+    Raises:
+        OSError: It can't be written.
+    """
+    file: RecordFile = RecordWriter(str(path))
+    return file
 
 
 class TensorBoardFiles:
     """Writes what `reporter` reports, from `__enter__` to `__exit__`.
 
     Each attempt has a file of its own in the same folder. That of a later attempt begins by taking back the steps that
-    its start left behind, as TensorBoard provides for. A disk that is full or gone ends the writing, not the run.
+    its start left behind, as TensorBoard provides for. A folder that can't be written, or a disk that is full or gone,
+    ends the writing, not the run.
 
     Args:
         folder: Where the files go; made where it is absent.
         reporter: Whose events are written.
+        open_file: Begins a file.
     """
 
-    def __init__(self, folder: Path, reporter: Reporter) -> None:
+    def __init__(
+        self, folder: Path, reporter: Reporter, open_file: Callable[[Path], RecordFile] = open_records
+    ) -> None:
+        self._folder = folder
         self._reporter = reporter
+        self._open_file = open_file
+        self._begins_at = reporter.story.step + 1
         self._events: queue.SimpleQueue[Event | None] = queue.SimpleQueue()
-        folder.mkdir(exist_ok=True)
-        # Not the library's SummaryWriter, which sends each figure through a queue between processes.
-        self._file = EventsWriter(str(folder / "events"), f".attempt-{reporter.attempt}")
-        if reporter.attempt > 1:
-            self._take_back(reporter.story.step + 1)
         self._thread = threading.Thread(target=self._write_all, name="tensorboard", daemon=True)
 
     def __enter__(self) -> "TensorBoardFiles":
@@ -62,16 +92,28 @@ class TensorBoardFiles:
         if self._events.put in self._reporter.listeners:
             self._reporter.listeners.remove(self._events.put)
 
-    def _take_back(self, step: int) -> None:
-        """Have TensorBoard forget all from `step` on that files before this one say."""
-        session = event_pb2.SessionLog(status=event_pb2.SessionLog.START)
-        self._file.write_event(event_pb2.Event(step=step, wall_time=time.time(), session_log=session))
+    def _begin(self) -> RecordFile:
+        # Not the library's SummaryWriter, which sends each figure through a queue between processes, nor its
+        # EventsWriter, which leaves a file open that can't be written any more.
+        self._folder.mkdir(exist_ok=True)
+        moment, attempt = time.time(), self._reporter.attempt
+        name = f"events.out.tfevents.{int(moment)}.{socket.gethostname()}.attempt-{attempt}"
+        return self._open_file(self._folder / name)
+
+    def _head(self) -> Iterator[event_pb2.Event]:
+        """What a file begins with: its version, and from which step on TensorBoard is to forget files before it."""
+        yield event_pb2.Event(wall_time=time.time(), file_version=FILE_VERSION)
+        if self._reporter.attempt > 1:
+            session = event_pb2.SessionLog(status=event_pb2.SessionLog.START)
+            yield event_pb2.Event(step=self._begins_at, wall_time=time.time(), session_log=session)
 
     def _write_all(self) -> None:
         try:
-            while self._write_some():
-                self._file.flush()
-            self._file.close()
+            with contextlib.closing(self._begin()) as file:
+                for event in self._head():
+                    file.write(event.SerializeToString())
+                while self._write_some(file):
+                    file.flush()
         except OSError as error:
             self._stop_listening()
             self._reporter.warn(
@@ -80,7 +122,7 @@ class TensorBoardFiles:
                 f"{error.strerror}. Hone's own go on.",
             )
 
-    def _write_some(self) -> bool:
+    def _write_some(self, file: RecordFile) -> bool:
         """Write what comes within `FLUSH_SECONDS`; returns whether there will be more."""
         until = time.monotonic() + FLUSH_SECONDS
         while (left := until - time.monotonic()) > 0:
@@ -91,7 +133,7 @@ class TensorBoardFiles:
             if event is None:
                 return False
             for step, found in scalars(event):
-                self._file.write_event(record(event.time, step, found))
+                file.write(record(event.time, step, found).SerializeToString())
         return True
 
 
@@ -117,9 +159,6 @@ def scalars(event: Event) -> Iterator[tuple[int, Scalars]]:
                     }
                 ),
             )
-        case LossesLogged():
-            for late in event.losses:
-                yield late.step, _known({"train/loss": late.loss_value, "train/grad_norm": late.grad_norm})
         case Evaluated():
             yield event.step, _known({_eval_name(name): value for name, value in event.metrics.items()})
 

@@ -11,8 +11,8 @@ from tensorboardX.proto import event_pb2
 
 from core.choices import Task
 from core.engine.reporter import Reporter
-from core.engine.tensorboard import TensorBoardFiles
-from core.events import Evaluated, LossesLogged, MessageRaised, RunPlanned, StepFinished, StepLoss
+from core.engine.tensorboard import TensorBoardFiles, open_records
+from core.events import Evaluated, Event, MessageRaised, RunPlanned, StepFinished
 from core.options import OutputOptions, RunOptions, TrainingOptions
 from core.run_folder import RunFolder
 from tests.fakes.tiny_bert import save_tiny_bert
@@ -89,14 +89,16 @@ def test_what_is_not_known_is_left_out_and_a_loss_that_is_no_number_is_told(tmp_
     reporter = Reporter(RunFolder(tmp_path))
     with TensorBoardFiles(tmp_path / "tensorboard", reporter):
         reporter.write(step(1, loss=None, grad_norm=None, compile_seconds=9.0))
-        reporter.write(LossesLogged(losses=(StepLoss(step=1, loss=None, non_finite="nan", grad_norm=3.0),)))
+        reporter.write(step(2, loss=None, non_finite="nan", grad_norm=3.0, compile_seconds=9.0))
         reporter.write(Evaluated(step=1, epoch=0.1, metrics={"eval_f1": None}, seconds=1.0))
     found = [(tag, value) for _, _, tag, value in told(tmp_path / "tensorboard")]
-    assert [tag for tag, _ in found] == ["train/learning_rate", "train/loss", "train/grad_norm"]
+    rate = "train/learning_rate"
+    assert [tag for tag, _ in found] == [rate, "train/loss", rate, "train/grad_norm"]
     assert math.isnan(found[1][1])
 
 
-def test_a_later_attempt_takes_back_the_steps_it_trains_again(tmp_path: Path) -> None:
+def test_the_file_of_a_later_attempt_names_the_step_it_starts_with(tmp_path: Path) -> None:
+    """The record by which TensorBoard drops the steps before is there; no reader of TensorBoard's was asked."""
     run = RunFolder(tmp_path)
     for from_step in (0, 2):
         reporter = Reporter(run)
@@ -113,26 +115,62 @@ def test_a_later_attempt_takes_back_the_steps_it_trains_again(tmp_path: Path) ->
 
 
 class FullDisk:
-    """An event file on a disk that is full."""
+    """A file of records on a disk that is full."""
 
-    def write_event(self, event: Any) -> None:
+    def __init__(self) -> None:
+        self.is_closed = False
+
+    def write(self, data: bytes) -> None:
         raise OSError(28, "No space left on device")
+
+    def flush(self) -> None:
+        raise OSError(28, "No space left on device")
+
+    def close(self) -> None:
+        self.is_closed = True
+
+
+class Heard:
+    """Keeps the messages among the events."""
+
+    def __init__(self) -> None:
+        self.messages: list[tuple[str, str]] = []
+
+    def __call__(self, event: Event) -> None:
+        if isinstance(event, MessageRaised):
+            self.messages.append((event.id, event.detail))
 
 
 def test_a_full_disk_ends_the_files_and_not_the_run(tmp_path: Path) -> None:
-    reporter = Reporter(RunFolder(tmp_path))
-    heard: list[Any] = []
-    reporter.listeners.append(heard.append)
-    files = TensorBoardFiles(tmp_path / "tensorboard", reporter)
-    files._file = FullDisk()
-    with files:
+    reporter, heard, disk = Reporter(RunFolder(tmp_path)), Heard(), FullDisk()
+    reporter.listeners.append(heard)
+    with TensorBoardFiles(tmp_path / "tensorboard", reporter, lambda _: disk) as files:
         reporter.write(step(1))
         files._thread.join()
         reporter.write(step(2))
-    messages = [event for event in heard if isinstance(event, MessageRaised)]
-    assert [message.id for message in messages] == ["tensorboard-stopped"]
-    assert "No space left on device" in messages[0].detail
-    assert reporter.listeners == [heard.append]
+    assert heard.messages == [("tensorboard-stopped", "No space left on device. Hone's own go on.")]
+    assert reporter.listeners == [heard]
+    assert disk.is_closed
+
+
+def test_a_folder_that_can_not_be_made_ends_the_files_and_not_the_run(tmp_path: Path) -> None:
+    reporter, heard = Reporter(RunFolder(tmp_path)), Heard()
+    reporter.listeners.append(heard)
+    (tmp_path / "tensorboard").write_text("in the way")
+    with TensorBoardFiles(tmp_path / "tensorboard", reporter) as files:
+        files._thread.join()
+        reporter.write(step(1))
+    assert [name for name, _ in heard.messages] == ["tensorboard-stopped"]
+    assert reporter.listeners == [heard]
+
+
+def test_a_file_that_can_not_be_opened_ends_the_files_and_not_the_run(tmp_path: Path) -> None:
+    reporter, heard = Reporter(RunFolder(tmp_path)), Heard()
+    reporter.listeners.append(heard)
+    gone = tmp_path / "tensorboard" / "gone"
+    with TensorBoardFiles(tmp_path / "tensorboard", reporter, lambda path: open_records(gone / path.name)):
+        reporter.write(step(1))
+    assert [name for name, _ in heard.messages] == ["tensorboard-stopped"]
 
 
 def test_a_run_writes_what_its_events_say_where_asked(tmp_path: Path) -> None:
