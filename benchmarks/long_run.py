@@ -162,11 +162,12 @@ class Opening(QObject):
 def open_one(options: argparse.Namespace) -> int:
     """Open the run in this process."""
     os.environ.setdefault("QT_QPA_PLATFORM", "offscreen" if sys.platform == "linux" else "")
-    from gui.app import dress
+    from gui.app import dress, take_short_turns
     from gui.engine_question import ask_real_engine
     from gui.theme import Theme
     from gui.window import MainWindow
 
+    take_short_turns()
     application = QApplication(sys.argv[:1])
     dress(application)
     theme = Theme(Appearance.LIGHT)

@@ -165,11 +165,12 @@ class Flood(QObject):
 def measure_one(options: argparse.Namespace) -> int:
     """One measurement in this process."""
     os.environ.setdefault("QT_QPA_PLATFORM", "offscreen" if sys.platform == "linux" else "")
-    from gui.app import dress
+    from gui.app import dress, take_short_turns
     from gui.engine_question import ask_real_engine
     from gui.theme import Theme
     from gui.window import MainWindow
 
+    take_short_turns()
     application = QApplication(sys.argv[:1])
     dress(application)
     theme = Theme(Appearance.LIGHT)

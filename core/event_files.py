@@ -7,7 +7,7 @@ from typing import BinaryIO
 
 import msgspec
 
-from core.events import AnyEvent, Event, decode, decode_all, encode
+from core.events import AnyEvent, Event, decode, decode_all, encode, is_retired
 
 
 class EventReader:
@@ -62,11 +62,11 @@ class EventReader:
                 continue
             try:
                 event = decode(line)
+                is_known = event is not None or is_retired(line)
             except msgspec.MsgspecError:
-                event = None
-            if event is None:
-                self.skipped += 1
-            else:
+                event, is_known = None, False
+            self.skipped += not is_known
+            if event is not None:
                 yield event
 
 

@@ -33,7 +33,6 @@ __all__ = [
     "Evaluated",
     "Event",
     "Level",
-    "LossesLogged",
     "MemoryForecast",
     "MemorySampled",
     "MessageRaised",
@@ -49,7 +48,6 @@ __all__ = [
     "RunStarted",
     "Source",
     "StepFinished",
-    "StepLoss",
     "WhatRan",
     "decode",
     "decode_all",
@@ -148,26 +146,6 @@ class StepFinished(Event, frozen=True, kw_only=True):
     def loss_value(self) -> float | None:
         """The loss as a number: NaN or infinity where it was that, None where it isn't known yet."""
         return _restore(self.loss, self.non_finite)
-
-
-class StepLoss(msgspec.Struct, frozen=True, kw_only=True):
-    """The loss of one step, told later than the step itself."""
-
-    step: int
-    loss: float | None
-    grad_norm: float | None = None
-    non_finite: NonFinite | None = None
-
-    @property
-    def loss_value(self) -> float | None:
-        """The loss as a number: NaN or infinity where it was that."""
-        return _restore(self.loss, self.non_finite)
-
-
-class LossesLogged(Event, frozen=True, kw_only=True):
-    """Losses of steps already finished, read together so that the device isn't held up at every step."""
-
-    losses: tuple[StepLoss, ...]
 
 
 class Evaluated(Event, frozen=True, kw_only=True):
@@ -279,7 +257,6 @@ AnyEvent = (
     | RunPlanned
     | PhaseChanged
     | StepFinished
-    | LossesLogged
     | MemorySampled
     | MemoryForecast
     | DeviceSampled
@@ -297,6 +274,9 @@ AnyEvent = (
 _ENCODER = msgspec.json.Encoder()
 _DECODER = msgspec.json.Decoder(AnyEvent)
 _TAGS = frozenset(struct.__struct_config__.tag for struct in AnyEvent.__args__)
+
+_RETIRED_TAGS = frozenset({"losses_logged"})
+"""Types that files may hold and that tell nothing any more."""
 
 
 class _Tag(msgspec.Struct):
@@ -335,6 +315,15 @@ def decode(line: bytes) -> AnyEvent | None:
             return None
         raise
     return event
+
+
+def is_retired(line: bytes) -> bool:
+    """Whether a line is of a type that is known, and passed over.
+
+    Raises:
+        msgspec.MsgspecError: The line is no event.
+    """
+    return _TAG_DECODER.decode(line).type in _RETIRED_TAGS
 
 
 def decode_all(block: bytes) -> list[AnyEvent]:

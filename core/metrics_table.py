@@ -25,7 +25,6 @@ from core.events import (
     DeviceSampled,
     DiskSampled,
     Evaluated,
-    LossesLogged,
     MemorySampled,
     RunStarted,
     StepFinished,
@@ -34,8 +33,8 @@ from core.events import (
 from core.files import written_whole
 from core.run_folder import RunFolder
 
-LATE_STEPS = 10_000
-"""So many steps are held back for losses that are told later."""
+FIRST_BYTES = 4096
+"""So much is read at once to find the first event."""
 
 Cell = float | int | bool | str | None
 Row = tuple[Cell, ...]
@@ -59,7 +58,7 @@ class Column:
 
 
 WHEN = (Column("attempt", int), Column("time", float), Column("seconds_since_start", float))
-"""In every table. `time` is unix seconds; the start is that of the first attempt."""
+"""In every table. `time` is unix seconds; the start is the first event in either file of the run, as in the charts."""
 
 STEP_COLUMNS = (
     Column("step", int),
@@ -90,9 +89,8 @@ SAMPLES: dict[type, str] = {
 
 @dataclass
 class _Survey:
-    """What has to be known of a run before its rows can be told: when it began, its attempts, its metrics."""
+    """What has to be known of a run before its rows can be told: its attempts and its metrics."""
 
-    started: float | None = None
     from_steps: dict[int, int] = field(default_factory=dict)
     metrics: dict[str, None] = field(default_factory=dict)
 
@@ -115,7 +113,6 @@ class _Survey:
         except msgspec.MsgspecError:
             return
         if isinstance(event, RunStarted):
-            self.started = event.time if self.started is None else self.started
             self.from_steps[event.attempt] = event.from_step
         elif isinstance(event, Evaluated):
             self.metrics.update(dict.fromkeys(event.metrics))
@@ -124,10 +121,19 @@ class _Survey:
         """Whether no later attempt began at or before the step in question."""
         return all(step <= begun for later, begun in self.from_steps.items() if later > attempt)
 
-    def when(self, event: AnyEvent) -> Row:
-        """The cells of `WHEN`."""
-        since = None if self.started is None else event.time - self.started
-        return event.attempt, event.time, since
+
+def _origin(run: RunFolder) -> float | None:
+    """Unix seconds of the first event in either of a run's files; None where neither has any."""
+    readers = (EventReader(path) for path in (run.events_file, run.machine_file))
+    return min((first.time for reader in readers if (first := _first(reader)) is not None), default=None)
+
+
+def _first(reader: EventReader) -> AnyEvent | None:
+    while not reader.is_at_end:
+        events = reader.read(FIRST_BYTES)
+        if events:
+            return events[0]
+    return None
 
 
 class MetricsTable:
@@ -139,6 +145,7 @@ class MetricsTable:
     def __init__(self, run: RunFolder, what: What) -> None:
         self._run = run
         self._survey = _Survey.of(run.events_file)
+        self._origin = _origin(run)
         self._readers: list[EventReader] = []
         self.columns: tuple[Column, ...]
         self._tell: Callable[[], Iterator[Row]]
@@ -160,6 +167,10 @@ class MetricsTable:
         self._readers = []
         return self._tell()
 
+    def _when(self, event: AnyEvent) -> Row:
+        """The cells of `WHEN`."""
+        return event.attempt, event.time, None if self._origin is None else event.time - self._origin
+
     def _events(self, path: Path) -> Iterator[AnyEvent]:
         reader = EventReader(path)
         self._readers.append(reader)
@@ -167,16 +178,9 @@ class MetricsTable:
             yield from reader.read()
 
     def _steps(self) -> Iterator[Row]:
-        for step in _with_losses(self._steps_that_count()):
-            yield (step.step, step.epoch, *self._survey.when(step), *_STEP_FIGURES(step))
-
-    def _steps_that_count(self) -> Iterator[StepFinished | LossesLogged]:
         for event in self._events(self._run.events_file):
             if isinstance(event, StepFinished) and self._survey.counts(event.attempt, event.step):
-                yield event
-            elif isinstance(event, LossesLogged):
-                late = (one for one in event.losses if self._survey.counts(event.attempt, one.step))
-                yield msgspec.structs.replace(event, losses=tuple(late))
+                yield (event.step, event.epoch, *self._when(event), *_STEP_FIGURES(event))
 
     def _evaluation_columns(self) -> tuple[Column, ...]:
         metrics = (Column(name, float) for name in self._survey.metrics)
@@ -186,7 +190,7 @@ class MetricsTable:
         for event in self._events(self._run.events_file):
             if isinstance(event, Evaluated) and self._survey.counts(event.attempt, event.step):
                 metrics = (event.metrics.get(name) for name in self._survey.metrics)
-                yield (event.step, event.epoch, *self._survey.when(event), event.seconds, *metrics)
+                yield (event.step, event.epoch, *self._when(event), event.seconds, *metrics)
 
     def _machine(self) -> Iterator[Row]:
         streams = map(self._events, (self._run.machine_file, self._run.events_file))
@@ -194,26 +198,7 @@ class MetricsTable:
             if isinstance(event, Sample):
                 cells = _sample_cells(event)
                 figures = (cells.get(column.name) for column in MACHINE_COLUMNS[len(WHEN) :])
-                yield (*self._survey.when(event), *figures)
-
-
-def _with_losses(events: Iterator[StepFinished | LossesLogged]) -> Iterator[StepFinished]:
-    """The steps, each with its loss, also where that is told a few steps later."""
-    waiting: dict[int, StepFinished] = {}
-    for event in events:
-        if isinstance(event, StepFinished):
-            waiting[event.step] = event
-        else:
-            for late in event.losses:
-                if late.step in waiting:
-                    known = {"loss": late.loss, "grad_norm": late.grad_norm, "non_finite": late.non_finite}
-                    waiting[late.step] = msgspec.structs.replace(waiting[late.step], **known)
-        while waiting:
-            first = next(iter(waiting.values()))
-            if first.loss_value is None and len(waiting) <= LATE_STEPS:
-                break
-            yield waiting.pop(first.step)
-    yield from waiting.values()
+                yield (*self._when(event), *figures)
 
 
 def _machine_columns() -> tuple[Column, ...]:

@@ -11,7 +11,6 @@ from core.events import (
     CheckpointSaved,
     Evaluated,
     Event,
-    LossesLogged,
     MemoryForecast,
     MemorySampled,
     MessageRaised,
@@ -116,8 +115,6 @@ class RunStory:
                 self.phase, self.phase_detail = event.phase, event.detail
             case StepFinished():
                 self._add_steps([event])
-            case LossesLogged():
-                self.loss = event.losses[-1].loss_value if event.losses else self.loss
             case Evaluated():
                 self.metrics, self.evaluated_at = dict(event.metrics), event.step
             case CheckpointSaved():
@@ -148,7 +145,7 @@ class RunStory:
             if isinstance(event, StepFinished):
                 steps.append(event)
                 continue
-            if isinstance(event, (RunStarted, LossesLogged)):
+            if isinstance(event, RunStarted):
                 self._add_steps(steps)
                 steps = []
             self.apply(event)

@@ -23,6 +23,9 @@ from gui.style_sizes import ICONS
 from gui.theme import Theme
 from gui.window import MainWindow
 
+SWITCH_SECONDS = 0.0005
+"""How long another thread computes on while the window's waits for its turn."""
+
 
 class HoneApplication(QApplication):
     """The application; on a Mac it is told of files to open by events.
@@ -65,6 +68,7 @@ class FirstPaint(QObject):
 
 def run_app(argv: Sequence[str]) -> int:
     """Open the window, and what is named after the program's name in it; returns when it is closed."""
+    take_short_turns()
     application = HoneApplication(list(argv))
     dress(application)
     reporter = BugReporter(application)
@@ -85,6 +89,15 @@ def run_app(argv: Sequence[str]) -> int:
         window.open_path(Path(path).absolute())
     window.show()
     return application.exec()
+
+
+def take_short_turns() -> None:
+    """Let the threads of this process, all of them and from now on, take shorter turns.
+
+    Python computes in one thread at a time and leaves it 5 ms unless told otherwise. Drawing a chart takes some ten
+    turns, which the window would otherwise wait for while a long run is read.
+    """
+    sys.setswitchinterval(SWITCH_SECONDS)
 
 
 def keep_form(application: QApplication, window: MainWindow) -> None:

@@ -1,7 +1,6 @@
 """The worker thread of a run page: starts a run, follows it, and tells the window what happens."""
 
 import contextlib
-import sys
 import threading
 import time
 from collections.abc import Sequence
@@ -30,10 +29,6 @@ LARGEST_NEWS = 8192
 
 PIECE_BYTES = 64 << 10
 """How much is read in one go while catching up."""
-
-SWITCH_SECONDS = 0.0005
-"""How long this thread computes on while the window waits for its turn: Python computes in one thread at a time, and
-leaves it 5 ms unless told otherwise. Drawing a chart takes some ten turns."""
 
 
 class JobThread(QThread):
@@ -90,7 +85,6 @@ class JobThread(QThread):
 
     def run(self) -> None:
         """Start and follow; what the thread does. Call `start`."""
-        sys.setswitchinterval(SWITCH_SECONDS)
         keeper = self._start() if self._start_job else None
         follower, maker = RunFollower(self._run), NewsMaker()
         tell_next = time.monotonic() + FIRST_SECONDS

@@ -10,7 +10,6 @@ from core.events import (
     Evaluated,
     Event,
     Level,
-    LossesLogged,
     MessageRaised,
     MessageWithdrawn,
     Phase,
@@ -56,7 +55,7 @@ class Progress:
                 self._show_phase(event)
             case RunPlanned():
                 self._show_plan(event)
-            case StepFinished() | LossesLogged():
+            case StepFinished():
                 self._show_step()
             case Evaluated():
                 self.say(f"Step {event.step}, evaluated: {figures.metrics(event.metrics)}")

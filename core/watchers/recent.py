@@ -12,7 +12,6 @@ from core.events import (
     Evaluated,
     Event,
     Level,
-    LossesLogged,
     MessageRaised,
     Phase,
     PhaseChanged,
@@ -103,7 +102,7 @@ class Recent:
             self.devices.clear()
         self.now = max(self.now, now)
 
-    def apply(self, event: Event) -> None:  # noqa: PLR0912 - one branch a kind of event
+    def apply(self, event: Event) -> None:
         """Take in one event."""
         match event:
             case RunStarted():
@@ -115,9 +114,6 @@ class Recent:
                 self.heard, self.last_word = event.time, event
             case StepFinished():
                 self._add_step(event)
-            case LossesLogged():
-                for each in event.losses:
-                    self._add_loss(each.step, each.loss_value)
             case Evaluated():
                 self.scores.add(event)
             case CheckpointSaved():

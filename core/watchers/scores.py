@@ -1,9 +1,8 @@
 """Whether evaluations still get better."""
 
 from core.events import Evaluated
+from core.metrics import LESS_IS_BETTER
 from core.watchers import thresholds as limits
-
-LOWER_IS_BETTER = frozenset({"eval_loss"})
 
 
 class Scores:
@@ -37,5 +36,5 @@ class Scores:
         best = self._best.get(name)
         if best is None:
             return True
-        gain = best - value if name in LOWER_IS_BETTER else value - best
+        gain = best - value if name in LESS_IS_BETTER else value - best
         return gain > limits.BETTER * abs(best)

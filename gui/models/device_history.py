@@ -1,8 +1,10 @@
 """What the processors did while a run trained, folded from their samples: busy, power, temperature, clock."""
 
 import math
+from typing import ClassVar
 
 from core.events import BatterySampled, DeviceSampled, DiskSampled, Event, RunPlanned, Source
+from gui.models.growth import Grows
 from gui.plots.series import Series
 
 Throttling = tuple[float, float, tuple[str, ...]]
@@ -18,6 +20,11 @@ class DevicePicture:
     `busy` is 0 to 1, `power` watts, `temperature` degrees Celsius, `clock` MHz, `thermal` macOS' level of thermal
     pressure from 0 to 4. `power_limit` and `clock_limit` are the last ones told.
     """
+
+    grows: ClassVar[Grows] = Grows(
+        series=("busy", "power", "temperature", "clock", "thermal"),
+        known=("name", "power_limit", "clock_limit", "throttled"),
+    )
 
     def __init__(self) -> None:
         self.name = ""
@@ -74,23 +81,26 @@ class DevicePicture:
 class DeviceHistory:
     """All that is drawn of a run's processors. Apply its events in order; read at any time.
 
-    `battery` (0 to 1) and `disk_free` (bytes) are over seconds since the start, too; `is_plugged` is what was told
-    last.
+    `battery` (0 to 1) and `disk_free` (bytes) are over seconds since the start, too; `is_on_gpu` says where the run
+    computes.
     """
+
+    grows: ClassVar[Grows] = Grows(
+        series=("battery", "disk_free"), known=("is_on_gpu",), parts=("gpu", "cpu")
+    )
 
     def __init__(self) -> None:
         self.gpu = DevicePicture()
         self.cpu = DevicePicture()
         self.battery = Series()
-        self.is_plugged: bool | None = None
         self.disk_free = Series()
-        self._is_on_gpu = False
+        self.is_on_gpu = False
         self._attempt = 1
 
     @property
     def picture(self) -> DevicePicture:
         """The one to look at: the GPU where the run computes on it and it tells of itself, else the CPU."""
-        return self.gpu if self._is_on_gpu and len(self.gpu) else self.cpu
+        return self.gpu if self.is_on_gpu and len(self.gpu) else self.cpu
 
     def apply(self, event: Event, clock: float) -> None:
         """Add one event, `clock` seconds after the run's start; others than of devices are welcome too."""
@@ -100,13 +110,12 @@ class DeviceHistory:
                 picture.interrupt(clock)
         match event:
             case RunPlanned():
-                self._is_on_gpu = event.device.startswith(ON_GPU)
+                self.is_on_gpu = event.device.startswith(ON_GPU)
             case DeviceSampled(source=Source.SYSTEM):
                 self.cpu.add(event, clock)
             case DeviceSampled():
                 self.gpu.add(event, clock)
             case BatterySampled():
                 self.battery.append(clock, event.share)
-                self.is_plugged = event.is_plugged
             case DiskSampled():
                 self.disk_free.append(clock, event.free)

@@ -1,16 +1,36 @@
 """Hands what a history has grown by from the thread that makes it to the window that draws it.
 
 Two objects of one class, one in the thread and one in the window: what is new of each series of the first is added to
-that of the second, and everything else is told anew. So the window folds nothing, and neither side reads what the other
-one writes.
+that of the second, and what else is named in the class' `grows` is told anew. So the window folds nothing, and neither
+side reads what the other one writes.
 """
 
 import copy
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, ClassVar, Protocol
 
 from gui.plots.reduction import Floats
 from gui.plots.series import Series
+
+
+@dataclass(frozen=True)
+class Grows:
+    """What the window is told of an object, by the names of its attributes; all others stay in the thread.
+
+    Whoever adds an attribute that is to be drawn names it here: under `series`, if it is a `Series` to which points are
+    only ever added; under `parts`, if it is an object that has a `Grows` itself; under `known`, if it is anything else,
+    which is then copied each time: a number, a name, a short list.
+    """
+
+    series: tuple[str, ...] = ()
+    known: tuple[str, ...] = ()
+    parts: tuple[str, ...] = ()
+
+
+class Grown(Protocol):
+    """An object of which the window has a copy that grows with it."""
+
+    grows: ClassVar[Grows]
 
 
 @dataclass(frozen=True)
@@ -21,27 +41,27 @@ class Growth:
     parts: dict[str, "Growth"] = field(default_factory=dict)
     known: dict[str, Any] = field(default_factory=dict)
 
-    def add_to(self, other: object) -> None:
+    def add_to(self, other: Grown) -> None:
         """Let another object of the same class grow as much."""
         for name, (x, y) in self.points.items():
             getattr(other, name).extend(x, y)
         for name, growth in self.parts.items():
             growth.add_to(getattr(other, name))
-        vars(other).update(self.known)
+        for name, value in self.known.items():
+            setattr(other, name, value)
 
 
 class Growing:
-    """Watches one object grow, whose series are only ever added to.
+    """Watches one object grow.
 
     Args:
-        grown: The object. Its attributes are series, what can be copied, and objects of the classes in `parts`.
-        parts: Classes of objects that are made of series themselves.
+        grown: The object.
     """
 
-    def __init__(self, grown: object, parts: tuple[type, ...] = ()) -> None:
+    def __init__(self, grown: Grown) -> None:
         self._grown = grown
-        self._lengths = {name: 0 for name, value in vars(grown).items() if isinstance(value, Series)}
-        self._parts = {name: Growing(part) for name, part in vars(grown).items() if isinstance(part, parts)}
+        self._lengths = dict.fromkeys(grown.grows.series, 0)
+        self._parts = {name: Growing(getattr(grown, name)) for name in grown.grows.parts}
 
     def take(self) -> Growth:
         """What has come since the last call."""
@@ -52,9 +72,5 @@ class Growing:
                 points[name] = series.rows(before)
                 self._lengths[name] = len(series)
         parts = {name: part.take() for name, part in self._parts.items()}
-        known = {
-            name: copy.copy(value)
-            for name, value in vars(self._grown).items()
-            if name not in self._lengths and name not in self._parts
-        }
+        known = {name: copy.copy(getattr(self._grown, name)) for name in self._grown.grows.known}
         return Growth(points, parts, known)

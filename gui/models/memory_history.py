@@ -1,8 +1,10 @@
 """The memory of a run over time, folded from its samples: who held how much, stacked, and how short of it all were."""
 
 import math
+from typing import ClassVar
 
 from core.events import Event, MemorySampled, Pressure, RunPlanned, Source
+from gui.models.growth import Grows
 from gui.plots.series import Series
 
 LEVELS = {Pressure.NORMAL: 0.0, Pressure.WARN: 1.0, Pressure.CRITICAL: 2.0}
@@ -16,6 +18,8 @@ class MemoryPicture:
     and what everyone has `used`; what lies between that and the `ceiling` is free. `limit` is what the run may have at
     most where that is less than the ceiling. Series stay empty where nobody tells the figure.
     """
+
+    grows: ClassVar[Grows] = Grows(series=("tensors", "held", "run", "used"), known=("ceiling", "limit"))
 
     def __init__(self) -> None:
         self.tensors = Series()
@@ -64,11 +68,15 @@ class MemoryHistory:
 
     `computer` is the main memory: on a Mac, and wherever else a GPU shares it, with what the GPU holds of it. `card`
     is the memory of a graphics card that has its own. `swap`, `compressed` and `pressure` (as in `LEVELS`) are those of
-    the computer.
+    the computer. `is_on_card` says whether the run computes on a card; None: that isn't known yet.
 
     The keeper samples process, graphics card and computer one after the other, the computer last: its sample closes a
     moment. What torch last told stands until it tells otherwise.
     """
+
+    grows: ClassVar[Grows] = Grows(
+        series=("swap", "compressed", "pressure"), known=("is_on_card",), parts=("computer", "card")
+    )
 
     def __init__(self) -> None:
         self.computer = MemoryPicture()
@@ -78,14 +86,14 @@ class MemoryHistory:
         self.pressure = Series()
         self._torch: MemorySampled | None = None
         self._process: int | None = None
-        self._is_on_card: bool | None = None
+        self.is_on_card: bool | None = None
         self._has_driver = False
         self._attempt = 1
 
     @property
     def picture(self) -> MemoryPicture:
         """What to look at: the card's memory where the run computes on one, else the computer's."""
-        return self.card if len(self.card) and self._is_on_card is not False else self.computer
+        return self.card if len(self.card) and self.is_on_card is not False else self.computer
 
     @property
     def is_of_card(self) -> bool:
@@ -98,7 +106,7 @@ class MemoryHistory:
             self._begin_attempt(event.attempt, clock)
         match event:
             case RunPlanned():
-                self._is_on_card = event.device.startswith("cuda")
+                self.is_on_card = event.device.startswith("cuda")
             case MemorySampled(source=Source.TORCH):
                 self._take_torch(event, clock)
             case MemorySampled(source=Source.PROCESS):
@@ -119,7 +127,7 @@ class MemoryHistory:
     def _take_torch(self, event: MemorySampled, clock: float) -> None:
         self._torch = event
         if event.unified:
-            self._is_on_card = False
+            self.is_on_card = False
             self.computer.limit = event.ceiling
         elif not self._has_driver:
             self.card.ceiling = event.ceiling

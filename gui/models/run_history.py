@@ -129,10 +129,6 @@ class RunHistory:
         """How many times the data had been gone through when `step` ended, held to the steps there are."""
         return self.step_epoch.between(step)
 
-    def step_of_epoch(self, epoch: float) -> float | None:
-        """The step at which the data had been gone through so many times, held to the steps there are."""
-        return self.step_epoch.place_of(epoch)
-
     @property
     def last_clock(self) -> float:
         """Seconds from the start to the newest point."""

@@ -8,17 +8,15 @@ from core.events import (
     DeviceSampled,
     DiskSampled,
     Event,
-    LossesLogged,
     MemorySampled,
     RunPlanned,
     RunStarted,
     StepFinished,
-    StepLoss,
 )
 from core.story import RunStory
-from gui.models.device_history import DeviceHistory, DevicePicture
+from gui.models.device_history import DeviceHistory
 from gui.models.growth import Growing, Growth
-from gui.models.memory_history import MemoryHistory, MemoryPicture
+from gui.models.memory_history import MemoryHistory
 from gui.models.smoothing import RunningMedian
 from gui.models.step_rows import LossRows, StepColumns, StepRows
 from gui.plots.reduction import Floats
@@ -30,7 +28,7 @@ SAMPLES = (MemorySampled, DeviceSampled, BatterySampled, DiskSampled)
 class Batch:
     """What happened in a while, at most one attempt of it.
 
-    `events` are those that are neither steps, losses nor samples, in their order: a `RunStarted` is the first of them.
+    `events` are those that are neither steps nor samples, in their order: a `RunStarted` is the first of them.
     `steps` are the numbers of the `rows`, shape (n,). `origin` is when the run started, in unix seconds.
     """
 
@@ -58,8 +56,8 @@ class NewsMaker:
         self._origin: float | None = None
         self._memory = MemoryHistory()
         self._devices = DeviceHistory()
-        self._memory_growing = Growing(self._memory, (MemoryPicture,))
-        self._devices_growing = Growing(self._devices, (DevicePicture,))
+        self._memory_growing = Growing(self._memory)
+        self._devices_growing = Growing(self._devices)
         self._done: list[Batch] = []
         self._count = 0
         self._begin_attempt()
@@ -103,19 +101,12 @@ class NewsMaker:
         self._is_empty = False
         origin = self._origin = events[0].time if self._origin is None else self._origin
         steps = [event for event in events if isinstance(event, StepFinished)]
-        self._columns.add_steps(steps, origin)
+        self._columns.add(steps, origin)
         if len(steps) == len(events):
-            self._columns.add_losses(steps)
             return
-        told: list[StepFinished | StepLoss] = []
         for event in events:
-            if isinstance(event, StepFinished):
-                told.append(event)
-            elif isinstance(event, LossesLogged):
-                told += event.losses
-            else:
+            if not isinstance(event, StepFinished):
                 self._add_other(event, event.time - origin)
-        self._columns.add_losses(told)
 
     def _add_other(self, event: Event, clock: float) -> None:
         if isinstance(event, (RunPlanned, *SAMPLES)):

@@ -7,7 +7,7 @@ from dataclasses import dataclass, fields
 
 import numpy as np
 
-from core.events import StepFinished, StepLoss
+from core.events import StepFinished
 from gui.models.smoothing import RunningMedian
 from gui.plots.reduction import Floats
 
@@ -37,7 +37,7 @@ STEP_COLUMNS = tuple(column.name for column in fields(StepRows))
 
 @dataclass(frozen=True)
 class LossRows:
-    """Losses as they were told, each with its step; NaN where one was no number. Shapes (n,) and (m,).
+    """The losses that are known, each with its step; NaN where one was no number. Shapes (n,) and (m,).
 
     `grad_norm` has steps of its own. `first_non_finite` is the first step whose loss was no number, and that loss.
     """
@@ -64,8 +64,25 @@ class StepColumns:
         self._losses = _numbers(), _numbers()
         self._norms = _numbers(), _numbers()
 
-    def add_steps(self, steps: list[StepFinished], origin: float) -> None:
-        """Add steps of a run that started at `origin`, in unix seconds."""
+    def add(self, steps: list[StepFinished], origin: float) -> None:
+        """Add steps of a run that started at `origin`, in unix seconds, with their losses and gradient norms."""
+        self._add_steps(steps, origin)
+        self._add_losses(steps)
+
+    def take(self) -> tuple[Floats, StepRows, LossRows]:
+        """The numbers of the steps, shape (n,), what is known of them, and the losses."""
+        columns = {name: np.asarray(self._columns[name]) for name in STEP_COLUMNS}
+        pace = _pace(columns["step_seconds"], np.asarray(self._compiled))
+        for name in ("samples_per_second", "tokens_per_second"):
+            columns[name] = columns[name] * pace
+        steps, losses = map(np.asarray, self._losses)
+        bad = np.flatnonzero(~np.isfinite(losses))
+        first = (int(steps[bad[0]]), float(losses[bad[0]])) if len(bad) else None
+        norm_steps, norms = map(np.asarray, self._norms)
+        told = LossRows(steps, _finite(losses), norm_steps, _finite(norms), first)
+        return np.asarray(self._steps), StepRows(**columns), told
+
+    def _add_steps(self, steps: list[StepFinished], origin: float) -> None:
         self._steps.fromlist([step.step for step in steps])
         columns = self._columns
         columns["step_clock"].fromlist([step.time - origin for step in steps])
@@ -82,27 +99,14 @@ class StepColumns:
         columns["tokens_per_second"].fromlist(_known([step.tokens for step in steps]))
         self._compiled.fromlist([step.compile_seconds for step in steps])
 
-    def add_losses(self, told: Sequence[StepFinished | StepLoss]) -> None:
-        """Add losses and gradient norms, where they are told."""
-        losses = [one for one in told if one.loss is not None or one.non_finite is not None]
+    def _add_losses(self, steps: list[StepFinished]) -> None:
+        """Only where they are known."""
+        losses = [one for one in steps if one.loss is not None or one.non_finite is not None]
         self._losses[0].fromlist([one.step for one in losses])
         self._losses[1].fromlist(_known([one.loss_value for one in losses]))
-        norms = [one for one in told if one.grad_norm is not None]
+        norms = [one for one in steps if one.grad_norm is not None]
         self._norms[0].fromlist([one.step for one in norms])
         self._norms[1].fromlist(_known([one.grad_norm for one in norms]))
-
-    def take(self) -> tuple[Floats, StepRows, LossRows]:
-        """The numbers of the steps, shape (n,), what is known of them, and the losses."""
-        columns = {name: np.asarray(self._columns[name]) for name in STEP_COLUMNS}
-        pace = _pace(columns["step_seconds"], np.asarray(self._compiled))
-        for name in ("samples_per_second", "tokens_per_second"):
-            columns[name] = columns[name] * pace
-        steps, losses = map(np.asarray, self._losses)
-        bad = np.flatnonzero(~np.isfinite(losses))
-        first = (int(steps[bad[0]]), float(losses[bad[0]])) if len(bad) else None
-        norm_steps, norms = map(np.asarray, self._norms)
-        told = LossRows(steps, _finite(losses), norm_steps, _finite(norms), first)
-        return np.asarray(self._steps), StepRows(**columns), told
 
 
 def _numbers() -> "array[float]":

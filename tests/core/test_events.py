@@ -10,13 +10,11 @@ from core.event_files import EventReader, EventWriter
 from core.events import (
     Evaluated,
     Level,
-    LossesLogged,
     MemorySampled,
     MessageRaised,
     RunStarted,
     Source,
     StepFinished,
-    StepLoss,
     decode,
     encode,
     split_non_finite,
@@ -42,7 +40,6 @@ def step(number: int, **values: object) -> StepFinished:
     [
         RunStarted(pid=3, versions={"torch": "2.13.0"}),
         step(4, loss=0.25, tokens=100),
-        LossesLogged(losses=(StepLoss(step=1, loss=2.0),)),
         MemorySampled(source=Source.SYSTEM, bytes=1 << 40, ceiling=1 << 41, swap=0),
         Evaluated(step=3, epoch=1, metrics={"eval_loss": 0.5, "eval_f1": None}, seconds=1),
         MessageRaised(id="nan", level=Level.ERROR, title="T", fixes=(Fix("x", {"memory.batch_size": 4}),)),
@@ -77,6 +74,15 @@ def test_a_type_of_a_newer_version_is_counted_and_skipped(tmp_path: Path) -> Non
     reader = EventReader(path)
     assert [event.step for event in reader.read_all()] == [1, 2]
     assert reader.skipped == 1
+
+
+def test_losses_that_an_older_run_told_apart_are_passed_over_and_no_damage(tmp_path: Path) -> None:
+    path = tmp_path / "events.jsonl"
+    late = b'{"type":"losses_logged","time":1,"losses":[{"step":1,"loss":2.0}]}\n'
+    path.write_bytes(encode(step(1)) + late + encode(step(2)))
+    reader = EventReader(path)
+    assert [event.step for event in reader.read_all()] == [1, 2]
+    assert reader.skipped == 0
 
 
 def test_lines_that_are_no_events_are_counted_too(tmp_path: Path) -> None:

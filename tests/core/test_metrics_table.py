@@ -18,15 +18,13 @@ from core.events import (
     DiskSampled,
     Evaluated,
     Event,
-    LossesLogged,
     MemorySampled,
     Pressure,
     RunStarted,
     Source,
     StepFinished,
-    StepLoss,
 )
-from core.metrics_table import LATE_STEPS, MetricsTable, What, write_csv
+from core.metrics_table import MetricsTable, What, write_csv
 from core.run_folder import RunFolder
 from tests.fakes.runs import new_run, write_events
 
@@ -103,7 +101,7 @@ def test_missing_figures_are_empty_and_a_loss_that_is_no_number_says_so(run: Run
     found = as_csv(run)
     assert [row["loss"] for row in found] == ["NaN", "inf", ""]
     assert [row["tokens"] for row in found] == [""] * 3
-    assert found[0]["seconds_since_start"] == ""
+    assert found[0]["seconds_since_start"] == "0.0"
 
 
 def test_steps_that_were_trained_again_are_there_once(run: RunFolder) -> None:
@@ -115,21 +113,14 @@ def test_steps_that_were_trained_again_are_there_once(run: RunFolder) -> None:
     assert rows(run)[-1]["seconds_since_start"] == 15.0  # since the first attempt
 
 
-def test_losses_told_later_stand_in_their_steps(run: RunFolder) -> None:
-    late = LossesLogged(losses=(StepLoss(step=1, loss=0.9, grad_norm=4.0), StepLoss(step=2, loss=0.8)))
-    write_events(run.events_file, step(1), step(2), late, step(3, loss=0.7))
-    assert [(row["step"], row["loss"], row["grad_norm"]) for row in rows(run)] == [
-        (1, 0.9, 4.0),
-        (2, 0.8, None),
-        (3, 0.7, None),
-    ]
-
-
-def test_losses_of_an_attempt_that_no_longer_counts_are_left_out(run: RunFolder) -> None:
-    late = LossesLogged(losses=(StepLoss(step=1, loss=0.9), StepLoss(step=2, loss=0.8)))
-    write_attempt(run, 1, RunStarted(), step(1), step(2), late)
-    write_attempt(run, 2, RunStarted(from_step=1), step(2))
-    assert [(row["step"], row["loss"]) for row in rows(run)] == [(1, 0.9), (2, None)]
+def test_time_begins_with_the_first_event_of_either_file(run: RunFolder) -> None:
+    """The keeper looks at the machine seconds before the engine says that it has started, as the charts have it."""
+    write_events(
+        run.machine_file, DiskSampled(time=88.0, free=7, total=9), DiskSampled(time=89.0, free=7, total=9)
+    )
+    write_events(run.events_file, RunStarted(time=90.0), step(1))
+    assert [row["seconds_since_start"] for row in rows(run, What.MACHINE)] == [0.0, 1.0]
+    assert rows(run)[0]["seconds_since_start"] == 13.0
 
 
 def test_evaluations_have_a_column_for_every_metric(run: RunFolder) -> None:
@@ -179,9 +170,9 @@ def test_lines_that_can_not_be_read_are_counted(run: RunFolder) -> None:
 
 
 def test_a_long_run_is_never_in_memory_as_a_whole(run: RunFolder, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Read in parts of 16 KB, 4,000 steps take no more memory than 1,000, whose losses are all known."""
+    """Read in parts of 16 KB, 4,000 steps take no more memory than 1,000."""
     plain = EventReader.read
-    monkeypatch.setattr(EventReader, "read", lambda reader: plain(reader, limit=1 << 14))
+    monkeypatch.setattr(EventReader, "read", lambda reader, limit=0: plain(reader, limit=1 << 14))
     peaks = []
     for steps in (1000, 4000):
         write_events(run.events_file, *(step(number, loss=0.5) for number in range(1, steps + 1)))
@@ -191,13 +182,6 @@ def test_a_long_run_is_never_in_memory_as_a_whole(run: RunFolder, monkeypatch: p
         peaks.append(tracemalloc.get_traced_memory()[1])
         tracemalloc.stop()
     assert peaks[1] < 1.2 * peaks[0]
-
-
-def test_losses_that_never_come_hold_back_only_so_many_steps(run: RunFolder) -> None:
-    write_events(run.events_file, *(step(number) for number in range(1, LATE_STEPS + 3)))
-    told = MetricsTable(run, What.STEPS).rows()
-    assert [next(told)[0], next(told)[0]] == [1, 2]
-    assert sum(1 for _ in told) == LATE_STEPS
 
 
 class TestCommand:

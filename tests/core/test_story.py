@@ -3,7 +3,6 @@ import msgspec
 from core.events import (
     Evaluated,
     Level,
-    LossesLogged,
     MemoryForecast,
     MemorySampled,
     MessageRaised,
@@ -15,7 +14,6 @@ from core.events import (
     RunStarted,
     Source,
     StepFinished,
-    StepLoss,
 )
 from core.memory.forecast import Basis, Parts
 from core.story import RunStory, State
@@ -56,13 +54,6 @@ def test_steps_that_compiled_are_no_measure_of_the_pace() -> None:
     compiled = msgspec.structs.replace(step(1, seconds=9.0), compile_seconds=40.0)
     story = told(RunStarted(), PLAN, compiled, step(2))
     assert (story.step, story.step_seconds) == (2, 0.5)
-
-
-def test_losses_told_late_are_the_newest_known() -> None:
-    story = told(
-        RunStarted(), PLAN, step(1, loss=3.0), step(2), LossesLogged(losses=(StepLoss(step=2, loss=1.5),))
-    )
-    assert story.loss == 1.5
 
 
 def test_a_message_lasts_until_it_is_withdrawn() -> None:

@@ -4,7 +4,7 @@ import pytest
 from msgspec.structs import replace
 
 from core.errors import Fix
-from core.events import Level, LossesLogged, MessageRaised, Outcome, StepLoss
+from core.events import Level, MessageRaised, Outcome
 from core.options import OutputOptions
 from tests.fakes.told_run import OPTIONS, ToldRun, watch
 
@@ -47,13 +47,6 @@ def test_where_several_are_kept_nothing_has_to_be_copied() -> None:
 
 def test_without_a_checkpoint_it_says_so() -> None:
     assert "no checkpoint from before" in watch(losing(save=False).events).one.detail
-
-
-def test_a_loss_told_later_than_its_step_counts() -> None:
-    run = losing(1.0)
-    run.tell(LossesLogged(losses=(StepLoss(step=41, loss=None, non_finite="nan"),)))
-    run.wait(2.0)
-    assert watch(run.events).one.title == "The loss of step 41 is not a number (NaN)"
 
 
 def test_after_many_finite_ones_it_is_past_and_the_next_is_a_new_one() -> None:

@@ -7,14 +7,12 @@ import pytest
 from core.events import (
     CheckpointSaved,
     Evaluated,
-    LossesLogged,
     MemorySampled,
     Phase,
     PhaseChanged,
     RunStarted,
     Source,
     StepFinished,
-    StepLoss,
 )
 from gui.models.run_history import Pause, RunHistory
 from gui.models.smoothing import RunningMedian
@@ -46,10 +44,9 @@ def told(events):
     return history
 
 
-def test_losses_told_late_land_on_their_steps():
-    losses = LossesLogged(time=3.0, losses=(StepLoss(step=1, loss=2.0), StepLoss(step=2, loss=1.0)))
-    history = told([step(1, at=1.0), step(2, at=2.0), losses])
-    assert history.loss.x.tolist() == [1, 2]
+def test_a_loss_that_is_not_known_is_no_point():
+    history = told([step(1, at=1.0, loss=2.0), step(2, at=2.0), step(3, at=3.0, loss=1.0)])
+    assert history.loss.x.tolist() == [1, 3]
     assert history.loss.y.tolist() == [2.0, 1.0]
 
 
@@ -137,19 +134,17 @@ def test_parts_that_were_not_measured_are_gaps():
     assert history.forward_seconds.last == pytest.approx(0.3)
 
 
-def test_the_gradient_norm_comes_with_the_loss_and_has_gaps_of_its_own():
-    late = LossesLogged(time=3.0, losses=(StepLoss(step=2, loss=1.0, grad_norm=math.inf),))
-    history = told([timed(1, loss=2.0, grad_norm=4.0), timed(2), late])
-    assert history.grad_norm.x.tolist() == [1, 2]
+def test_the_gradient_norm_has_steps_and_gaps_of_its_own():
+    history = told([timed(1, loss=2.0, grad_norm=4.0), timed(2, loss=1.0), timed(3, grad_norm=math.inf)])
+    assert history.grad_norm.x.tolist() == [1, 3]
     assert history.grad_norm.y[0] == 4.0
     assert math.isnan(history.grad_norm.y[1])
 
 
-def test_steps_and_epochs_turn_into_each_other():
+def test_a_step_has_its_epoch():
     history = told([timed(number) for number in range(1, 11)])
     assert math.isclose(history.epoch_of_step(5), 0.5)
-    assert math.isclose(history.step_of_epoch(0.55), 5.5)
-    assert RunHistory().epoch_of_step(1) is RunHistory().step_of_epoch(1) is None
+    assert RunHistory().epoch_of_step(1) is None
 
 
 def test_pauses_of_steps_that_no_longer_count_are_forgotten():

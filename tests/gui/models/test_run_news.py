@@ -11,7 +11,6 @@ from core.events import (
     DeviceSampled,
     DiskSampled,
     Evaluated,
-    LossesLogged,
     MemorySampled,
     MessageRaised,
     MessageWithdrawn,
@@ -22,9 +21,10 @@ from core.events import (
     RunStarted,
     Source,
     StepFinished,
-    StepLoss,
 )
 from core.story import RunStory
+from gui.models.device_history import DeviceHistory, DevicePicture
+from gui.models.memory_history import MemoryHistory, MemoryPicture
 from gui.models.run_history import RunHistory
 from gui.models.run_news import NewsMaker
 from gui.plots.series import Series
@@ -38,8 +38,6 @@ class Teller:
         self.clock = 1000.0
         self.step = 0
         self.attempt = 1
-        self.untold = []
-        self.tells_late = self.chance.choice((True, False))
 
     def story(self, count):
         yield self.at(RunStarted, pid=1)
@@ -52,7 +50,7 @@ class Teller:
             effective_batch=1,
             device="cuda:0",
         )
-        kinds = (self.trained, self.trained, self.trained, self.sampled, self.told_late, self.seldom)
+        kinds = (self.trained, self.trained, self.trained, self.sampled, self.seldom)
         for _ in range(count):
             yield self.chance.choice(kinds)()
 
@@ -70,8 +68,6 @@ class Teller:
 
     def trained(self):
         self.step += 1
-        if self.tells_late:
-            self.untold.append(self.step)
         return self.at(
             StepFinished,
             step=self.step,
@@ -83,14 +79,9 @@ class Teller:
             data_seconds=self.chance.random(),
             forward_seconds=self.maybe(0.1),
             tokens=self.maybe(100),
-            **({} if self.tells_late else self.loss()),
-            grad_norm=self.maybe(self.chance.random()) if not self.tells_late else None,
+            **self.loss(),
+            grad_norm=self.maybe(self.chance.random()),
         )
-
-    def told_late(self):
-        losses = tuple(StepLoss(step=step, grad_norm=self.maybe(0.5), **self.loss()) for step in self.untold)
-        self.untold = []
-        return self.at(LossesLogged, losses=losses)
 
     def sampled(self):
         sources = [source for source in Source if source is not Source.APPLE]
@@ -122,8 +113,6 @@ class Teller:
     def begun_again(self):
         self.attempt += 1
         self.step = max(0, self.step - self.chance.randint(0, 9))
-        self.untold = []
-        self.tells_late = self.chance.choice((True, False))
         return self.at(RunStarted, from_step=self.step, pid=self.attempt)
 
 
@@ -188,3 +177,11 @@ def test_a_story_told_at_once_is_the_same(seed):
 
 def test_nothing_that_happened_is_no_batch():
     assert NewsMaker().take() == []
+
+
+@pytest.mark.parametrize("kind", [MemoryHistory, MemoryPicture, DeviceHistory, DevicePicture])
+def test_all_that_a_history_shows_is_named_for_the_window(kind):
+    """A new attribute that is not named would stay empty in the window."""
+    grows = kind.grows
+    shown = {name for name in vars(kind()) if not name.startswith("_")}
+    assert shown == {*grows.series, *grows.known, *grows.parts}
