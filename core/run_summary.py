@@ -99,14 +99,25 @@ def summarize(run: RunFolder) -> RunSummary:
 
 def state_at_end(run: RunFolder) -> State:
     """Where a run stands, told by the ends of its files alone: quickly, and rightly for one that is over."""
+    return run.state(story_at_end(run))
+
+
+def story_at_end(run: RunFolder, *, and_beginning: bool = False) -> RunStory:
+    """What the ends of a run's files amount to: its newest step, and how it ended.
+
+    Args:
+        run: The run.
+        and_beginning: Whether to read how it began, too: what was planned and forecast.
+    """
     events: list[Event] = []
-    for line in (*_last_lines(run.events_file), *_last_lines(run.machine_file)):
-        with contextlib.suppress(msgspec.MsgspecError):
-            event = decode(line)
-            events += [] if event is None else [event]
+    for path in (run.events_file, run.machine_file):
+        for line in _last_lines(path, and_beginning):
+            with contextlib.suppress(msgspec.MsgspecError):
+                event = decode(line)
+                events += [] if event is None else [event]
     story = RunStory()
     story.apply_all(sorted(events, key=attrgetter("time")))
-    return run.state(story)
+    return story
 
 
 @dataclass
@@ -153,11 +164,14 @@ def _telling_lines(path: Path) -> Iterator[bytes]:
         return
 
 
-def _last_lines(path: Path) -> list[bytes]:
+def _last_lines(path: Path, and_first: bool) -> list[bytes]:
     try:
         with path.open("rb") as file:
-            file.seek(max(0, file.seek(0, os.SEEK_END) - HEAD_BYTES))
-            return _complete(file.read())
+            head = file.read(HEAD_BYTES) if and_first else b""
+            begin = max(len(head), file.seek(0, os.SEEK_END) - HEAD_BYTES)
+            file.seek(begin)
+            gap = b"\n" if begin > len(head) else b""  # two halves of two lines are no line
+            return _complete(head + gap + file.read())
     except OSError:
         return []
 

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 import msgspec
 from PySide6.QtCore import QByteArray, Qt
-from PySide6.QtGui import QCloseEvent, QDragEnterEvent, QDropEvent
+from PySide6.QtGui import QCloseEvent, QDragEnterEvent, QDropEvent, QShowEvent
 from PySide6.QtWidgets import QHBoxLayout, QMainWindow, QStackedWidget, QVBoxLayout, QWidget
 
 from core import runs, settings
@@ -18,10 +18,12 @@ from core.options import RunOptions
 from core.reports import MachineReport
 from core.run_folder import Action, RunFolder
 from core.settings import Settings
+from gui.attention import Attention
 from gui.closing import Closing, ask_about, running
 from gui.commands import Commands
 from gui.engine_question import Ask, EngineQuestion
 from gui.home_strip import HomeStrip
+from gui.live_runs import LiveRunsThread
 from gui.memory_tools import MemoryTools
 from gui.pages.new_run import NewRunPage
 from gui.sidebar import Place, Sidebar
@@ -79,6 +81,8 @@ class MainWindow(QMainWindow):
         self._home_strip = HomeStrip()
         self._pages = QStackedWidget()
         self._lay_out()
+        self._live_runs = LiveRunsThread(self._runs_folder, self)
+        self._watch_runs()
         self.sidebar.place_chosen.connect(self.go_to)
         self.sidebar.machine.set_trains(lambda: bool(running(self._runs_folder())))
         self.new_run.start_requested.connect(self.start_run)
@@ -119,8 +123,10 @@ class MainWindow(QMainWindow):
     def show_run(self, run: RunFolder, start: bool = False) -> None:
         """Show a run, and start it first where asked."""
         page = self._run_page()
+        self._live_runs.follow(run, starts=start)
         page.show_run(run, start=start)
         self._pages.setCurrentWidget(page)
+        self._attention.refresh()
         self.sidebar.show_place(Place.RUNS)
 
     def open_path(self, path: Path) -> None:
@@ -164,6 +170,11 @@ class MainWindow(QMainWindow):
             event.acceptProposedAction()
             self.open_path(path)
 
+    def showEvent(self, event: QShowEvent) -> None:
+        """Look at the runs that train from now on, also while the window is hidden."""
+        super().showEvent(event)
+        self._live_runs.begin()
+
     def closeEvent(self, event: QCloseEvent) -> None:
         """Ask about runs that train, keep the window's place, and leave nothing behind."""
         training = running(settings.runs_folder(self._settings))
@@ -181,6 +192,7 @@ class MainWindow(QMainWindow):
     def end_work(self) -> None:
         """Give up questions and stop following runs; no thread is left after this."""
         self._devices.close()
+        self._live_runs.stop()
         self.sidebar.machine.stop()
         if self.device_check is not None:
             self.device_check.reject()
@@ -211,6 +223,17 @@ class MainWindow(QMainWindow):
             self.restoreGeometry(QByteArray.fromBase64(kept.encode()))
         centre.setFocus()
 
+    def _watch_runs(self) -> None:
+        """Draw attention to runs that train, whichever page is shown."""
+        self._attention = Attention(self, lambda: self._settings.notify, self._run_on_screen)
+        self._live_runs.changed.connect(self._attention.show_live)
+        self._live_runs.run_ended.connect(self._attention.tell_end)
+        self._pages.currentChanged.connect(self._attention.refresh)
+
+    def _run_on_screen(self) -> RunFolder | None:
+        is_shown = self.run is not None and self._pages.currentWidget() is self.run
+        return self.run.view.run if is_shown and self.run is not None and self.run.view is not None else None
+
     def _geometry(self) -> str:
         return self.saveGeometry().toBase64().toStdString()
 
@@ -226,14 +249,11 @@ class MainWindow(QMainWindow):
 
     def _run_page(self) -> RunPage:
         if self.run is None:
-            from gui.attention import Attention
             from gui.pages.run import RunPage  # brings NumPy and pyqtgraph
 
             self.run = RunPage(self._theme)
             self.run.edit_requested.connect(self.edit)
-            attention = Attention(self, lambda: self._settings.notify)
-            self.run.progressed.connect(attention.show_progress)
-            self.run.run_ended.connect(attention.tell_end)
+            self.run.run_changed.connect(self._live_runs.look_soon)
             self._pages.addWidget(self.run)
         return self.run
 

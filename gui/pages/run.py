@@ -17,21 +17,16 @@ class RunPage(QScrollArea):
     Signals:
         edit_requested: A tree of options to start anew from ("Duplicate", or a fix that was pressed).
         run_changed: The `RunFolder` whose state has changed.
-        progressed: The run's title and how much of it is done, from 0 to 1; None: nothing goes on any more.
-        run_ended: Title, `core.story.State` and what came of it, in a line, of a run that was seen to end.
     """
 
     edit_requested = Signal(object)
     run_changed = Signal(object)
-    progressed = Signal(str, object)
-    run_ended = Signal(str, object, str)
 
     def __init__(self, theme: Theme, parent: QWidget | None = None) -> None:
         super().__init__(parent)
         self._theme = theme
         set_role(self, Role.PAGE)
         self.view: RunView | None = None
-        self._goes_on = False
         self.setFrameShape(QFrame.Shape.NoFrame)
         self.setWidgetResizable(True)
         self.setHorizontalScrollBarPolicy(Qt.ScrollBarPolicy.ScrollBarAlwaysOff)
@@ -48,11 +43,9 @@ class RunPage(QScrollArea):
         if self.view is not None and self.view.run == run and not start:
             return
         self.close_run()
-        self._goes_on = False
         self.view = RunView(self._theme, run, start=start)
         self.view.edit_requested.connect(self.edit_requested)
         self.view.state_changed.connect(self._tell)
-        self.view.progressed.connect(self._tell_progress)
         set_role(self.view, Role.PAGE)
         self.setWidget(self.view)
         self.setFocus()
@@ -61,21 +54,12 @@ class RunPage(QScrollArea):
         """Stop following the run at hand; it goes on by itself."""
         if self.view is not None:
             self.view.close_view()
-            self._tell_progress(None)
             self.view = None
             self._show_nothing()
 
-    def _tell(self, state: State) -> None:
-        if self.view is None:
-            return
-        self.run_changed.emit(self.view.run)
-        if state.is_over and self._goes_on:
-            self.run_ended.emit(self.view.title, state, self.view.summary)
-
-    def _tell_progress(self, share: float | None) -> None:
+    def _tell(self, _state: State) -> None:
         if self.view is not None:
-            self._goes_on |= share is not None
-            self.progressed.emit(self.view.title, share)
+            self.run_changed.emit(self.view.run)
 
     def _show_nothing(self) -> None:
         words = QLabel(

@@ -38,12 +38,10 @@ class RunView(QWidget):
     Signals:
         edit_requested: A tree of options to start anew from.
         state_changed: The `core.story.State` in which the run now is.
-        progressed: How much of the run is done, from 0 to 1, at each whole percent; None: nothing goes on any more.
     """
 
     edit_requested = Signal(object)
     state_changed = Signal(object)
-    progressed = Signal(object)
 
     def __init__(
         self,
@@ -61,8 +59,6 @@ class RunView(QWidget):
         self._state = State.STARTING
         self._exit_record: ExitRecord | None = None
         self._is_gone = False
-        self._was_live = start or run.exit_record() is None
-        self._percent: int | None = None
         self._failures: list[MessageRaised] = []
         self._not_shown: MessageRaised | None = None
         self._options = self._read_options()
@@ -85,11 +81,6 @@ class RunView(QWidget):
     def title(self) -> str:
         """What the run is called."""
         return title_of(self._options) if self._options else self.run.name
-
-    @property
-    def summary(self) -> str:
-        """What came of the run, in a line; empty while it goes on."""
-        return self.figures.text
 
     @property
     def state(self) -> State:
@@ -169,20 +160,10 @@ class RunView(QWidget):
     # What the parts show.
 
     def _refresh(self) -> None:
-        self._tell_progress()
         self._show_facts()
         self._show_messages()
         self.charts.refresh(self._story.total_steps, is_over=self._state.is_over)
         self.details.refresh(self._story.what_ran)
-
-    def _tell_progress(self) -> None:
-        total = self._story.total_steps
-        goes_on = self._was_live and not self._state.is_over
-        share = self._story.step / total if total and goes_on else None
-        percent = None if share is None else int(100 * share)
-        if percent != self._percent:
-            self._percent = percent
-            self.progressed.emit(share)
 
     def _facts(self) -> RunFacts:
         return RunFacts(self._story, self._state, self._options, self._exit_record, self._is_gone)

@@ -1,99 +1,134 @@
-"""What a run says outside its page, while it trains and when it ends."""
+"""What runs say outside their page, while they train and when they end."""
 
-import time
+from pathlib import Path
 
 import pytest
 from PySide6.QtWidgets import QMainWindow
 
-from core.settings import Appearance
-from core.story import State
+from core.events import Level, MessageRaised, Outcome, RunFinished
+from core.live_runs import EndedRun, LiveRun
+from core.run_folder import RunFolder
+from core.story import RunStory, State
+from gui import attention as attention_module
 from gui.attention import Attention
-from gui.invented_runs import Plot, finish, write_story
-from gui.pages.run import RunPage
-from gui.theme import Theme
-from tests.fakes.run_stories import keep_alive, make_folder
+from tests.fakes.tray import FakeTray
+
+DIGITS, LETTERS = RunFolder(Path("digits")), RunFolder(Path("letters"))
 
 
-class Notified(Attention):
-    """Keeps what it would have shown."""
+def live(run, share):
+    return LiveRun(run, run.name.title(), begun=0.0, share=share)
 
-    def __init__(self, window, may_notify):
-        super().__init__(window, may_notify)
-        self.shown = []
 
-    def notify(self, title, words):
-        self.shown.append((title, words))
+def ended(*events, run=DIGITS, state=State.FINISHED):
+    story = RunStory()
+    story.apply_all(events)
+    return EndedRun(run, run.name.title(), state, story)
+
+
+DONE = ended(RunFinished(state=Outcome.FINISHED, metrics={"eval_accuracy": 0.97}, seconds=60.0, steps=9))
+
+
+class Told:
+    """A window, its Attention, and all that this has shown."""
+
+    def __init__(self, window):
+        self.window = window
+        self.badges = []
+        self.on_screen = None
+        self.wants = True
+        self.attention = Attention(
+            window, lambda: self.wants, lambda: self.on_screen, self.badges.append, FakeTray
+        )
+
+    @property
+    def notes(self):
+        return [note for icon in FakeTray.made for note in icon.shown]
 
 
 @pytest.fixture
-def window(qtbot):
+def told(qtbot):
+    FakeTray.made.clear()
+    FakeTray.can_notify = True
     window = QMainWindow()
     window.setWindowTitle("Hone")
     qtbot.addWidget(window)
-    return window
+    return Told(window)
 
 
-@pytest.fixture
-def page(qtbot):
-    page = RunPage(Theme(Appearance.LIGHT))
-    qtbot.addWidget(page)
-    page.resize(1000, 780)
-    page.show()
-    yield page
-    page.close_run()
+def test_title_and_badge_tell_how_far_a_run_is(told):
+    told.attention.show_live((live(DIGITS, 0.629),))
+    assert told.window.windowTitle() == "62 % · Digits – Hone"
+    told.attention.show_live(())
+    assert told.window.windowTitle() == "Hone"
+    assert told.badges == [62, 0]
 
 
-def test_the_title_tells_how_far_a_run_is(window):
-    attention = Attention(window, lambda: True)
-    attention.show_progress("Digits", 0.629)
-    assert window.windowTitle() == "62 % · Digits – Hone"
-    attention.show_progress("Digits", None)
-    assert window.windowTitle() == "Hone"
+def test_a_run_that_still_loads_is_told_as_starting(told):
+    told.attention.show_live((live(DIGITS, None),))
+    assert told.window.windowTitle() == "Starting · Digits – Hone"
+    assert told.badges == [0]
 
 
-def test_an_end_that_nobody_saw_is_told_where_the_person_wants_it(window):
-    wanted = [True]
-    attention = Notified(window, lambda: wanted[0])
-    attention.tell_end("Digits", State.FINISHED, "Accuracy 97 %")
-    wanted[0] = False
-    attention.tell_end("Digits", State.FAILED, "")
-    assert attention.shown == [("Finished: Digits", "Accuracy 97 %")]
+def test_of_several_the_one_on_screen_is_told_else_the_newest(told):
+    both = (live(LETTERS, 0.1), live(DIGITS, 0.5))
+    told.attention.show_live(both)
+    assert told.window.windowTitle() == "10 % · Letters – Hone"
+    told.on_screen = DIGITS
+    told.attention.refresh()
+    assert told.window.windowTitle() == "50 % · Digits – Hone"
+    told.on_screen = RunFolder(Path("over"))
+    told.attention.show_live(both)
+    assert told.badges == [10, 50, 10]
 
 
-def test_an_end_that_was_seen_needs_no_telling(qtbot, window):
-    attention = Notified(window, lambda: True)
-    window.show()
-    window.activateWindow()
-    qtbot.waitUntil(window.isActiveWindow)
-    attention.tell_end("Digits", State.FINISHED, "")
-    assert attention.shown == []
+def test_an_end_that_nobody_saw_is_told_where_the_person_wants_it(told):
+    told.attention.tell_end(DONE)
+    told.wants = False
+    told.attention.tell_end(ended(state=State.FAILED))
+    assert told.notes == [("Finished: Digits", "Accuracy 97.0 %, Time 1 min 00 s", True)]
 
 
-def test_a_run_tells_of_each_percent_and_of_its_end(qtbot, page, tmp_path):
-    run = make_folder(tmp_path / "run")
-    keep_alive(run)
-    told, ended = [], []
-    page.progressed.connect(lambda title, share: told.append(share))
-    page.run_ended.connect(lambda title, state, words: ended.append((title, state, words)))
-    plot = Plot(reached=90, start=time.time() - 30)
-    clock = write_story(run, plot)
-    page.show_run(run)
-    qtbot.waitUntil(lambda: page.view.state is State.TRAINING, timeout=5000)
-    assert told == [0.25]
-    finish(run, plot, clock)
-    qtbot.waitUntil(lambda: bool(ended), timeout=5000)
-    assert told[-1] is None
-    assert ended[0][:2] == ("Handwritten digits", State.FINISHED)
-    assert "Accuracy" in ended[0][2]
+def test_a_failure_is_told_with_its_reason(told):
+    why = MessageRaised(id="failed", level=Level.ERROR, title="The data can't be read")
+    told.attention.tell_end(ended(why, RunFinished(state=Outcome.FAILED), state=State.FAILED))
+    assert told.notes == [("Failed: Digits", "The data can't be read", True)]
 
 
-def test_a_run_that_was_over_before_is_silent(qtbot, page, tmp_path):
-    run = make_folder(tmp_path / "run")
-    finish(run, Plot(), write_story(run, Plot()))
-    told, ended = [], []
-    page.progressed.connect(lambda title, share: told.append(share))
-    page.run_ended.connect(lambda *end: ended.append(end))
-    page.show_run(run)
-    qtbot.waitUntil(lambda: page.view.state is State.FINISHED, timeout=5000)
-    assert [share for share in told if share is not None] == []
-    assert ended == []
+def test_an_end_that_was_seen_needs_no_telling_and_one_beside_it_does(qtbot, told):
+    told.window.show()
+    told.window.activateWindow()
+    qtbot.waitUntil(told.window.isActiveWindow)
+    told.on_screen = DIGITS
+    told.attention.tell_end(DONE)
+    assert told.notes == []
+    told.attention.tell_end(ended(run=LETTERS, state=State.CRASHED))
+    assert [title for title, *_ in told.notes] == ["Crashed: Letters"]
+
+
+def test_one_icon_serves_all_notes_and_goes_with_the_last(qtbot, told, monkeypatch):
+    monkeypatch.setattr(attention_module, "SHOWN_MS", 1)
+    told.attention.tell_end(DONE)
+    told.attention.tell_end(DONE)
+    [icon] = FakeTray.made
+    assert len(icon.shown) == 2
+    qtbot.waitUntil(lambda: not icon.is_visible)
+
+
+@pytest.mark.qt_log_ignore("does not support raise")  # no screen
+def test_a_press_on_the_note_brings_the_window_back(told):
+    told.window.showMinimized()
+    told.attention.tell_end(DONE)
+    FakeTray.made[0].messageClicked.emit()
+    assert told.window.isVisible()
+    assert not told.window.isMinimized()
+
+
+def test_where_there_is_no_tray_nothing_is_made(told):
+    FakeTray.can_notify = False
+    told.attention.tell_end(DONE)
+    assert FakeTray.made == []
+
+
+def test_the_badge_is_asked_of_qt(qapp):
+    attention_module.set_badge(0)  # nothing to see without a screen; it must not fail

@@ -1,0 +1,137 @@
+"""Runs that train are followed whichever page is shown, those of the terminal too."""
+
+import pytest
+
+from core.events import Level, MessageRaised, Outcome, RunFinished, RunStarted
+from core.settings import Appearance, Settings
+from core.story import State
+from gui.closing import Closing
+from gui.invented_runs import Plot, finish, write_story
+from gui.live_runs import LiveRunsThread
+from gui.sidebar import Place
+from gui.theme import Theme
+from gui.window import MainWindow
+from tests.fakes.asking import FakeEngine
+from tests.fakes.run_stories import OPTIONS, keep_alive, make_folder
+from tests.fakes.runs import write_events
+
+HALF = Plot(reached=180)
+
+
+class Ear:
+    """Keeps what a thread tells."""
+
+    def __init__(self, thread):
+        self.live, self.ends = [], []
+        thread.changed.connect(self.live.append)
+        thread.run_ended.connect(self.ends.append)
+
+    @property
+    def told(self):
+        return [(end.run.name, end.state) for end in self.ends]
+
+
+@pytest.fixture
+def folder(tmp_path):
+    return tmp_path / "runs"
+
+
+@pytest.fixture
+def thread(folder):
+    thread = LiveRunsThread(lambda: folder)
+    yield thread
+    thread.stop()
+
+
+@pytest.fixture
+def window(qtbot, folder):
+    chosen = Settings(runs_folder=str(folder), appearance=Appearance.LIGHT)
+    window = MainWindow(Theme(Appearance.LIGHT), chosen, FakeEngine(), lambda *_: Closing.KEEP_TRAINING)
+    qtbot.addWidget(window)
+    window.show()
+    yield window
+    window.end_work()
+
+
+def training(path, plot=HALF):
+    """A live run, and the time at which its story has arrived."""
+    run = make_folder(path)
+    keep_alive(run)
+    return run, write_story(run, plot)
+
+
+def test_it_tells_what_it_sees_once_and_each_end(qtbot, thread, folder):
+    run, clock = training(folder / "terminal")
+    ear = Ear(thread)
+    thread.begin()
+    qtbot.waitUntil(lambda: bool(ear.live))
+    assert [(one.run, int(100 * one.share)) for one in ear.live[0]] == [(run, 50)]
+    finish(run, HALF, clock)
+    thread.look_soon()
+    qtbot.waitUntil(lambda: bool(ear.ends))
+    assert ear.told == [("terminal", State.FINISHED)]
+    assert ear.live[1:] == [()]
+
+
+def test_it_stops_and_goes_on(qtbot, thread, folder):
+    ear = Ear(thread)
+    thread.begin()
+    thread.stop()
+    assert thread.isFinished()
+    training(folder / "later")
+    thread.begin()
+    qtbot.waitUntil(lambda: bool(ear.live))
+
+
+def test_a_run_elsewhere_is_followed_once_it_was_opened(qtbot, thread, tmp_path):
+    run, _ = training(tmp_path / "elsewhere" / "run")
+    ear = Ear(thread)
+    thread.follow(run, starts=False)
+    thread.begin()
+    qtbot.waitUntil(lambda: bool(ear.live))
+    assert ear.live[0][0].run == run
+
+
+def test_the_title_shows_the_run_on_screen_and_the_newest_live_one_elsewhere(qtbot, window, folder):
+    first, _ = training(folder / "first")
+    window.show_run(first)
+    name = OPTIONS.output.name
+    qtbot.waitUntil(lambda: window.windowTitle() == f"50 % · {name} – Hone", timeout=5000)
+    second = make_folder(folder / "second")  # loads still
+    keep_alive(second)
+    window.show_run(second)
+    qtbot.waitUntil(lambda: window.windowTitle() == f"Starting · {name} – Hone", timeout=5000)
+    window.show_run(first)
+    assert window.windowTitle() == f"50 % · {name} – Hone"
+    window.go_to(Place.NEW_RUN)
+    assert window.windowTitle().endswith(f"{name} – Hone")
+
+
+def test_the_end_of_a_run_is_heard_while_another_one_is_shown(qtbot, window, folder):
+    first, clock = training(folder / "first")
+    second, _ = training(folder / "second")
+    ear = Ear(window._live_runs)
+    window.show_run(first)
+    window.show_run(second)
+    qtbot.waitUntil(lambda: any(len(live) == 2 for live in ear.live), timeout=5000)
+    finish(first, HALF, clock)
+    window._live_runs.look_soon()
+    qtbot.waitUntil(lambda: ear.told == [("first", State.FINISHED)], timeout=5000)
+
+
+def test_a_run_that_fails_while_it_loads_is_heard(qtbot, window, folder):
+    run = make_folder(folder / "loading")
+    keep_alive(run)
+    ear = Ear(window._live_runs)
+    window.show_run(run)
+    qtbot.waitUntil(lambda: bool(ear.live), timeout=5000)
+    window.go_to(Place.NEW_RUN)
+    why = MessageRaised(id="failed", level=Level.ERROR, title="Memory ran out")
+    write_events(run.events_file, RunStarted(), why, RunFinished(state=Outcome.FAILED))
+    window._live_runs.look_soon()
+    qtbot.waitUntil(lambda: ear.told == [("loading", State.FAILED)], timeout=5000)
+
+
+def test_the_window_leaves_no_thread(window):
+    window.end_work()
+    assert not window._live_runs.isRunning()
