@@ -12,6 +12,7 @@ import subprocess
 import sys
 import time
 from collections.abc import Sequence
+from functools import partial
 from pathlib import Path
 
 from core.attempts import next_attempt
@@ -44,7 +45,7 @@ class Keeper:
         self._run = run
         self._command = command
         options = _options(run)
-        self._gpu = gpu_of(options.device.name if options else DeviceOptions().name)
+        self._device = options.device.name if options else DeviceOptions().name
         self._options = options
         self._events = EventReader(run.events_file)
         self._writer = EventWriter(run.machine_file, attempt=next_attempt(run.events_file))
@@ -87,7 +88,7 @@ class Keeper:
             )
 
     def _watch(self, engine: subprocess.Popen[bytes]) -> None:
-        sampler = Sampler(engine.pid, self._gpu, folder=self._run.path)
+        sampler = Sampler(engine.pid, partial(gpu_of, self._device), folder=self._run.path)
         watchdog = Watchdog(self._options, activity=Activity(engine.pid))
         next_sample = time.monotonic()
         while engine.poll() is None:
@@ -111,7 +112,7 @@ class Keeper:
         for event in (*samples, *watchdog.take([*told, *samples], time.time())):
             self._write(event)
         if any(isinstance(event, RunPlanned) and not event.device.startswith("cuda") for event in told):
-            sampler.gpu = None  # the run computes elsewhere: let the GPU sleep
+            sampler.let_gpu_sleep()  # the run computes elsewhere
 
     def _new_events(self) -> list[Event]:
         """What the engine has told in this attempt since the last call.

@@ -52,8 +52,9 @@ class DeviceSampled(Event, frozen=True, kw_only=True):
     """How busy a processor is, and what holds it back; None: not available.
 
     `busy` is 0 to 1, `power` and `power_limit` watts, `temperature` degrees Celsius, `clock` and `clock_limit` MHz.
-    `throttled` says why the clock is held down, in words; empty: it isn't. None where nobody tells. `thermal` is macOS'
-    level of thermal pressure, from 0 (nominal) to 4 (sleeping).
+    `throttled` says why the clock is held down, in words of `core.machine.throttling.Throttle` (a file may hold others,
+    of a newer Hone's); empty: it isn't. None where nobody tells. `thermal` is macOS' level of thermal pressure, from 0
+    (nominal) to 4 (sleeping).
     """
 
     source: Source

@@ -6,6 +6,7 @@ from collections.abc import Iterator
 from typing import TypedDict
 
 from core.events import DeviceSampled, Source
+from core.machine.throttling import Throttle
 
 
 class Parts(TypedDict, total=False):
@@ -46,10 +47,10 @@ def of_processor(name: str, start: float, seconds: float) -> Iterator[DeviceSamp
 
 
 def of_card(start: float, seconds: float) -> Iterator[DeviceSampled]:
-    """A graphics card that reaches what it may draw for some minutes."""
+    """A graphics card that gets too hot for some minutes."""
     for second in range(int(seconds)):
-        is_capped = 0.45 * seconds < second < 0.62 * seconds
-        power = 348 if is_capped else 300 + 18 * math.sin(second / 7)
+        is_hot = 0.45 * seconds < second < 0.62 * seconds
+        power = 348 if is_hot else 300 + 18 * math.sin(second / 7)
         yield DeviceSampled(
             time=start + second,
             source=Source.NVML,
@@ -57,10 +58,10 @@ def of_card(start: float, seconds: float) -> Iterator[DeviceSampled]:
             busy=0.96 + 0.03 * math.sin(second / 5) if second > 30 else 0.02,
             power=power if second > 30 else 31,
             power_limit=350,
-            temperature=38 + 33 * (1 - math.exp(-max(0, second - 30) / 200)),
-            clock=(2310 if is_capped else 2640) if second > 30 else 210,
+            temperature=88 if is_hot else 38 + 33 * (1 - math.exp(-max(0, second - 30) / 200)),
+            clock=(2310 if is_hot else 2640) if second > 30 else 210,
             clock_limit=2760,
-            throttled=("power limit",) if is_capped else (),
+            throttled=(Throttle.THERMAL_HARDWARE,) if is_hot else (),
         )
 
 

@@ -1,5 +1,6 @@
 """The strip at the sidebar's foot: this computer, its memory, how busy it is. Always alive, never kept."""
 
+import time
 from collections.abc import Callable
 from functools import partial
 from itertools import zip_longest
@@ -18,8 +19,8 @@ from gui.widgets.roles import Role, set_flag, set_role
 MOST_NOTES = 2
 """Of one reading: memory has its pressure and its swap."""
 
-PATIENCE_MS = 200
-"""How long the window waits for a thread that has nothing left to do."""
+LAST_SECONDS = 0.5
+"""How long the window waits for its threads when it is closed; one that hangs in a driver is left behind."""
 
 
 class MachineStrip(QWidget):
@@ -86,11 +87,12 @@ class MachineStrip(QWidget):
         _say(self._battery, battery(picture, trains))
 
     def stop(self) -> None:
-        """Look no longer; no thread is left after this."""
+        """Look no longer. No thread is left after this but one that waits for a driver."""
         self._let_go()
+        deadline = time.monotonic() + LAST_SECONDS
         for watch in self._ending:
-            watch.wait()
-        self._ending.clear()
+            watch.wait(max(0.0, deadline - time.monotonic()))
+        self._forget_ended()
 
     def showEvent(self, event: QShowEvent) -> None:
         """Begin to look."""
@@ -104,15 +106,17 @@ class MachineStrip(QWidget):
         self._let_go()
 
     def _let_go(self) -> None:
-        """End the thread; one that waits for a driver is not waited for."""
+        """End the thread; nobody waits for it."""
         if self._watch is None:
             return
         watch, self._watch = self._watch, None
         watch.looked.disconnect(self.show_picture)
         watch.stop()
-        self._ending = [ending for ending in self._ending if not ending.isFinished()]
-        if not watch.wait(PATIENCE_MS):
-            self._ending.append(watch)
+        self._ending.append(watch)
+        self._forget_ended()
+
+    def _forget_ended(self) -> None:
+        self._ending = [ending for ending in self._ending if ending.is_running]
 
     def _start(self) -> None:
         make = partial(self._make_sampler, self._device_name)

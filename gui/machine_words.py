@@ -5,9 +5,8 @@ from dataclasses import dataclass
 from PySide6.QtCore import QCoreApplication
 
 from core.events import DeviceSampled, MemorySampled, Pressure
-from core.machine.apple import HEAVY_THERMAL
 from core.machine.picture import MachinePicture
-from core.machine.throttling import THERMAL, Throttle
+from core.machine.throttling import THERMAL, Throttle, held_back
 from gui.numbers import memory, three_figures, whole_percent
 
 SWAP_MATTERS = 256 << 20
@@ -98,8 +97,8 @@ def _swap(sample: MemorySampled, grown: int) -> list[Note]:
 
 def _held_back(gpu: DeviceSampled) -> list[Note]:
     """Why the GPU is slower than it could be; a card at its power limit does as it should."""
-    reasons = set(gpu.throttled or ())
-    if reasons & THERMAL or (gpu.thermal is not None and gpu.thermal >= HEAVY_THERMAL):
+    reasons = set(held_back(gpu))
+    if reasons & THERMAL:
         if gpu.temperature is None:
             return [Note(_translate("MachineStrip", "Slowed by heat"))]
         words = _translate("MachineStrip", "Slowed by heat, {degrees} °C")
@@ -108,6 +107,8 @@ def _held_back(gpu: DeviceSampled) -> list[Note]:
         return [Note(_translate("MachineStrip", "Slowed by its power supply"))]
     if Throttle.HARDWARE in reasons:
         return [Note(_translate("MachineStrip", "Slowed by its hardware"))]
+    if Throttle.POWER_CAP in reasons:
+        return [Note(_translate("MachineStrip", "Slowed much by its power limit"))]
     return []
 
 

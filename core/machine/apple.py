@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from typing import Any, TypeAlias, TypeVar
 from xml.parsers.expat import ExpatError
 
+from core.machine.heat import THERMAL_NAMES
 from core.machine.sources import Query
 
 Value = TypeVar("Value")
@@ -22,13 +23,6 @@ THERMAL = ("/usr/bin/notifyutil", "-g", "com.apple.system.thermalpressurelevel")
 TIMEOUT_SECONDS = 1.0
 """A Mac that pages may take long to start a program: it is asked again at the next sample."""
 
-HEAVY_THERMAL = 2
-"""The level of thermal pressure from which on a Mac slows down: 0 nominal, 1 moderate, 2 heavy, 3 trapping, 4 sleeping.
-
-Source: `OSThermalPressureLevel` in OSThermalNotification.h.
-"""
-
-_HIGHEST_THERMAL = 4
 _PAGE_SIZE = re.compile(r"page size of (\d+) bytes")
 _COMPRESSOR = re.compile(r"^Pages occupied by compressor:\s+(\d+)\.?$", re.MULTILINE)
 _LEVEL = re.compile(r"thermalpressurelevel\s+(\d+)\s*$")
@@ -88,7 +82,7 @@ def compressed_bytes(text: bytes) -> int | None:
 def thermal_level(text: bytes) -> int | None:
     """What `notifyutil -g` tells: the notification's name and its state; None where that is no known level."""
     found = _LEVEL.search(text.decode(errors="replace"))
-    return int(found[1]) if found and int(found[1]) <= _HIGHEST_THERMAL else None
+    return int(found[1]) if found and int(found[1]) < len(THERMAL_NAMES) else None
 
 
 def read_gpu(plist: bytes) -> AppleGpu | None:

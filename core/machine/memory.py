@@ -22,6 +22,7 @@ def system_memory() -> SystemMemory:
 
 
 def _swap_used() -> int | None:
+    """Bytes of swap in use, which psutil reads: on a Mac from `vm.swapusage`, by sysctl and without a program."""
     try:
         return int(psutil.swap_memory().used)
     except (OSError, RuntimeError):  # Windows without performance counters, sandboxes without /proc/vmstat

@@ -8,7 +8,7 @@ import pynvml
 
 from core.events import DeviceSampled, Event, MemorySampled, Source
 from core.machine.process_tree import ProcessTree
-from core.machine.throttling import throttle_reasons
+from core.machine.throttling import Throttle, throttle_reasons
 
 Value = TypeVar("Value")
 
@@ -68,8 +68,8 @@ class NvidiaGpu:
             "clock limit", lambda: float(self._nvml.nvmlDeviceGetMaxClockInfo(self._handle, SM)) or None
         )
 
-    def throttled(self) -> tuple[str, ...] | None:
-        """Why the clock is held down, in the words of `core.machine.throttling.Throttle`; empty: it isn't."""
+    def throttled(self) -> tuple[Throttle, ...] | None:
+        """Why the clock is held down; empty: it isn't."""
         mask = self._ask(
             "clocks event reasons",
             lambda: int(self._nvml.nvmlDeviceGetCurrentClocksEventReasons(self._handle)),
@@ -128,22 +128,38 @@ def find_gpu(name: str = "0", nvml: Any = pynvml) -> NvidiaGpu | None:
 
 
 class NvidiaFigures:
-    """One GPU as a source of figures.
+    """One GPU as a source of figures. Read it in the background: a driver that hangs answers nobody.
 
     Args:
-        gpu: The GPU; None: there is none. May be changed later.
+        find: Finds the GPU at the first reading; None: there is none.
         processes: Those whose share of its memory is told apart.
     """
 
-    def __init__(self, gpu: NvidiaGpu | None, processes: ProcessTree) -> None:
-        self.gpu = gpu
+    def __init__(self, find: Callable[[], NvidiaGpu | None] | None, processes: ProcessTree) -> None:
+        self._find = find
+        self._gpu: NvidiaGpu | None = None
         self._processes = processes
+
+    @property
+    def is_wanted(self) -> bool:
+        """Whether there is a GPU to read, as far as is known."""
+        return self._find is not None
+
+    def let_go(self) -> None:
+        """Read it no more, so that it can sleep; may be called from any thread."""
+        self._find = None
 
     def read(self) -> Sequence[Event]:
         """Its memory, where it has its own, and what it does."""
-        if self.gpu is None:
+        find = self._find
+        if find is None:
             return []
-        return [*self._memory(self.gpu), _device(self.gpu)]
+        if self._gpu is None:
+            self._gpu = find()
+        if self._gpu is None:
+            self._find = None
+            return []
+        return [*self._memory(self._gpu), _device(self._gpu)]
 
     def _memory(self, gpu: NvidiaGpu) -> Sequence[Event]:
         memory = gpu.memory()

@@ -19,8 +19,10 @@ from which Android's low memory killer calls it partly stalled (70 ms of each se
 CRITICAL_PERCENT = 40.0
 """From here on work hardly goes on; systemd-oomd ends programs at 60 %."""
 
+MAC_NAME = "kern.memorystatus_vm_pressure_level"
+
 MAC_LEVELS = {1: Pressure.NORMAL, 2: Pressure.WARN, 4: Pressure.CRITICAL}
-"""The values of `kern.memorystatus_vm_pressure_level`: those of DISPATCH_MEMORYPRESSURE_NORMAL, _WARN, _CRITICAL."""
+"""What macOS's sysctl has for it: the values of DISPATCH_MEMORYPRESSURE_NORMAL, _WARN, _CRITICAL."""
 
 
 class PressureGauge:
@@ -48,7 +50,7 @@ class PressureGauge:
 def pressure_gauge(system: str = sys.platform) -> PressureGauge:
     """The gauge of this operating system (named as in `sys.platform`)."""
     if system == "darwin":
-        return PressureGauge(lambda: mac_pressure(sysctl_number("kern.memorystatus_vm_pressure_level")))
+        return PressureGauge(lambda: mac_pressure(whole_number(sysctl(MAC_NAME))))
     if system == "linux":
         return PressureGauge(lambda: linux_pressure(PSI.read_text(encoding="ascii")))
     return PressureGauge(None)
@@ -87,17 +89,27 @@ def _by_share(percent: float) -> Pressure:
     return Pressure.WARN if percent >= WARN_PERCENT else Pressure.NORMAL
 
 
-def sysctl_number(name: str) -> int:
-    """A whole number of macOS's sysctl, read without starting a program: a Mac that pages takes long for that.
+def whole_number(value: bytes) -> int:
+    """The number behind a value of sysctl: an `int` of C, 4 bytes with the lowest first on every Mac.
 
     Raises:
-        OSError: There is no such number.
+        ValueError: It has another length, so it is no such number.
+    """
+    if len(value) != ctypes.sizeof(ctypes.c_int32):
+        raise ValueError(f"a number of {len(value)} bytes")
+    return int.from_bytes(value, "little", signed=True)
+
+
+def sysctl(name: str) -> bytes:
+    """A value of macOS's sysctl, read without starting a program: a Mac that pages takes long for that.
+
+    Raises:
+        OSError: There is none of this name, or one of more than 64 bytes.
         AttributeError: This is no Mac.
     """
-    value = ctypes.c_int()
-    size = ctypes.c_size_t(ctypes.sizeof(value))
+    value = ctypes.create_string_buffer(64)
+    size = ctypes.c_size_t(len(value))
     library = ctypes.CDLL(None, use_errno=True)
-    failed = library.sysctlbyname(name.encode(), ctypes.byref(value), ctypes.byref(size), None, 0)
-    if failed:
+    if library.sysctlbyname(name.encode(), value, ctypes.byref(size), None, 0):
         raise OSError(ctypes.get_errno(), f"sysctl {name}")
-    return value.value
+    return value.raw[: size.value]

@@ -70,23 +70,44 @@ class Every:
 
 
 class InBackground:
-    """Reads a slow source in a thread of its own, so that nobody waits for it.
+    """Reads a slow source, or one that may hang, in a thread of its own, so that nobody waits for it.
 
     Each call hands out what has come meanwhile, with the time at which it was read, and begins the next reading unless
-    one is under way still.
+    one is under way still. A source that raises is not read again: its bug is told once.
+
+    Args:
+        source: What is read.
+        every: The least time in seconds between the beginnings of two readings.
+        patience: How many seconds a reading that has just begun is waited for, so that a quick one is told at once.
+        clock: Tells the time in seconds.
     """
 
-    def __init__(self, source: MachineSource) -> None:
-        self._source = source
+    def __init__(
+        self,
+        source: MachineSource,
+        *,
+        every: float = 0.0,
+        patience: float = 0.0,
+        clock: Callable[[], float] = time.monotonic,
+    ) -> None:
+        self._source: MachineSource | None = source
+        self._every = every
+        self._patience = patience
+        self._clock = clock
+        self._next = clock()
         self._found: SimpleQueue[Event] = SimpleQueue()
         self._thread: Thread | None = None
 
     def read(self) -> Sequence[Event]:
-        """What came since the last call; nothing the first time."""
-        found = list(self._take())
-        if self._thread is None or not self._thread.is_alive():
+        """What came since the last call, and what can be had without waiting longer than the patience is."""
+        found = self._take()
+        if self._is_due():
+            self._next = self._clock() + self._every
             self._thread = Thread(target=self._work, name="machine source", daemon=True)
             self._thread.start()
+            if self._patience:
+                self.finish(self._patience)
+                found += self._take()
         return found
 
     def finish(self, seconds: float | None = None) -> None:
@@ -94,7 +115,11 @@ class InBackground:
         if self._thread is not None:
             self._thread.join(seconds)
 
-    def _take(self) -> Sequence[Event]:
+    def _is_due(self) -> bool:
+        is_busy = self._thread is not None and self._thread.is_alive()
+        return self._source is not None and not is_busy and self._clock() >= self._next
+
+    def _take(self) -> list[Event]:
         found: list[Event] = []
         while True:
             try:
@@ -103,5 +128,12 @@ class InBackground:
                 return found
 
     def _work(self) -> None:
-        for event in self._source.read():
+        if self._source is None:
+            return
+        try:
+            found = self._source.read()
+        except Exception:
+            self._source = None
+            raise  # for the process's own hook, which reports bugs of threads
+        for event in found:
             self._found.put(event)

@@ -32,7 +32,7 @@ PAGING_STEPS_BEFORE = 5
 PAGING_STEPS_KNOWN = 50
 """The median is that of so many steps at most."""
 
-# Throttling
+# Throttling. What slows a Mac down is a fact of macOS: core.machine.heat has it.
 
 THROTTLED_SECONDS = 30.0
 """The span judged: a chip that is held back for a second now and then loses nothing worth a message."""
@@ -45,9 +45,6 @@ THROTTLED_SHARE = 0.8
 
 THROTTLED_SHARE_OVER = 0.3
 """Below this share it no longer does: heat comes and goes in waves."""
-
-THERMAL_PRESSURE = 2
-"""macOS' level (0 nominal, 1 moderate, 2 heavy): at moderate the fans turn and the pace is kept."""
 
 BUSY = 0.5
 """A processor less busy than this clocks down to save power, not because it has to."""

@@ -4,11 +4,12 @@ import math
 from typing import ClassVar
 
 from core.events import BatterySampled, DeviceSampled, DiskSampled, Event, RunPlanned, Source
+from core.machine.throttling import held_back
 from gui.models.growth import Grows
 from gui.plots.series import Series
 
 Throttling = tuple[float, float, tuple[str, ...]]
-"""From and to, in seconds since the run's start, and why the clock was held down."""
+"""From and to, in seconds since the run's start, and why the clock was held down (`core.machine.throttling`)."""
 
 ON_GPU = ("cuda", "mps")
 """What the names of devices begin with that are GPUs."""
@@ -18,7 +19,8 @@ class DevicePicture:
     """One processor over seconds since the run's start. Series stay empty where nobody tells the figure; NaN is a gap.
 
     `busy` is 0 to 1, `power` watts, `temperature` degrees Celsius, `clock` MHz, `thermal` macOS' level of thermal
-    pressure from 0 to 4. `power_limit` and `clock_limit` are the last ones told.
+    pressure from 0 to 4. `power_limit` and `clock_limit` are the last ones told. `throttled` has what counts only: a
+    GPU at its cap of power does as it should.
     """
 
     grows: ClassVar[Grows] = Grows(
@@ -50,7 +52,7 @@ class DevicePicture:
         for series, value in zip(self._series(), told, strict=True):
             if value is not None or len(series):
                 series.append(clock, math.nan if value is None else value)
-        self._add_reasons(sample.throttled or (), clock)
+        self._add_reasons(held_back(sample), clock)
 
     def interrupt(self, clock: float) -> None:
         """Leave empty what lies between the last moment and `clock`: nobody sampled meanwhile."""

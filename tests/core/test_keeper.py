@@ -1,16 +1,19 @@
 """The real keeper with a fake engine, as processes."""
 
+import contextlib
 import os
 import shutil
 import signal
 import sys
 import time
+from collections.abc import Iterator
 from pathlib import Path
 
 import psutil
 import pytest
 
 from core import follow
+from core import keeper as keeping
 from core.commands.runs import show
 from core.event_files import EventReader
 from core.events import (
@@ -20,6 +23,7 @@ from core.events import (
     MessageRaised,
     MessageWithdrawn,
     RequestAnswered,
+    RunFinished,
     RunStarted,
     Source,
 )
@@ -250,9 +254,51 @@ def test_a_run_without_steps_is_told_of_until_the_next(run: RunFolder) -> None:
 
 
 def test_the_disk_of_the_run_is_looked_after(run: RunFolder) -> None:
-    start(run, "finish").wait(10)
-    [disk] = [event for event in machine(run) if isinstance(event, DiskSampled)]
-    assert 0 < disk.free < disk.total
+    keeper = start(run, "wait")
+    follower = RunFollower(run)
+
+    def disks() -> list[DiskSampled]:
+        return [event for event in machine(run) if isinstance(event, DiskSampled)]
+
+    follow_until(follower, keeper, lambda: bool(disks()))
+    run.ask(Action.STOP)
+    keeper.wait(10)
+    assert 0 < disks()[0].free < disks()[0].total
+
+
+@pytest.mark.parametrize("end", ["kill", "terminate", "remove"])
+def test_a_driver_and_a_disk_that_hang_keep_nobody_from_ending_the_run(run: RunFolder, end: str) -> None:
+    keeper = start(run, "hang")
+    follower = RunFollower(run)
+    follow_until(follower, keeper, lambda: len(machine(run)) > 10)
+    assert not [event for event in machine(run) if isinstance(event, DiskSampled)]
+    if end == "kill":
+        run.ask(Action.KILL)
+    elif end == "terminate":
+        keeper.terminate()
+    else:
+        shutil.rmtree(run.path)
+    assert keeper.wait(10) == 0
+
+
+def test_the_computer_is_kept_awake_for_as_long_as_the_engine_runs(
+    run: RunFolder, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    told: list[list[type]] = []
+
+    def engine_told() -> list[type]:
+        return [type(event) for event in EventReader(run.events_file).read_all()]
+
+    @contextlib.contextmanager
+    def keep_awake() -> Iterator[bool]:
+        told.append([])
+        yield True
+        told.append(engine_told())
+
+    monkeypatch.setattr(keeping, "awake", keep_awake)
+    Keeper(run, [sys.executable, "-P", str(FAKES / "engine.py"), "finish", str(run.path)]).keep()
+    assert len(told) == 2
+    assert RunFinished in told[1]
 
 
 def test_a_run_whose_folder_is_removed_ends(run: RunFolder) -> None:

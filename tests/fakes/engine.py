@@ -127,6 +127,7 @@ def main(scenario: str, run_dir: str) -> int:
         "child": child,
         "page": page,
         "stuck": page,
+        "hang": child,
     }
     return scenarios[scenario](writer, run)
 

@@ -1,11 +1,12 @@
 """The real keeper with a fake engine: `python keeper.py SCENARIO RUN_DIR`.
 
 In the scenario `page` it finds the computer's memory full, looks often and has little patience; in `stuck` it soon
-misses the next step.
+misses the next step. In `hang` neither the GPU's driver nor the disk ever answers.
 """
 
 import signal
 import sys
+import threading
 from pathlib import Path
 
 from core import keeper as keeping
@@ -29,12 +30,23 @@ def miss_steps() -> None:
     thresholds.SILENT_SECONDS = 0.5
 
 
+def never_answer() -> None:
+    def hang(*_: object) -> None:
+        threading.Event().wait()
+
+    keeping.gpu_of = hang
+    computer.psutil.disk_usage = hang
+    keeping.SAMPLE_SECONDS = 0.05
+
+
 if __name__ == "__main__":
     scenario, run_dir = sys.argv[1:]
     if scenario == "page":
         fill_memory()
     if scenario == "stuck":
         miss_steps()
+    if scenario == "hang":
+        never_answer()
     engine = Path(__file__).with_name("engine.py")
     keeper = Keeper(RunFolder(Path(run_dir)), [sys.executable, "-P", str(engine), scenario, run_dir])
     signal.signal(signal.SIGTERM, lambda *_: keeper.ask_stop())

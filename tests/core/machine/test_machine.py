@@ -1,11 +1,13 @@
 import os
 import subprocess
 import sys
+import threading
+from pathlib import Path
 
 import psutil
 import pytest
 
-from core.events import DeviceSampled, MemorySampled, Source
+from core.events import DeviceSampled, Event, MemorySampled, Source
 from core.machine import sampler
 from core.machine.memory import ProcessorLoad, system_memory, tree_bytes
 from core.machine.nvidia import find_gpu
@@ -165,42 +167,78 @@ def desktop(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(psutil, "sensors_battery", lambda: None)
 
 
+def settled(sampler: Sampler) -> list[Event]:
+    """A sample, with what is read in the background."""
+    sampler.sample()
+    sampler.finish(10)
+    found = sampler.sample()
+    sampler.finish(10)
+    return found
+
+
 @pytest.mark.usefixtures("desktop")
 class TestSampler:
     def test_figures_of_the_computer_the_process_and_the_gpu(self) -> None:
         nvml = FakeNvml()
         nvml.running = {os.getpid(): 2 << 30, 1: 1 << 30}
-        found = Sampler(os.getpid(), find_gpu("0", nvml)).sample()
+        found = settled(Sampler(os.getpid(), lambda: find_gpu("0", nvml)))
         memory = {event.source: event for event in found if isinstance(event, MemorySampled)}
         assert set(memory) == {Source.SYSTEM, Source.PROCESS, Source.NVML}
         assert (memory[Source.NVML].ceiling, memory[Source.NVML].own) == (7 << 30, 2 << 30)
         gpus = [event for event in found if isinstance(event, DeviceSampled) and event.source is Source.NVML]
-        assert [(gpu.name, gpu.busy) for gpu in gpus] == [("Fake GPU 0", 0.4)]
+        assert {(gpu.name, gpu.busy) for gpu in gpus} == {("Fake GPU 0", 0.4)}
 
     def test_a_gpu_that_shares_the_computers_memory_tells_the_rest(self) -> None:
-        found = Sampler(gpu=find_gpu("0", FakeNvml(total=0))).sample()
+        found = settled(Sampler(find_gpu=lambda: find_gpu("0", FakeNvml(total=0))))
         assert not [e for e in found if isinstance(e, MemorySampled) and e.source is Source.NVML]
-        [gpu] = [event for event in found if isinstance(event, DeviceSampled) and event.name != "CPU"]
+        gpu = next(event for event in found if isinstance(event, DeviceSampled) and event.name != "CPU")
         assert (gpu.source, gpu.power, gpu.power_limit) == (Source.NVML, 123.4, 200.0)
         assert (gpu.temperature, gpu.clock, gpu.clock_limit, gpu.throttled) == (61.0, 1410.0, 1980.0, ())
 
     def test_figures_that_a_driver_lacks_are_none(self) -> None:
         asked = ("PowerUsage", "EnforcedPowerLimit", "ClockInfo", "MaxClockInfo", "UtilizationRates")
         nvml = FakeNvml({f"nvmlDeviceGet{name}" for name in asked})
-        sampler = Sampler(gpu=find_gpu("0", nvml))
+        sampler = Sampler(find_gpu=lambda: find_gpu("0", nvml))
         for _ in range(2):
-            [gpu] = [event for event in sampler.sample() if getattr(event, "name", "CPU") != "CPU"]
+            gpu = next(event for event in settled(sampler) if getattr(event, "name", "CPU") != "CPU")
             assert (gpu.busy, gpu.power, gpu.power_limit, gpu.clock, gpu.clock_limit) == (None,) * 5
             assert gpu.temperature == 61.0
         assert [nvml.calls.count(f"nvmlDeviceGet{name}") for name in asked] == [1] * len(asked)
 
     def test_a_gpu_that_is_let_go_of_is_not_asked_again(self) -> None:
         nvml = FakeNvml()
-        sampler = Sampler(gpu=find_gpu("0", nvml))
-        sampler.gpu = None
+        sampler = Sampler(find_gpu=lambda: find_gpu("0", nvml))
+        settled(sampler)
+        sampler.let_gpu_sleep()
         asked = len(nvml.calls)
-        assert all(event.source is Source.SYSTEM for event in sampler.sample())
+        assert all(event.source is Source.SYSTEM for event in settled(sampler))
         assert len(nvml.calls) == asked
+
+    def test_where_no_gpu_is_found_none_is_looked_for_again(self) -> None:
+        looks = []
+        sampler = Sampler(find_gpu=lambda: looks.append(1))
+        for _ in range(3):
+            assert {event.source for event in settled(sampler)} == {Source.SYSTEM}
+        assert (len(looks), sampler.has_gpu) == (1, False)
+
+    @pytest.mark.parametrize("hangs", ["the driver", "the disk"])
+    def test_what_hangs_keeps_nobody_from_the_rest(
+        self, hangs: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        answers = threading.Event()
+
+        def hang(*_: object) -> None:
+            assert answers.wait(10)
+
+        monkeypatch.setattr(psutil, "disk_usage", hang)
+        sampler = Sampler(find_gpu=hang) if hangs == "the driver" else Sampler(folder=tmp_path)
+        try:
+            for _ in range(2):
+                assert Source.SYSTEM in {event.source for event in sampler.sample()}
+            assert not answers.is_set()
+        finally:
+            answers.set()
+            sampler.finish(10)
 
     def test_what_is_not_there_makes_no_event(self) -> None:
         found = Sampler().sample()

@@ -1,5 +1,6 @@
 """What operating systems say of their memory, as they document it: nobody of us has them all."""
 
+import errno
 from collections.abc import Callable
 
 import pytest
@@ -54,6 +55,38 @@ def test_the_numbers_of_macos() -> None:
         mac_pressure(3)
 
 
+MISSING = OSError(errno.ENOENT, "sysctl kern.memorystatus_vm_pressure_level")
+
+
+@pytest.mark.parametrize(
+    ("value", "expected"),
+    [
+        (b"\x01\x00\x00\x00", Pressure.NORMAL),
+        (b"\x02\x00\x00\x00", Pressure.WARN),
+        (b"\x04\x00\x00\x00", Pressure.CRITICAL),
+        (b"\x00\x00\x00\x04", None),  # the highest byte first, as on no Mac
+        (b"\x00\x00\x00\x00", None),
+        (b"\x03\x00\x00\x00", None),
+        (b"\xff\xff\xff\xff", None),
+        (b"\x01\x00\x00\x00\x00\x00\x00\x00", None),
+        (b"\x01", None),
+        (b"", None),
+        (MISSING, None),
+    ],
+)
+def test_macos_as_sysctlbyname_gives_it(
+    value: bytes | OSError, expected: Pressure | None, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def recorded(name: str) -> bytes:
+        assert name == "kern.memorystatus_vm_pressure_level"
+        if isinstance(value, OSError):
+            raise value
+        return value
+
+    monkeypatch.setattr(pressure, "sysctl", recorded)
+    assert pressure_gauge("darwin").read() is expected
+
+
 def test_what_fails_once_is_not_asked_again() -> None:
     def fail() -> Pressure:
         raise OSError("not supported")
@@ -65,8 +98,6 @@ def test_what_fails_once_is_not_asked_again() -> None:
 
 
 def test_each_system_is_asked_in_its_own_way(monkeypatch: pytest.MonkeyPatch, tmp_path) -> None:
-    monkeypatch.setattr(pressure, "sysctl_number", lambda name: 4 if "pressure_level" in name else 0)
-    assert pressure_gauge("darwin").read() is Pressure.CRITICAL
     monkeypatch.setattr(pressure, "PSI", tmp_path / "memory")
     assert pressure_gauge("linux").read() is None
     (tmp_path / "memory").write_text(PSI.format(some="12.00"))

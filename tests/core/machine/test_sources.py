@@ -1,6 +1,7 @@
 """What all sources have in common: asked once too often, too slow, gone."""
 
 import os
+import threading
 from collections.abc import Sequence
 from threading import Event as Flag
 
@@ -82,6 +83,47 @@ def test_nobody_waits_for_a_slow_source_and_what_it_tells_comes_later() -> None:
     behind.finish()
     assert [event.free for event in behind.read()] == [2]
     behind.finish()
+
+
+def test_a_source_behind_is_read_no_more_often_than_wanted() -> None:
+    clock, source = FakeClock(100.0), Counting()
+    behind = InBackground(source, every=10.0, clock=clock.monotonic)
+    for clock.now, count in ((100.0, 1), (105.0, 1), (110.0, 2), (119.9, 2), (120.0, 3)):
+        behind.read()
+        behind.finish()
+        assert source.count == count
+
+
+def test_a_quick_source_is_waited_for_and_one_that_hangs_once_only() -> None:
+    quick = InBackground(Counting(), patience=10.0)
+    assert [event.free for event in quick.read()] == [1]
+    stuck, source = Slow(), Counting()
+    behind = InBackground(stuck, patience=0.01)
+    assert [len(behind.read()) for _ in range(3)] == [0, 0, 0]
+    assert len(source.read()) == 1, "others are read meanwhile"
+    stuck.done.set()
+    behind.finish()
+    assert [event.free for event in behind.read()][:1] == [1]
+    behind.finish()
+
+
+def test_a_bug_of_a_source_behind_is_told_once_and_the_source_dropped(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    told: list[type[BaseException]] = []
+    monkeypatch.setattr(threading, "excepthook", lambda raised: told.append(raised.exc_type))
+
+    class Wrong(Counting):
+        def read(self) -> Sequence[Event]:
+            super().read()
+            raise ZeroDivisionError
+
+    source = Wrong()
+    behind = InBackground(source)
+    for _ in range(4):
+        assert behind.read() == []
+        behind.finish()
+    assert (source.count, told) == (1, [ZeroDivisionError])
 
 
 def test_processes_are_looked_for_no_more_often_than_it_is_worth(monkeypatch: pytest.MonkeyPatch) -> None:

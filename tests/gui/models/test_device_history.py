@@ -5,6 +5,7 @@ import math
 import pytest
 
 from core.events import BatterySampled, DeviceSampled, DiskSampled, RunPlanned, Source
+from core.machine.throttling import Throttle
 from gui.models.device_history import DeviceHistory
 
 
@@ -64,24 +65,31 @@ def test_what_nobody_ever_tells_has_no_series():
 
 
 def test_throttling_stands_until_a_sample_says_otherwise():
-    hot, capped, free = (
-        gpu(throttled=("it is hot",)),
-        gpu(throttled=("its power is capped",)),
+    hot, braked, free = (
+        gpu(throttled=(Throttle.THERMAL_HARDWARE,)),
+        gpu(throttled=(Throttle.POWER_BRAKE,)),
         gpu(throttled=()),
     )
-    history = told([free], [hot], [hot], [capped], [free], [free], [hot])
+    history = told([free], [hot], [hot], [braked], [free], [free], [hot])
     assert history.gpu.throttled == [
-        (1.0, 3.0, ("it is hot",)),
-        (3.0, 4.0, ("its power is capped",)),
-        (6.0, 6.0, ("it is hot",)),
+        (1.0, 3.0, ("thermal slowdown (hardware)",)),
+        (3.0, 4.0, ("power brake",)),
+        (6.0, 6.0, ("thermal slowdown (hardware)",)),
     ]
 
 
+def test_a_gpu_at_its_cap_of_power_is_not_held_back_and_a_hot_mac_is():
+    capped = gpu(throttled=(Throttle.POWER_CAP,), clock=2500.0, clock_limit=2800.0)
+    assert told([capped], [capped]).gpu.throttled == []
+    hot = gpu(source=Source.APPLE, thermal=2)
+    assert told([hot], [hot]).gpu.throttled == [(0.0, 1.0, ("thermal pressure",))]
+
+
 def test_nobody_sampled_between_two_attempts():
-    history = told([gpu(throttled=("it is hot",))], [], [], [], [gpu(attempt=2)])
+    history = told([gpu(throttled=(Throttle.POWER_BRAKE,))], [], [], [], [gpu(attempt=2)])
     assert history.gpu.busy.x.tolist() == [0.0, 1.0, 4.0]
     assert math.isnan(history.gpu.busy.y[1])
-    assert history.gpu.throttled == [(0.0, 0.0, ("it is hot",))]
+    assert history.gpu.throttled == [(0.0, 0.0, ("power brake",))]
 
 
 def test_battery_and_disk_are_kept_too():
