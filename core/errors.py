@@ -13,19 +13,39 @@ The tree of errors::
 Everything else that is raised is a bug and is shown with its report.
 """
 
+from enum import StrEnum
 from typing import Any
 
 import msgspec
 
 
-class Fix(msgspec.Struct, frozen=True):
-    """Something to press: what it says, and the options it changes (`{"memory.batch_size": 4}`).
+class FixAction(StrEnum):
+    """What a fix does with the run that it is offered for: stop and keep it, end it at once, show its folder."""
 
-    A fix without changes is advice only and is shown as text.
+    STOP = "stop"
+    END = "end"
+    REVEAL = "reveal"
+
+    @property
+    def is_end(self) -> bool:
+        """Whether the run is over after it."""
+        return self is not FixAction.REVEAL
+
+
+class Fix(msgspec.Struct, frozen=True, omit_defaults=True):
+    """Something to press: what it says, and the options it changes (`{"memory.batch_size": 4}`), or what it does.
+
+    A fix that neither changes nor does anything is advice only and is shown as text.
     """
 
     label: str
     changes: dict[str, Any] = {}
+    action: FixAction | None = None
+
+    @property
+    def is_advice(self) -> bool:
+        """Whether there is nothing to press."""
+        return not self.changes and self.action is None
 
 
 class Problem(msgspec.Struct, frozen=True):

@@ -68,7 +68,7 @@ class Attendance:
         self._answers = answers
         self._answered = 0
         self._follower = RunFollower(run)
-        self._progress = Progress(self._follower.story, sys.stderr)
+        self._progress = Progress(self._follower.story, sys.stderr, run.path)
         self._as_json = as_json
         self.has_left = False
 

@@ -1,5 +1,6 @@
 """A run's progress on a terminal: one bar, and a line for whatever is worth keeping on the screen."""
 
+from pathlib import Path
 from typing import TextIO
 
 from tqdm import tqdm
@@ -39,9 +40,11 @@ class Progress:
     Args:
         story: The run's story, already holding each event that is shown.
         stream: Where to write; a bar is drawn if it is a terminal, else a line every tenth of the run.
+        run: The run's folder, for the commands that messages offer.
     """
 
-    def __init__(self, story: RunStory, stream: TextIO) -> None:
+    def __init__(self, story: RunStory, stream: TextIO, run: Path | None = None) -> None:
+        self._run = run
         self._story = story
         self._stream = stream
         self._bar: tqdm | None = None
@@ -63,7 +66,7 @@ class Progress:
                 event.level is not Level.ERROR
             ):  # errors are said last, where one looks for them
                 self._raised[event.id] = event.title
-                self.say(message_text(event))
+                self.say(message_text(event, self._run))
             case MessageWithdrawn() if event.id in self._raised:
                 self.say(f"No longer so: {self._raised.pop(event.id)}")
 

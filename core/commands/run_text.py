@@ -3,10 +3,11 @@
 import shlex
 import textwrap
 from collections.abc import Iterator, Mapping
+from pathlib import Path
 from typing import Any
 
-from core import figures
-from core.errors import Fix, OptionsError, UserError
+from core import figures, settings
+from core.errors import Fix, FixAction, OptionsError, UserError
 from core.events import Level, MessageRaised, WhatRan
 from core.memory.shortage import out_of_memory
 from core.run_folder import ExitRecord, RunFolder
@@ -19,9 +20,17 @@ VALUE_WIDTH = 60
 _LEVELS = {Level.INFO: "Note", Level.WARNING: "Warning", Level.ERROR: "Error"}
 
 
-def message_text(message: MessageRaised) -> str:
-    """A message with its detail and its fixes, a line each."""
-    lines = [f"{_LEVELS[message.level]}: {message.title}", message.detail, *map(fix_text, message.fixes)]
+def message_text(message: MessageRaised, run: Path | None = None, *, is_over: bool = False) -> str:
+    """A message with its detail and its fixes, a line each.
+
+    Args:
+        message: The message.
+        run: The run's folder, for the commands that act on it; None: `RUN` stands for it.
+        is_over: Whether the run is over, so that it can't be ended.
+    """
+    fixes = [fix for fix in message.fixes if not (is_over and fix.action and fix.action.is_end)]
+    lines = [f"{_LEVELS[message.level]}: {message.title}", message.detail]
+    lines += [fix_text(fix, run) for fix in fixes]
     return "\n".join(line for line in lines if line)
 
 
@@ -37,10 +46,17 @@ def error_text(error: UserError) -> str:
     return "\n".join(line for line in lines if line)
 
 
-def fix_text(fix: Fix) -> str:
-    """What to try, with the options it sets as `--set` takes them."""
-    changes = changes_text(fix.changes)
-    return f"  Try: {fix.label}" + (f" ({changes})" if changes else "")
+def fix_text(fix: Fix, run: Path | None = None) -> str:
+    """What to try, with the options it sets as `--set` takes them, or the command that does it."""
+    how = changes_text(fix.changes) if fix.action is None else _action_text(fix.action, run)
+    return f"  Try: {fix.label}" + (f" ({how})" if how else "")
+
+
+def _action_text(action: FixAction, run: Path | None) -> str:
+    if action is FixAction.REVEAL:
+        return str(run or "")
+    name = "RUN" if run is None else run.name if run.parent == settings.runs_folder() else str(run)
+    return f"hone stop {'--now ' if action is FixAction.END else ''}{shlex.quote(name)}"
 
 
 def changes_text(changes: Mapping[str, Any]) -> str:
@@ -94,7 +110,11 @@ def _statement_rows(found: Statement) -> Iterator[tuple[str, str, str]]:
 
 def ending_text(run: RunFolder, story: RunStory, state: State, record: ExitRecord | None) -> str:
     """How a run that is over ended: its figures and its model, or why it has none."""
-    errors = [message_text(found) for found in story.messages.values() if found.level is Level.ERROR]
+    errors = [
+        message_text(found, run.path, is_over=True)
+        for found in story.messages.values()
+        if found.level is Level.ERROR
+    ]
     if state in (State.FINISHED, State.STOPPED):
         return "\n".join((*errors, *_result(run, story, state)))
     if record is not None and record.out_of_memory:

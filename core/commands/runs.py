@@ -79,7 +79,7 @@ def show(name: str, *, as_json: bool) -> int:
         print(unread)
     for message in story.messages.values():
         if not (summary.state.is_over and message.level is Level.ERROR):  # which the ending tells
-            print(message_text(message))
+            print(message_text(message, run.path, is_over=summary.state.is_over))
     if summary.state.is_over:
         print(ending_text(run, story, summary.state, run.exit_record()))
     print(f"Everything about it is in {run.path}")

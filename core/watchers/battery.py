@@ -3,6 +3,7 @@
 from core.events import Level
 from core.watchers import thresholds as limits
 from core.watchers.finding import Finding
+from core.watchers.offers import STOP
 from core.watchers.recent import Recent
 
 MESSAGE = "battery"
@@ -22,11 +23,13 @@ def look(recent: Recent, *, raised: str) -> Finding | None:
             level=Level.WARNING,
             title=f"The battery is at {left}",
             detail="Training empties a battery fast, and the computer will sleep or switch off before it is done. Plug "
-            "it in, or press Stop: the run saves a checkpoint and ends.",
+            "it in, or stop: the run saves a checkpoint and ends.",
+            fixes=(STOP,),
         )
     return Finding(
         key="unplugged",
         level=Level.INFO,
         title="The computer runs on its battery",
         detail=f"It is at {left}. Plugged in, most laptops train faster, and the run can't end for lack of power.",
+        fixes=(STOP,),
     )

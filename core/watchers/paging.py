@@ -31,6 +31,7 @@ from core.events import (
 from core.memory.shortage import what_was_told
 from core.watchers import thresholds as limits
 from core.watchers import words
+from core.watchers.offers import STOP
 
 MESSAGE = "paging"
 """The id of the message."""
@@ -182,7 +183,7 @@ class PagingWatch:
                     *what_was_told(self._told),
                 )
             ),
-            fixes=self._fixes,
+            fixes=(*self._fixes, STOP),
         )
 
 

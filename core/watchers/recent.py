@@ -81,9 +81,10 @@ class Recent:
     losses: LossCurve = field(default_factory=LossCurve)
     bad_loss: BadLoss | None = None
     scores: Scores = field(default_factory=Scores)
-    checkpoint: CheckpointSaved | None = None
+    checkpoints: list[CheckpointSaved] = field(default_factory=list)
+    """Those of this attempt that are still there, the oldest first: the engine keeps the newest only."""
     good_checkpoint: CheckpointSaved | None = None
-    """The last one that was saved while all losses were numbers."""
+    """The last one of them that was saved while the losses were numbers, or had been for long again."""
     devices: dict[Source, deque[DeviceSampled]] = field(default_factory=dict)
     gpu_busy: deque[float] = field(default_factory=lambda: deque(maxlen=int(limits.STARVING_SECONDS)))
     """How busy the GPU was in the last samples that were taken while it trained."""
@@ -94,11 +95,25 @@ class Recent:
     """What the engine says it failed of."""
     is_over: bool = False
 
+    @property
+    def checkpoint(self) -> CheckpointSaved | None:
+        """The last one."""
+        return self.checkpoints[-1] if self.checkpoints else None
+
+    @property
+    def is_full(self) -> bool:
+        """Whether the next checkpoint takes the place of the oldest."""
+        return len(self.checkpoints) >= self._most_checkpoints
+
+    @property
+    def _most_checkpoints(self) -> int:
+        return max(1, self.options.output.keep_checkpoints if self.options is not None else 1)
+
     def tick(self, now: float) -> None:
         """Say what time it is: once a second or so. A long gap between two ticks is a computer that slept."""
         slept = now - self.now
         if self.now and slept > limits.SLEPT_SECONDS:
-            self.heard += slept
+            self.heard = min(self.heard + slept, now)  # what was told on waking has not slept
             self.devices.clear()
         self.now = max(self.now, now)
 
@@ -117,8 +132,7 @@ class Recent:
             case Evaluated():
                 self.scores.add(event)
             case CheckpointSaved():
-                self.checkpoint = event
-                self.good_checkpoint = event if self.bad_loss is None else self.good_checkpoint
+                self._add_checkpoint(event)
             case WhatRan():
                 self.what_ran = event
             case MessageRaised(level=Level.ERROR):
@@ -163,6 +177,15 @@ class Recent:
             self.bad_loss = BadLoss(step, loss)
         else:
             self.bad_loss = replace(bad, finite_since=0)
+
+    def _add_checkpoint(self, event: CheckpointSaved) -> None:
+        others = [kept for kept in self.checkpoints if kept.path != event.path]
+        self.checkpoints = [*others, event][-self._most_checkpoints :]
+        bad = self.bad_loss
+        if bad is None or bad.finite_since >= limits.FINITE_AGAIN:
+            self.good_checkpoint = event
+        elif self.good_checkpoint not in self.checkpoints:
+            self.good_checkpoint = None
 
     def _add_device(self, event: DeviceSampled) -> None:
         self.devices.setdefault(event.source, deque(maxlen=SAMPLES_KEPT)).append(event)

@@ -1,4 +1,7 @@
-"""Notices that no step has come for long, and says what the process does meanwhile. It offers nothing to press."""
+"""Notices that no step has come for long, and says what the process does meanwhile.
+
+It may only be slow, so what it offers is to end it: a stop waits for a step, and a process that is stuck makes none.
+"""
 
 import statistics
 import time
@@ -8,6 +11,7 @@ from core.events import Level, Phase, StepFinished
 from core.watchers import thresholds as limits
 from core.watchers import words
 from core.watchers.finding import Finding
+from core.watchers.offers import END, STOP
 from core.watchers.recent import Recent
 
 MESSAGE = "silence"
@@ -24,7 +28,9 @@ def look(recent: Recent, *, raised: str) -> Finding | None:
         level=Level.WARNING,
         title=f"No step for more than {figures.duration(limit)}",
         detail=f"{_usual(recent)}The last it told of was {_last_word(recent)}. {_doing(recent.engine_busy)} If it "
-        "goes on by itself, this message goes; the end of the log may say more.",
+        "goes on by itself, this message goes; the end of the log may say more. A stop is heeded after the next step; "
+        "if none comes, ending it now leaves the last checkpoint.",
+        fixes=(STOP, END),
     )
 
 

@@ -9,6 +9,7 @@ from core.events import Level
 from core.watchers import thresholds as limits
 from core.watchers.finding import Finding
 from core.watchers.loss_curve import Trend, trend
+from core.watchers.offers import STOP
 from core.watchers.recent import Recent
 
 MESSAGE = "standing-loss"
@@ -71,6 +72,7 @@ def _has_stopped(recent: Recent, since: int, seen: Trend) -> Finding:
         detail=f"Since step {since:,} it has stayed at {seen.mean:.3g}, and evaluations have been no better since step "
         f"{recent.scores.best_step:,}. You may stop here and lose nothing, or start again with more data, a lower "
         "learning rate or a larger model.",
+        fixes=(STOP,),
     )
 
 

@@ -7,6 +7,7 @@ from core.errors import Fix
 from core.events import Level
 from core.watchers import thresholds as limits
 from core.watchers.finding import Finding
+from core.watchers.offers import STOP
 from core.watchers.recent import Recent
 
 MESSAGE = "starving"
@@ -56,12 +57,12 @@ def _more_workers(recent: Recent, workers: int) -> int | None:
 def _fixes(recent: Recent, workers: int) -> tuple[Fix, ...]:
     more = _more_workers(recent, workers)
     if more is None or more <= workers:
-        return ()
+        return (STOP,)
     return (Fix(f"Prepare batches in {more} workers", {"data.workers": more}),)
 
 
 def _remedy(recent: Recent, workers: int) -> str:
-    if _fixes(recent, workers):
+    if (_more_workers(recent, workers) or 0) > workers:
         run = f"{workers} workers run" if workers > 1 else f"{'1' if workers else 'No'} worker runs"
         return f"{run} beside it; {'more' if workers else 'some'} would have the next batch ready in time."
     if workers:

@@ -65,7 +65,7 @@ class RunHeader(QWidget):
         for label in (self.elapsed, self.time_left):
             set_role(label, Role.MUTED)
         self._lay_out()
-        self.stop_button.clicked.connect(self._stop)
+        self.stop_button.clicked.connect(self.ask_stop)
         self.end_button.clicked.connect(self.end_pressed)
         self.duplicate_button.clicked.connect(self.duplicate_pressed)
         self.reveal_button.clicked.connect(self.reveal_pressed)
@@ -98,9 +98,12 @@ class RunHeader(QWidget):
         self.stop_button.setEnabled(self._stopping_since is None)
         self.end_button.setVisible(not state.is_over and waited > PATIENCE_SECONDS)
 
-    def _stop(self) -> None:
+    def ask_stop(self) -> None:
+        """Do what the button does; a second press asks nothing more."""
+        if self._stopping_since is not None:
+            return
         # From the press on: an engine that never answers must not keep "End now" away.
-        self._stopping_since = self._stopping_since or time.monotonic()
+        self._stopping_since = time.monotonic()
         self.stop_button.setEnabled(False)
         self.stop_pressed.emit()
 

@@ -2,6 +2,7 @@
 
 from collections.abc import Iterable
 
+import msgspec
 from PySide6.QtCore import Signal
 from PySide6.QtWidgets import QVBoxLayout, QWidget
 
@@ -28,9 +29,9 @@ class RunMessages(QWidget):
         self._shown: dict[str, MessageRaised] = {}
         self.hide()
 
-    def show_messages(self, messages: Iterable[MessageRaised]) -> None:
-        """Show these, in this order; strips of other messages go away."""
-        wanted = {message.id: message for message in messages}
+    def show_messages(self, messages: Iterable[MessageRaised], *, is_over: bool = False) -> None:
+        """Show these, in this order; strips of other messages go away. No run that is over can be ended."""
+        wanted = {message.id: _after_the_end(message) if is_over else message for message in messages}
         for gone in self._shown.keys() - wanted.keys():
             self._strips.pop(gone).deleteLater()
         for name, message in wanted.items():
@@ -50,3 +51,9 @@ class RunMessages(QWidget):
             self._strips[name] = strip
             self._column.addWidget(strip)
         return self._strips[name]
+
+
+def _after_the_end(message: MessageRaised) -> MessageRaised:
+    """The message without what would end the run."""
+    left = tuple(fix for fix in message.fixes if fix.action is None or not fix.action.is_end)
+    return msgspec.structs.replace(message, fixes=left)

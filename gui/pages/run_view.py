@@ -7,7 +7,7 @@ from PySide6.QtCore import QTimer, Signal
 from PySide6.QtWidgets import QVBoxLayout, QWidget
 
 from core import run_file
-from core.errors import Fix, OptionsError, UserError
+from core.errors import Fix, FixAction, OptionsError, UserError
 from core.events import Level, MessageRaised
 from core.files import is_there
 from core.options import RunOptions, Tree
@@ -177,7 +177,8 @@ class RunView(QWidget):
         crash = run_words.crash_message(self._facts())
         own = self._failures or ([crash] if crash else [])
         notes = (self._not_shown, run_words.unread_message(self._story))
-        self.messages.show_messages([*own, *self._story.messages.values(), *filter(None, notes)])
+        messages = [*own, *self._story.messages.values(), *filter(None, notes)]
+        self.messages.show_messages(messages, is_over=self._state.is_over)
 
     def _show_model(self) -> None:
         has_ended_well = self._state in (State.FINISHED, State.STOPPED)
@@ -210,6 +211,17 @@ class RunView(QWidget):
             self.edit_requested.emit(tree)
 
     def _apply_fix(self, fix: Fix) -> None:
+        match fix.action:
+            case FixAction.STOP:
+                self.header.ask_stop()
+            case FixAction.END:
+                self._end()
+            case FixAction.REVEAL:
+                self._reveal_run()
+            case None:
+                self._start_changed(fix)
+
+    def _start_changed(self, fix: Fix) -> None:
         tree = self._read_tree()
         if tree is not None:
             self.edit_requested.emit(with_changes(tree, fix))

@@ -13,9 +13,9 @@ ROLES = {Level.INFO: Role.STRIP_INFO, Level.WARNING: Role.STRIP_WARNING, Level.E
 
 
 class MessageStrip(QFrame):
-    """One message: a title, a detail that may be selected, and a button for each fix that changes something.
+    """One message: a title, a detail that may be selected, and a button for each fix that changes or does something.
 
-    A fix without changes is advice and stands as text below the detail.
+    Any other is advice and stands as text below the detail.
 
     Signals:
         fix_chosen: The `core.errors.Fix` that was pressed.
@@ -49,11 +49,11 @@ class MessageStrip(QFrame):
         set_role(self, ROLES[level])
         self.setAccessibleName(title)
         self._title.setText(title)
-        advice = [fix.label for fix in fixes if not fix.changes]
+        advice = [fix.label for fix in fixes if fix.is_advice]
         text = "\n".join(part for part in (detail, *advice) if part)
         self._detail.setText(text)
         self._detail.setVisible(bool(text))
-        self._show_fixes([fix for fix in fixes if fix.changes])
+        self._show_fixes([fix for fix in fixes if not fix.is_advice])
         self.show()
 
     def show_error(self, error: UserError) -> None:

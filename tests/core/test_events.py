@@ -5,7 +5,7 @@ import msgspec
 import pytest
 
 from core import events
-from core.errors import Fix
+from core.errors import Fix, FixAction
 from core.event_files import EventReader, EventWriter
 from core.events import (
     Evaluated,
@@ -43,6 +43,7 @@ def step(number: int, **values: object) -> StepFinished:
         MemorySampled(source=Source.SYSTEM, bytes=1 << 40, ceiling=1 << 41, swap=0),
         Evaluated(step=3, epoch=1, metrics={"eval_loss": 0.5, "eval_f1": None}, seconds=1),
         MessageRaised(id="nan", level=Level.ERROR, title="T", fixes=(Fix("x", {"memory.batch_size": 4}),)),
+        MessageRaised(id="a", level=Level.INFO, title="T", fixes=(Fix("x", action=FixAction.END), Fix("y"))),
     ],
 )
 def test_every_event_comes_back_as_it_was(event: events.Event) -> None:
@@ -50,6 +51,15 @@ def test_every_event_comes_back_as_it_was(event: events.Event) -> None:
     assert line.endswith(b"\n")
     assert line.count(b"\n") == 1
     assert decode(line) == event
+
+
+def test_a_fix_of_an_older_hone_does_nothing_but_change_options() -> None:
+    line = b'{"type":"message_raised","time":1.0,"attempt":1,"id":"a","level":"info","title":"T",'
+    line += b'"fixes":[{"label":"x","changes":{"memory.batch_size":4}},{"label":"y","changes":{}}]}'
+    read = decode(line)
+    assert isinstance(read, MessageRaised)
+    assert read.fixes == (Fix("x", {"memory.batch_size": 4}), Fix("y"))
+    assert [fix.is_advice for fix in read.fixes] == [False, True]
 
 
 @pytest.mark.parametrize(("value", "name"), [(math.nan, "nan"), (math.inf, "inf"), (-math.inf, "inf")])

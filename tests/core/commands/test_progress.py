@@ -1,4 +1,5 @@
 import io
+from pathlib import Path
 
 import pytest
 
@@ -17,6 +18,7 @@ from core.events import (
     StepFinished,
 )
 from core.story import RunStory
+from core.watchers.offers import STOP
 
 PLAN = RunPlanned(
     total_steps=100, epochs=2, train_samples=800, eval_samples=8, effective_batch=16, device="mps"
@@ -36,6 +38,13 @@ def shown(stream: io.StringIO, *events: object) -> str:
         progress.show(event)
     progress.close()
     return stream.getvalue()
+
+
+def test_what_a_message_offers_names_the_run(tmp_path: Path) -> None:
+    stream = io.StringIO()
+    offered = MessageRaised(id="a", level=Level.WARNING, title="T", fixes=(STOP,))
+    Progress(RunStory(), stream, tmp_path).show(offered)
+    assert f"Try: Stop and keep (hone stop {tmp_path})" in stream.getvalue()
 
 
 def steps(last: int) -> list[StepFinished]:

@@ -2,10 +2,15 @@
 
 from pathlib import Path
 
-from core.commands.run_text import ending_text, time_spent_text
-from core.events import Evaluated, Outcome, RunFinished, StepFinished
+import pytest
+
+from core import settings
+from core.commands.run_text import ending_text, message_text, time_spent_text
+from core.errors import Fix
+from core.events import Evaluated, Level, MessageRaised, Outcome, RunFinished, StepFinished
 from core.run_folder import ExitRecord, RunFolder
 from core.story import RunStory, State
+from core.watchers.offers import END, REVEAL, STOP
 from tests.fakes.run_stories import FORECAST, make_folder
 
 MEASURED = {"eval_accuracy": 0.9}
@@ -57,3 +62,24 @@ def test_where_a_steps_time_goes() -> None:
     assert time_spent_text(story.time_spent) == (
         "A step's time goes into: waiting for data 5%, forward 25%, backward 60%, optimizer 5%, the rest 5%"
     )
+
+
+def test_what_can_be_done_with_a_run_is_told_as_a_command(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("HONE_HOME", str(tmp_path))
+    message = MessageRaised(id="a", level=Level.WARNING, title="T", fixes=(STOP, END, REVEAL, Fix("Wait")))
+    here, elsewhere = settings.runs_folder() / "my run", tmp_path / "there"
+    assert message_text(message, here).splitlines() == [
+        "Warning: T",
+        "  Try: Stop and keep (hone stop 'my run')",
+        "  Try: End now (hone stop --now 'my run')",
+        f"  Try: Show the folder ({here})",
+        "  Try: Wait",
+    ]
+    assert f"(hone stop {elsewhere})" in message_text(message, elsewhere)
+    assert "(hone stop RUN)" in message_text(message)
+    assert message_text(message, here, is_over=True).splitlines()[1:] == [
+        f"  Try: Show the folder ({here})",
+        "  Try: Wait",
+    ]

@@ -1,4 +1,5 @@
 from core.events import BatterySampled, Level
+from core.watchers.offers import STOP
 from tests.fakes.told_run import ToldRun, watch
 
 
@@ -15,12 +16,14 @@ def test_training_from_the_battery_is_noted_once() -> None:
     message = watch(run_with((0.9, False), (0.8, False), (0.7, False)).events).one
     assert (message.id, message.level) == ("battery", Level.INFO)
     assert "It is at 90 %." in message.detail
+    assert message.fixes == (STOP,)
 
 
 def test_little_left_is_a_warning() -> None:
     watched = watch(run_with((0.5, False), (0.29, False), (0.31, False), (0.28, False)).events)
     assert [message.level for message in watched.raised] == [Level.INFO, Level.WARNING]
     assert watched.raised[-1].title == "The battery is at 29 %"
+    assert watched.raised[-1].fixes == (STOP,)
 
 
 def test_it_is_withdrawn_when_the_plug_is_in_again() -> None:

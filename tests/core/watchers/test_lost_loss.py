@@ -6,6 +6,7 @@ from msgspec.structs import replace
 from core.errors import Fix
 from core.events import Level, MessageRaised, Outcome
 from core.options import OutputOptions
+from core.watchers.offers import END, REVEAL, STOP
 from tests.fakes.told_run import OPTIONS, ToldRun, watch
 
 SLOWER = Fix("Lower the learning rate to 0.0001", {"training.learning_rate": 1e-4})
@@ -29,24 +30,64 @@ def test_the_first_loss_that_is_no_number_is_told_of(loss: float, words: str) ->
     message = watch(losing(loss).events).one
     assert (message.id, message.level) == ("lost-loss", Level.WARNING)
     assert message.title == f"The loss of step 43 is {words}"
-    assert message.fixes == (SLOWER, Fix("Compute in fp32", {"device.precision": "fp32"}))
+    assert message.fixes == (END, REVEAL, SLOWER, Fix("Compute in fp32", {"device.precision": "fp32"}))
 
 
-def test_the_last_good_checkpoint_is_named_and_not_one_saved_since() -> None:
+NAMED = "The last good checkpoint is checkpoints/checkpoint-40, of step 40."
+THREE_KEPT = replace(OPTIONS, output=OutputOptions(keep_checkpoints=3))
+
+
+def test_the_last_good_checkpoint_is_named_while_it_is_there() -> None:
     run = losing()
-    run.save()
     message = watch(run.events).one
-    assert "The last good checkpoint is checkpoints/checkpoint-40, of step 40." in message.detail
+    assert NAMED in message.detail
     assert "copy it first" in message.detail
+    run.save()
+    run.wait(2.0)
+    _, later = watch(run.events).raised
+    assert "checkpoint-40" not in later.detail, "the one saved since has taken its place"
+    assert "There is no checkpoint of before it any more." in later.detail
+    assert later.fixes[:2] == (STOP, SLOWER)
 
 
-def test_where_several_are_kept_nothing_has_to_be_copied() -> None:
-    options = replace(OPTIONS, output=OutputOptions(keep_checkpoints=3))
-    assert "copy it" not in watch(losing().events, options=options).one.detail
+def test_where_several_are_kept_nothing_has_to_be_copied_and_a_stop_takes_nothing() -> None:
+    run = losing()
+    message = watch(run.events, options=THREE_KEPT).one
+    assert "copy it" not in message.detail
+    assert message.fixes[:2] == (STOP, REVEAL)
+    for _ in range(2):
+        run.a_step(0.5, loss=math.nan)
+        run.save()
+        run.wait(2.0)
+    assert "copy it first" in watch(run.events, options=THREE_KEPT).raised[-1].detail, "it is the next to go"
+    run.a_step(0.5, loss=math.nan)
+    run.save()
+    run.wait(2.0)
+    assert "checkpoint-40" not in watch(run.events, options=THREE_KEPT).raised[-1].detail
+
+
+def test_once_it_has_passed_checkpoints_are_good_again() -> None:
+    run = losing()
+    run.steps(49, 0.5)
+    run.save()
+    run.steps(5, 0.5)
+    run.a_step(0.5, loss=math.nan)
+    run.wait(2.0)
+    assert "of step 92" not in watch(run.events).raised[-1].detail, "saved too soon after it"
+    run = losing()
+    run.steps(50, 0.5)
+    run.save()
+    run.a_step(0.5, loss=math.nan)
+    run.wait(2.0)
+    later = watch(run.events).raised[-1]
+    assert later.title.startswith("The loss of step 94 ")
+    assert "The last good checkpoint is checkpoints/checkpoint-93, of step 93." in later.detail
 
 
 def test_without_a_checkpoint_it_says_so() -> None:
-    assert "no checkpoint from before" in watch(losing(save=False).events).one.detail
+    message = watch(losing(save=False).events).one
+    assert "There is no checkpoint yet." in message.detail
+    assert message.fixes[0] == STOP
 
 
 def test_after_many_finite_ones_it_is_past_and_the_next_is_a_new_one() -> None:

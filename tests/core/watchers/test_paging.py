@@ -22,6 +22,7 @@ from core.events import (
 )
 from core.events import Outcome as Ended
 from core.memory.forecast import Basis, Parts
+from core.watchers.offers import STOP
 from core.watchers.paging import MESSAGE, PagingWatch
 
 GB = 1 << 30
@@ -124,7 +125,7 @@ def test_slow_steps_while_memory_is_short_are_told_of_within_three(run: Told, si
         sign(run)
         run.steps(4.0)
     [message] = run.raised
-    assert (message.id, message.level, message.fixes) == (MESSAGE, Level.WARNING, FIXES)
+    assert (message.id, message.level, message.fixes) == (MESSAGE, Level.WARNING, (*FIXES, STOP))
     assert run.step - before <= 3
     run.steps(4.0, 4.0)
     assert len(run.raised) == 1, "it is told once"
@@ -256,7 +257,7 @@ def test_what_the_run_offers_goes_before_what_was_thought_of_first(run: Told) ->
     run.tell(MemoryForecast(device="cpu", basis=Basis.FORMULA, parts=Parts(weights=GB), fixes=OTHER_FIXES))
     full(run)
     run.wait(3.0)
-    assert run.raised[0].fixes == OTHER_FIXES
+    assert run.raised[0].fixes == (*OTHER_FIXES, STOP)
 
 
 def test_nothing_is_said_once_the_run_is_over(run: Told) -> None:

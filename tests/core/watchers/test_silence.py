@@ -1,6 +1,7 @@
 import pytest
 
 from core.events import Phase, StepFinished
+from core.watchers.offers import END, STOP
 from tests.fakes.told_run import FakeActivity, ToldRun, watch
 
 
@@ -26,7 +27,7 @@ def test_after_90_s_without_a_step_it_says_what_the_process_does(busy: float | N
     message = watch(run.events, activity=FakeActivity(busy)).one
     assert (message.id, message.title) == ("silence", "No step for more than 1 min 30 s")
     assert words in message.detail
-    assert message.fixes == (), "nothing to press: it may only be slow"
+    assert message.fixes == (STOP, END), "a stop waits for a step, and there may be none"
 
 
 def test_it_names_what_it_last_heard_and_when() -> None:
@@ -76,6 +77,16 @@ def test_a_computer_that_slept_was_not_silent() -> None:
     run.wait(20)
     run.sleep(7200)
     run.wait(60)
+    assert watch(run.events).messages == []
+    run.wait(30)
+    assert watch(run.events).one.id == "silence"
+
+
+def test_a_step_told_on_waking_is_no_licence_to_be_silent() -> None:
+    run = training()
+    run.sleep(7200)
+    run.a_step(0.5)
+    run.wait(80)
     assert watch(run.events).messages == []
     run.wait(30)
     assert watch(run.events).one.id == "silence"

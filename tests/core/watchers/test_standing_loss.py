@@ -3,6 +3,7 @@ from msgspec.structs import replace
 
 from core.events import Level
 from core.options import TrainingOptions
+from core.watchers.offers import STOP
 from tests.fakes.told_run import OPTIONS, ToldRun, watch
 
 
@@ -71,7 +72,7 @@ def test_a_loss_that_has_stopped_falling_with_no_better_evaluations_is_a_note() 
     message = watch(stalled().events).one
     assert (message.level, message.title) == (Level.INFO, "The loss has stopped falling")
     assert "evaluations have been no better since step 100" in message.detail
-    assert message.fixes == ()
+    assert message.fixes == (STOP,)
 
 
 def test_while_evaluations_get_better_nothing_is_said() -> None:

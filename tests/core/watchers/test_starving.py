@@ -1,6 +1,7 @@
 import pytest
 
 from core.errors import Fix
+from core.watchers.offers import STOP
 from tests.fakes.healthy_runs import GPU
 from tests.fakes.told_run import ToldRun, watch
 
@@ -30,18 +31,18 @@ def test_a_device_that_waits_for_data_is_offered_workers(workers: int, more: int
 def test_with_many_workers_the_files_are_to_blame() -> None:
     message = watch(starving(4).events).one
     assert "done in 4 workers already, so the files are what is slow" in message.detail
-    assert message.fixes == ()
+    assert message.fixes == (STOP,)
 
 
 def test_with_no_core_to_spare_no_workers_are_offered() -> None:
     message = watch(starving().events, cores=2).one
     assert "no core to spare" in message.detail
-    assert message.fixes == ()
+    assert message.fixes == (STOP,)
 
 
 def test_with_three_cores_there_is_room_for_two_workers_and_no_third() -> None:
     assert watch(starving().events, cores=3).one.fixes[0].changes == {"data.workers": 2}
-    assert watch(starving(2).events, cores=3).one.fixes == ()
+    assert watch(starving(2).events, cores=3).one.fixes == (STOP,)
 
 
 def test_it_is_withdrawn_when_data_comes_in_time_again() -> None:

@@ -2,6 +2,7 @@ import pytest
 from msgspec.structs import replace
 
 from core.events import DeviceSampled, Source
+from core.watchers.offers import STOP
 from tests.fakes.healthy_runs import GPU, RESTING_GPU
 from tests.fakes.told_run import ToldRun, watch
 
@@ -35,6 +36,7 @@ def test_a_processor_that_is_held_back_is_told_of_once_with_its_reason(
     assert message.id == "throttling"
     assert message.title.startswith(gpu.name)
     assert words in message.detail
+    assert message.fixes == (STOP,)
 
 
 def test_a_moment_of_heat_is_not_worth_a_word() -> None:

@@ -1,9 +1,12 @@
 import time
 
+import pytest
 from PySide6.QtWidgets import QPushButton
 
-from core.events import MessageWithdrawn
+from core.events import Level, MessageRaised, MessageWithdrawn
+from core.run_folder import Action, ExitRecord
 from core.settings import Appearance
+from core.watchers.offers import END, REVEAL, STOP
 from gui.invented_memory import write_paging
 from gui.pages.run_view import RunView
 from gui.theme import Theme
@@ -27,3 +30,48 @@ def test_what_the_keeper_finds_is_shown_as_what_the_engine_does(qtbot, tmp_path)
         qtbot.waitUntil(lambda: view.messages.titles() == [], timeout=2000)
     finally:
         view.close_view()
+
+
+@pytest.fixture
+def offered(qtbot, tmp_path):
+    """The page of a live run that may be stuck, and its buttons by what they say."""
+    run = make_folder(tmp_path / "run")
+    keep_alive(run)
+    message = MessageRaised(id="a", level=Level.WARNING, title="Stuck?", fixes=(STOP, END, REVEAL))
+    write_events(run.machine_file, message)
+    view = RunView(Theme(Appearance.LIGHT), run)
+    qtbot.addWidget(view)
+    qtbot.waitUntil(lambda: view.messages.titles() == ["Stuck?"], timeout=5000)
+    yield view
+    view.close_view()
+
+
+def buttons(view):
+    return {button.text(): button for button in view.messages.findChildren(QPushButton)}
+
+
+def asked(view):
+    return [request.action for request in view.run.open_requests()]
+
+
+def test_a_message_can_stop_the_run_as_its_own_button_does(qtbot, offered):
+    for _ in range(2):
+        buttons(offered)["Stop and keep"].click()
+    qtbot.waitUntil(lambda: asked(offered) == [Action.STOP], timeout=2000)
+    assert not offered.header.stop_button.isEnabled()
+    buttons(offered)["End now"].click()
+    qtbot.waitUntil(lambda: sorted(asked(offered)) == [Action.KILL, Action.STOP], timeout=2000)
+
+
+def test_a_message_can_show_the_runs_folder(offered, monkeypatch):
+    shown = []
+    monkeypatch.setattr("gui.pages.run_view.reveal", shown.append)
+    buttons(offered)["Show the folder"].click()
+    assert shown == [offered.run.path]
+    assert asked(offered) == []
+
+
+def test_no_run_that_is_over_can_be_ended(qtbot, offered):
+    assert list(buttons(offered)) == ["Stop and keep", "End now", "Show the folder"]
+    offered.run.record_exit(ExitRecord(time=time.time(), code=-9))
+    qtbot.waitUntil(lambda: list(buttons(offered)) == ["Show the folder"], timeout=5000)
