@@ -112,9 +112,8 @@ def print_table(figures: dict[str, list[dict[str, float]]], options: argparse.Na
     print(
         f"\nA {INTERVAL_MS} ms timer's lateness, {options.seconds:.0f} s each, median of {options.repeats}\n"
     )
-    print(
-        "| training runs in | p50 ms | p99 ms | worst ms | worst while it starts, ms | steps/s | window's CPU | others |"
-    )
+    head = "p50 ms | p99 ms | worst ms | worst while it starts, ms | steps/s | window's CPU | others"
+    print(f"| training runs in | {head} |")
     print("|---|---|---|---|---|---|---|---|")
     middle = {
         kind: {name: statistics.median(one[name] for one in found) for name in found[0]}

@@ -5,6 +5,7 @@ import math
 import numpy as np
 from PySide6.QtCore import QCoreApplication
 
+from core.machine.throttling import Throttle
 from gui import numbers
 from gui.models.device_history import DevicePicture
 from gui.models.run_history import RunHistory
@@ -16,9 +17,6 @@ from gui.plots.pressure_band import PressureBand
 from gui.plots.series import Series
 from gui.plots.x_scale import CLOCK_SCALE, SHORTEST_CLOCK, XScale
 from gui.theme import Tokens
-
-THERMAL_CALM = 1
-"""Up to this level of macOS' thermal pressure nothing is slowed down."""
 
 
 class DeviceChart(Chart):
@@ -133,14 +131,24 @@ class DeviceChart(Chart):
         ]
 
     def _reasons_at(self, x: float | None) -> tuple[str, ...]:
+        """What holds it back there, or at the end, in the person's language."""
         picture = self._picture
         moment = picture.last_clock if x is None else x
-        found = next(
-            (reasons for low, high, reasons in reversed(picture.throttled) if low <= moment <= high + 1.0), ()
-        )
-        level = picture.thermal.read(x)
-        hot = level is not None and math.isfinite(level) and level > THERMAL_CALM
-        return found or ((self._thermal_words(level or 0.0),) if hot else ())
+        stretches = reversed(picture.throttled)
+        found = next((reasons for low, high, reasons in stretches if low <= moment <= high + 1.0), ())
+        words = self._throttle_words()
+        return tuple(words.get(reason, reason) for reason in found)
+
+    def _throttle_words(self) -> dict[str, str]:
+        return {
+            Throttle.POWER_CAP: self.tr("its power limit"),
+            Throttle.POWER_BRAKE: self.tr("the power supply"),
+            Throttle.THERMAL_SOFTWARE: self.tr("heat"),
+            Throttle.THERMAL_HARDWARE: self.tr("great heat"),
+            Throttle.HARDWARE: self.tr("heat or power"),
+            Throttle.PRESSURE: self.tr("heat"),
+            Throttle.HOT: self.tr("heat"),
+        }
 
     def _of(self, value: float, limit: float | None, unit: str) -> str:
         words = numbers.three_figures(value)

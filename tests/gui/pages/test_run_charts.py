@@ -129,8 +129,8 @@ def test_the_device_is_drawn_against_its_limits_and_says_what_holds_it_back(on_c
     assert power.item.yData.max() == pytest.approx(100 * 348 / 350, rel=0.01)
     assert "W" in device.legend_text
     charts.view.point_at(0.55 * 240)
-    assert "held back: thermal slowdown (hardware)" in device.legend_text
-    assert dict(device.details(0.55 * 240))["held back"] == "thermal slowdown (hardware)"
+    assert "held back: great heat" in device.legend_text
+    assert dict(device.details(0.55 * 240))["held back"] == "great heat"
     assert device._band.isVisible()
     charts.view.point_at(200.0)
     assert "held back" not in device.legend_text
