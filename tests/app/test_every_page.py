@@ -46,9 +46,12 @@ def runs_folder(tmp_path_factory):
 
 
 @pytest.fixture(
-    params=[(Appearance.LIGHT, False), (Appearance.DARK, True)], ids=["light", "dark-right-to-left"]
+    scope="module",
+    params=[(Appearance.LIGHT, False), (Appearance.DARK, True)],
+    ids=["light", "dark-right-to-left"],
 )
-def window(request, qtbot, qapp, runs_folder):
+def theme(request, qapp):
+    """The application in one appearance, for all tests in turn: each style sheet set costs every window there is."""
     appearance, right_to_left = request.param
     dress(qapp)
     theme = Theme(appearance)
@@ -56,6 +59,13 @@ def window(request, qtbot, qapp, runs_folder):
     qapp.setLayoutDirection(
         Qt.LayoutDirection.RightToLeft if right_to_left else Qt.LayoutDirection.LeftToRight
     )
+    yield theme
+    qapp.setLayoutDirection(Qt.LayoutDirection.LeftToRight)
+    qapp.setStyleSheet("")
+
+
+@pytest.fixture
+def window(qtbot, theme, runs_folder):
     memory = FakeMemory()
     window = MainWindow(theme, Settings(runs_folder=str(runs_folder)), FakeEngine(), tools=memory.tools)
     qtbot.addWidget(window)
@@ -65,8 +75,6 @@ def window(request, qtbot, qapp, runs_folder):
         window.ask_for_devices()
     yield window
     window.end_work()
-    qapp.setLayoutDirection(Qt.LayoutDirection.LeftToRight)
-    qapp.setStyleSheet("")
 
 
 def open_page(qtbot, window, name, runs_folder):
