@@ -81,18 +81,18 @@ class EventWriter:
         _cut_torn_line(path)
         self._file: BinaryIO = path.open("ab", buffering=0)
 
-    def write(self, event: Event) -> None:
-        """Append `event`, stamped with this writer's attempt: the whole line or nothing.
+    def write(self, *events: Event) -> None:
+        """Append events, stamped with this writer's attempt: all of the lines or nothing.
 
         Raises:
-            OSError: It can't be written (the disk is full, the folder is gone).
+            OSError: They can't be written (the disk is full, the folder is gone).
         """
-        line = encode(msgspec.structs.replace(event, attempt=self.attempt))
+        lines = b"".join(encode(msgspec.structs.replace(event, attempt=self.attempt)) for event in events)
         begun = self._file.seek(0, os.SEEK_END)
         try:
-            written = self._file.write(line)
-            while written < len(line):  # an unbuffered file may take only a part
-                written += self._file.write(line[written:])
+            written = self._file.write(lines)
+            while written < len(lines):  # an unbuffered file may take only a part
+                written += self._file.write(lines[written:])
         except OSError:
             self._file.truncate(begun)
             raise

@@ -39,15 +39,16 @@ class Reporter:
         """What has been written so far comes to; to be read only."""
         return self._story
 
-    def write(self, event: Event) -> None:
-        """Append one event. Any thread may."""
+    def write(self, *events: Event) -> None:
+        """Append events, those that are known together at once: each access to the file takes time. Any thread may."""
         with self._lock:
             if self._writer is not None:
-                self._writer.write(event)
-            self._story.apply(event)
-            self._log.show(event)
-            for listener in tuple(self.listeners):
-                listener(event)
+                self._writer.write(*events)
+            for event in events:
+                self._story.apply(event)
+                self._log.show(event)
+                for listener in tuple(self.listeners):
+                    listener(event)
 
     def start(self, versions: dict[str, str], from_step: int = 0) -> None:
         """Begin the attempt."""

@@ -2,6 +2,8 @@
 
 import _thread
 import threading
+import time
+from collections.abc import Callable
 from types import TracebackType
 
 from core.engine.reporter import Reporter
@@ -9,6 +11,8 @@ from core.events import RequestAnswered
 from core.run_folder import Action, RunFolder
 
 LOOK_SECONDS = 0.3
+BETWEEN_LOOKS = 0.2
+"""A step may take a few milliseconds, and a look at the folder a fifth of one: so many seconds lie between two."""
 
 
 class StopRequested(Exception):  # noqa: N818 - a request, not an error
@@ -16,15 +20,28 @@ class StopRequested(Exception):  # noqa: N818 - a request, not an error
 
 
 class RequestBox:
-    """Looks for stop requests and answers each once. Cheap: one listing of a folder that is nearly always empty."""
+    """Looks for stop requests and answers each once.
 
-    def __init__(self, run: RunFolder, reporter: Reporter) -> None:
+    Args:
+        run: Whose requests.
+        reporter: Writes the answers.
+        clock: Tells the time, in seconds.
+    """
+
+    def __init__(
+        self, run: RunFolder, reporter: Reporter, clock: Callable[[], float] = time.monotonic
+    ) -> None:
         self._run = run
         self._reporter = reporter
+        self._clock = clock
+        self._next_look = 0.0
         self.stop_accepted = False
 
     def stop_is_asked(self) -> bool:
-        """Whether a stop was asked, now or earlier; a new request is acknowledged."""
+        """Whether a stop was asked, now or earlier; a new request is acknowledged. May be asked after every step."""
+        if self._clock() < self._next_look:
+            return self.stop_accepted
+        self._next_look = self._clock() + BETWEEN_LOOKS
         for request in self._run.open_requests():
             if request.action is Action.STOP:
                 answer = RequestAnswered(request=request.id, action=request.action, accepted=True)

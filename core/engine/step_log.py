@@ -21,9 +21,9 @@ class _Pending:
     """A step whose figures are still on the device. `waits` is what its being taken apart cost beyond its time."""
 
     event: StepFinished
-    loss: torch.Tensor
+    losses: list[torch.Tensor]
     grad_norm: torch.Tensor | float | None
-    tokens: torch.Tensor | None
+    tokens: list[torch.Tensor]
     waits: float
 
     @property
@@ -31,17 +31,31 @@ class _Pending:
         """Whether the device was done with it when its time was taken (on a CPU: always)."""
         return self.event.forward_seconds is not None
 
-    def read(self) -> StepFinished:
-        """The step with its figures; waits for the device."""
-        loss, non_finite = split_non_finite(float(self.loss))
+    def with_figures(self, losses: list[float], tokens: list[float]) -> StepFinished:
+        """The step with its figures: those of its batches, added up."""
+        loss, non_finite = split_non_finite(sum(losses))
         norm, _ = split_non_finite(None if self.grad_norm is None else float(self.grad_norm))
         return msgspec.structs.replace(
             self.event,
-            tokens=None if self.tokens is None else int(self.tokens),
+            tokens=int(sum(tokens)) if tokens else None,
             loss=loss,
             grad_norm=norm,
             non_finite=non_finite,
         )
+
+
+def read_all(pending: list[_Pending]) -> list[StepFinished]:
+    """The steps with their figures, fetched from the device together; waits for it."""
+    losses = _fetched([one.losses for one in pending])
+    tokens = _fetched([one.tokens for one in pending])
+    return [one.with_figures(loss, count) for one, loss, count in zip(pending, losses, tokens, strict=True)]
+
+
+def _fetched(tensors: list[list[torch.Tensor]]) -> list[list[float]]:
+    """The numbers in lists of scalars, list by list."""
+    every = [tensor for some in tensors for tensor in some]
+    numbers = iter(torch.stack(every).tolist() if every else ())
+    return [[next(numbers) for _ in some] for some in tensors]
 
 
 class StepLog:
@@ -79,9 +93,8 @@ class StepLog:
             learning_rate=learning_rate,
             samples=trainer.step_samples,
         )
-        loss = torch.stack(trainer.step_losses).sum()
-        tokens = torch.stack(trainer.step_tokens).sum() if trainer.step_tokens else None
-        self._pending.append(_Pending(event, loss, trainer.grad_norm, tokens, trainer.parts.price()))
+        figures = trainer.step_losses, trainer.grad_norm, trainer.step_tokens
+        self._pending.append(_Pending(event, *figures, trainer.parts.price()))
         self._parts = trainer.parts
         trainer.forget_step()
         if time.monotonic() - self._flushed >= FLUSH_SECONDS:
@@ -97,12 +110,14 @@ class StepLog:
 
     def flush(self) -> None:
         """Write all steps remembered."""
-        for event in self._read():
+        events = self._read()
+        for event in events:
             if not event.compile_seconds:
                 self._samples += event.samples
                 self._seconds += event.seconds
             self.non_finite_in_a_row = self.non_finite_in_a_row + 1 if event.non_finite else 0
-            self._reporter.write(event)
+        if events:
+            self._reporter.write(*events)
         self.memory.sample()  # for the peak; reports come every second (see `MemoryReports`)
         self._flushed = time.monotonic()
 
@@ -110,7 +125,7 @@ class StepLog:
         """The steps remembered, with their figures and their share of the time they were waited for."""
         pending, self._pending = self._pending, []
         begun = time.perf_counter()
-        events = [one.read() for one in pending]
+        events = read_all(pending)
         if self._parts is None or not self._parts.is_asynchronous:
             return events
         hurried = sum(not one.was_waited_for for one in pending)

@@ -147,3 +147,11 @@ def test_a_file_that_is_not_there_yet_has_no_events(tmp_path: Path) -> None:
     reader = EventReader(tmp_path / "events.jsonl")
     assert reader.read() == []
     assert reader.is_at_end
+
+
+def test_events_written_together_stand_in_their_order_and_belong_to_the_attempt(tmp_path: Path) -> None:
+    writer = EventWriter(tmp_path / "events.jsonl", attempt=3)
+    writer.write(*map(step, (1, 2, 3)))
+    writer.close()
+    found = EventReader(tmp_path / "events.jsonl").read_all()
+    assert [(event.step, event.attempt) for event in found] == [(1, 3), (2, 3), (3, 3)]

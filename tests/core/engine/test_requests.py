@@ -6,10 +6,11 @@ from pathlib import Path
 import pytest
 
 from core.engine.reporter import Reporter
-from core.engine.requests import RequestBox, StopRequested, StopWhileLoading
+from core.engine.requests import BETWEEN_LOOKS, RequestBox, StopRequested, StopWhileLoading
 from core.event_files import EventReader
 from core.events import RequestAnswered
 from core.run_folder import Action, RunFolder
+from tests.fakes.clock import FakeClock
 
 
 def box(folder: Path) -> tuple[RunFolder, RequestBox]:
@@ -47,3 +48,15 @@ def test_an_error_while_loading_stays_what_it_is(tmp_path: Path) -> None:
     run, requests = box(tmp_path)
     with pytest.raises(ValueError, match="damaged"), StopWhileLoading(run, requests):
         raise ValueError("damaged")
+
+
+def test_the_folder_is_looked_into_a_few_times_a_second_and_a_stop_stays_heard(tmp_path: Path) -> None:
+    run, clock = RunFolder(tmp_path), FakeClock(100.0)
+    requests = RequestBox(run, Reporter(run), clock.monotonic)
+    assert not requests.stop_is_asked()
+    run.ask(Action.STOP)
+    clock.now += BETWEEN_LOOKS / 2
+    assert not requests.stop_is_asked()
+    clock.now += BETWEEN_LOOKS
+    assert requests.stop_is_asked()
+    assert requests.stop_is_asked()
