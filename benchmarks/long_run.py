@@ -162,7 +162,7 @@ class Opening(QObject):
 def open_one(options: argparse.Namespace) -> int:
     """Open the run in this process."""
     os.environ.setdefault("QT_QPA_PLATFORM", "offscreen" if sys.platform == "linux" else "")
-    from gui.app import dress, take_short_turns
+    from gui.app import dress, import_charts, take_short_turns
     from gui.engine_question import ask_real_engine
     from gui.theme import Theme
     from gui.window import MainWindow
@@ -176,6 +176,7 @@ def open_one(options: argparse.Namespace) -> int:
     window.resize(1400, 900)
     window.show()
     opening = Opening(window, options.steps)
+    import_charts().join()  # as the window does while it rests, before anybody can have found the run in the list
     QTimer.singleShot(SETTLING_MS, lambda: opening.begin(RunFolder(options.one)))
     return application.exec()
 

@@ -4,16 +4,18 @@
 
 With: a run as Hone starts it, with its keeper, which samples the machine and watches over the run, and an engine that
 takes each step apart and tells of it. Without: Trainer with the same arguments, model and data in the same kind of
-process (same priority, same threads), with no callback but one that looks at the clock twice. Both are timed from the
-end of one step to the end of another, by what the clock says there, the first steps left out; nothing is evaluated or
-saved in between. Prints a table, the median of the pairs' ratios and what the keeper took of one processor. Goal: a
-ratio of 0.99 or more. The exit status is 1 where it is missed.
+process (same priority, same threads), with no callback but one that looks at the clock. The pace is that of the median
+step, from the end of one to the end of the next, the first steps left out; nothing is evaluated or saved in between.
+Every other pair begins with Hone, so that a machine that grows warm favours neither. Prints a table, the median of the
+pairs' ratios and what the keeper took of one processor. Goal: a ratio of 0.99 or more. The exit status is 1 where it is
+missed.
 
 The ratio says little where other programs keep the processors busy: the table says how much they did.
 """
 
 import argparse
 import contextlib
+import itertools
 import json
 import os
 import statistics
@@ -44,18 +46,11 @@ LOOK_SECONDS = 0.5
 
 
 class Turn(NamedTuple):
-    """One training: steps a second, the keeper's share of a processor, and how many processors others kept busy."""
+    """One training: steps a second by the median step, the keeper's share of a processor, and what others kept busy."""
 
     pace: float
     keeper: float
     others: float
-
-
-class Span(NamedTuple):
-    """From the end of the last warm step to that of the last step, by the clock everybody shares."""
-
-    begun: float
-    ended: float
 
 
 def main() -> int:
@@ -63,8 +58,8 @@ def main() -> int:
     parser = argparse.ArgumentParser(
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
-    parser.add_argument("--steps", type=int, default=300)
-    parser.add_argument("--repeats", type=int, default=3)
+    parser.add_argument("--steps", type=int, default=150)
+    parser.add_argument("--repeats", type=int, default=8)
     parser.add_argument("--run-file", type=Path, default=DIGITS)
     parser.add_argument("--bare", type=Path, metavar="FOLDER", help=argparse.SUPPRESS)
     asked = parser.parse_args()
@@ -73,7 +68,9 @@ def main() -> int:
     pairs: list[tuple[Turn, Turn]] = []
     for number in range(asked.repeats):
         print(f"pair {number + 1} of {asked.repeats} ...", file=sys.stderr, flush=True)
-        pairs.append((measure(asked, with_hone=False), measure(asked, with_hone=True)))
+        order = (False, True) if number % 2 == 0 else (True, False)
+        turns = {with_hone: measure(asked, with_hone=with_hone) for with_hone in order}
+        pairs.append((turns[False], turns[True]))
     return print_table(pairs, asked)
 
 
@@ -87,9 +84,9 @@ def measure(asked: argparse.Namespace, *, with_hone: bool) -> Turn:
     """One training in a folder that is gone afterwards."""
     with tempfile.TemporaryDirectory() as folder, guarded(Path(folder)):
         if not with_hone:
-            return watched(start_bare(asked, Path(folder)), Path(folder) / "span.json", asked.steps)
+            return watched(start_bare(asked, Path(folder)), Path(folder) / "ends.json")
         run = runs.create(options_of(asked), Path(folder))
-        turn = watched(jobs.start(run), run.events_file, asked.steps)
+        turn = watched(jobs.start(run), run.events_file)
         if not run.model.is_dir():
             raise SystemExit(f"the run failed:\n{run.log_file.read_text()[-2000:]}")
         return turn
@@ -106,36 +103,37 @@ def start_bare(asked: argparse.Namespace, folder: Path) -> subprocess.Popen[byte
         )
 
 
-def watched(process: subprocess.Popen[bytes], told: Path, steps: int) -> Turn:
+def watched(process: subprocess.Popen[bytes], told: Path) -> Turn:
     """Wait until a training has ended; what its process and all below it used is no use by others.
 
     Args:
         process: The keeper, or the bare training itself.
         told: Where the training says when its steps ended.
-        steps: How many are measured.
     """
     usage: list[tuple[float, float, float, float]] = []
     family = psutil.Process(process.pid)
     while process.poll() is None:
         with contextlib.suppress(psutil.Error):
             usage.append((time.time(), seconds_of([family]), family_seconds(family), busy_seconds()))
-        with contextlib.suppress(subprocess.TimeoutExpired):
-            process.wait(LOOK_SECONDS)
-    span = span_of(told)
-    inside = [looked for looked in usage if span.begun <= looked[0] <= span.ended]
+        time.sleep(LOOK_SECONDS)
+    ends = ends_of(told)
+    pace = 1 / statistics.median(after - before for before, after in itertools.pairwise(ends))
+    inside = [looked for looked in usage if ends[0] <= looked[0] <= ends[-1]]
     if len(inside) < 2:
-        return Turn(steps / (span.ended - span.begun), 0.0, 0.0)
+        return Turn(pace, 0.0, 0.0)
     took, own, all_own, busy = (last - first for first, last in zip(inside[0], inside[-1], strict=True))
-    return Turn(steps / (span.ended - span.begun), own / took, max(0.0, busy - all_own) / took)
+    return Turn(pace, own / took, max(0.0, busy - all_own) / took)
 
 
-def span_of(told: Path) -> Span:
-    if told.suffix == ".json":
-        if not told.exists():
-            raise SystemExit(f"the bare training failed:\n{(told.parent / 'log.txt').read_text()[-2000:]}")
-        return Span(*json.loads(told.read_text()))
-    ends = [event.time for event in EventReader(told).read_all() if isinstance(event, StepFinished)]
-    return Span(ends[WARM_STEPS - 1], ends[-1])
+def ends_of(told: Path) -> list[float]:
+    """When each step ended, from the last warm one on; unix seconds."""
+    if told.suffix != ".json":
+        ends = [event.time for event in EventReader(told).read_all() if isinstance(event, StepFinished)]
+    elif told.exists():
+        ends = json.loads(told.read_text())
+    else:
+        raise SystemExit(f"the bare training failed:\n{(told.parent / 'log.txt').read_text()[-2000:]}")
+    return ends[WARM_STEPS - 1 :]
 
 
 def family_seconds(process: psutil.Process) -> float:
@@ -175,8 +173,7 @@ def train_bare(folder: Path, options: RunOptions) -> int:
         ends: list[float] = []
 
         def on_step_end(self, args, state, control, **kwargs) -> None:
-            if state.global_step in (WARM_STEPS, state.max_steps):
-                self.ends.append(time.time())
+            self.ends.append(time.time())
 
     reporter = Reporter(None)
     with chosen_device(options) as choice:
@@ -184,7 +181,7 @@ def train_bare(folder: Path, options: RunOptions) -> int:
         trainer = build_trainer(folder / "checkpoints", choice, prepared, reporter, Bare)  # type: ignore[arg-type]
         trainer.add_callback(Clock())
         trainer.train()
-    (folder / "span.json").write_text(json.dumps(Clock.ends))
+    (folder / "ends.json").write_text(json.dumps(Clock.ends))
     return 0
 
 

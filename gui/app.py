@@ -4,8 +4,10 @@ With HONE_QUIT_AFTER_PAINT in the environment the program prints `first-paint SE
 window has been painted, and ends: that is how `benchmarks/window_start.py` times it.
 """
 
+import importlib
 import os
 import sys
+import threading
 import time
 from collections.abc import Sequence
 from pathlib import Path
@@ -25,6 +27,10 @@ from gui.window import MainWindow
 
 SWITCH_SECONDS = 0.0005
 """How long another thread computes on while the window's waits for its turn."""
+
+
+REST_MS = 1500
+"""After its first paint the window asks what the machine can do; charts can wait for so long."""
 
 
 class HoneApplication(QApplication):
@@ -85,10 +91,23 @@ def run_app(argv: Sequence[str]) -> int:
     application.aboutToQuit.connect(window.end_work)
     first = FirstPaint(window)
     first.painted.connect(_report_paint if "HONE_QUIT_AFTER_PAINT" in os.environ else window.ask_for_devices)
+    first.painted.connect(import_charts_soon)
     for path in argv[1:2]:
         window.open_path(Path(path).absolute())
     window.show()
     return application.exec()
+
+
+def import_charts_soon() -> None:
+    """Once the window has come to rest, import what the page of a run needs."""
+    QTimer.singleShot(REST_MS, import_charts)
+
+
+def import_charts() -> threading.Thread:
+    """Import the page of a run in a thread: NumPy and pyqtgraph take half a second that nobody should wait for."""
+    thread = threading.Thread(target=importlib.import_module, args=("gui.pages.run",), daemon=True)
+    thread.start()
+    return thread
 
 
 def take_short_turns() -> None:
