@@ -36,7 +36,7 @@ class _Look:
 
 _LOOKS = {
     MarkKind.CHECKPOINT: _Look("t1", "muted"),
-    MarkKind.EVALUATION: _Look("|", "muted"),
+    MarkKind.EVALUATION: _Look("|", "faint"),
     MarkKind.NOTE: _Look("d", "muted", at_top=True),
     MarkKind.WARNING: _Look("d", "warn", at_top=True),
     MarkKind.ERROR: _Look("d", "bad", at_top=True),
