@@ -199,7 +199,9 @@ class MainWindow(QMainWindow):
         self.new_run.close_questions()
         if self.run is not None:
             self.run.close_run()
-        self._pages.blockSignals(True)  # they are taken down one by one, when this window knows nothing any more
+        self._pages.blockSignals(
+            True
+        )  # they are taken down one by one, when this window knows nothing any more
 
     def _lay_out(self) -> None:
         self.setWindowTitle("Hone")

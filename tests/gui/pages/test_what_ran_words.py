@@ -1,7 +1,7 @@
 """What actually ran, in rows: little where little is known, nothing twice."""
 
 import pytest
-from PySide6.QtWidgets import QLabel
+from PySide6.QtWidgets import QLabel, QWidget
 
 from core.events import WhatRan
 from core.statements import statements
@@ -97,7 +97,7 @@ def test_what_is_not_known_has_no_row():
 
 @pytest.mark.parametrize("width", [420, 800])
 def test_many_rows_wrap_and_none_is_cut_off(qtbot, width):
-    details = RunDetails(RunHistory())
+    details = RunDetails(QWidget(), RunHistory())
     qtbot.addWidget(details)
     details.resize(width, 260)
     details.refresh(FULL)
