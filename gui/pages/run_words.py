@@ -127,7 +127,8 @@ def summary(facts: RunFacts) -> list[tuple[str, str]]:
         return []
     rows = _results(done.metrics) if done.metrics else _last_evaluation(facts.story)
     rows.append((_translate("run", "Speed"), numbers.rate(done.samples_per_second)))
-    rows.append((_translate("run", "Time"), numbers.duration(done.seconds)))
+    if done.seconds:  # a run that failed doesn't tell it
+        rows.append((_translate("run", "Time"), numbers.duration(done.seconds)))
     rows.append((_translate("run", "Peak memory"), _memory_words(facts.story)))
     return [(title, value) for title, value in rows if value != numbers.MISSING]
 

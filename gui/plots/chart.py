@@ -222,8 +222,8 @@ class Chart(ChartFrame):
         stretch = self._view.stretch
         if stretch is not None:
             low, high = scale.from_clock(stretch.low), scale.from_clock(stretch.high)
-            if low is not None and high is not None and high > low:
-                return low, high
+            if low is not None and high is not None:
+                return (low, high) if high > low else (low - 0.5, low + 0.5)  # no step ended meanwhile
         return self.x_span()
 
     def _cursor_place(self, scale: XScale) -> float | None:
@@ -232,13 +232,13 @@ class Chart(ChartFrame):
     def _readings(self) -> list[Reading]:
         scale = self.x_scale()
         cursor = self._cursor_place(scale)
-        return self.readings(None if cursor is None else scale.from_axis(cursor))
+        return self.readings(None if cursor is None else scale.nearest(cursor))
 
     def _details_at(self, cursor: float | None, scale: XScale, x: Span) -> list[tuple[str, str]]:
         """What the box at the cursor says; nothing where the mouse is at another chart."""
         if cursor is None or not self._is_pointed_at or self.empty_text():
             return []
-        place = scale.from_axis(cursor)
+        place = scale.nearest(cursor)
         values = self.details(place) if place is not None else []
         return [*values, *self._mark_items.words_near(cursor, x)] if values else []
 

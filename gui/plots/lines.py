@@ -120,11 +120,13 @@ class DrawnLine:
         y = logarithms(y) if is_log else y * self.line.factor
         # pyqtgraph fills an area in pieces, and antialiasing shows the seams between them.
         self.item.opts["antialias"] = len(x) <= FEW_POINTS and self.line.look is not Look.AREA
-        finite = y[np.isfinite(y)]
+        finite = np.isfinite(y)
         if self.line.look is Look.LINE:
-            self.item.setSymbol("o" if len(finite) == 1 else None)  # one point makes no line
+            self.item.setSymbol("o" if np.count_nonzero(finite) == 1 else None)  # one point makes no line
         self.item.setData(to_axis(x), y)
-        return (float(finite.min()), float(finite.max())) if finite.size else None
+        inside = finite & (x >= low) & (x <= high)  # the points beyond only lead the line out of the picture
+        seen = y[inside] if inside.any() else y[finite]
+        return (float(seen.min()), float(seen.max())) if seen.size else None
 
 
 def logarithms(values: Floats) -> Floats:

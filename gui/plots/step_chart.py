@@ -12,6 +12,21 @@ ROOM_FOR_DOTS = 1.015
 """The axis goes on a little beyond the last step, so that the dot of the last evaluation is whole."""
 
 
+FEWEST_STEPS = 20
+"""A run that has hardly begun shows at least so many."""
+
+
+def shown_of(planned: int, reached: float) -> float:
+    """How many steps of a live run are shown: all, or so small a part of these that what there is can be seen.
+
+    The part is halved, so that the axis jumps a few times and not at every step.
+    """
+    shown = float(planned)
+    while shown / 2 >= max(FEWEST_STEPS, 4 * reached):
+        shown /= 2
+    return shown
+
+
 class StepChart(Chart):
     """Base of the charts over training steps. They are drawn over steps, epochs or time, as the page's view says."""
 
@@ -28,11 +43,12 @@ class StepChart(Chart):
         return step_scale(self.history, self._view.x_kind)
 
     def x_span(self) -> Span:
-        """The whole run as planned; over time, what there is of it."""
+        """The whole run; over time, what there is of it."""
         if self._view.x_kind is XKind.TIME:
             return 0.0, max(SHORTEST_CLOCK, self.history.last_clock)
         reached = self.history.step_seconds.last_x or 1.0
-        steps = ROOM_FOR_DOTS * float(max(reached, self.total_steps or 1))
+        planned = reached if self.is_over else shown_of(self.total_steps or 1, reached)
+        steps = ROOM_FOR_DOTS * max(reached, planned)
         return 0.0, steps * (epochs_a_step(self.history) if self._view.x_kind is XKind.EPOCH else 1.0)
 
     def empty_text(self) -> str:

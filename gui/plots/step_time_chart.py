@@ -69,7 +69,7 @@ class StepTimeChart(StepChart):
             self.add_decoration(band)
         self.add_decoration(self._pauses)
         self._take_lines()
-        self._canvas.setToolTip(
+        self.explain(
             self.tr(
                 "Where the time of a step goes. On a GPU, which works on after it was told to, Hone waits for it "
                 "between the parts in one step of many, so seldom that it is meant to cost less than 1 % of the time; "
@@ -188,9 +188,9 @@ class StepTimeChart(StepChart):
         ]
 
     def _at(self, x: float) -> list[Reading]:
+        longest_first = sorted(self._named_parts(x), key=lambda part: -part[2])
         return [
-            Reading(f"{name} {numbers.step_time(value)}", colour)
-            for name, colour, value in self._named_parts(x)
+            Reading(f"{name} {numbers.step_time(value)}", colour) for name, colour, value in longest_first
         ]
 
     def _share_readings(self) -> list[Reading]:

@@ -33,6 +33,11 @@ class XScale:
     from_axis: Callable[[float], float | None] = float
     counts_steps: bool = False
 
+    def nearest(self, place: float) -> float | None:
+        """Where in the series a place on the axis is: of training steps, the nearest one."""
+        found = self.from_axis(place)
+        return float(round(found)) if found is not None and self.counts_steps else found
+
 
 SHORTEST_CLOCK = 10.0
 """Seconds that a chart over time covers at least."""

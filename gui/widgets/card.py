@@ -40,6 +40,10 @@ class Card(QFrame):
         """What the card is about."""
         return self._title.text()
 
+    def explain(self, words: str) -> None:
+        """Say more of the subject where the mouse rests on the title."""
+        self._title.setToolTip(words)
+
     def title_width(self) -> int:
         """Pixels that the title takes."""
         return self._title.sizeHint().width()

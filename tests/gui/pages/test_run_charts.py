@@ -193,6 +193,47 @@ def test_the_evaluation_under_the_cursor_is_never_one_to_come(digits, show):
         assert ("eval" in charts.loss.legend_text) == (evaluated is not None)
 
 
+def test_the_mouse_a_little_before_a_step_reads_that_step(digits, show):
+    charts = show(digits)
+    charts.loss._point_at(89.7)
+    charts.loss.redraw()
+    box = charts.loss._box.toPlainText()
+    assert "90" in box
+    assert numbers.loss(charts.loss.history.eval_loss.at(90)) in box
+    assert charts.metrics.legend_text.endswith("step 90")
+    assert numbers.share(charts.metrics.history.metrics["eval_accuracy"].at(90)) in charts.metrics.legend_text
+
+
+def test_zoomed_in_the_height_is_that_of_what_is_seen(digits, show):
+    charts = show(digits)
+    history = charts.loss.history
+    charts.view.zoom_to(Stretch(history.clock_of_step(300), history.clock_of_step(310)))
+    charts.loss.redraw()
+    seen = history.loss.extremes(300, 310)[1]
+    assert charts.loss._canvas._view.viewRange()[1][1] < 3 * seen < history.loss.extremes()[1]
+
+
+def test_a_stretch_without_a_step_shows_none_of_the_others(digits, show):
+    charts = show(digits)
+    charts.view.zoom_to(Stretch(0.5, 1.5))
+    assert x_range(charts.loss) == (0.5, 1.5)
+
+
+def test_a_run_that_ended_early_is_shown_to_its_end_and_a_young_one_large_enough(digits, show):
+    charts = show([event for event in digits if getattr(event, "step", 0) <= 9])
+    charts.refresh(10_000, is_over=False)
+    assert x_range(charts.loss) == (0.0, 1.015 * 10_000 / 2**8)
+    charts.refresh(10_000, is_over=True)
+    assert x_range(charts.loss) == (0.0, 1.015 * 9)
+
+
+def test_a_smoothed_loss_is_called_so(digits, show):
+    charts = show(digits)
+    assert "smoothed" in charts.loss.legend_text
+    charts.view.smooth(Smoothing.OFF)
+    assert charts.loss.legend_text.startswith(f"train {numbers.loss(charts.loss.history.loss.last)} ·")
+
+
 def test_a_minimised_window_draws_nothing(qtbot, digits, show):
     charts = show(digits)
     assert charts.loss.is_shown()
