@@ -62,8 +62,6 @@ class MarkItems:
         """Take the colours in force."""
         for kind, item in self._items.items():
             item.setBrush(pg.mkBrush(getattr(tokens, _LOOKS[kind].colour)))
-            if _LOOKS[kind].symbol == "|":
-                item.setPen(pg.mkPen(getattr(tokens, _LOOKS[kind].colour), width=1))
 
     def draw(
         self, marks: dict[MarkKind, list[Mark]], scale: XScale, x: tuple[float, float], y: tuple[float, float]

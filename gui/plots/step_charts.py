@@ -47,12 +47,12 @@ class LossChart(StepChart):
         if train is not None and math.isnan(train):
             found.append(Reading(self._not_finite_words(x), "bad"))
         elif train is not None:
-            is_smoothed = x is None and self._view.smoothing is not Smoothing.OFF
-            words = self.tr("train {}, smoothed") if is_smoothed else self.tr("train {}")
-            found.append(Reading(words.format(numbers.loss(train)), "run"))
+            found.append(Reading(self.tr("train {}").format(numbers.loss(train)), "run"))
         held_out = self.history.eval_loss.up_to(x)
         if held_out is not None:
             found.append(Reading(self.tr("eval {}").format(numbers.loss(held_out)), "optimizer"))
+        if x is None and train is not None and self._view.smoothing is not Smoothing.OFF:
+            found.append(Reading(self.tr("train is smoothed")))
         return found + self.under_cursor(x)
 
     def details(self, x: float) -> list[tuple[str, str]]:
