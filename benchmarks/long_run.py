@@ -22,12 +22,11 @@ import numpy as np
 import psutil
 from long_story import NEWEST, SPIKE, spike_at, write_long_run
 from PySide6.QtCore import QEvent, QObject, QTimer
-from PySide6.QtWidgets import QApplication, QMainWindow
-from window_gauges import INTERVAL_MS, Lateness
+from PySide6.QtWidgets import QMainWindow
+from window_gauges import INTERVAL_MS, Lateness, open_window
 
-from core import settings
 from core.run_folder import RunFolder
-from core.settings import Appearance
+from gui.app import import_charts
 
 ROOT = Path(__file__).resolve().parents[1]
 PATIENCE_SECONDS = 120.0
@@ -161,20 +160,7 @@ class Opening(QObject):
 
 def open_one(options: argparse.Namespace) -> int:
     """Open the run in this process."""
-    os.environ.setdefault("QT_QPA_PLATFORM", "offscreen" if sys.platform == "linux" else "")
-    from gui.app import dress, import_charts, take_short_turns
-    from gui.engine_question import ask_real_engine
-    from gui.theme import Theme
-    from gui.window import MainWindow
-
-    take_short_turns()
-    application = QApplication(sys.argv[:1])
-    dress(application)
-    theme = Theme(Appearance.LIGHT)
-    theme.apply()
-    window = MainWindow(theme, settings.load(), ask_real_engine)
-    window.resize(1400, 900)
-    window.show()
+    application, window = open_window((1400, 900))
     opening = Opening(window, options.steps)
     import_charts().join()  # as the window does while it rests, before anybody can have found the run in the list
     QTimer.singleShot(SETTLING_MS, lambda: opening.begin(RunFolder(options.one)))

@@ -20,12 +20,10 @@ from pathlib import Path
 
 from long_story import write_long_run
 from PySide6.QtCore import QObject, QTimer
-from PySide6.QtWidgets import QApplication, QMainWindow
-from window_gauges import INTERVAL_MS, Lateness, Processors
+from PySide6.QtWidgets import QMainWindow
+from window_gauges import INTERVAL_MS, Lateness, Processors, open_window
 
-from core import settings
 from core.run_folder import RunFolder
-from core.settings import Appearance
 
 ROOT = Path(__file__).resolve().parents[1]
 PATIENCE_SECONDS = 180.0
@@ -164,20 +162,7 @@ class Flood(QObject):
 
 def measure_one(options: argparse.Namespace) -> int:
     """One measurement in this process."""
-    os.environ.setdefault("QT_QPA_PLATFORM", "offscreen" if sys.platform == "linux" else "")
-    from gui.app import dress, take_short_turns
-    from gui.engine_question import ask_real_engine
-    from gui.theme import Theme
-    from gui.window import MainWindow
-
-    take_short_turns()
-    application = QApplication(sys.argv[:1])
-    dress(application)
-    theme = Theme(Appearance.LIGHT)
-    theme.apply()
-    window = MainWindow(theme, settings.load(), ask_real_engine)
-    window.resize(1400, 900)
-    window.show()
+    application, window = open_window((1400, 900))
     Flood(window, RunFolder(options.one), options)
     return application.exec()
 

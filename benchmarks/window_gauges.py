@@ -1,14 +1,22 @@
-"""What `window_lateness.py` measures with: a timer that is late, and processors that are busy."""
+"""What the benchmarks of the window share: how it is opened, a timer that is late, and processors that are busy."""
 
 import contextlib
 import os
+import sys
 import time
 
 import psutil
 from PySide6.QtCore import QObject, Qt, QTimer
+from PySide6.QtWidgets import QApplication
 from window_guard import processes_of
 
+from core import settings
 from core.run_folder import RunFolder
+from core.settings import Appearance
+from gui.app import dress, take_short_turns
+from gui.engine_question import ask_real_engine
+from gui.theme import Theme
+from gui.window import MainWindow
 
 INTERVAL_MS = 16
 
@@ -61,3 +69,18 @@ class Processors:
     def _all_seconds() -> float:
         times = psutil.cpu_times()
         return sum(times) - times.idle - getattr(times, "iowait", 0.0) - getattr(times, "guest", 0.0)
+
+
+def open_window(size: tuple[int, int] | None = None) -> tuple[QApplication, MainWindow]:
+    """The real window in this process, light, without a screen on Linux; `size` in pixels, None: its own."""
+    os.environ.setdefault("QT_QPA_PLATFORM", "offscreen" if sys.platform == "linux" else "")
+    take_short_turns()
+    application = QApplication(sys.argv[:1])
+    dress(application)
+    theme = Theme(Appearance.LIGHT)
+    theme.apply()
+    window = MainWindow(theme, settings.load(), ask_real_engine)
+    if size is not None:
+        window.resize(*size)
+    window.show()
+    return application, window

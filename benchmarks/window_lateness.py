@@ -25,14 +25,13 @@ import time
 from pathlib import Path
 
 from PySide6.QtCore import QObject, QThread, QTimer
-from PySide6.QtWidgets import QApplication, QMainWindow
-from window_gauges import INTERVAL_MS, Lateness, Processors
+from PySide6.QtWidgets import QMainWindow
+from window_gauges import INTERVAL_MS, Lateness, Processors, open_window
 from window_guard import guarded
 
-from core import run_file, runs, settings
+from core import run_file, runs
 from core.processes import NICENESS
 from core.run_folder import RunFolder
-from core.settings import Appearance
 
 ROOT = Path(__file__).resolve().parents[1]
 DIGITS = ROOT / "resources" / "examples" / "digits.hone"
@@ -211,19 +210,7 @@ class Measurement(QObject):
 
 def measure_one(options: argparse.Namespace) -> int:
     """One measurement in this process."""
-    os.environ.setdefault("QT_QPA_PLATFORM", "offscreen" if sys.platform == "linux" else "")
-    from gui.app import dress, take_short_turns
-    from gui.engine_question import ask_real_engine
-    from gui.theme import Theme
-    from gui.window import MainWindow
-
-    take_short_turns()
-    application = QApplication(sys.argv[:1])
-    dress(application)
-    theme = Theme(Appearance.LIGHT)
-    theme.apply()
-    window = MainWindow(theme, settings.load(), ask_real_engine)
-    window.show()
+    application, window = open_window()
     asked = run_file.read(options.run_file, ENDLESS)
     run = runs.create(asked, options.result.parent / "runs")
     if options.one == "process":

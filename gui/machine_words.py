@@ -6,7 +6,8 @@ from PySide6.QtCore import QCoreApplication
 
 from core.events import DeviceSampled, MemorySampled, Pressure
 from core.machine.picture import MachinePicture
-from core.machine.throttling import THERMAL, Throttle, held_back
+from core.machine.throttling import THERMAL, Throttle
+from core.watchers.held_back import held_back
 from gui.numbers import memory, three_figures, whole_percent
 
 SWAP_MATTERS = 256 << 20

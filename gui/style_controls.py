@@ -33,7 +33,7 @@ def buttons(t: Tokens, s: Sizes) -> str:
         padding: 1px 5px; min-height: {s.line}px;
     }}
     QPushButton[role="link"]:hover {{ background: {t.accent_soft}; }}
-    QPushButton[role="link"]:checked {{ background: {t.accent_soft}; }}
+    QPushButton[role="link"][stays="true"]:checked {{ background: {t.accent_soft}; }}
     QPushButton[role="link"]:focus {{ border: 2px solid {t.accent}; padding: 0px 4px; }}
     QPushButton[role="link"][flush="true"] {{ padding: 1px 0px; }}
     QPushButton[role="link"][flush="true"]:focus {{ padding: 0px; }}

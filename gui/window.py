@@ -199,9 +199,8 @@ class MainWindow(QMainWindow):
         self.new_run.close_questions()
         if self.run is not None:
             self.run.close_run()
-        self._pages.blockSignals(
-            True
-        )  # they are taken down one by one, when this window knows nothing any more
+        # Qt takes the pages down one by one and tells of each, when this window knows nothing any more.
+        self._pages.blockSignals(True)
 
     def _lay_out(self) -> None:
         self.setWindowTitle("Hone")

@@ -1,15 +1,16 @@
 """Notices that a processor is held back: it is too hot, or gets too little power, and its clock is held down.
 
-`core.machine.throttling.held_back` says which reasons count.
+`core.watchers.held_back` says which reasons count.
 """
 
 from collections.abc import Sequence
 
 from core.events import DeviceSampled, Level, Source
 from core.machine.heat import thermal_name
-from core.machine.throttling import Throttle, held_back
+from core.machine.throttling import Throttle
 from core.watchers import thresholds as limits
 from core.watchers.finding import Finding
+from core.watchers.held_back import held_back
 from core.watchers.offers import STOP
 from core.watchers.recent import Recent
 

@@ -4,7 +4,7 @@ import math
 from typing import ClassVar
 
 from core.events import BatterySampled, DeviceSampled, DiskSampled, Event, RunPlanned, Source
-from core.machine.throttling import held_back
+from core.watchers.held_back import held_back
 from gui.models.growth import Grows
 from gui.plots.series import Series
 

@@ -5,7 +5,7 @@ from PySide6.QtWidgets import QHBoxLayout, QLabel, QPushButton, QWidget
 
 from gui.plots.shared_view import SharedView, Smoothing, XKind
 from gui.theme import SPACING
-from gui.widgets.roles import Role, set_role
+from gui.widgets.roles import Role, set_flag, set_role
 from gui.widgets.segmented import Segment, Segmented
 
 
@@ -37,6 +37,7 @@ class ChartBar(QWidget):
         self.smoothing.setAccessibleName(self.tr("Smoothing of the loss"))
         self.follow = _link(self.tr("Follow the end"))
         self.follow.setCheckable(True)
+        set_flag(self.follow, "stays", True)
         self.follow.setToolTip(
             self.tr(
                 "Show the newest part and move along with it. Drag across a chart to choose how much of it."

@@ -10,7 +10,7 @@ from gui.plots.axes import AxisUnit
 from gui.plots.chart_frame import ChartFrame
 from gui.plots.chart_menu import MenuButton
 from gui.plots.chart_table import ChartData, columns_of
-from gui.plots.legend import Reading
+from gui.plots.legend import Reading, plain
 from gui.plots.lines import DrawnLine, Line
 from gui.plots.repaint_queue import RepaintQueue
 from gui.plots.shared_view import SharedView, Stretch
@@ -108,7 +108,7 @@ class Chart(ChartFrame):
     @property
     def legend_text(self) -> str:
         """What the legend says, as plain text."""
-        return " · ".join(reading.text for reading in self._readings())
+        return plain(self._readings())
 
     @property
     def is_log(self) -> bool:

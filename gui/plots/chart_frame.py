@@ -8,7 +8,7 @@ from PySide6.QtWidgets import QGridLayout, QLabel, QSizePolicy, QWidget
 from gui.plots.axes import AxisUnit, RoundAxis
 from gui.plots.canvas import Canvas
 from gui.plots.hover_box import HoverBox
-from gui.plots.legend import Legend, Reading
+from gui.plots.legend import Legend, Reading, plain
 from gui.plots.mark_items import MarkItems
 from gui.theme import SPACING, Tokens
 from gui.widgets.card import Card
@@ -84,8 +84,7 @@ class ChartFrame(Card):
         taken = self.title_width() + (0 if self._button is None else self._button.sizeHint().width())
         room = self.contentsRect().width() - HEADING_GAPS - taken
         if self._legend.show_readings([] if empty else readings, room, tokens):
-            words = " · ".join(reading.text for reading in readings)
-            self._canvas.setAccessibleDescription(empty or words)
+            self._canvas.setAccessibleDescription(empty or plain(readings))
 
     def show_box(self, values: list[tuple[str, str]], place: float) -> None:
         """Show names with values beside a place on the x axis; none: no box."""

@@ -17,6 +17,11 @@ class Reading:
     colour: str = ""
 
 
+def plain(readings: list[Reading]) -> str:
+    """Readings as one line of text."""
+    return " · ".join(reading.text for reading in readings)
+
+
 class Legend(QLabel):
     """As many readings as there is room for, the first one at least. It never makes its chart wider."""
 

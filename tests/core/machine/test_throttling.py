@@ -5,7 +5,8 @@ from msgspec.structs import replace
 
 from core.events import DeviceSampled, Source
 from core.machine.heat import SLOWED_FROM, THERMAL_NAMES, thermal_name
-from core.machine.throttling import Throttle, held_back
+from core.machine.throttling import Throttle
+from core.watchers.held_back import held_back
 
 GPU = DeviceSampled(
     time=0.0, source=Source.NVML, busy=0.97, temperature=71, clock=2600, clock_limit=2800, throttled=()
