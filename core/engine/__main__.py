@@ -1,10 +1,11 @@
 """The engine process: `python -P -m core.engine JOB ...`.
 
-Jobs: `train RUN_DIR` reports into the run's folder; the others read a question as JSON from standard input and answer
-with JSON on standard output. The real standard output is kept for that answer alone: what libraries print goes to
-standard error.
+Jobs: `train RUN_DIR` reports into the run's folder; `try` answers line by line (`core.trying`); the others read a
+question as JSON from standard input and answer with JSON on standard output. The real standard output is kept for that
+answer alone: what libraries print goes to standard error.
 """
 
+import contextlib
 import faulthandler
 import os
 import sys
@@ -14,14 +15,25 @@ from pathlib import Path
 
 import msgspec
 
+from core import hub
+from core.checkpoint_files import Checkpoint
 from core.checks import read_options
 from core.engine.asker import end_with_asker
+from core.engine.exporting import jobs as exporting_jobs
+from core.engine.hub import jobs as hub_jobs
+from core.engine.lenient_log import print_leniently
 from core.engine.reporter import Reporter
+from core.engine.resuming import find_start
 from core.errors import OptionsError, UserError
+from core.locks import ENGINE_LOCK, locked
 from core.machine.visible_gpus import number_by_slot
+from core.model_lookup import is_complete
 from core.options import RunOptions, Tree
-from core.reports import FailureReport, JobFailure
+from core.reports import FailureReport, JobFailure, JobProgress
 from core.run_folder import RunFolder
+
+LOCK_SECONDS = 2.0
+"""How long another engine of the same run is waited for: one that ends is gone by then."""
 
 
 def main(arguments: list[str]) -> int:
@@ -31,10 +43,17 @@ def main(arguments: list[str]) -> int:
         0 when it is done, 1 when it failed and said why, 2 when there is no such job.
     """
     faulthandler.enable()
+    hub.forbid()  # before huggingface_hub is imported
     answer_to = _keep_stdout_clean()
     match arguments:
         case ["train", run_dir]:
             return _train(Path(run_dir))
+        case ["try"]:
+            end_with_asker()
+            return _try(answer_to)
+        case [name] if name in _LONG_JOBS:
+            end_with_asker()
+            return _answer(answer_to, lambda: _LONG_JOBS[name](answer_to))
         case [name] if name in _QUESTIONS:
             end_with_asker()
             return _answer(answer_to, _QUESTIONS[name])
@@ -50,31 +69,58 @@ def _keep_stdout_clean() -> int:
 
 
 def _train(path: Path) -> int:
+    run = RunFolder(path)
+    print_leniently()
+    with contextlib.ExitStack() as held:
+        try:
+            held.enter_context(locked(path, LOCK_SECONDS, ENGINE_LOCK))
+        except TimeoutError:
+            print("Another training process works on this run already.", file=sys.stderr)
+            return 1
+        except OSError:  # a full disk, or none: what is written next tells
+            pass
+        return _train_alone(run)
+
+
+def _train_alone(run: RunFolder) -> int:
     from core.engine.machine_facts import versions
 
-    run = RunFolder(path)
+    start = find_start(run)  # before it says from where it goes on: a damaged checkpoint is passed over
     reporter = Reporter(run)
-    reporter.start(versions())
+    reporter.start(versions(), start.step)
+    start.warn(reporter)
     try:
         options = run.options()
     except UserError as error:
         reporter.fail(error)
         return 1
-    return _train_with_torch(run, options, reporter)
+    return _train_with_torch(run, options, reporter, start.checkpoint)
 
 
-def _train_with_torch(run: RunFolder, options: RunOptions, reporter: Reporter) -> int:
+def _train_with_torch(
+    run: RunFolder, options: RunOptions, reporter: Reporter, checkpoint: Checkpoint | None
+) -> int:
     from core.engine.environment import prepare_environment
     from core.engine.libraries import leave_aside
 
     prepare_environment(options)  # before torch is imported
     leave_aside(options)
+    if hub.may_be_there(options) and not is_complete(options):
+        from core.engine.hub.account import lend_token
+
+        lend_token()  # the run fetches its model
     from core.engine.torchvision_ops import prepare_torchvision
 
     prepare_torchvision()  # before transformers is imported
     from core.engine.train import train_run
 
-    return train_run(run, options, reporter)
+    return train_run(run, options, reporter, checkpoint)
+
+
+def _try(descriptor: int) -> int:
+    from core.engine.trying.job import run_try
+
+    return run_try(descriptor)
 
 
 def _devices() -> msgspec.Struct:
@@ -96,11 +142,23 @@ def _check_device() -> msgspec.Struct:
     return check_device(request)
 
 
-def _inspect() -> msgspec.Struct:
-    from core.engine.inspect import inspect
-    from core.reports import InspectRequest
+def _inspect(descriptor: int) -> msgspec.Struct:
+    from core.data_report import InspectRequest
 
-    return inspect(msgspec.json.decode(sys.stdin.buffer.read(), type=InspectRequest))
+    request = msgspec.json.decode(sys.stdin.buffer.read(), type=InspectRequest)
+    options = _options(request.asked)
+    if options.model.source or options.task.reads_images:
+        options = _prepared_for(request.asked)
+    else:
+        from core.engine.environment import stay_offline
+
+        stay_offline()
+    from core.engine.inspecting.looking import inspect
+
+    def tell(done: int, total: int) -> None:
+        os.write(descriptor, msgspec.json.encode(JobProgress(done=done, total=total)) + b"\n")
+
+    return inspect(options, tell, any_task=request.any_task)
 
 
 def _check_model() -> msgspec.Struct:
@@ -119,6 +177,9 @@ def _fetch_config() -> msgspec.Struct:
 
     request = msgspec.json.decode(sys.stdin.buffer.read(), type=ConfigRequest)
     prepare_fetching()  # before huggingface_hub is imported
+    from core.engine.hub.account import lend_token
+
+    lend_token()
     from core.engine.fetch_config import fetch_config
 
     return fetch_config(request.source)
@@ -144,6 +205,16 @@ def _measure() -> msgspec.Struct:
     return measure(options)
 
 
+def _script_facts() -> msgspec.Struct:
+    from core.script.facts import ScriptRequest
+
+    request = msgspec.json.decode(sys.stdin.buffer.read(), type=ScriptRequest)
+    options = _prepared_for(request.asked)
+    from core.engine.script_facts import script_facts
+
+    return script_facts(options)
+
+
 def _prepared_for(asked: Tree) -> RunOptions:
     """Get this process ready to build the model that is asked about, without a network.
 
@@ -153,9 +224,7 @@ def _prepared_for(asked: Tree) -> RunOptions:
     from core.engine.environment import prepare_environment, stay_offline
     from core.engine.libraries import leave_aside
 
-    options, problems = read_options(asked)
-    if options is None:
-        raise OptionsError(problems)
+    options = _options(asked)
     prepare_environment(options)  # before torch is imported
     stay_offline()
     leave_aside(options)
@@ -165,14 +234,35 @@ def _prepared_for(asked: Tree) -> RunOptions:
     return options
 
 
+def _options(asked: Tree) -> RunOptions:
+    """The options that were sent.
+
+    Raises:
+        OptionsError: What is asked is wrong.
+    """
+    options, problems = read_options(asked)
+    if options is None:
+        raise OptionsError(problems)
+    return options
+
+
+_LONG_JOBS: dict[str, Callable[[int], msgspec.Struct]] = {
+    "hub-download": hub_jobs.download,
+    "inspect": _inspect,
+    "export": exporting_jobs.export,
+    "export-push": exporting_jobs.push,
+}
+"""They tell on the way how far they are, through the descriptor they are given."""
+
 _QUESTIONS: dict[str, Callable[[], msgspec.Struct]] = {
     "devices": _devices,
     "check-device": _check_device,
-    "inspect": _inspect,
     "check-model": _check_model,
     "fetch-config": _fetch_config,
     "forecast": _forecast,
     "measure": _measure,
+    "script-facts": _script_facts,
+    **hub_jobs.QUESTIONS,
 }
 
 

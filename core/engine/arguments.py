@@ -9,7 +9,7 @@ from core.engine.data.workers import start_method
 from core.engine.devices import Choice
 from core.engine.optimizers import optimizer_arguments
 from core.engine.zero_config import zero_config
-from core.options import TrainingOptions
+from core.options import OutputOptions, TrainingOptions
 
 SCHEDULES = {
     Schedule.LINEAR: "linear",
@@ -52,7 +52,7 @@ def trainer_arguments(choice: Choice, checkpoints: Path, *, has_eval: bool) -> d
         "seed": training.seed,
         "full_determinism": training.deterministic,
         "eval_strategy": "epoch" if has_eval else "no",
-        "save_strategy": "epoch" if options.output.keep_checkpoints else "no",
+        **_saving(options.output),
         **_precision(choice),
         **_loading(choice),
         "logging_strategy": "no",  # Hone's own callback reports each step
@@ -61,6 +61,12 @@ def trainer_arguments(choice: Choice, checkpoints: Path, *, has_eval: bool) -> d
         "disable_tqdm": True,
         "remove_unused_columns": False,
     }
+
+
+def _saving(output: OutputOptions) -> dict[str, Any]:
+    if output.save_steps and output.keep_checkpoints:
+        return {"save_strategy": "steps", "save_steps": output.save_steps}
+    return {"save_strategy": "epoch" if output.keep_checkpoints else "no"}
 
 
 def _schedule(training: TrainingOptions) -> str:

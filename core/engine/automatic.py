@@ -1,5 +1,6 @@
 """What "automatic" comes to on a device: the fastest setting whose result a person could not tell from the others'."""
 
+from core.choices import Task
 from core.engine.capabilities import AMPERE, VOLTA, emulates_bf16
 from core.engine.machine_facts import CudaDevice, MachineFacts
 from core.reports import Instead, Settled
@@ -9,11 +10,12 @@ GROUPING = Settled(
     "texts of like length in a batch leave little padding to compute",
     (Instead("data.padding", "fixed", "off", "every row has the same length anyway"),),
 )
-NO_WORKERS_FOR_TEXT = Instead(
-    "task",
-    "text-classification",
-    "0",
-    "texts are tokenized beforehand; making a batch takes a fraction of a ms",
+NO_WORKERS_FOR_TEXT = tuple(
+    Instead(
+        "task", task.value, "0", "texts are tokenized beforehand; making a batch takes a fraction of a ms"
+    )
+    for task in Task
+    if task.reads_text
 )
 
 
@@ -63,7 +65,7 @@ def _pinning(kind: str) -> Settled:
 def _workers(facts: MachineFacts, kind: str) -> Settled:
     if kind == "cuda" and facts.cores > 2:
         count = str(min(4, facts.cores - 1))
-        return Settled(count, "images are prepared while the GPU computes", (NO_WORKERS_FOR_TEXT,))
+        return Settled(count, "images are prepared while the GPU computes", NO_WORKERS_FOR_TEXT)
     if kind == "mps":
         return Settled("0", "the memory is shared, and on a Mac each worker would load PyTorch anew")
     return Settled("0", "the cores are busy computing; workers would take them away")

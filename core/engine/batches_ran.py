@@ -1,5 +1,6 @@
 """States how batches really came to a run, from its live data loader."""
 
+import math
 from dataclasses import dataclass
 from typing import Any
 
@@ -28,11 +29,12 @@ class BatchesRan:
     padded_to: str
     sampling: str
     batches_per_step: int
+    effective_batch: int
 
 
 def batches_ran(trainer: WatchedTrainer) -> BatchesRan:
     """Read the loader that trains, while it runs."""
-    loader: Any = live_loader(trainer.callback_handler.train_dataloader)
+    loader: Any = live_loader(_loader_of(trainer))
     running = list(getattr(loader._iterator, "_workers", ()))  # kept by torch for persistent workers
     return BatchesRan(
         workers=tuple(worker.pid for worker in running),
@@ -40,9 +42,22 @@ def batches_ran(trainer: WatchedTrainer) -> BatchesRan:
         pinned=loader.pin_memory
         and torch.cuda.is_available(),  # torch pins where there is something to pin for
         padded_to=_padded_to(loader.collate_fn),
-        sampling=_sampling(loader.batch_sampler.sampler),
+        sampling=_sampling(loader.batch_sampler),
         batches_per_step=trainer.args.gradient_accumulation_steps,
+        effective_batch=_full_step(trainer, loader),
     )
+
+
+def _full_step(trainer: WatchedTrainer, loader: Any) -> int:
+    """Samples of a full step: those of the last one; after an epoch's last, which may be short, as the loader batches.
+
+    A run that goes on may have that one as its first.
+    """
+    counted, accumulated = trainer.last_step[0], trainer.args.gradient_accumulation_steps
+    an_epoch = math.ceil(len(trainer.callback_handler.train_dataloader) / accumulated)
+    if an_epoch <= 1 or trainer.state.global_step % an_epoch:
+        return counted
+    return max(counted, accumulated * (_plain(loader.batch_sampler).batch_size or 0))
 
 
 def _padded_to(collator: Any) -> str:
@@ -54,5 +69,17 @@ def _padded_to(collator: Any) -> str:
     return "each batch's longest" if collator.length is None else f"{collator.length:,} tokens"
 
 
-def _sampling(sampler: Any) -> str:
+def _loader_of(trainer: WatchedTrainer) -> Any:
+    """The loader that trains now: an epoch that is gone on with in the middle has one of its own."""
+    active = trainer.accelerator.gradient_state.active_dataloader
+    return trainer.callback_handler.train_dataloader if active is None else active
+
+
+def _plain(batches: Any) -> Any:
+    """The sampler of batches, without the one around it that skips what was trained on before."""
+    return getattr(batches, "batch_sampler", batches)
+
+
+def _sampling(batches: Any) -> str:
+    sampler = _plain(batches).sampler
     return "grouped by length" if isinstance(sampler, LengthGroupedSampler) else "random"

@@ -3,24 +3,25 @@
 import logging
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, nullcontext
+from importlib import import_module
 from pathlib import Path
 
 import torch
 import transformers
 
 from core.choices import DeepSpeed, Method, Precision, Task
-from core.engine import process_settings
+from core.engine import process_settings, tasks
 from core.engine.arguments import trainer_arguments
 from core.engine.capabilities import BITSANDBYTES_OPTIMIZERS
 from core.engine.compiling import Compilation
 from core.engine.data.single_precision import collator_for
 from core.engine.devices import Choice, choose_visible
-from core.engine.loss_scaling import mend_loss_scaling
+from core.engine.loss_scaling import loss_by_label, mend_loss_scaling
 from core.engine.machine_facts import gather
 from core.engine.models.checkpointing import check_checkpointing
 from core.engine.optimizers import optimizer_class
 from core.engine.reporter import Reporter
-from core.engine.tasks import Prepared
+from core.engine.tasks import Prepared, TrainedBy
 from core.engine.trainer import WatchedTrainer
 from core.engine.zero_process import alone
 from core.options import RunOptions
@@ -52,18 +53,13 @@ def _quieten_transformers() -> None:
 
 def load_libraries(options: RunOptions) -> Callable[[RunOptions, Reporter], Prepared]:
     """Import what the run needs, each task's libraries only for it; returns what loads its data and model."""
-    import core.engine.metrics  # noqa: F401 - scikit-learn
-
     if options.model.method in (Method.LORA, Method.QLORA):
         import peft  # noqa: F401
     if options.training.optimizer in BITSANDBYTES_OPTIMIZERS:
         import bitsandbytes  # noqa: F401
-    match options.task:
-        case Task.TEXT_CLASSIFICATION:
-            from core.engine.tasks import text_classification as task
-        case Task.IMAGE_CLASSIFICATION:
-            from core.engine.tasks import image_classification as task  # type: ignore[no-redef]
-    return task.prepare
+    module = import_module(f"{tasks.__name__}.{options.task.replace('-', '_')}")
+    loads: Callable[[RunOptions, Reporter], Prepared] = module.prepare
+    return loads
 
 
 def prepare(options: RunOptions, reporter: Reporter) -> Prepared:
@@ -96,7 +92,7 @@ def build_trainer(
         ModelError: The model can't compute its activations again, and that was asked for.
     """
     trainer = _made(checkpoints, choice, prepared, kind)
-    if choice.settled.memory.gradient_accumulation_steps > 1:
+    if choice.settled.memory.gradient_accumulation_steps > 1 and trainer.loss_is_scaled_for_ga is None:
         _mend_accumulation(trainer, choice, prepared)
     if choice.settled.device.compile:
         trainer.compilation = Compilation(choice.settled, choice.kind, reporter, trainer.first_batch)
@@ -108,24 +104,31 @@ def _made(
 ) -> WatchedTrainer:
     from transformers import PrinterCallback, TrainingArguments
 
-    from core.engine.metrics import classification_metrics
-
+    by = prepared.trained_by or TrainedBy(WatchedTrainer, TrainingArguments)
     if choice.settled.memory.activation_checkpointing:
         check_checkpointing(prepared.model)
     has_eval = prepared.eval is not None and len(prepared.eval) > 0
     arguments = trainer_arguments(choice, checkpoints, has_eval=has_eval)
-    trainer = kind(
+    trainer: WatchedTrainer = _joined(kind, by.trainer)(
         model=prepared.model,
-        args=TrainingArguments(**arguments),
+        args=by.arguments(**arguments, **by.settings),
         train_dataset=prepared.train,
         eval_dataset=prepared.eval if has_eval else None,
         data_collator=collator_for(choice.kind, prepared.collator),
         processing_class=prepared.processing_class,
-        compute_metrics=classification_metrics,
+        compute_metrics=prepared.metrics,
         optimizer_cls_and_kwargs=optimizer_class(choice),
+        **by.more,
     )
+    if prepared.condense is not None:  # not every trainer takes it as an argument
+        trainer.preprocess_logits_for_metrics = prepared.condense
     trainer.remove_callback(PrinterCallback)  # it prints dictionaries where no progress bar is shown
     return trainer
+
+
+def _joined(kind: type[WatchedTrainer], trainer: type) -> type:
+    """The trainer as the kind that is asked for: both watch, so that one is laid over the other."""
+    return trainer if issubclass(trainer, kind) else type(kind.__name__, (kind, trainer), {})
 
 
 def _mend_accumulation(trainer: WatchedTrainer, choice: Choice, prepared: Prepared) -> None:
@@ -135,6 +138,8 @@ def _mend_accumulation(trainer: WatchedTrainer, choice: Choice, prepared: Prepar
         mended = mend_loss_scaling(trainer.model, batch)
     if mended:
         trainer.model_accepts_loss_kwargs = False
+    if mended and choice.settled.task is Task.TOKEN_CLASSIFICATION:
+        trainer.compute_loss_func = loss_by_label
 
 
 def _autocast(choice: Choice) -> torch.autocast:

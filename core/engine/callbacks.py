@@ -1,23 +1,23 @@
-"""What Hone adds to Trainer's loop: reports of steps, evaluations and checkpoints, and an ear for requests."""
+"""What Hone adds to Trainer's loop: reports of steps, evaluations and checkpoints."""
 
 import math
 import time
-from pathlib import Path
 from typing import Any
 
 from transformers import TrainerCallback
 
+from core.checkpoint_files import Checkpoint
 from core.engine import checkpoints
 from core.engine.asked_and_ran import differences
+from core.engine.best import best_step
 from core.engine.devices import Choice
-from core.engine.random_state import save_random_state
+from core.engine.lost_weights import lost_weights
 from core.engine.reporter import Reporter
-from core.engine.requests import RequestBox
 from core.engine.step_log import StepLog
 from core.engine.step_parts import Part
 from core.engine.trainer import WatchedTrainer
 from core.engine.what_ran import what_ran
-from core.errors import Fix, UserError
+from core.errors import UserError
 from core.events import CheckpointSaved, Evaluated, Phase, RunPlanned, split_non_finite
 from core.extent import warmup_problem
 from core.metrics import METRIC_NAMES
@@ -76,6 +76,10 @@ class ReportCallback(TrainerCallback):
         self._reporter.phase(Phase.TRAINING)
         self._begin_step()
 
+    def on_epoch_begin(self, args: Any, state: Any, control: Any, **kwargs: Any) -> None:
+        """Start the clock anew: what was done between two epochs is no part of a step."""
+        self._back_to_training(state)
+
     def on_pre_optimizer_step(
         self, args: Any, state: Any, control: Any, optimizer: Any, **kwargs: Any
     ) -> None:
@@ -92,7 +96,10 @@ class ReportCallback(TrainerCallback):
             self._log.flush()
             self._tell_what_ran()
         if self._log.non_finite_in_a_row >= NON_FINITE_STEPS:
-            raise _lost_weights(self._trainer, self._choice)
+            raise lost_weights(
+                self._trainer.args,
+                f"It was NaN or infinite for {NON_FINITE_STEPS} steps in a row, so the weights are lost.",
+            )
         self._begin_step()
 
     def on_epoch_end(self, args: Any, state: Any, control: Any, **kwargs: Any) -> None:
@@ -121,14 +128,14 @@ class ReportCallback(TrainerCallback):
         self._back_to_training(state)
 
     def on_save(self, args: Any, state: Any, control: Any, **kwargs: Any) -> None:
-        """Complete the checkpoint Trainer just wrote and report it."""
-        folder = Path(args.output_dir) / f"checkpoint-{state.global_step}"
-        save_random_state(folder, self._choice.kind)
-        size = checkpoints.seal(folder)
-        checkpoints.keep_newest(folder.parent, max(1, self._options.output.keep_checkpoints))
-        seconds = time.perf_counter() - self._mark
-        path = f"{folder.parent.name}/{folder.name}"
-        self._reporter.write(CheckpointSaved(step=state.global_step, path=path, bytes=size, seconds=seconds))
+        """Report the checkpoint that was just written, and remove those that are kept no longer."""
+        saved = self._trainer.last_saved
+        if saved is None or not self._trainer.saved_anew:
+            return
+        output = self._options.output
+        best = {best_step(state.log_history)} if output.keep_best else ()
+        checkpoints.keep(saved.path.parent, max(1, output.keep_checkpoints), best)
+        self._reporter.write(told(saved, time.perf_counter() - self._mark))
         self._back_to_training(state)
 
     def on_train_end(self, args: Any, state: Any, control: Any, **kwargs: Any) -> None:
@@ -150,7 +157,7 @@ class ReportCallback(TrainerCallback):
     def _planned_epochs(self, steps: int, batches: int) -> float:
         if self._options.training.max_steps is None:
             return self._options.training.epochs
-        return steps / max(1, math.ceil(batches / self._options.memory.gradient_accumulation_steps))
+        return epochs_of(steps, batches, self._options.memory.gradient_accumulation_steps)
 
     def _back_to_training(self, state: Any) -> None:
         if state.global_step < state.max_steps:
@@ -165,40 +172,13 @@ class ReportCallback(TrainerCallback):
         self._mark = time.perf_counter()
 
 
-def _lost_weights(trainer: WatchedTrainer, choice: Choice) -> UserError:
-    rate = trainer.args.learning_rate
-    fixes = [Fix(f"Lower the learning rate to {rate / 10:g}", {"training.learning_rate": rate / 10})]
-    if choice.precision != "fp32":
-        fixes.append(Fix("Compute in fp32", {"device.precision": "fp32"}))
-    return UserError(
-        "The loss is no longer a number",
-        f"It was NaN or infinite for {NON_FINITE_STEPS} steps in a row, so the weights are lost. The usual cause is a "
-        f"learning rate that is too high (it was {rate:g}).",
-        tuple(fixes),
-    )
+def told(saved: Checkpoint, seconds: float) -> CheckpointSaved:
+    """What is said of a checkpoint that took so long to write."""
+    path = f"{saved.path.parent.name}/{saved.path.name}"
+    return CheckpointSaved(step=saved.step, path=path, bytes=saved.bytes, seconds=seconds)
 
 
-class RequestCallback(TrainerCallback):
-    """Ends training where the person asked for it. A run whose keeper has died goes on: the work is not lost."""
-
-    def __init__(self, requests: RequestBox) -> None:
-        self._requests = requests
-
-    def on_step_end(self, args: Any, state: Any, control: Any, **kwargs: Any) -> None:
-        """After each step: stop if asked, saving a checkpoint but not evaluating first."""
-        if self._requests.stop_is_asked():
-            control.should_training_stop = True
-
-    def on_epoch_end(self, args: Any, state: Any, control: Any, **kwargs: Any) -> None:
-        """A person who pressed Stop doesn't want to wait for an evaluation."""
-        if self._requests.stop_accepted:
-            control.should_evaluate = False
-            control.should_save = True
-
-    def on_prediction_step(self, args: Any, state: Any, control: Any, **kwargs: Any) -> None:
-        """An evaluation can only be interrupted from inside.
-
-        Raises:
-            StopRequested: A stop was asked.
-        """
-        self._requests.raise_if_stopped()
+def epochs_of(steps: int, batches: int, batches_a_step: int) -> float:
+    """How often so many steps go through data of so many batches; the last step of a pass may have fewer of them."""
+    passes, rest = divmod(steps, max(1, math.ceil(batches / batches_a_step)))
+    return passes + rest * batches_a_step / max(1, batches)

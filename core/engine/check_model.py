@@ -9,19 +9,20 @@ from typing import Any
 import msgspec
 import torch
 
-from core.choices import Attention, Task
+from core.choices import Attention
 from core.engine.memory.shape import shape_of
 from core.engine.models import text_models
 from core.engine.models.adapters import apply_method
 from core.engine.models.checkpointing import can_checkpoint
+from core.engine.models.image_models import find_image_model, image_model_without_numbers
 from core.engine.models.parts import count, weights_of
 from core.engine.models.refusals import LOADING_ERRORS, NotFetched, not_loaded
 from core.engine.models.targets import TargetError
-from core.engine.models.vision_models import load_vision_model
 from core.errors import Fix, ModelError, Problem
 from core.memory.shape import ModelShape
 from core.model_report import ModelReport
 from core.options import ModelOptions, RunOptions
+from core.scratch_models import is_scratch
 
 NO_LIMIT = 1 << 31
 """Tokenizers that know no limit say a number far beyond this."""
@@ -80,16 +81,14 @@ def check_model(options: RunOptions, labels: int = 2) -> ModelReport:
 
 def _build(options: RunOptions, labels: int) -> _Built:
     source = options.model
-    if options.task is Task.IMAGE_CLASSIFICATION:
-        with torch.device("meta"):
-            architecture = msgspec.structs.replace(source, pretrained=False)
-            return _Built(load_vision_model(architecture, labels, options.training.seed))
-    config = text_models.load_config(source)
+    if options.task.reads_images:
+        return _Built(image_model_without_numbers(options, find_image_model(options), labels))
+    config = text_models.load_config(options)
     longest = _longest_text(config, source.source)
-    text_models.set_labels(config, tuple(map(str, range(labels))))
+    text_models.set_labels(config, options.task, tuple(map(str, range(labels))))
     try:
         with torch.device("meta"):
-            model = text_models.random_classifier(config)
+            model = text_models.random_model(config, options.task)
     except LOADING_ERRORS as error:
         raise not_loaded(source.source, error) from error
     return _Built(model, longest if longest is not None and longest < NO_LIMIT else None)
@@ -97,6 +96,8 @@ def _build(options: RunOptions, labels: int) -> _Built:
 
 def _longest_text(config: Any, source: str) -> int | None:
     """The most tokens the model can see; None where only its config has been fetched so far."""
+    if is_scratch(source):
+        return int(config.max_position_embeddings)
     tokenizer = text_models.tokenizer_at_hand(source)
     return None if tokenizer is None else text_models.longest_text(config, tokenizer)
 

@@ -1,38 +1,83 @@
-"""A checkpoint counts when its marker, written last, lists every file with size and hash."""
+"""Checkpoints written so that each is complete or absent, old ones removed, and what a run writes kept in its place.
 
+One is written beside the others, sealed with a marker that lists every file with size and hash, and only then gets its
+name. What `core.checkpoint_files` calls complete has come through all of that.
+"""
+
+import contextlib
 import hashlib
+import os
 import shutil
+from collections.abc import Collection, Iterator
 from pathlib import Path
 
 import msgspec
 
-from core.files import write_atomically
+from core.checkpoint_files import MARKER, FileEntry, incomplete, is_complete, step_of
+from core.errors import RunFolderError
+from core.files import is_link, write_atomically
+from core.run_folder import RunFolder
 
-MARKER = "complete.json"
 PICKLED_ARGUMENTS = "training_args.bin"
+STAGE = ".saving"
+DAMAGED = "damaged"
 
 
-class FileEntry(msgspec.Struct, frozen=True):
-    """One file of a checkpoint: its size in bytes and SHA-256."""
+@contextlib.contextmanager
+def staged(checkpoints: Path, step: int) -> Iterator[Path]:
+    """A folder to write the checkpoint of `step` into. It gets its place at the end; where that fails, nothing is left.
 
-    bytes: int
-    sha256: str
+    Raises:
+        OSError: It can't be written.
+    """
+    stage = checkpoints / STAGE
+    shutil.rmtree(stage, ignore_errors=True)
+    folder = stage / f"checkpoint-{step}"
+    try:
+        folder.mkdir(parents=True)
+        yield folder
+        seal(folder)
+        _take_place(folder, checkpoints / folder.name)
+    finally:
+        shutil.rmtree(stage, ignore_errors=True)
+
+
+@contextlib.contextmanager
+def replaced(folder: Path) -> Iterator[Path]:
+    """A folder to write anew what is in `folder`, which stays as it is until the new one is whole.
+
+    Raises:
+        OSError: It can't be written.
+    """
+    new = folder.with_name(f".{folder.name}.new")
+    bring_back(folder)
+    shutil.rmtree(new, ignore_errors=True)
+    try:
+        new.mkdir()
+        yield new
+        for path in _files(new):
+            _flush(path)
+        _take_place(new, folder)
+    finally:
+        shutil.rmtree(new, ignore_errors=True)
 
 
 def seal(folder: Path) -> int:
-    """Complete a checkpoint: drop Trainer's pickle of its arguments and write the marker.
+    """Complete a checkpoint: drop Trainer's pickle of its arguments, and write the marker once all else is on disk.
 
     Returns:
         The checkpoint's size in bytes.
     """
     drop_pickle(folder)
     entries = {}
-    for path in sorted(folder.rglob("*")):
-        if path.is_file() and path.name != MARKER:
+    for path in _files(folder):
+        if path.name != MARKER:
+            _flush(path)
             with path.open("rb") as file:
                 digest = hashlib.file_digest(file, "sha256").hexdigest()
             entries[path.relative_to(folder).as_posix()] = FileEntry(path.stat().st_size, digest)
     write_atomically(folder / MARKER, msgspec.json.encode(entries))
+    _flush_names(folder)
     return sum(entry.bytes for entry in entries.values())
 
 
@@ -41,31 +86,101 @@ def drop_pickle(folder: Path) -> None:
     (folder / PICKLED_ARGUMENTS).unlink(missing_ok=True)
 
 
-def is_complete(folder: Path) -> bool:
-    """Whether the marker is there and every file it lists has its size."""
-    try:
-        entries = msgspec.json.decode((folder / MARKER).read_bytes(), type=dict[str, FileEntry])
-    except (OSError, msgspec.MsgspecError):
-        return False
-    return all(
-        (folder / name).is_file() and (folder / name).stat().st_size == e.bytes for name, e in entries.items()
-    )
+def keep(checkpoints: Path, count: int, steps: Collection[int | None] = ()) -> None:
+    """Remove complete checkpoints but the newest `count` and those of `steps`; call it once the newest is sealed.
+
+    What can't be removed now stays: whole, or to be cleaned by the next attempt.
+    """
+    complete = [path for path in checkpoints.glob("checkpoint-*") if step_of(path) >= 0 and is_complete(path)]
+    older = sorted(complete, key=step_of, reverse=True)[count:]
+    for folder in older:
+        if step_of(folder) not in steps:
+            with contextlib.suppress(OSError):  # another program reads in it: no reason to end a run
+                (folder / MARKER).unlink(missing_ok=True)  # first: a half-removed one must not count
+                shutil.rmtree(folder)
 
 
-def keep_newest(checkpoints: Path, count: int) -> None:
-    """Remove all complete checkpoints but the newest `count`; call it once the newest is sealed."""
-    complete = [folder for folder in checkpoints.glob("checkpoint-*") if is_complete(folder)]
-    for folder in sorted(complete, key=_step)[:-count]:
-        shutil.rmtree(folder)
-
-
-def _step(folder: Path) -> int:
-    return int(folder.name.rpartition("-")[2])
+def bring_back(folder: Path) -> None:
+    """Put back what stood in a folder's place, where a process was killed just as it put something new there."""
+    old = _old(folder)
+    if is_link(old) or not old.is_dir():
+        return
+    if not folder.exists():
+        with contextlib.suppress(OSError):  # it stays under the other name
+            old.rename(folder)
+    else:
+        shutil.rmtree(old, ignore_errors=True)
 
 
 def clean(checkpoints: Path) -> None:
-    """Remove checkpoints that were never completed."""
-    if checkpoints.is_dir():
-        for folder in checkpoints.glob("checkpoint-*"):
-            if folder.is_dir() and not is_complete(folder):
-                shutil.rmtree(folder)
+    """Remove checkpoints that were never completed, and those that newer ones of the same step have replaced."""
+    for old in checkpoints.glob(".checkpoint-*.old"):
+        bring_back(old.with_name(old.name[1 : -len(".old")]))
+    for folder in incomplete(checkpoints):
+        shutil.rmtree(folder, ignore_errors=True)
+    shutil.rmtree(checkpoints / STAGE, ignore_errors=True)
+
+
+def set_aside(path: Path) -> Path:
+    """Give a damaged checkpoint a name under which it counts no longer; what is whole in it may still be of use."""
+    aside = path.with_name(f"{DAMAGED}-{step_of(path)}")
+    shutil.rmtree(aside, ignore_errors=True)
+    return path.rename(aside)
+
+
+def refuse_links(run: RunFolder) -> None:
+    """Make sure that what a run writes stays in its folder: a stranger's may hold links to anywhere.
+
+    Raises:
+        RunFolderError: A folder that it would write into, or remove, is a link.
+    """
+    inside = [] if is_link(run.checkpoints) or not run.checkpoints.is_dir() else [*run.checkpoints.iterdir()]
+    for path in (run.checkpoints, run.model, run.tensorboard, run.path / "examples", *inside):
+        if is_link(path):
+            raise RunFolderError(
+                "The run's folder leads elsewhere",
+                f"{path} is a link, and a run writes into its own folder only. Put a folder in its place.",
+            )
+
+
+def _files(folder: Path) -> list[Path]:
+    return sorted(path for path in folder.rglob("*") if path.is_file())
+
+
+def _take_place(new: Path, place: Path) -> None:
+    """Rename a folder; one that stands in its place goes, just before."""
+    _flush_names(new)
+    bring_back(place)
+    old = _old(place)
+    if place.is_dir():
+        place.rename(old)
+    try:
+        new.rename(place)
+    except OSError:
+        bring_back(place)
+        raise
+    _flush_names(place.parent)
+    shutil.rmtree(old, ignore_errors=True)
+
+
+def _old(folder: Path) -> Path:
+    """Under which name a folder stands for the moment in which another takes its place."""
+    return folder.with_name(f".{folder.name}.old")
+
+
+def _flush(path: Path) -> None:
+    """Have a file on disk before a name says that it is."""
+    with path.open("r+b") as file:
+        os.fsync(file.fileno())
+
+
+def _flush_names(folder: Path) -> None:
+    """The same for the names in a folder; Windows does it by itself."""
+    if os.name != "posix":
+        return
+    descriptor = os.open(folder, os.O_RDONLY)
+    try:
+        with contextlib.suppress(OSError):  # some network file systems can't
+            os.fsync(descriptor)
+    finally:
+        os.close(descriptor)

@@ -3,7 +3,7 @@
 from collections.abc import Callable
 from dataclasses import dataclass
 
-from core.choices import Attention, DeepSpeed, Method, Offload, Optimizer, Padding, Precision, Task, Toggle
+from core.choices import Attention, DeepSpeed, Method, Offload, Optimizer, Padding, Precision, Toggle
 from core.events import WhatRan
 from core.options import RunOptions
 
@@ -62,7 +62,7 @@ def _other_padding(settled: RunOptions, ran: WhatRan) -> bool:
 
 
 def _other_grouping(settled: RunOptions, ran: WhatRan) -> bool:
-    of_texts = settled.task is Task.TEXT_CLASSIFICATION
+    of_texts = settled.task.reads_text
     return of_texts and _is_otherwise(settled.data.group_by_length, ran.sampling == GROUPED)
 
 
@@ -115,7 +115,7 @@ def _other_attention(settled: RunOptions, ran: WhatRan) -> bool:
     """A model without PyTorch's own attention runs eager in its place; that is stated, and nothing to warn of."""
     asked = settled.model.attention
     eager_instead = asked is Attention.SDPA and ran.attention == Attention.EAGER
-    of_texts = settled.task is Task.TEXT_CLASSIFICATION
+    of_texts = settled.task.reads_text
     return of_texts and ran.attention not in (None, asked) and not eager_instead
 
 

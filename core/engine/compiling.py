@@ -16,7 +16,7 @@ from typing import Any
 
 import torch
 
-from core.choices import Padding, Task
+from core.choices import Padding
 from core.engine.compiled_graph import look_at
 from core.engine.first_batch import FirstBatch
 from core.engine.models.parts import base_of
@@ -145,7 +145,7 @@ def has_many_shapes(settled: RunOptions) -> bool | None:
     Texts that are padded batch by batch have a length of their own in each; images, and texts padded to one length,
     have one shape, but for an epoch's last batch.
     """
-    of_one_length = settled.task is Task.IMAGE_CLASSIFICATION or settled.data.padding is Padding.FIXED
+    of_one_length = settled.task.reads_images or settled.data.padding is Padding.FIXED
     return None if of_one_length else True
 
 

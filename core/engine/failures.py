@@ -4,6 +4,7 @@ import errno
 
 import torch
 
+from core.engine.disk_room import is_disk_full
 from core.errors import Fix, UserError
 from core.events import MemoryForecast
 from core.memory.shortage import out_of_memory
@@ -20,14 +21,11 @@ OUT_OF_MEMORY = (
 )
 WORKER_ENDED = ("dataloader worker (pid",)
 """How torch says that a worker is gone: killed, or out of shared memory. What a worker raises it tells otherwise."""
-DISK_FULL = ("no space left on device", "storagefull", "not enough space on the disk", "disk quota exceeded")
-"""safetensors says it inside an error of its own, without an errno."""
 NOT_DETERMINISTIC = (
     "does not have a deterministic implementation",
     "deterministic behavior was enabled with",
 )
 """torch, of its own kernels and of cuBLAS."""
-DISK_FULL_NUMBERS = (errno.ENOSPC, getattr(errno, "EDQUOT", errno.ENOSPC))
 
 
 def explain(
@@ -48,7 +46,7 @@ def explain(
             f"{error}\nMostly memory was short: each worker holds batches, and what it needs to make them.",
             (Fix("Load without workers", {"data.workers": 0}),),
         )
-    if _is_disk_full(error):
+    if is_disk_full(error):
         name = getattr(error, "filename", None) or "A file"
         return UserError("The disk is full", f"{name} couldn't be written. Make room and start again.")
     if _says(error, ("unable to jit load the async_io op",)):
@@ -74,10 +72,6 @@ def is_out_of_memory(error: Exception) -> bool:
     if isinstance(error, OSError) and error.errno == errno.ENOMEM:
         return True
     return isinstance(error, RuntimeError | OSError) and _says(error, OUT_OF_MEMORY)
-
-
-def _is_disk_full(error: Exception) -> bool:
-    return (isinstance(error, OSError) and error.errno in DISK_FULL_NUMBERS) or _says(error, DISK_FULL)
 
 
 def _says(error: Exception, phrases: tuple[str, ...]) -> bool:

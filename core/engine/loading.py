@@ -12,6 +12,7 @@ from transformers.trainer_pt_utils import LengthGroupedSampler
 from core.engine.data.lengths import lengths_of
 from core.engine.data.single_precision import Collator
 from core.engine.data.workers import PRELOADED, SentCollator, SentSamples, begin_worker, received
+from core.engine.loading_order import OrderedByLength, SameEachTime
 
 
 class LoadingTrainer(Trainer):
@@ -19,7 +20,11 @@ class LoadingTrainer(Trainer):
 
     Two things differ. Workers are sent what can be sent to a new process, and import little there; and texts are
     grouped by lengths that were read from their Arrow columns at once instead of text by text.
+
+    `train_order` is the order in which it learns, where that is drawn from the random numbers that all share.
     """
+
+    train_order: OrderedByLength | None = None
 
     def _get_dataloader(self, dataset: Any, description: str, batch_size: int, **kwargs: Any) -> DataLoader:
         if not self.args.dataloader_num_workers:
@@ -33,7 +38,12 @@ class LoadingTrainer(Trainer):
         finally:
             self.data_collator = collator
         live_loader(loader).worker_init_fn = begin_worker
+        if not kwargs.get("is_training") and self._has_evaluated():
+            draw_no_seed(loader)
         return loader
+
+    def _has_evaluated(self) -> bool:
+        return any("eval_loss" in entry for entry in self.state.log_history)
 
     def _get_train_sampler(self, train_dataset: Dataset | None = None) -> Sampler | None:
         dataset: Any = self.train_dataset if train_dataset is None else train_dataset
@@ -43,8 +53,20 @@ class LoadingTrainer(Trainer):
             lengths = lengths_of(dataset)
             if lengths is not None:  # the arguments are Trainer's own
                 together = self.args.train_batch_size * self.args.gradient_accumulation_steps
-                return LengthGroupedSampler(together, lengths=lengths)
-        return super()._get_train_sampler(dataset)
+                self.train_order = OrderedByLength(together, lengths=lengths)
+                return self.train_order
+        sampler = super()._get_train_sampler(dataset)
+        if isinstance(sampler, LengthGroupedSampler):
+            sampler = self.train_order = OrderedByLength(sampler.batch_size, lengths=sampler.lengths)
+        return sampler
+
+    def _get_eval_sampler(self, eval_dataset: Any) -> Sampler | None:
+        if self.args.train_sampling_strategy == "group_by_length":
+            samples = eval_dataset.samples if isinstance(eval_dataset, SentSamples) else eval_dataset
+            lengths = lengths_of(samples)
+            if lengths is not None:
+                return SameEachTime(self.args.eval_batch_size, lengths=lengths, seed=self.args.seed)
+        return super()._get_eval_sampler(eval_dataset)
 
     def get_batch_samples(
         self, epoch_iterator: Iterator[Any], num_batches: int, device: torch.device
@@ -76,3 +98,12 @@ class LoadingTrainer(Trainer):
 def live_loader(loader: Any) -> DataLoader:
     """The loader of torch's own that accelerate wraps: its iterator holds the workers."""
     return getattr(loader, "base_dataloader", loader)
+
+
+def draw_no_seed(loader: Any) -> None:
+    """Let a loader start its workers without moving the random numbers that all share.
+
+    torch draws a number when workers start. They live from one epoch to the next, so that a run draws it once: one that
+    goes on must not draw it a second time.
+    """
+    live_loader(loader).generator = loader.generator = torch.Generator()

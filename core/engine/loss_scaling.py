@@ -3,6 +3,10 @@
 Trainer 5.23 leaves it to the model to divide the loss by `num_items_in_batch` whenever the model's forward takes
 `**kwargs`; many models take them and ignore that argument (Bert, DistilBert and Llama sequence classification among
 them), and with N accumulation steps loss and gradients come out N times too large (transformers issue #47688).
+
+Divided by the accumulation steps instead, each batch of a step counts alike. That is right where each has as many
+labels; where tokens are labelled, a batch of few words would count as much as one of many. `loss_by_label` lets every
+label count alike, as in one large batch.
 """
 
 import inspect
@@ -10,6 +14,7 @@ from typing import Any
 
 import torch
 
+from core.engine.data.lengths import NO_LABEL
 from core.engine.models.parts import base_of
 
 
@@ -28,6 +33,25 @@ def mend_loss_scaling(model: torch.nn.Module, batch: dict[str, Any]) -> bool:
         return False
     inner.accepts_loss_kwargs = False
     return True
+
+
+def loss_by_label(outputs: Any, labels: torch.Tensor, num_items_in_batch: Any = None) -> torch.Tensor:
+    """Cross entropy for `Trainer.compute_loss_func`: its sum over a batch's labels, divided by those of the whole step.
+
+    Args:
+        outputs: What the model returned: "logits" [batch, tokens, classes].
+        labels: [batch, tokens] of class indices, -100 where there is none.
+        num_items_in_batch: Labels in all batches of the step; None: in this one.
+    """
+    logits = outputs["logits"]
+    summed = torch.nn.functional.cross_entropy(
+        logits.reshape(-1, logits.shape[-1]).float(),
+        labels.reshape(-1),
+        ignore_index=NO_LABEL,
+        reduction="sum",
+    )
+    count = (labels != NO_LABEL).sum() if num_items_in_batch is None else num_items_in_batch
+    return summed / count
 
 
 def _takes_any_keyword(model: torch.nn.Module) -> bool:

@@ -10,22 +10,7 @@ import torch
 
 from core.choices import Optimizer
 from core.engine.devices import Choice
-
-NAMES = {
-    Optimizer.ADAMW: "adamw_torch_fused",
-    Optimizer.ADAM: "adamw_torch_fused",
-    Optimizer.ADAFACTOR: "adafactor",
-    Optimizer.ADAMW_8BIT: "adamw_bnb_8bit",
-    Optimizer.PAGED_ADAMW_8BIT: "paged_adamw_8bit",
-    Optimizer.ADAMW_8BIT_TORCHAO: "adamw_torch_8bit",
-    Optimizer.LION_8BIT: "lion_8bit",
-    Optimizer.ADEMAMIX: "ademamix",
-    Optimizer.SGD: "sgd",
-}
-"""What Trainer calls each. It has no name for Adam without the W: `optimizer_class` makes that one.
-
-Fused means that one kernel updates all weights; torch has it on every device that Hone trains on.
-"""
+from core.trainer_names import OPTIMIZER_NAMES
 
 OptimizerClass = tuple[type[torch.optim.Optimizer], dict[str, Any]]
 
@@ -34,7 +19,7 @@ def optimizer_arguments(choice: Choice) -> dict[str, Any]:
     """The arguments of `transformers.TrainingArguments` that choose the optimizer and set its numbers."""
     training = choice.settled.training
     found = {
-        "optim": NAMES[training.optimizer],
+        "optim": OPTIMIZER_NAMES[training.optimizer],
         "adam_beta1": training.beta1,
         "adam_beta2": training.beta2,
         "adam_epsilon": training.epsilon,

@@ -1,15 +1,20 @@
-"""The state of the device's random numbers, kept in checkpoints where Trainer forgets it.
+"""The state of random numbers, kept in checkpoints where Trainer forgets it.
 
-Trainer 5.23 saves those of Python, numpy, the CPU and CUDA in `rng_state.pth`, and not that of MPS; without it, dropout
-would go on differently after a pause.
+Trainer 5.23 saves those of Python, numpy, the CPU and CUDA in `rng_state.pth`. It forgets two things: the numbers of
+MPS, without which dropout would go on differently after a pause; and those with which the epoch under way began, which
+put its texts into the order of their lengths.
 """
 
+import random
+from collections.abc import Callable
 from pathlib import Path
 from typing import Protocol
 
+import numpy as np
 import torch
 
 MPS_STATE = "rng_state_mps.pth"
+ORDER_STATE = "rng_state_order.pth"
 
 
 class RandomDevice(Protocol):
@@ -45,3 +50,36 @@ def restore_random_state(folder: Path, kind: str, device: RandomDevice = torch.m
         return False
     device.set_rng_state(torch.load(path, weights_only=True))
     return True
+
+
+def save_order(folder: Path, state: torch.Tensor | None) -> None:
+    """Write into a checkpoint the CPU's random numbers as they were when the epoch's order was drawn from them."""
+    if state is not None:
+        torch.save(state, folder / ORDER_STATE)
+
+
+def load_order(folder: Path) -> torch.Tensor | None:
+    """What `save_order` wrote; None where the order wasn't drawn so."""
+    path = folder / ORDER_STATE
+    if not path.is_file():
+        return None
+    state: torch.Tensor = torch.load(path, weights_only=True)
+    return state
+
+
+def remember(kind: str, device: RandomDevice = torch.mps) -> Callable[[], None]:
+    """Note where all random numbers stand; returns what takes them back there."""
+    of_python, of_numpy, of_cpu = random.getstate(), np.random.get_state(), torch.get_rng_state()
+    of_cuda = torch.cuda.get_rng_state() if kind == "cuda" else None
+    of_mps = device.get_rng_state() if kind == "mps" else None
+
+    def restore() -> None:
+        random.setstate(of_python)
+        np.random.set_state(of_numpy)
+        torch.set_rng_state(of_cpu)
+        if of_cuda is not None:
+            torch.cuda.set_rng_state(of_cuda)
+        if of_mps is not None:
+            device.set_rng_state(of_mps)
+
+    return restore

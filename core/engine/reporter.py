@@ -1,17 +1,18 @@
 """The engine's pen: writes what happens into the run's `events.jsonl`."""
 
+import contextlib
 import os
 import sys
 import threading
 from collections.abc import Callable
 
-from core.attempts import next_attempt
+from core.attempts import current_attempt
 from core.commands.progress import Progress
 from core.errors import Fix, UserError
 from core.event_files import EventWriter
 from core.events import Event, Level, MessageRaised, Outcome, Phase, PhaseChanged, RunFinished, RunStarted
 from core.run_folder import RunFolder
-from core.story import RunStory
+from core.story import PAUSED_ITSELF, RunStory
 
 
 class Reporter:
@@ -27,7 +28,7 @@ class Reporter:
     """
 
     def __init__(self, run: RunFolder | None) -> None:
-        self.attempt = 1 if run is None else next_attempt(run.events_file)
+        self.attempt = 1 if run is None else current_attempt(run)
         self.listeners: list[Callable[[Event], None]] = []
         self._writer = None if run is None else EventWriter(run.events_file, attempt=self.attempt)
         self._lock = threading.RLock()  # a warning raised while one event is written may become another
@@ -46,7 +47,8 @@ class Reporter:
                 self._writer.write(*events)
             for event in events:
                 self._story.apply(event)
-                self._log.show(event)
+                with contextlib.suppress(OSError):  # the log can't be written: the events tell all of it
+                    self._log.show(event)
                 for listener in tuple(self.listeners):
                     listener(event)
 
@@ -67,12 +69,20 @@ class Reporter:
         """Warn of something that makes the run worse."""
         self.write(MessageRaised(id=message_id, level=Level.WARNING, title=title, detail=detail, fixes=fixes))
 
+    def pause(self, error: UserError) -> None:
+        """Say why the run can't go on for now, and end the attempt as paused."""
+        self._end(error, PAUSED_ITSELF, Outcome.PAUSED)
+
     def fail(self, error: UserError) -> None:
         """Say why the run can't go on, and end it as failed."""
-        self._log.say(str(error))
+        self._end(error, "failed", Outcome.FAILED)
+
+    def _end(self, error: UserError, message_id: str, outcome: Outcome) -> None:
+        with contextlib.suppress(OSError):
+            self._log.say(str(error))
         self.write(
             MessageRaised(
-                id="failed", level=Level.ERROR, title=error.title, detail=error.detail, fixes=error.fixes
-            )
+                id=message_id, level=Level.ERROR, title=error.title, detail=error.detail, fixes=error.fixes
+            ),
+            RunFinished(state=outcome, steps=self._story.step),
         )
-        self.write(RunFinished(state=Outcome.FAILED, steps=self._story.step))

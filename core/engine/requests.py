@@ -7,20 +7,30 @@ from collections.abc import Callable
 from types import TracebackType
 
 from core.engine.reporter import Reporter
-from core.events import RequestAnswered
-from core.run_folder import Action, RunFolder
+from core.events import Outcome, RequestAnswered
+from core.run_folder import Action, Request, RunFolder
 
 LOOK_SECONDS = 0.3
 BETWEEN_LOOKS = 0.2
 """A step may take a few milliseconds, and a look at the folder a fifth of one: so many seconds lie between two."""
 
+OUTCOMES = {Action.STOP: Outcome.STOPPED, Action.PAUSE: Outcome.PAUSED}
+"""The requests that end an attempt, and how it is called then."""
 
-class StopRequested(Exception):  # noqa: N818 - a request, not an error
-    """Raised where work is interrupted because the person pressed Stop."""
+
+class EndRequested(Exception):  # noqa: N818 - a request, not an error
+    """Raised where work is interrupted because the person pressed Stop or Pause; `outcome` tells which."""
+
+    def __init__(self, outcome: Outcome) -> None:
+        super().__init__(outcome.value)
+        self.outcome = outcome
 
 
 class RequestBox:
-    """Looks for stop requests and answers each once.
+    """Looks for requests and answers each once; those that only the keeper takes up are left lying.
+
+    `ending` is the outcome that was asked for, once it was; a stop asked after a pause takes its place. `can_save`
+    tells whether there is anything to save yet.
 
     Args:
         run: Whose requests.
@@ -35,42 +45,91 @@ class RequestBox:
         self._reporter = reporter
         self._clock = clock
         self._next_look = 0.0
-        self.stop_accepted = False
+        self._save_is_asked = False
+        self.ending: Outcome | None = None
+        self.can_save = False
 
-    def stop_is_asked(self) -> bool:
-        """Whether a stop was asked, now or earlier; a new request is acknowledged. May be asked after every step."""
-        if self._clock() < self._next_look:
-            return self.stop_accepted
-        self._next_look = self._clock() + BETWEEN_LOOKS
-        for request in self._run.open_requests():
-            if request.action is Action.STOP:
-                answer = RequestAnswered(request=request.id, action=request.action, accepted=True)
-                self._reporter.write(answer)
-                self._run.close_request(request)
-                self.stop_accepted = True
-        return self.stop_accepted
+    def end_is_asked(self) -> bool:
+        """Whether a stop or a pause was asked, now or earlier. May be asked after every step."""
+        self._look()
+        return self.ending is not None
 
-    def raise_if_stopped(self) -> None:
+    def save_is_asked(self) -> bool:
+        """Whether a checkpoint was asked for since the last call."""
+        self._look()
+        asked, self._save_is_asked = self._save_is_asked, False
+        return asked
+
+    def raise_if_ending(self) -> None:
         """Interrupt work that has no other way to end.
 
         Raises:
-            StopRequested: A stop was asked.
+            EndRequested: A stop or a pause was asked.
         """
-        if self.stop_is_asked():
-            raise StopRequested
+        if self.end_is_asked() and self.ending is not None:
+            raise EndRequested(self.ending)
+
+    def raise_if_pausing(self) -> None:
+        """Interrupt work that is done anew when the run goes on.
+
+        Raises:
+            EndRequested: A pause was asked.
+        """
+        if self.ending is Outcome.PAUSED:
+            raise EndRequested(self.ending)
+
+    def refuse_rest(self) -> None:
+        """Answer what came too late."""
+        for request in self._run.open_requests():
+            if request.action is not Action.KILL:
+                self._answer(request, refusal="The run has just ended.")
+
+    def _look(self) -> None:
+        if self._clock() < self._next_look:
+            return
+        self._next_look = self._clock() + BETWEEN_LOOKS
+        for request in self._run.open_requests():
+            if request.action in OUTCOMES:
+                self._take_end(request)
+            elif request.action is Action.SAVE:
+                self._take_save(request)
+
+    def _take_end(self, request: Request) -> None:
+        outcome = OUTCOMES[request.action]
+        if self.ending is Outcome.STOPPED and outcome is Outcome.PAUSED:
+            self._answer(request, refusal="The run is stopping already.")
+            return
+        self.ending = outcome
+        self._answer(request)
+
+    def _take_save(self, request: Request) -> None:
+        if self.ending is not None:
+            self._answer(request, refusal="The run is ending, and saves a checkpoint as it does.")
+        elif not self.can_save:
+            self._answer(request, refusal="Nothing has been learned yet that could be saved.")
+        else:
+            self._save_is_asked = True
+            self._answer(request)
+
+    def _answer(self, request: Request, refusal: str = "") -> None:
+        answer = RequestAnswered(
+            request=request.id, action=request.action, accepted=not refusal, detail=refusal
+        )
+        self._reporter.write(answer)
+        self._run.close_request(request)
 
 
-class StopWhileLoading:
-    """Lets a stop interrupt loading: a download, reading files, tokenizing; none of them looks for requests itself.
+class EndWhileLoading:
+    """Lets a stop or a pause interrupt loading: a download, reading files, tokenizing; none of them looks for requests.
 
-    A watching thread interrupts the main thread, as Ctrl-C would, and the interruption leaves as `StopRequested`.
+    A watching thread interrupts the main thread, as Ctrl-C would, and the interruption leaves as `EndRequested`.
     """
 
     def __init__(self, run: RunFolder, requests: RequestBox) -> None:
         self._run = run
         self._requests = requests
         self._done = threading.Event()
-        self._watcher = threading.Thread(target=self._watch, name="stop-while-loading", daemon=True)
+        self._watcher = threading.Thread(target=self._watch, name="end-while-loading", daemon=True)
 
     def __enter__(self) -> None:
         """Begin to watch."""
@@ -82,15 +141,15 @@ class StopWhileLoading:
         """End watching.
 
         Raises:
-            StopRequested: A stop was asked meanwhile.
+            EndRequested: A stop or a pause was asked meanwhile.
         """
         self._done.set()
         self._watcher.join()
         if kind is None or issubclass(kind, KeyboardInterrupt):
-            self._requests.raise_if_stopped()
+            self._requests.raise_if_ending()
 
     def _watch(self) -> None:
         while not self._done.wait(LOOK_SECONDS):
-            if self._run.stop_is_asked():
+            if any(request.action in OUTCOMES for request in self._run.open_requests()):
                 _thread.interrupt_main()
                 return

@@ -3,22 +3,32 @@
 import sys
 import time
 import traceback
-from contextlib import AbstractContextManager, nullcontext
+from contextlib import AbstractContextManager, nullcontext, suppress
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from core.checkpoint_files import Checkpoint
 from core.ending import CANT_WRITE
 from core.engine import checkpoints
+from core.engine.best import BestCallback, take_best
 from core.engine.building import build_trainer, chosen_device, prepare
-from core.engine.callbacks import ReportCallback, RequestCallback
+from core.engine.callbacks import ReportCallback
 from core.engine.device_memory import DeviceMemory, MemoryReports, process_peak
 from core.engine.devices import Choice
+from core.engine.disk_room import CantSave, cant_save, is_disk_full, require_room, saved_bytes, writing
 from core.engine.failures import explain
 from core.engine.fallback import report_fallbacks
 from core.engine.first_mps_check import warn_of_wrong_numbers
+from core.engine.lost_weights import refuse_lost_weights
 from core.engine.memory.telling import foretell, remember
+from core.engine.models.past_runs import keep_base
+from core.engine.predicting.callback import PredictionCallback
+from core.engine.predicting.choosing import choose
+from core.engine.predicting.mixed_up import MixedUp
 from core.engine.reporter import Reporter
-from core.engine.requests import RequestBox, StopRequested, StopWhileLoading
+from core.engine.request_callback import RequestCallback
+from core.engine.requests import EndRequested, EndWhileLoading, RequestBox
 from core.engine.step_log import StepLog
 from core.engine.tasks import Prepared
 from core.engine.trainer import WatchedTrainer
@@ -29,17 +39,29 @@ from core.options import RunOptions
 from core.run_folder import RunFolder
 
 
-def train_run(run: RunFolder, options: RunOptions, reporter: Reporter) -> int:
+def train_run(
+    run: RunFolder, options: RunOptions, reporter: Reporter, checkpoint: Checkpoint | None = None
+) -> int:
     """Train what was asked and report into the run's folder.
 
+    Args:
+        run: The run's folder.
+        options: What was asked.
+        reporter: Writes its events.
+        checkpoint: What it goes on from; None: it begins.
+
     Returns:
-        The exit status: 0 finished or stopped, 1 failed (the events say why, a bug's traceback is in the log),
+        The exit status: 0 finished, stopped or paused, 1 failed (the events say why, a bug's traceback is in the log),
         `CANT_WRITE` where not even that could be written.
     """
     try:
-        _train(run, options, reporter)
-    except (StopRequested, KeyboardInterrupt):  # while loading: there is nothing to keep yet
-        reporter.write(RunFinished(state=Outcome.STOPPED))
+        _train(_Attempt(run, options, reporter, checkpoint))
+    except EndRequested as ended:  # while loading: there is nothing new to keep yet
+        reporter.write(RunFinished(state=ended.outcome, steps=reporter.story.step))
+    except KeyboardInterrupt:  # also what interrupts loading (`EndWhileLoading`), where that was just done
+        requests = RequestBox(run, reporter)
+        asked = requests.ending if requests.end_is_asked() else None
+        reporter.write(RunFinished(state=asked or Outcome.STOPPED, steps=reporter.story.step))
     except Exception as error:  # noqa: BLE001 - the outer edge of this process: logged whole, shown as failed
         return _report_failure(error, options, reporter)
     return 0
@@ -47,82 +69,141 @@ def train_run(run: RunFolder, options: RunOptions, reporter: Reporter) -> int:
 
 def _report_failure(error: Exception, options: RunOptions, reporter: Reporter) -> int:
     if not isinstance(error, UserError):
-        traceback.print_exc(file=sys.stderr)
-        error = explain(error, options, reporter.story.forecast) or UserError(
-            "Training ended with an unexpected error",
-            f"{type(error).__name__}: {error}\nThe whole report is at the end of the log.",
-        )
+        with suppress(OSError):  # the log's disk may be full
+            traceback.print_exc(file=sys.stderr)
+        error = _explained(error, options, reporter)
     try:
+        if isinstance(error, CantSave):
+            reporter.pause(error)
+            return 0
         reporter.fail(error)
     except OSError:  # the disk is full or gone: only the exit status is left to tell it
         return CANT_WRITE
     return 1
 
 
-def _train(run: RunFolder, options: RunOptions, reporter: Reporter) -> None:
+def _explained(error: Exception, options: RunOptions, reporter: Reporter) -> UserError:
+    if (
+        is_disk_full(error) and reporter.story.plan is not None
+    ):  # something else than a checkpoint: the events
+        return cant_save(error, Path(getattr(error, "filename", None) or "."), "run's record")
+    return explain(error, options, reporter.story.forecast) or UserError(
+        "Training ended with an unexpected error",
+        f"{type(error).__name__}: {error}\nThe whole report is at the end of the log.",
+    )
+
+
+@dataclass(frozen=True)
+class _Attempt:
+    """What is to be trained, and where it goes on from."""
+
+    run: RunFolder
+    options: RunOptions
+    reporter: Reporter
+    checkpoint: Checkpoint | None
+
+
+@dataclass(frozen=True)
+class _Loaded:
+    """What trains: ready, and nothing trained yet."""
+
+    prepared: Prepared
+    trainer: WatchedTrainer
+    log: StepLog
+    requests: RequestBox
+
+
+def _train(attempt: _Attempt) -> None:
+    checkpoints.refuse_links(attempt.run)
     with (
-        chosen_device(options) as choice,
-        MemoryReports(DeviceMemory(choice.kind), reporter) as memory_reports,
-        _tensorboard(run, options, reporter),
+        chosen_device(attempt.options) as choice,
+        MemoryReports(DeviceMemory(choice.kind), attempt.reporter) as memory_reports,
+        _tensorboard(attempt),
     ):
-        _train_on(choice, run, reporter, memory_reports)
+        loaded = _load(attempt, choice, memory_reports)
+        begun = time.perf_counter()
+        outcome = _learn(attempt, loaded)
+        seconds = time.perf_counter() - begun
+        step = loaded.trainer.state.global_step
+        if outcome is not Outcome.PAUSED:
+            step = _keep_model(attempt, choice, loaded)
+        if outcome is Outcome.FINISHED and not choice.settled.output.keep_checkpoints:
+            checkpoints.keep(attempt.run.checkpoints, 0)  # of an earlier pause
+        memory_reports.stop()
+        loaded.requests.refuse_rest()
+        attempt.reporter.write(_end(loaded, outcome, seconds, step))
+        if outcome is not Outcome.PAUSED:
+            remember(attempt.reporter.story, choice)
 
 
-def _tensorboard(run: RunFolder, options: RunOptions, reporter: Reporter) -> AbstractContextManager[Any]:
+def _tensorboard(attempt: _Attempt) -> AbstractContextManager[Any]:
     """TensorBoard's files for as long as training lasts, where they are asked for."""
-    if not options.output.tensorboard:
+    if not attempt.options.output.tensorboard:
         return nullcontext()
     from core.engine.tensorboard import TensorBoardFiles
 
-    return TensorBoardFiles(run.tensorboard, reporter)
+    return TensorBoardFiles(attempt.run.tensorboard, attempt.reporter)
 
 
-def _train_on(choice: Choice, run: RunFolder, reporter: Reporter, memory_reports: MemoryReports) -> None:
+def _load(attempt: _Attempt, choice: Choice, memory_reports: MemoryReports) -> _Loaded:
+    run, reporter = attempt.run, attempt.reporter
     requests = RequestBox(run, reporter)
     fell_back = _listen_to_mps(reporter) if choice.kind == "mps" else []
-    with StopWhileLoading(run, requests):
+    with EndWhileLoading(run, requests):
         prepared = prepare(choice.settled, reporter)
         checkpoints.clean(run.checkpoints)
         told = foretell(choice, prepared, run.forecast())
         if told is not None:
             reporter.write(told)
         trainer = build_trainer(run.checkpoints, choice, prepared, reporter)
+        trainer.checkpoint_bytes = require_room(run, trainer, choice.settled).checkpoint
     trainer.fell_back = fell_back
+    trainer.save_extras = prepared.save_extras
     log = StepLog(reporter, memory_reports.memory)
+    loaded = _Loaded(prepared, trainer, log, requests)
+    _add_callbacks(attempt, choice, loaded)
+    return loaded
+
+
+def _add_callbacks(attempt: _Attempt, choice: Choice, loaded: _Loaded) -> None:
+    """Their order counts: asking the model is no part of a step, and what was asked for is put into effect last."""
+    prepared, trainer, reporter = loaded.prepared, loaded.trainer, attempt.reporter
+    if prepared.metrics is not None and prepared.labels:
+        mixed_up = MixedUp(prepared.metrics, prepared.labels, reporter)
+        trainer.compute_metrics = mixed_up
+        trainer.add_callback(mixed_up)
+    speaker = choose(choice.settled, prepared, attempt.run.path, reporter)
+    if speaker is not None:
+        trainer.add_callback(PredictionCallback(reporter, trainer, speaker, loaded.requests))
+    if choice.settled.output.keep_best:
+        trainer.add_callback(BestCallback())
     trainer.add_callback(
         ReportCallback(
             reporter=reporter,
             trainer=trainer,
             choice=choice,
-            log=log,
+            log=loaded.log,
             labels=prepared.labels,
             options=choice.settled,
         )
     )
-    trainer.add_callback(RequestCallback(requests))
-    begun = time.perf_counter()
+    trainer.add_callback(RequestCallback(loaded.requests, trainer, reporter))
+
+
+def _learn(attempt: _Attempt, loaded: _Loaded) -> Outcome:
+    """Train until it is done or asked to end, with a checkpoint saved then."""
+    trainer, requests = loaded.trainer, loaded.requests
     try:
-        trainer.train()
-    except StopRequested:  # in the middle of an evaluation, after the epoch's last step
-        trainer.save_checkpoint()
+        trainer.train(resume_from_checkpoint=str(attempt.checkpoint.path) if attempt.checkpoint else None)
+        if requests.ending is None:
+            trainer.evaluate_owed()
+    except EndRequested:  # in the middle of an evaluation
+        trainer.take_back_evaluation()
+        if trainer.state.global_step:
+            trainer.save_checkpoint()
     finally:
         trainer.stop_workers()
-    seconds = time.perf_counter() - begun
-    reporter.phase(Phase.SAVING)
-    _save_model(run.model, trainer, prepared)
-    memory_reports.stop()
-    reporter.write(
-        RunFinished(
-            state=Outcome.STOPPED if requests.stop_accepted else Outcome.FINISHED,
-            metrics=_metrics_at(trainer.state.global_step, trainer.state.log_history),
-            samples_per_second=log.samples_per_second,
-            seconds=seconds,
-            steps=trainer.state.global_step,
-            peak_bytes=process_peak(),
-            peak_device_bytes=log.memory.peak(),
-        )
-    )
-    remember(reporter.story, choice)
+    return requests.ending or Outcome.FINISHED
 
 
 def _listen_to_mps(reporter: Reporter) -> list[str]:
@@ -131,15 +212,47 @@ def _listen_to_mps(reporter: Reporter) -> list[str]:
     return report_fallbacks(reporter)
 
 
-def _save_model(folder: Path, trainer: WatchedTrainer, prepared: Prepared) -> None:
-    trainer.save_model(str(folder))
-    checkpoints.drop_pickle(folder)
-    prepared.save_extras(folder)
+def _keep_model(attempt: _Attempt, choice: Choice, loaded: _Loaded) -> int:
+    """Save the trained model; one that stands there stays until the new one is whole.
+
+    Returns:
+        The step whose weights it has.
+
+    Raises:
+        CantSave: It can't be written.
+        UserError: The weights are lost.
+    """
+    attempt.reporter.phase(Phase.SAVING)
+    trainer, folder = loaded.trainer, attempt.run.model
+    step = (
+        take_best(trainer, attempt.reporter) if choice.settled.output.keep_best else trainer.state.global_step
+    )
+    refuse_lost_weights(trainer.model, trainer.args)
+    with writing(attempt.run.path, "model", saved_bytes(trainer.model)), checkpoints.replaced(folder) as new:
+        trainer.save_model(str(new))
+        checkpoints.drop_pickle(new)
+        loaded.prepared.save_extras(new)
+    keep_base(folder, choice.settled.model.source)
+    return step
+
+
+def _end(loaded: _Loaded, outcome: Outcome, seconds: float, step: int) -> RunFinished:
+    """The last event, with the metrics of the model that was kept, which is that of `step`."""
+    state = loaded.trainer.state
+    return RunFinished(
+        state=outcome,
+        metrics=_metrics_at(step, state.log_history),
+        samples_per_second=loaded.log.samples_per_second,
+        seconds=seconds,
+        steps=state.global_step,
+        peak_bytes=process_peak(),
+        peak_device_bytes=loaded.log.memory.peak(),
+    )
 
 
 def _metrics_at(step: int, history: list[dict[str, Any]]) -> dict[str, float | None]:
     """What the evaluation after `step` gave; empty where there was none: an older one tells of another model."""
     for entry in history:
-        if entry["step"] == step and METRIC_NAMES[0] in entry:
+        if entry["step"] == step and "eval_loss" in entry:
             return {name: split_non_finite(entry[name])[0] for name in METRIC_NAMES if name in entry}
     return {}

@@ -1,6 +1,5 @@
 """`transformers.Trainer`, with what Hone needs to see made visible. The training loop is untouched."""
 
-from collections.abc import Callable
 from contextlib import nullcontext
 from functools import partial
 from typing import Any
@@ -10,21 +9,21 @@ from accelerate.utils import is_compiled_module
 
 from core.engine.compiling import Compilation
 from core.engine.first_batch import FirstBatch
-from core.engine.loading import LoadingTrainer, live_loader
+from core.engine.loading import live_loader
 from core.engine.optimizers import norm_parameters
+from core.engine.resumable import ResumableTrainer
 from core.engine.step_parts import Part, StepParts, wait_for
 
 
-class WatchedTrainer(LoadingTrainer):
+class WatchedTrainer(ResumableTrainer):
     """Keeps what the current optimizer step has seen, without reading anything back from the device.
 
     `step_losses` holds a detached scalar a batch (already divided by the accumulation steps), `step_samples` counts
     samples, `step_tokens` holds a scalar of unpadded tokens a batch, `grad_norm` the norm before
     clipping; `last_step` are the samples and batches of the step before this one.
     `first_batch` tells how the first batch of the run was computed, `fell_back` names the operators that the CPU has
-    computed in MPS's place so far. `compilation` is None where nothing is to be compiled. `when_saving` is called
-    before each checkpoint is written. `parts` are timed up to the end of the backward; whoever follows the steps begins
-    them, and ends the optimizer's part.
+    computed in MPS's place so far. `compilation` is None where nothing is to be compiled. `parts` are timed up to the
+    end of the backward; whoever follows the steps begins them, and ends the optimizer's part.
     """
 
     def __init__(self, *args: Any, **kwargs: Any) -> None:
@@ -33,7 +32,6 @@ class WatchedTrainer(LoadingTrainer):
         self.parts = StepParts(wait_for(self.args.device.type))
         self.fell_back: list[str] = []
         self.compilation: Compilation | None = None
-        self.when_saving: Callable[[], None] = lambda: None
         self._watches = True
         self.forget_step()
 
@@ -76,15 +74,25 @@ class WatchedTrainer(LoadingTrainer):
     ) -> torch.Tensor:
         """Compute one batch forward and backward, as Trainer does, and remember its figures."""
         self.parts.skip()
-        self.step_samples += len(inputs["labels"])
-        if "attention_mask" in inputs:
-            self.step_tokens.append(inputs["attention_mask"].sum())
+        self.step_samples += self.count_samples(inputs)
+        tokens = self.count_tokens(inputs)
+        if tokens is not None:
+            self.step_tokens.append(tokens)
         compute = partial(self._compute, inputs=inputs, num_items_in_batch=num_items_in_batch)
         loss = self.compilation.run(model, compute) if self.compilation else compute(model)
         self._watches = False
         self.step_losses.append(loss)
         self.parts.lap(Part.BACKWARD)
         return loss
+
+    def count_samples(self, inputs: dict[str, Any]) -> int:
+        """How many samples a batch has."""
+        return len(inputs["labels"])
+
+    def count_tokens(self, inputs: dict[str, Any]) -> torch.Tensor | None:
+        """How many tokens a batch has, padding left out, as a scalar on the device; None for images."""
+        mask = inputs.get("attention_mask")
+        return None if mask is None else mask.sum()
 
     def _compute(self, model: Any, inputs: dict[str, Any], num_items_in_batch: Any) -> torch.Tensor:
         # a compiled graph is read instead: listening would cut it to pieces
@@ -106,12 +114,3 @@ class WatchedTrainer(LoadingTrainer):
     def floating_point_ops(self, inputs: dict[str, Any]) -> int:
         """No count: walking over all parameters costs 0.3 ms a batch and Hone shows no FLOPs."""
         return 0
-
-    def _save_checkpoint(self, model: torch.nn.Module, trial: Any) -> None:
-        self.when_saving()  # Trainer tells its callbacks only when it is done, which may take minutes
-        super()._save_checkpoint(model, trial)
-
-    def save_checkpoint(self) -> None:
-        """Save a checkpoint of this moment, also where training was interrupted between two of Trainer's own."""
-        self._save_checkpoint(self.model, trial=None)
-        self.control: Any = self.callback_handler.on_save(self.args, self.state, self.control)

@@ -37,7 +37,6 @@ def what_ran(trainer: WatchedTrainer, choice: Choice) -> WhatRan:
         total_parameters=sum(map(count, parameters)),
         adapter=describe_adapter(model),
         packed_parameters=sum(count(parameter) for parameter in parameters if is_packed(parameter)),
-        effective_batch=trainer.last_step[0],
         attention=" + ".join(trainer.first_batch.attention) or None,
         recomputed=trainer.first_batch.recomputed,
         **vars(batches_ran(trainer)),

@@ -6,8 +6,10 @@ from typing import Any
 import numpy as np
 import torch
 
+from core.engine.data.lengths import NO_LABEL
+
 BY_TOKEN = ("input_ids", "token_type_ids", "attention_mask")
-"""What a sample has one number a token of."""
+"""What every sample has one number a token of; labels may come one a token, too."""
 
 
 def stack(samples: list[dict[str, Any]]) -> dict[str, torch.Tensor]:
@@ -40,10 +42,10 @@ class PadTexts:
         """Make one batch; what isn't by token becomes a tensor [batch] of its own type."""
         lengths = [len(sample["input_ids"]) for sample in samples]
         width = max(self.length or 0, *lengths)
-        filling = {"input_ids": self.pad_id, "token_type_ids": self.pad_type}
+        filling = {"input_ids": self.pad_id, "token_type_ids": self.pad_type, "labels": NO_LABEL}
         return {
             name: self._padded(samples, name, width, filling.get(name, 0))
-            if name in BY_TOKEN
+            if name in BY_TOKEN or isinstance(samples[0][name], list)
             else torch.tensor([sample[name] for sample in samples])
             for name in samples[0]
         }
@@ -72,3 +74,18 @@ def pad_as(tokenizer: Any, length: int | None = None) -> PadTexts:
         on_left=tokenizer.padding_side == "left",
         length=length,
     )
+
+
+@dataclass(frozen=True)
+class StackBlocks:
+    """Collates rows of equal length into int64 [batch, tokens]; every token is said, so that the labels are the same.
+
+    There is no attention mask: nothing is padding, and attention is faster without.
+    """
+
+    def __call__(self, samples: list[dict[str, Any]]) -> dict[str, torch.Tensor]:
+        """Make one batch."""
+        tokens = torch.from_numpy(
+            np.stack([np.asarray(sample["input_ids"], dtype=np.int64) for sample in samples])
+        )
+        return {"input_ids": tokens, "labels": tokens.clone()}

@@ -1,111 +1,157 @@
-"""CSV and its relatives: the delimiter and the quoting are read off the content."""
+"""CSV and its relatives, split by Arrow; the delimiter, the quoting and the header are read off the content."""
 
 import csv
 import io
 import re
-from dataclasses import dataclass
-from itertools import islice
-from pathlib import Path
-from typing import Any, Literal
+from array import array
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass, field
+from typing import Any
 
 import numpy as np
 import pyarrow as pa
 from pyarrow import csv as arrow_csv
 
-from core.engine.data.file_kinds import ENDINGS, mismatch
-from core.engine.data.parsed_rows import ParsedRows
+from core.engine.data.headers import has_header, named, refuse_repeated
+from core.engine.data.how_read import of_rows
+from core.engine.data.parsed_rows import Numbers, ParsedRows, RowWriter, Shelf
+from core.engine.data.quoting import (
+    DELIMITERS,
+    SAMPLE_CHARACTERS,
+    Quoting,
+    find_delimiter,
+    is_well_quoted,
+    sample_rows,
+)
+from core.engine.data.text_files import TextFile
 from core.errors import DataError, Fix
 
-DELIMITERS = {",": "CSV", "\t": "TSV", ";": "CSV with semicolons", "|": "CSV with bars"}
-SAMPLE_CHARACTERS = 1 << 16
-SAMPLE_ROWS = 100
 BLOCK_BYTES = 16 * 2**20
-"""Read at once; no single row may be longer."""
+"""No single row may be longer."""
 RAGGED_SHARE = 0.01
 """Up to this share, rows that don't fit the header are left out with a note; beyond, the file is refused."""
 
-_Quoting = Literal[0, 3]
-"""csv.QUOTE_MINIMAL and csv.QUOTE_NONE."""
+_LEAD = re.compile(r'[\r\n]*(?:"?sep=[^\r\n"]"?(?:\r\n|\r|\n))?[\r\n]*', re.IGNORECASE)
+"""Empty lines, and the line by which Excel tells the delimiter."""
+
+
+@dataclass(frozen=True)
+class _Form:
+    """How a file is split: `lead` is text before the first row, `lines_before` its lines."""
+
+    source: TextFile
+    delimiter: str
+    header: bool
+    columns: tuple[str, ...]
+    lead: str
+
+    @property
+    def lines_before(self) -> int:
+        """Lines before the first row."""
+        return len(self.lead.splitlines())
+
+    @property
+    def fitting(self) -> str:
+        """What rows must fit."""
+        return "header" if self.header else "first row"
+
+
+@dataclass
+class _Ragged:
+    """Rows that don't fit: all their numbers, and what the first one of them is that isn't blank."""
+
+    numbers: "array[int]" = field(default_factory=lambda: array("q"))
+    blank: int = 0
+    first: int = 0
+    columns: int = 0
+    text: str = ""
+
+    @property
+    def count(self) -> int:
+        """How many there are, without those that hold nothing but delimiters and white space."""
+        return len(self.numbers) - self.blank
+
+    def take(self, row: Any) -> str:
+        """Note a row that Arrow can't fit in."""
+        self.numbers.append(row.number)
+        if not row.text.strip(',;|" \t\r\n'):
+            self.blank += 1
+        elif not self.first:
+            self.first, self.columns, self.text = row.number, row.actual_columns, row.text[:80]
+        return "skip"
 
 
 @dataclass(frozen=True)
 class _Reading:
-    """A file split one way: its header, the rows that fit it, and Arrow's account of those that don't."""
+    """A file split one way: the rows that fit, and those that don't."""
 
-    header: list[str]
-    table: pa.Table
-    ragged: list[Any]
+    rows: RowWriter
+    ragged: _Ragged
+    count: int
+    is_quoted: bool
 
 
-def parse(path: Path, text: str) -> ParsedRows:
+def parse(source: TextFile, shelf: Shelf, header: bool | None = None) -> ParsedRows:
     """Split a text into rows and columns; every value stays a text.
+
+    Args:
+        source: The file.
+        shelf: Where its rows go.
+        header: Whether the first row names the columns; None finds out.
 
     Raises:
         DataError: There are no rows below the header, column names repeat, or rows don't fit the header.
     """
-    start = text.lstrip("\r\n")
-    lines_before = text.count("\n", 0, len(text) - len(start))
-    delimiter = _delimiter(path, start)
-    reading = _read_best(path, start, delimiter)
-    _refuse_repeated(path, reading.header)
-    if reading.table.num_rows == 0 and not reading.ragged:
+    form = _form(source, header)
+    if form.header:
+        refuse_repeated(source.path, form.columns)
+    reading = _read_best(form, shelf)
+    if not reading.count and not reading.ragged.count:
         raise DataError(
-            f"{path.name} has a header but no rows",
-            f"{path}: the only row names the columns {', '.join(reading.header)}.",
+            f"{source.path.name} has a header but no rows",
+            f"{source.path}: the only row names the columns {', '.join(form.columns)}.",
             (Fix("Choose a file with rows below its header"),),
         )
-    _refuse_ragged(path, reading, lines_before)
-    unnamed = [number for number, name in enumerate(reading.header, 1) if not name]
-    names = [name or f"column {number}" for number, name in enumerate(reading.header, 1)]
-    notes = [f"Column {number} has no name; it is called “column {number}”." for number in unnamed]
-    if reading.ragged:
-        notes.append(_ragged_note(path, reading, lines_before))
-    rows = np.arange(2, reading.table.num_rows + len(reading.ragged) + 2)
-    kept = np.setdiff1d(rows, [row.number for row in reading.ragged]) + lines_before
-    return ParsedRows(reading.table.rename_columns(names), kept, DELIMITERS[delimiter], "row", tuple(notes))
-
-
-def _delimiter(path: Path, text: str) -> str:
-    """The delimiter that splits the first rows most evenly into two columns or more."""
-    sample = text[:SAMPLE_CHARACTERS]
-    best, best_share = "", 0.0
-    for delimiter in DELIMITERS:
-        for quoting in (csv.QUOTE_MINIMAL, csv.QUOTE_NONE):
-            share = _even_share(sample, delimiter, quoting)
-            if share > best_share:
-                best, best_share = delimiter, share
-    if best_share > 0.5:
-        return best
-    ending = path.suffix.lower()
-    if ending in ENDINGS:  # a single column, or a file that will be refused with its first ragged row named
-        return best or ("\t" if ending in (".tsv", ".tab") else ",")
-    raise mismatch(
-        path,
-        "neither CSV, TSV, JSON, JSONL nor Parquet: its lines have no common columns",
-        "Choose a table with a column of texts and one of labels",
+    _refuse_ragged(form, reading)
+    how = of_rows(
+        form.delimiter, is_quoted=reading.is_quoted, has_header=form.header, columns=len(form.columns)
     )
+    return ParsedRows(reading.rows, DELIMITERS[form.delimiter], "row", tuple(_notes(form, reading)), how)
 
 
-def _even_share(sample: str, delimiter: str, quoting: _Quoting) -> float:
-    reader = csv.reader(io.StringIO(sample, newline=""), delimiter=delimiter, quoting=quoting)
+def _form(source: TextFile, header: bool | None) -> _Form:
+    head = source.head(BLOCK_BYTES)
+    found = _LEAD.match(head)
+    lead = found.group() if found else ""
+    head = head[len(lead) :]
+    said = re.search(r"sep=(.)", lead, re.IGNORECASE)
+    delimiter = said[1] if said and said[1] in DELIMITERS else find_delimiter(source.path, head)
+    first = [value.strip() for value in _first_row(source, head, delimiter)]
+    rows = sample_rows(head[:SAMPLE_CHARACTERS], delimiter, _quoting(head[:SAMPLE_CHARACTERS], delimiter))
+    complete = rows[:-1] if len(head) > SAMPLE_CHARACTERS else rows
+    has_names = has_header(complete) if header is None and complete else header is not False
+    columns = first if has_names else [""] * len(first)
+    return _Form(source, delimiter, has_names, tuple(columns), lead)
+
+
+def _quoting(sample: str, delimiter: str) -> Quoting:
+    """Whether quotes are marks, as the first line has it, or all of the sample where a name goes over two lines."""
+    pieces = (sample.partition("\n")[0].rstrip("\r"), sample.rpartition("\n")[0])
+    is_quoted = any(
+        is_well_quoted((piece.encode(),), delimiter, len(sample) * 4) for piece in pieces if piece
+    )
+    return csv.QUOTE_MINIMAL if is_quoted else csv.QUOTE_NONE
+
+
+def _first_row(source: TextFile, head: str, delimiter: str) -> list[str]:
+    quoting = _quoting(head[:SAMPLE_CHARACTERS], delimiter)
     try:
-        rows = [row for row in islice(reader, SAMPLE_ROWS) if row]
-    except csv.Error:  # a field beyond csv's limit: certainly not the right quoting
-        return 0.0
-    if not rows or len(rows[0]) < 2:
-        return 0.0
-    complete = rows[1:-1] or rows[1:] or rows  # the last one may be cut off by the sample's end
-    return sum(len(row) == len(rows[0]) for row in complete) / len(complete)
+        return next(csv.reader(io.StringIO(head, newline=""), delimiter=delimiter, quoting=quoting))
+    except csv.Error as error:
+        raise _too_long(source, str(error)) from error
 
 
-def _is_well_quoted(text: str, delimiter: str) -> bool:
-    """Whether every field that opens with a quote closes with one, as RFC 4180 has it."""
-    mark = re.escape(delimiter)
-    field = rf'(?:"(?:[^"]|"")*+"|[^"{mark}\r\n][^{mark}\r\n]*+|)'
-    return re.fullmatch(rf"(?:{field}(?:[{mark}\r\n]|\Z))*+", text) is not None
-
-
-def _read_best(path: Path, text: str, delimiter: str) -> _Reading:
+def _read_best(form: _Form, shelf: Shelf) -> _Reading:
     """Read with quotes as marks where they are used as such throughout, else as plain characters.
 
     Where neither holds, as when a few rows of a quoted file are broken, the reading with fewer ragged rows counts.
@@ -113,88 +159,163 @@ def _read_best(path: Path, text: str, delimiter: str) -> _Reading:
     Raises:
         DataError: A row is too long to be one.
     """
-    if '"' not in text:
-        return _read(path, text, delimiter, csv.QUOTE_NONE)
-    if _is_well_quoted(text, delimiter):
-        return _read(path, text, delimiter, csv.QUOTE_MINIMAL)
-    plain = _read(path, text, delimiter, csv.QUOTE_NONE)
-    if not plain.ragged:
+    if not form.source.has_quotes:
+        return _read(form, shelf, csv.QUOTE_NONE)
+    if is_well_quoted(_without_lead(form), form.delimiter, BLOCK_BYTES):
+        return _read(form, shelf, csv.QUOTE_MINIMAL)
+    plain = _read(form, shelf, csv.QUOTE_NONE)
+    if not plain.ragged.count:
         return plain
     try:
-        quoted = _read(path, text, delimiter, csv.QUOTE_MINIMAL)
+        quoted = _read(form, shelf, csv.QUOTE_MINIMAL)
     except DataError:  # a quote that is never closed swallows the rest of the file
         return plain
-    return quoted if len(quoted.ragged) < len(plain.ragged) else plain
+    best, other = (quoted, plain) if quoted.ragged.count < plain.ragged.count else (plain, quoted)
+    other.rows.discard()
+    return best
 
 
-def _read(path: Path, text: str, delimiter: str, quoting: _Quoting) -> _Reading:
-    """Split header and rows; every value stays the text it is in the file."""
-    is_quoted = quoting == csv.QUOTE_MINIMAL
-    ragged: list[Any] = []
+def _read(form: _Form, shelf: Shelf, quoting: Quoting) -> _Reading:
+    """Split the rows: in small blocks, which takes less memory, or in large ones where a row doesn't fit.
 
-    def skip(row: Any) -> str:
-        ragged.append(row)
-        return "skip"
-
+    Raises:
+        DataError: A row is too long for the large ones, too.
+    """
     try:
-        header = next(csv.reader(io.StringIO(text, newline=""), delimiter=delimiter, quoting=quoting))
-        keys = [str(number) for number in range(len(header))]
-        table = arrow_csv.read_csv(
-            io.BytesIO(text.encode()),
-            read_options=arrow_csv.ReadOptions(
-                use_threads=False, block_size=BLOCK_BYTES, column_names=keys, skip_rows_after_names=1
-            ),
-            parse_options=arrow_csv.ParseOptions(
-                delimiter=delimiter,
-                quote_char='"' if is_quoted else False,
-                newlines_in_values=is_quoted,
-                ignore_empty_lines=False,
-                invalid_row_handler=skip,
-            ),
-            convert_options=arrow_csv.ConvertOptions(
-                column_types=dict.fromkeys(keys, pa.string()), strings_can_be_null=False
-            ),
-        )
+        return _read_in_blocks(form, shelf, quoting, BLOCK_BYTES // 8)
+    except (csv.Error, pa.ArrowInvalid):
+        pass
+    try:
+        return _read_in_blocks(form, shelf, quoting, BLOCK_BYTES)
     except (csv.Error, pa.ArrowInvalid) as error:
-        raise DataError(
-            f"{path.name} can't be split into rows",
-            f"{path}: a row seems to be longer than {BLOCK_BYTES >> 20} MiB; a quote may be left open ({error}).",
-            (Fix('Close every text that begins with a " by another one'),),
-        ) from error
-    return _Reading([name.strip() for name in header], table, ragged)
+        raise _too_long(form.source, str(error)) from error
 
 
-def _refuse_repeated(path: Path, header: list[str]) -> None:
-    repeated = sorted({name for name in header if name and header.count(name) > 1})
-    if repeated:
-        places = [str(number) for number, name in enumerate(header, 1) if name == repeated[0]]
-        raise DataError(
-            f"{path.name} has two columns called “{repeated[0]}”",
-            f"{path}, row 1: columns {' and '.join(places)} have the same name.",
-            (Fix("Give every column a name of its own in the first row"),),
-        )
+def _read_in_blocks(form: _Form, shelf: Shelf, quoting: Quoting, size: int) -> _Reading:
+    """Split the rows; every value stays the text it is in the file."""
+    schema = pa.schema([(name, pa.string()) for name in named(form.columns)])
+    rows, ragged = shelf.writer(schema), _Ragged()
+    kept, place = 0, 2 if form.header else 1
+    try:
+        for batch in _batches(form, quoting, ragged, size):
+            numbers, place = _numbers(place, batch.num_rows, ragged)
+            rows.add(pa.RecordBatch.from_arrays(batch.columns, schema=schema), numbers + form.lines_before)
+            kept += batch.num_rows
+    except BaseException:
+        rows.discard()
+        raise
+    return _Reading(rows, ragged, kept, quoting == csv.QUOTE_MINIMAL)
 
 
-def _refuse_ragged(path: Path, reading: _Reading, lines_before: int) -> None:
-    ragged = reading.ragged
-    if len(ragged) <= RAGGED_SHARE * (reading.table.num_rows + len(ragged)):
+def _batches(form: _Form, quoting: Quoting, ragged: _Ragged, size: int) -> Iterator[pa.RecordBatch]:
+    is_quoted = quoting == csv.QUOTE_MINIMAL
+    keys = [str(number) for number in range(len(form.columns))]
+    with arrow_csv.open_csv(
+        _Bytes(_without_lead(form)),
+        read_options=arrow_csv.ReadOptions(
+            use_threads=False,
+            block_size=size,
+            column_names=keys,
+            skip_rows_after_names=int(form.header),
+        ),
+        parse_options=arrow_csv.ParseOptions(
+            delimiter=form.delimiter,
+            quote_char='"' if is_quoted else False,
+            newlines_in_values=is_quoted,
+            ignore_empty_lines=False,
+            invalid_row_handler=ragged.take,
+        ),
+        convert_options=arrow_csv.ConvertOptions(
+            column_types=dict.fromkeys(keys, pa.string()), strings_can_be_null=False
+        ),
+    ) as reader:
+        yield from reader
+
+
+def _numbers(place: int, count: int, ragged: _Ragged) -> tuple[Numbers, int]:
+    """The numbers of the next `count` rows that fit, from row `place` on, and the place after them."""
+    skipped = np.frombuffer(ragged.numbers, np.int64) if ragged.numbers else np.zeros(0, np.int64)
+    skipped = skipped[np.searchsorted(skipped, place) :].copy()  # a view would keep the list from growing
+    end = place + count
+    while True:
+        inside = int(np.searchsorted(skipped, end))
+        if end == place + count + inside:
+            break
+        end = place + count + inside
+    numbers = np.setdiff1d(np.arange(place, end), skipped[:inside], assume_unique=True)
+    return numbers, end
+
+
+def _without_lead(form: _Form) -> Iterator[bytes]:
+    left = len(form.lead)
+    for block in form.source.blocks():  # nothing but ASCII leads
+        yield block[left:]
+        left = max(0, left - len(block))
+
+
+class _Bytes(io.RawIOBase):
+    """Blocks as a file for Arrow to read."""
+
+    def __init__(self, blocks: Iterable[bytes]) -> None:
+        self._blocks, self._left = filter(None, blocks), memoryview(b"")
+
+    def readable(self) -> bool:
+        """It is."""
+        return True
+
+    def readinto(self, buffer: Any) -> int:
+        """Fill the buffer, which is one block to Arrow, unless the end comes before."""
+        done = 0
+        while done < len(buffer):
+            self._left = self._left or memoryview(next(self._blocks, b""))
+            if not self._left:
+                break
+            size = min(len(buffer) - done, len(self._left))
+            buffer[done : done + size] = self._left[:size]
+            self._left, done = self._left[size:], done + size
+        return done
+
+
+def _too_long(source: TextFile, error: str) -> DataError:
+    return DataError(
+        f"{source.path.name} can't be split into rows",
+        f"{source.path}: a row seems to be longer than {BLOCK_BYTES >> 20} MiB; a quote may be left open ({error}).",
+        (Fix('Close every text that begins with a " by another one'),),
+    )
+
+
+def _refuse_ragged(form: _Form, reading: _Reading) -> None:
+    path, ragged = form.source.path, reading.ragged
+    if ragged.count <= RAGGED_SHARE * (reading.count + ragged.count):
         return
-    first, number = ragged[0], ragged[0].number + lines_before
-    rows = "1 row doesn't" if len(ragged) == 1 else f"{len(ragged):,} rows don't"
+    number = ragged.first + form.lines_before
+    rows = "1 row doesn't" if ragged.count == 1 else f"{ragged.count:,} rows don't"
+    named_columns = f" ({', '.join(form.columns)})" if form.header else ""
     raise DataError(
-        f"{path.name}, row {number:,} has {_columns(first.actual_columns)}, the header {len(reading.header)}",
-        f"{path}: {rows} fit the header ({', '.join(reading.header)}). A text that contains the delimiter must "
-        f"stand in double quotes. Row {number:,} begins: {first.text[:80]}",
+        f"{path.name}, row {number:,} has {_columns(ragged.columns)}, the {form.fitting} {len(form.columns)}",
+        f"{path}: {rows} fit the {form.fitting}{named_columns}. A text that contains the delimiter must "
+        f"stand in double quotes. Row {number:,} begins: {ragged.text}",
         (Fix(f"Mend row {number:,} in a spreadsheet or a text editor"),),
     )
 
 
-def _ragged_note(path: Path, reading: _Reading, lines_before: int) -> str:
-    rows = "1 row was" if len(reading.ragged) == 1 else f"{len(reading.ragged):,} rows were"
-    return (
-        f"{rows} left out of {path.name} for a number of columns other than the header's; "
-        f"the first is row {reading.ragged[0].number + lines_before:,}."
-    )
+def _notes(form: _Form, reading: _Reading) -> Iterator[str]:
+    name, ragged = form.source.path.name, reading.ragged
+    if not form.header:
+        called = "“column 1”" if len(form.columns) == 1 else f"“column 1” to “column {len(form.columns)}”"
+        yield f"{name} has no header: its first row is data. Its columns are called {called}."
+    else:
+        for number, column in enumerate(form.columns, 1):
+            if not column:
+                yield f"Column {number} has no name; it is called “column {number}”."
+    if len(form.columns) == 1:
+        yield f"{name} has one column only: no comma, tab, semicolon or bar divides its lines."
+    if ragged.count:
+        rows = "1 row was" if ragged.count == 1 else f"{ragged.count:,} rows were"
+        yield (
+            f"{rows} left out of {name} for a number of columns other than the {form.fitting}'s; "
+            f"the first is row {ragged.first + form.lines_before:,}."
+        )
 
 
 def _columns(count: int) -> str:

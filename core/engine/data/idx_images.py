@@ -11,6 +11,7 @@ import numpy as np
 import torch
 
 from core.engine.data.image_sets import FoundImages, ImagePixels
+from core.engine.data.text_files import raw_blocks
 from core.errors import DataError, Fix
 
 GZIP = b"\x1f\x8b"
@@ -20,7 +21,7 @@ LABELS = b"\x00\x00\x08\x01"
 
 
 @dataclass(frozen=True)
-class _Pair:
+class Pair:
     """A file of images and the file of their labels."""
 
     images: Path
@@ -52,12 +53,23 @@ def load_folder(folder: Path) -> FoundImages:
     Raises:
         DataError: As for `load_file`.
     """
-    images = [path for path in _candidates(folder) if _magic(path) == IMAGES]
-    train = next((path for path in images if "train" in path.name.lower()), images[0])
-    others = [path for path in images if path != train]
-    held_out = _read(_pair_of(others[0])) if others else None
-    eval_name = others[0].name if others else ""
-    return FoundImages(_read(_pair_of(train)), "IDX", held_out, eval_name)
+    train, other = pairs_at(folder)
+    held_out = _read(other) if other else None
+    return FoundImages(_read(train), "IDX", held_out, other.images.name if other else "")
+
+
+def pairs_at(path: Path) -> tuple[Pair, Pair | None]:
+    """The files that are trained on, and those held out where a folder has both; `path` is a folder or either file.
+
+    Raises:
+        DataError: The other file of a pair isn't there.
+    """
+    if not path.is_dir():
+        return _pair_of(path), None
+    images = [file for file in _candidates(path) if _magic(file) == IMAGES]
+    train = next((file for file in images if "train" in file.name.lower()), images[0])
+    others = [file for file in images if file != train]
+    return _pair_of(train), _pair_of(others[0]) if others else None
 
 
 def _candidates(folder: Path) -> list[Path]:
@@ -76,7 +88,7 @@ def _magic(path: Path) -> bytes:
     return start
 
 
-def _pair_of(path: Path) -> _Pair:
+def _pair_of(path: Path) -> Pair:
     is_images = _magic(path) == IMAGES
     swaps = (
         (("images", "labels"), ("idx3", "idx1")) if is_images else (("labels", "images"), ("idx1", "idx3"))
@@ -87,7 +99,7 @@ def _pair_of(path: Path) -> _Pair:
     bare = name.removesuffix(".gz")
     for candidate in (path.with_name(name), path.with_name(bare), path.with_name(bare + ".gz")):
         if candidate != path and candidate.is_file():
-            return _Pair(path, candidate) if is_images else _Pair(candidate, path)
+            return Pair(path, candidate) if is_images else Pair(candidate, path)
     kind, other = ("images", "labels") if is_images else ("labels", "images")
     raise DataError(
         f"{path.name} has {kind} but its {other} are missing",
@@ -96,7 +108,7 @@ def _pair_of(path: Path) -> _Pair:
     )
 
 
-def _read(pair: _Pair) -> ImagePixels:
+def _read(pair: Pair) -> ImagePixels:
     pixels = _read_array(pair.images, IMAGES)
     labels = _read_array(pair.labels, LABELS)
     if len(pixels) != len(labels):
@@ -123,13 +135,7 @@ def _read_array(path: Path, magic: bytes) -> torch.Tensor:
 
 
 def _content(path: Path) -> bytes:
-    try:
-        content = path.read_bytes()
-        return gzip.decompress(content) if content[:2] == GZIP else content
-    except OSError as error:
-        raise DataError(f"{path.name} can't be read", f"{path}: {error.strerror or error}") from error
-    except (EOFError, zlib.error) as error:
-        raise _cut_off(path, str(error)) from error
+    return b"".join(raw_blocks(path, None))
 
 
 def _cut_off(path: Path, found: str) -> DataError:

@@ -2,20 +2,15 @@
 
 import os
 from collections.abc import Sequence
-from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
+from core.engine.data.image_columns import ENDINGS
 from core.engine.data.image_sets import FoundImages, ImageFiles
 from core.errors import DataError, Fix
 
-ENDINGS = frozenset({".png", ".jpg", ".jpeg", ".bmp", ".gif", ".webp", ".tif", ".tiff"})
 TRAIN_FOLDERS = ("train", "training")
 EVAL_FOLDERS = ("val", "valid", "validation", "eval", "test", "testing")
-READERS = 4
-"""Threads that check files; waiting for the disk, not the processor, takes the time."""
-JPEG_END = b"\xff\xd9"
-JPEG_TAIL_BYTES = 4096
 SHOWN = 5
 
 
@@ -39,16 +34,27 @@ class _Scan:
         return tuple(found)
 
 
-def load_folder(folder: Path) -> FoundImages:
-    """Find the images of a folder, and check that each can be opened.
+def load_folder(folder: Path, train: str | None = None, held_out: str | None = None) -> FoundImages:
+    """Find the images of a folder; none is opened.
+
+    Args:
+        folder: The class folders are in it, or in folders in it that are called as splits are.
+        train: The name of the folder to train on; None: `train`, or the folder itself.
+        held_out: The name of the folder to evaluate on; None: `val` or the like, where no other was chosen.
 
     Raises:
-        DataError: There are no class folders, no images, or some are damaged.
+        DataError: There are no class folders, or no images, or no folder of such a name.
     """
-    train_root, eval_root = _roots(folder)
+    train_root, eval_root = _roots(folder, train, held_out)
+    found = _load(train_root, eval_root)
+    if train_root == folder:
+        return found
+    return replace(found, splits=tuple(path.name for path in _folders(folder)))
+
+
+def _load(train_root: Path, eval_root: Path | None) -> FoundImages:
     train = _scan(train_root)
     held_out = _scan(eval_root) if eval_root else None
-    refuse_damaged([*train.images.paths, *(held_out.images.paths if held_out else ())])
     notes = train.notes()
     if held_out is None:
         return FoundImages(train.images, "class folders", notes=notes)
@@ -56,18 +62,34 @@ def load_folder(folder: Path) -> FoundImages:
     return FoundImages(train.images, "class folders", held_out.images, held_out.root.name, notes)
 
 
-def _roots(folder: Path) -> tuple[Path, Path | None]:
+def _roots(folder: Path, asked_train: str | None, asked_eval: str | None) -> tuple[Path, Path | None]:
     """Where the class folders for training and, if the folder brings them, for evaluation are."""
     by_name = {path.name.lower(): path for path in _folders(folder)}
+    for name in (asked_train, asked_eval):
+        if name and name.lower() not in by_name:
+            raise DataError(
+                f"{folder.name} has no split {name}",
+                f"{folder}: there is no folder {name}; there are {_some(list(by_name)) or 'none'}.",
+            )
+    if asked_train:
+        return by_name[asked_train.lower()], by_name[asked_eval.lower()] if asked_eval else None
     train = next((by_name[name] for name in TRAIN_FOLDERS if name in by_name), None)
     held_out = next((by_name[name] for name in EVAL_FOLDERS if name in by_name), None)
     if train is None or not _folders(train):
         return folder, None
-    return train, held_out
+    return train, by_name[asked_eval.lower()] if asked_eval else held_out
 
 
 def _folders(folder: Path) -> list[Path]:
-    return sorted(path for path in folder.iterdir() if path.is_dir() and not path.name.startswith("."))
+    """The folders in it, but for hidden ones and links back to it or above it, which would show all images again."""
+    above = {folder.resolve(), *folder.resolve().parents}
+    return sorted(
+        path
+        for path in folder.iterdir()
+        if not path.name.startswith(".")
+        and path.is_dir()
+        and not (path.is_symlink() and path.resolve() in above)
+    )
 
 
 def _scan(root: Path) -> _Scan:
@@ -109,53 +131,6 @@ def _no_class_folders(root: Path) -> DataError:
         f"{root.name}/dog/2.jpg.",
         (Fix("Make one folder a class and move the images into them"), Fix("Choose the folder above it")),
     )
-
-
-def refuse_damaged(paths: Sequence[Path]) -> None:
-    """Open every file and read its header; decode those that look cut off.
-
-    Raises:
-        DataError: Some can't be read as images; the first are listed.
-    """
-    with ThreadPoolExecutor(READERS) as pool:
-        reasons = list(pool.map(_damage, paths))
-    damaged = [(path, reason) for path, reason in zip(paths, reasons, strict=True) if reason]
-    if not damaged:
-        return
-    count = "1 image can't" if len(damaged) == 1 else f"{len(damaged):,} images can't"
-    lines = [f"{path}: {reason}" for path, reason in damaged[:SHOWN]]
-    if len(damaged) > SHOWN:
-        lines.append(f"... and {len(damaged) - SHOWN:,} more")
-    raise DataError(
-        f"{count} be read: {damaged[0][0].name}" + (", ..." if len(damaged) > 1 else ""),
-        "\n".join(lines),
-        (Fix("Remove or replace these files and start again"),),
-    )
-
-
-def _damage(path: Path) -> str:
-    """Why the file can't be read as an image; empty where it can."""
-    from PIL import Image, UnidentifiedImageError
-
-    try:
-        with Image.open(path) as image:
-            kind = image.format
-            image.verify()
-        if kind == "JPEG" and not _has_jpeg_end(path):
-            with Image.open(path) as image:
-                image.load()
-    except UnidentifiedImageError:
-        return "the file is empty" if path.stat().st_size == 0 else "not an image, whatever its ending says"
-    except (OSError, SyntaxError, ValueError, Image.DecompressionBombError) as error:
-        return str(error) or type(error).__name__
-    return ""
-
-
-def _has_jpeg_end(path: Path) -> bool:
-    """Whether the end marker is there; PIL's verify() reads only the header of a JPEG file."""
-    with path.open("rb") as file:
-        file.seek(max(0, path.stat().st_size - JPEG_TAIL_BYTES))
-        return JPEG_END in file.read()
 
 
 def _some(names: Sequence[str]) -> str:

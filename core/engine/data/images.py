@@ -3,9 +3,11 @@
 from dataclasses import dataclass
 from pathlib import Path
 
-from core.engine.data import builtin_images, idx_images, image_folders
-from core.engine.data.image_sets import FoundImages, ImageSet, LabelledImages
-from core.engine.data.image_transform import ImageTransform
+from core.engine.data import builtin_images
+from core.engine.data.image_damage import refuse_damaged
+from core.engine.data.image_sets import EncodedImages, FoundImages, ImageSet, LabelledImages
+from core.engine.data.image_sources import WHOLE, Columns, Splits, find_stored
+from core.engine.data.image_transform import IMAGENET_MEAN, IMAGENET_STD, Colours, ImageTransform
 from core.engine.data.labels import (
     HOLD_OUT_INSTEAD,
     NOTHING_HELD_OUT,
@@ -33,27 +35,36 @@ class ImageData:
     eval: ImageSet | None
     labels: tuple[str, ...]
     size: int
-    mean: tuple[float, ...]
-    std: tuple[float, ...]
+    mean: Colours
+    std: Colours
     notes: tuple[str, ...] = ()
 
 
-def load_image_data(options: RunOptions) -> ImageData:
+def load_image_data(
+    options: RunOptions, mean: Colours = IMAGENET_MEAN, std: Colours = IMAGENET_STD
+) -> ImageData:
     """Find, check and split the images a run asks for.
+
+    Args:
+        options: What is asked.
+        mean: What is taken from the colours, from 0 to 1.
+        std: What they are divided by then.
 
     Raises:
         DataError: They can't be used; the file or folder is named.
     """
     data, seed = options.data, options.training.seed
     synthetic = parse_synthetic(data.train)
-    transform = ImageTransform(synthetic[1] if synthetic else data.image_size)
-    found = find_images(data.train, seed)
+    transform = ImageTransform(synthetic[1] if synthetic else data.image_size, mean, std)
+    splits = Splits(data.train_split, data.eval_split)
+    found = find_images(data.train, seed, data.image_column, data.label_column, splits=splits)
     images = found.train
     names = images.names[: data.max_train_samples]
     labels = in_order(names)
     if not synthetic:
         refuse_single(labels, Path(data.train).name, (USE_ALL_SAMPLES,) if data.max_train_samples else ())
-    held_out = find_eval_images(data.eval, seed) if data.eval else found.eval
+    used = (found.image_column, found.label_column)
+    held_out = find_eval_images(data.eval, seed, *used, split=data.eval_split) if data.eval else found.eval
     fraction = 0.0 if held_out or synthetic else data.eval_fraction
     train, rest = stratified_split(indices(names, labels, images.where), fraction, seed)
     evaluated, chosen = (held_out, list(range(len(held_out.names)))) if held_out else (images, rest)
@@ -76,8 +87,24 @@ def _eval_notes(source: str | None, found: FoundImages, *, nothing_held_out: boo
     return (f"{found.eval_name} is used for evaluation.",) if found.eval and not source else ()
 
 
-def find_images(source: str, seed: int = 0) -> FoundImages:
+def find_images(
+    source: str,
+    seed: int = 0,
+    image_column: str | None = None,
+    label_column: str | None = None,
+    *,
+    splits: Splits = WHOLE,
+    open_all: bool = True,
+) -> FoundImages:
     """What `data.train` or `data.eval` points to, not yet decoded.
+
+    Args:
+        source: As in the options.
+        seed: For random images.
+        image_column: Of a table, the column of paths or of stored images; None: guessed.
+        label_column: Of a table, the column of labels; None: guessed.
+        splits: Of a data set of the Hub or a folder, the parts to train and to evaluate on.
+        open_all: Whether each image is opened, and those that can't be refused.
 
     Raises:
         DataError: There are no images, or some are damaged.
@@ -87,40 +114,35 @@ def find_images(source: str, seed: int = 0) -> FoundImages:
         return builtin_images.synthetic(*synthetic, seed)
     if source == DIGITS:
         return builtin_images.digits()
-    path = Path(source)
+    path, columns = Path(source), Columns(image_column, label_column)
     try:
-        return _find_in_folder(path) if path.is_dir() else _find_in_file(path)
+        found = find_stored(source, columns, splits)
+        if open_all:
+            for images in (found.train, found.eval):
+                if isinstance(images, EncodedImages):
+                    refuse_damaged(images)
     except OSError as error:
         raise DataError(
             f"{path.name} can't be read", f"{error.filename or path}: {error.strerror or error}"
         ) from error
+    return found
 
 
-def find_eval_images(source: str, seed: int = 0) -> LabelledImages:
-    """The images to evaluate on: of a source that holds both, those it means for that.
+def find_eval_images(
+    source: str,
+    seed: int = 0,
+    image_column: str | None = None,
+    label_column: str | None = None,
+    *,
+    split: str | None = None,
+) -> LabelledImages:
+    """The images to evaluate on: of a source that holds both, those it means for that; as `find_images`.
 
     Raises:
         DataError: There are no images, or some are damaged.
     """
-    found = find_images(source, seed)
+    found = find_images(source, seed, image_column, label_column, splits=Splits(split))
     return found.eval or found.train
-
-
-def _find_in_folder(folder: Path) -> FoundImages:
-    has_idx = idx_images.folder_has_idx(folder)
-    return idx_images.load_folder(folder) if has_idx else image_folders.load_folder(folder)
-
-
-def _find_in_file(path: Path) -> FoundImages:
-    if not path.exists():
-        raise DataError(f"There is no {path.name}", f"{path} is neither a file nor a folder.")
-    if idx_images.is_idx(path):
-        return idx_images.load_file(path)
-    raise DataError(
-        f"{path.name} is not an IDX file",
-        f"{path}: images are read from a folder with one folder a class, or from IDX files as MNIST ships.",
-        (Fix("Choose the folder that holds the class folders"),),
-    )
 
 
 def _select(

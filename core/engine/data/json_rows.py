@@ -1,117 +1,267 @@
 """Rows as JSON: an array of objects, or one object a line."""
 
 import json
-from collections.abc import Sequence
+import re
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import replace
+from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pyarrow as pa
 
-from core.engine.data.parsed_rows import ParsedRows
+from core.engine.data.json_array import ArrayRecords, UnevenArrayError
+from core.engine.data.json_errors import damaged, no_object, too_deep
+from core.engine.data.json_values import HALF_CHARACTER, Form, Why, arrow_array, both, form_of, mended
+from core.engine.data.parsed_rows import ParsedRows, RowWriter, Shelf
+from core.engine.data.text_files import TextFile
 from core.errors import DataError, Fix
 
+HEAD_CHARACTERS = 1 << 20
+LARGEST_WHOLE = 256 * 2**20
+"""JSON that isn't an array of objects has to be held in memory, at five to ten times its size."""
+MOST_COLUMNS = 2000
+BLOCK_ROWS = 20_000
 
-def looks_like_json(text: str) -> bool:
-    """Whether the whole text is JSON, or its first line is a JSON object."""
-    start = text.lstrip()
-    if not start.startswith(("{", "[")):
+Block = tuple[list[Any], list[int]]
+"""Records, and the place of each in the file."""
+
+_OPENING = re.compile(r'\s*(?:\[\s*\{\s*["}]|\{\s*(?:"(?:[^"\\]|\\.)*"\s*:|\}))')
+_CONVERSATION = frozenset({"role", "from", "speaker"})
+
+
+def looks_like_json(head: str) -> bool:
+    """Whether a text begins as an array of objects, or as an object that is followed by nothing or a further line."""
+    start = head.lstrip()
+    if not _OPENING.match(start):
         return False
-    first_line = start.partition("\n")[0]
-    return _is_object(first_line) or _parses(start)
+    if start.startswith("["):
+        return True
+    end = _end_of_object(start)
+    return end is None or not start[end:].partition("\n")[0].strip()
 
 
-def _is_object(line: str) -> bool:
-    return line.startswith("{") and _parses(line)
-
-
-def _parses(text: str) -> bool:
+def _end_of_object(text: str) -> int | None:
+    """Where the object ends that a text begins with; None where it doesn't."""
     try:
-        json.loads(text)
-    except json.JSONDecodeError:
-        return False
-    return True
+        return json.JSONDecoder().raw_decode(text)[1]
+    except (json.JSONDecodeError, RecursionError):
+        return None
 
 
-def parse_array(path: Path, text: str) -> ParsedRows:
-    """Read an array of objects, `{"data": [...]}`, or objects by lines whatever the ending says.
+def parse(source: TextFile, shelf: Shelf, prefers_lines: bool) -> ParsedRows:
+    """Read an array of objects, `{"data": [...]}`, columns, or one object a line, whatever the ending says.
+
+    Args:
+        source: The file.
+        shelf: Where its rows go.
+        prefers_lines: What the ending says, for a file of one object and for the words of errors.
 
     Raises:
-        DataError: It isn't JSON, or holds something else than objects.
+        DataError: It isn't JSON, holds something else than objects, or is too large to be read in one piece.
     """
+    head = source.head(HEAD_CHARACTERS).lstrip()
+    if head.startswith("["):
+        return _parse_array(source, shelf)
+    if not (prefers_lines or _is_by_lines(head)):
+        return _parse_whole(source, shelf)
+    first_line = head.partition(source.newline)[0]
+    if first_line.startswith("{") and len(first_line) < len(head) and _end_of_object(first_line) is None:
+        end = _end_of_object(head) or 0
+        if "\n" in head[:end] and not head[end:].strip():
+            return _parse_whole(source, shelf)
+    lines = _Lines(source)
+    blocks: Iterable[Block] = lines if shelf.is_on_disk else list(lines)
+    found = _keep(source, shelf, blocks, "line")
+    return replace(found, notes=(*found.notes, *lines.notes()))
+
+
+def _is_by_lines(head: str) -> bool:
+    """Whether the first line is an object, and another one begins the next line."""
+    end = _end_of_object(head)
+    return end is not None and "\n" not in head[:end] and head[end:].lstrip().startswith("{")
+
+
+class _Lines:
+    """The objects of a file that has one a line, block by block, as often as asked; blank lines are passed over."""
+
+    def __init__(self, source: TextFile) -> None:
+        self._source = source
+        self._halved = 0
+
+    def __iter__(self) -> Iterator[Block]:
+        for first, lines in self._source.lines():
+            found = [(number, line) for number, line in enumerate(lines, first) if line.strip()]
+            records = [self._parsed(line, number) for number, line in found]
+            if records:
+                yield records, [number for number, _ in found]
+
+    def notes(self) -> tuple[str, ...]:
+        """What had to be mended."""
+        return (f"{HALF_CHARACTER}, first in line {self._halved:,}.",) if self._halved else ()
+
+    def _parsed(self, line: str, number: int) -> Any:
+        try:
+            value = json.loads(line)
+        except json.JSONDecodeError as error:
+            raise damaged(self._source.path, error, number) from error
+        except RecursionError as error:
+            raise too_deep(self._source.path, f"line {number:,}") from error
+        value, had_one = mended(value, line)
+        self._halved = self._halved or (number if had_one else 0)
+        return value
+
+
+def _parse_array(source: TextFile, shelf: Shelf) -> ParsedRows:
+    """Read an array object by object; one that isn't of objects all through is read whole, to say what is wrong."""
+    records = ArrayRecords(source)
+    try:
+        blocks: Iterable[Block] = records if shelf.is_on_disk else list(records)
+        kept = _keep(source, shelf, blocks, "record")
+    except UnevenArrayError as error:
+        if source.size <= LARGEST_WHOLE:
+            return _parse_whole(source, shelf)
+        raise DataError(
+            f"{source.path.name} is not JSON from record {error.record:,} on",
+            f"{source.path}: after {error.record - 1:,} objects comes something else than a comma and one more.",
+            (Fix(f"Mend record {error.record:,}, or save the rows as JSONL, one object a line"),),
+        ) from error
+    return replace(kept, notes=(*kept.notes, *records.notes()))
+
+
+def _parse_whole(source: TextFile, shelf: Shelf) -> ParsedRows:
+    if source.size > LARGEST_WHOLE:
+        raise DataError(
+            f"{source.path.name} is too large to be read in one piece",
+            f"{source.path} is one JSON value of {source.size >> 20:,} MiB, and all of it would have to be in memory; "
+            f"the most is {LARGEST_WHOLE >> 20} MiB.",
+            (Fix("Save it as JSONL, one object a line, which may be of any size"),),
+        )
+    text = source.whole()
     try:
         found = json.loads(text)
     except json.JSONDecodeError as error:
-        if _is_object(text.lstrip().partition("\n")[0]):
-            return parse_lines(path, text)
-        raise _damaged(path, error, error.lineno) from error
-    if isinstance(found, dict):
-        lists = [value for value in found.values() if isinstance(value, list)]
-        found = lists[0] if len(lists) == 1 else [found]
-    if not isinstance(found, list):
-        raise _no_object(path, "the file", found)
-    return _table(path, found, list(range(1, len(found) + 1)), "JSON", "record")
+        raise damaged(source.path, error, error.lineno) from error
+    except RecursionError as error:
+        raise too_deep(source.path, "the file") from error
+    found, has_halves = mended(found, text)
+    records, notes = _records(source.path, found)
+    notes = (*notes, f"{HALF_CHARACTER}.") if has_halves else notes
+    numbers = range(1, len(records) + 1)
+    starts = [*range(0, len(records), BLOCK_ROWS), len(records)]
+    blocks = [(records[start:end], list(numbers[start:end])) for start, end in pairwise(starts)]
+    kept = _keep(source, shelf, blocks, "record")
+    return replace(kept, notes=(*notes, *kept.notes))
 
 
-def parse_lines(path: Path, text: str) -> ParsedRows:
-    """Read one object a line, or an array whatever the ending says; blank lines are passed over.
-
-    Raises:
-        DataError: A line isn't a JSON object.
-    """
-    if text.lstrip().startswith("["):
-        return parse_array(path, text)
-    records: list[Any] = []
-    numbers: list[int] = []
-    for number, line in enumerate(text.split("\n"), 1):
-        if not line.strip():
-            continue
-        try:
-            records.append(json.loads(line))
-        except json.JSONDecodeError as error:
-            raise _damaged(path, error, number) from error
-        numbers.append(number)
-    return _table(path, records, numbers, "JSONL", "line")
-
-
-def _table(path: Path, records: Sequence[Any], numbers: list[int], form: str, word: str) -> ParsedRows:
-    names: dict[str, None] = {}  # in the order they first appear
-    for record, number in zip(records, numbers, strict=True):
-        if not isinstance(record, dict):
-            raise _no_object(path, f"{word} {number:,}", record)
-        names.update(dict.fromkeys(record))
-    if not names:
+def _records(path: Path, found: Any) -> tuple[list[Any], tuple[str, ...]]:
+    """The rows in what a file holds, and where they were found."""
+    if isinstance(found, list):
+        return found, ()
+    if not isinstance(found, dict):
+        raise no_object(path, "the file", found)
+    columns = _columns(found)
+    if columns is not None:
+        return columns, (f"{path.name} holds columns, not rows; they were put together row by row.",)
+    lists = {name: value for name, value in found.items() if _is_rows(value)}
+    if len(lists) > 1:
         raise DataError(
-            f"{path.name} has no rows", f"{path}: there is no object in it.", (Fix("Choose another file"),)
+            f"{path.name} holds several lists of rows",
+            f"{path}: {', '.join(f'“{name}”' for name in lists)} each have rows.",
+            (Fix("Save each list in a file of its own, and choose one to train on and one to evaluate on"),),
         )
-    columns: dict[str, pa.Array] = {}
-    notes = []
-    for name in names:
-        values = [record.get(name) for record in records]
-        try:
-            columns[name] = pa.array(values)
-        except (pa.ArrowInvalid, pa.ArrowTypeError, pa.ArrowNotImplementedError):
-            columns[name] = pa.array([_as_text(value) for value in values], pa.string())
-            notes.append(f"Column “{name}” mixes kinds of values; they are read as text.")
-    return ParsedRows(pa.table(columns), np.asarray(numbers), form, word, tuple(notes))
+    for name, rows in lists.items():
+        return rows, (f"The rows are those of “{name}” in {path.name}.",)
+    return [] if list(found.values()) == [[]] else [found], ()
 
 
-def _as_text(value: Any) -> str | None:
-    return value if isinstance(value, str) or value is None else json.dumps(value, ensure_ascii=False)
+def _is_rows(value: Any) -> bool:
+    """Whether it is a list of objects or lists, and not the turns of one conversation."""
+    if not isinstance(value, list) or not value:
+        return False
+    is_object = isinstance(value[0], dict)
+    return not _CONVERSATION & value[0].keys() if is_object else isinstance(value[0], list)
 
 
-def _damaged(path: Path, error: json.JSONDecodeError, line: int) -> DataError:
-    return DataError(
-        f"{path.name} is not {'JSONL' if path.suffix.lower() in ('.jsonl', '.ndjson') else 'JSON'}: line {line:,}",
-        f"{path}, line {line:,}, column {error.colno:,}: {error.msg}.",
-        (Fix(f"Mend line {line:,}, or give the file the ending of what it is"),),
+def _columns(found: dict[str, Any]) -> list[Any] | None:
+    """Rows from `{"text": [...], "label": [...]}`, or from `{"text": {"0": ...}, ...}` as pandas writes it."""
+    values = list(found.values())
+    if len(values) < 2:
+        return None
+    if all(isinstance(value, dict) for value in values):
+        keys = values[0].keys()
+        if (
+            not keys
+            or any(value.keys() != keys for value in values)
+            or not all(key.isdecimal() for key in keys)
+        ):
+            return None
+        values = [list(value.values()) for value in values]
+    is_even = all(isinstance(value, list) and len(value) == len(values[0]) for value in values)
+    if not is_even or not values[0] or any(isinstance(value[0], dict) for value in values):
+        return None
+    return [dict(zip(found, row, strict=True)) for row in zip(*values, strict=True)]
+
+
+def _keep(source: TextFile, shelf: Shelf, blocks: Iterable[Block], word: str) -> ParsedRows:
+    """Put the records on the shelf: once through them for the columns and their types, once more to write them."""
+    forms = _forms(source.path, blocks, word)
+    if not forms:
+        raise DataError(
+            f"{source.path.name} has no rows",
+            f"{source.path}: there is no object in it.",
+            (Fix("Choose another file"),),
+        )
+    rows = None
+    while rows is None:
+        rows = _written(shelf, blocks, forms)
+    texts = [
+        f"Column “{name}” {kind.value}; they are read as text."
+        for name, kind in forms.items()
+        if isinstance(kind, Why)
+    ]
+    return ParsedRows(rows, "JSON" if word == "record" else "JSONL", word, tuple(texts))
+
+
+def _forms(path: Path, blocks: Iterable[Block], word: str) -> dict[str, Form]:
+    """What each column is read as, in the order in which they first appear."""
+    forms: dict[str, Form] = {}
+    for records, numbers in blocks:
+        for record, number in zip(records, numbers, strict=True):
+            if not isinstance(record, dict):
+                raise no_object(path, f"{word} {number:,}", record)
+        for name in dict.fromkeys(name for record in records for name in record):
+            known = forms.get(name, pa.null())
+            if not isinstance(known, Why):
+                forms[name] = both(known, form_of([record.get(name) for record in records]))
+        if len(forms) > MOST_COLUMNS:
+            raise DataError(
+                f"{path.name} has more than {MOST_COLUMNS:,} columns",
+                f"{path}: the names of the objects differ from {word} to {word}; by {word} {numbers[-1]:,} there are "
+                f"{len(forms):,}.",
+                (Fix('Make every row an object with the same names, such as "text" and "label"'),),
+            )
+    return forms
+
+
+def _written(shelf: Shelf, blocks: Iterable[Block], forms: dict[str, Form]) -> RowWriter | None:
+    """All rows in their types; None where a column turns out not to fit its type, which is text from now on."""
+    schema = pa.schema(
+        [(name, pa.string() if isinstance(kind, Why) else kind) for name, kind in forms.items()]
     )
+    writer = shelf.writer(schema)
+    for records, numbers in blocks:
+        arrays = {name: _array(records, name, kind) for name, kind in forms.items()}
+        unfit = [name for name, values in arrays.items() if values is None]
+        if unfit:
+            forms.update(dict.fromkeys(unfit, Why.MIXED))
+            writer.discard()
+            return None
+        batch = pa.RecordBatch.from_arrays(list(arrays.values()), schema=schema)
+        writer.add(batch, np.asarray(numbers, np.int64))
+    return writer
 
 
-def _no_object(path: Path, place: str, value: Any) -> DataError:
-    shown = json.dumps(value, ensure_ascii=False)[:60]
-    return DataError(
-        f"{path.name}: {place} is not an object",
-        f'{path}: a row must read {{"text": "...", "label": "..."}}; {place} is {shown}.',
-        (Fix("Make every row an object with the same names"),),
-    )
+def _array(records: Sequence[Any], name: str, form: Form) -> pa.Array | None:
+    return arrow_array([record.get(name) for record in records], form)

@@ -33,7 +33,11 @@ def refuse_single(labels: tuple[str, ...], source: str, fixes: tuple[Fix, ...] =
 
 
 def indices(
-    names: Sequence[str], labels: tuple[str, ...], where: Callable[[int], str], fixes: tuple[Fix, ...] = ()
+    names: Sequence[str],
+    labels: tuple[str, ...],
+    where: Callable[[int], str],
+    fixes: tuple[Fix, ...] = (),
+    sample: str = "sample",
 ) -> list[int]:
     """The class index of each name.
 
@@ -42,6 +46,7 @@ def indices(
         labels: The classes that were trained on.
         where: Says where a sample stands, such as "row 17 of test.csv".
         fixes: What else could be done about a label that isn't among `labels`.
+        sample: What a label belongs to, in one word.
 
     Raises:
         DataError: A name is not among `labels`.
@@ -49,16 +54,26 @@ def indices(
     index_of = {label: index for index, label in enumerate(labels)}
     unseen = [number for number, name in enumerate(names) if name not in index_of]
     if unseen:
-        raise _unseen([names[number] for number in unseen], labels, where(unseen[0]), fixes)
+        foreign = list(dict.fromkeys(names[number] for number in unseen))
+        raise unseen_labels(foreign, len(unseen), labels, where(unseen[0]), fixes=fixes, sample=sample)
     return [index_of[name] for name in names]
 
 
-def _unseen(names: list[str], labels: tuple[str, ...], first_place: str, fixes: tuple[Fix, ...]) -> DataError:
+def unseen_labels(
+    names: Sequence[str],
+    count: int,
+    labels: tuple[str, ...],
+    first_place: str,
+    *,
+    fixes: tuple[Fix, ...] = (),
+    sample: str = "sample",
+) -> DataError:
+    """The error for labels that weren't trained on: which, in how many samples, and where the first of them is."""
     shown = ", ".join(f'"{name}"' for name in in_order(names)[:5])
     known = ", ".join(f'"{label}"' for label in labels[:10]) + (", ..." if len(labels) > 10 else "")
-    count = "1 sample has" if len(names) == 1 else f"{len(names):,} samples have"
+    counted = f"1 {sample} has" if count == 1 else f"{count:,} {sample}s have"
     return DataError(
         f'The evaluation data has a label the training data lacks: "{names[0]}"',
-        f"First at {first_place}. {count} a label the model can't have learned ({shown}); it learns {known}.",
-        (Fix("Remove these samples, or add samples of these labels to the training data"), *fixes),
+        f"First at {first_place}. {counted} a label the model can't have learned ({shown}); it learns {known}.",
+        (Fix(f"Remove these {sample}s, or add {sample}s of these labels to the training data"), *fixes),
     )

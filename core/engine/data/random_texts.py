@@ -1,9 +1,10 @@
 """Random tokens in place of texts, for timing: `synthetic:SAMPLESxLENGTH`."""
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from core.choices import Task
 from core.engine.data.labels import NO_EVALUATION
 from core.engine.data.text import EncodedTexts
 from core.errors import DataError, Fix
@@ -12,6 +13,8 @@ from core.sources import parse_synthetic, synthetic
 
 if TYPE_CHECKING:
     from datasets import Dataset
+
+CLASSES = ("0", "1")
 
 
 def load_random_texts(options: RunOptions, vocab_size: int, longest: int) -> EncodedTexts | None:
@@ -24,6 +27,19 @@ def load_random_texts(options: RunOptions, vocab_size: int, longest: int) -> Enc
 
     Raises:
         DataError: The texts are longer than that, or there is evaluation data, which can't have their made-up labels.
+    """
+    asked = asked_samples(options, longest)
+    if asked is None:
+        return None
+    train = random_tokens(*asked, vocab_size, options.training.seed, options.task)
+    return EncodedTexts(train, None, CLASSES if options.task.has_labels else ())
+
+
+def asked_samples(options: RunOptions, longest: int) -> tuple[int, int] | None:
+    """How many random samples a run asks for, and their tokens; None where it trains on real ones.
+
+    Raises:
+        DataError: As for `load_random_texts`.
     """
     data, asked = options.data, parse_synthetic(options.data.train)
     if asked is None:
@@ -41,21 +57,30 @@ def load_random_texts(options: RunOptions, vocab_size: int, longest: int) -> Enc
             f"{data.train}: the model sees {longest:,} tokens at most.",
             (Fix(f"Use texts of {longest:,} tokens", {"data.train": synthetic(samples, longest)}),),
         )
-    train = random_tokens(
-        min(samples, data.max_train_samples or samples), length, vocab_size, options.training.seed
-    )
-    return EncodedTexts(train, None, ("0", "1"))
+    return min(samples, data.max_train_samples or samples), length
 
 
-def random_tokens(samples: int, length: int, vocab_size: int, seed: int) -> "Dataset":
-    """Random token ids, every sample `length` tokens: `input_ids`, `attention_mask` and `labels` (0, 1)."""
+def random_tokens(
+    samples: int, length: int, vocab_size: int, seed: int, task: Task = Task.TEXT_CLASSIFICATION
+) -> "Dataset":
+    """Random token ids, every sample `length` tokens: `input_ids`, `attention_mask` and the task's kind of `labels`."""
     from datasets import Dataset
 
     random = np.random.default_rng(seed)
+    ids = random.integers(0, vocab_size, (samples, length))
     return Dataset.from_dict(
         {
-            "input_ids": list(random.integers(0, vocab_size, (samples, length))),
+            "input_ids": list(ids),
             "attention_mask": list(np.ones((samples, length), dtype=np.int64)),
-            "labels": random.permutation(np.arange(samples) % 2),
+            "labels": _labels(task, ids, random),
         }
     )
+
+
+def _labels(task: Task, ids: Any, random: np.random.Generator) -> Any:
+    """Half of them 0 and half 1, a number each, one of two classes a token, or the tokens themselves."""
+    if task is Task.TOKEN_CLASSIFICATION:
+        return list(random.integers(0, len(CLASSES), ids.shape))
+    if task is Task.TEXT_REGRESSION:
+        return random.random(len(ids))
+    return list(ids) if task.writes_text else random.permutation(np.arange(len(ids)) % len(CLASSES))

@@ -1,4 +1,4 @@
-"""Hold out a part of the data, each class by its share."""
+"""Hold out a part of the data, each class by its share where there are classes."""
 
 from collections.abc import Sequence
 
@@ -29,6 +29,16 @@ def stratified_split(labels: Sequence[int], fraction: float, seed: int) -> tuple
     ]
     training = np.setdiff1d(order, held_out)  # sorted
     return training.tolist(), sorted(held_out)
+
+
+def random_split(samples: int, fraction: float, seed: int) -> tuple[list[int], list[int]]:
+    """As `stratified_split`, where there are no classes to heed; one sample is always trained on."""
+    return stratified_split([0] * samples, fraction, seed)
+
+
+def held_out_count(sizes: Sequence[int], fraction: float) -> int:
+    """How many samples `stratified_split` holds out of classes of these sizes, in the order of their indices."""
+    return sum(_shares(list(sizes), fraction))
 
 
 def _shares(sizes: list[int], fraction: float) -> list[int]:

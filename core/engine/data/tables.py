@@ -1,34 +1,53 @@
-"""A table of the person's: CSV, TSV, JSON, JSONL or Parquet, told apart by content as well as by ending.
+"""A table of the person's: CSV, TSV, JSON, JSONL, CoNLL or Parquet, told apart by content as well as by ending.
 
-Arrow reads the files; docs/decisions/0008-tables-by-arrow.md says why not `datasets`.
+Arrow reads the files; docs/decisions/0008-tables-by-arrow.md says why not `datasets`. What is large is read block by
+block into a file of the cache and mapped into memory.
 """
 
-from dataclasses import dataclass, field
+import logging
+from collections.abc import Callable
+from dataclasses import dataclass, field, replace
+from functools import partial
 from pathlib import Path
-from typing import Any
 
-import numpy as np
 import pyarrow as pa
-import pyarrow.compute as pc
 
-from core.engine.data import delimited, json_rows
-from core.engine.data.file_kinds import ENDINGS, Kind, is_parquet, mismatch, read_text
+from core import settings
+from core.engine.data import conll, delimited, json_rows, parquet_rows
+from core.engine.data.file_kinds import ENDINGS, Kind, ending, is_parquet, mismatch
+from core.engine.data.how_read import Reading, of_text
+from core.engine.data.parsed_rows import Numbers, ParsedRows, Shelf
+from core.engine.data.table_cache import (
+    CacheUnusableError,
+    MemoryShelf,
+    StoredRows,
+    TableCache,
+    cache_key,
+)
+from core.engine.data.text_encoding import open_text
+from core.engine.data.text_files import Passes, Tell, TextFile, first_bytes, size_of
 from core.errors import DataError, Fix
 
+LARGE_BYTES = 32 * 2**20
+"""Files that are as large when unpacked go through the cache instead of through memory."""
+HEAD_CHARACTERS = 1 << 20
+LOG = logging.getLogger(__name__)
 
-@dataclass(frozen=True)
+
+@dataclass(frozen=True, eq=False)
 class Table:
     """Rows and named columns as an Arrow table; delimited files hold text only.
 
-    `numbers` says which row (or line, or record: `row_word`) of the file each row is.
+    `numbers` says which row (or line, or record: `row_word`) of the file each row is, `reading` how it was read.
     """
 
     path: Path
     format: str
     rows: pa.Table = field(repr=False)
-    numbers: np.ndarray[Any, np.dtype[np.int64]] = field(repr=False)
+    numbers: Numbers = field(repr=False)
     row_word: str
     notes: tuple[str, ...] = ()
+    reading: Reading = field(default_factory=dict)
 
     @property
     def columns(self) -> tuple[str, ...]:
@@ -43,78 +62,86 @@ class Table:
         """The table cut to its first `count` rows; None keeps all."""
         if count is None or count >= self.rows.num_rows:
             return self
-        cut = self.rows.slice(0, count)
-        return Table(self.path, self.format, cut, self.numbers[:count], self.row_word, self.notes)
+        return replace(self, rows=self.rows.slice(0, count), numbers=self.numbers[:count])
 
 
-def read_table(path: Path) -> Table:
-    """Read a whole file of rows into memory.
+def read_table(path: Path, progress: Tell | None = None, *, header: bool | None = None) -> Table:
+    """Read a whole file of rows; a large one costs time and disk, but next to no memory.
 
     Row numbers are those of the file: a header is row 1. Rows without any value are passed over.
+
+    Args:
+        path: The file, which may be compressed with gzip.
+        progress: Called with the bytes done and the bytes to go through, which is more than once the file.
+        header: Whether the first row of a delimited file names the columns; None finds out.
 
     Raises:
         DataError: The file is missing, empty, damaged, or not what its ending says.
     """
+    passes = Passes(size_of(path), progress)
+    cache = TableCache(settings.home() / "cache" / "tables")
     try:
-        content = path.read_bytes()
-    except IsADirectoryError as error:
-        raise DataError(
-            f"{path.name} is a folder",
-            f"{path}: text classification reads one file of rows.",
-            (Fix("Choose a CSV, TSV, JSON, JSONL or Parquet file"),),
-        ) from error
+        key = cache_key(path, f"header={header}")
+        found = cache.find(key) or _read(path, header, passes, cache, key)
     except FileNotFoundError as error:
-        raise DataError(f"There is no {path.name}", f"{path} doesn't exist.") from error
-    except OSError as error:
-        raise DataError(f"{path.name} can't be read", f"{path}: {error.strerror or error}") from error
-    if not content:
-        raise DataError(f"{path.name} is empty", f"{path} holds 0 bytes.", (Fix("Choose another file"),))
-    table = _read_parquet(path) if is_parquet(path, content) else _read_text_table(path, content)
-    if table.rows.num_rows == 0:
+        raise _changed(path) from error
+    passes.end()
+    if found.rows.num_rows == 0:
         raise DataError(f"{path.name} has no rows", f"{path} names columns but holds no rows.")
-    return _without_blank_rows(table)
+    return Table(path, found.format, found.rows, found.numbers, found.row_word, found.notes, found.reading)
 
 
-def _read_parquet(path: Path) -> Table:
-    from pyarrow import parquet
+def _read(path: Path, header: bool | None, passes: Passes, cache: TableCache, key: str) -> StoredRows:
+    """Read a file whose rows aren't in the cache yet."""
+    size, parse = _parser(path, header, passes)
 
-    try:
-        rows = parquet.ParquetFile(path).read()
-    except (pa.ArrowException, OSError) as error:
-        raise DataError(
-            f"{path.name} is damaged",
-            f"{path} begins as a Parquet file but can't be read: {error}",
-            (Fix("Get the file again"),),
-        ) from error
-    return Table(path, "Parquet", rows, np.arange(1, rows.num_rows + 1), "row")
+    def rows(shelf: Shelf) -> ParsedRows:
+        found = parse(shelf)
+        if cache_key(path, f"header={header}") != key:
+            raise _changed(path)
+        return found
+
+    if size >= LARGE_BYTES:
+        try:
+            with cache.shelf(key) as shelf:
+                found = shelf.finish(rows(shelf))
+            pa.default_memory_pool().release_unused()
+        except CacheUnusableError as error:
+            LOG.warning("%s is read into memory, because %s can't be written: %s", path, cache.folder, error)
+        else:
+            return found
+    memory = MemoryShelf()
+    return memory.finish(rows(memory))
 
 
-def _read_text_table(path: Path, content: bytes) -> Table:
-    text = read_text(path, content)
-    notes = (text.note,) if text.note else ()
-    expected = ENDINGS.get(path.suffix.lower())
-    is_json = json_rows.looks_like_json(text.content)
+def _parser(path: Path, header: bool | None, passes: Passes) -> tuple[int, Callable[[Shelf], ParsedRows]]:
+    """How many bytes a file has when it is unpacked, and what puts its rows on a shelf."""
+    if is_parquet(path, first_bytes(path)):
+        file = parquet_rows.open_parquet(path)
+        return parquet_rows.unpacked_size(file), partial(parquet_rows.parse, path, file, passes)
+    source = open_text(path, passes)
+    return source.size, partial(_parse_text, source, header)
+
+
+def _parse_text(source: TextFile, header: bool | None, shelf: Shelf) -> ParsedRows:
+    path, head = source.path, source.head(HEAD_CHARACTERS)
+    expected = ENDINGS.get(ending(path))
+    is_json = json_rows.looks_like_json(head)
     if expected is Kind.DELIMITED and is_json:
         raise mismatch(path, "a JSON file", "Rename it to end in .json or .jsonl")
-    if expected is Kind.JSON_LINES:
-        found = json_rows.parse_lines(path, text.content)
-    elif expected is Kind.JSON or is_json:
-        found = json_rows.parse_array(path, text.content)
+    if expected in (Kind.JSON, Kind.JSON_LINES) or is_json:
+        found = json_rows.parse(source, shelf, prefers_lines=expected is Kind.JSON_LINES)
+    elif expected is Kind.CONLL or conll.looks_like_conll(path, head):
+        found = conll.parse(source, shelf)
     else:
-        found = delimited.parse(path, text.content)
-    return Table(path, found.format, found.table, found.numbers, found.row_word, (*notes, *found.notes))
+        found = delimited.parse(source, shelf, header)
+    reading = {**of_text(source), **found.reading}
+    return replace(found, notes=(*source.notes, *found.notes), reading=reading)
 
 
-def _without_blank_rows(table: Table) -> Table:
-    """Drop rows in which every value is missing or an empty text, as a blank line makes them."""
-    blank = None
-    for column in table.rows.columns:
-        empty = column.is_null()
-        if pa.types.is_string(column.type):
-            empty = pc.or_(empty, pc.equal(pc.fill_null(column, ""), ""))
-        blank = empty if blank is None else pc.and_(blank, empty)
-    if blank is None or not pc.any(blank).as_py():
-        return table
-    keep = pc.invert(blank)
-    numbers = table.numbers[keep.to_numpy()]
-    return Table(table.path, table.format, table.rows.filter(keep), numbers, table.row_word, table.notes)
+def _changed(path: Path) -> DataError:
+    return DataError(
+        f"{path.name} changed while it was read",
+        f"{path} is being written or was replaced.",
+        (Fix("Wait until it is whole, and try again"),),
+    )

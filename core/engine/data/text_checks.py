@@ -2,11 +2,11 @@
 
 import difflib
 
+from core.data_report import Column, ColumnKind
 from core.engine.data.columns import MOST_LABELS, Guess, describe, guess_columns, kind_of, may_be_label
 from core.engine.data.labels import HOLD_OUT_INSTEAD
 from core.engine.data.tables import Table
 from core.errors import DataError, Fix
-from core.reports import Column, ColumnKind
 
 
 def check_text_columns(table: Table, guess: Guess) -> None:
@@ -18,12 +18,13 @@ def check_text_columns(table: Table, guess: Guess) -> None:
     if not guess.text:
         raise DataError(
             f"{table.path.name} has no column of texts",
-            f"{table.path} has the columns {_listed(table.columns)}; none of them holds texts.",
+            f"{table.path} has the columns {listed(table.columns)}; none of them holds texts.",
             (Fix("Choose a file with a column of texts"),),
         )
     for name in guess.text:
         if name not in table.columns:
-            raise _missing(table, name, "data.text_columns", guess.text)
+            likely = guess_columns(table).text
+            raise missing_column(table, name, "data.text_columns", guess.text, next(iter(likely), None))
         kind = kind_of(table.rows[name])
         if kind is not ColumnKind.TEXT:
             likely = guess_columns(table).text
@@ -39,11 +40,12 @@ def check_label_column(table: Table, guess: Guess) -> None:
     if guess.label is None:
         raise DataError(
             f"{table.path.name} has no column that looks like a label",
-            f"{table.path} has the columns {_listed(table.columns)}. A label column has a few values that repeat.",
+            f"{table.path} has the columns {listed(table.columns)}. A label column has a few values that repeat.",
             (Fix("Choose the label column yourself, or another file"),),
         )
     if guess.label not in table.columns:
-        raise _missing(table, guess.label, "data.label_column", (guess.label,))
+        likely = guess_columns(table).label
+        raise missing_column(table, guess.label, "data.label_column", (guess.label,), likely)
     column = next(column for column in describe(table) if column.name == guess.label)
     if column.distinct == 0:
         raise DataError(
@@ -55,8 +57,21 @@ def check_label_column(table: Table, guess: Guess) -> None:
         raise _too_many_labels(table, guess, column)
 
 
-def check_eval_columns(table: Table, columns: Guess) -> None:
+def check_eval_columns(table: Table, columns: Guess, instead: Fix = HOLD_OUT_INSTEAD) -> None:
     """Stop where an evaluation file lacks a column of the training file, or has something else in it.
+
+    Raises:
+        DataError: It does.
+    """
+    check_columns_are_there(table, columns, instead)
+    for name in columns.text:
+        kind = kind_of(table.rows[name])
+        if kind is not ColumnKind.TEXT:
+            raise _no_text(table, name, kind, (instead,))
+
+
+def check_columns_are_there(table: Table, columns: Guess, instead: Fix = HOLD_OUT_INSTEAD) -> None:
+    """Stop where an evaluation file lacks a column of the training file.
 
     Raises:
         DataError: It does.
@@ -66,34 +81,40 @@ def check_eval_columns(table: Table, columns: Guess) -> None:
             raise DataError(
                 f"{table.path.name} has no column “{name}”",
                 f"The evaluation data needs the columns of the training data. {table.path} has the columns "
-                f"{_listed(table.columns)}.",
-                (Fix(f"Rename its column to “{name}”"), HOLD_OUT_INSTEAD),
+                f"{listed(table.columns)}.",
+                (Fix(f"Rename its column to “{name}”"), instead),
             )
-    for name in columns.text:
-        kind = kind_of(table.rows[name])
-        if kind is not ColumnKind.TEXT:
-            raise _no_text(table, name, kind, (HOLD_OUT_INSTEAD,))
 
 
-def _missing(table: Table, name: str, path: str, chosen: tuple[str, ...]) -> DataError:
+def missing_column(
+    table: Table, name: str, path: str, chosen: tuple[str, ...], likely: str | None
+) -> DataError:
+    """The error for a chosen column that isn't there.
+
+    Args:
+        table: Where it isn't.
+        name: Its name.
+        path: The option that names it.
+        chosen: All columns of that option.
+        likely: What else it could be, where no column is called nearly the same.
+    """
     by_lower = {column.lower(): column for column in table.columns}
     close = [by_lower[match] for match in difflib.get_close_matches(name.lower(), by_lower, n=1, cutoff=0.5)]
-    likely = guess_columns(table)
-    if not close:
-        close = [likely.label] if path == "data.label_column" and likely.label else list(likely.text[:1])
+    if not close and likely:
+        close = [likely]
     fixes = []
     for match in close:
         replaced = [match if column == name else column for column in chosen]
         fixes.append(Fix(f"Use “{match}”", {path: match if path == "data.label_column" else replaced}))
     return DataError(
         f"{table.path.name} has no column “{name}”",
-        f"{table.path} has the columns {_listed(table.columns)}.",
+        f"{table.path} has the columns {listed(table.columns)}.",
         tuple(fixes),
     )
 
 
 def _use_texts(names: tuple[str, ...]) -> Fix:
-    return Fix(f"Use {_listed(names)}", {"data.text_columns": list(names)})
+    return Fix(f"Use {listed(names)}", {"data.text_columns": list(names)})
 
 
 def _no_text(table: Table, name: str, kind: ColumnKind, fixes: tuple[Fix, ...]) -> DataError:
@@ -129,5 +150,6 @@ def _other_label(table: Table, guess: Guess) -> tuple[Fix, ...]:
     return (Fix(f"Use “{best.name}”", {"data.label_column": best.name}),)
 
 
-def _listed(names: tuple[str, ...]) -> str:
+def listed(names: tuple[str, ...]) -> str:
+    """Columns' names in a row."""
     return ", ".join(f"“{name}”" for name in names)

@@ -2,7 +2,6 @@
 
 import psutil
 
-from core.choices import Task
 from core.errors import DataError
 from core.memory.overhead import CUDA_CONTEXT, FIRST_USE, MPS_DRIVER
 from core.options import RunOptions
@@ -37,7 +36,7 @@ def overhead_bytes(kind: str, libraries: int, data: int) -> int:
 
 def data_bytes(options: RunOptions, text_bytes: int) -> int:
     """What a run holds of its data all the time."""
-    if options.task is not Task.IMAGE_CLASSIFICATION:
+    if options.task.reads_text:
         return TEXT_COPIES * text_bytes
     try:
         return _image_bytes(options)
@@ -52,7 +51,8 @@ def _image_bytes(options: RunOptions) -> int:
 
     if not options.data.train:
         return 0
-    found = find_images(options.data.train)
+    columns = (options.data.image_column, options.data.label_column)
+    found = find_images(options.data.train, 0, *columns, open_all=False)
     total = 0
     for part in (found.train, found.eval):
         if isinstance(part, ImagePixels):

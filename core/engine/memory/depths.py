@@ -7,7 +7,6 @@ from typing import Any
 import torch
 
 from core.engine.memory.rehearsal import Rehearsed
-from core.engine.models.text_models import random_classifier
 from core.memory.forecast import Parts
 
 SHALLOW, DEEPER = 6, 12
@@ -93,5 +92,8 @@ def _renamed(shallow: dict[str, int], deeper: dict[str, int], depth: int) -> dic
 
 
 def _weights(config: Any) -> int:
+    from transformers import AutoModel
+
     with torch.device("meta"):
-        return sum(weight.numel() for weight in random_classifier(copy.deepcopy(config)).parameters())
+        body = AutoModel.from_config(copy.deepcopy(config), trust_remote_code=False)  # heads are of one size
+        return sum(weight.numel() for weight in body.parameters())

@@ -5,7 +5,6 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Any
 
-import msgspec
 import torch
 from torch._subclasses.fake_tensor import FakeTensorMode
 
@@ -15,9 +14,9 @@ from core.engine.models import text_models
 from core.engine.models.adapters import apply_method
 from core.engine.models.attention import implementation_for
 from core.engine.models.checkpointing import check_checkpointing
+from core.engine.models.image_models import find_image_model, image_model_without_numbers
 from core.engine.models.packing import COMPUTED_IN
 from core.engine.models.parts import base_of, head_names
-from core.engine.models.vision_models import load_vision_model
 from core.options import RunOptions
 
 
@@ -42,14 +41,13 @@ def text_model(options: RunOptions, config: Any) -> Any:
         ModelError: LoRA's targets match nothing, or it can't compute its activations again.
     """
     config = copy.deepcopy(config)
-    config.problem_type = (
-        "single_label_classification"  # DeBERTa would look at the labels' numbers to find that out
-    )
-    attention = implementation_for(options.model, config)
+    if options.task is Task.TEXT_CLASSIFICATION:  # DeBERTa would look at the labels' numbers to find that out
+        config.problem_type = "single_label_classification"
+    attention = implementation_for(options.model, config, text_models.class_of(config, options.task))
     if options.model.attention in (Attention.FLASH_2, Attention.FLASH_3):
         attention = Attention.SDPA.value  # keeps as little, and needs no package
     with torch.device("meta"):
-        model = text_models.random_classifier(config, attn_implementation=attention)
+        model = text_models.random_model(config, options.task, attn_implementation=attention)
         model.config.use_cache = False  # as Trainer does
         if options.model.method is Method.QLORA:
             computed_in = COMPUTED_IN.get(options.device.precision, torch.float32)
@@ -59,9 +57,7 @@ def text_model(options: RunOptions, config: Any) -> Any:
 
 def vision_model(options: RunOptions, labels: int) -> Any:
     """The vision model a run would train; as `text_model`."""
-    architecture = msgspec.structs.replace(options.model, pretrained=False)
-    with torch.device("meta"):
-        model = load_vision_model(architecture, labels, options.training.seed)
+    model = image_model_without_numbers(options, find_image_model(options), labels)
     return _as_trained(model, options)
 
 
@@ -101,13 +97,23 @@ def _like(tensor: torch.Tensor, device: torch.device) -> torch.Tensor:
 
 def batch(options: RunOptions, model: Any, length: int, device: torch.device) -> dict[str, torch.Tensor]:
     """One batch as the loader would make it; `length` is tokens of a row, or pixels of an image's side."""
-    size = options.memory.batch_size
+    rows = 2 if options.task is Task.PREFERENCE else 1  # of the better and of the worse answer
+    size = rows * options.memory.batch_size
     labels = torch.zeros(size, dtype=torch.int64, device=device)
-    if options.task is Task.IMAGE_CLASSIFICATION:
+    if options.task.reads_images:
         return {"pixel_values": torch.empty(size, 3, length, length, device=device), "labels": labels}
-    names = ("input_ids", "attention_mask", "token_type_ids")
+    names = ["input_ids", "attention_mask", "token_type_ids"]
+    if options.task is Task.CAUSAL_LM:
+        del names[1:]  # blocks have no padding
     tokens = [torch.zeros(size, length, dtype=torch.int64, device=device) for _ in names]
     made = dict(zip(names, tokens, strict=True))
     if not getattr(base_of(model).config, "type_vocab_size", 0):
-        del made["token_type_ids"]
-    return {**made, "labels": labels}
+        made.pop("token_type_ids", None)
+    return {**made, "labels": _labels(options.task, labels, tokens[0])}
+
+
+def _labels(task: Task, one_a_row: torch.Tensor, tokens: torch.Tensor) -> torch.Tensor:
+    """Labels as the task has them: a class or a number a row, or one a token."""
+    if task is Task.TEXT_REGRESSION:
+        return one_a_row.float()
+    return one_a_row if task.has_labels and task is not Task.TOKEN_CLASSIFICATION else tokens

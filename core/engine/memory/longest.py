@@ -8,7 +8,7 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from core.choices import Padding
+from core.choices import Padding, Task
 from core.engine.models.text_models import longest_text
 from core.errors import DataError, Fix, OptionsError, Problem
 from core.options import RunOptions
@@ -58,6 +58,8 @@ def longest_row(options: RunOptions, config: Any, tokenizer: Any) -> Longest:
         if options.data.max_length <= limit
         else (f"Texts are cut off at {limit:,} tokens: the model sees no more.",)
     )
+    if options.task is Task.CAUSAL_LM:  # rows are blocks, each as long as is allowed
+        return Longest(most, most, _bytes_of(options.data.train) // 2, notes)
     try:
         found = _in_data(options, tokenizer, most)
     except DataError as error:
@@ -65,6 +67,13 @@ def longest_row(options: RunOptions, config: Any, tokenizer: Any) -> Longest:
     if options.data.padding is Padding.FIXED:
         return Longest(most, found.text, found.text_bytes, notes)
     return Longest(found.tokens, found.text, found.text_bytes, (*notes, *found.notes))
+
+
+def _bytes_of(source: str) -> int:
+    """The size of a file, or of all files of a folder."""
+    path = Path(source)
+    files = [path] if path.is_file() else path.rglob("*")
+    return sum(file.stat().st_size for file in files if file.is_file())
 
 
 def _padded(options: RunOptions, length: int, limit: int) -> int:
@@ -87,6 +96,8 @@ def _refuse_too_long(samples: int, length: int, limit: int) -> None:
 def _in_data(options: RunOptions, tokenizer: Any, most: int) -> Longest:
     if not options.data.train:
         return Longest(most, notes=(f"{_taken(most)}: no data is chosen yet.",))
+    if options.task.reads_conversations:
+        return _in_conversations(options, tokenizer, most)
     texts = _texts(options)
     if tokenizer is None:
         return Longest(
@@ -101,18 +112,45 @@ def _in_data(options: RunOptions, tokenizer: Any, most: int) -> Longest:
     return Longest(longest, longest, texts.nbytes)
 
 
-def _texts(options: RunOptions) -> pa.Table:
-    """The texts of the training data, one or two columns."""
-    from core.engine.data.columns import guess_columns
-    from core.engine.data.tables import read_table
-    from core.engine.data.text import usable_rows
-    from core.engine.data.text_checks import check_label_column, check_text_columns
+def _in_conversations(options: RunOptions, tokenizer: Any, most: int) -> Longest:
+    from core.engine.data.conversations.longest import longest_conversation
 
-    table = read_table(Path(options.data.train))
-    columns = guess_columns(table, options.data.text_columns, options.data.label_column)
-    check_text_columns(table, columns)
-    check_label_column(table, columns)
-    return usable_rows(table.first(options.data.max_train_samples), columns).texts
+    found = longest_conversation(options, tokenizer, most)
+    if (
+        options.data.packing and options.task is Task.CHAT
+    ):  # the fullest row has nearly as many as are allowed
+        return Longest(most, most, found.text_bytes)
+    if not found.tokens:
+        why = (
+            "no row can be used"
+            if tokenizer is not None
+            else "the model's tokenizer isn't on this computer yet"
+        )
+        return Longest(most, text_bytes=found.text_bytes, notes=(f"{_taken(most)}: {why}.",))
+    return Longest(found.tokens, found.tokens, found.text_bytes)
+
+
+def _texts(options: RunOptions) -> pa.Table:
+    """The texts of the training data, one or two columns; words are put together."""
+    from core.engine.data.shards import read_training
+
+    table = read_training(options.data).first(options.data.max_train_samples)
+    chosen = options.data.text_columns, options.data.label_column
+    match options.task:
+        case Task.TOKEN_CLASSIFICATION:
+            from core.engine.data.tags import words_of
+
+            return pa.table(
+                {"text": pc.binary_join(words_of(table, *chosen, skip=options.data.skip_bad_rows), " ")}
+            )
+        case Task.TEXT_REGRESSION:
+            from core.engine.data.scores import scored_texts
+
+            return scored_texts(table, *chosen, skip=options.data.skip_bad_rows)
+        case _:
+            from core.engine.data.text import labelled_texts
+
+            return labelled_texts(table, *chosen, skip=options.data.skip_bad_rows)
 
 
 def _with_most_bytes(texts: pa.Table) -> pa.Array:

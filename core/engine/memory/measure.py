@@ -123,6 +123,12 @@ class _DryRun:
             out_of_memory=out_of_memory,
         )
 
+    def _models(self) -> list[torch.nn.Module]:
+        """The model, and the copy of it that preferences are learned against where all of it moves."""
+        return [
+            model for model in (self._model, getattr(self._trainer, "ref_model", None)) if model is not None
+        ]
+
     def _parts(self) -> Parts:
         """The peak by source. What lives as long as the run is weighed; the rest of what tensors took is temporary.
 
@@ -131,7 +137,7 @@ class _DryRun:
         kind, watch = self._choice.kind, self._watch
         saved = self._trainer.saved if self._trainer else None
         weighed = {
-            "weights": weight_bytes_on(kind, self._model) if self._model else 0,
+            "weights": sum(weight_bytes_on(kind, model) for model in self._models()),
             "gradients": watch.gradients if watch else 0,
             "optimizer": watch.optimizer if watch else 0,
             "activations": saved.activations if saved else 0,

@@ -6,9 +6,10 @@ from typing import Any
 import msgspec
 import torch
 
-from core.choices import Method
+from core.choices import Method, Task
 from core.engine.memory.replay import SMALL_OBJECTS, SMALL_WITHOUT_GRADIENTS, Allocator, peak_of
 from core.engine.memory.stand_in_optimizer import optimizer_for
+from core.engine.memory.stand_in_scores import scored
 from core.engine.memory.tape import BOTTOM, EARLIER, FORWARD, MIDDLE, TOP, UPDATE, Kind, Recorder, Tape
 from core.engine.models.packing import COMPUTED_IN
 from core.memory.forecast import Parts
@@ -87,7 +88,11 @@ def _loss(
     """The loss of one batch, computed in the precision asked for and told in fp32, as accelerate does."""
     dtype = COMPUTED_IN.get(options.device.precision)
     with torch.autocast(device.type, dtype=dtype, enabled=dtype is not None):
-        loss: torch.Tensor = model(**batch)["loss"]
+        by_trl = options.task.reads_conversations
+        loss: torch.Tensor = scored(model, batch).mean() if by_trl else model(**batch)["loss"]
+        if options.task is Task.PREFERENCE:
+            with torch.no_grad():  # what the model is held to: itself without its adapter, or a copy of it
+                scored(model, batch)
     return loss.float()
 
 
@@ -102,6 +107,8 @@ def _take_stock(recorder: Recorder, model: Any, batch: dict[str, torch.Tensor], 
             )
     for tensor in batch.values():
         recorder.note(tensor, Kind.INPUT)
+    if options.task is Task.PREFERENCE and options.model.method is Method.FULL:
+        recorder.note_bytes(sum(weight.nbytes for weight in model.parameters()), Kind.WEIGHT)
     others = options.memory.gradient_accumulation_steps - 1 + AHEAD
     recorder.note_bytes(others * sum(tensor.nbytes for tensor in batch.values()), Kind.INPUT)
 

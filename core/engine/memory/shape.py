@@ -11,8 +11,8 @@ from typing import Any
 import torch
 
 from core.engine.memory.keeping import kept_for_each
-from core.engine.memory.vision_shape import pixel_counts
-from core.engine.models.parts import adaptable_layers, head_names
+from core.engine.memory.vision_shape import pixel_counts, reads_images
+from core.engine.models.parts import adaptable_layers, head_names, says_tokens, whole_names
 from core.memory.shape import ModelShape
 
 DROPOUT = ("hidden_dropout_prob", "hidden_dropout", "resid_pdrop", "dropout_rate", "dropout")
@@ -30,7 +30,7 @@ KEY_HEADS = ("num_key_value_heads", "num_kv_heads")
 
 
 def shape_of(model: Any, config: Any = None) -> ModelShape:
-    """Counts and widths of a text model with a classifier or a `VisionClassifier`, not yet wrapped for LoRA.
+    """Counts and widths of a text model or a vision model, not yet wrapped for LoRA.
 
     Args:
         model: The model, all of it on the meta device.
@@ -38,7 +38,7 @@ def shape_of(model: Any, config: Any = None) -> ModelShape:
     """
     config = config if config is not None else getattr(model, "config", None)
     counts = _weight_counts(model)
-    if config is None:
+    if reads_images(model):
         return ModelShape(**counts, **pixel_counts(model))
     return ModelShape(**counts, **_transformer(model, config))
 
@@ -52,8 +52,8 @@ def _weight_counts(model: Any) -> dict[str, Any]:
         linears[last] = (before[0] + inputs, before[1] + outputs)
     return {
         "parameters": _numbers(model.parameters()),
-        "packable": 0 if getattr(model, "config", None) is None else _packable(model, heads),
-        "head": sum(_numbers(model.get_submodule(name).parameters()) for name in heads),
+        "packable": 0 if reads_images(model) else _packable(model, heads),
+        "head": sum(_numbers(model.get_submodule(name).parameters()) for name in whole_names(model)),
         "linear_sides": sum(map(sum, linears.values())),
         "linears": linears,
         "embeddings": _numbers(_tables(model)),
@@ -117,6 +117,7 @@ def _transformer(model: Any, config: Any) -> dict[str, Any]:
         "head_width": _attention_width(block, hidden, intermediate) // heads,
         "gated": gated,
         "vocabulary": table.num_embeddings if table is not None else 0,
+        "said": _said(model),
         "positions": _positions(config),
         "experts": (_first(config, EXPERTS_A_TOKEN) or 1) if all_experts > 1 else 1,
         "all_experts": all_experts,
@@ -240,6 +241,12 @@ def _token_table(model: Any) -> Any:
         return model.get_input_embeddings()
     except (AttributeError, NotImplementedError):
         return None
+
+
+def _said(model: Any) -> int:
+    """How many tokens a model that writes tells apart at every place."""
+    layer = model.get_output_embeddings() if says_tokens(model) else None
+    return int(layer.weight.shape[0]) if layer is not None else 0
 
 
 def _positions(config: Any) -> int | None:

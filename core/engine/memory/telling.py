@@ -6,7 +6,6 @@ import msgspec
 import psutil
 
 from core import figures
-from core.choices import Task
 from core.engine.check_model import check_model
 from core.engine.data.lengths import lengths_of
 from core.engine.devices import Choice
@@ -42,7 +41,7 @@ def foretell(choice: Choice, prepared: Prepared, known: Forecast | None) -> Memo
     if model.shape is None:
         return None
     room = _before_loading(room_of(device), choice)
-    length = _longest(prepared.train) if options.task is not Task.IMAGE_CLASSIFICATION else None
+    length = _longest(prepared.train) if options.task.reads_text else None
     correction = record.correction(device.title)
     forecast = known or anatomy.forecast(
         options, model.shape, device, length=length, room=room, correction=correction

@@ -13,7 +13,7 @@ from typing import Any
 import msgspec
 import torch
 
-from core.choices import Attention, DeepSpeed, Optimizer, Task
+from core.choices import Attention, DeepSpeed, Optimizer
 from core.engine.devices import Choice, choose_visible
 from core.engine.machine_facts import gather
 from core.engine.memory import depths, fake, trace_cache
@@ -23,9 +23,9 @@ from core.engine.memory.rehearsal import Rehearsed, rehearse
 from core.engine.memory.replay import allocator_of
 from core.engine.memory.shape import shape_of
 from core.engine.models import text_models
+from core.engine.models.image_models import find_image_model, image_model_without_numbers
 from core.engine.models.refusals import LOADING_ERRORS, NotFetched, not_loaded
 from core.engine.models.targets import TargetError
-from core.engine.models.vision_models import load_vision_model
 from core.errors import ModelError, OptionsError, Problem
 from core.memory import anatomy, record
 from core.memory.forecast import Basis, Forecast, LayerMemory, Parts, Room
@@ -48,7 +48,8 @@ class NotFollowed(Exception):  # noqa: N818 - no error of anybody's
 class _Case:
     """One run to trace: where it computes, what a formula needs of its model, and its longest row.
 
-    `longest` is in tokens, or in pixels of an image's side; `config` is a text model's, with its labels.
+    `longest` is in tokens, or in pixels of an image's side; `config` is a text model's, with its labels; `kind` tells
+    vision models apart.
     """
 
     choice: Choice
@@ -56,6 +57,7 @@ class _Case:
     shape: ModelShape
     longest: Longest
     config: Any = None
+    kind: str = ""
 
     @property
     def options(self) -> RunOptions:
@@ -162,18 +164,18 @@ def _case(choice: Choice, labels: int) -> _Case:
         ModelError: The model can't be used.
         OptionsError: The texts are too long for it.
     """
-    if choice.settled.task is Task.IMAGE_CLASSIFICATION:
+    if choice.settled.task.reads_images:
         return _image_case(choice, labels)
     options = choice.settled
-    config = text_models.load_config(options.model)
+    config = text_models.load_config(options)
     tokenizer = text_models.tokenizer_at_hand(options.model.source)
     longest = longest_row(options, config, tokenizer)
-    text_models.set_labels(config, tuple(map(str, range(labels))))
+    text_models.set_labels(config, options.task, tuple(map(str, range(labels))))
     if config.pad_token_id is None:
         config.pad_token_id = tokenizer.pad_token_id if tokenizer is not None else 0
     try:
         with torch.device("meta"):
-            model = text_models.random_classifier(copy.deepcopy(config))
+            model = text_models.random_model(copy.deepcopy(config), options.task)
     except LOADING_ERRORS as error:
         raise not_loaded(options.model.source, error) from error
     return _Case(choice, labels, shape_of(model, config), longest, config)
@@ -182,10 +184,11 @@ def _case(choice: Choice, labels: int) -> _Case:
 def _image_case(choice: Choice, labels: int) -> _Case:
     options = choice.settled
     random = parse_synthetic(options.data.train)
-    architecture = msgspec.structs.replace(options.model, pretrained=False)
-    with torch.device("meta"):
-        model = load_vision_model(architecture, labels, options.training.seed)
-    return _Case(choice, labels, shape_of(model), Longest(random[1] if random else options.data.image_size))
+    found = find_image_model(options)
+    model = image_model_without_numbers(options, found, labels)
+    kind = options.model.source if found.config is None else found.config.to_json_string(use_diff=False)
+    side = random[1] if random else options.data.image_size
+    return _Case(choice, labels, shape_of(model), Longest(side), kind=kind)
 
 
 def _traced(case: _Case) -> Rehearsed:
@@ -212,7 +215,7 @@ def _depends_on(case: _Case) -> tuple[Any, ...]:
     return (
         options.task,
         msgspec.structs.replace(options.model, source="", pretrained=True),
-        options.model.source if case.config is None else case.config.to_json_string(use_diff=False),
+        case.kind if case.config is None else case.config.to_json_string(use_diff=False),
         options.memory,
         (options.device.precision, case.choice.kind, platform.libc_ver()),
         (training.optimizer, *map(bool, switches)),

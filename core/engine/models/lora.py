@@ -1,40 +1,64 @@
 """LoRA by PEFT: small matrices that learn beside the layers of a frozen model, and the classifier as a whole."""
 
+import inspect
 import warnings
 from collections.abc import Iterable
 from typing import Any
 
 import torch
-from peft import LoraConfig, PeftModel, PeftModelForSequenceClassification
+from peft import (
+    LoraConfig,
+    PeftModel,
+    PeftModelForCausalLM,
+    PeftModelForSequenceClassification,
+    PeftModelForTokenClassification,
+)
 from peft.tuners.tuners_utils import BaseTunerLayer
 
+from core.choices import Task
 from core.engine.models.freezing import hold_still
-from core.engine.models.parts import head_names, is_packed
+from core.engine.models.parts import head_names, is_packed, says_tokens, whole_names
+from core.engine.models.past_runs import weights_in
 from core.engine.models.targets import find_targets
 from core.options import RunOptions
 
 
-class TextAdapter(PeftModelForSequenceClassification):
-    """A text model with LoRA matrices; `save_pretrained` writes them, the classifier and the config with its labels."""
+class _Saved:
+    """How every adapter is saved; goes before PEFT's class. `has_config`: whether the config stands beside it."""
+
+    has_config = True
 
     def save_pretrained(self, save_directory: str, *args: Any, **kwargs: Any) -> None:
-        """Save the adapter; the frozen model is named in it and not saved again."""
-        super().save_pretrained(save_directory, *args, **_without_embeddings(kwargs))
-        self.get_base_model().config.save_pretrained(save_directory)
+        """Save the matrices, what learns as a whole and the config; the frozen model is named and not saved again."""
+        adapter: Any = self
+        super().save_pretrained(save_directory, *args, **_without_embeddings(kwargs))  # type: ignore[misc]
+        config = getattr(adapter.get_base_model(), "config", None)
+        if config is not None and self.has_config:
+            config.save_pretrained(save_directory)
 
     def create_or_update_model_card(self, output_dir: str) -> None:
         """Write none: PEFT's is a page of blanks, made from a template that a bundled app may lack."""
 
 
-class ImageAdapter(PeftModel):
-    """A vision model with LoRA matrices; `save_pretrained` writes them and the classifier."""
+class TextAdapter(_Saved, PeftModelForSequenceClassification):
+    """A model that says something of a text, with LoRA matrices."""
 
-    def save_pretrained(self, save_directory: str, *args: Any, **kwargs: Any) -> None:
-        """Save the adapter; the frozen model is named in it and not saved again."""
-        super().save_pretrained(save_directory, *args, **_without_embeddings(kwargs))
 
-    def create_or_update_model_card(self, output_dir: str) -> None:
-        """Write none, as for text models."""
+class WordAdapter(_Saved, PeftModelForTokenClassification):
+    """A model that labels words, with LoRA matrices."""
+
+
+class WritingAdapter(_Saved, PeftModelForCausalLM):
+    """A causal model with LoRA matrices.
+
+    A config beside them would keep transformers from loading the model that they name, together with them.
+    """
+
+    has_config = False
+
+
+class ImageAdapter(_Saved, PeftModel):
+    """A vision model with LoRA matrices."""
 
 
 def _without_embeddings(kwargs: dict[str, Any]) -> dict[str, Any]:
@@ -55,26 +79,41 @@ def with_lora(model: Any, options: RunOptions, fresh: Iterable[str]) -> PeftMode
         ModelError: A target matches no layer.
     """
     asked = options.model
-    whole = [*head_names(model), *fresh]
-    is_text = hasattr(model, "config")
+    whole = [*whole_names(model), *fresh]
+    task_type, kind = _kind_of(model, options.task)
     config = LoraConfig(
-        task_type="SEQ_CLS" if is_text else None,
+        task_type=task_type,
         r=asked.lora_rank,
         lora_alpha=int(asked.lora_alpha) if asked.lora_alpha.is_integer() else asked.lora_alpha,
         lora_dropout=asked.lora_dropout,
-        target_modules=find_targets(model, asked.lora_targets, whole),
-        modules_to_save=whole,
-        base_model_name_or_path=asked.source,
+        target_modules=find_targets(model, asked.lora_targets, (*head_names(model), *fresh)),
+        modules_to_save=whole or None,
+        base_model_name_or_path=_base_name(asked.source, model),
     )
-    if not is_text:
+    if not hasattr(model, "config"):
         model.name_or_path = asked.source  # what PEFT writes as the adapter's base
     with warnings.catch_warnings():
         warnings.simplefilter(
             "ignore", FutureWarning
         )  # PEFT 0.21 asks transformers 5 by names that are going
-        wrapped: PeftModel = (TextAdapter if is_text else ImageAdapter)(model, config)
+        wrapped: PeftModel = kind(model, config)
     hold_still(wrapped)
     return wrapped
+
+
+def _kind_of(model: Any, task: Task) -> tuple[str | None, type[PeftModel]]:
+    """What PEFT calls the task of a model, and its class; PEFT knows none for images."""
+    if "input_ids" not in inspect.signature(model.forward).parameters:
+        return None, ImageAdapter
+    if says_tokens(model):
+        return "CAUSAL_LM", WritingAdapter
+    return ("TOKEN_CLS", WordAdapter) if task is Task.TOKEN_CLASSIFICATION else ("SEQ_CLS", TextAdapter)
+
+
+def _base_name(source: str, model: Any) -> str:
+    """What an adapter says it was trained beside: of a past run, the folder of its weights."""
+    on_meta = any(weight.is_meta for weight in model.parameters())  # only looked at: nothing is saved
+    return source if on_meta else weights_in(source)
 
 
 def describe(model: Any) -> str:

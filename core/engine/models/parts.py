@@ -34,6 +34,21 @@ def head_names(model: Any) -> tuple[str, ...]:
     return tuple(layers[-1:])
 
 
+def says_tokens(model: Any) -> bool:
+    """Whether a model says the next token: behind its body are all tokens it knows, and not the labels of a task."""
+    can_generate = getattr(base_of(model), "can_generate", None)
+    return bool(can_generate and can_generate())
+
+
+def whole_names(model: Any) -> tuple[str, ...]:
+    """Names of the modules that learn as a whole beside LoRA matrices: those that say labels, which are new.
+
+    A model that writes says tokens as before: that layer stays frozen, being as large as the table of tokens and often
+    the same.
+    """
+    return () if says_tokens(model) else head_names(model)
+
+
 def adaptable_layers(model: Any, without: Iterable[str]) -> list[str]:
     """Names of the layers LoRA can stand beside: linear ones, and ungrouped convolutions.
 

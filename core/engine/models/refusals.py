@@ -1,13 +1,17 @@
 """Why a text model can't be used, in words a person can act on: what is looked at before, what libraries raise."""
 
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
 from huggingface_hub.errors import StrictDataclassError
 from safetensors import SafetensorError
 
+from core import hub, sources
+from core.choices import TITLES, Task
 from core.errors import Fix, ModelError
 from core.model_folders import RANDOM_WEIGHTS, Lack, what_lacks
+from core.run_models import is_run
 
 LOADING_ERRORS = (OSError, ValueError, KeyError, ImportError, StrictDataclassError, SafetensorError)
 """What transformers raises for a model that is missing, damaged or foreign. Hub and network errors are OSErrors."""
@@ -23,32 +27,33 @@ def check_folder(folder: Path, *, needs_weights: bool) -> None:
     Raises:
         ModelError: It can't be looked into, or there is no config.json, or no weights that can be opened safely.
     """
+    name = sources.short_name(str(folder))
     try:
         lack = what_lacks(folder, needs_weights=needs_weights)
     except OSError as error:
-        raise ModelError(f"{folder.name} can't be looked into", f"{folder}: {error.strerror}") from error
+        raise ModelError(f"{name} can't be looked into", f"{folder}: {error.strerror}") from error
     if lack is Lack.CONFIG:
         inside = ", ".join(sorted(path.name for path in folder.iterdir())[:6]) or "nothing"
         raise ModelError(
-            f"{folder.name} is not a model folder",
+            f"{name} is not a model folder",
             f"There is no config.json in {folder}. It holds: {inside}. Choose the folder that has config.json and "
             "model.safetensors in it.",
         )
     if lack is Lack.KIND:
         raise ModelError(
-            f"{folder.name} is not a model folder",
+            f"{name} is not a model folder",
             f"config.json in {folder} names no kind of model (model_type). Choose the folder of a model.",
         )
     if lack is Lack.ALL_BUT_ADAPTER:
         raise ModelError(
-            f"{folder.name} holds LoRA matrices without their model",
+            f"{name} holds LoRA matrices without their model",
             f"adapter_config.json in {folder} names the model they were trained beside; choose that.",
         )
     if lack is Lack.SAFE_WEIGHTS:
-        raise only_pickled_weights(folder.name, str(folder))
+        raise only_pickled_weights(name, str(folder))
     if lack is Lack.WEIGHTS:
         raise ModelError(
-            f"{folder.name} has no weights",
+            f"{name} has no weights",
             f"There is a config.json in {folder}, but no .safetensors file. Copy the model's weights there too.",
             (RANDOM_WEIGHTS,),
         )
@@ -64,20 +69,65 @@ def only_pickled_weights(name: str, where: str) -> ModelError:
     )
 
 
-def check_classifies(source: str, config: Any) -> None:
-    """Stop where transformers has no classifier of texts for this kind of model.
+@dataclass(frozen=True)
+class _Form:
+    """What a model must be for a task: the map of transformers it stands in, in words, and an example."""
+
+    mapping: str
+    lacks: str
+    example: str
+
+
+_CLASSIFIER = _Form(
+    "MODEL_FOR_SEQUENCE_CLASSIFICATION_MAPPING", "classify texts", "a text model, such as bert-base-cased"
+)
+_WRITER = _Form("MODEL_FOR_CAUSAL_LM_MAPPING", "write texts", "a causal language model, such as gpt2")
+FORMS = {
+    Task.TEXT_CLASSIFICATION: _CLASSIFIER,
+    Task.TEXT_REGRESSION: replace(_CLASSIFIER, lacks="score texts"),
+    Task.TOKEN_CLASSIFICATION: _Form(
+        "MODEL_FOR_TOKEN_CLASSIFICATION_MAPPING", "label words", "a text model, such as bert-base-cased"
+    ),
+    Task.CAUSAL_LM: _WRITER,
+    Task.CHAT: _WRITER,
+    Task.PREFERENCE: _WRITER,
+    Task.IMAGE_CLASSIFICATION: _Form(
+        "MODEL_FOR_IMAGE_CLASSIFICATION_MAPPING",
+        "classify images",
+        "a vision model, such as torchvision:resnet18",
+    ),
+}
+
+
+def check_fits_task(source: str, config: Any, task: Task) -> None:
+    """Stop where transformers has no form of this kind of model for `task`.
 
     Raises:
-        ModelError: It has none: an image model, a speech model, ...
+        ModelError: It has none: an image model for texts, an encoder that should write, ...
     """
-    from transformers import MODEL_FOR_SEQUENCE_CLASSIFICATION_MAPPING
+    import transformers
 
-    if type(config) not in MODEL_FOR_SEQUENCE_CLASSIFICATION_MAPPING:
+    form = FORMS[task]
+    if type(config) not in getattr(transformers, form.mapping):
         raise ModelError(
-            f"{short_name(source)} can't classify texts",
-            f"{source} is a model of the kind “{config.model_type}”, which has no form for text classification.",
-            (Fix("Choose a text model, such as bert-base-cased"),),
+            f"{short_name(source)} can't {form.lacks}",
+            f"{source} is a model of the kind “{config.model_type}”, which has no form for {TITLES[task][0].lower()}.",
+            (Fix(f"Choose {form.example}"),),
         )
+    if task.writes_text and _sees_ahead(config):
+        raise ModelError(
+            f"{short_name(source)} can't {form.lacks}",
+            f"{source} is a model of the kind “{config.model_type}”, which reads a text from both sides; to "
+            "continue texts it would have to see only what comes before.",
+            (Fix(f"Choose {form.example}"),),
+        )
+
+
+def _sees_ahead(config: Any) -> bool:
+    """Whether a model that could be made to write was made to fill gaps, with what follows them before its eyes."""
+    from transformers import MODEL_FOR_MASKED_LM_MAPPING
+
+    return type(config) in MODEL_FOR_MASKED_LM_MAPPING and not getattr(config, "is_decoder", False)
 
 
 def check_tokenizer(source: str, tokenizer: Any) -> None:
@@ -91,6 +141,21 @@ def check_tokenizer(source: str, tokenizer: Any) -> None:
             f"{short_name(source)} has no tokenizer",
             f"{source} doesn't say how texts become tokens: tokenizer.json (or vocab.txt, or tokenizer.model) is "
             "missing or empty. Copy it from where the model is from.",
+        )
+
+
+def check_tells_words(source: str, tokenizer: Any) -> None:
+    """Stop where a tokenizer can't say which word a token is from.
+
+    Raises:
+        ModelError: It is one written in Python.
+    """
+    if not tokenizer.is_fast:
+        raise ModelError(
+            f"The tokenizer of {short_name(source)} can't tell words",
+            f"{source}: labelling words needs a fast tokenizer (tokenizer.json), which knows the word of each token. "
+            "This one is written in Python.",
+            (Fix("Choose a model with a tokenizer.json, such as bert-base-cased"),),
         )
 
 
@@ -113,6 +178,28 @@ def check_loaded(source: str, model: Any, info: dict[str, Any]) -> None:
             f"{source}: {len(missing)} of {len(body)} weights that config.json asks for are missing or have another "
             f"shape; the first is {missing[0]}.",
             (RANDOM_WEIGHTS,),
+        )
+
+
+def check_says_tokens(source: str, model: Any, info: dict[str, Any]) -> None:
+    """Stop where a model that is to write has no weights in the layer that says the next token.
+
+    Args:
+        source: Where the model is from.
+        model: As loaded.
+        info: As in `check_loaded`.
+
+    Raises:
+        ModelError: It hasn't: it was made to classify, or is but a part of a model.
+    """
+    inside = f"{model.base_model_prefix}."
+    lost = {*info["missing_keys"], *(name for name, *_ in info["mismatched_keys"])}
+    outside = sorted(name for name in lost if not name.startswith(inside))
+    if outside:
+        raise ModelError(
+            f"{short_name(source)} has no layer that says the next token",
+            f"{source}: there are no weights for {outside[0]}. Such a model reads, or was trained to classify.",
+            (Fix("Choose the model it was made from"),),
         )
 
 
@@ -146,6 +233,9 @@ def not_loaded(source: str, error: Exception, part: str = "model") -> ModelError
         return ModelError(f"The {part} in {short_name(source)} {what}", f"{source}: {why}")
     if "does not appear to have a file named model.safetensors" in words:
         return only_pickled_weights(source, f"{source} on the Hugging Face Hub")
+    if isinstance(error, OSError) and hub.is_forbidden():
+        said = hub.not_here(source)
+        return NotFetched(said.title, f"{said.detail} (The library says: {why})", said.fixes)
     return NotFetched(
         f"{source} can't be had from the Hugging Face Hub",
         "Either there is no such model there, it needs a login, or this computer is offline. A model used before "
@@ -160,5 +250,5 @@ def _in_short(error: Exception) -> str:
 
 
 def short_name(source: str) -> str:
-    """What a model is called: its folder's name, or its id on the Hub."""
-    return Path(source).name if Path(source).is_dir() else source
+    """What a model is called: its folder's name, that of its run, or its id on the Hub."""
+    return sources.short_name(source) if Path(source).is_dir() or is_run(source) else source

@@ -1,6 +1,7 @@
-"""Text models and tokenizers: from a folder or the Hub, safetensors only, no code of theirs executed."""
+"""Text models and tokenizers: from a folder, the Hub, a past run or nothing; safetensors only, no code executed."""
 
 import copy
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -8,24 +9,28 @@ from typing import Any
 import torch
 
 from core import hub
-from core.choices import Method
+from core.choices import Method, Task
 from core.engine.models.attention import implementation_for
 from core.engine.models.packing import packing_arguments
 from core.engine.models.parts import head_names, owners
+from core.engine.models.past_runs import check_run, config_in, tokenizer_in, weights_in
 from core.engine.models.refusals import (
     LOADING_ERRORS,
-    check_classifies,
+    check_fits_task,
     check_folder,
     check_loaded,
+    check_says_tokens,
     check_tokenizer,
     fresh_weights,
     not_loaded,
 )
+from core.engine.models.scratch import scratch_config, train_tokenizer
 from core.errors import ModelError
-from core.options import ModelOptions, RunOptions
+from core.options import RunOptions
+from core.scratch_models import is_scratch
 
 
-def load_config(options: ModelOptions) -> Any:
+def load_config(options: RunOptions) -> Any:
     """Read a model's config.
 
     Raises:
@@ -33,18 +38,39 @@ def load_config(options: ModelOptions) -> Any:
     """
     from transformers import AutoConfig
 
-    if Path(options.source).is_dir():
-        check_folder(Path(options.source), needs_weights=options.pretrained)
+    asked = options.model
+    if is_scratch(asked.source):
+        config = scratch_config(options)
+        check_fits_task(asked.source, config, options.task)
+        return config
+    check_run(asked.source, options.task)
+    if Path(asked.source).is_dir():
+        check_folder(Path(asked.source), needs_weights=asked.pretrained)
     try:
-        config = AutoConfig.from_pretrained(options.source, trust_remote_code=False)
+        config = AutoConfig.from_pretrained(config_in(asked.source), trust_remote_code=False)
     except LOADING_ERRORS as error:
-        raise not_loaded(options.source, error) from error
-    check_classifies(options.source, config)
+        raise not_loaded(asked.source, error) from error
+    check_fits_task(asked.source, config, options.task)
     return config
 
 
+def tokenizer_for(options: RunOptions, texts: Callable[[], Iterable[str]]) -> Any:
+    """The model's tokenizer, which for a model from scratch is trained now.
+
+    Args:
+        options: What is asked.
+        texts: Called only then: what is trained on, and nothing that is held out, in pieces of any length.
+
+    Raises:
+        ModelError: There is none, or it can't be read.
+    """
+    if is_scratch(options.model.source):
+        return train_tokenizer(options, texts())
+    return load_tokenizer(options.model.source)
+
+
 def load_tokenizer(source: str) -> Any:
-    """Read a model's tokenizer.
+    """Read a model's tokenizer. A model from scratch has none before a run: see `tokenizer_for`.
 
     Raises:
         ModelError: There is none, or it can't be read.
@@ -52,7 +78,7 @@ def load_tokenizer(source: str) -> Any:
     from transformers import AutoTokenizer
 
     try:
-        tokenizer = AutoTokenizer.from_pretrained(source, trust_remote_code=False)
+        tokenizer = AutoTokenizer.from_pretrained(tokenizer_in(source), trust_remote_code=False)
     except LOADING_ERRORS as error:
         raise not_loaded(source, error, "tokenizer") from error
     check_tokenizer(source, tokenizer)
@@ -62,14 +88,16 @@ def load_tokenizer(source: str) -> Any:
 
 
 def tokenizer_at_hand(source: str) -> Any | None:
-    """The model's tokenizer; None where less of a model on the Hub has been fetched so far.
+    """The model's tokenizer; None where less of a model on the Hub has been fetched so far, and for one from scratch.
 
     That is looked for among the files: from a config alone, transformers makes a tokenizer that knows no words.
 
     Raises:
         ModelError: A folder has none, or one that can't be read.
     """
-    if Path(source).is_dir():
+    if is_scratch(source):
+        return None
+    if Path(tokenizer_in(source)).is_dir():
         return load_tokenizer(source)
     if not hub.cached_files(source) - {hub.CONFIG}:
         return None
@@ -88,35 +116,52 @@ def longest_text(config: Any, tokenizer: Any) -> int:
 
 @dataclass(frozen=True)
 class LoadedModel:
-    """A text model with a classifier. `fresh` names the modules of its body that the checkpoint has no weights for."""
+    """A text model with the head of its task. `fresh` names the modules of its body that have no weights to load."""
 
     model: torch.nn.Module
     fresh: tuple[str, ...] = ()
 
 
-def set_labels(config: Any, labels: tuple[str, ...]) -> None:
-    """Give the model's config the labels its classifier is to tell apart."""
+def set_labels(config: Any, task: Task, labels: tuple[str, ...]) -> None:
+    """Give the model's config what its head is to say: labels to tell apart, one number, or nothing of the kind.
+
+    Args:
+        config: The model's, changed in place.
+        task: What it learns.
+        labels: The labels; of no meaning for tasks without.
+    """
+    if task is Task.TEXT_REGRESSION:
+        config.num_labels = 1
+        config.problem_type = "regression"
+    if not task.has_labels:
+        return
     config.num_labels = len(labels)
     config.id2label = dict(enumerate(labels))
     config.label2id = {label: index for index, label in enumerate(labels)}
 
 
-def load_classifier(options: RunOptions, config: Any, labels: tuple[str, ...], tokenizer: Any) -> LoadedModel:
-    """Load the model with a classification head for `labels`, its weights in fp32, or packed for QLoRA.
+def load_model(options: RunOptions, config: Any, labels: tuple[str, ...], tokenizer: Any) -> LoadedModel:
+    """Load the model with the head of the task, its weights in fp32, or packed for QLoRA.
+
+    Args:
+        options: What is asked.
+        config: The model's, from `load_config`.
+        labels: What its head tells apart; empty for tasks without labels.
+        tokenizer: The model's; None for one that reads no texts.
 
     Raises:
         ModelError: There are no safe weights, they are damaged, or they don't fit; or it lacks the attention asked for.
     """
     from transformers import set_seed
 
-    set_labels(config, labels)
-    if config.pad_token_id is None:
+    set_labels(config, options.task, labels)
+    if tokenizer is not None and config.pad_token_id is None:
         config.pad_token_id = tokenizer.pad_token_id
-    attention = implementation_for(options.model, config)
+    attention = implementation_for(options.model, config, class_of(config, options.task))
     set_seed(options.training.seed)  # the head's random weights
     try:
-        if not options.model.pretrained:
-            return LoadedModel(random_classifier(config, attn_implementation=attention))
+        if not options.model.pretrained or is_scratch(options.model.source):
+            return LoadedModel(random_model(config, options.task, attn_implementation=attention))
         if options.model.method is Method.QLORA:
             return _load_packed(options, config, attn_implementation=attention)
         return _load(options, config, attn_implementation=attention)
@@ -124,28 +169,46 @@ def load_classifier(options: RunOptions, config: Any, labels: tuple[str, ...], t
         raise not_loaded(options.model.source, error) from error
 
 
-def random_classifier(config: Any, **more: Any) -> torch.nn.Module:
+def auto_class(task: Task) -> Any:
+    """The class of transformers that loads a model with the head of `task`."""
+    import transformers
+
+    match task:
+        case Task.TEXT_CLASSIFICATION | Task.TEXT_REGRESSION:
+            return transformers.AutoModelForSequenceClassification
+        case Task.TOKEN_CLASSIFICATION:
+            return transformers.AutoModelForTokenClassification
+        case Task.CAUSAL_LM | Task.CHAT | Task.PREFERENCE:
+            return transformers.AutoModelForCausalLM
+        case Task.IMAGE_CLASSIFICATION:
+            return transformers.AutoModelForImageClassification
+
+
+def class_of(config: Any, task: Task) -> Any:
+    """The class a model with this config and the head of `task` has; the first where there are several."""
+    found = auto_class(task)._model_mapping[type(config)]
+    return found[0] if isinstance(found, tuple | list) else found
+
+
+def random_model(config: Any, task: Task, **more: Any) -> torch.nn.Module:
     """Build the model with random weights; under `torch.device("meta")` with none at all, in milliseconds.
 
     Args:
         config: Its config.
+        task: Decides its head.
         more: Arguments for transformers' `from_config`.
     """
-    from transformers import AutoModelForSequenceClassification
-
     # Said outright: left to itself, transformers would ask on the terminal whether to run a model's own code.
-    model: torch.nn.Module = AutoModelForSequenceClassification.from_config(
+    model: torch.nn.Module = auto_class(task).from_config(
         config, dtype=torch.float32, trust_remote_code=False, **more
     )
     return model
 
 
 def _load(options: RunOptions, config: Any, **more: Any) -> LoadedModel:
-    from transformers import AutoModelForSequenceClassification
-
     source = options.model.source
-    model, info = AutoModelForSequenceClassification.from_pretrained(
-        source,
+    model, info = auto_class(options.task).from_pretrained(
+        weights_in(source),
         config=config,
         dtype=torch.float32,  # "auto" would train a half-precision checkpoint in half precision
         use_safetensors=True,
@@ -155,13 +218,15 @@ def _load(options: RunOptions, config: Any, **more: Any) -> LoadedModel:
         **more,
     )
     check_loaded(source, model, info)
+    if options.task.writes_text:
+        check_says_tokens(source, model, info)
     return LoadedModel(model, owners(fresh_weights(model, info)))
 
 
 def _load_packed(options: RunOptions, config: Any, **more: Any) -> LoadedModel:
-    """Load with packed weights, but for the classifier and for what has none in the checkpoint: these learn."""
+    """Load with packed weights, but for the head and for what has none in the checkpoint: these learn."""
     with torch.device("meta"):
-        heads = head_names(random_classifier(copy.deepcopy(config)))
+        heads = head_names(random_model(copy.deepcopy(config), options.task))
     loaded = _load(options, copy.deepcopy(config), **packing_arguments(options, heads), **more)
     if loaded.fresh:
         loaded = _load(options, config, **packing_arguments(options, (*heads, *loaded.fresh)), **more)

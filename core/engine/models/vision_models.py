@@ -1,14 +1,18 @@
 """torchvision's image models with a head of the right size, in the shape Trainer expects."""
 
+from pathlib import Path
 from typing import Any
 from urllib.error import URLError
 
 import torch
 
+from core import hub
 from core.engine.models.checkpointing import checkpoint_rows
 from core.engine.torchvision_ops import prepare_torchvision
 from core.errors import Fix, ModelError
 from core.options import ModelOptions
+
+RANDOM = Fix("Start with random weights", {"model.pretrained": False, "model.method": "full"})
 
 CHANNELS_LAST_FROM = 128
 """Pixels from which a CPU's convolutions are faster with the channels last in memory: 0.98 to 1.8 times as fast.
@@ -76,6 +80,12 @@ def load_vision_model(options: ModelOptions, classes: int, seed: int) -> VisionC
 def _published_weights(torchvision: Any, name: str) -> dict[str, torch.Tensor]:
     """The weights torchvision publishes: checked against their hash, never unpickled as objects."""
     weights = torchvision.models.get_model_weights(name).DEFAULT
+    if hub.is_forbidden() and not _is_here(weights.url):
+        raise ModelError(
+            f"The pretrained weights of {name} aren't on this computer",
+            f"{hub.forbidden_by()} forbids to download them from {weights.url}.",
+            (RANDOM,),
+        )
     try:
         state: dict[str, torch.Tensor] = weights.get_state_dict(
             progress=False, check_hash=True, weights_only=True
@@ -85,11 +95,16 @@ def _published_weights(torchvision: Any, name: str) -> dict[str, torch.Tensor]:
             f"The pretrained weights of {name} can't be downloaded",
             f"Hone asked {weights.url} and got: {error}. They are kept after the first download, so later runs need "
             "no network.",
-            (Fix("Start with random weights", {"model.pretrained": False, "model.method": "full"}),),
+            (RANDOM,),
         ) from error
     except RuntimeError as error:
         raise ModelError(f"The downloaded weights of {name} are damaged", str(error)) from error
     return state
+
+
+def _is_here(url: str) -> bool:
+    """Whether torch's cache has the file of this address."""
+    return (Path(torch.hub.get_dir()) / "checkpoints" / url.rpartition("/")[2]).is_file()
 
 
 def _replace_head(network: Any, classes: int) -> None:

@@ -1,16 +1,30 @@
-"""Classify images with a torchvision model."""
+"""Classify images with a model of torchvision's or of transformers'."""
 
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import msgspec
 
 from core.engine.data.batches import stack
+from core.engine.data.image_preview import seen_png
 from core.engine.data.image_sets import ImageSet
+from core.engine.data.image_transform import ImageTransform
 from core.engine.data.images import ImageData, load_image_data
 from core.engine.data.lone_image import leaves_one_over, without_one
+from core.engine.metrics import classification_metrics
 from core.engine.models.adapters import apply_method
-from core.engine.models.vision_models import load_vision_model
+from core.engine.models.image_models import (
+    PREPROCESSOR,
+    RECIPE,
+    ImageModel,
+    VisionRecipe,
+    WrongSize,
+    find_image_model,
+    limits_of,
+    load_image_model,
+    preprocessor,
+)
 from core.engine.reporter import Reporter
 from core.engine.tasks import Prepared
 from core.errors import Fix, ModelError
@@ -18,20 +32,10 @@ from core.events import Phase
 from core.files import write_atomically
 from core.options import RunOptions
 from core.sources import Scheme, parse_synthetic, synthetic
-from core.vision_models import VISION_MODELS
+from core.vision_models import ImageLimits
 
 LARGE_ENOUGH = 64
 """Every model of `VISION_MODELS` trains on images of so many pixels, even on one at a time."""
-
-
-class VisionRecipe(msgspec.Struct, frozen=True, kw_only=True):
-    """`hone.json` beside the weights: what it takes to use them. `image_size` is in pixels, square."""
-
-    architecture: str
-    labels: tuple[str, ...]
-    image_size: int
-    mean: tuple[float, ...]
-    std: tuple[float, ...]
 
 
 def prepare(options: RunOptions, reporter: Reporter) -> Prepared:
@@ -41,47 +45,70 @@ def prepare(options: RunOptions, reporter: Reporter) -> Prepared:
         DataError: The data can't be used.
         ModelError: The model can't be loaded, or can't train on images of this size.
     """
+    if Scheme.TORCHVISION.name_of(options.model.source) is None:
+        reporter.phase(Phase.LOADING_MODEL, options.model.source)  # its config, maybe from the Hub
+    found = find_image_model(options)
     reporter.phase(Phase.LOADING_DATA, Path(options.data.train).name)
-    data = load_image_data(options)
+    data = load_image_data(options, found.mean, found.std)
+    _tell(data, found, options, reporter)
+    train = _trainable(data, found, options, reporter)
+    transform = ImageTransform(data.size, found.mean, found.std)
+    reporter.phase(Phase.LOADING_MODEL, options.model.source)
+    loaded = load_image_model(options, found, data.labels)
+    return Prepared(
+        model=apply_method(loaded.model, options, loaded.fresh),
+        train=train,
+        eval=data.eval,
+        collator=stack,
+        labels=data.labels,
+        save_extras=_saving(data, found),
+        metrics=classification_metrics,
+        picture=lambda sample: seen_png(transform, sample["pixel_values"]),
+    )
+
+
+def _tell(data: ImageData, found: ImageModel, options: RunOptions, reporter: Reporter) -> None:
     for index, note in enumerate(data.notes):
         reporter.note(f"data-{index}", note)
-    train = _trainable(data, options, reporter)
-    reporter.phase(Phase.LOADING_MODEL, options.model.source)
-    model = load_vision_model(options.model, len(data.labels), options.training.seed)
+    if not found.is_told and options.model.pretrained:
+        reporter.note(
+            "normalised-as-imagenet",
+            "Images are normalised as ImageNet's are",
+            f"{found.source} has no {PREPROCESSOR} that says how it was trained.",
+        )
+
+
+def _saving(data: ImageData, found: ImageModel) -> Callable[[Path], None]:
+    """What writes beside the weights how images become what the model sees."""
     recipe = VisionRecipe(
-        architecture=options.model.source,
+        architecture=found.architecture,
         labels=data.labels,
         image_size=data.size,
         mean=data.mean,
         std=data.std,
     )
 
-    def save_extras(folder: Path) -> None:
-        write_atomically(folder / "hone.json", msgspec.json.format(msgspec.json.encode(recipe)))
+    def save(folder: Path) -> None:
+        write_atomically(folder / RECIPE, msgspec.json.format(msgspec.json.encode(recipe)))
+        if found.config is not None:
+            write_atomically(folder / PREPROCESSOR, preprocessor(data.size, data.mean, data.std))
 
-    return Prepared(
-        model=apply_method(model, options),
-        train=train,
-        eval=data.eval,
-        collator=stack,
-        labels=data.labels,
-        save_extras=save_extras,
-    )
+    return save
 
 
-def _trainable(data: ImageData, options: RunOptions, reporter: Reporter) -> ImageSet:
+def _trainable(data: ImageData, found: ImageModel, options: RunOptions, reporter: Reporter) -> ImageSet:
     """The images to train on, without one of them where it would be left alone in an epoch's last batch.
 
     Raises:
-        ModelError: The images are too small for the model, or each batch holds a single one.
+        ModelError: The images are too small for the model, or of a size it can't see, or each batch holds a single one.
     """
     source, batch_size = options.model.source, options.memory.batch_size
-    limits = VISION_MODELS[Scheme.TORCHVISION.name_of(source) or ""]
+    limits = _limits(data, found, options)
     if data.size < limits.smallest:
         raise ModelError(
             f"Images of {data.size} pixels are too small for {source}",
             f"Its layers shrink an image step by step; below {limits.smallest} pixels nothing is left.",
-            (_larger_images(options),),
+            (_images_of(options, LARGE_ENOUGH),),
         )
     if data.size >= limits.smallest_alone:
         return data.train
@@ -89,7 +116,7 @@ def _trainable(data: ImageData, options: RunOptions, reporter: Reporter) -> Imag
         raise ModelError(
             f"{source} can't train on one image of {data.size} pixels at a time",
             "It normalises each batch by its own mean and spread, and so small an image alone has no spread.",
-            (*_larger_batches(len(data.train)), _larger_images(options)),
+            (*_larger_batches(len(data.train)), _images_of(options, LARGE_ENOUGH)),
         )
     if not leaves_one_over(len(data.train), batch_size):
         return data.train
@@ -102,12 +129,20 @@ def _trainable(data: ImageData, options: RunOptions, reporter: Reporter) -> Imag
     return without_one(data.train)
 
 
-def _larger_images(options: RunOptions) -> Fix:
+def _limits(data: ImageData, found: ImageModel, options: RunOptions) -> ImageLimits:
+    try:
+        return limits_of(options, found, data.size)
+    except WrongSize as error:
+        error.fixes = (_images_of(options, error.wanted),) if error.wanted else ()
+        raise
+
+
+def _images_of(options: RunOptions, size: int) -> Fix:
     random = parse_synthetic(options.data.train)
     changes: dict[str, Any] = (
-        {"data.train": synthetic(random[0], LARGE_ENOUGH)} if random else {"data.image_size": LARGE_ENOUGH}
+        {"data.train": synthetic(random[0], size)} if random else {"data.image_size": size}
     )
-    return Fix(f"Use images of {LARGE_ENOUGH} pixels", changes)
+    return Fix(f"Use images of {size} pixels", changes)
 
 
 def _larger_batches(samples: int) -> tuple[Fix, ...]:

@@ -1,0 +1,225 @@
+"""Which files a source and the name of a split come to: of a folder, of a data set of the Hub, or a file by itself.
+
+A folder is divided by the names of what is in it, as the Hub divides data sets: `train.csv` and `test.csv`,
+`train-00000-of-00002.parquet`, or the folders `train/` and `validation/`.
+"""
+
+import re
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+
+from core.choices import Toggle
+from core.engine.data.file_kinds import ENDINGS, ending
+from core.engine.data.labels import HOLD_OUT_INSTEAD
+from core.engine.data.plain_text import TEXT_ENDINGS
+from core.engine.data.text_files import unreadable
+from core.engine.hub import data_files, data_sets
+from core.errors import DataError, Fix
+from core.options import DataOptions
+from core.sources import Scheme, hub_data, scheme_of
+
+TRAIN_SPLIT, EVAL_SPLIT = "data.train_split", "data.eval_split"
+SHOWN = 5
+
+_SHARD = re.compile(r"[-_.]?\d+([-_]of[-_]\d+)?$")
+"""What the names of the parts of one table end with: `part-0001`, `0000`, `rows-00000-of-00002`."""
+
+Files = tuple[Path, ...]
+
+
+@dataclass(frozen=True)
+class HeldOut:
+    """What a run is evaluated on where that isn't a share of the training data. `header` as `read_table` takes it."""
+
+    source: str
+    split: str | None
+    option: str
+    header: bool | None = None
+
+    @property
+    def instead(self) -> Fix:
+        """What else could be done."""
+        return Fix(HOLD_OUT_INSTEAD.label, {self.option: None})
+
+
+def held_out_of(data: DataOptions) -> HeldOut | None:
+    """The evaluation data: a file or folder of its own, or another split; None: a part of the training data."""
+    header = header_asked(data.header)
+    if data.eval:
+        return HeldOut(data.eval, None, "data.eval", header)
+    return HeldOut(data.train, data.eval_split, EVAL_SPLIT, header) if data.eval_split else None
+
+
+def header_asked(asked: Toggle) -> bool | None:
+    """Whether the first row of a delimited file names its columns; None: that is judged by the file."""
+    return {Toggle.ON: True, Toggle.OFF: False}.get(asked)
+
+
+def splits_of(source: str) -> tuple[str, ...]:
+    """The names of the splits there are to choose from; none where a source isn't divided."""
+    name = Scheme.HUB.name_of(source)
+    if name is not None:
+        return tuple(data_sets.dataset_splits(*hub_data(name)))
+    if scheme_of(source) is not None or not Path(source).is_dir():
+        return ()
+    return tuple(_divided(Path(source)).splits)
+
+
+def files_of(source: str, split: str | None = None, option: str = TRAIN_SPLIT) -> Files:
+    """The files of a split, in order; of a source without splits all that it is.
+
+    Args:
+        source: As `data.train` has it, a file, a folder or a data set of the Hub.
+        split: Its name; None: the one called train, or the only one.
+        option: The option that names the split, for the fixes.
+
+    Raises:
+        DataError: There is no such split, or it can't be told which of several tables is meant.
+    """
+    name = Scheme.HUB.name_of(source)
+    if name is not None:
+        return _of_hub(name, split, option)
+    path = Path(source)
+    if path.is_dir():
+        return _of_folder(path, split, option)
+    if split is not None:
+        raise DataError(
+            f"{path.name} is one file: it has no splits",
+            f"{path} was to have a split called “{split}”.",
+            (Fix("Use the whole file" if option == TRAIN_SPLIT else "Hold out a share", {option: None}),),
+        )
+    return (path,)
+
+
+def texts_of(source: str, split: str | None = None, option: str = TRAIN_SPLIT) -> Files:
+    """As `files_of`; a folder of texts that isn't divided is itself the answer, and read whole.
+
+    A folder of books may well have one called "The Trial": it counts as divided only where every text is of a split.
+    """
+    path = Path(source)
+    if scheme_of(source) is None and path.is_dir():
+        found = _divided(path)
+        is_whole = not found.splits or bool(found.rest) or data_files.TRAIN not in found.splits
+        if split is None and is_whole and not any(_is_table(file) for file in found.files):
+            return (path,)
+    return files_of(source, split, option)
+
+
+def no_such_split(
+    name: str, split: str, known: Iterable[str], option: str, where: str | None = None
+) -> DataError:
+    """The error for a split that isn't there."""
+    known = tuple(known)
+    has = f"has: {', '.join(known)}" if known else "isn't divided into any"
+    fixes = [Fix(f"Use “{other}”", {option: other}) for other in known[:SHOWN]]
+    return DataError(
+        f"{name} has no split called “{split}”",
+        f"{where or name} {has}.",
+        tuple(fixes) or (Fix("Name no split", {option: None}),),
+    )
+
+
+def _of_hub(name: str, split: str | None, option: str) -> Files:
+    dataset, subset = hub_data(name)
+    splits = data_sets.dataset_splits(dataset, subset)
+    if split is not None and split not in splits:
+        raise no_such_split(name, split, splits, option)
+    if split is None and data_files.TRAIN not in splits and len(splits) > 1:
+        raise no_such_split(name, data_files.TRAIN, splits, option)
+    return tuple(data_sets.dataset_files(dataset, subset, split or ""))
+
+
+@dataclass(frozen=True)
+class _Divided:
+    """The files of a folder by their split, and those of which no name says anything."""
+
+    splits: Mapping[str, Files]
+    rest: Files
+
+    @property
+    def files(self) -> Iterator[Path]:
+        """All of them."""
+        yield from self.rest
+        for files in self.splits.values():
+            yield from files
+
+
+def _divided(folder: Path) -> _Divided:
+    names = {path.relative_to(folder).as_posix(): path for path in _rows_in(folder)}
+    tables = {name: path for name, path in names.items() if _is_table(path)}
+    names = tables or names
+    told = {name for name in names if data_files.split_of(name)}
+    splits = data_files.by_names(sorted(told)) if told else {}
+    rest = tuple(path for name, path in sorted(names.items()) if name not in told)
+    return _Divided({split: tuple(names[name] for name in found) for split, found in splits.items()}, rest)
+
+
+def _rows_in(folder: Path) -> Iterator[Path]:
+    """The tables and texts in a folder and in the folders right below it; hidden ones are passed over.
+
+    So are links back to the folder or above it, which would bring every row again.
+    """
+    above = {folder.resolve(), *folder.resolve().parents}
+    for path in _visible(folder):
+        if path.is_dir():
+            if path.resolve() not in above:
+                yield from (inner for inner in _visible(path) if _is_rows(inner))
+        elif _is_rows(path):
+            yield path
+
+
+def _visible(folder: Path) -> list[Path]:
+    try:
+        return sorted(path for path in folder.iterdir() if not path.name.startswith((".", "_")))
+    except OSError as error:
+        raise unreadable(folder, error) from error
+
+
+def _is_table(path: Path) -> bool:
+    return ending(path) in ENDINGS
+
+
+def _is_rows(path: Path) -> bool:
+    known = _is_table(path) or ending(path) in TEXT_ENDINGS
+    return known and path.is_file() and path.name not in data_files.NO_DATA
+
+
+def _of_folder(folder: Path, split: str | None, option: str) -> Files:
+    found = _divided(folder)
+    wanted = split or (data_files.TRAIN if data_files.TRAIN in found.splits else None)
+    if wanted is not None:
+        if wanted not in found.splits:
+            raise no_such_split(folder.name, wanted, found.splits, option, str(folder))
+        return found.splits[wanted]
+    if found.splits and not found.rest:
+        if len(found.splits) == 1:
+            return next(iter(found.splits.values()))
+        raise no_such_split(folder.name, data_files.TRAIN, found.splits, option, str(folder))
+    if not found.rest:
+        raise DataError(
+            f"{folder.name} is a folder without a table in it",
+            f"{folder}: rows are read from CSV, TSV, JSON, JSONL, Parquet or CoNLL files.",
+            (Fix("Choose a file, or a folder with such files"),),
+        )
+    if len({_SHARD.sub("", _stem(path)) for path in found.rest}) > 1:
+        raise _several(folder, found.rest)
+    return found.rest
+
+
+def _stem(path: Path) -> str:
+    """The path without its endings."""
+    return str(path.parent / path.name.partition(".")[0])
+
+
+def _several(folder: Path, files: Files) -> DataError:
+    names = [path.relative_to(folder).as_posix() for path in files]
+    more = f" and {len(names) - SHOWN:,} more" if len(names) > SHOWN else ""
+    return DataError(
+        f"{folder.name} holds several tables",
+        f"{folder}: {', '.join(names[:SHOWN])}{more}; none is called train.",
+        tuple(
+            Fix(f"Use {name}", {"data.train": str(path)})
+            for name, path in zip(names[:SHOWN], files, strict=False)
+        ),
+    )

@@ -1,0 +1,210 @@
+"""Room on the disk for what a run saves: looked for before it begins, and told of where it runs out."""
+
+import contextlib
+import errno
+import math
+import shutil
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from core.checkpoint_files import Checkpoint, newest_first
+from core.choices import DeepSpeed, Optimizer
+from core.errors import Fix, FixAction, UserError
+from core.figures import size
+from core.memory.optimizer_memory import MASTER, STATE
+from core.options import RunOptions
+from core.run_folder import RunFolder
+
+BESIDE = 1 << 20
+"""What lies beside weights and optimizer state: a vocabulary, Trainer's record. Small against what is measured here."""
+
+FULL_NUMBERS = frozenset(
+    getattr(errno, name) for name in ("ENOSPC", "EDQUOT", "EFBIG") if hasattr(errno, name)
+)
+FULL = (
+    "no space left on device",
+    "storagefull",
+    "filetoolarge",
+    "file too large",
+    "not enough space on the disk",
+    "disk quota exceeded",
+)
+"""safetensors says it inside an error of its own, without an errno."""
+
+UNWRITTEN = (
+    "pytorchstreamwriter failed",
+    "file write failed",
+    "iostream error",
+    "fail at inline_container",
+    "error while serializing: i/o error",
+)
+"""How torch and safetensors say that a file couldn't be written, torch without a cause."""
+
+RESUME = Fix("Resume", action=FixAction.RESUME)
+
+
+class CantSave(UserError):  # noqa: N818 - it pauses a run
+    """What was trained can't be written. What was saved before is as it was, so that the run pauses there."""
+
+
+@dataclass(frozen=True)
+class Need:
+    """What a run writes at the most, in bytes: `copies` checkpoints at one time, and the model."""
+
+    checkpoint: int
+    copies: int
+    model: int
+
+    @property
+    def total(self) -> int:
+        """All of it."""
+        return self.checkpoint * self.copies + self.model
+
+
+def require_room(run: RunFolder, trainer: Any, options: RunOptions) -> Need:
+    """Make sure that what is trained can be saved.
+
+    Returns:
+        What it takes.
+
+    Raises:
+        UserError: The disk is too full for that; nothing has been trained yet.
+        CantSave: The same for a run that goes on.
+    """
+    standing = newest_first(run.checkpoints)
+    need = need_of(trainer, options, standing)
+    free = shutil.disk_usage(run.path).free
+    reused = sum(one.bytes for one in standing[: max(0, need.copies)])
+    missing = need.total - reused
+    if free >= missing:
+        return need
+    kind = CantSave if standing else UserError
+    raise kind(
+        "The disk has no room for what this run will save",
+        f"{size(missing)} are needed and {size(free)} are free where the run is kept ({run.path}): "
+        f"{_told(need)}. Nothing was trained. Make room, or keep runs on another disk.",
+        (*_smaller(need, reused, free, options), *((RESUME,) if standing else ())),
+    )
+
+
+def need_of(trainer: Any, options: RunOptions, standing: list[Checkpoint]) -> Need:
+    """What a run will write.
+
+    A checkpoint is as large as the last one; before the first, it is what its weights and the state of its optimizer
+    come to. The one before is kept until the new one is whole.
+    """
+    model = saved_bytes(trainer.model) + BESIDE
+    checkpoint = standing[0].bytes if standing else model + _optimizer_bytes(trainer.model, options)
+    return Need(checkpoint, _copies(options, trainer), model)
+
+
+def _copies(options: RunOptions, trainer: Any) -> int:
+    """How many checkpoints lie on the disk at the worst moment: those kept, and the one being written."""
+    output = options.output
+    if not (output.keep_checkpoints or output.keep_best):
+        return 0
+    most = max(1, output.keep_checkpoints) + 1 + output.keep_best
+    epochs = math.ceil(options.training.epochs)
+    if output.save_steps or options.training.max_steps is not None:
+        return most
+    return min(most, epochs)
+
+
+def saved_bytes(model: Any) -> int:
+    """The weights that are saved: all, or an adapter's alone."""
+    is_adapter = hasattr(model, "peft_config")
+    weights = {
+        weight.data_ptr(): weight for weight in model.parameters() if weight.requires_grad or not is_adapter
+    }
+    buffers = () if is_adapter else model.buffers()
+    return sum(tensor.nbytes for tensor in (*weights.values(), *buffers))
+
+
+def _optimizer_bytes(model: Any, options: RunOptions) -> int:
+    learning = sum(weight.numel() for weight in model.parameters() if weight.requires_grad)
+    training = options.training
+    each = 0.0 if training.optimizer is Optimizer.SGD and not training.momentum else STATE[training.optimizer]
+    if options.memory.deepspeed is not DeepSpeed.OFF:
+        each += 2 * MASTER  # ZeRO's own copy, and the weights a second time
+    return round(each * learning)
+
+
+def _told(need: Need) -> str:
+    model = f"{size(need.model)} for the model"
+    if not need.copies:
+        return model
+    several = (
+        f"{need.copies} checkpoints of {size(need.checkpoint)}"
+        if need.copies > 1
+        else (f"a checkpoint of {size(need.checkpoint)}")
+    )
+    return f"{several} and {model}"
+
+
+def _smaller(need: Need, reused: int, free: int, options: RunOptions) -> Iterator[Fix]:
+    """What would fit."""
+    fewer = Need(need.checkpoint, min(need.copies, 2), need.model)
+    if options.output.keep_checkpoints > 1 and free >= fewer.total - reused:
+        yield Fix("Keep one checkpoint only", {"output.keep_checkpoints": 1, "output.keep_best": False})
+    if need.copies and free >= need.model:
+        yield Fix("Keep no checkpoints", {"output.keep_checkpoints": 0, "output.keep_best": False})
+
+
+@contextlib.contextmanager
+def writing(folder: Path, what: str, needed: int) -> Iterator[None]:
+    """Turn what libraries raise where a file can't be written into what a person can act on.
+
+    Args:
+        folder: Where it is written.
+        what: What it is, in a word.
+        needed: About how many bytes it takes; 0: unknown.
+
+    Raises:
+        CantSave: A file couldn't be written.
+    """
+    try:
+        yield
+    except Exception as error:
+        if not _is_unwritten(error):
+            raise
+        raise cant_save(error, folder, what, needed) from error
+
+
+def cant_save(error: Exception, folder: Path, what: str, needed: int = 0) -> CantSave:
+    """The plain error for a file of `folder` that couldn't be written."""
+    if not (is_disk_full(error) or _says(error, UNWRITTEN)):
+        return CantSave(
+            f"The {what} can't be written",
+            f"{error}. What was saved before is as it was: mend it and resume.",
+            (RESUME,),
+        )
+    takes = f"about {size(needed)} are needed and " if needed else ""
+    return CantSave(
+        "Paused: the disk is full",
+        f"The {what} couldn't be written: {takes}{_free(folder)} free in {folder}. What was saved before is as "
+        "it was: make room and resume.",
+        (RESUME, Fix("Show the folder", action=FixAction.REVEAL)),
+    )
+
+
+def is_disk_full(error: BaseException) -> bool:
+    """Whether a file couldn't be written for lack of room: of the disk, of a person's share, or for one file."""
+    return (isinstance(error, OSError) and error.errno in FULL_NUMBERS) or _says(error, FULL)
+
+
+def _is_unwritten(error: Exception) -> bool:
+    return isinstance(error, OSError) or is_disk_full(error) or _says(error, UNWRITTEN)
+
+
+def _says(error: BaseException, phrases: tuple[str, ...]) -> bool:
+    words = str(error).lower()
+    return any(phrase in words for phrase in phrases)
+
+
+def _free(folder: Path) -> str:
+    for place in (folder, folder.parent):
+        with contextlib.suppress(OSError):
+            return f"{size(shutil.disk_usage(place).free)} are"
+    return "nothing is"

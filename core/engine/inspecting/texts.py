@@ -1,0 +1,320 @@
+"""Texts with an answer each: a label, a number, or a label for each word."""
+
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+import msgspec
+
+from core.choices import Task
+from core.data_report import DataReport, Seen
+from core.engine.data.checking.few import few_rows
+from core.engine.data.checking.labels import similar, told_of
+from core.engine.data.checking.rows import Block, Reading
+from core.engine.data.columns import Guess, guess_columns
+from core.engine.data.labels import (
+    NOTHING_HELD_OUT,
+    USE_ALL_SAMPLES,
+    refuse_single,
+    unseen_labels,
+)
+from core.engine.data.labels import (
+    in_order as labels_in_order,
+)
+from core.engine.data.scores import (
+    check_score_column,
+    guess_score_columns,
+    large_numbers,
+    one_number,
+    scored_rows,
+)
+from core.engine.data.shards import read_training
+from core.engine.data.split import held_out_count
+from core.engine.data.splits import HeldOut, held_out_of
+from core.engine.data.tables import Table
+from core.engine.data.tag_columns import check_tag_columns, guess_tag_columns
+from core.engine.data.tags import tagged_rows
+from core.engine.data.text import read_eval_table, usable_rows
+from core.engine.data.text_checks import (
+    check_columns_are_there,
+    check_eval_columns,
+    check_label_column,
+    check_text_columns,
+)
+from core.engine.inspecting import tables
+from core.engine.inspecting.gathering import Gathered, gather, in_both, repeats, without_repeats
+from core.engine.inspecting.progress import Stages, Tell
+from core.engine.inspecting.samples import Sample
+from core.engine.inspecting.seeing import measure, see_texts, see_words
+from core.engine.inspecting.tokenizers import AtHand, tokenizer_at_hand
+from core.errors import DataError, Fix, Problem
+from core.findings import Finding, FindingLevel, in_order
+from core.options import RunOptions
+
+MOST_LABELS_SHOWN = 200
+Check = Callable[[Table, Guess], None]
+
+
+@dataclass(frozen=True)
+class _Kind:
+    """How the rows of a task are found, checked, gone through and shown: with the functions its run uses."""
+
+    guess: Callable[[Table, tuple[str, ...], str | None], Guess]
+    checks: tuple[tuple[str, Check], ...]
+    check_eval: Callable[[Table, Guess, Fix], None]
+    blocks: Callable[[Reading], Iterator[Block]]
+    refuse_empty: Callable[..., object]
+    see: Callable[[Sequence[Sample], AtHand | None], Iterator[Seen]]
+    sample: str = "sample"
+
+
+def _check_eval_tags(table: Table, columns: Guess, instead: Fix) -> None:
+    check_columns_are_there(table, columns, instead)
+    check_tag_columns(table, columns)
+
+
+_TEXTS: tuple[str, Check] = ("data.text_columns", check_text_columns)
+_KINDS = {
+    Task.TEXT_CLASSIFICATION: _Kind(
+        guess_columns,
+        (_TEXTS, ("data.label_column", check_label_column)),
+        check_eval_columns,
+        Reading.texts,
+        usable_rows,
+        see_texts,
+    ),
+    Task.TEXT_REGRESSION: _Kind(
+        guess_score_columns,
+        (_TEXTS, ("data.label_column", check_score_column)),
+        check_eval_columns,
+        Reading.scores,
+        scored_rows,
+        see_texts,
+    ),
+    Task.TOKEN_CLASSIFICATION: _Kind(
+        guess_tag_columns,
+        (("data.text_columns", check_tag_columns),),
+        _check_eval_tags,
+        Reading.words,
+        tagged_rows,
+        see_words,
+        "word",
+    ),
+}
+
+
+@dataclass(frozen=True)
+class _Looked:
+    """What was found in one table, and what would stop a run there."""
+
+    gathered: Gathered | None = None
+    problems: tuple[Problem, ...] = ()
+    findings: tuple[Finding, ...] = ()
+    notes: tuple[str, ...] = ()
+
+    @property
+    def is_sound(self) -> bool:
+        """Whether nothing stops a run."""
+        return not self.problems and all(found.level is FindingLevel.WARNING for found in self.findings)
+
+    @property
+    def rows(self) -> int:
+        """How many rows can be used."""
+        return self.gathered.usable if self.gathered else 0
+
+
+def inspect_texts(options: RunOptions, stages: Stages) -> DataReport:
+    """Look into the data of a task that gives texts an answer.
+
+    Raises:
+        DataError: The table can't be read at all.
+    """
+    kind, data = _KINDS[options.task], options.data
+    with stages.stage(0.0) as tell:
+        table = read_training(data, tell)
+    columns = kind.guess(table, data.text_columns, data.label_column)
+    used = table.first(data.max_train_samples)
+    with stages.stage(0.4) as tell:
+        looked = _look(options, kind, used, columns, tell)
+    apart, held_out = held_out_of(data), _Looked()
+    if apart and looked.gathered:
+        held_out = _look_at_held_out(options, kind, apart, columns, looked.gathered)
+    seen = _Seen()
+    if looked.gathered:
+        with stages.stage(0.2) as tell:
+            seen = _see(options, kind, looked.gathered, tell)
+    train_rows, eval_rows, note = _counts(options, looked, held_out, apart=apart is not None)
+    labels = looked.gathered.labels.most_common(MOST_LABELS_SHOWN) if looked.gathered else ()
+    return DataReport(
+        source=data.train,
+        **tables.about_table(table),
+        text_columns=columns.text,
+        label_column=columns.label,
+        labels=dict(labels),
+        lengths=seen.lengths,
+        seen=seen.seen,
+        train_rows=train_rows,
+        eval_rows=eval_rows,
+        problems=(*looked.problems, *held_out.problems),
+        findings=in_order([*looked.findings, *held_out.findings, *seen.findings]),
+        notes=tuple(dict.fromkeys((*looked.notes, *held_out.notes, *seen.notes, *note))),
+    )
+
+
+def _look(options: RunOptions, kind: _Kind, table: Table, columns: Guess, tell: Tell) -> _Looked:
+    """Look at the rows that would be trained on."""
+    notes = tables.other_notes(table.notes)
+    found = list(tables.encoding_findings(table.notes))
+    problems = [
+        problem
+        for path, check in kind.checks
+        for problem in tables.problem_of(path, lambda check=check: check(table, columns))  # type: ignore[misc]
+    ]
+    if problems:
+        return _Looked(problems=tuple(problems), findings=tuple(found), notes=notes)
+    skip = options.data.skip_bad_rows
+    reading = Reading(table, columns, lambda rows: tell(rows, table.rows.num_rows), skip=skip)
+    gathered = gather(table, kind.blocks(reading))
+    found += [*reading.problems(), *reading.tally.findings()]
+    if not gathered.usable and (skip or not reading.problems()):
+        problems = tables.problem_of("data.train", lambda: kind.refuse_empty(table, columns, skip=skip))
+    elif gathered.usable:
+        found += repeats(gathered, options.data)
+        if options.data.drop_duplicates:
+            gathered = without_repeats(gathered, lambda: kind.blocks(Reading(table, columns, skip=skip)))
+        problems = _nothing_to_learn(options, table, columns, gathered)
+        found += [*similar(gathered.labels), *told_of(gathered.labels, _noun(kind, table))]
+        found += few_rows(gathered.usable, table.row_word)
+    if options.task is Task.TEXT_REGRESSION and gathered.usable:
+        notes = (*notes, *large_numbers(max(abs(gathered.least), abs(gathered.most)), columns))
+    return _Looked(gathered, tuple(problems), tuple(found), notes)
+
+
+def _noun(kind: _Kind, table: Table) -> str:
+    return kind.sample if kind.sample == "word" else table.row_word
+
+
+def _nothing_to_learn(options: RunOptions, table: Table, columns: Guess, found: Gathered) -> list[Problem]:
+    """One label only, or one number."""
+    fixes = (USE_ALL_SAMPLES,) if options.data.max_train_samples else ()
+    if options.task is Task.TEXT_REGRESSION:
+        if found.least < found.most:
+            return []
+        error = one_number(table, columns, found.most, found.usable, fixes)
+        return [tables.as_problem("data.label_column", error)]
+    where = f"Column “{columns.label}” of {table.path.name}"
+    labels = labels_in_order(found.labels)
+    return tables.problem_of("data.label_column", lambda: refuse_single(labels, where, fixes))
+
+
+def _look_at_held_out(
+    options: RunOptions, kind: _Kind, apart: HeldOut, columns: Guess, train: Gathered
+) -> _Looked:
+    """Look at the rows to evaluate on, and compare them with those trained on."""
+    try:
+        table = read_eval_table(apart)
+        kind.check_eval(table, columns, apart.instead)
+    except DataError as error:
+        return _Looked(problems=(tables.as_problem(apart.option, error),))
+    table = table.first(options.data.max_eval_samples)
+    skip = options.data.skip_bad_rows
+    reading = Reading(table, columns, skip=skip)
+    gathered = gather(table, kind.blocks(reading), train.labels.keys())
+    found = [_of_evaluation(finding, apart) for finding in (*reading.problems(), *reading.tally.findings())]
+    found += [*_unseen(kind, gathered, train, apart), *in_both(train, gathered)]
+    found += tables.encoding_findings(table.notes)
+    problems: list[Problem] = []
+    if not gathered.usable and (skip or not reading.problems()):
+        problems = tables.problem_of(apart.option, lambda: kind.refuse_empty(table, columns, skip=skip))
+    return _Looked(gathered, tuple(problems), tuple(found), tables.other_notes(table.notes))
+
+
+def _of_evaluation(finding: Finding, apart: HeldOut) -> Finding:
+    """A finding about rows of the evaluation data, which says so."""
+    fixes = finding.fixes
+    if finding.level is FindingLevel.PROBLEM:
+        fixes = (*finding.fixes[:2], apart.instead)
+    return msgspec.structs.replace(
+        finding, message=f"Evaluation data: {finding.message}", fixes=fixes, in_eval=True
+    )
+
+
+def _unseen(kind: _Kind, found: Gathered, train: Gathered, apart: HeldOut) -> Iterator[Finding]:
+    """Labels that are evaluated on and never trained on, all of them."""
+    foreign = found.foreign
+    if not foreign.count:
+        return
+    error = unseen_labels(
+        list(foreign.names),
+        foreign.count,
+        labels_in_order(train.labels),
+        found.table.where(foreign.first),
+        fixes=(apart.instead,),
+        sample=kind.sample,
+    )
+    yield Finding(
+        code="unseen-label",
+        level=FindingLevel.PROBLEM,
+        message=f"{error.title}. {error.detail}",
+        count=foreign.count,
+        rows=tuple(foreign.rows),
+        row_word=found.table.row_word,
+        fixes=error.fixes,
+        in_eval=True,
+    )
+
+
+@dataclass(frozen=True)
+class _Seen:
+    """What the model sees."""
+
+    lengths: Any = None
+    seen: tuple[Seen, ...] = ()
+    findings: tuple[Finding, ...] = ()
+    notes: tuple[str, ...] = ()
+
+
+def _see(options: RunOptions, kind: _Kind, found: Gathered, tell: Tell) -> _Seen:
+    at_hand = tokenizer_at_hand(options, lambda: _texts_of(found, words=kind.sample == "word"))
+    sampled, reading = found.sampled, Reading(found.table, Guess((), None))
+    lengths = measure(
+        sampled.evenly,
+        at_hand,
+        reading.tally,
+        tell,
+        words=options.task is Task.TOKEN_CLASSIFICATION,
+        of_all=sampled.is_all,
+    )
+    notes = at_hand.notes if at_hand else ()
+    seen = _Seen(lengths, tuple(kind.see(sampled.first, at_hand)), reading.tally.findings(), notes)
+    if sampled.is_all:
+        return seen
+    note = f"Lengths are those of {len(sampled.evenly):,} rows, evenly chosen out of {found.usable:,}."
+    return replace(seen, notes=(*notes, note))
+
+
+def _texts_of(found: Gathered, *, words: bool) -> list[str]:
+    """Texts that a tokenizer is trained on."""
+    samples = found.sampled.evenly
+    if words:
+        return [" ".join(sample.inputs) for sample in samples]
+    return [text for sample in samples for text in sample.inputs]
+
+
+def _counts(
+    options: RunOptions, looked: _Looked, held_out: _Looked, *, apart: bool
+) -> tuple[int | None, int | None, tuple[str, ...]]:
+    """The rows an epoch has, those evaluated on, and what is to be said of that; as a run counts them."""
+    data = options.data
+    if not looked.gathered or not looked.is_sound:
+        return None, None, ()
+    if apart:
+        return looked.rows, held_out.rows if held_out.is_sound else None, ()
+    sizes = [looked.rows]
+    if options.task is Task.TEXT_CLASSIFICATION:
+        labels = looked.gathered.labels
+        sizes = [labels[label] for label in labels_in_order(labels)]
+    count = held_out_count(sizes, data.eval_fraction)
+    notes = (NOTHING_HELD_OUT,) if data.eval_fraction and not count else ()
+    evaluated = count if data.max_eval_samples is None else min(count, data.max_eval_samples)
+    return looked.rows - count, evaluated, notes
