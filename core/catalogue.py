@@ -11,6 +11,7 @@ import msgspec
 
 from core.choices import TITLES
 from core.options import SECTIONS, RunOptions
+from core.scratch_models import is_scratch
 
 
 class Kind(Enum):
@@ -22,6 +23,7 @@ class Kind(Enum):
     NUMBER = "number"
     SWITCH = "switch"
     CHOICE = "choice"
+    PAIRS = "pairs"
 
 
 class Choice(msgspec.Struct, frozen=True):
@@ -37,8 +39,10 @@ class Option(msgspec.Struct, frozen=True, kw_only=True):
 
     `path` is its name in a run file, such as `memory.batch_size`. Limits are inclusive where `minimum`/`maximum` are
     set and exclusive where `above` is set; None means no limit. `value_type` is the bare type, without limits and None.
-    `needs` gives the values that other options must have for this one to mean anything; `group` is the heading it
-    stands below in a form, `aliases` are Trainer's names for it.
+    `unit` is what a number counts; where `is_share_below_one`, one below 1 is a share of the run. `needs` gives the
+    values that other options must have for this one to mean anything; `of_scratch` says whether it acts for models from
+    scratch only (True) or for all others (False). `group` is the heading it stands below in a form, `aliases` are
+    Trainer's names for it.
     """
 
     path: str
@@ -48,9 +52,11 @@ class Option(msgspec.Struct, frozen=True, kw_only=True):
     value_type: Any
     default: Any
     unit: str
+    is_share_below_one: bool
     advanced: bool
     group: str
     needs: dict[str, tuple[Any, ...]]
+    of_scratch: bool | None
     aliases: tuple[str, ...]
     is_path: bool
     optional: bool
@@ -69,6 +75,11 @@ class Option(msgspec.Struct, frozen=True, kw_only=True):
         """Its key within the section."""
         return self.path.rpartition(".")[2]
 
+    @property
+    def is_share(self) -> bool:
+        """Whether it is a share of a whole, kept as 0 to 1 and told in percent with one decimal at most."""
+        return self.maximum is not None and self.maximum < 1 and round(self.maximum, 3) == self.maximum
+
     def applies(self, value_at: Callable[[str], Any]) -> bool:
         """Whether the option means anything beside the values that `value_at` gives for other options' paths."""
         return all(
@@ -80,6 +91,11 @@ class Option(msgspec.Struct, frozen=True, kw_only=True):
         """Whether the option means anything in `options`."""
         return self.applies(lambda path: value_of(options, path))
 
+    def acts_in(self, options: RunOptions) -> bool:
+        """Whether the option has anything to do in a run: it means something, and the model is of its kind."""
+        is_of_model = self.of_scratch in (None, is_scratch(options.model.source))
+        return is_of_model and self.applies_to(options)
+
     def expectation(self) -> str:
         """Say in words what a value must be, such as "a whole number of 1 or more"."""
         if self.kind is Kind.CHOICE:
@@ -87,6 +103,7 @@ class Option(msgspec.Struct, frozen=True, kw_only=True):
         nouns = {
             Kind.TEXT: "a text",
             Kind.TEXTS: "a list of texts",
+            Kind.PAIRS: 'a table of texts, such as { prompt = "question" }',
             Kind.SWITCH: "true or false",
             Kind.WHOLE: "a whole number",
             Kind.NUMBER: "a number",
@@ -134,6 +151,7 @@ def _kind(value_type: Any) -> Kind:
         float: Kind.NUMBER,
         bool: Kind.SWITCH,
         tuple[str, ...]: Kind.TEXTS,
+        dict[str, str]: Kind.PAIRS,
     }
     return kinds[value_type]
 
@@ -156,9 +174,11 @@ def _describe(path: str, annotation: Any, default: Any) -> Option:
         maximum=meta.le,
         above=meta.gt,
         unit=extra["unit"],
+        is_share_below_one=extra["share_below_one"],
         advanced=extra["advanced"],
         group=extra["group"],
         needs=extra["needs"],
+        of_scratch=extra["of_scratch"],
         aliases=extra["aliases"],
         is_path=extra["path"],
     )

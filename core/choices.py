@@ -7,7 +7,37 @@ class Task(StrEnum):
     """What the model learns to do."""
 
     TEXT_CLASSIFICATION = "text-classification"
+    TEXT_REGRESSION = "text-regression"
+    TOKEN_CLASSIFICATION = "token-classification"
+    CAUSAL_LM = "causal-lm"
+    CHAT = "chat"
+    PREFERENCE = "preference"
     IMAGE_CLASSIFICATION = "image-classification"
+
+    @property
+    def reads_images(self) -> bool:
+        """Whether samples are images."""
+        return self is Task.IMAGE_CLASSIFICATION
+
+    @property
+    def reads_text(self) -> bool:
+        """Whether samples are tokens of texts."""
+        return not self.reads_images
+
+    @property
+    def has_labels(self) -> bool:
+        """Whether the model tells apart classes with names."""
+        return self in (Task.TEXT_CLASSIFICATION, Task.TOKEN_CLASSIFICATION, Task.IMAGE_CLASSIFICATION)
+
+    @property
+    def writes_text(self) -> bool:
+        """Whether the model says the next token: a causal language model."""
+        return self in (Task.CAUSAL_LM, Task.CHAT, Task.PREFERENCE)
+
+    @property
+    def reads_conversations(self) -> bool:
+        """Whether samples are conversations, or pairs of them."""
+        return self in (Task.CHAT, Task.PREFERENCE)
 
 
 class Toggle(StrEnum):
@@ -48,6 +78,20 @@ class Padding(StrEnum):
 
     DYNAMIC = "dynamic"
     FIXED = "fixed"
+
+
+class ChatTemplate(StrEnum):
+    """How a conversation is written as one text."""
+
+    AUTO = "auto"
+    CHATML = "chatml"
+
+
+class LossOn(StrEnum):
+    """Which tokens of a conversation the model learns to say."""
+
+    ANSWERS = "answers"
+    EVERYTHING = "everything"
 
 
 class Precision(StrEnum):
@@ -104,6 +148,11 @@ FP16_NEEDS_GPU = "needs a GPU: PyTorch has no fp16 training on the CPU"
 
 TITLES: dict[StrEnum, tuple[str, str]] = {
     Task.TEXT_CLASSIFICATION: ("Text classification", "Give each text, or each pair of texts, a label."),
+    Task.TEXT_REGRESSION: ("Text scoring", "Give each text, or each pair of texts, a number (regression)."),
+    Task.TOKEN_CLASSIFICATION: ("Word labelling", "Give each word of a text a label, such as names (NER)."),
+    Task.CAUSAL_LM: ("Continue a text", "Go on writing in the way of the texts it has read."),
+    Task.CHAT: ("Chat", "Answer as in the conversations or instructions it has read."),
+    Task.PREFERENCE: ("Preferences", "Prefer the better of two answers (DPO)."),
     Task.IMAGE_CLASSIFICATION: ("Image classification", "Give each image a label."),
     Toggle.AUTO: ("Automatic", "Whatever suits this machine; the run says what it came to."),
     Toggle.ON: ("On", "Always."),
@@ -138,6 +187,13 @@ TITLES: dict[StrEnum, tuple[str, str]] = {
         "To the longest text allowed",
         "Every row has the same length, as the published scripts do it.",
     ),
+    ChatTemplate.AUTO: ("The model's own", "ChatML where the model has none."),
+    ChatTemplate.CHATML: (
+        "ChatML",
+        "Each turn between <|im_start|> and <|im_end|>, whatever the model knows.",
+    ),
+    LossOn.ANSWERS: ("Answers only", "Questions are read, answers are learned: the usual choice."),
+    LossOn.EVERYTHING: ("Everything", "The model learns to write questions, too."),
     Precision.AUTO: (
         "Automatic",
         "bf16 where this device computes it in hardware, fp16 on NVIDIA GPUs from Volta on, else fp32.",

@@ -15,34 +15,46 @@ from typing import TYPE_CHECKING
 
 from core import jobs, settings
 from core.choices import Task
-from core.commands import files, memory, reports, running, runs, train
+from core.commands import files, inspecting, memory, reports, running, runs, train
+from core.commands.arguments import NAME_HELP
 from core.commands.attendance import INTERRUPTED
 from core.commands.check_device import check_device
+from core.commands.export import add_export
 from core.commands.export_metrics import export_metrics
+from core.commands.giving import add_giving
+from core.commands.hub import add_hub
 from core.commands.importing import import_options
+from core.commands.output import say
+from core.commands.predictions import predictions
+from core.commands.queue import add_queue
+from core.commands.resuming import KeeperCommand, add_resume
 from core.commands.run_text import error_text
-from core.errors import OptionsError, UserError
+from core.commands.tidying import add_tidying
+from core.commands.trying_arguments import add_trying
+from core.errors import OptionsError, TargetError, UserError
 from core.jobs import EngineCrashed
 from core.metrics_table import What
 from core.version import VERSION
 
 TASKS = tuple(task.value for task in Task)
 WRONG_REQUEST = 2
-NAME_HELP = "a run's folder, or its name in `hone runs`"
 
 if TYPE_CHECKING:
-    Commands = argparse._SubParsersAction[argparse.ArgumentParser]
+    from core.commands.arguments import Commands
 
 
-def main(arguments: Sequence[str], start: train.Start = jobs.start) -> int:
+def main(
+    arguments: Sequence[str], start: train.Start = jobs.start, keeper: KeeperCommand | None = None
+) -> int:
     """Do what the command line asks for and return the exit status.
 
     Args:
         arguments: The command line without the program's name.
         start: What starts a run.
+        keeper: What starts the keeper of a run that is gone on with; None: Hone's own.
     """
     _speak_utf8()
-    parsed = _parser(start).parse_args(arguments)
+    parsed = _parser(start, keeper).parse_args(arguments)
     try:
         return int(parsed.run(parsed))
     except BrokenPipeError:  # `hone runs | head`: who read has seen enough
@@ -58,16 +70,16 @@ def _tell(error: Exception) -> int:
     """Say on standard error what ended the command, a bug with its report in the log; returns the exit status."""
     match error:
         case UserError():
-            print(error_text(error), file=sys.stderr)
+            say(error_text(error), sys.stderr)
         case EngineCrashed():
-            print(error, file=sys.stderr)
+            say(error, sys.stderr)
         case OSError(filename=str() as name):
             _report(error, f"{name}: {error.strerror}")
         case OSError():
             _report(error, str(error))
         case _:
             _report(error, f"A fault in Hone: {type(error).__name__}: {error}")
-    return WRONG_REQUEST if isinstance(error, OptionsError) else 1
+    return WRONG_REQUEST if isinstance(error, OptionsError | TargetError) else 1
 
 
 def _report(error: Exception, sentence: str) -> None:
@@ -83,10 +95,10 @@ def _report(error: Exception, sentence: str) -> None:
             file.write(f"{time.strftime('%Y-%m-%d %H:%M:%S')} ERROR {' '.join(sys.argv)}\n{report}")
     except OSError:
         if not isinstance(error, OSError):
-            print(report, file=sys.stderr)
+            say(report, sys.stderr)
     else:
         sentence = f"{sentence}\nThe whole report is in {log}"
-    print(sentence, file=sys.stderr)
+    say(sentence, sys.stderr)
 
 
 def _speak_utf8() -> None:
@@ -97,7 +109,7 @@ def _speak_utf8() -> None:
             reconfigure(encoding="utf-8", errors="replace")
 
 
-def _parser(start: train.Start) -> argparse.ArgumentParser:
+def _parser(start: train.Start, keeper: KeeperCommand | None) -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(
         prog="hone",
         description="Fine-tune models on your own computer and watch them train. Without arguments the window opens.",
@@ -107,9 +119,15 @@ def _parser(start: train.Start) -> argparse.ArgumentParser:
     parser.add_argument("--version", action="version", version=f"Hone {VERSION}")
     commands = parser.add_subparsers(title="commands", required=True, metavar="COMMAND")
     _add_train(commands, start)
+    add_resume(commands, keeper)
+    add_queue(commands)
     _add_runs(commands)
+    add_tidying(commands)
+    add_trying(commands)
     _add_memory(commands)
     _add_questions(commands)
+    add_hub(commands)
+    add_giving(commands)
     _add_files(commands)
     return parser
 
@@ -125,11 +143,29 @@ def _add_train(commands: "Commands", start: train.Start) -> None:
     command.add_argument("--run-dir", type=Path, metavar="DIR", help="the run's own folder: new or empty")
     _add_set(command)
     command.add_argument("--json", action="store_true", help="print what happens as JSON lines")
+    command.add_argument(
+        "--queue", action="store_true", help="wait until nothing else trains on its device (see `hone queue`)"
+    )
+    command.add_argument(
+        "--offline", action=_Offline, nargs=0, help="fetch nothing; so does HF_HUB_OFFLINE=1"
+    )
     command.set_defaults(
         run=lambda asked: train.train(
-            asked.file, tuple(asked.overrides), asked.run_dir, as_json=asked.json, start=start
+            asked.file,
+            tuple(asked.overrides),
+            asked.run_dir,
+            as_json=asked.json,
+            queued=asked.queue,
+            start=start,
         )
     )
+
+
+class _Offline(argparse.Action):
+    """Forbids this process, and those it starts, to ask the Hub for anything."""
+
+    def __call__(self, *_given: object) -> None:
+        os.environ["HF_HUB_OFFLINE"] = "1"
 
 
 def _add_set(command: argparse.ArgumentParser) -> None:
@@ -151,24 +187,15 @@ def _add_runs(commands: "Commands") -> None:
     showing.add_argument("name", metavar="RUN", help=NAME_HELP)
     showing.add_argument("--json", action="store_true")
     showing.set_defaults(run=lambda asked: runs.show(asked.name, as_json=asked.json))
-    following = commands.add_parser(
-        "follow",
-        help="show the progress of a run that was started elsewhere",
-        description="Show a run's progress until it is over. Ctrl-C leaves it, and it goes on.",
+    saying = commands.add_parser(
+        "predictions",
+        help="tell what a run's model said of its held-out examples, before training and at last",
     )
-    following.add_argument("name", metavar="RUN", help=NAME_HELP)
-    following.add_argument("--json", action="store_true", help="print what happens as JSON lines")
-    following.set_defaults(run=lambda asked: running.follow(asked.name, as_json=asked.json))
-    stopping = commands.add_parser(
-        "stop",
-        help="stop a run and keep what is trained",
-        description="Ask a run to stop at its next step, keeping what is trained, and wait until it has.",
-    )
-    stopping.add_argument("name", metavar="RUN", help=NAME_HELP)
-    stopping.add_argument(
-        "--now", action="store_true", help="end it at once instead; only checkpoints are kept"
-    )
-    stopping.set_defaults(run=lambda asked: running.stop(asked.name, at_once=asked.now))
+    saying.add_argument("name", metavar="RUN", help=NAME_HELP)
+    saying.add_argument("--json", action="store_true", help="all that was said at every evaluation")
+    saying.set_defaults(run=lambda asked: predictions(asked.name, as_json=asked.json))
+    running.add_running(commands)
+    add_export(commands)
     _add_export(commands)
 
 
@@ -270,30 +297,35 @@ def _add_questions(commands: "Commands") -> None:
     checking.set_defaults(run=lambda asked: check_device(asked.device, short=asked.short, as_json=asked.json))
     inspect = commands.add_parser(
         "inspect",
-        help="say what is in a data file",
-        description="Say what is in a data file or folder. Ends with 1 when a problem would stop a run.",
+        help="say what is in data, and what is wrong with it",
+        description="Say what is in a data file or folder, which column is what, what is wrong in which row, and what "
+        "a model would see of it. Ends with 1 when a problem would stop a run.",
     )
-    inspect.add_argument("source", metavar="FILE")
-    inspect.add_argument("--task", choices=TASKS, help="default: judged by the file")
+    inspect.add_argument("source", metavar="FILE", help="a file, a folder, or hub:OWNER/NAME")
+    inspect.add_argument("--task", choices=TASKS, help="default: judged by the data")
     inspect.add_argument("--text-column", action="append", default=[], metavar="NAME")
     inspect.add_argument("--label-column", metavar="NAME")
+    _add_set(inspect)
     inspect.add_argument("--json", action="store_true")
-    inspect.set_defaults(
-        run=lambda asked: reports.inspect(
-            asked.source,
-            Task(asked.task) if asked.task else None,
-            tuple(asked.text_column),
-            asked.label_column,
-            as_json=asked.json,
-        )
-    )
+    inspect.set_defaults(run=_inspect)
+
+
+def _inspect(asked: argparse.Namespace) -> int:
+    """Columns have arguments of their own, as they are what one looks for most."""
+    chosen = {"data.text_columns": ",".join(asked.text_column), "data.label_column": asked.label_column}
+    given = (f"{path}={value}" for path, value in chosen.items() if value)
+    task = Task(asked.task) if asked.task else None
+    return inspecting.inspect(asked.source, task, (*given, *asked.overrides), as_json=asked.json)
 
 
 def _add_files(commands: "Commands") -> None:
     new = commands.add_parser("new", help="print a run file to start from")
-    new.add_argument("--task", choices=TASKS, required=True)
+    new.add_argument("--task", choices=TASKS, help="what is to be learned; a preset may say it")
+    new.add_argument("--preset", metavar="NAME", help="options to begin with, such as fastest or glue-cola")
     new.add_argument("--output", "-o", type=Path, metavar="FILE", help="write it there; FILE must be new")
-    new.set_defaults(run=lambda asked: files.new(Task(asked.task), asked.output))
+    new.set_defaults(
+        run=lambda asked: files.new(Task(asked.task) if asked.task else None, asked.output, asked.preset)
+    )
     importing = commands.add_parser(
         "import",
         help="make a run file of a script's options",

@@ -3,6 +3,8 @@
 import signal
 from pathlib import Path
 
+from core.files import open_plain
+
 TAIL_LINES = 40
 TAIL_BYTES = 32 << 10
 
@@ -46,7 +48,7 @@ def is_out_of_memory(code: int, *, kills: bool) -> bool:
 
     Args:
         code: Its exit status.
-        kills: Whether Linux has ended any process for that while it ran (see `out_of_memory_kills`).
+        kills: Whether any process was ended for that while it ran (see `out_of_memory_kills`).
     """
     return (signal_name(code) == "SIGKILL" and kills) or _WINDOWS_ENDINGS.get(code) == OUT_OF_MEMORY
 
@@ -70,7 +72,7 @@ def describe(code: int, *, out_of_memory: bool = False) -> str:
 def log_tail(path: Path, lines: int = TAIL_LINES) -> str:
     """The last `lines` lines of a log; empty where there is none. Redrawn progress bars count as their last state."""
     try:
-        with path.open("rb") as file:
+        with open_plain(path) as file:
             file.seek(max(0, path.stat().st_size - TAIL_BYTES))
             text = file.read().decode(errors="replace")
     except OSError:
@@ -80,17 +82,33 @@ def log_tail(path: Path, lines: int = TAIL_LINES) -> str:
 
 
 def out_of_memory_kills(root: Path = Path("/")) -> int | None:
-    """How many processes Linux has ended for lack of memory, here or around; None where that isn't told.
+    """How often the operating system has ended a process for lack of memory, here or around; None: that isn't told.
 
-    Read from the kernel's files under `root`: counted for this control group (v2 or v1) where it has a count of its
-    own, else for the whole machine. See the kernel's documentation of `memory.events`, `memory.oom_control` and
-    `/proc/vmstat`.
+    Linux counts in the kernel's files under `root`: for this control group (v2 or v1) where it has a count of its own,
+    else for the whole machine. See the kernel's documentation of `memory.events`, `memory.oom_control` and
+    `/proc/vmstat`. macOS leaves a report each time it does so.
     """
+    reports = _jetsam_reports(root)
+    if reports is not None:
+        return reports
     for path in (*_group_files(root), root / "proc/vmstat"):
         count = _count_in(path)
         if count is not None:
             return count
     return None
+
+
+def _jetsam_reports(root: Path) -> int | None:
+    """How many reports there are that macOS has ended processes for lack of memory; None where it keeps none.
+
+    Apple calls them jetsam event reports. Read from documentation, never seen at work: a report may come too late to be
+    counted, and the reason then is that of the signal.
+    """
+    try:
+        names = [path.name for path in (root / "Library/Logs/DiagnosticReports").iterdir()]
+    except OSError:
+        return None
+    return sum(name.startswith("JetsamEvent") for name in names)
 
 
 def _group_files(root: Path) -> list[Path]:

@@ -8,7 +8,8 @@ The tree of errors::
     ├── ModelError          a model can't be found, read or trained
     ├── DeviceError         this machine can't do what was asked
     ├── OutOfMemory         the device or the computer ran out of memory
-    └── RunFolderError      a run's folder can't be created, read or written
+    ├── RunFolderError      a run's folder can't be created, read or written
+    └── TargetError         a file that the person named can't be written there
 
 Everything else that is raised is a bug and is shown with its report.
 """
@@ -20,16 +21,18 @@ import msgspec
 
 
 class FixAction(StrEnum):
-    """What a fix does with the run that it is offered for: stop and keep it, end it at once, show its folder."""
+    """What a fix does with the run it is offered for: stop, pause or end it, go on with it, show its folder."""
 
     STOP = "stop"
+    PAUSE = "pause"
     END = "end"
+    RESUME = "resume"
     REVEAL = "reveal"
 
     @property
     def is_end(self) -> bool:
-        """Whether the run is over after it."""
-        return self is not FixAction.REVEAL
+        """Whether the run trains no longer after it."""
+        return self in (FixAction.STOP, FixAction.PAUSE, FixAction.END)
 
 
 class Fix(msgspec.Struct, frozen=True, omit_defaults=True):
@@ -108,3 +111,7 @@ class OutOfMemory(UserError):  # noqa: N818 - the field's own name for it
 
 class RunFolderError(UserError):
     """A run's folder can't be created, read or written."""
+
+
+class TargetError(UserError):
+    """A file that the person named can't be written there: the request is wrong."""

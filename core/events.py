@@ -12,7 +12,8 @@ from typing import Literal
 import msgspec
 
 from core.errors import Fix
-from core.event import Event
+from core.event import Count, Event, ProcessNumber, Seconds
+from core.predictions import ConfusionCounted, ExamplesChosen, Predicted
 from core.samples import (
     BatterySampled,
     DeviceSampled,
@@ -28,10 +29,12 @@ __all__ = [
     "AnyEvent",
     "BatterySampled",
     "CheckpointSaved",
+    "ConfusionCounted",
     "DeviceSampled",
     "DiskSampled",
     "Evaluated",
     "Event",
+    "ExamplesChosen",
     "Level",
     "MemoryForecast",
     "MemorySampled",
@@ -41,6 +44,7 @@ __all__ = [
     "Outcome",
     "Phase",
     "PhaseChanged",
+    "Predicted",
     "Pressure",
     "RequestAnswered",
     "RunFinished",
@@ -48,6 +52,8 @@ __all__ = [
     "RunStarted",
     "Source",
     "StepFinished",
+    "TurnAwaited",
+    "TurnCame",
     "WhatRan",
     "decode",
     "decode_all",
@@ -85,6 +91,7 @@ class Outcome(StrEnum):
 
     FINISHED = "finished"
     STOPPED = "stopped"
+    PAUSED = "paused"
     FAILED = "failed"
 
 
@@ -92,19 +99,34 @@ class RunStarted(Event, frozen=True, kw_only=True):
     """First line of an attempt. Steps of earlier attempts beyond `from_step` no longer count."""
 
     schema: int = SCHEMA
-    from_step: int = 0
-    pid: int = 0
+    from_step: Count = 0
+    pid: ProcessNumber = 0
     versions: dict[str, str] = {}
+
+
+class TurnAwaited(Event, frozen=True, kw_only=True):
+    """The keeper waits: `ahead` runs are to train before this one, the next of them in a folder named `behind`.
+
+    `title` is what that one is called.
+    """
+
+    ahead: Count
+    behind: str = ""
+    title: str = ""
+
+
+class TurnCame(Event, frozen=True, kw_only=True):
+    """The keeper waits no longer and starts the engine."""
 
 
 class RunPlanned(Event, frozen=True, kw_only=True):
     """What the run is going to do, known once data and model are loaded."""
 
-    total_steps: int
+    total_steps: Count
     epochs: float
-    train_samples: int
-    eval_samples: int
-    effective_batch: int
+    train_samples: Count
+    eval_samples: Count
+    effective_batch: Count
     labels: tuple[str, ...] = ()
     device: str = ""
 
@@ -127,17 +149,17 @@ class StepFinished(Event, frozen=True, kw_only=True):
     were told to: only steps for which Hone waited between the parts have the last three, the others None.
     """
 
-    step: int
+    step: Count
     epoch: float
-    seconds: float
+    seconds: Seconds
     learning_rate: float
-    samples: int
-    compile_seconds: float = 0.0
-    data_seconds: float | None = None
-    forward_seconds: float | None = None
-    backward_seconds: float | None = None
-    optimizer_seconds: float | None = None
-    tokens: int | None = None
+    samples: Count
+    compile_seconds: Seconds = 0.0
+    data_seconds: Seconds | None = None
+    forward_seconds: Seconds | None = None
+    backward_seconds: Seconds | None = None
+    optimizer_seconds: Seconds | None = None
+    tokens: Count | None = None
     loss: float | None = None
     grad_norm: float | None = None
     non_finite: NonFinite | None = None
@@ -151,19 +173,19 @@ class StepFinished(Event, frozen=True, kw_only=True):
 class Evaluated(Event, frozen=True, kw_only=True):
     """Metrics on the held-out data after `step`: `eval_loss`, `eval_accuracy`, `eval_f1` (0 to 1)."""
 
-    step: int
+    step: Count
     epoch: float
     metrics: dict[str, float | None]
-    seconds: float
+    seconds: Seconds
 
 
 class CheckpointSaved(Event, frozen=True, kw_only=True):
     """A complete checkpoint, its folder relative to the run's."""
 
-    step: int
+    step: Count
     path: str
-    bytes: int
-    seconds: float
+    bytes: Count
+    seconds: Seconds
 
 
 class WhatRan(Event, frozen=True, kw_only=True):
@@ -183,28 +205,28 @@ class WhatRan(Event, frozen=True, kw_only=True):
     parameter_dtype: str
     autocast_dtype: str | None
     optimizer: str
-    optimizer_state_bytes: int
-    trainable_parameters: int
-    total_parameters: int
-    effective_batch: int
+    optimizer_state_bytes: Count
+    trainable_parameters: Count
+    total_parameters: Count
+    effective_batch: Count
     attention: str | None = None
     reasons: dict[str, str] = {}
     optimizer_state: dict[str, int] = {}
-    decayed_parameters: int | None = None
+    decayed_parameters: Count | None = None
     loss_scale: float | None = None
     matmul: str = ""
-    recomputed: int = 0
+    recomputed: Count = 0
     compiled: str = ""
-    compile_seconds: float | None = None
+    compile_seconds: Seconds | None = None
     adapter: str = ""
-    packed_parameters: int = 0
-    batches_per_step: int = 1
+    packed_parameters: Count = 0
+    batches_per_step: Count = 1
     padded_to: str = ""
     sampling: str = ""
-    workers: tuple[int, ...] = ()
+    workers: tuple[ProcessNumber, ...] = ()
     worker_start: str = ""
     pinned: bool = False
-    threads: int | None = None
+    threads: Count | None = None
     deepspeed: str = ""
     deterministic: bool = False
     fell_back: tuple[str, ...] = ()
@@ -227,7 +249,7 @@ class MessageWithdrawn(Event, frozen=True, kw_only=True):
 
 
 class RequestAnswered(Event, frozen=True, kw_only=True):
-    """A request (stop, ...) was taken up, or refused with its reason."""
+    """A request (stop, pause, ...) was taken up, or refused with its reason."""
 
     request: str
     action: str
@@ -246,14 +268,21 @@ class RunFinished(Event, frozen=True, kw_only=True):
     state: Outcome
     metrics: dict[str, float | None] = {}
     samples_per_second: float | None = None
-    seconds: float = 0.0
-    steps: int = 0
-    peak_bytes: int | None = None
-    peak_device_bytes: int | None = None
+    seconds: Seconds = 0.0
+    steps: Count = 0
+    peak_bytes: Count | None = None
+    peak_device_bytes: Count | None = None
+
+    @property
+    def wrote_model(self) -> bool:
+        """Whether the attempt has written the trained model: one that was stopped while it loaded has not."""
+        return self.state is Outcome.FINISHED or (self.state is Outcome.STOPPED and self.seconds > 0)
 
 
 AnyEvent = (
     RunStarted
+    | TurnAwaited
+    | TurnCame
     | RunPlanned
     | PhaseChanged
     | StepFinished
@@ -263,6 +292,9 @@ AnyEvent = (
     | BatterySampled
     | DiskSampled
     | Evaluated
+    | ExamplesChosen
+    | Predicted
+    | ConfusionCounted
     | CheckpointSaved
     | WhatRan
     | MessageRaised
@@ -284,6 +316,9 @@ class _Tag(msgspec.Struct):
 
 
 _TAG_DECODER = msgspec.json.Decoder(_Tag)
+
+_NO_JSON = (RecursionError, UnicodeDecodeError)
+"""What msgspec lets through of damaged lines: brackets without end, and letters that are none."""
 
 
 def split_non_finite(value: float | None) -> tuple[float | None, NonFinite | None]:
@@ -311,10 +346,19 @@ def decode(line: bytes) -> AnyEvent | None:
     try:
         event: AnyEvent = _DECODER.decode(line)
     except msgspec.ValidationError:
-        if _TAG_DECODER.decode(line).type not in _TAGS:
+        if _tag(line) not in _TAGS:
             return None
         raise
+    except _NO_JSON as error:
+        raise msgspec.DecodeError(str(error)) from error
     return event
+
+
+def _tag(line: bytes) -> str:
+    try:
+        return _TAG_DECODER.decode(line).type
+    except _NO_JSON as error:
+        raise msgspec.DecodeError(str(error)) from error
 
 
 def is_retired(line: bytes) -> bool:
@@ -323,7 +367,7 @@ def is_retired(line: bytes) -> bool:
     Raises:
         msgspec.MsgspecError: The line is no event.
     """
-    return _TAG_DECODER.decode(line).type in _RETIRED_TAGS
+    return _tag(line) in _RETIRED_TAGS
 
 
 def decode_all(block: bytes) -> list[AnyEvent]:
@@ -332,5 +376,8 @@ def decode_all(block: bytes) -> list[AnyEvent]:
     Raises:
         msgspec.MsgspecError: One of them is not JSON, of a type that this version doesn't know, or has wrong fields.
     """
-    events: list[AnyEvent] = _DECODER.decode_lines(block)
+    try:
+        events: list[AnyEvent] = _DECODER.decode_lines(block)
+    except _NO_JSON as error:
+        raise msgspec.DecodeError(str(error)) from error
     return events

@@ -30,9 +30,10 @@ def extent(options: RunOptions, rows: int) -> Extent:
     """
     data = options.data
     used = min(rows, data.max_train_samples or rows)
-    held_out = 0 if data.eval else round(used * data.eval_fraction)
+    is_apart = bool(data.eval or data.eval_split)
+    held_out = 0 if is_apart else round(used * data.eval_fraction)
     trained = max(1, used - held_out)
-    return Extent(trained, None if data.eval else held_out, *steps_of(options, trained))
+    return Extent(trained, None if is_apart else held_out, *steps_of(options, trained))
 
 
 def steps_of(options: RunOptions, trained: int) -> tuple[int, int]:
@@ -53,7 +54,7 @@ def batch_hint(options: RunOptions, trained: int) -> Problem | None:
         return None
     return Problem(
         "memory.batch_size",
-        f"larger than the data, which has {counted(trained, 'sample')} to train on: an epoch is one step",
+        f"larger than the data, which has {counted(trained, 'row')} to train on: an epoch is one step",
         (Fix(f"Use {trained:,}", {"memory.batch_size": trained}),),
     )
 

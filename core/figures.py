@@ -1,12 +1,24 @@
 """Figures in plain text, as the command line prints them (the window has its own, translated, in `gui.numbers`)."""
 
 import math
+import re
 import time
 from collections.abc import Sequence
 
 from core.metrics import METRIC_TITLES
 
 MISSING = "-"
+
+_UNSEEN = re.compile(r"[\x00-\x08\x0b\x0c\x0e-\x1f\x7f-\x9f\u2028-\u202e\u2066-\u2069\ufeff]|\r(?!\n)")
+"""What a terminal acts on in place of showing it: control characters, other line ends, turns of the direction."""
+
+
+def visible(text: str) -> str:
+    """Text of data, models or names as a terminal may have it: what it would act on stands there as `\\u001b`.
+
+    JSON stays the JSON it is. New lines and tabs stay.
+    """
+    return _UNSEEN.sub(lambda found: f"\\u{ord(found[0]):04x}", text)
 
 
 def size(count: float | None) -> str:
@@ -71,9 +83,7 @@ def metrics(values: dict[str, float | None]) -> str:
 
 def table(titles: tuple[str, ...], rows: Sequence[tuple[str, ...]]) -> str:
     """Columns lined up under their titles, two spaces apart."""
-    widths = [max(len(row[column]) for row in (titles, *rows)) for column in range(len(titles))]
-    lines = [
-        "  ".join(cell.ljust(width) for cell, width in zip(row, widths, strict=True))
-        for row in (titles, *rows)
-    ]
+    shown = [tuple(map(visible, row)) for row in (titles, *rows)]
+    widths = [max(len(row[column]) for row in shown) for column in range(len(titles))]
+    lines = ["  ".join(cell.ljust(width) for cell, width in zip(row, widths, strict=True)) for row in shown]
     return "\n".join(line.rstrip() for line in lines)

@@ -2,13 +2,19 @@
 
 import codecs
 import contextlib
+import errno
 import os
+import stat
 import time
 import uuid
 from collections.abc import Callable, Iterator
+from io import BufferedReader
 from pathlib import Path
 
 PATIENCE_SECONDS = 2.0
+
+LARGEST_SMALL = 64 << 20
+"""No run file, record or marker has more bytes; what has is none, and would only fill the memory."""
 
 
 def write_atomically(path: Path, content: bytes) -> None:
@@ -43,6 +49,47 @@ def remove(path: Path) -> None:
     _patiently(lambda: path.unlink(missing_ok=True))
 
 
+def open_plain(path: Path) -> BufferedReader:
+    """Open an ordinary file to read its bytes.
+
+    A folder that a stranger made may hold pipes, which an opening waits for, and links to devices, which have no end.
+
+    Raises:
+        OSError: There is none, it can't be read, or it is no ordinary file.
+    """
+    if stat.S_ISDIR(kind := path.stat().st_mode):
+        raise IsADirectoryError(errno.EISDIR, os.strerror(errno.EISDIR), str(path))
+    if not stat.S_ISREG(kind):
+        raise OSError(errno.EINVAL, "Not an ordinary file", str(path))
+    return path.open("rb")
+
+
+def read_small(path: Path) -> bytes:
+    """All bytes of an ordinary file that can't be large.
+
+    Raises:
+        OSError: It can't be read, is no ordinary file, or is large all the same.
+    """
+    with open_plain(path) as file:
+        content = file.read(LARGEST_SMALL + 1)
+    if len(content) > LARGEST_SMALL:
+        raise OSError(errno.EFBIG, os.strerror(errno.EFBIG), str(path))
+    return content
+
+
+def file_inside(folder: Path, name: str) -> Path | None:
+    """An ordinary file of a folder by its relative path; None where it is none or lies elsewhere, links followed.
+
+    For names in files that a stranger may have written.
+    """
+    try:
+        path = (folder / name).resolve()
+        is_file = stat.S_ISREG(path.stat().st_mode)
+        return path if is_file and path.is_relative_to(folder.resolve()) else None
+    except (OSError, ValueError, RuntimeError):  # ValueError: a zero byte; RuntimeError: links in a circle
+        return None
+
+
 def read_text(path: Path) -> str:
     """A text in UTF-8, or in UTF-16 with its mark, which is what `>` writes in Windows PowerShell 5.1.
 
@@ -50,7 +97,7 @@ def read_text(path: Path) -> str:
         OSError: It can't be read.
         UnicodeDecodeError: It is neither.
     """
-    content = path.read_bytes()
+    content = read_small(path)
     is_utf16 = content.startswith((codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE))
     text = content.decode("utf-16" if is_utf16 else "utf-8-sig")
     return text.replace("\r\n", "\n")
@@ -63,6 +110,33 @@ def is_there(path: Path) -> bool:
     except (OSError, ValueError):
         return False
     return True
+
+
+def is_folder(path: Path) -> bool:
+    """Whether there is a folder at `path`, or a link to one; no where that can't be found out."""
+    try:
+        return stat.S_ISDIR(path.stat().st_mode)
+    except (OSError, ValueError):
+        return False
+
+
+def is_link(path: Path) -> bool:
+    """Whether a path is a symbolic link, or on Windows a junction: what stands there lies elsewhere."""
+    try:
+        found = path.lstat()
+    except (OSError, ValueError):
+        return False
+    is_junction = getattr(found, "st_reparse_tag", 0) == getattr(stat, "IO_REPARSE_TAG_MOUNT_POINT", -1)
+    return stat.S_ISLNK(found.st_mode) or is_junction
+
+
+def is_plain(path: Path) -> bool:
+    """Whether what stands at `path` is a file or a folder, and no pipe, socket or device; also where nothing does."""
+    try:
+        kind = path.stat().st_mode
+    except (OSError, ValueError):
+        return True
+    return stat.S_ISREG(kind) or stat.S_ISDIR(kind)
 
 
 def why_missing(path: Path, kind: str = "file or folder") -> str:

@@ -57,6 +57,7 @@ class RunFollower:
         self.story = RunStory()
         self.state = State.STARTING
         self.exit_record: ExitRecord | None = None
+        self.attempt = 0
         self.is_caught_up = False
         self._streams = (_Stream(run.events_file), _Stream(run.machine_file))
         self._is_alive = True
@@ -72,11 +73,13 @@ class RunFollower:
         events = self._read(piece)
         self.story.apply_all(events)
         self.story.skipped = sum(stream.reader.skipped for stream in self._streams)
+        self.story.trouble = next(filter(None, (stream.reader.trouble for stream in self._streams)), "")
         self.is_caught_up = all(stream.is_done for stream in self._streams)
         self.state = self.story.state(
             engine_ended=self.exit_record is not None and self.is_caught_up,
             keeper_alive=self._is_alive or not self.is_caught_up,
-            stop_asked=self._is_alive and self.run.stop_is_asked(),
+            asked=self.run.actions_asked() if self._is_alive else (),
+            attempt=self.attempt,
         )
         return events
 
@@ -96,11 +99,24 @@ class RunFollower:
         """Whether the run has ended and nothing more will be written: stop polling."""
         return self.state.is_over and not self._is_alive
 
+    def look_again(self) -> None:
+        """Find out at the next poll whether somebody works on the run, whatever was found last."""
+        self._is_alive, self._next_look = True, 0.0
+
     def _look_for_life(self) -> None:
+        if time.monotonic() >= self._next_look:
+            self._next_look = time.monotonic() + LIFE_SIGN_SECONDS
+            self._look_for_attempt()
+            self._is_alive = self.exit_record is None and self.run.is_alive(self.story)
         if self.exit_record is None:
             self.exit_record = self.run.exit_record()
         if self.exit_record is not None:
+            self.attempt = max(self.attempt, self.exit_record.attempt)
             self._is_alive = False
-        elif time.monotonic() >= self._next_look:
-            self._next_look = time.monotonic() + LIFE_SIGN_SECONDS
-            self._is_alive = self.run.is_alive(self.story)
+
+    def _look_for_attempt(self) -> None:
+        """Find out whether the run is taken up again; what is known of its earlier end then counts no more."""
+        attempt = self.run.attempt_kept()
+        if attempt > self.attempt:
+            self.attempt = attempt
+            self.exit_record = None

@@ -3,10 +3,11 @@
 from collections.abc import Callable, Iterator
 
 from core.capabilities import cautions, find_device
-from core.choices import Method, Optimizer, Precision, Task
+from core.choices import Method, Optimizer, Precision
 from core.errors import Fix, Problem
 from core.options import RunOptions
 from core.reports import DeviceReport, MachineReport
+from core.scratch_models import starts_random
 from core.sources import Scheme
 from core.vision_models import VISION_MODELS
 
@@ -74,9 +75,9 @@ def _lora_rate(options: RunOptions, device: DeviceReport | None) -> Iterator[Pro
 def _full_rate(options: RunOptions, device: DeviceReport | None) -> Iterator[Problem]:
     """A rate that suits LoRA's small matrices makes a whole pretrained text model forget what it has learned."""
     rate = options.training.learning_rate
-    is_whole = options.model.method is Method.FULL and options.model.pretrained
+    is_whole = options.model.method is Method.FULL and not starts_random(options)
     adamw = options.training.optimizer not in (Optimizer.SGD, Optimizer.LION_8BIT)
-    if is_whole and adamw and options.task is Task.TEXT_CLASSIFICATION and rate >= LORA_RATE:
+    if is_whole and adamw and options.task.reads_text and rate >= LORA_RATE:
         yield Problem(
             "training.learning_rate",
             f"{rate:g} is high for all weights of a pretrained model; 2e-5 to 5e-5 is usual",
@@ -89,7 +90,7 @@ def _lion_rate(options: RunOptions, device: DeviceReport | None) -> Iterator[Pro
     if (
         training.optimizer is Optimizer.LION_8BIT
         and training.learning_rate > 1e-5
-        and options.task is Task.TEXT_CLASSIFICATION
+        and options.task.reads_text
     ):
         lower = training.learning_rate / 5
         yield Problem(

@@ -5,10 +5,12 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from core import glue
 from core.catalogue import options_by_path
 from core.checks import read_options
 from core.choices import Task
 from core.errors import OptionsError, Problem
+from core.glue import find_glue
 from core.options import SCHEMA, Tree
 from core.pasted import Computed, said_in
 from core.trainer_translation import Gone, Known, is_true, translate, typed
@@ -23,17 +25,6 @@ TRAINERS_OWN: Mapping[str, tuple[str, Any]] = {
 
 NOT_SAID = "(not said)"
 UNKNOWN = "Hone knows no such name"
-GLUE_COLUMNS: Mapping[str, tuple[str, ...]] = {
-    "cola": ("sentence",),
-    "sst2": ("sentence",),
-    "mrpc": ("sentence1", "sentence2"),
-    "qqp": ("question1", "question2"),
-    "mnli": ("premise", "hypothesis"),
-    "qnli": ("question", "sentence"),
-    "rte": ("sentence1", "sentence2"),
-    "wnli": ("sentence1", "sentence2"),
-}
-"""Text columns of GLUE's classification tasks, as run_glue.py names them."""
 
 
 @dataclass(frozen=True)
@@ -101,7 +92,9 @@ def _assemble(said: Mapping[str, Any]) -> Imported:
     taken: list[Taken] = []
     left: list[Left] = []
     problems: list[Problem] = []
-    task = Task.IMAGE_CLASSIFICATION if "train_dir" in said else Task.TEXT_CLASSIFICATION
+    glue_task = find_glue(str(said.get("task_name", "")))
+    of_texts = glue_task.task if glue_task else Task.TEXT_CLASSIFICATION
+    task = Task.IMAGE_CLASSIFICATION if "train_dir" in said else of_texts
     tree: Tree = {"schema": SCHEMA, "task": task.value}
     for name, value in _without_repetition(said):
         known = _translate(name, value)
@@ -136,7 +129,7 @@ def _trainers_own(tree: Tree, taken: Sequence[Taken], task: Task) -> list[Taken]
         return []
     added = []
     for path, (name, value) in TRAINERS_OWN.items():
-        is_for_texts = path == "data.group_by_length" and task is not Task.TEXT_CLASSIFICATION
+        is_for_texts = path == "data.group_by_length" and task.reads_images
         if value_at(tree, path) is None and not is_for_texts:
             put(tree, {path: value})
             added.append(
@@ -173,11 +166,12 @@ def _read(path: str, value: Any) -> Any:
 
 
 def _glue_task(name: str) -> Known:
-    columns = GLUE_COLUMNS.get(name.lower())
-    if columns is None:
-        return Known({}, f"choose the data yourself; {name} is none of {', '.join(GLUE_COLUMNS)}")
+    task = find_glue(name)
+    if task is None:
+        known = ", ".join(task.name for task in glue.TASKS)
+        return Known({}, f"choose the data yourself; {name} is none of {known}")
     return Known(
-        {"data.text_columns": list(columns), "data.label_column": "label"},
+        {"data.text_columns": list(task.columns), "data.label_column": "label"},
         f"choose your copy of the files of {name} as training and evaluation data",
     )
 

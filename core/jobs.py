@@ -3,27 +3,48 @@
 import os
 import subprocess
 import sys
+import tempfile
+import threading
 import time
-from collections.abc import Sequence
-from pathlib import Path
-from typing import TypeVar
+from collections.abc import Callable, Sequence
+from typing import IO, TypeVar
 
 import msgspec
-import psutil
 
+from core.data_report import DataReport, InspectRequest
 from core.device_check_report import DeviceCheckReport, DeviceCheckRequest
 from core.ending import describe
-from core.errors import RunFolderError, UserError
-from core.files import remove
+from core.errors import UserError
 from core.hub import ConfigFetched, ConfigRequest
 from core.memory.forecast import Forecast, ForecastRequest
 from core.model_report import ModelReport, ModelRequest
-from core.processes import ASKER, is_frozen, kill_with_children, start_detached, start_worker
-from core.reports import DataReport, InspectRequest, JobFailure, MachineReport
-from core.run_folder import ExitRecord, RunFolder
+from core.processes import ASKER, converse, is_frozen, kill_with_children, start_worker
+from core.reports import JobFailure, JobProgress, MachineReport
+from core.starting import CantResume, extend, keeper_command, resume, start
+
+__all__ = [
+    "CantResume",
+    "EngineCrashed",
+    "EngineJob",
+    "JobCancelled",
+    "ask_check_model",
+    "ask_device_check",
+    "ask_devices",
+    "ask_engine",
+    "ask_fetch_config",
+    "ask_forecast",
+    "ask_inspect",
+    "decoded",
+    "engine_command",
+    "extend",
+    "keeper_command",
+    "resume",
+    "start",
+    "start_asked",
+]
 
 ASK_SECONDS = 600.0
-"""How long a short question may take before it is given up: a large file on a slow disk, not for ever."""
+"""How long a job may be silent before it is given up: a large file on a slow disk, not for ever."""
 
 CHECK_SECONDS = 120.0
 """How long a device check may take: 30 s of comparing, on a slow disk as much for loading torch, and some to spare."""
@@ -32,6 +53,9 @@ FETCH_SECONDS = 60.0
 """How long fetching a file of a few KB may take: the Hub may keep silent for 10 s, and is asked again now and then."""
 
 Answer = TypeVar("Answer")
+TellProgress = Callable[[JobProgress], None]
+_PROGRESS = b'{"type":"progress"'
+"""What lines begin with that tell how far a job is; the answer is the last line."""
 
 
 class EngineCrashed(Exception):  # noqa: N818 - said as the window says it
@@ -56,45 +80,28 @@ def engine_command(*arguments: str) -> list[str]:
     return [sys.executable, "-P", "-m", "core.engine", *arguments]
 
 
-def keeper_command(run_dir: Path) -> list[str]:
-    """What starts the keeper of the run in `run_dir`."""
-    if is_frozen():
-        return [sys.executable, "--keeper", str(run_dir)]
-    return [sys.executable, "-P", "-m", "core.keeper", str(run_dir)]
+def start_asked(command: Sequence[str]) -> tuple["subprocess.Popen[bytes]", IO[bytes]]:
+    """Start a process that is asked through its standard input and answers on its standard output.
 
-
-def start(run: RunFolder, command: Sequence[str] | None = None) -> subprocess.Popen[bytes]:
-    """Start a run's keeper, which starts the engine; both outlive this process.
-
-    Args:
-        run: The run's folder.
-        command: What starts the keeper, where it isn't Hone's own.
+    Returns:
+        The process, and the file that keeps what it prints to standard error; whoever waits for the end closes it.
 
     Raises:
-        RunFolderError: It can't be started; `exit.json` then says why, too.
+        OSError: It can't be started.
     """
-    path = run.path.absolute()
+    messages = tempfile.TemporaryFile()  # noqa: SIM115 - closed by who asked for it
     try:
-        remove(run.exit_file)
-        keeper = start_detached(command or keeper_command(path), run.log_file, path)
-    except OSError as error:
-        raise _not_started(run, str(error)) from error
-    try:
-        run.record_keeper(keeper.pid)
-    except (OSError, psutil.Error) as error:
-        keeper.kill()
-        keeper.wait()
-        raise _not_started(run, str(error)) from error
-    return keeper
-
-
-def _not_started(run: RunFolder, why: str) -> RunFolderError:
-    failure = RunFolderError("The run can't be started", why)
-    try:
-        run.record_exit(ExitRecord(time=time.time(), code=None, reason=str(failure)))
-    except OSError as error:
-        failure.add_note(f"{run.exit_file} can't be written either: {error}")
-    return failure
+        process = start_worker(
+            command,
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            stderr=messages.fileno(),
+            environment={ASKER: str(os.getpid())},
+        )
+    except BaseException:
+        messages.close()
+        raise
+    return process, messages
 
 
 class EngineJob:
@@ -111,39 +118,50 @@ class EngineJob:
     def __init__(self, job: str, command: Sequence[str] | None = None) -> None:
         self._job = job
         self._killed = False
-        self._process = start_worker(
-            command or engine_command(job),
-            stdin=subprocess.PIPE,
-            stdout=subprocess.PIPE,
-            stderr=subprocess.PIPE,
-            environment={ASKER: str(os.getpid())},
-        )
+        self._process, self._messages = start_asked(command or engine_command(job))
 
     @property
     def pid(self) -> int:
         """The number of its process."""
         return int(self._process.pid)
 
-    def ask(self, request: bytes = b"", timeout: float = ASK_SECONDS) -> bytes:
+    def ask(
+        self, request: bytes = b"", timeout: float = ASK_SECONDS, tell: TellProgress | None = None
+    ) -> bytes:
         """Send the request and wait for the answer; may be called once.
 
+        Args:
+            request: What is asked.
+            timeout: Seconds of silence after which the job is given up.
+            tell: Hears how far the job is, where it says so.
+
         Raises:
-            UserError: The engine says what the person can mend, or no answer came within `timeout` seconds.
+            UserError: The engine says what the person can mend, or it was silent for `timeout` seconds.
             EngineCrashed: It ended without an answer.
             JobCancelled: `kill` was called meanwhile.
         """
-        try:
-            answer, messages = self._process.communicate(request, timeout)
-        except subprocess.TimeoutExpired:
-            kill_with_children(self._process)
-            self._process.communicate()
-            raise UserError(
-                "No answer came in time", f"The job {self._job!r} was given up after {timeout:.0f} seconds."
-            ) from None
-        if self._killed:
-            raise JobCancelled(self._job)
-        if self._process.returncode != 0:
-            raise self._failure(answer, messages)
+        with self._messages:
+            patience = _Patience(timeout, lambda: kill_with_children(self._process))
+
+            def hear(line: bytes) -> None:
+                patience.hear()
+                if line.startswith(_PROGRESS) and tell is not None:
+                    tell(msgspec.json.decode(line, type=JobProgress))
+
+            try:
+                answer = converse(self._process, request, hear)
+            finally:
+                patience.end()
+            if self._killed:
+                raise JobCancelled(self._job)
+            if patience.is_over:
+                raise UserError(
+                    "No answer came in time",
+                    f"The job {self._job!r} was given up after {timeout:.0f} seconds.",
+                )
+            if self._process.returncode != 0:
+                self._messages.seek(0)
+                raise self._failure(answer, self._messages.read())
         return answer
 
     def kill(self) -> None:
@@ -163,6 +181,34 @@ class EngineJob:
         return EngineCrashed(self._job, code, messages.decode(errors="replace"))
 
 
+class _Patience:
+    """Ends a job that says nothing for so many seconds."""
+
+    def __init__(self, seconds: float, end: Callable[[], None]) -> None:
+        self._seconds, self._end_job = seconds, end
+        self._heard = time.monotonic()
+        self._done = threading.Event()
+        self.is_over = False
+        self._thread = threading.Thread(target=self._watch, name="patience", daemon=True)
+        self._thread.start()
+
+    def hear(self) -> None:
+        """It has said something."""
+        self._heard = time.monotonic()
+
+    def end(self) -> None:
+        """It has ended."""
+        self._done.set()
+        self._thread.join()
+
+    def _watch(self) -> None:
+        while not self._done.wait(max(0.0, self._heard + self._seconds - time.monotonic())):
+            if time.monotonic() - self._heard >= self._seconds:
+                self.is_over = True
+                self._end_job()
+                return
+
+
 def ask_engine(job: str, request: bytes = b"", timeout: float = ASK_SECONDS) -> bytes:
     """Ask the engine one question and wait for its answer; see `EngineJob.ask` for what it raises."""
     return EngineJob(job).ask(request, timeout)
@@ -179,9 +225,10 @@ def ask_device_check(request: DeviceCheckRequest) -> DeviceCheckReport:
     return decoded("check-device", answer, DeviceCheckReport)
 
 
-def ask_inspect(request: InspectRequest) -> DataReport:
-    """What is in a data file or folder; see `EngineJob.ask` for what it raises."""
-    return decoded("inspect", ask_engine("inspect", msgspec.json.encode(request)), DataReport)
+def ask_inspect(request: InspectRequest, tell: TellProgress | None = None) -> DataReport:
+    """What is in a data file or folder; see `EngineJob.ask` for its arguments and for what it raises."""
+    answer = EngineJob("inspect").ask(msgspec.json.encode(request), tell=tell)
+    return decoded("inspect", answer, DataReport)
 
 
 def ask_check_model(request: ModelRequest) -> ModelReport:

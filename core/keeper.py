@@ -1,8 +1,10 @@
 """The keeper: one small process a run. It starts the engine, waits for it, and writes down what the machine does.
 
+A run that is queued has its keeper from the start, which waits for its turn before it starts the engine.
+
 Only a parent can tell how a process ended, and a stuck engine can't sample itself. So the keeper also has the watchers,
 which say when something is wrong, and keeps the computer awake. It needs no torch, and it goes on when the window is
-closed. Started as `python -P -m core.keeper RUN_DIR`.
+closed. Started as `python -P -m core.keeper RUN_DIR [--queue]`.
 """
 
 import contextlib
@@ -15,22 +17,26 @@ from collections.abc import Sequence
 from functools import partial
 from pathlib import Path
 
-from core.attempts import next_attempt
+from core.attempts import current_attempt
 from core.awake import awake
 from core.ending import describe, is_out_of_memory, log_tail, out_of_memory_kills, signal_name
-from core.errors import OptionsError
 from core.event_files import EventReader, EventWriter
 from core.events import Event, RequestAnswered, RunPlanned
 from core.jobs import engine_command
 from core.machine.sampler import Sampler, gpu_of
-from core.options import DeviceOptions, RunOptions
+from core.options import DeviceOptions
 from core.processes import end_group, kill_with_children, start_worker
 from core.run_folder import Action, ExitRecord, Request, RunFolder
+from core.starting import QUEUE_FLAG
+from core.turn import Turn
 from core.watchers.activity import Activity
 from core.watchers.watchdog import Watchdog
 
 POLL_SECONDS = 0.1
 SAMPLE_SECONDS = 1.0
+
+LAST_WORD_SECONDS = 30.0
+"""How long a keeper tries to write down how its engine ended: a full disk may find room."""
 
 
 class Keeper:
@@ -39,16 +45,20 @@ class Keeper:
     Args:
         run: The run's folder, with `run.toml` in it.
         command: What starts the engine.
+        queued: Whether it waits for its turn first.
     """
 
-    def __init__(self, run: RunFolder, command: Sequence[str]) -> None:
+    def __init__(self, run: RunFolder, command: Sequence[str], *, queued: bool = False) -> None:
         self._run = run
+        self._queued = queued
         self._command = command
-        options = _options(run)
+        options = run.readable_options()  # the engine reports it where they are wrong
         self._device = options.device.name if options else DeviceOptions().name
         self._options = options
         self._events = EventReader(run.events_file)
-        self._writer = EventWriter(run.machine_file, attempt=next_attempt(run.events_file))
+        self._events.start_at_end()  # what earlier attempts told, which may be long
+        self._writer = EventWriter(run.machine_file, attempt=current_attempt(run))
+        self._turn = Turn(run, self._device, self._writer.attempt)
         self._kills_before = out_of_memory_kills()
         self._was_asked_to_kill = False
         self._wants_stop = False
@@ -58,23 +68,57 @@ class Keeper:
         self._wants_stop = True
 
     def keep(self) -> ExitRecord:
-        """Start the engine, watch it until it ends, and write `exit.json`."""
-        self._run.record_keeper(os.getpid())  # whoever started this may be gone before it could
+        """Wait for the run's turn, start the engine, watch it until it ends, and write `exit.json`."""
+        with contextlib.suppress(
+            OSError
+        ):  # whoever started this has done so, too, or may be gone before it could
+            self._run.record_keeper(os.getpid(), self._writer.attempt)
+        with (
+            awake()
+        ):  # also while it waits: something else trains then, and between the two nothing must sleep
+            record = self._wait() or self._train()
+        self._writer.close()
+        self._turn.leave()
+        self._say_last(record)
+        return record
+
+    def _wait(self) -> ExitRecord | None:
+        """Wait for the run's turn; None: it has come."""
+        if not self._queued:
+            return None
+        reason = self._turn.wait(self._write, lambda: self._wants_stop)
+        return None if reason is None else self._without_engine(reason)
+
+    def _train(self) -> ExitRecord:
         try:
             engine = self._start()
         except OSError as error:
-            record = ExitRecord(
-                time=time.time(), code=None, reason=f"The training process can't be started: {error}"
-            )
-        else:
-            with awake():
-                self._watch(engine)
-            end_group(engine.pid)
-            record = self._exit_record(engine.returncode)
-        self._writer.close()
-        if not self._run.is_removed:
-            self._run.record_exit(record)
-        return record
+            return self._without_engine(f"The training process can't be started: {error}")
+        self._turn.hold(engine.pid)
+        self._watch(engine)
+        end_group(engine.pid)
+        return self._exit_record(engine.returncode)
+
+    def _without_engine(self, reason: str) -> ExitRecord:
+        past = self._run.last_exit_record()
+        before = past.of_engine if past is not None else None
+        return ExitRecord(
+            time=time.time(), code=None, reason=reason, attempt=self._writer.attempt, before=before
+        )
+
+    def _say_last(self, record: ExitRecord) -> None:
+        """Write `exit.json`; where that can't be, the run's events have to tell how it ended."""
+        deadline = time.monotonic() + LAST_WORD_SECONDS
+        while not self._run.is_removed:
+            try:
+                self._run.record_exit(record)
+            except OSError as error:
+                if time.monotonic() >= deadline:
+                    print(f"exit.json can't be written: {error}\n{record}", file=sys.stderr)
+                    return
+                time.sleep(1.0)
+            else:
+                return
 
     def _start(self) -> subprocess.Popen[bytes]:
         with self._run.log_file.open("ab") as log:
@@ -101,6 +145,7 @@ class Keeper:
                 return
             self._pass_on_stop()
             self._answer_kills(engine)
+            self._turn.look_after()
             time.sleep(POLL_SECONDS)  # waiting for the engine with a time limit polls it many times as often
         for message in (*watchdog.take(self._new_events(), time.time()), *watchdog.end()):
             self._write(message)
@@ -117,8 +162,7 @@ class Keeper:
     def _new_events(self) -> list[Event]:
         """What the engine has told in this attempt since the last call.
 
-        The file is read in parts, for the attempts before this one may have been long. A folder that can't be reached
-        for a moment costs a look, not the run.
+        A folder that can't be reached for a moment costs a look, not the run.
         """
         found: list[Event] = []
         with contextlib.suppress(OSError):
@@ -128,8 +172,9 @@ class Keeper:
 
     def _pass_on_stop(self) -> None:
         if self._wants_stop:
-            self._wants_stop = False
-            self._run.ask(Action.STOP)
+            with contextlib.suppress(OSError):  # a full disk: it will be asked again
+                self._run.ask(Action.STOP)
+                self._wants_stop = False
 
     def _answer_kills(self, engine: subprocess.Popen[bytes]) -> None:
         for request in self._run.open_requests():
@@ -140,14 +185,15 @@ class Keeper:
         self._was_asked_to_kill = True
         self._write(RequestAnswered(request=request.id, action=request.action, accepted=True))
         kill_with_children(engine)
-        self._run.close_request(request)
+        with contextlib.suppress(OSError):  # the next attempt takes it away
+            self._run.close_request(request)
 
     def _write(self, event: Event) -> None:
         with contextlib.suppress(OSError):  # a full disk costs the figures, not the run
             self._writer.write(event)
 
     def _exit_record(self, code: int) -> ExitRecord:
-        kills = self._kills_before != out_of_memory_kills()
+        kills = (out_of_memory_kills() or 0) > (self._kills_before or 0)
         asked = self._was_asked_to_kill
         return ExitRecord(
             time=time.time(),
@@ -156,23 +202,17 @@ class Keeper:
             reason="It was ended at once, as asked." if asked else describe(code, out_of_memory=kills),
             log_tail=log_tail(self._run.log_file),
             out_of_memory=not asked and is_out_of_memory(code, kills=kills),
+            attempt=self._writer.attempt,
         )
 
 
-def _options(run: RunFolder) -> RunOptions | None:
-    try:
-        return run.options()
-    except OptionsError:  # the engine reports it, as an event that the window shows
-        return None
-
-
 def main(arguments: Sequence[str]) -> int:
-    """Keep the run whose folder is the only argument."""
-    if len(arguments) != 1:
-        print("The keeper takes one run folder.", file=sys.stderr)
+    """Keep the run whose folder is the first argument; `--queue` after it lets it wait for its turn."""
+    if len(arguments) not in (1, 2) or [*arguments[1:]] not in ([], [QUEUE_FLAG]):
+        print(f"The keeper takes one run folder, and {QUEUE_FLAG} after it.", file=sys.stderr)
         return 2
     path = Path(arguments[0]).absolute()
-    keeper = Keeper(RunFolder(path), engine_command("train", str(path)))
+    keeper = Keeper(RunFolder(path), engine_command("train", str(path)), queued=QUEUE_FLAG in arguments)
     signal.signal(signal.SIGTERM, lambda *_: keeper.ask_stop())
     keeper.keep()
     return 0

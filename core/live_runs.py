@@ -10,9 +10,10 @@ from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from pathlib import Path
 
-from core.errors import OptionsError
+from core import run_notes
 from core.run_folder import RunFolder
-from core.run_summary import story_at_end, title_of
+from core.run_summary import story_at_end
+from core.runs import run_title
 from core.story import RunStory, State
 
 SETTLING_SECONDS = 5.0
@@ -21,20 +22,21 @@ SETTLING_SECONDS = 5.0
 
 @dataclass(frozen=True)
 class LiveRun:
-    """A run that isn't over: its title, and how much of it is done (0 to 1; None: that isn't known yet).
+    """A run that trains or waits for its turn: its title, and how much of it is done (0 to 1; None: not known yet).
 
-    `begun` is when its keeper was started, in unix seconds.
+    `begun` is when its keeper was started, in unix seconds; `state` where it stood at the last look.
     """
 
     run: RunFolder
     title: str
     begun: float
     share: float | None = None
+    state: State = State.STARTING
 
 
 @dataclass(frozen=True)
 class EndedRun:
-    """A run that was seen to train and is over. `story` is what the ends of its files amount to."""
+    """A run that was seen to train or wait and is over. `story` is what the ends of its files amount to."""
 
     run: RunFolder
     title: str
@@ -47,7 +49,7 @@ class LiveRuns:
 
     def __init__(self) -> None:
         self._live: dict[Path, LiveRun] = {}
-        self._total_steps: dict[Path, int] = {}
+        self._total_steps: dict[Path, tuple[int, int]] = {}
         self._settled: dict[str, int] = {}
 
     @property
@@ -71,25 +73,28 @@ class LiveRuns:
         return ended
 
     def _add(self, run: RunFolder) -> None:
-        try:
-            title = title_of(run.options())
-        except OptionsError:
-            title = run.name
         keeper = run.keeper_record()
-        self._live[run.path] = LiveRun(run, title, time.time() if keeper is None else keeper.started)
+        self._live[run.path] = LiveRun(run, run_title(run), time.time() if keeper is None else keeper.started)
 
     def _look_at(self, live: LiveRun) -> EndedRun | None:
         """Find out how far a run is; how it ended, if it did."""
-        run, total = live.run, self._total_steps.get(live.run.path)
-        story = story_at_end(run, and_beginning=total is None)
+        run = live.run
+        live = replace(live, title=run_notes.read(run.path).title or live.title)
+        keeper = run.keeper_record()
+        attempt = 0 if keeper is None else keeper.attempt
+        known, total = self._total_steps.get(run.path, (0, None))
+        story = story_at_end(run, and_beginning=known < attempt or total is None)
         state = run.state(story)
         if state.is_over:
             return EndedRun(run, live.title, state, story_at_end(run, and_beginning=True))
-        total = total or story.total_steps
-        if total:
-            self._total_steps[run.path] = total
+        if story.plan is not None and (total is None or story.plan.attempt >= attempt):
+            total = story.plan.total_steps
+            self._total_steps[run.path] = story.plan.attempt, total
+        begun = live.begun if keeper is None else keeper.started
+        share = live.share
         if total and story.step:  # a long evaluation may have pushed the newest step out of sight
-            self._live[run.path] = replace(live, share=min(1.0, story.step / total))
+            share = min(1.0, story.step / total)
+        self._live[run.path] = replace(live, begun=begun, share=share, state=state)
         return None
 
     def _changed(self, folder: Path) -> Iterator[RunFolder]:
@@ -98,7 +103,7 @@ class LiveRuns:
             if self._settled.get(name) == changed or (path := Path(name)) in self._live:
                 continue
             run = RunFolder(path)
-            if run.keeper_file.exists() and not run.exit_file.exists():
+            if run.keeper_file.exists() and run.exit_record() is None:
                 yield run
             if path not in self._live and time.time() - changed / 1e9 > SETTLING_SECONDS:
                 self._settled[name] = changed

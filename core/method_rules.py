@@ -3,9 +3,10 @@
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
-from core.choices import Attention, DeepSpeed, Method, Offload, Optimizer, Precision, Task
+from core.choices import Attention, DeepSpeed, Method, Offload, Optimizer, Precision
 from core.errors import Fix, Problem
 from core.options import RunOptions
+from core.scratch_models import is_scratch, starts_random
 from core.sources import Scheme
 from core.starting_values import starting_options
 from core.vision_models import VISION_MODELS
@@ -49,13 +50,15 @@ def _packed_weights(options: RunOptions) -> Iterator[Problem]:
     if options.model.method is not Method.QLORA:
         return
     instead = Fix("Train LoRA beside unpacked weights", {"model.method": "lora"})
-    if options.task is Task.IMAGE_CLASSIFICATION:
+    if options.task.reads_images:
         yield Problem(
             "model.method", "QLoRA packs text models; a vision model is small enough for LoRA", (instead,)
         )
-    elif not options.model.pretrained:
+    elif starts_random(options):
         yield Problem(
-            "model.method", "QLoRA packs what a model has learned; random weights have to move", (instead,)
+            "model.method",
+            "QLoRA packs what a model has learned; random weights have to move",
+            (Fix("Train everything", {"model.method": "full"}),),
         )
     if options.memory.deepspeed is not DeepSpeed.OFF:
         yield Problem(
@@ -64,13 +67,14 @@ def _packed_weights(options: RunOptions) -> Iterator[Problem]:
 
 
 def _frozen_and_random(options: RunOptions) -> Iterator[Problem]:
-    if options.model.method in (Method.LORA, Method.HEAD) and not options.model.pretrained:
+    if options.model.method in (Method.LORA, Method.HEAD) and starts_random(options):
+        pretrained = Fix("Pretrained weights", {"model.pretrained": True})
         yield Problem(
             "model.method",
             "would freeze random weights; start from pretrained ones or train everything",
             (
                 Fix("Train everything", {"model.method": "full"}),
-                Fix("Pretrained weights", {"model.pretrained": True}),
+                *(() if is_scratch(options.model.source) else (pretrained,)),
             ),
         )
 
@@ -179,6 +183,18 @@ def _compiled_statistics(options: RunOptions) -> Iterator[Problem]:
         )
 
 
+def _last_layer_of_writer(options: RunOptions) -> Iterator[Problem]:
+    if options.model.method is Method.HEAD and options.task.writes_text:
+        yield Problem(
+            "model.method",
+            "a model that writes has no last layer of its own: it is the table of its tokens",
+            (
+                Fix("Train LoRA", {"model.method": "lora"}),
+                Fix("Train everything", {"model.method": "full"}),
+            ),
+        )
+
+
 METHOD_RULES: tuple[Rule, ...] = (
     _warm_up,
     _frozen_and_random,
@@ -191,5 +207,5 @@ METHOD_RULES: tuple[Rule, ...] = (
 )
 """Those that hold whatever the task is."""
 
-METHOD_TASK_RULES: tuple[Rule, ...] = (_learning_rate, _packed_weights)
+METHOD_TASK_RULES: tuple[Rule, ...] = (_learning_rate, _packed_weights, _last_layer_of_writer)
 """Those that look at the task."""

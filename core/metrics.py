@@ -19,7 +19,20 @@ class Metric:
 METRICS = (
     Metric("eval_accuracy", "accuracy"),
     Metric("eval_f1", "F1"),
+    Metric("eval_pearson", "Pearson"),
+    Metric("eval_spearman", "Spearman"),
+    Metric("eval_mae", "mean absolute error", less_is_better=True),
+    Metric("eval_reward_accuracy", "reward accuracy"),
+    Metric("eval_perplexity", "perplexity", less_is_better=True),
     Metric("eval_loss", "loss", less_is_better=True),
+    Metric("eval_matthews", "Matthews correlation"),
+    Metric("eval_top5_accuracy", "top-5 accuracy"),
+    Metric("eval_token_accuracy", "token accuracy"),
+    Metric("eval_precision", "precision"),
+    Metric("eval_recall", "recall"),
+    Metric("eval_reward_margin", "reward margin"),
+    Metric("eval_bits_per_character", "bits a character", less_is_better=True),
+    Metric("eval_nats_per_character", "nats a character", less_is_better=True),
 )
 """All metrics; a run is judged by the first of these that it has."""
 

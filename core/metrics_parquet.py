@@ -9,6 +9,7 @@ from pyarrow import parquet
 
 from core.files import written_whole
 from core.metrics_table import MetricsTable
+from core.targets import writing
 
 ROWS_AT_ONCE = 1 << 16
 
@@ -19,11 +20,17 @@ def save_parquet(table: MetricsTable, path: Path) -> int:
     """Save a table, whole or not at all, over whatever is at `path`; returns how many rows it has.
 
     Raises:
-        OSError: It can't be read or written.
+        RunFolderError: The run can't be read.
+        TargetError: The table can't be written there.
+        UserError: It can't be written: the disk is full.
     """
     schema = pa.schema([pa.field(column.name, TYPES[column.kind]) for column in table.columns])
     count = 0
-    with written_whole(path) as temporary, parquet.ParquetWriter(temporary, schema) as file:
+    with (
+        writing(path),
+        written_whole(path) as temporary,
+        parquet.ParquetWriter(temporary, schema) as file,
+    ):
         for batch in _batches(table, schema):
             file.write_batch(batch)
             count += batch.num_rows

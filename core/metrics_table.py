@@ -18,7 +18,8 @@ from typing import TextIO, get_args, get_type_hints
 
 import msgspec
 
-from core.event_files import EventReader
+from core.errors import RunFolderError
+from core.event_files import LARGEST_LINE, EventReader
 from core.events import (
     AnyEvent,
     BatterySampled,
@@ -30,8 +31,9 @@ from core.events import (
     StepFinished,
     decode,
 )
-from core.files import written_whole
+from core.files import open_plain, written_whole
 from core.run_folder import RunFolder
+from core.targets import writing
 
 FIRST_BYTES = 4096
 """So much is read at once to find the first event."""
@@ -99,11 +101,11 @@ class _Survey:
         """Look through a file of events for the few that tell."""
         found = cls()
         try:
-            with path.open("rb") as lines:
-                for line in lines:
+            with open_plain(path) as lines:
+                while line := lines.readline(LARGEST_LINE):
                     if b'"run_started"' in line or b'"evaluated"' in line:
                         found._take(line)
-        except FileNotFoundError:
+        except OSError:  # there is none, or whoever reads the rows says why not
             pass
         return found
 
@@ -176,6 +178,8 @@ class MetricsTable:
         self._readers.append(reader)
         while not reader.is_at_end:
             yield from reader.read()
+        if reader.trouble:
+            raise RunFolderError("The run can't be read", reader.trouble)
 
     def _steps(self) -> Iterator[Row]:
         for event in self._events(self._run.events_file):
@@ -251,7 +255,13 @@ def save_csv(table: MetricsTable, path: Path) -> int:
     """Save a table as CSV, whole or not at all, over whatever is at `path`; returns how many rows it has.
 
     Raises:
-        OSError: It can't be read or written.
+        RunFolderError: The run can't be read.
+        TargetError: The table can't be written there.
+        UserError: It can't be written: the disk is full.
     """
-    with written_whole(path) as temporary, temporary.open("x", encoding="utf-8", newline="") as stream:
+    with (
+        writing(path),
+        written_whole(path) as temporary,
+        temporary.open("x", encoding="utf-8", newline="") as stream,
+    ):
         return write_csv(table, stream)

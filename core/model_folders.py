@@ -5,6 +5,7 @@ from enum import Enum, auto
 from pathlib import Path
 
 from core.errors import Fix
+from core.files import read_small
 
 RANDOM_WEIGHTS = Fix("Start with random weights", {"model.pretrained": False})
 
@@ -50,7 +51,7 @@ def _names_kind(config: Path) -> bool:
     Of a damaged one that can't be told: whoever loads it says what is wrong with it.
     """
     try:
-        content = json.loads(config.read_bytes())
-    except ValueError:
+        content = json.loads(read_small(config))
+    except (ValueError, RecursionError):
         return True
     return isinstance(content, dict) and bool(content.get("model_type"))

@@ -3,9 +3,10 @@
 from pathlib import Path
 
 from core import hub
-from core.choices import Task
 from core.model_report import ModelRequest, model_request
-from core.options import MemoryOptions, RunOptions
+from core.options import DataOptions, MemoryOptions, RunOptions
+from core.run_models import is_run, model_folder
+from core.scratch_models import is_scratch, scratch_model
 from core.sources import Scheme
 
 WEIGHTS = ".safetensors"
@@ -23,9 +24,11 @@ def question_about(options: RunOptions, labels: int = 2) -> ModelRequest | None:
     if not is_at_hand(options):
         return None
     checkpointing = options.memory.activation_checkpointing
+    sight = options.data.max_length if is_scratch(options.model.source) else DataOptions().max_length
     plain = RunOptions(
         task=options.task,
         model=options.model,
+        data=DataOptions(max_length=sight),
         memory=MemoryOptions(activation_checkpointing=checkpointing),
     )
     return model_request(plain, max(2, labels))
@@ -34,8 +37,13 @@ def question_about(options: RunOptions, labels: int = 2) -> ModelRequest | None:
 def is_at_hand(options: RunOptions) -> bool:
     """Whether the architecture of the model can be known without a network."""
     source = options.model.source
-    if options.task is Task.IMAGE_CLASSIFICATION:
-        return bool(Scheme.TORCHVISION.name_of(source))
+    if options.task.reads_images and Scheme.TORCHVISION.name_of(source):
+        return True
+    if is_scratch(source):
+        return scratch_model(source) is not None
+    if is_run(source):
+        folder = model_folder(source)
+        return folder is not None and folder.is_dir()
     return bool(source) and (is_in_hub_cache(source) or Path(source).is_dir())
 
 

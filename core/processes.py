@@ -2,10 +2,11 @@
 
 import contextlib
 import os
+import shlex
 import signal
 import subprocess
 import sys
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 
 import psutil
@@ -29,6 +30,12 @@ else:
 def is_frozen() -> bool:
     """Whether this is the bundled program and not Python on source files."""
     return bool(getattr(sys, "frozen", False))
+
+
+def command_line(*arguments: str | Path) -> str:
+    """A command as a person can copy it into this system's terminal, with what has spaces in it in quotes."""
+    words = [str(argument) for argument in arguments]
+    return subprocess.list2cmdline(words) if sys.platform == "win32" else shlex.join(words)
 
 
 def child_environment(extra: Mapping[str, str] | None = None) -> dict[str, str]:
@@ -111,6 +118,35 @@ def start_worker(
         with contextlib.suppress(OSError):
             os.setpriority(os.PRIO_PGRP, process.pid, NICENESS)
     return process
+
+
+def converse(process: subprocess.Popen[bytes], request: bytes, hear: Callable[[bytes], None]) -> bytes:
+    """Send a worker its request and pass on each line it says until it ends; returns the last one, its answer.
+
+    Args:
+        process: Started with pipes at its input and output; it is ended where anything is raised here (Ctrl-C).
+        request: All it gets.
+        hear: Hears each line.
+    """
+    assert process.stdin is not None
+    assert process.stdout is not None
+    last = b""
+    with process:
+        try:
+            process.stdin.write(request)
+        except OSError:
+            pass  # it has ended; its messages say why
+        finally:
+            with contextlib.suppress(OSError):  # what is left to be written fails once more
+                process.stdin.close()
+        try:
+            for line in process.stdout:
+                last = line
+                hear(line)
+        except BaseException:
+            kill_with_children(process)
+            raise
+    return last
 
 
 def kill_with_children(process: subprocess.Popen[bytes]) -> None:

@@ -82,7 +82,7 @@ def default_of(option: Option) -> str:
     """Its default in words."""
     if option.path == "task":
         return "must be given"
-    if option.default in (None, "", ()):
+    if option.default in (None, "", (), {}):
         return "empty"
     if isinstance(option.default, bool):
         return str(option.default).lower()

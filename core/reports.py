@@ -1,27 +1,11 @@
-"""Answers of short engine jobs: what this machine can compute on, and what is in a data file.
+"""Answers of short engine jobs: what this machine can compute on, and why a job gave no answer.
 
-The engine writes them as JSON on its standard output; forms, `hone devices` and `hone inspect` show them.
+The engine writes them as JSON on its standard output; forms and `hone devices` show them.
 """
-
-from enum import StrEnum
 
 import msgspec
 
-from core.choices import Task
-from core.errors import Fix, Problem
-
-
-class InspectRequest(msgspec.Struct, frozen=True, kw_only=True):
-    """The question "what is in this data?". `source` as in `data.train`, absolute; columns empty: guess them.
-
-    `evaluation` as in `data.eval`, absolute: what would stop a run there is told too.
-    """
-
-    task: Task
-    source: str
-    text_columns: tuple[str, ...] = ()
-    label_column: str | None = None
-    evaluation: str | None = None
+from core.errors import Fix
 
 
 class FailureReport(msgspec.Struct, frozen=True, kw_only=True):
@@ -36,6 +20,22 @@ class JobFailure(msgspec.Struct, frozen=True, kw_only=True):
     """What a job answers, with exit status 1, when the person can mend what stopped it."""
 
     error: FailureReport
+
+
+class JobProgress(msgspec.Struct, frozen=True, kw_only=True, tag="progress"):
+    """How far a job is, told on a line of its own before the answer; `done` of `total`, of no unit.
+
+    `what` says what it is doing, in a few words; empty where it is one thing only.
+    """
+
+    done: int
+    total: int
+    what: str = ""
+
+    @property
+    def share(self) -> float:
+        """From 0 to 1."""
+        return min(1.0, self.done / self.total) if self.total > 0 else 0.0
 
 
 class Instead(msgspec.Struct, frozen=True):
@@ -85,43 +85,4 @@ class MachineReport(msgspec.Struct, frozen=True, kw_only=True):
     automatic: str
     choices: dict[str, tuple[str, ...]] = {}
     versions: dict[str, str] = {}
-    notes: tuple[str, ...] = ()
-
-
-class ColumnKind(StrEnum):
-    """What a column of a table holds."""
-
-    TEXT = "text"
-    NUMBER = "number"
-    OTHER = "other"
-
-
-class Column(msgspec.Struct, frozen=True, kw_only=True):
-    """One column: its values' kind, how many differ, how many are empty, and the first few as text."""
-
-    name: str
-    kind: ColumnKind
-    distinct: int
-    empty: int
-    examples: tuple[str, ...]
-
-
-class DataReport(msgspec.Struct, frozen=True, kw_only=True):
-    """What is in a data file or folder.
-
-    `rows` counts samples; `columns` is empty for images. `text_columns` and `label_column` are guesses. `labels`
-    counts samples a label, most frequent first, at most 200 of them. `eval_rows` counts the samples of evaluation data
-    that was asked about and can be used. `problems` stop a run, `notes` don't.
-    """
-
-    source: str
-    format: str
-    rows: int
-    columns: tuple[Column, ...] = ()
-    preview: tuple[tuple[str, ...], ...] = ()
-    text_columns: tuple[str, ...] = ()
-    label_column: str | None = None
-    labels: dict[str, int] = {}
-    eval_rows: int | None = None
-    problems: tuple[Problem, ...] = ()
     notes: tuple[str, ...] = ()

@@ -13,12 +13,16 @@ from core.errors import Fix, Problem
 from core.files import why_missing
 from core.method_rules import METHOD_RULES, METHOD_TASK_RULES, Rule
 from core.model_folders import RANDOM_WEIGHTS, Lack, what_lacks
-from core.options import RunOptions
+from core.options import ModelOptions, RunOptions
 from core.reference import needs_of
+from core.run_models import is_run, problem_with
+from core.scratch_models import SCRATCH_MODELS, is_scratch, scratch_model
 from core.sources import DIGITS, Scheme, parse_synthetic, scheme_of, synthetic, unknown_scheme
+from core.split_rules import splits
 from core.vision_models import VISION_MODELS
 
 ROUND_PIXELS = 32
+VISION_MODEL = Fix("Use ResNet-18", {"model.source": Scheme.TORCHVISION.of("resnet18")})
 
 
 LACKS = {
@@ -38,8 +42,8 @@ def _model_chosen(options: RunOptions) -> Iterator[Problem]:
     elif unknown_scheme(source):
         yield Problem(
             "model.source",
-            f"there is no source called {unknown_scheme(source)}:; give a folder, an id on the Hub, or "
-            "torchvision:NAME",
+            f"there is no source called {unknown_scheme(source)}:; give a folder, an id on the Hub, "
+            "torchvision:NAME, scratch:NAME or run:NAME",
         )
 
 
@@ -48,18 +52,65 @@ def _model_fits_task(options: RunOptions) -> Iterator[Problem]:
     if not source or unknown_scheme(source):
         return
     vision_model = Scheme.TORCHVISION.name_of(source)
-    if options.task is Task.IMAGE_CLASSIFICATION:
-        if vision_model is None:
-            known = ", ".join(map(Scheme.TORCHVISION.of, VISION_MODELS))
-            yield Problem("model.source", f'image classification trains one of {known}; got "{source}"')
-        elif vision_model not in VISION_MODELS:
-            yield _unknown_vision_model(vision_model)
-    elif vision_model is not None:
+    if vision_model is not None and options.task.reads_text:
         yield Problem("model.source", f"{source} sees images; {options.task} needs a text model")
-    elif scheme_of(source) is not None:
+    elif vision_model is not None and vision_model not in VISION_MODELS:
+        yield _unknown_vision_model(vision_model)
+    elif vision_model is not None:
+        return
+    elif scheme_of(source) in (Scheme.BUILTIN, Scheme.SYNTHETIC, Scheme.HUB):
         yield Problem("model.source", f"{source} is data; choose a model")
+    elif is_scratch(source):
+        yield from _model_from_scratch(options)
+    elif is_run(source):
+        found = problem_with(source, options.task, is_new=True)
+        if found:
+            yield found
     elif Path(source).is_absolute():
         yield from _model_folder(source, needs_weights=options.model.pretrained)
+
+
+def _model_from_scratch(options: RunOptions) -> Iterator[Problem]:
+    source, writes = options.model.source, options.task.writes_text
+    if options.task.reads_images:
+        yield Problem(
+            "model.source", f"{source} reads text; {options.task} needs a vision model", (VISION_MODEL,)
+        )
+        return
+    found = scratch_model(source)
+    fitting = [name for name, model in SCRATCH_MODELS.items() if model.writes or not writes]
+    if found is None:
+        yield _unknown_scratch_model(source, fitting)
+    elif writes and not found.writes:
+        fixes = (Fix("Use llama-small", {"model.source": Scheme.SCRATCH.of("llama-small")}),)
+        yield Problem("model.source", f"{source} reads and can't write; {', '.join(fitting)} can", fixes)
+    elif options.task.reads_conversations and parse_synthetic(options.data.train) is None:
+        yield Problem(
+            "model.source",
+            "a model from scratch has to learn to write first: let it go on writing a text, then start from that run "
+            "with run:NAME",
+            (Fix("Let it go on writing a text", {"task": Task.CAUSAL_LM.value}),),
+        )
+
+
+def _unknown_scratch_model(source: str, fitting: list[str]) -> Problem:
+    name = Scheme.SCRATCH.name_of(source) or ""
+    close = difflib.get_close_matches(name, fitting, n=1, cutoff=0.5)
+    rest = f"; did you mean {close[0]}? There are" if close else "; there are"
+    fixes = tuple(Fix(f"Use {other}", {"model.source": Scheme.SCRATCH.of(other)}) for other in close)
+    message = f"no model called {name!r} from scratch{rest} {', '.join(fitting)}"
+    return Problem("model.source", message, fixes)
+
+
+def _vocabulary(options: RunOptions) -> Iterator[Problem]:
+    """Only a model from scratch gets a tokenizer of its own."""
+    default = ModelOptions().vocabulary
+    if options.model.vocabulary != default and not is_scratch(options.model.source):
+        yield Problem(
+            "model.vocabulary",
+            "is only for a model from scratch: others come with their tokenizer; take it out",
+            (Fix("Take it out", {"model.vocabulary": default}),),
+        )
 
 
 def _unknown_vision_model(name: str) -> Problem:
@@ -119,14 +170,16 @@ def _readable(path: str, source: str) -> Iterator[Problem]:
             if parse_synthetic(source) is None:
                 example = synthetic(512, 128)
                 yield Problem(path, f"must read synthetic:SAMPLESxLENGTH, such as {example}, got {source}")
-        case Scheme.TORCHVISION:
+        case Scheme.TORCHVISION | Scheme.SCRATCH | Scheme.RUN:
             yield Problem(path, f"{source} is a model; choose data")
+        case Scheme.HUB:
+            pass  # whoever reads it looks whether it is here
         case None:
             yield from _found(path, source)
 
 
 def _data_fits_task(options: RunOptions) -> Iterator[Problem]:
-    if options.task is not Task.TEXT_CLASSIFICATION:
+    if options.task.reads_images:
         return
     for path, source in _sources(options):
         if source == DIGITS:
@@ -155,7 +208,7 @@ def _image_size(options: RunOptions) -> Iterator[Problem]:
     """Images must be large enough for the model; some models train no single small image."""
     name = Scheme.TORCHVISION.name_of(options.model.source)
     limits = VISION_MODELS.get(name or "")
-    if options.task is not Task.IMAGE_CLASSIFICATION or limits is None:
+    if options.task.reads_text or limits is None:
         return
     random = parse_synthetic(options.data.train)
     size = random[1] if random else options.data.image_size
@@ -204,9 +257,28 @@ def _that_change_nothing(options: RunOptions) -> Iterator[Problem]:
             )
 
 
-RULES: tuple[Rule, ...] = (_model_chosen, _data_chosen, _text_columns, _device, *METHOD_RULES)
+def _prompts(options: RunOptions) -> Iterator[Problem]:
+    """There is nothing to go on from, or to answer, in an empty prompt."""
+    prompts = options.output.prompts
+    said = [prompt for prompt in prompts if prompt.strip()]
+    if len(said) < len(prompts):
+        number = next(index for index, prompt in enumerate(prompts, start=1) if not prompt.strip())
+        fix = Fix("Leave out what is empty", {"output.prompts": said})
+        yield Problem("output.prompts", f"prompt {number} is empty; write something or leave it out", (fix,))
+
+
+RULES: tuple[Rule, ...] = (
+    _model_chosen,
+    _data_chosen,
+    splits,
+    _text_columns,
+    _prompts,
+    _device,
+    *METHOD_RULES,
+)
 TASK_RULES: tuple[Rule, ...] = (
     _model_fits_task,
+    _vocabulary,
     _data_fits_task,
     _image_size,
     *METHOD_TASK_RULES,

@@ -159,10 +159,18 @@ def parse_value(path: str, text: str) -> Any:
         return text.strip("\"'")
     if option is not None and option.kind is Kind.TEXTS and not text.startswith("["):
         return [part.strip() for part in text.split(",") if part.strip()]
+    if option is not None and option.kind is Kind.PAIRS and not text.startswith("{"):
+        return pairs(text)
     try:
         return tomllib.loads(f"value = {text}")["value"]
     except (ValueError, RecursionError):
         return text
+
+
+def pairs(text: str) -> dict[str, str]:
+    """Read `name=value, name=value`; what has no `=` gets an empty value, which whoever checks it will name."""
+    parts = (part.partition("=") for part in text.split(",") if part.strip())
+    return {name.strip(): value.strip() for name, _, value in parts}
 
 
 def to_tree(options: RunOptions) -> Tree:
@@ -188,13 +196,18 @@ def dumps_with_help(options: RunOptions) -> str:
         for option in all_options():
             if option.section == section and option.applies_to(options):
                 value = tree[section].get(option.name)
-                shown = (
-                    tomli_w.dumps({option.name: value}).rstrip()
-                    if value is not None
-                    else f"# {option.name} ="
-                )
-                lines += [f"# {option.title}: {option.help}", shown]
+                lines += [f"# {option.title}: {option.help}", _line(option.name, value)]
     return "\n".join(lines) + "\n"
+
+
+def _line(name: str, value: Any) -> str:
+    """One option on one line: TOML's own writer would give a table of texts a section of its own."""
+    if value is None:
+        return f"# {name} ="
+    if isinstance(value, dict):
+        inner = ", ".join(tomli_w.dumps({key: text}).rstrip() for key, text in value.items())
+        return f"{name} = {{ {inner} }}" if inner else f"{name} = {{}}"
+    return tomli_w.dumps({name: value}).rstrip()
 
 
 def write(options: RunOptions, path: Path, head: str = "") -> None:

@@ -3,37 +3,50 @@
 Layout (everything readable without Hone)::
 
     run.toml        what was asked
+    notes.json      what a person says of it: another name, tags, a note
     forecast.json   how much memory it would take, where that was found out before
     events.jsonl    what happened        (written by the engine)
     machine.jsonl   what the machine did (written by the keeper)
     log.txt         what was printed
     checkpoints/    checkpoint-STEP/, complete ones only
     model/          the trained model
+    examples/       images of the held-out examples it is asked about
     tensorboard/    TensorBoard's event files, where asked for
-    requests/       stop and kill requests, one small file each
+    requests/       what is asked of it while it trains, one small file each
     keeper.json     which process keeps the run
     exit.json       how the engine ended, written last
+    .lock           an empty file: whoever starts the run locks it
+    .engine.lock    an empty file: the engine has it locked for as long as it works
 """
 
 import contextlib
-import platform
+import errno
 import time
 import uuid
 from dataclasses import dataclass
-from enum import StrEnum
 from pathlib import Path
 from typing import TypeVar
 
 import msgspec
-import psutil
 
 from core import run_file
 from core.checks import read_options
 from core.errors import OptionsError
-from core.files import remove, write_atomically
+from core.files import is_link, read_small, remove, write_atomically
 from core.memory.forecast import Forecast
 from core.options import RunOptions
+from core.run_records import (
+    Action,
+    ExitRecord,
+    KeeperRecord,
+    Request,
+    clock_moved,
+    creation_time,
+    is_same_process,
+)
 from core.story import RunStory, State
+
+__all__ = ["Action", "ExitRecord", "KeeperRecord", "Request", "RunFolder", "is_same_process"]
 
 Record = TypeVar("Record")
 
@@ -42,44 +55,6 @@ STARTING_SECONDS = 10.0
 
 SILENCE_SECONDS = 90.0
 """How long a run that another computer keeps may write nothing before it counts as dead; it writes every second."""
-
-
-class Action(StrEnum):
-    """What a run can be asked while it trains."""
-
-    STOP = "stop"
-    KILL = "kill"
-
-
-class Request(msgspec.Struct, frozen=True, kw_only=True):
-    """One file in `requests/`."""
-
-    id: str
-    action: Action
-
-
-class KeeperRecord(msgspec.Struct, frozen=True, kw_only=True):
-    """`keeper.json`: enough to prove later that the keeper still lives. `started` and `booted` are unix seconds."""
-
-    pid: int
-    started: float
-    host: str
-    booted: float
-
-
-class ExitRecord(msgspec.Struct, frozen=True, kw_only=True):
-    """`exit.json`: how the engine ended.
-
-    `code` is its exit status; `signal` the name of the signal that ended it (POSIX). `reason` is a plain sentence,
-    `log_tail` the last lines it printed. `out_of_memory` tells that the operating system ended it for lack of memory.
-    """
-
-    time: float
-    code: int | None
-    signal: str | None = None
-    reason: str = ""
-    log_tail: str = ""
-    out_of_memory: bool = False
 
 
 @dataclass(frozen=True)
@@ -165,12 +140,26 @@ class RunFolder:
             raise OptionsError(problems, str(self.options_file))
         return options
 
+    def readable_options(self) -> RunOptions | None:
+        """What was asked; None where that can't be read, for whoever needn't say why."""
+        try:
+            return self.options()
+        except OptionsError:
+            return None
+
     def forecast(self) -> Forecast | None:
         """What was known of its memory before it started; None: nothing."""
         return _read_record(self.forecast_file, Forecast)
 
     def exit_record(self) -> ExitRecord | None:
-        """How the engine ended; None while it runs or where that was never written."""
+        """How the engine of the newest attempt ended; None while it runs or where that was never written."""
+        record = self.last_exit_record()
+        if record is None or record.attempt < self.attempt_kept():
+            return None
+        return record
+
+    def last_exit_record(self) -> ExitRecord | None:
+        """How the last engine ended of which that was written, also where another attempt has begun since."""
         return _read_record(self.exit_file, ExitRecord)
 
     def record_exit(self, record: ExitRecord) -> None:
@@ -181,24 +170,40 @@ class RunFolder:
         """Which process keeps the run."""
         return _read_record(self.keeper_file, KeeperRecord)
 
-    def record_keeper(self, pid: int) -> None:
-        """Write down which process keeps the run from now on.
+    def attempt_kept(self) -> int:
+        """The number of the attempt that is or was kept last; 0: none ever was."""
+        record = self.keeper_record()
+        return 0 if record is None else record.attempt
+
+    def record_keeper(self, pid: int, attempt: int = 1) -> None:
+        """Write down which process keeps the run from now on, and as which attempt.
+
+        From this moment on that attempt is what the run's state is about.
 
         Raises:
+            OSError: It can't be written.
             psutil.Error: There is no such process (any more).
         """
-        record = KeeperRecord(
-            pid=pid,
-            started=psutil.Process(pid).create_time(),
-            host=platform.node(),
-            booted=psutil.boot_time(),
-        )
+        self._write_keeper(KeeperRecord.of(pid, attempt))
+
+    def record_engine(self, pid: int) -> None:
+        """Write down which engine the keeper has started.
+
+        Raises:
+            OSError: It can't be written.
+            psutil.Error: There is no such process (any more).
+        """
+        record = self.keeper_record()
+        if record is not None:
+            self._write_keeper(record.with_engine(pid))
+
+    def _write_keeper(self, record: KeeperRecord) -> None:
         write_atomically(self.keeper_file, msgspec.json.encode(record))
 
     def keeper_is_alive(self) -> bool:
         """Whether the very process named in `keeper.json` still runs (process numbers are reused)."""
         record = self.keeper_record()
-        return record is not None and _is_here(record) and is_same_process(record.pid, record.started)
+        return record is not None and record.is_alive
 
     def is_alive(self, story: RunStory) -> bool:
         """Whether anybody still works on the run: its keeper, or an engine that lost its keeper.
@@ -208,9 +213,9 @@ class RunFolder:
         record = self.keeper_record()
         if record is None:
             return self._is_new()
-        if not _is_here(record):
+        if not record.is_here:
             return self._is_being_written()
-        return is_same_process(record.pid, record.started) or _engine_is_alive(record, story)
+        return record.is_worked_on or _engine_is_alive(record, story)
 
     def _is_new(self) -> bool:
         asked_at = _changed_at(self.options_file)
@@ -222,7 +227,13 @@ class RunFolder:
         return time.time() - newest < SILENCE_SECONDS
 
     def ask(self, action: Action) -> Request:
-        """Leave a request for the engine (stop) or the keeper (kill)."""
+        """Leave a request for the engine, or (kill, and whatever is asked of a run that waits) for the keeper.
+
+        Raises:
+            OSError: It can't be written, or would be written elsewhere: a stranger's folder may hold links.
+        """
+        if is_link(self.requests):
+            raise OSError(errno.ELOOP, "It is a link, which leads elsewhere", str(self.requests))
         request = Request(id=uuid.uuid4().hex, action=action)
         self.requests.mkdir(exist_ok=True)
         write_atomically(self.requests / f"{request.id}.json", msgspec.json.encode(request))
@@ -249,18 +260,23 @@ class RunFolder:
         return story.state(
             engine_ended=ended,
             keeper_alive=not ended and self.is_alive(story),
-            stop_asked=self.stop_is_asked(),
+            asked=self.actions_asked(),
+            attempt=self.attempt_kept(),
         )
 
     def stop_is_asked(self) -> bool:
         """Whether a stop request waits to be answered."""
-        return any(request.action is Action.STOP for request in self.open_requests())
+        return Action.STOP in self.actions_asked()
+
+    def actions_asked(self) -> frozenset[Action]:
+        """What the requests ask that nobody has answered yet."""
+        return frozenset(request.action for request in self.open_requests())
 
 
 def _read_record(path: Path, struct: type[Record]) -> Record | None:
     try:
-        return msgspec.json.decode(path.read_bytes(), type=struct)
-    except (OSError, msgspec.MsgspecError):
+        return msgspec.json.decode(read_small(path), type=struct)
+    except (OSError, ValueError, RecursionError):  # ValueError: no JSON, other fields, or no UTF-8
         return None
 
 
@@ -283,29 +299,14 @@ def _is_gone(path: Path) -> bool:
     return False
 
 
-def _is_here(record: KeeperRecord) -> bool:
-    """Whether the keeper was started on this computer: by its name, or (a Mac's name follows its network) its boot."""
-    return record.host == platform.node() or abs(record.booted - psutil.boot_time()) < 60.0
-
-
-def is_same_process(pid: int, started: float) -> bool:
-    """Whether process `pid` lives and is the one that started at `started` (unix seconds)."""
-    created = _creation_time(pid)
-    return created is not None and abs(created - started) < 1.0
-
-
 def _engine_is_alive(keeper: KeeperRecord, story: RunStory) -> bool:
     """Whether the engine that said `run_started` still runs: it was created after its keeper and before it said so."""
     if not story.engine_pid or story.attempt_started is None:
         return False
-    created = _creation_time(story.engine_pid)
-    return created is not None and keeper.started - 1.0 <= created <= story.attempt_started + 1.0
-
-
-def _creation_time(pid: int) -> float | None:
-    """Unix seconds at which a living process was created; None for one that is gone or only waits to be reaped."""
-    try:
-        process = psutil.Process(pid)
-        return None if process.status() == psutil.STATUS_ZOMBIE else float(process.create_time())
-    except psutil.Error:
-        return None
+    created = creation_time(story.engine_pid)
+    if created is None:
+        return False
+    as_told_then = created - clock_moved(keeper.booted)
+    return any(
+        keeper.started - 1.0 <= moment <= story.attempt_started + 1.0 for moment in (created, as_told_then)
+    )

@@ -1,22 +1,26 @@
 """One row of the list of runs, read quickly even from a run with a million steps."""
 
 import contextlib
+import heapq
 import mmap
 import os
 import time
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from operator import attrgetter
 from pathlib import Path
+from typing import BinaryIO
 
 import msgspec
 
+from core import run_notes
 from core.errors import OptionsError
 from core.events import Evaluated, Event, RunStarted, decode
+from core.files import open_plain
 from core.metrics import METRICS
 from core.options import RunOptions
-from core.run_folder import RunFolder
-from core.sources import scheme_of, short_name
+from core.run_folder import ExitRecord, RunFolder
+from core.run_notes import data_name, model_name, title_of
 from core.story import RunStory, State
 
 WHOLE_BYTES = 1 << 20
@@ -26,6 +30,9 @@ HEAD_BYTES = 64 << 10
 TAIL_BYTES = 512 << 10
 
 EVALUATED = b'"type":"evaluated"'
+STARTED = b'"type":"run_started"'
+PLANNED = b'"type":"run_planned"'
+RAN = b'"type":"what_ran"'
 
 
 @dataclass(frozen=True)
@@ -33,9 +40,10 @@ class RunSummary:
     """What the list shows of one run.
 
     `metric` names the metric a run is judged by (`eval_accuracy`), with its `best` and `last` value (0 to 1, or a
-    loss); None: not evaluated yet. `seconds` is wall time from start to end (or to now), `peak_bytes` the most memory
+    loss); None: not evaluated yet. `seconds` is how long it has been worked on, `peak_bytes` the most memory
     its processes held, `forecast_error` by which share the forecast was off (positive: too high), `started` unix
-    seconds. `problem` says in plain words what of the folder can't be read.
+    seconds. `tags` and `note` are what the person says of it. `problem` says in plain words what of the folder can't be
+    read.
     """
 
     run: RunFolder
@@ -52,23 +60,9 @@ class RunSummary:
     peak_bytes: int | None = None
     forecast_error: float | None = None
     started: float | None = None
+    tags: tuple[str, ...] = ()
+    note: str = ""
     problem: str = ""
-
-
-def title_of(options: RunOptions) -> str:
-    """What a run is called: its name, or model and data."""
-    return options.output.name or f"{model_name(options)} on {data_name(options)}"
-
-
-def model_name(options: RunOptions) -> str:
-    """The model's short name: what follows a scheme, or the last part of its path or id."""
-    return short_name(options.model.source)
-
-
-def data_name(options: RunOptions) -> str:
-    """The training data's short name: what follows a scheme, or the file's name without its ending."""
-    name = short_name(options.data.train)
-    return name if scheme_of(options.data.train) else Path(name).stem
 
 
 def summarize(run: RunFolder) -> RunSummary:
@@ -78,10 +72,11 @@ def summarize(run: RunFolder) -> RunSummary:
     state = run.state(story)
     options, problem = _options(run)
     metric, best, last = _judge(glance.evaluations)
+    notes = run_notes.read(run.path)
     return RunSummary(
         run=run,
         state=state,
-        title=title_of(options) if options else run.name,
+        title=title_of(run.path, options),
         task=options.task if options else "",
         model=model_name(options) if options else "",
         data=data_name(options) if options else "",
@@ -89,12 +84,30 @@ def summarize(run: RunFolder) -> RunSummary:
         metric=metric,
         best=best,
         last=last,
-        seconds=_seconds(run, glance, state),
+        seconds=seconds_spent(story, state, run.exit_record(), time.time()),
         peak_bytes=story.peak_bytes,
         forecast_error=story.forecast_error,
         started=story.started,
+        tags=notes.tags,
+        note=notes.text,
         problem=problem,
     )
+
+
+@dataclass(frozen=True)
+class SavedModel:
+    """The model in a run's folder: after how many steps it was written, and whether the run trains again since."""
+
+    step: int
+    has_gone_on: bool
+
+
+def saved_model_of(run: RunFolder) -> SavedModel | None:
+    """What a run's events tell of the model in its folder; None where they tell of none."""
+    story = story_at_end(run)
+    if story.model_step is None:  # written long ago
+        story = _look(run).story
+    return None if story.model_step is None else SavedModel(story.model_step, story.finished is None)
 
 
 def state_at_end(run: RunFolder) -> State:
@@ -107,30 +120,31 @@ def story_at_end(run: RunFolder, *, and_beginning: bool = False) -> RunStory:
 
     Args:
         run: The run.
-        and_beginning: Whether to read how it began, too: what was planned and forecast.
+        and_beginning: Whether to read how it began, too: what was planned and forecast, and what ran.
     """
-    events: list[Event] = []
-    for path in (run.events_file, run.machine_file):
-        for line in _last_lines(path, and_beginning):
-            with contextlib.suppress(msgspec.MsgspecError):
-                event = decode(line)
-                events += [] if event is None else [event]
+    files = (_decoded(_last_lines(path, and_beginning)) for path in (run.events_file, run.machine_file))
     story = RunStory()
-    story.apply_all(sorted(events, key=attrgetter("time")))
+    story.apply_all(heapq.merge(*files, key=attrgetter("time")))  # each in its order: a clock may be set back
     return story
+
+
+def _decoded(lines: Iterable[bytes]) -> Iterator[Event]:
+    for line in lines:
+        with contextlib.suppress(msgspec.MsgspecError):
+            event = decode(line)
+            if event is not None:
+                yield event
 
 
 @dataclass
 class _Glance:
-    """What a quick look into the event files found. `last_time` is that of the newest event, in unix seconds."""
+    """What a quick look into the event files found."""
 
     story: RunStory
     evaluations: list[Evaluated]
-    last_time: float | None = None
 
     def take(self, event: Event) -> None:
         self.story.apply(event)
-        self.last_time = max(event.time, self.last_time or event.time)
         if isinstance(event, RunStarted):
             self.evaluations = [found for found in self.evaluations if found.step <= event.from_step]
         if isinstance(event, Evaluated):
@@ -140,25 +154,22 @@ class _Glance:
 def _look(run: RunFolder) -> _Glance:
     glance = _Glance(RunStory(), [])
     for path in (run.events_file, run.machine_file):
-        for line in _telling_lines(path):
-            with contextlib.suppress(msgspec.MsgspecError):
-                event = decode(line)
-                if event is not None:
-                    glance.take(event)
+        for event in _decoded(_telling_lines(path)):
+            glance.take(event)
     return glance
 
 
 def _telling_lines(path: Path) -> Iterator[bytes]:
-    """The complete lines of a file; of a large one its beginning, its evaluations and its end."""
+    """The complete lines of a file; of a large one its beginning, evaluations, attempts and end."""
     try:
-        with path.open("rb") as file:
+        with open_plain(path) as file:
             size = path.stat().st_size
             if size <= WHOLE_BYTES:
                 yield from _complete(file.read())
                 return
             with mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ) as view:
                 yield from _complete(view[:HEAD_BYTES])
-                yield from _evaluations(view, HEAD_BYTES, len(view) - TAIL_BYTES)
+                yield from _lines_between(view, HEAD_BYTES, len(view) - TAIL_BYTES)
                 yield from _complete(view[len(view) - TAIL_BYTES :])
     except OSError:
         return
@@ -166,26 +177,42 @@ def _telling_lines(path: Path) -> Iterator[bytes]:
 
 def _last_lines(path: Path, and_first: bool) -> list[bytes]:
     try:
-        with path.open("rb") as file:
+        with open_plain(path) as file:
             head = file.read(HEAD_BYTES) if and_first else b""
             begin = max(len(head), file.seek(0, os.SEEK_END) - HEAD_BYTES)
+            middle = _newest_beginning(file, len(head), begin) if head and begin > len(head) else b""
             file.seek(begin)
             gap = b"\n" if begin > len(head) else b""  # two halves of two lines are no line
-            return _complete(head + gap + file.read())
+            return _complete(head + gap + middle + gap + file.read())
     except OSError:
         return []
+
+
+def _newest_beginning(file: BinaryIO, start: int, stop: int) -> bytes:
+    """Of the middle of a file the lines in which the newest attempt told that it began, what it planned, what ran."""
+    with mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ) as view:
+        found = (view.rfind(words, start, stop) for words in (STARTED, PLANNED, RAN))
+        begins = sorted(view.rfind(b"\n", 0, place) + 1 for place in found if place >= 0)
+        return b"\n".join(view[begin : view.find(b"\n", begin)] for begin in begins)
 
 
 def _complete(block: bytes) -> list[bytes]:
     return block[: block.rfind(b"\n") + 1].splitlines()
 
 
-def _evaluations(view: mmap.mmap, start: int, stop: int) -> Iterator[bytes]:
-    position = view.find(EVALUATED, start, stop)
+def _lines_between(view: mmap.mmap, start: int, stop: int) -> Iterator[bytes]:
+    """Of the middle of a file the evaluations, and where an attempt begins and the one before it ended."""
+    starts = list(_line_starts(view, STARTED, start, stop))
+    ends = [view.rfind(b"\n", 0, max(0, begin - 1)) + 1 for begin in starts]
+    for begin in sorted({*_line_starts(view, EVALUATED, start, stop), *starts, *ends}):
+        yield view[begin : view.find(b"\n", begin)]
+
+
+def _line_starts(view: mmap.mmap, words: bytes, start: int, stop: int) -> Iterator[int]:
+    position = view.find(words, start, stop)
     while position >= 0:
-        end = view.find(b"\n", position)
-        yield view[view.rfind(b"\n", 0, position) + 1 : end]
-        position = view.find(EVALUATED, end, stop)
+        yield view.rfind(b"\n", 0, position) + 1
+        position = view.find(words, position + len(words), stop)
 
 
 def _judge(evaluations: list[Evaluated]) -> tuple[str | None, float | None, float | None]:
@@ -210,11 +237,17 @@ def _device(story: RunStory) -> str:
     return story.plan.device if story.plan is not None else ""
 
 
-def _seconds(run: RunFolder, glance: _Glance, state: State) -> float | None:
-    if glance.story.started is None:
-        return None
-    if not state.is_over:
-        return time.time() - glance.story.started
-    exit_record = run.exit_record()
-    ended = glance.story.ended or (exit_record.time if exit_record else glance.last_time)
-    return ended - glance.story.started if ended is not None else None
+def seconds_spent(story: RunStory, state: State, ended: ExitRecord | None, now: float) -> float | None:
+    """How long a run has been worked on in all its attempts, each from its engine's start to its end.
+
+    It is the one number for that, wherever it is shown: loading counts, waiting and pauses don't. `now` is in unix
+    seconds.
+    """
+    if story.finished is not None:
+        return story.seconds_spent(story.ended)
+    if state.is_over:
+        is_of_this_attempt = ended is not None and ended.attempt <= story.attempt
+        return story.seconds_spent(ended.time if ended is not None and is_of_this_attempt else None)
+    is_planned = story.plan is not None and story.plan.attempt >= story.attempt
+    is_between = state is State.QUEUED or (state is State.STARTING and is_planned)
+    return story.seconds_spent(None if is_between else now)

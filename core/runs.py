@@ -16,7 +16,8 @@ from core.files import write_atomically
 from core.memory.forecast import Forecast
 from core.options import RunOptions
 from core.run_folder import RunFolder
-from core.run_summary import title_of
+from core.run_models import with_run_path
+from core.run_notes import asked_title, title_of
 from core.story import RunStory
 
 
@@ -38,7 +39,7 @@ def create(
     try:
         made = _take_folder(path) if path else _make_folder(runs_folder / folder_name(options))
         folder = RunFolder(made)
-        run_file.write(options, folder.options_file)
+        run_file.write(with_run_path(options), folder.options_file)
         if forecast is not None:
             write_atomically(folder.forecast_file, msgspec.json.encode(forecast))
     except OSError as error:
@@ -78,7 +79,7 @@ def _make_folder(wanted: Path) -> Path:
 
 def folder_name(options: RunOptions) -> str:
     """A folder name that sorts by date and is safe on every operating system; letters lose their accents."""
-    plain = unicodedata.normalize("NFKD", title_of(options).casefold()).encode("ascii", "ignore").decode()
+    plain = unicodedata.normalize("NFKD", asked_title(options).casefold()).encode("ascii", "ignore").decode()
     slug = re.sub(r"[^a-z0-9]+", "-", plain).strip("-")[:48]
     return f"{time.strftime('%Y-%m-%d-%H%M')}-{slug or 'run'}"
 
@@ -102,10 +103,16 @@ def _asked_at(path: Path) -> float | None:
     return None
 
 
+def run_title(run: RunFolder) -> str:
+    """What a run is called (`core.run_notes.title_of`); reads its files."""
+    return title_of(run.path, run.readable_options())
+
+
 def read_story(run: RunFolder) -> RunStory:
     """Fold all of a run's events and machine samples, in the order of time."""
     story = RunStory()
     readers = [EventReader(path) for path in (run.events_file, run.machine_file)]
     story.apply_all(heapq.merge(*(reader.read_all() for reader in readers), key=attrgetter("time")))
     story.skipped = sum(reader.skipped for reader in readers)
+    story.trouble = next((reader.trouble for reader in readers if reader.trouble), "")
     return story

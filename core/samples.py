@@ -3,7 +3,7 @@
 from enum import StrEnum
 
 from core.errors import Fix
-from core.event import Event
+from core.event import Count, Event
 from core.memory.forecast import Basis, Parts, Room
 
 
@@ -38,13 +38,13 @@ class MemorySampled(Event, frozen=True, kw_only=True):
     """
 
     source: Source
-    bytes: int
-    ceiling: int | None = None
-    swap: int | None = None
-    compressed: int | None = None
+    bytes: Count
+    ceiling: Count | None = None
+    swap: Count | None = None
+    compressed: Count | None = None
     pressure: Pressure | None = None
-    reserved: int | None = None
-    own: int | None = None
+    reserved: Count | None = None
+    own: Count | None = None
     unified: bool = False
 
 
@@ -79,8 +79,8 @@ class BatterySampled(Event, frozen=True, kw_only=True):
 class DiskSampled(Event, frozen=True, kw_only=True):
     """The disk that the run's folder lies on, in bytes."""
 
-    free: int
-    total: int
+    free: Count
+    total: Count
 
 
 class MemoryForecast(Event, frozen=True, kw_only=True):
@@ -95,5 +95,5 @@ class MemoryForecast(Event, frozen=True, kw_only=True):
     parts: Parts
     room: Room | None = None
     correction: float = 1.0
-    length: int | None = None
+    length: Count | None = None
     fixes: tuple[Fix, ...] = ()

@@ -24,7 +24,8 @@ class Appearance(StrEnum):
 class Settings(msgspec.Struct, frozen=True, kw_only=True):
     """Everything a person can set about Hone itself; unknown keys of newer versions are skipped.
 
-    `keep_awake` keeps the computer from sleeping while a run trains, `notify` tells of a run's end where nobody looks.
+    `keep_awake` keeps the computer from sleeping while a run trains, `notify` tells of a run's end where nobody looks,
+    `offline` keeps it from asking the Hugging Face Hub for anything.
     """
 
     schema: int = SCHEMA
@@ -32,6 +33,7 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True):
     runs_folder: str | None = None
     keep_awake: bool = True
     notify: bool = True
+    offline: bool = False
     window_geometry: str | None = None
 
 

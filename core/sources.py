@@ -1,4 +1,7 @@
-"""What `model.source`, `data.train` and `data.eval` may say in place of a path: `builtin:digits`, `synthetic:512x128`.
+"""What `model.source`, `data.train` and `data.eval` may say in place of a path.
+
+Data: `builtin:digits`, `synthetic:512x128`, `hub:OWNER/NAME` or `hub:OWNER/NAME/SUBSET`. Models:
+`torchvision:resnet18`, `scratch:NAME` (a small model from nothing), `run:NAME` (the model of a past run).
 
 Every scheme and every rule of reading one stands here and nowhere else.
 """
@@ -15,6 +18,9 @@ class Scheme(StrEnum):
     BUILTIN = "builtin"
     SYNTHETIC = "synthetic"
     TORCHVISION = "torchvision"
+    HUB = "hub"
+    SCRATCH = "scratch"
+    RUN = "run"
 
     def name_of(self, source: str) -> str | None:
         """What follows this scheme in `source`; None where `source` is something else."""
@@ -38,6 +44,12 @@ def unknown_scheme(source: str) -> str:
     return head if is_plain and scheme_of(source) is None else ""
 
 
+def hub_data(name: str) -> tuple[str, str]:
+    """The data set and its subset, empty for the first, of what follows `hub:`: OWNER/NAME or OWNER/NAME/SUBSET."""
+    parts = name.split("/", 2)
+    return "/".join(parts[:2]), parts[2] if len(parts) == 3 else ""
+
+
 def parse_synthetic(source: str) -> tuple[int, int] | None:
     """Samples and length of `synthetic:512x128`; None where `source` isn't that."""
     samples, _, length = (Scheme.SYNTHETIC.name_of(source) or "").partition("x")
@@ -52,6 +64,9 @@ def synthetic(samples: int, length: int) -> str:
 
 
 def short_name(source: str) -> str:
-    """What follows the scheme, or the last part of a path or id."""
+    """What follows the scheme, or the last part of a path or id; a folder called `model` goes by the one it lies in."""
     scheme = scheme_of(source)
-    return (scheme.name_of(source) or source) if scheme else Path(source).name
+    if scheme in (None, Scheme.RUN):  # a run may be named by its path
+        path = Path(source.removeprefix(f"{Scheme.RUN}:"))
+        return path.parent.name if path.is_absolute() and path.name == "model" else path.name
+    return scheme.name_of(source) or source

@@ -2,9 +2,8 @@
 
 import statistics
 from collections import deque
-from collections.abc import Iterable
+from collections.abc import Collection, Iterable
 from dataclasses import dataclass, field, replace
-from enum import StrEnum
 
 from core.events import (
     SCHEMA,
@@ -15,7 +14,6 @@ from core.events import (
     MemorySampled,
     MessageRaised,
     MessageWithdrawn,
-    Outcome,
     Phase,
     PhaseChanged,
     RequestAnswered,
@@ -24,13 +22,29 @@ from core.events import (
     RunStarted,
     Source,
     StepFinished,
+    TurnAwaited,
+    TurnCame,
     WhatRan,
 )
+from core.peaks import Peak, most
+from core.state import OUTCOMES, State
+
+__all__ = [
+    "LOOKED_AT",
+    "PAUSED_ITSELF",
+    "RECENT_STEPS",
+    "STEPS_BEFORE_ESTIMATE",
+    "RunStory",
+    "State",
+    "TimeSpent",
+]
 
 RECENT_STEPS = 50
 LOOKED_AT = 10_000
 """So many steps of a long past are looked through for some that were taken apart."""
 STEPS_BEFORE_ESTIMATE = 5
+PAUSED_ITSELF = "paused"
+"""The id of the message that says why a run has paused though nobody asked it to."""
 
 
 @dataclass(frozen=True)
@@ -48,37 +62,24 @@ class TimeSpent:
         return max(0.0, 1.0 - self.data - self.forward - self.backward - self.optimizer)
 
 
-class State(StrEnum):
-    """Where a run stands. There is no other idea of it anywhere."""
-
-    STARTING = "starting"
-    TRAINING = "training"
-    STOPPING = "stopping"
-    STOPPED = "stopped"
-    FINISHED = "finished"
-    FAILED = "failed"
-    CRASHED = "crashed"
-
-    @property
-    def is_over(self) -> bool:
-        """Whether nothing more will happen."""
-        return self in (State.STOPPED, State.FINISHED, State.FAILED, State.CRASHED)
-
-
-_OUTCOMES = {Outcome.FINISHED: State.FINISHED, Outcome.STOPPED: State.STOPPED, Outcome.FAILED: State.FAILED}
-
-
 @dataclass
 class RunStory:
     """The sum of a run's events so far. Apply them in order; read the fields at any time.
 
     Seconds are wall time, bytes are bytes, metrics are named as Trainer names them (`eval_accuracy`); `evaluated_at` is
-    the step of the last evaluation. `skipped` counts the lines that could not be read; whoever reads the files sets it.
+    the step of the last evaluation. `seconds_before` is how long the attempts before the newest one took, `last_told`
+    when the engine last said something. `peaks` is by attempt the most memory it held. `accepted` holds by request
+    (stop, pause, ...) the newest attempt that took one up, `awaited` what the run's keeper waits for until its turn has
+    come. `model_step` is after how many steps the model was written that stands in the run's folder, by whichever
+    attempt. `skipped` counts the lines that could not be read, `trouble` says why a whole file can't be; whoever reads
+    the files sets both.
     """
 
     started: float | None = None
     attempt_started: float | None = None
     ended: float | None = None
+    seconds_before: float = 0.0
+    last_told: float | None = None
     attempt: int = 0
     engine_pid: int | None = None
     versions: dict[str, str] = field(default_factory=dict)
@@ -93,16 +94,17 @@ class RunStory:
     messages: dict[str, MessageRaised] = field(default_factory=dict)
     what_ran: WhatRan | None = None
     last_checkpoint: CheckpointSaved | None = None
-    stop_accepted: bool = False
-    kill_accepted: bool = False
+    accepted: dict[str, int] = field(default_factory=dict)
+    awaited: TurnAwaited | None = None
     finished: RunFinished | None = None
+    model_step: int | None = None
     forecast: MemoryForecast | None = None
-    peak_process_bytes: int | None = None
-    peak_device_bytes: int | None = None
+    peaks: dict[int, Peak] = field(default_factory=dict)
     recent_parts: deque[StepFinished] = field(default_factory=lambda: deque(maxlen=RECENT_STEPS))
     recent_seconds: deque[float] = field(default_factory=lambda: deque(maxlen=RECENT_STEPS))
     schema: int = SCHEMA
     skipped: int = 0
+    trouble: str = ""
 
     def apply(self, event: Event) -> None:  # noqa: PLR0912 - one branch a kind of event
         """Add one event."""
@@ -110,14 +112,18 @@ class RunStory:
             case RunStarted():
                 self._start_attempt(event)
             case RunPlanned():
+                self._notice(event)
                 self.plan = event
             case PhaseChanged():
+                self._notice(event)
                 self.phase, self.phase_detail = event.phase, event.detail
             case StepFinished():
                 self._add_steps([event])
             case Evaluated():
+                self._notice(event)
                 self.metrics, self.evaluated_at = dict(event.metrics), event.step
             case CheckpointSaved():
+                self._notice(event)
                 self.last_checkpoint = event
             case WhatRan():
                 self.what_ran = event
@@ -125,17 +131,22 @@ class RunStory:
                 self.messages[event.id] = event
             case MessageWithdrawn():
                 self.messages.pop(event.id, None)
-            case RequestAnswered():
-                self.stop_accepted |= event.action == "stop" and event.accepted
-                self.kill_accepted |= event.action == "kill" and event.accepted
+            case RequestAnswered(accepted=True):
+                self.accepted[event.action] = max(event.attempt, self.accepted.get(event.action, 0))
+            case TurnAwaited():
+                self.awaited = event
+            case TurnCame():
+                self.awaited = None
             case MemoryForecast():
                 self.forecast = event
-            case MemorySampled(source=Source.TORCH, reserved=int(held)):
-                self.peak_device_bytes = max(held, self.peak_device_bytes or 0)
-            case MemorySampled(source=Source.PROCESS):
-                self.peak_process_bytes = max(event.bytes, self.peak_process_bytes or 0)
+            case MemorySampled():
+                self._sample(event)
             case RunFinished():
+                self._notice(event)
                 self.finished, self.ended = event, event.time
+                self._peak(event.attempt, told_device=event.peak_device_bytes, told_process=event.peak_bytes)
+                if event.wrote_model:
+                    self.model_step = event.steps
                 self.metrics.update(event.metrics)
 
     def apply_all(self, events: Iterable[Event]) -> None:
@@ -157,31 +168,60 @@ class RunStory:
             self,
             versions=dict(self.versions),
             metrics=dict(self.metrics),
+            accepted=dict(self.accepted),
             messages=dict(self.messages),
+            peaks=dict(self.peaks),
             recent_parts=self.recent_parts.copy(),
             recent_seconds=self.recent_seconds.copy(),
         )
 
+    def _sample(self, event: MemorySampled) -> None:
+        peak = self.peaks.get(event.attempt, Peak())
+        if event.source is Source.TORCH and event.reserved is not None:
+            self._peak(event.attempt, sampled_device=max(event.reserved, peak.sampled_device or 0))
+        elif event.source is Source.PROCESS:
+            self._peak(event.attempt, sampled_process=max(event.bytes, peak.sampled_process or 0))
+
+    def _peak(self, attempt: int, **found: int | None) -> None:
+        self.peaks[attempt] = replace(self.peaks.get(attempt, Peak()), **found)
+
     def _start_attempt(self, event: RunStarted) -> None:
+        self._leave_behind(event.attempt)
         self.started = self.started or event.time
         self.attempt_started = event.time
-        self.attempt = event.attempt
         self.engine_pid = event.pid
         self.versions = dict(event.versions)
         self.schema = event.schema
         self.step = event.from_step
         if self.evaluated_at is not None and self.evaluated_at > event.from_step:
             self.metrics, self.evaluated_at = {}, None
+        if self.last_checkpoint is not None and self.last_checkpoint.step > event.from_step:
+            self.last_checkpoint = None
+
+    def _notice(self, event: Event) -> None:
+        """Of a long file only the ends may have been read: an attempt is known by all that its engine says."""
+        if event.attempt > self.attempt:
+            self._leave_behind(event.attempt)
+        self.last_told = max(
+            event.time, self.last_told or event.time
+        )  # many steps are added after what followed
+
+    def _leave_behind(self, attempt: int) -> None:
+        """Forget what held for the attempts before this one."""
+        self.seconds_before = self.seconds_spent() or 0.0
+        self.attempt_started, self.last_told = None, None
+        self.attempt = attempt
         self.finished, self.ended = None, None
-        self.stop_accepted, self.kill_accepted = False, False
+        self.phase, self.phase_detail = None, ""
         # the keeper writes another file: what it said of this attempt may have been read already
-        self.messages = {name: said for name, said in self.messages.items() if said.attempt == event.attempt}
+        self.messages = {name: said for name, said in self.messages.items() if said.attempt == attempt}
         self.recent_seconds.clear()
         self.recent_parts.clear()
 
     def _add_steps(self, steps: list[StepFinished]) -> None:
         if not steps:
             return
+        self._notice(steps[-1])
         self.step, self.epoch = steps[-1].step, steps[-1].epoch
         self.recent_seconds.extend(step.seconds for step in steps if not step.compile_seconds)
         newest_steps = steps[-LOOKED_AT:]
@@ -203,17 +243,11 @@ class RunStory:
 
     @property
     def peak_bytes(self) -> int | None:
-        """The most memory the run has held where it computes: of the GPU, or of the computer.
+        """The most memory the run has held where it computes, in all its attempts: of the GPU, or of the computer.
 
         Of a GPU it is what torch's allocator held.
         """
-        done = self.finished
-        if done is not None and done.peak_device_bytes is not None:
-            return done.peak_device_bytes
-        if self.peak_device_bytes is not None:
-            return self.peak_device_bytes
-        told = done.peak_bytes if done is not None else None
-        return self.peak_process_bytes if told is None else told
+        return most(self.peaks.values())
 
     @property
     def forecast_error(self) -> float | None:
@@ -236,6 +270,17 @@ class RunStory:
         """Median wall time of the last steps."""
         return statistics.median(self.recent_seconds) if self.recent_seconds else None
 
+    def seconds_spent(self, until: float | None = None) -> float | None:
+        """How long the engines of all attempts have worked, the time between them left out; None: none has begun.
+
+        Args:
+            until: The end of the newest attempt, or now (unix seconds); None: when its engine last said something.
+        """
+        if self.attempt_started is None:
+            return self.seconds_before or None
+        end = self.last_told if until is None else until
+        return self.seconds_before + max(0.0, (end or self.attempt_started) - self.attempt_started)
+
     @property
     def time_spent(self) -> TimeSpent | None:
         """Where the time of the last steps went that were taken apart; None where none were."""
@@ -256,18 +301,57 @@ class RunStory:
             return None
         return (self.plan.total_steps - self.step) * statistics.median(self.recent_seconds)
 
-    def state(self, *, engine_ended: bool, keeper_alive: bool, stop_asked: bool) -> State:
+    @property
+    def stop_accepted(self) -> bool:
+        """Whether the newest attempt is about to stop."""
+        return self.has_accepted("stop")
+
+    @property
+    def pause_accepted(self) -> bool:
+        """Whether the newest attempt is about to pause."""
+        return self.has_accepted("pause")
+
+    @property
+    def kill_accepted(self) -> bool:
+        """Whether the newest attempt was ended at once, as asked."""
+        return self.has_accepted("kill")
+
+    def has_accepted(self, action: str, attempt: int = 0) -> bool:
+        """Whether the newest attempt, or at least the given one, has taken up a request (`stop`, `pause`, ...)."""
+        return self.accepted.get(action, 0) >= max(1, attempt, self.attempt)
+
+    def state(
+        self, *, engine_ended: bool, keeper_alive: bool, asked: Collection[str] = (), attempt: int = 0
+    ) -> State:
         """Where the run stands.
 
         Args:
             engine_ended: Whether `exit.json` is there.
             keeper_alive: Whether the keeper's process lives, or an engine that lost its keeper.
-            stop_asked: Whether a stop request waits to be answered.
+            asked: Requests that wait to be answered (`stop`, `pause`, ...).
+            attempt: The attempt that is kept, or was kept last. Where the engine has not yet said anything in it, what
+                it said at the end of an earlier one no longer counts.
         """
-        if self.finished is not None:
-            return _OUTCOMES[self.finished.state]
+        has_begun = attempt <= self.attempt
+        if has_begun and self.finished is not None:
+            return OUTCOMES[self.finished.state]
         if engine_ended or not keeper_alive:
-            return State.STOPPED if self.kill_accepted else State.CRASHED
-        if stop_asked or self.stop_accepted or self.kill_accepted:
+            return self._abandoned(has_begun, attempt)
+        if "stop" in asked or self.has_accepted("stop", attempt) or self.has_accepted("kill", attempt):
             return State.STOPPING
-        return State.STARTING if self.plan is None else State.TRAINING
+        if "pause" in asked or self.has_accepted("pause", attempt):
+            return State.PAUSING
+        if self.awaited is not None and self.awaited.attempt >= max(attempt, self.attempt):
+            return State.QUEUED
+        is_planned = self.plan is not None and self.plan.attempt >= self.attempt
+        return State.TRAINING if has_begun and (is_planned or self.recent_seconds) else State.STARTING
+
+    def _abandoned(self, has_begun: bool, attempt: int) -> State:
+        """Where a run stands that nobody works on, and whose engine hasn't said how it ended."""
+        if self.has_accepted("kill", attempt):
+            return State.STOPPED
+        if has_begun:
+            return State.CRASHED
+        if self.has_accepted("stop", attempt):  # while it waited for its turn
+            return State.STOPPED
+        return State.PAUSED if self.has_accepted("pause", attempt) else State.CRASHED

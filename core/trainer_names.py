@@ -22,6 +22,24 @@ OPTIMIZERS = {
     "ademamix": Optimizer.ADEMAMIX,
     "sgd": Optimizer.SGD,
 }
+"""Every name somebody may have written."""
+
+OPTIMIZER_NAMES = {
+    Optimizer.ADAMW: "adamw_torch_fused",
+    Optimizer.ADAM: "adamw_torch_fused",
+    Optimizer.ADAFACTOR: "adafactor",
+    Optimizer.ADAMW_8BIT: "adamw_bnb_8bit",
+    Optimizer.PAGED_ADAMW_8BIT: "paged_adamw_8bit",
+    Optimizer.ADAMW_8BIT_TORCHAO: "adamw_torch_8bit",
+    Optimizer.LION_8BIT: "lion_8bit",
+    Optimizer.ADEMAMIX: "ademamix",
+    Optimizer.SGD: "sgd",
+}
+"""What Trainer 5.23 calls each. It has no name for Adam without the W: `core.engine.optimizers` makes that one.
+
+Fused means that one kernel updates all weights; torch has it on every device that Hone trains on.
+"""
+
 SCHEDULES = {
     "cosine_with_min_lr": Schedule.COSINE,
     "constant_with_warmup": Schedule.CONSTANT,

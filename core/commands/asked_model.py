@@ -4,6 +4,7 @@ import sys
 from pathlib import Path
 
 from core import hub, jobs, model_lookup
+from core.commands.output import say
 from core.errors import ModelError, OptionsError
 from core.model_report import ModelReport
 from core.options import RunOptions
@@ -39,11 +40,10 @@ def described_model(options: RunOptions, file: Path, *, offline: bool) -> ModelR
     report = _looked_at(options)
     if report == ModelReport() and hub.may_be_there(options):
         if offline or hub.is_forbidden():
-            raise hub.forbidden(source, "--offline" if offline else "HF_HUB_OFFLINE")
-        print(
+            raise hub.forbidden(source, "--offline" if offline else hub.forbidden_by())
+        say(
             f"Fetching what describes {source} ({hub.CONFIG}, a few KB) from {hub.host()} ...",
-            file=sys.stderr,
-            flush=True,
+            sys.stderr,
         )
         jobs.ask_fetch_config(source)
         report = _looked_at(options)

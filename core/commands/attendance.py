@@ -6,19 +6,22 @@ import time
 from collections.abc import Sequence
 from types import FrameType, TracebackType
 
-from core import settings
 from core.commands.progress import Progress
-from core.commands.run_text import ending_text, unread_text
+from core.commands.run_text import ending_text, name_of, unread_text
 from core.events import Event, encode
 from core.follow import RunFollower
 from core.run_folder import Action, RunFolder
-from core.story import State
+from core.story import PAUSED_ITSELF, State
 
 POLL_SECONDS = 0.1
 BACKLOG = 1000
 """So many events in one poll are a long file being caught up with: no pause then."""
 
 INTERRUPTED = 130
+WRONG_REQUEST = 2
+
+ENDED_WELL = (State.FINISHED, State.STOPPED, State.PAUSED)
+"""What a run can come to that was asked for."""
 
 REMOVED = "The run's folder was removed."
 
@@ -26,6 +29,11 @@ _SAID = {
     Action.STOP: "Stopping; what is trained is kept. Ctrl-C again ends it at once.",
     Action.KILL: "Ending it at once. Ctrl-C again leaves it alone.",
 }
+
+
+def ended_well(follower: RunFollower) -> bool:
+    """Whether a run came to what was asked for; one that paused by itself, for want of room, didn't."""
+    return follower.state in ENDED_WELL and PAUSED_ITSELF not in follower.story.messages
 
 
 class Interrupts:
@@ -58,10 +66,17 @@ class Attendance:
         interrupts: What counts Ctrl-C, entered already.
         answers: What the first Ctrl-C asks of the run, what the second; one more leaves the run alone.
         as_json: Whether events go to standard output, a JSON line each.
+        first_attempt: What earlier attempts told is not shown.
     """
 
     def __init__(
-        self, run: RunFolder, interrupts: Interrupts, answers: Sequence[Action] = (), *, as_json: bool = False
+        self,
+        run: RunFolder,
+        interrupts: Interrupts,
+        answers: Sequence[Action] = (),
+        *,
+        as_json: bool = False,
+        first_attempt: int = 0,
     ) -> None:
         self._run = run
         self._interrupts = interrupts
@@ -70,6 +85,7 @@ class Attendance:
         self._follower = RunFollower(run)
         self._progress = Progress(self._follower.story, sys.stderr, run.path)
         self._as_json = as_json
+        self._first_attempt = first_attempt
         self.has_left = False
 
     def stay(self) -> int:
@@ -79,7 +95,8 @@ class Attendance:
             while not (self._follower.is_over or self._run.is_removed or self.has_left):
                 events = self._follower.poll()
                 for event in events:
-                    self._show(event)
+                    if event.attempt >= self._first_attempt:
+                        self._show(event)
                 self._answer_interrupt()
                 if len(events) < BACKLOG:
                     time.sleep(POLL_SECONDS)
@@ -128,11 +145,6 @@ class Attendance:
         if unread := unread_text(follower.story):
             self._progress.say(unread)
         self._progress.say(ending_text(self._run, follower.story, follower.state, follower.exit_record))
-        if follower.state in (State.FINISHED, State.STOPPED):
+        if ended_well(follower):
             return INTERRUPTED if self._interrupts.count else 0
         return 1
-
-
-def name_of(run: RunFolder) -> str:
-    """What `hone show` and its like call a run: its name among all runs, else its folder."""
-    return run.name if run.path.parent == settings.runs_folder() else str(run.path)

@@ -3,7 +3,7 @@
 import sys
 
 from core import figures
-from core.commands.output import print_json
+from core.commands.output import print_json, say
 from core.device_check_report import Comparison, DeviceCheckReport, DeviceCheckRequest
 from core.jobs import ask_device_check
 
@@ -19,12 +19,12 @@ def check_device(device: str, *, short: bool, as_json: bool) -> int:
         as_json: Whether the report is printed as JSON.
     """
     if not as_json:
-        print("Comparing ...", file=sys.stderr)
+        say("Comparing ...", sys.stderr)
     report = ask_device_check(DeviceCheckRequest(device=device, short=short))
     if as_json:
         print_json(report)
     else:
-        print("\n".join(check_lines(report)))
+        say("\n".join(check_lines(report)))
     return 0 if report.agrees else 1
 
 

@@ -4,9 +4,11 @@ import sys
 from pathlib import Path
 
 from core import figures
+from core.commands.output import say
 from core.commands.runs import find_run
 from core.errors import OptionsError, Problem
 from core.metrics_table import MetricsTable, What, save_csv, write_csv
+from core.targets import new_file
 
 NOUNS = {What.STEPS: "step", What.EVALUATIONS: "evaluation", What.MACHINE: "sample"}
 STDOUT = "-"
@@ -22,8 +24,9 @@ def export_metrics(name: str, what: What, *, csv: str | None, parquet: str | Non
         parquet: The file to write as Parquet, where `csv` is None.
 
     Raises:
-        OptionsError: There is no such run, or something is at the file's place.
-        OSError: The run can't be read, or the file not written.
+        OptionsError: There is no such run, or it is no file that Parquet can be written to.
+        TargetError: Something is at the file's place, or it can't be written there.
+        RunFolderError: The run can't be read.
     """
     run = find_run(name)
     table = MetricsTable(run, what)
@@ -36,9 +39,9 @@ def export_metrics(name: str, what: What, *, csv: str | None, parquet: str | Non
 
         count = save_parquet(table, _new(parquet or ""))
     to = "" if csv == STDOUT else f" to {csv or parquet}"
-    print(f"{figures.counted(count, NOUNS[what])} written{to}", file=sys.stderr)
+    say(f"{figures.counted(count, NOUNS[what])} written{to}", sys.stderr)
     if table.skipped:
-        print(f"Note: {figures.counted(table.skipped, 'line')} can't be read and left out.", file=sys.stderr)
+        say(f"Note: {figures.counted(table.skipped, 'line')} can't be read and left out.", sys.stderr)
     return 0
 
 
@@ -46,11 +49,9 @@ def _new(file: str) -> Path:
     """The path of a file that isn't there yet.
 
     Raises:
-        OptionsError: It is, or it is no file that Parquet can be written to.
+        OptionsError: It is no file that Parquet can be written to.
+        TargetError: It is there, or its folder isn't.
     """
     if file == STDOUT:
         raise OptionsError((Problem("", "Parquet needs a file; only CSV can be printed"),))
-    path = Path(file)
-    if path.exists():
-        raise OptionsError((Problem("", f"{path} is there already; choose another name"),))
-    return path
+    return new_file(Path(file))

@@ -4,20 +4,31 @@ import sys
 from pathlib import Path
 
 from core import run_file
+from core.checks import read_options
 from core.choices import Task
 from core.errors import OptionsError, Problem
+from core.files import write_atomically
+from core.options import RunOptions
+from core.presets import all_presets, differences, find
 from core.reference import as_markdown, as_text
 from core.starting_values import starting_options
+from core.targets import new_file, writing
+from core.tree import put
 
 
-def new(task: Task, output: Path | None) -> int:
+def new(task: Task | None, output: Path | None, preset: str | None = None) -> int:
     """Print a run file with every option explained, or write it to `output`.
 
+    Args:
+        task: What is to be learned; None: what the preset is for.
+        output: A new file.
+        preset: The name of one to begin with.
+
     Raises:
-        OptionsError: There is a file called `output` already.
-        OSError: It can't be written.
+        OptionsError: There is no such preset or it is for another task, or neither it nor a task is given.
+        TargetError: There is a file called `output` already, or it can't be written there.
     """
-    text = run_file.dumps_with_help(starting_options(task))
+    text = run_file.dumps_with_help(_starting_with(task, preset))
     if output is None:
         sys.stdout.write(text)
     else:
@@ -25,18 +36,37 @@ def new(task: Task, output: Path | None) -> int:
     return 0
 
 
+def _starting_with(task: Task | None, name: str | None) -> RunOptions:
+    preset = find(name) if name else None
+    if name and preset is None:
+        known = ", ".join(preset.name for preset in all_presets())
+        raise OptionsError((Problem("preset", f"there is no {name}; there are {known}"),))
+    own = Task(preset.tree["task"]) if preset and "task" in preset.tree else None
+    chosen = task or own
+    if chosen is None:
+        raise OptionsError((Problem("task", "say which one with --task"),))
+    if own not in (None, chosen):
+        raise OptionsError((Problem("task", f"{name} is for {own}, got {chosen}"),))
+    options = starting_options(chosen)
+    if preset is None:
+        return options
+    tree = run_file.to_tree(options)
+    put(tree, {change.path: change.after for change in differences(tree, preset)})
+    changed, problems = read_options(tree)
+    if changed is None:
+        raise OptionsError(problems, f"The preset {name}")
+    return changed
+
+
 def write_new(output: Path, text: str) -> None:
-    """Write a file that isn't there yet.
+    """Write a file that isn't there yet, whole or not at all.
 
     Raises:
-        OptionsError: It is there already.
-        OSError: It can't be written.
+        TargetError: It is there already, or it can't be written there.
+        UserError: It can't be written: the disk is full.
     """
-    try:
-        with output.open("x", encoding="utf-8") as file:
-            file.write(text)
-    except FileExistsError:
-        raise OptionsError((Problem("", f"{output} is there already; choose another name"),)) from None
+    with writing(new_file(output)):
+        write_atomically(output, text.encode("utf-8", "replace"))
 
 
 def options(*, as_page: bool) -> int:

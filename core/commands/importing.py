@@ -7,6 +7,7 @@ import tomli_w
 
 from core import figures
 from core.commands.files import write_new
+from core.commands.output import say
 from core.importing import Imported, import_file, import_text
 
 
@@ -24,10 +25,10 @@ def import_options(source: str, output: Path | None) -> int:
         OptionsError: There are no options in it.
     """
     imported = import_text(sys.stdin.read()) if source == "-" else import_file(Path(source))
-    print("\n".join(import_lines(imported)), file=sys.stderr)
+    say("\n".join(import_lines(imported)), sys.stderr)
     text = tomli_w.dumps(imported.tree)
     if output is None:
-        print(text, end="")
+        say(text, end="")
     else:
         write_new(output, text)
     return 1 if imported.problems else 0

@@ -11,12 +11,11 @@ import msgspec
 
 from core import jobs, run_file
 from core.capabilities import find_device, machine_problems
-from core.choices import Task
 from core.commands.asked_model import described_model, model_here, refuse_incomplete
 from core.commands.memory_text import forecast_lines, ladder_lines, measurement_lines, try_line
-from core.commands.output import print_json
+from core.commands.output import print_json, say
 from core.commands.run_text import changes_text
-from core.errors import OptionsError, Problem, UserError
+from core.errors import OptionsError, UserError
 from core.jobs import EngineCrashed
 from core.memory import anatomy
 from core.memory.changes import with_changes
@@ -29,6 +28,7 @@ from core.memory.room import room_of
 from core.model_report import ModelReport
 from core.options import RunOptions
 from core.reports import DeviceReport
+from core.targets import new_file, writing
 
 SUFFIX = ".fits.hone"
 
@@ -115,14 +115,14 @@ def forecast(
         UserError: The model isn't on this computer, and its config.json can't be fetched.
     """
     if not as_json:
-        print("Looking at the model and this computer ...", file=sys.stderr)
+        say("Looking at the model and this computer ...", sys.stderr)
     looked = _look(file, overrides, partial(described_model, offline=offline))
     found = _formula(looked) if quick else _trace(looked)
     remedies = looked.ladder(found.unpadded_length) if found.verdict is not Verdict.FITS else ()
     if as_json:
         print_json(_as_answer(found, remedies))
     else:
-        print("\n".join((*forecast_lines(found), *ladder_lines(remedies))))
+        say("\n".join((*forecast_lines(found), *ladder_lines(remedies))))
     return TOO_LARGE if found.verdict is Verdict.TOO_LARGE else 0
 
 
@@ -136,7 +136,7 @@ def measure(file: Path, overrides: tuple[str, ...], *, as_json: bool, dry_run: M
     looked = _look(file, overrides)
     refuse_incomplete(looked.options)
     if not as_json:
-        print("Measuring: some steps on the longest batch of the data ...", file=sys.stderr)
+        say("Measuring: some steps on the longest batch of the data ...", sys.stderr)
     found = dry_run(_on_device(looked), looked.room).run()
     too_large = bool(found.out_of_memory)
     verdict = Verdict.TOO_LARGE if too_large else found.forecast.verdict
@@ -144,7 +144,7 @@ def measure(file: Path, overrides: tuple[str, ...], *, as_json: bool, dry_run: M
     if as_json:
         print_json(MeasureAnswer(measurement=found, verdict=verdict, ladder=remedies))
     else:
-        print("\n".join((*measurement_lines(found), *ladder_lines(remedies))))
+        say("\n".join((*measurement_lines(found), *ladder_lines(remedies))))
     return TOO_LARGE if verdict is Verdict.TOO_LARGE else 0
 
 
@@ -171,11 +171,11 @@ def fit(
         0; 3 where nothing fits, and 1 where dry runs fail for another reason than memory.
 
     Raises:
-        OptionsError: The request is wrong, or the file to write is there already.
+        OptionsError: The request is wrong.
+        TargetError: The file to write is there already, or it can't be written there.
     """
     target = output or file.with_name(file.stem + SUFFIX)
-    if target.exists():  # said now, not after minutes of dry runs
-        raise OptionsError((Problem("", f"{target} is there already; choose another name"),))
+    new_file(target)  # said now, not after minutes of dry runs
     looked = _look(file, overrides)
     refuse_incomplete(looked.options)
     fitting = Fitting(
@@ -188,10 +188,10 @@ def fit(
         correction=looked.correction,
     )
     tries: list[Try] = []
-    fitting.heed(lambda title: print(f"Try {len(tries) + 1}: {title}", file=sys.stderr, flush=True))
+    fitting.heed(lambda title: say(f"Try {len(tries) + 1}: {title}", sys.stderr))
     for done in fitting.tries():
         tries.append(done)
-        print(try_line(done), file=sys.stderr)
+        say(try_line(done), sys.stderr)
     written = _write(fitting, file, target, is_asked_for=output is not None)
     _tell_fit(fitting, tuple(tries), written, as_json=as_json)
     if fitting.result is not None:
@@ -203,7 +203,10 @@ def _write(fitting: Fitting, file: Path, target: Path, *, is_asked_for: bool) ->
     """Write what was found; None: nothing was, or it fits as it is and nobody has asked for a file."""
     if fitting.result is None or not (fitting.changes or is_asked_for):
         return None
-    run_file.write(fitting.result, target, f"Made by `hone fit` of {file}. {_fits_words(fitting.changes)}")
+    with writing(target):
+        run_file.write(
+            fitting.result, target, f"Made by `hone fit` of {file}. {_fits_words(fitting.changes)}"
+        )
     return target
 
 
@@ -213,10 +216,10 @@ def _tell_fit(fitting: Fitting, tries: tuple[Try, ...], written: Path | None, *,
         name = None if written is None else str(written)
         print_json(FitAnswer(tries=tries, changes=found, file=name, reason=fitting.reason))
     elif found is None:
-        print(f"Nothing was found. {fitting.reason}", file=sys.stderr)
+        say(f"Nothing was found. {fitting.reason}", sys.stderr)
     else:
-        print(_fits_words(found))
-        print("Nothing was written." if written is None else f"The run file is {written}")
+        say(_fits_words(found))
+        say("Nothing was written." if written is None else f"The run file is {written}")
 
 
 def _fits_words(changes: dict[str, Any] | None) -> str:
@@ -247,14 +250,14 @@ def _trace(looked: _Looked) -> Forecast:
     try:
         traced = jobs.ask_forecast(forecast_request(looked.options))
     except (UserError, EngineCrashed) as error:
-        print(f"Note: the run could not be traced, so this is by formula. {error}", file=sys.stderr)
+        say(f"Note: the run could not be traced, so this is by formula. {error}", sys.stderr)
         return _formula(looked)
     return corrected(msgspec.structs.replace(traced, room=looked.room), looked.correction)
 
 
 def _longest_text(looked: _Looked) -> int | None:
     """Tokens of the longest text, which takes a trace to know; None: there are no texts."""
-    return _trace(looked).unpadded_length if looked.options.task is Task.TEXT_CLASSIFICATION else None
+    return _trace(looked).unpadded_length if looked.options.task.reads_text else None
 
 
 def _on_device(looked: _Looked) -> RunOptions:

@@ -1,11 +1,24 @@
-"""How the command line prints what isn't meant for people."""
+"""How the command line prints: text with nothing in it that a terminal would act on, and values as JSON."""
 
 import sys
-from typing import Any
+from typing import Any, TextIO
 
 import msgspec
+
+from core.figures import visible
+
+
+def say(text: object, stream: TextIO | None = None, *, end: str = "\n") -> None:
+    """Print text that may hold words of data, models or names, with control characters made visible.
+
+    Args:
+        text: What to print.
+        stream: Where to; None: standard output.
+        end: What follows it.
+    """
+    print(visible(str(text)), file=stream or sys.stdout, end=end, flush=True)
 
 
 def print_json(value: Any) -> None:
     """Print a value as JSON, indented."""
-    sys.stdout.write(msgspec.json.format(msgspec.json.encode(value)).decode() + "\n")
+    say(msgspec.json.format(msgspec.json.encode(value)).decode())

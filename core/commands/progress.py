@@ -6,6 +6,7 @@ from typing import TextIO
 from tqdm import tqdm
 
 from core import figures
+from core.commands.output import say
 from core.commands.run_text import message_text
 from core.events import (
     Evaluated,
@@ -17,7 +18,10 @@ from core.events import (
     PhaseChanged,
     RunPlanned,
     StepFinished,
+    TurnAwaited,
+    TurnCame,
 )
+from core.figures import visible
 from core.story import RunStory
 
 LINES_WITHOUT_A_BAR = 10
@@ -54,6 +58,12 @@ class Progress:
     def show(self, event: Event) -> None:
         """Show one event, where it is worth it."""
         match event:
+            case TurnAwaited(ahead=ahead, behind=behind) if ahead:
+                self.say(
+                    f"Waiting for its turn, {figures.counted(ahead, 'run')} ahead; it comes after {behind}"
+                )
+            case TurnCame():
+                self.say("Its turn has come")
             case PhaseChanged():
                 self._show_phase(event)
             case RunPlanned():
@@ -73,9 +83,9 @@ class Progress:
     def say(self, text: str) -> None:
         """Print a line above the bar."""
         if self._bar is not None:
-            self._bar.write(text, file=self._stream)
+            self._bar.write(visible(text), file=self._stream)
         else:
-            print(text, file=self._stream, flush=True)
+            say(text, self._stream)
 
     def close(self) -> None:
         """Leave the bar as it stands and go on below it."""
@@ -97,7 +107,7 @@ class Progress:
     def _show_plan(self, plan: RunPlanned) -> None:
         held_out = f", {plan.eval_samples:,} held out" if plan.eval_samples else ""
         self.say(
-            f"{figures.counted(plan.total_steps, 'step')} of {plan.effective_batch:,} "
+            f"{figures.counted(plan.total_steps, 'step')}, {figures.counted(plan.effective_batch, 'sample')} each, "
             f"on {plan.device or 'this computer'}: "
             f"{figures.counted(plan.train_samples, 'training sample')}{held_out}, "
             f"{figures.counted(plan.epochs, 'epoch')}"

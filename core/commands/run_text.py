@@ -6,17 +6,27 @@ from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
-from core import figures, settings
+from core import checkpoint_files, figures, settings
+from core.crash import Crash, crash_before, crash_of
 from core.errors import Fix, FixAction, OptionsError, UserError
 from core.events import Level, MessageRaised, WhatRan
 from core.memory.shortage import out_of_memory
 from core.run_folder import ExitRecord, RunFolder
+from core.run_summary import seconds_spent
+from core.state import OUTCOMES
 from core.statements import Statement, statements
 from core.story import RunStory, State, TimeSpent
+from core.trained_model import is_left_behind, trained_model
 
 VALUE_WIDTH = 60
 """Characters of a value before the column of reasons; a longer one goes on below."""
 
+_COMMANDS = {
+    FixAction.STOP: "stop",
+    FixAction.END: "stop --now",
+    FixAction.PAUSE: "pause",
+    FixAction.RESUME: "resume",
+}
 _LEVELS = {Level.INFO: "Note", Level.WARNING: "Warning", Level.ERROR: "Error"}
 
 
@@ -55,8 +65,8 @@ def fix_text(fix: Fix, run: Path | None = None) -> str:
 def _action_text(action: FixAction, run: Path | None) -> str:
     if action is FixAction.REVEAL:
         return str(run or "")
-    name = "RUN" if run is None else run.name if run.parent == settings.runs_folder() else str(run)
-    return f"hone stop {'--now ' if action is FixAction.END else ''}{shlex.quote(name)}"
+    name = "RUN" if run is None else name_of(RunFolder(run))
+    return f"hone {_COMMANDS[action]} {shlex.quote(name)}"
 
 
 def changes_text(changes: Mapping[str, Any]) -> str:
@@ -65,6 +75,8 @@ def changes_text(changes: Mapping[str, Any]) -> str:
 
 
 def _value(value: Any) -> str:
+    if isinstance(value, dict):
+        return ",".join(f"{name}={text}" for name, text in value.items())
     if isinstance(value, list | tuple):
         return ",".join(map(str, value))
     return str(value).lower() if isinstance(value, bool) else "none" if value is None else str(value)
@@ -74,6 +86,8 @@ def unread_text(story: RunStory) -> str:
     """What of a run could not be read; empty where all of it was."""
     if story.is_of_newer_hone:
         return "Note: a newer Hone wrote this run; there may be more to it than is shown."
+    if story.trouble:
+        return f"Note: not all of what happened can be read: {story.trouble}"
     if story.skipped:
         return f"Note: {figures.counted(story.skipped, 'line')} of what happened can't be read and left out."
     return ""
@@ -115,30 +129,69 @@ def ending_text(run: RunFolder, story: RunStory, state: State, record: ExitRecor
         for found in story.messages.values()
         if found.level is Level.ERROR
     ]
-    if state in (State.FINISHED, State.STOPPED):
-        return "\n".join((*errors, *_result(run, story, state)))
+    if state in (State.FINISHED, State.STOPPED, State.PAUSED):
+        return "\n".join((*errors, *_result(run, story, state, record), *_going_on(run, story, state)))
     if record is not None and record.out_of_memory:
         errors.append(error_text(_shortage(run, story)))
-    title = "The run failed." if state is State.FAILED else _crash_title(record)
     if errors and state is State.FAILED:
-        return "\n".join((title, *errors))
-    return "\n".join((title, *errors, *_evidence(run, record)))
+        return "\n".join(("The run failed.", *errors, *_going_on(run, story, state)))
+    crash = crash_of(run, story, record)
+    title = "The run failed." if state is State.FAILED else crash.title
+    return "\n".join((title, *errors, *_evidence(run, crash), *_going_on(run, story, state)))
 
 
-def _result(run: RunFolder, story: RunStory, state: State) -> Iterator[str]:
+def _result(run: RunFolder, story: RunStory, state: State, record: ExitRecord | None) -> Iterator[str]:
     finished = story.finished
-    if finished is None:
-        yield "Ended at once, as asked. What it had saved before is kept."
+    if finished is None or OUTCOMES[finished.state] is not state:  # that was said by an earlier attempt
+        yield record.reason if record is not None and record.code is None else "Ended at once, as asked."
+        yield from _standing(run, story, record)
         return
-    word = "Finished" if state is State.FINISHED else "Stopped"
+    word = state.value.capitalize()
     result = f": {figures.metrics(finished.metrics)}" if finished.metrics else ""
-    yield f"{word} after {figures.counted(finished.steps, 'step')} in {figures.duration(finished.seconds)}{result}"
+    seconds = seconds_spent(story, state, record, now=0.0) or finished.seconds
+    yield f"{word} after {figures.counted(finished.steps, 'step')} in {figures.duration(seconds)}{result}"
     if story.metrics and not finished.metrics and story.evaluated_at is not None:
         yield f"Last evaluated at step {story.evaluated_at:,}: {figures.metrics(story.metrics)}"
     if finished.samples_per_second is not None:
-        yield f"{figures.number(finished.samples_per_second)} samples a second{_memory(story)}"
-    if run.model.is_dir():
-        yield f"The model is in {run.model}"
+        stretch = " in its last stretch" if story.attempt > 1 else ""
+        yield f"{figures.number(finished.samples_per_second)} samples a second{stretch}{_memory(story)}"
+    yield from _where_model_is(run)
+
+
+def _standing(run: RunFolder, story: RunStory, record: ExitRecord | None) -> Iterator[str]:
+    """Where a run stands that another attempt was to go on with, and how the one before crashed."""
+    if story.step:
+        of_all = f" of {story.total_steps:,}" if story.total_steps else ""
+        yield f"It stands at step {story.step:,}{of_all}."
+    yield from _where_model_is(run)
+    crash = crash_before(run, story, record)
+    if crash is not None:
+        yield f"Before that: {crash.title}"
+        yield from _evidence(run, crash)
+
+
+def queued_text(run: RunFolder, story: RunStory) -> str:
+    """Where a run that waits will go on once its turn has come; empty for one that has never begun."""
+    if not story.attempt:
+        return ""
+    saved = checkpoint_files.newest(run)
+    if saved is None:
+        return "Once its turn has come it begins anew: it has no complete checkpoint."
+    return f"Once its turn has come it goes on from step {saved.step:,}, its newest complete checkpoint."
+
+
+def _where_model_is(run: RunFolder) -> Iterator[str]:
+    """Where the trained model is, and of which step where that isn't the last."""
+    newest = trained_model(run)
+    if newest is None:
+        return
+    if not newest.is_checkpoint:
+        of_step = f", and is of step {newest.step:,}" if newest.has_gone_on else ""
+        yield f"The model is in {newest.folder}{of_step}"
+        return
+    yield f"Its newest weights, of step {newest.step:,}, are in {newest.folder}"
+    if is_left_behind(run):
+        yield f"The model in {run.model} is older: it was written before the run went on."
 
 
 def _shortage(run: RunFolder, story: RunStory) -> UserError:
@@ -160,18 +213,31 @@ def _memory(story: RunStory) -> str:
     return f"{most} (forecast: {figures.megabytes(story.forecast_bytes or 0)}, {error:+.0%})"
 
 
-def _crash_title(record: ExitRecord | None) -> str:
-    if record is None:
-        return "The training process is gone, and nobody was left to see how."
-    if record.signal is not None:
-        return f"The training process was ended by {record.signal}."
-    return "The training process ended before the run was over."
-
-
-def _evidence(run: RunFolder, record: ExitRecord | None) -> Iterator[str]:
-    if record is not None:
-        yield record.reason
-        if record.log_tail:
-            yield "The end of its log:"
-            yield from ("    " + line for line in record.log_tail.splitlines())
+def _evidence(run: RunFolder, crash: Crash) -> Iterator[str]:
+    yield crash.reason
+    if crash.log_tail:
+        yield "The end of its log:"
+        yield from ("    " + line for line in crash.log_tail.splitlines())
     yield f"The whole log: {run.log_file}"
+
+
+def _going_on(run: RunFolder, story: RunStory, state: State) -> Iterator[str]:
+    """How to go on with a run that ended before it was done, and from where."""
+    if not state.can_resume:
+        return
+    try:
+        run.options()
+    except OptionsError as error:
+        yield f"It can't be resumed. {run.options_file}: {error.detail}"
+        return
+    saved = checkpoint_files.newest(run)
+    command = f"`hone resume {shlex.quote(name_of(run))}`"
+    if saved is not None:
+        yield f"{command} goes on from step {saved.step:,}, its newest complete checkpoint."
+    elif state in (State.PAUSED, State.CRASHED) or story.finished is None:
+        yield f"{command} begins anew: it has no complete checkpoint."
+
+
+def name_of(run: RunFolder) -> str:
+    """What `hone show` and its like call a run: its name among all runs, else its folder."""
+    return run.name if run.path.parent == settings.runs_folder() else str(run.path)

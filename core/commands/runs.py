@@ -4,14 +4,24 @@ from pathlib import Path
 from typing import Any
 
 from core import figures, settings
-from core.commands.output import print_json
-from core.commands.run_text import ending_text, message_text, time_spent_text, unread_text, what_ran_text
+from core.commands.output import print_json, say
+from core.commands.run_text import (
+    ending_text,
+    message_text,
+    queued_text,
+    time_spent_text,
+    unread_text,
+    what_ran_text,
+)
 from core.errors import OptionsError, Problem
 from core.events import Level
 from core.files import is_there
 from core.run_folder import RunFolder
+from core.run_names import close_to, folder_called, folders_given, run_folders
+from core.run_sizes import RunSizes
 from core.run_summary import RunSummary, summarize
 from core.runs import list_runs, read_story
+from core.state import State
 
 _TITLES = ("NAME", "STATE", "MODEL", "DATA", "BEST", "TIME", "MEMORY", "STARTED")
 
@@ -19,14 +29,16 @@ _TITLES = ("NAME", "STATE", "MODEL", "DATA", "BEST", "TIME", "MEMORY", "STARTED"
 def list_all(*, as_json: bool) -> int:
     """Print all runs, newest first."""
     folder = settings.runs_folder()
-    summaries = [summarize(run) for run in list_runs(folder)]
+    found = list_runs(folder)
+    summaries = [summarize(run) for run in found]
     if as_json:
         print_json([as_plain(summary) for summary in summaries])
     elif summaries:
-        print(figures.table(_TITLES, [_row(summary) for summary in summaries]))
-        print(f"\nin {folder}")
+        say(figures.table(_TITLES, [_row(summary) for summary in summaries]))
+        size = figures.size(sum(map(RunSizes().of, found)))
+        say(f"\n{figures.counted(len(found), 'run')}, {size} in {folder}")
     else:
-        print(f"No runs yet in {folder}. `hone train RUN.hone` makes one.")
+        say(f"No runs yet in {folder}. `hone train RUN.hone` makes one.")
     return 0
 
 
@@ -66,33 +78,48 @@ def show(name: str, *, as_json: bool) -> int:
     if as_json:
         print_json(as_plain(summary))
         return 0
-    print(f"{summary.title}: {summary.state}")
+    say(f"{summary.title}: {summary.state}")
     if summary.problem:
-        print(summary.problem)
-    print(figures.table(_TITLES, [_row(summary)]))
+        say(summary.problem)
+    say(figures.table(_TITLES, [_row(summary)]))
+    if summary.tags:
+        say(f"Tags: {' '.join(summary.tags)}")
+    if summary.note:
+        say(f"Note: {summary.note}")
     story = read_story(run)
     if story.what_ran is not None:
-        print(what_ran_text(story.what_ran, story.versions))
+        say(what_ran_text(story.what_ran, story.versions))
     if spent := time_spent_text(story.time_spent):
-        print(spent)
+        say(spent)
     if unread := unread_text(story):
-        print(unread)
+        say(unread)
     for message in story.messages.values():
         if not (summary.state.is_over and message.level is Level.ERROR):  # which the ending tells
-            print(message_text(message, run.path, is_over=summary.state.is_over))
+            say(message_text(message, run.path, is_over=summary.state.is_over))
+    if summary.state is State.QUEUED and (waits := queued_text(run, story)):
+        say(waits)
     if summary.state.is_over:
-        print(ending_text(run, story, summary.state, run.exit_record()))
-    print(f"Everything about it is in {run.path}")
+        say(ending_text(run, story, summary.state, run.exit_record()))
+    say(f"Everything about it is in {run.path}")
     return 0
 
 
 def find_run(name: str) -> RunFolder:
-    """The run in the folder `name`, or of that name among all runs.
+    """The run in the folder `name`, or of that name among all runs, or the only one that was given this name.
 
     Raises:
-        OptionsError: There is no such run.
+        OptionsError: There is no such run, or there are several.
     """
-    for path in (Path(name).absolute(), settings.runs_folder() / name):
-        if is_there(path / "run.toml") or is_there(path / "events.jsonl"):
+    for path in (Path(name).absolute(), folder_called(name)):
+        if path and (is_there(path / "run.toml") or is_there(path / "events.jsonl")):
             return RunFolder(path)
-    raise OptionsError((Problem("", f"there is no run {name}; `hone runs` lists them"),))
+    namesakes = ", ".join(path.name for path in folders_given(name))
+    if namesakes:
+        raise OptionsError((Problem("", f"several runs are called {name}; name one of {namesakes}"),))
+    place = Path(name).absolute() if name.strip() and is_there(Path(name)) else folder_called(name)
+    if place is not None:
+        raise OptionsError((Problem("", f"{place} is no run: there is neither run.toml nor events.jsonl"),))
+    close = [path.name for path in close_to(name, run_folders())] if name.strip() else []
+    meant = f"; did you mean {' or '.join(close)}?" if close else "; `hone runs` lists them"
+    said = f"there is no run {name}{meant}" if name.strip() else "name a run; `hone runs` lists them"
+    raise OptionsError((Problem("", said),))

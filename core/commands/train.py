@@ -2,12 +2,13 @@
 
 import subprocess
 import sys
-from collections.abc import Callable
 from pathlib import Path
+from typing import Protocol
 
-from core import jobs, model_lookup, run_file, settings
+from core import hub, jobs, model_lookup, run_file, settings
 from core.capabilities import machine_problems
 from core.commands.attendance import Attendance, Interrupts
+from core.commands.output import say
 from core.doubts import machine_may_refuse, model_may_refuse
 from core.errors import OptionsError, UserError
 from core.hints import hints
@@ -17,7 +18,12 @@ from core.reports import MachineReport
 from core.run_folder import Action, RunFolder
 from core.runs import create
 
-Start = Callable[[RunFolder], subprocess.Popen[bytes]]
+
+class Start(Protocol):
+    """Starts the keeper of a run."""
+
+    def __call__(self, run: RunFolder, *, queued: bool = False) -> subprocess.Popen[bytes]:
+        """Returns its process."""
 
 
 def train(
@@ -26,6 +32,7 @@ def train(
     run_dir: Path | None,
     *,
     as_json: bool,
+    queued: bool = False,
     start: Start = jobs.start,
 ) -> int:
     """Train what `file` asks for and return the exit status.
@@ -35,22 +42,26 @@ def train(
         overrides: `section.option=value` pairs that go before what the file says.
         run_dir: The run's folder, empty or absent; None: a new one among all runs.
         as_json: Whether events go to standard output, a JSON line each.
+        queued: Whether it waits for its turn.
         start: What starts a run's keeper.
 
     Raises:
         OptionsError: The request is wrong.
+        ModelError: The model isn't here, and nothing may be fetched.
         RunFolderError: The run can't be started.
     """
     options = run_file.read(file, overrides)
     for note in run_file.renamings(file, overrides):
-        print(f"Note: {note}", file=sys.stderr)
+        say(f"Note: {note}", sys.stderr)
+    if hub.is_forbidden() and not model_lookup.is_complete(options):
+        raise hub.not_here(options.model.source)
     machine = check_machine(options, file)
     check_model(options, file)
     for hint in hints(options, machine):
-        print(f"Note: {hint.path}: {hint.message}", file=sys.stderr)
+        say(f"Note: {hint.path}: {hint.message}", sys.stderr)
     run = create(options, settings.runs_folder(), run_dir)
     with Interrupts() as interrupts:  # before there is anything that a Ctrl-C would leave behind
-        keeper = start(run)
+        keeper = start(run, queued=queued)
         attendance = Attendance(run, interrupts, (Action.STOP, Action.KILL), as_json=as_json)
         status = attendance.stay()
     if not attendance.has_left:
@@ -90,7 +101,7 @@ def check_model(options: RunOptions, file: Path) -> None:
     try:
         problems = jobs.ask_check_model(question).problems
     except (UserError, EngineCrashed) as error:
-        print(f"Note: the model could not be looked at before the run. {error}", file=sys.stderr)
+        say(f"Note: the model could not be looked at before the run. {error}", sys.stderr)
         return
     if problems:
         raise OptionsError(problems, str(file))

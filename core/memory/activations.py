@@ -8,6 +8,7 @@ Activation Recomputation in Large Transformer Models" (arXiv 2205.05198, section
 
 from core.choices import Attention, Method
 from core.memory.case import HALF_NUMBER, NUMBER, Case
+from core.memory.scores import FOLDS_BACKWARD, tile_of
 
 LAST_MAPS = 0.25
 """Gradients of a vision model's last layers, as a share of its widest output: traced in the six models, 0.1 to 0.4."""
@@ -26,7 +27,27 @@ def kept_bytes(case: Case) -> int:
         )  # the batches of a step, and one that is looked ahead to
         return round(case.places * (_each_pixel(case) + others * 3 * NUMBER))
     blocks = case.shape.layers * (entering_each(case) if case.recomputes else block_each(case))
-    return round(case.places * (blocks + _embedding_each(case)))
+    return round(case.places * (blocks + _embedding_each(case) + said_each(case)))
+
+
+def said_each(case: Case) -> int:
+    """Logarithms of the probabilities of all tokens, which the loss keeps in fp32 for each place."""
+    return 0 if case.scores_in_tiles else NUMBER * case.shape.said
+
+
+def saying_bytes(case: Case) -> int:
+    """What is held beside them for a moment while their gradients are computed, in fp32: of them, and of the logits."""
+    if case.scores_in_tiles:
+        return _tile_bytes(case)
+    return 2 * NUMBER * case.shape.said * case.places if case.is_text else 0
+
+
+def _tile_bytes(case: Case) -> int:
+    """A tile of logits while its gradients are computed, and the gradient of the layer that says them."""
+    rows, columns = tile_of(case.kind, case.places, case.shape.said)
+    folds = 0 if case.kind == "cuda" else FOLDS_BACKWARD
+    learned = case.shape.said * case.shape.hidden if case.method is Method.FULL else 0
+    return rows * columns * (case.number + folds * NUMBER) + NUMBER * learned
 
 
 def recomputed_bytes(case: Case) -> int:

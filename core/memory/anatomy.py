@@ -16,6 +16,7 @@ from core.memory.activations import (
     last_kept_bytes,
     passing_bytes,
     recomputed_bytes,
+    saying_bytes,
 )
 from core.memory.case import NUMBER, Case, case_of
 from core.memory.forecast import Basis, Forecast, Parts, Room
@@ -91,12 +92,15 @@ def moments(case: Case) -> Iterator[Parts]:
             overhead=overhead,
         )
         casts //= max(1, case.shape.layers)
+    widest = max(
+        passing_bytes(case, begins=True), saying_bytes(case) - block
+    )  # the last block comes after the logits
     yield Parts(  # the backward pass begins
         weights=weights,
         gradients=max(earlier, first),
         optimizer=state,
         activations=kept_bytes(case) + block,
-        temporary=casts + passing_bytes(case, begins=True) + unpacked_bytes(case),
+        temporary=casts + widest + unpacked_bytes(case),
         overhead=overhead,
     )
     yield Parts(  # the first block's turn: but for its own and the tables', gradients are there

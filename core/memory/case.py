@@ -29,7 +29,7 @@ class Case:
     @property
     def is_text(self) -> bool:
         """Whether the model is a transformer that reads tokens."""
-        return self.options.task is Task.TEXT_CLASSIFICATION
+        return self.options.task.reads_text
 
     @property
     def method(self) -> Method:
@@ -65,7 +65,13 @@ class Case:
     def places(self) -> int:
         """Tokens of a batch, or its pixels."""
         each = self.length if self.is_text else self.length * self.length
-        return self.options.memory.batch_size * each
+        rows = 2 if self.options.task is Task.PREFERENCE else 1  # of the better and of the worse answer
+        return rows * self.options.memory.batch_size * each
+
+    @property
+    def scores_in_tiles(self) -> bool:
+        """Whether TRL computes the logarithms of probabilities, which keeps none of all tokens."""
+        return self.options.task.reads_conversations
 
     @cached_property
     def lora_sides(self) -> tuple[int, int]:
@@ -133,7 +139,7 @@ def case_of(options: RunOptions, shape: ModelShape, device: DeviceReport, length
 
 def _length(options: RunOptions, shape: ModelShape, length: int | None) -> int:
     synthetic = parse_synthetic(options.data.train)
-    if options.task is Task.IMAGE_CLASSIFICATION:
+    if options.task.reads_images:
         return synthetic[1] if synthetic else options.data.image_size
     if options.data.padding is Padding.FIXED:  # rows are as long as is allowed, whatever is in them
         length = options.data.max_length

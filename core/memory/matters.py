@@ -17,7 +17,12 @@ def matters(path: str) -> bool:
 def that_matter(options: RunOptions) -> RunOptions:
     """`options` with those that don't matter at their defaults.
 
-    Where two of these are equal, a forecast or a measurement of the one is good for the other. They are hashable.
+    Where two of these are equal, a forecast or a measurement of the one is good for the other.
     """
     kept = {name: getattr(options.training, name) for name in OF_TRAINING}
     return msgspec.structs.replace(options, training=TrainingOptions(**kept), output=OutputOptions())
+
+
+def key_of(options: RunOptions) -> bytes:
+    """What tells options that matter apart, to look something up by."""
+    return msgspec.json.encode(that_matter(options))

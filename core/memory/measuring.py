@@ -115,7 +115,7 @@ class DryRun:
     def _too_large(self, held: int, why: str) -> Measurement:
         """The answer of a dry run that was ended. From outside only the whole is known, and nobody can divide it."""
         batch = self._options.memory.batch_size
-        samples = "1 sample" if batch == 1 else f"{batch:,} samples"
+        samples = "1 row" if batch == 1 else f"{batch:,} rows"
         there = f", and {size(self._room.free)} of {size(self._room.ceiling)} were free" if self._room else ""
         return Measurement(
             device=self._device,

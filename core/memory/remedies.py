@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from core.capabilities import caution, refusal
-from core.choices import DeepSpeed, Method, Optimizer, Padding, Precision, Task
+from core.choices import DeepSpeed, Method, Optimizer, Padding, Precision
 from core.hints import LORA_RATE
 from core.memory import anatomy, costs
 from core.memory.changes import can_be_made, with_changes
@@ -19,6 +19,7 @@ from core.memory.shape import ModelShape
 from core.model_report import ModelReport
 from core.options import RunOptions
 from core.reports import DeviceReport
+from core.scratch_models import starts_random
 
 SHORTEST_TEXT = 32
 SMALLEST_IMAGE = 64
@@ -63,7 +64,7 @@ class Asked:
     @property
     def is_text(self) -> bool:
         """Whether rows are tokens."""
-        return self.options.task is Task.TEXT_CLASSIFICATION
+        return self.options.task.reads_text
 
     @property
     def pads_for_nothing(self) -> bool:
@@ -132,10 +133,10 @@ def smaller_batches(asked: Asked) -> Iterator[Step]:
 def _accumulated(asked: Asked, samples: int) -> str:
     before = asked.options.effective_batch
     if samples != before:
-        return f"{samples:,} samples move the weights at a time instead of {before:,}."
+        return f"{samples:,} rows move the weights at a time instead of {before:,}."
     if asked.report.normalises_batch:
-        return "As many samples move the weights at a time; each small batch is normalised by itself, though."
-    return "As many samples move the weights at a time: the result is the same."
+        return "As many rows move the weights at a time; each small batch is normalised by itself, though."
+    return "As many rows move the weights at a time: the result is the same."
 
 
 def half_precision(asked: Asked) -> Iterator[Step]:
@@ -199,7 +200,7 @@ def leaner_optimizers(asked: Asked) -> Iterator[Step]:
 
 def small_matrices(asked: Asked) -> Iterator[Step]:
     """LoRA in place of all weights."""
-    if asked.options.model.method is Method.FULL and asked.options.model.pretrained:
+    if asked.options.model.method is Method.FULL and not starts_random(asked.options):
         yield Step(
             "lora",
             "Train LoRA in place of all weights",
@@ -212,7 +213,7 @@ def small_matrices(asked: Asked) -> Iterator[Step]:
 def packed_weights(asked: Asked) -> Iterator[Step]:
     """QLoRA: LoRA beside weights in 4 bits."""
     method = asked.options.model.method
-    if method not in (Method.FULL, Method.LORA) or not asked.options.model.pretrained:
+    if method not in (Method.FULL, Method.LORA) or starts_random(asked.options):
         return
     from_full = method is Method.FULL
     yield Step(

@@ -53,13 +53,13 @@ def _half_the_batch(asked: Asked) -> Iterator[Fix]:
     for step in islice(smaller_batches(asked), 1):
         half, before = step.changes["memory.batch_size"], asked.options.effective_batch
         samples = half * step.changes["memory.gradient_accumulation_steps"]
-        effect = "to the same effect" if samples == before else f"to {samples} samples instead of {before}"
+        effect = "to the same effect" if samples == before else f"to {samples} rows instead of {before}"
         yield Fix(f"Batches of {half}, accumulated {effect}", dict(step.changes))
 
 
 def _batch(options: RunOptions, forecast: MemoryForecast | None) -> str:
     count = options.memory.batch_size
-    batch = "A batch of 1 sample" if count == 1 else f"A batch of {count:,} samples"
+    batch = "A batch of 1 row" if count == 1 else f"A batch of {count:,} rows"
     length = f" of up to {forecast.length:,} tokens" if forecast is not None and forecast.length else ""
     return f"{batch}{length}"
 

@@ -5,7 +5,7 @@ QLoRA (arXiv 2305.14314, section 3: blocks of 64 weights share a scale of 8 bits
 page "ZeRO" for what its stages leave on the device.
 """
 
-from core.choices import DeepSpeed, Method, Offload, Quantization
+from core.choices import DeepSpeed, Method, Offload, Quantization, Task
 from core.memory.case import NUMBER, Case
 
 NF4 = 0.5 + 1 / 64 + 4 / (64 * 256)
@@ -24,7 +24,15 @@ def weight_bytes(case: Case) -> int:
             min(shape.parameters, MOST_LIVE) if is_fetched(case) else shape.parameters
         )
     packed = shape.packable if case.method is Method.QLORA else 0
-    return round(packed_number(case) * packed) + NUMBER * (shape.parameters - packed + added(case))
+    return round(packed_number(case) * packed) + NUMBER * (
+        shape.parameters - packed + added(case) + reference(case)
+    )
+
+
+def reference(case: Case) -> int:
+    """Weights of the copy that DPO holds a model to where all of it moves; with LoRA, the frozen model is that."""
+    is_copied = case.options.task is Task.PREFERENCE and case.method is Method.FULL
+    return case.shape.parameters if is_copied else 0
 
 
 def packed_number(case: Case) -> float:

@@ -2,8 +2,18 @@
 
 from typing import Annotated
 
-from core.choices import Padding, Toggle
-from core.options.declaring import FOR_IMAGES, FOR_TEXT, Section, about
+from core.choices import ChatTemplate, LossOn, Padding, Toggle
+from core.options.declaring import (
+    FOR_CHAT,
+    FOR_CONVERSATIONS,
+    FOR_IMAGES,
+    FOR_LABEL_COLUMN,
+    FOR_SINGLE_TEXTS,
+    FOR_TEXT,
+    FOR_TEXT_COLUMNS,
+    Section,
+    about,
+)
 
 
 class DataOptions(Section, frozen=True, kw_only=True):
@@ -13,9 +23,11 @@ class DataOptions(Section, frozen=True, kw_only=True):
         str,
         about(
             "Training data",
-            "A CSV, TSV, JSON, JSONL or Parquet file; for images a folder with one folder a class, or an IDX file "
-            "as MNIST ships. `builtin:digits` is 1,797 handwritten digits that come with Hone; `synthetic:512x128` "
-            "is 512 random samples of 128 tokens (or 128 pixels), for timing.",
+            "A CSV, TSV, JSON, JSONL or Parquet file; text or Markdown to go on writing; CoNLL to label words; for "
+            "images a folder with one folder a class, a table of paths, or an IDX file as MNIST ships. "
+            "`hub:OWNER/NAME` is a data set of the Hugging Face Hub that was downloaded, `hub:OWNER/NAME/SUBSET` "
+            "one of its parts; `builtin:digits` 1,797 handwritten digits that "
+            "come with Hone; `synthetic:512x128` is 512 random samples of 128 tokens (or 128 pixels), for timing.",
             path=True,
         ),
     ] = ""
@@ -25,6 +37,27 @@ class DataOptions(Section, frozen=True, kw_only=True):
             "Evaluation data",
             "Held-out data in the same form, never trained on. Empty: a part of the training data is held out.",
             path=True,
+        ),
+    ] = None
+    train_split: Annotated[
+        str | None,
+        about(
+            "Training split",
+            "The name of the split to train on, where the data has several: a folder with train.csv and test.csv, "
+            "train-00000-of-00002.parquet or folders train/ and test/; or a data set of the Hub. Empty: the one called "
+            "train.",
+            advanced=True,
+            group="Splits",
+        ),
+    ] = None
+    eval_split: Annotated[
+        str | None,
+        about(
+            "Evaluation split",
+            "The name of the split to evaluate on, in place of other data or a share. Empty: neither, or what those "
+            "say.",
+            advanced=True,
+            group="Splits",
         ),
     ] = None
     eval_fraction: Annotated[
@@ -40,18 +73,107 @@ class DataOptions(Section, frozen=True, kw_only=True):
         tuple[str, ...],
         about(
             "Text columns",
-            "One column of text, or two to classify pairs. Empty: guessed from the data.",
-            needs=FOR_TEXT,
+            "One column of text, or two for pairs. Empty: guessed from the data.",
+            needs=FOR_TEXT_COLUMNS,
         ),
     ] = ()
     label_column: Annotated[
         str | None,
         about(
             "Label column",
-            "The column that holds the answer. Empty: guessed from the data.",
-            needs=FOR_TEXT,
+            "The column that holds the answer: a label, a number, or a label a word. Empty: guessed from the data.",
+            needs=FOR_LABEL_COLUMN,
         ),
     ] = None
+    header: Annotated[
+        Toggle,
+        about(
+            "Header",
+            "Whether the first row of a CSV or TSV file names its columns. Automatic: judged by what stands there.",
+            advanced=True,
+            group="Reading",
+            needs=FOR_TEXT,
+        ),
+    ] = Toggle.AUTO
+    skip_bad_rows: Annotated[
+        bool,
+        about(
+            "Leave out bad rows",
+            "Rows that would stop a run are left out and counted: an empty answer, something else than a number, "
+            "words and tags that don't match, a speaker nobody knows.",
+            advanced=True,
+            group="Reading",
+            needs=FOR_TEXT,
+        ),
+    ] = False
+    drop_duplicates: Annotated[
+        bool,
+        about(
+            "Leave out repeated rows",
+            "Training rows that are the same as an earlier one are left out, before a share is held out.",
+            advanced=True,
+            group="Reading",
+            needs=FOR_TEXT,
+        ),
+    ] = False
+    image_column: Annotated[
+        str | None,
+        about(
+            "Image column",
+            "In a table: the column that holds images, or paths to them. Empty: guessed from the data.",
+            needs=FOR_IMAGES,
+        ),
+    ] = None
+    columns: Annotated[
+        dict[str, str],
+        about(
+            "Columns",
+            "Which column is what: conversation, system, prompt, input, history, answer, chosen, rejected, tools or "
+            "text. Empty: guessed from the data.",
+            needs=FOR_CONVERSATIONS,
+        ),
+    ] = {}
+    roles: Annotated[
+        dict[str, str],
+        about(
+            "Roles",
+            "What names of speakers in the data mean, where Hone doesn't know them: system, user, assistant or tool.",
+            advanced=True,
+            group="Conversations",
+            needs=FOR_CONVERSATIONS,
+        ),
+    ] = {}
+    chat_template: Annotated[
+        ChatTemplate,
+        about(
+            "Chat template",
+            "How a conversation is written as one text. It is saved with the model.",
+            advanced=True,
+            group="Conversations",
+            needs=FOR_CONVERSATIONS,
+        ),
+    ] = ChatTemplate.AUTO
+    loss_on: Annotated[
+        LossOn,
+        about(
+            "Learn from",
+            "Which part of a conversation the model learns to say.",
+            advanced=True,
+            group="Conversations",
+            needs=FOR_CHAT,
+        ),
+    ] = LossOn.ANSWERS
+    packing: Annotated[
+        bool,
+        about(
+            "Packing",
+            "Put several conversations into one row, up to the longest text: fewer steps, little padding. "
+            "They don't see each other.",
+            advanced=True,
+            group="Batches",
+            needs=FOR_CHAT,
+        ),
+    ] = False
     max_length: Annotated[
         int,
         about(
@@ -70,7 +192,7 @@ class DataOptions(Section, frozen=True, kw_only=True):
             "How long the rows of a batch are made.",
             advanced=True,
             group="Batches",
-            needs=FOR_TEXT,
+            needs=FOR_SINGLE_TEXTS,
         ),
     ] = Padding.DYNAMIC
     group_by_length: Annotated[
@@ -80,7 +202,7 @@ class DataOptions(Section, frozen=True, kw_only=True):
             "Put texts of like length into one batch, so that less is padding: faster, a little less random.",
             advanced=True,
             group="Batches",
-            needs=FOR_TEXT,
+            needs=FOR_SINGLE_TEXTS,
         ),
     ] = Toggle.AUTO
     image_size: Annotated[
@@ -98,8 +220,9 @@ class DataOptions(Section, frozen=True, kw_only=True):
         int | None,
         about(
             "Use at most",
-            "Train on the first so many rows only, to try something out. Empty: all.",
-            unit="samples",
+            "Use the first so many rows only, to try something out; the held-out share is taken of these. To go on "
+            "writing a text: train on so many rows of tokens, of the part that isn't held out. Empty: all.",
+            unit="rows",
             advanced=True,
             group="How much",
             ge=1,
@@ -110,7 +233,7 @@ class DataOptions(Section, frozen=True, kw_only=True):
         about(
             "Evaluate at most",
             "Evaluate on the first so many rows only. Empty: all.",
-            unit="samples",
+            unit="rows",
             advanced=True,
             group="How much",
             ge=1,

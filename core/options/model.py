@@ -13,8 +13,9 @@ class ModelOptions(Section, frozen=True, kw_only=True):
         str,
         about(
             "Start from",
-            "A folder with a model in it, an id on the Hugging Face Hub such as `bert-base-cased`, or a vision "
-            "model as `torchvision:resnet18`.",
+            "A folder with a model in it, an id on the Hugging Face Hub such as `bert-base-cased`, a vision model as "
+            "`torchvision:resnet18`, the model of a past run as `run:NAME`, or a small one from scratch as "
+            "`scratch:llama-small`.",
             path=True,
         ),
     ] = ""
@@ -24,8 +25,23 @@ class ModelOptions(Section, frozen=True, kw_only=True):
             "Pretrained weights",
             "Start from what the model has already learned. Off: the same architecture with random weights, "
             "which needs far more data.",
+            of_scratch=False,
         ),
     ] = True
+    vocabulary: Annotated[
+        int,
+        about(
+            "Vocabulary",
+            "How many tokens the tokenizer of a model from scratch has. It is trained on the data: byte-level BPE.",
+            unit="tokens",
+            advanced=True,
+            group="From scratch",
+            needs=FOR_TEXT,
+            of_scratch=True,
+            ge=300,
+            le=65536,
+        ),
+    ] = 1024
     method: Annotated[
         Method,
         about(

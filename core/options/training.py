@@ -3,7 +3,7 @@
 from typing import Annotated
 
 from core.choices import Optimizer, Schedule
-from core.options.declaring import WITH_BETAS, Section, about
+from core.options.declaring import FOR_PREFERENCE, WITH_BETAS, Section, about
 
 
 class TrainingOptions(Section, frozen=True, kw_only=True):
@@ -49,6 +49,17 @@ class TrainingOptions(Section, frozen=True, kw_only=True):
             aliases=("optim",),
         ),
     ] = Optimizer.ADAMW
+    beta: Annotated[
+        float,
+        about(
+            "Beta of DPO",
+            "How much the model is held to what it was: 0.1 is usual, more holds it closer.",
+            needs=FOR_PREFERENCE,
+            aliases=("dpo_beta",),
+            gt=0.0,
+            le=10.0,
+        ),
+    ] = 0.1
     schedule: Annotated[
         Schedule,
         about(
@@ -65,6 +76,7 @@ class TrainingOptions(Section, frozen=True, kw_only=True):
             "Warm-up",
             "Steps over which the learning rate rises from zero; below 1 it is a share of the run.",
             unit="steps",
+            share_below_one=True,
             advanced=True,
             group="Learning rate",
             aliases=("warmup_steps", "warmup_ratio"),

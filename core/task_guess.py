@@ -1,0 +1,133 @@
+"""What a file or folder is likely for, judged by its name and the beginning of what is in it."""
+
+import gzip
+import os
+import re
+import zlib
+from collections.abc import Iterator
+from itertools import islice
+from pathlib import Path
+from typing import BinaryIO
+
+from core.choices import Task
+from core.sources import Scheme, scheme_of
+
+LOOKED_AT_BYTES = 64 << 10
+FIRST_BYTES = 4 << 10
+"""So much of a text tells whether its lines are rows."""
+LOOKED_AT_FILES = 200
+LOOKED_AT_ENTRIES = 2000
+
+IMAGE_ENDINGS = frozenset({".png", ".jpg", ".jpeg", ".gif", ".bmp", ".webp", ".tif", ".tiff"})
+WORD_ENDINGS = frozenset({".conll", ".conllu", ".conll2003", ".bio", ".iob", ".iob2"})
+PROSE_ENDINGS = frozenset({".txt", ".md", ".markdown", ".text"})
+MARKED_UP = frozenset({".md", ".markdown"})
+"""Never a table, whatever their lines look like."""
+JSON_ENDINGS = frozenset({".json", ".jsonl", ".ndjson"})
+
+_TAG = re.compile(r"O|[BIESLU]-\S+")
+_KEY = re.compile(r'"([A-Za-z_]{2,24})"\s*:')
+_PREFERENCE = frozenset({"chosen", "rejected"})
+_CHAT = frozenset({"messages", "conversations", "conversation", "instruction", "completion", "dialogue"})
+_WORDS = frozenset({"tokens", "ner_tags", "words"})
+
+
+def guess_task(source: str) -> Task:
+    """The task a source is most likely for; texts to classify where nothing tells."""
+    return find_task(source) or Task.TEXT_CLASSIFICATION
+
+
+def find_task(source: str) -> Task | None:
+    """The task a source is for; None where nothing tells, as of a table: its columns may be anything.
+
+    Folders of images, IDX files and the built-in digits are images. A file that can't be opened tells nothing.
+    """
+    if scheme_of(source) is not None:
+        return Task.IMAGE_CLASSIFICATION if scheme_of(source) is Scheme.BUILTIN else None
+    path = Path(source)
+    try:
+        return _of_folder(path) if path.is_dir() else _of_file(path)
+    except (OSError, EOFError, zlib.error):
+        return None
+
+
+def _of_folder(path: Path) -> Task | None:
+    endings = [found.suffix.lower() for found in islice(_files(path), LOOKED_AT_FILES)]
+    if not endings:
+        return Task.IMAGE_CLASSIFICATION
+    images = sum(ending in IMAGE_ENDINGS for ending in endings)
+    if images * 2 > len(endings):
+        return Task.IMAGE_CLASSIFICATION
+    prose = sum(ending in PROSE_ENDINGS for ending in endings)
+    return Task.CAUSAL_LM if prose * 2 > len(endings) else None
+
+
+def _files(folder: Path) -> Iterator[Path]:
+    """Files in a folder and in the folders right below it."""
+    for path in sorted(_entries(folder, LOOKED_AT_ENTRIES)):
+        if path.is_file():
+            yield path
+        elif path.is_dir():
+            yield from (inner for inner in _entries(path, LOOKED_AT_FILES // 10) if inner.is_file())
+
+
+def _entries(folder: Path, most: int) -> list[Path]:
+    """The first of what is in a folder, as it comes: of a hundred thousand images not all are listed."""
+    with os.scandir(folder) as entries:
+        return [Path(entry.path) for entry in islice(entries, most)]
+
+
+def _of_file(path: Path) -> Task | None:
+    name = path.name.lower().removesuffix(".gz")
+    ending = Path(name).suffix
+    if name.endswith("ubyte") or ".idx" in name or ending in IMAGE_ENDINGS:
+        return Task.IMAGE_CLASSIFICATION
+    if ending in WORD_ENDINGS:
+        return Task.TOKEN_CLASSIFICATION
+    if ending in PROSE_ENDINGS:
+        return Task.CAUSAL_LM if ending in MARKED_UP else _of_text(path)
+    return _of_json(path) if ending in JSON_ENDINGS and ending == path.suffix.lower() else None
+
+
+def _of_text(path: Path) -> Task | None:
+    """What a text without an ending of its own is for: tables and lists of words end in `.txt` as prose does."""
+    with _opened(path) as file:
+        start = file.read(FIRST_BYTES).decode("utf-8", errors="replace")
+    if start.lstrip("\ufeff \r\n").startswith(("{", "[")):
+        return None
+    lines = start.splitlines()
+    whole = lines[:-1] if len(start.encode()) >= FIRST_BYTES else lines
+    rows = [line for line in whole if line.strip()]
+    if _are_tagged_words(rows):
+        return Task.TOKEN_CLASSIFICATION
+    return None if _are_cells(rows) else Task.CAUSAL_LM
+
+
+def _opened(path: Path) -> BinaryIO | gzip.GzipFile:
+    return gzip.GzipFile(path) if path.suffix.lower() == ".gz" else path.open("rb")
+
+
+def _are_tagged_words(rows: list[str]) -> bool:
+    """Whether each line has a word and, last, its tag."""
+    cells = [row.split() for row in rows if not row.startswith(("#", "-DOCSTART-"))]
+    widths = {len(found) for found in cells}
+    return len(widths) == 1 and min(widths) > 1 and all(_TAG.fullmatch(found[-1]) for found in cells)
+
+
+def _are_cells(rows: list[str]) -> bool:
+    """Whether lines are divided alike: by tabs, commas or semicolons."""
+    if len(rows) < 2:
+        return False
+    counts = ({row.count(mark) for row in rows} for mark in "\t,;")
+    return any(len(found) == 1 and min(found) > 0 for found in counts)
+
+
+def _of_json(path: Path) -> Task | None:
+    with path.open("rb") as file:
+        text = file.read(LOOKED_AT_BYTES).decode("utf-8", errors="replace")
+    keys = {key.lower() for key in _KEY.findall(text)}
+    if keys >= _PREFERENCE:
+        return Task.PREFERENCE
+    if keys & _CHAT:
+        return Task.CHAT
+    return Task.TOKEN_CLASSIFICATION if keys & _WORDS else None
