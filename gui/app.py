@@ -12,7 +12,7 @@ import time
 from collections.abc import Sequence
 from pathlib import Path
 
-from PySide6.QtCore import QEvent, QObject, QTimer, Signal
+from PySide6.QtCore import QEvent, QObject, Qt, QTimer, Signal
 from PySide6.QtGui import QFileOpenEvent, QFont, QIcon
 from PySide6.QtWidgets import QApplication
 
@@ -21,6 +21,7 @@ from core.settings import Settings
 from gui.bug_report import BugReporter, open_log
 from gui.engine_question import ask_real_engine
 from gui.kept_form import KeptForm
+from gui.single_instance import SingleInstance
 from gui.style_sizes import ICONS
 from gui.theme import Theme
 from gui.window import MainWindow
@@ -76,6 +77,10 @@ def run_app(argv: Sequence[str]) -> int:
     """Open the window, and what is named after the program's name in it; returns when it is closed."""
     take_short_turns()
     application = HoneApplication(list(argv))
+    asked = Path(argv[1]).absolute() if len(argv) > 1 else None
+    first = claim_place(application, asked)
+    if first is None:
+        return 0
     dress(application)
     reporter = BugReporter(application)
     reporter.install()
@@ -88,14 +93,30 @@ def run_app(argv: Sequence[str]) -> int:
     else:
         keep_form(application, window)
     application.file_opened.connect(window.open_path)
+    application.commitDataRequest.connect(window.end_session, Qt.ConnectionType.DirectConnection)
     application.aboutToQuit.connect(window.end_work)
-    first = FirstPaint(window)
-    first.painted.connect(_report_paint if "HONE_QUIT_AFTER_PAINT" in os.environ else window.ask_for_devices)
-    first.painted.connect(import_charts_soon)
-    for path in argv[1:2]:
-        window.open_path(Path(path).absolute())
+    first.called.connect(window.come_forward)
+    paint = FirstPaint(window)
+    paint.painted.connect(_report_paint if "HONE_QUIT_AFTER_PAINT" in os.environ else window.ask_for_devices)
+    paint.painted.connect(import_charts_soon)
+    if asked is not None:
+        window.open_path(asked)
     window.show()
-    return application.exec()
+    status = application.exec()
+    first.close()
+    return status
+
+
+def claim_place(application: QApplication, asked: Path | None) -> SingleInstance | None:
+    """Be the one Hone of this person; None where another one is open, which has been told what was `asked` for.
+
+    Who started this one in a terminal is told, as nothing else would happen there.
+    """
+    first = SingleInstance(settings.home(), application)
+    if first.claim(asked):
+        return first
+    print("Hone is open already; it was brought to the front.", flush=True)
+    return None
 
 
 def import_charts_soon() -> None:

@@ -30,10 +30,13 @@ class Commands(QObject):
         pages = (
             self._action(self.tr("New run"), "Ctrl+1", self._go_to_new_run),
             self._action(self.tr("Runs"), "Ctrl+2", self._go_to_runs),
-            self._action(self.tr("Settings"), "Ctrl+3", self._go_to_settings),
+            self._action(self.tr("Try it"), "Ctrl+4", self._go_to_try),
+            self._action(self.tr("Settings"), "Ctrl+5", self._go_to_settings),
         )
+        leave = self._action(self.tr("Quit"), "Ctrl+Q", self._quit)
+        leave.setMenuRole(QAction.MenuRole.QuitRole)
         if sys.platform == "darwin":
-            window.menuBar().addMenu(self.tr("Run")).addActions(run)
+            window.menuBar().addMenu(self.tr("Run")).addActions((*run, leave))
             window.menuBar().addMenu(self.tr("View")).addActions(pages)
 
     def _action(self, title: str, keys: str, do: Callable[[], None]) -> QAction:
@@ -49,8 +52,14 @@ class Commands(QObject):
     def _go_to_runs(self) -> None:
         self._window.go_to(Place.RUNS)
 
+    def _go_to_try(self) -> None:
+        self._window.go_to(Place.TRY)
+
     def _go_to_settings(self) -> None:
         self._window.go_to(Place.SETTINGS)
+
+    def _quit(self) -> None:
+        self._window.close()
 
     def _open(self) -> None:
         self._go_to_new_run()

@@ -16,8 +16,8 @@ from PySide6.QtWidgets import (
 from core.device_check_report import Agreement, Comparison, DeviceCheckReport, DeviceCheckRequest
 from core.errors import UserError
 from core.events import Level
+from core.option_words import plain_number
 from gui.engine_question import Ask, EngineQuestion
-from gui.number_fields import plain_number
 from gui.numbers import MISSING
 from gui.theme import SPACING
 from gui.widgets.message_strip import MessageStrip

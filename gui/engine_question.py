@@ -9,15 +9,16 @@ import msgspec
 from PySide6.QtCore import QObject, QThread, Signal
 
 from core.errors import UserError
-from core.jobs import EngineJob
+from core.jobs import EngineJob, TellProgress
+from core.reports import JobProgress
 from gui.engine_work import EngineWork
 
 
 class Job(Protocol):
     """One engine process that answers one question; `core.jobs.EngineJob` is the real one."""
 
-    def ask(self, request: bytes = b"") -> bytes:
-        """Send the request and wait for the answer."""
+    def ask(self, request: bytes = b"", *, tell: TellProgress | None = None) -> bytes:
+        """Send the request and wait for the answer; `tell` hears how far it is."""
 
     def kill(self) -> None:
         """End it at once."""
@@ -35,7 +36,13 @@ def ask_real_engine(job: str) -> Job:
 
 
 class _Asking(EngineWork):
-    """One question on its way; holds its answer or its failure when it has finished."""
+    """One question on its way; holds its answer or its failure when it has finished.
+
+    Signals:
+        progressed: The share that is done, 0 to 1.
+    """
+
+    progressed = Signal(float)
 
     def __init__(self, ask: Ask, job: str, request: bytes, parent: QObject) -> None:
         super().__init__(parent)
@@ -50,7 +57,10 @@ class _Asking(EngineWork):
 
     def work(self) -> None:
         assert self._job is not None
-        self.answer = self._job.ask(self._request)
+        self.answer = self._job.ask(self._request, tell=self._tell)
+
+    def _tell(self, progress: JobProgress) -> None:
+        self.progressed.emit(progress.share)
 
     def kill(self) -> None:
         if self._job is not None:
@@ -63,6 +73,7 @@ class EngineQuestion(QObject, Generic[Answer]):
     Signals:
         answered: The answer, a struct of the kind given.
         failed: A `core.errors.UserError`.
+        progressed: How much of the question asked last is done, 0 to 1; only some jobs tell.
 
     Args:
         ask: Starts an engine job.
@@ -73,6 +84,7 @@ class EngineQuestion(QObject, Generic[Answer]):
 
     answered = Signal(object)
     failed = Signal(object)
+    progressed = Signal(float)
 
     def __init__(self, ask: Ask, job: str, kind: type[Answer], parent: QObject | None = None) -> None:
         super().__init__(parent)
@@ -93,6 +105,7 @@ class EngineQuestion(QObject, Generic[Answer]):
         content = b"" if request is None else msgspec.json.encode(request)
         asking = _Asking(self._ask, self._job, content, self)
         asking.finished.connect(self._settle)
+        asking.progressed.connect(self._tell_progress)
         self._threads.append(asking)
         self._current = asking
         asking.start(QThread.Priority.LowPriority)
@@ -108,6 +121,10 @@ class EngineQuestion(QObject, Generic[Answer]):
         self.forget()
         for asking in self._threads:
             asking.wait()
+
+    def _tell_progress(self, share: float) -> None:
+        if self.sender() is self._current:
+            self.progressed.emit(share)
 
     def _settle(self) -> None:
         asking = self.sender()

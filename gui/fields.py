@@ -1,10 +1,11 @@
 """The controls of a form, one for each kind of option."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 
 from PySide6.QtWidgets import QCheckBox, QWidget
 
 from core.catalogue import Kind, Option
+from core.run_file import pairs
 from gui.field import Field, LineField
 from gui.number_fields import LARGEST_SPIN, NumberField, ShareField, WholeField
 from gui.offers import Offer, Refused, refused
@@ -40,6 +41,32 @@ class TextsField(LineField):
     def set_value(self, value: object) -> None:
         """Show a list of texts."""
         self._show(", ".join(map(str, value)) if isinstance(value, list | tuple) else "")
+
+
+class PairsField(LineField):
+    """Several `name = value` with commas between them.
+
+    Pairs that were put there are kept as they are until the line is changed: names may have commas, too.
+    """
+
+    def __init__(self, option: Option, parent: QWidget | None = None) -> None:
+        super().__init__(option, parent)
+        self._put: dict[str, str] = {}
+
+    def value(self) -> object:
+        """The pairs."""
+        text = self.line.text()
+        return dict(self._put) if text == _pairs_words(self._put) else pairs(text)
+
+    def set_value(self, value: object) -> None:
+        """Show pairs."""
+        known = value if isinstance(value, dict) else {}
+        self._put = {str(name): str(text) for name, text in known.items()}
+        self._show(_pairs_words(self._put))
+
+
+def _pairs_words(known: Mapping[str, str]) -> str:
+    return ", ".join(f"{name} = {text}" for name, text in known.items())
 
 
 class SwitchField(Field):
@@ -136,16 +163,13 @@ class ListedField(ComboField):
 
 def make_field(option: Option) -> Field:
     """The control that suits an option's kind and limits."""
-    # per cent with one decimal can't say 0.999999
-    is_share = (
-        option.maximum is not None and option.maximum < 1 and round(option.maximum, 3) == option.maximum
-    )
     fits_spin = option.maximum is None or option.maximum <= LARGEST_SPIN
     makers: dict[Kind, Callable[[Option], Field]] = {
         Kind.TEXT: TextField,
         Kind.TEXTS: TextsField,
+        Kind.PAIRS: PairsField,
         Kind.WHOLE: WholeField if fits_spin else NumberField,
-        Kind.NUMBER: ShareField if is_share else NumberField,
+        Kind.NUMBER: ShareField if option.is_share else NumberField,
         Kind.SWITCH: SwitchField,
         Kind.CHOICE: SegmentedField if _fit_side_by_side(option) else ComboField,
     }

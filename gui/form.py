@@ -21,6 +21,8 @@ from gui.widgets.form_row import FormRow
 class Form(QObject):
     """The rows of a request, wherever on the page they stand.
 
+    While `changed` is sent for options that were set together, `batch` has the paths of all of them.
+
     Signals:
         changed: The path of the option whose value the person changed, such as `memory.batch_size`.
         fix_chosen: The `core.errors.Fix` whose button was pressed.
@@ -38,6 +40,7 @@ class Form(QObject):
         self._task = task
         self._rows: dict[str, FormRow] = {}
         self._relevant: frozenset[str] = frozenset()
+        self.batch: frozenset[str] = frozenset()
         self._offers: dict[str, Offer] = {}
 
     def add(self, path: str, field: Field | None = None, trailing: QWidget | None = None) -> FormRow:
@@ -130,9 +133,11 @@ class Form(QObject):
     def set_values(self, changes: Mapping[str, Any]) -> None:
         """Set some options by their paths, as a fix asks for; unknown paths are skipped. `changed` is sent for each."""
         self.put(changes)
+        before, self.batch = self.batch, frozenset(changes)
         for path in changes:
             if path in self._rows:
                 self.changed.emit(path)
+        self.batch = before
 
     def apply_fix(self, fix: Fix) -> None:
         """Do what a fix says."""
@@ -196,6 +201,7 @@ class Form(QObject):
         for row in self._rows.values():
             option, value = row.field.option, row.field.value()
             row.set_changed(value_words(option, option.default) if is_changed(option, value) else "")
+            row.show_unit()
         relevant = frozenset(path for path, row in self._rows.items() if self.applies(row.field.option))
         if relevant != self._relevant:
             self._relevant = relevant

@@ -51,3 +51,21 @@ RESNET = ModelShape(
     recomputed_per_pixel=40.0,
 )
 """ResNet-18 with ten labels."""
+
+SMOL = ModelShape(
+    parameters=134_515_008,
+    linear_sides=305_280,
+    embeddings=49_152 * 576,
+    largest=49_152 * 576,
+    layers=30,
+    hidden=576,
+    intermediate=1_536,
+    heads=9,
+    key_heads=3,
+    head_width=64,
+    gated=True,
+    vocabulary=49_152,
+    said=49_152,
+    positions=8_192,
+)
+"""SmolLM2-135M, a Llama."""

@@ -1,9 +1,14 @@
 """Runs that never were, written into their folders as an engine and a keeper would have: for pictures and tests."""
 
+import hashlib
 import math
 import random
+import shutil
 from dataclasses import dataclass
 
+import msgspec
+
+from core.checkpoint_files import MARKER, STATE, FileEntry
 from core.event_files import EventWriter
 from core.events import (
     CheckpointSaved,
@@ -44,7 +49,8 @@ FORECAST = Parts(
 class Plot:
     """How a story goes: digits in batches of 32. Times are seconds; the run starts at `start` (unix seconds).
 
-    It has come to step `reached` of `steps`; since step `nan_from` its losses are not numbers.
+    It has come to step `reached` of `steps`; since step `nan_from` its losses are not numbers. It learns `pace` times
+    as fast as others do.
     """
 
     steps: int = 360
@@ -53,11 +59,13 @@ class Plot:
     step_seconds: float = 0.21
     start: float = 1_795_230_000.0
     nan_from: int | None = None
+    pace: float = 1.0
+    seed: int = 7
 
 
 def write_story(run: RunFolder, plot: Plot) -> float:
     """Write a run up to the step `plot.reached`; returns the unix time of its last event."""
-    chance = random.Random(7)
+    chance = random.Random(plot.seed)
     events = EventWriter(run.events_file)
     clock = plot.start
     for event in opening(plot):
@@ -72,6 +80,7 @@ def write_story(run: RunFolder, plot: Plot) -> float:
             clock += 0.8
             events.write(_evaluation(plot, step, clock))
             events.write(_checkpoint(step, clock))
+            keep_checkpoint(run, step)
     events.close()
     _write_machine(run, plot, clock)
     return clock
@@ -93,6 +102,34 @@ def finish(run: RunFolder, plot: Plot, clock: float) -> None:
     )
     events.close()
     run.record_exit(ExitRecord(time=clock + 0.8, code=0))
+
+
+def pause(run: RunFolder, plot: Plot, clock: float) -> None:
+    """Let the engine of a run that was written up to `clock` save where it is, and end."""
+    events = EventWriter(run.events_file)
+    events.write(_checkpoint(plot.reached, clock + 0.4))
+    keep_checkpoint(run, plot.reached)
+    events.write(RunFinished(time=clock + 0.5, state=Outcome.PAUSED, steps=plot.reached))
+    events.close()
+    run.record_exit(ExitRecord(time=clock + 0.8, code=0))
+
+
+def keep_checkpoint(run: RunFolder, step: int) -> None:
+    """Leave what counts as the complete checkpoint of a step, and the only one; nothing could be loaded from it."""
+    shutil.rmtree(run.checkpoints, ignore_errors=True)
+    folder = run.checkpoints / f"checkpoint-{step}"
+    folder.mkdir(parents=True)
+    (folder / STATE).write_bytes(b"{}")
+    entries = {STATE: FileEntry(bytes=2, sha256=hashlib.sha256(b"{}").hexdigest())}
+    (folder / MARKER).write_bytes(msgspec.json.encode(entries))
+
+
+def break_off(run: RunFolder, clock: float) -> None:
+    """Let the system end the engine of a run that was written up to `clock`."""
+    reason = "The system ended it."
+    run.record_exit(
+        ExitRecord(time=clock + 0.8, code=-9, signal="SIGKILL", reason=reason, out_of_memory=True)
+    )
 
 
 def opening(plot: Plot) -> list[Event]:
@@ -132,7 +169,7 @@ def opening(plot: Plot) -> list[Event]:
 
 def _step(plot: Plot, step: int, clock: float, seconds: float, chance: random.Random) -> StepFinished:
     """One step: a falling, noisy loss."""
-    falling = 2.3 * math.exp(-3.2 * step / plot.steps) + 0.04
+    falling = 2.3 * math.exp(-3.2 * plot.pace * step / plot.steps) + 0.04
     loss = falling * (1 + 0.18 * chance.gauss(0, 1))
     if plot.nan_from is not None and step >= plot.nan_from:
         loss = math.nan
@@ -154,9 +191,9 @@ def _step(plot: Plot, step: int, clock: float, seconds: float, chance: random.Ra
 def _evaluation(plot: Plot, step: int, clock: float) -> Evaluated:
     """Held-out metrics that get better."""
     share = step / plot.steps
-    accuracy = 0.982 - 0.5 * math.exp(-6 * share)
+    accuracy = 0.982 - 0.5 * math.exp(-6 * plot.pace * share)
     metrics: dict[str, float | None] = {
-        "eval_loss": 2.0 * math.exp(-3.4 * share) + 0.08,
+        "eval_loss": 2.0 * math.exp(-3.4 * plot.pace * share) + 0.08,
         "eval_accuracy": accuracy,
         "eval_f1": accuracy - 0.004,
     }

@@ -1,20 +1,23 @@
-"""The worker thread of a run page: starts a run, follows it, and tells the window what happens."""
+"""The worker thread of a run page: starts a run or goes on with it, follows it, and tells the window what happens."""
 
 import contextlib
 import threading
 import time
-from collections.abc import Sequence
+from collections.abc import Callable
+from dataclasses import dataclass
 from queue import Empty, SimpleQueue
 from subprocess import Popen, TimeoutExpired
 
 from PySide6.QtCore import QObject, QThread, Signal
 
-from core import jobs
+from core import checkpoint_files
+from core.crash import Crash, crash_before, crash_of
 from core.errors import RunFolderError, UserError
 from core.follow import RunFollower
 from core.run_folder import Action, RunFolder
 from core.run_summary import state_at_end
 from core.story import State
+from core.trained_model import TrainedModel, trained_model
 from gui.log_tail import LogTail
 from gui.models.run_news import NewsMaker, RunNews
 
@@ -30,21 +33,50 @@ LARGEST_NEWS = 8192
 PIECE_BYTES = 64 << 10
 """How much is read in one go while catching up."""
 
+Begin = Callable[[], "Popen[bytes]"]
+"""Starts a run, goes on with it or extends it (`core.starting`); returns its keeper."""
+
+
+@dataclass(frozen=True)
+class Rest:
+    """What is left of a run that is over, or waits: the step of the checkpoint it goes on from, and what a crash was.
+
+    `step` is None where it would begin anew, `crash` where it said itself how it ended. `model` is where its newest
+    weights lie.
+    """
+
+    step: int | None = None
+    crash: Crash | None = None
+    model: TrainedModel | None = None
+
+
+def rest_of(follower: RunFollower, state: State) -> Rest:
+    """Look into a run's folder; it reads a few small files."""
+    model = trained_model(follower.run)
+    if state is State.CRASHED:
+        crash = crash_of(follower.run, follower.story, follower.exit_record)
+        return Rest(crash.step, crash, model)
+    saved = checkpoint_files.newest(follower.run)
+    before = crash_before(follower.run, follower.story, follower.exit_record)
+    return Rest(None if saved is None else saved.step, before, model)
+
 
 class JobThread(QThread):
     """Follows one run until it is over. The training itself is in another process still, and outlives this thread.
+
+    A run that is over may be gone on with: the thread then runs once more, and tells what is new.
 
     Signals:
         news_arrived: A `gui.models.run_news.RunNews`, ten a second. A long past comes in several, faster.
         log_arrived: Text that was printed, in whole lines.
         state_changed: The `core.story.State` in which the run now is; sent after the events that led to it.
         ended: How the engine ended (`core.run_folder.ExitRecord`); sent before the state that follows from it.
+        rested: What is left of a run that is over, or waits (`Rest`); sent before that state, too.
         job_failed: A `core.errors.UserError`: the run can't be started or asked.
 
     Args:
         run: The run's folder.
-        start_job: Whether to start the run first.
-        command: What starts the keeper, where it isn't Hone's own.
+        begin: Starts the run first, where it is to be started.
         parent: Qt's parent.
     """
 
@@ -52,31 +84,44 @@ class JobThread(QThread):
     log_arrived = Signal(str)
     state_changed = Signal(object)
     ended = Signal(object)
+    rested = Signal(object)
     job_failed = Signal(object)
 
     def __init__(
         self,
         run: RunFolder,
         *,
-        start_job: bool = False,
-        command: Sequence[str] | None = None,
+        begin: Begin | None = None,
         parent: QObject | None = None,
     ) -> None:
         super().__init__(parent)
         self._run = run
-        self._start_job = start_job
-        self._command = command
+        self._begin = begin
+        self._is_to_look = False
         self._wake = threading.Event()
         self._stopping = threading.Event()
         self._asked: SimpleQueue[Action] = SimpleQueue()
         self._log = LogTail(run.log_file)
+        self._follower, self._maker = RunFollower(run), NewsMaker()
         self._told: State | None = None
-        self._told_skipped = 0
+        self._told_unread = (0, "")
+        self.finished.connect(self._run_again)
 
     def ask(self, action: Action) -> None:
-        """Ask the run to stop, or end it; returns at once."""
+        """Ask the run to pause, save, stop or end; returns at once."""
         self._asked.put(action)
         self._wake.set()
+
+    def go_on(self, begin: Begin) -> None:
+        """Begin another attempt of a run that is over, and follow it; returns at once."""
+        self._begin = begin
+        self.follow_again()
+
+    def follow_again(self) -> None:
+        """Follow a run that was over: somebody else has gone on with it. One that is followed is looked at again."""
+        self._is_to_look = True
+        if not self.isRunning():
+            self.start()
 
     def stop_following(self) -> None:
         """End this thread soon; the run goes on. Wait for `finished`, or call `wait`."""
@@ -85,8 +130,10 @@ class JobThread(QThread):
 
     def run(self) -> None:
         """Start and follow; what the thread does. Call `start`."""
-        keeper = self._start() if self._start_job else None
-        follower, maker = RunFollower(self._run), NewsMaker()
+        self._is_to_look = False
+        keeper = self._start()
+        follower, maker = self._follower, self._maker
+        follower.look_again()
         tell_next = time.monotonic() + FIRST_SECONDS
         while not (self._stopping.is_set() or follower.is_over):
             self._pass_on_requests()
@@ -102,17 +149,33 @@ class JobThread(QThread):
             self._tell_end_of_log()
             _reap(keeper)
 
+    def _run_again(self) -> None:
+        """Begin what was asked for in the moment in which the thread ended."""
+        if (self._begin is not None or self._is_to_look) and not self._stopping.is_set():
+            self.start()
+
     def _start(self) -> Popen[bytes] | None:
+        begin, self._begin = self._begin, None
+        if begin is None:
+            return None
+        self._forget_requests()
         try:
-            return jobs.start(self._run, self._command)
+            return begin()
         except UserError as error:
             self.job_failed.emit(error)
             return None
 
+    def _forget_requests(self) -> None:
+        """What was asked of an attempt that is over isn't asked of the next."""
+        with contextlib.suppress(Empty):
+            while True:
+                self._asked.get_nowait()
+
     def _tell_news(self, follower: RunFollower, maker: NewsMaker) -> None:
         batches = maker.take()
-        if batches or follower.story.skipped != self._told_skipped:
-            self._told_skipped = follower.story.skipped
+        unread = follower.story.skipped, follower.story.trouble
+        if batches or unread != self._told_unread:
+            self._told_unread = unread
             self.news_arrived.emit(RunNews(follower.story.copy(), batches))
 
     def _pause(self, seconds: float) -> None:
@@ -140,6 +203,8 @@ class JobThread(QThread):
         self._told = state
         if follower.exit_record is not None:
             self.ended.emit(follower.exit_record)
+        if state.is_over or state is State.QUEUED:
+            self.rested.emit(rest_of(follower, state))
         self.state_changed.emit(state)
 
     def _state_of_unread(self, follower: RunFollower) -> State:

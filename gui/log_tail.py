@@ -3,6 +3,8 @@
 import re
 from pathlib import Path
 
+from core.files import open_plain
+
 FIRST_BYTES = 256 << 10
 """Of a log that is longer when first read, only so much of its end is shown."""
 
@@ -22,7 +24,7 @@ class LogTail:
     def read(self) -> str:
         """The lines completed since the last call, newlines included; empty where there are none (yet)."""
         try:
-            with self._path.open("rb") as file:
+            with open_plain(self._path) as file:
                 if self._offset is None:
                     self._offset = self._skip_to_end(file.seek(0, 2))
                     file.seek(self._offset)
@@ -31,7 +33,7 @@ class LogTail:
                         self._offset = file.tell()
                 file.seek(self._offset)
                 block = file.read(BLOCK_BYTES)
-        except FileNotFoundError:
+        except OSError:  # it isn't there yet, or can't be read
             return ""
         self._offset += len(block)
         lines = (self._rest + block).split(b"\n")

@@ -1,9 +1,12 @@
 """The controls that hold a number: counted, as a share in per cent, or typed as people write it."""
 
+from typing import Any
+
 from PySide6.QtGui import QValidator
 from PySide6.QtWidgets import QAbstractSpinBox, QWidget
 
 from core.catalogue import Kind, Option
+from core.option_words import plain_number
 from gui.field import Field, LineField, number_width
 from gui.offers import Offer, Refused
 from gui.widgets.calm_inputs import CalmDoubleSpinBox, CalmSpinBox
@@ -152,7 +155,11 @@ class ShareField(Field):
 
     def set_value(self, value: object) -> None:
         """Show a share."""
-        shown = value if isinstance(value, int | float) else self.option.default
+        shown: Any = self.option.default
+        if (
+            isinstance(value, int | float) and -1e9 < value < 1e9
+        ):  # else no float, or nothing a spin box takes
+            shown = value
         blocked = self._spin.blockSignals(True)
         self._spin.setValue(100 * float(shown))
         self._spin.blockSignals(blocked)
@@ -178,10 +185,3 @@ class NumberField(LineField):
     def set_value(self, value: object) -> None:
         """Show a number."""
         self._show("" if value is None else plain_number(value) if isinstance(value, float) else str(value))
-
-
-def plain_number(value: float) -> str:
-    """A float as a person writes it: `3`, `0.001`, `2e-5`."""
-    text = f"{value:.10g}"
-    mantissa, exponential, exponent = text.partition("e")
-    return f"{mantissa}e{int(exponent)}" if exponential else text

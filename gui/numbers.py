@@ -92,10 +92,10 @@ def memory(value: float | None) -> str:
 
 
 def rate(samples_per_second: float | None) -> str:
-    """Samples a second: `152 samples/s`."""
+    """Samples a second: `152 rows/s`."""
     if samples_per_second is None:
         return MISSING
-    return _translate("numbers", "{} samples/s").format(three_figures(samples_per_second))
+    return _translate("numbers", "{} rows/s").format(three_figures(samples_per_second))
 
 
 def step_time(seconds: float | None) -> str:
@@ -152,9 +152,9 @@ def epochs(value: float) -> str:
     return f"{value:,.1f}".removesuffix(".0")
 
 
-def loss_tick(value: float) -> str:
-    """A tick of an axis of losses: `0`, `0.5`, `2`."""
-    return f"{value:,.4g}"
+def loss_tick(value: float, digits: int = 4) -> str:
+    """A tick of an axis of losses, with so many digits at most: `0`, `0.5`, `2`."""
+    return f"{value:,.{digits}g}"
 
 
 def step_time_tick(seconds: float) -> str:
@@ -202,6 +202,14 @@ def metric_title(name: str) -> str:
         "f1": _translate("numbers", "F1"),
         "precision": _translate("numbers", "Precision"),
         "recall": _translate("numbers", "Recall"),
+        "token_accuracy": _translate("numbers", "Token accuracy"),
+        "bits_per_character": _translate("numbers", "Bits a character"),
+        "nats_per_character": _translate("numbers", "Nats a character"),
+        "pearson": _translate("numbers", "Pearson"),
+        "spearman": _translate("numbers", "Spearman"),
+        "mae": _translate("numbers", "Mean absolute error"),
+        "matthews": _translate("numbers", "Matthews correlation"),
+        "top5_accuracy": _translate("numbers", "Top-5 accuracy"),
     }
     return titles.get(bare, bare.replace("_", " ").capitalize())
 

@@ -40,6 +40,7 @@ class PatientQuestion(QObject, Generic[Request, Answer]):
         self._question = EngineQuestion(ask, job, kind, self)
         self._question.answered.connect(self._take)
         self._question.failed.connect(self._fail)
+        self._question.progressed.connect(self.tell_progress)
         self._request: Request | None = None
         self._is_held = False
         self._timer = QTimer(self)
@@ -83,6 +84,9 @@ class PatientQuestion(QObject, Generic[Request, Answer]):
             self._timer.stop()
             self._question.forget()
             self._is_held = True
+
+    def tell_progress(self, share: float) -> None:
+        """How much of the question is done, 0 to 1; heirs may show it."""
 
     def close(self) -> None:
         """Give up what was asked and wait for its thread."""

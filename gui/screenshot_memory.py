@@ -10,7 +10,7 @@ from core.memory import anatomy
 from core.memory.forecast import Basis, Forecast, ForecastRequest, LayerMemory, Measurement, Parts, Room
 from core.options import RunOptions
 from core.reports import DeviceReport
-from gui.invented_models import DISTILBERT, RESNET
+from gui.invented_models import DISTILBERT, RESNET, SMOL
 from gui.memory_tools import MemoryTools
 
 GB = 1 << 30
@@ -93,7 +93,7 @@ def traced(request: bytes) -> Forecast:
 
 def forecast_of(options: RunOptions) -> Forecast:
     """The formula's figure, for a machine of no special kind."""
-    shape = RESNET if options.model.source.startswith("torchvision:") else DISTILBERT
+    shape = RESNET if options.task.reads_images else SMOL if options.task.writes_text else DISTILBERT
     device = DeviceReport(name="cpu", title="CPU", available=True)
     return anatomy.forecast(options, shape, device, length=min(128, options.data.max_length))
 
@@ -104,5 +104,5 @@ def ran_out(options: RunOptions, room: Room) -> Measurement:
         measured(options, room),
         parts=Parts(overhead=room.free),
         peak=room.free,
-        out_of_memory="A batch of 16 samples didn't fit. It was ended before it took memory from other programs.",
+        out_of_memory="A batch of 16 rows didn't fit. It was ended before it took memory from other programs.",
     )

@@ -8,12 +8,16 @@ import msgspec
 
 from core import run_file
 from core.choices import Method, Task
+from core.data_report import Column, ColumnKind, DataReport, InspectRequest
 from core.device_check_report import Agreement, Comparison, DeviceCheckReport
 from core.errors import Fix, Problem
+from core.jobs import TellProgress
 from core.model_report import ModelReport, ModelRequest
-from core.reports import Column, ColumnKind, DataReport, DeviceReport, InspectRequest, MachineReport, Settled
+from core.reports import DeviceReport, MachineReport, Settled
 from core.run_folder import RunFolder
 from gui import invented_models
+from gui.invented_data import report_for
+from gui.invented_hub import ANSWERS
 from gui.invented_runs import PROCESSOR, PROCESSOR_BYTES, VERSIONS, Plot, finish, write_story
 from gui.screenshot_memory import traced
 
@@ -184,6 +188,16 @@ DISTILBERT = ModelReport(
     max_length=512,
     shape=invented_models.DISTILBERT,
 )
+LLAMA = ModelReport(
+    architecture="LlamaForCausalLM",
+    total_parameters=invented_models.SMOL.parameters,
+    trainable_parameters=16 * invented_models.SMOL.linear_sides,
+    layers=invented_models.SMOL.layers,
+    activation_checkpointing=True,
+    attention=("eager", "sdpa"),
+    max_length=8_192,
+    shape=invented_models.SMOL,
+)
 PROJECTIONS = ("q_lin", "k_lin", "v_lin", "out_lin")
 
 
@@ -193,7 +207,7 @@ class InventedJob:
     def __init__(self, job: str) -> None:
         self._job = job
 
-    def ask(self, request: bytes = b"") -> bytes:
+    def ask(self, request: bytes = b"", *, tell: TellProgress | None = None) -> bytes:
         """The machine, or the data or model asked for."""
         if self._job == "devices":
             return msgspec.json.encode(MACHINE)
@@ -203,18 +217,31 @@ class InventedJob:
             return msgspec.json.encode(_looked_at(msgspec.json.decode(request, type=ModelRequest)))
         if self._job == "forecast":
             return msgspec.json.encode(traced(request))
-        source = msgspec.json.decode(request, type=InspectRequest).source
-        return msgspec.json.encode(DIGITS if source == DIGITS.source else REVIEWS)
+        if self._job in ANSWERS:
+            return msgspec.json.encode(ANSWERS[self._job])
+        return msgspec.json.encode(_seen_in(msgspec.json.decode(request, type=InspectRequest)))
 
     def kill(self) -> None:
         """Nothing runs."""
 
 
+def _seen_in(asked: InspectRequest) -> DataReport:
+    """The digits, the reviews, or data for the task that is asked about."""
+    for known in (DIGITS, REVIEWS):
+        if Path(asked.source).name == Path(known.source).name:
+            return known
+    return report_for(Task(asked.asked["task"]), asked.source)
+
+
 def _looked_at(asked: ModelRequest) -> ModelReport:
-    """A ResNet-18 for images, DistilBERT for texts, whose attention projections have names of their own."""
+    """A ResNet-18 for images, a small Llama to write texts, DistilBERT to read them, with odd projections."""
     model = asked.asked["model"]
     if asked.asked["task"] == Task.IMAGE_CLASSIFICATION:
         return RESNET
+    if Task(asked.asked["task"]).writes_text:
+        is_whole = model["method"] == Method.FULL
+        trained = LLAMA.total_parameters if is_whole else LLAMA.trainable_parameters
+        return msgspec.structs.replace(LLAMA, trainable_parameters=trained)
     unknown = [target for target in model["lora_targets"] if target not in PROJECTIONS]
     if model["method"] == Method.LORA and unknown:
         words = f"no layer's name ends with {', '.join(unknown)}; this model has {', '.join(PROJECTIONS)}"

@@ -7,8 +7,9 @@ page looks at these pictures before it is committed.
 import os
 import sys
 import tempfile
+import time
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
 from types import TracebackType
@@ -20,13 +21,22 @@ from PySide6.QtWidgets import QApplication
 from core.presets import presets
 from core.run_folder import RunFolder
 from core.settings import Appearance, Settings
+from core.state import State
 from gui.app import dress
+from gui.invented_exports import OFFERS, InventedExport
 from gui.invented_memory import make_memory_run, write_on_card, write_paging
+from gui.pages.export_sheet import ExportSheet
 from gui.pages.import_sheet import ImportSheet
 from gui.pages.new_run_header import DIGITS
+from gui.pages.support_sheet import SupportSheet
+from gui.plots.repaint_queue import RepaintQueue
+from gui.screenshot_compare import make_tried
+from gui.screenshot_data import DataShots
 from gui.screenshot_fit import FitShots
 from gui.screenshot_memory import InventedMemory
 from gui.screenshot_runs import TOTAL_STEPS, InventedJob, make_run
+from gui.screenshot_survive import SurviveShots
+from gui.screenshot_try import SHOTS, TryShots
 from gui.sidebar import Place
 from gui.theme import Theme
 from gui.window import MainWindow
@@ -40,13 +50,21 @@ SCRIPT = """python run_glue.py --model_name_or_path bert-base-cased --task_name 
 SETTLE_MS = 1600
 """Time in which a page hears from its threads and paints."""
 
+POLL_MS = 50
+PAINT_MS = 300
+"""For what has just come to be painted."""
+
+PATIENCE_SECONDS = 20.0
+"""What has not come by then is missed in the picture."""
+
 
 @dataclass(frozen=True)
 class Shot:
-    """One picture: its name and what brings the window there."""
+    """One picture: its name, what brings the window there, and whether all is there that it is to show."""
 
     name: str
     prepare: Callable[[], None]
+    is_there: Callable[[], bool] = lambda: True
 
 
 class Photographer(QObject):
@@ -59,8 +77,11 @@ class Photographer(QObject):
         folder: Path,
         runs: dict[str, RunFolder],
         memory: InventedMemory,
+        *,
+        tried: list[RunFolder],
     ) -> None:
         super().__init__()
+        self._tried = tried
         self._window = window
         self._fit = FitShots(window, memory, self._text_form)
         self._theme = theme
@@ -72,9 +93,13 @@ class Photographer(QObject):
         self._model.mkdir()
         for name in ("config.json", "model.safetensors"):
             (self._model / name).touch()
+        self._data = DataShots(window, self._model, self._reviews.parent)
+        self._tries = TryShots(window, theme, self._reviews.with_name("tried"))
+        self._survive = SurviveShots(window, self._reviews.with_name("survive"))
         self._series = self._all_shots()
         self._name = ""
         self._sheet: ImportSheet | None = None
+        self._exporting: ExportSheet | None = None
 
     def begin(self) -> None:
         """Prepare the next shot and take it once the window has settled."""
@@ -85,8 +110,22 @@ class Photographer(QObject):
             return
         self._name = shot.name
         self._fit.tidy()
+        self._survive.tidy()
         shot.prepare()
-        QTimer.singleShot(SETTLE_MS, self._take)
+        QTimer.singleShot(SETTLE_MS, lambda: self._await(shot.is_there, self._take))
+
+    def _await(self, is_there: Callable[[], bool], then: Callable[[], None]) -> None:
+        """Wait for threads that a busy machine keeps waiting, and for charts, which take turns."""
+        deadline = time.monotonic() + PATIENCE_SECONDS
+
+        def look() -> None:
+            charts = self._window.findChildren(RepaintQueue)
+            if (is_there() and all(queue.is_idle for queue in charts)) or time.monotonic() > deadline:
+                QTimer.singleShot(PAINT_MS, then)
+            else:
+                QTimer.singleShot(POLL_MS, look)
+
+        look()
 
     def _take(self) -> None:
         path = self._folder / f"{self._name}.png"
@@ -107,7 +146,7 @@ class Photographer(QObject):
                 self._theme.set_appearance(appearance)
                 self._window.resize(width, height)
                 for shot in self._pages():
-                    yield Shot(f"{shot.name}-{appearance.value}-{width}", shot.prepare)
+                    yield replace(shot, name=f"{shot.name}-{appearance.value}-{width}")
 
     def _pages(self) -> tuple[Shot, ...]:
         window = self._window
@@ -119,10 +158,22 @@ class Photographer(QObject):
             Shot("new-run-model", self._wrong_targets),
             Shot("new-run-preset", self._preset),
             *(Shot(name, prepare) for name, prepare in self._fit.shots().items()),
+            *(Shot(name, prepare) for name, prepare in self._data.shots().items()),
             Shot("device-check", self._device_check),
             Shot("import", self._import),
-            *(Shot(f"run-{name}", partial(window.show_run, run)) for name, run in self._runs.items()),
+            Shot("support", self._support),
+            Shot("hub", self._hub),
+            *(
+                Shot(f"run-{name}", partial(window.show_run, run), self._run_is_read)
+                for name, run in self._runs.items()
+            ),
+            Shot("export", self._export, self._can_be_exported),
+            Shot("exported", self._exported, self._is_exported),
             Shot("runs", lambda: window.go_to(Place.RUNS)),
+            Shot("compare", self._compare, self._is_compared),
+            Shot("compare-differences", self._what_differs, self._is_compared),
+            *(Shot(f"try-{name}", partial(self._tries.show, name)) for name in SHOTS),
+            *(Shot(name, prepare) for name, prepare in self._survive.shots().items()),
             Shot("settings", lambda: window.go_to(Place.SETTINGS)),
         )
 
@@ -164,6 +215,57 @@ class Photographer(QObject):
         self._sheet = ImportSheet(self._window)
         self._sheet.set_text(SCRIPT)
         self._sheet.open()
+
+    def _export(self) -> None:
+        self._window.show_run(self._runs["live"])
+        self._exporting = ExportSheet(
+            self._runs["live"], "Reviews", self._window, make=InventedExport, find=lambda _run: OFFERS
+        )
+        self._exporting.open()
+
+    def _exported(self) -> None:
+        self._export()
+        self._await(self._can_be_exported, self._press_export)
+
+    def _press_export(self) -> None:
+        assert self._exporting is not None
+        self._exporting.take.click()
+
+    def _can_be_exported(self) -> bool:
+        return self._exporting is not None and self._exporting.take.isEnabled()
+
+    def _is_exported(self) -> bool:
+        return self._exporting is not None and self._exporting.show_folder.isVisible()
+
+    def _support(self) -> None:
+        run = self._runs["finished"]
+        self._window.show_run(run)
+        SupportSheet(run, run.name, self._window, choose=lambda *_: "").open()
+
+    def _hub(self) -> None:
+        self._text_form()
+        self._window.new_run.hub.open()
+        sheet = self._window.new_run.hub.sheet
+        assert sheet is not None
+        sheet.words.setText("bert")
+        sheet.button.click()
+
+    def _run_is_read(self) -> bool:
+        view = None if self._window.run is None else self._window.run.view
+        return view is not None and view.state is not State.STARTING
+
+    def _is_compared(self) -> bool:
+        return self._window.compare is not None and self._window.compare.has_caught_up
+
+    def _compare(self) -> None:
+        self._window.compare_runs([self._runs["finished"], *self._tried])
+        assert self._window.compare is not None
+        self._window.compare.tabs.setCurrentIndex(0)
+
+    def _what_differs(self) -> None:
+        assert self._window.compare is not None
+        page = self._window.compare
+        page.tabs.setCurrentWidget(page.table)
 
     def _wrong_form(self) -> None:
         self._window.edit(
@@ -208,7 +310,7 @@ def _render(folder: Path, runs: Path) -> int:
     memory = InventedMemory()
     window = MainWindow(theme, Settings(), InventedJob, tools=memory.tools)
     sys.excepthook = _give_up
-    photographer = Photographer(window, theme, folder, shown, memory)
+    photographer = Photographer(window, theme, folder, shown, memory, tried=make_tried(runs, DIGITS))
     window.show()
     window.ask_for_devices()
     QTimer.singleShot(0, photographer.begin)

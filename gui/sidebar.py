@@ -18,7 +18,8 @@ class Place(IntEnum):
 
     NEW_RUN = 1
     RUNS = 2
-    SETTINGS = 3
+    TRY = 4
+    SETTINGS = 5
 
 
 class Sidebar(QFrame):
@@ -47,6 +48,7 @@ class Sidebar(QFrame):
         titles = {
             Place.NEW_RUN: self.tr("New run"),
             Place.RUNS: self.tr("Runs"),
+            Place.TRY: self.tr("Try it"),
             Place.SETTINGS: self.tr("Settings"),
         }
         for place, title in titles.items():
@@ -57,6 +59,14 @@ class Sidebar(QFrame):
     def show_place(self, place: Place) -> None:
         """Mark where the window is."""
         self._group.button(place).setChecked(True)
+
+    def show_training(self, count: int) -> None:
+        """Say beside Runs how many train."""
+        button = self._group.button(Place.RUNS)
+        title = self.tr("Runs")
+        button.setText(f"{title} ({count})" if count else title)
+        one, several = self.tr("One run is training"), self.tr("{} runs are training").format(count)
+        button.setToolTip("" if not count else one if count == 1 else several)
 
     def _button(self, place: Place, title: str) -> QPushButton:
         button = QPushButton(title)

@@ -89,7 +89,7 @@ def inputs(t: Tokens, s: Sizes) -> str:
     QLineEdit[invalid="true"], QSpinBox[invalid="true"], QDoubleSpinBox[invalid="true"], QComboBox[invalid="true"] {{
         border-color: {t.bad};
     }}
-    QLineEdit:disabled, QSpinBox:disabled, QDoubleSpinBox:disabled, QComboBox:disabled {{
+    QLineEdit:disabled, QSpinBox:disabled, QDoubleSpinBox:disabled, QComboBox:disabled, QPlainTextEdit:disabled {{
         color: {t.faint}; background: {t.background};
     }}
     QSpinBox, QDoubleSpinBox {{ padding: 3px 20px 3px 0; }}
@@ -123,7 +123,9 @@ def inputs(t: Tokens, s: Sizes) -> str:
 
 
 def choices(t: Tokens, s: Sizes) -> str:
-    """Check boxes and radio buttons."""
+    """Check boxes and radio buttons. Borders lie outside of an indicator's width: a thick one leaves less of it."""
+    dot = s.indicator // 3
+    inside = f"width: {s.indicator + 2 - 2 * dot}px; height: {s.indicator + 2 - 2 * dot}px"
     return f"""
     QCheckBox, QRadioButton {{ background: transparent; spacing: 8px; min-height: {s.control + 6}px; }}
     QCheckBox:disabled, QRadioButton:disabled {{ color: {t.faint}; }}
@@ -136,8 +138,13 @@ def choices(t: Tokens, s: Sizes) -> str:
     QCheckBox::indicator:checked {{
         background: {t.accent}; border-color: {t.accent}; image: {icon_url("check", t)};
     }}
-    QRadioButton::indicator:checked {{ border: {s.indicator // 3}px solid {t.accent}; }}
-    QCheckBox::indicator:focus, QRadioButton::indicator:focus {{ border: 2px solid {t.accent}; }}
+    QCheckBox::indicator:focus {{ border: 2px solid {t.accent}; }}
+    QRadioButton::indicator:focus {{
+        width: {s.indicator - 2}px; height: {s.indicator - 2}px; border: 2px solid {t.accent};
+    }}
+    QRadioButton::indicator:checked {{ {inside}; border: {dot}px solid {t.accent}; }}
+    QRadioButton::indicator:checked:focus {{ {inside}; border: {dot}px solid {t.text}; }}
+    QRadioButton::indicator:checked:disabled {{ {inside}; border: {dot}px solid {t.faint}; }}
     QCheckBox::indicator:checked:focus {{ border: 2px solid {t.text}; }}
     QCheckBox::indicator:disabled {{ border-color: {t.line}; background: {t.background}; }}
     """

@@ -28,6 +28,9 @@ def _surfaces(t: Tokens, s: Sizes) -> str:
     QFrame[role="sidebar"] {{ background: {t.sidebar}; border: none; border-right: 1px solid {t.line}; }}
     QFrame[role="card"] {{ background: {t.surface}; border: 1px solid {t.line}; border-radius: 10px; }}
     QFrame[role="rule"] {{ background: {t.grid}; border: none; }}
+    QFrame[role="said"] {{ background: {t.accent_soft}; border: none; border-radius: 10px; }}
+    QFrame[role="answer"] {{ background: transparent; border: none; }}
+    QFrame[role="drop"] {{ background: {t.background}; border: 1px dashed {t.faint}; border-radius: 10px; }}
     QFrame[role="strip-info"] {{ background: {t.accent_soft}; border: none; border-radius: 10px; }}
     QFrame[role="strip-warning"] {{ background: {t.warn_soft}; border: none; border-radius: 10px; }}
     QFrame[role="strip-error"] {{ background: {t.bad_soft}; border: none; border-radius: 10px; }}

@@ -14,18 +14,19 @@ def views(t: Tokens, s: Sizes) -> str:
     }}
     QTableView:focus, QListView:focus, QTreeView:focus {{ border-color: {t.accent}; }}
     QTableView::item, QListView::item, QTreeView::item {{ padding: 4px 6px; border: none; }}
-    QTableView::item:selected {{ background: {t.accent_soft}; color: {t.text}; }}
+    QTableView::item:selected, QListView::item:selected {{ background: {t.accent_soft}; color: {t.text}; }}
     QHeaderView {{ background: transparent; border: none; }}
     QHeaderView::section {{
         background: transparent; color: {t.muted}; border: none; border-bottom: 1px solid {t.line};
         padding: 6px 9px; font-size: {s.small_font};
     }}
+    QHeaderView::section:vertical {{ border: none; padding: 0 8px; }}
     QHeaderView::up-arrow, QHeaderView::down-arrow {{
         subcontrol-position: center right; right: 1px; width: 7px; height: 7px;
     }}
     QHeaderView::up-arrow {{ image: {icon_url("chevron-up", t)}; }}
     QHeaderView::down-arrow {{ image: {icon_url("chevron-down", t)}; }}
-    QTableCornerButton::section {{ background: {t.surface}; border: none; }}
+    QTableCornerButton::section {{ background: transparent; border: none; }}
     QTabWidget::pane {{ border: 1px solid {t.line}; border-radius: 8px; background: {t.surface}; top: 4px; }}
     QTabWidget[role="tabs"]::pane {{ border: none; background: transparent; top: 0px; }}
     QTabBar {{ background: transparent; }}
@@ -73,5 +74,12 @@ def small_things(t: Tokens, s: Sizes) -> str:
     QMenu::item:selected {{ background: {t.accent_soft}; color: {t.text}; }}
     QMenu::item:disabled {{ color: {t.faint}; }}
     QMenu::separator {{ height: 1px; background: {t.grid}; margin: 5px 8px; }}
+    QSlider::groove:horizontal {{ background: {t.grid}; height: 4px; border-radius: 2px; }}
+    QSlider::sub-page:horizontal {{ background: {t.accent}; height: 4px; border-radius: 2px; }}
+    QSlider::handle:horizontal {{
+        background: {t.surface}; border: 1px solid {t.faint}; width: 14px; height: 14px; margin: -6px 0;
+        border-radius: 8px;
+    }}
+    QSlider::handle:horizontal:focus {{ border: 2px solid {t.accent}; }}
     QSplitter::handle {{ background: transparent; }}
     """

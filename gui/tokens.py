@@ -8,7 +8,7 @@ class Tokens:
     """One set of colours. Categorical colours mean the same everywhere.
 
     `run` is this run and weights, `gradients`, `optimizer`, `activations` (and the backward pass), `others` other
-    programs; `bad` is for ceilings and failures only.
+    programs; `bad` is for ceilings and failures only. `curve1` to `curve8` tell runs apart that are compared.
     """
 
     is_dark: bool
@@ -34,6 +34,14 @@ class Tokens:
     activations: str
     others: str
     grid: str
+    curve1: str
+    curve2: str
+    curve3: str
+    curve4: str
+    curve5: str
+    curve6: str
+    curve7: str
+    curve8: str
 
 
 LIGHT = Tokens(
@@ -60,6 +68,14 @@ LIGHT = Tokens(
     activations="#3fa66b",
     others="#a3a8b1",
     grid="#eceef1",
+    curve1="#345fe0",
+    curve2="#d97a12",
+    curve3="#23955a",
+    curve4="#8a4fd3",
+    curve5="#d23d86",
+    curve6="#1496ab",
+    curve7="#7d7a1d",
+    curve8="#5f6673",
 )
 
 DARK = Tokens(
@@ -86,6 +102,14 @@ DARK = Tokens(
     activations="#5cc08d",
     others="#7d838d",
     grid="#2a2d32",
+    curve1="#7ba0ff",
+    curve2="#f5a34f",
+    curve3="#56c88d",
+    curve4="#ba93f7",
+    curve5="#f57fb5",
+    curve6="#4fc8db",
+    curve7="#c9c25a",
+    curve8="#aab1bd",
 )
 
 SPACING = 8

@@ -6,10 +6,10 @@ from typing import Any
 from PySide6.QtCore import QCoreApplication
 
 from core.catalogue import Kind, Option, all_options, value_of
+from core.option_words import number_words
 from core.options import RunOptions
-from gui.number_fields import plain_number
 
-EMPTY: tuple[object, ...] = ("", None, (), [])
+EMPTY: tuple[object, ...] = ("", None, (), [], {})
 
 _translate = QCoreApplication.translate
 
@@ -26,13 +26,11 @@ def is_changed(option: Option, value: object) -> bool:
 
 
 def changed_options(options: RunOptions) -> list[Option]:
-    """The options that mean something beside the others and differ from their defaults."""
+    """The options that have something to do and differ from their defaults."""
     return [
         option
         for option in all_options()
-        if option.section
-        and option.applies_to(options)
-        and is_changed(option, value_of(options, option.path))
+        if option.section and option.acts_in(options) and is_changed(option, value_of(options, option.path))
     ]
 
 
@@ -48,12 +46,12 @@ def value_words(option: Option, value: Any) -> str:
             words = titles.get(str(value), str(value))
         case ((Kind.WHOLE | Kind.NUMBER), bool()):
             words = str(value)
-        case ((Kind.WHOLE | Kind.NUMBER), int()):
-            words = f"{value:,}"
-        case ((Kind.WHOLE | Kind.NUMBER), float()):
-            words = plain_number(value)
+        case ((Kind.WHOLE | Kind.NUMBER), (int() | float())):
+            words = number_words(option, value)
         case Kind.TEXTS, (list() | tuple()):
             words = ", ".join(map(str, value))
+        case Kind.PAIRS, dict():
+            words = ", ".join(f"{name} = {text}" for name, text in value.items())
         case Kind.TEXT, str() if option.is_path and Path(value).is_absolute():
             words = Path(value).name
         case _:

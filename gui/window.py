@@ -3,38 +3,45 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 import msgspec
 from PySide6.QtCore import QByteArray, Qt
-from PySide6.QtGui import QCloseEvent, QDragEnterEvent, QDropEvent, QShowEvent
-from PySide6.QtWidgets import QHBoxLayout, QMainWindow, QStackedWidget, QVBoxLayout, QWidget
+from PySide6.QtGui import QCloseEvent, QDragEnterEvent, QDropEvent, QSessionManager, QShowEvent
+from PySide6.QtWidgets import QHBoxLayout, QMainWindow, QVBoxLayout, QWidget
 
-from core import runs, settings
+from core import queue, runs, settings, starting
 from core.errors import UserError
+from core.extending import Extension
 from core.options import RunOptions
 from core.reports import MachineReport
 from core.run_folder import Action, RunFolder
 from core.settings import Settings
 from gui.attention import Attention
-from gui.closing import Closing, ask_about, running
+from gui.closing import Asking, Underway, ask_about, ask_all, ask_at_shutdown, may_close, underway
 from gui.commands import Commands
 from gui.engine_question import Ask, EngineQuestion
+from gui.found_runs import FoundRuns
 from gui.home_strip import HomeStrip
 from gui.live_runs import LiveRunsThread
 from gui.memory_tools import MemoryTools
+from gui.page_stack import PageStack
 from gui.pages.new_run import NewRunPage
 from gui.sidebar import Place, Sidebar
 from gui.theme import Theme
+from gui.turn_question import AskTurn, Turn, ask_turn
 from gui.widgets.path_line import dropped_path
 
 if TYPE_CHECKING:
     from gui.device_check import DeviceCheckDialog
+    from gui.job_thread import Begin
+    from gui.pages.compare import ComparePage
     from gui.pages.run import RunPage
     from gui.pages.runs import RunsPage
     from gui.pages.settings import SettingsPage
+    from gui.pages.try_it import TryPage
 
 log = logging.getLogger("hone")
 
@@ -51,6 +58,7 @@ class MainWindow(QMainWindow):
         chosen: The person's settings.
         ask: Starts an engine job.
         ask_about_closing: Asks what becomes of runs that train when the window closes.
+        ask_turn: Asks when a run is to begin that others are ahead of.
         tools: What is asked about memory, where that isn't this computer's.
     """
 
@@ -59,36 +67,65 @@ class MainWindow(QMainWindow):
         theme: Theme,
         chosen: Settings,
         ask: Ask,
-        ask_about_closing: Callable[[list[RunFolder], QWidget], Closing] = ask_about,
+        ask_about_closing: Asking = ask_about,
+        *,
         tools: MemoryTools | None = None,
+        ask_turn: AskTurn = ask_turn,
     ) -> None:
         super().__init__()
+        self._ask_turn = ask_turn
         self._theme = theme
         self._settings = chosen
         self._ask = ask
         self._ask_about_closing = ask_about_closing
-        self._machine: MachineReport | None = None
         self._devices = EngineQuestion(ask, "devices", MachineReport, self)
         self._devices.answered.connect(self._take_machine)
         self._devices.failed.connect(self._devices_failed)
         self.sidebar = Sidebar(theme)
-        self.new_run = NewRunPage(theme, ask, tools)
-        self.run: RunPage | None = None
-        self.runs: RunsPage | None = None
-        self.settings: SettingsPage | None = None
         self.device_check: DeviceCheckDialog | None = None
         self._keeps_settings = True
+        self._session_ends = False
         self._home_strip = HomeStrip()
-        self._pages = QStackedWidget()
-        self._lay_out()
         self._live_runs = LiveRunsThread(self._runs_folder, self)
+        self.found = FoundRuns(self, self._live_runs)
+        self.pages = PageStack(theme, ask, lambda: self._settings, NewRunPage(theme, ask, tools))
+        self._connect_pages()
+        self._lay_out()
         self._watch_runs()
         self.sidebar.place_chosen.connect(self.go_to)
-        self.sidebar.machine.set_trains(lambda: bool(running(self._runs_folder())))
-        self.new_run.start_requested.connect(self.start_run)
-        self.new_run.check_requested.connect(self.check_device)
+        self.sidebar.machine.set_trains(self._live_runs.trains)
         Commands(self)
         self.go_to(Place.NEW_RUN)
+
+    @property
+    def new_run(self) -> NewRunPage:
+        """The page New run."""
+        return self.pages.new_run
+
+    @property
+    def run(self) -> RunPage | None:
+        """The page of a run; None: none was shown yet."""
+        return self.pages.run
+
+    @property
+    def runs(self) -> RunsPage | None:
+        """The page Runs; None: not shown yet."""
+        return self.pages.runs
+
+    @property
+    def compare(self) -> ComparePage | None:
+        """The page that compares runs; None: not shown yet."""
+        return self.pages.compare
+
+    @property
+    def settings(self) -> SettingsPage | None:
+        """The page Settings; None: not shown yet."""
+        return self.pages.settings
+
+    @property
+    def try_it(self) -> TryPage | None:
+        """The page Try it; None: not shown yet."""
+        return self.pages.try_it
 
     def ask_for_devices(self) -> None:
         """Find out in the background what this machine can do; the page fills in as the answer comes."""
@@ -102,35 +139,63 @@ class MainWindow(QMainWindow):
 
     def go_to(self, place: Place) -> None:
         """Show a page, made when it is first wanted."""
-        pages: dict[Place, Callable[[], QWidget]] = {
-            Place.NEW_RUN: lambda: self.new_run,
-            Place.RUNS: self._runs_page,
-            Place.SETTINGS: self._settings_page,
-        }
-        self._pages.setCurrentWidget(pages[place]())
+        self.pages.go_to(place)
         self.sidebar.show_place(place)
 
     def start_run(self, options: RunOptions) -> None:
-        """Make a run's folder and start it; what goes wrong is said on the page."""
+        """Make a run's folder and start it, now or in its turn; what goes wrong is said on the page."""
+        turn = self._turn_of(options)
+        if turn is Turn.NEVER:
+            return
         try:
             known = self.new_run.known_memory
             run = runs.create(options, settings.runs_folder(self._settings), forecast=known)
         except UserError as error:
             self.new_run.show_error(error)
             return
-        self.show_run(run, start=True)
+        self.show_run(run, partial(starting.start, run, queued=turn is Turn.WAIT))
 
-    def show_run(self, run: RunFolder, start: bool = False) -> None:
-        """Show a run, and start it first where asked."""
-        page = self._run_page()
-        self._live_runs.follow(run, starts=start)
-        page.show_run(run, start=start)
-        self._pages.setCurrentWidget(page)
+    def _turn_of(self, options: RunOptions) -> Turn:
+        """When a run begins: now, where nothing trains on its device; else the person is asked."""
+        awaited = queue.ahead_of(options.device.name)
+        if awaited is None:
+            return Turn.NOW
+        title = self.found.title_of(awaited.behind)
+        return self._ask_turn(msgspec.structs.replace(awaited, behind=title), self)
+
+    def show_run(self, run: RunFolder, begin: Begin | None = None) -> None:
+        """Show a run, and let `begin` start it first."""
+        self._live_runs.follow(run, starts=begin is not None)
+        self.pages.show_run(run, begin)
+        self.found.note_shown(run)
         self._attention.refresh()
+        self.sidebar.show_place(Place.RUNS)
+
+    def try_run(self, run: RunFolder) -> None:
+        """Ask a run's model."""
+        self.pages.try_page().show_run(run)
+        self.go_to(Place.TRY)
+
+    def resume_run(self, run: RunFolder) -> None:
+        """Show a run that is over, and go on with it."""
+        self.show_run(run)
+        if (view := self.pages.run_page().view) is not None:
+            view.resume()
+
+    def extend_run(self, run: RunFolder, to: Extension) -> None:
+        """Show a run that is over, and train it longer."""
+        self.show_run(run)
+        if (view := self.pages.run_page().view) is not None:
+            view.extend(to)
+
+    def compare_runs(self, runs: list[RunFolder]) -> None:
+        """Hold several runs against each other."""
+        self.pages.compare_runs(runs)
         self.sidebar.show_place(Place.RUNS)
 
     def open_path(self, path: Path) -> None:
         """Open a run file or a run's folder; anything else becomes the data to train on."""
+        self.found.leave_be()
         if (path / "run.toml").is_file():
             self.show_run(RunFolder(path))
             return
@@ -139,6 +204,15 @@ class MainWindow(QMainWindow):
             self.new_run.load_file(path)
         else:
             self.new_run.set_data(path)
+
+    def come_forward(self, path: Path | None) -> None:
+        """Show this window before all others, and in it what a second start was asked to open."""
+        self.setWindowState(self.windowState() & ~Qt.WindowState.WindowMinimized)
+        self.show()
+        self.raise_()
+        self.activateWindow()
+        if path is not None:
+            self.open_path(path)
 
     def edit(self, tree: dict[str, object]) -> None:
         """Fill the New run page from a run."""
@@ -155,7 +229,7 @@ class MainWindow(QMainWindow):
 
     def start_from_form(self) -> None:
         """Start what the New run page holds, if it is shown and nothing is wrong."""
-        if self._pages.currentWidget() is self.new_run:
+        if self.pages.currentWidget() is self.new_run:
             self.new_run.start()
 
     def dragEnterEvent(self, event: QDragEnterEvent) -> None:
@@ -177,17 +251,25 @@ class MainWindow(QMainWindow):
 
     def closeEvent(self, event: QCloseEvent) -> None:
         """Ask about runs that train, keep the window's place, and leave nothing behind."""
-        training = running(settings.runs_folder(self._settings))
-        choice = self._ask_about_closing(training, self) if training else Closing.KEEP_TRAINING
-        if choice is Closing.CANCEL:
+        ask = ask_at_shutdown if self._session_ends else self._ask_about_closing
+        if not may_close(self._underway(), self, ask):
             event.ignore()
             return
-        if choice is Closing.STOP:
-            for run in training:
-                run.ask(Action.STOP)
         self._keep(msgspec.structs.replace(self._settings, window_geometry=self._geometry()))
+        self.found.end_work()
         self.end_work()
         event.accept()
+
+    def end_session(self, manager: QSessionManager) -> None:
+        """The computer is about to shut down: ask what becomes of runs, or pause them where nobody may be asked."""
+        if not manager.allowsInteraction():
+            ask_all(self._underway(), Action.PAUSE)
+            return
+        self._session_ends = True
+        if not self.close():
+            manager.cancel()
+        self._session_ends = False
+        manager.release()
 
     def end_work(self) -> None:
         """Give up questions and stop following runs; no thread is left after this."""
@@ -196,11 +278,7 @@ class MainWindow(QMainWindow):
         self.sidebar.machine.stop()
         if self.device_check is not None:
             self.device_check.reject()
-        self.new_run.close_questions()
-        if self.run is not None:
-            self.run.close_run()
-        # Qt takes the pages down one by one and tells of each, when this window knows nothing any more.
-        self._pages.blockSignals(True)
+        self.pages.end_work()
 
     def _lay_out(self) -> None:
         self.setWindowTitle("Hone")
@@ -214,10 +292,10 @@ class MainWindow(QMainWindow):
         column = QVBoxLayout()
         column.setSpacing(0)
         column.addWidget(self._home_strip)
-        column.addWidget(self._pages, 1)
+        column.addWidget(self.found.strip)
+        column.addWidget(self.pages, 1)
         row.addLayout(column, 1)
         self.setCentralWidget(centre)
-        self._pages.addWidget(self.new_run)
         self.setMinimumSize(*SMALLEST_SIZE)
         self.resize(*FIRST_SIZE)
         kept = self._settings.window_geometry
@@ -227,51 +305,35 @@ class MainWindow(QMainWindow):
 
     def _watch_runs(self) -> None:
         """Draw attention to runs that train, whichever page is shown."""
-        self._attention = Attention(self, lambda: self._settings.notify, self._run_on_screen)
+        self._attention = Attention(self, lambda: self._settings.notify, self.pages.run_on_screen)
         self._live_runs.changed.connect(self._attention.show_live)
         self._live_runs.run_ended.connect(self._attention.tell_end)
-        self._pages.currentChanged.connect(self._attention.refresh)
+        self._live_runs.changed.connect(self.pages.take_live)
+        self.pages.currentChanged.connect(self._attention.refresh)
 
-    def _run_on_screen(self) -> RunFolder | None:
-        is_shown = self.run is not None and self._pages.currentWidget() is self.run
-        return self.run.view.run if is_shown and self.run is not None and self.run.view is not None else None
+    def _connect_pages(self) -> None:
+        pages = self.pages
+        pages.start_requested.connect(self.start_run)
+        pages.check_requested.connect(self.check_device)
+        pages.run_opened.connect(self.show_run)
+        pages.run_changed.connect(self._live_runs.look_soon)
+        pages.resume_requested.connect(self.resume_run)
+        pages.extend_requested.connect(self.extend_run)
+        pages.try_requested.connect(self.try_run)
+        pages.edit_requested.connect(self.edit)
+        pages.compare_requested.connect(self.compare_runs)
+        pages.list_requested.connect(partial(self.go_to, Place.RUNS))
+        pages.settings_changed.connect(self._keep)
+        pages.queue_shown.connect(self.found.attach)
 
     def _geometry(self) -> str:
         return self.saveGeometry().toBase64().toStdString()
 
-    def _runs_page(self) -> RunsPage:
-        if self.runs is None:
-            from gui.pages.runs import RunsPage  # first wanted now: the window is up sooner without it
-
-            self.runs = RunsPage(self._theme, self._runs_folder)
-            self.runs.run_opened.connect(self.show_run)
-            self.runs.edit_requested.connect(self.edit)
-            self._pages.addWidget(self.runs)
-        return self.runs
-
-    def _run_page(self) -> RunPage:
-        if self.run is None:
-            from gui.pages.run import RunPage  # brings NumPy and pyqtgraph
-
-            self.run = RunPage(self._theme)
-            self.run.edit_requested.connect(self.edit)
-            self.run.run_changed.connect(self._live_runs.look_soon)
-            self._pages.addWidget(self.run)
-        return self.run
-
-    def _settings_page(self) -> SettingsPage:
-        if self.settings is None:
-            from gui.pages.settings import SettingsPage
-
-            self.settings = SettingsPage(self._settings)
-            self.settings.set_machine(self._machine)
-            self.settings.settings_changed.connect(self._keep)
-            self.settings.check_requested.connect(self.check_device)
-            self._pages.addWidget(self.settings)
-        return self.settings
-
     def _runs_folder(self) -> Path:
         return settings.runs_folder(self._settings)
+
+    def _underway(self) -> list[Underway]:
+        return underway(self._runs_folder(), self._live_runs.known())
 
     def _keep(self, chosen: Settings) -> None:
         self._settings = chosen
@@ -284,11 +346,8 @@ class MainWindow(QMainWindow):
             log.error("the settings can't be saved: %s", error)
 
     def _take_machine(self, machine: MachineReport) -> None:
-        self._machine = machine
         self.sidebar.machine.set_machine(machine)
-        self.new_run.set_machine(machine)
-        if self.settings is not None:
-            self.settings.set_machine(machine)
+        self.pages.set_machine(machine)
 
     def _forget_check(self) -> None:
         self.device_check = None

@@ -55,11 +55,11 @@ class DevicePicture:
         self._add_reasons(held_back(sample), clock)
 
     def interrupt(self, clock: float) -> None:
-        """Leave empty what lies between the last moment and `clock`: nobody sampled meanwhile."""
+        """Part the line at `clock`: the next attempt begins, and nobody sampled before it."""
         self._is_throttled = False
         for series in self._series():
             if series.last_x is not None:
-                series.append(min(series.last_x + 1.0, clock), math.nan)
+                series.append(clock, math.nan)
 
     @property
     def last_clock(self) -> float:

@@ -51,10 +51,9 @@ class MemoryPicture:
             self.used.append(clock, max(used, run or 0, held))
 
     def interrupt(self, clock: float) -> None:
-        """Leave empty what lies between the last moment and `clock`: nobody sampled meanwhile."""
-        for series in (self.tensors, self.held, self.run, self.used):
+        """Let the run hold nothing again at `clock`: its next attempt begins."""
+        for series in (self.tensors, self.held, self.run):
             if series.last_x is not None:
-                series.append(min(series.last_x + 1.0, clock), 0.0)
                 series.append(clock, 0.0)
 
     @property

@@ -16,6 +16,7 @@ from core.events import (
     PhaseChanged,
     RunStarted,
 )
+from core.prediction_story import PredictionStory
 from gui.models.device_history import DeviceHistory
 from gui.models.marks import Marks
 from gui.models.memory_history import MemoryHistory
@@ -28,13 +29,14 @@ from gui.models.smoothing import (
     Smoothing,
 )
 from gui.models.step_rows import STEP_COLUMNS, LossRows, StepRows
+from gui.models.work_clock import Interruption
 from gui.plots.reduction import Floats
 from gui.plots.series import Series
 
 
 @dataclass(frozen=True)
 class Pause:
-    """Steps waited for something: how long (seconds), until when (`clock`, since the start), and after which step."""
+    """Steps waited for something: how long (seconds), until when (`clock`, worked), and after which step."""
 
     step: int
     clock: float
@@ -46,16 +48,16 @@ class RunHistory:
     """A run's series. Take what is told of it, batch by batch or event by event, never both; read at any time.
 
     Series over steps: `loss` (NaN where it was no number), `smooth_loss`, `smoother_loss`, `eval_loss`, `metrics` by
-    name, `learning_rate`, `grad_norm`, `step_epoch`, `step_clock` (seconds since the start at which each step ended),
+    name, `learning_rate`, `grad_norm`, `step_epoch`, `step_clock` (seconds worked when each step ended),
     `step_seconds`, `median_seconds`, the seconds of each of the `step_rows.PARTS` of a step (NaN where they weren't
     measured), `samples_per_second` and `tokens_per_second` (NaN for a step in which something was compiled).
 
-    `memory` and `devices` are over seconds since the start; `phases` are what the engine was busy with, each from so
-    many seconds on, `pauses` what the steps had to wait for, `marks` the moments to point out.
+    All clocks count seconds worked (`WorkClock`): `memory` and `devices` lie over these; `phases` are what the engine
+    was busy with, each from so many on, `interruptions` where an attempt went on after a pause, `pauses` what the steps
+    had to wait for, `marks` the moments to point out, `predictions` what the model said of its examples.
     """
 
     def __init__(self) -> None:
-        self.origin: float | None = None
         self.versions: dict[str, str] = {}
         self.loss = Series(np.float32)
         self.smooth_loss = Series()
@@ -77,7 +79,9 @@ class RunHistory:
         self.memory = MemoryHistory()
         self.devices = DeviceHistory()
         self.marks = Marks()
+        self.predictions = PredictionStory()
         self.phases: list[tuple[float, Phase]] = []
+        self.interruptions: list[Interruption] = []
         self.pauses: list[Pause] = []
         self.longest_step: float | None = None
         self.checkpoint_steps: list[int] = []
@@ -95,30 +99,32 @@ class RunHistory:
 
     def take(self, batch: Batch) -> None:
         """Add all that happened in a while."""
-        self.origin = batch.origin
-        for event in batch.events:
-            self._apply(event)
+        if batch.interruption is not None:
+            self.interruptions.append(batch.interruption)
+        for event, clock in zip(batch.events, batch.clocks, strict=True):
+            self._apply(event, clock)
         batch.memory.add_to(self.memory)
         batch.devices.add_to(self.devices)
         if len(batch.steps):
             self._add_steps(batch.steps, batch.rows)
         self._add_losses(batch.losses)
 
-    def _apply(self, event: Event) -> None:
-        self.marks.apply(event, self._since_start(event))
+    def _apply(self, event: Event, clock: float) -> None:
+        self.marks.apply(event, clock)
+        self.predictions.apply(event)
         match event:
             case RunStarted():
                 self._start_attempt(event)
             case Evaluated():
-                self._add_evaluation(event)
+                self._add_evaluation(event, clock)
             case CheckpointSaved():
                 self.checkpoint_steps.append(event.step)
-                self._add_pause(event, "checkpoint")
+                self._add_pause(event, clock, "checkpoint")
             case PhaseChanged():
-                self.phases.append((self._since_start(event), event.phase))
+                self.phases.append((clock, event.phase))
 
     def clock_of_step(self, step: float) -> float | None:
-        """Seconds since the start at which `step` ended, held to the steps there are; None before the first."""
+        """Seconds worked when `step` ended, held to the steps there are; None before the first."""
         return self.step_clock.between(step)
 
     def step_at(self, clock: float) -> float | None:
@@ -131,7 +137,7 @@ class RunHistory:
 
     @property
     def last_clock(self) -> float:
-        """Seconds from the start to the newest point."""
+        """Seconds worked until the newest point."""
         memory, devices = self.memory, self.devices
         pictures = memory.computer, memory.card, devices.cpu, devices.gpu
         return max(self.step_clock.last or 0.0, *(picture.last_clock for picture in pictures))
@@ -172,17 +178,14 @@ class RunHistory:
         self.loss.extend(told.loss_steps, told.loss)
         self.first_non_finite = self.first_non_finite or told.first_non_finite
 
-    def _add_evaluation(self, event: Evaluated) -> None:
+    def _add_evaluation(self, event: Evaluated, clock: float) -> None:
         self.evaluations.append(event)
-        self._add_pause(event, "evaluation")
+        self._add_pause(event, clock, "evaluation")
         for name, value in event.metrics.items():
             series = self.eval_loss if name == "eval_loss" else self.metrics.setdefault(name, Series())
             series.append(event.step, math.nan if value is None else value)
 
     def _add_pause(
-        self, event: Evaluated | CheckpointSaved, kind: Literal["evaluation", "checkpoint"]
+        self, event: Evaluated | CheckpointSaved, clock: float, kind: Literal["evaluation", "checkpoint"]
     ) -> None:
-        self.pauses.append(Pause(event.step, self._since_start(event), event.seconds, kind))
-
-    def _since_start(self, event: Event) -> float:
-        return event.time - (self.origin or event.time)
+        self.pauses.append(Pause(event.step, clock, event.seconds, kind))

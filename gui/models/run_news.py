@@ -19,6 +19,7 @@ from gui.models.growth import Growing, Growth
 from gui.models.memory_history import MemoryHistory
 from gui.models.smoothing import RunningMedian
 from gui.models.step_rows import LossRows, StepColumns, StepRows
+from gui.models.work_clock import Interruption, WorkClock
 from gui.plots.reduction import Floats
 
 SAMPLES = (MemorySampled, DeviceSampled, BatterySampled, DiskSampled)
@@ -29,11 +30,13 @@ class Batch:
     """What happened in a while, at most one attempt of it.
 
     `events` are those that are neither steps nor samples, in their order: a `RunStarted` is the first of them.
-    `steps` are the numbers of the `rows`, shape (n,). `origin` is when the run started, in unix seconds.
+    `clocks` says of each at how many seconds of work it came, `interruption` what came before an attempt's first batch.
+    `steps` are the numbers of the `rows`, shape (n,).
     """
 
-    origin: float
     events: tuple[Event, ...]
+    clocks: tuple[float, ...]
+    interruption: Interruption | None
     steps: Floats
     rows: StepRows
     losses: LossRows
@@ -53,14 +56,16 @@ class NewsMaker:
     """Folds a run's events into batches. Add events in their order; take what they amount to now and then."""
 
     def __init__(self) -> None:
-        self._origin: float | None = None
+        self._clock = WorkClock()
+        self._interruption: Interruption | None = None
         self._memory = MemoryHistory()
         self._devices = DeviceHistory()
         self._memory_growing = Growing(self._memory)
         self._devices_growing = Growing(self._devices)
         self._done: list[Batch] = []
         self._count = 0
-        self._begin_attempt()
+        self._median = RunningMedian()
+        self._begin_batch()
 
     def __len__(self) -> int:
         """How many events were added since they were last taken."""
@@ -71,11 +76,16 @@ class NewsMaker:
         self._count += len(events)
         first = 0
         for place, event in enumerate(events):
-            if isinstance(event, RunStarted):
+            begins = self._clock.begins_with(event)
+            if begins or isinstance(event, RunStarted):
                 self._add_some(events[first:place])
                 self._close()
-                self._begin_attempt()
                 first = place
+            if begins:
+                self._interruption = self._clock.begin(event)
+            if isinstance(event, RunStarted):
+                self._median = RunningMedian()
+                self._begin_columns()
         self._add_some(events[first:])
 
     def take(self) -> list[Batch]:
@@ -85,28 +95,30 @@ class NewsMaker:
         taken, self._done = self._done, []
         return taken
 
-    def _begin_attempt(self) -> None:
-        self._median = RunningMedian()
-        self._begin_batch()
-
     def _begin_batch(self) -> None:
-        self._columns = StepColumns(self._median)
+        self._begin_columns()
         self._events: list[Event] = []
+        self._clocks: list[float] = []
+        self._interruption = None
         self._is_empty = True
+
+    def _begin_columns(self) -> None:
+        self._columns = StepColumns(self._median)
 
     def _add_some(self, events: Sequence[Event]) -> None:
         """Fold events of one attempt."""
         if not events:
             return
         self._is_empty = False
-        origin = self._origin = events[0].time if self._origin is None else self._origin
         steps = [event for event in events if isinstance(event, StepFinished)]
-        self._columns.add(steps, origin)
+        self._columns.add(steps, self._clock.origin)
         if len(steps) == len(events):
+            self._clock.go_on(steps[-1:])
             return
+        self._clock.go_on(events)
         for event in events:
             if not isinstance(event, StepFinished):
-                self._add_other(event, event.time - origin)
+                self._add_other(event, self._clock.at(event))
 
     def _add_other(self, event: Event, clock: float) -> None:
         if isinstance(event, (RunPlanned, *SAMPLES)):
@@ -114,11 +126,13 @@ class NewsMaker:
             self._devices.apply(event, clock)
         if not isinstance(event, SAMPLES):
             self._events.append(event)
+            self._clocks.append(clock)
 
     def _close(self) -> None:
-        if self._is_empty or self._origin is None:
+        if self._is_empty:
             return
         steps, rows, losses = self._columns.take()
         memory, devices = self._memory_growing.take(), self._devices_growing.take()
-        self._done.append(Batch(self._origin, tuple(self._events), steps, rows, losses, memory, devices))
+        events, clocks = tuple(self._events), tuple(self._clocks)
+        self._done.append(Batch(events, clocks, self._interruption, steps, rows, losses, memory, devices))
         self._begin_batch()

@@ -31,6 +31,20 @@ class Column(IntEnum):
     TIME = 6
     MEMORY = 7
     STARTED = 8
+    SIZE = 9
+    TAGS = 10
+
+
+@dataclass(frozen=True)
+class RunRow:
+    """A row: the run, and the bytes it takes on disk; None while nobody has counted them.
+
+    `title` tells it apart from other runs with its title; empty where there are none.
+    """
+
+    summary: RunSummary
+    size: int | None = None
+    title: str = ""
 
 
 @dataclass(frozen=True)
@@ -41,8 +55,8 @@ class ColumnKind:
     """
 
     title: str
-    text: Callable[[RunSummary], str]
-    raw: Callable[[RunSummary], float | str]
+    text: Callable[[RunRow], str]
+    raw: Callable[[RunRow], float | str]
     is_number: bool = False
     sample: str = ""
     help: str = ""
@@ -52,56 +66,73 @@ def columns() -> dict[Column, ColumnKind]:
     """All columns, their titles in the language in force."""
     return {
         Column.NAME: ColumnKind(
-            _translate("runs", "Name"), lambda row: row.title, lambda row: row.title.casefold()
+            _translate("runs", "Name"),
+            lambda row: row.title or row.summary.title,
+            lambda row: row.summary.title.casefold(),
         ),
         Column.STATE: ColumnKind(
             _translate("runs", "State"),
-            lambda row: state_title(row.state),
-            lambda row: list(State).index(row.state),
+            lambda row: state_title(row.summary.state),
+            lambda row: list(State).index(row.summary.state),
             sample=state_title(State.FINISHED),
         ),
         Column.MODEL: ColumnKind(
             _translate("runs", "Model"),
-            lambda row: model_title(row.model),
-            lambda row: model_title(row.model).casefold(),
+            lambda row: model_title(row.summary.model),
+            lambda row: model_title(row.summary.model).casefold(),
         ),
         Column.DATA: ColumnKind(
-            _translate("runs", "Data"), lambda row: row.data, lambda row: row.data.casefold()
+            _translate("runs", "Data"), lambda row: row.summary.data, lambda row: row.summary.data.casefold()
         ),
         Column.DEVICE: ColumnKind(
             _translate("runs", "Device"),
-            lambda row: device_title(row.device),
-            lambda row: row.device,
+            lambda row: device_title(row.summary.device),
+            lambda row: row.summary.device,
             sample="CUDA",
         ),
         Column.METRIC: ColumnKind(
             _translate("runs", "Best result"),
-            _metric_text,
-            _metric_raw,
+            lambda row: _metric_text(row.summary),
+            lambda row: _metric_raw(row.summary),
             is_number=True,
             sample="0.123 loss",
             help=_translate("runs", "The best of all evaluations"),
         ),
         Column.TIME: ColumnKind(
             _translate("runs", "Time"),
-            lambda row: numbers.duration(row.seconds),
-            lambda row: _or_nothing(row.seconds),
+            lambda row: numbers.duration(row.summary.seconds),
+            lambda row: _or_nothing(row.summary.seconds),
             is_number=True,
             sample=numbers.duration(59 * 60 + 59),
         ),
         Column.MEMORY: ColumnKind(
             _translate("runs", "Memory"),
-            lambda row: numbers.memory(row.peak_bytes),
-            lambda row: _or_nothing(row.peak_bytes),
+            lambda row: numbers.memory(row.summary.peak_bytes),
+            lambda row: _or_nothing(row.summary.peak_bytes),
             is_number=True,
             sample="88.8 GB",
             help=_translate("runs", "The most memory the run has held"),
         ),
         Column.STARTED: ColumnKind(
             _translate("runs", "Started"),
-            lambda row: numbers.moment(row.started),
-            _asked_or_started,
+            lambda row: numbers.moment(row.summary.started),
+            lambda row: _asked_or_started(row.summary),
             sample=numbers.moment(time.time()),
+        ),
+        Column.SIZE: ColumnKind(
+            _translate("runs", "On disk"),
+            lambda row: numbers.memory(row.size),
+            lambda row: _or_nothing(row.size),
+            is_number=True,
+            sample="88.8 GB",
+            help=_translate(
+                "runs", "What the run's folder takes on disk: its checkpoints and its model, mostly"
+            ),
+        ),
+        Column.TAGS: ColumnKind(
+            _translate("runs", "Tags"),
+            lambda row: "  ".join(row.summary.tags),
+            lambda row: " ".join(row.summary.tags).casefold(),
         ),
     }
 

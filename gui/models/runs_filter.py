@@ -2,14 +2,18 @@
 
 from PySide6.QtCore import QObject, QSortFilterProxyModel
 
-from gui.models.runs_model import SEARCH_ROLE, SORT_ROLE, Index, RunsModel
+from gui.models.runs_model import SORT_ROLE, Index, RunsModel
 
 
 class RunsFilter(QSortFilterProxyModel):
-    """Sorts by raw values and keeps the runs that hold every word typed."""
+    """Sorts by raw values and keeps the runs that hold every word typed.
+
+    A word such as `state:paused` or `tag:night` looks at one of `gui.models.runs_model.FIELDS` alone.
+    """
 
     def __init__(self, model: RunsModel, parent: QObject | None = None) -> None:
         super().__init__(parent)
+        self._model = model
         self._words: list[str] = []
         self.setSourceModel(model)
         self.setSortRole(SORT_ROLE)
@@ -21,6 +25,7 @@ class RunsFilter(QSortFilterProxyModel):
 
     def filterAcceptsRow(self, source_row: int, source_parent: Index) -> bool:
         """Whether a run holds every word."""
-        place = self.sourceModel().index(source_row, 0, source_parent)
-        found = str(place.data(SEARCH_ROLE)).casefold()
-        return all(word in found for word in self._words)
+        if not self._words:
+            return True
+        shown = self._model.shown(source_row)
+        return all(shown.holds(word) for word in self._words)

@@ -65,7 +65,7 @@ class StepColumns:
         self._norms = _numbers(), _numbers()
 
     def add(self, steps: list[StepFinished], origin: float) -> None:
-        """Add steps of a run that started at `origin`, in unix seconds, with their losses and gradient norms."""
+        """Add steps with their losses and gradient norms; clocks count from `origin`, in unix seconds."""
         self._add_steps(steps, origin)
         self._add_losses(steps)
 

@@ -7,6 +7,7 @@ from core.memory.fitting import Try
 from core.memory.forecast import Verdict
 from gui.numbers import MISSING, memory, step_time
 from gui.theme import SPACING
+from gui.widgets.row_table import set_up_rows
 
 CELL_PADDING = 3 * SPACING
 """Room within a cell that Qt does not count when it measures wrapped texts, on both sides together."""
@@ -25,14 +26,9 @@ class TriesTable(QTableWidget):
             [self.tr("Changed"), self.tr("Memory at most"), self.tr("A step"), self.tr("Result")]
         )
         self.setAccessibleName(self.tr("What was tried"))
-        self.setEditTriggers(QTableWidget.EditTrigger.NoEditTriggers)
-        self.setSelectionBehavior(QTableWidget.SelectionBehavior.SelectRows)
-        self.setSelectionMode(QTableWidget.SelectionMode.SingleSelection)
-        self.setTabKeyNavigation(False)
-        self.setShowGrid(False)
-        self.verticalHeader().hide()
+        set_up_rows(self)
+        self.setWordWrap(True)
         header = self.horizontalHeader()
-        header.setDefaultAlignment(Qt.AlignmentFlag.AlignLeading | Qt.AlignmentFlag.AlignVCenter)
         header.setSectionResizeMode(QHeaderView.ResizeMode.ResizeToContents)
         header.setSectionResizeMode(WORDS, QHeaderView.ResizeMode.Stretch)
         header.sectionResized.connect(self._fit_rows)

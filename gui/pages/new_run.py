@@ -7,19 +7,21 @@ from typing import Any
 from PySide6.QtCore import QTimer, Signal
 from PySide6.QtWidgets import QHBoxLayout, QVBoxLayout, QWidget
 
-from core import run_file
+from core import recent_data, run_file
 from core.checks import check_tree
 from core.choices import Task
+from core.data_report import DataReport
 from core.errors import OptionsError, Problem, UserError
 from core.events import Level
 from core.hints import hints
 from core.memory.forecast import Basis, Forecast
 from core.options import RunOptions, Tree
 from core.presets import Preset
-from core.reports import DataReport, MachineReport
-from core.starting_values import starting_options
+from core.reports import MachineReport
 from gui.engine_question import Ask
 from gui.memory_tools import MemoryTools
+from gui.pages.data_views import DataViews
+from gui.pages.hub_opening import HubOpening
 from gui.pages.import_sheet import ImportSheet
 from gui.pages.new_run_checking import all_problems, check_form, length_hints, length_problems
 from gui.pages.new_run_fit_actions import FitActions
@@ -27,8 +29,10 @@ from gui.pages.new_run_fit_outlook import FitOutlook
 from gui.pages.new_run_header import DIGITS, MRPC, NewRunHeader
 from gui.pages.new_run_laying import Laying
 from gui.pages.new_run_options import OptionsColumn
-from gui.pages.new_run_outcome import OutcomeColumn
+from gui.pages.new_run_outcome import FINDINGS, OutcomeColumn
 from gui.pages.new_run_questions import FormQuestions, data_request
+from gui.pages.new_run_remedies import Remedies
+from gui.pages.new_run_tasks import TaskMemory, save_form
 from gui.theme import GUTTER, PAGE_MARGINS, SPACING, Theme
 from gui.widgets.changes_strip import ChangesStrip
 from gui.widgets.direction import margins
@@ -63,7 +67,7 @@ class NewRunPage(QWidget):
         set_role(self, Role.PAGE)
         self._machine: MachineReport | None = None
         self._ready: RunOptions | None = None
-        self._trees: dict[Task, Tree] = {}
+        self._tasks = TaskMemory()
         self._adopted: DataReport | None = None
         self._questions = FormQuestions(ask, self)
         self._reading = self._questions.data
@@ -72,10 +76,12 @@ class NewRunPage(QWidget):
         self._strip = MessageStrip(closable=True)
         self._options = OptionsColumn(theme, self._reading)
         self._changes = ChangesStrip()
+        self._remedies = Remedies(self._options, self._strip, self._change_task)
         self._laying = Laying(self._options, self._changes, self)
         self._scroll = PageScroll(self._options)
         self._outcome = OutcomeColumn(theme, self._fit)
         self._fit_actions = FitActions(self._outcome.fit, self._fit, self._laying)
+        self.hub = HubOpening(self._options.form, ask, self)
         self._lay_out()
         self._connect()
         self.load_file(DIGITS)
@@ -130,11 +136,14 @@ class NewRunPage(QWidget):
         sheet.open()
 
     def set_data(self, path: Path) -> None:
-        """Train on this file or folder."""
+        """Train on this file or folder; where it is likely for another task, offer to change to that."""
         self._options.form.set_values({"data.train": str(path)})
+        self._remedies.propose_task()
 
     def go_to_option(self, path: str) -> None:
-        """Bring an option into view and give it the focus."""
+        """Bring an option, or what was found in the data, into view and give it the focus."""
+        if path == FINDINGS:
+            self._options.data.findings.setFocus()
         self._options.form.focus(path)
         QTimer.singleShot(0, self._scroll_to_focus)  # once a card that has been opened has its new height
 
@@ -153,6 +162,11 @@ class NewRunPage(QWidget):
         self._strip.show_error(error)
         if self.isVisible() and self._fit_actions.sheet is None:
             self._fit.resume()
+
+    @property
+    def data_views(self) -> DataViews:
+        """The views of the data."""
+        return self._options.data.views
 
     @property
     def known_memory(self) -> Forecast | None:
@@ -189,6 +203,7 @@ class NewRunPage(QWidget):
     def close_questions(self) -> None:
         """Give up what the engine was asked; call before the application ends."""
         self._questions.close()
+        self.hub.close()
         self._fit_actions.close()
         self._fit.close()
 
@@ -228,28 +243,35 @@ class NewRunPage(QWidget):
         self._fit.lookup.fetched.connect(self._look_again)
         self._outcome.path_chosen.connect(self.go_to_option)
         self._outcome.start_pressed.connect(self.start)
-        self._strip.fix_chosen.connect(self._options.form.apply_fix)
+        self._options.fix_chosen.connect(self._remedies.apply)
+        self._options.fields.train.changed.connect(self._remedies.propose_task)
+        self._options.fields.model.hub_wanted.connect(self.hub.open)
+        self._options.fields.train.hub_wanted.connect(self.hub.open_data)
+        self._strip.fix_chosen.connect(self._remedies.apply)
 
     def _scroll_to_focus(self) -> None:
         focused = self._options.focusWidget()
         if focused is not None:
-            self._scroll.ensureWidgetVisible(focused, 0, 8 * SPACING)
+            findings = self._options.data.findings
+            whole = findings if findings.isAncestorOf(focused) else focused
+            self._scroll.ensureWidgetVisible(whole, 0, 8 * SPACING)
 
     def _change_task(self, task: Task) -> None:
         """Show what was chosen for this task before, or good values to start from; the device stays."""
-        before = self._options.form.full_tree()
-        self._trees[self._options.form.task] = before
-        tree = self._trees.get(task) or _starting_tree(task)
-        self.load_tree({**tree, "device": before.get("device", {})})
+        self.load_tree(self._tasks.exchange(self._options.full_tree(), task))
 
     def _take_reading(self) -> None:
         report = self._reading.report
         if report is not None and report is not self._adopted and not self._reading.is_reading:
             self._adopted = report
+            recent_data.remember(report.source)
+            self._remedies.judge(report)
             if self._options.take_guesses(report):
                 request = data_request(check_form(self._options.tree()).readable)
                 if request is not None:
                     self._reading.settle_on(request)
+        if self._reading.failure is not None and not self._reading.has_broken:
+            self._remedies.judge_failure(self._reading.failure)
         self._refresh()
 
     def _look_again(self) -> None:
@@ -262,15 +284,16 @@ class NewRunPage(QWidget):
         questions = self._questions
         questions.look_at(checked)
         form = self._options.form
-        answers = (*length_problems(checked, questions.data.report), *questions.model.problems())
+        answers = (*length_problems(checked, questions.data.counted), *questions.model.problems())
         problems = all_problems(checked, questions.data.problems(), self._machine, form.paths, answers)
         form.show_problems(problems)
         of_options = hints(checked.readable, self._machine) if checked.readable else ()
-        advice = (*of_options, *length_hints(checked, questions.data.report))
+        advice = (*of_options, *length_hints(checked, questions.data.counted))
         form.show_advice(advice)
         self._options.show_meanings(checked.readable, questions.model.longest)
         waits = questions.keeps_waiting(checked.readable)
-        self._ready = checked.options if not problems and not waits else None
+        stops = bool(problems) or waits or questions.data.stops
+        self._ready = None if stops else checked.options
         self._fit.look_at(checked, self._machine, questions, is_ready=self._ready is not None)
         self._outcome.show_outcome(checked, problems, self._machine, questions, advice, is_waiting=waits)
         self.form_changed.emit()
@@ -279,24 +302,9 @@ class NewRunPage(QWidget):
         return problem.path not in self._options.form.paths
 
     def _save(self, path: Path) -> None:
-        options, problems = check_tree(self._options.tree())
-        if options is None:
-            self._strip.show_error(OptionsError(problems, self.tr("The form")))
-            return
         try:
-            run_file.write(options, path)
-        except OSError as error:
-            self._strip.show_error(
-                UserError(self.tr("The run file can't be saved"), f"{path}: {error.strerror}")
-            )
+            save_form(self._options.tree(), path)
+        except UserError as error:
+            self._strip.show_error(error)
         else:
             self._strip.show_message(Level.INFO, self.tr("Saved"), str(path))
-
-
-def _starting_tree(task: Task) -> Tree:
-    """Good values for a first run of a task, its data left open; a text model is for the person to choose."""
-    tree = run_file.to_tree(starting_options(task))
-    tree["data"]["train"] = ""
-    if task is Task.TEXT_CLASSIFICATION:
-        tree["model"]["source"] = ""
-    return tree

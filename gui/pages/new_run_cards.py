@@ -1,6 +1,6 @@
 """The cards of the New run page: made from the declared options, the advanced ones behind "More"."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping, Sequence, Set
 
 from PySide6.QtWidgets import QLabel, QPushButton, QVBoxLayout, QWidget
 
@@ -21,6 +21,7 @@ class OptionsCard(Card):
         form: Where the rows belong.
         sections: Whose options it shows, in order.
         fields: Controls for options whose usual one won't do, by path.
+        lifted: Advanced options that are always in view here, as they belong to a control that is.
         parent: Qt's parent.
     """
 
@@ -31,10 +32,14 @@ class OptionsCard(Card):
         sections: Sequence[str],
         fields: Mapping[str, Field] | None = None,
         parent: QWidget | None = None,
+        *,
+        lifted: Set[str] = frozenset(),
     ) -> None:
         super().__init__(title, parent)
         self._form = form
         self._fields = fields or {}
+        self._lifted = lifted
+        self._hidden: frozenset[str] = frozenset()
         self._rows: dict[str, FormRow] = {}
         self._headings: dict[str, QLabel] = {}
         self._more = QPushButton()
@@ -48,9 +53,9 @@ class OptionsCard(Card):
         self._more_body.setSpacing(SPACING)
         options = [option for section in sections for option in options_of(section)]
         for option in options:
-            if not option.advanced:
+            if not self._is_advanced(option):
                 self._add(option, self.body)
-        self._add_groups([option for option in options if option.advanced])
+        self._add_groups([option for option in options if self._is_advanced(option)])
         self.body.addWidget(self._advanced)
         form.revealed.connect(self._reveal)
         form.relevance_changed.connect(self.show_relevant)
@@ -76,17 +81,23 @@ class OptionsCard(Card):
 
     def insert_below(self, path: str, widget: QWidget) -> None:
         """Put a widget below an option's row."""
-        layout = self._more_body if self._rows[path].field.option.advanced else self.body
+        layout = self._more_body if self._is_advanced(self._rows[path].field.option) else self.body
         layout.insertWidget(layout.indexOf(self._rows[path]) + 1, widget)
+
+    def hide_rows(self, paths: frozenset[str]) -> None:
+        """Leave out the rows of these options: they are chosen elsewhere, or say nothing at the moment."""
+        if paths != self._hidden:
+            self._hidden = paths
+            self.show_relevant()
 
     def show_relevant(self) -> None:
         """Show the options that mean something beside the values in the form, and the headings they stand below."""
         for row in self._rows.values():
             applies = self._form.applies(row.field.option)
-            row.setVisible(applies)
+            row.setVisible(applies and row.field.option.path not in self._hidden)
             if not applies:
                 row.set_problems(())
-        shown = [option for option in self._advanced_options() if self._form.applies(option)]
+        shown = [option for option in self._advanced_options() if self._is_shown(option)]
         for group, heading in self._headings.items():
             heading.setVisible(any(option.group == group for option in shown))
         self._more.setVisible(bool(shown))
@@ -96,8 +107,14 @@ class OptionsCard(Card):
         """Show the options behind "More"."""
         self._more.setChecked(True)
 
+    def _is_advanced(self, option: Option) -> bool:
+        return option.advanced and option.path not in self._lifted
+
+    def _is_shown(self, option: Option) -> bool:
+        return self._form.applies(option) and option.path not in self._hidden
+
     def _advanced_options(self) -> list[Option]:
-        return [row.field.option for row in self._rows.values() if row.field.option.advanced]
+        return [row.field.option for row in self._rows.values() if self._is_advanced(row.field.option)]
 
     def _show_advanced(self, shown: bool) -> None:
         self.show_relevant()
@@ -107,5 +124,5 @@ class OptionsCard(Card):
 
     def _reveal(self, path: str) -> None:
         row = self._rows.get(path)
-        if row is not None and row.field.option.advanced:
+        if row is not None and self._is_advanced(row.field.option):
             self.open()

@@ -5,10 +5,21 @@ from dataclasses import dataclass
 
 from core.capabilities import machine_problems
 from core.checks import check_tree, read_options
+from core.choices import Task
+from core.data_report import DataReport
 from core.errors import Problem
-from core.extent import BATCH_PATHS, SAMPLE_PATHS, STEP_PATHS, batch_hint, extent, warmup_problem
+from core.extent import (
+    BATCH_PATHS,
+    SAMPLE_PATHS,
+    STEP_PATHS,
+    Extent,
+    batch_hint,
+    extent,
+    steps_of,
+    warmup_problem,
+)
 from core.options import RunOptions, Tree
-from core.reports import DataReport, MachineReport
+from core.reports import MachineReport
 
 
 @dataclass(frozen=True)
@@ -36,18 +47,34 @@ def check_form(tree: Tree) -> Checked:
 def length_problems(checked: Checked, data: DataReport | None) -> tuple[Problem, ...]:
     """What doesn't go with the number of steps, where the rows of the data are known."""
     options = checked.readable
-    if options is None or data is None or not data.rows or checked.unreadable & STEP_PATHS:
+    if options is None or data is None or checked.unreadable & STEP_PATHS or not is_counted(options, data):
         return ()
-    found = warmup_problem(options, extent(options, data.rows).steps)
+    found = warmup_problem(options, known_extent(options, data).steps)
     return (found,) if found is not None else ()
+
+
+def is_counted(options: RunOptions, data: DataReport) -> bool:
+    """Whether samples can be counted: the rows of running text are whole texts, and become many blocks or few."""
+    return bool(data.rows) and (options.task is not Task.CAUSAL_LM or data.train_rows is not None)
+
+
+def known_extent(options: RunOptions, data: DataReport) -> Extent:
+    """How long the run is; rows that are dropped, held out or packed count where the look at the data told them."""
+    counted = extent(options, data.rows)
+    if data.train_rows is None:
+        return counted
+    evaluated = counted.evaluated if data.eval_rows is None or counted.evaluated is None else data.eval_rows
+    return Extent(data.train_rows, evaluated, *steps_of(options, data.train_rows))
 
 
 def length_hints(checked: Checked, data: DataReport | None) -> tuple[Problem, ...]:
     """What is worth knowing of the number of samples, where the rows of the data are known."""
     options = checked.readable
-    if options is None or data is None or not data.rows or checked.unreadable & (SAMPLE_PATHS | BATCH_PATHS):
+    if options is None or data is None or checked.unreadable & (SAMPLE_PATHS | BATCH_PATHS):
         return ()
-    found = batch_hint(options, extent(options, data.rows).trained)
+    if not is_counted(options, data):
+        return ()
+    found = batch_hint(options, known_extent(options, data).trained)
     return (found,) if found is not None else ()
 
 

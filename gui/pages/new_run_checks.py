@@ -11,6 +11,7 @@ from PySide6.QtWidgets import QHBoxLayout, QLabel, QWidget
 from core.events import Level
 from gui.theme import SPACING
 from gui.widgets.card import Card
+from gui.widgets.link_label import LinkLabel
 from gui.widgets.roles import Role, set_role
 
 
@@ -74,19 +75,15 @@ class ChecksCard(Card):
         return line
 
     def _text(self, check: Check) -> QLabel:
-        label = QLabel()
-        label.setWordWrap(True)
         if check.path:
-            label.setTextFormat(Qt.TextFormat.RichText)
+            label: QLabel = LinkLabel()
             link = f'<a href="{html.escape(check.path)}" style="text-decoration:none">{html.escape(check.subject)}</a>'
             label.setText(f"{link}&nbsp; {html.escape(check.text)}")
-            label.setTextInteractionFlags(
-                Qt.TextInteractionFlag.LinksAccessibleByMouse
-                | Qt.TextInteractionFlag.LinksAccessibleByKeyboard
-            )
             label.setAccessibleName(f"{check.subject} {check.text}".rstrip())
             label.linkActivated.connect(self.path_chosen)
         else:
+            label = QLabel()
+            label.setWordWrap(True)
             label.setTextFormat(Qt.TextFormat.PlainText)
             label.setText(check.text)
         return label

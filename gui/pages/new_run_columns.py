@@ -1,4 +1,4 @@
-"""Which columns hold the texts and the answer: lists filled with what is in the data."""
+"""Which columns hold the texts, the images and the answer: lists filled with what is in the data."""
 
 from collections.abc import Iterable
 
@@ -6,10 +6,11 @@ from PySide6.QtCore import Qt
 from PySide6.QtWidgets import QVBoxLayout, QWidget
 
 from core.catalogue import Option
-from core.reports import Column
+from core.data_report import Column
 from gui.field import Field
 from gui.theme import SPACING
 from gui.widgets.calm_inputs import CalmComboBox
+from gui.widgets.plain_tip import plain_tip
 
 
 class ColumnList(CalmComboBox):
@@ -26,7 +27,8 @@ class ColumnList(CalmComboBox):
             self.removeItem(1)
         for column in columns:
             self.addItem(column.name, column.name)
-            self.setItemData(self.count() - 1, ", ".join(column.examples[:3]), Qt.ItemDataRole.ToolTipRole)
+            tip = plain_tip(", ".join(column.examples[:3]))
+            self.setItemData(self.count() - 1, tip, Qt.ItemDataRole.ToolTipRole)
         self.choose(taken)
 
     @property
@@ -76,8 +78,8 @@ class TextColumnsField(Field):
         self.second.choose(names[1] if len(names) > 1 else "")
 
 
-class LabelColumnField(Field):
-    """`data.label_column`."""
+class OneColumnField(Field):
+    """`data.label_column`, `data.image_column`."""
 
     def __init__(self, option: Option, parent: QWidget | None = None) -> None:
         super().__init__(option, parent)

@@ -50,7 +50,7 @@ class FitActions(QObject):
             correction=self._outlook.correction,
         )
         words = self.tr(
-            "Short real runs on your longest samples, what was asked first if it has a chance, until one fits "
+            "Short real runs on your longest rows, what was asked first if it has a chance, until one fits "
             "with a tenth to spare. Hone looks for the fastest that keeps the result, then for the fastest of those "
             "that lose least. The form changes only when you press Apply."
         )

@@ -3,7 +3,6 @@
 from PySide6.QtCore import QCoreApplication, Signal
 from PySide6.QtWidgets import QHBoxLayout, QLabel, QPushButton, QWidget
 
-from core.choices import Task
 from gui.numbers import duration
 from gui.pages.new_run_fit_outlook import FitOutlook
 from gui.pages.new_run_fit_words import time_words
@@ -137,6 +136,6 @@ class TimeBox(QWidget):
 
 def _doing(outlook: FitOutlook) -> str:
     """What a dry run does, in words."""
-    if outlook.case is not None and outlook.case.options.task is Task.TEXT_CLASSIFICATION:
+    if outlook.case is not None and outlook.case.options.task.reads_text:
         return _translate("Fit", "Training a few steps on your longest texts")
     return _translate("Fit", "Training a few steps on your images")

@@ -19,7 +19,7 @@ from core.memory.forecast import (
     verdict,
 )
 from core.memory.ladder import Remedy
-from core.memory.matters import that_matter
+from core.memory.matters import key_of, that_matter
 from core.memory.record import corrected
 from core.options import RunOptions
 from core.reports import MachineReport
@@ -68,7 +68,7 @@ class FitOutlook(QObject):
         self.failure: UserError | None = None
         self._formula: Forecast | None = None
         self._longest: KnownLength | None = None
-        self._measured: dict[RunOptions, Measured] = {}
+        self._measured: dict[bytes, Measured] = {}
         self._is_busy = False
         self._rests = False
         self.trace.changed.connect(self._take_trace)
@@ -92,7 +92,7 @@ class FitOutlook(QObject):
     @property
     def measured(self) -> Measured | None:
         """What was measured of these options; None: nothing yet."""
-        return self._measured.get(that_matter(self.case.options)) if self.case else None
+        return self._measured.get(key_of(self.case.options)) if self.case else None
 
     @property
     def ran_out(self) -> bool:
@@ -164,7 +164,7 @@ class FitOutlook(QObject):
     def _measured_after(self, remedy: Remedy) -> Measured | None:
         if self.case is None or not remedy.changes:
             return None
-        return self._measured.get(that_matter(with_changes(self.case.options, remedy.changes)))
+        return self._measured.get(key_of(with_changes(self.case.options, remedy.changes)))
 
     def look_at(
         self,
@@ -243,7 +243,7 @@ class FitOutlook(QObject):
 
     def keep(self, options: RunOptions, measurement: Measurement) -> None:
         """Count this as measured for some options, those of the form or others."""
-        self._measured[that_matter(options)] = Measured(measurement, time.time())
+        self._measured[key_of(options)] = Measured(measurement, time.time())
         self._follow()
         self.changed.emit()
 

@@ -106,7 +106,8 @@ def _elsewhere_words(options: RunOptions) -> str:
     if not hub.may_be_there(options):
         return _translate("Fit", "Hone can tell once the model is on this computer.")
     if hub.is_forbidden():
-        return _translate("Fit", "The model isn't on this computer, and HF_HUB_OFFLINE forbids to fetch it.")
+        words = _translate("Fit", "The model isn't on this computer, and {what} forbids to fetch it.")
+        return words.format(what=hub.forbidden_by())
     return _translate("Fit", "The model isn't on this computer yet: the first run fetches it.")
 
 

@@ -1,17 +1,17 @@
 """The top of the New run page: task, examples, opening and saving run files."""
 
+from collections.abc import Sequence
 from pathlib import Path
 
 from PySide6.QtCore import Qt, Signal
 from PySide6.QtGui import QAction
 from PySide6.QtWidgets import QFileDialog, QHBoxLayout, QLabel, QMenu, QPushButton, QVBoxLayout, QWidget
 
-from core.catalogue import options_by_path
 from core.choices import Task
-from core.presets import find, presets
+from core.presets import Preset, find, glue_presets, presets
+from gui.pages.new_run_task import TaskChooser
 from gui.theme import SPACING
 from gui.widgets.roles import Role, set_role
-from gui.widgets.segmented import Segment, Segmented
 
 EXAMPLES = Path(__file__).resolve().parent.parent.parent / "resources" / "examples"
 DIGITS = EXAMPLES / "digits.hone"
@@ -46,16 +46,13 @@ class NewRunHeader(QWidget):
         layout.setContentsMargins(0, 0, 0, 0)
         layout.setSpacing(SPACING + 4)
         layout.addLayout(self._title_line())
-        self._tasks = Segmented(
-            Segment(choice.value, choice.title, choice.help) for choice in options_by_path()["task"].choices
-        )
-        self._tasks.setAccessibleName(options_by_path()["task"].title)
-        self._tasks.chosen.connect(self._tell_task)
+        self._tasks = TaskChooser()
+        self._tasks.chosen.connect(self.task_chosen)
         layout.addWidget(self._tasks)
 
     def show_task(self, task: Task) -> None:
         """Show which task is chosen."""
-        self._tasks.set_value(task.value)
+        self._tasks.show_task(task)
 
     def show_restored(self, is_restored: bool) -> None:
         """Say that the form stands as it was left, or what to do with a new one."""
@@ -124,13 +121,19 @@ class NewRunHeader(QWidget):
             self.tr("Sentence pairs (MRPC; asks for your copy of the files)"), self._start_from_mrpc
         )
         menu.addSection(self.tr("Presets: change a few options, keep the rest"))
-        for preset in presets():
-            action = menu.addAction(preset.title, self._tell_preset)
-            action.setData(preset.name)
-            action.setToolTip(preset.help)
+        self._add_presets(menu, presets())
+        glue = menu.addMenu(self.tr("GLUE’s tasks, as run_glue.py trains them"))
+        glue.setToolTipsVisible(True)
+        self._add_presets(glue, glue_presets())
         button.setMenu(menu)
         button.setProperty("hasMenu", True)
         return button
+
+    def _add_presets(self, menu: QMenu, offered: Sequence[Preset]) -> None:
+        for preset in offered:
+            action = menu.addAction(preset.title, self._tell_preset)
+            action.setData(preset.name)
+            action.setToolTip(preset.help)
 
     def _open_button(self) -> QPushButton:
         button = QPushButton(self.tr("Open"))
@@ -150,9 +153,6 @@ class NewRunHeader(QWidget):
         preset = find(str(action.data())) if isinstance(action, QAction) else None
         if preset is not None:
             self.preset_chosen.emit(preset)
-
-    def _tell_task(self, value: str) -> None:
-        self.task_chosen.emit(Task(value))
 
     def _ask_to_import(self) -> None:
         self.import_chosen.emit()

@@ -65,11 +65,10 @@ class Laying(QObject):
 
     def replace(self, tree: Tree) -> None:
         """Fill the whole form anew."""
-        form = self._options.form
-        before = form.full_tree()
+        before = self._options.full_tree()
         self.restored.emit(tree)
         self._before, self._is_whole = before, True
-        self._made = differences(before, Preset("", "", "", form.full_tree()))
+        self._made = differences(before, Preset("", "", "", self._options.full_tree()))
         self._tell(self.tr("Started afresh"), "")
 
     def undo(self) -> None:
@@ -82,14 +81,13 @@ class Laying(QObject):
 
     def _lay(self, preset: Preset, done: str) -> None:
         """Change the task first: that fills the form anew, and only then is it known what is left to change."""
-        form = self._options.form
-        self._before = form.full_tree()
+        self._before = self._options.full_tree()
         of_task = tuple(made for made in differences(self._before, preset) if made.path == "task")
         for made in of_task:
             self.task_wanted.emit(Task(made.after))
-        filled = form.full_tree()
+        filled = self._options.full_tree()
         self._options.put({made.path: made.after for made in differences(filled, preset)})
-        self._made = (*of_task, *differences(filled, Preset("", "", "", form.full_tree())))
+        self._made = (*of_task, *differences(filled, Preset("", "", "", self._options.full_tree())))
         self._is_whole = False
         self._tell(done, preset.help)
 

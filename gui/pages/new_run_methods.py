@@ -4,11 +4,11 @@ from PySide6.QtCore import QCoreApplication
 
 from core.capabilities import settled_beside
 from core.catalogue import value_of
-from core.choices import TITLES, DeepSpeed, Method, Padding, Task, Toggle
+from core.choices import TITLES, DeepSpeed, Method, Padding, Toggle
 from core.model_report import ModelReport
+from core.option_words import plain_number
 from core.options import ModelOptions, RunOptions
 from core.reports import DeviceReport
-from gui.number_fields import plain_number
 from gui.numbers import compact_count
 from gui.values import changed_options, value_words
 
@@ -79,7 +79,7 @@ def optimizer_words(options: RunOptions) -> str:
 
 def attention_words(options: RunOptions) -> str:
     """How attention is computed; empty where the model has none."""
-    return TITLES[options.model.attention][0] if options.task is Task.TEXT_CLASSIFICATION else ""
+    return TITLES[options.model.attention][0] if options.task.reads_text else ""
 
 
 def memory_words(options: RunOptions) -> str:
@@ -104,7 +104,7 @@ def loading_words(options: RunOptions, device: DeviceReport | None, longest: int
         longest: The most tokens the model can see; None: nothing limits it, or it isn't known.
     """
     parts = []
-    if options.task is Task.TEXT_CLASSIFICATION:
+    if options.task.reads_text:
         is_grouped = _settled(options, device, "data.group_by_length") == Toggle.ON
         if options.data.padding is Padding.FIXED:
             text = _translate("NewRun", "padded to {length:,} tokens")

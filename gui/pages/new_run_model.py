@@ -1,25 +1,35 @@
-"""What a run starts from: a vision model from a list, or a text model from a folder or the Hub."""
+"""What a run starts from: a model of a list, of a folder or the Hub, made from nothing, or of a past run."""
 
 import os
+from enum import StrEnum
 from pathlib import Path
+from typing import TypeVar
 
-from PySide6.QtCore import QCoreApplication
-from PySide6.QtWidgets import QStackedWidget, QWidget
+from PySide6.QtCore import QCoreApplication, Qt, Signal
+from PySide6.QtWidgets import QComboBox, QPushButton, QStackedWidget, QVBoxLayout, QWidget
 
 from core.catalogue import Option
 from core.choices import Task
 from core.model_lookup import is_complete
 from core.options import RunOptions
+from core.run_models import is_run
+from core.scratch_models import scratch_model
+from core.sources import Scheme, scheme_of
 from core.vision_models import VISION_MODELS
 from gui import names
 from gui.field import Field
 from gui.numbers import MISSING
+from gui.pages.new_run_model_lists import PastRunList, run_title, scratch_segments
 from gui.path_field import PathField, Wanted
+from gui.theme import SPACING
 from gui.widgets.calm_inputs import CalmComboBox
+from gui.widgets.choice_list import ChoiceList
+from gui.widgets.roles import Role, set_flag, set_role
+from gui.widgets.segmented import Segment, Segmented
 
 _translate = QCoreApplication.translate
 
-SCHEME = "torchvision:"
+SCHEME = f"{Scheme.TORCHVISION}:"
 
 WEIGHTS_MEGABYTES = {
     "resnet18": 45,
@@ -32,49 +42,167 @@ WEIGHTS_MEGABYTES = {
 """Sizes of the published weights, from torchvision's table of weights."""
 
 
+Chooser = TypeVar("Chooser", bound=QComboBox)
+
+
+class Place(StrEnum):
+    """Where a model comes from."""
+
+    LIST = "list"
+    FOLDER = "folder"
+    SCRATCH = "scratch"
+    RUN = "run"
+
+
 class ModelField(Field):
-    """`model.source`: a list for images, a line with "Choose…" for texts."""
+    """`model.source`: where the model comes from, and which one: of a list, a folder or a Hub id, a past run.
+
+    Signals:
+        hub_wanted: The person wants to look for one on the Hub.
+    """
+
+    hub_wanted = Signal()
 
     def __init__(self, option: Option, parent: QWidget | None = None) -> None:
         super().__init__(option, parent)
         self._task = Task.IMAGE_CLASSIFICATION
-        self._vision = CalmComboBox()
-        self._vision.setAccessibleName(option.title)
-        self._vision.setToolTip(option.help)
+        self._vision = _list_of(CalmComboBox(), option.title, option.help)
         for name in VISION_MODELS:
             self._vision.addItem(names.model_title(name), SCHEME + name)
         self._text = PathField(option, Wanted.FOLDER, self.tr("A folder, or a Hub id"))
+        self._scratch = _list_of(
+            ChoiceList(), option.title, self.tr("Made from nothing, small enough to learn here")
+        )
+        self._runs = _list_of(PastRunList(), option.title, self.tr("Goes on from what a run has learned"))
+        self._places: dict[Place, QWidget] = {
+            Place.LIST: self._vision,
+            Place.FOLDER: self._text,
+            Place.SCRATCH: self._scratch,
+            Place.RUN: self._runs,
+        }
+        self._place = Segmented()
+        self._place.chosen.connect(self._choose_place)
         self._stack = QStackedWidget()
-        self._stack.addWidget(self._vision)
-        self._stack.addWidget(self._text)
-        self._row.addWidget(self._stack, 1)
-        self._vision.activated.connect(self._tell)
+        for widget in self._places.values():
+            self._stack.addWidget(widget)
+        lines = QVBoxLayout()
+        lines.setSpacing(SPACING)
+        lines.addWidget(self._place)
+        lines.addWidget(self._stack)
+        self.hub = QPushButton(self.tr("Find one on the Hub…"))
+        set_role(self.hub, Role.LINK)
+        set_flag(self.hub, "flush", True)
+        self.hub.clicked.connect(self.hub_wanted)
+        lines.addWidget(self.hub, 0, Qt.AlignmentFlag.AlignLeading)
+        self._row.addLayout(lines, 1)
+        for chooser in (self._vision, self._scratch, self._runs):
+            chooser.activated.connect(self._tell)
         self._text.changed.connect(self._tell)
-        self.setFocusProxy(self._vision)
+        self._offer()
 
     def set_task(self, task: Task) -> None:
-        """Offer the models of a task."""
-        self._task = task
-        is_vision = task is Task.IMAGE_CLASSIFICATION
-        self._stack.setCurrentWidget(self._vision if is_vision else self._text)
-        self.setFocusProxy(self._vision if is_vision else self._text.line)
+        """Offer the models of a task; what is chosen stays chosen where it is one of them."""
+        if task is not self._task:
+            before, self._task = str(self.value() or ""), task
+            self._offer()
+            place = place_of(before)
+            is_offered = place in self._offered() and place is not Place.LIST
+            if is_offered and (place is not Place.SCRATCH or self._scratch.findData(before) >= 0):
+                self.set_value(before)
+
+    def _offer(self) -> None:
+        self._place.set_segments(self._segments(), keeps_value=False)
+        self._place.setAccessibleName(self.tr("Where the model comes from"))
+        self._runs.clear()
+        self._runs.set_task(self._task)
+        self._scratch.clear()
+        self._scratch.set_choices(scratch_segments(self._task))
+        taken = Place(self._place.value()) if self._place.value() in self._offered() else self._offered()[0]
+        self._show_place(taken)
 
     def value(self) -> object:
         """The source as a run file holds it."""
-        if self._task is Task.IMAGE_CLASSIFICATION:
-            return self._vision.currentData() or ""
-        return self._text.value()
+        chosen = self._stack.currentWidget()
+        if chosen is self._text:
+            return self._text.value()
+        return (chosen.currentData() if isinstance(chosen, QComboBox) else None) or ""
 
     def set_value(self, value: object) -> None:
-        """Show a source; a vision model that is not in the list is added as it is."""
+        """Show a source; one that is not in its list is added as it is."""
         source = str(value or "")
-        self._text.set_value("" if source.startswith(SCHEME) else source)
-        if source and self._vision.findData(source) < 0:
-            if self._task is not Task.IMAGE_CLASSIFICATION:
-                return
-            self._vision.addItem(source, source)
-        if source:
+        place = place_of(source)
+        if place is None or place not in self._offered():
+            place = Place.LIST if self._task.reads_images and not source else Place.FOLDER
+        self._text.set_value(source if place is Place.FOLDER else "")
+        if place is Place.LIST and source:
+            if self._vision.findData(source) < 0:
+                self._vision.addItem(source, source)
             self._vision.setCurrentIndex(self._vision.findData(source))
+        elif place is Place.SCRATCH:
+            self._scratch.choose(source)
+        elif place is Place.RUN:
+            self._runs.choose(source)
+        self._show_place(place)
+
+    @property
+    def is_scratch(self) -> bool:
+        """Whether the model is made from nothing, its tokenizer too."""
+        return self._stack.currentWidget() is self._scratch
+
+    @property
+    def is_run(self) -> bool:
+        """Whether it is the model of a past run."""
+        return self._stack.currentWidget() is self._runs
+
+    def _offered(self) -> tuple[Place, ...]:
+        if self._task.reads_images:
+            return (Place.LIST, Place.FOLDER, Place.RUN)
+        if self._task.reads_conversations:
+            return (Place.FOLDER, Place.RUN)  # who has never read can't learn to answer
+        return (Place.FOLDER, Place.SCRATCH, Place.RUN)
+
+    def _segments(self) -> list[Segment]:
+        words = {
+            Place.LIST: (self.tr("Well-known"), self.tr("A vision model of torchvision.")),
+            Place.FOLDER: (
+                self.tr("Folder or Hub"),
+                self.tr("A folder with a model in it, or an id on the Hub."),
+            ),
+            Place.SCRATCH: (
+                self.tr("From scratch"),
+                self.tr(
+                    "A small model made from nothing; its tokenizer is trained on your data. Needs no network."
+                ),
+            ),
+            Place.RUN: (self.tr("A past run"), self.tr("The model that a run of yours has trained.")),
+        }
+        return [Segment(place.value, *words[place]) for place in self._offered()]
+
+    def _show_place(self, place: Place) -> None:
+        self._place.set_value(place.value)
+        widget = self._places[place]
+        self._stack.setCurrentWidget(widget)
+        self.hub.setVisible(widget is self._text)
+        self.setFocusProxy(self._text.line if widget is self._text else widget)
+
+    def _choose_place(self, value: str) -> None:
+        self._show_place(Place(value))
+        self._tell()
+
+
+def place_of(source: str) -> Place | None:
+    """Where a source is to be chosen; None where it is empty."""
+    if not source:
+        return None
+    places = {Scheme.TORCHVISION: Place.LIST, Scheme.SCRATCH: Place.SCRATCH, Scheme.RUN: Place.RUN}
+    scheme = scheme_of(source)
+    return Place.FOLDER if scheme is None else places.get(scheme, Place.FOLDER)
+
+
+def _list_of(chooser: Chooser, name: str, tip: str) -> Chooser:
+    chooser.setAccessibleName(name)
+    chooser.setToolTip(tip)
+    return chooser
 
 
 def model_title(options: RunOptions) -> str:
@@ -82,6 +210,11 @@ def model_title(options: RunOptions) -> str:
     source = options.model.source
     if not source:
         return _translate("NewRun", "choose a model")
+    scratch = scratch_model(source)
+    if scratch is not None:
+        return _translate("NewRun", "{model}, from scratch").format(model=scratch.title)
+    if is_run(source):
+        return _translate("NewRun", "of the run {run}").format(run=run_title(source))
     is_folder = Path(source).is_absolute()
     name = Path(source).name if is_folder else names.model_title(source.removeprefix(SCHEME))
     if options.model.pretrained:
@@ -94,7 +227,7 @@ def download_note(options: RunOptions) -> str:
     source = options.model.source
     if not source:
         return MISSING
-    if Path(source).is_absolute():
+    if Path(source).is_absolute() or scheme_of(source) in (Scheme.SCRATCH, Scheme.RUN):
         return _translate("NewRun", "none")
     if source.startswith(SCHEME):
         return _vision_download(source.removeprefix(SCHEME), options.model.pretrained)

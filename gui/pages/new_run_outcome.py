@@ -8,8 +8,10 @@ from PySide6.QtWidgets import QHBoxLayout, QPushButton, QVBoxLayout, QWidget
 from core.catalogue import options_by_path
 from core.errors import Problem
 from core.events import Level
+from core.findings import Finding, FindingLevel
 from core.options import RunOptions
 from core.reports import MachineReport
+from gui.pages.data_line import rows_words
 from gui.pages.new_run_checking import Checked
 from gui.pages.new_run_checks import Check, ChecksCard
 from gui.pages.new_run_fit import FitCard
@@ -24,10 +26,13 @@ from gui.pages.new_run_summary import summary_rows
 from gui.theme import GUTTER, SPACING, Theme
 from gui.widgets.card import Card
 from gui.widgets.direction import margins
-from gui.widgets.fitting_scroll import FittingScroll
+from gui.widgets.fitting_scroll import PageScroll
 from gui.widgets.form_row import sentence
 from gui.widgets.key_value import KeyValue
 from gui.widgets.roles import Role, set_role
+
+FINDINGS = "data.findings"
+"""Where the links of findings lead: no option, but the list of them."""
 
 
 class OutcomeColumn(QWidget):
@@ -68,12 +73,13 @@ class OutcomeColumn(QWidget):
         layout = QVBoxLayout(self)
         layout.setContentsMargins(0, 0, 0, 2 * SPACING)
         layout.setSpacing(SPACING + 4)
-        layout.addWidget(FittingScroll(content))
+        layout.addWidget(PageScroll(content), 1)
         starting = QHBoxLayout()
         starting.setContentsMargins(margins(self, 0, 0, GUTTER, 0))
         starting.addWidget(self._start)
-        layout.addLayout(starting)
-        layout.addStretch(1)
+        layout.addLayout(
+            starting
+        )  # at the foot: what comes in above it must not move it from under the mouse
 
     def show_outcome(
         self,
@@ -86,21 +92,24 @@ class OutcomeColumn(QWidget):
         is_waiting: bool,
     ) -> None:
         """Show what the form comes to as it stands, all that is wrong with it and what is worth knowing."""
+        found = questions.data.findings
         options = checked.readable
         if options is not None:
-            data, model = questions.data.report, questions.model.report
+            data, model = questions.data.counted, questions.model.report
             self._rows.set_rows(summary_rows(options, checked.unreadable, machine, data, model))
             self._rows.set_marks(changes_by_row(options))
         self._checks.show_checks(
             [
                 *map(_problem_check, problems),
+                *(_finding_check(one) for one in found if one.level is FindingLevel.PROBLEM),
                 *self._fine(options, problems, machine, questions),
                 *map(_advice_check, advice),
+                *(_finding_check(one) for one in found if one.level is FindingLevel.WARNING),
             ]
         )
         self.fit.show_outlook()
         self._start.setText(self._start_text(problems, questions, is_waiting=is_waiting))
-        self._start.setEnabled(not problems and not is_waiting)
+        self._start.setEnabled(not problems and not is_waiting and not questions.data.stops)
 
     @property
     def start_text(self) -> str:
@@ -112,18 +121,23 @@ class OutcomeColumn(QWidget):
             "model.source": self.tr("Choose a model to start from"),
             "data.train": self.tr("Choose the data to train on"),
         }
+        is_reading = questions.data.is_reading
+        of_data = questions.data.problems() if is_reading else ()  # of options that are others now
+        problems = [problem for problem in problems if problem not in of_data]
         for problem in problems:
             if problem.path in missing and problem.message.startswith("choose "):
                 return missing[problem.path]
-        if len(problems) == 1:
+        found = 0 if is_reading else questions.data.problem_count
+        if len(problems) + found > 1:
+            return self.tr("{count} problems to mend").format(count=len(problems) + found)
+        if found:
+            return self.tr("Mend: {title}").format(title=options_by_path()["data.train"].title)
+        if problems:
             option = options_by_path().get(problems[0].path)
             return self.tr("Mend: {title}").format(title=option.title if option else problems[0].path)
-        if problems:
-            return self.tr("{count} problems to mend").format(count=len(problems))
         if not is_waiting:
             return self.tr("Start training")
-        reads = questions.data.is_reading
-        return self.tr("Reading the data…") if reads else self.tr("Looking at the model…")
+        return self.tr("Reading the data…") if is_reading else self.tr("Looking at the model…")
 
     def _fine(
         self,
@@ -132,14 +146,17 @@ class OutcomeColumn(QWidget):
         machine: MachineReport | None,
         questions: FormQuestions,
     ) -> list[Check]:
-        """What is in order, what is still looked at, and what is worth knowing."""
+        """What is in order, and what is still looked at."""
         wrong = {problem.path.partition(".")[0] for problem in problems}
         reading = questions.data
+        wrong |= {"data"} if reading.stops else set()
         lines: list[Check] = []
         if options is not None and "model" not in wrong:
             lines.append(self._model_check(questions.model, options))
         if reading.is_reading:
             lines.append(Check(Level.INFO, self.tr("Reading the data…")))
+        elif reading.is_cancelled:
+            lines.append(Check(Level.WARNING, self.tr("The data was not checked")))
         elif reading.has_broken:
             lines.append(
                 Check(Level.WARNING, self.tr("Hone could not look into the data (its log says why)"))
@@ -150,8 +167,7 @@ class OutcomeColumn(QWidget):
             lines.append(
                 Check(None, self.tr("{device} is ready").format(device=computed(machine, options).device))
             )
-        notes = (*(reading.report.notes if reading.report else ()),)
-        return [*lines, *(Check(Level.WARNING, note) for note in notes)]
+        return lines
 
     def _model_check(self, model: ModelCheck, options: RunOptions) -> Check:
         if model.failure is not None:
@@ -166,9 +182,9 @@ class OutcomeColumn(QWidget):
         if report is None:
             return ""
         if not report.labels:
-            return self.tr("{rows:,} samples").format(rows=report.rows)
-        words = self.tr("{rows:,} samples, {labels:,} labels")
-        return words.format(rows=report.rows, labels=len(report.labels))
+            return rows_words(report.rows)
+        words = self.tr("{rows}, {labels:,} labels")
+        return words.format(rows=rows_words(report.rows), labels=len(report.labels))
 
 
 def _problem_check(problem: Problem) -> Check:
@@ -178,6 +194,12 @@ def _problem_check(problem: Problem) -> Check:
     if problem.message.startswith("choose "):
         return Check(Level.ERROR, "", sentence(problem.message), problem.path)
     return Check(Level.ERROR, sentence(problem.message), option.title, problem.path)
+
+
+def _finding_check(finding: Finding) -> Check:
+    level = Level.ERROR if finding.level is FindingLevel.PROBLEM else Level.WARNING
+    title = options_by_path()["data.train"].title
+    return Check(level, finding.message, title, FINDINGS)
 
 
 def _advice_check(advice: Problem) -> Check:

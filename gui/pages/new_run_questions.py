@@ -2,11 +2,11 @@
 
 from PySide6.QtCore import QObject
 
+from core.data_report import InspectRequest, inspect_request
 from core.doubts import model_may_refuse
 from core.model_lookup import question_about
 from core.model_report import ModelRequest
 from core.options import RunOptions
-from core.reports import InspectRequest
 from gui.engine_question import Ask
 from gui.pages.new_run_checking import Checked
 from gui.pages.new_run_model_check import ModelCheck
@@ -64,10 +64,4 @@ def data_request(options: RunOptions | None) -> InspectRequest | None:
     """The question about the data of a form; None where none is chosen."""
     if options is None or not options.data.train:
         return None
-    return InspectRequest(
-        task=options.task,
-        source=options.data.train,
-        text_columns=options.data.text_columns,
-        label_column=options.data.label_column,
-        evaluation=options.data.eval or None,
-    )
+    return inspect_request(options)

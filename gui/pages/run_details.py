@@ -1,4 +1,6 @@
-"""The tabs of a run page: charts, log, metrics, what ran, options."""
+"""The tabs of a run page: charts, predictions, what is mixed up, metrics, what ran, log, options."""
+
+from pathlib import Path
 
 from PySide6.QtCore import Qt
 from PySide6.QtGui import QFontDatabase, QTextCursor
@@ -6,6 +8,7 @@ from PySide6.QtWidgets import (
     QAbstractItemView,
     QFrame,
     QHeaderView,
+    QLabel,
     QPlainTextEdit,
     QTableView,
     QTabWidget,
@@ -14,10 +17,13 @@ from PySide6.QtWidgets import (
 )
 
 from core.events import WhatRan
+from gui import numbers
 from gui.models.metrics_model import MetricsModel
 from gui.models.run_history import RunHistory
+from gui.pages.run_predictions import RunPredictions
 from gui.pages.what_ran_words import what_ran_groups
-from gui.theme import GUTTER, SPACING
+from gui.theme import GUTTER, SPACING, Theme
+from gui.widgets.confusion_grid import ConfusionGrid
 from gui.widgets.fitting_scroll import PageScroll
 from gui.widgets.key_value import KeyValue
 from gui.widgets.roles import Role, set_role
@@ -42,7 +48,14 @@ class TextView(QPlainTextEdit):
 class RunDetails(QTabWidget):
     """The charts of a run, and behind them everything that is read rather than glanced at."""
 
-    def __init__(self, charts: QWidget, history: RunHistory, parent: QWidget | None = None) -> None:
+    def __init__(
+        self,
+        theme: Theme,
+        folder: Path,
+        charts: QWidget,
+        history: RunHistory,
+        parent: QWidget | None = None,
+    ) -> None:
         super().__init__(parent)
         set_role(self, Role.TABS)
         self._history = history
@@ -53,6 +66,12 @@ class RunDetails(QTabWidget):
         self.what_ran = KeyValue()
         self.options = TextView(self.tr("Options"))
         self.addTab(charts, self.tr("Charts"))
+        self.predictions = RunPredictions(folder, history.predictions)
+        self._predictions_page = _framed(self.predictions)
+        self.addTab(self._predictions_page, self.tr("Predictions"))
+        self.confusion = ConfusionGrid(theme)
+        self._confusion_page = _framed(self._with_words(self.confusion))
+        self.addTab(self._confusion_page, self.tr("Confusion matrix"))
         self.addTab(_framed(self._metrics_table()), self.tr("Metrics"))
         self.addTab(_framed(self._scrolled(self.what_ran, self.tr("What ran"))), self.tr("What ran"))
         self._log_page = _framed(self.log)
@@ -69,10 +88,35 @@ class RunDetails(QTabWidget):
         self.log.moveCursor(QTextCursor.MoveOperation.End)
         self.log.moveCursor(QTextCursor.MoveOperation.StartOfLine)
 
-    def refresh(self, ran: WhatRan | None) -> None:
+    def refresh(self, ran: WhatRan | None, *, is_over: bool) -> None:
         """Show what has been measured and found out since."""
         self.metrics.show(self._history.evaluations)
+        self.predictions.refresh(is_over=is_over)
+        self._show_confusion()
         self.what_ran.set_groups(what_ran_groups(ran, self._history.versions))
+
+    def _show_confusion(self) -> None:
+        found = self._history.predictions.confusion
+        self.setTabVisible(self.indexOf(self._confusion_page), found is not None)
+        if found is None:
+            return
+        words = self.tr("After step {step}. Rows are the right labels, columns what the model said.")
+        more = self.tr("{count} more labels are mixed up less.") if found.left_out else ""
+        text = f"{words} {more}".format(step=numbers.count(found.step), count=found.left_out)
+        self._confusion_words.setText(text.strip())
+        self.confusion.show_confusion(found)
+
+    def _with_words(self, grid: QWidget) -> QWidget:
+        """The grid below a line that says how to read it."""
+        page = QWidget()
+        self._confusion_words = QLabel()
+        set_role(self._confusion_words, Role.HINT)
+        column = QVBoxLayout(page)
+        column.setContentsMargins(2 * SPACING, SPACING, 2 * SPACING, SPACING)
+        column.setSpacing(SPACING)
+        column.addWidget(self._confusion_words)
+        column.addWidget(grid, 1)
+        return page
 
     def _metrics_table(self) -> QTableView:
         table = QTableView()

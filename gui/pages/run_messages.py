@@ -34,9 +34,11 @@ class RunMessages(QWidget):
         wanted = {message.id: _after_the_end(message) if is_over else message for message in messages}
         for gone in self._shown.keys() - wanted.keys():
             self._strips.pop(gone).deleteLater()
-        for name, message in wanted.items():
+        for place, (name, message) in enumerate(wanted.items()):
             if self._shown.get(name) != message:
-                self._strip(name).show_message(message.level, message.title, message.detail, message.fixes)
+                self._strip(name, place).show_message(
+                    message.level, message.title, message.detail, message.fixes
+                )
         self._shown = wanted
         self.setVisible(bool(wanted))
 
@@ -44,12 +46,12 @@ class RunMessages(QWidget):
         """What stands there now."""
         return [message.title for message in self._shown.values()]
 
-    def _strip(self, name: str) -> MessageStrip:
+    def _strip(self, name: str, place: int) -> MessageStrip:
         if name not in self._strips:
             strip = MessageStrip(self)
             strip.fix_chosen.connect(self.fix_chosen)
             self._strips[name] = strip
-            self._column.addWidget(strip)
+            self._column.insertWidget(place, strip)
         return self._strips[name]
 
 

@@ -1,35 +1,60 @@
 """One run on screen, from the first event to the last."""
 
-from collections.abc import Sequence
+from collections.abc import Callable
+from functools import partial
 from pathlib import Path
+from subprocess import Popen
 
-from PySide6.QtCore import QTimer, Signal
+from PySide6.QtCore import Qt, QTimer, Signal
+from PySide6.QtGui import QShowEvent
 from PySide6.QtWidgets import QVBoxLayout, QWidget
 
-from core import run_file
+from core import run_file, starting
 from core.errors import Fix, FixAction, OptionsError, UserError
 from core.events import Level, MessageRaised
-from core.files import is_there
+from core.extending import Extension
+from core.files import is_there, read_small
 from core.options import RunOptions, Tree
 from core.run_folder import Action, ExitRecord, RunFolder
-from core.run_summary import title_of
+from core.run_notes import title_of
 from core.story import RunStory, State
+from core.trained_model import TrainedModel
 from gui.files import reveal
-from gui.job_thread import JobThread
+from gui.job_thread import Begin, JobThread, Rest
 from gui.models.run_history import RunHistory
 from gui.models.run_news import RunNews
 from gui.pages import run_words
+from gui.pages.export_sheet import ExportSheet
+from gui.pages.extend_sheet import ExtendSheet, Length
+from gui.pages.run_actions import RunActions
 from gui.pages.run_charts import RunCharts
 from gui.pages.run_details import RunDetails
 from gui.pages.run_figures import RunFigures
 from gui.pages.run_header import RunHeader
+from gui.pages.run_left_queue import left_queue_message
 from gui.pages.run_messages import RunMessages
 from gui.pages.run_model import RunModel
+from gui.pages.run_reuse import from_its_model, with_changes
+from gui.pages.run_taking import RunTaking
 from gui.pages.run_words import RunFacts
 from gui.theme import GUTTER, PAGE_MARGINS, SPACING, Theme
 from gui.widgets.direction import margins
 
 TICK_MS = 1000
+
+Resume = Callable[[RunFolder], Popen[bytes]]
+"""Goes on with a run that is over, as `core.starting.resume` does."""
+
+Extend = Callable[[RunFolder, Extension], Popen[bytes]]
+
+
+def extend_in_turn(run: RunFolder, to: Extension) -> Popen[bytes]:
+    """Let a run that is over train longer, once nothing else trains on its device."""
+    return starting.extend(run, epochs=to.epochs, max_steps=to.max_steps, queued=True)
+
+
+LARGEST_SHOWN = 1 << 20
+"""Bytes of a run file that are shown; what is longer is none that anybody wrote."""
 
 
 class RunView(QWidget):
@@ -38,27 +63,36 @@ class RunView(QWidget):
     Signals:
         edit_requested: A tree of options to start anew from.
         state_changed: The `core.story.State` in which the run now is.
+        bin_requested: The run is to go to the bin.
+        try_requested: Its model is to be tried.
     """
 
     edit_requested = Signal(object)
     state_changed = Signal(object)
+    bin_requested = Signal()
+    try_requested = Signal()
 
     def __init__(
         self,
         theme: Theme,
         run: RunFolder,
         *,
-        start: bool = False,
-        command: Sequence[str] | None = None,
+        begin: Begin | None = None,
+        resume: Resume | None = None,
+        extend: Extend = extend_in_turn,
         parent: QWidget | None = None,
     ) -> None:
         super().__init__(parent)
         self.run = run
+        self._resume_run = resume or partial(starting.resume, queued=True)
+        self._extend_run = extend
         self._story = RunStory()
         self._history = RunHistory()
         self._state = State.STARTING
         self._exit_record: ExitRecord | None = None
         self._is_gone = False
+        self._rest = Rest()
+        self._attempt_left = -1
         self._failures: list[MessageRaised] = []
         self._not_shown: MessageRaised | None = None
         self._options = self._read_options()
@@ -67,9 +101,10 @@ class RunView(QWidget):
         self.figures = RunFigures()
         self.model = RunModel()
         self.charts = RunCharts(theme, self._history)
-        self.details = RunDetails(self.charts, self._history)
+        self.details = RunDetails(theme, run.path, self.charts, self._history)
+        self.taking = RunTaking(run, self)
         self._lay_out()
-        self.job = JobThread(run, start_job=start, command=command, parent=self)
+        self.job = JobThread(run, begin=begin, parent=self)
         self._tick = QTimer(self, interval=TICK_MS)
         self._connect()
         self._show_options()
@@ -80,7 +115,7 @@ class RunView(QWidget):
     @property
     def title(self) -> str:
         """What the run is called."""
-        return title_of(self._options) if self._options else self.run.name
+        return title_of(self.run.path, self._options)
 
     @property
     def state(self) -> State:
@@ -90,6 +125,9 @@ class RunView(QWidget):
     def close_view(self) -> None:
         """Stop following; the run goes on. Returns within the few milliseconds that a poll takes."""
         self._tick.stop()
+        for sheet in self.findChildren(ExportSheet):
+            sheet.reject()
+        self.taking.leave_work()
         self.job.stop_following()
         self.job.wait()
         self.charts.end_work()
@@ -104,18 +142,43 @@ class RunView(QWidget):
         layout.addWidget(self.details, 1)
 
     def _connect(self) -> None:
-        self.header.stop_pressed.connect(self._stop)
-        self.header.end_pressed.connect(self._end)
-        self.header.duplicate_pressed.connect(self._duplicate)
-        self.header.reveal_pressed.connect(self._reveal_run)
+        self._connect_actions(self.header.buttons)
         self.model.reveal_pressed.connect(self._reveal)
+        self.taking.told.connect(self._note)
         self.messages.fix_chosen.connect(self._apply_fix)
         self.job.news_arrived.connect(self._take_news)
         self.job.log_arrived.connect(self.details.add_log)
         self.job.ended.connect(self._take_end)
+        self.job.rested.connect(self._take_rest)
         self.job.state_changed.connect(self._take_state)
         self.job.job_failed.connect(self._take_failure)
         self._tick.timeout.connect(self._show_facts)
+
+    def _connect_actions(self, actions: RunActions) -> None:
+        actions.pause_pressed.connect(self._pause)
+        actions.resume_pressed.connect(self.resume)
+        actions.stop_pressed.connect(self._stop)
+        actions.end_pressed.connect(self._end)
+        actions.save_pressed.connect(self._save)
+        actions.duplicate_pressed.connect(self._duplicate)
+        actions.new_from_model_pressed.connect(self._start_from_model)
+        actions.extend_pressed.connect(self._ask_to_extend)
+        actions.export_pressed.connect(self._export)
+        actions.script_pressed.connect(self.taking.copy_script)
+        actions.report_pressed.connect(self.taking.save_report)
+        actions.support_pressed.connect(self.taking.show_support)
+        actions.reveal_pressed.connect(self._reveal_run)
+        actions.bin_pressed.connect(self.bin_requested)
+        actions.try_pressed.connect(self.try_requested)
+
+    def showEvent(self, event: QShowEvent) -> None:
+        """It may have been renamed in the list meanwhile."""
+        super().showEvent(event)
+        self.header.name.setText(self.title)
+
+    def show_error(self, error: UserError) -> None:
+        """Say what went wrong with the run."""
+        self._take_failure(error)
 
     # What the thread tells.
 
@@ -128,7 +191,14 @@ class RunView(QWidget):
     def _take_end(self, record: ExitRecord) -> None:
         self._exit_record = record
 
+    def _take_rest(self, rest: Rest) -> None:
+        self._rest = rest
+
     def _take_state(self, state: State) -> None:
+        if self._state.is_over and not state.is_over:
+            self._begin_attempt(state)
+        if state.is_over:
+            self._attempt_left = -1  # one that waited and never began leaves what was said before it
         self._state = state
         self._is_gone = state.is_over and not is_there(self.run.path)
         self._refresh()
@@ -138,6 +208,17 @@ class RunView(QWidget):
         if state.is_over:
             self._tick.stop()
         self.state_changed.emit(state)
+
+    def _begin_attempt(self, state: State) -> None:
+        """What was said of the attempts before holds no more; their steps stay as far as the run goes on from them."""
+        self._attempt_left = self._story.attempt
+        self._exit_record = None
+        if state is not State.QUEUED:  # what waits was told from where it will go on
+            self._rest = Rest()
+        self._failures.clear()
+        self._options = self._read_options()  # it may have been asked to train longer
+        self._show_options()
+        self._tick.start()
 
     def _take_failure(self, error: UserError) -> None:
         self._failures.append(
@@ -149,7 +230,7 @@ class RunView(QWidget):
                 fixes=error.fixes,
             )
         )
-        self._show_messages()
+        self._refresh()
 
     def _show_crash(self) -> None:
         record = self._exit_record
@@ -163,10 +244,20 @@ class RunView(QWidget):
         self._show_facts()
         self._show_messages()
         self.charts.refresh(self._story.total_steps, is_over=self._state.is_over)
-        self.details.refresh(self._story.what_ran)
+        self.details.refresh(self._story.what_ran, is_over=self._state.is_over)
 
     def _facts(self) -> RunFacts:
-        return RunFacts(self._story, self._state, self._options, self._exit_record, self._is_gone)
+        return RunFacts(
+            self._story,
+            self._state,
+            self._options,
+            self._exit_record,
+            self._is_gone,
+            self._trained is not None,
+            self._rest.step,
+            self._rest.crash,
+            self._story.attempt <= self._attempt_left,
+        )
 
     def _show_facts(self) -> None:
         facts = self._facts()
@@ -174,21 +265,54 @@ class RunView(QWidget):
         self.figures.show_figures(run_words.summary(facts))
 
     def _show_messages(self) -> None:
-        crash = run_words.crash_message(self._facts())
+        facts = self._facts()
+        crash = run_words.crash_message(facts) or left_queue_message(facts)
         own = self._failures or ([crash] if crash else [])
         notes = (self._not_shown, run_words.unread_message(self._story))
-        messages = [*own, *self._story.messages.values(), *filter(None, notes)]
+        said = (found for found in self._story.messages.values() if found.attempt > self._attempt_left)
+        messages = [*own, *said, *filter(None, notes)]
         self.messages.show_messages(messages, is_over=self._state.is_over)
 
     def _show_model(self) -> None:
-        has_ended_well = self._state in (State.FINISHED, State.STOPPED)
-        is_kept = has_ended_well and is_there(self.run.model)
-        self.model.show_model(self.run.model if is_kept else None)
+        trained = self._trained
+        step = trained.step if trained is not None and trained.has_gone_on else None
+        self.model.show_model(None if trained is None else trained.folder, step)
+
+    @property
+    def _trained(self) -> TrainedModel | None:
+        """The trained model, where it has one that is its newest; never a checkpoint."""
+        newest = self._rest.model if self._state.is_over and not self._is_gone else None
+        return newest if newest is not None and not newest.is_checkpoint else None
 
     # What the person asks.
 
     def _stop(self) -> None:
         self.job.ask(Action.STOP)
+
+    def resume(self) -> None:
+        """Go on with the run; what stands here stays."""
+        self.job.go_on(partial(self._resume_run, self.run))
+
+    def _ask_to_extend(self) -> None:
+        if self._options is not None:
+            sheet = ExtendSheet(Length(self._options, self._story), self)
+            sheet.setAttribute(Qt.WidgetAttribute.WA_DeleteOnClose)
+            sheet.chosen.connect(self.extend)
+            sheet.open()
+
+    def extend(self, to: Extension) -> None:
+        """Train longer, and show it here."""
+        self.job.go_on(partial(self._extend_run, self.run, to))
+
+    def follow_again(self) -> None:
+        """Show what goes on where somebody else has gone on with the run."""
+        self.job.follow_again()
+
+    def _pause(self) -> None:
+        self.job.ask(Action.PAUSE)
+
+    def _save(self) -> None:
+        self.job.ask(Action.SAVE)
 
     def _end(self) -> None:
         self.job.ask(Action.KILL)
@@ -205,17 +329,33 @@ class RunView(QWidget):
             )
         self._show_messages()
 
+    def _note(self, message: MessageRaised | None) -> None:
+        self._not_shown = message
+        self._show_messages()
+
+    def _export(self) -> None:
+        ExportSheet(self.run, self.title, self).open()
+
     def _duplicate(self) -> None:
         tree = self._read_tree()
         if tree is not None:
             self.edit_requested.emit(tree)
 
+    def _start_from_model(self) -> None:
+        tree = self._read_tree()
+        if tree is not None:
+            self.edit_requested.emit(from_its_model(tree, self.run))
+
     def _apply_fix(self, fix: Fix) -> None:
         match fix.action:
             case FixAction.STOP:
-                self.header.ask_stop()
+                self.header.buttons.ask_stop()
+            case FixAction.PAUSE:
+                self.header.buttons.ask_pause()
             case FixAction.END:
                 self._end()
+            case FixAction.RESUME:
+                self.header.buttons.ask_resume()
             case FixAction.REVEAL:
                 self._reveal_run()
             case None:
@@ -241,20 +381,9 @@ class RunView(QWidget):
 
     def _show_options(self) -> None:
         try:
-            self.details.options.setPlainText(
-                self.run.options_file.read_text(encoding="utf-8", errors="replace")
-            )
+            text = read_small(self.run.options_file)[:LARGEST_SHOWN].decode(errors="replace")
+            self.details.options.setPlainText(text)
         except OSError as error:
             self.details.options.setPlainText(
                 self.tr("{} can't be read: {}").format(self.run.options_file, error.strerror)
             )
-
-
-def with_changes(tree: Tree, fix: Fix) -> Tree:
-    """A copy of a run's options in which a fix has been applied."""
-    changed: Tree = {key: dict(value) if isinstance(value, dict) else value for key, value in tree.items()}
-    for path, value in fix.changes.items():
-        section, _, name = path.rpartition(".")
-        target = changed.setdefault(section, {}) if section else changed
-        target[name] = value
-    return changed

@@ -4,12 +4,14 @@ from dataclasses import dataclass
 
 from PySide6.QtCore import QCoreApplication
 
+from core.crash import Crash
 from core.device_names import DEVICE_KINDS, device_title
-from core.errors import Fix
+from core.errors import Fix, FixAction
 from core.events import Level, MessageRaised, Phase
 from core.memory.shortage import out_of_memory
 from core.options import RunOptions
 from core.run_folder import ExitRecord
+from core.run_summary import seconds_spent
 from core.statements import dtypes
 from core.story import RunStory, State
 from gui import numbers
@@ -20,7 +22,10 @@ _translate = QCoreApplication.translate
 
 DOT = " · "
 
-RESULTS = ("eval_loss", "eval_accuracy", "eval_f1")
+RESULTS = (
+    *("eval_loss", "eval_accuracy", "eval_f1", "eval_pearson", "eval_spearman", "eval_mae"),
+    *("eval_perplexity", "eval_reward_accuracy"),
+)
 """The metrics that stand among what came of a run; its table of evaluations has all of them."""
 
 
@@ -28,7 +33,10 @@ RESULTS = ("eval_loss", "eval_accuracy", "eval_f1")
 class RunFacts:
     """All that a run page knows at one moment.
 
-    `options` is None where `run.toml` can't be read; `is_gone` says that there is no folder of the run any more.
+    `options` is None where `run.toml` can't be read; `is_gone` says that there is no folder of the run any more,
+    `has_model` that there is a trained model to work with, `saved_step` of which step there is a checkpoint to go on
+    from, once it is over, and `crash` what is known of an end without a word. `is_between` says that it goes on, while
+    its story still tells of the attempt before.
     """
 
     story: RunStory
@@ -36,22 +44,61 @@ class RunFacts:
     options: RunOptions | None = None
     exit_record: ExitRecord | None = None
     is_gone: bool = False
+    has_model: bool = False
+    saved_step: int | None = None
+    crash: Crash | None = None
+    is_between: bool = False
 
 
 def state_line(facts: RunFacts) -> str:
     """The line under a run's name."""
+    if facts.state.is_over and facts.state is not State.PAUSED:
+        lasted = "" if summary(facts) else elapsed(facts, now=0.0)
+        after = [_translate("run", "after {}").format(lasted)] if lasted else []
+        progress = _progress(facts.story)
+        return DOT.join([state_title(facts.state), *after, *progress, *_where_computed(facts)])
+    return DOT.join(filter(None, _going_on(facts)))
+
+
+def _going_on(facts: RunFacts) -> list[str]:
+    """What a run does that isn't over, or that rests."""
     story = facts.story
     match facts.state:
         case State.STARTING:
-            return _phase_line(story) or _translate("run", "Starting")
+            phase = "" if facts.is_between else _phase_line(story)
+            return [phase or _translate("run", "Starting")]
+        case State.QUEUED:
+            doing = _awaited(story)
+            if story.attempt and facts.saved_step is None:
+                return [doing, _translate("run", "begins anew")]
+        case State.PAUSED:
+            return _resting(story)
+        case State.PAUSING:
+            doing = _translate("run", "Pausing: saving a checkpoint, then the memory is free")
         case State.STOPPING:
-            return DOT.join([_translate("run", "Stopping, and keeping what is trained"), *_progress(story)])
-        case State.TRAINING:
-            return DOT.join([_doing(facts), *_progress(story)])
+            doing = _translate("run", "Stopping, and keeping what is trained")
         case _:
-            lasted = "" if summary(facts) else elapsed(facts, now=0.0)
-            after = [_translate("run", "after {}").format(lasted)] if lasted else []
-            return DOT.join([state_title(facts.state), *after, *_progress(story), *_where_computed(facts)])
+            doing = _doing(facts)
+    return [doing, *_progress(story)]
+
+
+def _resting(story: RunStory) -> list[str]:
+    """Where a paused run goes on, and that nothing of it is in memory."""
+    steps, *passes = _progress(story) or [""]
+    paused = _translate("run", "Paused at {}").format(steps) if steps else state_title(State.PAUSED)
+    return [paused, *passes, _translate("run", "its memory is free")]
+
+
+def _awaited(story: RunStory) -> str:
+    """For whom a run waits that trains later."""
+    awaited = story.awaited
+    if awaited is None or not awaited.behind:
+        return _translate("run", "Waiting for its turn")
+    others, name = awaited.ahead - 1, f"“{awaited.title}”" if awaited.title else awaited.behind
+    if not others:
+        return _translate("run", "Waiting for its turn behind {}").format(name)
+    words = _translate("run", "Waiting for its turn behind {} and {} more")
+    return words.format(name, numbers.count(others))
 
 
 def _doing(facts: RunFacts) -> str:
@@ -95,10 +142,12 @@ def _progress(story: RunStory) -> list[str]:
     steps = _translate("run", "step {} of {}").format(
         numbers.count(story.step), numbers.count(plan.total_steps)
     )
-    passes = _translate("run", "epoch {} of {}").format(
-        numbers.epochs(story.epoch), numbers.epochs(plan.epochs)
-    )
-    return [steps, passes]
+    epoch, planned = numbers.epochs(story.epoch), numbers.epochs(plan.epochs)
+    if (
+        story.epoch > plan.epochs and epoch != planned
+    ):  # a last step of fewer rows: the plan's share is a little off
+        return [steps, _translate("run", "epoch {}").format(epoch)]
+    return [steps, _translate("run", "epoch {} of {}").format(epoch, planned)]
 
 
 def time_left(facts: RunFacts) -> str:
@@ -110,14 +159,9 @@ def time_left(facts: RunFacts) -> str:
 
 
 def elapsed(facts: RunFacts, now: float) -> str:
-    """How long the run has been going, or went. `now` is unix seconds."""
-    story = facts.story
-    if story.started is None:
-        return ""
-    known_end = story.ended or (facts.exit_record.time if facts.exit_record else None)
-    if facts.state.is_over and known_end is None:
-        return ""
-    return numbers.duration((known_end if facts.state.is_over and known_end else now) - story.started)
+    """How long the run has been worked on in all its attempts. `now` is unix seconds."""
+    seconds = seconds_spent(facts.story, facts.state, facts.exit_record, now)
+    return "" if seconds is None else numbers.duration(seconds)
 
 
 def summary(facts: RunFacts) -> list[tuple[str, str]]:
@@ -126,11 +170,13 @@ def summary(facts: RunFacts) -> list[tuple[str, str]]:
     if done is None or not facts.state.is_over or not done.steps:
         return []
     rows = _results(done.metrics) if done.metrics else _last_evaluation(facts.story)
-    rows.append((_translate("run", "Speed"), numbers.rate(done.samples_per_second)))
-    if done.seconds:  # a run that failed doesn't tell it
-        rows.append((_translate("run", "Time"), numbers.duration(done.seconds)))
+    speed = _translate("run", "Speed of the last stretch")
+    if facts.story.attempt <= 1:
+        speed = _translate("run", "Speed")
+    rows.append((speed, numbers.rate(done.samples_per_second)))
+    rows.append((_translate("run", "Time"), elapsed(facts, now=0.0)))
     rows.append((_translate("run", "Peak memory"), _memory_words(facts.story)))
-    return [(title, value) for title, value in rows if value != numbers.MISSING]
+    return [(title, value) for title, value in rows if value not in (numbers.MISSING, "")]
 
 
 def _memory_words(story: RunStory) -> str:
@@ -167,21 +213,30 @@ def crash_message(facts: RunFacts) -> MessageRaised | None:
         title = _translate("run", "This run's folder was removed")
         detail = _translate("run", "It was deleted, moved or renamed, or its disk is not connected.")
         return MessageRaised(id="crashed", level=Level.WARNING, title=title, detail=detail)
-    title, reason = _crash_words(facts.exit_record)
+    title, reason = _crash_words(facts)
     fixes: tuple[Fix, ...] = ()
     if facts.exit_record is not None and facts.exit_record.out_of_memory and facts.options is not None:
         shortage = out_of_memory(facts.options, facts.story.forecast)
         title, reason, fixes = shortage.title, f"{shortage.detail}\n{reason}", shortage.fixes
-    detail = "\n".join(part for part in (reason, _kept(facts.story)) if part)
+    detail = "\n".join(part for part in (reason, _kept(facts.saved_step)) if part)
+    if facts.options is not None:
+        fixes = (*fixes, going_on(facts.saved_step))
     return MessageRaised(id="crashed", level=Level.ERROR, title=title, detail=detail, fixes=fixes)
 
 
-def _crash_words(record: ExitRecord | None) -> tuple[str, str]:
+def going_on(saved_step: int | None) -> Fix:
+    """The button that takes up a run again: from its last checkpoint, or from the beginning where none was saved."""
+    if saved_step is None:
+        return Fix(_translate("run", "Start again"), action=FixAction.RESUME)
+    words = _translate("run", "Go on from step {}")
+    return Fix(words.format(numbers.count(saved_step)), action=FixAction.RESUME)
+
+
+def _crash_words(facts: RunFacts) -> tuple[str, str]:
+    record, crash = facts.exit_record, facts.crash
     if record is None:
         title = _translate("run", "The training process is gone")
-        return title, _translate(
-            "run", "It ended without saying why: the computer was switched off, perhaps."
-        )
+        return (crash.title.rstrip("."), crash.reason) if crash is not None else (title, "")
     if record.signal:
         title = _translate("run", "The training process was ended by {}").format(record.signal)
     elif record.code is None:
@@ -191,13 +246,11 @@ def _crash_words(record: ExitRecord | None) -> tuple[str, str]:
     return title, record.reason
 
 
-def _kept(story: RunStory) -> str:
+def _kept(saved_step: int | None) -> str:
     """What of a crashed run's work is still there."""
-    saved = story.last_checkpoint
-    if saved is None:
+    if saved_step is None:
         return ""
-    words = _translate("run", "The checkpoint of step {} was kept: {}")
-    return words.format(numbers.count(saved.step), saved.path)
+    return _translate("run", "Its checkpoint of step {} is complete.").format(numbers.count(saved_step))
 
 
 def unread_message(story: RunStory) -> MessageRaised | None:
@@ -205,6 +258,8 @@ def unread_message(story: RunStory) -> MessageRaised | None:
     if story.is_of_newer_hone:
         title = _translate("run", "A newer Hone wrote this run")
         detail = _translate("run", "There may be more to it than is shown.")
+    elif story.trouble:
+        title, detail = _translate("run", "Not all of what happened can be read"), story.trouble
     elif story.skipped:
         one = _translate("run", "A line of what happened can't be read")
         several = _translate("run", "{} lines of what happened can't be read")

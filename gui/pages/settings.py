@@ -21,8 +21,10 @@ from core.device_names import device_title
 from core.events import Level
 from core.reports import DeviceReport, MachineReport
 from core.settings import Appearance, Settings, home, runs_folder
+from gui.engine_question import Ask, ask_real_engine
 from gui.files import reveal
 from gui.numbers import memory
+from gui.pages.hub_settings import CacheCard, HubCard
 from gui.theme import GUTTER, PAGE_MARGINS, SPACING
 from gui.widgets.card import Card
 from gui.widgets.direction import margins
@@ -42,15 +44,25 @@ class SettingsPage(QWidget):
     Signals:
         settings_changed: The new `core.settings.Settings`.
         check_requested: The person wants a device checked; its name as in `device.name`.
+
+    Args:
+        settings: What is set now.
+        parent: Qt's parent.
+        ask: Starts an engine job.
     """
 
     settings_changed = Signal(object)
     check_requested = Signal(str)
 
-    def __init__(self, settings: Settings, parent: QWidget | None = None) -> None:
+    def __init__(
+        self, settings: Settings, parent: QWidget | None = None, *, ask: Ask = ask_real_engine
+    ) -> None:
         super().__init__(parent)
         set_role(self, Role.PAGE)
         self._settings = settings
+        self.hub = HubCard(ask)
+        self.hub.offline_chosen.connect(self._change_offline)
+        self.cache = CacheCard(ask)
         self._folder = QLabel()
         self._versions = KeyValue(label_width(self))
         self._devices = KeyValue(label_width(self))
@@ -67,6 +79,8 @@ class SettingsPage(QWidget):
             self._appearance_card(),
             self._training_card(),
             self._places_card(),
+            self.hub,
+            self.cache,
             self._computer,
             self._versions_card(),
             self._licences_card(),
@@ -92,6 +106,7 @@ class SettingsPage(QWidget):
         self._folder.setText(str(runs_folder(settings)))
         self.keep_awake.setChecked(settings.keep_awake)
         self.notify.setChecked(settings.notify)
+        self.hub.offline.setChecked(settings.offline)
 
     def set_machine(self, machine: MachineReport | None) -> None:
         """Show what the engine has told of this computer; None: nothing yet."""
@@ -222,6 +237,14 @@ class SettingsPage(QWidget):
 
     def _change_notify(self, on: bool) -> None:
         self._change(msgspec.structs.replace(self._settings, notify=on))
+
+    def _change_offline(self, on: bool) -> None:
+        self._change(msgspec.structs.replace(self._settings, offline=on))
+
+    def close_questions(self) -> None:
+        """Give up what was asked and wait until no thread is left."""
+        self.hub.token.close_questions()
+        self.cache.close_questions()
 
     def _ask_for_check(self) -> None:
         self.check_requested.emit("auto")

@@ -73,6 +73,9 @@ def epoch_text(epoch: float) -> str:
 TEXT_OFFSET = 6
 """Pixels between an axis and its texts."""
 
+FINER_DIGITS = (6, 8, 10, 12)
+"""Digits that are tried one after the other until all ticks of an axis differ."""
+
 OVERHANG = 40
 """Pixels by which a tick's text may reach beyond the axis."""
 
@@ -85,6 +88,7 @@ class AxisUnit:
         rule: Chooses the distance between ticks.
         write: Turns a tick's value into text.
         pixels_per_tick: Room that each tick has at least.
+        write_finely: The same with so many digits, where those of `write` don't tell ticks apart; None: they always do.
         prefix: A word before the first tick, which names the axis without taking a line of its own. It is translated
             when it is shown.
     """
@@ -93,17 +97,18 @@ class AxisUnit:
     write: NumberFormat
     pixels_per_tick: int
     prefix: str = ""
+    write_finely: Callable[[float, int], str] | None = None
 
 
 STEP = AxisUnit(whole_step, step_text, 72, str(QT_TRANSLATE_NOOP("axes", "step")))
 EPOCH = AxisUnit(decimal_step, epoch_text, 72, str(QT_TRANSLATE_NOOP("axes", "epoch")))
 CLOCK = AxisUnit(clock_step, clock_text, 80)
-"""Time since the run's start, in seconds."""
+"""Time worked, in seconds."""
 
 ROW = 26
 """Pixels that each tick of an upright axis has at least."""
 
-VALUES = AxisUnit(decimal_step, loss_tick, ROW)
+VALUES = AxisUnit(decimal_step, loss_tick, ROW, write_finely=loss_tick)
 STEP_TIMES = AxisUnit(decimal_step, step_time_tick, ROW)
 SHARES = AxisUnit(decimal_step, share_tick, ROW)
 BYTES = AxisUnit(memory_step, memory_tick, ROW)
@@ -176,9 +181,17 @@ class RoundAxis(pg.AxisItem):
 
     def tickStrings(self, values: list[float], scale: float, spacing: float) -> list[str]:
         """The ticks' texts."""
-        texts = [self.unit.write(10.0**value if self.is_log else value) for value in values]
+        texts = self._told_apart([10.0**value if self.is_log else value for value in values])
         if texts and self.unit.prefix:
             texts[0] = f"{_translate('axes', self.unit.prefix)} {texts[0]}"
+        return texts
+
+    def _told_apart(self, values: list[float]) -> list[str]:
+        texts, finely = [self.unit.write(value) for value in values], self.unit.write_finely
+        for digits in FINER_DIGITS:
+            if finely is None or len(set(texts)) == len(texts):
+                break
+            texts = [finely(value, digits) for value in values]
         return texts
 
     def _most_ticks(self, size: float) -> int:

@@ -6,6 +6,9 @@ from PySide6.QtGui import QFont, QFontMetrics
 from gui import numbers
 from gui.theme import Tokens
 
+LINES_IN_WAY = 2.5
+"""A ceiling no further below the top than so many lines of text has its words in the topmost of them."""
+
 
 class CeilingLine(pg.InfiniteLine):
     """Drawn where it is in the picture. Red is for ceilings.
@@ -16,6 +19,7 @@ class CeilingLine(pg.InfiniteLine):
 
     def __init__(self, place: float) -> None:
         self._above, self._below = [(place, 1.0)] * 2, [(place, 0.0)] * 2
+        self._words = ""
         super().__init__(angle=0, label="", labelOpts={"position": place, "anchors": self._above})
         self.label.textItem.document().setDocumentMargin(1)
         self.setZValue(6)
@@ -40,8 +44,16 @@ class CeilingLine(pg.InfiniteLine):
         if level is None:
             return
         self.setValue(level)
-        self.label.setFormat(words.format(numbers.memory_tick(level)))
         room_above = (y[1] - level) / (y[1] - y[0]) * rows
         needed = QFontMetrics(self.label.textItem.font()).height()
+        self._words = words.format(numbers.memory_tick(level))
         self.label.anchors = self._above if room_above > needed else self._below
+        self.label.setFormat(self._words)
         self.label.updatePosition()
+
+    def taken_at_top(self, y: tuple[float, float], rows: int) -> int:
+        """Pixels that its words take in the topmost line of a picture from and to `y`, `rows` pixels high."""
+        metrics = QFontMetrics(self.label.textItem.font())
+        below_top = (y[1] - self.value()) / (y[1] - y[0]) * rows
+        is_in_way = self.isVisible() and below_top < LINES_IN_WAY * metrics.height()
+        return metrics.horizontalAdvance(self._words) if is_in_way else 0

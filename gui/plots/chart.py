@@ -6,12 +6,13 @@ from PySide6.QtGui import QContextMenuEvent, QPixmap, QResizeEvent, QShowEvent
 from PySide6.QtWidgets import QWidget
 
 from gui.models.run_history import RunHistory
-from gui.plots.axes import AxisUnit
+from gui.plots.axes import CLOCK, AxisUnit
 from gui.plots.chart_frame import ChartFrame
 from gui.plots.chart_menu import MenuButton
 from gui.plots.chart_table import ChartData, columns_of
 from gui.plots.legend import Reading, plain
 from gui.plots.lines import DrawnLine, Line
+from gui.plots.phase_marks import PhaseMarks, interruption_marks
 from gui.plots.repaint_queue import RepaintQueue
 from gui.plots.shared_view import SharedView, Stretch
 from gui.plots.x_scale import XScale
@@ -64,6 +65,7 @@ class Chart(ChartFrame):
         self._queue = stage.queue
         self._view = stage.view
         self._lines: list[DrawnLine] = []
+        self._moments = PhaseMarks()
         self._is_pointed_at = False
         self.can_be_log = can_be_log
         self.is_over = False
@@ -157,6 +159,14 @@ class Chart(ChartFrame):
         """What is saved beside the lines, of the places at which these have a point."""
         return []
 
+    def moments(self) -> list[tuple[float, str]]:
+        """What upright lines point out where it lies over time: seconds worked, with words."""
+        return interruption_marks(self.history.interruptions)
+
+    def taken_at_top(self, y: Span) -> int:
+        """Pixels at the end of the picture's topmost line in which something is written."""
+        return 0
+
     def colour(self, tokens: Tokens) -> None:
         """Give decorations the colours in force."""
 
@@ -179,6 +189,8 @@ class Chart(ChartFrame):
         y = self._draw_lines(x, scale)
         self._canvas.set_ranges(*x, *y)
         self.decorate(x, y)
+        moments = self.moments() if scale.unit is CLOCK else []
+        self._moments.draw(self._canvas, moments, *x, self.taken_at_top(y))
         cursor = self._cursor_place(scale)
         is_in_picture = cursor is not None and x[0] <= cursor <= x[1]
         self._cursor.setVisible(is_in_picture and not self.empty_text())
@@ -245,6 +257,7 @@ class Chart(ChartFrame):
     def _take_colours(self) -> None:
         tokens = self._theme.tokens
         self.paint_with(tokens)
+        self._moments.paint_with(tokens)
         for drawn in self._lines:
             drawn.paint_with(tokens)
         self.colour(tokens)

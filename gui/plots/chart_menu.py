@@ -4,12 +4,15 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Protocol
 
-from PySide6.QtCore import QPoint, QStandardPaths, Qt
+from PySide6.QtCore import QBuffer, QIODevice, QPoint, QStandardPaths, Qt
 from PySide6.QtGui import QAction, QGuiApplication, QPixmap
 from PySide6.QtWidgets import QFileDialog, QMenu, QMessageBox, QToolButton, QWidget
 
 from core.errors import UserError
+from core.files import write_atomically
+from core.targets import writing
 from gui.plots.chart_table import ChartData, TableWriter
+from gui.widgets.question import show_as_written
 from gui.widgets.roles import Role, set_role
 
 SCALE = 2
@@ -79,9 +82,14 @@ class MenuButton(QToolButton):
 
     def save_image(self, path: Path) -> None:
         """Write the chart as it is into a PNG file."""
-        if not self._chart.picture(SCALE).save(str(path), "PNG"):
-            why = self.tr("{} can't be written.").format(path)
-            self._complain(UserError(self.tr("The image could not be saved"), why))
+        picture = QBuffer()
+        picture.open(QIODevice.OpenModeFlag.WriteOnly)
+        self._chart.picture(SCALE).save(picture, "PNG")
+        try:
+            with writing(path):
+                write_atomically(path, bytes(picture.data().data()))
+        except UserError as error:
+            self._complain(error)
 
     def save_table(self, path: Path) -> None:
         """Write what the chart shows, every point of it, into a CSV file."""
@@ -114,5 +122,6 @@ class MenuButton(QToolButton):
     def _complain(self, error: UserError) -> None:
         box = QMessageBox(QMessageBox.Icon.Warning, error.title, error.title, parent=self._chart.window())
         box.setInformativeText(error.detail)
+        show_as_written(box)
         box.setAttribute(Qt.WidgetAttribute.WA_DeleteOnClose)
         box.open()

@@ -10,6 +10,7 @@ from PySide6.QtCore import QObject, QThread, Signal
 
 from core.errors import UserError
 from core.files import written_whole
+from core.targets import writing
 from gui.plots.lines import Line
 from gui.plots.reduction import Floats
 
@@ -81,11 +82,10 @@ class TableWriter(QThread):
     def run(self) -> None:
         """Write the rows."""
         try:
-            with written_whole(self._path) as temporary:
+            with writing(self._path), written_whole(self._path) as temporary:
                 write_csv(self._data.table(), temporary)
-        except OSError as error:
-            title = self.tr("The data could not be saved")
-            self.failed.emit(UserError(title, f"{self._path}: {error.strerror or error}."))
+        except UserError as error:
+            self.failed.emit(error)
 
 
 def write_csv(table: dict[str, Floats], path: Path) -> None:

@@ -1,6 +1,7 @@
 """What a chart reads right now, in one line beside its title: a coloured dot and a value for each line."""
 
 from dataclasses import dataclass
+from itertools import accumulate
 
 from PySide6.QtCore import Qt
 from PySide6.QtWidgets import QLabel, QWidget
@@ -11,10 +12,14 @@ from gui.widgets.roles import Role, set_role
 
 @dataclass(frozen=True)
 class Reading:
-    """One figure. `colour` names a field of `gui.theme.Tokens`; empty is plain text."""
+    """One figure. `colour` names a field of `gui.theme.Tokens`; empty is plain text.
+
+    `name` is what stands for it where there is no room for all figures, so that no dot goes unexplained.
+    """
 
     text: str
     colour: str = ""
+    name: str = ""
 
 
 def plain(readings: list[Reading]) -> str:
@@ -46,12 +51,22 @@ class Legend(QLabel):
         return True
 
     def _fitting(self, readings: list[Reading], room: int) -> list[Reading]:
-        width = self.fontMetrics().horizontalAdvance
-        for number, reading in enumerate(readings):
-            room -= width(f"●  {reading.text}   " if reading.colour else f"{reading.text}   ")
-            if room < 0 and number:
-                return readings[:number]
-        return readings
+        """All of them; else those with a name by it alone; else those that there is room for."""
+        widths = [self._width(reading) for reading in readings]
+        if sum(widths) <= room:
+            return readings
+        named = [Reading(reading.name, reading.colour) for reading in readings if reading.name]
+        if len(named) > 1 and _count_fitting(widths, room) < len(named):
+            readings, widths = named, [self._width(reading) for reading in named]
+        return readings[: max(1, _count_fitting(widths, room))]
+
+    def _width(self, reading: Reading) -> int:
+        text = f"●  {reading.text}   " if reading.colour else f"{reading.text}   "
+        return self.fontMetrics().horizontalAdvance(text)
+
+
+def _count_fitting(widths: list[int], room: int) -> int:
+    return sum(total <= room for total in accumulate(widths))
 
 
 def _as_html(reading: Reading, tokens: Tokens) -> str:

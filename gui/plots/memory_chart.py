@@ -9,7 +9,7 @@ from gui.plots.axes import BYTES, clock_text
 from gui.plots.ceiling_line import CeilingLine
 from gui.plots.chart import Chart, Reading, Span, Stage
 from gui.plots.lines import Line, Look
-from gui.plots.phase_marks import PhaseMarks, phase_words
+from gui.plots.phase_marks import marks, phase_words
 from gui.plots.pressure_band import PressureBand
 from gui.plots.series import Series
 from gui.plots.x_scale import CLOCK_SCALE, SHORTEST_CLOCK, XScale
@@ -36,7 +36,6 @@ class MemoryChart(Chart):
 
     def __init__(self, stage: Stage, history: RunHistory) -> None:
         self._ceiling, self._limit = CeilingLine(0.995), CeilingLine(0.4)
-        self._marks = PhaseMarks()
         self._band = PressureBand()
         super().__init__(QCoreApplication.translate("MemoryChart", "Memory"), stage, history, BYTES)
         for item in (self._ceiling, self._limit, self._band):
@@ -119,15 +118,21 @@ class MemoryChart(Chart):
             return ""
         return self.tr("Never measured") if self.is_over else self.tr("Not measured yet")
 
+    def moments(self) -> list[tuple[float, str]]:
+        """What loading went on to, too."""
+        return [*marks(self.history.phases), *super().moments()]
+
+    def taken_at_top(self, y: Span) -> int:
+        """The words on the ceiling, where it is high enough."""
+        return self._ceiling.taken_at_top(y, self.picture_rows())
+
     def decorate(self, x: Span, y: Span) -> None:
-        """Draw ceilings, phases and pressure."""
+        """Draw ceilings and pressure."""
         self._draw_ceilings(y)
-        self._marks.draw(self._canvas, self.history.phases, *x)
         self._band.draw(self.history.memory.pressure, x, y, (self._canvas.columns(), self._canvas.rows()))
 
     def colour(self, tokens: Tokens) -> None:
         """Red is for ceilings, and for pressure that is critical."""
-        self._marks.paint_with(tokens)
         self._band.paint_with(tokens)
         font = self._canvas.axis_font
         for line in (self._ceiling, self._limit):

@@ -1,12 +1,14 @@
-"""Fine upright lines in a chart over time: where loading went on to something else, and where the first step began."""
+"""Fine upright lines in a chart over time: what loading went on to, where the first step and further attempts began."""
 
 from collections.abc import Callable
 
 import pyqtgraph as pg
 from PySide6.QtCore import QCoreApplication
-from PySide6.QtGui import QFontMetrics
+from PySide6.QtGui import QColor, QFontMetrics
 
 from core.events import Phase
+from gui import numbers
+from gui.models.work_clock import Interruption
 from gui.plots.canvas import Canvas
 from gui.theme import Tokens
 
@@ -15,6 +17,12 @@ LEAST_PIXELS = 6
 
 TOP = 0.98
 """Where the words stand, as a share of the height."""
+
+GROUND_ALPHA = 140
+"""What lies behind the words can be made out."""
+
+BEHIND, BEFORE = [(-0.04, 0.0)] * 2, [(1.04, 0.0)] * 2
+"""Where words hang on to a line: after it as a rule, before the newest one where there is no room."""
 
 _translate = QCoreApplication.translate
 
@@ -34,7 +42,7 @@ def phase_words(phase: Phase) -> str:
 
 
 def marks(phases: list[tuple[float, Phase]]) -> list[tuple[float, str]]:
-    """What happens before the first step, and that step's beginning: seconds since the start, with words."""
+    """What happens before the first step, and that step's beginning: seconds worked, with words."""
     found: list[tuple[float, str]] = []
     for clock, phase in phases:
         if phase is Phase.TRAINING:
@@ -43,8 +51,23 @@ def marks(phases: list[tuple[float, Phase]]) -> list[tuple[float, str]]:
     return found
 
 
+def interruption_marks(interruptions: list[Interruption]) -> list[tuple[float, str]]:
+    """Where attempts go on: seconds worked, with words."""
+    paused, resumed = _translate("phases", "paused {}"), _translate("phases", "resumed")
+    return [
+        (one.clock, paused.format(numbers.about(one.seconds)) if one.was_paused else resumed)
+        for one in interruptions
+    ]
+
+
 def placed(
-    found: list[tuple[float, str]], low: float, high: float, columns: int, width: Callable[[str], int]
+    found: list[tuple[float, str]],
+    low: float,
+    high: float,
+    columns: int,
+    width: Callable[[str], int],
+    *,
+    taken: int = 0,
 ) -> list[tuple[float, str]]:
     """Those marks that have room from `low` to `high`, the last ones first; without words where these have none.
 
@@ -54,16 +77,41 @@ def placed(
         high: Where it ends.
         columns: Its pixels.
         width: Measures words, in pixels.
+        taken: Pixels at the end of the line of words in which something else is written.
     """
     shown: list[tuple[float, str]] = []
     scale = columns / (high - low)
     edge = high
     for clock, words in reversed(found):
         room = (edge - clock) * scale
+        room_for_words = min(room, (high - clock) * scale - taken)
         if low + LEAST_PIXELS / scale <= clock <= high and room >= LEAST_PIXELS:
-            shown.append((clock, words if room >= width(words) + 2 * LEAST_PIXELS else ""))
+            shown.append((clock, words if room_for_words >= width(words) + 2 * LEAST_PIXELS else ""))
             edge = clock
     return shown
+
+
+def has_room_before(
+    found: list[tuple[float, str]],
+    shown: list[tuple[float, str]],
+    low: float,
+    scale: float,
+    width: Callable[[str], int],
+) -> bool:
+    """Whether the newest of all marks, which has no room for its words behind it, has some before it.
+
+    Args:
+        found: All marks.
+        shown: What `placed` made of them.
+        low: Where the picture begins, in seconds.
+        scale: Pixels a second.
+        width: Measures words, in pixels.
+    """
+    if not shown or shown[0] != (found[-1][0], ""):
+        return False
+    clock, words = shown[1] if len(shown) > 1 else (low, "")
+    room = (shown[0][0] - clock) * scale - (width(words) if words else 0)
+    return room >= width(found[-1][1]) + 4 * LEAST_PIXELS
 
 
 class PhaseMarks:
@@ -73,18 +121,27 @@ class PhaseMarks:
         self._lines: list[pg.InfiniteLine] = []
         self._tokens: Tokens | None = None
 
-    def draw(self, canvas: Canvas, phases: list[tuple[float, Phase]], low: float, high: float) -> None:
-        """Draw the marks of the picture from `low` to `high`."""
+    def draw(
+        self, canvas: Canvas, found: list[tuple[float, str]], low: float, high: float, taken: int
+    ) -> None:
+        """Draw those marks that lie in the picture from `low` to `high`; `taken` is as in `placed`."""
         width = QFontMetrics(canvas.axis_font).horizontalAdvance
-        shown = placed(marks(phases), low, high, canvas.columns(), width)
+        shown = placed(found, low, high, canvas.columns(), width, taken=taken) if found else []
+        scale = canvas.columns() / (high - low)
+        is_before = (
+            has_room_before(found, shown, low, scale, width) and (high - found[-1][0]) * scale >= taken
+        )
         while len(self._lines) < len(shown):
             self._lines.append(self._new_line(canvas))
         for number, line in enumerate(self._lines):
             line.setVisible(number < len(shown))
             if number < len(shown):
+                words = found[-1][1] if is_before and not number else shown[number][1]
                 line.setValue(shown[number][0])
-                line.label.setFormat(shown[number][1])
-                line.label.setVisible(bool(shown[number][1]))
+                line.label.setFormat(words)
+                line.label.setVisible(bool(words))
+                line.label.anchors = BEFORE if is_before and not number else BEHIND
+                line.label.updatePosition()
 
     def paint_with(self, tokens: Tokens) -> None:
         """Take the colours in force."""
@@ -93,9 +150,7 @@ class PhaseMarks:
             self._paint(line)
 
     def _new_line(self, canvas: Canvas) -> pg.InfiniteLine:
-        line = pg.InfiniteLine(
-            angle=90, label="", labelOpts={"position": TOP, "anchors": [(-0.04, 0), (-0.04, 0)]}
-        )
+        line = pg.InfiniteLine(angle=90, label="", labelOpts={"position": TOP, "anchors": BEHIND})
         line.setZValue(5)
         line.label.textItem.document().setDocumentMargin(1)
         line.label.textItem.setFont(canvas.axis_font)
@@ -107,4 +162,6 @@ class PhaseMarks:
         if self._tokens is not None:
             line.setPen(pg.mkPen(self._tokens.muted, width=1, dash=[1, 3]))
             line.label.setColor(self._tokens.muted)
-            line.label.fill = pg.mkBrush(self._tokens.surface)
+            ground = QColor(self._tokens.surface)
+            ground.setAlpha(GROUND_ALPHA)
+            line.label.fill = pg.mkBrush(ground)

@@ -46,7 +46,7 @@ class ThroughputChart(StepChart):
         """Samples and tokens a second."""
         history = self.history
         values = (
-            (history.samples_per_second.read(x), self.tr("{} samples/s"), not self._counts_tokens),
+            (history.samples_per_second.read(x), self.tr("{} rows/s"), not self._counts_tokens),
             (history.tokens_per_second.read(x), self.tr("{} tokens/s"), self._counts_tokens),
         )
         found = [
@@ -60,7 +60,7 @@ class ThroughputChart(StepChart):
         """Both, and what makes them up."""
         history = self.history
         values = (
-            (self.tr("samples/s"), history.samples_per_second.at(x)),
+            (self.tr("rows/s"), history.samples_per_second.at(x)),
             (self.tr("tokens/s"), history.tokens_per_second.at(x)),
         )
         return [

@@ -53,6 +53,11 @@ class RepaintQueue(QObject):
         self._turn.setInterval(TURN_MS)
         self._turn.timeout.connect(self._take_turn)
 
+    @property
+    def is_idle(self) -> bool:
+        """Whether nobody waits for its turn: what is shown is up to date."""
+        return not self._waiting
+
     def request(self, chart: Redrawn) -> None:
         """Ask for `chart` to be redrawn soon; asking twice is asking once."""
         self._waiting[chart] = None

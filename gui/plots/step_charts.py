@@ -113,7 +113,7 @@ class MetricsChart(StepChart):
         """Each metric."""
         values = [(line, line.series.up_to(x)) for line in reversed(self.lines)]
         found = [
-            Reading(f"{line.name} {numbers.share(value)}", line.colour)
+            Reading(f"{line.name} {numbers.share(value)}", line.colour, line.name)
             for line, value in values
             if value is not None
         ]

@@ -1,4 +1,4 @@
-"""What a chart lies over: how its series, its axis and the seconds since the run's start turn into each other."""
+"""What a chart lies over: how its series, its axis and the seconds worked turn into each other."""
 
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -19,7 +19,7 @@ class XScale:
 
     Args:
         unit: How the axis is written.
-        to_clock: From the axis to seconds since the run's start; None where that isn't known yet.
+        to_clock: From the axis to seconds worked; None where that isn't known yet.
         from_clock: The other way.
         to_axis: From where a series has its points to where they stand on the axis. Shape (n,), ascending.
         from_axis: From a place on the axis to one in the series.
@@ -43,7 +43,7 @@ SHORTEST_CLOCK = 10.0
 """Seconds that a chart over time covers at least."""
 
 CLOCK_SCALE = XScale(CLOCK, float, float)
-"""Of series over the seconds since the run's start."""
+"""Of series over the seconds worked."""
 
 
 def step_scale(history: RunHistory, kind: XKind) -> XScale:

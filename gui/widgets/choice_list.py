@@ -34,7 +34,7 @@ class ChoiceList(CalmComboBox):
         super().__init__(parent)
         self.setMaxVisibleItems(MOST_SHOWN)
         self.view().setItemDelegate(TwoLines(self.view()))
-        self.view().setTextElideMode(Qt.TextElideMode.ElideRight)
+        self.view().setTextElideMode(Qt.TextElideMode.ElideMiddle)
         self.set_choices(choices)
 
     def showPopup(self) -> None:  # noqa: N802 - Qt's name
@@ -128,7 +128,7 @@ class TwoLines(QStyledItemDelegate):
         colour.setAlphaF(QUIETER if is_on else GREYED)
         painter.setPen(colour)
         painter.setFont(_smaller(shown.font))
-        cut = painter.fontMetrics().elidedText(words, Qt.TextElideMode.ElideRight, room.width())
+        cut = painter.fontMetrics().elidedText(words, Qt.TextElideMode.ElideMiddle, room.width())
         painter.drawText(room, side | Qt.AlignmentFlag.AlignBottom, cut)
 
 

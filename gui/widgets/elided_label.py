@@ -4,6 +4,8 @@ from PySide6.QtCore import QSize, Qt
 from PySide6.QtGui import QPainter, QPaintEvent
 from PySide6.QtWidgets import QLabel, QSizePolicy, QStyle, QWidget
 
+from gui.widgets.plain_tip import tip_of
+
 
 class ElidedLabel(QLabel):
     """One line of plain text, as wide as it is given; where it is cut, its tool tip has all of it."""
@@ -30,7 +32,7 @@ class ElidedLabel(QLabel):
     def paintEvent(self, event: QPaintEvent) -> None:
         """Paint what fits."""
         shown = self.shown_text()
-        tip = "" if shown == self.text() else self.text()
+        tip = "" if shown == self.text() else tip_of(self.text())
         if self.toolTip() != tip:
             self.setToolTip(tip)
         painter = QPainter(self)

@@ -2,7 +2,7 @@
 
 from PySide6.QtCore import QEvent, QObject, QSize
 from PySide6.QtGui import QPaintEvent, Qt
-from PySide6.QtWidgets import QFrame, QScrollArea, QScrollBar, QSizePolicy, QWidget
+from PySide6.QtWidgets import QFrame, QScrollArea, QScrollBar, QWidget
 
 from gui.theme import GUTTER
 from gui.widgets.roles import Role, set_role
@@ -49,20 +49,3 @@ class PageScroll(QScrollArea):
         if self._content.hasHeightForWidth():
             return self._content.heightForWidth(self._content.width())
         return self._content.sizeHint().height()
-
-
-class FittingScroll(PageScroll):
-    """As high as its content while there is room, so that what follows it stands right below; else it scrolls."""
-
-    def __init__(self, content: QWidget, parent: QWidget | None = None) -> None:
-        super().__init__(content, parent)
-        self.setSizePolicy(QSizePolicy.Policy.Preferred, QSizePolicy.Policy.Maximum)
-
-    def sizeHint(self) -> QSize:
-        """The size of the content at the width there is."""
-        return QSize(self._content.sizeHint().width(), max(1, self.content_height()))
-
-    def minimumSizeHint(self) -> QSize:
-        """A few lines."""
-        least = super().minimumSizeHint()
-        return QSize(least.width(), min(least.height(), self.content_height()))

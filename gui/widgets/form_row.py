@@ -7,6 +7,7 @@ from PySide6.QtGui import Qt
 from PySide6.QtWidgets import QGridLayout, QHBoxLayout, QLabel, QPushButton, QSizePolicy, QVBoxLayout, QWidget
 
 from core.errors import Fix, Problem
+from core.option_words import unit_beside, unit_of
 from gui.field import Field
 from gui.offers import Offer, Refused
 from gui.theme import SPACING
@@ -42,6 +43,7 @@ class FormRow(QWidget):
         self._mark.clicked.connect(self.reset_chosen)
         self._hint = _wrapping(Role.HINT)
         self._hint.hide()
+        self._unit = QLabel()
         self._refusals = Disclosure(self.tr("Why?"))
         self._advice = QVBoxLayout()
         self._problems = QVBoxLayout()
@@ -92,6 +94,15 @@ class FormRow(QWidget):
             self._mark.setToolTip(words.format(default=default))
             name = self.tr("{title} is changed; default: {default}")
             self._mark.setAccessibleName(name.format(title=self.field.option.title, default=default))
+
+    def show_unit(self) -> None:
+        """Say behind the control what its value counts; a share counts nothing, but is one of the run."""
+        self._unit.setText(unit_beside(self.field.option, self.field.value()))
+
+    @property
+    def unit(self) -> str:
+        """What stands behind the control."""
+        return self._unit.text()
 
     @property
     def mark(self) -> ResetMark:
@@ -159,15 +170,15 @@ class FormRow(QWidget):
     def _control_line(self, trailing: QWidget | None) -> QHBoxLayout:
         line = QHBoxLayout()
         line.setSpacing(SPACING)
-        unit_text = self.field.option.unit
+        option = self.field.option
         fills = self.field.sizePolicy().horizontalPolicy() is not QSizePolicy.Policy.Maximum
-        if unit_text:
+        if option.unit:
             self.field.setSizePolicy(QSizePolicy.Policy.Maximum, QSizePolicy.Policy.Fixed)
             line.addWidget(self.field)
-            if unit_text != self.field.option.title.lower():  # not "Epochs 3 epochs"
-                unit = QLabel(unit_text)
-                set_role(unit, Role.MUTED)
-                line.addWidget(unit)
+            if unit_of(option, None):
+                set_role(self._unit, Role.MUTED)
+                line.addWidget(self._unit)
+                self.show_unit()
             line.addStretch(1)
         else:
             line.addWidget(self.field, 1 if fills else 0)
@@ -187,10 +198,16 @@ class _ProblemLine(QWidget):
         text = _wrapping(role)
         text.setText(sentence(problem.message))
         layout.addWidget(text)
+        for fix in problem.fixes:
+            if fix.is_advice:
+                advice = _wrapping(Role.HINT)
+                advice.setText(fix.label)
+                layout.addWidget(advice)
         buttons = QHBoxLayout()
         buttons.setContentsMargins(0, 0, 0, 0)
         for fix in problem.fixes:
-            buttons.addWidget(_FixLink(fix, row))
+            if not fix.is_advice:
+                buttons.addWidget(_FixLink(fix, row))
         buttons.addStretch(1)
         layout.addLayout(buttons)
 

@@ -7,6 +7,7 @@ from PySide6.QtGui import Qt
 from PySide6.QtWidgets import QFrame, QGridLayout, QHBoxLayout, QLabel, QVBoxLayout, QWidget
 
 from gui.theme import SPACING
+from gui.widgets.plain_tip import tip_of
 from gui.widgets.roles import Role, set_role
 
 
@@ -148,7 +149,7 @@ class _Value(QWidget):
     def show_mark(self, words: str) -> None:
         """Mark the value, or take the mark away where there are no words."""
         for label in (self._dot, self._value):
-            label.setToolTip(words)
+            label.setToolTip(tip_of(words))
         self._value.setAccessibleDescription(words)
         self._dot.setVisible(bool(words))
 

@@ -30,7 +30,7 @@ class LabelBars(QWidget):
         self._more = len(ordered) - len(self._counts)
         self._largest = max((count for _, count in self._counts), default=1)
         spoken = ", ".join(f"{label}: {count:,}" for label, count in self._counts)
-        self.setAccessibleName(self.tr("Samples per label: {counts}").format(counts=spoken))
+        self.setAccessibleName(self.tr("Rows per label: {counts}").format(counts=spoken))
         self.setVisible(bool(counts))
         self.updateGeometry()
         self.update()

@@ -71,7 +71,8 @@ class PartsBar(QWidget):
         self._parts: tuple[Part, ...] = ()
         self._limits: tuple[Limit, ...] = ()
         self._width, self._tallest = 0, 0
-        policy = QSizePolicy(QSizePolicy.Policy.Expanding, QSizePolicy.Policy.Fixed)
+        # a fixed height would be that of the width there was before: the legend's last lines would be cut off
+        policy = QSizePolicy(QSizePolicy.Policy.Expanding, QSizePolicy.Policy.Preferred)
         policy.setHeightForWidth(True)
         self.setSizePolicy(policy)
         self.setAccessibleName(name)

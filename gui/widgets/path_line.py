@@ -9,6 +9,7 @@ from PySide6.QtWidgets import QLineEdit, QSizePolicy, QStyle, QStyleOptionFrame,
 
 from gui.theme import SPACING
 from gui.widgets.elided_label import ElidedLabel
+from gui.widgets.plain_tip import tip_of
 
 MARGIN = 2
 """What Qt keeps free on both sides of the text of a line."""
@@ -75,7 +76,7 @@ class PathLine(QLineEdit):
             event.acceptProposedAction()
 
     def _show_tip(self) -> None:
-        self.setToolTip(self.text() or self._help)
+        self.setToolTip(tip_of(self.text()) or self._help)
 
     def _text_rect(self) -> QRect:
         frame = QStyleOptionFrame()

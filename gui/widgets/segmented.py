@@ -40,8 +40,8 @@ class Segmented(QFrame):
         self._segments: dict[str, QPushButton] = {}
         self.set_segments(segments)
 
-    def set_segments(self, segments: Iterable[Segment]) -> None:
-        """Show other choices; the value stays taken where it is still among them."""
+    def set_segments(self, segments: Iterable[Segment], *, keeps_value: bool = True) -> None:
+        """Show other choices. The value stays taken; one that is not among them only where it `keeps_value`."""
         taken = self.value()
         wanted = {segment.value: segment for segment in segments}
         for value in [value for value in self._segments if value not in wanted]:
@@ -54,7 +54,7 @@ class Segmented(QFrame):
             button = self._segments.get(segment.value) or self._add(segment.value, index)
             self._dress(button, segment)
         self._segments = {value: self._segments[value] for value in wanted}
-        if taken:
+        if taken and (keeps_value or taken in self._segments):
             self.set_value(taken)
 
     def value(self) -> str:

@@ -1,0 +1,296 @@
+"""Looks at data that never was, one for each task: for pictures and tests of the window."""
+
+import math
+import struct
+import zlib
+
+from core.choices import Task
+from core.data_report import Column, ColumnKind, DataReport, Lengths, Seen, SeenPart
+from core.errors import Fix
+from core.findings import Finding, FindingLevel
+
+INSTRUCTIONS = (
+    ("Name three primary colours.", "", "Red, blue and yellow."),
+    ("Give a synonym of the word.", "quick", "Fast, swift, rapid."),
+    ("Describe how bread is baked.", "", "Flour, water, salt and yeast are kneaded, left to rise and baked."),
+    ("Is the sentence right?", "He go to school.", "No. It should be: He goes to school."),
+    (
+        "Write a haiku about rain.",
+        "",
+        "Grey roofs drum softly, / the street turns into a stream, / shoes wait by the door.",
+    ),
+)
+ANSWERED = (
+    ("How do I boil an egg?", "Eight minutes in boiling water, then into cold water.", "Just microwave it."),
+    ("Who wrote Faust?", "Goethe, between 1772 and 1831.", "I think it was Schiller."),
+    ("Is 51 a prime?", "No: 51 is 3 times 17.", "Yes, 51 is prime."),
+)
+PARAPHRASES = (
+    ("He said the plan was sound.", "The plan, he said, was sound.", "1"),
+    ("Sales rose 4 % in May.", "In May sales fell by 4 %.", "0"),
+    ("The ship left at dawn.", "At dawn the ship left port.", "1"),
+)
+NAMED = (
+    ("Ada Lovelace was born in London .", "B-PER I-PER O O O B-LOC O"),
+    ("The Elbe flows through Dresden .", "O B-LOC O O B-LOC O"),
+)
+PROSE = "First Citizen:\nBefore we proceed any further, hear me speak.\n\nAll:\nSpeak, speak.\n"
+
+
+def report_for(task: Task, source: str) -> DataReport:
+    """A look at the data of a task."""
+    makers = {
+        Task.CHAT: _chat,
+        Task.PREFERENCE: _preference,
+        Task.TEXT_REGRESSION: _scores,
+        Task.TOKEN_CLASSIFICATION: _words,
+        Task.CAUSAL_LM: _prose,
+        Task.IMAGE_CLASSIFICATION: _images,
+    }
+    return makers.get(task, _pairs)(source)
+
+
+def _chat(source: str) -> DataReport:
+    names = ("instruction", "input", "output")
+    preview = tuple(INSTRUCTIONS[row % len(INSTRUCTIONS)] for row in range(200))
+    return DataReport(
+        source=source,
+        format="JSON",
+        rows=999,
+        shape="instructions with answers",
+        reading={"encoding": "UTF-8"},
+        columns=_columns(names, preview),
+        preview=preview,
+        columns_by_role={"prompt": "instruction", "input": "input", "answer": "output"},
+        lengths=bell(middle=96, spread=0.55, longest=612, samples=999, limit=512, cut=7),
+        seen=tuple(_turn(row, *texts) for row, texts in enumerate(INSTRUCTIONS, 1)),
+        train_rows=899,
+        eval_rows=100,
+        findings=CHAT_FINDINGS,
+    )
+
+
+CHAT_FINDINGS = (
+    Finding(
+        code="unknown-role",
+        level=FindingLevel.PROBLEM,
+        message="2 rows have a speaker called “bob”.",
+        count=2,
+        rows=(4, 17),
+        fixes=(
+            Fix("Read “bob” as the assistant", {"data.roles": {"bob": "assistant"}}),
+            Fix("Read “bob” as the user", {"data.roles": {"bob": "user"}}),
+        ),
+    ),
+    Finding(
+        code="empty-answer",
+        level=FindingLevel.PROBLEM,
+        message="3 rows have an empty answer.",
+        count=3,
+        rows=(61, 208, 764),
+        fixes=(Fix("Fill in these answers, or delete the rows"),),
+    ),
+    Finding(
+        code="cut-answer",
+        level=FindingLevel.WARNING,
+        message="7 rows have an answer that is cut off at 512 tokens.",
+        count=7,
+        rows=(12, 88, 130, 401, 402, 655, 900),
+        fixes=(Fix("Raise to 640", {"data.max_length": 640}),),
+    ),
+    Finding(
+        code="duplicates",
+        level=FindingLevel.WARNING,
+        message="14 rows repeat an earlier one.",
+        count=14,
+        rows=(44, 45, 90, 91, 92),
+    ),
+)
+
+
+def _preference(source: str) -> DataReport:
+    names = ("question", "chosen", "rejected")
+    preview = tuple(ANSWERED[row % len(ANSWERED)] for row in range(200))
+    return DataReport(
+        source=source,
+        format="JSON",
+        rows=300,
+        shape="pairs of answers",
+        reading={"encoding": "UTF-8"},
+        columns=_columns(names, preview),
+        preview=preview,
+        columns_by_role={"prompt": "question", "chosen": "chosen", "rejected": "rejected"},
+        lengths=bell(middle=210, spread=0.6, longest=1480, samples=300, limit=1024, cut=4),
+        seen=tuple(_pair(row, *texts) for row, texts in enumerate(ANSWERED, 1)),
+        train_rows=270,
+        eval_rows=30,
+    )
+
+
+def _pairs(source: str) -> DataReport:
+    names = ("sentence1", "sentence2", "same")
+    preview = tuple(PARAPHRASES[row % len(PARAPHRASES)] for row in range(200))
+    return DataReport(
+        source=source,
+        format="TSV",
+        rows=4076,
+        reading={
+            "encoding": "UTF-8 with a byte order mark",
+            "delimiter": "tab",
+            "quoting": "none",
+            "header": "in the first row",
+        },
+        columns=_columns(names, preview),
+        preview=preview,
+        preview_rows=tuple(range(2, len(preview) + 2)),
+        text_columns=("sentence1", "sentence2"),
+        label_column="same",
+        labels={"1": 2753, "0": 1323},
+        lengths=bell(middle=52, spread=0.33, longest=104, samples=4076, limit=96, cut=3),
+        seen=tuple(
+            Seen(
+                row=row,
+                parts=(SeenPart(f"[CLS] {first.lower()} [SEP] {second.lower()} [SEP]"),),
+                tokens=18,
+                label=label,
+            )
+            for row, (first, second, label) in enumerate(PARAPHRASES, 2)
+        ),
+        train_rows=3668,
+        eval_rows=408,
+        findings=(CHAT_FINDINGS[3],),
+    )
+
+
+def _scores(source: str) -> DataReport:
+    names = ("text", "score")
+    preview = tuple((first, str(place % 5 + 0.5)) for place, (first, _, _) in enumerate(PARAPHRASES * 60))
+    return DataReport(
+        source=source,
+        format="CSV",
+        rows=5749,
+        reading={"encoding": "Latin-1", "delimiter": "semicolon", "header": "none"},
+        columns=_columns(names, preview),
+        preview=preview,
+        text_columns=("text",),
+        label_column="score",
+        lengths=bell(middle=21, spread=0.4, longest=77, samples=5749, limit=128, cut=0),
+    )
+
+
+def _words(source: str) -> DataReport:
+    preview = tuple(NAMED[row % len(NAMED)] for row in range(120))
+    return DataReport(
+        source=source,
+        format="CoNLL",
+        rows=120,
+        columns=_columns(("tokens", "ner_tags"), preview),
+        preview=preview,
+        text_columns=("tokens",),
+        label_column="ner_tags",
+        labels={"O": 480, "B-LOC": 180, "B-PER": 60, "I-PER": 60},
+    )
+
+
+def _prose(source: str) -> DataReport:
+    return DataReport(
+        source=source,
+        format="text",
+        rows=1,
+        reading={"encoding": "UTF-8"},
+        columns=_columns(("text",), ((PROSE,),)),
+        preview=((PROSE,),),
+        text_columns=("text",),
+        seen=(Seen(row=1, parts=(SeenPart(PROSE * 4, trained=True),), tokens=256),),
+        train_rows=1764,
+        eval_rows=196,
+    )
+
+
+def _images(source: str) -> DataReport:
+    return DataReport(
+        source=source,
+        format="a folder a class",
+        rows=1200,
+        labels={"cat": 480, "dog": 420, "horse": 300},
+        seen=tuple(
+            Seen(row=row, label=label, original=gradient(320, 200, row), image=gradient(224, 224, row))
+            for row, label in enumerate(("cat", "dog", "horse"), 1)
+        ),
+        train_rows=1080,
+        eval_rows=120,
+    )
+
+
+def bell(
+    *, middle: int, spread: float, longest: int, samples: int, limit: int, cut: int, bars: int = 36
+) -> Lengths:
+    """Lengths spread around a middle, more of them short."""
+    step = max(1, -(-longest // bars))
+    edges = tuple(range(0, step * (bars + 1), step))
+    heights = [
+        math.exp(-((math.log((edge + step / 2) / middle) / spread) ** 2)) if edge < longest else 0.0
+        for edge in edges[:-1]
+    ]
+    whole = sum(heights)
+    counts = [
+        round((samples - cut) * height / whole) if edge < limit else 0
+        for edge, height in zip(edges, heights, strict=False)
+    ]
+    for place in range(cut):
+        counts[min(len(counts), -(-longest // step)) - 1 - place % 4] += 1
+    counts[counts.index(max(counts))] += samples - sum(counts)
+    return Lengths(
+        unit="tokens", edges=edges, counts=tuple(counts), longest=longest, median=middle, limit=limit, cut=cut
+    )
+
+
+def gradient(width: int, height: int, seed: int) -> bytes:
+    """A picture of soft colours, as a PNG file."""
+    rows = b"".join(
+        b"\0"
+        + bytes(
+            channel
+            for x in range(width)
+            for channel in (
+                70 + 50 * (seed % 3) + x * 60 // width,
+                150 - y * 60 // height,
+                120 + (x + y) % 64,
+            )
+        )
+        for y in range(height)
+    )
+    head = struct.pack(">IIBBBBB", width, height, 8, 2, 0, 0, 0)
+    parts = ((b"IHDR", head), (b"IDAT", zlib.compress(rows)), (b"IEND", b""))
+    return b"\x89PNG\r\n\x1a\n" + b"".join(
+        struct.pack(">I", len(body)) + kind + body + struct.pack(">I", zlib.crc32(kind + body))
+        for kind, body in parts
+    )
+
+
+def _columns(names: tuple[str, ...], preview: tuple[tuple[str, ...], ...]) -> tuple[Column, ...]:
+    return tuple(
+        Column(
+            name=name,
+            kind=ColumnKind.TEXT,
+            distinct=len({row[place] for row in preview}),
+            empty=0,
+            examples=(preview[0][place],),
+        )
+        for place, name in enumerate(names)
+    )
+
+
+def _turn(row: int, prompt: str, material: str, answer: str) -> Seen:
+    asked = "\n\n".join(part for part in (prompt, material) if part)
+    head = f"<|im_start|>user\n{asked}<|im_end|>\n<|im_start|>assistant\n"
+    parts = (SeenPart(head), SeenPart(f"{answer}<|im_end|>", trained=True), SeenPart("\n"))
+    return Seen(row=row, parts=parts, tokens=24 + len(head) // 5, is_cut=row == 3)
+
+
+def _pair(row: int, prompt: str, better: str, worse: str) -> Seen:
+    head = f"<|im_start|>user\n{prompt}<|im_end|>\n<|im_start|>assistant\n"
+    first, second = (
+        (SeenPart(head), SeenPart(f"{text}<|im_end|>", trained=True)) for text in (better, worse)
+    )
+    return Seen(row=row, parts=first, rejected=second, tokens=61)

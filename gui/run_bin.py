@@ -1,0 +1,199 @@
+"""Moving runs to the bin from the window: looks what goes, asks once, moves in a thread, and tells what came of it."""
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from PySide6.QtCore import QCoreApplication, QObject, Signal
+from PySide6.QtWidgets import QMessageBox, QPushButton, QWidget
+
+from core import bin as the_bin
+from core.bin import BinPlan, Going, NoBinError, Trash
+from core.errors import RunFolderError, UserError
+from core.run_folder import RunFolder
+from gui import numbers
+from gui.file_work import FileWork
+from gui.run_titles import told_apart
+from gui.widgets.question import show_as_written
+
+MOST_NAMED = 6
+"""So many names stand in a question; the others are counted."""
+
+_translate = QCoreApplication.translate
+
+
+@dataclass(frozen=True)
+class _Moved:
+    """What came of it: the folders that went, and the runs that didn't, each with the reason."""
+
+    gone: list[Path]
+    stayed: list[tuple[Going, UserError]]
+
+    @property
+    def without_bin(self) -> list[Going]:
+        """Those that only deleting for good would take away."""
+        return [one for one, error in self.stayed if isinstance(error, NoBinError)]
+
+
+class RunBin(QObject):
+    """Asks and moves. One of it serves a page for as long as that lives.
+
+    Signals:
+        moved: The folders, a list of `Path`, that are gone now.
+        failed: A `core.errors.UserError`: why something stayed.
+
+    Args:
+        window: What the questions belong to.
+        runs_folder: Where the other runs are.
+        trash: What moves a folder; None: the system's bin.
+    """
+
+    moved = Signal(object)
+    failed = Signal(object)
+
+    def __init__(self, window: QWidget, runs_folder: Callable[[], Path], trash: Trash | None = None) -> None:
+        super().__init__(window)
+        self._window = window
+        self._runs_folder = runs_folder
+        self._trash = trash
+        self.work = FileWork(self)
+        self.work.failed.connect(self.failed)
+        self.question: QMessageBox | None = None
+
+    def begin(self, runs: Sequence[RunFolder]) -> None:
+        """Look at runs, then ask whether they are to go. Returns at once."""
+        wanted, folder = tuple(runs), self._runs_folder()
+        if wanted and self.question is None:
+            self.work.put(lambda: the_bin.plan(wanted, folder), self._ask)
+
+    def end_work(self) -> None:
+        """Put the question away, and wait for what is being moved."""
+        if self.question is not None:
+            self.question.reject()
+        self.work.end_work()
+
+    def _ask(self, planned: BinPlan) -> None:
+        if not planned.going:
+            title = (
+                self.tr("It can't go to the bin yet")
+                if len(planned.busy) == 1
+                else self.tr("They can't go yet")
+            )
+            self.failed.emit(UserError(title, busy_words(planned.busy)))
+            return
+        box = self._box(question_of(planned), "\n\n".join(details_of(planned)))
+        agree = self.tr("Move to the bin")
+        self._open(box, agree, lambda: self._move(planned.going))
+
+    def _move(self, going: Sequence[Going]) -> None:
+        self.work.put(lambda: _each(going, lambda run: the_bin.move(run, self._trash)), self._tell_moved)
+
+    def _tell_moved(self, found: _Moved) -> None:
+        self._tell(found)
+        going = found.without_bin
+        if not going:
+            return
+        reasons = [error.detail for _, error in found.stayed if isinstance(error, NoBinError)]
+        box = self._box(self._for_good_words(going), f"{self._cant_be_put_back()}\n\n{reasons[0]}")
+        box.setIcon(QMessageBox.Icon.Warning)
+        self._open(box, self.tr("Delete for good"), lambda: self._delete(going))
+
+    def _delete(self, going: Sequence[Going]) -> None:
+        self.work.put(lambda: _each(going, the_bin.delete), self._tell)
+
+    def _tell(self, found: _Moved) -> None:
+        if found.gone:
+            self.moved.emit(found.gone)
+        others = [error for _, error in found.stayed if not isinstance(error, NoBinError)]
+        if others:
+            details = "\n".join(dict.fromkeys(error.detail for error in others))
+            self.failed.emit(RunFolderError(others[0].title, details))
+
+    def _box(self, question: str, details: str) -> QMessageBox:
+        box = QMessageBox(QMessageBox.Icon.Question, "", question, parent=self._window)
+        box.setInformativeText(details)
+        show_as_written(box)
+        return box
+
+    def _open(self, box: QMessageBox, agree: str, do: Callable[[], None]) -> None:
+        button = box.addButton(agree, QMessageBox.ButtonRole.DestructiveRole)
+        box.addButton(QMessageBox.StandardButton.Cancel)
+        box.setDefaultButton(QMessageBox.StandardButton.Cancel)
+        box.finished.connect(lambda _: self._take_answer(box, button, do))
+        self.question = box
+        box.open()
+
+    def _take_answer(self, box: QMessageBox, agree: QPushButton, do: Callable[[], None]) -> None:
+        self.question = None
+        if box.clickedButton() is agree:
+            do()
+        box.deleteLater()
+
+    def _for_good_words(self, going: Sequence[Going]) -> str:
+        if len(going) == 1:
+            return self.tr("There is no bin for “{}”. Delete it for good?").format(going[0].title)
+        return self.tr("There is no bin for {} runs. Delete them for good?").format(numbers.count(len(going)))
+
+    def _cant_be_put_back(self) -> str:
+        return self.tr("What is deleted for good can't be put back.")
+
+
+def _each(going: Sequence[Going], take_away: Callable[[RunFolder], None]) -> _Moved:
+    found = _Moved([], [])
+    for one in going:
+        try:
+            take_away(one.run)
+        except UserError as error:
+            found.stayed.append((one, error))
+        else:
+            found.gone.append(one.run.path)
+    return found
+
+
+def question_of(planned: BinPlan) -> str:
+    """What is asked, with the room that it takes."""
+    size = numbers.memory(planned.size)
+    if len(planned.going) == 1:
+        return _translate("RunBin", "Move “{}” to the bin? It takes {}.").format(planned.going[0].title, size)
+    count = numbers.count(len(planned.going))
+    return _translate("RunBin", "Move {} runs to the bin? They take {}.").format(count, size)
+
+
+def details_of(planned: BinPlan) -> list[str]:
+    """What a person has to know before answering, a paragraph each."""
+    found = []
+    if len(planned.going) > 1:
+        titles = told_apart([(one.run.path, one.title) for one in planned.going])
+        lines = [
+            f"{title}, {numbers.memory(one.size)}" for title, one in zip(titles, planned.going, strict=True)
+        ]
+        found.append("\n".join(_some(lines)))
+    elif planned.going:  # another run may bear its title
+        found.append(_translate("RunBin", "Its folder is {}.").format(planned.going[0].run.name))
+    found += [
+        _translate("RunBin", "Other runs started from the model of “{}”: {}.").format(
+            one.title, ", ".join(_some([f"“{title}”" for title in one.needed_by]))
+        )
+        for one in planned.needed[:MOST_NAMED]
+    ]
+    if planned.busy:
+        found.append(busy_words(planned.busy))
+    found.append(_translate("RunBin", "What lies in the bin can be put back until the bin is emptied."))
+    return found
+
+
+def busy_words(titles: Sequence[str]) -> str:
+    """Which runs stay because they train or wait."""
+    if len(titles) == 1:
+        return _translate("RunBin", "“{}” trains, or waits for its turn, and stays. Stop it first.").format(
+            titles[0]
+        )
+    words = _translate("RunBin", "These train, or wait for their turn, and stay: {}. Stop them first.")
+    return words.format(", ".join(_some([f"“{title}”" for title in titles])))
+
+
+def _some(names: list[str]) -> list[str]:
+    if len(names) <= MOST_NAMED:
+        return names
+    more = _translate("RunBin", "and {} more").format(numbers.count(len(names) - MOST_NAMED + 1))
+    return [*names[: MOST_NAMED - 1], more]
