@@ -22,6 +22,7 @@ import sys
 import tempfile
 import threading
 import time
+from functools import partial
 from pathlib import Path
 
 from PySide6.QtCore import QObject, QThread, QTimer
@@ -29,7 +30,7 @@ from PySide6.QtWidgets import QMainWindow
 from window_gauges import INTERVAL_MS, Lateness, Processors, open_window
 from window_guard import guarded
 
-from core import run_file, runs
+from core import run_file, runs, starting
 from core.processes import NICENESS
 from core.run_folder import RunFolder
 
@@ -214,7 +215,7 @@ def measure_one(options: argparse.Namespace) -> int:
     asked = run_file.read(options.run_file, ENDLESS)
     run = runs.create(asked, options.result.parent / "runs")
     if options.one == "process":
-        window.show_run(run, start=True)
+        window.show_run(run, partial(starting.start, run))
     elif options.one == "thread":
         run.record_keeper(os.getpid())
         window.show_run(run)
