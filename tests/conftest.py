@@ -6,6 +6,7 @@ import os
 os.environ["QT_QPA_PLATFORM"] = "offscreen"
 os.environ["HF_HUB_OFFLINE"] = "1"
 
+import gc
 import sys
 import threading
 import time
@@ -26,6 +27,12 @@ if worker and hasattr(os, "sched_setaffinity"):
 ROOT = Path(__file__).resolve().parent.parent
 SHARED = ROOT.parent / "shared" / "data"
 THREAD_GRACE_SECONDS = 2.0
+
+
+def pytest_collection_finish() -> None:
+    """Leave the libraries and all tests, a million objects, out of every later search for garbage."""
+    gc.collect()
+    gc.freeze()
 
 
 @pytest.fixture(scope="session", autouse=True)
@@ -75,6 +82,20 @@ def no_thread_left() -> Iterator[None]:
     left = [thread.name for thread in set(threading.enumerate()) - before if not thread.daemon]
     left += running_qt_threads()
     assert not left, f"threads still running: {', '.join(left)}"
+
+
+@pytest.fixture(autouse=True)
+def no_window_left() -> Iterator[None]:
+    """Let go of the widgets that a test has closed.
+
+    Qt would keep them until an event loop runs, and style each of them anew wherever a later test changes the theme.
+    """
+    yield
+    if "PySide6.QtWidgets" in sys.modules:
+        from PySide6.QtCore import QCoreApplication, QEvent
+
+        if QCoreApplication.instance() is not None:
+            QCoreApplication.sendPostedEvents(None, QEvent.Type.DeferredDelete.value)
 
 
 def running_qt_threads() -> list[str]:

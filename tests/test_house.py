@@ -18,7 +18,7 @@ LONGEST_FILE = 400
 
 # Libraries each room may import, beside the standard library. A new name here is a decision: see docs/decisions/0004.
 QT = {"PySide6", "shiboken6", "pyqtgraph"}
-LIGHT = {"msgspec", "platformdirs", "psutil", "pynvml", "tomli_w", "tqdm", "wakepy"}
+LIGHT = {"msgspec", "platformdirs", "psutil", "pynvml", "send2trash", "tomli_w", "tqdm", "wakepy"}
 ARRAYS = {"PIL", "numpy", "pyarrow", "sklearn"}
 TRAINING = {
     "peft",
@@ -28,15 +28,21 @@ TRAINING = {
     "accelerate",
     "datasets",
     "huggingface_hub",
+    "jinja2",
+    "keyring",
     "safetensors",
     "tensorboardX",
+    "tokenizers",
     "torch",
     "torchvision",
     "transformers",
+    "trl",
+    "yaml",
 }
+EXPORTING = {"coremltools", "onnxruntime"}
 ALLOWED = {
     "core": LIGHT | {"core"},
-    "core.engine": LIGHT | ARRAYS | TRAINING | {"core", "resources"},
+    "core.engine": LIGHT | ARRAYS | TRAINING | EXPORTING | {"core", "resources"},
     "gui": QT | {"core", "gui", "msgspec", "numpy", "resources"},
     "resources": set[str](),
 }

@@ -31,7 +31,7 @@ def window(qtbot, tmp_path, questions):
         Settings(runs_folder=str(tmp_path / "runs")),
         FakeEngine(),
         lambda training, _parent: questions.append(training),
-        MemoryTools(room=FakeRoom(), dry_run=lambda asked, room: DryRun(asked, room, command=HANGS)),
+        tools=MemoryTools(room=FakeRoom(), dry_run=lambda asked, room: DryRun(asked, room, command=HANGS)),
     )
     qtbot.addWidget(window)
     window.show()

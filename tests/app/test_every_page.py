@@ -16,11 +16,15 @@ from PySide6.QtWidgets import (
     QWidget,
 )
 
+from core.choices import Task
 from core.memory.forecast import Room
 from core.presets import presets
+from core.run_folder import RunFolder
 from core.settings import Appearance, Settings
 from gui.app import dress
+from gui.invented_data import report_for
 from gui.invented_runs import Plot, finish, write_story
+from gui.screenshot_try import make_tried_runs
 from gui.sidebar import Place
 from gui.theme import Theme
 from gui.window import MainWindow
@@ -28,7 +32,10 @@ from tests.fakes.asking import FakeEngine
 from tests.fakes.memory import MEASURED, FakeMemory
 from tests.fakes.run_stories import make_folder
 
-PAGES = ("new-run-images", "new-run-texts", "new-run-more", "new-run-short", "run", "runs", "settings")
+PAGES = (
+    *("new-run-images", "new-run-texts", "new-run-talks", "new-run-more", "new-run-short"),
+    *("try-talk", "run", "runs", "compare", "settings"),
+)
 CONTROLS = (QAbstractButton, QLineEdit, QComboBox, QAbstractSpinBox, QAbstractItemView, QTabBar)
 
 
@@ -87,6 +94,12 @@ def open_page(qtbot, window, name, runs_folder):
             data.write_text("first\tsecond\tsame\n")
             window.edit({"task": "text-classification", "data": {"train": str(data)}})
             qtbot.waitUntil(lambda: not window.new_run._reading.is_reading)
+        case "new-run-talks":
+            data = runs_folder / "talks.json"
+            data.write_text("[]")
+            window._ask.answers["inspect"] = report_for(Task.CHAT, str(data))
+            window.edit({"task": "chat", "data": {"train": str(data)}})
+            qtbot.waitUntil(lambda: bool(window.new_run._options.data.findings.findings))
         case "new-run-more":
             window.edit(
                 {
@@ -101,14 +114,24 @@ def open_page(qtbot, window, name, runs_folder):
             show_short_memory(qtbot, window, runs_folder)
         case "run":
             window.open_path(runs_folder / "done")
+        case "try-talk" | "try-images":
+            kind = name.removeprefix("try-")
+            run = make_tried_runs(runs_folder.parent / kind)["chat" if kind == "talk" else "image"]
+            window.try_run(run)
+            qtbot.waitUntil(window.try_it.input.examples.isVisible)
+            window.try_it.input.more.setChecked(True)
         case "runs":
             window.go_to(Place.RUNS)
             qtbot.waitUntil(lambda: window.runs.model.rowCount() == 1)
+        case "compare":
+            run = RunFolder(runs_folder / "done")
+            window.compare_runs([run, run])
+            qtbot.waitUntil(lambda: bool(window.compare.table.model.rows))
         case "settings":
             window.go_to(Place.SETTINGS)
     QApplication.sendPostedEvents()
     assert (window.width(), window.height()) == (1024, 700)
-    return window._pages.currentWidget()
+    return window.pages.currentWidget()
 
 
 def show_short_memory(qtbot, window, runs_folder):
@@ -180,18 +203,18 @@ def cut_off(window: QWidget) -> list[str]:
 
 
 @pytest.mark.parametrize("name", PAGES)
-def test_no_text_is_cut_off_at_the_smallest_size(qtbot, window, runs_folder, name):
-    open_page(qtbot, window, name, runs_folder)
+def test_a_page_can_be_read_and_reached_and_has_its_colours(qtbot, window, runs_folder, name):
+    page = open_page(qtbot, window, name, runs_folder)
 
     def all_can_be_read() -> None:  # texts that wrap make Qt's layouts go round more than once
-        assert cut_off(window) == []
+        assert cut_off(window) == [], "a text is cut off at the smallest size"
 
     qtbot.waitUntil(all_can_be_read)
+    assert_reachable_by_tab(window, page)
+    assert_painted_in_its_colours(window, page)
 
 
-@pytest.mark.parametrize("name", PAGES)
-def test_every_control_is_named_and_reachable_by_tab(qtbot, window, runs_folder, name):
-    page = open_page(qtbot, window, name, runs_folder)
+def assert_reachable_by_tab(window, page):
     controls = [control for control in seen(page, CONTROLS) if not is_inner(control) and control.isEnabled()]
     assert controls
     nameless = [type(control).__name__ for control in controls if not spoken_name(control)]
@@ -225,9 +248,7 @@ def takes_tab(control: QWidget, reachable: set[QWidget]) -> bool:
     return control in reachable
 
 
-@pytest.mark.parametrize("name", PAGES)
-def test_pages_paint_in_their_colours(qtbot, window, runs_folder, name):
-    page = open_page(qtbot, window, name, runs_folder)
+def assert_painted_in_its_colours(window, page):
     corner = window.grab().toImage()
     tokens = window._theme.tokens
     at = page.mapTo(window, QPoint(page.width() - 2, page.height() // 2))

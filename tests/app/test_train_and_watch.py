@@ -42,7 +42,7 @@ def test_a_run_is_started_watched_stopped_and_found_again(qtbot, window):
     qtbot.waitUntil(lambda: read_story(run).step >= 5, timeout=PATIENCE_MS)
     qtbot.waitUntil(lambda: view.state is State.TRAINING, timeout=60_000)
 
-    qtbot.mouseClick(view.header.stop_button, Qt.MouseButton.LeftButton)
+    qtbot.mouseClick(view.header.buttons.stop, Qt.MouseButton.LeftButton)
     qtbot.waitUntil(lambda: view.state is State.STOPPED, timeout=PATIENCE_MS)
     assert (run.model / "model.safetensors").is_file()
 
@@ -52,4 +52,4 @@ def test_a_run_is_started_watched_stopped_and_found_again(qtbot, window):
         window.runs.table.selectRow(0)
         qtbot.keyClick(window.runs.table, Qt.Key.Key_Return)
     assert caught.args[0].path == run.path
-    assert window._pages.currentWidget() is window.run
+    assert window.pages.currentWidget() is window.run

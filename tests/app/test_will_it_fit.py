@@ -57,6 +57,7 @@ def take_a_remedy_and_undo_it(qtbot, page, room):
     page._fit.read_room()
 
 
+@pytest.mark.long
 def test_digits_are_forecast_made_to_fit_measured_and_planned(qtbot, window, room):
     page = window.new_run
     page._options.form.set_values(

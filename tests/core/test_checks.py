@@ -210,7 +210,7 @@ def test_random_images_may_be_evaluated() -> None:
     assert messages(data={"train": "synthetic:8x64", "eval": "synthetic:4x64"}) == {}
 
 
-@pytest.mark.parametrize("source", ["scratch:bert", "run:yesterday", "hf:bert-base-cased"])
+@pytest.mark.parametrize("source", ["tape:bert", "hf:bert-base-cased"])
 def test_a_source_of_an_unknown_kind_is_told(source: str) -> None:
     found = messages(model={"source": source})
     assert found["model.source"].startswith(f"there is no source called {source.partition(':')[0]}:")
@@ -317,3 +317,16 @@ class TestImageSize:
             {"memory.batch_size": 2},
             {"data.image_size": 64},
         ]
+
+
+def test_an_empty_prompt_is_refused_with_a_way_out() -> None:
+    tree = {
+        "task": "causal-lm",
+        "model": {"source": "scratch:llama-tiny"},
+        "data": {"train": "synthetic:8x8"},
+        "output": {"prompts": ["A cat", " ", ""]},
+    }
+    [found] = check_tree(tree)[1]
+    assert str(found) == "output.prompts: prompt 2 is empty; write something or leave it out"
+    assert found.fixes[0].changes == {"output.prompts": ["A cat"]}
+    assert not check_tree({**tree, "output": {"prompts": found.fixes[0].changes["output.prompts"]}})[1]

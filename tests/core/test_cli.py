@@ -12,11 +12,11 @@ from pathlib import Path
 import msgspec
 import pytest
 
+from core import settings
 from core.choices import Task
 from core.cli import main
-from core.commands.reports import data_lines, device_lines, guess_task
-from core.errors import Fix, Problem
-from core.reports import Column, ColumnKind, DataReport, DeviceReport, MachineReport, Settled
+from core.commands.reports import device_lines
+from core.reports import DeviceReport, MachineReport, Settled
 from core.run_folder import RunFolder
 from core.version import VERSION
 from tests.fakes import runs
@@ -33,7 +33,11 @@ def home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 
 def hone(scenario: str, *arguments: str) -> int:
-    return main(arguments, start=lambda run: runs.start(run, scenario))
+    return main(
+        arguments,
+        start=lambda run, **how: runs.start(run, scenario, **how),
+        keeper=lambda run, **how: runs.keeper_command(run, scenario, **how),
+    )
 
 
 class TestTrain:
@@ -42,9 +46,30 @@ class TestTrain:
         out, err = capfd.readouterr()
         assert out == ""
         assert str(tmp_path / "run") in err
-        assert "3 steps of 4 on cpu: 12 training samples, 4 held out" in err
+        assert "3 steps, 4 samples each, on cpu: 12 training samples, 4 held out" in err
         assert "Step 3, evaluated: accuracy 0.75, loss 0.5" in err
         assert "Finished after 3 steps" in err
+
+    @pytest.mark.parametrize("given", [(), ("--offline",)])
+    def test_a_model_that_is_not_here_is_refused_offline_before_there_is_a_run(
+        self,
+        given: tuple[str, ...],
+        tmp_path: Path,
+        monkeypatch: pytest.MonkeyPatch,
+        capfd: pytest.CaptureFixture[str],
+    ) -> None:
+        monkeypatch.setenv("HF_HUB_CACHE", str(tmp_path / "hub"))
+        monkeypatch.delenv("HF_HUB_OFFLINE")
+        settings.save(settings.Settings(offline=not given))
+        file = tmp_path / "a.hone"
+        file.write_text(
+            'task = "text-classification"\n[model]\nsource = "org/tiny"\n[data]\ntrain = "synthetic:8x8"\n'
+        )
+        assert hone("finish", "train", str(file), "--run-dir", str(tmp_path / "run"), *given) == 1
+        err = capfd.readouterr().err
+        assert "org/tiny isn't on this computer" in err
+        assert ("--offline" if given else "“Work offline” in Settings forbids") in err
+        assert not (tmp_path / "run").exists()
 
     def test_events_as_json_lines(self, capfdbinary: pytest.CaptureFixture[bytes]) -> None:
         assert hone("finish", "train", DIGITS, "--json") == 0
@@ -229,44 +254,6 @@ class TestQuestions:
         assert re.search(r"device.precision=fp16 +not available: no training", text)
         assert "This Python is x86." in text
 
-    def test_data_is_shown_with_its_problems(self) -> None:
-        report = DataReport(
-            source="data.csv",
-            format="CSV",
-            rows=1200,
-            columns=(
-                Column(name="text", kind=ColumnKind.TEXT, distinct=900, empty=2, examples=("a\nb", "c" * 99)),
-            ),
-            text_columns=("text",),
-            labels={str(number): 1 for number in range(25)},
-            problems=(Problem("data.label_column", "has one class", (Fix("Choose another"),)),),
-        )
-        text = "\n".join(data_lines(report))
-        assert "data.csv: CSV, 1,200 rows" in text
-        assert "a b | ccc" in text
-        assert "and 5 more labels" in text
-        assert "Problem: data.label_column: has one class" in text
-        assert "Try: Choose another" in text
-
-    def test_labels_stay_on_their_line_of_the_table(self) -> None:
-        labels = {"two\nlines": 1, "x" * 500: 2}
-        lines = data_lines(DataReport(source="data.csv", format="CSV", rows=3, labels=labels))
-        assert lines[-1].splitlines()[1:] == [
-            f"two lines{' ' * 51}  1",
-            f"{'x' * 57}...  2",
-        ]
-
-    @pytest.mark.parametrize(
-        ("source", "task"),
-        [
-            ("builtin:digits", Task.IMAGE_CLASSIFICATION),
-            ("train-images-idx3-ubyte.gz", Task.IMAGE_CLASSIFICATION),
-            ("reviews.csv", Task.TEXT_CLASSIFICATION),
-        ],
-    )
-    def test_the_task_is_judged_by_the_file(self, source: str, task: Task) -> None:
-        assert guess_task(source) is task
-
 
 class TestFiles:
     @pytest.mark.parametrize("task", Task)
@@ -317,7 +304,9 @@ def test_a_new_file_can_be_written_but_never_over_another(
 def test_data_that_is_not_there_is_told_without_an_engine(
     source: str, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    monkeypatch.setattr("core.commands.reports.ask_inspect", lambda _: pytest.fail("the engine was asked"))
+    monkeypatch.setattr(
+        "core.commands.inspecting.ask_inspect", lambda *_: pytest.fail("the engine was asked")
+    )
     assert main(["inspect", source]) == 1
     assert "There is nothing to look into" in capsys.readouterr().err
 

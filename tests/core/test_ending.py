@@ -48,6 +48,7 @@ def test_the_tail_of_a_huge_log_or_of_none(tmp_path: Path) -> None:
     assert log_tail(log).endswith("\nend")
 
 
+REPORTS = "Library/Logs/DiagnosticReports"
 VMSTAT = {"proc/vmstat": "nr_free_pages 81\noom_kill 7\n"}
 EVENTS = "low 0\nhigh 0\nmax 12\noom 3\noom_kill 2\noom_group_kill 0\n"
 CONTROL = "oom_kill_disable 0\nunder_oom 0\noom_kill 4\n"
@@ -69,6 +70,7 @@ CONTROL = "oom_kill_disable 0\nunder_oom 0\noom_kill 4\n"
         ({"proc/self/cgroup": "0::/a\n", "sys/fs/cgroup/a/memory.events": "oom 3\n"} | VMSTAT, 7),
         ({"proc/self/cgroup": "0::/gone\n"} | VMSTAT, 7),
         (VMSTAT, 7),
+        ({f"{REPORTS}/JetsamEvent-2026-11-21-103000.ips": "", f"{REPORTS}/Hone-2026.ips": ""}, 1),
         ({"proc/vmstat": "nr_free_pages 81\n"}, None),
         ({}, None),
     ],
@@ -79,6 +81,7 @@ CONTROL = "oom_kill_disable 0\nunder_oom 0\noom_kill 4\n"
         "an old kernel",
         "no such group",
         "no groups",
+        "a Mac",
         "untold",
         "no Linux",
     ],

@@ -116,6 +116,21 @@ def test_a_torn_last_line_is_waited_for(tmp_path: Path) -> None:
     assert reader.skipped == 0
 
 
+def test_a_reader_that_starts_at_the_end_tells_what_comes_then(tmp_path: Path) -> None:
+    path = tmp_path / "events.jsonl"
+    path.write_bytes(encode(step(1)) * 3 + b'{"type":"step_fin')
+    reader = EventReader(path)
+    reader.start_at_end()
+    assert reader.read() == []
+    writer = EventWriter(path, attempt=2)  # cuts off what was torn
+    writer.write(step(4))
+    writer.close()
+    assert [event.step for event in reader.read()] == [4]
+    nothing = EventReader(tmp_path / "absent.jsonl")
+    nothing.start_at_end()
+    assert nothing.read() == []
+
+
 def test_a_writer_cuts_a_torn_line_off_and_keeps_its_bytes(tmp_path: Path) -> None:
     path = tmp_path / "events.jsonl"
     path.write_bytes(encode(step(1)) + b'{"type":"step_fin')

@@ -45,7 +45,7 @@ def test_a_batch_larger_than_the_data_is_worth_a_word() -> None:
     found = batch_hint(options(), 31)
     assert found is not None
     assert found.path == "memory.batch_size"
-    assert found.message == "larger than the data, which has 31 samples to train on: an epoch is one step"
+    assert found.message == "larger than the data, which has 31 rows to train on: an epoch is one step"
     assert found.fixes[0].changes == {"memory.batch_size": 31}
     assert batch_hint(options(), 32) is None
 

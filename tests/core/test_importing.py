@@ -270,3 +270,13 @@ class TestOldNamesInARunFile:
             "gradient_checkpointing is memory.activation_checkpointing = true here: "
             "it is activation_checkpointing in Trainer today",
         )
+
+
+@pytest.mark.parametrize(
+    ("name", "task"),
+    [("mrpc", "text-classification"), ("STSB", "text-regression"), ("other", "text-classification")],
+)
+def test_glue_s_tasks_are_known_with_what_they_learn(name: str, task: str) -> None:
+    found = import_text(f"run_glue.py --task_name {name} --learning_rate 2e-5")
+    assert (found.tree["task"], found.problems) == (task, ())
+    assert ("text_columns" in found.tree.get("data", {})) == (name != "other")

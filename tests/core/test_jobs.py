@@ -20,6 +20,13 @@ def test_an_answer_comes_back_clean_of_what_libraries_print() -> None:
     assert job("echo").ask(b'{"source":"\xc3\xa4"}') == b'{"source":"\xc3\xa4"}'
 
 
+def test_what_is_told_on_the_way_is_no_part_of_the_answer() -> None:
+    told: list[float] = []
+    assert job("progress").ask(b"{}", tell=lambda progress: told.append(progress.share)) == b"{}"
+    assert told == [0.5, 1.0]
+    assert job("progress").ask(b"[]") == b"[]"
+
+
 def test_what_a_person_can_mend_is_raised_as_it_was_in_the_engine() -> None:
     with pytest.raises(UserError) as caught:
         job("refuse").ask()
@@ -53,6 +60,12 @@ def test_a_job_can_be_cancelled_from_another_thread() -> None:
     thread.join(10)
     assert time.monotonic() - before < 5
     assert len(caught) == 1
+
+
+def test_a_job_that_ends_before_it_has_read_its_request_is_a_crash() -> None:
+    command = (sys.executable, "-c", "import sys; sys.exit('no time for that')")
+    with pytest.raises(EngineCrashed, match="no time for that"):
+        EngineJob("inspect", command).ask(b"x" * (8 << 20))
 
 
 def test_a_job_that_hangs_is_given_up() -> None:

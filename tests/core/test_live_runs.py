@@ -4,6 +4,7 @@ import os
 import time
 from pathlib import Path
 
+import msgspec
 import pytest
 
 from core.event_files import EventWriter
@@ -146,6 +147,26 @@ def test_of_a_long_run_only_the_ends_are_read(run: RunFolder, tmp_path: Path) ->
     assert shares(runs) == [0.9]
     whole = story_at_end(run, and_beginning=True)
     assert (whole.step, whole.forecast is not None, story_at_end(run).forecast) == (900, True, None)
+
+
+def test_of_a_long_run_that_is_to_train_longer_the_new_length_counts(run: RunFolder, tmp_path: Path) -> None:
+    filling = b"nonsense\n" * (3 * HEAD_BYTES // 9)
+    write_events(run.events_file, RunStarted(), PLAN, step(1000), RunFinished(state=Outcome.FINISHED))
+    with run.events_file.open("ab") as file:
+        file.write(filling)
+    writer = EventWriter(run.events_file, attempt=2)
+    writer.write(RunStarted(from_step=1000), msgspec.structs.replace(PLAN, total_steps=2000))
+    writer.close()
+    with run.events_file.open("ab") as file:
+        file.write(filling)
+    writer = EventWriter(run.events_file, attempt=2)
+    writer.write(step(1500))
+    writer.close()
+    run.record_keeper(os.getpid(), 2)
+    runs = LiveRuns()
+    runs.look(tmp_path)
+    assert [(live.share, live.state) for live in runs.live] == [(0.75, State.TRAINING)]
+    assert story_at_end(run, and_beginning=True).plan.total_steps == 2000
 
 
 def test_two_halves_of_two_lines_are_no_event(run: RunFolder) -> None:

@@ -134,3 +134,12 @@ def test_options_that_would_change_nothing_say_beside_what_they_count() -> None:
     told = problems(model={"lora_rank": 8}, training={"momentum": 0.5}, device={"compile_backend": "eager"})
     assert set(told) == {"model.lora_rank", "training.momentum", "device.compile_backend"}
     assert "`model.method` lora or qlora" in told["model.lora_rank"]
+
+
+@pytest.mark.parametrize("task", ["causal-lm", "chat", "preference"])
+def test_a_model_that_writes_has_no_last_layer_to_train_alone(task: str) -> None:
+    asked = {**TEXT, "task": task, "model": {"source": "gpt2", "method": "head"}}
+    _, found = check_tree(asked)
+    assert [problem.path for problem in found] == ["model.method"]
+    assert [fix.changes for fix in found[0].fixes] == [{"model.method": "lora"}, {"model.method": "full"}]
+    assert problems({**asked, "model": {"source": "gpt2", "method": "lora"}}) == {}

@@ -256,8 +256,8 @@ class TestCommand:
     def test_a_folder_that_is_not_there_is_named(
         self, run: RunFolder, tmp_path: Path, capsys: pytest.CaptureFixture[str]
     ) -> None:
-        assert main(["export-metrics", str(run.path), "--csv", str(tmp_path / "no" / "steps.csv")]) == 1
-        assert "No such file or directory" in capsys.readouterr().err
+        assert main(["export-metrics", str(run.path), "--csv", str(tmp_path / "no" / "steps.csv")]) == 2
+        assert f"There is no folder at {tmp_path / 'no'}." in capsys.readouterr().err
 
     def test_a_run_that_is_not_there_is_named(self, capsys: pytest.CaptureFixture[str]) -> None:
         assert main(["export-metrics", "nothing", "--csv", "-"]) == 2

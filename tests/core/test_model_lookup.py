@@ -126,7 +126,11 @@ class TestWhatARunStillFetches:
 )
 def test_which_names_may_be_those_of_models_on_the_hub(source: str, may_be: bool) -> None:
     assert may_be_there(of_texts(source)) is may_be
-    assert not may_be_there(of_images(source))
+    assert may_be_there(of_images(source)) is may_be
+
+
+def test_torchvisions_models_are_not_on_the_hub() -> None:
+    assert not may_be_there(of_images("torchvision:resnet18"))
 
 
 class TestRealEngine:
@@ -154,6 +158,7 @@ class TestRealEngine:
         assert report.max_length == 64
         assert [problem.path for problem in report.problems] == ["model.lora_targets"]
 
+    @pytest.mark.long
     def test_a_tokenizer_not_fetched_yet_is_no_problem(self, hub: Path, tmp_path: Path) -> None:
         fetch(hub, save_tiny_bert(tmp_path / "bert"), "config.json")
         report = self.ask()
@@ -161,6 +166,7 @@ class TestRealEngine:
         assert report.max_length is None
         assert report.problems == ()
 
+    @pytest.mark.long
     def test_nothing_is_known_of_an_older_version_without_the_newest(self, hub: Path, tmp_path: Path) -> None:
         fetch(hub, save_tiny_bert(tmp_path / "bert"), "config.json")
         (hub / "models--org--tiny" / "refs" / "main").write_text("def")
@@ -195,7 +201,7 @@ class TestTrain:
 
     def train(self, monkeypatch: pytest.MonkeyPatch, ask: FakeAsk, *arguments: str) -> int:
         monkeypatch.setattr("core.jobs.ask_check_model", ask)
-        return main(("train", DIGITS, *arguments), start=lambda run: runs.start(run, "finish"))
+        return main(("train", DIGITS, *arguments), start=lambda run, **_: runs.start(run, "finish"))
 
     def test_targets_that_match_nothing_make_no_run(
         self, home: Path, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]

@@ -1,7 +1,5 @@
 """The whole chain with nothing faked: command line, keeper, engine, torch. One long run, looked at from all sides."""
 
-import os
-import signal
 from collections.abc import Iterable
 from pathlib import Path
 from subprocess import CompletedProcess
@@ -11,8 +9,7 @@ import msgspec
 import pytest
 from safetensors import safe_open
 
-from core import jobs, run_file
-from core.engine.checkpoints import is_complete
+from core.checkpoint_files import is_complete
 from core.event_files import EventReader
 from core.events import (
     Evaluated,
@@ -24,19 +21,17 @@ from core.events import (
     StepFinished,
     WhatRan,
 )
-from core.follow import RunFollower
 from core.run_folder import RunFolder
 from core.run_summary import summarize
-from core.runs import create, read_story
+from core.runs import read_story
 from core.story import State
 from tests.fakes.command import ROOT, hone
-from tests.fakes.runs import follow_until
 
 DIGITS = ROOT / "resources" / "examples" / "digits.hone"
 MRPC = ROOT / "resources" / "examples" / "mrpc.hone"
-EPOCHS = 3
-STEPS = 135
-"""Three epochs of 1,438 digits in batches of 32; the example has five."""
+EPOCHS = 2
+STEPS = 90
+"""Two epochs of 1,438 digits in batches of 32; the example has five."""
 
 Kind = TypeVar("Kind")
 
@@ -70,7 +65,7 @@ def test_the_first_example_finishes_and_reads_digits(digits: Trained) -> None:
     (finished,) = digits.events(RunFinished)
     assert finished.state is Outcome.FINISHED
     assert finished.steps == STEPS
-    assert finished.metrics["eval_accuracy"] >= 0.95
+    assert finished.metrics["eval_accuracy"] >= 0.9
     assert f"Finished after {STEPS} steps" in digits.done.stderr
     assert read_story(digits.run).messages == {}
 
@@ -80,7 +75,7 @@ def test_every_step_is_told_once_on_standard_output_too(digits: Trained) -> None
     assert [event.step for event in digits.events(StepFinished)] == steps
     told = [msgspec.json.decode(line) for line in digits.done.stdout.splitlines()]
     assert [event["step"] for event in told if event["type"] == "step_finished"] == steps
-    assert [event.step for event in digits.events(Evaluated)] == [45, 90, STEPS]
+    assert [event.step for event in digits.events(Evaluated)] == [45, STEPS]
 
 
 def test_the_last_checkpoint_is_sealed(digits: Trained) -> None:
@@ -142,7 +137,7 @@ def test_the_run_is_listed_as_finished(digits: Trained) -> None:
     assert (summary.state, summary.title) == (State.FINISHED, "Handwritten digits")
     assert summary.metric == "eval_accuracy"
     assert summary.best is not None
-    assert summary.best >= 0.95
+    assert summary.best >= 0.9
     assert summary.peak_bytes is not None
     assert summary.peak_bytes > 200 << 20
     exit_record = digits.run.exit_record()
@@ -150,6 +145,7 @@ def test_the_run_is_listed_as_finished(digits: Trained) -> None:
     assert (exit_record.code, exit_record.signal) == (0, None)
 
 
+@pytest.mark.long
 @pytest.mark.data
 def test_a_slice_of_mrpc_trains_a_pretrained_text_model(
     shared_data: Path, minilm: Path, tmp_path: Path
@@ -158,38 +154,24 @@ def test_a_slice_of_mrpc_trains_a_pretrained_text_model(
         "model.source": minilm,
         "data.train": shared_data / "mrpc" / "msr_paraphrase_train.txt",
         "data.eval": shared_data / "mrpc" / "msr_paraphrase_test.txt",
-        "data.max_train_samples": 192,
-        "data.max_eval_samples": 100,
+        "data.max_train_samples": 96,
+        "data.max_eval_samples": 64,
         "training.epochs": 1,
         "output.keep_checkpoints": 0,
+        "output.predictions": 0,
     }
     pairs = [part for path, value in settings.items() for part in ("--set", f"{path}={value}")]
     folder = tmp_path / "run"
     trained = Trained(hone("train", str(MRPC), "--run-dir", str(folder), *pairs), RunFolder(folder))
     assert trained.done.returncode == 0, trained.done.stderr
-    assert [event.step for event in trained.events(StepFinished)] == list(range(1, 7))
+    assert [event.step for event in trained.events(StepFinished)] == [1, 2, 3]
     (plan,) = trained.events(RunPlanned)
-    assert (plan.train_samples, plan.eval_samples) == (192, 100)
+    assert (plan.train_samples, plan.eval_samples) == (96, 64)
     (evaluated,) = trained.events(Evaluated)
     assert 0.5 < evaluated.metrics["eval_accuracy"] <= 1
     assert 0.5 < evaluated.metrics["eval_f1"] <= 1
     assert evaluated.metrics["eval_loss"] < 1
     assert (trained.run.model / "tokenizer.json").is_file()
-
-
-@pytest.mark.skipif(os.name != "posix", reason="ends a process with a POSIX signal")
-def test_a_killed_engine_is_a_crash(tmp_path: Path) -> None:
-    run = create(run_file.read(DIGITS), tmp_path)
-    keeper = jobs.start(run)
-    follower = RunFollower(run)
-    follow_until(follower, keeper, lambda: follower.story.step >= 1 or follower.is_over, seconds=120)
-    assert follower.story.engine_pid is not None
-    os.kill(follower.story.engine_pid, signal.SIGKILL)
-    follow_until(follower, keeper, lambda: follower.is_over)
-    assert keeper.wait(10) == 0
-    assert follower.state is State.CRASHED
-    assert follower.exit_record is not None
-    assert follower.exit_record.signal == "SIGKILL"
 
 
 @pytest.mark.parametrize("content", ["", "text,label\n"])

@@ -12,7 +12,7 @@ from core.errors import OptionsError, RunFolderError
 from core.events import MemorySampled, RunPlanned, RunStarted, Source, encode
 from core.options import DataOptions
 from core.run_folder import Action, KeeperRecord, RunFolder
-from core.run_summary import title_of
+from core.run_notes import asked_title
 from core.runs import create, folder_name, list_runs, read_story
 from core.story import RunStory, State
 from tests.fakes.runs import digits_options, new_run, write_events
@@ -81,7 +81,7 @@ def test_folder_names_are_safe_everywhere(name: str, expected: str) -> None:
 
 
 def test_a_run_without_a_name_is_called_after_model_and_data() -> None:
-    assert title_of(digits_options(None)) == "resnet18 on digits"
+    assert asked_title(digits_options(None)) == "resnet18 on digits"
 
 
 def test_runs_are_listed_newest_first_damaged_ones_too(tmp_path: Path) -> None:
@@ -101,7 +101,7 @@ def test_a_story_is_told_in_the_order_of_time(tmp_path: Path) -> None:
     write_events(run.events_file, RunStarted(time=1.0))
     write_events(run.machine_file, MemorySampled(time=2.0, source=Source.PROCESS, bytes=7))
     story = read_story(run)
-    assert (story.started, story.peak_process_bytes) == (1.0, 7)
+    assert (story.started, story.peak_bytes) == (1.0, 7)
     assert not story.is_of_newer_hone
 
 

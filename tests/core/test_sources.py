@@ -27,7 +27,7 @@ def test_synthetic_sizes(source: str, expected: tuple[int, int] | None) -> None:
         ("builtin:digits", Scheme.BUILTIN, "", "digits"),
         ("torchvision:vgg16", Scheme.TORCHVISION, "", "vgg16"),
         ("synthetic:8x8", Scheme.SYNTHETIC, "", "8x8"),
-        ("scratch:bert", None, "scratch", "scratch:bert"),
+        ("tape:bert", None, "tape", "tape:bert"),
         ("C:/data.csv", None, "", "data.csv"),
         ("/data/a:b.csv", None, "", "a:b.csv"),
         ("somebody/bert-base", None, "", "bert-base"),

@@ -1,4 +1,5 @@
 import msgspec
+import pytest
 
 from core.events import (
     Evaluated,
@@ -14,6 +15,8 @@ from core.events import (
     RunStarted,
     Source,
     StepFinished,
+    TurnAwaited,
+    TurnCame,
 )
 from core.memory.forecast import Basis, Parts
 from core.story import RunStory, State
@@ -34,8 +37,8 @@ def step(number: int, seconds: float = 0.5, loss: float | None = None) -> StepFi
     )
 
 
-def state(story: RunStory, **known: bool) -> State:
-    return story.state(**{"engine_ended": False, "keeper_alive": True, "stop_asked": False, **known})
+def state(story: RunStory, **known: object) -> State:
+    return story.state(**{"engine_ended": False, "keeper_alive": True, **known})
 
 
 def test_time_left_is_withheld_until_some_steps_have_shown_their_pace() -> None:
@@ -77,7 +80,23 @@ def test_the_peak_is_that_of_the_run_not_of_the_computer() -> None:
         MemorySampled(source=Source.SYSTEM, bytes=100),
         MemorySampled(source=Source.PROCESS, bytes=3),
     )
-    assert story.peak_process_bytes == 5
+    assert story.peak_bytes == 5
+
+
+def test_the_peak_of_a_run_is_the_largest_of_all_its_attempts() -> None:
+    story = told(
+        RunStarted(),
+        MemorySampled(source=Source.PROCESS, bytes=900),
+        RunFinished(state=Outcome.STOPPED, steps=8, peak_bytes=700),
+        RunStarted(attempt=2, from_step=8),
+        MemorySampled(attempt=2, source=Source.PROCESS, bytes=300),
+        RunFinished(attempt=2, state=Outcome.FINISHED, steps=9, peak_bytes=400),
+    )
+    assert story.peak_bytes == 700
+    story.apply(MemorySampled(attempt=3, source=Source.PROCESS, bytes=800))
+    assert story.peak_bytes == 800
+    story.apply(MemorySampled(attempt=3, source=Source.TORCH, bytes=5, reserved=6))
+    assert story.peak_bytes == 6, "on a GPU, what is held there"
 
 
 def test_a_new_attempt_starts_from_its_checkpoint() -> None:
@@ -90,6 +109,8 @@ def test_a_new_attempt_starts_from_its_checkpoint() -> None:
     )
     assert (story.step, story.attempt, story.finished) == (5, 2, None)
     assert (story.started, story.attempt_started) == (10, 50)
+    assert state(story) is State.STARTING, "it loads data and model once more"
+    story.apply(msgspec.structs.replace(PLAN, attempt=2))
     assert state(story) is State.TRAINING
 
 
@@ -115,7 +136,7 @@ class TestState:
         assert state(story) is State.STARTING
         story.apply(PLAN)
         assert state(story) is State.TRAINING
-        assert state(story, stop_asked=True) is State.STOPPING
+        assert state(story, asked={"stop"}) is State.STOPPING
         story.apply(RequestAnswered(request="1", action="stop", accepted=True))
         assert state(story) is State.STOPPING
         story.apply(RunFinished(state=Outcome.STOPPED))
@@ -161,3 +182,67 @@ def test_on_a_gpu_only_what_its_allocator_held_is_compared() -> None:
 def test_a_run_that_failed_before_a_step_tells_nothing_of_its_forecast() -> None:
     story = told(RunStarted(), FORECAST, RunFinished(state=Outcome.FAILED, peak_bytes=100))
     assert story.forecast_error is None
+
+
+class TestRunsThatWaitAndGoOn:
+    """`attempt` is the one that is kept now, whatever the engine has said of it so far."""
+
+    def test_one_whose_turn_has_not_come_is_queued_until_it_has(self) -> None:
+        story = told(TurnAwaited(ahead=1, behind="other"))
+        assert state(story, attempt=1) is State.QUEUED
+        assert state(story, attempt=1, asked={"stop"}) is State.STOPPING
+        assert state(story, attempt=1, asked={"pause"}) is State.PAUSING
+        story.apply(TurnCame())
+        assert (state(story, attempt=1), story.awaited) == (State.STARTING, None)
+
+    def test_an_earlier_attempts_waiting_is_past(self) -> None:
+        story = told(TurnAwaited(ahead=1), RunStarted(), PLAN, RunFinished(state=Outcome.PAUSED))
+        assert state(story, attempt=1) is State.PAUSED
+        assert state(story, attempt=2) is State.STARTING
+        story.apply(TurnAwaited(ahead=2, attempt=2))
+        assert state(story, attempt=2) is State.QUEUED
+
+    def test_what_an_earlier_attempt_took_up_is_past(self) -> None:
+        paused = RequestAnswered(request="a", action="pause", accepted=True)
+        killed = RequestAnswered(request="b", action="kill", accepted=True)
+        story = told(RunStarted(), PLAN, paused)
+        assert (state(story, attempt=1), story.pause_accepted) == (State.PAUSING, True)
+        story.apply(killed)
+        assert (state(story, attempt=1), story.kill_accepted) == (State.STOPPING, True)
+        assert state(story, attempt=1, engine_ended=True) is State.STOPPED
+        assert state(story, attempt=2) is State.STARTING
+        assert state(story, attempt=2, engine_ended=True) is State.CRASHED
+        story.apply(RunStarted(attempt=2))
+        assert (story.pause_accepted, story.kill_accepted) == (False, False)
+
+    def test_a_stop_after_a_pause_wins_until_the_engine_says_how_it_ended(self) -> None:
+        paused, stopped = (
+            RequestAnswered(request="a", action=action, accepted=True) for action in ("pause", "stop")
+        )
+        story = told(RunStarted(), PLAN, paused)
+        assert state(story, asked={"stop"}) is State.STOPPING
+        story.apply(stopped)
+        assert state(story) is State.STOPPING
+        story.apply(RunFinished(state=Outcome.PAUSED))
+        assert state(story) is State.PAUSED
+
+    def test_a_refused_request_changes_nothing(self) -> None:
+        refused = RequestAnswered(request="a", action="pause", accepted=False)
+        assert state(told(RunStarted(), PLAN, refused)) is State.TRAINING
+
+    @pytest.mark.parametrize(
+        ("action", "expected"),
+        [("stop", State.STOPPED), ("pause", State.PAUSED), ("kill", State.STOPPED), ("save", State.CRASHED)],
+    )
+    def test_one_that_was_taken_out_before_it_began_is_no_crash(self, action: str, expected: State) -> None:
+        answered = RequestAnswered(request="a", action=action, accepted=True, attempt=2)
+        story = told(
+            RunStarted(), RunFinished(state=Outcome.FINISHED), TurnAwaited(ahead=1, attempt=2), answered
+        )
+        assert state(story, attempt=2, engine_ended=True) is expected
+
+    def test_an_attempt_is_known_by_what_its_engine_says_where_its_beginning_is_out_of_sight(self) -> None:
+        story = told(RunStarted(), PLAN, RunFinished(state=Outcome.PAUSED))
+        story.apply(msgspec.structs.replace(step(9), attempt=2))
+        assert (story.attempt, story.finished) == (2, None)
+        assert state(story, attempt=2) is State.TRAINING

@@ -5,19 +5,13 @@ from collections.abc import Callable
 
 import msgspec
 
+from core.data_report import Column, ColumnKind, DataReport, InspectRequest
 from core.device_check_report import Agreement, Comparison, DeviceCheckReport
-from core.jobs import JobCancelled
+from core.hub_questions import Account, CacheReport
+from core.jobs import JobCancelled, TellProgress
 from core.memory.forecast import Basis, Forecast, ForecastRequest, LayerMemory, Parts
 from core.model_report import ModelRequest
-from core.reports import (
-    Column,
-    ColumnKind,
-    DataReport,
-    DeviceReport,
-    InspectRequest,
-    MachineReport,
-    Settled,
-)
+from core.reports import DeviceReport, JobProgress, MachineReport, Settled
 from tests.fakes.asked_of_bert import MODEL
 
 CPU_ONLY = MachineReport(
@@ -131,7 +125,10 @@ class FakeEngine:
             "check-device": CHECKED,
             "check-model": MODEL,
             "forecast": TRACED,
+            "hub-cached": CacheReport(folder="/cache"),
+            "hub-account": Account(keychain="Keychain"),
         }
+        self.progress: tuple[JobProgress, ...] = ()
         self.requests: list[tuple[str, bytes]] = []
         self.gate = threading.Event()
         self.gate.set()
@@ -168,8 +165,10 @@ class FakeJob:
         self._job = job
         self._killed = threading.Event()
 
-    def ask(self, request: bytes = b"") -> bytes:
+    def ask(self, request: bytes = b"", *, tell: TellProgress | None = None) -> bytes:
         self._engine.requests.append((self._job, request))
+        for progress in self._engine.progress if tell is not None else ():
+            tell(progress)
         while not self._engine.gate.wait(0.005):
             if self._killed.is_set():
                 raise JobCancelled(self._job)

@@ -1,6 +1,8 @@
 """A stand-in for the engine: writes the events of a run without torch. `python engine.py SCENARIO RUN_DIR`.
 
-Scenarios: `finish` (three steps), `wait` (trains until a stop request comes or it is killed),
+A run that is gone on with goes on after the step that its last attempt has told of.
+
+Scenarios: `finish` (three steps), `wait` (trains until a stop or pause request comes or it is killed),
 `stubborn` (doesn't hear requests), `fail` (says what went
 wrong), `bug` (a traceback and exit status 1), `crash` (ends without a word), `child` (starts a process and waits),
 `page` and `stuck` (some steps, then one that lasts until somebody has said so, then steps until a stop request comes).
@@ -11,9 +13,11 @@ import sys
 import time
 from pathlib import Path
 
+from core.attempts import current_attempt
 from core.errors import Fix
 from core.event_files import EventReader, EventWriter
 from core.events import (
+    CheckpointSaved,
     Evaluated,
     Level,
     MessageRaised,
@@ -27,6 +31,9 @@ from core.events import (
     StepFinished,
 )
 from core.run_folder import Action, RunFolder
+from core.runs import read_story
+
+OUTCOMES = {Action.STOP: Outcome.STOPPED, Action.PAUSE: Outcome.PAUSED}
 
 
 def step(number: int) -> StepFinished:
@@ -35,9 +42,9 @@ def step(number: int) -> StepFinished:
     )
 
 
-def begin(writer: EventWriter, pid: int) -> None:
+def begin(writer: EventWriter, pid: int, from_step: int) -> None:
     print("The fake engine is here.", flush=True)
-    writer.write(RunStarted(pid=pid))
+    writer.write(RunStarted(pid=pid, from_step=from_step))
     writer.write(PhaseChanged(phase=Phase.LOADING_MODEL, detail="fake"))
     writer.write(
         RunPlanned(total_steps=3, epochs=1, train_samples=12, eval_samples=4, effective_batch=4, device="cpu")
@@ -55,13 +62,18 @@ def finish(writer: EventWriter, run: RunFolder) -> int:
 
 
 def wait(writer: EventWriter, run: RunFolder) -> int:
-    for number in range(1, 10_000):
+    for number in range(read_story(run).step + 1, 10_000):
         writer.write(step(number))
         for request in run.open_requests():
-            if request.action is Action.STOP:
-                writer.write(RequestAnswered(request=request.id, action="stop", accepted=True))
-                run.close_request(request)
-                writer.write(RunFinished(state=Outcome.STOPPED, steps=number))
+            if request.action is Action.KILL:
+                continue
+            writer.write(RequestAnswered(request=request.id, action=request.action, accepted=True))
+            run.close_request(request)
+            if request.action is Action.SAVE:
+                path = f"checkpoints/checkpoint-{number}"
+                writer.write(CheckpointSaved(step=number, path=path, bytes=0, seconds=0.0))
+            else:
+                writer.write(RunFinished(state=OUTCOMES[request.action], steps=number))
                 return 0
         time.sleep(0.02)
     return 3
@@ -115,8 +127,8 @@ def main(scenario: str, run_dir: str) -> int:
     import os
 
     run = RunFolder(Path(run_dir))
-    writer = EventWriter(run.events_file)
-    begin(writer, os.getpid())
+    writer = EventWriter(run.events_file, attempt=current_attempt(run))
+    begin(writer, os.getpid(), read_story(run).step)
     scenarios = {
         "finish": finish,
         "wait": wait,

@@ -7,4 +7,10 @@ from tests.fakes import runs
 
 if __name__ == "__main__":
     scenario, *arguments = sys.argv[1:]
-    sys.exit(main(arguments, start=lambda run: runs.start(run, scenario)))
+    sys.exit(
+        main(
+            arguments,
+            start=lambda run, **how: runs.start(run, scenario, **how),
+            keeper=lambda run, **how: runs.keeper_command(run, scenario, **how),
+        )
+    )

@@ -21,5 +21,9 @@ if __name__ == "__main__":
             sys.exit(1)
         case "bug":
             raise RuntimeError("a bug in the fake job")
+        case "progress":
+            for done in (1, 2):
+                print(f'{{"type":"progress","done":{done},"total":2}}', flush=True)
+            sys.stdout.buffer.write(request)
         case "hang":
             time.sleep(60)

@@ -1,4 +1,6 @@
-"""The real keeper with a fake engine: `python keeper.py SCENARIO RUN_DIR`.
+"""The real keeper with a fake engine: `python keeper.py SCENARIO RUN_DIR [--queue]`.
+
+One that waits for its turn looks often.
 
 In the scenario `page` it finds the computer's memory full, looks often and has little patience; in `stuck` it soon
 misses the next step. In `hang` neither the GPU's driver nor the disk ever answers.
@@ -10,10 +12,12 @@ import threading
 from pathlib import Path
 
 from core import keeper as keeping
+from core import turn
 from core.keeper import Keeper
 from core.machine import computer
 from core.machine.memory import SystemMemory
 from core.run_folder import RunFolder
+from core.starting import QUEUE_FLAG
 from core.watchers import thresholds
 
 GB = 1 << 30
@@ -40,14 +44,16 @@ def never_answer() -> None:
 
 
 if __name__ == "__main__":
-    scenario, run_dir = sys.argv[1:]
+    scenario, run_dir, *flags = sys.argv[1:]
     if scenario == "page":
         fill_memory()
     if scenario == "stuck":
         miss_steps()
     if scenario == "hang":
         never_answer()
+    turn.LOOK_SECONDS, turn.LIFE_SECONDS, turn.CHECK_SECONDS = 0.02, 0.1, 0.1
     engine = Path(__file__).with_name("engine.py")
-    keeper = Keeper(RunFolder(Path(run_dir)), [sys.executable, "-P", str(engine), scenario, run_dir])
+    command = [sys.executable, "-P", str(engine), scenario, run_dir]
+    keeper = Keeper(RunFolder(Path(run_dir)), command, queued=QUEUE_FLAG in flags)
     signal.signal(signal.SIGTERM, lambda *_: keeper.ask_stop())
     keeper.keep()

@@ -35,7 +35,7 @@ RAN_OUT = Measurement(
     parts=Parts(overhead=3 * GB),
     peak=3 * GB,
     base=0,
-    out_of_memory="A batch of 16 samples didn't fit.",
+    out_of_memory="A batch of 16 rows didn't fit.",
 )
 
 

@@ -70,6 +70,6 @@ def crash(run: RunFolder, clock: float) -> None:
     )
 
 
-def keep_alive(run: RunFolder) -> None:
+def keep_alive(run: RunFolder, attempt: int = 1) -> None:
     """Let the run count as live: this very process is its keeper."""
-    run.record_keeper(os.getpid())
+    run.record_keeper(os.getpid(), attempt)

@@ -15,6 +15,7 @@ from core.follow import RunFollower
 from core.options import DataOptions, ModelOptions, OutputOptions, RunOptions
 from core.run_folder import RunFolder
 from core.runs import create
+from core.starting import QUEUE_FLAG
 
 FAKES = Path(__file__).parent
 
@@ -40,10 +41,24 @@ def write_events(file: Path, *events: Event) -> None:
     writer.close()
 
 
-def start(run: RunFolder, scenario: str) -> subprocess.Popen[bytes]:
+def save_checkpoint(run: RunFolder, step: int) -> None:
+    """Put a checkpoint into a run that is complete by its names and sizes; nothing could go on from it."""
+    folder = run.checkpoints / f"checkpoint-{step}"
+    folder.mkdir(parents=True)
+    (folder / "trainer_state.json").write_text("{}")
+    marker = '{"trainer_state.json": {"bytes": 2, "sha256": ""}}'
+    (folder / "complete.json").write_text(marker)
+
+
+def keeper_command(run: RunFolder, scenario: str, *, queued: bool = False) -> list[str]:
+    """What starts the real keeper with the fake engine playing `scenario`."""
+    flags = [QUEUE_FLAG] if queued else []
+    return [sys.executable, "-P", str(FAKES / "keeper.py"), scenario, str(run.path.absolute()), *flags]
+
+
+def start(run: RunFolder, scenario: str, *, queued: bool = False) -> subprocess.Popen[bytes]:
     """Start the real keeper with the fake engine playing `scenario`."""
-    command = [sys.executable, "-P", str(FAKES / "keeper.py"), scenario, str(run.path.absolute())]
-    return jobs.start(run, command)
+    return jobs.start(run, keeper_command(run, scenario, queued=queued), queued=queued)
 
 
 def follow_until(

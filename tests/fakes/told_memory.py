@@ -57,7 +57,7 @@ class DryRuns:
     def run(self) -> Measurement:
         held = self._peak(self.asked[-1])
         assert self._room is not None
-        too_large = "A batch of 16 samples didn't fit." if held > self._room.free else ""
+        too_large = "A batch of 16 rows didn't fit." if held > self._room.free else ""
         return Measurement(
             device="cpu",
             parts=Parts(weights=45 * MB, overhead=held - 45 * MB),

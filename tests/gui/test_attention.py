@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 from PySide6.QtWidgets import QMainWindow
 
-from core.events import Level, MessageRaised, Outcome, RunFinished
+from core.events import Level, MessageRaised, Outcome, RunFinished, RunStarted
 from core.live_runs import EndedRun, LiveRun
 from core.run_folder import RunFolder
 from core.story import RunStory, State
@@ -26,7 +26,10 @@ def ended(*events, run=DIGITS, state=State.FINISHED):
     return EndedRun(run, run.name.title(), state, story)
 
 
-DONE = ended(RunFinished(state=Outcome.FINISHED, metrics={"eval_accuracy": 0.97}, seconds=60.0, steps=9))
+DONE = ended(
+    RunStarted(time=100.0, pid=1),
+    RunFinished(time=160.0, state=Outcome.FINISHED, metrics={"eval_accuracy": 0.97}, steps=9),
+)
 
 
 class Told:

@@ -1,9 +1,9 @@
 import pytest
 
-from core.choices import Task
+from core.data_report import DataReport, InspectRequest
 from core.errors import Fix, UserError
 from core.jobs import EngineCrashed
-from core.reports import DataReport, InspectRequest, MachineReport
+from core.reports import JobProgress, MachineReport
 from gui.engine_question import EngineQuestion
 from gui.engine_work import EngineBroke
 from tests.fakes.asking import CPU_ONLY, DIGITS, PAIRS, FakeEngine
@@ -23,7 +23,7 @@ def question(qtbot, engine):
 
 
 def about(source):
-    return InspectRequest(task=Task.IMAGE_CLASSIFICATION, source=source)
+    return InspectRequest(asked={"data": {"train": source}})
 
 
 def test_an_answer_arrives_in_the_windows_thread(qtbot, engine):
@@ -47,6 +47,22 @@ def test_a_newer_question_takes_the_place_of_an_older_one(qtbot, engine, questio
     question.close()
     assert answers == [DIGITS]
     assert PAIRS not in answers
+
+
+def test_how_far_it_is_is_told_of_the_newest_question_only(qtbot, engine, question):
+    shares = []
+    question.progressed.connect(shares.append)
+    engine.progress = (JobProgress(done=1, total=4), JobProgress(done=5, total=4))
+    with qtbot.waitSignal(question.answered):
+        question.put(about("pairs.tsv"))
+    assert shares == [0.25, 1.0]
+    engine.gate.clear()
+    question.put(about("pairs.tsv"))
+    question.forget()
+    engine.gate.set()
+    question.close()
+    qtbot.wait(1)
+    assert len(shares) == 2
 
 
 def test_what_the_person_can_mend_is_told(qtbot, engine, question):

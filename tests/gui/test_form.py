@@ -172,3 +172,12 @@ def test_an_unknown_machine_greys_nothing(form):
     form.show_machine(None, None)
     assert form.field("device.compile").control.isEnabled()
     assert form.row("device.compile").refusals.summary == ""
+
+
+def test_what_a_number_counts_follows_its_value(form):
+    row = form.row("training.warmup")
+    assert row.unit == "steps"
+    form.load({"training": {"warmup": 0.05}})
+    assert row.unit == "of the run"
+    form.set_values({"training.warmup": 20.0})
+    assert row.unit == "steps"

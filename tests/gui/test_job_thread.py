@@ -1,9 +1,11 @@
 import sys
 import time
+from functools import partial
 from pathlib import Path
 
 import pytest
 
+from core import starting
 from core.event_files import EventWriter
 from core.events import RunFinished
 from core.run_folder import Action, ExitRecord
@@ -142,7 +144,7 @@ def test_stops_following_at_once_and_leaves_the_run_alone(qtbot, live, follow):
 def test_starts_the_run_when_asked(qtbot, tmp_path, follow):
     run = make_folder(tmp_path / "run")
     thread, told = follow(
-        run, start_job=True, command=[sys.executable, "-P", str(KEEPER), "finish", str(run.path)]
+        run, begin=partial(starting.start, run, [sys.executable, "-P", str(KEEPER), "finish", str(run.path)])
     )
     with qtbot.waitSignal(thread.finished, timeout=10_000):
         thread.start()
@@ -154,7 +156,7 @@ def test_starts_the_run_when_asked(qtbot, tmp_path, follow):
 
 def test_a_run_that_cannot_be_started_is_told(qtbot, tmp_path, follow):
     run = make_folder(tmp_path / "run")
-    thread, told = follow(run, start_job=True, command=[str(tmp_path / "no such program")])
+    thread, told = follow(run, begin=partial(starting.start, run, [str(tmp_path / "no such program")]))
     with qtbot.waitSignal(thread.finished, timeout=5000):
         thread.start()
     qtbot.waitUntil(lambda: told.states == [State.CRASHED], timeout=2000)

@@ -63,14 +63,18 @@ def training(path, plot=HALF):
 def test_it_tells_what_it_sees_once_and_each_end(qtbot, thread, folder):
     run, clock = training(folder / "terminal")
     ear = Ear(thread)
+    assert (thread.known(), thread.trains()) == (None, False), "nobody has looked"
     thread.begin()
     qtbot.waitUntil(lambda: bool(ear.live))
+    qtbot.waitUntil(lambda: thread.has_looked)
+    assert (thread.known(), thread.trains()) == ([run], True)
     assert [(one.run, int(100 * one.share)) for one in ear.live[0]] == [(run, 50)]
     finish(run, HALF, clock)
     thread.look_soon()
     qtbot.waitUntil(lambda: bool(ear.ends))
     assert ear.told == [("terminal", State.FINISHED)]
     assert ear.live[1:] == [()]
+    assert (thread.known(), thread.trains()) == ([], False)
 
 
 def test_it_stops_and_goes_on(qtbot, thread, folder):

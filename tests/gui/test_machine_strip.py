@@ -279,7 +279,7 @@ def test_the_window_tells_whether_a_run_trains_and_leaves_no_thread(qtbot, tmp_p
     assert machine._watch.is_running
     assert not machine._trains()
     make_folder(tmp_path / "live").record_keeper(os.getpid())
-    assert machine._trains()
+    qtbot.waitUntil(machine._trains, timeout=5000)
     window.end_work()
     assert machine._watch is None
 

@@ -81,5 +81,8 @@ def test_step_times(seconds, text):
 
 def test_metrics_are_named_and_written_by_what_they_are():
     assert numbers.metric_title("eval_f1") == "F1"
+    assert numbers.metric_title("eval_mae") == "Mean absolute error"
+    assert numbers.metric_title("eval_token_accuracy") == "Token accuracy"
+    assert numbers.metric_title("eval_bits_per_character") == "Bits a character"
     assert numbers.metric_format("eval_f1")(0.8312) == "83.1 %"
     assert numbers.metric_format("eval_loss")(0.8312) == "0.831"

@@ -88,6 +88,7 @@ def test_a_number_left_to_hone_says_which(qtbot):
     [
         ("memory.batch_size", 1024, "1,024"),
         ("training.learning_rate", 2e-5, "2e-5"),
+        ("training.warmup", 0.05, "5 %"),
         ("memory.activation_checkpointing", True, "On"),
         ("model.method", "lora", "LoRA"),
         ("model.lora_targets", ["query", "value"], "query, value"),

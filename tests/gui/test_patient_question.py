@@ -1,7 +1,6 @@
 import pytest
 
-from core.choices import Task
-from core.reports import DataReport, InspectRequest
+from core.data_report import DataReport, InspectRequest
 from gui.patient_question import PatientQuestion
 from tests.fakes.asking import DIGITS, FakeEngine
 
@@ -20,7 +19,7 @@ def question(engine):
 
 
 def about(source):
-    return InspectRequest(task=Task.IMAGE_CLASSIFICATION, source=source)
+    return InspectRequest(asked={"data": {"train": source}})
 
 
 def test_only_the_last_of_quick_changes_is_asked(qtbot, engine, question):

@@ -8,6 +8,7 @@ from core.settings import Appearance
 from gui.style_sheet import style_sheet
 from gui.style_sizes import ICONS, sizes_for
 from gui.theme import DARK, LIGHT, Theme, palette
+from gui.widgets.link_label import LinkLabel
 
 
 def luminance(name):
@@ -99,3 +100,19 @@ def test_changing_the_appearance_tells_whoever_paints(qtbot, qapp):
         theme.set_appearance(Appearance.DARK)
     theme.set_appearance(Appearance.LIGHT)
     qapp.setStyleSheet("")
+
+
+def test_links_follow_the_theme(qtbot):
+    label, theme = LinkLabel(), Theme(Appearance.LIGHT)
+    qtbot.addWidget(label)
+    theme.apply()
+    label.setText('<a href="1">1</a>')
+    label.resize(60, 30)
+    label.show()
+    label.grab()
+    theme.set_appearance(Appearance.DARK)
+    image = label.grab().toImage()
+    painted = {image.pixelColor(x, y).name() for x in range(image.width()) for y in range(image.height())}
+    assert QColor(DARK.accent).name() in painted
+    assert QColor(LIGHT.accent).name() not in painted
+    theme.set_appearance(Appearance.LIGHT)

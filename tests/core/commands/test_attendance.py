@@ -10,9 +10,11 @@ import pytest
 
 from core.cli import main
 from core.commands.attendance import Attendance, Interrupts
+from core.engine.reporter import Reporter
+from core.errors import UserError
 from core.events import Event, RunPlanned, RunStarted, encode
 from core.follow import RunFollower
-from core.run_folder import Action, RunFolder
+from core.run_folder import Action, ExitRecord, RunFolder
 from core.story import State
 from tests.fakes import runs
 from tests.fakes.runs import FAKES, follow_until, new_run, start, write_events
@@ -66,6 +68,18 @@ def test_a_run_that_cannot_be_asked_is_told_of_and_can_be_left(
     assert capsys.readouterr().err.count("The run can't be asked to end") == 2
 
 
+def test_a_run_that_paused_by_itself_did_not_come_to_what_was_asked_for(
+    run: RunFolder, capsys: pytest.CaptureFixture[str]
+) -> None:
+    run.record_keeper(os.getpid())
+    reporter = Reporter(run)
+    reporter.start({})
+    reporter.pause(UserError("Paused: the disk is full", "Make room and resume."))
+    run.record_exit(ExitRecord(time=1.0, code=0))
+    assert main(["follow", run.name]) == 1
+    assert "the disk is full" in capsys.readouterr().err
+
+
 def test_who_only_follows_leaves_at_the_first(kept: RunFolder) -> None:
     assert Attendance(kept, interrupted(1)).stay() == 130
     assert kept.open_requests() == []
@@ -89,7 +103,7 @@ def test_interrupts_are_counted_and_the_old_handlers_come_back() -> None:
 
 @pytest.mark.skipif(os.name != "posix", reason="sends POSIX signals")
 def test_an_interrupt_while_the_run_is_being_started_stops_it(tmp_path: Path) -> None:
-    def interrupted_start(run: RunFolder) -> subprocess.Popen[bytes]:
+    def interrupted_start(run: RunFolder, *, queued: bool) -> subprocess.Popen[bytes]:
         signal.raise_signal(signal.SIGINT)
         return runs.start(run, "wait")
 
@@ -127,7 +141,7 @@ def test_a_run_removed_while_it_is_trained_ends(
 ) -> None:
     keepers = []
 
-    def start_and_keep(run: RunFolder) -> subprocess.Popen[bytes]:
+    def start_and_keep(run: RunFolder, *, queued: bool) -> subprocess.Popen[bytes]:
         keepers.append(runs.start(run, "wait"))
         follow_until(follower := RunFollower(run), keepers[0], lambda: follower.story.step > 0)
         remove_at_first_poll(monkeypatch)

@@ -120,7 +120,7 @@ class TestMeasure:
     ) -> None:
         assert memory.measure(FILE, (), as_json=False, dry_run=DryRuns(lambda _: 9 * GB)) == 3
         out = capsys.readouterr().out
-        assert out.startswith("Memory ran out.\nA batch of 16 samples didn't fit.")
+        assert out.startswith("Memory ran out.\nA batch of 16 rows didn't fit.")
         assert "--set memory.batch_size=" in out
 
     def test_json(self, engine: Engine, capsys: pytest.CaptureFixture[str]) -> None:

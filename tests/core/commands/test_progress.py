@@ -57,7 +57,7 @@ def steps(last: int) -> list[StepFinished]:
 def test_without_a_terminal_a_line_every_tenth_of_the_run() -> None:
     lines = shown(io.StringIO(), RunStarted(), PLAN, *steps(35)).splitlines()
     assert lines == [
-        "100 steps of 16 on mps: 800 training samples, 8 held out, 2 epochs",
+        "100 steps, 16 samples each, on mps: 800 training samples, 8 held out, 2 epochs",
         "Step 10 of 100, loss 2.5, about 45 s left",
         "Step 20 of 100, loss 2.5, about 40 s left",
         "Step 30 of 100, loss 2.5, about 35 s left",

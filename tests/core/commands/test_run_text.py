@@ -5,14 +5,16 @@ from pathlib import Path
 import pytest
 
 from core import settings
-from core.commands.run_text import ending_text, message_text, time_spent_text
+from core.commands.run_text import ending_text, message_text, queued_text, time_spent_text
 from core.errors import Fix
-from core.events import Evaluated, Level, MessageRaised, Outcome, RunFinished, StepFinished
+from core.events import Evaluated, Event, Level, MessageRaised, Outcome, RunFinished, RunStarted, StepFinished
 from core.run_folder import ExitRecord, RunFolder
 from core.story import RunStory, State
 from core.watchers.offers import END, REVEAL, STOP
 from tests.fakes.run_stories import FORECAST, make_folder
+from tests.fakes.runs import save_checkpoint
 
+STEP = StepFinished(step=1, epoch=0.1, seconds=2.0, learning_rate=0.1, samples=8)
 MEASURED = {"eval_accuracy": 0.9}
 
 
@@ -20,7 +22,7 @@ def ending(path: Path, metrics: dict[str, float | None]) -> list[str]:
     story = RunStory()
     story.apply(Evaluated(step=5, epoch=1, metrics=MEASURED, seconds=1))
     story.apply(RunFinished(state=Outcome.STOPPED, metrics=metrics, seconds=3, steps=7))
-    return ending_text(RunFolder(path), story, State.STOPPED, None).splitlines()
+    return ending_text(make_folder(path / "run"), story, State.STOPPED, None).splitlines()
 
 
 def test_what_the_kept_model_reached_is_its_result(tmp_path: Path) -> None:
@@ -29,6 +31,59 @@ def test_what_the_kept_model_reached_is_its_result(tmp_path: Path) -> None:
 
 def test_what_was_measured_before_the_last_steps_is_no_result(tmp_path: Path) -> None:
     assert ending(tmp_path, {}) == ["Stopped after 7 steps in 3 s", "Last evaluated at step 5: accuracy 0.9"]
+
+
+def test_the_speed_of_a_run_that_went_on_is_that_of_its_last_stretch(tmp_path: Path) -> None:
+    story = RunStory()
+    story.apply(RunStarted(attempt=2, from_step=5))
+    story.apply(RunFinished(attempt=2, state=Outcome.FINISHED, seconds=3, steps=7, samples_per_second=50.0))
+    lines = ending_text(make_folder(tmp_path / "run"), story, State.FINISHED, None).splitlines()
+    assert lines[1] == "50 samples a second in its last stretch"
+
+
+def taken_out(path: Path, *told: Event) -> tuple[RunFolder, RunStory, str]:
+    """A run of which the first attempt told this and was killed; the second left the queue."""
+    run, story = make_folder(path / "run"), RunStory()
+    story.apply_all([RunStarted(), *told])
+    killed = ExitRecord(time=0, code=-9, signal="SIGKILL", reason="It was killed from outside.")
+    left = ExitRecord(time=1, code=None, reason="It was taken out of the queue.", attempt=2, before=killed)
+    return run, story, ending_text(run, story, State.STOPPED, left)
+
+
+def test_a_crash_is_not_forgotten_once_the_run_left_the_queue(tmp_path: Path) -> None:
+    run, story, text = taken_out(tmp_path, STEP)
+    assert text.splitlines()[:4] == [
+        "It was taken out of the queue.",
+        "It stands at step 1.",
+        "Before that: The training process was ended by SIGKILL.",
+        "It was killed from outside.",
+    ]
+    assert "begins anew: it has no complete checkpoint" in text
+    save_checkpoint(run, 1)
+    assert "goes on from step 1" in ending_text(run, story, State.STOPPED, None)
+
+
+def test_what_ended_by_itself_and_left_the_queue_has_not_crashed(tmp_path: Path) -> None:
+    _, _, text = taken_out(tmp_path, STEP, RunFinished(state=Outcome.PAUSED, steps=1))
+    assert "Before that" not in text
+
+
+def test_a_run_that_waits_says_from_where_it_goes_on(tmp_path: Path) -> None:
+    run, story = make_folder(tmp_path / "run"), RunStory()
+    assert queued_text(run, story) == ""
+    story.apply(RunStarted())
+    assert "begins anew" in queued_text(run, story)
+    save_checkpoint(run, 3)
+    assert "goes on from step 3" in queued_text(run, story)
+
+
+def test_without_its_run_file_no_run_is_said_to_go_on(tmp_path: Path) -> None:
+    run = make_folder(tmp_path / "run")
+    save_checkpoint(run, 3)
+    run.options_file.unlink()
+    text = ending_text(run, RunStory(), State.PAUSED, None)
+    assert "hone resume" not in text
+    assert f"{run.options_file}: can't be read" in text
 
 
 def test_the_peak_stands_beside_the_forecast(tmp_path: Path) -> None:

@@ -5,12 +5,13 @@ Models that normalise over the batch differ by nature and are not here (`ImageLi
 
 from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import pytest
 import torch
 
 from core.choices import Optimizer, Precision, Schedule, Task, Toggle
-from core.engine.data.batches import stack
+from core.engine.data.batches import NO_LABEL, PadTexts, stack
 from core.engine.devices import Choice
 from core.engine.models.vision_models import load_vision_model
 from core.engine.tasks import Prepared
@@ -30,10 +31,12 @@ prepare_torchvision()
 from transformers import (  # noqa: E402 - torchvision must be prepared first
     BertConfig,
     BertForSequenceClassification,
+    BertForTokenClassification,
     DistilBertConfig,
     DistilBertForSequenceClassification,
     LlamaConfig,
     LlamaForSequenceClassification,
+    LlamaForTokenClassification,
     TrainerCallback,
     default_data_collator,
 )
@@ -43,12 +46,22 @@ ROWS = 2 * LARGE
 LENGTH, VOCABULARY, PIXELS = 6, 64, 63
 
 
-def bert() -> torch.nn.Module:
+def bert_config(**more: Any) -> BertConfig:
     sizes = {"hidden_size": 16, "num_hidden_layers": 1, "num_attention_heads": 2, "intermediate_size": 32}
     dropout = {"hidden_dropout_prob": 0.0, "attention_probs_dropout_prob": 0.0}
-    return BertForSequenceClassification(
-        BertConfig(vocab_size=VOCABULARY, **sizes, **dropout, num_labels=LABELS)
-    )
+    return BertConfig(**{"vocab_size": VOCABULARY, **sizes, **dropout, "num_labels": LABELS, **more})
+
+
+def bert() -> torch.nn.Module:
+    return BertForSequenceClassification(bert_config())
+
+
+def bert_of_numbers() -> torch.nn.Module:
+    return BertForSequenceClassification(bert_config(num_labels=1, problem_type="regression"))
+
+
+def bert_of_words() -> torch.nn.Module:
+    return BertForTokenClassification(bert_config())
 
 
 def distilbert() -> torch.nn.Module:
@@ -59,11 +72,21 @@ def distilbert() -> torch.nn.Module:
     )
 
 
-def llama() -> torch.nn.Module:
+def llama_config() -> LlamaConfig:
     sizes = {"hidden_size": 16, "num_hidden_layers": 1, "num_attention_heads": 2, "intermediate_size": 32}
-    return LlamaForSequenceClassification(
-        LlamaConfig(vocab_size=VOCABULARY, **sizes, num_key_value_heads=2, pad_token_id=0, num_labels=LABELS)
+    return LlamaConfig(
+        vocab_size=VOCABULARY, **sizes, num_key_value_heads=2, pad_token_id=0, num_labels=LABELS
     )
+
+
+def llama() -> torch.nn.Module:
+    return LlamaForSequenceClassification(llama_config())
+
+
+def llama_of_words() -> torch.nn.Module:
+    config = llama_config()
+    config.classifier_dropout = 0.0
+    return LlamaForTokenClassification(config)
 
 
 def alexnet() -> torch.nn.Module:
@@ -88,10 +111,33 @@ def texts() -> list[dict[str, torch.Tensor]]:
     ]
 
 
+def numbered() -> list[dict[str, torch.Tensor]]:
+    return [{**sample, "labels": torch.tensor(index / 4)} for index, sample in enumerate(texts())]
+
+
+def words() -> list[dict[str, list[int]]]:
+    """Texts of one to five words, so that batches of a step differ in how many they have."""
+    found = []
+    for index, sample in enumerate(texts()):
+        ids = sample["input_ids"].tolist()[: 2 + index % 5]
+        labels = [NO_LABEL, *((index + place) % LABELS for place in range(len(ids) - 1))]
+        found.append({"input_ids": ids, "attention_mask": [1] * len(ids), "labels": labels})
+    return found
+
+
 def images() -> list[dict[str, torch.Tensor]]:
     drawn = torch.Generator().manual_seed(1)
     pixels = torch.rand((ROWS, 3, PIXELS, PIXELS), generator=drawn)
     return [{"pixel_values": image, "labels": index % LABELS} for index, image in enumerate(pixels)]
+
+
+DATA: dict[Any, tuple[Callable[[], Any], Any]] = {
+    alexnet: (images, stack),
+    bert_of_numbers: (numbered, default_data_collator),
+    bert_of_words: (words, PadTexts(pad_id=0)),
+    llama_of_words: (words, PadTexts(pad_id=0)),
+}
+"""Samples and collator of those models that don't give a text a class."""
 
 
 def steps(
@@ -102,12 +148,12 @@ def steps(
     from core.engine.reporter import Reporter
 
     torch.manual_seed(0)
-    samples, collator = (images(), stack) if build is alexnet else (texts(), default_data_collator)
+    samples, collator = DATA.get(build, (texts, default_data_collator))
     prepared = Prepared(
-        model=build(), train=samples, eval=None, collator=collator, labels=(), save_extras=lambda _: None
+        model=build(), train=samples(), eval=None, collator=collator, labels=(), save_extras=lambda _: None
     )
     options = RunOptions(
-        task=Task.TEXT_CLASSIFICATION,
+        task=Task.TOKEN_CLASSIFICATION if samples is words else Task.TEXT_CLASSIFICATION,
         data=DataOptions(group_by_length=Toggle.OFF),
         device=DeviceOptions(name="cpu", precision=Precision.FP32),
         memory=MemoryOptions(batch_size=batch, gradient_accumulation_steps=LARGE // batch),
@@ -131,7 +177,9 @@ def steps(
     return losses, norms, weights
 
 
-@pytest.mark.parametrize("build", [bert, distilbert, llama, alexnet])
+@pytest.mark.parametrize(
+    "build", [bert, distilbert, llama, alexnet, bert_of_numbers, bert_of_words, llama_of_words]
+)
 def test_accumulated_steps_have_the_losses_and_gradients_of_large_ones(
     build: Callable[[], torch.nn.Module], tmp_path: Path
 ) -> None:

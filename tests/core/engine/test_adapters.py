@@ -104,7 +104,7 @@ class TestLora:
         again = train(tmp_path / "again", model=model(tiny.run.model))
         assert again.status == 1
         (message,) = again.messages.values()
-        assert message.title == "model holds LoRA matrices without their model"
+        assert message.title == "run holds LoRA matrices without their model"  # by the name of its folder
         options = RunOptions(task=Task.TEXT_CLASSIFICATION, model=model(tiny.run.model))
         told = [problem for problem in problems_of(options) if problem.path == "model.source"]
         assert "choose the model they were trained beside" in told[0].message

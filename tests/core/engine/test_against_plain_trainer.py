@@ -71,6 +71,7 @@ def encode(tokenizer: Any, row: dict[str, str]) -> dict[str, Any]:
     return {**tokens, "labels": int(row["same"])}
 
 
+@pytest.mark.long
 def test_losses_equal_those_of_a_plain_script(pairs: Path, minilm: Path, tmp_path: Path) -> None:
     hone = hone_losses(pairs, minilm, tmp_path)
     plain = train_plainly(

@@ -5,12 +5,12 @@ from pathlib import Path
 import pytest
 import torch
 
-from core.choices import Attention
+from core.choices import Attention, Task
 from core.engine.first_batch import FirstBatch
 from core.engine.models import text_models
 from core.engine.models.attention import implementation_for
 from core.errors import ModelError
-from core.options import ModelOptions
+from core.options import ModelOptions, RunOptions
 from tests.fakes.tiny_bert import edit_config, save_tiny_bert
 from tests.fakes.tiny_training import model, train
 
@@ -46,7 +46,9 @@ def test_flash_attention_that_a_model_lacks_is_refused_by_its_name(attention: At
     edit_config(bert, model_type="openai-gpt")
     asked = ModelOptions(source=str(bert), attention=attention)
     with pytest.raises(ModelError, match=f"has no {attention}") as refused:
-        implementation_for(asked, text_models.load_config(asked))
+        implementation_for(
+            asked, text_models.load_config(RunOptions(task=Task.TEXT_CLASSIFICATION, model=asked))
+        )
     assert refused.value.fixes[0].changes == {"model.attention": "sdpa"}
 
 

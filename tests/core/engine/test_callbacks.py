@@ -10,19 +10,22 @@ from core.engine.torchvision_ops import prepare_torchvision
 
 prepare_torchvision()
 
-from transformers import TrainingArguments  # noqa: E402 - torchvision must be prepared first
+from transformers import TrainerCallback, TrainingArguments  # noqa: E402 - torchvision must be prepared first
 
 from core.choices import Precision, Task  # noqa: E402
 from core.engine.arguments import trainer_arguments  # noqa: E402
-from core.engine.callbacks import ReportCallback, RequestCallback  # noqa: E402
+from core.engine.asked_and_ran import differences  # noqa: E402
+from core.engine.callbacks import ReportCallback, epochs_of  # noqa: E402
 from core.engine.data.batches import stack  # noqa: E402
 from core.engine.device_memory import DeviceMemory  # noqa: E402
 from core.engine.devices import Choice  # noqa: E402
 from core.engine.models.vision_models import VisionClassifier  # noqa: E402
 from core.engine.reporter import Reporter  # noqa: E402
-from core.engine.requests import RequestBox, StopRequested  # noqa: E402
+from core.engine.request_callback import RequestCallback  # noqa: E402
+from core.engine.requests import EndRequested, RequestBox  # noqa: E402
 from core.engine.step_log import StepLog  # noqa: E402
 from core.engine.trainer import WatchedTrainer  # noqa: E402
+from core.engine.what_ran import what_ran  # noqa: E402
 from core.errors import UserError  # noqa: E402
 from core.event_files import EventReader  # noqa: E402
 from core.events import (  # noqa: E402
@@ -87,7 +90,7 @@ class Training:
                 options=self.options,
             )
         )
-        self.trainer.add_callback(RequestCallback(self.requests))
+        self.trainer.add_callback(RequestCallback(self.requests, self.trainer, self.reporter))
 
     def events(self, kind: type) -> list[Any]:
         return [event for event in EventReader(self.run.events_file).read_all() if isinstance(event, kind)]
@@ -140,6 +143,23 @@ def test_what_ran_is_read_from_the_live_objects(tmp_path: Path) -> None:
     assert (ran.parameter_dtype, ran.autocast_dtype, ran.device) == ("float32", None, "cpu")
 
 
+def test_the_batch_that_ran_is_a_full_one_also_after_the_short_last_of_an_epoch(tmp_path: Path) -> None:
+    training = Training(tmp_path, samples(10))
+    training.trainer.train()
+    [ran] = training.events(WhatRan)
+    assert training.trainer.last_step == (2, 1)  # what a run has first that goes on from step 5
+    after = what_ran(training.trainer, on_cpu(training.options))
+    assert (ran.effective_batch, after.effective_batch) == (4, 4)
+    assert differences(training.options, after) == differences(training.options, ran)
+
+
+def test_fewer_samples_than_a_batch_are_told_as_they_are(tmp_path: Path) -> None:
+    training = Training(tmp_path, samples(3))
+    training.trainer.train()
+    [ran] = training.events(WhatRan)
+    assert ran.effective_batch == 3
+
+
 def test_one_sealed_checkpoint_is_kept(tmp_path: Path) -> None:
     training = Training(tmp_path, samples(8))
     training.trainer.train()
@@ -170,10 +190,42 @@ def test_a_stop_ends_after_the_step_with_a_checkpoint_and_without_an_evaluation(
     assert training.run.open_requests() == []
 
 
+class SaveTwice(TrainerCallback):
+    """Asks for a checkpoint at the end of an epoch, and once more while that step is evaluated."""
+
+    def __init__(self, run: RunFolder) -> None:
+        self._run = run
+
+    def on_step_begin(self, args: Any, state: Any, control: Any, **kwargs: Any) -> None:
+        if state.global_step == 1:
+            self._run.ask(Action.SAVE)
+
+    def on_prediction_step(self, args: Any, state: Any, control: Any, **kwargs: Any) -> None:
+        if state.global_step == 2:
+            self._run.ask(Action.SAVE)
+
+
+def test_who_asks_for_a_checkpoint_that_is_there_already_hears_of_it(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("core.engine.requests.BETWEEN_LOOKS", 0.0)
+    training = Training(tmp_path, samples(8))
+    training.trainer.add_callback(SaveTwice(training.run))
+    training.trainer.train()
+    heard = [
+        event.step if isinstance(event, CheckpointSaved) else event.accepted
+        for event in EventReader(training.run.events_file).read_all()
+        if isinstance(event, CheckpointSaved | RequestAnswered)
+    ]
+    assert heard == [True, 2, True, 2, 4]
+    first, again, _ = training.events(CheckpointSaved)
+    assert (first.path, first.bytes) == (again.path, again.bytes)
+
+
 def test_a_stop_interrupts_an_evaluation(tmp_path: Path) -> None:
     training = Training(tmp_path, samples(4))
     training.run.ask(Action.STOP)
-    with pytest.raises(StopRequested):
+    with pytest.raises(EndRequested):
         training.trainer.evaluate()
     assert training.events(Evaluated) == []
     assert [event.accepted for event in training.events(RequestAnswered)] == [True]
@@ -185,3 +237,9 @@ def test_a_warm_up_longer_than_the_run_ends_it_before_its_first_step(tmp_path: P
         training.trainer.train()
     assert refused.value.fixes[0].changes == {"training.warmup": 0.1}
     assert training.events(StepFinished) == []
+
+
+def test_the_last_step_of_a_pass_may_have_fewer_batches() -> None:
+    assert epochs_of(2, 7, 3) == pytest.approx(6 / 7)
+    assert epochs_of(3, 7, 3) == 1.0
+    assert epochs_of(5, 7, 3) == pytest.approx(1 + 6 / 7)

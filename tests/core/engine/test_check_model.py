@@ -127,6 +127,7 @@ def test_what_the_architecture_lacks_is_told(tmp_path: Path, bert: Path) -> None
     assert report.attention == ("eager",)
 
 
+@pytest.mark.long
 def test_the_engine_answers_it_as_a_job(bert: Path) -> None:
     asked = of_texts(bert, method=Method.LORA, lora_targets=("query",))
     assert ask_check_model(model_request(asked, labels=3)) == check_model(asked, labels=3)

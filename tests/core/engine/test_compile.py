@@ -80,6 +80,7 @@ def phases(tiny: TinyRun) -> list[Phase]:
     return [event.phase for event in tiny.events if isinstance(event, PhaseChanged)]
 
 
+@pytest.mark.long
 def test_one_compilation_serves_every_length_and_is_timed_apart(bert: Path, tmp_path: Path) -> None:
     tiny = run(tmp_path / "run", bert, "traced-backward")
     assert tiny.status == 0
@@ -120,7 +121,7 @@ def plain_losses(bert: Path, tmp_path_factory: pytest.TempPathFactory) -> list[f
     return losses(run(tmp_path_factory.mktemp("plain") / "run", bert, memory=ACCUMULATED))
 
 
-@pytest.mark.parametrize("backend", ["fails", "fails-backward"])
+@pytest.mark.parametrize("backend", ["fails", pytest.param("fails-backward", marks=pytest.mark.long)])
 def test_a_back_end_that_fails_leaves_the_run_as_it_would_have_been(
     backend: str, bert: Path, tmp_path: Path, plain_losses: list[float | None]
 ) -> None:

@@ -202,6 +202,35 @@ def load_red(value: int) -> float:
     return (value / 255 - IMAGENET_MEAN[0]) / IMAGENET_STD[0]
 
 
+class TestSplits:
+    def test_folders_can_be_chosen(self, tmp_path: Path) -> None:
+        for number, name in enumerate(("train", "test", "extra"), 2):
+            tree(tmp_path / "pets" / name, {"cat": number, "dog": number})
+        data = load(tmp_path / "pets", train_split="Extra", eval_split="test")
+        assert (len(data.train), len(data.eval or ())) == (8, 6)
+        assert load(tmp_path / "pets", train_split="test", eval_fraction=0.0).eval is None
+        assert len(load(tmp_path / "pets", eval_split="extra").eval or ()) == 8
+
+    def test_a_folder_that_is_not_there(self, tmp_path: Path) -> None:
+        tree(tmp_path / "pets" / "train", {"cat": 2, "dog": 2})
+        error = refusal(tmp_path / "pets", eval_split="dev")
+        assert error.title == "pets has no split dev"
+        assert "there are train" in error.detail
+
+
+class TestLinks:
+    def test_a_link_back_to_the_folder_is_no_class(self, tmp_path: Path) -> None:
+        root = tree(tmp_path / "pets", {"cat": 2, "dog": 2})
+        (root / "again").symlink_to(root, target_is_directory=True)
+        (root / "cat" / "up").symlink_to(root, target_is_directory=True)
+        assert load(root).labels == ("cat", "dog")
+
+    def test_a_file_that_links_to_itself_is_named(self, tmp_path: Path) -> None:
+        root = tree(tmp_path / "pets", {"cat": 2, "dog": 2})
+        (root / "cat" / "round.png").symlink_to(root / "cat" / "round.png")
+        assert "round.png" in refusal(root).title
+
+
 class TestFolderRefusals:
     def test_images_without_class_folders(self, tmp_path: Path) -> None:
         Image.new("RGB", (8, 8)).save(tmp_path / "a.png")
@@ -230,9 +259,9 @@ class TestFolderRefusals:
 
     def test_a_missing_path_and_a_file_of_something_else(self, tmp_path: Path) -> None:
         assert "There is no" in refusal(tmp_path / "nowhere").title
-        table = tmp_path / "a.csv"
-        table.write_text("text,label\n")
-        assert "a.csv is not an IDX file" in refusal(table).title
+        other = tmp_path / "a.doc"
+        other.write_text("a letter")
+        assert "a.doc holds no images" in refusal(other).title
 
 
 class TestIdx:
@@ -275,7 +304,16 @@ class TestIdx:
         path = pair / "t10k-images-idx3-ubyte.gz"
         content = path.read_bytes() if compressed else gzip.decompress(path.read_bytes())
         path.write_bytes(content[: len(content) - 20])
-        assert "t10k-images-idx3-ubyte.gz is cut off" in refusal(pair).title
+        what = "damaged" if compressed else "cut off"
+        assert f"t10k-images-idx3-ubyte.gz is {what}" in refusal(pair).title
+
+    def test_a_packed_bomb(self, pair: Path) -> None:
+        path = pair / "t10k-images-idx3-ubyte.gz"
+        with gzip.open(path, "wb", compresslevel=1) as file:
+            file.write(b"\0\0\x08\x03")
+            for _ in range(260):
+                file.write(bytes(1 << 20))
+        assert "far more" in refusal(pair).title
 
     @pytest.mark.data
     def test_mnist(self, shared_data: Path) -> None:

@@ -244,6 +244,7 @@ def test_what_is_not_here_is_refused() -> None:
         check_device(DeviceCheckRequest(device="mps", short=True))
 
 
+@pytest.mark.long
 def test_the_job_answers() -> None:
     report = jobs.ask_device_check(DeviceCheckRequest(device="cpu", short=True))
     assert isinstance(report, DeviceCheckReport)

@@ -67,3 +67,13 @@ def test_no_compiled_code_comes_from_the_hub(monkeypatch: pytest.MonkeyPatch) ->
     monkeypatch.setenv("USE_HUB_KERNELS", "1")
     prepare_environment(RunOptions(task=Task.TEXT_CLASSIFICATION))
     assert os.environ["USE_HUB_KERNELS"] == "0"
+
+
+def test_few_kernels_of_a_cpu_are_kept_unless_a_person_says_otherwise(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.delenv("ONEDNN_PRIMITIVE_CACHE_CAPACITY", raising=False)
+    monkeypatch.setenv("LRU_CACHE_CAPACITY", "7")
+    prepare_environment(RunOptions(task=Task.CHAT))
+    assert os.environ["ONEDNN_PRIMITIVE_CACHE_CAPACITY"] == "64"
+    assert os.environ["LRU_CACHE_CAPACITY"] == "7"

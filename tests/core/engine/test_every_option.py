@@ -33,6 +33,8 @@ VALUES: dict[str, tuple[Any, ...]] = {
     "model.lora_targets": (("query",),),
     "data.train": ("more.csv",),
     "data.eval": ("more.csv",),
+    "data.train_split": ("test",),
+    "data.eval_split": ("test",),
     "data.text_columns": (("title",),),
     "data.label_column": ("mood",),
     "data.max_length": (8,),
@@ -44,6 +46,7 @@ VALUES: dict[str, tuple[Any, ...]] = {
 """What to change an option to where no other value can be made up; files are those of `files`."""
 
 ELSEWHERE = {
+    "model.vocabulary": "tests/core/engine/test_causal_lm.py::test_it_starts_from_nothing_and_learns",
     "task": "tests/core/engine/test_compile.py::test_batch_norms_count_as_they_do_uncompiled",
     "device.processes": "tests/core/engine/test_capabilities.py"
     "::test_a_choice_that_can_not_be_is_refused_with_its_reason_everywhere",
@@ -54,8 +57,26 @@ ELSEWHERE = {
     "device.compile_mode": "tests/core/engine/test_compile.py::test_inductor_gets_the_mode",
     "memory.offload_optimizer": "tests/core/engine/test_optimizers.py"
     "::test_an_optimizer_in_main_memory_gets_adamw_its_numbers_and_its_groups",
+    "data.image_column": "tests/core/engine/test_image_tables.py::test_columns_can_be_chosen",
+    "output.predictions": "tests/core/engine/predicting/test_predictions.py"
+    "::test_the_same_examples_before_training_and_at_each_evaluation",
+    "output.prompts": "tests/core/engine/predicting/test_predictions.py::test_prompts_of_ones_own_are_gone_on_from",
+    "data.header": "tests/core/engine/data/test_header_option.py"
+    "::test_a_person_says_whether_the_first_row_names_the_columns",
+    "data.skip_bad_rows": "tests/core/engine/inspecting/test_agreement.py"
+    "::test_bad_rows_stop_a_run_and_can_be_left_out",
+    "data.drop_duplicates": "tests/core/engine/inspecting/test_agreement.py::test_repeats_can_be_left_out",
+    "data.columns": "tests/core/engine/test_chat.py::test_columns_and_roles_say_what_is_what",
+    "data.roles": "tests/core/engine/test_chat.py::test_columns_and_roles_say_what_is_what",
+    "data.chat_template": "tests/core/engine/test_chat.py"
+    "::test_the_models_own_template_is_used_unless_chatml_is_asked_for",
+    "data.loss_on": "tests/core/engine/test_chat.py::test_everything_can_be_learned",
+    "data.packing": "tests/core/engine/test_chat.py"
+    "::test_packed_rows_hold_several_conversations_that_do_not_see_each_other",
+    "training.beta": "tests/core/engine/test_preference.py::test_beta_holds_the_model_closer_to_what_it_was",
     "output.name": "tests/core/test_runs.py::test_a_new_run_holds_what_was_asked_under_a_name_with_its_date",
     "output.keep_checkpoints": "tests/core/engine/test_callbacks.py::test_one_sealed_checkpoint_is_kept",
+    "output.keep_best": "tests/core/engine/test_best.py::test_the_best_is_kept_and_becomes_the_model",
     "output.tensorboard": "tests/core/engine/test_tensorboard.py"
     "::test_a_run_writes_what_its_events_say_where_asked",
 }
@@ -68,7 +89,13 @@ def files(tmp_path_factory: pytest.TempPathFactory) -> Path:
     folder = tmp_path_factory.mktemp("files")
     save_tiny_bert(folder / "bert")
     save_tiny_bert(folder / "other", num_hidden_layers=2)
-    for name, rows in (("reviews.csv", 24), ("more.csv", 30)):
+    (folder / "split").mkdir()
+    for name, rows in (
+        ("reviews.csv", 24),
+        ("more.csv", 30),
+        ("split/train.csv", 20),
+        ("split/test.csv", 18),
+    ):
         with (folder / name).open("w", newline="", encoding="utf-8") as file:
             writer = csv.writer(file)
             writer.writerow(["title", "text", "label", "mood"])
@@ -94,11 +121,12 @@ def process(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
 def plain(files: Path, option: Option) -> RunOptions:
     """A run beside which `option` means something."""
     of_images = options_by_path()["data.image_size"].needs == option.needs
+    divided = "split" if option.path.endswith("_split") else "reviews.csv"
     options = RunOptions(
         task=Task.IMAGE_CLASSIFICATION if of_images else Task.TEXT_CLASSIFICATION,
         model=ModelOptions(source=str(files / "bert")),
         data=DataOptions(
-            train="builtin:digits" if of_images else str(files / "reviews.csv"),
+            train="builtin:digits" if of_images else str(files / divided),
             text_columns=("text",),
             label_column="label",
             max_length=32,

@@ -108,8 +108,8 @@ def test_deepspeed_without_disk_access() -> None:
         (8, 3, (4, 6), "Batches of 4, accumulated to the same effect"),
         (3, 1, (1, 3), "Batches of 1, accumulated to the same effect"),
         (5, 2, (2, 5), "Batches of 2, accumulated to the same effect"),
-        (5, 1, (2, 2), "Batches of 2, accumulated to 4 samples instead of 5"),
-        (7, 1, (3, 2), "Batches of 3, accumulated to 6 samples instead of 7"),
+        (5, 1, (2, 2), "Batches of 2, accumulated to 4 rows instead of 5"),
+        (7, 1, (3, 2), "Batches of 3, accumulated to 6 rows instead of 7"),
     ],
 )
 def test_smaller_batches(batch_size: int, steps: int, expected: tuple[int, int], label: str) -> None:

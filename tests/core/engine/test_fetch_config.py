@@ -71,6 +71,7 @@ def refused(source: str) -> ModelError:
     return caught.value
 
 
+@pytest.mark.long
 def test_its_config_alone_makes_a_forecast(hub: FakeHub) -> None:
     """The real processes, one after another: fetched, then traced without the Hub, though nothing else is here."""
     hub.configs["org/tiny"] = json.dumps(TINY).encode()
@@ -101,7 +102,7 @@ def test_code_that_comes_with_a_model_is_neither_fetched_nor_run(
     fetch_config("org/theirs")
     monkeypatch.setattr("huggingface_hub.constants.HF_HUB_OFFLINE", True)  # as it is looked at
     with pytest.raises(ModelError, match="needs its own code to run"):
-        text_models.load_config(of("org/theirs").model)
+        text_models.load_config(of("org/theirs"))
     assert not [request for request in hub.asked if "config.json" not in request]
 
 

@@ -17,7 +17,7 @@ import torch
 from core.choices import Padding, Precision, Task, Toggle
 from core.engine.arguments import trainer_arguments
 from core.engine.data.batches import PadTexts, pad_as, stack
-from core.engine.data.image_sets import FileImageSet
+from core.engine.data.image_sets import EncodedImageSet, ImageFiles
 from core.engine.data.image_transform import ImageTransform
 from core.engine.data.lengths import lengths_of
 from core.engine.data.workers import SentCollator, SentSamples, received, start_method
@@ -119,6 +119,7 @@ class TestWorkers:
         assert ran.worker_start == start_method(platform.system())
         assert with_workers.trainer.callback_handler.train_dataloader.prefetch_factor == 3
 
+    @pytest.mark.long
     def test_images_come_from_spawned_processes(
         self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
     ) -> None:
@@ -140,6 +141,7 @@ class TestWorkers:
         _, alive = psutil.wait_procs(left, timeout=60)
         assert not alive
 
+    @pytest.mark.long
     def test_an_image_damaged_meanwhile_is_named(self, tmp_path: Path) -> None:
         images = image_folder(tmp_path / "images")
         trainer = image_run(tmp_path / "run", images, workers=1).trainer
@@ -158,13 +160,14 @@ class TestWorkers:
 class TestOnTheWay:
     def test_an_error_comes_back_whole(self, tmp_path: Path) -> None:
         (tmp_path / "broken.png").write_bytes(b"no image")
-        samples = SentSamples(FileImageSet([tmp_path / "broken.png"], [0], ImageTransform(32)))
+        files = ImageFiles([tmp_path / "broken.png"], ["a"])
+        samples = SentSamples(EncodedImageSet(files, [0], ImageTransform(32)))
         there = pickle.loads(pickle.dumps((samples, SentCollator(stack))))
         back = pickle.loads(pickle.dumps(there[1](there[0].__getitems__([0]))))
         with pytest.raises(DataError) as caught:
             received(back)
         assert caught.value.title == "broken.png can't be read as an image"
-        assert caught.value.fixes == (Fix("Remove or replace this file and start again"),)
+        assert caught.value.fixes == (Fix("Remove or replace this image and start again"),)
 
     def test_a_batch_comes_back_as_it_is(self) -> None:
         batch = SentCollator(PadTexts(0))(SentSamples([{"input_ids": [1, 2], "labels": 1}]).__getitems__([0]))
@@ -282,7 +285,7 @@ class TestAutomatic:
             (LAPTOP, Task.IMAGE_CLASSIFICATION, 4),
             (variant(LAPTOP, cores=3), Task.IMAGE_CLASSIFICATION, 2),
             (variant(LAPTOP, cores=2), Task.IMAGE_CLASSIFICATION, 0),
-            (LAPTOP, Task.TEXT_CLASSIFICATION, 0),
+            *((LAPTOP, task, 0) for task in Task if task.reads_text),
         ],
     )
     def test_workers_are_for_images_beside_a_gpu(self, facts: MachineFacts, task: Task, workers: int) -> None:
@@ -313,6 +316,7 @@ def test_fixed_and_fp32_are_the_published_settings(tmp_path: Path) -> None:
     assert asked["dataloader_multiprocessing_context"] is None
 
 
+@pytest.mark.long
 def test_workers_end_with_a_killed_engine_and_print_nothing_in_its_answers(
     bert: Path, tmp_path: Path
 ) -> None:

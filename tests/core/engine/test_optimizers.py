@@ -14,8 +14,9 @@ from core.engine.data.batches import stack
 from core.engine.devices import Choice
 from core.engine.models.vision_models import VisionClassifier, load_vision_model
 from core.engine.optimizer_state import state_bytes
-from core.engine.optimizers import NAMES, norm_parameters, optimizer_arguments, optimizer_class
+from core.engine.optimizers import norm_parameters, optimizer_arguments, optimizer_class
 from core.options import MemoryOptions, ModelOptions, OutputOptions, RunOptions, TrainingOptions
+from core.trainer_names import OPTIMIZER_NAMES
 from core.vision_models import VISION_MODELS
 from tests.fakes.main_memory import CPUOffloadOptimizer
 from tests.fakes.tiny_bert import save_tiny_bert
@@ -184,8 +185,8 @@ def test_trainer_knows_every_name() -> None:
     from transformers.training_args import OptimizerNames
 
     known = {name.value for name in OptimizerNames}
-    assert set(NAMES.values()) <= known
-    assert set(NAMES) == set(Optimizer)
+    assert set(OPTIMIZER_NAMES.values()) <= known
+    assert set(OPTIMIZER_NAMES) == set(Optimizer)
 
 
 @pytest.fixture

@@ -25,8 +25,8 @@ def test_no_weight_is_a_view_of_the_file(tmp_path: Path) -> None:
         model=ModelOptions(source=str(bert), method=Method.QLORA),
         device=DeviceOptions(name="cpu"),
     )
-    config, tokenizer = text_models.load_config(options.model), text_models.load_tokenizer(str(bert))
-    loaded = text_models.load_classifier(options, config, ("0", "1"), tokenizer)
+    config, tokenizer = text_models.load_config(options), text_models.load_tokenizer(str(bert))
+    loaded = text_models.load_model(options, config, ("0", "1"), tokenizer)
     assert views_of(bert, loaded.model)  # as transformers loads it
     model = apply_method(loaded.model, options, loaded.fresh)
     assert any(is_packed(weight) for weight in model.parameters())

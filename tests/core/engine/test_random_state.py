@@ -4,20 +4,12 @@ No Mac was at hand: `torch.mps` is stood in for by a generator with its two func
 """
 
 from pathlib import Path
-from types import SimpleNamespace
 
-import msgspec
 import pytest
 import torch
 
-from core.choices import Task
-from core.engine.checkpoints import MARKER
-from core.engine.device_memory import DeviceMemory
-from core.engine.devices import Choice
-from core.engine.random_state import MPS_STATE, restore_random_state, save_random_state
-from core.engine.reporter import Reporter
-from core.options import OutputOptions, RunOptions
-from core.run_folder import RunFolder
+from core.engine.random_state import restore_random_state, save_random_state
+from core.options import OutputOptions
 from tests.fakes.tiny_bert import save_tiny_bert
 from tests.fakes.tiny_training import model, train
 
@@ -58,30 +50,6 @@ def test_a_checkpoint_from_another_device_changes_nothing(tmp_path: Path) -> Non
     device, same = Mps(seed=1), Mps(seed=1)
     assert not restore_random_state(tmp_path, "mps", device)
     assert device.draw() == same.draw()
-
-
-def test_the_state_is_sealed_into_the_checkpoint(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    from core.engine.callbacks import ReportCallback
-    from core.engine.step_log import StepLog
-    from core.engine.step_parts import StepParts
-
-    monkeypatch.setattr(torch.mps, "get_rng_state", Mps(seed=1).get_rng_state)
-    options = RunOptions(task=Task.TEXT_CLASSIFICATION, output=OutputOptions(keep_checkpoints=1))
-    run = RunFolder(tmp_path)
-    reporter = Reporter(run)
-    callback = ReportCallback(
-        reporter=reporter,
-        trainer=SimpleNamespace(model=torch.nn.Linear(2, 2), parts=StepParts(None)),
-        choice=Choice("mps", "", options, {}, asked="auto"),
-        log=StepLog(reporter, DeviceMemory("cpu")),
-        labels=(),
-        options=options,
-    )
-    folder = run.checkpoints / "checkpoint-1"
-    folder.mkdir(parents=True)
-    state = SimpleNamespace(global_step=1, max_steps=1)
-    callback.on_save(SimpleNamespace(output_dir=str(run.checkpoints)), state, None)
-    assert MPS_STATE in msgspec.json.decode((folder / MARKER).read_bytes())
 
 
 def test_trainers_file_is_there_and_holds_no_code(tmp_path: Path) -> None:

@@ -6,9 +6,9 @@ from pathlib import Path
 import pytest
 
 from core.engine.reporter import Reporter
-from core.engine.requests import BETWEEN_LOOKS, RequestBox, StopRequested, StopWhileLoading
+from core.engine.requests import BETWEEN_LOOKS, EndRequested, EndWhileLoading, RequestBox
 from core.event_files import EventReader
-from core.events import RequestAnswered
+from core.events import Outcome, RequestAnswered
 from core.run_folder import Action, RunFolder
 from tests.fakes.clock import FakeClock
 
@@ -27,7 +27,7 @@ def load_for_ever() -> None:
 def test_a_stop_interrupts_loading_and_is_answered(tmp_path: Path) -> None:
     run, requests = box(tmp_path)
     run.ask(Action.STOP)
-    with pytest.raises(StopRequested), StopWhileLoading(run, requests):
+    with pytest.raises(EndRequested), EndWhileLoading(run, requests):
         load_for_ever()
     [answer] = [
         event for event in EventReader(run.events_file).read_all() if isinstance(event, RequestAnswered)
@@ -38,25 +38,71 @@ def test_a_stop_interrupts_loading_and_is_answered(tmp_path: Path) -> None:
 
 def test_loading_that_nobody_stops_goes_through(tmp_path: Path) -> None:
     run, requests = box(tmp_path)
-    with StopWhileLoading(run, requests):
+    with EndWhileLoading(run, requests):
         loaded = 1
     assert loaded == 1
-    assert not requests.stop_accepted
+    assert requests.ending is None
 
 
 def test_an_error_while_loading_stays_what_it_is(tmp_path: Path) -> None:
     run, requests = box(tmp_path)
-    with pytest.raises(ValueError, match="damaged"), StopWhileLoading(run, requests):
+    with pytest.raises(ValueError, match="damaged"), EndWhileLoading(run, requests):
         raise ValueError("damaged")
 
 
 def test_the_folder_is_looked_into_a_few_times_a_second_and_a_stop_stays_heard(tmp_path: Path) -> None:
     run, clock = RunFolder(tmp_path), FakeClock(100.0)
     requests = RequestBox(run, Reporter(run), clock.monotonic)
-    assert not requests.stop_is_asked()
+    assert not requests.end_is_asked()
     run.ask(Action.STOP)
     clock.now += BETWEEN_LOOKS / 2
-    assert not requests.stop_is_asked()
+    assert not requests.end_is_asked()
     clock.now += BETWEEN_LOOKS
-    assert requests.stop_is_asked()
-    assert requests.stop_is_asked()
+    assert requests.end_is_asked()
+    assert requests.end_is_asked()
+
+
+def answers(run: RunFolder) -> list[tuple[str, bool]]:
+    events = EventReader(run.events_file).read_all()
+    return [(event.action, event.accepted) for event in events if isinstance(event, RequestAnswered)]
+
+
+def test_a_checkpoint_is_refused_before_there_is_anything_to_save_and_once_the_run_ends(
+    tmp_path: Path,
+) -> None:
+    run, clock = RunFolder(tmp_path), FakeClock(100.0)
+    requests = RequestBox(run, Reporter(run), clock.monotonic)
+    run.ask(Action.SAVE)
+    assert not requests.save_is_asked()
+    requests.can_save = True
+    clock.now += BETWEEN_LOOKS * 2
+    run.ask(Action.SAVE)
+    assert requests.save_is_asked()
+    assert not requests.save_is_asked()  # once
+    clock.now += BETWEEN_LOOKS * 2
+    run.ask(Action.PAUSE)
+    assert requests.end_is_asked()
+    clock.now += BETWEEN_LOOKS * 2
+    run.ask(Action.SAVE)
+    assert not requests.save_is_asked()
+    assert answers(run) == [("save", False), ("save", True), ("pause", True), ("save", False)]
+
+
+def test_a_stop_takes_the_place_of_a_pause_and_not_the_other_way_round(tmp_path: Path) -> None:
+    run, clock = RunFolder(tmp_path), FakeClock(100.0)
+    requests = RequestBox(run, Reporter(run), clock.monotonic)
+    for action, outcome in ((Action.PAUSE, Outcome.PAUSED), (Action.STOP, Outcome.STOPPED)) * 2:
+        run.ask(action)
+        clock.now += BETWEEN_LOOKS * 2
+        assert requests.end_is_asked()
+        assert requests.ending in (outcome, Outcome.STOPPED)
+    assert answers(run) == [("pause", True), ("stop", True), ("pause", False), ("stop", True)]
+
+
+def test_what_comes_too_late_is_answered_and_a_kill_is_left_to_the_keeper(tmp_path: Path) -> None:
+    run, requests = box(tmp_path)
+    run.ask(Action.PAUSE)
+    run.ask(Action.KILL)
+    requests.refuse_rest()
+    assert answers(run) == [("pause", False)]
+    assert [request.action for request in run.open_requests()] == [Action.KILL]

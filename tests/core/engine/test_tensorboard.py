@@ -188,8 +188,9 @@ def test_a_run_writes_what_its_events_say_where_asked(tmp_path: Path) -> None:
 
 
 def test_a_run_that_did_not_ask_for_it_has_no_such_files(tmp_path: Path) -> None:
-    from core.engine.train import _tensorboard
+    from core.engine.train import _Attempt, _tensorboard
 
     run = RunFolder(tmp_path)
-    with _tensorboard(run, RunOptions(task=Task.TEXT_CLASSIFICATION), Reporter(run)):
+    options = RunOptions(task=Task.TEXT_CLASSIFICATION)
+    with _tensorboard(_Attempt(run, options, Reporter(run), None)):
         assert not run.tensorboard.exists()

@@ -19,6 +19,10 @@ prepare_torchvision()
 COMMIT = "0123456789abcdef0123456789abcdef01234567"
 
 
+def config_of(**model: Any) -> Any:
+    return text_models.load_config(RunOptions(task=Task.TEXT_CLASSIFICATION, model=ModelOptions(**model)))
+
+
 def copy_of(minilm: Path, folder: Path, *names: str) -> Path:
     folder.mkdir()
     for name in names:
@@ -29,7 +33,7 @@ def copy_of(minilm: Path, folder: Path, *names: str) -> Path:
 def test_a_folder_without_a_model(tmp_path: Path) -> None:
     (tmp_path / "holiday.jpg").write_bytes(b"")
     with pytest.raises(ModelError) as refused:
-        text_models.load_config(ModelOptions(source=str(tmp_path)))
+        config_of(source=str(tmp_path))
     assert "config.json" in refused.value.detail
     assert "holiday.jpg" in refused.value.detail
 
@@ -37,9 +41,9 @@ def test_a_folder_without_a_model(tmp_path: Path) -> None:
 def test_a_folder_without_weights(minilm: Path, tmp_path: Path) -> None:
     folder = copy_of(minilm, tmp_path / "bare", "config.json")
     with pytest.raises(ModelError, match="bare has no weights") as refused:
-        text_models.load_config(ModelOptions(source=str(folder)))
+        config_of(source=str(folder))
     assert refused.value.fixes[0].changes == {"model.pretrained": False}
-    assert text_models.load_config(ModelOptions(source=str(folder), pretrained=False)).hidden_size == 384
+    assert config_of(source=str(folder), pretrained=False).hidden_size == 384
 
 
 def test_a_folder_that_cannot_be_looked_into(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -48,7 +52,7 @@ def test_a_folder_that_cannot_be_looked_into(tmp_path: Path, monkeypatch: pytest
 
     monkeypatch.setattr(Path, "iterdir", refuse)
     with pytest.raises(ModelError, match="can't be looked into") as refused:
-        text_models.load_config(ModelOptions(source=str(tmp_path)))
+        config_of(source=str(tmp_path))
     assert refused.value.detail == f"{tmp_path}: Permission denied"
 
 
@@ -56,19 +60,19 @@ def test_pickled_weights_are_not_opened(minilm: Path, tmp_path: Path) -> None:
     folder = copy_of(minilm, tmp_path / "old", "config.json")
     torch.save({"weight": torch.zeros(1)}, folder / "pytorch_model.bin")
     with pytest.raises(ModelError, match="only pickled weights"):
-        text_models.load_config(ModelOptions(source=str(folder)))
+        config_of(source=str(folder))
 
 
 def test_a_damaged_config(tmp_path: Path) -> None:
     (tmp_path / "config.json").write_text("{ not json")
     with pytest.raises(ModelError, match="can't be loaded"):
-        text_models.load_config(ModelOptions(source=str(tmp_path), pretrained=False))
+        config_of(source=str(tmp_path), pretrained=False)
 
 
 def test_a_hub_id_without_the_hub(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("huggingface_hub.constants.HF_HUB_OFFLINE", True)
     with pytest.raises(ModelError) as refused:
-        text_models.load_config(ModelOptions(source="nobody/no-such-model"))
+        config_of(source="nobody/no-such-model")
     assert "nobody/no-such-model" in refused.value.title
     assert "offline" in refused.value.detail
 
@@ -76,9 +80,9 @@ def test_a_hub_id_without_the_hub(monkeypatch: pytest.MonkeyPatch) -> None:
 def load(folder: Path | str, *, pretrained: bool = True) -> Any:
     model = ModelOptions(source=str(folder), pretrained=pretrained)
     options = RunOptions(task=Task.TEXT_CLASSIFICATION, model=model)
-    config = text_models.load_config(model)
+    config = text_models.load_config(options)
     tokenizer = text_models.load_tokenizer(model.source)
-    return text_models.load_classifier(options, config, ("no", "yes"), tokenizer).model
+    return text_models.load_model(options, config, ("no", "yes"), tokenizer).model
 
 
 def refusal(folder: Path | str, *, pretrained: bool = True) -> ModelError:
@@ -223,3 +227,14 @@ def test_a_hub_model_without_safe_weights(
     error = refusal("someone/old")
     assert error.title == "someone/old has only pickled weights"
     assert error.fixes[0].changes == {"model.pretrained": False}
+
+
+def test_a_model_that_is_not_here_while_working_offline(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("huggingface_hub.constants.HF_HUB_CACHE", str(tmp_path / "cache"))
+    monkeypatch.setattr("huggingface_hub.constants.HF_HUB_OFFLINE", True)
+    monkeypatch.setenv("HF_HUB_OFFLINE", "1")
+    with pytest.raises(ModelError, match="someone/new isn't on this computer") as refused:
+        config_of(source="someone/new")
+    assert "HF_HUB_OFFLINE (which --offline sets, too) forbids to fetch it" in refused.value.detail

@@ -134,14 +134,14 @@ def test_the_key_tells_texts_labels_lengths_and_tokenizers_apart(tmp_path: Path)
 
 
 def test_a_second_run_takes_them_from_the_first(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    from core.engine.tasks import text_classification as task
+    from core.engine.data import encoding
 
     monkeypatch.setenv("HONE_HOME", str(tmp_path / "home"))
     bert = save_tiny_bert(tmp_path / "model")
     data = reviews(write_reviews(tmp_path / "reviews.csv"), eval_fraction=0.25)
     asked: list[int] = []
-    tokenize = task._tokenize
-    monkeypatch.setattr(task, "_tokenize", lambda *args: asked.append(1) or tokenize(*args))
+    tokenize = encoding._tokenize
+    monkeypatch.setattr(encoding, "_tokenize", lambda *args: asked.append(1) or tokenize(*args))
     first = train(tmp_path / "first", model=model(bert), data=data)
     assert (first.status, len(asked)) == (0, 2)  # to train on, and to evaluate on
     second = train(tmp_path / "second", model=model(bert), data=data)

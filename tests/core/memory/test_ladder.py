@@ -109,7 +109,7 @@ def test_without_a_room_the_batch_is_halved() -> None:
 def test_an_odd_batch_says_how_many_samples_it_comes_to() -> None:
     found = one(climb(asked(memory={"batch_size": 5}), room=None), "batch")
     assert found.changes == {"memory.batch_size": 2, "memory.gradient_accumulation_steps": 2}
-    assert "4 samples move the weights at a time instead of 5" in found.help
+    assert "4 rows move the weights at a time instead of 5" in found.help
 
 
 def test_small_batches_of_a_model_that_normalises_them_are_said_to_differ() -> None:

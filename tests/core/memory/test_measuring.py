@@ -64,7 +64,7 @@ def test_linux_is_told_to_end_the_dry_run_before_other_programs() -> None:
 
 def test_a_dry_run_that_grows_beyond_the_room_is_ended_and_that_is_the_answer() -> None:
     found = dry_run("grow", SMALL).run()
-    assert "A batch of 48 samples didn't fit" in found.out_of_memory
+    assert "A batch of 48 rows didn't fit" in found.out_of_memory
     assert "150 MB of 64 GB were free" in found.out_of_memory
     assert SMALL.free * 0.9 < found.peak < 4 * SMALL.free
     assert found.parts.total == found.peak

@@ -31,7 +31,7 @@ def test_all_there_is_to_say() -> None:
     found = out_of_memory(ASKED, FORECAST, MPS)
     assert found.title == "Memory ran out"
     assert found.detail == (
-        "A batch of 16 samples of up to 128 tokens didn't fit. The run was to take 8.0 GB by forecast, and 6.0 GB of "
+        "A batch of 16 rows of up to 128 tokens didn't fit. The run was to take 8.0 GB by forecast, and 6.0 GB of "
         "16 GB were free. Its largest part: activations, 5.0 GB. What could not be had were 256 MB more."
     )
     assert found.fixes == (REMEDY,)
@@ -59,7 +59,7 @@ def test_the_size_that_failed(report: str, said: str) -> None:
 
 def test_before_the_model_is_known_the_simple_remedies_stand_in() -> None:
     found = out_of_memory(ASKED, None)
-    assert found.detail == "A batch of 16 samples didn't fit."
+    assert found.detail == "A batch of 16 rows didn't fit."
     assert found.fixes[0].changes == {"memory.batch_size": 8, "memory.gradient_accumulation_steps": 2}
 
 

@@ -87,7 +87,7 @@ def test_a_gpu_at_its_cap_of_power_is_not_held_back_and_a_hot_mac_is():
 
 def test_nobody_sampled_between_two_attempts():
     history = told([gpu(throttled=(Throttle.POWER_BRAKE,))], [], [], [], [gpu(attempt=2)])
-    assert history.gpu.busy.x.tolist() == [0.0, 1.0, 4.0]
+    assert history.gpu.busy.x.tolist() == [0.0, 4.0, 4.0]
     assert math.isnan(history.gpu.busy.y[1])
     assert history.gpu.throttled == [(0.0, 0.0, ("power brake",))]
 

@@ -120,7 +120,8 @@ def test_what_torch_told_last_stands_until_another_attempt():
         later,
     )
     assert tops(history.picture, 2) == [4, 6, 8, 15]
-    assert tops(history.picture, 3) == [0, 0, 0, 0], "nobody sampled between the attempts"
+    assert tops(history.picture, 8) == [0, 0, 0, 9], "the next attempt begins with nothing"
+    assert history.picture.run.x.tolist() == [1, 2, 8], "and nothing is made up before it"
     assert history.picture.used.last == 9 * GB
     assert history.picture.run.last == 0
 

@@ -94,3 +94,20 @@ def test_a_state_has_a_dot_and_a_word(model):
     place = model.index(0, Column.STATE)
     assert place.data() == "Finished"
     assert isinstance(place.data(Qt.ItemDataRole.DecorationRole), QIcon)
+
+
+def test_runs_of_one_title_say_when_they_were_made_until_one_is_renamed(model):
+    first, second = (
+        replace(summary(f"2026-03-0{day}-0915-a"), title="a", started=float(day)) for day in (1, 2)
+    )
+    model.show([SLOW, first])
+    assert names(model) == ["slow", "a"]
+    model.show([SLOW, first, second])
+    shown = names(model)
+    assert shown[0] == "slow"
+    assert len(set(shown)) == 3
+    assert all(name.startswith("a · ") for name in shown[1:])
+    model.show_some([replace(second, title="b")])
+    assert names(model)[2] == "b"
+    model.show([SLOW, first, replace(second, title="b")])
+    assert names(model)[1:] == ["a", "b"]

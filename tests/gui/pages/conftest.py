@@ -1,8 +1,12 @@
 """A New run page, beside an engine that answers as a test wants."""
 
+import msgspec
 import pytest
 
+from core.choices import Task
+from core.data_report import DataReport, InspectRequest
 from core.settings import Appearance
+from gui.invented_data import report_for
 from gui.pages.new_run import NewRunPage
 from gui.theme import Theme
 from tests.fakes.asking import FakeEngine
@@ -44,4 +48,33 @@ def model(tmp_path):
     path.mkdir()
     for name in ("config.json", "model.safetensors"):
         (path / name).touch()
+    return path
+
+
+@pytest.fixture
+def answers(engine):
+    """Looks at the data as the engine would: by task, with the roles of speakers the form knows."""
+
+    def look(request: bytes) -> DataReport:
+        asked = msgspec.json.decode(request, type=InspectRequest)
+        report = report_for(Task(asked.asked["task"]), asked.source)
+        known = asked.asked["data"]["roles"]
+        limit = asked.asked["data"]["max_length"]
+        left = [
+            finding
+            for finding in report.findings
+            if not (finding.code == "unknown-role" and "bob" in known)
+            and not (finding.code == "cut-answer" and limit >= 640)
+            and finding.code != "empty-answer"
+        ]
+        return msgspec.structs.replace(report, findings=tuple(left))
+
+    engine.answers["inspect"] = look
+    return engine
+
+
+@pytest.fixture
+def talks(tmp_path):
+    path = tmp_path / "talks.json"
+    path.write_text('[{"instruction": "Add", "input": "1 1", "output": "2"}]')
     return path

@@ -2,15 +2,13 @@ from pathlib import Path
 
 from PySide6.QtCore import QMimeData, Qt, QUrl
 from PySide6.QtGui import QDropEvent
-from PySide6.QtWidgets import QTableWidget
 
 from core import run_file
 from core.choices import Task
+from core.data_report import DataReport
 from core.errors import Fix, Problem, UserError
 from core.jobs import EngineCrashed
-from core.reports import DataReport
 from gui.pages.new_run_checking import all_problems, check_form
-from gui.pages.new_run_data_status import PreviewDialog
 from gui.pages.new_run_header import MRPC
 from tests.fakes.asking import CPU_ONLY, PAIRS
 
@@ -59,7 +57,7 @@ def test_columns_are_filled_with_what_the_data_holds(qtbot, page, engine, model,
     data = page.tree()["data"]
     assert data["text_columns"] == ["first", "second"]
     assert data["label_column"] == "same"
-    columns = page._options._label_column.columns
+    columns = page._options.fields.label_column.columns
     assert [columns.itemText(index) for index in range(1, columns.count())] == ["first", "second", "same"]
     assert len(engine.inspected()) == 1  # taking over a guess asks nothing new
 
@@ -71,12 +69,12 @@ def test_other_data_forgets_guessed_columns_but_not_chosen_ones(qtbot, page, eng
     other.write_text("x\ty\n")
     page.set_data(other)
     await_reading(qtbot, page)
-    assert engine.inspected()[-1].text_columns == ()
-    page._options._label_column.columns.choose("first")
-    page._options._label_column.columns.activated.emit(1)
+    assert engine.inspected()[-1].asked["data"]["text_columns"] == []
+    page._options.fields.label_column.columns.choose("first")
+    page._options.fields.label_column.columns.activated.emit(1)
     page.set_data(pairs)
     await_reading(qtbot, page)
-    assert engine.inspected()[-1].label_column == "first"
+    assert engine.inspected()[-1].asked["data"]["label_column"] == "first"
 
 
 def test_problems_of_the_data_stand_at_their_fields_with_remedies(qtbot, page, engine, model, pairs):
@@ -132,7 +130,7 @@ def test_the_summary_goes_on_beside_a_value_that_cant_be_read(page):
     page.load_tree({**page.tree(), "memory": {"batch_size": 24}})
     page._options.form.field("training.epochs").line.setText("many")
     assert start_text(page) == "Mend: Epochs"
-    assert ("Batch", "24 × 1 = 24 samples") in page._outcome._rows.rows()
+    assert ("Batch", "24 × 1 = 24 rows") in page._outcome._rows.rows()
 
 
 def test_only_what_cant_be_read_is_replaced_by_its_default():
@@ -169,7 +167,7 @@ def test_the_summary_follows_the_form_while_it_has_problems(page):
     page._options.form.set_values({"data.train": "/no/such/pictures"})
     rows = dict(page._outcome._rows.rows())
     assert rows["Steps"] == "–"
-    assert rows["Batch"] == "24 × 1 = 24 samples"
+    assert rows["Batch"] == "24 × 1 = 24 rows"
     assert rows["Data"] == "pictures"
     page._options.form.set_values({"data.train": ""})
     assert dict(page._outcome._rows.rows())["Data"] == "choose the data"
@@ -205,7 +203,7 @@ def test_a_warm_up_longer_than_a_run_by_steps_is_told_once(qtbot, page):
 
 def test_what_the_machine_refuses_is_greyed_and_a_choice_of_it_a_problem(page):
     page.set_machine(CPU_ONLY)
-    buttons = page._options._device.segmented.buttons()
+    buttons = page._options.fields.device.segmented.buttons()
     assert not buttons["mps"].isEnabled()
     assert buttons["mps"].toolTip() == "MPS is the GPU of Apple computers."
     why = page._options.form.row("device.name").refusals
@@ -265,7 +263,7 @@ def test_a_file_dropped_on_the_field_becomes_the_data(qtbot, page, model, pairs)
     choose_text(page, model)
     dropped = QMimeData()
     dropped.setUrls([QUrl.fromLocalFile(str(pairs))])
-    line = page._options._train.line
+    line = page._options.fields.train.line
     where = line.rect().center().toPointF()
     copy = Qt.DropAction.CopyAction
     line.dropEvent(
@@ -275,19 +273,30 @@ def test_a_file_dropped_on_the_field_becomes_the_data(qtbot, page, model, pairs)
     await_reading(qtbot, page)
 
 
-def test_the_preview_shows_the_first_rows(qtbot):
-    dialog = PreviewDialog(PAIRS)
-    qtbot.addWidget(dialog)
-    table = dialog.findChild(QTableWidget)
-    assert table.horizontalHeaderItem(2).text() == "same"
-    assert table.item(1, 1).text() == "d"
-
-
 def test_a_batch_larger_than_the_data_is_worth_a_word_but_no_problem(qtbot, page):
     await_reading(qtbot, page)
     page._options.form.set_values({"memory.batch_size": 4096})
     (advice,) = page._options.form.row("memory.batch_size").advice
-    assert "samples to train on: an epoch is one step" in advice.message
+    assert "rows to train on: an epoch is one step" in advice.message
     assert start_text(page) == "Start training"
     page._options.form.apply_fix(advice.fixes[0])
     assert page._options.form.row("memory.batch_size").advice == ()
+
+
+def test_the_start_button_stays_where_it_is_whatever_comes_in_above_it(qtbot, page, model, pairs):
+    page.resize(1024, 700)
+    page.show()
+    button = page._outcome._start
+
+    def place():
+        return button.mapTo(page, button.rect().topLeft())
+
+    qtbot.waitUntil(lambda: place().y() > 600)
+    first = place()
+    choose_text(page, "")
+    qtbot.wait(0)
+    assert place() == first
+    choose_text(page, model, pairs)
+    await_reading(qtbot, page)
+    qtbot.wait(0)
+    assert place() == first

@@ -22,7 +22,7 @@ def test_a_change_of_device_greys_other_choices(page):
     page.set_machine(machine)
     buttons = page._options.form.field("model.method").segmented.buttons()
     assert not buttons["qlora"].isEnabled()
-    page._options._device.segmented.buttons()["cpu"].click()
+    page._options.fields.device.segmented.buttons()["cpu"].click()
     assert buttons["qlora"].isEnabled()
     assert page._options.form.row("model.method").refusals.summary == ""
     page._options.form.apply_fix(Fix("Let Hone choose", {"device.name": "auto"}))
@@ -183,7 +183,7 @@ def test_columns_that_come_with_other_data_are_kept(qtbot, page, model, pairs):
     page.load_tree(
         {"task": "text-classification", "model": {"source": str(model)}, "data": {"train": str(pairs)}}
     )
-    qtbot.waitUntil(lambda: page._options._columns_are_guessed)
+    qtbot.waitUntil(lambda: bool(page._options._guesses.guessed))
     page._laying.take_over(import_text("--train_file other.tsv --task_name mrpc"))
     assert page.tree()["data"]["text_columns"] == ["sentence1", "sentence2"]
 

@@ -25,7 +25,7 @@ def test_the_summary_says_what_will_run():
     rows = dict(summary_rows(options(), frozenset(), CPU_ONLY, DIGITS))
     assert rows["Model"] == "ResNet-18, from scratch"
     assert rows["Data"] == "digits · 1,438 to train on, 359 held out"
-    assert rows["Batch"] == "32 × 1 = 32 samples"
+    assert rows["Batch"] == "32 × 1 = 32 rows"
     assert rows["Steps"] == "about 225 · 45 an epoch"
     assert rows["Device"] == "CPU · Old processor"
     assert rows["Precision"] == "fp32"

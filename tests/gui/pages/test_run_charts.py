@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 from PySide6.QtCore import Qt
 from PySide6.QtGui import QGuiApplication
-from PySide6.QtWidgets import QApplication
+from PySide6.QtWidgets import QApplication, QLabel, QMessageBox
 
 from core.event_files import EventReader
 from core.events import Level, MessageRaised
@@ -17,6 +17,7 @@ from gui.invented_runs import Plot, write_story
 from gui.models.marks import MarkKind
 from gui.models.run_history import RunHistory
 from gui.pages.run_charts import RunCharts
+from gui.plots.chart_menu import MenuButton
 from gui.plots.shared_view import Smoothing, Stretch, XKind
 from gui.theme import Theme
 from tests.fakes.run_stories import make_folder
@@ -142,8 +143,7 @@ def test_checkpoints_evaluations_and_messages_are_marked(digits, show):
     charts.loss.redraw()
     shown = {kind.value: item.data["x"].tolist() for kind, item in charts.loss._mark_items._items.items()}
     assert shown["checkpoint"] == shown["evaluation"] == [45.0 * number for number in range(1, 9)]
-    moment = START + 30.0 - charts.loss.history.origin
-    assert shown["warning"] == pytest.approx([charts.loss.history.step_at(moment)])
+    assert shown["warning"] == pytest.approx([charts.loss.history.step_at(START + 30.0 - digits[0].time)])
     charts.loss._point_at(90.0)
     charts.loss.redraw()
     words = charts.loss._mark_items.words_near(90.0, (0.0, 360.0))
@@ -270,7 +270,7 @@ def test_a_logarithmic_height_draws_logarithms_and_writes_values(digits, show):
 
 def test_tokens_are_counted_where_there_are_any(on_card, digits, show):
     charts = show(on_card)
-    assert "samples/s · " in charts.throughput.legend_text
+    assert "rows/s · " in charts.throughput.legend_text
     charts.throughput.count_tokens(True)
     charts.throughput.redraw()
     assert charts.throughput._lines[0].item.yData.max() > 5000
@@ -297,12 +297,13 @@ def test_what_is_shown_is_saved_row_by_row(qtbot, digits, show, tmp_path):
     assert header == "seconds,all_programs_bytes,this_run_bytes"
 
 
-def test_data_that_cannot_be_saved_says_so(qtbot, digits, show, tmp_path):
+@pytest.mark.parametrize("save", [MenuButton.save_table, MenuButton.save_image])
+def test_what_cannot_be_saved_says_so(qtbot, digits, show, tmp_path, save):
     charts = show(digits)
-    charts.loss.menu_button.save_table(tmp_path / "nowhere" / "loss.csv")
+    save(charts.loss.menu_button, tmp_path / "nowhere" / "loss.csv")
     qtbot.waitUntil(lambda: QApplication.activeModalWidget() is not None)
     box = QApplication.activeModalWidget()
-    assert str(tmp_path / "nowhere" / "loss.csv") in box.informativeText()
+    assert box.informativeText() == f"There is no folder at {tmp_path / 'nowhere'}."
     box.close()
 
 
@@ -320,6 +321,16 @@ def test_a_chart_is_copied_without_its_button(digits, show):
         for y in range(2 * button.height())
     }
     assert len(colours) == 1
+
+
+def test_a_path_is_shown_as_it_is_written(digits, show, tmp_path):
+    charts = show(digits)
+    charts.loss.menu_button.save_image(tmp_path / "a<b>c" / "loss.png")
+    (box,) = charts.window().findChildren(QMessageBox)
+    named = [label for label in box.findChildren(QLabel) if "<b>" in label.text()]
+    assert named
+    assert all(label.textFormat() is Qt.TextFormat.PlainText for label in named)
+    box.close()
 
 
 def test_charts_that_were_scrolled_out_of_view_are_drawn_when_they_come_into_it(qtbot, digits, show):

@@ -1,6 +1,7 @@
 import shutil
 import sys
 import time
+from functools import partial
 from pathlib import Path
 
 import pytest
@@ -8,13 +9,14 @@ from PySide6.QtCore import QPointF, Qt
 from PySide6.QtGui import QEnterEvent, QMouseEvent
 from PySide6.QtWidgets import QLabel, QPushButton
 
+from core import starting
 from core.errors import UserError
 from core.events import SCHEMA, Level, MessageRaised, MessageWithdrawn, Outcome, RunFinished, RunStarted
 from core.run_folder import Action, ExitRecord
 from core.settings import Appearance
 from core.story import State
 from gui.invented_runs import Plot, finish, opening, write_story
-from gui.pages import run_header
+from gui.pages import run_actions
 from gui.pages.run import RunPage
 from gui.pages.run_view import RunView
 from gui.plots.x_scale import CLOCK_SCALE
@@ -70,8 +72,8 @@ def test_a_training_run_shows_how_far_it_is(qtbot, live, open_run):
     assert header.state_line.text() == "Training on the CPU, bf16 · step 90 of 360 · epoch 2 of 8"
     assert header.progress.value() == header.progress.maximum() // 4
     assert header.time_left.text().startswith("about ")
-    assert header.stop_button.isVisible()
-    assert not header.end_button.isVisible()
+    assert header.buttons.stop.isVisible()
+    assert not header.buttons.end.isVisible()
     assert not view.figures.isVisible()
     assert "eval" in drawn(qtbot, view.charts.loss, lambda text: "train" in text)
     assert "others" in drawn(qtbot, view.charts.memory, lambda text: "this run" in text)
@@ -96,11 +98,11 @@ def test_a_finished_run_sums_up(tmp_path, open_run):
     run = make_folder(tmp_path / "run")
     finish(run, Plot(), write_story(run, Plot()))
     view = open_run(run, State.FINISHED)
-    assert "Accuracy 98.1 %, F1 97.7 %, Speed 149 samples/s" in view.figures.text
+    assert "Accuracy 98.1 %, F1 97.7 %, Speed 149 rows/s" in view.figures.text
     assert "Peak memory 2.60 GB" in view.figures.text
     assert view.header.state_line.text().startswith("Finished · step 360 of 360")
     assert not view.header.progress.isVisible()
-    assert not view.header.stop_button.isVisible()
+    assert not view.header.buttons.stop.isVisible()
     assert view.details.metrics.rowCount() == 8
     assert ("Optimizer", "AdamW (fused)") in view.details.what_ran.rows()
     assert 'source = "torchvision:resnet18"' in view.details.options.toPlainText()
@@ -157,7 +159,7 @@ def test_duplicate_opens_the_same_options(qtbot, live, page, open_run):
     write_story(live, Plot(reached=1, start=time.time()))
     view = open_run(live, State.TRAINING)
     with qtbot.waitSignal(page.edit_requested, timeout=1000) as asked:
-        view.header.duplicate_button.click()
+        view.header.buttons.duplicate.trigger()
     assert asked.args[0]["memory"]["batch_size"] == 32
 
 
@@ -174,14 +176,14 @@ def test_a_withdrawn_message_goes_away(qtbot, live, open_run):
 def test_stop_asks_the_run_and_end_now_waits_its_time(qtbot, live, open_run, monkeypatch):
     write_story(live, Plot(reached=40, start=time.time() - 10))
     view = open_run(live, State.TRAINING)
-    view.header.stop_button.click()
+    view.header.buttons.stop.click()
     qtbot.waitUntil(lambda: view.state is State.STOPPING, timeout=2000)
     assert [request.action for request in live.open_requests()] == [Action.STOP]
-    assert not view.header.stop_button.isEnabled()
-    assert not view.header.end_button.isVisible()
-    monkeypatch.setattr(run_header, "PATIENCE_SECONDS", 0.0)
-    qtbot.waitUntil(view.header.end_button.isVisible, timeout=2000)
-    view.header.end_button.click()
+    assert not view.header.buttons.stop.isEnabled()
+    assert not view.header.buttons.end.isVisible()
+    monkeypatch.setattr(run_actions, "PATIENCE_SECONDS", 0.0)
+    qtbot.waitUntil(view.header.buttons.end.isVisible, timeout=2000)
+    view.header.buttons.end.click()
     qtbot.waitUntil(lambda: Action.KILL in [found.action for found in live.open_requests()], timeout=2000)
 
 
@@ -239,9 +241,8 @@ def test_every_chart_and_button_has_a_name(live, open_run):
 
 def test_a_run_started_from_the_page_ends_on_it(qtbot, tmp_path, theme):
     run = make_folder(tmp_path / "run")
-    view = RunView(
-        theme, run, start=True, command=[sys.executable, "-P", str(KEEPER), "finish", str(run.path)]
-    )
+    command = [sys.executable, "-P", str(KEEPER), "finish", str(run.path)]
+    view = RunView(theme, run, begin=partial(starting.start, run, command))
     qtbot.addWidget(view)
     qtbot.waitUntil(lambda: view.state is State.FINISHED, timeout=10_000)
     assert "Accuracy 75.0 %" in view.figures.text
@@ -250,7 +251,7 @@ def test_a_run_started_from_the_page_ends_on_it(qtbot, tmp_path, theme):
 
 def test_a_run_that_did_not_start_says_why(qtbot, tmp_path, theme):
     run = make_folder(tmp_path / "run")
-    view = RunView(theme, run, start=True, command=[str(tmp_path / "no such program")])
+    view = RunView(theme, run, begin=partial(starting.start, run, [str(tmp_path / "no such program")]))
     qtbot.addWidget(view)
     qtbot.waitUntil(lambda: view.state is State.CRASHED, timeout=5000)
     assert view.messages.titles() == ["The run can't be started"]
@@ -263,13 +264,14 @@ def test_a_folder_with_damaged_options_is_still_shown(tmp_path, open_run):
     run.record_exit(ExitRecord(time=time.time(), code=3, reason="It ended."))
     view = open_run(run, State.CRASHED)
     assert view.header.name.text() == "run"
-    view.header.duplicate_button.click()
+    view.header.buttons.duplicate.trigger()
     assert "run.toml" in view.messages.titles()[0]
 
 
 def test_a_finished_run_says_where_its_model_is_and_shows_it(tmp_path, open_run, monkeypatch):
     run = make_folder(tmp_path / "run")
     run.model.mkdir()
+    (run.model / "model.safetensors").touch()
     finish(run, Plot(), write_story(run, Plot()))
     view = open_run(run, State.FINISHED)
     assert view.model.isVisible()
@@ -277,7 +279,7 @@ def test_a_finished_run_says_where_its_model_is_and_shows_it(tmp_path, open_run,
     opened = []
     monkeypatch.setattr("gui.pages.run_view.reveal", opened.append)
     view.model.button.click()
-    view.header.reveal_button.click()
+    view.header.buttons.reveal.trigger()
     assert opened == [run.model, run.path]
 
 
@@ -292,12 +294,12 @@ def test_a_folder_that_cant_be_shown_is_named(tmp_path, open_run, monkeypatch):
     finish(run, Plot(), write_story(run, Plot()))
     view = open_run(run, State.FINISHED)
     monkeypatch.setattr("gui.pages.run_view.reveal", lambda path: UserError("Not shown", f"It is {path}"))
-    view.header.reveal_button.click()
-    view.header.reveal_button.click()
+    view.header.buttons.reveal.trigger()
+    view.header.buttons.reveal.trigger()
     assert view.messages.titles() == ["Not shown"]
     assert f"It is {run.path}" in [label.text() for label in view.messages.findChildren(QLabel)]
     monkeypatch.setattr("gui.pages.run_view.reveal", lambda path: None)
-    view.header.reveal_button.click()
+    view.header.buttons.reveal.trigger()
     assert view.messages.titles() == []
 
 
@@ -306,7 +308,7 @@ def test_a_crashed_run_tells_of_the_checkpoint_that_was_kept(live, open_run):
     crash(live, write_story(live, plot))
     view = open_run(live, State.CRASHED)
     words = "\n".join(label.text() for label in view.messages.findChildren(QLabel))
-    assert "\nThe checkpoint of step 90 was kept: checkpoints/checkpoint-90" in words
+    assert "\nIts checkpoint of step 90 is complete." in words
 
 
 def test_a_run_whose_folder_was_removed_says_so(qtbot, live, open_run):

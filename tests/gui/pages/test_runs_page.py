@@ -1,15 +1,21 @@
+import dataclasses
 import time
 
 import pytest
 from PySide6.QtCore import Qt
 from PySide6.QtWidgets import QLabel
 
+from core import run_notes
 from core.errors import UserError
 from core.memory import record
 from core.memory.forecast import Basis
+from core.run_folder import Action, RunFolder
+from core.run_notes import RunNotes
 from core.settings import Appearance
 from gui.invented_runs import Plot, finish, write_story
 from gui.models.runs_columns import Column
+from gui.models.runs_reader import RunsReader
+from gui.pages.export_sheet import ExportSheet
 from gui.pages.runs import RunsPage
 from gui.pages.runs_table import share_out
 from gui.theme import Theme
@@ -26,14 +32,25 @@ def folder(tmp_path):
     return tmp_path / "runs"
 
 
+@pytest.fixture(autouse=True)
+def home(tmp_path, monkeypatch):
+    monkeypatch.setenv("HONE_HOME", str(tmp_path))
+
+
+def put_away(path):
+    """A bin beside the runs."""
+    path.rename(path.parents[1] / f"binned-{path.name}")
+
+
 @pytest.fixture
 def page(qtbot, folder):
-    page = RunsPage(Theme(Appearance.LIGHT), lambda: folder)
+    page = RunsPage(Theme(Appearance.LIGHT), lambda: folder, trash=put_away)
     qtbot.addWidget(page)
     page.show()
     qtbot.waitUntil(lambda: page.model.rowCount() == 2, timeout=5000)
     yield page
     page.hide()
+    page.end_work()
 
 
 def column(page, which):
@@ -87,15 +104,15 @@ def test_a_folder_that_cant_be_shown_is_named(page, folder, monkeypatch):
     monkeypatch.setattr("gui.pages.runs.reveal", lambda path: UserError("Not shown", f"It is {path}"))
     menu = page.menu_for(page.table.model().index(1, 0))
     next(action for action in menu.actions() if action.text() == "Show the folder").trigger()
-    assert page._strip.isVisible()
-    assert f"It is {folder / 'older'}" in [label.text() for label in page._strip.findChildren(QLabel)]
+    assert page.strip.isVisible()
+    assert f"It is {folder / 'older'}" in [label.text() for label in page.strip.findChildren(QLabel)]
 
 
 def test_a_run_that_cant_be_duplicated_says_why(page, folder):
     (folder / "older" / "run.toml").write_text("task = [")
     menu = page.menu_for(page.table.model().index(1, 0))
     next(action for action in menu.actions() if action.text() == "Duplicate").trigger()
-    assert page._strip.isVisible()
+    assert page.strip.isVisible()
 
 
 def test_without_runs_it_says_what_to_do(qtbot, tmp_path):
@@ -103,7 +120,7 @@ def test_without_runs_it_says_what_to_do(qtbot, tmp_path):
     qtbot.addWidget(page)
     page.show()
     assert not page.table.isVisible()
-    assert "New run" in page._words.text()
+    assert "New run" in page.list.words.text()
     page.hide()
 
 
@@ -114,7 +131,7 @@ def test_a_folder_that_may_not_be_looked_into_is_told_of(qtbot, page, monkeypatc
     with monkeypatch.context() as patch:
         patch.setattr("gui.models.runs_reader.list_runs", refuse)
         page.refresh()
-        qtbot.waitUntil(lambda: "Permission denied" in page._words.text(), timeout=2000)
+        qtbot.waitUntil(lambda: "Permission denied" in page.list.words.text(), timeout=2000)
     assert not page.table.isVisible()
     qtbot.waitUntil(lambda: not page._reader.isRunning(), timeout=2000)
     page.refresh()
@@ -141,18 +158,232 @@ def test_the_columns_fit_into_a_narrow_window(qtbot, page):
     assert table.horizontalHeader().length() <= table.viewport().width()
 
 
+def test_a_result_with_a_long_name_is_not_cut_beside_an_empty_name(page):
+    page.resize(1400, 600)
+    first, second = (page.model.summary(row) for row in range(2))
+    page.model.show([dataclasses.replace(first, metric="eval_mae", best=0.1234), second])
+    page.table.fit_columns()
+    assert "0.123 mean absolute error" in column(page, Column.METRIC)
+    assert page.table.columnWidth(Column.METRIC) >= page.table.sizeHintForColumn(Column.METRIC)
+
+
 def test_what_is_short_of_room_is_cut_alike_and_the_name_takes_the_rest():
     wanted = {Column.NAME: 300, Column.MODEL: 200, Column.DATA: 50}
-    assert share_out(250, wanted) == {Column.DATA: 50, Column.MODEL: 100, Column.NAME: 100}
+    assert share_out(350, wanted) == {Column.DATA: 50, Column.MODEL: 140, Column.NAME: 160}
     assert share_out(800, wanted) == {Column.DATA: 50, Column.MODEL: 200, Column.NAME: 550}
     assert sum(share_out(-5, wanted).values()) == 0
 
 
-def test_how_good_forecasts_have_been_stands_below_the_list(qtbot, page, monkeypatch, tmp_path):
-    monkeypatch.setenv("HONE_HOME", str(tmp_path / "home"))
+def test_how_good_forecasts_have_been_stands_below_the_list(qtbot, page):
     page.refresh()
-    qtbot.waitUntil(lambda: not page.forecasts.isVisible(), timeout=5000)
+    qtbot.waitUntil(lambda: not page.list.forecasts.isVisible(), timeout=5000)
     record.remember(record.PastRun(device="a CPU", basis=Basis.TRACE, forecast=96, measured=100))
     page.refresh()
-    qtbot.waitUntil(page.forecasts.isVisible, timeout=5000)
-    assert page.forecasts.text() == "Memory forecast on this computer: off by 4 % in one run."
+    qtbot.waitUntil(page.list.forecasts.isVisible, timeout=5000)
+    assert page.list.forecasts.text() == "Memory forecast on this computer: off by 4 % in one run."
+
+
+def choose(page, *rows):
+    page.table.clearSelection()
+    for row in rows:
+        selection = page.table.selectionModel()
+        index = page.table.model().index(row, 0)
+        selection.select(index, selection.SelectionFlag.Select | selection.SelectionFlag.Rows)
+
+
+def entries(menu):
+    return [action.text() for action in menu.actions() if action.text()]
+
+
+def settle(qtbot, page):
+    page.panel.keep()
+    page.work.end_work()
+    page.refresh()
+    qtbot.waitUntil(lambda: not page._reader.isRunning(), timeout=2000)
+
+
+def test_a_name_tags_and_a_note_are_kept_in_the_folder_and_found_by_the_filter(qtbot, page, folder):
+    page.table.selectRow(1)
+    panel = page.panel
+    for field, words in ((panel.name, "The long one"), (panel.tags, "#night, lr"), (panel.note, "No better")):
+        field.selectAll()
+        qtbot.keyClicks(field, words)
+    settle(qtbot, page)
+    assert run_notes.read(folder / "older") == RunNotes(
+        title="The long one", tags=("night", "lr"), text="No better"
+    )
+    qtbot.waitUntil(lambda: "The long one" in column(page, Column.NAME), timeout=2000)
+    page.resize(1500, 600)
+    qtbot.waitUntil(lambda: not page.table.isColumnHidden(Column.TAGS), timeout=2000)
+    for words in ("tag:nig", "name:long", "note:better", "state:fin tag:lr", "better"):
+        page.search.setText(words)
+        assert column(page, Column.NAME) == ["The long one"], words
+    page.search.setText("tag:better")
+    assert column(page, Column.NAME) == []
+    page.search.clear()
+    choose(page, column(page, Column.NAME).index("The long one"))
+    panel.name.selectAll()
+    qtbot.keyClick(panel.name, Qt.Key.Key_Backspace)
+    settle(qtbot, page)
+    qtbot.waitUntil(lambda: "The long one" not in column(page, Column.NAME), timeout=2000)
+
+
+def test_of_several_runs_the_shared_tags_are_changed(qtbot, page, folder):
+    run_notes.write(folder / "older", RunNotes(tags=("both", "old")))
+    run_notes.write(folder / "newer", RunNotes(tags=("Both",)))
+    settle(qtbot, page)
+    qtbot.waitUntil(lambda: page.model.has_tags, timeout=2000)
+    choose(page, 0, 1)
+    assert page.panel.tags.text().casefold() == "both"
+    assert not page.panel.name.isEnabled()
+    page.panel.tags.selectAll()
+    qtbot.keyClicks(page.panel.tags, "shared")
+    settle(qtbot, page)
+    assert run_notes.read(folder / "older").tags == ("old", "shared")
+    assert run_notes.read(folder / "newer").tags == ("shared",)
+
+
+def test_a_note_that_cant_be_written_is_told_of(qtbot, page, folder):
+    page.table.selectRow(1)
+    qtbot.keyClicks(page.panel.tags, "x" * 40)
+    with qtbot.waitSignal(page.work.failed, timeout=2000):
+        page.panel.keep()
+    assert page.strip.isVisible()
+    assert run_notes.read(folder / "older") == RunNotes()
+
+
+def test_two_runs_are_compared_by_the_button_and_the_menu(qtbot, page, folder):
+    page.table.selectRow(0)
+    assert not page.panel.compare.isEnabled()
+    choose(page, 0, 1)
+    assert entries(page.menu_for(page.table.model().index(0, 0)))[-2:] == ["Compare", "Move to the bin"]
+    with qtbot.waitSignal(page.compare_requested, timeout=1000) as asked:
+        page.panel.compare.click()
+    assert [run.name for run in asked.args[0]] == ["newer", "older"]
+
+
+def test_a_model_can_be_exported_from_the_list(page):
+    assert "Export…" not in entries(page.menu_for(page.table.model().index(0, 0)))
+    menu = page.menu_for(page.table.model().index(1, 0))
+    next(action for action in menu.actions() if action.text() == "Export…").trigger()
+    (sheet,) = page.findChildren(ExportSheet)
+    assert sheet.isVisible()
+    page.end_work()
+    assert not sheet.isVisible()
+
+
+def test_what_the_menu_offers_depends_on_the_state(qtbot, page, folder):
+    training, finished = (entries(page.menu_for(page.table.model().index(row, 0))) for row in range(2))
+    assert "Pause" in training
+    assert "Resume" not in training
+    assert "Pause" not in finished
+    assert "Try it" not in training
+    with qtbot.waitSignal(page.try_requested, timeout=1000) as asked:
+        menu = page.menu_for(page.table.model().index(1, 0))
+        next(action for action in menu.actions() if action.text() == "Try it").trigger()
+    assert asked.args[0].name == "older"
+    crash(RunFolder(folder / "newer"), time.time())
+    settle(qtbot, page)
+    qtbot.waitUntil(lambda: column(page, Column.STATE) == ["Crashed", "Finished"], timeout=2000)
+    menu = page.menu_for(page.table.model().index(0, 0))
+    with qtbot.waitSignal(page.resume_requested, timeout=1000) as asked:
+        next(action for action in menu.actions() if action.text() == "Resume").trigger()
+    assert asked.args[0].name == "newer"
+
+
+def test_a_run_that_trains_is_asked_to_pause(qtbot, page, folder):
+    menu = page.menu_for(page.table.model().index(0, 0))
+    next(action for action in menu.actions() if action.text() == "Pause").trigger()
+    page.work.end_work()
+    assert [request.action for request in RunFolder(folder / "newer").open_requests()] == [Action.PAUSE]
+
+
+def answer(qtbot, page, button, *, is_plain=False):
+    qtbot.waitUntil(lambda: page.bin.question is not None, timeout=2000)
+    question = page.bin.question
+    if is_plain:
+        formats = {label.textFormat() for label in question.findChildren(QLabel) if label.text()}
+        assert formats == {Qt.TextFormat.PlainText}
+    words = f"{question.text()} {question.informativeText()}"
+    next(found for found in question.buttons() if found.text().replace("&", "") == button).click()
+    return words
+
+
+def test_the_delete_key_asks_once_and_moves_what_is_over_to_the_bin(qtbot, page, folder):
+    choose(page, 0, 1)
+    qtbot.keyClick(page.table, Qt.Key.Key_Delete)
+    assert "trains" in answer(qtbot, page, "Cancel", is_plain=True)
+    page.bin.work.end_work()
+    assert (folder / "older").is_dir()
+    qtbot.keyClick(page.table, Qt.Key.Key_Delete)
+    with qtbot.waitSignal(page.runs_gone, timeout=2000) as gone:
+        assert "“Handwritten digits”" in answer(qtbot, page, "Move to the bin")
+    assert gone.args[0] == [folder / "older"]
+    assert column(page, Column.STATE) == ["Training"]
+    assert (folder.parent / "binned-older" / "run.toml").is_file()
+    qtbot.keyClick(page.table, Qt.Key.Key_Delete)
+    qtbot.waitUntil(page.strip.isVisible, timeout=2000)
+    assert (folder / "newer").is_dir()
+
+
+def test_where_there_is_no_bin_a_second_question_is_asked(qtbot, page, folder):
+    def refuse(path):
+        raise PermissionError(13, "No bin here", str(path))
+
+    page.bin._trash = refuse
+    page.table.selectRow(1)
+    page.panel.bin.click()
+    answer(qtbot, page, "Move to the bin")
+    assert "No bin here" in answer(qtbot, page, "Cancel")
+    assert (folder / "older").is_dir()
+    page.panel.bin.click()
+    answer(qtbot, page, "Move to the bin")
+    with qtbot.waitSignal(page.runs_gone, timeout=2000):
+        assert "can't be put back" in answer(qtbot, page, "Delete for good")
+    assert not (folder / "older").exists()
+
+
+def test_how_many_runs_there_are_and_what_they_take(qtbot, page, folder):
+    (folder / "older" / "model").mkdir(exist_ok=True)
+    (folder / "older" / "model" / "model.safetensors").write_bytes(bytes(3 << 20))
+    page.refresh()
+    qtbot.waitUntil(lambda: page.head.count.text().startswith("2 runs, 3."), timeout=3000)
+    assert column(page, Column.SIZE)[1].startswith("3.")
+    page.search.setText("finished")
+    assert page.head.count.text().startswith("1 of 2 runs")
+
+
+def test_columns_are_put_away_and_stay_so(qtbot, page, folder):
+    menu = page.table.columns_menu()
+    next(action for action in menu.actions() if action.text().startswith("Device")).trigger()
+    assert page.table.isColumnHidden(Column.DEVICE)
+    page.work.end_work()
+    other = RunsPage(Theme(Appearance.LIGHT), lambda: folder)
+    qtbot.addWidget(other)
+    other.resize(1600, 600)
+    assert other.table._put_away == {Column.DEVICE}
+
+
+def test_where_room_is_short_the_least_columns_leave(page):
+    page.resize(800, 600)
+    table = page.table
+    assert table.isColumnHidden(Column.DEVICE)
+    assert not table.isColumnHidden(Column.STARTED)
+    assert table.horizontalHeader().length() <= table.viewport().width()
+    page.resize(1700, 600)
+    assert not table.isColumnHidden(Column.DEVICE)
+
+
+def test_a_long_list_comes_in_pieces(qtbot, tmp_path, monkeypatch):
+    for number in range(6):
+        make_folder(tmp_path / "many" / f"run-{number}")
+    monkeypatch.setattr("gui.models.runs_reader.FIRST_SECONDS", 0.0)
+    monkeypatch.setattr("gui.models.runs_reader.TELL_SECONDS", 0.0)
+    reader = RunsReader()
+    pieces = []
+    reader.some_read.connect(pieces.append)
+    with qtbot.waitSignal(reader.runs_read, timeout=2000) as told:
+        reader.read(tmp_path / "many")
+    reader.wait()
+    assert [summary for piece in pieces for summary in piece] == told.args[0]
+    assert len(pieces) == 6

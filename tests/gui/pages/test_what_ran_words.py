@@ -4,11 +4,13 @@ import pytest
 from PySide6.QtWidgets import QLabel, QWidget
 
 from core.events import WhatRan
+from core.settings import Appearance
 from core.statements import statements
 from gui import numbers
 from gui.models.run_history import RunHistory
 from gui.pages.run_details import RunDetails
 from gui.pages.what_ran_words import what_ran_groups
+from gui.theme import Theme
 
 PLAIN = WhatRan(
     device="cpu",
@@ -96,12 +98,12 @@ def test_what_is_not_known_has_no_row():
 
 
 @pytest.mark.parametrize("width", [420, 800])
-def test_many_rows_wrap_and_none_is_cut_off(qtbot, width):
-    details = RunDetails(QWidget(), RunHistory())
+def test_many_rows_wrap_and_none_is_cut_off(qtbot, width, tmp_path):
+    details = RunDetails(Theme(Appearance.LIGHT), tmp_path, QWidget(), RunHistory())
     qtbot.addWidget(details)
     details.resize(width, 260)
-    details.refresh(FULL)
-    details.setCurrentIndex(2)
+    details.refresh(FULL, is_over=False)
+    details.setCurrentIndex(4)
     with qtbot.waitExposed(details):
         details.show()
     assert len(details.what_ran.rows()) > 20

@@ -1,7 +1,7 @@
 import pytest
 
 from gui.numbers import memory_tick
-from gui.plots.axes import clock_step, clock_text, decimal_step, memory_step, whole_step
+from gui.plots.axes import VALUES, RoundAxis, clock_step, clock_text, decimal_step, memory_step, whole_step
 
 
 @pytest.mark.parametrize(
@@ -33,3 +33,16 @@ def test_time_ticks_are_those_of_a_clock(span, step):
 )
 def test_clock_texts(seconds, text):
     assert clock_text(seconds) == text
+
+
+@pytest.mark.parametrize(
+    ("low", "high", "texts"),
+    [
+        (6.9781, 6.9784, ["6.978", "6.9781", "6.9782", "6.9783", "6.9784"]),
+        (0.5, 2.0, ["0.5", "1", "1.5", "2"]),
+    ],
+)
+def test_ticks_of_values_that_lie_close_differ(qapp, low, high, texts):
+    shown = RoundAxis("left", VALUES).texts_between(low, high, 140)
+    assert len(set(shown)) == len(shown) > 1
+    assert set(shown) <= set(texts)

@@ -12,7 +12,7 @@ from gui.models.run_history import RunHistory
 from gui.plots.chart import Stage
 from gui.plots.lines import mixed
 from gui.plots.memory_chart import HELD, WHOLE, MemoryChart
-from gui.plots.phase_marks import marks, placed
+from gui.plots.phase_marks import has_room_before, marks, placed
 from gui.plots.pressure_band import stretches
 from gui.plots.repaint_queue import RepaintQueue
 from gui.plots.shared_view import SharedView, Stretch
@@ -151,7 +151,7 @@ def test_loading_is_in_the_picture_from_the_first_second(chart, tell):
     tell(write_paging)
     chart._view.zoom_to(Stretch(0.0, 60.0))
     chart.redraw()
-    shown = {line.label.format: line.value() for line in chart._marks._lines if line.isVisible()}
+    shown = {line.label.format: line.value() for line in chart._moments._lines if line.isVisible()}
     assert shown["loading the model"] == pytest.approx(LOADED, abs=0.5)
     assert shown["first step"] == pytest.approx(FIRST_STEP, abs=0.5)
     assert chart.history.memory.picture.used.x[0] < 1.0
@@ -170,6 +170,38 @@ def test_marks_without_room_have_no_words_and_then_are_not_there():
     assert drawn(1000) == [(20.0, "first step"), (10.0, ""), (1.0, "")]
     assert drawn(50) == [(20.0, "")]
     assert drawn(20) == []
+
+
+def test_marks_leave_the_place_of_other_words_alone():
+    def drawn(taken):
+        return placed([(20.0, "first step")], 0.0, 100.0, 200, lambda words: 6 * len(words), taken=taken)
+
+    assert drawn(60) == [(20.0, "first step")]
+    assert drawn(100) == [(20.0, "")]
+
+
+def width_of(words):
+    return 6 * len(words)
+
+
+def test_a_pause_that_has_just_ended_has_its_words_before_it():
+    found = [(5.0, "first step"), (95.0, "paused 15 min")]
+
+    def is_before(columns):
+        shown = placed(found, 0.0, 100.0, columns, width_of)
+        return has_room_before(found, shown, 0.0, columns / 100.0, width_of)
+
+    assert is_before(400)
+    assert not is_before(150)
+    assert not is_before(4000), "there is room behind it"
+
+
+def test_the_words_on_a_ceiling_have_their_place(chart, tell):
+    tell(write_paging)
+    chart.redraw()
+    ceiling = chart.history.memory.picture.ceiling
+    assert chart.taken_at_top((0.0, 1.02 * ceiling)) > 50
+    assert chart.taken_at_top((0.0, 100.0 * ceiling)) == 0
 
 
 def test_pressure_stands_until_the_next_sample():

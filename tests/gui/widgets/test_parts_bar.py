@@ -2,6 +2,7 @@
 
 import pytest
 from PySide6.QtCore import QPoint, QRectF, Qt
+from PySide6.QtWidgets import QLabel, QVBoxLayout, QWidget
 
 from core.settings import Appearance
 from gui.theme import Theme
@@ -95,3 +96,17 @@ def test_what_stands_below_doesnt_move_when_words_take_fewer_lines(bar):
     bar.show_parts([Part("one", 10, "run")])
     assert bar.heightForWidth(220) == tall
     assert bar.heightForWidth(400) < tall
+
+
+def test_no_line_of_the_legend_is_cut_off_where_the_window_becomes_narrow(qtbot):
+    bar, around = PartsBar(Theme(Appearance.LIGHT), "Memory"), QWidget()
+    bar.show_parts([Part(f"part {number} of the memory", GB, "run") for number in range(7)], LIMITS)
+    layout = QVBoxLayout(around)
+    layout.addWidget(QLabel("above"))
+    layout.addWidget(bar)
+    layout.addStretch(1)
+    qtbot.addWidget(around)
+    around.resize(1200, 400)
+    around.show()
+    around.resize(300, 400)
+    qtbot.waitUntil(lambda: bar.height() >= bar.placed(bar.width()).height)

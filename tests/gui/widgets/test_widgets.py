@@ -8,7 +8,7 @@ from core.settings import Appearance
 from gui.fields import make_field
 from gui.theme import Theme
 from gui.widgets.card import Card
-from gui.widgets.fitting_scroll import FittingScroll
+from gui.widgets.fitting_scroll import PageScroll
 from gui.widgets.form_row import FormRow
 from gui.widgets.key_value import Group, KeyValue, Row
 from gui.widgets.label_bars import LabelBars
@@ -135,7 +135,7 @@ def test_wrapped_texts_keep_their_height_in_a_scroll_area(qtbot):
         label.setWordWrap(True)
         labels.append(label)
         layout.addWidget(label)
-    scroll = FittingScroll(content)
+    scroll = PageScroll(content)
     qtbot.addWidget(scroll)
     scroll.resize(200, 300)
     with qtbot.waitExposed(scroll):

@@ -49,6 +49,7 @@ NEAR = 0.12
 """How near the rows without a reason to differ have to come."""
 
 
+@pytest.mark.long
 def test_the_guide_s_table(pytestconfig: pytest.Config, monkeypatch: pytest.MonkeyPatch) -> None:
     is_shown = pytestconfig.getoption("capture") == "no"
     errors = {}

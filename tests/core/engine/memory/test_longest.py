@@ -10,6 +10,7 @@ from core.engine.memory.longest import CANDIDATES, longest_row
 from core.engine.models import text_models
 from core.errors import OptionsError
 from core.options import DataOptions, ModelOptions, RunOptions
+from tests.fakes.answered_texts import write_data
 from tests.fakes.tiny_bert import WORDS, save_tiny_bert
 from tests.fakes.tiny_training import model, reviews, train, write_reviews
 
@@ -23,7 +24,7 @@ def found(bert: Path, **data: object) -> object:
     options = RunOptions(
         task=Task.TEXT_CLASSIFICATION, model=ModelOptions(source=str(bert)), data=DataOptions(**data)
     )
-    config, tokenizer = text_models.load_config(options.model), text_models.load_tokenizer(str(bert))
+    config, tokenizer = text_models.load_config(options), text_models.load_tokenizer(str(bert))
     return longest_row(options, config, tokenizer)
 
 
@@ -79,3 +80,27 @@ def test_random_texts_have_the_length_asked_for_and_no_more_than_the_model_sees(
     (problem,) = refused.value.problems
     assert problem.path == "data.train"
     assert problem.fixes[0].changes == {"data.train": "synthetic:10x64"}
+
+
+@pytest.mark.parametrize("task", [Task.TEXT_REGRESSION, Task.TOKEN_CLASSIFICATION])
+def test_texts_with_numbers_and_with_tags_are_measured_as_a_run_does(
+    task: Task, bert: Path, tmp_path: Path
+) -> None:
+    data = DataOptions(train=write_data(tmp_path, task), max_length=32, eval_fraction=0.0)
+    trainer = train(tmp_path / "run", task=task, model=model(bert), data=data).trainer
+    options = RunOptions(task=task, model=model(bert), data=data)
+    config, tokenizer = text_models.load_config(options), text_models.load_tokenizer(str(bert))
+    longest = longest_row(options, config, tokenizer)
+    assert (longest.tokens, longest.notes) == (max(lengths_of(trainer.train_dataset)), ())
+
+
+def test_tags_that_fit_no_words_are_a_note(bert: Path, tmp_path: Path) -> None:
+    path = tmp_path / "bad.jsonl"
+    path.write_text('{"tokens": ["a", "b"], "tags": ["O"]}\n')
+    options = RunOptions(
+        task=Task.TOKEN_CLASSIFICATION, model=model(bert), data=DataOptions(train=str(path), max_length=32)
+    )
+    config, tokenizer = text_models.load_config(options), text_models.load_tokenizer(str(bert))
+    longest = longest_row(options, config, tokenizer)
+    assert longest.tokens == 32
+    assert "has 2 words and 1 tag" in longest.notes[0]

@@ -21,6 +21,7 @@ ROOT = Path(__file__).parents[4]
 CPU = DeviceReport(name="cpu", title="a processor", available=True)
 
 
+@pytest.mark.long
 @pytest.mark.skipif(sys.platform != "linux", reason="what libraries take was measured on Linux")
 def test_a_run_takes_what_the_formula_says(tmp_path: Path) -> None:
     options, problems = read_options(

@@ -56,8 +56,8 @@ def tensors(found: Forecast) -> int:
 
 def kept_by_autograd(options: RunOptions) -> int:
     """Bytes a real forward pass on the CPU keeps, weights left out, each storage once; and what enters it."""
-    config = text_models.load_config(options.model)
-    real = text_models.random_classifier(config, attn_implementation="sdpa").train()
+    config = text_models.load_config(options)
+    real = text_models.random_model(config, options.task, attn_implementation="sdpa").train()
     own = {weight.untyped_storage().data_ptr() for weight in (*real.parameters(), *real.buffers())}
     saved: dict[int, torch.UntypedStorage] = {}
 
@@ -82,7 +82,9 @@ def test_weights_and_state_are_the_model_s(bert: Path) -> None:
     found = trace.forecast(asked(bert), labels=2)
     weights = sum(
         p.numel()
-        for p in text_models.random_classifier(text_models.load_config(asked(bert).model)).parameters()
+        for p in text_models.random_model(
+            text_models.load_config(asked(bert)), Task.TEXT_CLASSIFICATION
+        ).parameters()
     )
     assert found.basis is Basis.TRACE
     assert (found.length, found.longest_text) == (LENGTH, LENGTH)
@@ -169,7 +171,7 @@ def test_a_deep_model_traced_at_two_depths_is_as_traced_whole(tmp_path: Path, ch
     bert = save_tiny_bert(tmp_path / "deep", num_hidden_layers=14, hidden_size=32)
     memory = MemoryOptions(batch_size=16, activation_checkpointing=checkpointing)
     options = choose(gather(), asked(bert, memory=memory)).settled
-    config = text_models.load_config(options.model)
+    config = text_models.load_config(options)
 
     def traced(config: Any) -> Any:
         made = fake.text_model(options, config)
@@ -187,7 +189,9 @@ def test_a_deep_model_traced_at_two_depths_is_as_traced_whole(tmp_path: Path, ch
 
 def test_what_the_allocator_has_unused_is_extended_too(tmp_path: Path) -> None:
     bert = save_tiny_bert(tmp_path / "deep", num_hidden_layers=24)
-    config = text_models.load_config(ModelOptions(source=str(bert)))
+    config = text_models.load_config(
+        RunOptions(task=Task.TEXT_CLASSIFICATION, model=ModelOptions(source=str(bert)))
+    )
 
     def traced(config: Any) -> Rehearsed:
         depth = depths.depth_of(config)
@@ -198,7 +202,7 @@ def test_what_the_allocator_has_unused_is_extended_too(tmp_path: Path) -> None:
 
 def test_a_process_takes_more_than_its_tensors(bert: Path) -> None:
     options = asked(bert, memory=MemoryOptions(batch_size=64, activation_checkpointing=True))
-    made = fake.text_model(options, text_models.load_config(options.model))
+    made = fake.text_model(options, text_models.load_config(options))
     with fake.without_numbers("cpu") as device:
         fake.bring(made, device)
         found = rehearse(

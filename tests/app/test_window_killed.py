@@ -1,0 +1,96 @@
+"""A window that is killed takes no run along: the next one finds it. A second start hands over to the first."""
+
+import os
+import signal
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from core.run_folder import Action
+from core.settings import Appearance, Settings
+from core.story import State
+from gui.closing import Closing
+from gui.pages.new_run_header import DIGITS
+from gui.single_instance import socket_name
+from gui.theme import Theme
+from gui.window import MainWindow
+from tests.fakes.asking import FakeEngine
+from tests.fakes.run_stories import make_folder
+
+ROOT = Path(__file__).resolve().parent.parent.parent
+KEEPER = ROOT / "tests" / "fakes" / "keeper.py"
+
+FIRST_WINDOW = """
+import sys
+from functools import partial
+from pathlib import Path
+from core import starting
+from core.run_folder import RunFolder
+from core.settings import Appearance, Settings
+from core.story import State
+from gui.app import HoneApplication, dress
+from gui.theme import Theme
+from gui.window import MainWindow
+from tests.fakes.asking import FakeEngine
+
+run, keeper = RunFolder(Path(sys.argv[1])), sys.argv[2]
+application = HoneApplication(["hone"])
+dress(application)
+window = MainWindow(Theme(Appearance.LIGHT), Settings(runs_folder=str(run.path.parent)), FakeEngine())
+window.show()
+command = [sys.executable, "-P", keeper, "wait", str(run.path)]
+window.show_run(run, partial(starting.start, run, command))
+tell = lambda state: state is State.TRAINING and print("trains", flush=True)
+window.run.view.state_changed.connect(tell)
+application.exec()
+"""
+
+
+@pytest.fixture
+def environment(tmp_path, tmp_path_factory, monkeypatch):
+    runtime = tmp_path_factory.mktemp("r")
+    runtime.chmod(0o700)
+    monkeypatch.setenv("HONE_HOME", str(tmp_path / "home"))
+    monkeypatch.setenv("XDG_RUNTIME_DIR", str(runtime))
+    return {**os.environ, "QT_QPA_PLATFORM": "offscreen", "PYTHONPATH": str(ROOT)}
+
+
+def test_the_next_window_shows_the_run_from_its_start(qtbot, tmp_path, environment):
+    run = make_folder(tmp_path / "runs" / "run")
+    command = [sys.executable, "-c", FIRST_WINDOW, str(run.path), str(KEEPER)]
+    first = subprocess.Popen(command, cwd=ROOT, env=environment, stdout=subprocess.PIPE, text=True)
+    assert first.stdout.readline() == "trains\n"
+    first.send_signal(signal.SIGKILL)
+    first.communicate()
+    chosen = Settings(runs_folder=str(tmp_path / "runs"), appearance=Appearance.LIGHT)
+    window = MainWindow(Theme(Appearance.LIGHT), chosen, FakeEngine(), lambda *_: Closing.KEEP_TRAINING)
+    qtbot.addWidget(window)
+    try:
+        window.show()
+        qtbot.waitUntil(lambda: window.run is not None and window.run.view is not None, timeout=5000)
+        view = window.run.view
+        qtbot.waitUntil(lambda: view.state is State.TRAINING, timeout=5000)
+        seen = len(view._history.loss)
+        qtbot.waitUntil(lambda: len(view._history.loss) > seen + 3, timeout=5000)
+        assert view._history.loss.x[0] == 1
+        assert len(view._history.loss) == view._story.step
+    finally:
+        run.ask(Action.STOP)
+        qtbot.waitUntil(lambda: run.exit_record() is not None, timeout=10_000)
+        window.end_work()
+
+
+def test_a_second_start_of_the_program_ends_well(qtbot, tmp_path, environment):
+    command = [sys.executable, "-m", "gui"]
+    first = subprocess.Popen(command, cwd=ROOT, env=environment)
+    try:
+        qtbot.waitUntil(Path(socket_name(tmp_path / "home")).exists, timeout=20_000)
+        second = subprocess.Popen([*command, str(DIGITS)], cwd=ROOT, env=environment)
+        qtbot.waitUntil(lambda: second.poll() is not None, timeout=20_000)
+        assert second.returncode == 0
+        assert first.poll() is None
+    finally:
+        first.kill()
+        first.wait()

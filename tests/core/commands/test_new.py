@@ -1,0 +1,43 @@
+"""`hone new --preset`: a run file that begins with what a preset sets."""
+
+from pathlib import Path
+
+import pytest
+
+from core import run_file
+from core.checks import read_options
+from core.choices import Task
+from core.cli import main
+
+
+def test_a_preset_says_what_is_learned(tmp_path: Path) -> None:
+    path = tmp_path / "stsb.hone"
+    assert main(["new", "--preset", "glue-stsb", "-o", str(path)]) == 0
+    options, problems = read_options(run_file.read_tree(path))
+    assert options is not None, problems
+    assert options.task is Task.TEXT_REGRESSION
+    assert options.data.text_columns == ("sentence1", "sentence2")
+
+
+def test_a_preset_for_any_task(tmp_path: Path) -> None:
+    path = tmp_path / "small.hone"
+    assert main(["new", "--task", "token-classification", "--preset", "fits-in-8-gb", "-o", str(path)]) == 0
+    options, problems = read_options(run_file.read_tree(path))
+    assert options is not None, problems
+    assert (options.task, options.memory.batch_size) == (Task.TOKEN_CLASSIFICATION, 2)
+
+
+@pytest.mark.parametrize(
+    ("asked", "said"),
+    [
+        (["--preset", "glue-x"], "there is no glue-x; there are fits-in-8-gb"),
+        (["--preset", "glue-cola", "--task", "chat"], "glue-cola is for text-classification, got chat"),
+        (["--preset", "fastest"], "say which one with --task"),
+        ([], "say which one with --task"),
+    ],
+)
+def test_one_that_does_not_fit_is_refused(
+    asked: list[str], said: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert main(["new", *asked]) == 2
+    assert said in capsys.readouterr().err

@@ -1,0 +1,238 @@
+"""What is large goes through a file of the cache: the same rows, notes and errors, and nothing half-done."""
+
+import json
+import os
+from collections.abc import Callable
+from pathlib import Path
+
+import numpy as np
+import pyarrow as pa
+import pytest
+from pyarrow import parquet
+
+from core.engine.data import table_cache
+from core.engine.data.columns import describe
+from core.engine.data.table_cache import TableCache
+from core.engine.data.tables import Table, read_table
+from core.errors import DataError
+
+COUNT = 3000
+
+
+@pytest.fixture(autouse=True)
+def cache(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """The folder of the cache, in a home of the test's own; blocks are small, so that there are many."""
+    monkeypatch.setenv("HONE_HOME", str(tmp_path / "home"))
+    monkeypatch.setattr("core.engine.data.text_files.BLOCK_BYTES", 1000)
+    monkeypatch.setattr("core.engine.data.delimited.BLOCK_BYTES", 4096)
+    monkeypatch.setattr("core.engine.data.parquet_rows.BATCH_ROWS", 100)
+    monkeypatch.setattr("core.engine.data.conll.BLOCK_SENTENCES", 100)
+    return tmp_path / "home" / "cache" / "tables"
+
+
+@pytest.fixture
+def through_cache(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("core.engine.data.tables.LARGE_BYTES", 0)
+
+
+def csv_of_quotes(path: Path) -> None:
+    lines = [f'"text, ""{number}"" é",{number % 3}' for number in range(COUNT)]
+    lines[1500] = "too,many,columns"
+    lines[2000] = ""
+    path.write_text("\n".join(["", "text,label", *lines]), encoding="utf-8")
+
+
+def csv_of_broken_quotes(path: Path) -> None:
+    lines = [f'"text, {number}",{number % 3}' for number in range(COUNT)]
+    lines[1500] = '"text, left open,1'
+    path.write_text("\n".join(["text,label", *lines]), encoding="utf-16")
+
+
+def json_by_lines(path: Path) -> None:
+    rows = [{"text": f"text {number}", "label": number, "more": {"a": [number]}} for number in range(COUNT)]
+    rows[1500] |= {"late": 1.5, "more": {"b": "x"}}
+    rows[2000]["label"] = "two thousand"
+    rows[2500]["late"] = 7
+    path.write_text("\n".join(map(json.dumps, rows)), encoding="utf-8")
+
+
+def json_array(path: Path) -> None:
+    rows = [
+        {"text": f"half \ud83d {number}" if number == 5 else "[{,]", "label": number}
+        for number in range(COUNT)
+    ]
+    path.write_text(json.dumps(rows, indent=1), encoding="utf-8")
+
+
+def json_of_lists(path: Path) -> None:
+    path.write_text(
+        json.dumps({"data": [{"text": "a", "label": number} for number in range(COUNT)]}), encoding="utf-8"
+    )
+
+
+def sentences(path: Path) -> None:
+    path.write_text("\n\n".join(f"word{number} O\nthere B-LOC" for number in range(COUNT)), encoding="utf-8")
+
+
+def parquet_of_groups(path: Path) -> None:
+    table = pa.table({"text": [f"text {number}" for number in range(COUNT)], "label": ["", None, "a"] * 1000})
+    parquet.write_table(table.replace_schema_metadata({"huggingface": "{}"}), path, row_group_size=700)
+
+
+FILES = [
+    ("a.csv", csv_of_quotes),
+    ("b.csv", csv_of_broken_quotes),
+    ("a.jsonl", json_by_lines),
+    ("a.json", json_array),
+    ("b.json", json_of_lists),
+    ("a.conll", sentences),
+    ("a.parquet", parquet_of_groups),
+]
+
+
+def same(one: Table, other: Table) -> bool:
+    return (
+        one.rows.combine_chunks().equals(other.rows.combine_chunks(), check_metadata=True)
+        and np.array_equal(one.numbers, other.numbers)
+        and (one.format, one.row_word, one.notes) == (other.format, other.row_word, other.notes)
+        and describe(one) == describe(other)
+    )
+
+
+@pytest.mark.parametrize(("name", "make"), FILES)
+def test_a_table_is_the_same_whichever_way_it_is_read(
+    tmp_path: Path, cache: Path, monkeypatch: pytest.MonkeyPatch, name: str, make: Callable[[Path], None]
+) -> None:
+    make(tmp_path / name)
+    small = read_table(tmp_path / name)
+    assert not cache.exists()
+    monkeypatch.setattr("core.engine.data.tables.LARGE_BYTES", 0)
+    monkeypatch.setattr("core.engine.data.columns.MOST_COUNTED", 100)
+    large = read_table(tmp_path / name)
+    assert len(list(cache.iterdir())) == 1
+    again = read_table(tmp_path / name)
+    assert same(small, large)
+    assert same(small, again)
+    assert small.rows.num_rows >= COUNT - 3
+    assert len(list(cache.iterdir())) == 1
+
+
+@pytest.mark.parametrize(
+    ("name", "content", "what"),
+    [
+        ("a.csv", "text,label\n" + "a,b\n" * 900 + "c\n" * 99, "row 902 has 1 column"),
+        ("a.csv", "text,label\n" + "a,b\n" * 900 + "c" * 9000 + ",d\n", "can't be split"),
+        ("a.jsonl", '{"text": "a"}\n' * 900 + '{"text": "b",}\n', "line 901, column 13"),
+        ("a.jsonl", '{"text": "a"}\n' * 900 + "7\n", "line 901 is not an object"),
+        ("a.json", "[" + '{"text": "a"},\n' * 900 + "]", "line 900, column 14"),
+        ("a.json", "[" + '{"text": "a"}\n' * 900 + "]", "line 2, column 1"),
+        ("a.json", "[" + '{"text": "a"},\n' * 900 + "7]", "record 901 is not an object"),
+        ("a.json", "[" + '{"text": "a"},\n' * 900 + '{"text": "b}]', "line 901, column 10"),
+        ("a.json", '[{"text": "a"}]\n' * 900, "line 2, column 1"),
+        ("a.conll", "word O\n\n" * 900 + "word\n", "line 1,801 has 1 column"),
+    ],
+)
+def test_errors_are_the_same_and_leave_nothing_behind(
+    *, tmp_path: Path, cache: Path, monkeypatch: pytest.MonkeyPatch, name: str, content: str, what: str
+) -> None:
+    path = tmp_path / name
+    path.write_text(content, encoding="utf-8")
+    said = []
+    for large in (1 << 30, 0):
+        monkeypatch.setattr("core.engine.data.tables.LARGE_BYTES", large)
+        with pytest.raises(DataError) as caught:
+            read_table(path)
+        said.append(str(caught.value))
+    assert said[0] == said[1]
+    assert what in said[0]
+    assert not cache.exists() or list(cache.iterdir()) == []
+
+
+@pytest.mark.usefixtures("through_cache")
+@pytest.mark.parametrize(("name", "make"), FILES)
+def test_progress_rises_to_the_end(tmp_path: Path, name: str, make: Callable[[Path], None]) -> None:
+    told: list[tuple[int, int]] = []
+    make(tmp_path / name)
+    read_table(tmp_path / name, lambda done, total: told.append((done, total)))
+    assert len(told) > 5
+    assert [done for done, _ in told] == sorted(done for done, _ in told)
+    assert all(done <= total for done, total in told)
+    assert told[-1][0] == told[-1][1]
+
+
+@pytest.mark.usefixtures("through_cache")
+def test_an_array_too_large_to_be_read_whole(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("core.engine.data.json_rows.LARGEST_WHOLE", 100)
+    monkeypatch.setattr("core.engine.data.json_array.LARGEST_RECORD", 2000)
+    path = tmp_path / "a.json"
+    json_array(path)
+    assert read_table(path).rows.num_rows == COUNT
+    path.write_text('[{"text": "a"},\n{"text": "b,}\n' + '{"text": "c"},\n' * 900, encoding="utf-8")
+    with pytest.raises(DataError, match="not JSON from record 2 on"):
+        read_table(path)
+
+
+@pytest.mark.usefixtures("through_cache")
+def test_what_changed_is_read_again(tmp_path: Path, cache: Path) -> None:
+    path = tmp_path / "a.csv"
+    path.write_text("text,label\none,a\n", encoding="utf-8")
+    assert read_table(path).rows["text"].to_pylist() == ["one"]
+    path.write_text("text,label\ntwo,a\n", encoding="utf-8")
+    os.utime(path, (1, 1))
+    assert read_table(path).rows["text"].to_pylist() == ["two"]
+    assert read_table(path, header=False).rows["column 1"].to_pylist() == ["text", "two"]
+    assert len(list(cache.iterdir())) == 3
+
+
+@pytest.mark.usefixtures("through_cache")
+def test_a_file_that_changes_meanwhile_is_refused(tmp_path: Path, cache: Path) -> None:
+    path = tmp_path / "a.csv"
+    csv_of_quotes(path)
+
+    def grow(done: int, total: int) -> None:
+        if path.stat().st_mtime_ns != 1:
+            os.utime(path, ns=(1, 1))
+
+    with pytest.raises(DataError, match="changed while it was read"):
+        read_table(path, grow)
+    assert list(cache.iterdir()) == []
+
+
+@pytest.mark.usefixtures("through_cache")
+def test_a_damaged_file_of_the_cache_is_made_again(tmp_path: Path, cache: Path) -> None:
+    path = tmp_path / "a.csv"
+    csv_of_quotes(path)
+    first = read_table(path)
+    (kept,) = cache.iterdir()
+    whole = kept.read_bytes()
+    kept.unlink()
+    kept.write_bytes(whole[:-1000])
+    assert same(first, read_table(path))
+    assert kept.stat().st_size == len(whole)
+
+
+@pytest.mark.usefixtures("through_cache")
+def test_without_a_cache_to_write_to_memory_is_used(tmp_path: Path) -> None:
+    (tmp_path / "home").write_text("in the way")
+    csv_of_quotes(tmp_path / "a.csv")
+    assert read_table(tmp_path / "a.csv").rows.num_rows == COUNT - 2
+
+
+@pytest.mark.usefixtures("through_cache")
+def test_the_oldest_go_where_there_is_too_much(
+    tmp_path: Path, cache: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(table_cache, "UNFINISHED_SECONDS", -1.0)
+    cache.mkdir(parents=True)
+    (cache / "x.unfinished").write_text("of an engine that was killed")
+    for number in range(3):
+        path = tmp_path / f"{number}.csv"
+        csv_of_quotes(path)
+        read_table(path)
+    files = sorted(cache.iterdir(), key=lambda file: file.stat().st_mtime_ns)
+    assert [file.suffix for file in files] == [".arrow"] * 3
+    os.utime(files[0], (1, 1))
+    TableCache(cache, limit=2 * files[0].stat().st_size).make_room(files[1])
+    assert set(cache.iterdir()) == set(files[1:])
+    TableCache(cache, limit=1).make_room(files[2])
+    assert list(cache.iterdir()) == [files[2]]

@@ -1,0 +1,187 @@
+"""A source and the name of a split come to files, the same for every task; several files are one table."""
+
+import json
+from collections.abc import Iterator
+from pathlib import Path
+
+import pyarrow as pa
+import pytest
+from pyarrow import parquet
+
+from core.choices import Task
+from core.engine.data.shards import read_files, read_training
+from core.engine.data.splits import HeldOut, files_of, held_out_of, splits_of, texts_of
+from core.engine.data.text import load_text_data
+from core.engine.hub.download import download
+from core.errors import DataError
+from core.hub_questions import DownloadRequest, Kind
+from core.options import DataOptions, RunOptions
+from tests.fakes.tiny_on_hub import a_hub
+from tests.fakes.whole_hub import Repo, WholeHub
+
+ROWS = "text,label\n" + "".join(f"words {n},{'ab'[n % 2]}\n" for n in range(6))
+
+
+def laid(folder: Path, *names: str) -> Path:
+    for name in names:
+        (folder / name).parent.mkdir(parents=True, exist_ok=True)
+        (folder / name).write_text(ROWS, encoding="utf-8")
+    return folder
+
+
+def found(folder: Path, split: str | None = None) -> list[str]:
+    return [path.relative_to(folder).as_posix() for path in files_of(str(folder), split)]
+
+
+@pytest.mark.parametrize(
+    ("names", "split", "files"),
+    [
+        (("train.csv", "test.csv"), None, ["train.csv"]),
+        (("train.csv", "test.csv"), "test", ["test.csv"]),
+        (("train.csv", "validation.jsonl", "sample.csv"), "validation", ["validation.jsonl"]),
+        (("data/train-00001-of-00002.csv", "data/train-00000-of-00002.csv"), "train", None),
+        (("train/a.csv", "dev/b.csv"), "validation", ["dev/b.csv"]),
+        (("only.csv", ".hidden.csv", "notes.pdf"), None, ["only.csv"]),
+        (("part-0000.csv", "part-0001.csv"), None, ["part-0000.csv", "part-0001.csv"]),
+        (("test.csv",), None, ["test.csv"]),
+        (("reviews_train.csv.gz", "reviews_test.csv.gz"), "train", ["reviews_train.csv.gz"]),
+    ],
+)
+def test_names_tell_the_splits_of_a_folder(
+    tmp_path: Path, names: tuple[str, ...], split: str | None, files: list[str] | None
+) -> None:
+    assert found(laid(tmp_path, *names), split) == (files or sorted(names))
+
+
+def test_the_splits_can_be_listed(tmp_path: Path) -> None:
+    laid(tmp_path, "train.csv", "test.csv", "val.csv")
+    assert set(splits_of(str(tmp_path))) == {"train", "test", "validation"}
+    assert splits_of(str(tmp_path / "train.csv")) == ()
+    assert splits_of("builtin:digits") == ()
+
+
+def test_several_tables_of_which_none_is_called_train_are_listed(tmp_path: Path) -> None:
+    laid(tmp_path, "cats.csv", "dogs.csv")
+    with pytest.raises(DataError, match="several tables") as caught:
+        files_of(str(tmp_path))
+    assert "cats.csv, dogs.csv" in caught.value.detail
+    assert caught.value.fixes[1].changes == {"data.train": str(tmp_path / "dogs.csv")}
+
+
+def test_a_split_that_is_not_there_is_refused_with_those_that_are(tmp_path: Path) -> None:
+    laid(tmp_path, "train.csv", "test.csv")
+    with pytest.raises(DataError, match="no split called “dev”") as caught:
+        files_of(str(tmp_path), "dev", "data.eval_split")
+    assert [fix.changes for fix in caught.value.fixes] == [
+        {"data.eval_split": "test"},
+        {"data.eval_split": "train"},
+    ]
+    with pytest.raises(DataError, match="is one file"):
+        files_of(str(tmp_path / "train.csv"), "test")
+    (tmp_path / "train.csv").unlink()
+    laid(tmp_path, "dev.csv")
+    with pytest.raises(DataError, match="no split called “train”"):
+        files_of(str(tmp_path))
+
+
+def test_a_folder_of_texts_is_read_whole_unless_all_of_it_is_divided(tmp_path: Path) -> None:
+    (tmp_path / "The Trial.txt").write_text("Someone must have been telling lies.", encoding="utf-8")
+    (tmp_path / "training day.txt").write_text("Day one.", encoding="utf-8")
+    assert texts_of(str(tmp_path)) == (tmp_path,)
+    (tmp_path / "The Trial.txt").rename(tmp_path / "test.txt")
+    (tmp_path / "training day.txt").rename(tmp_path / "train.txt")
+    assert texts_of(str(tmp_path)) == (tmp_path / "train.txt",)
+    assert texts_of(str(tmp_path), "test") == (tmp_path / "test.txt",)
+
+
+def test_what_is_held_out_is_a_file_or_a_split_or_neither() -> None:
+    assert held_out_of(DataOptions(train="a")) is None
+    assert held_out_of(DataOptions(train="a", eval="b")) == HeldOut("b", None, "data.eval")
+    apart = held_out_of(DataOptions(train="a", eval_split="test"))
+    assert apart == HeldOut("a", "test", "data.eval_split")
+    assert apart.instead.changes == {"data.eval_split": None}
+
+
+def test_several_files_are_one_table_whose_rows_are_numbered_through(tmp_path: Path) -> None:
+    laid(tmp_path, "train-0.csv", "train-1.csv")
+    table = read_training(DataOptions(train=str(tmp_path)))
+    assert table.rows.num_rows == 12
+    assert table.numbers.tolist() == [*range(2, 8), *range(9, 15)]
+    assert table.where(6) == "row 2 of train-1.csv"
+    assert table.first(7).where(6) == "row 2 of train-1.csv"
+    del table  # as long as somebody holds it, it isn't read again
+    parts: list[tuple[int, int]] = []
+    read_files(
+        (tmp_path / "train-0.csv", tmp_path / "train-1.csv"), lambda done, total: parts.append((done, total))
+    )
+    shares = [done / total for done, total in parts]
+    assert shares == sorted(shares)
+    assert shares[-1] == 1
+
+
+def test_files_with_other_columns_or_kinds_are_refused(tmp_path: Path) -> None:
+    laid(tmp_path, "train-0.csv")
+    (tmp_path / "train-1.csv").write_text("words,label\nsome,a\n", encoding="utf-8")
+    with pytest.raises(DataError, match=r"train-1.csv has other columns than train-0.csv"):
+        read_training(DataOptions(train=str(tmp_path)))
+    for number, value in enumerate(("a", [1])):
+        parquet.write_table(pa.table({"text": [value]}), tmp_path / f"rows-{number}.parquet")
+    with pytest.raises(DataError, match="don't go together"):
+        read_files(sorted(tmp_path.glob("rows-*")))
+
+
+@pytest.mark.parametrize("eval_split", ["test", None])
+def test_a_run_trains_on_one_split_and_evaluates_on_another(tmp_path: Path, eval_split: str | None) -> None:
+    laid(tmp_path, "train.csv")
+    (tmp_path / "test.csv").write_text("text,label\nelse,a\n", encoding="utf-8")
+    data = DataOptions(train=str(tmp_path), eval_split=eval_split, eval_fraction=0.5)
+    read = load_text_data(RunOptions(task=Task.TEXT_CLASSIFICATION, data=data))
+    assert read.eval is not None
+    assert (len(read.train), len(read.eval)) == ((6, 1) if eval_split else (3, 3))
+
+
+@pytest.fixture
+def hub(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[WholeHub]:
+    with a_hub(tmp_path, monkeypatch) as serving:
+        yield serving
+
+
+def test_data_sets_of_the_hub_are_read_from_the_cache_by_subset_and_split(hub: WholeHub) -> None:
+    card = "configs:\n- config_name: news\n  data_files: news/*\n- config_name: mail\n  data_files: mail/*\n"
+    lines = json.dumps({"text": "mail", "label": "a"}).encode()
+    hub.repos["datasets", "org/rows"] = Repo(
+        {
+            "README.md": f"---\n{card}---\n".encode(),
+            "news/train.csv": ROWS.encode(),
+            "news/test.csv": ROWS.encode(),
+            "mail/train.jsonl": lines,
+        }
+    )
+    for subset in ("news", "mail"):
+        request = DownloadRequest(id="org/rows", kind=Kind.DATASET, subset=subset)
+        download(request, lambda _: None, lambda _: None)
+    assert splits_of("hub:org/rows/news") == ("test", "train")
+    assert read_training(DataOptions(train="hub:org/rows")).rows.num_rows == 6
+    mail = read_training(DataOptions(train="hub:org/rows/mail"))
+    assert mail.rows.to_pylist() == [{"text": "mail", "label": "a"}]
+    with pytest.raises(DataError, match="no split called “dev”"):
+        files_of("hub:org/rows/news", "dev")
+    with pytest.raises(DataError, match="isn't on this computer"):
+        files_of("hub:org/others")
+
+
+def test_a_link_back_to_the_folder_brings_no_row_again(tmp_path: Path) -> None:
+    folder = laid(tmp_path / "reviews", "train.csv")
+    (folder / "again").symlink_to(folder, target_is_directory=True)
+    assert found(folder) == ["train.csv"]
+
+
+def test_a_folder_that_may_not_be_looked_into_says_so(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def refuse(path: Path) -> Iterator[Path]:
+        raise PermissionError(13, "Permission denied", str(path))
+
+    monkeypatch.setattr(Path, "iterdir", refuse)
+    with pytest.raises(DataError, match="can't be read"):
+        files_of(str(tmp_path))

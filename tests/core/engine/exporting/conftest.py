@@ -1,0 +1,47 @@
+"""Runs that are over, whose models are exported."""
+
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+
+from core.choices import Method, Task
+from core.run_folder import RunFolder
+from tests.fakes.chat_templates import PLAIN
+from tests.fakes.exporting import LABELS, PROMPTS, TEXTS
+from tests.fakes.finished_runs import finished_run, with_model
+from tests.fakes.tiny_bert import save_tiny_bert
+from tests.fakes.tiny_talker import save_tiny_talker
+
+
+@pytest.fixture(scope="package", autouse=True)
+def one_thread() -> Iterator[None]:
+    """Two would wait for each other longer than such small models take."""
+    threads = torch.get_num_threads()
+    torch.set_num_threads(1)
+    yield
+    torch.set_num_threads(threads)
+
+
+@pytest.fixture(scope="package")
+def bert(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return save_tiny_bert(tmp_path_factory.mktemp("bert"))
+
+
+@pytest.fixture(scope="package")
+def lora(bert: Path, tmp_path_factory: pytest.TempPathFactory) -> tuple[RunFolder, Any]:
+    """A classifier with LoRA matrices."""
+    folder = tmp_path_factory.mktemp("runs") / "reviews"
+    run, options = finished_run(
+        folder, Task.TEXT_CLASSIFICATION, bert, TEXTS, method=Method.LORA, lora_rank=4
+    )
+    return run, with_model(run, options, LABELS)
+
+
+@pytest.fixture(scope="package")
+def talker(tmp_path_factory: pytest.TempPathFactory) -> tuple[RunFolder, Any]:
+    base = save_tiny_talker(tmp_path_factory.mktemp("talker"), PLAIN)
+    run, options = finished_run(tmp_path_factory.mktemp("runs") / "talk", Task.CHAT, base, PROMPTS)
+    return run, with_model(run, options)

@@ -1,0 +1,303 @@
+"""Exports of tiny models: what is written can be used without Hone, and answers as the trained model does."""
+
+import json
+import os
+import re
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+from PIL import Image
+from safetensors.torch import load_file, save_file
+
+from core.choices import Method, Quantization, Task
+from core.engine.checkpoints import seal
+from core.engine.exporting import card, folders
+from core.engine.exporting.exporting import NotTheSame, export
+from core.engine.exporting.trained import read_recipe
+from core.engine.models.past_runs import keep_base
+from core.errors import ModelError
+from core.events import Evaluated
+from core.export_job import Export, Wanted
+from core.export_offers import ExportSource
+from core.exporting import Compared, ExportKind, ExportRequest, NumberFormat
+from core.options import OutputOptions, RunOptions
+from core.reports import JobProgress
+from core.run_folder import RunFolder
+from core.story import RunStory
+from tests.fakes.exporting import LABELS, TEXTS, exported
+from tests.fakes.finished_runs import finished_run, with_model, with_network
+from tests.fakes.runs import write_events
+from tests.fakes.tiny_bert import WORDS
+from tests.fakes.tiny_vision import save_tiny_vision
+from tests.fakes.tiny_writer import save_tiny_gpt2, save_tiny_llama
+
+BARE = """
+import sys, json, torch
+sys.modules["torchvision"] = None  # beside a torch for CPUs alone, the usual one can't be imported
+from transformers import AutoModelForSequenceClassification, AutoModelForCausalLM, AutoTokenizer
+texts, writer = sys.argv[1:]
+model, tokenizer = AutoModelForSequenceClassification.from_pretrained(texts), AutoTokenizer.from_pretrained(texts)
+with torch.no_grad():
+    logits = model(**tokenizer("a good story", return_tensors="pt")).logits[0]
+talker, its = AutoModelForCausalLM.from_pretrained(writer), AutoTokenizer.from_pretrained(writer)
+said = talker.generate(**its("Say hello", return_tensors="pt"), max_new_tokens=8, do_sample=False)[0]
+assert "core" not in sys.modules
+print(json.dumps([logits.tolist(), model.config.id2label[0], said.tolist()]))
+"""
+
+
+@pytest.mark.long
+def test_folders_are_loaded_by_a_bare_script(
+    lora: tuple[RunFolder, Any], talker: tuple[RunFolder, Any], tmp_path: Path
+) -> None:
+    told: list[JobProgress] = []
+    wanted = Wanted(run=str(lora[0].path), kind=ExportKind.MERGED, folder=str(tmp_path / "merged"))
+    merged = Export(wanted).run(told.append)  # by the engine, in a process of its own
+    assert {progress.what for progress in told} >= {"Writing the model", "Asking the exported one"}
+    assert [path.name for path in tmp_path.iterdir()] == ["merged"]
+    assert merged.agreement is not None
+    assert merged.agreement.held_out == len(TEXTS)
+    assert merged.agreement.equal == merged.agreement.counted == 16
+    folder = exported(talker[0], ExportKind.FOLDER, tmp_path / "folder")
+    assert folder.agreement is not None
+    assert folder.agreement.largest == 0.0, "the same numbers"
+    assert folder.agreement.compared is Compared.TOKENS
+    environment = {name: value for name, value in os.environ.items() if name != "PYTHONPATH"}
+    command = [sys.executable, "-P", "-c", BARE, str(tmp_path / "merged"), str(tmp_path / "folder")]
+    said = subprocess.run(command, capture_output=True, text=True, check=True, env=environment, cwd=tmp_path)
+    logits, label, tokens = json.loads(said.stdout)
+    words = torch.tensor([[2, *(5 + WORDS.index(word) for word in TEXTS[0].split()), 3]])
+    with torch.no_grad():
+        expected = lora[1](input_ids=words).logits[0]
+        torch.testing.assert_close(torch.tensor(logits), expected, rtol=1e-4, atol=1e-5)
+        assert label == LABELS[0]
+        prompt = torch.tensor([tokens[:-8]])
+        assert talker[1].generate(input_ids=prompt, max_new_tokens=8, do_sample=False)[0].tolist() == tokens
+
+
+def test_the_card_tells_of_the_run_and_not_of_this_computer(
+    lora: tuple[RunFolder, Any], tmp_path: Path
+) -> None:
+    exported(lora[0], ExportKind.MERGED, tmp_path / "merged")
+    card = (tmp_path / "merged" / "README.md").read_text()
+    head = dict(line.split(": ", 1) for line in card.split("---")[1].strip().splitlines())
+    assert json.loads(head["pipeline_tag"]) == "text-classification"
+    assert json.loads(head["library_name"]) == "transformers"
+    assert "license" not in head
+    for words in (
+        "| accuracy | 0.875 |",
+        "`reviews`",
+        "torch 2.13.0",
+        "| Train | LoRA |",
+        "16 examples",
+        "Not known",
+        "If it fails with “operator torchvision::nms does not exist”",
+        "`pip uninstall torchvision`",
+    ):
+        assert words in card
+    assert "secret-place" not in card
+    assert str(tmp_path) not in card
+
+
+def test_an_adapter_names_what_it_belongs_to(lora: tuple[RunFolder, Any], bert: Path, tmp_path: Path) -> None:
+    report = exported(lora[0], ExportKind.ADAPTER, tmp_path / "adapter")
+    told = json.loads((tmp_path / "adapter" / "adapter_config.json").read_text())
+    assert told["base_model_name_or_path"] == str(bert)
+    assert "adapter_model.safetensors" in report.files
+    assert "model.safetensors" not in report.files
+    assert str(bert) in report.notes[0]
+
+
+def test_an_adapter_of_a_past_run_brings_that_model_along(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("HONE_HOME", str(tmp_path))
+    first, options = finished_run(
+        tmp_path / "runs" / "first", Task.CAUSAL_LM, save_tiny_gpt2(tmp_path / "gpt2")
+    )
+    with_model(first, options)
+    second, options = finished_run(
+        tmp_path / "runs" / "second", Task.CAUSAL_LM, "run:first", method=Method.LORA
+    )
+    with_model(second, options)
+    keep_base(second.model, "run:first")
+    exported(second, ExportKind.ADAPTER, tmp_path / "adapter")
+    told = json.loads((tmp_path / "adapter" / "adapter_config.json").read_text())
+    assert told["base_model_name_or_path"] == f"{tmp_path / 'adapter'}-there/base"
+    assert (tmp_path / "adapter" / "base" / "model.safetensors").is_file()
+    exported(second, ExportKind.MERGED, tmp_path / "merged")
+
+
+def test_what_was_trained_packed_is_merged_into_full_weights(bert: Path, tmp_path: Path) -> None:
+    pytest.importorskip("bitsandbytes")
+    packed = {"method": Method.QLORA, "quantization": Quantization.NF4}
+    run, options = finished_run(tmp_path / "run", Task.TEXT_CLASSIFICATION, bert, **packed)
+    with_model(run, options, LABELS)
+    exported(run, ExportKind.MERGED, tmp_path / "merged")
+    assert "quantization_config" not in json.loads((tmp_path / "merged" / "config.json").read_text())
+    dtypes = {weight.dtype for weight in load_file(tmp_path / "merged" / "model.safetensors").values()}
+    assert dtypes == {torch.float32}
+    exported(run, ExportKind.ADAPTER, tmp_path / "adapter")
+    assert "quantization_config" not in json.loads((tmp_path / "adapter" / "config.json").read_text())
+
+
+def test_tied_weights_are_rounded_once_and_stay_tied(tmp_path: Path) -> None:
+    run, options = finished_run(tmp_path / "run", Task.CAUSAL_LM, save_tiny_llama(tmp_path / "llama"))
+    with_model(run, options)
+    report = exported(run, ExportKind.FOLDER, tmp_path / "folder", NumberFormat.BF16)
+    weights = load_file(tmp_path / "folder" / "model.safetensors")
+    assert "lm_head.weight" not in weights
+    assert {weight.dtype for weight in weights.values()} == {torch.bfloat16}
+    assert report.agreement is not None
+    assert 0 < (report.agreement.largest or 0) < (report.agreement.allowed or 0)
+    assert "bf16" in report.agreement.why
+
+
+@pytest.mark.parametrize(
+    ("folder", "keep_best", "said"),
+    [
+        ("model", False, ", after step 20."),
+        ("model", True, "Measured."),
+        ("checkpoints/checkpoint-20", True, ", after step 20."),
+        ("checkpoints/checkpoint-10", True, ""),
+    ],
+)
+def test_the_card_tells_no_figures_of_another_step(
+    tmp_path: Path, folder: str, keep_best: bool, said: str
+) -> None:
+    run = RunFolder(tmp_path)
+    write_events(run.events_file, Evaluated(step=20, epoch=2, metrics={"eval_accuracy": 0.4}, seconds=1))
+    story = RunStory(
+        metrics={"eval_accuracy": 0.9}, evaluated_at=20, step=20
+    )  # 0.9: of the model that was kept
+    options = RunOptions(task=Task.TEXT_CLASSIFICATION, output=OutputOptions(keep_best=keep_best))
+    source = ExportSource(run, options, tmp_path / folder, is_adapter=False)
+    told = "\n".join(card._results(source, story))
+    assert ("accuracy" in told, said in told) == (bool(said), True)
+    assert ("after step" in told) == ("step" in said)
+    assert ("0.4" in told) == (folder == "checkpoints/checkpoint-20")
+
+
+def test_a_network_of_torchvision_is_used_as_its_card_says(tmp_path: Path) -> None:
+    source = "torchvision:squeezenet1_0"
+    run, options = finished_run(tmp_path / "run", Task.IMAGE_CLASSIFICATION, source, pretrained=False)
+    model = with_network(run, options)
+    exported(run, ExportKind.FOLDER, tmp_path / "folder")
+    assert "pip uninstall" not in (tmp_path / "folder" / "README.md").read_text()
+    assert "features.0.weight" in load_file(tmp_path / "folder" / "model.safetensors")
+    Image.new("RGB", (90, 70), (200, 30, 90)).save(tmp_path / "image.png")
+    card = (tmp_path / "folder" / "README.md").read_text()
+    code = re.findall(r"```python\n(.*?)```", card, re.DOTALL)[0]
+    code = code.replace('folder = "."', f"folder = {str(tmp_path / 'folder')!r}")
+    code = code.replace('"image.png"', repr(str(tmp_path / "image.png")))
+    found: dict[str, Any] = {"print": lambda said: found.update(said=said)}
+    exec(code, found)
+    with torch.no_grad():
+        expected = model(found["pixels"][None])["logits"][0]
+    assert found["said"] == ("cat", "dog", "owl")[int(expected.argmax())]
+
+
+def test_a_checkpoint_of_images_that_lacks_its_labels_takes_those_of_the_model(tmp_path: Path) -> None:
+    source = "torchvision:squeezenet1_0"
+    run, options = finished_run(tmp_path / "run", Task.IMAGE_CLASSIFICATION, source, pretrained=False)
+    with_network(run, options)
+    checkpoint = run.checkpoints / "checkpoint-6"
+    checkpoint.mkdir(parents=True)
+    assert read_recipe(checkpoint).labels == ("cat", "dog", "owl")
+    (run.model / "hone.json").unlink()
+    with pytest.raises(ModelError, match="resume the run"):
+        read_recipe(checkpoint)
+
+
+def test_a_vision_model_brings_its_image_processor(tmp_path: Path) -> None:
+    from transformers import AutoImageProcessor
+
+    from core.engine.models.image_models import preprocessor
+
+    run, _ = finished_run(tmp_path / "run", Task.IMAGE_CLASSIFICATION, "vit")
+    save_tiny_vision(run.model)
+    (run.model / "preprocessor_config.json").write_bytes(preprocessor(32, (0.5,) * 3, (0.5,) * 3))
+    recipe = {
+        "architecture": "vit",
+        "labels": ["a", "b"],
+        "image_size": 32,
+        "mean": [0.5] * 3,
+        "std": [0.5] * 3,
+    }
+    (run.model / "hone.json").write_text(json.dumps(recipe))
+    exported(run, ExportKind.FOLDER, tmp_path / "folder")
+    assert AutoImageProcessor.from_pretrained(tmp_path / "folder").size["height"] == 32
+
+
+def test_onnx_answers_by_onnx_runtime(lora: tuple[RunFolder, Any], tmp_path: Path) -> None:
+    report = exported(lora[0], ExportKind.ONNX, tmp_path / "onnx")
+    assert json.loads((tmp_path / "onnx" / "labels.json").read_text()) == list(LABELS)
+    assert {"model.onnx", "tokenizer.json", "README.md"} <= set(report.files)
+    assert "model.safetensors" not in report.files
+
+
+def test_what_answers_otherwise_is_an_error(
+    talker: tuple[RunFolder, Any], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def copy_badly(folder: Path, into: Path, patterns: tuple[str, ...]) -> None:
+        copy(folder, into, patterns)
+        file = into / "model.safetensors"
+        if file.is_file():
+            weights = load_file(file)
+            weights["model.norm.weight"] *= 1.5
+            save_file(weights, file, metadata={"format": "pt"})
+
+    copy = folders.copy_files
+    monkeypatch.setattr(folders, "copy_files", copy_badly)
+    (tmp_path / "folder").mkdir()
+    asked = ExportRequest(
+        run=str(talker[0].path), kind=ExportKind.FOLDER, staging=str(tmp_path / "folder"), target="there"
+    )
+    with pytest.raises(NotTheSame, match="doesn't answer as the trained one") as refused:
+        export(asked, lambda _: None)
+    assert "is allowed" in refused.value.detail
+
+
+def test_only_files_of_models_are_taken_along(talker: tuple[RunFolder, Any], tmp_path: Path) -> None:
+    run = talker[0]
+    for name in ("training_args.bin", "run_me.py"):
+        (run.model / name).write_text("not to be passed on")
+    (tmp_path / "secret").write_text("{}")
+    (run.model / "added_tokens.json").symlink_to(tmp_path / "secret")
+    try:
+        report = exported(run, ExportKind.FOLDER, tmp_path / "folder")
+    finally:
+        for name in ("training_args.bin", "run_me.py", "added_tokens.json"):
+            (run.model / name).unlink()
+    assert not {"training_args.bin", "run_me.py", "added_tokens.json"} & set(report.files)
+
+
+def test_pickled_matrices_are_not_opened(lora: tuple[RunFolder, Any], tmp_path: Path) -> None:
+    run = RunFolder(tmp_path / "run")
+    shutil.copytree(lora[0].path, run.path)
+    (run.model / "adapter_model.safetensors").rename(run.model / "adapter_model.bin")
+    (run.model / "model.safetensors").touch()
+    (tmp_path / "out").mkdir()
+    asked = ExportRequest(
+        run=str(run.path), kind=ExportKind.MERGED, staging=str(tmp_path / "out"), target="there"
+    )
+    with pytest.raises(ModelError, match="isn't whole"):
+        export(asked, lambda _: None)
+
+
+def test_a_run_that_was_paused_gives_its_newest_checkpoint(
+    talker: tuple[RunFolder, Any], tmp_path: Path
+) -> None:
+    run = RunFolder(tmp_path / "run")
+    shutil.copytree(talker[0].path, run.path)
+    run.checkpoints.mkdir()
+    run.model.rename(run.checkpoints / "checkpoint-3")
+    (run.checkpoints / "checkpoint-3" / "trainer_state.json").write_text("{}")
+    seal(run.checkpoints / "checkpoint-3")
+    report = exported(run, ExportKind.FOLDER, tmp_path / "folder")
+    assert not {"trainer_state.json", "complete.json"} & set(report.files)

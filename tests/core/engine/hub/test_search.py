@@ -1,0 +1,139 @@
+"""Searching the Hub: the facts of what is found, and whether Hone can train it."""
+
+import pytest
+from huggingface_hub import constants
+
+from core import settings
+from core.engine.hub import asking
+from core.engine.hub.download import download
+from core.engine.hub.search import search
+from core.errors import UserError
+from core.hub_files import cache_folder
+from core.hub_questions import DownloadRequest, Found, Kind, SearchRequest
+from tests.fakes.tiny_on_hub import CONFIG, FACTS, TINY, WEIGHTS, blob
+from tests.fakes.whole_hub import Repo, WholeHub
+
+
+def find(words: str, **others: object) -> list[Found]:
+    return list(search(SearchRequest(words=words, **others)).found)  # type: ignore[arg-type]
+
+
+def test_the_facts_of_a_model(hub: WholeHub) -> None:
+    (found,) = find("tiny")
+    assert found == Found(
+        id="org/tiny",
+        downloads=500,
+        likes=7,
+        size=1000 * 4 + 10 * 2,
+        parameters=1010,
+        licence="mit",
+        purpose="fill-mask",
+    )
+    (asked,) = hub.asked
+    assert (asked.path, asked.query["search"], asked.query["sort"]) == (
+        "/api/models",
+        ["tiny"],
+        ["downloads"],
+    )
+    assert {"safetensors", "siblings", "gated", "tags", "config"} <= set(asked.query["expand"])
+
+
+def test_the_most_downloaded_stand_first(hub: WholeHub) -> None:
+    hub.repos["models", "org/tinier"] = Repo(dict(TINY), {**FACTS, "downloads": 900})
+    assert [found.id for found in find("tin")] == ["org/tinier", "org/tiny"]
+
+
+def test_only_kinds_that_can_learn_the_task(hub: WholeHub) -> None:
+    hub.repos["models", "org/writer"] = Repo(dict(TINY), {**FACTS, "pipeline_tag": "text-generation"})
+    hub.repos["models", "org/speaker"] = Repo(dict(TINY), {**FACTS, "pipeline_tag": "text-to-speech"})
+    assert [found.id for found in find("", task="chat")] == ["org/writer"]
+    assert [found.id for found in find("", task="text-classification")] == ["org/tiny"]
+    assert {found.id for found in find("")} == {"org/tiny", "org/writer"}
+
+
+def test_how_much_is_here_already(hub: WholeHub) -> None:
+    assert (find("tiny")[0].here, find("tiny")[0].complete) == (0, False)
+    part = blob(cache_folder(), WEIGHTS)
+    part.parent.mkdir(parents=True)
+    part.write_bytes(WEIGHTS[:1000])
+    assert (find("tiny")[0].here, find("tiny")[0].complete) == (1000, False)
+    download(DownloadRequest(id="org/tiny"), lambda _: None)
+    found = find("tiny")[0]
+    assert found.complete
+    assert found.here == len(WEIGHTS) + len(CONFIG) + len(TINY["tokenizer.json"])
+
+
+def test_pickled_and_own_code_are_told_with_the_reason(hub: WholeHub) -> None:
+    pickled = {"config.json": CONFIG, "pytorch_model.bin": b"x"}
+    hub.repos["models", "org/pickled"] = Repo(pickled, {**FACTS, "downloads": 3})
+    hub.repos["models", "org/coded"] = Repo(
+        dict(TINY), {**FACTS, "downloads": 2, "tags": ["transformers", "custom_code"]}
+    )
+    by_name = {found.id: found for found in find("org")}
+    assert "can run code" in by_name["org/pickled"].refusal
+    assert "AutoModelForMaskedLM" in by_name["org/pickled"].command
+    assert "Python code of its own" in by_name["org/coded"].refusal
+    assert not by_name["org/coded"].command
+    assert not by_name["org/tiny"].refusal
+
+
+def test_a_whole_name_finds_a_private_one(hub: WholeHub, monkeypatch: pytest.MonkeyPatch) -> None:
+    hub.repos["models", "org/tiny"].private = True
+    assert find("org/tiny") == []
+    hub.people["hf_good_token"] = "ada"
+    monkeypatch.setenv("HF_TOKEN", "hf_good_token")
+    answer = search(SearchRequest(words="org/tiny"))
+    assert [(found.id, found.private) for found in answer.found] == [("org/tiny", True)]
+    assert answer.signed_in
+
+
+def test_a_gated_one_is_marked(hub: WholeHub) -> None:
+    hub.repos["models", "org/tiny"].gated = True
+    assert find("tiny")[0].gated
+
+
+def test_data_sets(hub: WholeHub) -> None:
+    hub.repos["datasets", "org/rows"] = Repo(
+        {"train.csv": b"a"}, {"tags": ["license:cc0-1.0"], "mainSize": 99}
+    )
+    hub.repos["datasets", "org/script"] = Repo({"script.py": b"evil"}, {})
+    found = find("org", kind=Kind.DATASET)
+    assert [(one.id, one.size, one.licence, bool(one.refusal)) for one in found] == [
+        ("org/rows", 99, "cc0-1.0", False),
+        ("org/script", None, "", True),
+    ]
+    assert "Python code" in found[1].refusal
+
+
+@pytest.mark.parametrize(
+    ("status", "words"), [(500, "500"), (503, "503"), (429, "too often"), (403, "leave to read")]
+)
+def test_a_refusal_is_told_at_once(hub: WholeHub, status: int, words: str) -> None:
+    hub.api_moods = [(status, {})]
+    with pytest.raises(UserError, match="refuses") as caught:
+        find("tiny")
+    assert words in caught.value.detail
+    assert len(hub.asked) == 1
+
+
+def test_an_answer_that_isn_t_the_hub_s(hub: WholeHub) -> None:
+    hub.is_the_hub = False
+    with pytest.raises(UserError, match="doesn't answer as the Hub does"):
+        find("tiny")
+
+
+def test_offline_nothing_is_asked(hub: WholeHub) -> None:
+    settings.save(settings.Settings(offline=True))
+    with pytest.raises(UserError, match="Hone works offline"):
+        find("tiny")
+    assert hub.asked == []
+
+
+def test_an_answer_that_does_not_end_is_not_read_to_its_end(
+    hub: WholeHub, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(asking, "MOST_BYTES", 1000)
+    hub.repos["models", "org/long"] = Repo(dict(TINY), {**FACTS, "tags": ["x" * (8 << 20)]})
+    with pytest.raises(UserError, match="answer as the Hub does"):
+        find("long")
+    assert len(asking._content(f"{constants.ENDPOINT}/api/models/org/long", None)) < 4 << 20

@@ -1,0 +1,229 @@
+"""Whatever a person drops is looked into, or said to be wrong: in a sentence that names the place, with a remedy."""
+
+import gzip
+import io
+import json
+import struct
+import zipfile
+from collections.abc import Callable
+from pathlib import Path
+
+import pyarrow as pa
+import pytest
+from PIL import Image
+from pyarrow import parquet
+
+from core.choices import Task
+from core.data_report import DataReport
+from core.engine.inspecting.looking import inspect
+from core.errors import DataError
+from core.options import DataOptions, RunOptions
+
+GOOD = "".join(f"words {n},{'ab'[n % 2]}\n" for n in range(12))
+TALK = [{"role": "user", "content": "Hi"}, {"role": "assistant", "content": "Hello."}]
+Lay = Callable[[Path], Path]
+
+
+@pytest.fixture(autouse=True)
+def home(tmp_path_factory: pytest.TempPathFactory, monkeypatch: pytest.MonkeyPatch) -> Path:
+    home = tmp_path_factory.mktemp("home")
+    monkeypatch.setenv("HONE_HOME", str(home))
+    return home
+
+
+def look(path: Path, task: Task | None = None) -> DataReport:
+    options = RunOptions(task=task or Task.TEXT_CLASSIFICATION, data=DataOptions(train=str(path)))
+    return inspect(options, any_task=task is None)
+
+
+def told(path: Path, task: Task | None = None) -> str:
+    """Everything that is said of it."""
+    try:
+        report = look(path, task)
+    except DataError as error:
+        return f"{error.title} {error.detail} {' '.join(fix.label for fix in error.fixes)}"
+    said = [*map(str, report.problems), *report.notes]
+    said += [f"{finding.message} {finding.where}" for finding in report.findings]
+    return " ".join(said)
+
+
+def file(name: str, content: str | bytes) -> Lay:
+    def lay(folder: Path) -> Path:
+        data = content.encode() if isinstance(content, str) else content
+        (folder / name).write_bytes(data)
+        return folder / name
+
+    return lay
+
+
+def lines(*rows: object) -> Lay:
+    return file("a.jsonl", "\n".join(map(json.dumps, rows)))
+
+
+def workbook(folder: Path) -> Path:
+    with zipfile.ZipFile(folder / "a.xlsx", "w") as archive:
+        archive.writestr("xl/workbook.xml", "<workbook/>")
+    return folder / "a.xlsx"
+
+
+def cut_parquet(folder: Path) -> Path:
+    parquet.write_table(pa.table({"text": ["a"] * 100, "label": ["b"] * 100}), folder / "a.parquet")
+    content = (folder / "a.parquet").read_bytes()
+    (folder / "a.parquet").write_bytes(content[: len(content) // 2])
+    return folder / "a.parquet"
+
+
+def circle(folder: Path) -> Path:
+    (folder / "one.csv").symlink_to(folder / "two.csv")
+    (folder / "two.csv").symlink_to(folder / "one.csv")
+    return folder / "one.csv"
+
+
+def false_image(folder: Path) -> Path:
+    for name in ("cat", "dog"):
+        (folder / name).mkdir()
+        Image.new("RGB", (8, 8)).save(folder / name / "a.png")
+    (folder / "cat" / "notes.png").write_text("This is a text.", encoding="utf-8")
+    return folder
+
+
+def empty_folder(folder: Path) -> Path:
+    (folder / "nothing").mkdir()
+    return folder / "nothing"
+
+
+def bomb(folder: Path) -> Path:
+    with gzip.open(folder / "a.csv.gz", "wb") as packed:
+        for _ in range(300):
+            packed.write(b"text,label\n" * 95_000)
+    return folder / "a.csv.gz"
+
+
+BAD: dict[str, tuple[Lay, Task | None, str]] = {
+    "0 bytes": (file("a.csv", ""), None, "a.csv is empty"),
+    "white space": (file("a.csv", " \n\n"), None, "a.csv is empty"),
+    "a header only": (file("a.csv", "text,label\n"), None, "header but no rows"),
+    "twice the same column": (file("a.csv", f"text,text\n{GOOD}"), None, "two columns called “text”"),
+    "ragged rows": (file("a.csv", f"text,label\n{GOOD}a,b,c\nd,e,f\n"), None, "row 14 has 3 columns"),
+    "a delimiter of no kind": (file("a.csv", "text~label\nfine~a\nbad~b\n"), None, "one column only"),
+    "zero bytes": (file("a.csv", b"text,label\nfi\0ne,a\n"), None, "zero bytes, the first in line 2"),
+    "an Excel workbook": (workbook, None, "Excel workbook"),
+    "a PDF": (file("a.pdf", b"%PDF-1.7\n"), None, "a PDF"),
+    "a web page": (file("a.json", "<!DOCTYPE html><html>"), None, "a web page"),
+    "a trailing comma": (file("a.json", '[{"text": "a", "label": "b"},\n]'), None, "line 1, column 29"),
+    "an object": (file("a.json", '{"version": 2}'), None, ""),
+    "a list of texts": (file("a.json", '["one", "two"]'), None, "record 1"),
+    "a Parquet file cut short": (cut_parquet, None, "is damaged"),
+    "a link in a circle": (circle, None, "can't be read"),
+    "a text called .png": (false_image, None, "notes.png"),
+    "an empty folder": (empty_folder, None, "nothing"),
+    "a packed bomb": (bomb, None, "unpacks to far more"),
+    "numbers only": (
+        file("a.csv", "one,two\n" + "1,2\n3,4\n" * 9),
+        Task.TEXT_CLASSIFICATION,
+        "no column of texts",
+    ),
+    "texts only": (
+        file("a.csv", "text\n" + "".join(f"Line {n} of it.\n" for n in range(80))),
+        Task.TEXT_CLASSIFICATION,
+        "a.csv",
+    ),
+    "a label a row": (
+        file("a.csv", "text,label\n" + "".join(f"w {n},l{n}\n" for n in range(80))),
+        Task.TEXT_CLASSIFICATION,
+        "too many different values",
+    ),
+    "one label": (file("a.csv", "text,label\na,x\nb,x\nc,x\n"), Task.TEXT_CLASSIFICATION, "only one class"),
+    "a missing role": (lines({"messages": [{"content": "Hi"}, *TALK]}, {"messages": TALK}), None, "line 1"),
+    "an unknown role": (
+        lines({"messages": [{"role": "zorblax", "content": "Hi"}, *TALK]}, {"messages": TALK}),
+        None,
+        "“zorblax”",
+    ),
+    "two users in a row": (lines({"messages": [TALK[0], *TALK]}, {"messages": TALK}), None, "line 1"),
+    "an empty answer": (
+        lines({"messages": [TALK[0], {"role": "assistant", "content": ""}]}, {"messages": TALK}),
+        None,
+        "line 1",
+    ),
+    "an empty list of messages": (lines({"messages": []}, {"messages": TALK}), None, "line 1"),
+    "no better answer": (
+        lines(
+            {"prompt": "a", "chosen": "", "rejected": "b"}, {"prompt": "a", "chosen": "c", "rejected": "b"}
+        ),
+        None,
+        "line 1",
+    ),
+    "a text for chat": (file("a.csv", f"words,kind\n{GOOD}"), Task.CHAT, "has no conversations"),
+    "words without labels": (file("a.csv", f"text,label\n{GOOD}"), Task.TOKEN_CLASSIFICATION, "a.csv"),
+    "words for images": (
+        file("a.csv", f"text,label\n{GOOD}"),
+        Task.IMAGE_CLASSIFICATION,
+        "no column of images",
+    ),
+    "a CoNLL line without a label": (
+        file("a.conll", "Paris B-LOC\nsleeps\n\n"),
+        None,
+        "line 2 has 1 column",
+    ),
+    "a damaged IDX file": (
+        file("train-images-idx3-ubyte", struct.pack(">IIII", 2051, 9, 28, 28)),
+        None,
+        "train-images-idx3-ubyte",
+    ),
+    "a text of a few letters": (file("a.txt", "\ufeff"), None, "is empty"),
+    "two classes of damaged images": (false_image, Task.IMAGE_CLASSIFICATION, "notes.png"),
+}
+
+
+@pytest.mark.parametrize(("lay", "task", "words"), BAD.values(), ids=BAD)
+def test_what_is_wrong_is_said_where(
+    lay: Lay, task: Task | None, words: str, tmp_path: Path, home: Path
+) -> None:
+    assert words in told(lay(tmp_path), task)
+    assert not list(home.rglob("*.unfinished")), "nothing half-done stays behind"
+
+
+def written(mode: str) -> bytes:
+    file = io.BytesIO()
+    Image.new(mode, (16, 12)).save(file, "JPEG")
+    return file.getvalue()
+
+
+def cmyk(folder: Path) -> Path:
+    for name in ("cat", "dog"):
+        (folder / name).mkdir()
+        for number in range(3):
+            (folder / name / f"{number}.jpg").write_bytes(written("CMYK") + bytes([number]))
+    return folder
+
+
+STRANGE = "text,label\n" + "".join(
+    f"{text} {n},{label}\n"
+    for n in range(6)
+    for text, label in (("مرحبا بالعالم", "جيد جدا"), ("fine 👍🏽", "😀 so-so"), ("שלום", "it's “ok”"))
+)
+
+FINE: dict[str, tuple[Lay, Task, int]] = {
+    "UTF-16": (file("a.csv", f"text,label\n{GOOD}".encode("utf-16")), Task.TEXT_CLASSIFICATION, 12),
+    "old Mac lines": (file("a.csv", f"text,label\n{GOOD}".replace("\n", "\r")), Task.TEXT_CLASSIFICATION, 12),
+    "semicolons": (file("a.csv", f"text,label\n{GOOD}".replace(",", ";")), Task.TEXT_CLASSIFICATION, 12),
+    "gzip": (file("a.csv.gz", gzip.compress(f"text,label\n{GOOD}".encode())), Task.TEXT_CLASSIFICATION, 12),
+    "no header": (file("a.csv", GOOD * 2), Task.TEXT_CLASSIFICATION, 24),
+    "right to left, emoji": (file("a.csv", STRANGE), Task.TEXT_CLASSIFICATION, 18),
+    "a line of 10 MB": (
+        file("a.csv", f"text,label\n{'words ' * 1_700_000},a\n{GOOD}"),
+        Task.TEXT_CLASSIFICATION,
+        13,
+    ),
+    "CMYK images": (cmyk, Task.IMAGE_CLASSIFICATION, 6),
+    "one conversation": (lines({"messages": TALK}), Task.CHAT, 1),
+}
+
+
+@pytest.mark.parametrize(("lay", "task", "rows"), FINE.values(), ids=FINE)
+def test_what_is_odd_but_sound_is_read(lay: Lay, task: Task, rows: int, tmp_path: Path) -> None:
+    report = look(lay(tmp_path))
+    assert report.suits is task
+    assert (report.rows, report.problems) == (rows, ())
+    assert report.train_rows

@@ -1,0 +1,111 @@
+"""The parts of a look: progress over stages, rows evenly chosen, histograms, repeats, a table read once."""
+
+from pathlib import Path
+
+import pytest
+
+from core.choices import Task
+from core.engine.data.checking.labels import told_of
+from core.engine.data.checking.repeats import Prints64
+from core.engine.data.shards import read_files
+from core.engine.inspecting import samples
+from core.engine.inspecting.lengths import histogram
+from core.engine.inspecting.looking import inspect
+from core.engine.inspecting.progress import WHOLE, Stages
+from core.engine.inspecting.samples import Sampled
+from core.options import DataOptions, RunOptions
+from tests.fakes.clock import FakeClock
+
+
+def test_progress_goes_on_from_stage_to_stage_a_few_times_a_second() -> None:
+    told: list[tuple[int, int]] = []
+    clock = FakeClock()
+    stages = Stages(lambda done, total: told.append((done, total)), clock.monotonic)
+    for share in (0.4, 0.6):
+        with stages.stage(share) as tell:
+            for done in range(101):
+                clock.now += 0.025
+                tell(done, 100)
+    shares = [done / total for done, total in told]
+    assert shares == sorted(shares)
+    assert 30 <= len(told) <= 55
+    assert all(total == WHOLE for _, total in told)
+    assert shares[-1] > 0.95
+
+
+def test_the_last_word_on_progress_comes_even_where_nothing_is_done() -> None:
+    told: list[tuple[int, int]] = []
+    with Stages(lambda done, total: told.append((done, total))).stage(1.0) as tell:
+        tell(0, 0)
+    assert told
+
+
+def test_rows_are_chosen_evenly(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(samples, "MOST_SAMPLED", 4)
+    sampled = Sampled(10)
+    assert not sampled.is_all
+    assert [
+        place for start in (0, 5) for place in (start + at for at in sampled.wants(range(start, start + 5)))
+    ] == [
+        0,
+        2,
+        5,
+        7,
+    ]
+    assert sampled.wants([1, 2, 7]) == [1, 2]
+    assert sampled.wants([]) == []
+    assert Sampled(3).wants([0, 1, 2]) == [0, 1, 2]
+
+
+def test_bars_are_round_and_the_limit_is_an_edge() -> None:
+    lengths = histogram([3, 40, 41, 100], "tokens", 40)
+    assert lengths is not None
+    assert lengths.edges[:3] == (0, 5, 10)
+    assert 41 in lengths.edges
+    beyond = lengths.edges.index(41)
+    assert sum(lengths.counts[beyond:]) == lengths.cut == 2
+    assert (sum(lengths.counts), lengths.longest, lengths.median) == (4, 100, 40)
+    assert len(lengths.edges) == len(lengths.counts) + 1
+    assert histogram([], "tokens") is None
+    whole = histogram([0, 7], "characters")
+    assert whole is not None
+    assert (whole.limit, whole.cut, sum(whole.counts)) == (None, 0, 2)
+
+
+def test_repeats_are_told_from_contradictions_whatever_their_order() -> None:
+    prints = Prints64()
+    prints.add(["a", "b", "a"], ["x", "x", "x"])
+    prints.add(["b", "a", "c"], ["y", "y", "z"])
+    found = prints.repeated()
+    assert (found.same.tolist(), found.other.tolist()) == ([2], [3, 4])
+    other = Prints64()
+    other.add(["c", "d", "a"], ["", "", ""])
+    assert other.also_in(prints).tolist() == [0, 2]
+    assert Prints64().repeated().same.tolist() == []
+
+
+def test_many_labels_are_told_by_the_rarest() -> None:
+    labels = {"many": 10_000, **{f"rare {number}": 1 for number in range(8)}}
+    (told,) = told_of(labels)
+    assert told.message.endswith("and 3 labels more: too few to learn it from.")
+    assert told.count == 8
+    assert list(told_of({"one": 1})) == []
+
+
+def test_a_table_that_is_held_is_not_read_twice(tmp_path: Path) -> None:
+    path = tmp_path / "a.csv"
+    path.write_text("text,label\na,b\n", encoding="utf-8")
+    table = read_files((path,))
+    assert read_files((path,)) is table
+    path.write_text("text,label\nanother,b\n", encoding="utf-8")
+    assert read_files((path,)).rows.to_pylist() == [{"text": "another", "label": "b"}]
+
+
+def test_progress_reaches_the_caller(tmp_path: Path) -> None:
+    path = tmp_path / "a.csv"
+    path.write_text("text,label\n" + "".join(f"words {n},{n % 3}\n" for n in range(200)), encoding="utf-8")
+    told: list[tuple[int, int]] = []
+    options = RunOptions(task=Task.TEXT_CLASSIFICATION, data=DataOptions(train=str(path)))
+    inspect(options, lambda done, total: told.append((done, total)))
+    assert told
+    assert all(0 <= done <= total for done, total in told)

@@ -1,0 +1,111 @@
+"""Memory of chat and preferences: the longest row without rendering all, the trace, and the dry run beside it."""
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from core.choices import Method, Precision, Task
+from core.engine.torchvision_ops import prepare_torchvision
+from core.memory.forecast import Basis, Forecast
+from core.options import DataOptions, DeviceOptions, MemoryOptions, ModelOptions, RunOptions
+from tests.fakes.building import built, options
+from tests.fakes.tiny_talker import instructions, pairs, save_tiny_talker, write_json
+
+prepare_torchvision()
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A model wide enough for what it holds to be told apart from noise."""
+    folder = tmp_path_factory.mktemp("memory")
+    save_tiny_talker(folder / "writer", hidden_size=128, intermediate_size=256)
+    write_json(folder / "talks.json", instructions(40))
+    write_json(folder / "pairs.json", pairs(40))
+    return folder
+
+
+@pytest.fixture(autouse=True)
+def home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("HONE_HOME", str(tmp_path / "home"))
+
+
+def asked(folder: Path, task: Task, method: Method = Method.FULL, size: int = 4, **data: Any) -> RunOptions:
+    file = "talks.json" if task is Task.CHAT else "pairs.json"
+    return options(
+        task,
+        ModelOptions(source=str(folder / "writer"), method=method),
+        DataOptions(**{"train": str(folder / file), "max_length": 128, "eval_fraction": 0.0, **data}),
+        memory=MemoryOptions(batch_size=size),
+        device=DeviceOptions(name="cpu", precision=Precision.FP32, threads=1),
+    )
+
+
+def traced(asked_for: RunOptions) -> Forecast:
+    from core.engine.memory.trace import forecast
+
+    return forecast(asked_for, 2)
+
+
+@pytest.mark.parametrize("task", [Task.CHAT, Task.PREFERENCE])
+def test_the_longest_row_is_that_of_the_run(folder: Path, task: Task) -> None:
+    from core.engine.building import prepare
+    from core.engine.data.lengths import lengths_of
+    from core.engine.reporter import Reporter
+
+    longest = max(lengths_of(prepare(asked(folder, task), Reporter(None)).train) or ())
+    told = traced(asked(folder, task))
+    assert (told.basis, told.length) == (Basis.TRACE, longest)
+
+
+@pytest.mark.parametrize("method", [Method.FULL, Method.LORA])
+@pytest.mark.parametrize("task", [Task.CHAT, Task.PREFERENCE])
+def test_a_trace_counts_what_is_kept(folder: Path, tmp_path: Path, task: Task, method: Method) -> None:
+    """In the trainer of a dry run, whose first batch has the longest rows."""
+    from core.engine.memory.dry_trainer import DryTrainer, state_bytes_on, weight_bytes_on
+
+    asked_for = asked(folder, task, method)
+    trainer = built(asked_for, tmp_path, DryTrainer)
+    trainer.options = asked_for
+    trainer.train()
+    told = traced(asked_for).parts
+    assert told.activations == pytest.approx(trainer.saved.activations, rel=0.1)
+    assert told.optimizer == pytest.approx(state_bytes_on("cpu", trainer.optimizer), rel=0.01)
+    reference = getattr(trainer, "ref_model", None)
+    models = [model for model in (trainer.model, reference) if model is not None]
+    assert len(models) == (2 if (task, method) == (Task.PREFERENCE, Method.FULL) else 1)
+    assert told.weights == pytest.approx(sum(weight_bytes_on("cpu", model) for model in models), rel=0.001)
+
+
+@pytest.mark.parametrize("task", [Task.CHAT, Task.PREFERENCE])
+def test_a_dry_run_trains_on_the_longest_rows(folder: Path, task: Task) -> None:
+    from core.engine.memory.measure import measure
+
+    weighed = measure(asked(folder, task))
+    assert weighed.out_of_memory == ""
+    assert weighed.longest == traced(asked(folder, task)).length
+    assert weighed.total_steps == 10
+
+
+def test_a_pair_takes_two_rows(folder: Path) -> None:
+    lora, length = Method.LORA, "synthetic:64x64"
+    chat = traced(asked(folder, Task.CHAT, lora, size=8, train=length)).parts
+    preference = traced(asked(folder, Task.PREFERENCE, lora, size=4, train=length)).parts
+    assert preference.activations == pytest.approx(chat.activations, rel=0.1)
+
+
+@pytest.mark.parametrize("task", [Task.CHAT, Task.PREFERENCE])
+def test_the_formula_is_near_the_trace(folder: Path, task: Task) -> None:
+    from core.engine.check_model import check_model
+    from core.engine.devices import choose_visible
+    from core.engine.machine_facts import gather
+    from core.memory import anatomy
+
+    asked_for = asked(folder, task)
+    shape = check_model(asked_for).shape
+    assert shape is not None
+    device = choose_visible(gather(with_compilers=False), asked_for).device
+    trace = traced(asked_for)
+    formula = anatomy.forecast(asked_for, shape, device, length=trace.length).parts
+    assert formula.weights == pytest.approx(trace.parts.weights, rel=0.02)
+    assert formula.activations == pytest.approx(trace.parts.activations, rel=0.35)

@@ -1,0 +1,118 @@
+"""What is told of transformers' vision models before they are loaded is what they then are."""
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+
+from core.choices import Method, Precision, Task
+from core.engine.check_model import check_model
+from core.engine.data import image_opening
+from core.engine.memory import trace
+from core.engine.memory.beside import data_bytes
+from core.engine.models.adapters import apply_method
+from core.engine.models.image_models import find_image_model, load_image_model
+from core.engine.models.parts import count, weights_of
+from core.memory.forecast import Basis
+from core.options import DataOptions, DeviceOptions, MemoryOptions, ModelOptions, RunOptions, TrainingOptions
+from tests.fakes.tiny_training import train
+from tests.fakes.tiny_vision import CONFIGS, SIZE, save_tiny_vision
+
+
+@pytest.fixture(autouse=True)
+def own_home(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    monkeypatch.setenv("HONE_HOME", str(tmp_path / "home"))
+
+
+def asked(folder: Path, batch: int = 2, **model: Any) -> RunOptions:
+    return RunOptions(
+        task=Task.IMAGE_CLASSIFICATION,
+        model=ModelOptions(source=str(folder), **model),
+        data=DataOptions(train=f"synthetic:16x{SIZE}"),
+        device=DeviceOptions(name="cpu", precision=Precision.FP32),
+        memory=MemoryOptions(batch_size=batch),
+    )
+
+
+def kept_of(model: Any) -> float:
+    """Numbers of fp32 that autograd keeps of a pass of two real images, for each pixel."""
+    weights = {weight.untyped_storage().data_ptr() for weight in model.parameters()}
+    seen: dict[int, int] = {}
+    alive = []
+
+    def save(tensor: torch.Tensor) -> torch.Tensor:
+        storage = tensor.untyped_storage()
+        if storage.data_ptr() not in weights:
+            alive.append(tensor)
+            seen[storage.data_ptr()] = storage.nbytes()
+        return tensor
+
+    with torch.autograd.graph.saved_tensors_hooks(save, lambda tensor: tensor):
+        model.train()(pixel_values=torch.zeros(2, 3, SIZE, SIZE), labels=torch.tensor([0, 1]))
+    return sum(seen.values()) / 4 / (2 * SIZE * SIZE)
+
+
+@pytest.mark.parametrize("kind", CONFIGS)
+def test_the_model_is_told_as_it_will_be(kind: str, tmp_path: Path) -> None:
+    options = asked(save_tiny_vision(tmp_path / kind, kind))
+    report = check_model(options, labels=3)
+    found = find_image_model(options)
+    model = load_image_model(options, found, ("a", "b", "c")).model
+    assert report.problems == ()
+    assert report.architecture == type(model).__name__
+    assert report.total_parameters == sum(weight.numel() for weight in model.parameters())
+    assert report.shape is not None
+    assert report.shape.layers == 0
+    assert 0 < report.shape.widest_per_pixel < report.shape.kept_per_pixel
+
+
+def test_pixels_keep_what_a_real_pass_keeps(tmp_path: Path) -> None:
+    options = asked(save_tiny_vision(tmp_path / "vit", num_hidden_layers=3))
+    shape = check_model(options).shape
+    assert shape is not None
+    model = load_image_model(options, find_image_model(options), ("a", "b")).model
+    assert shape.kept_per_pixel == pytest.approx(kept_of(model), rel=0.05)
+    assert 0 < shape.recomputed_per_pixel < 0.7 * shape.kept_per_pixel
+
+
+def test_lora_moves_as_many_weights_as_told(tmp_path: Path) -> None:
+    options = asked(save_tiny_vision(tmp_path / "vit"), method=Method.LORA, lora_rank=2)
+    report = check_model(options)
+    model = load_image_model(options, find_image_model(options), ("a", "b")).model
+    weights = [weight for _, weight in weights_of(apply_method(model, options))]
+    assert report.trainable_parameters == sum(count(w) for w in weights if w.requires_grad)
+
+
+def test_a_run_of_one_is_traced(tmp_path: Path) -> None:
+    folder = save_tiny_vision(tmp_path / "vit")
+    found = trace.forecast(asked(folder), labels=2)
+    assert found.basis is Basis.TRACE
+    twice = trace.forecast(asked(folder, batch=4), labels=2)
+    assert twice.parts.activations == pytest.approx(2 * found.parts.activations, rel=0.05)
+
+
+def test_it_trains_to_the_end_with_accumulated_batches(tmp_path: Path) -> None:
+    folder = save_tiny_vision(tmp_path / "vit")
+    run = train(
+        tmp_path / "run",
+        task=Task.IMAGE_CLASSIFICATION,
+        model=ModelOptions(source=str(folder)),
+        data=DataOptions(train="builtin:digits", image_size=SIZE, max_train_samples=80),
+        memory=MemoryOptions(batch_size=4, gradient_accumulation_steps=2, activation_checkpointing=True),
+        training=TrainingOptions(epochs=1.0, learning_rate=1e-3),
+    )
+    assert run.status == 0
+    saved = {path.name for path in (tmp_path / "run" / "model").iterdir()}
+    assert saved == {"config.json", "hone.json", "model.safetensors", "preprocessor_config.json"}
+
+
+def test_images_are_not_opened_to_foretell_memory(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    opened: list[object] = []
+    monkeypatch.setattr(image_opening.Image, "open", opened.append)
+    for name in ("cat", "dog"):
+        (tmp_path / "pets" / name).mkdir(parents=True)
+        (tmp_path / "pets" / name / "0.png").write_text("no image")
+    data = DataOptions(train=str(tmp_path / "pets"), image_size=SIZE)
+    assert data_bytes(RunOptions(task=Task.IMAGE_CLASSIFICATION, data=data), 0) == 0
+    assert opened == []

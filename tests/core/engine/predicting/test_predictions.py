@@ -1,0 +1,280 @@
+"""The same held-out examples at every evaluation, and a training that isn't touched by it."""
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+
+from core.choices import Task
+from core.engine.data.batches import stack
+from core.engine.predicting.choosing import choose, prompt_and_answer
+from core.engine.predicting.classes import Classes, WordLabels, tagged_words
+from core.engine.predicting.speaker import AT_ONCE, Speakers
+from core.engine.predicting.written import Written
+from core.engine.reporter import Reporter
+from core.engine.tasks import Prepared
+from core.event_files import EventReader
+from core.events import ConfusionCounted, Evaluated, ExamplesChosen, MessageRaised, Predicted
+from core.options import DataOptions, ModelOptions, OutputOptions, RunOptions, TrainingOptions
+from core.predictions import Example
+from core.run_folder import RunFolder
+from tests.fakes.tiny_bert import save_tiny_bert
+from tests.fakes.tiny_tokenizer import tiny_tokenizer
+from tests.fakes.tiny_training import TinyRun, reviews, train, write_reviews
+
+
+def of_kind(run: TinyRun, kind: type) -> list[Any]:
+    return [event for event in run.events if isinstance(event, kind)]
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    folder = tmp_path_factory.mktemp("predictions")
+    save_tiny_bert(folder / "bert", hidden_dropout_prob=0.3)
+    write_reviews(folder / "reviews.csv", 40)
+    return folder
+
+
+def trained(folder: Path, name: str, **sections: Any) -> TinyRun:
+    return train(
+        folder / name,
+        **{
+            "model": ModelOptions(source=str(folder / "bert")),
+            "data": reviews(folder / "reviews.csv", eval_fraction=0.25),
+            "training": TrainingOptions(epochs=2.0, learning_rate=1e-2),
+            **sections,
+        },
+    )
+
+
+@pytest.fixture(scope="module")
+def watched(folder: Path) -> TinyRun:
+    return trained(folder, "watched", output=OutputOptions(predictions=5))
+
+
+def test_the_same_examples_before_training_and_at_each_evaluation(watched: TinyRun) -> None:
+    [chosen] = of_kind(watched, ExamplesChosen)
+    told = of_kind(watched, Predicted)
+    assert len(chosen.examples) == 5
+    assert [event.step for event in told] == [0, *(event.step for event in of_kind(watched, Evaluated))]
+    assert all(len(event.said) == 5 for event in told)
+    assert all(example.given and example.expected in ("no", "yes") for example in chosen.examples)
+
+
+def test_what_was_mixed_up_is_told_at_each_evaluation(watched: TinyRun) -> None:
+    told = of_kind(watched, ConfusionCounted)
+    assert [event.step for event in told] == [event.step for event in of_kind(watched, Evaluated)]
+    for confusion, evaluated in zip(told, of_kind(watched, Evaluated), strict=True):
+        assert confusion.labels == ("no", "yes")
+        right = confusion.counts[0][0] + confusion.counts[1][1]
+        assert right / sum(map(sum, confusion.counts)) == pytest.approx(evaluated.metrics["eval_accuracy"])
+
+
+def test_what_is_said_is_what_the_model_says(watched: TinyRun) -> None:
+    [chosen] = of_kind(watched, ExamplesChosen)
+    last = of_kind(watched, Predicted)[-1]
+    trainer = watched.trainer
+    encoded = trainer.processing_class(chosen.examples[0].given, return_tensors="pt")
+    with torch.no_grad():
+        chances = trainer.model.eval()(**encoded)["logits"].softmax(-1)[0]
+    label = trainer.model.config.id2label[int(chances.argmax())]
+    assert last.said[0].text == label
+    assert last.said[0].sure == pytest.approx(float(chances.max()), abs=1e-5)
+    assert last.said[0].right == (label == chosen.examples[0].expected)
+
+
+def test_asking_changes_no_bit_of_the_training(folder: Path, watched: TinyRun) -> None:
+    """With dropout, a single random number more would show."""
+    unwatched = trained(folder, "unwatched", output=OutputOptions(predictions=0))
+    assert of_kind(unwatched, Predicted) == []
+    assert [step.loss for step in unwatched.steps] == [step.loss for step in watched.steps]
+
+
+def test_a_model_that_can_t_be_asked_is_told_of_and_trained(folder: Path, monkeypatch: Any) -> None:
+    def fail(*_args: Any) -> None:
+        raise RuntimeError("no such operator")
+
+    monkeypatch.setattr("core.engine.predicting.classes.Classes.say", fail)
+    run = trained(folder, "failing", output=OutputOptions(predictions=2))
+    assert run.status == 0
+    assert "no such operator" in run.messages["no-predictions"].detail
+    assert of_kind(run, Predicted) == []
+
+
+def test_images_are_kept_as_files(tmp_path: Path) -> None:
+    run = train(
+        tmp_path / "digits",
+        task=Task.IMAGE_CLASSIFICATION,
+        model=ModelOptions(source="torchvision:squeezenet1_0", pretrained=False),
+        data=DataOptions(train="builtin:digits", image_size=32, max_train_samples=40),
+        output=OutputOptions(predictions=3),
+    )
+    [chosen] = of_kind(run, ExamplesChosen)
+    files = [(run.run.path / example.image).read_bytes() for example in chosen.examples]
+    assert all(content.startswith(b"\x89PNG") for content in files)
+    assert len(files) == len(set(files)) == 3
+
+
+def test_words_with_their_labels() -> None:
+    tokenizer = tiny_tokenizer()
+    ids = tokenizer("hello there Paris")["input_ids"]
+    starts = [tokenizer.decode([token]).startswith((" ", "h")) for token in ids]
+    labels = [1 if start else -100 for start in starts]
+    sample = {"input_ids": ids, "labels": labels}
+    said = tagged_words(sample, [1 if start else 0 for start in starts], ("O", "PLACE"), tokenizer)
+    assert said == "hello [PLACE], there [PLACE], Paris [PLACE]"
+    assert tagged_words(sample, [0] * len(ids), ("O", "PLACE"), tokenizer) == "–"
+
+
+def test_only_labelled_words_count_as_right() -> None:
+    tokenizer = tiny_tokenizer()
+    ids = tokenizer("hello Paris")["input_ids"]
+    sample = {"input_ids": ids, "labels": [0, *[-100] * (len(ids) - 1)]}
+
+    def say(guesses: list[int]) -> bool | None:
+        logits = torch.nn.functional.one_hot(torch.tensor([guesses]), 2).float()
+        speaker = WordLabels((Example(),), [sample], lambda _: {}, ("O", "X"), tokenizer)
+        model = torch.nn.Linear(1, 1)
+        model.forward = lambda **_: {"logits": logits}  # type: ignore[method-assign]
+        return speaker.say(model, lambda: False)[0].right
+
+    assert say([0, *[1] * (len(ids) - 1)]) is True
+    assert say([1] * len(ids)) is False
+
+
+@pytest.mark.parametrize(
+    ("sample", "prompt", "answer"),
+    [
+        ({"input_ids": [1, 2, 3, 4]}, [1, 2], [3, 4]),
+        ({"input_ids": [1, 2, 3, 4], "labels": [1, 2, 3, 4]}, [1, 2], [3, 4]),
+        ({"input_ids": [1, 2, 3, 4], "labels": [-100, -100, 3, 4]}, [1, 2], [3, 4]),
+        ({"input_ids": [1, 2, 3, 4, 5], "labels": [-100, 2, -100, 4, -100]}, [1, 2, 3], [4]),
+        ({"input_ids": [1, 2], "labels": [-100, -100]}, [], []),
+        ({"prompt_ids": [1], "chosen_ids": [2], "rejected_ids": [3]}, [1], [2]),
+    ],
+)
+def test_what_is_shown_of_a_text_and_what_should_follow(
+    sample: dict[str, list[int]], prompt: list[int], answer: list[int]
+) -> None:
+    assert prompt_and_answer(sample) == (prompt, answer)
+
+
+def test_a_causal_model_goes_on_as_it_does_alone() -> None:
+    """Prompts of different lengths in one batch don't change what is written."""
+    from transformers import LlamaConfig, LlamaForCausalLM, set_seed
+
+    set_seed(1)
+    tokenizer = tiny_tokenizer()
+    sizes = {"hidden_size": 32, "intermediate_size": 64, "num_hidden_layers": 2, "num_attention_heads": 2}
+    model = LlamaForCausalLM(LlamaConfig(vocab_size=len(tokenizer), **sizes)).eval()
+    prompts = tuple(
+        tuple(tokenizer(text)["input_ids"]) for text in ("hello", "What is the capital of France?")
+    )
+    together = Written((Example(), Example()), prompts, tokenizer, new_tokens=6).say(model, lambda: False)
+    alone = [
+        Written((Example(),), (prompt,), tokenizer, new_tokens=6).say(model, lambda: False)[0]
+        for prompt in prompts
+    ]
+    assert list(together) == alone
+    assert all(said.text and said.is_cut for said in together)
+    stopped = Written((Example(),), prompts[:1], tokenizer, new_tokens=6).say(model, lambda: True)
+    assert len(stopped[0].text) < len(together[0].text)
+
+
+def test_a_long_beginning_leaves_room_to_go_on_where_positions_are_learned() -> None:
+    """On a GPU, reading beyond the last position would end the run."""
+    from transformers import GPT2Config, GPT2LMHeadModel
+
+    tokenizer = tiny_tokenizer()
+    ends = {"bos_token_id": tokenizer.eos_token_id, "eos_token_id": tokenizer.eos_token_id}
+    sizes = {"n_positions": 32, "n_embd": 16, "n_layer": 1, "n_head": 2, **ends}
+    model = GPT2LMHeadModel(GPT2Config(vocab_size=len(tokenizer), **sizes)).eval()
+    prompts = (tuple(range(5, 37)), (5, 6))
+    said = Written((Example(), Example()), prompts, tokenizer).say(model, lambda: False)
+    assert len(said) == 2
+
+
+def test_the_end_of_a_turn_ends_what_is_shown() -> None:
+    from transformers import LlamaConfig, LlamaForCausalLM, set_seed
+
+    set_seed(1)
+    tokenizer = tiny_tokenizer()
+    sizes = {"hidden_size": 32, "intermediate_size": 64, "num_hidden_layers": 2, "num_attention_heads": 2}
+    model = LlamaForCausalLM(LlamaConfig(vocab_size=len(tokenizer), **sizes)).eval()
+    spoken = Written((Example(),), ((5, 6),), tokenizer, new_tokens=1)
+    first = int(model(torch.tensor([[5, 6]])).logits[0, -1].argmax())
+    assert spoken.say(model, lambda: False)[0].is_cut
+    model.generation_config.eos_token_id = [first]
+    assert not spoken.say(model, lambda: False)[0].is_cut
+
+
+def test_many_examples_are_asked_about_a_few_at_a_time() -> None:
+    class Widest(torch.nn.Module):
+        """Answers with what it reads, and remembers its largest batch."""
+
+        def __init__(self) -> None:
+            super().__init__()
+            self.weight = torch.nn.Parameter(torch.zeros(1))
+            self.most = 0
+
+        def forward(self, pixel_values: torch.Tensor) -> dict[str, torch.Tensor]:
+            self.most = max(self.most, len(pixel_values))
+            return {"logits": pixel_values}
+
+    samples = [{"pixel_values": torch.eye(2)[n % 2], "labels": n % 2} for n in range(40)]
+    model = Widest()
+    said = Classes(tuple(Example() for _ in samples), samples, stack, ("a", "b")).say(model, lambda: False)
+    assert [one.text for one in said] == ["a", "b"] * 20
+    assert all(one.right for one in said)
+    assert model.most == AT_ONCE
+
+
+def test_events_are_read_back(watched: TinyRun) -> None:
+    lines = [json.loads(line) for line in watched.run.events_file.read_bytes().splitlines()]
+    said = next(line for line in lines if line["type"] == "predicted")["said"]
+    assert set(said[0]) == {"text", "sure", "right"}
+
+
+def test_prompts_of_ones_own_are_gone_on_from(tmp_path: Path) -> None:
+    (tmp_path / "text.txt").write_text("The cat sat on the mat. The dog sat on the log.\n" * 60)
+    run = train(
+        tmp_path / "run",
+        task=Task.CAUSAL_LM,
+        model=ModelOptions(source="scratch:llama-tiny", vocabulary=300),
+        data=DataOptions(train=str(tmp_path / "text.txt"), max_length=16, eval_fraction=0.3),
+        training=TrainingOptions(max_steps=2),
+        output=OutputOptions(predictions=2, prompts=("The cat, and then", "A dog")),
+    )
+    [chosen] = of_kind(run, ExamplesChosen)
+    assert [example.given for example in chosen.examples if example.is_own] == ["The cat, and then", "A dog"]
+    assert [example.is_own for example in chosen.examples] == [False, False, True, True]
+    assert all(len(told.said) == 4 for told in of_kind(run, Predicted))
+
+
+PICKY = """{% for message in messages %}{% if 'rude' in message['content'] %}{{ raise_exception('be polite') }}\
+{% endif %}<{{ message['role'] }}>{{ message['content'] }}{% endfor %}"""
+
+
+def test_a_prompt_that_the_template_refuses_is_left_out_with_a_warning(tmp_path: Path) -> None:
+    prepared = Prepared(
+        model=None,
+        train=None,
+        eval=None,
+        collator=None,
+        labels=(),
+        save_extras=lambda _folder: None,
+        processing_class=tiny_tokenizer(PICKY),
+    )
+    output = OutputOptions(prompts=("A rude word", "A kind word"))
+    run = RunFolder(tmp_path)
+    speaker = choose(RunOptions(task=Task.CHAT, output=output), prepared, tmp_path, Reporter(run))
+    assert isinstance(speaker, Speakers)
+    assert [example.given for example in speaker.examples] == ["A kind word"]
+    [part] = speaker.parts
+    assert isinstance(part, Written)
+    assert prepared.processing_class.decode(part.prompts[0]) == "<user>A kind word"
+    [told] = [event for event in EventReader(run.events_file).read_all() if isinstance(event, MessageRaised)]
+    assert "A rude word" in told.title
+    assert "be polite" in told.detail

@@ -1,0 +1,329 @@
+"""Chat: what is learned, what is not, and what a run of it leaves behind."""
+
+import json
+import math
+import socket
+from pathlib import Path
+from typing import Any
+
+import msgspec
+import pytest
+import torch
+
+from core.choices import ChatTemplate, LossOn, Method, Padding, Precision, Task, Toggle
+from core.engine.torchvision_ops import prepare_torchvision
+from core.errors import DataError
+from core.events import CheckpointSaved, Evaluated
+from core.options import (
+    DataOptions,
+    DeviceOptions,
+    MemoryOptions,
+    ModelOptions,
+    OutputOptions,
+    TrainingOptions,
+)
+from core.run_folder import Action
+from tests.fakes import chat_templates as templates
+from tests.fakes.building import built, inputs_of
+from tests.fakes.chats import asked, prepared
+from tests.fakes.tiny_talker import instructions, save_tiny_talker, write_json
+from tests.fakes.tiny_training import TinyRun, train
+
+prepare_torchvision()
+
+ROWS = 40
+ONE_THREAD = DeviceOptions(name="cpu", precision=Precision.FP32, threads=1)
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A model without a chat template, and questions with answers."""
+    folder = tmp_path_factory.mktemp("chat")
+    save_tiny_talker(folder / "writer")
+    write_json(folder / "talks.json", instructions(ROWS))
+    return folder
+
+
+@pytest.fixture(autouse=True)
+def home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("HONE_HOME", str(tmp_path / "home"))
+
+
+def sentences(tokenizer: Any, row: torch.Tensor, labels: torch.Tensor) -> list[str]:
+    """What the learned tokens of a row say, stretch by stretch."""
+    found: list[list[int]] = []
+    for place, label in enumerate(labels.tolist()):
+        if label == -100:
+            continue
+        assert label == row[place]
+        if not place or labels[place - 1] == -100:
+            found.append([])
+        found[-1].append(label)
+    return [tokenizer.decode(tokens) for tokens in found]
+
+
+class TestOneRun:
+    """A run with LoRA, its eyes open: what it evaluates, saves, says and sends."""
+
+    @pytest.fixture(scope="class")
+    @classmethod
+    def run(cls, folder: Path, tmp_path_factory: pytest.TempPathFactory) -> tuple[TinyRun, list[Any]]:
+        called: list[Any] = []
+        with pytest.MonkeyPatch.context() as patched:
+            patched.setenv("HONE_HOME", str(tmp_path_factory.mktemp("home")))
+            patched.delenv("HF_HUB_DISABLE_TELEMETRY", raising=False)
+            patched.delenv("CI", raising=False)
+            patched.setattr(socket.socket, "connect", lambda _self, where: called.append(where))
+            found = train(
+                tmp_path_factory.mktemp("run") / "run",
+                task=Task.CHAT,
+                model=ModelOptions(source=str(folder / "writer"), method=Method.LORA),
+                data=DataOptions(train=str(folder / "talks.json"), max_length=128, eval_fraction=0.2),
+                device=ONE_THREAD,
+                memory=MemoryOptions(batch_size=4, gradient_accumulation_steps=2),
+                training=TrainingOptions(epochs=2.0, learning_rate=1e-2),
+                output=OutputOptions(predictions=0),
+            )
+        return found, called
+
+    def test_it_ends_well_and_learns(self, run: tuple[TinyRun, list[Any]]) -> None:
+        found, _ = run
+        assert found.status == 0, found.messages
+        losses = [step.loss for step in found.steps]
+        assert len(losses) == 8
+        assert losses[-1] < losses[0]
+        assert all(step.grad_norm and step.tokens for step in found.steps)
+
+    def test_what_ran_is_seen(self, run: tuple[TinyRun, list[Any]]) -> None:
+        ran = run[0].what_ran
+        assert (ran.effective_batch, ran.attention, ran.padded_to) == (8, "sdpa", "each batch's longest")
+        assert ran.adapter.startswith("LoRA")
+        assert ran.sampling == "grouped by length"
+
+    def test_the_loss_is_that_of_a_token_of_the_held_out_answers(
+        self, run: tuple[TinyRun, list[Any]]
+    ) -> None:
+        """Computed once more, row by row, as transformers does it."""
+        found, _ = run
+        told = [event for event in found.events if isinstance(event, Evaluated)][-1].metrics
+        trainer, total, right, tokens = found.trainer, 0.0, 0, 0
+        model = trainer.model.eval()
+        for sample in trainer.eval_dataset:
+            ids, labels = (torch.tensor([sample[name]]) for name in ("input_ids", "labels"))
+            with torch.no_grad():
+                logits = model(input_ids=ids).logits[0, :-1]
+            learned = labels[0, 1:] != -100
+            total += torch.nn.functional.cross_entropy(
+                logits[learned], labels[0, 1:][learned], reduction="sum"
+            ).item()
+            right += int((logits.argmax(-1) == labels[0, 1:])[learned].sum())
+            tokens += int(learned.sum())
+        assert told["eval_loss"] == pytest.approx(total / tokens, rel=1e-4)
+        assert told["eval_perplexity"] == pytest.approx(math.exp(total / tokens), rel=1e-3)
+        assert told["eval_token_accuracy"] == pytest.approx(right / tokens)
+        assert set(told) == {"eval_loss", "eval_perplexity", "eval_token_accuracy"}
+
+    def test_template_and_end_of_turn_are_saved_with_the_model(self, run: tuple[TinyRun, list[Any]]) -> None:
+        from transformers import AutoTokenizer
+
+        folder = run[0].run.model
+        tokenizer = AutoTokenizer.from_pretrained(folder)
+        assert "<|im_start|>" in tokenizer.chat_template
+        stops = json.loads((folder / "generation_config.json").read_text())["eos_token_id"]
+        assert stops == tokenizer.eos_token_id
+        rendered = tokenizer.apply_chat_template([{"role": "user", "content": "hi"}], tokenize=False)
+        assert rendered == "<|im_start|>user\nhi<|im_end|>\n"
+
+    def test_checkpoints_are_complete_and_nothing_else_is_written(
+        self, run: tuple[TinyRun, list[Any]]
+    ) -> None:
+        found, _ = run
+        files = {path.name for path in found.run.path.rglob("*") if path.is_file()}
+        assert not files & {"README.md", "training_args.bin"}
+        assert (found.run.checkpoints / "checkpoint-8" / "complete.json").is_file()
+        assert any(isinstance(event, CheckpointSaved) for event in found.events)
+
+    def test_nothing_is_sent(self, run: tuple[TinyRun, list[Any]]) -> None:
+        assert run[1] == []
+
+
+@pytest.mark.parametrize("packing", [False, True])
+def test_the_model_learns_answers_and_nothing_else(folder: Path, tmp_path: Path, packing: bool) -> None:
+    trainer = built(asked(folder, packing=packing), tmp_path)
+    seen = inputs_of(trainer)
+    trainer.train()
+    answers = [
+        sentence
+        for given in seen
+        for row, labels in zip(given["input_ids"], given["labels"], strict=True)
+        for sentence in sentences(trainer.processing_class, row, labels)
+    ]
+    expected = [f"{row['output']}<|im_end|><|endoftext|>" for row in instructions(ROWS)]
+    assert sorted(answers) == sorted(expected)
+    assert ("position_ids" in seen[0]) is packing is not ("attention_mask" in seen[0])
+
+
+def test_packed_rows_hold_several_conversations_that_do_not_see_each_other(
+    folder: Path, tmp_path: Path
+) -> None:
+    """Each conversation of a packed batch has the very logits it has alone."""
+    trainer = built(asked(folder, packing=True), tmp_path)
+    batch = next(iter(trainer.get_train_dataloader()))
+    starts = [(row, place) for row, place in (batch["position_ids"] == 0).nonzero().tolist()]
+    lengths = [length for row in trainer.train_dataset["seq_lengths"] for length in row]
+    assert sum(lengths) == sum(map(len, trainer.train_dataset["input_ids"]))
+    assert len(trainer.train_dataset) < ROWS == len(lengths)
+    model = trainer.model.eval()
+    with torch.no_grad():
+        together = model(input_ids=batch["input_ids"], position_ids=batch["position_ids"]).logits
+        row, place = next(start for start in starts if start[1] > 0)
+        later = [other for index, other in starts if index == row and other > place]
+        stretch = batch["input_ids"][row, place : min(later, default=None)]
+        alone = model(input_ids=stretch[None]).logits[0]
+    torch.testing.assert_close(together[row, place : place + len(stretch)], alone, rtol=1e-4, atol=1e-5)
+
+
+def test_a_model_whose_rows_are_not_told_apart_is_found_out(folder: Path) -> None:
+    from types import SimpleNamespace
+
+    from transformers import AutoModelForCausalLM
+
+    from core.engine.models.neighbours import sees_neighbours
+
+    class Running(torch.nn.Module):
+        """Adds up all that came before, wherever a conversation begins."""
+
+        def __init__(self) -> None:
+            super().__init__()
+            self.table = torch.nn.Embedding(10, 4)
+
+        def forward(self, input_ids: torch.Tensor, **_more: Any) -> Any:
+            return SimpleNamespace(logits=self.table(input_ids).cumsum(1))
+
+    assert sees_neighbours(Running())
+    model = AutoModelForCausalLM.from_pretrained(folder / "writer")
+    assert not sees_neighbours(model.train())
+    assert model.training
+
+
+def test_accumulated_batches_take_the_step_of_one_large_batch(folder: Path, tmp_path: Path) -> None:
+    """Answers differ in length, so that a mean of means would be another."""
+    ends = []
+    for size, steps in ((8, 1), (2, 4)):
+        memory = MemoryOptions(batch_size=size, gradient_accumulation_steps=steps)
+        training = TrainingOptions(max_steps=2, learning_rate=1e-2, optimizer="sgd", max_grad_norm=0.0)
+        trainer = built(asked(folder, memory=memory, training=training, group_by_length=Toggle.OFF), tmp_path)
+        trainer.train()
+        ends.append({name: weight.clone() for name, weight in trainer.model.named_parameters()})
+    for name, weight in ends[0].items():
+        torch.testing.assert_close(ends[1][name], weight, rtol=1e-4, atol=1e-6)
+
+
+class TestOptions:
+    def test_everything_can_be_learned(self, folder: Path) -> None:
+        answers = prepared(asked(folder, max_train_samples=2)).train[0]["labels"]
+        everything = prepared(asked(folder, max_train_samples=2, loss_on=LossOn.EVERYTHING)).train[0][
+            "labels"
+        ]
+        assert answers.count(-100) > 5
+        assert everything.count(-100) == 1, "only the first token, which nothing comes before"
+
+    def test_columns_and_roles_say_what_is_what(self, folder: Path, tmp_path: Path) -> None:
+        talks = [{"from": "patient", "value": "It hurts."}, {"from": "doctor", "value": "Where?"}]
+        table = write_json(
+            tmp_path / "odd.json", [{"a": "no", "b": talks, "c": f"{row}"} for row in range(12)]
+        )
+        with pytest.raises(DataError, match="problem"):
+            prepared(asked(folder, train=str(table), columns={"conversation": "b"}))
+        found = prepared(
+            asked(
+                folder,
+                train=str(table),
+                columns={"conversation": "b"},
+                roles={"patient": "user", "doctor": "assistant"},
+            )
+        )
+        text = found.processing_class.decode(found.train[0]["input_ids"])
+        assert text.startswith(
+            "<|im_start|>user\nIt hurts.<|im_end|>\n<|im_start|>assistant\nWhere?<|im_end|>"
+        )
+
+    def test_the_models_own_template_is_used_unless_chatml_is_asked_for(
+        self, folder: Path, tmp_path: Path
+    ) -> None:
+        save_tiny_talker(tmp_path / "writer", templates.PLAIN)
+        write_json(tmp_path / "talks.json", instructions(12))
+        own = prepared(asked(tmp_path))
+        chatml = prepared(asked(tmp_path, chat_template=ChatTemplate.CHATML))
+        starts = [found.processing_class.decode(found.train[0]["input_ids"]) for found in (own, chatml)]
+        assert starts[0].startswith("<user>Count to")
+        assert starts[1].startswith("<|im_start|>user\nCount to")
+
+    def test_rows_of_fixed_length(self, folder: Path) -> None:
+        found = prepared(asked(folder, padding=Padding.FIXED))
+        batch = found.collator([found.train[0], found.train[1]])
+        assert {tuple(tensor.shape) for tensor in batch.values()} == {(2, 128)}
+        assert batch["attention_mask"].sum() == sum(len(found.train[row]["input_ids"]) for row in (0, 1))
+
+
+@pytest.mark.parametrize(
+    ("method", "device", "recomputes"),
+    [
+        (Method.LORA, DeviceOptions(name="cpu", precision=Precision.BF16, threads=1), True),
+        (Method.QLORA, DeviceOptions(name="cpu", precision=Precision.BF16, threads=1), True),
+        (Method.FULL, ONE_THREAD, True),
+    ],
+)
+def test_methods_and_precisions(
+    folder: Path, tmp_path: Path, method: Method, device: DeviceOptions, recomputes: bool
+) -> None:
+    if method is Method.QLORA:
+        pytest.importorskip("bitsandbytes")
+    memory = MemoryOptions(batch_size=4, activation_checkpointing=recomputes)
+    trainer = built(asked(folder, method=method, device=device, memory=memory), tmp_path)
+    before = trainer.evaluate(trainer.train_dataset)["eval_loss"]
+    trainer.train()
+    assert trainer.evaluate(trainer.train_dataset)["eval_loss"] < before
+    assert trainer.first_batch.recomputed == 2
+    half = device.precision is Precision.BF16
+    assert trainer.first_batch.autocast_dtype == ("bfloat16" if half else None)
+    learning = [weight for weight in trainer.model.parameters() if weight.requires_grad]
+    assert {weight.dtype for weight in learning} == {torch.float32}
+
+
+def test_random_conversations_answer_with_their_second_half(folder: Path, tmp_path: Path) -> None:
+    trainer = built(asked(folder, train="synthetic:8x32"), tmp_path)
+    assert len(trainer.train_dataset) == 8
+    sample = trainer.train_dataset[0]
+    assert sample["labels"][:16] == [-100] * 16
+    assert sample["labels"][16:] == sample["input_ids"][16:]
+    trainer.train()
+    assert trainer.state.global_step == 2
+
+
+def test_a_stop_is_heeded_after_a_step(folder: Path, tmp_path: Path) -> None:
+    from core.engine.reporter import Reporter
+    from core.engine.request_callback import RequestCallback
+    from core.engine.requests import RequestBox
+    from core.run_folder import RunFolder
+
+    run = RunFolder(tmp_path / "run")
+    run.path.mkdir()
+    trainer = built(asked(folder), run.checkpoints)
+    reporter = Reporter(run)
+    requests = RequestBox(run, reporter, lambda: 0.0)
+    trainer.add_callback(RequestCallback(requests, trainer, reporter))
+    run.ask(Action.STOP)
+    trainer.train()
+    assert trainer.state.global_step == 1
+
+
+def test_a_model_from_scratch_is_timed_on_random_conversations(folder: Path) -> None:
+    random = asked(folder, train="synthetic:4x32")
+    scratch = ModelOptions(source="scratch:llama-tiny", vocabulary=320)
+    found = prepared(msgspec.structs.replace(random, model=scratch))
+    tokenizer = found.processing_class
+    assert tokenizer.tokenize("Count") == list("Count"), "bytes alone"
+    assert tokenizer.decode(tokenizer("<|im_start|>")["input_ids"]) == "<|im_start|>", "a token of its own"
+    assert [len(row["input_ids"]) for row in found.train] == [32] * 4
+    assert found.model.generation_config.eos_token_id == tokenizer.eos_token_id

@@ -1,0 +1,176 @@
+"""A full disk is told before training starts; one that fills while it runs pauses it, and nothing is lost."""
+
+import errno
+import io
+import shutil
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from core.checkpoint_files import newest
+from core.ending import CANT_WRITE
+from core.engine.disk_room import CantSave, cant_save, need_of, writing
+from core.engine.lenient_log import LenientStream
+from core.errors import FixAction
+from core.events import CheckpointSaved, MessageRaised, Outcome, StepFinished
+from core.options import OutputOptions, RunOptions, TrainingOptions
+from core.run_folder import RunFolder
+from tests.fakes.interrupted import attempt, in_attempts, short_run, story_of
+from tests.fakes.tiny_bert import save_tiny_bert
+from tests.fakes.tiny_training import model, reviews, write_reviews
+
+resource = pytest.importorskip("resource")  # Windows limits no files
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return tmp_path_factory.mktemp("room")
+
+
+@pytest.fixture(scope="module")
+def options(folder: Path) -> RunOptions:
+    return short_run(
+        model=model(save_tiny_bert(folder / "bert")),
+        data=reviews(write_reviews(folder / "reviews.csv", 8)),
+        training=TrainingOptions(epochs=3.0, learning_rate=1e-2),
+        output=OutputOptions(keep_checkpoints=3, predictions=0),
+    )
+
+
+@pytest.fixture(scope="module")
+def whole(folder: Path, options: RunOptions) -> Any:
+    return in_attempts(folder / "whole", options)
+
+
+def messages(run: RunFolder, message_id: str) -> list[MessageRaised]:
+    return [told for told in story_of(run).of(MessageRaised) if told.id == message_id]
+
+
+def test_too_little_room_is_told_before_training_with_what_would_fit(
+    options: RunOptions, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    run = RunFolder(tmp_path / "run")
+    monkeypatch.setattr(shutil, "disk_usage", lambda path: shutil._ntuple_diskusage(1 << 40, 0, 2_200_000))
+    assert attempt(run.path, options) == 1
+    [failed] = messages(run, "failed")
+    assert failed.title == "The disk has no room for what this run will save"
+    assert "3 checkpoints of" in failed.detail
+    assert "2.1 MB are free" in failed.detail
+    assert {"output.keep_checkpoints": 0, "output.keep_best": False} in [fix.changes for fix in failed.fixes]
+    assert story_of(run).of(StepFinished) == []
+
+
+def test_the_need_is_what_is_really_written(whole: Any, folder: Path, options: RunOptions) -> None:
+    from transformers import AutoModelForSequenceClassification
+
+    [*_, last] = whole.of(CheckpointSaved)
+    trained = AutoModelForSequenceClassification.from_pretrained(folder / "whole" / "model")
+
+    class Trainer:
+        model = trained
+
+    need = need_of(Trainer(), options, [])
+    assert need.copies == 3
+    assert last.bytes <= need.checkpoint <= last.bytes + (1 << 20)
+
+
+def test_a_disk_that_fills_pauses_the_run_which_goes_on_from_its_last_checkpoint(
+    whole: Any, options: RunOptions, tmp_path: Path
+) -> None:
+    """A limit for the size of a file stands in for the disk: the system refuses to write beyond it."""
+    run = RunFolder(tmp_path / "run")
+    with file_limit_from_step(3, 30_000):
+        assert attempt(run.path, options) == 0
+    story = story_of(run)
+    assert story.last is not None
+    assert story.last.state is Outcome.PAUSED
+    [paused] = messages(run, "paused")
+    assert paused.title == "Paused: the disk is full"
+    assert " KB are needed and " in paused.detail
+    assert FixAction.RESUME in [fix.action for fix in paused.fixes]
+    assert [path.name for path in run.checkpoints.iterdir()] == ["checkpoint-2"]
+    assert not run.model.exists()
+    assert in_attempts(run.path, options).steps == whole.steps
+
+
+def test_events_that_can_not_be_written_end_the_run_and_it_goes_on_later(
+    whole: Any, options: RunOptions, tmp_path: Path
+) -> None:
+    run = RunFolder(tmp_path / "run")
+    with file_limit_from_step(3, 1):
+        assert attempt(run.path, options) == CANT_WRITE
+    found = newest(run)
+    assert found is not None
+    assert found.step == 2
+    assert in_attempts(run.path, options).steps == whole.steps
+
+
+@pytest.mark.parametrize(
+    ("error", "title"),
+    [
+        (OSError(errno.ENOSPC, "No space left on device"), "Paused: the disk is full"),
+        (
+            RuntimeError("PytorchStreamWriter failed writing file data/3: file write failed"),
+            "Paused: the disk is full",
+        ),
+        (PermissionError(errno.EACCES, "Permission denied"), "The checkpoint can't be written"),
+    ],
+)
+def test_why_a_checkpoint_was_not_saved(error: Exception, title: str, tmp_path: Path) -> None:
+    assert cant_save(error, tmp_path, "checkpoint").title == title
+    with pytest.raises(CantSave), writing(tmp_path, "checkpoint", 0):
+        raise error
+
+
+class FullDisk(io.StringIO):
+    """A log on a disk that is full."""
+
+    def write(self, text: str) -> int:
+        raise OSError(errno.ENOSPC, "No space left on device")
+
+    def flush(self) -> None:
+        raise OSError(errno.ENOSPC, "No space left on device")
+
+
+def test_a_log_that_can_not_be_written_is_left_out() -> None:
+    log = LenientStream(FullDisk())
+    print("a line", file=log)
+    log.flush()
+    assert not log.isatty()
+
+
+def test_a_bug_stays_a_bug(tmp_path: Path) -> None:
+    with pytest.raises(KeyError), writing(tmp_path, "checkpoint", 0):
+        raise KeyError("bug")
+
+
+@contextmanager
+def file_limit_from_step(step: int, limit: int) -> Iterator[None]:
+    """From the end of a step on no file may grow beyond `limit` bytes, in this whole process."""
+    from transformers import TrainerCallback
+
+    from core.engine import train as engine
+
+    before = resource.getrlimit(resource.RLIMIT_FSIZE)
+
+    class Filling(TrainerCallback):
+        def on_step_end(self, args: Any, state: Any, control: Any, **kwargs: Any) -> None:
+            if state.global_step == step:
+                resource.setrlimit(resource.RLIMIT_FSIZE, (limit, before[1]))
+
+    build = engine.build_trainer
+
+    def build_filling(*args: Any) -> Any:
+        trainer = build(*args)
+        trainer.add_callback(Filling())
+        return trainer
+
+    engine.build_trainer = build_filling
+    try:
+        yield
+    finally:
+        engine.build_trainer = build
+        resource.setrlimit(resource.RLIMIT_FSIZE, before)

@@ -1,0 +1,239 @@
+"""A run that was paused goes on as if it had never stopped: the same losses, evaluations and weights, bit for bit."""
+
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+import torch
+from safetensors.torch import load_file
+
+from core.checkpoint_files import newest
+from core.choices import Method, Schedule, Task, Toggle
+from core.engine.exporting.trained import read_recipe
+from core.events import CheckpointSaved, Evaluated, Outcome, RequestAnswered, RunStarted
+from core.options import DataOptions, MemoryOptions, OutputOptions, RunOptions, TrainingOptions
+from core.run_folder import Action, RunFolder
+from tests.fakes.interrupted import Story, attempt, in_attempts, short_run, story_of
+from tests.fakes.tiny_bert import save_tiny_bert
+from tests.fakes.tiny_talker import instructions, pairs, save_tiny_talker, write_json
+from tests.fakes.tiny_training import model, reviews, write_reviews
+from tests.fakes.tiny_vision import save_tiny_vision
+
+ACCUMULATED = MemoryOptions(batch_size=2, gradient_accumulation_steps=2)
+QUIET = OutputOptions(predictions=2)
+
+
+def texts(folder: Path) -> RunOptions:
+    """Dropout, an order by length that is drawn from the same random numbers, warm-up, batches that don't divide."""
+    return short_run(
+        model=model(save_tiny_bert(folder / "bert")),
+        data=reviews(
+            write_reviews(folder / "reviews.csv", 26), eval_fraction=0.25, group_by_length=Toggle.ON
+        ),
+        memory=ACCUMULATED,
+        training=TrainingOptions(epochs=2.0, learning_rate=1e-2, warmup=0.3),
+        output=QUIET,
+    )
+
+
+def images(folder: Path) -> RunOptions:
+    """Batch norm, whose means are no weights."""
+    return short_run(
+        task=Task.IMAGE_CLASSIFICATION,
+        model=model(save_tiny_vision(folder / "resnet", "resnet")),
+        data=DataOptions(train="builtin:digits", max_train_samples=20, max_eval_samples=8),
+        output=QUIET,
+    )
+
+
+def chats(folder: Path, *, packing: bool = False) -> RunOptions:
+    return short_run(
+        task=Task.CHAT,
+        model=model(save_tiny_talker(folder / "talker")),
+        data=DataOptions(
+            train=str(write_json(folder / "chats.json", instructions(20))),
+            eval_fraction=0.2,
+            packing=packing,
+            max_length=64,
+        ),
+        memory=ACCUMULATED,
+        output=QUIET,
+    )
+
+
+def packed_chats(folder: Path) -> RunOptions:
+    return chats(folder, packing=True)
+
+
+def preferences(folder: Path, method: Method = Method.FULL) -> RunOptions:
+    return short_run(
+        task=Task.PREFERENCE,
+        model=model(save_tiny_talker(folder / "talker"), method=method),
+        data=DataOptions(
+            train=str(write_json(folder / "pairs.json", pairs(15))), eval_fraction=0.2, max_length=128
+        ),
+        memory=ACCUMULATED,
+        output=QUIET,
+    )
+
+
+def preferences_by_lora(folder: Path) -> RunOptions:
+    return preferences(folder, Method.LORA)
+
+
+@pytest.mark.parametrize(
+    ("asked", "pauses"),
+    [
+        (texts, [(2, 5, 7), (10,)]),  # within an epoch, at its end, in the second; at the end of all
+        (images, [(3, 7)]),
+        (chats, [(3,)]),
+        (packed_chats, [(2, 4)]),
+        pytest.param(preferences, [(4,)], marks=pytest.mark.long),
+        (preferences_by_lora, [(2, 3)]),
+    ],
+)
+def test_a_paused_run_comes_out_as_one_that_never_stopped(
+    asked: Callable[[Path], RunOptions], pauses: list[tuple[int, ...]], tmp_path: Path
+) -> None:
+    options = asked(tmp_path)
+    whole = in_attempts(tmp_path / "whole", options)
+    assert len(whole.evaluations) == 2
+    for number, steps in enumerate(pauses):
+        folder = tmp_path / str(number)
+        story = in_attempts(folder, options, *steps)
+        assert [event.from_step for event in story.of(RunStarted)] == [0, *steps]
+        assert_same(story, whole)
+        assert_same_weights(folder, tmp_path / "whole")
+    if options.task.reads_images:  # so that a checkpoint can be exported
+        assert read_recipe(whole_checkpoint(tmp_path / "whole")).labels == tuple("0123456789")
+
+
+def whole_checkpoint(folder: Path) -> Path:
+    """The newest checkpoint of a run."""
+    saved = newest(RunFolder(folder))
+    assert saved is not None
+    return saved.path
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return tmp_path_factory.mktemp("texts")
+
+
+@pytest.fixture(scope="module")
+def options(folder: Path) -> RunOptions:
+    return texts(folder)
+
+
+@pytest.fixture(scope="module")
+def whole(folder: Path, options: RunOptions) -> Story:
+    return in_attempts(folder / "whole", options)
+
+
+def test_an_evaluation_that_a_pause_interrupts_is_made_when_the_run_goes_on(
+    folder: Path, options: RunOptions, whole: Story, tmp_path: Path
+) -> None:
+    run = RunFolder(tmp_path / "run")
+    assert attempt(run.path, options, {5: Action.PAUSE}, while_evaluating=True) == 0
+    paused = story_of(run)
+    assert paused.last is not None
+    assert (paused.last.state, paused.last.steps, paused.evaluations) == (Outcome.PAUSED, 5, {})
+    assert not run.model.exists()
+    assert attempt(run.path, options) == 0
+    assert_same(story_of(run), whole)
+    assert_same_weights(run.path, folder / "whole")
+
+
+def test_a_checkpoint_saved_on_the_way_changes_nothing(
+    folder: Path, options: RunOptions, whole: Story, tmp_path: Path
+) -> None:
+    run = RunFolder(tmp_path / "run")
+    assert attempt(run.path, options, {3: Action.SAVE, 8: Action.STOP}) == 0
+    stopped = story_of(run)
+    assert [event.step for event in stopped.of(CheckpointSaved)] == [3, 5, 8]
+    assert all(event.accepted for event in stopped.of(RequestAnswered))
+    assert run.model.is_dir()
+    assert attempt(run.path, options) == 0  # a stopped run can be gone on with, too
+    assert_same(story_of(run), whole)
+    assert_same_weights(run.path, folder / "whole")
+
+
+def test_a_finished_run_can_be_made_longer(tmp_path: Path) -> None:
+    """At a constant rate it is the longer run; else the rate follows the longer schedule from there on."""
+    source, data = model(save_tiny_bert(tmp_path / "bert")), reviews(write_reviews(tmp_path / "r.csv", 16))
+
+    def of(epochs: float, schedule: Schedule) -> RunOptions:
+        asked = TrainingOptions(epochs=epochs, learning_rate=1e-2, schedule=schedule)
+        return short_run(model=source, data=data, training=asked)
+
+    long = in_attempts(tmp_path / "long", of(2.0, Schedule.CONSTANT))
+    in_attempts(tmp_path / "constant", of(1.0, Schedule.CONSTANT))
+    assert_same(in_attempts(tmp_path / "constant", of(2.0, Schedule.CONSTANT)), long)
+    assert_same_weights(tmp_path / "constant", tmp_path / "long")
+
+    in_attempts(tmp_path / "linear", of(1.0, Schedule.LINEAR))
+    rates = [told[2] for told in in_attempts(tmp_path / "linear", of(2.0, Schedule.LINEAR)).steps.values()]
+    assert rates == pytest.approx([1e-2, 7.5e-3, 5e-3, 2.5e-3, 5e-3, 3.75e-3, 2.5e-3, 1.25e-3])
+
+
+def test_nothing_is_trained_where_all_is_done(tmp_path: Path) -> None:
+    """Paused after the last step: what is left is to judge and to keep the model. Trainer would take a step more."""
+    options = short_run(
+        model=model(save_tiny_bert(tmp_path / "bert")),
+        data=reviews(write_reviews(tmp_path / "reviews.csv", 24), eval_fraction=0.25),
+        training=TrainingOptions(max_steps=3, learning_rate=1e-2),
+    )
+    story = in_attempts(tmp_path / "run", options, 3)
+    assert sorted(story.steps) == [1, 2, 3]
+    assert [event.step for event in story.of(Evaluated)] == [3]
+    assert RunFolder(tmp_path / "run").model.is_dir()
+
+
+def test_a_pause_while_loading_ends_at_once_with_nothing_saved(options: RunOptions, tmp_path: Path) -> None:
+    run = RunFolder(tmp_path)
+    run.ask(Action.PAUSE)
+    assert attempt(run.path, options) == 0
+    story = story_of(run)
+    assert story.last is not None
+    assert (story.last.state, story.last.steps, story.steps) == (Outcome.PAUSED, 0, {})
+    assert [event.accepted for event in story.of(RequestAnswered)] == [True]
+    assert not run.model.exists()
+    assert not run.checkpoints.exists() or not any(run.checkpoints.iterdir())
+
+
+def assert_same(story: Story, whole: Story) -> None:
+    """Every figure of every step and evaluation."""
+    assert story.last is not None
+    assert story.last.state is Outcome.FINISHED
+    assert story.steps == whole.steps
+    assert story.evaluations == whole.evaluations
+    assert whole.last is not None
+    assert story.last.metrics == whole.last.metrics
+
+
+def assert_same_weights(one: Path, other: Path) -> None:
+    found, expected = _weights(one), _weights(other)
+    assert found.keys() == expected.keys()
+    assert all(torch.equal(found[name], expected[name]) for name in found)
+
+
+def _weights(folder: Path) -> dict[str, torch.Tensor]:
+    [path] = (folder / "model").glob("*.safetensors")
+    found: dict[str, torch.Tensor] = load_file(path)
+    return found
+
+
+def test_a_pause_that_interrupts_when_loading_is_just_done_is_a_pause(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def interrupted(_: object) -> None:
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr("core.engine.train._train", interrupted)
+    run = RunFolder(tmp_path)
+    run.ask(Action.PAUSE)
+    assert attempt(tmp_path, short_run()) == 0
+    story = story_of(run)
+    assert story.last is not None
+    assert story.last.state is Outcome.PAUSED
+    assert run.open_requests() == []

@@ -1,0 +1,225 @@
+"""A model that is tried says what it said during training, before its first step and at last."""
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from core.choices import Method, Task
+from core.conversation_words import Speaker
+from core.errors import ModelError, UserError
+from core.options import DataOptions, ModelOptions, OutputOptions, TrainingOptions
+from core.run_folder import RunFolder
+from core.trying import Chat, EndedBy, Image, Texts, Turn, Which
+from core.trying_models import lacks_model, parameters_of
+from tests.fakes.runs import save_checkpoint
+from tests.fakes.tiny_bert import save_tiny_bert
+from tests.fakes.tiny_talker import instructions, save_tiny_talker, write_json
+from tests.fakes.tiny_training import reviews, write_reviews
+from tests.fakes.tried_runs import Heard, ask, examples, first_and_last, load, tried
+
+TEMPLATE = (
+    "{% for message in messages %}<{{ message['role'] }}>{{ message['content'] }}{{ eos_token }}{% endfor %}"
+    "{% if add_generation_prompt %}<assistant>{% endif %}"
+)
+
+
+def said_to(text: str) -> Chat:
+    return Chat(turns=(Turn(Speaker.USER, text),))
+
+
+@pytest.fixture(scope="module")
+def talk(tmp_path_factory: pytest.TempPathFactory) -> RunFolder:
+    folder = tmp_path_factory.mktemp("chat")
+    save_tiny_talker(folder / "writer", TEMPLATE)
+    write_json(folder / "talks.json", instructions(40))
+    return tried(
+        folder / "run",
+        task=Task.CHAT,
+        model=ModelOptions(source=str(folder / "writer"), method=Method.LORA, lora_rank=4),
+        data=DataOptions(train=str(folder / "talks.json"), max_length=128, eval_fraction=0.2),
+        training=TrainingOptions(max_steps=6, learning_rate=3e-2),
+        output=OutputOptions(predictions=3, prompts=("Count to 3, please.",)),
+    )
+
+
+@pytest.fixture(scope="module")
+def talker(talk: RunFolder) -> Any:
+    return load(talk)
+
+
+@pytest.fixture(scope="module")
+def texts(tmp_path_factory: pytest.TempPathFactory) -> RunFolder:
+    folder = tmp_path_factory.mktemp("texts")
+    save_tiny_bert(folder / "bert")
+    write_reviews(folder / "reviews.csv", 40)
+    return tried(
+        folder / "run",
+        task=Task.TEXT_CLASSIFICATION,
+        model=ModelOptions(source=str(folder / "bert")),
+        data=reviews(folder / "reviews.csv", eval_fraction=0.25),
+    )
+
+
+class TestWriting:
+    def test_greedy_answers_are_those_of_the_run(self, talk: RunFolder, talker: Any) -> None:
+        before, last = first_and_last(talk)
+        assert [said.text for said in before] != [said.text for said in last]
+        for tested, expected in ((talker, last), (load(talk, Which.BEFORE), before)):
+            for example, said in zip(examples(talk), expected, strict=True):
+                given = (
+                    said_to(example.given) if example.is_own else Texts(texts=(example.given,), as_read=True)
+                )
+                answered = ask(tested, given, max_tokens=64)
+                assert answered.text == said.text
+                assert (answered.ended_by is EndedBy.LENGTH) == said.is_cut
+
+    def test_pieces_come_to_the_whole(self, talker: Any) -> None:
+        heard = Heard()
+        answered = ask(talker, said_to("Count to 4, please."), heard, max_tokens=40)
+        assert "".join(heard.pieces) == answered.text
+        assert answered.tokens >= len(heard.pieces) > 1
+        assert answered.name == talker.name
+
+    def test_a_stop_keeps_what_is_written(self, talker: Any) -> None:
+        heard = Heard(pieces=2)
+        answered = ask(talker, said_to("Count to 7, please."), heard, temperature=1.5, max_tokens=60)
+        assert answered.ended_by is EndedBy.PERSON
+        assert answered.text == "".join(heard.pieces)
+        assert answered.tokens < 20
+
+    def test_a_text_to_stop_at_ends_it_and_is_left_out(self, talker: Any) -> None:
+        whole = ask(talker, said_to("Count to 5, please."), temperature=1.0, max_tokens=60, seed=2)
+        stop = whole.text[6:9]
+        assert len(stop) == 3
+        heard = Heard()
+        cut = ask(
+            talker,
+            said_to("Count to 5, please."),
+            heard,
+            temperature=1.0,
+            max_tokens=60,
+            seed=2,
+            stop_at=(stop,),
+        )
+        assert cut.text == whole.text[: whole.text.index(stop)]
+        assert cut.ended_by is EndedBy.STOP_TEXT
+        assert "".join(heard.pieces) == cut.text
+
+    def test_chance_follows_its_seed(self, talker: Any) -> None:
+        texts = [
+            ask(talker, said_to("Hello"), temperature=1.5, max_tokens=24, seed=seed).text
+            for seed in (1, 1, 2)
+        ]
+        assert texts[0] == texts[1] != texts[2]
+
+    def test_a_long_conversation_loses_its_oldest_turns_and_says_so(self, talker: Any) -> None:
+        old = (Turn(Speaker.USER, "one two three " * 50), Turn(Speaker.ASSISTANT, "four five six " * 50))
+        chat = Chat(turns=(*old, Turn(Speaker.USER, "Say hello.")), system="Be kind.")
+        answered = ask(talker, chat, max_tokens=16)
+        assert "2 turns were left out" in answered.notes[0]
+        short = ask(talker, Chat(turns=chat.turns[2:], system=chat.system), max_tokens=16)
+        assert (answered.text, answered.read) == (short.text, short.read)
+        assert short.notes == ()
+
+    def test_the_system_prompt_and_all_turns_are_read(self, talker: Any) -> None:
+        turns = (
+            Turn(Speaker.USER, "Hello"),
+            Turn(Speaker.ASSISTANT, "I am fine."),
+            Turn(Speaker.USER, "How are you?"),
+        )
+        alone = ask(talker, Chat(turns=turns), max_tokens=1).read
+        assert ask(talker, Chat(turns=turns, system="Be kind."), max_tokens=1).read > alone
+        assert ask(talker, Chat(turns=turns[2:]), max_tokens=1).read < alone
+
+    def test_nothing_asked_is_said_plainly(self, talker: Any) -> None:
+        with pytest.raises(UserError, match="nothing to go on from"):
+            ask(talker, Chat(turns=()))
+        with pytest.raises(UserError, match="can't be asked that"):
+            ask(talker, Image(path="a.png"))
+
+    def test_weights_are_counted_from_the_headers_of_the_files(self, talk: RunFolder, talker: Any) -> None:
+        options = talk.options()
+        counted = parameters_of(talk, options, Which.TRAINED)
+        assert counted == sum(weight.numel() for weight in talker.model.parameters())
+        matrices = sum(weight.numel() for name, weight in talker.model.named_parameters() if "lora_" in name)
+        assert parameters_of(talk, options, Which.BEFORE) == counted - matrices
+
+
+class TestTexts:
+    def test_labels_are_those_of_the_run(self, texts: RunFolder) -> None:
+        for which, expected in zip((Which.BEFORE, Which.TRAINED), first_and_last(texts), strict=True):
+            model = load(texts, which)
+            for example, said in zip(examples(texts), expected, strict=True):
+                answered = ask(model, Texts(texts=(example.given,)))
+                assert answered.chances[0].label == said.text
+                assert answered.chances[0].chance == pytest.approx(said.sure, abs=1e-4)
+                assert sum(one.chance for one in answered.chances) == pytest.approx(1.0, abs=1e-5)
+
+    def test_two_texts_are_read_as_a_pair(self, texts: RunFolder) -> None:
+        model = load(texts)
+        one, two = ask(model, Texts(texts=("good film",))), ask(model, Texts(texts=("good film", "bad film")))
+        assert (one.read, two.read) == (4, 7)
+
+    def test_a_long_text_is_cut_and_it_is_said(self, texts: RunFolder) -> None:
+        answered = ask(load(texts), Texts(texts=("good " * 100,)))
+        assert "first 32 tokens" in answered.notes[0]
+
+    def test_a_run_without_a_model_says_why(self, texts: RunFolder, tmp_path: Path) -> None:
+        empty = RunFolder(tmp_path)
+        empty.options_file.write_bytes(texts.options_file.read_bytes())
+        assert "hasn't ended" in lacks_model(empty)
+        with pytest.raises(ModelError, match="no model"):
+            load(empty)
+        save_checkpoint(empty, 3)
+        assert "resume it" in lacks_model(empty)
+
+
+def test_numbers_and_labels_of_words(tmp_path: Path) -> None:
+    save_tiny_bert(tmp_path / "bert")
+    rows = [f"good film\t{row % 3}" if row % 2 else f"poor story\t{row % 3}" for row in range(24)]
+    (tmp_path / "scores.tsv").write_text("\n".join(["text\tscore", *rows]))
+    scored = tried(
+        tmp_path / "scored",
+        task=Task.TEXT_REGRESSION,
+        model=ModelOptions(source=str(tmp_path / "bert")),
+        data=DataOptions(train=str(tmp_path / "scores.tsv"), max_length=32, eval_fraction=0.25),
+    )
+    model, (_, last) = load(scored), first_and_last(scored)
+    for example, said in zip(examples(scored), last, strict=True):
+        assert ask(model, Texts(texts=(example.given,))).number == pytest.approx(float(said.text), abs=1e-3)
+    lines = [line for row in range(24) for line in ("good B-X", "film O" if row % 2 else "story I-X", "")]
+    (tmp_path / "words.conll").write_text("\n".join(lines))
+    tagged = tried(
+        tmp_path / "tagged",
+        task=Task.TOKEN_CLASSIFICATION,
+        model=ModelOptions(source=str(tmp_path / "bert")),
+        data=DataOptions(train=str(tmp_path / "words.conll"), max_length=32, eval_fraction=0.25),
+    )
+    model, (_, last) = load(tagged), first_and_last(tagged)
+    for example, said in zip(examples(tagged), last, strict=True):
+        words = ask(model, Texts(texts=(example.given,))).words
+        told = [
+            f"{example.given[word.start : word.end]} [{word.label}]" for word in words if word.label != "O"
+        ]
+        assert (", ".join(told) or "–") == said.text
+
+
+def test_images(tmp_path: Path) -> None:
+    run = tried(
+        tmp_path / "digits",
+        task=Task.IMAGE_CLASSIFICATION,
+        model=ModelOptions(source="torchvision:squeezenet1_0", pretrained=False),
+        data=DataOptions(train="builtin:digits", image_size=32, max_train_samples=40),
+    )
+    for which, expected in zip((Which.BEFORE, Which.TRAINED), first_and_last(run), strict=True):
+        model = load(run, which)
+        for example, said in zip(examples(run), expected, strict=True):
+            answered = ask(model, Image(path=str(run.path / example.image)))
+            chances = {one.label: one.chance for one in answered.chances}
+            assert chances[said.text] == pytest.approx(said.sure, abs=1e-3)
+            assert answered.chances[0].chance <= chances[said.text] + 1e-3
+    assert load(run, Which.BEFORE).name == "squeezenet1_0 (untrained)"
+    (tmp_path / "no.png").write_text("no image")
+    with pytest.raises(UserError, match="can't be read as an image"):
+        ask(model, Image(path=str(tmp_path / "no.png")))

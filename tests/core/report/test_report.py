@@ -1,0 +1,267 @@
+"""The page that tells of a run: whole, escaped, without anything fetched; charts that keep every peak."""
+
+import html.parser
+import math
+import re
+import xml.etree.ElementTree as ET
+from pathlib import Path
+
+import msgspec
+import pytest
+
+from core.choices import Task
+from core.cli import main
+from core.event_files import EventWriter
+from core.events import (
+    Evaluated,
+    ExamplesChosen,
+    Level,
+    MessageRaised,
+    Outcome,
+    Predicted,
+    RunFinished,
+    RunStarted,
+    StepFinished,
+)
+from core.options import DataOptions, ModelOptions, OutputOptions, TrainingOptions
+from core.predictions import ConfusionCounted, Example, Said
+from core.report.as_html import as_html
+from core.report.as_markdown import as_markdown
+from core.report.page import Table, Words
+from core.report.reading import read_lines
+from core.report.series import POINTS, Line, thinned
+from core.report.telling import page_of
+from core.report.ticks import number, ticks
+from core.run_folder import ExitRecord, RunFolder
+from gui.invented_runs import Plot, finish, write_story
+from tests.fakes.run_stories import OPTIONS, make_folder
+from tests.fakes.runs import write_events
+
+NASTY = "<script>alert(1)</script>|`x`"
+PNG = b"\x89PNG\r\n\x1a\n"
+
+
+class Reader(html.parser.HTMLParser):
+    """Checks that tags close, and keeps what there is."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.open: list[str] = []
+        self.tags: list[str] = []
+        self.links: list[str] = []
+        self.text: list[str] = []
+
+    def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
+        self.tags.append(tag)
+        self.links += [value or "" for name, value in attrs if name in ("src", "href", "style", "onload")]
+        if tag not in ("meta", "img"):
+            self.open.append(tag)
+
+    def handle_startendtag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
+        self.tags.append(tag)
+
+    def handle_endtag(self, tag: str) -> None:
+        assert self.open.pop() == tag
+
+    def handle_data(self, data: str) -> None:
+        self.text.append(data)
+
+
+@pytest.fixture(scope="module")
+def run(tmp_path_factory: pytest.TempPathFactory) -> RunFolder:
+    """A finished run with a name, labels and data that would be markup."""
+    named = msgspec.structs.replace(OPTIONS, output=OutputOptions(name=NASTY))
+    run = make_folder(tmp_path_factory.mktemp("report") / "run", named)
+    plot = Plot()
+    clock = write_story(run, plot)
+    (run.path / "examples").mkdir()
+    (run.path / "examples" / "0.png").write_bytes(PNG)
+    examples = (Example(image="examples/0.png", expected=NASTY), Example(given=NASTY, expected="yes"))
+    said = Said(text=NASTY, sure=0.5, right=False), Said(text="yes", sure=0.9, right=True)
+    write_events(
+        run.events_file,
+        ExamplesChosen(time=clock, examples=examples),
+        Predicted(time=clock, step=0, epoch=0.0, said=said),
+        Predicted(time=clock, step=360, epoch=8.0, said=said),
+        ConfusionCounted(time=clock, step=360, labels=(NASTY, "b"), counts=((3, 1), (0, 4))),
+        MessageRaised(time=clock, id="odd", level=Level.WARNING, title=NASTY, detail=NASTY),
+    )
+    finish(run, plot, clock)
+    return run
+
+
+@pytest.fixture(scope="module")
+def page(run: RunFolder) -> str:
+    return as_html(page_of(run))
+
+
+def test_what_comes_from_a_run_is_text(page: str) -> None:
+    reader = Reader()
+    reader.feed(page)
+    assert reader.open == []
+    assert "script" not in reader.tags
+    assert NASTY in "".join(reader.text)
+    assert "<script" not in page.lower()
+
+
+def asked_of(run: RunFolder) -> str:
+    """What is asked of a run, as a text of one line a cell."""
+    sections = {section.title: section for section in page_of(run).sections}
+    cells: list[str] = []
+    for block in sections["What was asked"].blocks:
+        cells += block.lines if isinstance(block, Words) else []
+        cells += [" ".join(map(str, row)) for row in block.rows] if isinstance(block, Table) else []
+    return "\n".join(cells)
+
+
+def test_options_are_told_with_what_they_count(tmp_path: Path) -> None:
+    options = msgspec.structs.replace(
+        OPTIONS,
+        task=Task.CAUSAL_LM,
+        model=ModelOptions(source="scratch:llama-tiny"),
+        data=DataOptions(train="words.txt"),
+        training=TrainingOptions(epochs=8.0, warmup=0.05),
+    )
+    told = asked_of(make_folder(tmp_path / "run", options))
+    assert "Epochs 8 3\n" in told
+    assert "Warm-up 5 % 0 steps\n" in told
+    assert "1 batch;" in told
+    assert "Vocabulary 1,024 tokens" in told
+    assert "Pretrained" not in told  # from scratch there are none
+    assert "Pretrained weights off on\n" in asked_of(make_folder(tmp_path / "images", OPTIONS))
+
+
+def test_code_in_the_words_is_code_and_not_in_the_data(tmp_path: Path) -> None:
+    run = make_folder(tmp_path / "run")
+    examples = ExamplesChosen(examples=(Example(given="a `b` c", expected="d"),))
+    message = MessageRaised(id="odd", level=Level.WARNING, title="See `hone show`", detail="`x < 1` or `y`")
+    said = Predicted(step=0, epoch=0.0, said=(Said(text="d"),))
+    write_events(run.events_file, RunStarted(), examples, said, message)
+    page = page_of(run)
+    html, markdown = as_html(page), as_markdown(page)
+    assert "See <code>hone show</code>" in html
+    assert "<code>x &lt; 1</code> or <code>y</code>" in html
+    assert "a `b` c" in html
+    assert "See `hone show`" in markdown
+    assert "\\`x &lt; 1\\` or `y`" in markdown
+    assert "a \\`b\\` c" in markdown
+
+
+def test_how_long_it_took_is_said_once(tmp_path: Path) -> None:
+    run = make_folder(tmp_path / "run")
+    write_events(
+        run.events_file,
+        RunStarted(time=1000.0),
+        RunFinished(time=1314.0, state=Outcome.FINISHED, steps=9, seconds=310.0),
+    )
+    run.record_exit(ExitRecord(time=1316.0, code=0))
+    page = page_of(run)
+    assert dict(page.facts)["Time"] == "5 min 14 s"
+    assert "5 min 14 s" in page.outcome
+    assert "5 min 10 s" not in as_html(page)
+
+
+def test_every_table_says_what_its_columns_are(page: str) -> None:
+    for section in re.findall(r"<h2>(?!Confusion)(.*?)(?=<h2>|$)", page, re.DOTALL):
+        assert "></th>" not in section
+
+
+def test_nothing_is_fetched(page: str) -> None:
+    reader = Reader()
+    reader.feed(page)
+    assert reader.links
+    assert all(link.startswith("data:image/png;base64,") for link in reader.links)
+    addresses = set(re.findall(r"https?://[^\s\"'<]+", page))
+    assert addresses == {"http://www.w3.org/2000/svg"}
+    assert "url(" not in page
+    assert "@import" not in page
+
+
+def test_everything_is_told(page: str) -> None:
+    sections = re.findall(r"<h2>(.*?)</h2>", page)
+    assert sections == [
+        *("What was asked", "Data", "What ran", "Memory", "Charts", "Evaluations", "What it says"),
+        *("Confusion matrix", "Messages", "Machine and versions"),
+    ]
+    asked = page[page.index("What was asked") : page.index("All other options")]
+    assert "Image size" in asked
+    assert "Weight decay" not in asked  # as usual
+
+
+def test_the_charts_are_whole_pictures_with_words(page: str) -> None:
+    drawn = re.findall(r"<svg.*?</svg>", page, re.DOTALL)
+    titles = [ET.fromstring(svg).findtext("{http://www.w3.org/2000/svg}title") or "" for svg in drawn]
+    told = [title.partition(".")[0] for title in titles]
+    assert told[:4] == ["Training loss", "Loss of held-out data", "Evaluation", "Time of a step"]
+    assert told[4:] == ["Memory of this run", "Learning rate"]
+    assert all(title.count(".") >= 2 for title in titles)  # what it is, and what it says
+
+
+def test_markdown_tells_the_same_in_one_file(run: RunFolder) -> None:
+    text = as_markdown(page_of(run))
+    assert "&lt;script&gt;alert(1)" in text
+    assert "<script" not in text
+    assert text.count("](data:image/svg+xml;base64,") == 6
+    assert "## Confusion matrix" in text
+
+
+def test_steps_of_an_attempt_that_no_longer_count_are_not_drawn(tmp_path: Path) -> None:
+    run = make_folder(tmp_path / "run")
+    steps = [
+        StepFinished(step=step, epoch=0.0, seconds=1.0, learning_rate=1e-3, samples=8, loss=9.0)
+        for step in range(1, 6)
+    ]
+    evaluated = Evaluated(step=5, epoch=1.0, metrics={"eval_loss": 9.0}, seconds=1.0)
+    write_events(run.events_file, RunStarted(), *steps, evaluated)
+    again = EventWriter(run.events_file, attempt=2)
+    again.write(RunStarted(from_step=2), msgspec.structs.replace(steps[2], loss=1.0))
+    again.close()
+    lines = read_lines(run)
+    assert list(lines.loss.y) == [9.0, 9.0, 1.0]
+    assert lines.evaluations == []
+
+
+def test_a_spike_among_many_steps_is_drawn_and_a_gap_stays_one() -> None:
+    line = Line("loss")
+    for step in range(100_000):
+        line.add(step, 50.0 if step == 61_803 else None if 30_000 <= step < 40_000 else 1.0 + step % 7)
+    found = thinned(line)
+    assert len(found) <= POINTS
+    assert (61_803.0, 50.0) in found
+    assert min(y for _, y in found if math.isfinite(y)) == 1.0
+    assert any(math.isnan(y) and 30_000 <= x < 40_000 for x, y in found)
+    assert [x for x, _ in found] == sorted(x for x, _ in found)
+
+
+@pytest.mark.parametrize(
+    ("low", "high", "told"),
+    [
+        (0.0, 1.0, ["0", "0.2", "0.4", "0.6", "0.8", "1"]),
+        (0.0, 5e-5, ["0", "1e-5", "2e-5", "3e-5", "4e-5", "5e-5"]),
+        (1, 12_345, ["2,000", "4,000", "6,000", "8,000", "10,000", "12,000"]),
+        (2.0, 2.0, ["2"]),
+        (math.nan, 1.0, []),
+    ],
+)
+def test_ticks_are_round(low: float, high: float, told: list[str]) -> None:
+    assert [number(value) for value in ticks(low, high)] == told
+
+
+def test_a_damaged_run_is_told_as_far_as_it_can_be_read(tmp_path: Path) -> None:
+    (tmp_path / "run").mkdir()
+    (tmp_path / "run" / "run.toml").write_text("not = [toml")
+    (tmp_path / "run" / "events.jsonl").write_bytes(b"\xff\xfe{]\n")
+    text = as_html(page_of(RunFolder(tmp_path / "run")))
+    assert "The run file can&#x27;t be read." in text
+
+
+def test_the_command_writes_a_new_file_and_no_other(
+    run: RunFolder, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    target = tmp_path / "page.html"
+    assert main(["report", str(run.path), "--to", str(target)]) == 0
+    assert target.read_text(encoding="utf-8").startswith("<!DOCTYPE html>")
+    assert main(["report", str(run.path), "--to", str(target)]) == 2
+    assert main(["report", str(run.path), "--to", str(tmp_path / "page.docx")]) == 2
+    assert "ends in .html or .md" in capsys.readouterr().err
+    assert [path.name for path in tmp_path.iterdir()] == ["page.html"]

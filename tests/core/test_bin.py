@@ -1,0 +1,152 @@
+import io
+import os
+import sys
+from pathlib import Path
+
+import msgspec
+import pytest
+
+from core import bin as the_bin
+from core import cli, jobs
+from core.bin import NoBinError
+from core.errors import RunFolderError
+from core.events import Outcome, RunFinished, RunStarted
+from core.locks import locked
+from core.options import ModelOptions
+from core.run_folder import RunFolder
+from core.runs import create
+from tests.fakes.run_stories import keep_alive
+from tests.fakes.runs import digits_options, new_run, write_events
+
+
+@pytest.fixture
+def runs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    monkeypatch.setenv("HONE_HOME", str(tmp_path))
+    return tmp_path / "runs"
+
+
+def over(folder: Path) -> RunFolder:
+    run = new_run(folder)
+    write_events(run.events_file, RunStarted(time=100), RunFinished(state=Outcome.FINISHED, time=160))
+    run.model.mkdir()
+    (run.model / "model.safetensors").write_bytes(bytes(5000))
+    return run
+
+
+def refuse(path: Path) -> None:
+    raise PermissionError(13, "Permission denied", str(path))
+
+
+def test_a_plan_names_sizes_what_trains_and_what_others_need(runs: Path) -> None:
+    going, live = over(runs), new_run(runs)
+    keep_alive(live)
+    source = ModelOptions(source=f"run:{going.name}")
+    create(msgspec.structs.replace(digits_options("The next one"), model=source), runs)
+    planned = the_bin.plan([going, live], runs)
+    assert [one.run for one in planned.going] == [going]
+    assert planned.busy == ("Digits",)
+    assert planned.needed[0].needed_by == ("The next one",)
+    files = [path for path in going.path.rglob("*") if path.is_file()]
+    assert planned.size == sum(path.stat().st_size for path in files) > 5000
+
+
+def test_a_run_that_needs_another_may_go_with_it(runs: Path) -> None:
+    first = over(runs)
+    source = ModelOptions(source=f"run:{first.path}")
+    second = create(msgspec.structs.replace(digits_options(), model=source), runs)
+    write_events(second.events_file, RunFinished(state=Outcome.FINISHED, time=160))
+    assert the_bin.plan([first, second], runs).needed == ()
+
+
+def test_a_model_folder_of_a_run_counts_as_the_run(runs: Path) -> None:
+    first = over(runs)
+    create(
+        msgspec.structs.replace(digits_options("By path"), model=ModelOptions(source=str(first.model))), runs
+    )
+    assert the_bin.plan([first], runs).needed[0].needed_by == ("By path",)
+
+
+def test_a_live_run_is_refused_even_if_it_was_asked_about_before(runs: Path) -> None:
+    run = new_run(runs)
+    keep_alive(run)
+    moved: list[Path] = []
+    for take_away in (lambda: the_bin.move(run, moved.append), lambda: the_bin.delete(run)):
+        with pytest.raises(RunFolderError, match="isn't over"):
+            take_away()
+    assert run.path.is_dir()
+    assert moved == []
+
+
+@pytest.mark.skipif(os.name == "nt", reason="Windows moves no folder with an open file in it")
+def test_nobody_starts_a_run_while_it_is_taken_away(runs: Path) -> None:
+    run = over(runs)
+    told: list[str] = []
+
+    def move(path: Path) -> None:
+        with pytest.raises(TimeoutError), locked(path, 0.0):
+            told.append("somebody could have started it")
+        path.rename(path.with_name("gone"))
+
+    the_bin.move(run, move)
+    assert told == []
+    with pytest.raises(RunFolderError):
+        jobs.resume(run, [sys.executable, "-c", "pass"])
+    assert not run.path.exists()
+
+
+def test_where_there_is_no_bin_the_run_stays(runs: Path) -> None:
+    run = over(runs)
+    with pytest.raises(NoBinError) as caught:
+        the_bin.move(run, refuse)
+    assert "Permission denied" in caught.value.detail
+    assert run.options_file.is_file()
+
+
+def test_deleting_takes_all_of_it_and_follows_no_link(runs: Path, tmp_path: Path) -> None:
+    run = over(runs)
+    kept = tmp_path / "kept"
+    kept.mkdir()
+    (kept / "data.csv").write_text("a")
+    (run.path / "link").symlink_to(kept)
+    the_bin.delete(run)
+    assert not run.path.exists()
+    assert (kept / "data.csv").is_file()
+    with pytest.raises(RunFolderError, match="gone"):
+        the_bin.delete(run)
+
+
+def test_the_command_asks_for_a_yes_and_moves_to_the_bin_of_the_system(
+    runs: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    run, moved = over(runs), []
+    monkeypatch.setattr(the_bin, "_send_to_trash", moved.append)
+    monkeypatch.setattr("sys.stdin", io.StringIO())
+    assert cli.main(["bin", run.name]) == 2
+    assert moved == []
+    assert cli.main(["bin", run.name, "--yes"]) == 0
+    assert moved == [run.path]
+    assert "1 run, " in capsys.readouterr().out
+    monkeypatch.setattr(the_bin, "_send_to_trash", refuse)
+    assert cli.main(["bin", run.name, "--yes"]) == 1
+    assert "--for-good" in capsys.readouterr().err
+    assert run.path.is_dir()
+    assert cli.main(["bin", run.name, "--yes", "--for-good"]) == 0
+    assert not run.path.exists()
+
+
+@pytest.mark.skipif(
+    os.name != "posix" or os.uname().sysname == "Darwin", reason="a bin in a folder of our own"
+)
+def test_what_lies_in_the_real_bin_can_be_put_back(
+    runs: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    from send2trash import plat_other
+
+    run = over(runs)
+    bin_folder = tmp_path / "Trash"
+    monkeypatch.setenv("HOME", str(tmp_path))
+    monkeypatch.setattr(plat_other, "HOMETRASH_B", os.fsencode(bin_folder))
+    monkeypatch.setattr(plat_other, "XDG_DATA_HOME", os.fsencode(tmp_path))
+    the_bin.move(run, lambda path: plat_other.send2trash(str(path)))
+    assert not run.path.exists()
+    assert RunFolder(bin_folder / "files" / run.name).options() == digits_options()

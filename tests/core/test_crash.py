@@ -1,0 +1,66 @@
+"""What is said of runs whose processes ended without a word."""
+
+import os
+from pathlib import Path
+
+import msgspec
+import pytest
+
+from core import crash
+from core.crash import crash_of
+from core.events import RunStarted, StepFinished, TurnAwaited
+from core.run_folder import ExitRecord, KeeperRecord, RunFolder
+from core.runs import read_story
+from core.story import RunStory, State
+from tests.fakes.runs import new_run, save_checkpoint, write_events
+
+
+@pytest.fixture
+def run(tmp_path: Path) -> RunFolder:
+    run = new_run(tmp_path)
+    step = StepFinished(step=3, epoch=1, seconds=1, learning_rate=1, samples=1)
+    write_events(run.events_file, RunStarted(), step)
+    return run
+
+
+def keep(run: RunFolder, **changes: object) -> None:
+    """Let a process that is gone be its keeper."""
+    record = KeeperRecord.of(os.getpid())
+    changes = {"started": record.started - 1000, **changes}
+    run.keeper_file.write_bytes(msgspec.json.encode(msgspec.structs.replace(record, **changes)))
+
+
+def test_a_computer_that_was_switched_off_is_the_reason_and_the_run_can_go_on(run: RunFolder) -> None:
+    keep(run, booted=1000.0)
+    story = read_story(run)
+    assert run.state(story) is State.CRASHED
+    assert run.state(story).can_resume
+    assert crash_of(run, story, None).reason == crash.SWITCHED_OFF
+    waiting = RunStory()
+    waiting.apply(TurnAwaited(ahead=1))
+    assert crash_of(run, waiting, None).reason == crash.SWITCHED_OFF_WAITING
+
+
+def test_a_keeper_that_was_killed_is_the_reason(run: RunFolder) -> None:
+    keep(run)
+    story = read_story(run)
+    assert run.state(story) is State.CRASHED
+    assert crash_of(run, story, None).reason == crash.KEEPER_GONE
+
+
+def test_another_computer_is_named(run: RunFolder) -> None:
+    keep(run, host="the-other-one", booted=0.0)
+    assert "the-other-one" in crash_of(run, read_story(run), None).reason
+
+
+def test_the_keepers_word_and_the_newest_complete_checkpoint_are_told(run: RunFolder) -> None:
+    record = ExitRecord(time=1, code=-9, signal="SIGKILL", reason="Why.", log_tail="the end")
+    before = crash_of(run, RunStory(), record)
+    assert (before.title, before.reason) == ("The training process was ended by SIGKILL.", "Why.")
+    assert (before.log_tail, before.step) == ("the end", None)
+    save_checkpoint(run, 20)
+    save_checkpoint(run, 40)
+    (run.checkpoints / "checkpoint-60").mkdir()
+    assert crash_of(run, RunStory(), record).step == 40
+    shortage = msgspec.structs.replace(record, out_of_memory=True)
+    assert "lack of memory" in crash_of(run, RunStory(), shortage).title

@@ -1,0 +1,65 @@
+"""No second engine works on a run whose engine lives, whatever the records and the clock say."""
+
+import os
+import sys
+from pathlib import Path
+
+import msgspec
+import psutil
+import pytest
+
+from core import jobs
+from core.engine import __main__ as engine
+from core.events import RunStarted
+from core.jobs import CantResume
+from core.locks import ENGINE_LOCK, locked
+from core.run_folder import ExitRecord, KeeperRecord, RunFolder
+from core.story import RunStory
+from tests.fakes.runs import new_run, write_events
+
+
+@pytest.fixture
+def run(tmp_path: Path) -> RunFolder:
+    return new_run(tmp_path)
+
+
+def test_an_engine_that_works_keeps_all_others_out_whatever_the_records_say(
+    run: RunFolder, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    record = KeeperRecord.of(os.getpid())
+    gone = msgspec.structs.replace(record, started=record.started - 1000)
+    run.keeper_file.write_bytes(msgspec.json.encode(gone))
+    write_events(run.events_file, RunStarted())
+    run.record_exit(ExitRecord(time=1, code=1))
+    monkeypatch.setattr(engine, "LOCK_SECONDS", 0.0)
+    monkeypatch.setattr(engine, "print_leniently", lambda: None)
+    told = run.events_file.read_bytes()
+    with locked(run.path, name=ENGINE_LOCK):
+        for begin in (jobs.resume, jobs.start):
+            with pytest.raises(CantResume, match="under way already"):
+                begin(run, [sys.executable, "-c", "pass"])
+        assert engine._train(run.path) == 1
+    assert "works on this run already" in capsys.readouterr().err
+    assert (run.attempt_kept(), run.events_file.read_bytes()) == (1, told)
+
+
+def test_setting_the_clock_makes_no_process_another_one(
+    run: RunFolder, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    before = KeeperRecord.of(os.getpid()).with_engine(os.getpid())
+    story = RunStory(engine_pid=os.getpid(), attempt_started=before.started)
+    created, booted = psutil.Process.create_time, psutil.boot_time()
+    for hours in (1, -1):
+        monkeypatch.setattr(psutil, "boot_time", lambda by=hours: booted + 3600 * by)
+        monkeypatch.setattr(psutil.Process, "create_time", lambda self, by=hours: created(self) + 3600 * by)
+        assert before.is_alive
+        earlier = before.started - 1000
+        other = msgspec.structs.replace(before, started=earlier, engine_started=earlier)
+        assert not other.is_worked_on
+        run.keeper_file.write_bytes(msgspec.json.encode(msgspec.structs.replace(other, engine=0)))
+        assert run.is_alive(story)
+        assert not run.is_alive(RunStory(engine_pid=1, attempt_started=before.started))
+        later = msgspec.structs.replace(other, engine=0).with_engine(os.getpid())
+        assert later.is_worked_on
+    monkeypatch.undo()
+    assert later.is_worked_on

@@ -1,0 +1,289 @@
+"""Runs that wait with real keepers: they train in their order, whoever dies, pauses or fails."""
+
+import os
+import subprocess
+import sys
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from itertools import pairwise
+from pathlib import Path
+
+import msgspec
+import psutil
+import pytest
+
+from core import jobs, queue
+from core.event_files import EventReader
+from core.events import RequestAnswered
+from core.follow import RunFollower
+from core.queue import Move
+from core.run_folder import Action, KeeperRecord, RunFolder
+from core.run_notes import title_of
+from core.runs import create, read_story
+from core.story import State
+from tests.fakes.runs import digits_options, follow_until, keeper_command, start
+
+posix = pytest.mark.skipif(os.name != "posix", reason="ends processes with POSIX signals")
+
+SELF = KeeperRecord.of(os.getpid())
+
+
+@pytest.fixture(autouse=True)
+def home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """A home of its own: the queue of other tests is none of this test's."""
+    path = tmp_path / "home"
+    monkeypatch.setenv("HONE_HOME", str(path))
+    return path
+
+
+def order() -> list[str]:
+    return [run.name for run in queue.waiting()]
+
+
+def asking(folder: Path, device: str, name: str) -> RunFolder:
+    options = digits_options(name)
+    options = msgspec.structs.replace(options, device=msgspec.structs.replace(options.device, name=device))
+    return create(options, folder)
+
+
+@dataclass
+class Keepers:
+    """Runs with real keepers and fake engines, ended at the end of a test."""
+
+    folder: Path
+    processes: dict[Path, "subprocess.Popen[bytes]"] = field(default_factory=dict)
+
+    def add(
+        self, name: str, scenario: str = "wait", *, device: str = "cpu", queued: bool = True
+    ) -> RunFollower:
+        run = asking(self.folder, device, name)
+        self.processes[run.path] = start(run, scenario, queued=queued)
+        return RunFollower(run)
+
+    def until(self, follower: RunFollower, state: State) -> None:
+        follow_until(follower, self.processes[follower.run.path], lambda: follower.state is state)
+
+    def until_over(self, follower: RunFollower) -> None:
+        follow_until(follower, self.processes[follower.run.path], lambda: follower.is_over)
+
+    def resume(self, follower: RunFollower, scenario: str = "wait", *, queued: bool = False) -> RunFollower:
+        run = follower.run
+        self.processes[run.path].wait(10)
+        command = keeper_command(run, scenario, queued=queued)
+        self.processes[run.path] = jobs.resume(run, command, queued=queued)
+        return RunFollower(run)
+
+
+@pytest.fixture
+def keepers(tmp_path: Path) -> Iterator[Keepers]:
+    made = Keepers(tmp_path / "runs")
+    yield made
+    for path, process in made.processes.items():
+        with_engine = RunFolder(path).keeper_record()
+        process.kill()
+        process.wait()
+        if with_engine is not None and with_engine.engine and with_engine.is_worked_on:
+            psutil.Process(with_engine.engine).kill()
+
+
+def spans(followers: list[RunFollower]) -> list[tuple[float, float]]:
+    """From when to when each of them trained."""
+    stories = [read_story(follower.run) for follower in followers]
+    return sorted((story.started or 0.0, story.ended or 0.0) for story in stories)
+
+
+@posix
+def test_queued_runs_train_one_after_the_other_in_their_order(keepers: Keepers) -> None:
+    followers = [keepers.add(f"run {number}", "fail" if number == 1 else "finish") for number in range(3)]
+    for follower in followers:
+        keepers.until_over(follower)
+    assert [follower.state for follower in followers] == [
+        State.FINISHED,
+        State.FAILED,  # which stops nobody else
+        State.FINISHED,
+    ]
+    trained = spans(followers)
+    assert [begun for begun, _ in trained] == [follower.story.started for follower in followers]
+    assert all(ended <= begun for (_, ended), (begun, _) in pairwise(trained))
+    assert queue.training() == queue.waiting() == []
+
+
+@posix
+def test_a_run_waits_for_one_that_was_started_without_waiting_and_elsewhere(
+    keepers: Keepers, tmp_path: Path
+) -> None:
+    elsewhere = Keepers(tmp_path / "elsewhere", keepers.processes)
+    trains = elsewhere.add("trains", queued=False)
+    keepers.until(trains, State.TRAINING)
+    waits = keepers.add("waits")
+    keepers.until(waits, State.QUEUED)
+    assert (waits.story.awaited.ahead, waits.story.awaited.behind) == (1, trains.run.name)
+    assert waits.story.awaited.title == title_of(trains.run.path, trains.run.options())
+    assert waits.run.state(read_story(waits.run)) is State.QUEUED
+    other = keepers.add("another device", device="mps")
+    keepers.until(other, State.TRAINING)
+    at_once = keepers.add("at once", queued=False)
+    keepers.until(at_once, State.TRAINING)
+    for follower in (trains, at_once):  # on the same device, the one that jumped the queue, too
+        waits.poll()
+        assert waits.state is State.QUEUED
+        follower.run.ask(Action.STOP)
+        keepers.until_over(follower)
+    keepers.until(waits, State.TRAINING)
+    assert waits.story.awaited is None
+    other.poll()
+    assert other.state is State.TRAINING  # nobody waited for another device
+
+
+@posix
+def test_pausing_lets_the_next_one_in_and_the_paused_one_may_queue_again(keepers: Keepers) -> None:
+    first, second = keepers.add("first"), keepers.add("second")
+    follow_until(first, keepers.processes[first.run.path], lambda: first.story.step >= 3)
+    keepers.until(second, State.QUEUED)
+    first.run.ask(Action.PAUSE)
+    keepers.until_over(first)
+    assert first.state is State.PAUSED
+    keepers.until(second, State.TRAINING)
+    again = keepers.resume(first, queued=True)
+    keepers.until(again, State.QUEUED)
+    second.run.ask(Action.STOP)
+    keepers.until(again, State.TRAINING)
+    assert again.story.attempt == 2
+    assert again.story.step >= first.story.step
+
+
+@pytest.fixture
+def held() -> RunFolder:
+    """A run that holds the device for as long as this process lives, or until it leaves the queue."""
+    run = RunFolder(Path("/runs/held").absolute())
+    queue.hold(run, "cpu", SELF)
+    return run
+
+
+@posix
+def test_a_waiting_run_that_is_taken_out_has_trained_nothing_and_can_be_started_later(
+    keepers: Keepers, held: RunFolder
+) -> None:
+    stopped, killed, paused, last = (keepers.add(name, "finish") for name in ("a", "b", "c", "d"))
+    for waits in (stopped, killed, paused, last):
+        keepers.until(waits, State.QUEUED)
+    assert (last.story.awaited.ahead, last.story.awaited.behind) == (4, paused.run.name)
+    saving = stopped.run.ask(Action.SAVE)
+    follow_until(stopped, keepers.processes[stopped.run.path], lambda: not stopped.run.open_requests())
+    asked = {
+        stopped.run: (Action.STOP, State.STOPPED),
+        killed.run: (Action.KILL, State.STOPPED),
+        paused.run: (Action.PAUSE, State.PAUSED),
+    }
+    for run, (action, _) in asked.items():
+        run.ask(action)
+    for waits in (stopped, killed, paused):
+        keepers.until_over(waits)
+        assert waits.state is waits.run.state(read_story(waits.run)) is asked[waits.run][1]
+        assert not waits.run.events_file.exists()
+        assert (waits.exit_record.code, waits.exit_record.signal) == (None, None)
+    told = EventReader(stopped.run.machine_file).read_all()
+    answers = [(event.request, event.accepted) for event in told if isinstance(event, RequestAnswered)]
+    assert answers[0] == (saving.id, False)
+    assert [accepted for _, accepted in answers] == [False, True]
+    follow_until(last, keepers.processes[last.run.path], lambda: last.story.awaited.ahead == 1)
+    again = keepers.resume(stopped, "finish")
+    assert again.run.state(read_story(again.run)) is State.STARTING
+    keepers.until_over(again)
+    assert again.state is State.FINISHED
+    assert last.run.state(read_story(last.run)) is State.QUEUED
+
+
+@posix
+def test_what_leaves_the_queue_keeps_how_it_crashed_before(keepers: Keepers, held: RunFolder) -> None:
+    crashed = keepers.add("a", "crash", queued=False)
+    keepers.until_over(crashed)
+    waits = keepers.resume(crashed, queued=True)
+    keepers.until(waits, State.QUEUED)
+    waits.run.ask(Action.STOP)
+    keepers.until_over(waits)
+    assert (waits.state, waits.exit_record.before) == (State.STOPPED, crashed.exit_record)
+
+
+@posix
+def test_waiting_runs_are_moved_and_a_keeper_that_is_told_to_end_takes_its_run_out(
+    keepers: Keepers, held: RunFolder
+) -> None:
+    first, second, third = (keepers.add(name) for name in ("first", "second", "third"))
+    for waits in (first, second, third):
+        keepers.until(waits, State.QUEUED)
+    assert queue.waiting() == [first.run, second.run, third.run]
+    queue.move(third.run, Move.FIRST)
+    follow_until(
+        first, keepers.processes[first.run.path], lambda: first.story.awaited.behind == third.run.name
+    )
+    keepers.processes[second.run.path].terminate()
+    keepers.until_over(second)
+    assert second.state is State.STOPPED
+    queue.leave(held)
+    keepers.until(third, State.TRAINING)
+    assert first.run.state(read_story(first.run)) is State.QUEUED
+
+
+@posix
+def test_a_killed_keeper_lets_the_next_one_in_only_when_its_engine_has_ended_too(keepers: Keepers) -> None:
+    trains, killed, waits = keepers.add("trains"), keepers.add("killed"), keepers.add("waits")
+    keepers.until(waits, State.QUEUED)
+    keepers.processes[killed.run.path].kill()
+    keepers.until_over(killed)
+    assert killed.state is State.CRASHED
+    keepers.until(trains, State.TRAINING)
+    keepers.processes[trains.run.path].kill()
+    keepers.processes[trains.run.path].wait()
+    keeper = keepers.processes[waits.run.path]
+    follow_until(waits, keeper, lambda: waits.story.awaited.behind == trains.run.name)
+    trains.run.ask(Action.STOP)
+    keepers.until(waits, State.TRAINING)
+    assert trains.run.state(read_story(trains.run)) is State.STOPPED
+
+
+@posix
+def test_what_is_lost_of_the_queue_the_keepers_enter_again(
+    keepers: Keepers,
+) -> None:
+    trains, waits = keepers.add("trains"), keepers.add("waits")
+    keepers.until(waits, State.QUEUED)
+    keepers.until(trains, State.TRAINING)
+    queue._file().write_bytes(b"nonsense")
+    keeper = keepers.processes[waits.run.path]
+    follow_until(waits, keeper, lambda: (queue.training(), queue.waiting()) == ([trains.run], [waits.run]))
+    assert waits.state is State.QUEUED
+    trains.run.ask(Action.STOP)
+    keepers.until(waits, State.TRAINING)
+
+
+RACER = """
+
+import os, sys
+from pathlib import Path
+from core import queue
+from core.run_folder import KeeperRecord, RunFolder
+name, log = sys.argv[1:]
+run, keeper = RunFolder(Path(name)), KeeperRecord.of(os.getpid())
+for turn in range(6):
+    while queue.take_turn(run, "auto", keeper) is not None:
+        pass
+    with open(log, "ab", buffering=0) as file:
+        file.write(f"begin {name}\\n".encode())
+        sum(range(200_000))
+        file.write(f"end {name}\\n".encode())
+    queue.leave(run)
+"""
+
+
+def test_of_processes_that_race_no_two_have_their_turn_at_once(tmp_path: Path) -> None:
+    log = tmp_path / "log"
+    racers = [
+        subprocess.Popen([sys.executable, "-c", RACER, str(tmp_path / str(number)), str(log)])
+        for number in range(3)
+    ]
+    assert [racer.wait(60) for racer in racers] == [0, 0, 0]
+    lines = log.read_text().splitlines()
+    assert len(lines) == 2 * 3 * 6
+    for begin, end in zip(lines[::2], lines[1::2], strict=True):
+        assert (begin.split()[0], end.split()[0], begin.split()[1]) == ("begin", "end", end.split()[1])

@@ -1,0 +1,372 @@
+"""Going on with runs that ended before they were done, and training finished ones further."""
+
+import os
+import shutil
+import signal
+import subprocess
+import sys
+import tomllib
+from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+
+import msgspec
+import psutil
+import pytest
+
+from core import jobs, run_file
+from core.attempts import current_attempt, next_attempt
+from core.commands.runs import show
+from core.errors import RunFolderError
+from core.event_files import EventReader, EventWriter
+from core.events import MemorySampled, Outcome, RunFinished, RunPlanned, RunStarted, StepFinished
+from core.follow import RunFollower
+from core.jobs import CantResume
+from core.live_runs import LiveRuns
+from core.run_folder import Action, ExitRecord, KeeperRecord, RunFolder
+from core.run_summary import summarize
+from core.runs import read_story
+from core.story import State
+from tests.fakes.runs import follow_until, keeper_command, new_run, save_checkpoint, start, write_events
+
+posix = pytest.mark.skipif(os.name != "posix", reason="ends processes with POSIX signals")
+PLAN = RunPlanned(total_steps=9, epochs=3, train_samples=9, eval_samples=1, effective_batch=1)
+
+
+def step(number: int) -> StepFinished:
+    return StepFinished(step=number, epoch=number / 3, seconds=0.1, learning_rate=1, samples=1)
+
+
+@pytest.fixture
+def run(tmp_path: Path) -> RunFolder:
+    return new_run(tmp_path)
+
+
+def end(run: RunFolder, outcome: Outcome | None, steps: int = 5) -> RunFolder:
+    """Let a first attempt be over; None: it crashed."""
+    record = KeeperRecord.of(os.getpid())
+    gone = msgspec.structs.replace(record, started=record.started - 1000)
+    run.keeper_file.write_bytes(msgspec.json.encode(gone))
+    told = [step(number) for number in range(1, steps + 1)]
+    write_events(run.events_file, RunStarted(), PLAN, *told)
+    if outcome is not None:
+        write_events(run.events_file, RunFinished(state=outcome, steps=steps))
+    if outcome is Outcome.FINISHED:
+        save_checkpoint(run, steps)
+    run.record_exit(ExitRecord(time=1, code=0, reason="The first attempt's end."))
+    return run
+
+
+def state(run: RunFolder) -> State:
+    return run.state(read_story(run))
+
+
+@pytest.fixture
+def keepers() -> "Iterator[list[subprocess.Popen[bytes]]]":
+    """Keepers that are ended at the end of a test, with their engines."""
+    made: list[subprocess.Popen[bytes]] = []
+    yield made
+    for keeper in made:
+        children = psutil.Process(keeper.pid).children() if keeper.poll() is None else []
+        keeper.kill()
+        keeper.wait()
+        for child in children:
+            child.kill()
+
+
+@posix
+def test_a_run_is_starting_from_the_moment_it_is_resumed_whoever_looks(
+    run: RunFolder, keepers: "list[subprocess.Popen[bytes]]", tmp_path: Path
+) -> None:
+    end(run, Outcome.PAUSED)
+    assert state(run) is summarize(run).state is State.PAUSED
+    attached, runs = RunFollower(run), LiveRuns()
+    attached.poll()
+    assert attached.is_over
+    keepers.append(jobs.resume(run, [sys.executable, "-c", "import time; time.sleep(60)"]))
+    assert state(run) is summarize(run).state is State.STARTING
+    assert (run.attempt_kept(), run.exit_record()) == (2, None)
+    late = RunFollower(run)
+    for follower in (late, attached):
+        follow_until(follower, keepers[0], lambda follower=follower: follower.attempt == 2)
+        assert (follower.state, follower.is_over, follower.exit_record) == (State.STARTING, False, None)
+    assert runs.look(tmp_path) == []
+    assert [live.run for live in runs.live] == [run]
+    keepers[0].kill()
+    keepers[0].wait()
+    for follower in (late, attached):
+        follow_until(follower, keepers[0], lambda follower=follower: follower.is_over)
+        assert follower.state is State.CRASHED
+    assert [ended.state for ended in runs.look(tmp_path)] == [State.CRASHED]
+
+
+@posix
+def test_a_crash_before_the_engine_said_anything_is_told_with_its_own_reason(
+    run: RunFolder, keepers: "list[subprocess.Popen[bytes]]", capsys: pytest.CaptureFixture[str]
+) -> None:
+    end(run, Outcome.FINISHED)
+    keepers.append(jobs.extend(run, keeper_command(run, "no such scenario"), epochs=9))
+    keepers[0].wait(10)
+    follower = RunFollower(run)
+    follow_until(follower, keepers[0], lambda: follower.is_over)
+    assert follower.state is state(run) is State.CRASHED
+    assert follower.exit_record.attempt == 2
+    show(str(run.path), as_json=False)
+    shown = capsys.readouterr().out
+    assert "crashed" in shown
+    assert "The first attempt's end." not in shown
+    again = jobs.resume(run, keeper_command(run, "finish"))
+    keepers.append(again)
+    follow_until(follower := RunFollower(run), again, lambda: follower.is_over)
+    assert (follower.state, follower.attempt) == (State.FINISHED, 3)
+
+
+@posix
+def test_what_was_told_before_is_all_there_and_a_request_of_old_ends_nothing(
+    run: RunFolder, keepers: "list[subprocess.Popen[bytes]]"
+) -> None:
+    keepers.append(start(run, "wait"))
+    follower = RunFollower(run)
+    follow_until(follower, keepers[0], lambda: follower.story.step >= 3)
+    os.kill(follower.story.engine_pid, signal.SIGKILL)
+    keepers[0].wait(10)
+    follow_until(follower, keepers[0], lambda: follower.is_over)
+    before = EventReader(run.events_file).read_all()
+    run.ask(Action.STOP)
+    keepers.append(jobs.resume(run, keeper_command(run, "wait")))
+    follower = RunFollower(run)
+    last = follower.story.step
+    follow_until(follower, keepers[1], lambda: follower.story.attempt == 2 and follower.story.step > last + 3)
+    assert run.open_requests() == []
+    assert follower.state is State.TRAINING or follower.story.plan.attempt == 2
+    assert EventReader(run.events_file).read_all()[: len(before)] == before
+    kept = {
+        event.attempt
+        for event in EventReader(run.machine_file).read_all()
+        if isinstance(event, MemorySampled)
+    }
+    assert kept == {1, 2}
+    run.ask(Action.PAUSE)
+    follow_until(follower, keepers[1], lambda: follower.is_over)
+    assert follower.state is State.PAUSED
+
+
+def test_of_two_who_resume_at_once_one_does(run: RunFolder, keepers: "list[subprocess.Popen[bytes]]") -> None:
+    end(run, None)
+    sleeping = [sys.executable, "-c", "import time; time.sleep(60)"]
+
+    def press(_: int) -> object:
+        try:
+            keepers.append(jobs.resume(run, sleeping))
+        except CantResume as error:
+            return error.title
+        return None
+
+    with ThreadPoolExecutor(4) as windows:
+        told = list(windows.map(press, range(4)))
+    assert sorted(told, key=str) == [None, *["The run is under way already"] * 3]
+    assert len(keepers) == 1
+    with pytest.raises(CantResume):
+        jobs.extend(run, sleeping, epochs=100)
+    assert run.options().training.epochs == 3
+
+
+def test_a_run_that_has_finished_is_not_gone_on_with_unless_it_is_to_train_longer(run: RunFolder) -> None:
+    end(run, Outcome.FINISHED)
+    with pytest.raises(CantResume, match="has finished"):
+        jobs.resume(run)
+    assert state(run) is State.FINISHED
+
+
+@pytest.mark.parametrize("outcome", [Outcome.FINISHED, Outcome.PAUSED])
+def test_where_nothing_can_be_started_the_run_is_as_it_was(
+    run: RunFolder, outcome: Outcome, tmp_path: Path
+) -> None:
+    end(run, outcome)
+    before = run.options_file.read_bytes()
+    with pytest.raises(RunFolderError, match="can't be started"):
+        jobs.extend(run, [str(tmp_path / "nothing")], epochs=5)
+    assert run.options_file.read_bytes() == before
+    assert state(run).value == outcome.value
+    assert run.exit_record().reason == "The first attempt's end."
+
+
+def test_a_damaged_run_file_is_told(run: RunFolder) -> None:
+    end(run, None)
+    run.options_file.write_text("nonsense")
+    with pytest.raises(CantResume, match="can't be resumed"):
+        jobs.resume(run)
+    assert run.attempt_kept() == 1
+
+
+@posix
+@pytest.mark.parametrize(
+    "name", ["log.txt", "events.jsonl", "requests", "checkpoints", ".lock", ".engine.lock"]
+)
+def test_a_folder_that_leads_elsewhere_is_not_written_through(
+    run: RunFolder, name: str, tmp_path: Path
+) -> None:
+    end(run, None)
+    outside = tmp_path / "outside"
+    (run.path / name).unlink(missing_ok=True)
+    (run.path / name).symlink_to(outside)
+    with pytest.raises(RunFolderError):
+        jobs.resume(run, [sys.executable, "-c", "print('here')"])
+    assert not outside.exists()
+
+
+@posix
+def test_a_pipe_in_a_strangers_folder_is_not_waited_for(run: RunFolder) -> None:
+    end(run, None)
+    run.log_file.unlink(missing_ok=True)
+    os.mkfifo(run.log_file)
+    with pytest.raises(CantResume, match="neither a file nor a folder"):
+        jobs.resume(run, [sys.executable, "-c", "print('here')"])
+    assert run.attempt_kept() == 1
+
+
+class TestExtending:
+    @pytest.fixture(autouse=True)
+    def no_keeper(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        monkeypatch.setattr("core.starting._start", lambda *_, **__: None)
+
+    def test_the_rest_of_the_run_file_stays_as_it_is(self, run: RunFolder) -> None:
+        end(run, Outcome.FINISHED)
+        text = run.options_file.read_text().replace("[training]", "# a note\n[training]  # how long")
+        text = text.replace("epochs = 3.0", "epochs = 3.0  # three").replace("seed", "seed")
+        run.options_file.write_text(text)
+        jobs.extend(run, epochs=5)
+        assert run.options_file.read_text() == text.replace("epochs = 3.0", "epochs = 5.0")
+
+    def test_steps_are_asked_for_where_there_were_none(self, run: RunFolder) -> None:
+        end(run, Outcome.STOPPED)
+        before = tomllib.loads(run.options_file.read_text())
+        jobs.extend(run, max_steps=50)
+        after = tomllib.loads(run.options_file.read_text())
+        assert after["training"].pop("max_steps") == 50
+        assert after == before
+        jobs.extend(run, max_steps=60)
+        assert run.options().training.max_steps == 60
+
+    def test_a_file_that_lacks_the_section_gets_it(self, run: RunFolder) -> None:
+        end(run, Outcome.FINISHED)
+        run.options_file.write_text('task = "image-classification"\n[data]\ntrain = "builtin:digits"')
+        jobs.extend(run, epochs=4.5)
+        assert run.options().training.epochs == 4.5
+        assert run.options_file.read_text().startswith('task = "image-classification"\n[data]\ntrain')
+
+    def test_a_file_in_trainers_words_asks_for_the_same_in_ours(self, run: RunFolder) -> None:
+        end(run, Outcome.FINISHED)
+        text = run_file.dumps(run.options()).replace("epochs = 3.0", "num_train_epochs = 3.0")
+        run.options_file.write_text(text)
+        jobs.extend(run, epochs=4)
+        assert run.options().training.epochs == 4.0
+
+    @pytest.mark.parametrize(
+        ("longer", "why"),
+        [
+            ({"epochs": 3}, "3 epochs already"),
+            ({"epochs": float("nan")}, "3 epochs already"),
+            ({"epochs": 1e9}, "training.epochs"),
+            ({"max_steps": 5}, "5 steps already"),
+            ({}, "in all"),
+        ],
+    )
+    def test_less_than_was_done_or_asked_is_refused(
+        self, run: RunFolder, longer: dict[str, float], why: str
+    ) -> None:
+        end(run, Outcome.FINISHED)
+        before = run.options_file.read_bytes()
+        with pytest.raises(CantResume, match=why):
+            jobs.extend(run, **longer)
+        assert run.options_file.read_bytes() == before
+
+    @pytest.mark.parametrize("longer", [{"epochs": 5}, {"max_steps": 20}])
+    def test_who_was_killed_after_asking_may_ask_for_the_same_again(
+        self, run: RunFolder, longer: dict[str, float]
+    ) -> None:
+        end(run, Outcome.FINISHED, 9)
+        jobs.extend(run, **longer)
+        asked = run.options_file.read_bytes()
+        jobs.extend(run, **longer)  # no keeper was started
+        assert run.options_file.read_bytes() == asked
+        write_events(run.events_file, msgspec.structs.replace(PLAN, epochs=5, total_steps=20), step(20))
+        write_events(run.events_file, RunFinished(state=Outcome.FINISHED, steps=20))
+        with pytest.raises(CantResume, match="already"):
+            jobs.extend(run, **longer)
+
+    def test_one_that_kept_no_checkpoint_would_lose_its_model(self, run: RunFolder) -> None:
+        end(run, Outcome.FINISHED)
+        shutil.rmtree(run.checkpoints)
+        before = run.options_file.read_bytes()
+        with pytest.raises(CantResume, match=f"run:{run.name}"):
+            jobs.extend(run, epochs=9)
+        assert run.options_file.read_bytes() == before
+
+    def test_a_run_that_counts_steps_is_extended_by_steps(self, run: RunFolder) -> None:
+        end(run, Outcome.FINISHED)
+        jobs.extend(run, max_steps=7)
+        with pytest.raises(CantResume, match="7 steps, whatever the epochs"):
+            jobs.extend(run, epochs=10)
+
+
+class TestAttempts:
+    def test_the_number_of_an_attempt_is_found_from_the_end_however_long_the_file(
+        self, run: RunFolder
+    ) -> None:
+        assert next_attempt(run.events_file) == 1
+        write_events(run.events_file, RunStarted())
+        assert next_attempt(run.events_file) == 2
+        writer = EventWriter(run.events_file, attempt=7)
+        writer.write(RunStarted())
+        writer.close()
+        with run.events_file.open("ab") as file:
+            file.write(
+                b"nonsense\n" * 20_000
+                + b'{"attempt": "x"}\n{"attempt": 9007199254740992}\n[]\n\xff\n{"attempt":9,"torn'
+            )
+        assert next_attempt(run.events_file) == 8
+
+    def test_of_a_long_file_only_the_end_is_read(
+        self, run: RunFolder, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        write_events(run.events_file, RunStarted())
+        with run.events_file.open("r+b") as file:
+            file.truncate(1 << 33)  # a hole of 8 GB
+            file.seek(0, os.SEEK_END)
+            file.write(b"\n")
+        write_events(run.events_file, step(1))
+        assert next_attempt(run.events_file) == 2
+
+    def test_keeper_and_engine_take_the_number_that_the_starter_gave(self, run: RunFolder) -> None:
+        end(run, None)
+        assert current_attempt(run) == 2
+        run.record_keeper(os.getpid(), 5)
+        assert current_attempt(run) == 5
+
+
+def test_a_disk_that_is_full_costs_neither_the_run_nor_its_end(
+    run: RunFolder, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
+) -> None:
+    from core import keeper as keeping
+
+    full = OSError(28, "No space left on device")
+    failing = {"left": 2}
+
+    def write(run: RunFolder, record: ExitRecord) -> None:
+        if failing["left"]:
+            failing["left"] -= 1
+            raise full
+        written.append(record)
+
+    written: list[ExitRecord] = []
+    monkeypatch.setattr(RunFolder, "record_exit", write)
+    monkeypatch.setattr(keeping.time, "sleep", lambda _: None)
+    monkeypatch.setattr(EventWriter, "write", lambda *_: (_ for _ in ()).throw(full))
+    keeper = keeping.Keeper(run, [sys.executable, "-c", "pass"])
+    assert keeper.keep().code == 0
+    assert [record.attempt for record in written] == [1]
+    failing["left"] = 10**9
+    monkeypatch.setattr(keeping, "LAST_WORD_SECONDS", 0.0)
+    keeping.Keeper(run, [sys.executable, "-c", "pass"]).keep()
+    assert "exit.json can't be written" in capfd.readouterr().err

@@ -1,0 +1,208 @@
+"""The support file: nothing in it that nobody else should read, whatever file it was planted in; huge logs are cut."""
+
+import json
+import zipfile
+from pathlib import Path
+
+import pytest
+
+from core import support
+from core.cli import main
+from core.event_files import EventWriter
+from core.events import ExamplesChosen, Level, MessageRaised, Predicted, RunStarted, StepFinished, WhatRan
+from core.options import DataOptions, OutputOptions, RunOptions
+from core.predictions import Example, Said
+from core.run_folder import ExitRecord, RunFolder
+from core.support_redaction import Redactor
+from tests.fakes.run_stories import make_folder
+from tests.fakes.runs import write_events
+
+LINUX, MAC = "/home", "/Users"
+HOME, USER, HOST = "/home/anneliese", "anneliese", "annes-laptop.lan"
+SECRETS = (
+    "hf_QwErTyUiOpAsDfGhJkLz",
+    "sk-proj-abcdefgh12345678",
+    "ghp_abcdefghijkl0123456789",
+    "AKIAABCDEFGHIJKLMNOP",
+    "eyJhbGciOiJIUzI1NiJ9.eyJzdWIiOiIxIn0.c2lnbmF0dXJl",
+    "hunter2-in-address",
+    "hunter3-in-header",
+    "hunter4-in-variable",
+    "hunter5 with spaces",
+    "hunter6-in-json",
+)
+PLANTED = f"""\
+token={SECRETS[0]} {SECRETS[1]} and {SECRETS[2]}, {SECRETS[3]}
+cookie {SECRETS[4]}
+https://me:{SECRETS[5]}@hub.example/x?y=1
+Authorization: Bearer {SECRETS[6]}
+HF_TOKEN={SECRETS[7]} PASSWORD='{SECRETS[8]}' {{"api_key": "{SECRETS[9]}"}}
+{HOME}/data/reviews.csv on {HOST}, by {USER}; also annes-laptop and C:\\\\Users\\\\{USER}\\\\x
+"""
+DATA = ("The secret diary of a customer", "What the model made of it", "A prompt of my own")
+FORBIDDEN = (*SECRETS, HOME, USER, "annes-laptop", *DATA)
+REDACT = Redactor(homes=(HOME,), users=(USER,), hosts=(HOST,))
+
+
+@pytest.fixture
+def run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> RunFolder:
+    """A run in every file of which something is planted."""
+    monkeypatch.setenv("HONE_HOME", str(tmp_path / "home"))
+    (tmp_path / "home").mkdir()
+    (tmp_path / "home" / "hone.log").write_text(PLANTED)
+    asked = RunOptions(
+        task="causal-lm",  # type: ignore[arg-type]  # as a file says it
+        data=DataOptions(train=f"{HOME}/data/reviews.csv"),
+        output=OutputOptions(name=f"by {USER}", prompts=(DATA[2],)),
+    )
+    run = make_folder(tmp_path / "run", asked)
+    write_events(
+        run.events_file,
+        MessageRaised(id="x", level=Level.INFO, title="Odd", detail=PLANTED),
+        ExamplesChosen(examples=(Example(given=DATA[0], expected="yes"),)),
+        Predicted(step=1, epoch=0.0, said=(Said(text=DATA[1]),)),
+    )
+    with run.events_file.open("ab") as file:
+        file.write(b'{"type":"predicted","said":[{"text":"' + DATA[1].encode() + b"\n")  # torn
+        file.write(b'[{"type":"predicted","said":[{"text":"' + DATA[1].encode() + b"\n")
+    write_events(run.machine_file, MessageRaised(id="y", level=Level.INFO, title=PLANTED))
+    run.log_file.write_bytes(b"\xff\xfe\x00" + PLANTED.encode() + SECRETS[0].encode("utf-16-le"))
+    run.record_exit(ExitRecord(time=1.0, code=1, reason=PLANTED, log_tail=PLANTED))
+    keeper = {"pid": 1, "started": 1.0, "host": HOST, "booted": 1.0}
+    run.keeper_file.write_text(json.dumps(keeper))
+    run.forecast_file.write_text(json.dumps({"note": PLANTED}))
+    return run
+
+
+def test_nothing_planted_is_in_the_file(run: RunFolder, tmp_path: Path) -> None:
+    files = support.collect(run, REDACT)
+    support.save(files, tmp_path / "support.zip")
+    with zipfile.ZipFile(tmp_path / "support.zip") as archive:
+        saved = {name: archive.read(name).decode() for name in archive.namelist()}
+    assert sorted(saved) == [
+        *("support/about.txt", "support/events.jsonl", "support/exit.json", "support/forecast.json"),
+        *("support/hone.log", "support/keeper.json", "support/log.txt", "support/machine.jsonl"),
+        "support/run.toml",
+    ]
+    found = {
+        (name, word) for name, text in saved.items() for word in FORBIDDEN if word.lower() in text.lower()
+    }
+    assert found == set()
+    assert [file.text in saved[f"support/{file.name}"] for file in files] == [True] * len(
+        files
+    )  # as it was shown
+    assert "~/data/reviews.csv" in saved["support/run.toml"]
+    assert "[host]" in saved["support/keeper.json"]
+    assert "Linux" in saved["support/about.txt"] or "System" in saved["support/about.txt"]
+
+
+def test_what_is_left_out_is_said(run: RunFolder) -> None:
+    notes = {file.name: file.note for file in support.collect(run, REDACT)}
+    assert notes["events.jsonl"] == (
+        "2 events with examples and predictions left out. 2 lines that can't be read left out."
+    )
+    assert notes["run.toml"] == "Your own prompts are left out."
+    assert "predictions and your own prompts are left out" in support.WORDS
+
+
+def test_a_damaged_run_file_keeps_its_prompts_to_itself(run: RunFolder) -> None:
+    run.options_file.write_text(f'task = [\n[output]\nprompts = [\n  "{DATA[2]}",\n]\n')
+    (found,) = [file for file in support.collect(run, REDACT) if file.name == "run.toml"]
+    assert DATA[2] not in found.text
+
+
+def test_a_huge_log_is_cut_in_the_middle(run: RunFolder) -> None:
+    lines = [f"line {number:07}" for number in range(200_000)]
+    run.log_file.write_text("\n".join(lines) + "\n")
+    (log,) = [file for file in support.collect(run, REDACT) if file.name == "log.txt"]
+    assert log.note.endswith("in the middle are left out.")
+    assert len(log.text) <= support.FIRST_BYTES + support.LAST_BYTES + 100
+    kept = log.text.splitlines()
+    assert (kept[0], kept[-1]) == (lines[0], lines[-1])
+    (gap,) = [place for place, line in enumerate(kept) if not line.startswith("line ")]
+    assert "are left out" in kept[gap]
+    assert set(kept[:gap] + kept[gap + 1 :]) < set(lines)  # whole lines only
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "model_max_length=512, tokens: 1,024",
+        '"tokens":128,"seconds":0.2',
+        "pad_token_id = 3 and num_tokens: 12",
+        "task = 'text-classification'",
+        "https://huggingface.co/docs and a@b",
+        "The bearer of bad news",
+        "a skater, sk-8",
+    ],
+)
+def test_plain_words_and_figures_stay(text: str) -> None:
+    assert REDACT(text) == text
+
+
+@pytest.mark.parametrize(
+    ("redactor", "text", "told"),
+    [
+        (Redactor((), ("jo",), ()), f"jo in {LINUX}/jo/x", f"jo in {LINUX}/[user]/x"),
+        (Redactor(("C:\\Users\\Ann",), ("Ann",), ()), '"C:\\\\Users\\\\Ann\\\\x"', '"~\\\\x"'),
+        (Redactor(("/",), (), ()), "/tmp/x", "/tmp/x"),
+        (Redactor((f"{MAC}/André",), (), ()), f'"{MAC}/Andr\\u00e9/x"', '"~/x"'),
+        (Redactor((), ("anna",), ()), "banana anna_b", "banana [user]_b"),
+    ],
+)
+def test_names_are_taken_out_as_names(redactor: Redactor, text: str, told: str) -> None:
+    assert redactor(text) == told
+
+
+def test_the_command_shows_and_saves(
+    run: RunFolder, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert main(["support", str(run.path)]) == 2
+    assert main(["support", str(run.path), "--show"]) == 0
+    assert "===== run.toml (Your own prompts are left out.)" in capsys.readouterr().out
+    target = tmp_path / "support.zip"
+    assert main(["support", str(run.path), "--to", str(target)]) == 0
+    assert zipfile.is_zipfile(target)
+    assert main(["support", str(run.path), "--to", str(target)]) == 2
+
+
+def test_a_folder_with_nothing_in_it_gives_a_file(tmp_path: Path) -> None:
+    (tmp_path / "empty").mkdir()
+    files = support.collect(RunFolder(tmp_path / "empty"), REDACT)
+    assert files[0].name == "about.txt"
+
+
+def test_the_facts_of_a_long_run_are_those_of_its_newest_attempt(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    run = make_folder(tmp_path / "long")
+    for attempt, device in ((1, "First card"), (2, "Second card")):
+        steps = (
+            StepFinished(step=step, epoch=0.1, seconds=0.1, learning_rate=0.1, samples=8)
+            for step in range(1, 1500)
+        )
+        writer = EventWriter(run.events_file, attempt)
+        for event in (RunStarted(versions={"torch": f"2.{attempt}"}), ran_on(device), *steps):
+            writer.write(event)
+        writer.close()
+    monkeypatch.setattr(
+        "core.event_files.EventReader.read_all", lambda _self: pytest.fail("all of it is read")
+    )
+    about = support.collect(run, REDACT)[0].text
+    assert "Attempts: 2\n" in about
+    assert "Device: Second card\n" in about
+    assert "In the run: torch: 2.2\n" in about
+
+
+def ran_on(device: str) -> WhatRan:
+    return WhatRan(
+        device="cuda",
+        device_name=device,
+        parameter_dtype="float32",
+        autocast_dtype=None,
+        optimizer="adamw",
+        optimizer_state_bytes=8,
+        trainable_parameters=1,
+        total_parameters=1,
+        effective_batch=8,
+    )

@@ -1,0 +1,127 @@
+"""A run that was stopped and went on has two models: only the newest weights are handed out as the trained ones."""
+
+from pathlib import Path
+
+import pytest
+
+from core import run_file
+from core.choices import Task
+from core.commands.run_text import ending_text
+from core.event_files import EventWriter
+from core.events import Event, Outcome, RunFinished, RunStarted
+from core.export_offers import find_source
+from core.options import DataOptions, ModelOptions, RunOptions
+from core.rules import problems_of
+from core.run_folder import RunFolder
+from core.run_models import problem_with
+from core.run_summary import story_at_end
+from core.state import State
+from core.trained_model import trained_model
+from core.trying import Which
+from core.trying_choice import look
+from core.trying_models import name_of
+from tests.fakes.runs import save_checkpoint
+
+TASK = Task.CAUSAL_LM
+OPTIONS = RunOptions(
+    task=TASK, model=ModelOptions(source="some/model"), data=DataOptions(train="synthetic:8x8")
+)
+
+
+def tell(run: RunFolder, attempt: int, *events: Event) -> None:
+    writer = EventWriter(run.events_file, attempt=attempt)
+    writer.write(*events)
+    writer.close()
+
+
+@pytest.fixture
+def stopped(tmp_path: Path) -> RunFolder:
+    """Stopped after ten steps: a model, and a checkpoint of the same step."""
+    run = RunFolder(tmp_path / "L")
+    run.path.mkdir()
+    run_file.write(OPTIONS, run.options_file)
+    ended = RunFinished(time=2.0, state=Outcome.STOPPED, steps=10, seconds=1.0)
+    tell(run, 1, RunStarted(time=1.0, pid=1), ended)
+    run.model.mkdir()
+    for name in ("config.json", "model.safetensors"):
+        (run.model / name).write_text("{}")
+    save_checkpoint(run, 10)
+    return run
+
+
+@pytest.fixture
+def paused(stopped: RunFolder) -> RunFolder:
+    """The same, gone on with and paused after twenty steps."""
+    ended = RunFinished(time=4.0, state=Outcome.PAUSED, steps=20, seconds=1.0)
+    tell(stopped, 2, RunStarted(time=3.0, pid=2, from_step=10), ended)
+    save_checkpoint(stopped, 20)
+    return stopped
+
+
+def where(run: RunFolder) -> tuple[str, int | None]:
+    newest = trained_model(run)
+    assert newest is not None
+    return newest.folder.name, newest.step
+
+
+def asked(run: RunFolder) -> list[str]:
+    model = ModelOptions(source=f"run:{run.path}")
+    options = RunOptions(task=TASK, model=model, data=DataOptions(train="synthetic:8x8"))
+    return [problem.message for problem in problems_of(options) if problem.path == "model.source"]
+
+
+def test_what_was_stopped_or_has_finished_has_its_model(stopped: RunFolder) -> None:
+    assert where(stopped) == ("model", 10)
+    assert "step" not in name_of(stopped, OPTIONS, Which.TRAINED)
+    assert find_source(stopped).folder == stopped.model
+    assert not find_source(stopped).told
+    assert asked(stopped) == []
+    assert [one.run for one in look(stopped.path.parent, None).runs] == [stopped]
+
+
+def test_a_model_of_before_it_went_on_is_not_the_trained_one(paused: RunFolder) -> None:
+    assert where(paused) == ("checkpoint-20", 20)
+    source = find_source(paused)
+    assert source.folder == paused.checkpoints / "checkpoint-20"
+    assert "checkpoint of step 20" in source.told
+    told = look(paused.path.parent, paused)
+    assert not told.runs
+    assert "step 20" in told.problem
+
+
+def test_no_new_run_starts_from_it_unsaid_but_one_that_did_goes_on(paused: RunFolder) -> None:
+    [said] = asked(paused)
+    assert "trained on since its model was written" in said
+    assert "checkpoint of step 20" in said
+    assert problem_with(f"run:{paused.path}", TASK) is None
+
+
+def test_where_it_is_names_the_step(paused: RunFolder) -> None:
+    said = ending_text(paused, story_at_end(paused), State.PAUSED, None)
+    assert f"Its newest weights, of step 20, are in {paused.checkpoints / 'checkpoint-20'}" in said
+    assert f"The model in {paused.model} is older" in said
+
+
+def test_once_it_ends_the_new_model_counts(paused: RunFolder) -> None:
+    ended = RunFinished(time=6.0, state=Outcome.FINISHED, steps=20, seconds=0.5)
+    tell(paused, 3, RunStarted(time=5.0, pid=3, from_step=20), ended)
+    assert where(paused) == ("model", 20)
+
+
+def test_one_that_was_stopped_while_it_loaded_has_written_no_model(paused: RunFolder) -> None:
+    ended = RunFinished(time=6.0, state=Outcome.STOPPED, steps=20)
+    tell(paused, 3, RunStarted(time=5.0, pid=3, from_step=20), ended)
+    assert where(paused) == ("checkpoint-20", 20)
+
+
+def test_one_that_went_on_and_saved_nothing_has_its_model_of_a_step(stopped: RunFolder) -> None:
+    tell(stopped, 2, RunStarted(time=3.0, pid=2, from_step=10))
+    assert where(stopped) == ("model", 10)
+    assert name_of(stopped, OPTIONS, Which.TRAINED).endswith(", step 10")
+
+
+def test_checkpoints_alone_and_nothing_at_all(stopped: RunFolder, tmp_path: Path) -> None:
+    for path in stopped.model.iterdir():
+        path.unlink()
+    assert where(stopped) == ("checkpoint-10", 10)
+    assert trained_model(RunFolder(tmp_path / "none")) is None

@@ -1,0 +1,45 @@
+"""A trainer as a run builds it, for tests that look at it before, while and after it trains."""
+
+from pathlib import Path
+from typing import Any
+
+from core.choices import Precision, Task
+from core.engine.reporter import Reporter
+from core.engine.torchvision_ops import prepare_torchvision
+from core.options import DataOptions, DeviceOptions, MemoryOptions, OutputOptions, RunOptions, TrainingOptions
+
+prepare_torchvision()
+
+
+def options(task: Task, model: Any, data: DataOptions, **sections: Any) -> RunOptions:
+    """A short run in fp32 on one thread, which keeps no checkpoints."""
+    return RunOptions(
+        **{
+            "task": task,
+            "model": model,
+            "data": data,
+            "device": DeviceOptions(name="cpu", precision=Precision.FP32, threads=1),
+            "memory": MemoryOptions(batch_size=4),
+            "training": TrainingOptions(epochs=1.0, learning_rate=1e-2),
+            "output": OutputOptions(keep_checkpoints=0),
+            **sections,
+        }
+    )
+
+
+def built(asked: RunOptions, folder: Path, kind: Any = None) -> Any:
+    """The trainer of a run, or of that `kind`; its checkpoints would go into `folder`."""
+    from core.engine.building import build_trainer, chosen_device, prepare
+    from core.engine.trainer import WatchedTrainer
+
+    reporter = Reporter(None)
+    with chosen_device(asked) as choice:
+        prepared = prepare(choice.settled, reporter)
+        return build_trainer(folder, choice, prepared, reporter, kind or WatchedTrainer)
+
+
+def inputs_of(trainer: Any) -> list[dict[str, Any]]:
+    """What the model is given from now on, batch by batch."""
+    seen: list[dict[str, Any]] = []
+    trainer.model.register_forward_pre_hook(lambda _model, _args, given: seen.append(given), with_kwargs=True)
+    return seen

@@ -1,0 +1,77 @@
+"""Tiny runs that are over and can be tried: trained in this process, with the run file that a real one has."""
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from core import run_file
+from core.choices import Precision
+from core.engine.trying.hearing import Hearing
+from core.engine.trying.job import plain_options
+from core.event_files import EventReader
+from core.events import ExamplesChosen, Predicted
+from core.options import DeviceOptions, MemoryOptions, OutputOptions, RunOptions, TrainingOptions
+from core.predictions import Example, Said
+from core.run_folder import RunFolder
+from core.trying import Answered, Ask, Given, Load, Piece, Which, Writing
+from tests.fakes.tiny_training import train
+
+if TYPE_CHECKING:
+    from core.engine.trying.loading import TriedModel
+
+
+def tried(folder: Path, **sections: Any) -> RunFolder:
+    """Train in the new folder `folder` and write what was asked beside it."""
+    asked = {
+        "device": DeviceOptions(name="cpu", precision=Precision.FP32),
+        "memory": MemoryOptions(batch_size=8),
+        "training": TrainingOptions(epochs=1.0, learning_rate=1e-2),
+        "output": OutputOptions(predictions=4),
+        **sections,
+    }
+    run = train(folder, **asked)
+    assert run.status == 0, run.messages
+    run_file.write(RunOptions(**asked), run.run.options_file)
+    return run.run
+
+
+def examples(run: RunFolder) -> tuple[Example, ...]:
+    return next(event for event in _events(run) if isinstance(event, ExamplesChosen)).examples
+
+
+def first_and_last(run: RunFolder) -> tuple[tuple[Said, ...], tuple[Said, ...]]:
+    """What was said before training, and at last."""
+    told = [event for event in _events(run) if isinstance(event, Predicted)]
+    return told[0].said, told[-1].said
+
+
+def _events(run: RunFolder) -> list[Any]:
+    return EventReader(run.events_file).read_all()
+
+
+def load(run: RunFolder, which: Which = Which.TRAINED) -> "TriedModel":
+    from core.engine.trying.loading import load_model
+
+    return load_model(run, plain_options(run.options(), Load(run=str(run.path), which=which)), which)
+
+
+class Heard(Hearing):
+    """Hears that a question is to stop once so many pieces have come; None: never."""
+
+    def __init__(self, pieces: int | None = None) -> None:
+        super().__init__()
+        self.pieces: list[str] = []
+        self._most = pieces
+
+    def is_stopped(self, question: int) -> bool:
+        return self._most is not None and len(self.pieces) >= self._most
+
+    def take(self, told: Any) -> None:
+        assert isinstance(told, Piece)
+        self.pieces.append(told.text)
+
+
+def ask(model: "TriedModel", given: Given, heard: Heard | None = None, **writing: Any) -> Answered:
+    from core.engine.trying.talking import answer
+
+    heard = heard or Heard()
+    return answer(model, Ask(id=1, given=given, writing=Writing(**writing)), heard, heard.take)

@@ -1,0 +1,125 @@
+"""A stand-in for the process that holds a model: `python try_process.py SCENARIO`, lines in, lines out."""
+
+import sys
+import time
+from pathlib import Path
+
+import msgspec
+
+from core.choices import Task
+from core.conversation_words import Speaker
+from core.errors import Fix
+from core.reports import FailureReport
+from core.trying import (
+    Answered,
+    Ask,
+    Chance,
+    Chat,
+    Close,
+    EndedBy,
+    Image,
+    Load,
+    Loaded,
+    NotAnswered,
+    NotLoaded,
+    Piece,
+    Said,
+    Stop,
+    Which,
+    Word,
+)
+
+REFUSED = FailureReport(
+    title="The model before training is gone", detail="/data/writer", fixes=(Fix("Put it back"),)
+)
+
+
+def say(told: object) -> None:
+    sys.stdout.buffer.write(msgspec.json.encode(told) + b"\n")
+    sys.stdout.buffer.flush()
+
+
+def hear() -> Said | None:
+    line = sys.stdin.buffer.readline()
+    return msgspec.json.decode(line, type=Said) if line else None
+
+
+def name_of(which: Which) -> str:
+    return "Handwritten digits" if which is Which.TRAINED else "resnet18"
+
+
+def answer(asked: Ask, load: Load) -> None:
+    name, given = name_of(load.which), asked.given
+    done = {"id": asked.id, "name": name, "device": "cpu", "dtype": "fp32", "seconds": 0.5, "read": 7}
+    if isinstance(given, Chat):
+        turns = sum(turn.role is Speaker.USER for turn in given.turns)
+        text = f"Answer {turns} of {name}, drawn with {asked.writing.seed}."
+        for word in text.split(" "):
+            say(Piece(id=asked.id, text=word if word == "Answer" else f" {word}"))
+        say(Answered(text=text, ended_by=EndedBy.MODEL, tokens=5, **done))
+    elif isinstance(given, Image):
+        say(Answered(chances=(Chance("seven", 0.75), Chance("one", 0.25)), **done))
+    elif given.texts == ("refuse",):
+        say(NotAnswered(id=asked.id, error=FailureReport(title="Nothing to read", detail="It is empty.")))
+    elif given.texts == ("words",):
+        say(Answered(words=(Word(0, 5, "B-THING", 0.9),), **done))
+    elif given.texts == ("number",):
+        say(Answered(number=3.25, **done))
+    elif given.texts == ("crash",):
+        raise RuntimeError("a bug in the fake model")
+    elif given.texts == ("long",):
+        write_until_stopped(asked, done)
+    else:
+        say(
+            Answered(
+                chances=(Chance("yes", 0.9), Chance("no", 0.1)), notes=(f"{len(given.texts)} read",), **done
+            )
+        )
+
+
+def write_until_stopped(asked: Ask, done: dict[str, object]) -> None:
+    say(Piece(id=asked.id, text="on and "))
+    while True:
+        said = hear()
+        if isinstance(said, Stop) and said.id == asked.id:
+            say(Answered(text="on and ", ended_by=EndedBy.PERSON, tokens=2, **done))
+            return
+        if said is None or isinstance(said, Close):
+            sys.exit(0)
+
+
+def serve(load: Load, task: Task) -> None:
+    say(
+        Loaded(name=name_of(load.which), task=task, device="cpu", dtype="fp32", labels=("yes", "no"), sees=64)
+    )
+    while isinstance(said := hear(), Ask | Stop):
+        if isinstance(said, Ask):
+            answer(said, load)
+
+
+def main(scenario: str) -> None:
+    load = hear()
+    assert isinstance(load, Load)
+    match scenario:
+        case "hang":
+            time.sleep(60)
+        case "refuse":
+            say(NotLoaded(error=REFUSED))
+            sys.exit(1)
+        case "refuse-before" if load.which is Which.BEFORE:
+            say(NotLoaded(error=REFUSED))
+            sys.exit(1)
+        case "nonsense":
+            print("no line of ours", flush=True)
+            time.sleep(60)
+        case _:
+            serve(load, Task.CHAT)
+
+
+def command(scenario: str = "chat") -> list[str]:
+    """What starts it."""
+    return [sys.executable, str(Path(__file__)), scenario]
+
+
+if __name__ == "__main__":
+    main(sys.argv[1])

@@ -1,0 +1,276 @@
+"""A Hugging Face Hub on this computer: search, lists of files, whoami, downloads from another host, and moods."""
+
+import contextlib
+import hashlib
+import json
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from typing import Any
+from urllib.parse import parse_qs, unquote, urlsplit
+
+from tests.fakes.hub_uploads import Uploads
+
+COMMIT = "0123456789abcdef0123456789abcdef01234567"
+SLOW_SECONDS = 0.01
+LARGE = (".safetensors", ".bin", ".parquet")
+
+
+@dataclass
+class Repo:
+    """A model or data set; `facts` are what the API tells besides (`downloads`, `tags`, `safetensors`, ...)."""
+
+    files: dict[str, bytes]
+    facts: dict[str, Any] = field(default_factory=dict)
+    gated: bool = False
+    private: bool = False
+
+
+@dataclass(frozen=True)
+class Asked:
+    """A request that came in."""
+
+    host: str
+    way: str
+    path: str
+    query: dict[str, list[str]]
+    range: str
+    token: str
+
+
+class WholeHub:
+    """Answers as the Hub does.
+
+    Attributes:
+        repos: By kind and id, such as `("models", "org/tiny")`.
+        people: Whose token it is, by token. All of them have accepted all terms.
+        moods: Taken one for each request for a file's content: a status to refuse with, or after how many bytes the
+            connection breaks off. None: no mood.
+        api_moods: A status for each question to the API, likewise.
+        gate: Where it is not set, a large file comes byte by byte from its middle on, until it is.
+        is_silent: Where the gate is not set, no byte of it comes at all.
+        knows_ranges: False: every answer begins at the beginning.
+        listed: What the list says of a file, in place of the truth: name to (size, hash).
+        asked: All requests.
+        uploads: What was sent here.
+    """
+
+    def __init__(self) -> None:
+        self.repos: dict[tuple[str, str], Repo] = {}
+        self.people: dict[str, str] = {}
+        self.moods: list[int | None] = []
+        self.api_moods: list[tuple[int, dict[str, str]]] = []
+        self.gate = threading.Event()
+        self.gate.set()
+        self.is_silent = False
+        self.knows_ranges = True
+        self.is_the_hub = True
+        self.listed: dict[str, tuple[int, str]] = {}
+        self.asked: list[Asked] = []
+        self.uploads = Uploads()
+        self.url = self.elsewhere = ""
+
+    @contextmanager
+    def serving(self) -> Iterator["WholeHub"]:
+        """Answer until the end of the block, at `url`; large files come from `elsewhere`."""
+        servers = [ThreadingHTTPServer(("127.0.0.1", 0), _handler(self, host)) for host in ("hub", "cdn")]
+        self.url, self.elsewhere = (f"http://127.0.0.1:{server.server_port}" for server in servers)
+        threads = [
+            threading.Thread(target=server.serve_forever, kwargs={"poll_interval": 0.01})
+            for server in servers
+        ]
+        for thread in threads:
+            thread.start()
+        try:
+            yield self
+        finally:
+            self.gate.set()
+            for server, thread in zip(servers, threads, strict=True):
+                server.shutdown()
+                thread.join()
+                server.server_close()
+
+    def contents(self) -> list[Asked]:
+        """The requests for a large file's content."""
+        return [asked for asked in self.asked if asked.host == "cdn"]
+
+
+def sha256(content: bytes) -> str:
+    return hashlib.sha256(content).hexdigest()
+
+
+def _handler(hub: WholeHub, host: str) -> type[BaseHTTPRequestHandler]:
+    class Handler(_Handler):
+        pass
+
+    Handler.hub, Handler.host = hub, host
+    return Handler
+
+
+class _Handler(BaseHTTPRequestHandler):
+    protocol_version = "HTTP/1.1"
+    hub: WholeHub
+    host: str
+
+    def log_message(self, *_: object) -> None:
+        """Say nothing."""
+
+    def handle(self) -> None:
+        with contextlib.suppress(OSError):  # whoever asked may be gone, ended by a test
+            super().handle()
+
+    def do_GET(self) -> None:
+        self._answer()
+
+    def do_HEAD(self) -> None:
+        self._answer()
+
+    def do_POST(self) -> None:
+        self._receive()
+
+    def do_PUT(self) -> None:
+        self._receive()
+
+    def _receive(self) -> None:
+        body = self.rfile.read(int(self.headers.get("Content-Length", "0")))
+        token = self.headers.get("Authorization", "").removeprefix("Bearer ")
+        path = unquote(urlsplit(self.path).path)
+        self.hub.asked.append(Asked(self.host, self.command, path, {}, "", token))
+        if token and token not in self.hub.people:
+            self._send(
+                401, b'{"error":"no"}', {"X-Error-Message": "Invalid credentials in Authorization header"}
+            )
+            return
+        status, told = self.hub.uploads.answer(path, body, token, self.hub.url)
+        self._send(status, json.dumps(told).encode(), {"Content-Type": "application/json"})
+
+    def _answer(self) -> None:
+        split = urlsplit(self.path)
+        self.token = self.headers.get("Authorization", "").removeprefix("Bearer ")
+        asked = Asked(
+            host=self.host,
+            way=self.command,
+            path=unquote(split.path),
+            query=parse_qs(split.query),
+            range=self.headers.get("Range", ""),
+            token=self.token,
+        )
+        self.hub.asked.append(asked)
+        if not self.hub.is_the_hub:
+            self._send(200, b"<html>Log in to this network</html>")
+        elif asked.path.startswith("/api/"):
+            self._api(asked)
+        elif "/resolve/" in asked.path:
+            self._file(asked)
+        else:
+            self._refuse(404, "")
+
+    def _api(self, asked: Asked) -> None:
+        if self.hub.api_moods:
+            status, headers = self.hub.api_moods.pop(0)
+            self._send(status, b"{}", headers)
+        elif self.token and self.token not in self.hub.people:
+            said = f"Invalid credentials in Authorization header: {self.token}"
+            self._send(401, b'{"error":"no"}', {"X-Error-Message": said})
+        elif asked.path == "/api/whoami-v2":
+            self._json({"type": "user", "name": self.hub.people.get(self.token, "")})
+        else:
+            kind, _, name = asked.path.removeprefix("/api/").partition("/")
+            self._one(kind, name) if name else self._search(kind, asked)
+
+    def _search(self, kind: str, asked: Asked) -> None:
+        words = asked.query.get("search", [""])[0].lower()
+        found = [
+            self._record(kind, name)
+            for (of, name), repo in self.hub.repos.items()
+            if of == kind and words in name.lower() and not repo.private
+        ]
+        found.sort(key=lambda record: -record.get("downloads", 0))
+        self._json(found[: int(asked.query["limit"][0])])
+
+    def _one(self, kind: str, name: str) -> None:
+        repo = self.hub.repos.get((kind, name))
+        if repo is None or (repo.private and not self.token):
+            self._refuse(404 if self.token else 401, "RepoNotFound")
+        else:
+            self._json(self._record(kind, name))
+
+    def _record(self, kind: str, name: str) -> dict[str, Any]:
+        repo = self.hub.repos[kind, name]
+        return {
+            "id": name,
+            "sha": COMMIT,
+            "private": repo.private,
+            "gated": "auto" if repo.gated else False,
+            "siblings": [self._listed(file, content) for file, content in repo.files.items()],
+            **repo.facts,
+        }
+
+    def _listed(self, name: str, content: bytes) -> dict[str, Any]:
+        size, digest = self.hub.listed.get(name, (len(content), sha256(content)))
+        git = hashlib.sha1(b"blob %d\0" % len(content) + content).hexdigest()
+        large = {"lfs": {"sha256": digest, "size": size, "pointerSize": 134}} if name.endswith(LARGE) else {}
+        return {"rfilename": name, "size": size, "blobId": git, **large}
+
+    def _file(self, asked: Asked) -> None:
+        path = asked.path.removeprefix("/")
+        kind = "datasets" if path.startswith("datasets/") else "models"
+        name, _, rest = path.removeprefix("datasets/").partition("/resolve/")
+        repo = self.hub.repos.get((kind, name))
+        file = rest.partition("/")[2]
+        if repo is None:
+            self._refuse(401 if not self.token else 404, "RepoNotFound")
+        elif repo.gated and self.host == "hub" and not self.token:
+            self._refuse(401, "GatedRepo")
+        elif file not in repo.files:
+            self._refuse(404, "EntryNotFound")
+        elif file.endswith(LARGE) and self.host == "hub":
+            self._send(302, b"", {"Location": self.hub.elsewhere + self.path, "X-Repo-Commit": COMMIT})
+        else:
+            self._content(repo.files[file], asked)
+
+    def _content(self, content: bytes, asked: Asked) -> None:
+        mood = self.hub.moods.pop(0) if self.hub.moods else None
+        if mood is not None and 400 <= mood < 600:
+            self._send(mood, b"no", {"Retry-After": "7"} if mood == 429 else {})
+            return
+        begin = (
+            int(asked.range.removeprefix("bytes=").rstrip("-"))
+            if asked.range and self.hub.knows_ranges
+            else 0
+        )
+        self.send_response(206 if begin else 200)
+        if begin:
+            self.send_header("Content-Range", f"bytes {begin}-{len(content) - 1}/{len(content)}")
+        self.send_header("Content-Length", str(len(content) - begin))
+        self.end_headers()
+        self._pour(content[begin:] if mood is None else content[begin:][:mood])
+        self.close_connection = mood is not None
+
+    def _pour(self, content: bytes) -> None:
+        is_slow = self.host == "cdn" and not self.hub.gate.is_set()
+        if is_slow and self.hub.is_silent:
+            self.hub.gate.wait()
+        half = len(content) // 2 if is_slow else 0
+        self.wfile.write(content[:half])
+        while half and not self.hub.gate.wait(SLOW_SECONDS) and half < len(content):
+            half += 1
+            self.wfile.write(content[half - 1 : half])
+        self.wfile.write(content[half:])
+
+    def _json(self, content: object) -> None:
+        self._send(200, json.dumps(content).encode(), {"Content-Type": "application/json"})
+
+    def _refuse(self, status: int, code: str) -> None:
+        self._send(status, b'{"error":"refused"}', {"X-Error-Code": code} if code else {})
+
+    def _send(self, status: int, content: bytes, headers: dict[str, str] | None = None) -> None:
+        self.send_response(status)
+        for name, value in (headers or {}).items():
+            self.send_header(name, value)
+        self.send_header("Content-Length", str(len(content)))
+        self.end_headers()
+        if self.command != "HEAD":
+            self.wfile.write(content)

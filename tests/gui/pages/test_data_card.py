@@ -1,0 +1,283 @@
+"""From a dropped file to a run that can start: what the card about the data shows and changes."""
+
+import msgspec
+import pytest
+from PySide6.QtWidgets import QLabel, QLineEdit, QPushButton
+
+from core.choices import Task
+from core.errors import DataError, Fix
+from core.findings import FindingLevel
+from core.reports import JobProgress
+from gui.invented_data import report_for
+from gui.patient_question import PatientQuestion
+from tests.gui.pages.data_card import await_reading, choose, drop, lists, load_chat, press
+
+
+@pytest.fixture(autouse=True)
+def own_home(tmp_path, monkeypatch):
+    monkeypatch.setenv("HONE_HOME", str(tmp_path / "home"))
+    monkeypatch.setattr(PatientQuestion, "patience_ms", 20)
+
+
+def test_from_a_dropped_file_to_a_run_that_can_start(qtbot, page, answers, talks, model):
+    page.load_tree({"task": "text-classification", "model": {"source": str(model)}})
+    drop(page, talks)
+    assert page._strip.isVisible()
+    press(page._strip, "Change to “Chat”")  # dropped data may propose the task
+    await_reading(qtbot, page)
+    assert page.tree()["task"] == "chat"
+    assert page.tree()["data"]["train"] == str(talks)
+    shown = {name: box.currentData() for name, box in lists(page).items()}
+    assert shown == {"instruction": "prompt", "input": "input", "output": "answer"}
+    assert all(box.currentText().endswith("guess") for box in lists(page).values())
+
+    choose(page, "input", "system")
+    assert page.tree()["data"]["columns"]["system"] == "input"
+    await_reading(qtbot, page)
+    assert lists(page)["input"].currentText() == "System prompt"  # chosen: no guess any more
+
+    findings = page._options.data.findings
+    assert findings.words == "1 problem, 1 warning"
+    assert page._outcome.start_text == "Mend: Training data"
+    assert not page._outcome._start.isEnabled()
+    press(findings, "Read “bob” as the assistant")
+    assert page.tree()["data"]["roles"] == {"bob": "assistant"}
+    await_reading(qtbot, page)
+    assert findings.words == "1 warning"
+    assert page._outcome.start_text == "Start training"
+    with qtbot.waitSignal(page.start_requested):
+        page.start()
+
+
+def test_the_engine_has_the_last_word_on_what_data_is_for(qtbot, page, answers, talks, tmp_path):
+    table = tmp_path / "table.parquet"
+    table.touch()
+    look = answers.answers["inspect"]
+    answers.answers["inspect"] = lambda body: msgspec.structs.replace(look(body), suits=Task.CHAT)
+    page.load_tree({"task": "text-classification"})
+    drop(page, table)
+    assert not page._strip.isVisible()  # its name tells nothing
+    await_reading(qtbot, page)
+    assert page._strip.isVisible()
+    answers.answers["inspect"] = lambda body: msgspec.structs.replace(
+        look(body), suits=Task.TEXT_CLASSIFICATION
+    )
+    drop(page, talks)
+    assert page._strip.isVisible()
+    await_reading(qtbot, page)
+    assert not page._strip.isVisible()  # it only looked like conversations
+
+
+def test_a_row_of_a_finding_is_shown_where_it_is_among_the_first(qtbot, page, answers, talks):
+    load_chat(qtbot, page, talks)
+    views = page._options.data.views
+    views.setCurrentIndex(1)
+    label = next(
+        label for label in page._options.data.findings.findChildren(QLabel) if 'href="17"' in label.text()
+    )
+    label.linkActivated.emit("17")
+    assert views.currentWidget() is views.rows
+    assert views.rows.table.selectionModel().selectedRows()[0].row() == 16
+    texts = [label.text() for label in page._options.data.findings.findChildren(QLabel)]
+    assert not any('href="401"' in text for text in texts)  # beyond the rows shown: no link
+
+
+def test_moving_the_longest_text_moves_the_line_at_once(qtbot, page, answers, talks):
+    load_chat(qtbot, page, talks)
+    answers.gate.clear()
+    lengths = page._options.data.views.lengths
+    page._options.form.set_values({"data.max_length": 160})
+    assert lengths.bars.limit == 160
+    assert lengths.words.startswith("About ")
+    answers.gate.set()
+    page._options.form.set_values({"data.max_length": 512})
+    await_reading(qtbot, page)
+    assert lengths.words.startswith("7 of ")
+
+
+def test_the_fix_of_a_warning_changes_its_option(qtbot, page, answers, talks):
+    load_chat(qtbot, page, talks)
+    press(page._options.data.findings, "Raise to 640")
+    assert page.tree()["data"]["max_length"] == 640
+    await_reading(qtbot, page)
+    left = {finding.code for finding in page._options.data.findings.findings}
+    assert left == {"unknown-role", "duplicates"}
+
+
+def test_reading_can_be_given_up_and_taken_up_again(qtbot, page, answers, talks, model):
+    answers.gate.clear()
+    answers.progress = (JobProgress(done=2, total=5),)
+    page.load_tree({"task": "chat", "model": {"source": str(model)}})
+    page.set_data(talks)
+    line = page._options.data.line
+    assert line.cancel_button.isVisible()
+    qtbot.waitUntil(lambda: line.words == "Reading and checking: 40 %")
+    line.cancel_button.click()
+    assert line.words == "The data was not checked."
+    answers.gate.set()
+    qtbot.waitUntil(lambda: not page._questions.model.is_checking)
+    assert page._outcome.start_text == "Start training"  # the run will say what is wrong
+    line.again_button.click()
+    await_reading(qtbot, page)
+    assert page._outcome.start_text == "Mend: Training data"
+
+
+def test_the_table_stays_where_it_is_while_only_the_lengths_are_counted_anew(qtbot, page, answers, talks):
+    load_chat(qtbot, page, talks)
+    table = page._options.data.views.rows.table
+    table.selectRow(40)
+    page._options.form.set_values({"data.max_length": 256})
+    await_reading(qtbot, page)
+    assert table.selectionModel().selectedRows()[0].row() == 40
+
+
+def test_the_views_in_a_window_of_their_own_come_back(qtbot, page, answers, talks):
+    load_chat(qtbot, page, talks)
+    overview = page._options.data
+    press(overview, "Enlarge")
+    assert overview.views.window() is overview.sheet
+    overview.sheet.reject()
+    assert overview.sheet is None
+    assert overview.views.window() is page.window()
+    assert overview.views.isVisible()
+
+
+def test_what_was_trained_on_lately_stands_in_the_menu(qtbot, page, answers, talks):
+    load_chat(qtbot, page, talks)
+    page.set_data("builtin:digits")
+    menu = next(
+        button.menu()
+        for button in page._options.fields.train.findChildren(QPushButton)
+        if button.menu() is not None
+    )
+    menu.aboutToShow.emit()
+    next(action for action in menu.actions() if action.text() == "talks.json").trigger()
+    assert page.tree()["data"]["train"] == str(talks)
+
+
+def test_every_problem_stops_a_start_and_no_warning_does(qtbot, page, answers, talks):
+    load_chat(qtbot, page, talks)
+    levels = {finding.level for finding in page._options.data.findings.findings}
+    assert levels == set(FindingLevel)
+    assert page._reading.stops
+
+
+def test_advice_of_a_problem_is_text_and_no_button(qtbot, page, answers, talks):
+    answers.answers["inspect"] = DataError("talks.json is cut short", "", (Fix("Get the file again"),))
+    page.load_tree({"task": "chat", "data": {"train": str(talks)}})
+    row = page._options.form.row("data.train")
+    qtbot.waitUntil(lambda: bool(row.problems))
+    assert "Get the file again" in [label.text() for label in row.findChildren(QLabel)]
+    assert "Get the file again" not in [button.text() for button in row.findChildren(QPushButton)]
+
+
+def test_another_task_begins_with_the_data_that_was_chosen(qtbot, page, answers, talks, model):
+    page.load_tree(
+        {
+            "task": "chat",
+            "model": {"source": str(model)},
+            "data": {"train": str(talks)},
+            "memory": {"batch_size": 3},
+        }
+    )
+    page._change_task(Task.PREFERENCE)
+    assert page.tree()["data"]["train"] == str(talks)
+    assert page.tree()["model"]["source"] == str(model)
+    page._change_task(Task.TEXT_CLASSIFICATION)
+    assert page.tree()["data"]["train"] == str(talks)
+    assert page.tree()["model"]["source"] == ""  # what writes is no first choice for who reads
+    page._change_task(Task.CHAT)
+    assert page.tree()["memory"]["batch_size"] == 3
+
+
+def test_the_steps_follow_an_option_at_once_and_the_look_at_the_data_later(qtbot, page, answers, talks):
+    load_chat(qtbot, page, talks)
+    answers.gate.clear()
+    page._options.form.set_values({"data.eval_fraction": 0.5})
+    rows = dict(page._outcome._rows.rows())
+    assert "499 to train on, 500 held out" in rows["Data"]
+    answers.gate.set()
+    await_reading(qtbot, page)
+    assert "899 to train on" in dict(page._outcome._rows.rows())["Data"]  # as it told
+
+
+def test_packed_rows_are_what_steps_are_made_of(qtbot, page, answers, talks):
+    report = msgspec.structs.replace(report_for(Task.CHAT, str(talks)), train_rows=154, findings=())
+    answers.answers["inspect"] = report
+    page.load_tree({"task": "chat", "data": {"train": str(talks), "packing": True}})
+    await_reading(qtbot, page)
+    steps = dict(page._outcome._rows.rows())["Steps"]
+    assert steps == "about 30 · 10 an epoch: 899 rows packed into 154"
+
+
+def test_the_link_of_a_finding_in_the_checks_leads_to_the_list(qtbot, page, answers, talks):
+    load_chat(qtbot, page, talks)
+    link = next(check.path for check in page._outcome._checks.checks if "bob" in check.text)
+    page._outcome._checks.path_chosen.emit(link)
+    findings, viewport = page._options.data.findings, page._scroll.viewport()
+    assert findings.isAncestorOf(page._options.focusWidget())
+    qtbot.waitUntil(lambda: viewport.rect().contains(findings.mapTo(viewport, findings.rect().center())))
+
+
+def test_a_file_dropped_on_any_line_is_not_taken_as_its_text(page):
+    takes_drops = [path for path in page._options.form.paths if _line_of(page, path).acceptDrops()]
+    assert {"data.train", "data.eval"} <= set(takes_drops)
+    assert "training.learning_rate" not in takes_drops
+
+
+def _line_of(page, path):
+    control = page._options.form.field(path).control
+    return control.findChild(QLineEdit) or control
+
+
+def test_of_running_text_nothing_is_counted_before_its_blocks_are_known(qtbot, page, answers, talks):
+    report = msgspec.structs.replace(report_for(Task.CAUSAL_LM, str(talks)), train_rows=None)
+    answers.answers["inspect"] = report
+    page.load_tree({"task": "causal-lm", "data": {"train": str(talks)}})
+    await_reading(qtbot, page)
+    rows = dict(page._outcome._rows.rows())
+    assert (rows["Data"], rows["Steps"]) == ("talks", "3 epochs")
+    assert page._options.form.row("memory.batch_size").advice == ()
+
+
+def test_a_split_of_data_that_is_not_read_yet_is_called_a_split(page):
+    tree = {"task": "text-classification", "data": {"train": "hub:some/pairs", "eval_split": "validation"}}
+    page.load_tree(tree)
+    shown = page._options._split.choice.buttons()
+    assert [button.text() for button in shown.values() if button.isChecked()] == ["A split"]
+    page.load_tree({"task": "text-classification"})
+    assert [button.text() for button in page._options._split.choice.buttons().values()] == [
+        "A share",
+        "Another file",
+    ]
+
+
+def test_changing_the_task_brings_no_model_that_cannot_do_it(qtbot, page, answers, talks):
+    page.load_tree({"task": "causal-lm", "model": {"source": "scratch:llama-small"}})
+    drop(page, talks)
+    press(page._strip, "Change to “Chat”")
+    assert page.tree()["model"]["source"] == ""
+    page.load_tree({"task": "text-classification", "model": {"source": "some/bert"}})
+    page._options.form.set_values({"data.train": "builtin:digits"})
+    page._remedies.propose_task()
+    press(page._strip, "Change to “Image classification”")
+    assert page.tree()["model"]["source"].startswith("torchvision:")
+
+
+def test_after_a_fix_the_start_says_that_the_data_is_read(qtbot, page, answers, talks, model):
+    page.load_tree({"task": "chat", "model": {"source": str(model)}, "data": {"train": str(talks)}})
+    await_reading(qtbot, page)
+    assert page._outcome.start_text == "Mend: Training data"
+    answers.gate.clear()
+    press(page._options.data.findings, "Read “bob” as the assistant")
+    assert page._outcome.start_text == "Reading the data…"
+    assert not page._outcome._start.isEnabled()
+
+
+def test_facts_about_the_data_are_no_warnings(qtbot, page, answers, talks):
+    report = report_for(Task.CAUSAL_LM, str(talks))
+    answers.answers["inspect"] = msgspec.structs.replace(report, notes=("1 text of 1,115,394 characters.",))
+    page.load_tree({"task": "causal-lm", "data": {"train": str(talks)}})
+    await_reading(qtbot, page)
+    assert page._options.data.line.notes == "1 text of 1,115,394 characters."
+    assert not any("1,115,394" in check.text for check in page._outcome._checks.checks)

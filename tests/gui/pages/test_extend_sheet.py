@@ -1,0 +1,84 @@
+"""How much longer a run is to train: what is offered and what it comes to."""
+
+import itertools
+
+import msgspec
+import pytest
+
+from core.choices import Schedule
+from core.events import RunPlanned, StepFinished
+from core.extending import Extension
+from core.story import RunStory
+from gui.pages.extend_sheet import ExtendSheet, Length
+from tests.fakes.run_stories import OPTIONS
+
+
+@pytest.fixture
+def story():
+    story = RunStory()
+    story.apply(
+        RunPlanned(
+            total_steps=360,
+            epochs=8.0,
+            train_samples=1437,
+            eval_samples=360,
+            effective_batch=32,
+            device="cpu",
+        )
+    )
+    for step in range(351, 361):
+        story.apply(StepFinished(step=step, epoch=step / 45, seconds=0.2, learning_rate=0.0, samples=32))
+    return story
+
+
+def with_training(**changes):
+    return msgspec.structs.replace(OPTIONS, training=msgspec.structs.replace(OPTIONS.training, **changes))
+
+
+def told(sheet):
+    return dict(sheet.rows.rows())
+
+
+def test_epochs_are_added_to_what_was_asked(qtbot, story):
+    sheet = ExtendSheet(Length(OPTIONS, story))
+    qtbot.addWidget(sheet)
+    sheet.more.setValue(2)
+    assert told(sheet)["So far"] == "step 360, epoch 8"
+    assert told(sheet)["In all"] == "10 epochs, about 450 steps"
+    assert told(sheet)["Time"].startswith("about 20 s, at the 200 ms a step")
+    assert told(sheet)["Learning rate"].startswith("follows its schedule")
+    with qtbot.waitSignal(sheet.chosen) as chosen:
+        sheet.start.click()
+    assert chosen.args == [Extension(epochs=10.0)]
+
+
+def test_steps_are_added_where_steps_were_asked(qtbot, story):
+    sheet = ExtendSheet(Length(with_training(max_steps=360, schedule=Schedule.CONSTANT), story))
+    qtbot.addWidget(sheet)
+    assert sheet.more.value() == 36
+    assert told(sheet)["In all"] == "396 steps"
+    assert told(sheet)["Learning rate"] == "stays as it is"
+    with qtbot.waitSignal(sheet.chosen) as chosen:
+        sheet.start.click()
+    assert chosen.args == [Extension(max_steps=396)]
+
+
+def test_nothing_is_promised_before_a_step_was_measured(qtbot):
+    sheet = ExtendSheet(Length(OPTIONS, RunStory()))
+    qtbot.addWidget(sheet)
+    assert "Time" not in told(sheet)
+    assert told(sheet)["In all"] == "9 epochs"
+
+
+def test_one_step_is_one_step_and_no_room_is_left_over(qtbot, story):
+    sheet = ExtendSheet(Length(with_training(max_steps=360), story))
+    qtbot.addWidget(sheet)
+    sheet.more.setValue(1)
+    assert sheet.unit.text() == "more step"
+    sheet.more.setValue(2)
+    assert sheet.unit.text() == "more steps"
+    sheet.show()
+    layout = sheet.layout()
+    assert sheet.height() == layout.totalHeightForWidth(sheet.width())
+    gaps = [layout.itemAt(place).geometry() for place in range(layout.count())]
+    assert all(lower.top() - upper.bottom() < 30 for upper, lower in itertools.pairwise(gaps))

@@ -1,0 +1,154 @@
+"""The Hub in Settings: working offline, the token, and what lies on this computer."""
+
+import msgspec
+import pytest
+
+from core.errors import UserError
+from core.hub_questions import (
+    Account,
+    AccountAction,
+    AccountRequest,
+    Cached,
+    CacheReport,
+    Kind,
+    Removed,
+    RemoveRequest,
+    TokenPlace,
+)
+from core.settings import Settings
+from gui.pages.hub_settings import CacheCard, HubCard
+from gui.pages.settings import SettingsPage
+from tests.fakes.asking import FakeEngine
+
+MB = 1 << 20
+REPOS = (
+    Cached(id="org/large", kind=Kind.MODEL, size=91 * MB, complete=True, changed=1.79e9),
+    Cached(id="org/begun", kind=Kind.MODEL, size=0, partial=120 * MB),
+    Cached(id="org/rows", kind=Kind.DATASET, size=MB, partial=MB),
+)
+KEPT = Account(place=TokenPlace.KEYCHAIN, keychain="macOS Keychain")
+
+
+@pytest.fixture
+def engine():
+    engine = FakeEngine()
+    engine.answers["hub-cached"] = CacheReport(folder="/cache", repos=REPOS, total=213 * MB)
+    engine.answers["hub-account"] = KEPT
+    engine.answers["hub-remove"] = Removed(freed=1)
+    return engine
+
+
+@pytest.fixture
+def card(qtbot, engine):
+    card = HubCard(engine)
+    qtbot.addWidget(card)
+    card.show()
+    qtbot.waitUntil(lambda: not card.token._question.is_waiting)
+    yield card
+    card.token.close_questions()
+
+
+def actions(engine):
+    return [
+        msgspec.json.decode(body, type=AccountRequest).action
+        for job, body in engine.requests
+        if job == "hub-account"
+    ]
+
+
+def test_working_offline_is_a_setting(qtbot, engine):
+    page = SettingsPage(Settings(), ask=engine)
+    qtbot.addWidget(page)
+    with qtbot.waitSignal(page.settings_changed) as caught:
+        page.hub.offline.click()
+    assert caught.args == [Settings(offline=True)]
+    page.close_questions()
+    assert engine.requests == [], "a page that nobody has seen asks for nothing"
+
+
+def test_where_the_token_is_and_whose(qtbot, card, engine):
+    assert card.token.status == "A token is kept in macOS Keychain."
+    assert actions(engine) == [AccountAction.LOOK]
+    engine.answers["hub-account"] = msgspec.structs.replace(KEPT, name="ada")
+    card.token.check.click()
+    qtbot.waitUntil(lambda: "ada" in card.token.status)
+    engine.answers["hub-account"] = Account(keychain="macOS Keychain")
+    card.token.remove.click()
+    qtbot.waitUntil(lambda: "No token" in card.token.status)
+    assert not card.token.remove.isEnabled()
+    assert not card.token.check.isEnabled()
+
+
+def test_a_wrong_token_is_told(qtbot, card, engine):
+    engine.answers["hub-account"] = UserError("huggingface.co refuses", "It doesn't accept the token")
+    card.token.check.click()
+    qtbot.waitUntil(lambda: "doesn't accept the token" in card.token.status)
+
+
+def test_without_a_keychain_nothing_can_be_kept(qtbot, card, engine):
+    engine.answers["hub-account"] = Account(refusal="This computer has no keychain.")
+    card.token.look()
+    qtbot.waitUntil(lambda: "no keychain" in card.token.status)
+    assert not card.token.line.isEnabled()
+    assert not card.token.keep.isEnabled()
+
+
+def test_a_pasted_token_can_t_be_read_over_the_shoulder(card):
+    card.token.line.setText("hf_Secret42")
+    assert "hf_Secret42" not in card.token.line.displayText()
+
+
+@pytest.fixture
+def cache(qtbot, engine):
+    answers = []
+    card = CacheCard(engine, lambda repo, _: answers.append(repo.id) or repo.id != "org/large")
+    card.answers = answers
+    qtbot.addWidget(card)
+    card.show()
+    qtbot.waitUntil(lambda: card.table.rowCount() == 3)
+    yield card
+    card.close_questions()
+
+
+def cells(card, row):
+    return [card.table.item(row, column).text() for column in range(3)]
+
+
+def test_what_lies_here_and_how_much(cache):
+    assert cells(cache, 0) == ["org/large", "model", "91.0 MB"]
+    assert cells(cache, 1) == ["org/begun", "model", "120 MB unfinished"]
+    assert cells(cache, 2) == ["org/rows", "data", "1.00 MB + 1.00 MB unfinished"]
+    assert cache._trailing.text() == "213 MB"
+    assert cache.words.startswith("In /cache")
+
+
+def test_it_is_deleted_once_the_person_is_sure(qtbot, cache, engine):
+    assert not cache.delete.isEnabled()
+    cache.table.selectRow(0)
+    assert cache.delete.text() == "Delete 91.0 MB…"
+    cache.delete.click()
+    assert cache.answers == ["org/large"]
+    cache.table.selectRow(2)
+    engine.answers["hub-cached"] = CacheReport(folder="/cache", repos=REPOS[:2], total=1)
+    engine.gate.clear()
+    cache.delete.click()
+    cache.table.selectRow(1)
+    assert not cache.delete.isEnabled()  # another one would leave the first half deleted
+    engine.gate.set()
+    qtbot.waitUntil(lambda: cache.table.rowCount() == 2)
+    removed = [
+        msgspec.json.decode(body, type=RemoveRequest) for job, body in engine.requests if job == "hub-remove"
+    ]
+    assert removed == [RemoveRequest(id="org/rows", kind=Kind.DATASET)]
+
+
+def test_nothing_here(qtbot, engine):
+    engine.answers["hub-cached"] = CacheReport(folder="/cache")
+    card = CacheCard(engine)
+    qtbot.addWidget(card)
+    card.show()
+    qtbot.waitUntil(lambda: not card._cached.is_waiting)
+    assert "Nothing yet" in card.words
+    assert not card.table.isVisible()
+    assert not card.delete.isVisible()
+    card.close_questions()

@@ -1,0 +1,189 @@
+"""PredictionStory on a run's page: the same examples through time, and what is mixed up."""
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+from PySide6.QtCore import QPoint, Qt
+from PySide6.QtGui import QImage
+from PySide6.QtWidgets import QWidget
+
+from core.events import ConfusionCounted, ExamplesChosen, Predicted, RunStarted
+from core.prediction_story import PredictionStory
+from core.predictions import Example, Said
+from core.settings import Appearance
+from gui.models.predictions import Column, PredictionsModel, given_words, visible
+from gui.models.run_history import RunHistory
+from gui.pages.run_details import RunDetails
+from gui.pages.run_predictions import RunPredictions
+from gui.theme import Theme
+
+EXAMPLES = (
+    Example(given="The film was fine.\nI liked it.", expected="yes"),
+    Example(given="Poor story.", expected="no"),
+)
+
+
+def told(step: int, *answers: tuple[str, bool]) -> Predicted:
+    said = tuple(Said(text=text, sure=0.9, right=right) for text, right in answers)
+    return Predicted(step=step, epoch=step / 10, said=said)
+
+
+BEFORE = told(0, ("no", False), ("no", True))
+AFTER = told(10, ("yes", True), ("no", True))
+
+
+@pytest.fixture
+def predictions() -> PredictionStory:
+    found = PredictionStory()
+    for event in (RunStarted(), ExamplesChosen(examples=EXAMPLES), BEFORE):
+        found.apply(event)
+    return found
+
+
+@pytest.fixture
+def page(qtbot: Any, tmp_path: Path, predictions: PredictionStory) -> RunPredictions:
+    page = RunPredictions(tmp_path, predictions)
+    qtbot.addWidget(page)
+    page.resize(800, 400)
+    page.show()
+    return page
+
+
+def cell(page: RunPredictions, row: int, column: Column) -> str:
+    return str(page.model.index(row, column).data())
+
+
+def test_a_prompt_of_ones_own_is_called_so(page: RunPredictions, predictions: PredictionStory) -> None:
+    predictions.apply(ExamplesChosen(examples=(Example(given="Sing!", is_own=True), EXAMPLES[1])))
+    page.refresh(is_over=False)
+    assert page.whole.toPlainText().startswith("Your prompt:\nSing!")
+
+
+def test_before_training_there_is_one_moment(page: RunPredictions) -> None:
+    assert page.table.isColumnHidden(Column.BEFORE)
+    assert not page.slider.isVisible()
+    assert cell(page, 0, Column.AFTER) == "✗  no  90 %"
+    assert "Before training" in str(page.model.headerData(Column.AFTER, Qt.Orientation.Horizontal))
+
+
+def test_the_slider_follows_the_newest_until_it_is_moved(
+    page: RunPredictions, predictions: PredictionStory
+) -> None:
+    predictions.apply(AFTER)
+    page.refresh(is_over=False)
+    assert cell(page, 0, Column.AFTER) == "✓  yes  90 %"
+    assert cell(page, 0, Column.BEFORE) == "✗  no  90 %"
+    page.slider.setValue(0)
+    predictions.apply(told(20, ("yes", True), ("yes", False)))
+    page.refresh(is_over=False)
+    assert cell(page, 0, Column.AFTER) == "✗  no  90 %"
+    page.slider.setValue(2)
+    assert cell(page, 1, Column.AFTER) == "✗  yes  90 %"
+
+
+def test_all_that_was_said_of_the_chosen_example_stands_below(
+    page: RunPredictions, predictions: PredictionStory
+) -> None:
+    predictions.apply(AFTER)
+    page.refresh(is_over=False)
+    page.table.selectRow(1)
+    words = page.whole.toPlainText()
+    assert words.index("Poor story.") < words.index("Step 10") < words.index("Before training")
+
+
+LONG = "There was once a king who had a daughter, and nobody could make her laugh."
+
+
+def test_long_texts_are_compared_below_the_table(page: RunPredictions, predictions: PredictionStory) -> None:
+    predictions.apply(ExamplesChosen(examples=(Example(given="Tell me", expected=LONG), EXAMPLES[1])))
+    for step, words in ((10, "There was"), (20, "There was once")):
+        predictions.apply(Predicted(step=step, epoch=1.0, said=(Said(text=words), Said(text="\n\n"))))
+    page.refresh(is_over=False)
+    assert page.table.isColumnHidden(Column.EXPECTED)
+    assert page.table.isColumnHidden(Column.BEFORE)
+    page.slider.setValue(1)
+    words = page.whole.toPlainText()
+    places = [words.index(part) for part in ("Tell me", LONG, "Step 10", "Before training")]
+    assert places == sorted(places)
+    assert "Step 20" not in words  # the slider stands elsewhere
+    assert cell(page, 1, Column.AFTER) == "(only line breaks)"
+
+
+def test_short_answers_stay_beside_each_other(page: RunPredictions, predictions: PredictionStory) -> None:
+    predictions.apply(AFTER)
+    page.refresh(is_over=False)
+    assert not page.table.isColumnHidden(Column.EXPECTED)
+    assert not page.table.isColumnHidden(Column.BEFORE)
+
+
+@pytest.mark.parametrize(
+    ("text", "words"),
+    [("", "(nothing)"), ("\n", "(only line breaks)"), (" ", "(only spaces)"), ("a\n", "a\n")],
+)
+def test_an_answer_without_a_letter_is_told_in_words(text: str, words: str) -> None:
+    assert visible(text) == words
+
+
+def test_the_texts_of_a_pair_stay_apart_on_one_line(page: RunPredictions) -> None:
+    assert cell(page, 0, Column.GIVEN) == "The film was fine.  ¦  I liked it."
+    assert given_words("One\nfine\nday") == "One fine day"
+
+
+def test_how_many_are_right_is_counted(page: RunPredictions, predictions: PredictionStory) -> None:
+    predictions.apply(AFTER)
+    page.refresh(is_over=False)
+    assert page._right.text() == "2 of 2 right · before training 1 of 2 right"
+
+
+def test_a_run_that_goes_on_forgets_what_no_longer_counts(predictions: PredictionStory) -> None:
+    for event in (AFTER, told(20, ("yes", True)), RunStarted(from_step=10)):
+        predictions.apply(event)
+    assert [found.step for found in predictions.told] == [0, 10]
+    predictions.apply(RunStarted(from_step=0))
+    assert predictions.told == []
+
+
+def test_without_predictions_it_says_why(qtbot: Any, tmp_path: Path) -> None:
+    page = RunPredictions(tmp_path, PredictionStory())
+    qtbot.addWidget(page)
+    assert "before its first step" in page._empty.text()
+    page.refresh(is_over=True)
+    assert "No predictions were kept" in page._empty.text()
+
+
+def test_images_stand_in_the_rows_and_none_from_elsewhere(qtbot: Any, tmp_path: Path) -> None:
+    folder = tmp_path / "run"
+    (folder / "examples").mkdir(parents=True)
+    image = QImage(8, 8, QImage.Format.Format_RGB32)
+    image.fill(0xFF0000)
+    assert image.save(str(folder / "examples" / "0.png"))
+    assert image.save(str(tmp_path / "private.png"))
+    model = PredictionsModel(folder)
+    model.show((Example(image="examples/0.png"), Example(image="../private.png")), BEFORE, BEFORE)
+    role = Qt.ItemDataRole.DecorationRole
+    assert model.index(0, Column.GIVEN).data(role).availableSizes()
+    assert not model.index(1, Column.GIVEN).data(role).availableSizes()
+
+
+def test_what_is_mixed_up_is_a_tab_once_it_is_known(qtbot: Any, tmp_path: Path) -> None:
+    history = RunHistory()
+    details = RunDetails(Theme(Appearance.LIGHT), tmp_path, QWidget(), history)
+    qtbot.addWidget(details)
+    details.resize(600, 400)
+    details.refresh(None, is_over=False)
+    place = next(at for at in range(details.count()) if details.tabText(at) == "Confusion matrix")
+    assert not details.isTabVisible(place)
+    counted = ConfusionCounted(step=5, labels=("cat", "dog"), counts=((3, 1), (0, 4)))
+    history.apply(counted)
+    details.refresh(None, is_over=False)
+    assert details.isTabVisible(place)
+    grid = details.confusion
+    assert grid.accessibleDescription() == "1 of “cat” were taken for “dog”"
+    details.setCurrentIndex(place)
+    with qtbot.waitExposed(details):
+        details.show()
+    side, left, top = grid._cell(), grid._names_width(), grid._top()
+    over = QPoint(int(left + 1.5 * side), int(top + 0.5 * side))
+    assert grid.words_at(over) == "1 of “cat” were taken for “dog”"
+    assert grid.words_at(QPoint(0, 0)) == ""

@@ -1,0 +1,192 @@
+"""Taking a run elsewhere from its page: a script on the clipboard, a report opened, a support file looked through."""
+
+import threading
+import zipfile
+from pathlib import Path
+
+import pytest
+import shiboken6
+from PySide6.QtGui import QGuiApplication
+from PySide6.QtWidgets import QWidget
+
+from core.errors import UserError
+from core.events import Level
+from gui.invented_runs import Plot, finish, write_story
+from gui.left_work import end_left
+from gui.pages.run_taking import RunTaking
+from gui.pages.support_sheet import SupportSheet
+from tests.fakes.run_stories import make_folder
+
+SCRIPT = "import torch\nprint(1)\n"
+
+
+class Asked:
+    """Chooses the file a test says, and keeps what was opened and told."""
+
+    def __init__(self, place: Path | str = "") -> None:
+        self.place = str(place)
+        self.offered = ""
+        self.opened: list[str] = []
+        self.told: list[object] = []
+
+    def choose(self, _parent: object, _title: str, place: str, _kinds: str) -> str:
+        self.offered = place
+        return self.place
+
+    def open_file(self, url: object) -> None:
+        self.opened.append(url.toLocalFile())
+
+
+@pytest.fixture
+def run(tmp_path):
+    run = make_folder(tmp_path / "2026-11-21-digits")
+    plot = Plot(steps=40, epochs=2, reached=40)
+    finish(run, plot, write_story(run, plot))
+    run.log_file.write_text("token hf_abcdefgh12345678\n")
+    return run
+
+
+@pytest.fixture
+def taking(qtbot, run):
+    def make(asked, write=lambda _run, _ask: SCRIPT):
+        page = QWidget()
+        qtbot.addWidget(page)
+        page.show()
+        taking = RunTaking(run, page, choose=asked.choose, open_file=asked.open_file, write_script=write)
+        taking.told.connect(asked.told.append)
+        made.append(taking)
+        return taking
+
+    made = []
+    yield make
+    for taking in made:
+        taking.leave_work()
+    end_left()
+
+
+def wait(qtbot, taking):
+    qtbot.waitUntil(lambda: not taking.is_busy, timeout=5000)
+
+
+def test_the_script_is_copied(qtbot, taking):
+    asked = Asked()
+    found = taking(asked)
+    found.copy_script()
+    wait(qtbot, found)
+    assert QGuiApplication.clipboard().text() == SCRIPT
+    assert [message.title for message in asked.told] == [
+        "Writing the script…",
+        "The script is on the clipboard",
+    ]
+
+
+def test_why_there_is_no_script_is_said(qtbot, taking):
+    def refuse(_run, _ask):
+        raise UserError("reviews.csv is gone", "There is nothing at /data/reviews.csv.")
+
+    asked = Asked()
+    found = taking(asked, refuse)
+    found.copy_script()
+    wait(qtbot, found)
+    assert (asked.told[-1].level, asked.told[-1].title) == (Level.WARNING, "reviews.csv is gone")
+
+
+@pytest.mark.parametrize("name", ["page", "page.v2"])  # neither has an ending of a report: a web page
+def test_the_report_is_saved_and_opened(qtbot, taking, tmp_path, name):
+    asked = Asked(tmp_path / name)
+    found = taking(asked)
+    found.save_report()
+    wait(qtbot, found)
+    saved = tmp_path / f"{name}.html"
+    assert saved.read_text(encoding="utf-8").startswith("<!DOCTYPE html>")
+    assert asked.opened == [str(saved)]
+    assert asked.offered.endswith("2026-11-21-digits.html")
+
+
+def test_no_place_no_report(taking):
+    asked = Asked()
+    found = taking(asked)
+    found.save_report()
+    assert not found.is_busy
+    assert asked.told == []
+
+
+def test_a_report_that_can_not_be_written_is_no_bug(qtbot, taking, tmp_path):
+    asked = Asked(tmp_path / "nowhere" / "page.html")
+    found = taking(asked)
+    found.save_report()
+    wait(qtbot, found)
+    assert asked.told[-1].title == "page.html can't be written"
+    assert asked.told[-1].detail == f"There is no folder at {tmp_path / 'nowhere'}."
+    assert asked.told[-1].fixes
+    assert asked.opened == []
+
+
+@pytest.mark.parametrize("leave", [SupportSheet.reject, SupportSheet.close])
+def test_a_support_file_that_nobody_waits_for_is_read_out_of_sight(qtbot, taking, monkeypatch, leave):
+    may_end = threading.Event()
+    monkeypatch.setattr("core.support.collect", lambda _run: may_end.wait(5) and ())
+    found = taking(Asked(""))
+    found.show_support()
+    (sheet,) = found.parent().findChildren(SupportSheet)
+    qtbot.waitUntil(sheet._collecting.isRunning, timeout=5000)
+    leave(sheet)
+    assert sheet.isHidden()
+    assert sheet._collecting.isRunning()
+    with qtbot.waitSignal(sheet.destroyed, timeout=5000):
+        may_end.set()
+
+
+def test_whoever_leaves_the_page_waits_for_no_report(qtbot, run, monkeypatch, tmp_path):
+    may_end, written = threading.Event(), []
+    monkeypatch.setattr(
+        "gui.pages.run_taking_work.save_report", lambda _run, path: may_end.wait(5) and written.append(path)
+    )
+    page = QWidget()
+    asked = Asked(tmp_path / "page.html")
+    taking = RunTaking(run, page, choose=asked.choose, open_file=asked.open_file)
+    taking.save_report()
+    work = taking._work
+    qtbot.waitUntil(work.isRunning, timeout=5000)
+    taking.leave_work()
+    assert work.isRunning()
+    shiboken6.delete(page)  # as the next run's page takes its place
+    may_end.set()
+    end_left()
+    assert written == [tmp_path / "page.html"]
+    assert asked.opened == []
+
+
+def test_whoever_leaves_the_page_waits_for_no_support_file(qtbot, run, monkeypatch):
+    may_end = threading.Event()
+    monkeypatch.setattr("core.support.collect", lambda _run: may_end.wait(5) and ())
+    page = QWidget()
+    taking = RunTaking(run, page)
+    taking.show_support()
+    (sheet,) = page.findChildren(SupportSheet)
+    work = sheet._collecting
+    qtbot.waitUntil(work.isRunning, timeout=5000)
+    taking.leave_work()
+    assert work.isRunning()
+    shiboken6.delete(page)
+    may_end.set()
+    end_left()
+    assert not work.isRunning()
+
+
+def test_the_support_file_is_looked_through_and_saved(qtbot, taking, tmp_path):
+    asked = Asked(tmp_path / "for-help")
+    found = taking(asked)
+    found.show_support()
+    (sheet,) = found.parent().findChildren(SupportSheet)
+    qtbot.waitUntil(sheet.save.isEnabled, timeout=5000)
+    names = [sheet.files.item(row).text().split()[0] for row in range(sheet.files.count())]
+    assert names[:2] == ["about.txt", "run.toml"]
+    sheet.files.setCurrentRow(names.index("log.txt"))
+    assert "[secret]" in sheet.text.toPlainText()
+    assert "hf_" not in sheet.text.toPlainText()
+    with qtbot.waitSignal(sheet.accepted, timeout=5000):
+        sheet.save.click()
+    assert asked.offered.endswith("2026-11-21-digits-support.zip")
+    with zipfile.ZipFile(tmp_path / "for-help.zip") as archive:
+        assert [name.removeprefix("support/") for name in archive.namelist()] == names

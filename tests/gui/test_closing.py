@@ -1,0 +1,183 @@
+"""What is asked as the window closes or the computer shuts down, and what becomes of the runs."""
+
+import time
+from pathlib import Path
+
+import pytest
+from PySide6.QtCore import Qt, QTimer
+from PySide6.QtWidgets import QLabel
+
+from core import queue
+from core.events import TurnAwaited
+from core.run_folder import Action, RunFolder
+from core.story import State
+from gui import closing
+from gui.closing import Closing, Underway, may_close, question_about, title_for, underway, words_for
+from gui.invented_runs import Plot, write_story
+from tests.fakes.run_stories import keep_alive, make_folder
+from tests.fakes.runs import write_events
+
+
+def one(name, state=State.TRAINING):
+    return Underway(RunFolder(Path(name)), name, state)
+
+
+@pytest.fixture(autouse=True)
+def home(tmp_path, monkeypatch):
+    monkeypatch.setenv("HONE_HOME", str(tmp_path / "home"))
+    (tmp_path / "home").mkdir()
+
+
+@pytest.fixture
+def training(tmp_path):
+    run = make_folder(tmp_path / "runs" / "one")
+    keep_alive(run)
+    write_story(run, Plot(reached=20, start=time.time() - 10))
+    return run
+
+
+@pytest.fixture
+def waiting(tmp_path):
+    """A run outside the folder, which only the queue knows of."""
+    run = make_folder(tmp_path / "elsewhere" / "two")
+    keep_alive(run)
+    write_events(run.machine_file, TurnAwaited(time=time.time(), ahead=1, behind="one"))
+    queue.enter(run, "cpu", run.keeper_record())
+    return run
+
+
+@pytest.mark.parametrize("choice", [Closing.PAUSE, Closing.STOP])
+def test_all_are_asked_to_do_the_same(tmp_path, training, waiting, choice):
+    seen = []
+
+    def answer(found, _parent):
+        seen.extend((found.run, found.waits) for found in found)
+        return choice
+
+    assert may_close(underway(tmp_path / "runs"), None, answer)
+    assert seen == [(training, False), (waiting, True)]
+    for run in (training, waiting):
+        assert [request.action for request in run.open_requests()] == [choice.action]
+
+
+def test_going_on_and_calling_it_off_ask_nothing_of_them(tmp_path, training):
+    assert may_close(underway(tmp_path / "runs"), None, lambda *_: Closing.KEEP_TRAINING)
+    assert not may_close(underway(tmp_path / "runs"), None, lambda *_: Closing.CANCEL)
+    assert training.open_requests() == []
+
+
+def test_nothing_is_asked_where_nothing_goes_on(tmp_path):
+    assert may_close(underway(tmp_path / "runs"), None, None)
+
+
+def test_of_runs_that_nobody_works_on_no_file_is_read(tmp_path, training, waiting, monkeypatch):
+    over = make_folder(tmp_path / "runs" / "over")
+    read = []
+    monkeypatch.setattr(RunFolder, "exit_record", lambda run: read.append(run) and None)
+    assert [found.run for found in underway(tmp_path / "runs", [training])] == [training, waiting]
+    assert over not in read
+
+
+def test_a_run_that_cant_be_asked_keeps_nobody_from_the_others(training, tmp_path):
+    gone = one(str(tmp_path / "no such folder"))
+    closing.ask_all([gone, *underway(tmp_path / "runs")], Action.PAUSE)
+    assert [request.action for request in training.open_requests()] == [Action.PAUSE]
+
+
+def test_the_question_names_the_runs_and_counts_many():
+    assert title_for([one("Digits")]) == "“Digits” is training"
+    both = [one("A"), one("B"), one("C", State.QUEUED)]
+    assert title_for(both) == "2 runs are training"
+    assert words_for(both).split("\n\n")[:2] == ["“A”, “B”", "Waiting for their turn: “C”"]
+    assert title_for([one("C", State.QUEUED)]) == "“C” waits for its turn"
+    many = [one(f"R{number}") for number in range(6)]
+    assert words_for(many).startswith("“R0”, “R1”, “R2”, “R3”, and 2 more")
+
+
+def test_what_becomes_of_waiting_runs_is_said():
+    waits = one("C", State.QUEUED)
+    assert "the waiting run out of the queue" in words_for([one("A"), waits])
+    assert "the waiting runs out of the queue" in words_for([waits, waits])
+    assert "queue" not in words_for([one("A")])
+
+
+def test_each_button_says_what_it_stands_for(qtbot):
+    asked = question_about([one("A")], None)
+    qtbot.addWidget(asked)
+    assert asked.says() == {
+        "Keep training": Closing.KEEP_TRAINING,
+        "Pause": Closing.PAUSE,
+        "Stop and keep": Closing.STOP,
+    }
+    assert asked.defaultButton().text() == "Keep training"
+    QTimer.singleShot(0, next(button for button in asked.buttons() if button.text() == "Pause").click)
+    assert asked.ask(Closing.CANCEL) is Closing.PAUSE
+    QTimer.singleShot(0, asked.reject)
+    assert asked.ask(Closing.CANCEL) is Closing.CANCEL
+
+
+def test_a_shutdown_leaves_nothing_going_on(qtbot):
+    asked = question_about([one("A")], None, is_shutting_down=True)
+    qtbot.addWidget(asked)
+    assert list(asked.says()) == ["Pause", "Stop and keep"]
+    assert asked.defaultButton().text() == "Pause"
+
+
+class Session:
+    """Stands in for the session's manager."""
+
+    def __init__(self, interacts):
+        self._interacts, self.cancelled = interacts, False
+
+    def allowsInteraction(self):  # noqa: N802 - Qt's name
+        return self._interacts
+
+    def cancel(self):
+        self.cancelled = True
+
+    def release(self):
+        pass
+
+
+def test_at_shutdown_runs_are_paused_where_nobody_may_be_asked(make_window, training):
+    make_window().end_session(Session(interacts=False))
+    assert [request.action for request in training.open_requests()] == [Action.PAUSE]
+
+
+def test_a_shutdown_can_be_called_off(make_window, training, monkeypatch):
+    monkeypatch.setattr("gui.window.ask_at_shutdown", lambda *_: Closing.CANCEL)
+    window, session = make_window(), Session(interacts=True)
+    window.end_session(session)
+    assert session.cancelled
+    assert window.isVisible()
+
+
+@pytest.fixture
+def make_window(qtbot, tmp_path):
+    from core.settings import Appearance, Settings
+    from gui.theme import Theme
+    from gui.window import MainWindow
+    from tests.fakes.asking import FakeEngine
+
+    made = []
+
+    def make():
+        chosen = Settings(runs_folder=str(tmp_path / "runs"), appearance=Appearance.LIGHT)
+        window = MainWindow(Theme(Appearance.LIGHT), chosen, FakeEngine(), lambda *_: Closing.KEEP_TRAINING)
+        qtbot.addWidget(window)
+        window.show()
+        made.append(window)
+        return window
+
+    yield make
+    for window in made:
+        window.end_work()
+
+
+def test_a_name_is_shown_as_it_is_written(qtbot):
+    found = [one("a<b>c</b>")] * 2
+    box = question_about(found, None)
+    qtbot.addWidget(box)
+    named = [label for label in box.findChildren(QLabel) if "<b>" in label.text()]
+    assert named
+    assert all(label.textFormat() is Qt.TextFormat.PlainText for label in named)

@@ -1,0 +1,161 @@
+"""One window a person: who comes second hands over what it was asked to open."""
+
+import os
+import stat
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+from PySide6.QtCore import QLockFile
+from PySide6.QtNetwork import QLocalSocket
+
+from gui import single_instance
+from gui.app import claim_place
+from gui.single_instance import LARGEST_MESSAGE, SingleInstance, decoded, lock_path, socket_name
+
+SECOND = """
+import sys
+from pathlib import Path
+from PySide6.QtCore import QCoreApplication
+from gui.single_instance import SingleInstance
+application = QCoreApplication([])
+path = Path(sys.argv[2]) if len(sys.argv) > 2 else None
+sys.exit(3 if SingleInstance(Path(sys.argv[1])).claim(path) else 0)
+"""
+
+KILLED = """
+import os, signal, sys
+from pathlib import Path
+from PySide6.QtCore import QCoreApplication
+from gui.single_instance import SingleInstance
+application = QCoreApplication([])
+instance = SingleInstance(Path(sys.argv[1]))
+instance.claim(None)
+os.kill(os.getpid(), signal.SIGKILL)
+"""
+
+
+@pytest.fixture(autouse=True)
+def runtime(tmp_path_factory, monkeypatch):
+    """A private folder with a short path."""
+    folder = tmp_path_factory.mktemp("r", numbered=True)
+    folder.chmod(0o700)
+    monkeypatch.setenv("XDG_RUNTIME_DIR", str(folder))
+    return folder
+
+
+@pytest.fixture
+def first(qapp, tmp_path):
+    instance = SingleInstance(tmp_path)
+    assert instance.claim(None)
+    yield instance
+    instance.close()
+    instance.deleteLater()
+
+
+def start_second(*arguments):
+    return subprocess.Popen([sys.executable, "-c", SECOND, *map(str, arguments)])
+
+
+def status_of(qtbot, process):
+    qtbot.waitUntil(lambda: process.poll() is not None, timeout=10_000)
+    return process.returncode
+
+
+def say(qtbot, home, words):
+    """Say something on the socket; returns what is answered until the other side hangs up."""
+    socket = QLocalSocket()
+    with qtbot.waitSignal(socket.disconnected, timeout=5000):
+        socket.connectToServer(socket_name(home))
+        assert socket.waitForConnected(2000)
+        socket.write(words)
+    return bytes(socket.readAll().data())
+
+
+def test_a_second_start_hands_over_its_file_and_ends_well(qtbot, first, tmp_path):
+    with qtbot.waitSignal(first.called, timeout=10_000) as called:
+        second = start_second(tmp_path, tmp_path / "run.hone")
+    assert called.args == [tmp_path / "run.hone"]
+    assert status_of(qtbot, second) == 0
+
+
+def test_a_second_start_without_a_file_raises_the_window(qtbot, first, tmp_path):
+    with qtbot.waitSignal(first.called, timeout=10_000) as called:
+        second = start_second(tmp_path)
+    assert called.args == [None]
+    assert status_of(qtbot, second) == 0
+
+
+@pytest.mark.usefixtures("first")
+def test_a_second_start_in_a_terminal_says_what_became_of_it(qapp, tmp_path, monkeypatch, capsys):
+    monkeypatch.setenv("HONE_HOME", str(tmp_path))
+    monkeypatch.setattr(SingleInstance, "_tell", lambda *_: True)  # the first one is in this very process
+    assert claim_place(qapp, None) is None
+    assert capsys.readouterr().out == "Hone is open already; it was brought to the front.\n"
+
+
+def test_another_profile_is_another_hone(qtbot, first, tmp_path):
+    other = SingleInstance(tmp_path / "other")
+    assert other.claim(None)
+    other.close()
+
+
+def test_what_one_left_that_was_killed_stops_nobody(qapp, tmp_path):
+    killed = subprocess.run([sys.executable, "-c", KILLED, str(tmp_path)], check=False)
+    assert killed.returncode == -9
+    assert Path(socket_name(tmp_path)).exists()
+    heir = SingleInstance(tmp_path)
+    assert heir.claim(None)
+    assert heir._server.isListening()
+    heir.close()
+
+
+def test_one_that_does_not_answer_leaves_nobody_without_a_window(qapp, tmp_path, monkeypatch):
+    monkeypatch.setattr(single_instance, "CONNECT_MS", 20)
+    stuck = QLockFile(lock_path(tmp_path))
+    assert stuck.tryLock(0)
+    assert SingleInstance(tmp_path).claim(None)
+    stuck.unlock()
+
+
+def test_nobody_else_may_use_the_socket(first, tmp_path):
+    mode = Path(socket_name(tmp_path)).stat().st_mode
+    assert stat.S_ISSOCK(mode)
+    assert not mode & 0o077
+
+
+def test_what_is_no_handover_is_ignored(qtbot, first, tmp_path):
+    with qtbot.assertNotEmitted(first.called):
+        for words in (
+            b"hello\n", b"[]\n", b'{"open": 3}\n', b'{"open": "relative"}\n', b'{"run": "/bin/sh"}\n',
+            b"\xff\xfe\n", b"[" * 9000 + b"\n", b"x" * (LARGEST_MESSAGE + 9),
+        ):  # fmt: skip
+            assert say(qtbot, tmp_path, words) == b""
+    assert first._talks == []
+    assert say(qtbot, tmp_path, b'{"open": ""}\n') == b"heard\n"
+
+
+def test_who_says_nothing_is_sent_away(qtbot, first, tmp_path, monkeypatch):
+    monkeypatch.setattr(single_instance, "PATIENCE_MS", 20)
+    assert say(qtbot, tmp_path, b'{"open": "') == b""
+
+
+def test_a_folder_that_others_may_enter_is_not_taken(tmp_path, monkeypatch, runtime):
+    runtime.chmod(0o755)
+    monkeypatch.setattr(single_instance.QDir, "tempPath", lambda: str(tmp_path))
+    tmp_path.chmod(0o777)
+    own = tmp_path / f"hone-{os.getuid()}"
+    assert socket_name(tmp_path).startswith(str(own))
+    assert not own.stat().st_mode & 0o077
+    own.chmod(0o777)
+    with pytest.raises(PermissionError):
+        socket_name(tmp_path)
+    assert SingleInstance(tmp_path).claim(None)
+    own.chmod(0o700)
+
+
+def test_a_line_is_an_absolute_path_or_nothing(tmp_path):
+    assert decoded(b'{"open": ""}').open == ""
+    assert decoded(b'{"open": "%s"}' % str(tmp_path).encode()).open == str(tmp_path)
+    assert decoded(b'{"open": "/a\\u0000b"}') is None
