@@ -24,12 +24,16 @@ class Sample(msgspec.Struct, frozen=True, kw_only=True):
 
     `seconds` are the timed optimizer steps one by one, from the end of the step before, waiting for data included;
     `warm_up_seconds` those before them, and `compile_seconds` what compiling took, which neither holds. A step learns
-    from `samples_a_step` rows. `rows` is how many the data has: an epoch. `losses` are those of all steps, those of the
-    warm-up first; None: no number. `first_loss` is that of the first batch before anything was learned, dropout off: the same
-    on every device that computes the same. `is_random` says that the model draws random numbers while it learns
-    (dropout), so that the losses after the first step may differ between devices. `parts` add up to `peak`, which is as
-    in `core.memory.forecast.Measurement`; `base` was held before data and model. `ran` is what really ran.
-    `out_of_memory` says, where memory ran out, what was asked and what there was: then `seconds` are empty.
+    from `samples_a_step` rows. `rows` is how many the data has: an epoch.
+
+    `losses` are those of all steps, those of the warm-up first; None: no number. `first_loss` is that of the first
+    batch before anything was learned, dropout off: the same on every device that computes the same. `is_random` says
+    that the model draws random numbers while it learns (dropout), so that the losses after the first step may differ
+    between devices.
+
+    `parts` add up to `peak`, which is as in `core.memory.forecast.Measurement`; `base` was held before data and model.
+    `ran` is what really ran. `out_of_memory` says, where memory ran out, what was asked and what there was: then
+    `seconds` are empty.
     """
 
     device: str
