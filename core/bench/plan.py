@@ -26,6 +26,8 @@ class Rung(msgspec.Struct, frozen=True, kw_only=True):
     `group` and `side` are empty for methods. For devices, rungs of one `group` (a model and its batch) stand beside
     each other, `side` being what sets them apart (`CPU`, `MPS`, `1 thread`, `bf16`); the first of a group is what the
     others are held against.
+
+    `steps` are timed of this one in place of the plan's; None: as many as the plan says.
     """
 
     name: str
@@ -36,6 +38,7 @@ class Rung(msgspec.Struct, frozen=True, kw_only=True):
     refusal: str = ""
     group: str = ""
     side: str = ""
+    steps: int | None = None
 
 
 class Plan(msgspec.Struct, frozen=True, kw_only=True):
@@ -55,3 +58,7 @@ class Plan(msgspec.Struct, frozen=True, kw_only=True):
     warm_up: int = 1
     model: str = ""
     notes: tuple[str, ...] = ()
+
+    def steps_of(self, rung: Rung) -> int:
+        """How many steps of a rung are timed: its own, or the plan's."""
+        return self.steps if rung.steps is None else rung.steps
