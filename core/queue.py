@@ -28,6 +28,9 @@ FORGOTTEN_SECONDS = 30 * 86_400.0
 
 _ANY = "auto"
 
+BENCHMARK = "Benchmark"
+"""What stands for the folder's name where a run waits for a benchmark, which has none."""
+
 
 class Move(StrEnum):
     """Where to in the queue."""
@@ -39,12 +42,16 @@ class Move(StrEnum):
 
 
 class Entry(msgspec.Struct, frozen=True, kw_only=True):
-    """A run that trains or waits: its folder, the device it asks for (`auto`, `cuda:1`, ...), and its processes."""
+    """A run that trains or waits: its folder, the device it asks for (`auto`, `cuda:1`, ...), and its processes.
+
+    `benchmark` says what is measured where it is no run but a benchmark, which has no folder, only a name like one.
+    """
 
     run: str
     device: str
     keeper: KeeperRecord
     trains: bool = False
+    benchmark: str = ""
 
     @property
     def is_kept(self) -> bool:
@@ -75,7 +82,16 @@ def _waits_here(entry: Entry) -> bool:
 
 def training() -> list[RunFolder]:
     """The runs that train now, as far as they have entered themselves."""
-    return [RunFolder(Path(entry.run)) for entry in _entries() if entry.keeper.is_here and entry.trains]
+    return [RunFolder(Path(entry.run)) for entry in _training_here(_entries()) if not entry.benchmark]
+
+
+def benchmarks() -> list[Entry]:
+    """The benchmarks that are measured now."""
+    return [entry for entry in _training_here(_entries()) if entry.benchmark]
+
+
+def _training_here(entries: list[Entry]) -> list[Entry]:
+    return [entry for entry in entries if entry.trains and entry.keeper.is_here]
 
 
 def device_of(run: RunFolder) -> str:
@@ -134,6 +150,27 @@ def hold(run: RunFolder, device: str, keeper: KeeperRecord) -> None:
     with locked(_folder()):
         others = [entry for entry in _entries() if entry.run != _name(run)]
         _write([*others, Entry(run=_name(run), device=device, keeper=keeper, trains=True)])
+
+
+def measure(entry: Entry, *, beside: bool = False) -> list[Entry]:
+    """Enter a benchmark, unless something computes on its device; nobody can begin to between the look and the entry.
+
+    Args:
+        entry: The benchmark; entered already, it stays.
+        beside: Whether it goes on beside others.
+
+    Returns:
+        What computes there. Empty, or with `beside`: it is entered.
+
+    Raises:
+        OSError: It can't be written.
+    """
+    with locked(_folder()):
+        others = [other for other in _entries() if other.run != entry.run]
+        there = [other for other in _training_here(others) if other.is_in_the_way_of(entry.device)]
+        if beside or not there:
+            _write([*others, msgspec.structs.replace(entry, trains=True)])
+    return there
 
 
 def leave(run: RunFolder) -> None:
@@ -211,6 +248,8 @@ def _ahead(entries: list[Entry], run: RunFolder, device: str) -> TurnAwaited | N
     ahead = [entry for entry in others if entry.is_in_the_way_of(device)]
     if not ahead:
         return None
+    if ahead[-1].benchmark:
+        return TurnAwaited(ahead=len(ahead), behind=BENCHMARK)
     last = RunFolder(Path(ahead[-1].run))
     return TurnAwaited(ahead=len(ahead), behind=last.name, title=run_title(last))
 

@@ -9,7 +9,7 @@ from core.commands.output import print_json, say
 from core.commands.running import stop
 from core.commands.runs import find_run
 from core.errors import OptionsError, Problem
-from core.queue import Move
+from core.queue import Entry, Move
 from core.run_folder import RunFolder
 from core.run_summary import RunSummary, summarize
 from core.story import State
@@ -45,10 +45,13 @@ def add_queue(commands: "Commands") -> None:
 def show(*, as_json: bool) -> int:
     """Print the runs that train and those that wait, in the order in which they will."""
     trained, waiting = ([summarize(run) for run in runs] for runs in (queue.training(), queue.waiting()))
+    measured = queue.benchmarks()
     if as_json:
-        print_json({"training": list(map(_as_plain, trained)), "waiting": list(map(_as_plain, waiting))})
-    elif trained or waiting:
-        rows = [_row("", summary) for summary in trained]
+        told = {"training": list(map(_as_plain, trained)), "waiting": list(map(_as_plain, waiting))}
+        print_json({**told, "measuring": [_benchmark_as_plain(entry) for entry in measured]})
+    elif trained or waiting or measured:
+        rows = [_benchmark_row(entry) for entry in measured]
+        rows += [_row("", summary) for summary in trained]
         rows += [_row(str(number), summary) for number, summary in enumerate(waiting, 1)]
         say(figures.table(_TITLES, rows))
     else:
@@ -106,6 +109,14 @@ def _row(place: str, summary: RunSummary) -> tuple[str, ...]:
         summary.data or figures.MISSING,
         queue.device_of(summary.run),
     )
+
+
+def _benchmark_row(entry: Entry) -> tuple[str, ...]:
+    return ("", queue.BENCHMARK, "measuring", entry.benchmark, figures.MISSING, entry.device)
+
+
+def _benchmark_as_plain(entry: Entry) -> dict[str, Any]:
+    return {"title": entry.benchmark, "device": entry.device}
 
 
 def _as_plain(summary: RunSummary) -> dict[str, Any]:
