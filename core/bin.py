@@ -27,7 +27,7 @@ FIXED_DRIVE = 3
 
 
 class NoBinError(RunFolderError):
-    """There is no bin for a run: only deleting it for good would take it away."""
+    """There is no bin for it: only deleting it for good would take it away."""
 
 
 @dataclass(frozen=True)
@@ -91,13 +91,22 @@ def move(run: RunFolder, trash: Trash | None = None) -> None:
         RunFolderError: It trains, waits, or is gone.
     """
     with _kept_from_starting(run):
-        if not _surely_has_bin(run.path):
-            raise NoBinError("This disk has no bin", f"Windows would delete {run.path} for good.")
-        try:
-            (trash or _send_to_trash)(run.path)
-        except OSError as error:
-            said = f"{run.path} can't be moved to the bin: {error.strerror or error}"
-            raise NoBinError("The bin didn't take it", said) from error
+        move_path(run.path, trash)
+
+
+def move_path(path: Path, trash: Trash | None = None) -> None:
+    """Move a file or folder to the bin, whatever it is; see `move`.
+
+    Raises:
+        NoBinError: There is no bin for it, or the bin refused it.
+    """
+    if not _surely_has_bin(path):
+        raise NoBinError("This disk has no bin", f"Windows would delete {path} for good.")
+    try:
+        (trash or _send_to_trash)(path)
+    except OSError as error:
+        said = f"{path} can't be moved to the bin: {error.strerror or error}"
+        raise NoBinError("The bin didn't take it", said) from error
 
 
 def delete(run: RunFolder) -> None:
