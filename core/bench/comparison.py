@@ -1,0 +1,155 @@
+"""Two results of different days, held against each other rung by rung."""
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from enum import StrEnum
+
+from core import figures
+from core.bench.result import Result, Row, Spread
+from core.errors import OptionsError, Problem
+
+FEWEST_STEPS = 4
+"""Fewer steps have no quartiles, and say nothing about by how much they would differ the next time."""
+
+
+class Change(StrEnum):
+    """What became of a rung's pace."""
+
+    FASTER = "faster"
+    SLOWER = "slower"
+    SAME = "within the spread"
+    UNKNOWN = "unknown"
+
+
+@dataclass(frozen=True)
+class Compared:
+    """A rung in both results; None where one of them lacks it.
+
+    `speed` is how many times as fast the later one is, `memory` what share of the earlier one's memory it took.
+    """
+
+    title: str
+    earlier: Row | None
+    later: Row | None
+    speed: float | None
+    memory: float | None
+    change: Change
+
+
+@dataclass(frozen=True)
+class Comparison:
+    """Two results. `notes` say what else differs, so that a change may come from it."""
+
+    earlier: Result
+    later: Result
+    rows: tuple[Compared, ...]
+    notes: tuple[str, ...]
+
+
+def compare(earlier: Result, later: Result) -> Comparison:
+    """Hold two results against each other; rungs of both stand first, in the later one's order.
+
+    Raises:
+        OptionsError: One is of methods and one of devices.
+    """
+    if earlier.kind is not later.kind:
+        said = f"one is a benchmark of {earlier.kind.value}, the other of {later.kind.value}"
+        raise OptionsError((Problem("", said),), "The comparison")
+    before = {row.rung.name: row for row in earlier.rows}
+    after = {row.rung.name: row for row in later.rows}
+    names = [name for name in after if name in before]
+    names += [name for name in (*after, *before) if name not in names]
+    rows = tuple(_compared(before.get(name), after.get(name)) for name in dict.fromkeys(names))
+    return Comparison(earlier, later, rows, tuple(_notes(earlier, later)))
+
+
+def _compared(earlier: Row | None, later: Row | None) -> Compared:
+    named = later or earlier
+    assert named is not None, "each name is of one of them"
+    old, new = _pace(earlier), _pace(later)
+    held = earlier.peak if earlier else None
+    holds = later.peak if later else None
+    return Compared(
+        title=title_of(named),
+        earlier=earlier,
+        later=later,
+        speed=new.median / old.median if old and new else None,
+        memory=holds / held if holds and held else None,
+        change=_change(earlier, later, old, new),
+    )
+
+
+def title_of(row: Row) -> str:
+    """What a row is called where rows of several sides stand below each other."""
+    side = row.rung.side
+    return f"{row.rung.title}, {side}" if side and side not in row.rung.title else row.rung.title
+
+
+def _pace(row: Row | None) -> Spread | None:
+    return row.samples_per_second if row is not None else None
+
+
+def _change(earlier: Row | None, later: Row | None, old: Spread | None, new: Spread | None) -> Change:
+    if old is None or new is None or min(_steps(earlier), _steps(later)) < FEWEST_STEPS:
+        return Change.UNKNOWN
+    if new.lowest > old.highest:
+        return Change.FASTER
+    return Change.SLOWER if new.highest < old.lowest else Change.SAME
+
+
+def _steps(row: Row | None) -> int:
+    return sum(len(sample.seconds) for sample in row.samples) if row is not None else 0
+
+
+def _notes(earlier: Result, later: Result) -> Iterator[str]:
+    yield from _different(earlier, later)
+    for name, before, after in _versions(earlier, later):
+        yield f"{name}: {before} then, {after} later."
+    changed = [title_of(row) for row in later.rows if _is_asked_otherwise(row, earlier)]
+    if changed:
+        yield f"Not the same options were asked in: {', '.join(changed)}."
+    for word, result in (("earlier", earlier), ("later", later)):
+        disturbed = [title_of(row) for row in result.rows if row.is_disturbed]
+        if disturbed:
+            yield f"In the {word} one other load or heat disturbed: {', '.join(disturbed)}."
+        if not result.is_whole:
+            yield f"The {word} one was ended before all passes were made."
+
+
+def _different(earlier: Result, later: Result) -> Iterator[str]:
+    """What was measured, where, and how often, where it isn't the same."""
+    facts = {
+        "What was measured": (earlier.plan.title, later.plan.title),
+        "Computer": (earlier.machine.title, later.machine.title),
+        "Processor": (earlier.machine.processor, later.machine.processor),
+        "Cores": (str(earlier.machine.cores), str(later.machine.cores)),
+        "Memory": (figures.size(earlier.machine.memory), figures.size(later.machine.memory)),
+        "Accelerator": (earlier.machine.accelerator or "none", later.machine.accelerator or "none"),
+        "System": (earlier.machine.system, later.machine.system),
+        "Steps": (measured_how(earlier), measured_how(later)),
+    }
+    for name, (before, after) in facts.items():
+        if before != after:
+            yield f"{name}: {before} then, {after} later."
+
+
+def measured_how(result: Result) -> str:
+    """How much each rung was measured: `20 steps x 3 passes after 2 of warm-up`."""
+    plan = result.plan
+    steps, passes = (
+        figures.counted(plan.steps, "step"),
+        f"{plan.passes} {'pass' if plan.passes == 1 else 'passes'}",
+    )
+    return f"{steps} x {passes} after {plan.warm_up} of warm-up"
+
+
+def _versions(earlier: Result, later: Result) -> Iterator[tuple[str, str, str]]:
+    before, after = earlier.machine.versions, later.machine.versions
+    for name in dict.fromkeys((*after, *before)):
+        if before.get(name) != after.get(name):
+            yield name, before.get(name, "not there"), after.get(name, "not there")
+
+
+def _is_asked_otherwise(row: Row, other: Result) -> bool:
+    same = next((one for one in other.rows if one.rung.name == row.rung.name), None)
+    return same is not None and same.rung.asked != row.rung.asked
