@@ -4,6 +4,7 @@ from functools import partial
 from pathlib import Path
 
 import pytest
+from PySide6.QtCore import QObject
 
 from core import starting
 from core.event_files import EventWriter
@@ -20,16 +21,17 @@ from tests.fakes.run_stories import crash, keep_alive, make_folder
 KEEPER = Path(__file__).resolve().parent.parent / "fakes" / "keeper.py"
 
 
-class Listener:
-    """Keeps all that a thread tells, in order."""
+class Listener(QObject):
+    """Keeps all that a thread tells, in order. Of a QObject Qt knows when it is gone, and calls it no more."""
 
     def __init__(self, thread):
+        super().__init__()
         self.history, self.story, self.news = RunHistory(), RunStory(), 0
         self.states, self.log, self.failures, self.order = [], "", [], []
         thread.news_arrived.connect(self.take_news)
         thread.state_changed.connect(self.take_state)
         thread.log_arrived.connect(self.take_log)
-        thread.job_failed.connect(self.failures.append)
+        thread.job_failed.connect(self.take_failure)
         thread.ended.connect(self.take_end)
 
     def take_news(self, news):
@@ -45,6 +47,9 @@ class Listener:
 
     def take_log(self, text):
         self.log += text
+
+    def take_failure(self, error):
+        self.failures.append(error)
 
     def take_end(self, record):
         self.order.append(record)
