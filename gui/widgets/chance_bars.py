@@ -9,6 +9,7 @@ from PySide6.QtWidgets import QSizePolicy, QWidget
 from core.trying import Chance
 from gui import numbers
 from gui.theme import SPACING, Theme
+from gui.widgets.direction import mirrored
 
 MOST_BARS = 10
 BAR = 6
@@ -82,9 +83,7 @@ class ChanceBars(QWidget):
         return tokens.ok if one.label == self._expected else tokens.run
 
     def _placed(self, left: float, top: float, width: float, height: float) -> QRectF:
-        if self.layoutDirection() is Qt.LayoutDirection.RightToLeft:
-            left = self.width() - left - width
-        return QRectF(left, top, width, height)
+        return mirrored(self, QRectF(left, top, width, height))
 
     def _line(self) -> int:
         return self.fontMetrics().height() + SPACING

@@ -1,6 +1,6 @@
-"""Margins in the order of reading: Qt's layouts are mirrored for right-to-left languages, their margins are not."""
+"""The order of reading where Qt doesn't see to it: margins of layouts, and what is painted by hand."""
 
-from PySide6.QtCore import QMargins, Qt
+from PySide6.QtCore import QMargins, QRectF, Qt
 from PySide6.QtWidgets import QWidget
 
 
@@ -9,3 +9,10 @@ def margins(widget: QWidget, start: int, top: int, end: int, bottom: int) -> QMa
     if widget.layoutDirection() is Qt.LayoutDirection.RightToLeft:
         return QMargins(end, top, start, bottom)
     return QMargins(start, top, end, bottom)
+
+
+def mirrored(widget: QWidget, rect: QRectF) -> QRectF:
+    """Where a rectangle stands whose left is counted from the side where a line of text begins."""
+    if widget.layoutDirection() is Qt.LayoutDirection.RightToLeft:
+        return QRectF(widget.width() - rect.right(), rect.top(), rect.width(), rect.height())
+    return rect

@@ -5,6 +5,7 @@ from PySide6.QtGui import QColor, QPainter, QPaintEvent
 from PySide6.QtWidgets import QSizePolicy, QWidget
 
 from gui.theme import SPACING, Theme
+from gui.widgets.direction import mirrored
 
 MOST_BARS = 10
 FEW = 4
@@ -86,9 +87,7 @@ class LabelBars(QWidget):
         return len(self._counts) if len(self._counts) <= FEW else (len(self._counts) + 1) // 2
 
     def _mirrored(self, left: float, top: float, width: float, height: float) -> QRectF:
-        if self.layoutDirection() is Qt.LayoutDirection.RightToLeft:
-            left = self.width() - left - width
-        return QRectF(left, top, width, height)
+        return mirrored(self, QRectF(left, top, width, height))
 
     def _line_height(self) -> int:
         return self.fontMetrics().height() + 3

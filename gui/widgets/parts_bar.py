@@ -11,6 +11,7 @@ from PySide6.QtWidgets import QSizePolicy, QToolTip, QWidget
 
 from gui.numbers import memory
 from gui.theme import SPACING, Theme
+from gui.widgets.direction import mirrored
 
 THICKNESS = 16
 RADIUS = 4
@@ -151,7 +152,7 @@ class PartsBar(QWidget):
         """The part, in the bar or the legend, at a point of the widget."""
         placed = self.placed(self.width())
         for rect, part in (*placed.parts, *placed.legend):
-            if self._mirrored(rect).contains(x, y):
+            if mirrored(self, rect).contains(x, y):
                 return part
         return None
 
@@ -182,31 +183,26 @@ class PartsBar(QWidget):
         if len(placed.limits) > 1:
             first, last = placed.limits[0][0], placed.limits[-1][0]
             taken = QRectF(first, OVER, last - first, THICKNESS)
-            painter.fillRect(self._mirrored(taken), QColor(tokens.line))
+            painter.fillRect(mirrored(self, taken), QColor(tokens.line))
         for rect, part in placed.parts:
-            painter.fillRect(self._mirrored(rect), QColor(getattr(tokens, part.colour)))
+            painter.fillRect(mirrored(self, rect), QColor(getattr(tokens, part.colour)))
         painter.restore()
 
     def _paint_limit(self, painter: QPainter, place: float, rect: QRectF, limit: Limit) -> None:
         line = QRectF(min(max(0.0, place - 1), self.width() - 2), 0, 2, THICKNESS + 2 * OVER)
-        painter.fillRect(self._mirrored(line), QColor(getattr(self._theme.tokens, limit.colour)))
+        painter.fillRect(mirrored(self, line), QColor(getattr(self._theme.tokens, limit.colour)))
         painter.setPen(QColor(self._theme.tokens.muted))
-        painter.drawText(self._mirrored(rect), Qt.AlignmentFlag.AlignCenter, limit.words)
+        painter.drawText(mirrored(self, rect), Qt.AlignmentFlag.AlignCenter, limit.words)
 
     def _paint_legend(self, painter: QPainter, rect: QRectF, part: Part) -> None:
         middle = rect.center().y()
         square = QRectF(rect.left(), middle - SQUARE / 2, SQUARE, SQUARE)
         painter.setPen(Qt.PenStyle.NoPen)
         painter.setBrush(QColor(getattr(self._theme.tokens, part.colour)))
-        painter.drawRoundedRect(self._mirrored(square), 2, 2)
+        painter.drawRoundedRect(mirrored(self, square), 2, 2)
         painter.setPen(QColor(self._theme.tokens.muted))
         words = rect.adjusted(SQUARE + SPACING - 2, 0, 0, 0)
-        painter.drawText(self._mirrored(words), Qt.AlignmentFlag.AlignVCenter, part.words)
-
-    def _mirrored(self, rect: QRectF) -> QRectF:
-        if self.layoutDirection() is Qt.LayoutDirection.RightToLeft:
-            return QRectF(self.width() - rect.right(), rect.top(), rect.width(), rect.height())
-        return rect
+        painter.drawText(mirrored(self, words), Qt.AlignmentFlag.AlignVCenter, part.words)
 
 
 def _parts_placed(parts: Sequence[Part], pixels: float) -> tuple[tuple[QRectF, Part], ...]:

@@ -6,6 +6,7 @@ from PySide6.QtWidgets import QLabel, QVBoxLayout, QWidget
 
 from core.settings import Appearance
 from gui.theme import Theme
+from gui.widgets.direction import mirrored
 from gui.widgets.parts_bar import SQUARE, THINNEST, Limit, Part, PartsBar
 
 GB = 1 << 30
@@ -73,7 +74,7 @@ def test_right_to_left_it_begins_at_the_right(bar):
     bar.setLayoutDirection(Qt.LayoutDirection.RightToLeft)
     assert bar.part_at(390, 10).name == "weights"
     assert bar.part_at(10, 10) is None
-    assert bar._mirrored(QRectF(0, 0, 50, 10)) == QRectF(350, 0, 50, 10)
+    assert mirrored(bar, QRectF(0, 0, 50, 10)) == QRectF(350, 0, 50, 10)
 
 
 def test_it_paints_in_the_colours_of_the_theme(bar):
