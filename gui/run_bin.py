@@ -5,16 +5,16 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from PySide6.QtCore import QCoreApplication, QObject, Signal
-from PySide6.QtWidgets import QMessageBox, QPushButton, QWidget
+from PySide6.QtWidgets import QMessageBox, QWidget
 
 from core import bin as the_bin
 from core.bin import BinPlan, Going, NoBinError, Trash
 from core.errors import RunFolderError, UserError
 from core.run_folder import RunFolder
 from gui import numbers
+from gui.bin_question import BinQuestion
 from gui.file_work import FileWork
 from gui.run_titles import told_apart
-from gui.widgets.question import show_as_written
 
 MOST_NAMED = 6
 """So many names stand in a question; the others are counted."""
@@ -53,23 +53,26 @@ class RunBin(QObject):
 
     def __init__(self, window: QWidget, runs_folder: Callable[[], Path], trash: Trash | None = None) -> None:
         super().__init__(window)
-        self._window = window
         self._runs_folder = runs_folder
         self._trash = trash
         self.work = FileWork(self)
         self.work.failed.connect(self.failed)
-        self.question: QMessageBox | None = None
+        self._asking = BinQuestion(window)
+
+    @property
+    def question(self) -> QMessageBox | None:
+        """What is being asked now."""
+        return self._asking.box
 
     def begin(self, runs: Sequence[RunFolder]) -> None:
         """Look at runs, then ask whether they are to go. Returns at once."""
         wanted, folder = tuple(runs), self._runs_folder()
-        if wanted and self.question is None:
+        if wanted and not self._asking.is_open:
             self.work.put(lambda: the_bin.plan(wanted, folder), self._ask)
 
     def end_work(self) -> None:
         """Put the question away, and wait for what is being moved."""
-        if self.question is not None:
-            self.question.reject()
+        self._asking.put_away()
         self.work.end_work()
 
     def _ask(self, planned: BinPlan) -> None:
@@ -81,9 +84,12 @@ class RunBin(QObject):
             )
             self.failed.emit(UserError(title, busy_words(planned.busy)))
             return
-        box = self._box(question_of(planned), "\n\n".join(details_of(planned)))
-        agree = self.tr("Move to the bin")
-        self._open(box, agree, lambda: self._move(planned.going))
+        self._asking.ask(
+            question_of(planned),
+            "\n\n".join(details_of(planned)),
+            self.tr("Move to the bin"),
+            lambda: self._move(planned.going),
+        )
 
     def _move(self, going: Sequence[Going]) -> None:
         self.work.put(lambda: _each(going, lambda run: the_bin.move(run, self._trash)), self._tell_moved)
@@ -94,9 +100,13 @@ class RunBin(QObject):
         if not going:
             return
         reasons = [error.detail for _, error in found.stayed if isinstance(error, NoBinError)]
-        box = self._box(self._for_good_words(going), f"{self._cant_be_put_back()}\n\n{reasons[0]}")
-        box.setIcon(QMessageBox.Icon.Warning)
-        self._open(box, self.tr("Delete for good"), lambda: self._delete(going))
+        self._asking.ask(
+            self._for_good_words(going),
+            f"{self._cant_be_put_back()}\n\n{reasons[0]}",
+            self.tr("Delete for good"),
+            lambda: self._delete(going),
+            is_grave=True,
+        )
 
     def _delete(self, going: Sequence[Going]) -> None:
         self.work.put(lambda: _each(going, the_bin.delete), self._tell)
@@ -108,26 +118,6 @@ class RunBin(QObject):
         if others:
             details = "\n".join(dict.fromkeys(error.detail for error in others))
             self.failed.emit(RunFolderError(others[0].title, details))
-
-    def _box(self, question: str, details: str) -> QMessageBox:
-        box = QMessageBox(QMessageBox.Icon.Question, "", question, parent=self._window)
-        box.setInformativeText(details)
-        show_as_written(box)
-        return box
-
-    def _open(self, box: QMessageBox, agree: str, do: Callable[[], None]) -> None:
-        button = box.addButton(agree, QMessageBox.ButtonRole.DestructiveRole)
-        box.addButton(QMessageBox.StandardButton.Cancel)
-        box.setDefaultButton(QMessageBox.StandardButton.Cancel)
-        box.finished.connect(lambda _: self._take_answer(box, button, do))
-        self.question = box
-        box.open()
-
-    def _take_answer(self, box: QMessageBox, agree: QPushButton, do: Callable[[], None]) -> None:
-        self.question = None
-        if box.clickedButton() is agree:
-            do()
-        box.deleteLater()
 
     def _for_good_words(self, going: Sequence[Going]) -> str:
         if len(going) == 1:
