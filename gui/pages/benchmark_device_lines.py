@@ -1,0 +1,143 @@
+"""The table of devices: a line a model and batch, a column a side."""
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+
+from PySide6.QtCore import QCoreApplication
+
+from core.bench.result import Result, Row, speed_against
+from core.sources import short_name
+from gui import numbers
+from gui.models.figures_model import Cell, Heading, Line, Tone
+from gui.pages.benchmark_words import (
+    Standing,
+    batch_of,
+    row_tip,
+    rows_of,
+    standing,
+    times,
+    without_words,
+)
+from gui.plots.bar_painting import MARK
+
+_translate = QCoreApplication.translate
+
+
+@dataclass(frozen=True)
+class Group:
+    """A model and its batch, and the row of each side, the first being what the others are held against."""
+
+    name: str
+    rows: tuple[Row, ...]
+
+    @property
+    def first(self) -> Row:
+        """What the others are held against."""
+        return self.rows[0]
+
+    @property
+    def model(self) -> str:
+        """What the model is called."""
+        model = self.first.rung.asked.get("model")
+        source = model.get("source") if isinstance(model, dict) else None
+        return short_name(source).split(":")[-1] if isinstance(source, str) else self.name
+
+    @property
+    def batch(self) -> int | None:
+        """Rows in a batch."""
+        return batch_of(self.first.rung)
+
+    @property
+    def title(self) -> str:
+        """Model and batch."""
+        if self.batch is None:
+            return self.model
+        return _translate("Bench", "{}, batch {}").format(self.model, self.batch)
+
+    def of(self, side: str) -> Row | None:
+        """The row of a side."""
+        return next((row for row in self.rows if row.rung.side == side), None)
+
+    def others(self) -> Iterator[tuple[str, Row]]:
+        """The sides held against the first, each with its row."""
+        for row in self.rows[1:]:
+            yield row.rung.side, row
+
+    def speed_up(self, side: str) -> float | None:
+        """How many times as fast as the first a side is; None where one of them has no figures."""
+        row = self.of(side)
+        return speed_against(row, self.first) if row is not None else None
+
+    def without(self, side: str, result: Result, underway: str | None) -> str:
+        """Why there is no speed-up of a side; empty where one only waits."""
+        found = [row for row in (self.first, self.of(side)) if row is not None and not row.is_measured]
+        told = [row for row in found if standing(row, result, underway) is not Standing.WAITING]
+        return f"{told[0].rung.side}: {without_words(told[0], result, underway)}" if told else ""
+
+
+def groups_of(result: Result) -> tuple[Group, ...]:
+    """All groups of the plan, in its order, also those whose turn has not come."""
+    found: dict[str, list[Row]] = {}
+    for row in rows_of(result):
+        found.setdefault(row.rung.group, []).append(row)
+    return tuple(Group(name, tuple(rows)) for name, rows in found.items())
+
+
+def sides_of(result: Result) -> tuple[str, ...]:
+    """What the rows of a group differ by, the first first."""
+    return tuple(dict.fromkeys(rung.side for rung in result.plan.rungs))
+
+
+def headings_of(sides: Sequence[str]) -> tuple[Heading, ...]:
+    """The columns."""
+    seconds = _translate("Bench", "{}, an epoch")
+    tip = _translate("Bench", "What all the data, once through, takes on {} at the median pace")
+    speed = _translate("Bench", "Speed-up")
+    return (
+        Heading(_translate("Bench", "Model"), is_figure=False),
+        Heading(_translate("Bench", "Batch")),
+        *(Heading(seconds.format(side), tip.format(side)) for side in sides),
+        *(
+            Heading(
+                speed if len(sides) == 2 else _translate("Bench", "Speed-up, {}").format(side),
+                _translate("Bench", "How many times as fast as {}").format(sides[0]),
+            )
+            for side in sides[1:]
+        ),
+    )
+
+
+def lines_of(
+    groups: Sequence[Group], sides: Sequence[str], result: Result, underway: str | None
+) -> tuple[Line, ...]:
+    """A line a group, in their order."""
+    return tuple(_line(group, sides, result, underway) for group in groups)
+
+
+def _line(group: Group, sides: Sequence[str], result: Result, underway: str | None) -> Line:
+    title, batch = Cell(group.model), Cell(numbers.count(group.batch))
+    places = [standing(row, result, underway) for row in group.rows]
+    if all(place is Standing.WITHOUT for place in places):
+        words = without_words(group.first, result, underway)
+        quiet = Cell(group.title, Tone.QUIET)
+        return Line(group.name, (quiet,), Cell(words, Tone.QUIET), words)
+    seconds = [_seconds(group.of(side), result, underway) for side in sides]
+    speeds = [Cell(times(speed) if (speed := group.speed_up(side)) else "") for side in sides[1:]]
+    return Line(group.name, (title, batch, *seconds, *speeds))
+
+
+def _seconds(row: Row | None, result: Result, underway: str | None) -> Cell:
+    if row is None:
+        return Cell(numbers.MISSING, Tone.QUIET)
+    place = standing(row, result, underway)
+    if place is not Standing.MEASURED:
+        words = {
+            Standing.UNDERWAY: Cell(_translate("Bench", "measuring…"), Tone.ACTIVE),
+            Standing.WAITING: Cell("", Tone.QUIET),
+        }
+        failed = Cell(_translate("Bench", "no figure"), Tone.QUIET, without_words(row, result, underway))
+        return words.get(place, failed)
+    epoch = row.epoch_seconds
+    mark = f" {MARK}" if row.is_disturbed else ""
+    tone = Tone.ACTIVE if row.rung.name == underway else Tone.PLAIN
+    return Cell(f"{numbers.step_time(epoch.median if epoch else None)}{mark}", tone, row_tip(row))

@@ -1,0 +1,106 @@
+"""The table of methods: its headings, and a line a rung."""
+
+from collections.abc import Sequence
+
+from PySide6.QtCore import QCoreApplication
+
+from core.bench.result import Result, Row, memory_against, speed_against
+from gui import numbers
+from gui.models.figures_model import Cell, Heading, Line, Tone
+from gui.pages.benchmark_words import (
+    Standing,
+    figure,
+    range_words,
+    row_tip,
+    rows_of,
+    standing,
+    times,
+    without_words,
+)
+from gui.plots.bar_painting import MARK
+
+COMPILE = "device.compile"
+"""The option that makes a rung compile."""
+
+_translate = QCoreApplication.translate
+
+
+def headings_of(rows: Sequence[Row]) -> tuple[Heading, ...]:
+    """The columns; those of which nothing is known are left out."""
+    found = [
+        Heading(_translate("Bench", "Method"), is_figure=False),
+        Heading(
+            _translate("Bench", "Time"),
+            _translate("Bench", "What all the data, once through, takes at the median pace"),
+        ),
+        Heading(_translate("Bench", "Samples/s"), _translate("Bench", "The median of all timed steps")),
+        Heading(
+            _translate("Bench", "middle half"),
+            _translate("Bench", "Between these lies the middle half of all timed steps"),
+            leaves=3,
+        ),
+        Heading(_translate("Bench", "against plain"), _translate("Bench", "How many times as fast")),
+        Heading(
+            _translate("Bench", "Peak memory"),
+            _translate("Bench", "The most that the process held at any moment"),
+        ),
+        Heading(_translate("Bench", "against plain"), _translate("Bench", "Which share of that memory")),
+    ]
+    compiles, has_power = _columns_beside(rows)
+    if compiles:
+        found.append(
+            Heading(
+                _translate("Bench", "Compiling"),
+                _translate("Bench", "Once, before the first step; it is in no other figure"),
+                leaves=1,
+            )
+        )
+    if has_power:
+        found.append(
+            Heading(
+                _translate("Bench", "Samples/J"),
+                _translate("Bench", "Samples a joule: what the energy brings"),
+                leaves=2,
+            )
+        )
+    return (*found, Heading(""))
+
+
+def lines_of(rows: Sequence[Row], result: Result, underway: str | None) -> tuple[Line, ...]:
+    """A line a row, in their order."""
+    plain = rows_of(result)[0] if result.plan.rungs else None
+    more = _columns_beside(rows)
+    return tuple(_line(row, result, underway, plain, more) for row in rows)
+
+
+def _columns_beside(rows: Sequence[Row]) -> tuple[bool, bool]:
+    """Whether any rung compiles or is going to, and whether power could be read."""
+    compiles = any(row.compile_seconds or row.rung.changes.get(COMPILE) for row in rows)
+    return compiles, any(row.samples_per_joule is not None for row in rows)
+
+
+def _line(row: Row, result: Result, underway: str | None, plain: Row | None, more: tuple[bool, bool]) -> Line:
+    title, name = row.rung.title, row.rung.name
+    place = standing(row, result, underway)
+    if place is not Standing.MEASURED:
+        is_on = place is Standing.UNDERWAY
+        words = Cell(without_words(row, result, underway), Tone.ACTIVE if is_on else Tone.QUIET)
+        tip = "\n".join(part for part in (row.rung.note, words.text) if part)
+        return Line(name, (Cell(title, Tone.PLAIN if is_on else Tone.QUIET),), words, tip)
+    assert plain is not None
+    epoch, speed = row.epoch_seconds, row.samples_per_second
+    mark = f" {MARK}" if row.is_disturbed else ""
+    cells = [
+        Cell(f"{title}{mark}", Tone.ACTIVE if name == underway else Tone.PLAIN),
+        Cell(numbers.step_time(epoch.median if epoch else None)),
+        Cell(figure(speed.median if speed else None)),
+        Cell(range_words(speed), Tone.SMALL),
+        Cell(times(speed_against(row, plain))),
+        Cell(numbers.memory(row.peak or None)),
+        Cell(times(memory_against(row, plain))),
+    ]
+    if more[0]:
+        cells.append(Cell(numbers.step_time(row.compile_seconds) if row.compile_seconds else "", Tone.QUIET))
+    if more[1]:
+        cells.append(Cell(figure(row.samples_per_joule), Tone.QUIET))
+    return Line(name, (*cells, Cell()), tip=row_tip(row))

@@ -1,0 +1,211 @@
+"""Where the parts of a bar chart stand, and how they are painted."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from PySide6.QtCore import QLineF, QRectF, Qt
+from PySide6.QtGui import QColor, QFontMetrics, QPainter, QPainterPath, QPen
+from PySide6.QtWidgets import QWidget
+
+from gui.theme import SPACING, Tokens
+from gui.widgets.direction import mirrored
+
+GAP = 9
+"""What a row is higher than its text, in pixels."""
+
+NAMES = 0.48
+"""The most of the width that names get."""
+
+THINNEST = 2.0
+RADIUS = 3.0
+WHISKER = 6.0
+"""Height of the ends of a whisker."""
+
+MARK = "†"
+"""Follows figures that were measured while something else took its share of the machine."""
+
+
+@dataclass(frozen=True)
+class Piece:
+    """A part of a bar: how long, in the unit of the bar, and the field of `gui.theme.Tokens` of its colour."""
+
+    length: float
+    colour: str
+
+
+@dataclass(frozen=True)
+class Bar:
+    """A row.
+
+    `length` in any unit that all rows share; None: `words` stand in its place, and all of them in the tip. `figure` is
+    written at its end. `lowest` and `highest` make a whisker. `pieces` add up to the length and give it colours.
+    `tip` are the exact figures. `is_faint` is what isn't this machine's own, and stands back.
+    """
+
+    title: str
+    length: float | None = None
+    figure: str = ""
+    colour: str = "run"
+    lowest: float | None = None
+    highest: float | None = None
+    pieces: tuple[Piece, ...] = ()
+    words: str = ""
+    tip: str = ""
+    is_marked: bool = False
+    is_faint: bool = False
+
+    @property
+    def at_end(self) -> str:
+        """The figure with its sign."""
+        return f"{self.figure} {MARK}" if self.is_marked else self.figure
+
+    @property
+    def spoken(self) -> str:
+        """The row in words, for a screen reader."""
+        return f"{self.title}: {self.words if self.length is None else self.at_end}"
+
+    @property
+    def told(self) -> str:
+        """What its tip says."""
+        return "\n".join(part for part in (self.title, self.tip or self.words or self.figure) if part)
+
+    @property
+    def reach(self) -> float:
+        """How far it goes, its whisker included."""
+        return max(self.length or 0.0, self.highest or 0.0)
+
+
+@dataclass(frozen=True)
+class Row:
+    """Where a bar's name, the bar itself, the text after it and its whisker stand."""
+
+    bar: Bar
+    name: QRectF
+    body: QRectF
+    text: QRectF
+    whisker: QRectF | None = None
+
+
+@dataclass(frozen=True)
+class Placed:
+    """All rows, and where the line across is; from the side where reading begins."""
+
+    rows: tuple[Row, ...]
+    line: QRectF | None = None
+
+
+def placed(
+    bars: Sequence[Bar],
+    width: float,
+    metrics: QFontMetrics,
+    *,
+    line: float | None = None,
+    has_names: bool = True,
+) -> Placed:
+    """Where everything stands in a width, in pixels, all bars at one scale."""
+    height = metrics.height() + GAP
+    longest_name = max((metrics.horizontalAdvance(bar.title) for bar in bars), default=0) + 1.0
+    names = min(NAMES * width, longest_name) if has_names else 0.0
+    left = names + SPACING if has_names else 0.0
+    figures = max((metrics.horizontalAdvance(bar.at_end) for bar in bars), default=0) + SPACING
+    longest = max([*(bar.reach for bar in bars), line or 0.0])
+    scale = max(1.0, width - left - figures) / longest if longest > 0 else 0.0
+    rows = []
+    for place, bar in enumerate(bars):
+        top = place * height
+        thick = metrics.height() - 3.0
+        long = 0.0 if bar.length is None else max(THINNEST, bar.length * scale)
+        whisker = _whisker(bar, left, top + height / 2, scale)
+        after = left + (max(long, bar.reach * scale) + SPACING - 2 if bar.length is not None else 0.0)
+        rows.append(
+            Row(
+                bar,
+                QRectF(0, top, names, height),
+                QRectF(left, top + (height - thick) / 2, long, thick),
+                QRectF(after, top, max(0.0, width - after), height),
+                whisker,
+            )
+        )
+    across = None if line is None else QRectF(left + line * scale - 0.5, 0, 1, len(bars) * height)
+    return Placed(tuple(rows), across)
+
+
+def _whisker(bar: Bar, left: float, middle: float, scale: float) -> QRectF | None:
+    if bar.lowest is None or bar.highest is None or bar.length is None:
+        return None
+    long = (bar.highest - bar.lowest) * scale
+    return (
+        QRectF(left + bar.lowest * scale, middle - WHISKER / 2, long, WHISKER) if long >= THINNEST else None
+    )
+
+
+class BarPainter:
+    """Paints rows that have been placed, mirrored where text is read from the right."""
+
+    def __init__(self, widget: QWidget, painter: QPainter, tokens: Tokens) -> None:
+        self._widget, self._painter, self._tokens = widget, painter, tokens
+        painter.setLayoutDirection(Qt.LayoutDirection.LayoutDirectionAuto)  # words run as their letters do
+
+    def paint(self, found: Placed) -> None:
+        """Paint all of it."""
+        if found.line is not None:
+            self._painter.fillRect(self._place(found.line), QColor(self._tokens.line))
+        for row in found.rows:
+            self._name(row)
+            if row.bar.length is not None:
+                self._body(row)
+            self._text(row)
+
+    def _name(self, row: Row) -> None:
+        if not row.name.width():
+            return
+        tokens = self._tokens
+        self._painter.setPen(QColor(tokens.faint if row.bar.is_faint else tokens.muted))
+        shown = self._painter.fontMetrics().elidedText(
+            row.bar.title, Qt.TextElideMode.ElideMiddle, int(row.name.width())
+        )
+        self._write(row.name, shown, is_at_end=True)
+
+    def _body(self, row: Row) -> None:
+        painter, tokens, body = self._painter, self._tokens, row.body
+        shape = QPainterPath()
+        shape.addRoundedRect(self._place(body), RADIUS, RADIUS)
+        painter.save()
+        painter.setClipPath(shape)
+        painter.setOpacity(0.45 if row.bar.is_faint else 1.0)
+        painter.fillRect(self._place(body), QColor(getattr(tokens, row.bar.colour)))
+        left, whole = body.left(), sum(piece.length for piece in row.bar.pieces)
+        for piece in row.bar.pieces:
+            wide = body.width() * piece.length / whole
+            part = QRectF(left, body.top(), wide, body.height())
+            painter.fillRect(self._place(part), QColor(getattr(tokens, piece.colour)))
+            left += wide
+        painter.restore()
+        if row.whisker is not None:
+            self._whisker(row.whisker)
+
+    def _whisker(self, whisker: QRectF) -> None:
+        painter, place = self._painter, self._place(whisker)
+        painter.setPen(QPen(QColor(self._tokens.text), 1))
+        middle = place.center().y()
+        painter.drawLine(QLineF(place.left(), middle, place.right(), middle))
+        for x in (place.left(), place.right()):
+            painter.drawLine(QLineF(x, place.top(), x, place.bottom()))
+
+    def _text(self, row: Row) -> None:
+        is_back = row.bar.length is None or row.bar.is_faint
+        self._painter.setPen(QColor(self._tokens.muted if is_back else self._tokens.text))
+        words = row.bar.words if row.bar.length is None else row.bar.at_end
+        shown = self._painter.fontMetrics().elidedText(
+            words, Qt.TextElideMode.ElideRight, int(row.text.width())
+        )
+        self._write(row.text, shown, is_at_end=False)
+
+    def _write(self, rect: QRectF, words: str, *, is_at_end: bool) -> None:
+        is_rtl = self._widget.layoutDirection() is Qt.LayoutDirection.RightToLeft
+        side = Qt.AlignmentFlag.AlignRight if is_at_end != is_rtl else Qt.AlignmentFlag.AlignLeft
+        align = side | Qt.AlignmentFlag.AlignVCenter | Qt.AlignmentFlag.AlignAbsolute
+        self._painter.drawText(self._place(rect), align, words)
+
+    def _place(self, rect: QRectF) -> QRectF:
+        return mirrored(self._widget, rect)

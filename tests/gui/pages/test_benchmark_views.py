@@ -1,0 +1,215 @@
+"""What a benchmark came to, as its page shows it: the figures, the reasons, the marks, and what one may press."""
+
+import msgspec
+import pytest
+from PySide6.QtCore import QPointF, Qt
+from PySide6.QtWidgets import QVBoxLayout, QWidget
+
+from core.bench.result import Pass, memory_against, speed_against
+from core.settings import Appearance
+from gui.invented_benchmarks import devices_result, methods_result
+from gui.numbers import memory, three_figures
+from gui.pages.benchmark_devices import DevicesView
+from gui.pages.benchmark_methods import MethodsView
+from gui.plots.bar_painting import MARK
+from gui.theme import Theme
+from gui.widgets.fitting_scroll import PageScroll
+
+WIDE, CLOSE = 1150, 770
+
+
+@pytest.fixture
+def shown(qtbot):
+    """Shows a view as its page does, in what scrolls."""
+    pages = []
+
+    def show(view, width=WIDE, direction=Qt.LayoutDirection.LeftToRight):
+        inner = QWidget()
+        QVBoxLayout(inner).addWidget(view)
+        page = PageScroll(inner)
+        page.setLayoutDirection(direction)
+        qtbot.addWidget(page)
+        page.resize(width, 640)
+        page.show()
+        pages.append(page)
+        return page
+
+    return show
+
+
+@pytest.fixture
+def methods():
+    return MethodsView(Theme(Appearance.LIGHT))
+
+
+@pytest.fixture
+def devices():
+    return DevicesView(Theme(Appearance.LIGHT))
+
+
+def texts(table, key):
+    """The texts of a line, by the titles of the columns; of two alike, the last one's is called by its place."""
+    model = table.rows
+    row = [line.key for line in model.lines].index(key)
+    return [model.index(row, column).data() for column in range(model.columnCount())]
+
+
+def bar_of(chart, title):
+    return next(bar for bar in chart.bars.bars if bar.title == title)
+
+
+def test_figures_are_those_of_the_result(qtbot, shown, methods):
+    result = methods_result()
+    shown(methods)
+    methods.show_result(result)
+    plain, bf16 = result.rows[0], result.rows[3]
+    cells = texts(methods.table, "bf16")
+    assert cells[0] == "bf16"
+    assert cells[2] == three_figures(bf16.samples_per_second.median)
+    assert cells[4] == f"{speed_against(bf16, plain):.2f} ×"
+    assert cells[5] == memory(bf16.peak)
+    assert cells[6] == f"{memory_against(bf16, plain):.2f} ×"
+    assert cells[8] == three_figures(bf16.samples_per_joule)
+    speed, held = bar_of(methods.speed, "bf16"), bar_of(methods.memory, "bf16")
+    assert (speed.length, speed.highest) == (
+        bf16.samples_per_second.median,
+        bf16.samples_per_second.highest,
+    )
+    assert sum(piece.length for piece in held.pieces) == held.length == bf16.peak
+    assert bar_of(methods.speed, "plain").colour == "others"
+
+
+def test_what_was_not_measured_says_why_and_offers_nothing(qtbot, shown, methods):
+    result = methods_result()
+    shown(methods)
+    methods.show_result(result)
+    refused, failed = texts(methods.table, "adamw-8bit"), texts(methods.table, "large-batch")
+    assert refused[1].startswith("not on this machine: needs an NVIDIA GPU")
+    assert failed[1].startswith("failed: Memory ran out: 9.1 GB")
+    assert methods.table.columnSpan(6, 1) == methods.table.rows.columnCount() - 1
+    assert methods.table.columnSpan(5, 1) == 1
+    assert bar_of(methods.speed, "8-bit AdamW").length is None
+    measured = {row.rung.name for row in result.rows if row.is_measured}
+    assert set(methods.table.links()) == measured
+
+
+def test_a_row_measured_beside_other_load_is_marked(qtbot, shown, methods):
+    shown(methods)
+    methods.show_result(methods_result())
+    assert texts(methods.table, "adafactor")[0] == f"Adafactor {MARK}"
+    assert texts(methods.table, "bf16")[0] == "bf16"
+    adafactor = bar_of(methods.speed, "Adafactor")
+    assert adafactor.at_end.endswith(MARK)
+    assert "other programs took 31 % of the processor" in adafactor.told
+    assert MARK in methods.note.text()
+
+
+def test_use_this_hands_on_the_rung_of_its_row(qtbot, shown, methods):
+    result = methods_result()
+    shown(methods)
+    methods.show_result(result)
+    link = methods.table.links()["lora"]
+    assert link.accessibleName() == "Use this: LoRA, bf16"
+    with qtbot.waitSignal(methods.use_requested) as told:
+        link.click()
+    assert told.args == [result.plan.rungs[10]]
+
+
+def test_news_leaves_choice_links_and_place_as_they_are(qtbot, shown, methods):
+    page = shown(methods)
+    page.resize(WIDE, 420)
+    methods.show_result(methods_result(done=4), "bf16-accumulation-checkpointing")
+    methods.table.choose("bf16")
+    qtbot.waitUntil(lambda: page.verticalScrollBar().maximum() > 120)
+    page.verticalScrollBar().setValue(120)
+    place, link = page.verticalScrollBar().value(), methods.table.links()["bf16"]
+    assert place == 120
+    assert texts(methods.table, "bf16-accumulation-checkpointing")[1] == "being measured…"
+    assert texts(methods.table, "lora")[1] == "waits for its turn"
+    methods.show_result(methods_result(done=5), "adafactor")
+    assert methods.table.chosen == "bf16"
+    assert methods.table.links()["bf16"] is link
+    assert "bf16-accumulation-checkpointing" in methods.table.links()
+    assert page.verticalScrollBar().value() == place
+
+
+def test_columns_leave_where_there_is_no_room(qtbot, shown, methods):
+    page = shown(methods)
+    methods.show_result(methods_result())
+    table = methods.table
+    titles = [heading.title for heading in table.rows.headings]
+    assert not any(table.isColumnHidden(column) for column in range(len(titles)))
+    page.resize(CLOSE, 640)
+    qtbot.waitUntil(lambda: table.isColumnHidden(titles.index("middle half")))
+    assert not table.isColumnHidden(len(titles) - 1)
+    widths = sum(table.columnWidth(column) for column in range(len(titles)))
+    assert widths <= table.viewport().width()
+
+
+def test_where_it_is_close_one_chart_has_the_names_of_both(qtbot, shown, methods):
+    page = shown(methods)
+    methods.show_result(methods_result())
+    assert methods.memory.bars.placed().rows[0].name.width() > 0
+    page.resize(CLOSE, 640)
+    qtbot.waitUntil(lambda: methods.memory.bars.placed().rows[0].name.width() == 0)
+    speed, held = methods.speed.bars, methods.memory.bars
+    tops = [bars.mapTo(page, QPointF(0, 0)).y() for bars in (speed, held)]
+    assert tops[0] == tops[1]  # or the names would stand beside other rows
+    assert "plain: 14.6 GB" in held.accessibleDescription()
+
+
+@pytest.mark.parametrize("width", [260, 420, 900])
+def test_nothing_in_a_chart_stands_on_anything_else(qtbot, methods, width):
+    qtbot.addWidget(methods)
+    methods.show_result(methods_result())
+    for bars in (methods.speed.bars, methods.memory.bars):
+        bars.resize(width, bars.sizeHint().height())
+        for row in bars.placed().rows:
+            assert row.name.right() <= row.body.left()
+            if row.bar.length is not None:
+                assert row.body.right() <= row.text.left()
+                assert row.text.left() + bars.fontMetrics().horizontalAdvance(row.bar.at_end) <= width
+
+
+def test_from_the_right_headings_stand_over_their_figures(qtbot, shown, methods):
+    shown(methods, direction=Qt.LayoutDirection.RightToLeft)
+    methods.show_result(methods_result())
+    rows = methods.table.rows
+    across = Qt.Orientation.Horizontal
+    assert rows.headerData(0, across, Qt.ItemDataRole.TextAlignmentRole) & Qt.AlignmentFlag.AlignRight.value
+    assert rows.headerData(1, across, Qt.ItemDataRole.TextAlignmentRole) & Qt.AlignmentFlag.AlignLeft.value
+    assert texts(methods.table, "plain")[1].strip("\u2068\u2069") == "2 min 47 s"
+    assert texts(methods.table, "plain")[1] != "2 min 47 s"  # it is isolated from what stands around it
+
+
+def test_devices_are_held_against_the_first(shown, devices):
+    result = devices_result()
+    shown(devices)
+    devices.show_result(result)
+    cpu, mps = result.groups()["resnet18-4"]
+    cells = texts(devices.table, "resnet18-4")
+    assert cells[:2] == ["resnet18", "4"]
+    assert cells[3] == f"{three_figures(mps.epoch_seconds.median)} s"
+    assert cells[4] == f"{speed_against(mps, cpu):.2f} ×"
+    assert devices.chart.title == "Speed-up of MPS over CPU"
+    assert bar_of(devices.chart, "resnet18, batch 4").length == speed_against(mps, cpu)
+    assert bar_of(devices.chart, "mobilenet_v2, batch 64").is_marked
+
+
+def test_a_device_that_fails_leaves_the_other_its_figure(shown, devices):
+    result = devices_result()
+    failed = Pass(begun=0.0, problem="The GPU was lost.")
+    rows = (result.rows[0], msgspec.structs.replace(result.rows[1], passes=(failed,)), *result.rows[2:])
+    shown(devices)
+    devices.show_result(msgspec.structs.replace(result, rows=rows))
+    cells = texts(devices.table, "vgg16-4")
+    assert cells[2].endswith(" s")
+    assert cells[3:5] == ["no figure", ""]
+    assert bar_of(devices.chart, "vgg16, batch 4").words == "MPS: failed: The GPU was lost"
+
+
+def test_a_waiting_group_is_empty(shown, devices):
+    shown(devices)
+    devices.show_result(devices_result(done=5), "resnet18-4-mps")
+    assert texts(devices.table, "resnet18-4")[3] == "measuring…"
+    assert texts(devices.table, "mobilenet_v2-4")[2:5] == ["", "", ""]
