@@ -6,6 +6,7 @@ from enum import StrEnum
 
 from core import figures
 from core.bench.result import Result, Row, Spread
+from core.bench.words import how_measured
 from core.errors import OptionsError, Problem
 
 FEWEST_STEPS = 4
@@ -126,21 +127,11 @@ def _different(earlier: Result, later: Result) -> Iterator[str]:
         "Memory": (figures.size(earlier.machine.memory), figures.size(later.machine.memory)),
         "Accelerator": (earlier.machine.accelerator or "none", later.machine.accelerator or "none"),
         "System": (earlier.machine.system, later.machine.system),
-        "Steps": (measured_how(earlier), measured_how(later)),
+        "Steps": (how_measured(earlier.plan), how_measured(later.plan)),
     }
     for name, (before, after) in facts.items():
         if before != after:
             yield f"{name}: {before} then, {after} later."
-
-
-def measured_how(result: Result) -> str:
-    """How much each rung was measured: `20 steps x 3 passes after 2 of warm-up`."""
-    plan = result.plan
-    steps, passes = (
-        figures.counted(plan.steps, "step"),
-        f"{plan.passes} {'pass' if plan.passes == 1 else 'passes'}",
-    )
-    return f"{steps} x {passes} after {plan.warm_up} of warm-up"
 
 
 def _versions(earlier: Result, later: Result) -> Iterator[tuple[str, str, str]]:

@@ -21,7 +21,7 @@ def _lines(page: Page) -> Iterator[str]:
     yield f"# {plain(page.title)}\n"
     yield f"{_told(page.outcome)}\n"
     if page.facts:
-        yield from _table(Table(("What", "How much"), page.facts))
+        yield from table_lines(Table(("What", "How much"), page.facts))
     for section in page.sections:
         yield f"\n## {plain(section.title)}\n"
         for block in section.blocks:
@@ -38,10 +38,11 @@ def _block(block: Block) -> Iterator[str]:
             yield f"### {plain(block.title)}\n"
             yield f"![{plain(f'{block.title}. {block.told}')}]({picture})\n"
         case Table():
-            yield from _table(block)
+            yield from table_lines(block)
 
 
-def _table(table: Table) -> Iterator[str]:
+def table_lines(table: Table) -> Iterator[str]:
+    """A table as lines of Markdown, an empty one behind it."""
     yield f"| {' | '.join(map(plain, table.titles))} |"
     yield (
         "|"

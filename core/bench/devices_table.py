@@ -1,0 +1,64 @@
+"""The table of devices: a model and its batch a row, its sides beside each other."""
+
+from core import figures
+from core.bench import words
+from core.bench.result import Result, Row, speed_against
+from core.report.page import Table
+
+
+def devices_table(result: Result, *, published: bool = False) -> Table:
+    """A model and its batch a row.
+
+    Args:
+        result: What was measured.
+        published: Whether the figures of others stand beside, where there are any of the same model and batch.
+    """
+    sides = list(dict.fromkeys(row.rung.side for row in result.rows))
+    titles = ["Model", "Batch", *(f"{side}, s an epoch" for side in sides)]
+    others = sides[1:]
+    titles += [_beside("Speed-up", side, others) for side in others]
+    numbers = frozenset(range(1, 2 + len(sides) + len(others)))
+    rows = [_group(found, sides) for found in result.groups().values()]
+    return Table((*titles, "Notes"), rows, numbers)
+
+
+def _beside(title: str, side: str, others: list[str]) -> str:
+    """A column's title; the side is named where there are several such columns."""
+    return title if len(others) == 1 else f"{title}, {side}"
+
+
+def _group(rows: tuple[Row, ...], sides: list[str]) -> tuple[str, ...]:
+    first, found = rows[0], {row.rung.side: row for row in rows}
+    others = [found.get(side) for side in sides[1:]]
+    return (
+        model_of(first),
+        batch_of(first),
+        *(_epoch(found.get(side)) for side in sides),
+        *(words.times(speed_against(other, first)) if other else figures.MISSING for other in others),
+        _remarks(rows),
+    )
+
+
+def model_of(row: Row) -> str:
+    """The model of a row, without where it comes from."""
+    source = str(row.rung.asked.get("model", {}).get("source", ""))
+    return source.rpartition(":")[2].replace("\\", "/").rstrip("/").rpartition("/")[2] or row.rung.title
+
+
+def batch_of(row: Row) -> str:
+    """How many rows a batch of it has."""
+    found = row.rung.asked.get("memory", {}).get("batch_size")
+    return figures.MISSING if found is None else str(found)
+
+
+def _epoch(row: Row | None) -> str:
+    epoch = row.epoch_seconds if row else None
+    return words.spread(epoch) if epoch else figures.MISSING
+
+
+def _remarks(rows: tuple[Row, ...]) -> str:
+    """What is remarked of each side; once what is remarked of all."""
+    told = [words.remarks(row) for row in rows]
+    if len(set(told)) == 1:
+        return told[0]
+    return "; ".join(f"{row.rung.side}: {said}" for row, said in zip(rows, told, strict=True) if said)

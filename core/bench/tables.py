@@ -1,0 +1,70 @@
+"""A result as a table: for a terminal, as Markdown to be pasted, and as CSV for other programs."""
+
+from core import figures
+from core.bench import words
+from core.bench.as_csv import csv
+from core.bench.devices_table import devices_table
+from core.bench.plan import Kind
+from core.bench.result import Result, Row, memory_against, speed_against
+from core.report.as_markdown import plain, table_lines
+from core.report.page import Table
+
+__all__ = ["csv", "markdown", "table", "text"]
+
+
+def table(result: Result, *, published: bool = False) -> Table:
+    """The rows of a result; `published` puts the figures of others beside those of devices."""
+    if result.kind is Kind.DEVICES:
+        return devices_table(result, published=published)
+    return _methods_table(result)
+
+
+def _methods_table(result: Result) -> Table:
+    """A method a row, held against the plain one."""
+    titles = [
+        "Method",
+        "Time an epoch",
+        "Samples/s",
+        "Speed against plain",
+        "Peak memory",
+        "Memory against plain",
+    ]
+    with_power = any(row.samples_per_joule for row in result.rows)
+    if with_power:
+        titles.append("Samples/J")
+    rows = [_method(row, result.plain or row, with_power=with_power) for row in result.rows]
+    return Table((*titles, "Notes"), rows, frozenset(range(1, len(titles))))
+
+
+def _method(row: Row, first: Row, *, with_power: bool) -> tuple[str, ...]:
+    epoch = row.epoch_seconds
+    joule = row.samples_per_joule
+    return (
+        row.rung.title,
+        f"{words.figure(epoch.median)} s" if epoch else figures.MISSING,
+        words.spread(row.samples_per_second),
+        words.times(speed_against(row, first)),
+        figures.size(row.peak),
+        words.times(memory_against(row, first)),
+        *((words.figure(joule) if joule else figures.MISSING,) if with_power else ()),
+        words.remarks(row),
+    )
+
+
+def markdown(result: Result, *, published: bool = False) -> str:
+    """A result to be pasted where Markdown is read: its title, its table, what it comes to, how it was measured."""
+    lines = [f"### {plain(result.plan.title)}", ""]
+    lines += table_lines(table(result, published=published))
+    lines += [f"- {plain(line)}" for line in words.head(result)]
+    return "\n".join(lines) + "\n"
+
+
+def text(result: Result, *, published: bool = False) -> str:
+    """A result for a terminal: what is remarked of a row stands below the table, where there is room for it."""
+    found = table(result, published=published)
+    rows = [tuple(str(cell) for cell in row) for row in found.rows]
+    titles = tuple(title.upper() for title in found.titles)
+    lines = [result.plan.title, "", figures.table(titles[:-1], [row[:-1] for row in rows]), ""]
+    names = 2 if result.kind is Kind.DEVICES else 1
+    lines += [f"{', batch '.join(row[:names])}: {row[-1]}" for row in rows if row[-1]]
+    return "\n".join([*lines, "", *words.head(result)])

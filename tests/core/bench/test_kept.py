@@ -1,0 +1,108 @@
+"""Results as files: names, damage, newer layouts, the order of the list, the bin."""
+
+import json
+import re
+from pathlib import Path
+
+import msgspec
+import pytest
+
+from core.bench import kept
+from core.bench.kept import CantRead
+from core.bench.plan import Kind
+from core.bin import NoBinError
+from tests.fakes.bench import measured, result, rung
+
+FOUND = result(measured(rung("plain")), measured(rung("bf16"), 0.2))
+
+
+@pytest.fixture(autouse=True)
+def home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    monkeypatch.setenv("HONE_HOME", str(tmp_path / "home"))
+    return tmp_path / "home"
+
+
+def test_a_result_comes_back_as_it_went() -> None:
+    path = kept.save(FOUND)
+    assert kept.load(path) == FOUND
+    assert [(one.path, one.result, one.problem) for one in kept.kept()] == [(path, FOUND, "")]
+    assert json.loads(path.read_text())["plan"]["rungs"][0]["name"] == "plain"
+
+
+def test_its_name_tells_when_and_what_it_was_and_stays_while_it_grows() -> None:
+    path = kept.save(FOUND)
+    assert re.fullmatch(r"2025-10-09-\d{6}-methods-tiny\.json", path.name)
+    grown = msgspec.structs.replace(FOUND, rows=FOUND.rows[:1], ended=None)
+    assert kept.save(grown) == path
+    assert kept.load(path) == grown
+    assert [one.name for one in kept.folder().iterdir()] == [path.name]
+
+
+@pytest.mark.parametrize("model", ["../../etc/passwd", "Own/Model:1 b", "..", "x" * 300])
+def test_no_model_leads_out_of_the_folder(model: str) -> None:
+    path = kept.save(result(measured(rung("a")), model=model))
+    assert path.parent == kept.folder()
+    assert len(path.name) < 90
+    assert path.is_file()
+
+
+def test_devices_without_a_model_have_a_name_too() -> None:
+    assert kept.path_of(result(kind=Kind.DEVICES, model="")).name.endswith("-devices.json")
+
+
+def test_the_newest_stands_first() -> None:
+    begun = [1_760_000_000.0, 1_760_009_000.0, 1_760_005_000.0]
+    for moment in begun:
+        kept.save(result(measured(rung("a")), begun=moment))
+    assert [one.begun for one in kept.kept()] == sorted(begun, reverse=True)
+
+
+@pytest.mark.parametrize(
+    "content",
+    [b"", b"nonsense", b"\xff\xfe\x00", b"[]", b"{}", b'{"schema": 1}', b'{"schema": "one"}', b"[" * 100_000],
+)
+def test_a_damaged_file_is_listed_with_the_reason_and_costs_no_other(content: bytes) -> None:
+    kept.save(FOUND)
+    broken = kept.folder() / "2024-01-01-000000-methods-tiny.json"
+    broken.write_bytes(content)
+    found = {one.path.name: one for one in kept.kept()}
+    assert len(found) == 2
+    assert found[broken.name].result is None
+    assert "is damaged" in found[broken.name].problem
+    with pytest.raises(CantRead):
+        kept.load(broken)
+
+
+def test_a_file_of_a_newer_hone_says_so_whatever_else_it_holds() -> None:
+    kept.folder().mkdir(parents=True)
+    path = kept.folder() / "later.json"
+    path.write_text('{"schema": 7, "rows": "in another shape"}')
+    with pytest.raises(CantRead, match="newer Hone") as caught:
+        kept.load(path)
+    assert "layout 7" in caught.value.detail
+    assert caught.value.fixes[0].label == "Update Hone"
+    assert "newer Hone" in kept.kept()[0].problem
+
+
+def test_what_is_no_file_is_no_crash(tmp_path: Path) -> None:
+    assert kept.kept() == []
+    kept.save(FOUND)
+    (kept.folder() / "folder.json").mkdir()
+    (kept.folder() / "notes.txt").write_text("mine")
+    (kept.folder() / ".half-written.json").write_text("{")
+    assert sorted(one.path.name for one in kept.kept() if one.problem) == ["folder.json"]
+    with pytest.raises(CantRead, match="can't be read"):
+        kept.load(tmp_path / "gone.json")
+
+
+def test_one_goes_to_the_bin() -> None:
+    path = kept.save(FOUND)
+    gone: list[Path] = []
+    kept.remove(path, gone.append)
+    assert gone == [path]
+
+    def refuse(_path: Path) -> None:
+        raise OSError("full")
+
+    with pytest.raises(NoBinError, match="bin didn't take it"):
+        kept.remove(path, refuse)
