@@ -205,6 +205,21 @@ def _measure() -> msgspec.Struct:
     return measure(options)
 
 
+def _sample(descriptor: int) -> msgspec.Struct:
+    from core.bench.sample import SampleRequest
+
+    request = msgspec.json.decode(sys.stdin.buffer.read(), type=SampleRequest)
+    options = _prepared_for(request.asked)
+    from core.engine.sampling.sample import sample
+
+    total = max(1, request.warm_up) + request.steps
+
+    def tell(done: int) -> None:
+        os.write(descriptor, msgspec.json.encode(JobProgress(done=done, total=total)) + b"\n")
+
+    return sample(options, steps=request.steps, warm_up=request.warm_up, tell=tell)
+
+
 def _script_facts() -> msgspec.Struct:
     from core.script.facts import ScriptRequest
 
@@ -251,6 +266,7 @@ _LONG_JOBS: dict[str, Callable[[int], msgspec.Struct]] = {
     "inspect": _inspect,
     "export": exporting_jobs.export,
     "export-push": exporting_jobs.push,
+    "sample": _sample,
 }
 """They tell on the way how far they are, through the descriptor they are given."""
 

@@ -20,6 +20,7 @@ from core.choices import Padding
 from core.engine.compiled_graph import look_at
 from core.engine.first_batch import FirstBatch
 from core.engine.models.parts import base_of
+from core.engine.random_state import generators
 from core.engine.reporter import Reporter
 from core.events import Phase
 from core.options import RunOptions
@@ -183,17 +184,13 @@ class _Moment:
     @classmethod
     def of(cls, model: torch.nn.Module, kind: str) -> "_Moment":
         buffers = {name: buffer.clone() for name, buffer in model.named_buffers()}
-        return cls(tuple(generator.get_rng_state() for generator in _generators(kind)), buffers)
+        return cls(tuple(generator.get_rng_state() for generator in generators(kind)), buffers)
 
     def restore(self, model: torch.nn.Module, kind: str) -> None:
-        for generator, state in zip(_generators(kind), self.random, strict=True):
+        for generator, state in zip(generators(kind), self.random, strict=True):
             generator.set_rng_state(state)
         for name, buffer in model.named_buffers():
             buffer.copy_(self.buffers[name])
-
-
-def _generators(kind: str) -> tuple[Any, ...]:
-    return (torch,) if kind == "cpu" else (torch, torch.get_device_module(kind))
 
 
 class _Clock:

@@ -8,7 +8,7 @@ put its texts into the order of their lengths.
 import random
 from collections.abc import Callable
 from pathlib import Path
-from typing import Protocol
+from typing import Any, Protocol
 
 import numpy as np
 import torch
@@ -65,6 +65,11 @@ def load_order(folder: Path) -> torch.Tensor | None:
         return None
     state: torch.Tensor = torch.load(path, weights_only=True)
     return state
+
+
+def generators(kind: str) -> tuple[Any, ...]:
+    """Torch's modules that draw random numbers where a model computes on a device of this kind."""
+    return (torch,) if kind == "cpu" else (torch, torch.get_device_module(kind))
 
 
 def remember(kind: str, device: RandomDevice = torch.mps) -> Callable[[], None]:

@@ -1,73 +1,28 @@
 """The trainer of a dry run: that of a real run, fed other rows, with an eye on what takes the memory."""
 
 import time
-from collections.abc import Iterator
 from typing import Any
 
 import torch
-from transformers import TrainerCallback
 
 from core.engine.data.lengths import lengths_of
 from core.engine.memory.dry_batches import DryBatches, pick
-from core.engine.optimizer_state import bare, state_bytes
-from core.engine.trainer import WatchedTrainer
+from core.engine.memory.weighing import WeighingCallback, WeighingTrainer
 from core.options import RunOptions
 
 PATIENCE_SECONDS = 60.0
 """After so long, one ordinary step has to do."""
 
-HALVES = (torch.bfloat16, torch.float16)
 
-
-class SavedTensors:
-    """Bytes that a forward pass keeps for the gradients: each piece of memory once, the model's own left out.
-
-    `copies` are weights in half precision, which autocast makes and keeps; `activations` all else.
-    """
-
-    def __init__(self, model: torch.nn.Module) -> None:
-        own = [*model.parameters(), *model.buffers()]
-        self._own = {tensor.untyped_storage().data_ptr() for tensor in own}
-        shapes = [tuple(tensor.shape) for tensor in own if tensor.dim() > 1]
-        self._shapes = {*shapes, *(shape[::-1] for shape in shapes)}  # linear layers keep them transposed
-        self._copies: dict[int, int] = {}
-        self._activations: dict[int, int] = {}
-
-    @property
-    def activations(self) -> int:
-        """Bytes of them."""
-        return sum(self._activations.values())
-
-    @property
-    def copies(self) -> int:
-        """Bytes of them."""
-        return sum(self._copies.values())
-
-    def watching(self) -> Any:
-        """A context in which what is kept is counted."""
-        return torch.autograd.graph.saved_tensors_hooks(self._keep, lambda tensor: tensor)
-
-    def _keep(self, tensor: torch.Tensor) -> torch.Tensor:
-        if type(tensor) in (torch.Tensor, torch.nn.Parameter) and tensor.layout is torch.strided:
-            storage = tensor.untyped_storage()
-            if storage.data_ptr() not in self._own:
-                is_copy = tensor.dtype in HALVES and tuple(tensor.shape) in self._shapes
-                counted = self._copies if is_copy else self._activations
-                counted[storage.data_ptr()] = storage.nbytes()
-        return tensor.detach()  # the tensor itself would hold its own graph, and neither would ever be freed
-
-
-class DryTrainer(WatchedTrainer):
+class DryTrainer(WeighingTrainer):
     """Trains on the rows of `DryBatches`. `options` are those of the real run, to be set before training.
 
-    `saved` is what the first batch kept for the gradients; None where it was compiled, which hooks would cut to pieces.
-    `longest` is how many tokens a row of that batch had, padding counted, and `longest_text` how many the longest
+    `longest` is how many tokens a row of the first batch had, padding counted, and `longest_text` how many the longest
     text of the data has; None: no text.
     """
 
     options: RunOptions
     batches: DryBatches
-    saved: SavedTensors | None = None
     longest: int | None = None
     longest_text: int | None = None
 
@@ -78,54 +33,31 @@ class DryTrainer(WatchedTrainer):
         self.batches = pick(list(own or ()), lengths, self.options)
         return self.batches.order
 
-    def training_step(
-        self, model: torch.nn.Module, inputs: dict[str, Any], num_items_in_batch: Any = None
-    ) -> torch.Tensor:
-        """Compute one batch; the first is watched."""
-        if self.saved is not None or self.compilation is not None:
-            return super().training_step(model, inputs, num_items_in_batch)
-        self.saved = SavedTensors(model)
-        with self.saved.watching():
-            return super().training_step(model, inputs, num_items_in_batch)
-
     def _prepare_inputs(self, inputs: Any) -> Any:
         if self.longest is None and "input_ids" in inputs:
             self.longest = int(inputs["input_ids"].shape[1])
         return super()._prepare_inputs(inputs)
 
 
-class DryCallback(TrainerCallback):
-    """Times each step, compiling left out, and weighs what stands beside the weights on the device."""
+class DryCallback(WeighingCallback):
+    """Weighs while the longest batch is there, and stops where enough is known."""
+
+    _trainer: DryTrainer
 
     def __init__(self, trainer: DryTrainer, kind: str) -> None:
+        super().__init__(trainer, kind)
         self._trainer = trainer
-        self._kind = kind
-        self._begun = self._mark = time.perf_counter()
-        self.seconds: list[float] = []
-        self.gradients = 0
-        self.optimizer = 0
 
-    def on_train_begin(self, args: Any, state: Any, control: Any, **kwargs: Any) -> None:
-        """Start the clock."""
-        self._begun = self._mark = time.perf_counter()
+    @property
+    def weighs(self) -> bool:
+        """Whether it is a step on the longest batch."""
+        return len(self.seconds) < self._trainer.batches.repeats
 
-    def on_pre_optimizer_step(self, args: Any, state: Any, control: Any, **kwargs: Any) -> None:
-        """Weigh the gradients while all of them are there."""
-        found = (weight.grad for weight in self._trainer.model.parameters() if weight.grad is not None)
-        self.gradients = max(self.gradients, sum(grad.nbytes for grad in found if self._counts(grad)))
-
-    def on_step_end(self, args: Any, state: Any, control: Any, **kwargs: Any) -> None:
-        """Note the time, and stop where enough is known; weighing comes after the clock was read."""
-        synchronize(self._kind)
-        trainer = self._trainer
-        compiling = trainer.compilation.step_seconds if trainer.compilation else 0.0
-        self.seconds.append(time.perf_counter() - self._mark - compiling)
-        trainer.forget_step()
-        if len(self.seconds) <= trainer.batches.repeats:
-            self.optimizer = state_bytes_on(self._kind, trainer.optimizer)
-        elif time.perf_counter() - self._begun > PATIENCE_SECONDS:
+    def ended(self, losses: list[torch.Tensor], control: Any) -> None:
+        """Stop where ordinary steps take long."""
+        is_ordinary = len(self.seconds) > self._trainer.batches.repeats
+        if is_ordinary and time.perf_counter() - self._begun > PATIENCE_SECONDS:
             control.should_training_stop = True
-        self._mark = time.perf_counter()
 
     @property
     def longest_seconds(self) -> float | None:
@@ -137,39 +69,3 @@ class DryCallback(TrainerCallback):
     def ordinary_seconds(self) -> list[float]:
         """Steps as the run draws them; those on the longest batch where a run has no more."""
         return self.seconds[self._trainer.batches.repeats :] or self.seconds[-1:]
-
-    def _counts(self, tensor: torch.Tensor) -> bool:
-        return tensor.device.type == self._kind
-
-
-def synchronize(kind: str) -> None:
-    """Wait until the device has computed all it was given."""
-    if kind == "cuda":
-        torch.cuda.synchronize()
-    elif kind == "mps":
-        torch.mps.synchronize()
-
-
-def state_bytes_on(kind: str, optimizer: Any) -> int:
-    """Bytes of an optimizer's state that lie on the device."""
-    return sum(state_bytes(bare(optimizer), kind).values()) if optimizer is not None else 0
-
-
-def weight_bytes_on(kind: str, model: torch.nn.Module) -> int:
-    """Bytes of a model's weights that lie on the device, shared ones once, with what unpacks packed ones."""
-    found = {
-        tensor.data_ptr(): tensor.numel() * tensor.element_size()
-        for tensor in _tensors(model)
-        if tensor.device.type == kind
-    }
-    return sum(found.values())
-
-
-def _tensors(model: torch.nn.Module) -> Iterator[torch.Tensor]:
-    for tensor in (*model.parameters(), *model.buffers()):
-        yield tensor
-        state = getattr(
-            tensor, "quant_state", None
-        )  # of bitsandbytes' 4-bit weights; what scales its scales beside
-        for holder in filter(None, (state, getattr(state, "state2", None))):
-            yield from (value for value in vars(holder).values() if isinstance(value, torch.Tensor))

@@ -62,7 +62,8 @@ def test_the_longest_row_is_that_of_the_run(folder: Path, task: Task) -> None:
 @pytest.mark.parametrize("task", [Task.CHAT, Task.PREFERENCE])
 def test_a_trace_counts_what_is_kept(folder: Path, tmp_path: Path, task: Task, method: Method) -> None:
     """In the trainer of a dry run, whose first batch has the longest rows."""
-    from core.engine.memory.dry_trainer import DryTrainer, state_bytes_on, weight_bytes_on
+    from core.engine.memory.dry_trainer import DryTrainer
+    from core.engine.memory.weighing import state_bytes_on, weight_bytes_on
 
     asked_for = asked(folder, task, method)
     trainer = built(asked_for, tmp_path, DryTrainer)

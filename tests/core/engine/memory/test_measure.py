@@ -131,7 +131,11 @@ def test_the_time_of_a_step_is_without_compiling() -> None:
 
     compiling = SimpleNamespace(step_seconds=100.0)
     trainer = SimpleNamespace(
-        compilation=compiling, optimizer=None, batches=DryBatches([0], []), forget_step=lambda: None
+        compilation=compiling,
+        optimizer=None,
+        batches=DryBatches([0], []),
+        step_losses=[],
+        forget_step=lambda: None,
     )
     callback = DryCallback(trainer, "cpu")
     callback.on_train_begin(None, None, None)
@@ -164,7 +168,7 @@ def test_what_the_person_can_mend_is_raised(folder: Path, tmp_path: Path) -> Non
 
 class TestSavedTensors:
     def test_each_piece_of_memory_counts_once_and_the_models_own_not(self) -> None:
-        from core.engine.memory.dry_trainer import SavedTensors
+        from core.engine.memory.weighing import SavedTensors
 
         layer = torch.nn.Linear(8, 8, bias=False)
         saved = SavedTensors(layer)
@@ -175,7 +179,7 @@ class TestSavedTensors:
         assert saved.copies == 0
 
     def test_copies_of_weights_in_half_precision_are_told_apart(self) -> None:
-        from core.engine.memory.dry_trainer import SavedTensors
+        from core.engine.memory.weighing import SavedTensors
 
         layer = torch.nn.Linear(8, 8, bias=False)
         saved = SavedTensors(layer)

@@ -1,0 +1,1 @@
+"""A measurement of a benchmark: timed steps of a run in a fresh process."""

@@ -1,0 +1,162 @@
+"""A measurement of a tiny model: the losses of the real run, only full steps timed, and what it tells beside."""
+
+from pathlib import Path
+from typing import Any
+
+import msgspec
+import pytest
+import torch
+
+from core.bench.sample import Sample
+from core.choices import Method, Optimizer, Task
+from core.errors import DataError
+from core.options import DataOptions, MemoryOptions, ModelOptions, RunOptions, TrainingOptions
+from tests.fakes.building import options
+from tests.fakes.tiny_bert import save_tiny_bert
+from tests.fakes.tiny_talker import instructions, save_tiny_talker, write_json
+from tests.fakes.tiny_training import reviews, train, write_reviews
+from tests.fakes.tiny_vision import save_tiny_vision
+
+ROWS = 10
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    folder = tmp_path_factory.mktemp("sampling")
+    save_tiny_bert(folder / "plain")
+    save_tiny_bert(folder / "dropping", hidden_dropout_prob=0.3)
+    write_reviews(folder / "texts.csv", ROWS)
+    save_tiny_vision(folder / "resnet", "resnet")  # its batch norms keep statistics
+    save_tiny_talker(folder / "writer")
+    write_json(folder / "talks.json", instructions(8))
+    return folder
+
+
+def texts(folder: Path, model: str = "dropping", **sections: Any) -> RunOptions:
+    data = reviews(folder / "texts.csv")
+    return options(Task.TEXT_CLASSIFICATION, ModelOptions(source=str(folder / model)), data, **sections)
+
+
+def sampled(asked: RunOptions, steps: int = 4, warm_up: int = 1, tell: Any = lambda _done: None) -> Sample:
+    from core.engine.sampling.sample import sample
+
+    return sample(asked, steps=steps, warm_up=warm_up, tell=tell)
+
+
+def conversations(folder: Path) -> RunOptions:
+    data = DataOptions(train=str(folder / "talks.json"), eval_fraction=0.0, max_length=64)
+    model = ModelOptions(source=str(folder / "writer"), method=Method.LORA, lora_rank=4)
+    training = TrainingOptions(epochs=3.0, learning_rate=1e-2)
+    return options(Task.CHAT, model, data, training=training, memory=MemoryOptions(batch_size=4))
+
+
+def images(folder: Path) -> RunOptions:
+    data = DataOptions(train="synthetic:24x32")
+    return options(Task.IMAGE_CLASSIFICATION, ModelOptions(source=str(folder / "resnet")), data)
+
+
+def in_eight_bits(folder: Path) -> RunOptions:
+    training = TrainingOptions(epochs=4.0, optimizer=Optimizer.ADAMW_8BIT, warmup=0.5)
+    memory = MemoryOptions(batch_size=2, gradient_accumulation_steps=2)
+    return texts(folder, training=training, memory=memory)
+
+
+@pytest.mark.parametrize("make", [conversations, images, in_eight_bits])
+def test_losses_are_those_of_the_real_run(folder: Path, tmp_path: Path, make: Any) -> None:
+    asked = make(folder)
+    sections = {name: getattr(asked, name) for name in asked.__struct_fields__}
+    run = train(tmp_path / "run", **sections)
+    assert run.status == 0
+    found = sampled(asked)
+    losses = [step.loss for step in run.steps]
+    count = min(len(losses), len(found.losses))
+    assert count >= 5
+    assert list(found.losses[:count]) == losses[:count]
+    assert len(found.seconds) == 4
+    assert found.samples_a_step == max(step.samples for step in run.steps)
+    assert found.ran is not None
+    same = {"time": 0.0, "attempt": 1, "workers": ()}
+    assert msgspec.structs.replace(found.ran, **same) == msgspec.structs.replace(run.what_ran, **same)
+
+
+class TestUnevenEpochs:
+    """Ten rows in batches of 4: each third step has 2 rows."""
+
+    @pytest.fixture(scope="class")
+    @classmethod
+    def told(cls, folder: Path) -> tuple[Sample, list[int]]:
+        done: list[int] = []
+        return sampled(texts(folder), tell=done.append), done
+
+    def test_only_full_steps_are_timed_over_as_many_epochs_as_it_takes(self, told: Any) -> None:
+        found, done = told
+        assert len(found.losses) == 7  # the third and the sixth aren't timed
+        assert (len(found.warm_up_seconds), len(found.seconds)) == (1, 4)
+        assert (found.samples_a_step, found.rows) == (4, ROWS)
+        assert done == [1, 2, 3, 4, 5]
+
+    def test_it_says_what_ran(self, told: Any) -> None:
+        found, _ = told
+        assert found.device == found.ran.device == "cpu"
+        assert found.ran.effective_batch == 4
+        assert found.compile_seconds == 0
+
+    def test_parts_add_up_to_the_peak(self, told: Any) -> None:
+        found, _ = told
+        assert found.parts.total == found.peak >= found.base > 0
+
+
+def test_data_smaller_than_a_batch_gives_steps_of_all_of_it(folder: Path) -> None:
+    found = sampled(texts(folder, memory=MemoryOptions(batch_size=64)), steps=2)
+    assert (found.samples_a_step, found.rows, len(found.losses)) == (ROWS, ROWS, 3)
+
+
+def test_the_first_loss_is_that_without_dropout(folder: Path) -> None:
+    plain, dropping = sampled(texts(folder, "plain"), steps=1), sampled(texts(folder, "dropping"), steps=1)
+    assert plain.first_loss == pytest.approx(plain.losses[0], rel=1e-6)
+    assert dropping.first_loss == pytest.approx(plain.first_loss, rel=1e-6)
+    assert dropping.losses[0] != pytest.approx(plain.losses[0], rel=1e-3)
+    assert (plain.is_random, dropping.is_random) == (False, True)
+
+
+def test_a_loss_that_is_no_number_is_none_and_the_rest_is_measured(
+    folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    from core.engine.sampling.trainer import SampledTrainer
+
+    compute = SampledTrainer.compute_loss
+
+    def lost(self: Any, *args: Any, **kwargs: Any) -> Any:
+        loss = compute(self, *args, **kwargs)
+        return loss * float("nan") if isinstance(loss, torch.Tensor) else loss
+
+    monkeypatch.setattr(SampledTrainer, "compute_loss", lost)
+    found = sampled(texts(folder))
+    assert set(found.losses) == {None}
+    assert len(found.seconds) == 4
+
+
+def test_memory_that_runs_out_is_the_answer(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    from core.engine.sampling.trainer import SampledTrainer
+
+    compute, batches = SampledTrainer.training_step, iter(range(3))
+
+    def filling(self: Any, *args: Any) -> torch.Tensor:
+        if next(batches) == 2:
+            raise torch.OutOfMemoryError("CUDA out of memory. Tried to allocate 20.00 GiB.")
+        return compute(self, *args)
+
+    monkeypatch.setattr(SampledTrainer, "training_step", filling)
+    found = sampled(texts(folder))
+    assert "A batch of 4 rows" in found.out_of_memory
+    assert found.seconds == ()
+    assert len(found.losses) == 2
+    assert found.parts.total == found.peak
+    assert found.parts.weights > 0
+
+
+def test_what_the_person_can_mend_is_raised(folder: Path, tmp_path: Path) -> None:
+    empty = tmp_path / "empty.csv"
+    empty.write_text("text,label\n")
+    with pytest.raises(DataError):
+        sampled(msgspec.structs.replace(texts(folder), data=DataOptions(train=str(empty))))
