@@ -13,7 +13,7 @@ from core.ending import out_of_memory_kills
 from core.errors import UserError
 from core.jobs import EngineCrashed, JobCancelled
 from core.machine.memory import SystemMemory
-from core.memory import measuring
+from core.memory import guarding
 from core.memory.forecast import Room, Verdict
 from core.memory.measuring import DryRun
 from core.options import DeviceOptions, MemoryOptions, RunOptions
@@ -58,8 +58,8 @@ def test_the_answer_comes_with_the_room_it_was_measured_in() -> None:
 
 @pytest.mark.skipif(sys.platform != "linux", reason="only Linux lets a process be offered to its killer")
 def test_linux_is_told_to_end_the_dry_run_before_other_programs() -> None:
-    assert dry_run("answer", ROOMY).run().total_steps == measuring.SCORE
-    assert int(Path("/proc/self/oom_score_adj").read_text()) < measuring.SCORE
+    assert dry_run("answer", ROOMY).run().total_steps == guarding.SCORE
+    assert int(Path("/proc/self/oom_score_adj").read_text()) < guarding.SCORE
 
 
 def test_a_dry_run_that_grows_beyond_the_room_is_ended_and_that_is_the_answer() -> None:
@@ -83,7 +83,7 @@ def test_where_other_programs_fill_the_computer_it_is_ended_too() -> None:
 
 def test_what_the_kernel_ended_for_lack_of_memory_is_out_of_memory(monkeypatch: pytest.MonkeyPatch) -> None:
     counted = iter([4, 5])
-    monkeypatch.setattr(measuring, "out_of_memory_kills", lambda: next(counted))
+    monkeypatch.setattr(guarding, "out_of_memory_kills", lambda: next(counted))
     found = dry_run("die", ROOMY).run()
     assert "ended it for lack of memory" in found.out_of_memory
 
@@ -132,6 +132,6 @@ def test_who_gives_up_waiting_leaves_no_engine_behind(monkeypatch: pytest.Monkey
     def interrupted(*_: object) -> bytes:
         raise KeyboardInterrupt
 
-    monkeypatch.setattr(measuring.EngineJob, "ask", interrupted)
+    monkeypatch.setattr(guarding.EngineJob, "ask", interrupted)
     with pytest.raises(KeyboardInterrupt):
         dry_run("hang", ROOMY).run()
