@@ -61,24 +61,36 @@ SHORTEST_SPAN = 0.02
 """Seconds a core over which a load means something: operating systems count in steps of about a hundredth."""
 
 
+@dataclass(frozen=True)
+class ProcessorTimes:
+    """Seconds that all cores together have been busy, and busy or idle (`total`), since some moment in the past."""
+
+    busy: float
+    total: float
+
+
+def processor_times() -> ProcessorTimes:
+    """Read them; what a core waits for a disk counts as idle."""
+    times = psutil.cpu_times()
+    idle = times.idle + getattr(times, "iowait", 0.0)
+    # guest time is already within user time on Linux
+    total = sum(times) - getattr(times, "guest", 0.0) - getattr(times, "guest_nice", 0.0)
+    return ProcessorTimes(busy=total - idle, total=total)
+
+
 class ProcessorLoad:
     """How busy all processor cores are since the last call, 0 to 1; None where there is no span yet to speak of."""
 
     def __init__(self) -> None:
         self._shortest = SHORTEST_SPAN * (psutil.cpu_count() or 1)
-        self._before: float | None = None
-        self._busy = 0.0
+        self._before: ProcessorTimes | None = None
 
     def read(self) -> float | None:
         """The share of time the cores were busy since the last call."""
-        times = psutil.cpu_times()
-        idle = times.idle + getattr(times, "iowait", 0.0)
-        # guest time is already within user time on Linux
-        total = sum(times) - getattr(times, "guest", 0.0) - getattr(times, "guest_nice", 0.0)
-        if self._before is not None and 0 <= total - self._before < self._shortest:
+        now = processor_times()
+        if self._before is not None and 0 <= now.total - self._before.total < self._shortest:
             return None
-        before, self._before = self._before, total
-        busy_before, self._busy = self._busy, total - idle
-        if before is None or total <= before:
+        before, self._before = self._before, now
+        if before is None or now.total <= before.total:
             return None
-        return float(min(1.0, max(0.0, (self._busy - busy_before) / (total - before))))
+        return float(min(1.0, max(0.0, (now.busy - before.busy) / (now.total - before.total))))
