@@ -26,6 +26,8 @@ from importlib.util import find_spec
 from pathlib import Path
 from typing import Any, NamedTuple
 
+from benchmarks.suite.figures import add_json, at_most, figure, hand_over, ratio_at_least
+
 ROOT = Path(__file__).resolve().parents[1]
 GOAL_RATIO, GOAL_LOSS, GOAL_F1 = 5.0, 0.01, 0.01
 STEPS_TIMED, STEPS_WARM = 10, 2
@@ -70,6 +72,7 @@ def read_arguments() -> argparse.Namespace:
     parser.add_argument("--model", type=Path, default=bundled_minilm())
     parser.add_argument("--steps", type=int, default=62, help="steps of each rung")
     parser.add_argument("--epochs", type=float, help="train to the end and compare scores instead")
+    add_json(parser)
     parser.add_argument("--shares-of", choices=list(RUNGS), help=argparse.SUPPRESS)
     parser.add_argument("--shares-into", type=Path, help=argparse.SUPPRESS)
     return parser.parse_args()
@@ -145,6 +148,12 @@ def climb(options: argparse.Namespace, folder: Path) -> int:
     ratio, apart = last.samples_per_second / first.samples_per_second, abs(last.loss - first.loss)
     print(f"\nthroughput, nothing chosen / as published: {ratio:.2f} (goal {GOAL_RATIO:g})")
     print(f"mean losses apart by {apart:.4f} (goal {GOAL_LOSS:g})")
+    pace = "samples a second"
+    figures = [
+        figure(pace, last.samples_per_second, peer=first.samples_per_second, goal=ratio_at_least(GOAL_RATIO)),
+        figure("mean losses apart", apart, goal=at_most(GOAL_LOSS)),
+    ]
+    hand_over(options.json, figures)
     return 0 if ratio >= GOAL_RATIO and apart <= GOAL_LOSS else 1
 
 
@@ -163,6 +172,7 @@ def compare_scores(options: argparse.Namespace, folder: Path) -> int:
     first, last = found.values()
     apart = last.metrics["eval_f1"] - first.metrics["eval_f1"]
     print(f"\nF1, nothing chosen - as published: {apart:+.3f} (goal: within {GOAL_F1:g})")
+    hand_over(options.json, [figure("F1 apart", abs(apart), goal=at_most(GOAL_F1))])
     return 0 if abs(apart) <= GOAL_F1 else 1
 
 

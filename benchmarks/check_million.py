@@ -21,6 +21,7 @@ from pathlib import Path
 import msgspec
 import psutil
 
+from benchmarks.suite.figures import add_json, figure, hand_over
 from core.choices import Task
 from core.data_report import DataReport, inspect_request
 from core.jobs import EngineJob
@@ -31,6 +32,7 @@ WORDS = tuple(
     f"{a}{b}" for a in ("re", "un", "over", "out", "in", "") for b in ("view", "do", "come", "line", "set")
 )
 LOOK_SECONDS = 0.1
+MB = 1e6
 
 
 def sentence(chance: random.Random, words: int = 20) -> str:
@@ -140,7 +142,9 @@ def main() -> None:
     parser.add_argument("--rows", type=int, default=1_000_000)
     parser.add_argument("--kind", choices=KINDS, action="append")
     parser.add_argument("--model", default="", help="a model's folder, whose tokenizer measures the rows")
+    add_json(parser)
     asked = parser.parse_args()
+    figures = []
     with tempfile.TemporaryDirectory() as folder:
         os.environ["HONE_HOME"] = f"{folder}/home"
         for kind in asked.kind or KINDS:
@@ -162,6 +166,11 @@ def main() -> None:
                 flush=True,
             )
             path.unlink()
+            figures += [
+                figure(f"{kind}: seconds", found.seconds, "s", peer=before.seconds),
+                figure(f"{kind}: most memory", found.peak_bytes / MB, "MB", peer=before.peak_bytes / MB),
+            ]
+    hand_over(asked.json, figures)
 
 
 if __name__ == "__main__":

@@ -17,6 +17,8 @@ import tempfile
 from importlib.util import find_spec
 from pathlib import Path
 
+from benchmarks.suite.figures import add_json, figure, hand_over
+
 WAYS = {"uncompiled": [], "inductor": ["device.compile=true"]}
 BATCH, LENGTH, SEED = 16, 128, 42
 WORDS = ("the", "film", "is", "a", "quiet", "story", "of", "two", "people", "who", "never", "meet")
@@ -31,6 +33,7 @@ def main() -> int:
     parser.add_argument("--steps", type=int, default=60)
     parser.add_argument("--precision", choices=["fp32", "bf16"], default="bf16")
     parser.add_argument("--rounds", type=int, default=2)
+    add_json(parser)
     options = parser.parse_args()
     found: dict[str, dict] = {}
     with tempfile.TemporaryDirectory() as folder:
@@ -41,6 +44,15 @@ def main() -> int:
                 if name not in found or measured["step"] < found[name]["step"]:
                     found[name] = measured
     print_table(found)
+    plain, compiled = found["uncompiled"], found["inductor"]
+    hand_over(
+        options.json,
+        [
+            figure("steps a second", 1 / compiled["step"], peer=1 / plain["step"]),
+            figure("compiling", compiled["compile"], "s"),
+            figure("last loss", compiled["loss"], peer=plain["loss"]),
+        ],
+    )
     return 0
 
 

@@ -23,6 +23,7 @@ ROOT = Path(__file__).resolve().parents[1]
 sys.path.insert(0, str(ROOT))
 
 from benchmarks.faults import disk, kills, mutations, windows  # noqa: E402 - the checkout is on the path only now
+from benchmarks.suite.figures import add_json, at_most, figure, hand_over  # noqa: E402 - as above
 from benchmarks.window_guard import guarded  # noqa: E402 - as above
 
 
@@ -40,6 +41,7 @@ def main(arguments: list[str]) -> int:
     parser.add_argument("--count", type=int)
     parser.add_argument("--seed", type=int, default=1)
     parser.add_argument("--every", type=int, default=1, help="the window reads one in so many mutations")
+    add_json(parser)
     asked = parser.parse_args(arguments)
     return CAMPAIGNS[asked.campaign](asked)
 
@@ -50,7 +52,9 @@ def mutate(asked: argparse.Namespace) -> int:
         asked.count or 1000, asked.seed, lambda one: _say(one.wrong, one), every=asked.every
     )
     print(mutations.table(found))
-    return int(any(one.wrong for one in found))
+    return _judged(
+        asked, "mutations", len(found), {"neither opened nor refused with a reason": _wrong(found)}
+    )
 
 
 def kill(asked: argparse.Namespace) -> int:
@@ -59,7 +63,13 @@ def kill(asked: argparse.Namespace) -> int:
         lambda folder: kills.campaign(folder, asked.count or 100, asked.seed, lambda one: _say(True, one))
     )
     print(kills.table(found))
-    return int(not kills.is_reached(found))
+    made = [kill for run in found for kill in run.kills]
+    counts = {
+        "not read as crashed, or not gone on with": _wrong(made),
+        "runs that ended otherwise than the one left alone": _wrong(found),
+        "lines of events lost": sum(run.lost for run in found),
+    }
+    return _judged(asked, "kills", len(made), counts)
 
 
 def kill_windows(asked: argparse.Namespace) -> int:
@@ -68,7 +78,7 @@ def kill_windows(asked: argparse.Namespace) -> int:
         lambda folder: windows.campaign(folder, asked.count or 50, asked.seed, lambda one: _say(True, one))
     )
     print(windows.table(found))
-    return int(any(one.wrong for one in found))
+    return _judged(asked, "kills", len(found), {"the run ended, or wasn't shown whole": _wrong(found)})
 
 
 def fill_disk(asked: argparse.Namespace) -> int:
@@ -77,7 +87,18 @@ def fill_disk(asked: argparse.Namespace) -> int:
         lambda folder: disk.campaign(folder, asked.count or 20, asked.seed, lambda one: _say(True, one))
     )
     print(disk.table(found))
-    return int(any(point.wrong for point in found))
+    return _judged(asked, "points without room", len(found), {"damaged, or not gone on with": _wrong(found)})
+
+
+def _wrong(found: list) -> int:
+    return sum(bool(one.wrong) for one in found)
+
+
+def _judged(asked: argparse.Namespace, what: str, made: int, wrong: dict[str, int]) -> int:
+    """Hand the counts over; the exit status: none of what is `wrong` may have happened."""
+    counted = [figure(name, count, goal=at_most(0)) for name, count in wrong.items()]
+    hand_over(asked.json, [figure(what, made), *counted])
+    return int(any(wrong.values()))
 
 
 def _in_folder(work: Callable[[Path], list]) -> list:

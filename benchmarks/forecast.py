@@ -28,6 +28,7 @@ from typing import Any, NamedTuple
 
 from forecast_runs import BERT_LARGE, GROUPS, ROOT, Run, asked, cpu_runs, model_folder
 
+from benchmarks.suite.figures import Figure, add_json, at_most, figure, hand_over
 from core import jobs
 from core.errors import UserError
 from core.memory import anatomy, overhead
@@ -107,6 +108,7 @@ def read_arguments() -> argparse.Namespace:
     parser.add_argument("--gpu", action="store_true", help="the guide's nine rows on an NVIDIA GPU")
     parser.add_argument("--no-trace", action="store_true", help="leave the traces out")
     parser.add_argument("--measured", type=Path, help="file that keeps what was measured")
+    add_json(parser)
     parser.add_argument("--run", type=Path, help=argparse.SUPPRESS)
     parser.add_argument("--train-into", type=Path, help=argparse.SUPPRESS)
     return parser.parse_args()
@@ -129,8 +131,11 @@ def on_cpu(arguments: argparse.Namespace, folder: Path) -> int:
                 print(row(found[-1]), flush=True)
         print()
     print(f"MB beside the libraries, which the formula takes to hold {overhead.LIBRARIES / MIB:,.0f} MB.")
-    missed = [judged(group, [one for one in found if one.run.group == group]) for group in GROUPS]
-    return int(any(missed))
+    figures = [
+        one for group in GROUPS for one in judged(group, [two for two in found if two.run.group == group])
+    ]
+    hand_over(arguments.json, figures)
+    return int(any(one.reached is False for one in figures))
 
 
 def read_measured(file: Path | None) -> dict[str, dict[str, int]]:
@@ -240,21 +245,25 @@ def error(forecast: int, measured: int) -> float:
     return (forecast - measured) / measured
 
 
-def judged(group: str, found: list[Compared]) -> bool:
-    """Tell median and worst of each basis; whether a goal was missed."""
-    missed = False
+def judged(group: str, found: list[Compared]) -> list[Figure]:
+    """Tell median and worst of each basis; returns them as figures, in percent."""
+    figures = []
     for basis in ("formula", "trace"):
         errors = [
             error(forecast, one.measured) for one in found if (forecast := getattr(one, basis)) is not None
         ]
         if errors:
             median, worst = statistics.median(map(abs, errors)), max(errors, key=abs)
-            missed |= median > MEDIAN_GOAL or abs(worst) > WORST_GOAL
+            name = f"{basis}, {group} ({len(errors)} runs)"
+            figures += [
+                figure(f"{name}: median error", 100 * median, "%", goal=at_most(100 * MEDIAN_GOAL)),
+                figure(f"{name}: worst error", 100 * abs(worst), "%", goal=at_most(100 * WORST_GOAL)),
+            ]
             print(
                 f"{group}, {basis}: median {median:.1%} (goal {MEDIAN_GOAL:.0%}), worst {worst:+.1%}"
                 f" (goal {WORST_GOAL:.0%}), {len(errors)} runs"
             )
-    return missed
+    return figures
 
 
 def on_gpu(folder: Path) -> int:

@@ -25,6 +25,7 @@ from PySide6.QtCore import QEvent, QObject, QTimer
 from PySide6.QtWidgets import QMainWindow
 from window_gauges import INTERVAL_MS, Lateness, open_window
 
+from benchmarks.suite.figures import Figure, add_json, at_least, at_most, figure, hand_over
 from core.run_folder import RunFolder
 from gui.app import import_charts
 
@@ -46,6 +47,7 @@ def main() -> int:
         size = run.events_file.stat().st_size / MB
         found = [measure(run, Path(folder), options.steps) for _ in range(options.repeats)]
     print_table(found, options, size)
+    hand_over(options.json, figures_of(found))
     return 0
 
 
@@ -55,6 +57,7 @@ def read_arguments() -> argparse.Namespace:
     )
     parser.add_argument("--steps", type=int, default=1_000_000)
     parser.add_argument("--repeats", type=int, default=3)
+    add_json(parser)
     parser.add_argument("--one", type=Path, help=argparse.SUPPRESS)
     return parser.parse_args()
 
@@ -92,6 +95,21 @@ def print_table(found: list[dict[str, float]], options: argparse.Namespace, size
     )
     reached = middle["first"] <= GOAL_FIRST and middle["peak"] <= GOAL_MB and all(seen)
     print(f"goal ({GOAL_FIRST:.0f} s, {GOAL_MB:.0f} MB, both drawn): {'reached' if reached else 'missed'}")
+
+
+def figures_of(found: list[dict[str, float]]) -> list[Figure]:
+    middle = {name: statistics.median(one[name] for one in found) for name in found[0]}
+    first = [one["first"] for one in found]
+    return [
+        figure(
+            "first paint", middle["first"], "s", spread=(min(first), max(first)), goal=at_most(GOAL_FIRST)
+        ),
+        figure("all drawn", middle["all"], "s"),
+        figure("most memory it took", middle["peak"], "MB", goal=at_most(GOAL_MB)),
+        figure("a spike of one step is drawn", min(one["spike"] for one in found), goal=at_least(1.0)),
+        figure("the newest step is drawn", min(one["newest"] for one in found), goal=at_least(1.0)),
+        figure("timer late meanwhile, worst", middle["worst"], "ms"),
+    ]
 
 
 class Opening(QObject):

@@ -27,6 +27,7 @@ sys.path[:0] = [str(ROOT), str(ROOT / "benchmarks")]
 
 from window_guard import guarded  # noqa: E402 - the checkout is on the path only now
 
+from benchmarks.suite.figures import Figure, add_json, figure, hand_over, ratio_at_least  # noqa: E402
 from core import run_file, runs  # noqa: E402
 from core.run_folder import RunFolder  # noqa: E402
 
@@ -46,6 +47,7 @@ def main() -> int:
     )
     parser.add_argument("--turns", type=int, default=60)
     parser.add_argument("--run-file", type=Path, default=DIGITS)
+    add_json(parser)
     parser.add_argument("--keeper", type=Path, help=argparse.SUPPRESS)
     parser.add_argument("--engine", type=Path, help=argparse.SUPPRESS)
     asked = parser.parse_args()
@@ -61,12 +63,14 @@ def main() -> int:
         told = run.path / "turns.json"
         if not told.exists():
             raise SystemExit(f"the run failed:\n{run.log_file.read_text()[-2000:]}")
-        status, off = print_turns(json.loads(told.read_text()))
+        steps, off = print_turns(json.loads(told.read_text()))
         lasted, computed = json.loads((run.path / "keeper.took.json").read_text())
         print(
             f"the keeper took {computed / (lasted - off):.2%} of one processor while it was on, loading included"
         )
-        return status
+    keeper = figure("the keeper, of a processor", 100 * computed / (lasted - off), "%")
+    hand_over(asked.json, [steps, keeper])
+    return 0 if steps.reached else 1
 
 
 def keep(folder: Path) -> int:
@@ -124,8 +128,8 @@ def train(run: RunFolder) -> int:
     return status
 
 
-def print_turns(ends: list[float]) -> tuple[int, float]:
-    """Print the table; returns the exit status, and for how many seconds monitoring was off."""
+def print_turns(ends: list[float]) -> tuple[Figure, float]:
+    """Print the table; returns the figure of a step, and for how many seconds monitoring was off."""
     seconds = [after - before for before, after in itertools.pairwise([ends[0], *ends])]
     turns = [
         statistics.median(seconds[first + LEFT_OUT : first + TURN])
@@ -144,7 +148,14 @@ def print_turns(ends: list[float]) -> tuple[int, float]:
     print(f"| {steps} | {middle:.4f} | {low:.3f} to {high:.3f} |")
     print(f"\ngoal (ratio >= {GOAL}): {'reached' if middle >= GOAL else 'missed'}")
     was_off = sum(step for number, step in enumerate(seconds) if number // TURN % 2)
-    return (0 if middle >= GOAL else 1), was_off
+    step = figure(
+        f"steps a second, ratio of neighbours {low:.3f} to {high:.3f}",
+        1 / statistics.median(on),
+        peer=1 / statistics.median(off),
+        ratio=middle,
+        goal=ratio_at_least(GOAL),
+    )
+    return step, was_off
 
 
 if __name__ == "__main__":

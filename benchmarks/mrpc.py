@@ -15,7 +15,10 @@ import time
 from importlib.util import find_spec
 from pathlib import Path
 
+from benchmarks.suite.figures import Figure, add_json, at_most, figure, hand_over, ratio_at_least
+
 ROOT = Path(__file__).resolve().parents[1]
+GOAL_RATIO = 0.99
 LEARNING_RATE, BATCH, LENGTH, SEED = 2e-5, 32, 128, 42
 DECLARED: list = []
 """Libraries of operators: torch forgets what one declared once nobody holds it."""
@@ -28,6 +31,7 @@ def main() -> int:
         hone = run_hone(options, Path(folder))
         plain = run_plain(options, Path(folder))
     print_table(hone, plain)
+    hand_over(options.json, figures_of(hone, plain))
     return 0
 
 
@@ -42,6 +46,7 @@ def read_arguments() -> argparse.Namespace:
     parser.add_argument("--epochs", type=float, default=3.0)
     parser.add_argument("--rows", type=int, default=None, help="train and evaluate on the first rows only")
     parser.add_argument("--precision", choices=["fp32", "bf16"], default="bf16")
+    add_json(parser)
     parser.add_argument("--plain-into", type=Path, help=argparse.SUPPRESS)
     return parser.parse_args()
 
@@ -205,6 +210,21 @@ def encode(tokenizer, row: list[str]) -> dict:
     }
 
 
+def figures_of(hone: dict, plain: dict) -> list[Figure]:
+    pace, apart = "samples_per_second", apart_of(hone, plain)
+    return [
+        figure("samples a second", hone[pace], peer=plain[pace], goal=ratio_at_least(GOAL_RATIO)),
+        figure("largest difference of a step's loss", apart, goal=at_most(0.0)),
+        figure("the whole process", hone["wall"], "s", peer=plain["wall"]),
+        figure("accuracy", hone["accuracy"], peer=plain["accuracy"]),
+        figure("F1", hone["f1"], peer=plain["f1"]),
+    ]
+
+
+def apart_of(hone: dict, plain: dict) -> float:
+    return max(abs(a - b) for a, b in zip(hone["losses"], plain["losses"], strict=True))
+
+
 def print_table(hone: dict, plain: dict) -> None:
     print(f"\n{'':16}{'accuracy':>10}{'F1':>8}{'training':>11}{'samples/s':>11}{'whole process':>15}")
     for found in (hone, plain):
@@ -212,10 +232,8 @@ def print_table(hone: dict, plain: dict) -> None:
             f"{found['name']:16}{found['accuracy']:10.3f}{found['f1']:8.3f}{found['seconds']:9.1f} s"
             f"{found['samples_per_second']:11.1f}{found['wall']:13.1f} s"
         )
-    pairs = list(zip(hone["losses"], plain["losses"], strict=True))
-    worst = max(abs(a - b) for a, b in pairs)
     print(f"\nthroughput Hone / plain: {hone['samples_per_second'] / plain['samples_per_second']:.3f}")
-    print(f"losses of {len(pairs)} steps: largest difference {worst:.2e}")
+    print(f"losses of {len(hone['losses'])} steps: largest difference {apart_of(hone, plain):.2e}")
 
 
 if __name__ == "__main__":

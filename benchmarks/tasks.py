@@ -22,6 +22,8 @@ from dataclasses import dataclass, field
 from importlib.util import find_spec
 from pathlib import Path
 
+from benchmarks.suite.figures import Figure, add_json, at_least, at_most, figure, hand_over, ratio_at_most
+
 ROOT = Path(__file__).resolve().parents[1]
 EXAMPLES = ROOT / "resources" / "examples"
 LINES = 3000
@@ -157,6 +159,7 @@ def main() -> int:
     with tempfile.TemporaryDirectory() as folder:
         results = list(run_rows(asked, Path(folder)))
     print_table(results)
+    hand_over(asked.json, [one for result in results for one in figures_of(result)])
     return 0 if all(result.is_reached for result in results) else 1
 
 
@@ -165,6 +168,7 @@ def read_arguments() -> argparse.Namespace:
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
     parser.add_argument("names", nargs="*", metavar="NAME", help=", ".join(row.name for row in ROWS))
+    add_json(parser)
     parser.add_argument("--data", type=Path, required=True, help="folder with the data of all tasks")
     parser.add_argument("--model", type=Path, default=bundled_minilm(), help="in place of an encoder")
     asked = parser.parse_args()
@@ -172,6 +176,21 @@ def read_arguments() -> argparse.Namespace:
     if unknown:
         parser.error(f"no task called {', '.join(sorted(unknown))}")
     return asked
+
+
+def figures_of(result: Result) -> list[Figure]:
+    row, metric = result.row, result.row.metric.removeprefix("eval_")
+    if row.falls:
+        goal = ratio_at_most(1.0)
+    elif row.goal is None:
+        goal = None
+    else:
+        goal = at_most(row.goal) if row.less_is_better else at_least(row.goal)
+    in_time = at_most(60 * row.minutes) if row.minutes is not None else None
+    return [
+        figure(f"{row.name}: {metric}", result.last, peer=result.first, goal=goal),
+        figure(f"{row.name}: the whole command", result.seconds, "s", goal=in_time),
+    ]
 
 
 def bundled_minilm() -> Path | None:

@@ -16,6 +16,8 @@ import tempfile
 import time
 from pathlib import Path
 
+from benchmarks.suite.figures import add_json, at_most, figure, hand_over, ratio_at_most
+
 ROOT = Path(__file__).resolve().parents[1]
 HONE = [sys.executable, "-m", "gui"]
 TORCH = [sys.executable, "-c", "import torch"]
@@ -28,7 +30,9 @@ def main() -> int:
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
     parser.add_argument("--repeats", type=int, default=7)
-    repeats = parser.parse_args().repeats
+    add_json(parser)
+    asked = parser.parse_args()
+    repeats = asked.repeats
     with tempfile.TemporaryDirectory() as home:
         window, torch = [], []
         for number in range(repeats + 1):
@@ -37,6 +41,15 @@ def main() -> int:
                 window.append(both[0])
                 torch.append(both[1])
     print_table(statistics.median(window), statistics.median(torch), repeats)
+    spread = (min(window), max(window))
+    ours, theirs = statistics.median(window), statistics.median(torch)
+    hand_over(
+        asked.json,
+        [
+            figure("first paint", ours, "s", peer=theirs, spread=spread, goal=at_most(GOAL_SECONDS)),
+            figure("the same against importing torch", ours, "s", peer=theirs, goal=ratio_at_most(1.0)),
+        ],
+    )
     return 0
 
 

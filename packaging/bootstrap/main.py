@@ -20,6 +20,7 @@ COMMANDS = {
     "run": "set up where needed, then open Hone (the default)",
     "setup": "only set up",
     "test": "set up with the test tools, then run every check; with arguments, only pytest with these",
+    "bench": "set up with the test tools, then run the developer's benchmarks; bench --help tells more",
     "bundle": "build a program that needs no Python, and try it out",
 }
 
@@ -36,7 +37,8 @@ def main(arguments: list[str]) -> int:
         formatter_class=argparse.RawDescriptionHelpFormatter,
     )
     parser.add_argument("command", nargs="?", default="run", choices=list(COMMANDS))
-    own, more = (arguments[:1], arguments[1:]) if arguments[:1] == ["test"] else (arguments, [])
+    passes_on = arguments[:1] in (["test"], ["bench"])
+    own, more = (arguments[:1], arguments[1:]) if passes_on else (arguments, [])
     command = parser.parse_args(own).command
     try:
         other = pythons.better_python()
@@ -52,8 +54,8 @@ def main(arguments: list[str]) -> int:
 
 
 def run(command: str, more: list[str]) -> int:
-    """Set up for `command` and carry it out, `test` with `more` for pytest."""
-    extras = {"test": ["test"], "bundle": ["bundle"]}.get(command, [])
+    """Set up for `command` and carry it out, `test` with `more` for pytest, `bench` with `more` for the benchmarks."""
+    extras = {"test": ["test"], "bench": ["test"], "bundle": ["bundle"]}.get(command, [])
     environment = set_up(ROOT, extras)
     if command == "setup":
         print(f"Ready. Open it with: python3 start.py   or: {environment.program('hone')}")
@@ -63,6 +65,9 @@ def run(command: str, more: list[str]) -> int:
         if more:
             return 0 if checks.passes(checks.some_tests(more), environment) else 1
         return checks.run_all(environment)
+    if command == "bench":
+        system_libraries.ensure()
+        return wait_for([environment.python, "-P", "-m", "benchmarks.suite", *more])
     if command == "bundle":
         system_libraries.ensure()
         return bundle.build_and_try(environment)

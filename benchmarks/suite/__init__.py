@@ -1,0 +1,1 @@
+"""All developer's benchmarks, one after the other: `python3 start.py bench`."""
