@@ -80,7 +80,9 @@ def read_arguments(description: str | None, *, rounds: int, steps: int) -> argpa
     parser.add_argument("--rounds", type=int, default=rounds)
     parser.add_argument("--steps", type=int, default=steps)
     parser.add_argument("--run-file", type=Path, default=DIGITS)
-    parser.add_argument("--set", action="append", default=[], metavar="OPTION=VALUE", help="change its options")
+    parser.add_argument(
+        "--set", action="append", default=[], metavar="OPTION=VALUE", help="change its options"
+    )
     add_json(parser)
     return parser.parse_args()
 

@@ -49,7 +49,10 @@ def main() -> int:
     for number, (follow, parse) in enumerate(pairs, start=1):
         print(f"| {number} | {follow:,.0f} | {parse:,.0f} | {follow / parse:.2f} |")
     ours, theirs = (statistics.median(column) for column in zip(*pairs, strict=True))
-    ratio, spread = statistics.median(ratios), (min(ours for ours, _ in pairs), max(ours for ours, _ in pairs))
+    ratio, spread = (
+        statistics.median(ratios),
+        (min(ours for ours, _ in pairs), max(ours for ours, _ in pairs)),
+    )
     print(f"\nratio, median of the rounds: {ratio:.2f} (goal {GOAL_RATIO:g})")
     figures = [
         figure(

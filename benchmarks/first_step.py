@@ -26,12 +26,19 @@ def main() -> int:
     starts = compared(pairs, lambda told: told.first_step)
     ratios = [hone / plain for hone, plain in starts]
     hone, plain = (statistics.median(column) for column in zip(*starts, strict=True))
-    ratio, spread = statistics.median(ratios), (min(hone for hone, _ in starts), max(hone for hone, _ in starts))
-    print(f"\n{asked.run_file.name}: from the click to the end of the first step, {len(pairs)} rounds by turns\n")
+    ratio, spread = (
+        statistics.median(ratios),
+        (min(hone for hone, _ in starts), max(hone for hone, _ in starts)),
+    )
+    print(
+        f"\n{asked.run_file.name}: from the click to the end of the first step, {len(pairs)} rounds by turns\n"
+    )
     print("| round | Hone, s | plain script, s | ratio | Hone's phases begin at, s |\n|---|---|---|---|---|")
     for number, (ours, theirs) in enumerate(pairs, start=1):
         share = ours.first_step / theirs.first_step
-        print(f"| {number} | {ours.first_step:.2f} | {theirs.first_step:.2f} | {share:.3f} | {phases(ours)} |")
+        print(
+            f"| {number} | {ours.first_step:.2f} | {theirs.first_step:.2f} | {share:.3f} | {phases(ours)} |"
+        )
     print(f"\nratio, median of the rounds: {ratio:.3f} ({min(ratios):.3f} to {max(ratios):.3f}, goal {GOAL})")
     goal = ratio_at_most(GOAL)
     first = figure("first step", hone, "s", peer=plain, ratio=ratio, spread=spread, goal=goal)

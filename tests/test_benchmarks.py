@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from benchmarks.suite import __main__ as suite
-from benchmarks.suite import readme, record, tables
+from benchmarks.suite import readme, record, running, tables
 from benchmarks.suite.entries import BENCHMARKS, Benchmark, UnknownNameError, chosen
 from benchmarks.suite.figures import at_least, at_most, figure, ratio_at_least, ratio_at_most
 from benchmarks.suite.record import Form, Outcome, Record
@@ -26,6 +26,12 @@ if asked.took < 0:
     sys.exit("no time to lose")
 hand_over(asked.json, [figure("what it takes", asked.took, "s", peer=4.0, goal=at_most(2.0))])
 """
+
+
+@pytest.fixture(autouse=True)
+def short_looks(monkeypatch):
+    """What others do is looked at for a moment only."""
+    monkeypatch.setattr(running, "LOOK_SECONDS", 0.02)
 
 
 def entry(folder: Path, name: str, took: str) -> Benchmark:
@@ -53,7 +59,11 @@ def test_a_real_one_in_its_short_form_is_kept_with_its_peer_and_its_goals(tmp_pa
     assert followed.reached is (followed.ratio >= 1.0)
     assert slowest.reached is (slowest.value >= 10_000)
     assert status == (0 if followed.reached and slowest.reached else 1)
-    assert (outcome.name, outcome.form, outcome.peer) == ("events", Form.QUICK, "json.loads of the same lines")
+    assert (outcome.name, outcome.form, outcome.peer) == (
+        "events",
+        Form.QUICK,
+        "json.loads of the same lines",
+    )
     (file,) = tmp_path.glob("*.json")
     assert file.name == f"{kept.date}-acme-one-2-cores-linux.json"
     assert kept.machine == MACHINE
@@ -137,6 +147,8 @@ def test_a_table_says_where_and_when_and_marks_what_was_disturbed():
 
 
 def test_the_file_is_named_after_the_day_and_the_machine():
-    gpu = Machine(title="t", processor="A (R) CPU @ 3 GHz", cores=8, accelerator="GPU 9, 24 GB", system="Linux 6")
+    gpu = Machine(
+        title="t", processor="A (R) CPU @ 3 GHz", cores=8, accelerator="GPU 9, 24 GB", system="Linux 6"
+    )
     name = record.file_for(Path(), gpu, date(2026, 11, 22)).name
     assert name == "2026-11-22-a-r-cpu-3-ghz-8-cores-gpu-9-24-gb-linux.json"

@@ -175,5 +175,7 @@ def table(found: list[KilledWindow]) -> str:
         some = [one for one in found if moment in ("all", one.moment)]
         rows.append(f"| {moment} | {len(some)} | {sum(not one.wrong for one in some)} |")
     most = max(one.shown for one in found)
-    rows.append(f"\nOne of them showed {most:,} steps when it was killed; none that was waited for lacked any.")
+    rows.append(
+        f"\nOne of them showed {most:,} steps when it was killed; none that was waited for lacked any."
+    )
     return "\n".join(rows)
