@@ -58,9 +58,10 @@ class Progress:
     def show(self, event: Event) -> None:
         """Show one event, where it is worth it."""
         match event:
-            case TurnAwaited(ahead=ahead, behind=behind) if ahead:
+            case TurnAwaited(ahead=ahead) if ahead:
+                last = event.title or event.behind
                 self.say(
-                    f"Waiting for its turn, {figures.counted(ahead, 'run')} ahead; it comes after {behind}"
+                    f"Waiting for its turn, {figures.counted(ahead, 'run')} ahead; it comes after {last}"
                 )
             case TurnCame():
                 self.say("Its turn has come")

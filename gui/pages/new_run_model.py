@@ -19,7 +19,7 @@ from core.vision_models import VISION_MODELS
 from gui import names
 from gui.field import Field
 from gui.numbers import MISSING
-from gui.pages.new_run_model_lists import PastRunList, run_title, scratch_segments
+from gui.pages.new_run_model_lists import PastRunList, scratch_segments, title_of_source
 from gui.path_field import PathField, Wanted
 from gui.theme import SPACING
 from gui.widgets.calm_inputs import CalmComboBox
@@ -214,7 +214,7 @@ def model_title(options: RunOptions) -> str:
     if scratch is not None:
         return _translate("NewRun", "{model}, from scratch").format(model=scratch.title)
     if is_run(source):
-        return _translate("NewRun", "of the run {run}").format(run=run_title(source))
+        return _translate("NewRun", "of the run {run}").format(run=title_of_source(source))
     is_folder = Path(source).is_absolute()
     name = Path(source).name if is_folder else names.model_title(source.removeprefix(SCHEME))
     if options.model.pretrained:

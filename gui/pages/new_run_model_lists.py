@@ -8,9 +8,10 @@ from PySide6.QtWidgets import QWidget
 from core import run_models, settings
 from core.choices import TITLES, Task
 from core.run_folder import RunFolder
-from core.runs import list_runs
+from core.runs import list_runs, run_title
 from core.scratch_models import SCRATCH_MODELS
 from core.sources import Scheme
+from gui.run_titles import told_apart
 from gui.widgets.choice_list import ChoiceList
 from gui.widgets.segmented import Segment
 
@@ -30,18 +31,26 @@ def scratch_segments(task: Task) -> list[Segment]:
 
 def run_segments(task: Task, folder: Path) -> list[Segment]:
     """The past runs whose model can be trained on for a task, the newest first."""
-    found = []
-    for run in list_runs(folder)[:MOST_RUNS]:
-        source = Scheme.RUN.of(str(run.path.absolute()))
-        if run_models.problem_with(source, task, is_new=True) is None:
-            found.append(Segment(source, run.name, _what_it_learned(run)))
-    return found
+    found = [
+        run
+        for run in list_runs(folder)[:MOST_RUNS]
+        if run_models.problem_with(_source_of(run), task, is_new=True) is None
+    ]
+    titles = told_apart([(run.path, run_title(run)) for run in found])
+    return [
+        Segment(_source_of(run), title, _what_it_learned(run))
+        for title, run in zip(titles, found, strict=True)
+    ]
 
 
-def run_title(source: str) -> str:
-    """What a past run is called."""
+def _source_of(run: RunFolder) -> str:
+    return Scheme.RUN.of(str(run.path.absolute()))
+
+
+def title_of_source(source: str) -> str:
+    """What the past run of `run:NAME` is called."""
     folder = run_models.run_folder(source)
-    return folder.name if folder is not None else source
+    return run_title(RunFolder(folder)) if folder is not None else source
 
 
 def _what_it_learned(run: RunFolder) -> str:
@@ -66,8 +75,11 @@ class PastRunList(ChoiceList):
         if not value:
             self.setCurrentIndex(-1)
             return
-        super().choose(value)
-        self.setItemText(self.findData(value), run_title(value))
+        if self.findData(value) < 0:  # not looked for yet, or named by its folder's name
+            super().choose(value)
+            self.setItemText(self.findData(value), title_of_source(value))
+        else:
+            super().choose(value)
 
     def showPopup(self) -> None:  # noqa: N802 - Qt's name
         """Look for runs, then open."""

@@ -13,6 +13,7 @@ from core import jobs, queue, settings
 from core.cli import main
 from core.follow import RunFollower
 from core.run_folder import Action, RunFolder
+from core.runs import run_title
 from core.story import State
 from tests.fakes import runs
 from tests.fakes.runs import follow_until, new_run, save_checkpoint
@@ -141,7 +142,7 @@ def test_a_new_run_waits_where_it_is_told_to(
     assert main(["train", str(file), "--queue"], start=start) == 0
     assert asked == [True]
     said = capsys.readouterr().err
-    assert f"Waiting for its turn, 1 run ahead; it comes after {trains.run.name}" in said
+    assert f"Waiting for its turn, 1 run ahead; it comes after {run_title(trains.run)}" in said
     assert said.index("Its turn has come") < said.index("Finished after 3 steps")
 
 
