@@ -7,7 +7,7 @@ from core.choices import Attention, DeepSpeed, Method, Offload, Optimizer, Preci
 from core.errors import Fix, Problem
 from core.options import RunOptions
 from core.scratch_models import is_scratch, starts_random
-from core.sources import Scheme
+from core.sources import Scheme, scheme_of
 from core.starting_values import starting_options
 from core.vision_models import VISION_MODELS
 
@@ -67,6 +67,9 @@ def _packed_weights(options: RunOptions) -> Iterator[Problem]:
 
 
 def _frozen_and_random(options: RunOptions) -> Iterator[Problem]:
+    """Random data is for timing: nothing is learned from it, whatever moves."""
+    if scheme_of(options.data.train) is Scheme.SYNTHETIC:
+        return
     if options.model.method in (Method.LORA, Method.HEAD) and starts_random(options):
         pretrained = Fix("Pretrained weights", {"model.pretrained": True})
         yield Problem(

@@ -28,3 +28,13 @@ VISION_MODELS: dict[str, ImageLimits] = {
     "vgg16": ImageLimits(32, 32),
 }
 """The torchvision models Hone trains, smallest computation per accuracy first, each with what a test found it needs."""
+
+VISION_TITLES = {
+    "resnet18": "ResNet-18",
+    "mobilenet_v2": "MobileNet V2",
+    "efficientnet_b0": "EfficientNet-B0",
+    "squeezenet1_0": "SqueezeNet 1.0",
+    "alexnet": "AlexNet",
+    "vgg16": "VGG-16",
+}
+"""What they are called in words, as their makers write it."""

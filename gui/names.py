@@ -1,13 +1,6 @@
 """What models are called on screen."""
 
-VISION_TITLES = {
-    "resnet18": "ResNet-18",
-    "mobilenet_v2": "MobileNet V2",
-    "efficientnet_b0": "EfficientNet-B0",
-    "squeezenet1_0": "SqueezeNet 1.0",
-    "alexnet": "AlexNet",
-    "vgg16": "VGG-16",
-}
+from core.vision_models import VISION_TITLES
 
 
 def model_title(short_name: str) -> str:

@@ -12,6 +12,7 @@ TEXT: dict[str, Any] = {
     "model": {"source": "bert-base-cased"},
     "data": {"train": "synthetic:64x16"},
 }
+REAL = {"train": "hub:somebody/reviews"}
 IMAGES: dict[str, Any] = {
     "task": "image-classification",
     "model": {"source": "torchvision:alexnet"},
@@ -58,8 +59,16 @@ def test_warm_up(training: dict[str, Any], is_wrong: bool) -> None:
     ("sections", "path", "says"),
     [
         ({"model": {"method": "qlora", "pretrained": False}}, "model.method", "random weights"),
-        ({"model": {"method": "lora", "pretrained": False}}, "model.method", "freeze random weights"),
-        ({"model": {"method": "head", "pretrained": False}}, "model.method", "freeze random weights"),
+        (
+            {"model": {"method": "lora", "pretrained": False}, "data": REAL},
+            "model.method",
+            "freeze random weights",
+        ),
+        (
+            {"model": {"method": "head", "pretrained": False}, "data": REAL},
+            "model.method",
+            "freeze random weights",
+        ),
         ({"model": {"method": "qlora"}, "memory": {"deepspeed": "zero-3"}}, "memory.deepspeed", "packed"),
         ({"memory": {"deepspeed": "zero-3", "offload": "nvme"}}, "memory.offload_folder", "choose a folder"),
         (
@@ -113,6 +122,11 @@ def test_warm_up(training: dict[str, Any], is_wrong: bool) -> None:
 )
 def test_what_excludes_each_other(sections: dict[str, Any], path: str, says: str) -> None:
     assert says in problems(**sections)[path]
+
+
+@pytest.mark.parametrize("method", ["lora", "head"])
+def test_where_nothing_is_learned_random_weights_may_be_frozen(method: str) -> None:
+    assert problems(model={"method": method, "pretrained": False}) == {}
 
 
 def test_vision_models_are_not_packed() -> None:

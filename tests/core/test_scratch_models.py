@@ -13,14 +13,14 @@ from core.model_report import ModelReport
 from core.options import DataOptions, ModelOptions, RunOptions, TrainingOptions
 from core.reports import DeviceReport
 from core.rules import problems_of
-from core.scratch_models import SCRATCH_MODELS, positions_of, scratch_model
+from core.scratch_models import SCRATCH_MODELS, TIMED_MODELS, positions_of, scratch_model
 from core.sources import short_name
 
 EXAMPLES = Path(__file__).parents[2] / "resources" / "examples"
 
 
-def problems(task: Task, **model: object) -> dict[str, str]:
-    options = RunOptions(task=task, model=ModelOptions(**model), data=DataOptions(train="synthetic:8x8"))
+def problems(task: Task, train: str = "synthetic:8x8", **model: object) -> dict[str, str]:
+    options = RunOptions(task=task, model=ModelOptions(**model), data=DataOptions(train=train))
     return {found.path: found.message for found in problems_of(options)}
 
 
@@ -31,6 +31,13 @@ def test_a_small_model_is_known_by_its_name() -> None:
     assert not problems(Task.CAUSAL_LM, source="scratch:llama-small", vocabulary=2048)
     assert not problems(Task.TEXT_CLASSIFICATION, source="scratch:bert-tiny")
     assert not problems(Task.TEXT_CLASSIFICATION, source="scratch:llama-tiny")
+
+
+def test_sizes_for_timing_are_known_and_not_offered() -> None:
+    assert scratch_model("scratch:bert-large") is not None
+    assert not problems(Task.TEXT_CLASSIFICATION, source="scratch:bert-large", vocabulary=30522)
+    assert not set(TIMED_MODELS) & set(SCRATCH_MODELS)
+    assert "bert-large" not in problems(Task.TEXT_CLASSIFICATION, source="scratch:bert")["model.source"]
 
 
 def test_a_misspelt_one_is_offered_rightly() -> None:
@@ -68,12 +75,9 @@ def test_it_sees_no_images() -> None:
 
 @pytest.mark.parametrize("method", ["lora", "qlora", "head"])
 def test_its_random_weights_are_not_frozen(method: str) -> None:
-    assert (
-        "random weights"
-        in problems(Task.TEXT_CLASSIFICATION, source="scratch:bert-tiny", method=Method(method))[
-            "model.method"
-        ]
-    )
+    model = {"source": "scratch:bert-tiny", "method": Method(method)}
+    told = problems(Task.TEXT_CLASSIFICATION, "hub:somebody/reviews", **model)
+    assert "random weights" in told["model.method"]
 
 
 def test_a_vocabulary_is_chosen_for_it_alone() -> None:
