@@ -108,7 +108,7 @@ def _memory(lines: RunLines, forecast: int | None) -> Iterator[Chart]:
         per_time, time_unit = ticks.time_scale(line.x[-1] - line.x[0])
         yield Chart(
             f"Memory of {line.title}",
-            f"{time_unit} since the start",
+            f"{time_unit} of work",
             unit,
             [line.scaled(per_time, size)],
             ticks.number,

@@ -1,19 +1,23 @@
 """A run read from its folder for a page: its story, and the lines of its charts."""
 
+import heapq
 import math
 from collections.abc import Iterator
 from dataclasses import dataclass, field
+from operator import attrgetter
+from pathlib import Path
 
 from core.event_files import EventReader
 from core.events import AnyEvent, Evaluated, MemorySampled, RunStarted, Source, StepFinished
 from core.prediction_story import PredictionStory
 from core.report.series import Line
 from core.run_folder import RunFolder
+from core.work_clock import WorkClock
 
 
 @dataclass
 class RunLines:
-    """What changes over a run: by step, and memory by the seconds since its start."""
+    """What changes over a run: by step, and memory by the seconds worked. Take its events in the order of time."""
 
     loss: Line = field(default_factory=lambda: Line("each step"))
     seconds: Line = field(default_factory=lambda: Line("each step"))
@@ -25,11 +29,12 @@ class RunLines:
     ceiling: int | None = None
     device_ceiling: int | None = None
     predictions: PredictionStory = field(default_factory=PredictionStory)
-    origin: float | None = None
+    clock: WorkClock = field(default_factory=WorkClock)
 
     def take(self, event: AnyEvent) -> None:
         """Add one event."""
-        self.origin = event.time if self.origin is None else self.origin
+        if self.clock.begins_with(event):
+            self.clock.begin(event)
         self.predictions.apply(event)
         match event:
             case RunStarted():
@@ -39,7 +44,8 @@ class RunLines:
             case Evaluated():
                 self.evaluations.append(event)
             case MemorySampled():
-                self._take_memory(event, event.time - self.origin)
+                self._take_memory(event, self.clock.at(event))
+        self.clock.go_on((event,))
 
     def _go_on(self, step: int) -> None:
         """Steps beyond the one an attempt goes on from no longer count."""
@@ -74,8 +80,11 @@ def read_lines(run: RunFolder) -> RunLines:
 
 
 def _events(run: RunFolder) -> Iterator[AnyEvent]:
-    """File after file: the lines of a chart come from one of them each."""
-    for path in (run.events_file, run.machine_file):
-        reader = EventReader(path)
-        while not reader.is_at_end:
-            yield from reader.read()
+    files = (_lines(run.events_file), _lines(run.machine_file))
+    yield from heapq.merge(*files, key=attrgetter("time"))
+
+
+def _lines(path: Path) -> Iterator[AnyEvent]:
+    reader = EventReader(path)
+    while not reader.is_at_end:
+        yield from reader.read()

@@ -17,6 +17,7 @@ from core.events import (
     RunStarted,
 )
 from core.prediction_story import PredictionStory
+from core.work_clock import Interruption
 from gui.models.device_history import DeviceHistory
 from gui.models.marks import Marks
 from gui.models.memory_history import MemoryHistory
@@ -29,7 +30,6 @@ from gui.models.smoothing import (
     Smoothing,
 )
 from gui.models.step_rows import STEP_COLUMNS, LossRows, StepRows
-from gui.models.work_clock import Interruption
 from gui.plots.reduction import Floats
 from gui.plots.series import Series
 

@@ -14,12 +14,12 @@ from core.events import (
     StepFinished,
 )
 from core.story import RunStory
+from core.work_clock import Interruption, WorkClock
 from gui.models.device_history import DeviceHistory
 from gui.models.growth import Growing, Growth
 from gui.models.memory_history import MemoryHistory
 from gui.models.smoothing import RunningMedian
 from gui.models.step_rows import LossRows, StepColumns, StepRows
-from gui.models.work_clock import Interruption, WorkClock
 from gui.plots.reduction import Floats
 
 SAMPLES = (MemorySampled, DeviceSampled, BatterySampled, DiskSampled)

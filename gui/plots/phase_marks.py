@@ -7,8 +7,8 @@ from PySide6.QtCore import QCoreApplication
 from PySide6.QtGui import QColor, QFontMetrics
 
 from core.events import Phase
+from core.work_clock import Interruption
 from gui import numbers
-from gui.models.work_clock import Interruption
 from gui.plots.canvas import Canvas
 from gui.theme import Tokens
 

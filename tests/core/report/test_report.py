@@ -16,11 +16,13 @@ from core.events import (
     Evaluated,
     ExamplesChosen,
     Level,
+    MemorySampled,
     MessageRaised,
     Outcome,
     Predicted,
     RunFinished,
     RunStarted,
+    Source,
     StepFinished,
 )
 from core.options import DataOptions, ModelOptions, OutputOptions, TrainingOptions
@@ -219,6 +221,18 @@ def test_steps_of_an_attempt_that_no_longer_count_are_not_drawn(tmp_path: Path) 
     lines = read_lines(run)
     assert list(lines.loss.y) == [9.0, 9.0, 1.0]
     assert lines.evaluations == []
+
+
+def test_a_pause_takes_no_room_in_the_chart_of_memory(tmp_path: Path) -> None:
+    run = make_folder(tmp_path / "run")
+    for attempt, begun in ((1, 100.0), (2, 5000.0)):
+        told, sampled = EventWriter(run.events_file, attempt), EventWriter(run.machine_file, attempt)
+        told.write(RunStarted(time=begun))
+        for second in (0, 10, 20):
+            sampled.write(MemorySampled(time=begun + second, source=Source.PROCESS, bytes=1))
+        told.close()
+        sampled.close()
+    assert list(read_lines(run).process.x) == [0, 10, 20, 20, 30, 40]
 
 
 def test_a_spike_among_many_steps_is_drawn_and_a_gap_stays_one() -> None:

@@ -15,9 +15,9 @@ from core.events import (
     TurnAwaited,
     TurnCame,
 )
+from core.work_clock import Interruption
 from gui.models.marks import MarkKind
 from gui.models.run_history import RunHistory
-from gui.models.work_clock import Interruption
 from gui.plots.phase_marks import interruption_marks
 
 
