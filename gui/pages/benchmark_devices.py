@@ -1,6 +1,7 @@
 """One device against another: seconds an epoch of the same models, how many times as fast, whether losses agree."""
 
-from PySide6.QtWidgets import QFrame, QLabel, QVBoxLayout, QWidget
+from PySide6.QtCore import Signal
+from PySide6.QtWidgets import QLabel, QVBoxLayout, QWidget
 
 from core.bench.result import Result
 from gui.pages.benchmark_device_lines import Group, groups_of, headings_of, lines_of, sides_of
@@ -9,20 +10,28 @@ from gui.plots.bar_chart import BarChart, Better
 from gui.plots.bar_painting import Bar
 from gui.plots.legend import Reading
 from gui.theme import SPACING, Theme
-from gui.widgets.figures_table import FiguresTable
+from gui.widgets.figures_table import FiguresTable, on_card
 from gui.widgets.roles import Role, set_role
 
 
 class DevicesView(QWidget):
     """A chart of speed-ups and a table, as high as they need to be; what is around scrolls.
 
+    Signals:
+        published_toggled: Whether figures published by others are shown beside.
+
     Args:
         theme: The colours.
+        has_toggle: Whether the person can choose that.
         parent: Qt's parent.
     """
 
-    def __init__(self, theme: Theme, parent: QWidget | None = None) -> None:
+    published_toggled = Signal(bool)
+
+    def __init__(self, theme: Theme, parent: QWidget | None = None, *, has_toggle: bool = True) -> None:
         super().__init__(parent)
+        self._has_toggle = has_toggle
+        self._published = False
         self._result: Result | None = None
         self._underway: str | None = None
         self.chart = BarChart(self.tr("Speed-up"), Better.MORE, theme)
@@ -36,6 +45,17 @@ class DevicesView(QWidget):
     def result(self) -> Result | None:
         """What is shown."""
         return self._result
+
+    @property
+    def shows_published(self) -> bool:
+        """Whether figures published by others stand beside."""
+        return self._published
+
+    def show_published(self, are_shown: bool) -> None:
+        """Show figures published by others beside, or no longer."""
+        self._published = are_shown
+        if self._result is not None:
+            self.show_result(self._result, self._underway)
 
     def show_result(self, result: Result, underway: str | None = None) -> None:
         """Show what there is so far.
@@ -58,16 +78,11 @@ class DevicesView(QWidget):
         self.note.setVisible(bool(words))
 
     def _lay_out(self) -> None:
-        card = QFrame()
-        set_role(card, Role.CARD)
-        inside = QVBoxLayout(card)
-        inside.setContentsMargins(SPACING // 2, SPACING // 2, SPACING // 2, SPACING // 2)
-        inside.addWidget(self.table)
         column = QVBoxLayout(self)
         column.setContentsMargins(0, 0, 0, 0)
         column.setSpacing(SPACING + 4)
         column.addWidget(self.chart)
-        column.addWidget(card)
+        column.addWidget(on_card(self.table))
         column.addWidget(self.note)
         column.addStretch(1)
 

@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 
 from PySide6.QtCore import Signal
-from PySide6.QtWidgets import QFrame, QLabel, QVBoxLayout, QWidget
+from PySide6.QtWidgets import QLabel, QVBoxLayout, QWidget
 
 from core.bench.result import Result, Row
 from gui import numbers
@@ -23,7 +23,7 @@ from gui.plots.bar_chart import BarChart, Better
 from gui.plots.bar_painting import Bar, Piece
 from gui.plots.legend import Reading
 from gui.theme import SPACING, Theme
-from gui.widgets.figures_table import FiguresTable
+from gui.widgets.figures_table import FiguresTable, on_card
 from gui.widgets.roles import Role, set_role
 from gui.widgets.side_by_side import Arrangement, SideBySide
 
@@ -39,13 +39,15 @@ class MethodsView(QWidget):
 
     Args:
         theme: The colours.
+        has_links: Whether rows offer to be used.
         parent: Qt's parent.
     """
 
     use_requested = Signal(object)
 
-    def __init__(self, theme: Theme, parent: QWidget | None = None) -> None:
+    def __init__(self, theme: Theme, parent: QWidget | None = None, *, has_links: bool = True) -> None:
         super().__init__(parent)
+        self._has_links = has_links
         self._result: Result | None = None
         self.speed = BarChart(self.tr("Samples a second"), Better.MORE, theme)
         self.memory = BarChart(self.tr("Peak memory"), Better.LESS, theme)
@@ -79,7 +81,7 @@ class MethodsView(QWidget):
 
     def _show_table(self, lines: Sequence[Line], rows: Sequence[Row]) -> None:
         tip = self.tr("Carry the options of this row into New run")
-        links = {row.rung.name: (self.tr("Use this"), tip) for row in rows if row.is_measured}
+        links = {row.rung.name: (self.tr("Use this"), tip) for row in rows if row.is_measured and self._has_links}
         self.table.show_lines(headings_of(rows), lines, links)
 
     def _use(self, name: str) -> None:
@@ -91,18 +93,13 @@ class MethodsView(QWidget):
         self.memory.bars.show_names(arrangement is not Arrangement.CLOSE)
 
     def _lay_out(self) -> None:
-        card = QFrame()
-        set_role(card, Role.CARD)
-        inside = QVBoxLayout(card)
-        inside.setContentsMargins(SPACING // 2, SPACING // 2, SPACING // 2, SPACING // 2)
-        inside.addWidget(self.table)
         column = QVBoxLayout(self)
         column.setContentsMargins(0, 0, 0, 0)
         column.setSpacing(SPACING + 4)
         charts = SideBySide((self.speed, self.memory), wide=WIDE_LETTERS, close=CLOSE_LETTERS)
         charts.arranged.connect(self._arrange)
         column.addWidget(charts)
-        column.addWidget(card)
+        column.addWidget(on_card(self.table))
         column.addWidget(self.note)
         column.addStretch(1)
 

@@ -5,6 +5,7 @@ from enum import Enum
 
 from PySide6.QtCore import QCoreApplication
 
+from core.bench.kept import Kept
 from core.bench.plan import Rung
 from core.bench.result import BUSY, Result, Row, Spread
 from gui import numbers
@@ -115,6 +116,11 @@ def machine_words(result: Result) -> str:
     versions = [f"{name} {version}" for name, version in machine.versions.items()]
     parts = [machine.title, machine.system, ", ".join(versions), numbers.moment(result.begun)]
     return " · ".join(part for part in parts if part)
+
+
+def kept_title(found: Kept) -> str:
+    """What a kept file is called: what was measured, or its name where it can't be read."""
+    return found.path.name if found.result is None else found.result.plan.title
 
 
 def batch_of(rung: Rung) -> int | None:

@@ -2,9 +2,17 @@
 
 from collections.abc import Callable, Sequence
 
-from PySide6.QtCore import QEvent, QSize, Qt, Signal
-from PySide6.QtGui import QResizeEvent
-from PySide6.QtWidgets import QFrame, QHeaderView, QPushButton, QSizePolicy, QTableView, QWidget
+from PySide6.QtCore import QEvent, QItemSelectionModel, QModelIndex, QSize, Qt, Signal
+from PySide6.QtGui import QKeyEvent, QResizeEvent
+from PySide6.QtWidgets import (
+    QFrame,
+    QHeaderView,
+    QPushButton,
+    QSizePolicy,
+    QTableView,
+    QVBoxLayout,
+    QWidget,
+)
 
 from gui.models.figures_model import FiguresModel, Heading, Line
 from gui.theme import SPACING, Theme
@@ -17,12 +25,18 @@ PADDING = 20
 FEWEST_LETTERS = 14
 """Of the first column, which takes what the others leave."""
 
+MOST_LETTERS = 48
+"""So wide a column becomes by itself; texts beyond are cut, and their tips have all of it."""
+
 
 class FiguresTable(QTableView):
     """Shows lines of figures; what is chosen stays so while they change. It never scrolls: what is around it does.
 
     Signals:
         pressed_link: The key of the line whose link was pressed.
+        opened: The key of a line that was double-clicked, or on which Enter was pressed.
+        bin_wanted: Delete was pressed: what is chosen is to go.
+        choice_changed: Other lines are chosen.
 
     Args:
         name: What the table is, for a screen reader.
@@ -31,6 +45,9 @@ class FiguresTable(QTableView):
     """
 
     pressed_link = Signal(str)
+    opened = Signal(str)
+    bin_wanted = Signal()
+    choice_changed = Signal()
 
     def __init__(self, name: str, theme: Theme, parent: QWidget | None = None) -> None:
         super().__init__(parent)
@@ -45,6 +62,8 @@ class FiguresTable(QTableView):
         self.setSizePolicy(QSizePolicy.Policy.Expanding, QSizePolicy.Policy.Fixed)
         self.horizontalHeader().setSectionResizeMode(QHeaderView.ResizeMode.Fixed)
         self._links: dict[str, QPushButton] = {}
+        self.doubleClicked.connect(self._open)
+        self.selectionModel().selectionChanged.connect(lambda *_: self.choice_changed.emit())
 
     def show_lines(
         self,
@@ -68,22 +87,24 @@ class FiguresTable(QTableView):
         self._span()
         self._show_links(links or {})
         if self.chosen != chosen:
-            self.choose(chosen)
+            self.choose(*chosen)
         if before != len(lines):
             self.updateGeometry()
         self.fit_columns()
 
     @property
-    def chosen(self) -> str:
-        """The key of the line that is chosen; empty: none."""
-        found = self.selectionModel().selectedRows() if self.rows.lines else []
-        return self.rows.lines[found[0].row()].key if found else ""
+    def chosen(self) -> tuple[str, ...]:
+        """The keys of the lines that are chosen, from top to bottom."""
+        rows = {index.row() for index in self.selectionModel().selectedRows()} if self.rows.lines else set()
+        return tuple(self.rows.lines[row].key for row in sorted(rows))
 
-    def choose(self, key: str) -> None:
-        """Choose a line by its key; nothing happens where there is none."""
+    def choose(self, *keys: str) -> None:
+        """Choose lines by their keys, and no others; those that aren't there are passed over."""
+        self.clearSelection()
+        select = QItemSelectionModel.SelectionFlag.Select | QItemSelectionModel.SelectionFlag.Rows
         for row, line in enumerate(self.rows.lines):
-            if line.key == key:
-                self.selectRow(row)
+            if line.key in keys:
+                self.selectionModel().select(self.rows.index(row, 0), select)
 
     def links(self) -> dict[str, QPushButton]:
         """The links by the keys of their lines."""
@@ -103,6 +124,16 @@ class FiguresTable(QTableView):
         """Fit the columns into the width there is."""
         super().resizeEvent(event)
         self.fit_columns()
+
+    def keyPressEvent(self, event: QKeyEvent) -> None:
+        """Enter opens, Delete moves to the bin; on a Mac it is Cmd with the key that deletes backwards, too."""
+        key, with_command = event.key(), event.modifiers() & Qt.KeyboardModifier.ControlModifier
+        if key in (Qt.Key.Key_Return, Qt.Key.Key_Enter) and self.currentIndex().isValid():
+            self._open(self.currentIndex())
+        elif key == Qt.Key.Key_Delete or (key == Qt.Key.Key_Backspace and with_command):
+            self.bin_wanted.emit()
+        else:
+            super().keyPressEvent(event)
 
     def changeEvent(self, event: QEvent) -> None:
         """Turn the headings with the language."""
@@ -135,6 +166,9 @@ class FiguresTable(QTableView):
             wanted[column] += each
         wanted[0] += more + rest
 
+    def _open(self, index: QModelIndex) -> None:
+        self.opened.emit(self.rows.lines[index.row()].key)
+
     def _stays(self, column: int) -> bool:
         return self.rows.headings[column].leaves == 0
 
@@ -149,7 +183,8 @@ class FiguresTable(QTableView):
         return min(self._wide(0), FEWEST_LETTERS * self.fontMetrics().averageCharWidth() + PADDING)
 
     def _wide(self, column: int) -> int:
-        return self.fontMetrics().horizontalAdvance(self.rows.longest(column)) + PADDING
+        widest = MOST_LETTERS * self.fontMetrics().averageCharWidth()
+        return min(widest, self.fontMetrics().horizontalAdvance(self.rows.longest(column))) + PADDING
 
     def _span(self) -> None:
         columns = len(self.rows.headings)
@@ -176,6 +211,16 @@ class FiguresTable(QTableView):
         link.setAccessibleName(f"{words}: {line.cell(0).text}")
         link.clicked.connect(_telling(self.pressed_link.emit, line.key))
         return link
+
+
+def on_card(table: FiguresTable) -> QFrame:
+    """A card around a table."""
+    card = QFrame()
+    set_role(card, Role.CARD)
+    inside = QVBoxLayout(card)
+    inside.setContentsMargins(SPACING // 2, SPACING // 2, SPACING // 2, SPACING // 2)
+    inside.addWidget(table)
+    return card
 
 
 def _telling(tell: Callable[[str], None], key: str) -> Callable[[], None]:

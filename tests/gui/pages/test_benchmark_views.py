@@ -127,7 +127,7 @@ def test_news_leaves_choice_links_and_place_as_they_are(qtbot, shown, methods):
     assert texts(methods.table, "bf16-accumulation-checkpointing")[1] == "being measured…"
     assert texts(methods.table, "lora")[1] == "waits for its turn"
     methods.show_result(methods_result(done=5), "adafactor")
-    assert methods.table.chosen == "bf16"
+    assert methods.table.chosen == ("bf16",)
     assert methods.table.links()["bf16"] is link
     assert "bf16-accumulation-checkpointing" in methods.table.links()
     assert page.verticalScrollBar().value() == place

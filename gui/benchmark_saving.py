@@ -1,0 +1,119 @@
+"""Takes a benchmark's result elsewhere: as Markdown on the clipboard, as a picture, a table or a whole file."""
+
+from pathlib import Path
+
+from PySide6.QtCore import QBuffer, QIODevice, QStandardPaths, Signal
+from PySide6.QtGui import QGuiApplication
+from PySide6.QtWidgets import QHBoxLayout, QPushButton, QWidget
+
+from core.bench import kept
+from core.bench.result import Result
+from core.bench.tables import csv, markdown
+from core.files import write_atomically
+from core.targets import writing
+from gui.benchmark_picture import picture
+from gui.file_work import FileWork
+from gui.pages.run_taking import ChoosePlace, choose_place
+from gui.theme import SPACING, Theme
+
+PICTURE, TABLE, WHOLE = ".png", ".csv", ".json"
+
+
+class BenchmarkSaving(QWidget):
+    """Two buttons. Files are written in a thread; what can't be written is told.
+
+    Signals:
+        copied: The table is on the clipboard.
+        saved: The `Path` that was written.
+        failed: A `core.errors.UserError`.
+
+    Args:
+        theme: The colours of pictures.
+        choose: Asks for a place.
+        parent: Qt's parent.
+    """
+
+    copied = Signal()
+    saved = Signal(object)
+    failed = Signal(object)
+
+    def __init__(
+        self, theme: Theme, *, choose: ChoosePlace = choose_place, parent: QWidget | None = None
+    ) -> None:
+        super().__init__(parent)
+        self._theme, self._choose = theme, choose
+        self._result: Result | None = None
+        self._published = False
+        self._files = FileWork(self)
+        self._files.failed.connect(self.failed)
+        self.copy = QPushButton(self.tr("Copy as Markdown"))
+        self.copy.setToolTip(self.tr("Put the table on the clipboard, to be pasted into a page or a message"))
+        self.copy.clicked.connect(self.copy_table)
+        self.save = QPushButton(self.tr("Save…"))
+        self.save.setToolTip(self.tr("As a picture (PNG), a table (CSV), or all that was measured (JSON)"))
+        self.save.clicked.connect(self.ask_place)
+        row = QHBoxLayout(self)
+        row.setContentsMargins(0, 0, 0, 0)
+        row.setSpacing(SPACING)
+        row.addWidget(self.copy)
+        row.addWidget(self.save)
+        self.show_result(None)
+
+    def show_result(self, result: Result | None) -> None:
+        """This is what is taken from now on; None, or one without any figure: nothing can be."""
+        self._result = result
+        has_figures = result is not None and any(row.is_measured for row in result.rows)
+        for button in (self.copy, self.save):
+            button.setEnabled(has_figures)
+
+    def take_published(self, are_taken: bool) -> None:
+        """Whether figures published by others are taken along."""
+        self._published = are_taken
+
+    def copy_table(self) -> None:
+        """Put the table on the clipboard."""
+        if self._result is not None:
+            QGuiApplication.clipboard().setText(markdown(self._result, published=self._published))
+            self.copied.emit()
+
+    def ask_place(self) -> None:
+        """Ask where to, and write there what the ending says."""
+        if self._result is None:
+            return
+        folder = QStandardPaths.writableLocation(QStandardPaths.StandardLocation.DocumentsLocation)
+        begins = str(Path(folder) / kept.path_of(self._result).with_suffix(PICTURE).name)
+        kinds = ";;".join(
+            (
+                self.tr("Picture (*.png)"),
+                self.tr("Table (*.csv)"),
+                self.tr("All that was measured (*.json)"),
+            )
+        )
+        chosen = self._choose(self, self.tr("Save the result"), begins, kinds)
+        if chosen:
+            path = Path(chosen)
+            self.write(path if path.suffix.lower() in (PICTURE, TABLE, WHOLE) else Path(f"{path}{PICTURE}"))
+
+    def write(self, path: Path) -> None:
+        """Write the result into a file of the kind that its ending says; returns at once."""
+        if self._result is not None:
+            content = self._content(self._result, path.suffix.lower())
+            self._files.put(lambda: _write(path, content), self.saved.emit)
+
+    def end_work(self) -> None:
+        """Wait until every file that is being written is whole."""
+        self._files.end_work()
+
+    def _content(self, result: Result, ending: str) -> bytes:
+        if ending == PICTURE:
+            buffer = QBuffer()
+            buffer.open(QIODevice.OpenModeFlag.WriteOnly)
+            picture(result, self._theme, published=self._published).save(buffer, "PNG")
+            return bytes(buffer.data().data())
+        return csv(result).encode() if ending == TABLE else kept.written(result)
+
+
+def _write(path: Path, content: bytes) -> Path:
+    with writing(path):
+        write_atomically(path, content)
+    return path
