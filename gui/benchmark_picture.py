@@ -37,7 +37,7 @@ def picture(result: Result, theme: Theme, *, published: bool = False) -> QPixmap
         sheet.grab()
         height = max(sheet.sizeHint().height(), sheet.heightForWidth(WIDTH))
     sheet.resize(WIDTH, height)
-    image = QPixmap(SCALE * sheet.size())
+    image = QPixmap(sheet.size() * SCALE)
     image.setDevicePixelRatio(SCALE)
     sheet.render(image, QPoint())
     sheet.deleteLater()

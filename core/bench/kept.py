@@ -61,8 +61,13 @@ def save(result: Result) -> Path:
     """
     path = path_of(result)
     path.parent.mkdir(parents=True, exist_ok=True)
-    write_atomically(path, msgspec.json.format(msgspec.json.encode(result), indent=1) + b"\n")
+    write_atomically(path, written(result))
     return path
+
+
+def written(result: Result) -> bytes:
+    """A result as its file has it."""
+    return msgspec.json.format(msgspec.json.encode(result), indent=1) + b"\n"
 
 
 def load(path: Path) -> Result:

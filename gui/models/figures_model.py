@@ -32,7 +32,7 @@ class Tone(Enum):
 class Heading:
     """A column: its title, what its tip says, whether it holds figures, and whether it leaves where room is short.
 
-    Of those that leave, the one with the highest number goes first; 0 stays.
+    Of those that leave, the ones with the highest number go first, together; 0 stays.
     """
 
     title: str

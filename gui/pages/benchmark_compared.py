@@ -12,6 +12,7 @@ from gui.models.figures_model import Cell, Heading, Line, Tone
 from gui.pages.benchmark_words import figure, row_tip, times
 from gui.plots.bar_chart import BarChart, Better
 from gui.plots.bar_painting import MARK, Bar
+from gui.plots.bar_painting import Line as Across
 from gui.plots.legend import Reading
 from gui.theme import SPACING, Theme
 from gui.widgets.elided_label import ElidedLabel
@@ -57,8 +58,14 @@ class ComparedResults(QWidget):
         )
         self.notes.setText("\n".join(found.notes))
         self.notes.setVisible(bool(found.notes))
-        line = Reading(self.tr("The line is at 1 ×: as fast as before. Grey: within the spread."))
-        self.chart.show_bars([_bar(one) for one in found.rows], line=1.0, meanings=(line,))
+        meanings = (
+            Reading(self.tr("faster"), "activations"),
+            Reading(self.tr("slower"), "optimizer"),
+            Reading(self.tr("within the spread"), "others"),
+            Reading(self.tr("the line is at 1 ×")),
+        )
+        line = Across(1.0, is_origin=True)
+        self.chart.show_bars([_bar(one) for one in found.rows], line=line, meanings=meanings)
         self.table.show_lines(_headings(), [_line(one) for one in found.rows])
 
     def _lay_out(self) -> None:
@@ -131,14 +138,16 @@ def _headings() -> tuple[Heading, ...]:
 
 
 def _line(one: Compared) -> Line:
+    named = one.later or one.earlier
+    key = named.rung.name if named is not None else one.title
     if one.speed is None:
         quiet = Cell(one.title, Tone.QUIET)
         words = _why_without(one)
-        return Line(one.title, (quiet,), Cell(words, Tone.QUIET), words)
+        return Line(key, (quiet,), Cell(words, Tone.QUIET), words)
     tones = {Change.FASTER: Tone.GOOD, Change.SLOWER: Tone.WARNING}
     tone = tones.get(one.change, Tone.QUIET)
     return Line(
-        one.title,
+        key,
         (
             Cell(one.title),
             *_paces((one.earlier, one.later)),

@@ -7,7 +7,7 @@ from core.bench.result import Result
 from gui.pages.benchmark_device_lines import Group, groups_of, headings_of, lines_of, sides_of
 from gui.pages.benchmark_words import mark_words, row_tip, rows_of, times
 from gui.plots.bar_chart import BarChart, Better
-from gui.plots.bar_painting import Bar
+from gui.plots.bar_painting import Bar, Line
 from gui.plots.legend import Reading
 from gui.theme import SPACING, Theme
 from gui.widgets.figures_table import FiguresTable, on_card
@@ -70,8 +70,8 @@ class DevicesView(QWidget):
             words = self.tr("Speed-up of {} over {}") if len(sides) == 2 else self.tr("Speed-up over {1}")
             self.chart.set_title(words.format(sides[1], sides[0]))
         bars = [bar for group in groups for bar in _bars(group, result, underway, is_one=len(sides) == 2)]
-        line = Reading(self.tr("The line is at 1 ×: as fast as {}.").format(sides[0]))
-        self.chart.show_bars(bars, line=1.0, meanings=(line,))
+        meaning = Reading(self.tr("The line is at 1 ×: as fast as {}.").format(sides[0]))
+        self.chart.show_bars(bars, line=Line(1.0), meanings=(meaning,))
         self.table.show_lines(headings_of(sides), lines_of(groups, sides, result, underway))
         words = mark_words(rows_of(result))
         self.note.setText(words)

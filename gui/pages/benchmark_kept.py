@@ -105,7 +105,9 @@ class KeptList(QWidget):
     def _line(self, one: Kept) -> Line:
         result, key = one.result, str(one.path)
         if result is None:
-            return Line(key, (Cell(kept_title(one), Tone.QUIET),), Cell(one.problem, Tone.WARNING), one.problem)
+            return Line(
+                key, (Cell(kept_title(one), Tone.QUIET),), Cell(one.problem, Tone.WARNING), one.problem
+            )
         kinds = {Kind.METHODS: self.tr("Methods"), Kind.DEVICES: self.tr("Devices")}
         measured = sum(row.is_measured for row in result.rows)
         rows = self.tr("{} of {}").format(numbers.count(measured), numbers.count(len(result.plan.rungs)))

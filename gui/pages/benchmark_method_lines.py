@@ -25,8 +25,8 @@ COMPILE = "device.compile"
 _translate = QCoreApplication.translate
 
 
-def headings_of(rows: Sequence[Row]) -> tuple[Heading, ...]:
-    """The columns; those of which nothing is known are left out."""
+def headings_of(rows: Sequence[Row], *, has_links: bool = True) -> tuple[Heading, ...]:
+    """The columns; those of which nothing is known are left out. The last one is that of links, where there are any."""
     found = [
         Heading(_translate("Bench", "Method"), is_figure=False),
         Heading(
@@ -63,7 +63,7 @@ def headings_of(rows: Sequence[Row]) -> tuple[Heading, ...]:
                 leaves=2,
             )
         )
-    return (*found, Heading(""))
+    return (*found, Heading("")) if has_links else tuple(found)
 
 
 def lines_of(rows: Sequence[Row], result: Result, underway: str | None) -> tuple[Line, ...]:

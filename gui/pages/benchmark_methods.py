@@ -81,8 +81,10 @@ class MethodsView(QWidget):
 
     def _show_table(self, lines: Sequence[Line], rows: Sequence[Row]) -> None:
         tip = self.tr("Carry the options of this row into New run")
-        links = {row.rung.name: (self.tr("Use this"), tip) for row in rows if row.is_measured and self._has_links}
-        self.table.show_lines(headings_of(rows), lines, links)
+        links = {
+            row.rung.name: (self.tr("Use this"), tip) for row in rows if row.is_measured and self._has_links
+        }
+        self.table.show_lines(headings_of(rows, has_links=self._has_links), lines, links)
 
     def _use(self, name: str) -> None:
         if self._result is not None:

@@ -5,6 +5,7 @@ from enum import Enum
 
 from PySide6.QtCore import QCoreApplication
 
+from core import figures
 from core.bench.kept import Kept
 from core.bench.plan import Rung
 from core.bench.result import BUSY, Result, Row, Spread
@@ -114,7 +115,7 @@ def machine_words(result: Result) -> str:
     """Where and when: the machine, its accelerator and system, versions, the date, in one line."""
     machine = result.machine
     versions = [f"{name} {version}" for name, version in machine.versions.items()]
-    parts = [machine.title, machine.system, ", ".join(versions), numbers.moment(result.begun)]
+    parts = [machine.title, machine.system, ", ".join(versions), figures.moment(result.begun)]
     return " · ".join(part for part in parts if part)
 
 

@@ -7,7 +7,7 @@ from PySide6.QtCore import QEvent, QSize
 from PySide6.QtGui import QHelpEvent, QPainter, QPaintEvent
 from PySide6.QtWidgets import QSizePolicy, QToolTip, QVBoxLayout, QWidget
 
-from gui.plots.bar_painting import GAP, Bar, BarPainter, Placed, placed
+from gui.plots.bar_painting import GAP, Bar, BarPainter, Line, Placed, placed
 from gui.plots.legend import Legend, Reading
 from gui.theme import SPACING, Theme
 from gui.widgets.card import Card
@@ -34,7 +34,7 @@ class Bars(QWidget):
         super().__init__(parent)
         self._theme = theme
         self._bars: tuple[Bar, ...] = ()
-        self._line: float | None = None
+        self._line: Line | None = None
         self._has_names = True
         self.setSizePolicy(QSizePolicy.Policy.Expanding, QSizePolicy.Policy.Fixed)
         theme.changed.connect(self.update)
@@ -44,7 +44,7 @@ class Bars(QWidget):
         """What is shown."""
         return self._bars
 
-    def show_bars(self, bars: Sequence[Bar], line: float | None = None) -> None:
+    def show_bars(self, bars: Sequence[Bar], line: Line | None = None) -> None:
         """Show these, one below the other, and a thin line across at a value; only what is new is painted anew."""
         wanted = tuple(bars)
         if (wanted, line) == (self._bars, self._line):
@@ -135,14 +135,14 @@ class BarChart(Card):
         self.bars.setAccessibleName(title)
 
     def show_bars(
-        self, bars: Sequence[Bar], *, meanings: Sequence[Reading] = (), line: float | None = None
+        self, bars: Sequence[Bar], *, meanings: Sequence[Reading] = (), line: Line | None = None
     ) -> None:
         """Show these.
 
         Args:
             bars: A bar a row.
             meanings: What each colour stands for, where there are several.
-            line: Where a thin line stands, such as at 1 where bars say how many times as fast.
+            line: A thin line across, such as at 1 where bars say how many times as fast.
         """
         self.bars.show_bars(bars, line)
         self._meanings = tuple(meanings)

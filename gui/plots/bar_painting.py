@@ -21,6 +21,9 @@ RADIUS = 3.0
 WHISKER = 6.0
 """Height of the ends of a whisker."""
 
+LEAST_CHANGE = 0.1
+"""Where bars say by how much something differs there is room for this share: noise should not look large."""
+
 MARK = "†"
 """Follows figures that were measured while something else took its share of the machine."""
 
@@ -94,12 +97,36 @@ class Placed:
     line: QRectF | None = None
 
 
+@dataclass(frozen=True)
+class Line:
+    """A thin line across at a value.
+
+    `is_origin` says that bars begin there, to either side: they say by how much they differ. Else they begin at 0.
+    """
+
+    at: float
+    is_origin: bool = False
+
+
+@dataclass(frozen=True)
+class _Scale:
+    """How values become pixels: bars begin at `origin`, and `low` stands at `left`."""
+
+    left: float
+    pixels: float
+    origin: float
+    low: float
+
+    def x(self, value: float) -> float:
+        return self.left + (value - self.low) * self.pixels
+
+
 def placed(
     bars: Sequence[Bar],
     width: float,
     metrics: QFontMetrics,
     *,
-    line: float | None = None,
+    line: Line | None = None,
     has_names: bool = True,
 ) -> Placed:
     """Where everything stands in a width, in pixels, all bars at one scale."""
@@ -108,35 +135,40 @@ def placed(
     names = min(NAMES * width, longest_name) if has_names else 0.0
     left = names + SPACING if has_names else 0.0
     figures = max((metrics.horizontalAdvance(bar.at_end) for bar in bars), default=0) + SPACING
-    longest = max([*(bar.reach for bar in bars), line or 0.0])
-    scale = max(1.0, width - left - figures) / longest if longest > 0 else 0.0
-    rows = []
-    for place, bar in enumerate(bars):
-        top = place * height
-        thick = metrics.height() - 3.0
-        long = 0.0 if bar.length is None else max(THINNEST, bar.length * scale)
-        whisker = _whisker(bar, left, top + height / 2, scale)
-        after = left + (max(long, bar.reach * scale) + SPACING - 2 if bar.length is not None else 0.0)
-        rows.append(
-            Row(
-                bar,
-                QRectF(0, top, names, height),
-                QRectF(left, top + (height - thick) / 2, long, thick),
-                QRectF(after, top, max(0.0, width - after), height),
-                whisker,
-            )
-        )
-    across = None if line is None else QRectF(left + line * scale - 0.5, 0, 1, len(bars) * height)
-    return Placed(tuple(rows), across)
-
-
-def _whisker(bar: Bar, left: float, middle: float, scale: float) -> QRectF | None:
-    if bar.lowest is None or bar.highest is None or bar.length is None:
-        return None
-    long = (bar.highest - bar.lowest) * scale
-    return (
-        QRectF(left + bar.lowest * scale, middle - WHISKER / 2, long, WHISKER) if long >= THINNEST else None
+    scale = _scale(bars, line, left, max(1.0, width - left - figures))
+    rows = tuple(
+        _row(bar, QRectF(0, place * height, names, height), width, scale) for place, bar in enumerate(bars)
     )
+    across = None if line is None else QRectF(scale.x(line.at) - 0.5, 0, 1, len(bars) * height)
+    return Placed(rows, across)
+
+
+def _scale(bars: Sequence[Bar], line: Line | None, left: float, room: float) -> _Scale:
+    highest = max([*(bar.reach for bar in bars), line.at if line else 0.0])
+    if line is None or not line.is_origin:
+        return _Scale(left, room / highest if highest > 0 else 0.0, 0.0, 0.0)
+    low = min([*(bar.length for bar in bars if bar.length is not None), (1 - LEAST_CHANGE) * line.at])
+    high = max(highest, (1 + LEAST_CHANGE) * line.at)
+    return _Scale(left, room / (high - low), line.at, low)
+
+
+def _row(bar: Bar, name: QRectF, width: float, scale: _Scale) -> Row:
+    thick = name.height() - GAP - 3.0
+    if bar.length is None:
+        body = QRectF(scale.left, name.top(), 0, name.height())
+        return Row(bar, name, body, QRectF(scale.left, name.top(), width - scale.left, name.height()))
+    begin, end = sorted((scale.x(scale.origin), scale.x(bar.length)))
+    body = QRectF(begin, name.center().y() - thick / 2, max(THINNEST, end - begin), thick)
+    after = max(body.right(), scale.x(bar.reach), scale.x(scale.origin)) + SPACING - 2
+    text = QRectF(after, name.top(), max(0.0, width - after), name.height())
+    return Row(bar, name, body, text, _whisker(bar, name.center().y(), scale))
+
+
+def _whisker(bar: Bar, middle: float, scale: _Scale) -> QRectF | None:
+    if bar.lowest is None or bar.highest is None or bar.lowest >= bar.highest:
+        return None
+    left = scale.x(bar.lowest)
+    return QRectF(left, middle - WHISKER / 2, max(THINNEST, scale.x(bar.highest) - left), WHISKER)
 
 
 class BarPainter:
@@ -148,9 +180,10 @@ class BarPainter:
 
     def paint(self, found: Placed) -> None:
         """Paint all of it."""
-        if found.line is not None:
-            self._painter.fillRect(self._place(found.line), QColor(self._tokens.line))
         for row in found.rows:
+            if found.line is not None and row.bar.length is not None:
+                part = QRectF(found.line.left(), row.name.top(), found.line.width(), row.name.height())
+                self._painter.fillRect(self._place(part), QColor(self._tokens.line))
             self._name(row)
             if row.bar.length is not None:
                 self._body(row)

@@ -149,7 +149,9 @@ class FiguresTable(QTableView):
         first = self._wide(0) if wanted else 0
         leaving = sorted((column for column in columns if not self._stays(column)), key=self._rank)
         while leaving and sum(wanted.values()) - wanted[0] + first > self.viewport().width():
-            wanted.pop(leaving.pop())
+            rank = self._rank(leaving[-1])
+            while leaving and self._rank(leaving[-1]) == rank:
+                wanted.pop(leaving.pop())
         for column in columns:
             self.setColumnHidden(column, column not in wanted)
         if wanted:
