@@ -4,7 +4,7 @@ import threading
 import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import TypeVar
+from typing import Protocol, TypeVar
 
 import psutil
 
@@ -38,8 +38,25 @@ class Busy:
     own: float
 
 
+class Gauge(Protocol):
+    """Reads how busy the processor is, and with what; any thread may."""
+
+    def read(self) -> Busy | None:
+        """The figures of this moment; None once the job has ended."""
+
+
+class Looks(Protocol):
+    """Reads the machine, as `core.machine.sampler.Sampler` does."""
+
+    def sample(self) -> list[Event]:
+        """The figures of this moment."""
+
+    def finish(self, seconds: float | None = None) -> None:
+        """Wait until nothing is read in the background any more, or for so many seconds."""
+
+
 class BusyGauge:
-    """Reads how busy the processor is, and with what; any thread may.
+    """Reads it of this computer.
 
     Args:
         pid: The job's process. It counts as Hone's own with all it started, and so does this process.
@@ -103,15 +120,17 @@ class Lookout:
         sampler: Makes what reads the machine, given the job's process.
         gauge: Makes what reads the processor's times, given the job's process.
         interval: Seconds from one look to the next.
+        clock: Tells the time in unix seconds.
     """
 
     def __init__(
         self,
         device: str,
         *,
-        sampler: Callable[[int], Sampler] | None = None,
-        gauge: Callable[[int], BusyGauge] = BusyGauge,
+        sampler: Callable[[int], Looks] | None = None,
+        gauge: Callable[[int], Gauge] = BusyGauge,
         interval: float = INTERVAL_SECONDS,
+        clock: Callable[[], float] = time.time,
     ) -> None:
         self._kind = device.partition(":")[0]
         has_gpu = self._kind == "cuda"
@@ -120,7 +139,8 @@ class Lookout:
         )
         self._new_gauge = gauge
         self._interval = interval
-        self._gauge: BusyGauge | None = None
+        self._clock = clock
+        self._gauge: Gauge | None = None
         self._span: list[float] = []
         self._marks: list[Busy | None] = []
         self._busy: list[Busy] = []
@@ -132,6 +152,7 @@ class Lookout:
     def follow(self, pid: int) -> None:
         """Begin; `pid` is the job's process."""
         self._gauge = self._new_gauge(pid)
+        self._read_load()
         self._thread = threading.Thread(
             target=self._watch, args=(self._new_sampler(pid),), name="surroundings", daemon=True
         )
@@ -154,15 +175,18 @@ class Lookout:
         return self._told()
 
     def _mark(self) -> None:
-        self._span.append(time.time())
-        self._marks.append(self._gauge.read() if self._gauge else None)
+        self._span.append(self._clock())
+        self._marks.append(self._read_load())
         self._look_now.set()
 
-    def _watch(self, sampler: Sampler) -> None:
+    def _read_load(self) -> Busy | None:
+        found = self._gauge.read() if self._gauge else None
+        if found is not None:
+            self._busy.append(found)
+        return found
+
+    def _watch(self, sampler: Looks) -> None:
         while True:
-            busy = self._gauge.read() if self._gauge else None
-            if busy is not None:
-                self._busy.append(busy)
             self._events += sampler.sample()
             self._look_now.wait(self._interval)
             self._look_now.clear()
@@ -170,6 +194,7 @@ class Lookout:
                 sampler.finish(self._interval)
                 self._events += sampler.sample()
                 return
+            self._read_load()
 
     def _told(self) -> Surroundings:
         devices = self._timed(DeviceSampled)

@@ -1,7 +1,7 @@
-"""A stand-in for the engine's dry run: `python measuring_job.py SCENARIO`, the request on standard input.
+"""A stand-in for the engine's dry run and measurement: `python measuring_job.py SCENARIO`, the request on its input.
 
-Scenarios: `answer`, `grow` (takes memory without end), `die` (as the kernel ends what takes too much), `crash`,
-`refuse` (says what the person can mend), `hang`.
+Scenarios: `answer`, `sample` (a measurement, which tells of each step), `grow` (takes memory without end), `die` (as
+the kernel ends what takes too much), `crash`, `refuse` (says what the person can mend), `hang`.
 """
 
 import os
@@ -12,8 +12,9 @@ from pathlib import Path
 
 import msgspec
 
+from core.bench.sample import Sample, SampleRequest
 from core.memory.forecast import Measurement, MeasureRequest, Parts
-from core.reports import FailureReport, JobFailure
+from core.reports import FailureReport, JobFailure, JobProgress
 
 PIECE = 10 << 20
 MOST = 40
@@ -34,6 +35,17 @@ def answer(request: MeasureRequest) -> bytes:
     return msgspec.json.encode(found)
 
 
+def sample(request: SampleRequest) -> bytes:
+    """Steps of a second, without making them."""
+    total = request.warm_up + request.steps
+    for done in range(1, total + 1):
+        sys.stdout.buffer.write(msgspec.json.encode(JobProgress(done=done, total=total)) + b"\n")
+    found = Sample(
+        device=request.asked["device"]["name"], seconds=(1.0,) * request.steps, samples_a_step=8, rows=64
+    )
+    return msgspec.json.encode(found)
+
+
 def grow() -> None:
     held = []
     for _ in range(MOST):
@@ -42,10 +54,12 @@ def grow() -> None:
 
 
 if __name__ == "__main__":
-    request = msgspec.json.decode(sys.stdin.buffer.read(), type=MeasureRequest)
+    asked = sys.stdin.buffer.read()
     match sys.argv[1]:
         case "answer":
-            sys.stdout.buffer.write(answer(request))
+            sys.stdout.buffer.write(answer(msgspec.json.decode(asked, type=MeasureRequest)))
+        case "sample":
+            sys.stdout.buffer.write(sample(msgspec.json.decode(asked, type=SampleRequest)))
         case "grow":
             grow()
         case "die":
