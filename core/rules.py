@@ -17,7 +17,15 @@ from core.options import ModelOptions, RunOptions
 from core.reference import needs_of
 from core.run_models import is_run, problem_with
 from core.scratch_models import SCRATCH_MODELS, is_scratch, scratch_model
-from core.sources import DIGITS, Scheme, parse_synthetic, scheme_of, synthetic, unknown_scheme
+from core.sources import (
+    DIGITS,
+    Scheme,
+    parse_synthetic,
+    scheme_of,
+    synthetic,
+    synthetic_lengths,
+    unknown_scheme,
+)
 from core.split_rules import splits
 from core.vision_models import VISION_MODELS
 
@@ -178,6 +186,18 @@ def _readable(path: str, source: str) -> Iterator[Problem]:
             yield from _found(path, source)
 
 
+def _random_lengths(options: RunOptions) -> Iterator[Problem]:
+    """Random texts may be of different lengths where they are filled up to be read together."""
+    if options.task.reads_text and not options.task.writes_text:
+        return
+    for path, source in _sources(options):
+        shortest, longest = synthetic_lengths(source) or (0, 0)
+        if shortest != longest:
+            same = synthetic(*(parse_synthetic(source) or (1, 1)))
+            message = f"{source} is for tasks that say something of a text; {options.task} needs one length"
+            yield Problem(path, message, (Fix(f"Use {same}", {path: same}),))
+
+
 def _data_fits_task(options: RunOptions) -> Iterator[Problem]:
     if options.task.reads_images:
         return
@@ -280,6 +300,7 @@ TASK_RULES: tuple[Rule, ...] = (
     _model_fits_task,
     _vocabulary,
     _data_fits_task,
+    _random_lengths,
     _image_size,
     *METHOD_TASK_RULES,
     _that_change_nothing,

@@ -1,7 +1,8 @@
 """What `model.source`, `data.train` and `data.eval` may say in place of a path.
 
-Data: `builtin:digits`, `synthetic:512x128`, `hub:OWNER/NAME` or `hub:OWNER/NAME/SUBSET`. Models:
-`torchvision:resnet18`, `scratch:NAME` (a small model from nothing), `run:NAME` (the model of a past run).
+Data: `builtin:digits`, `synthetic:512x128`, `synthetic:512x64-128` (texts of 64 to 128 tokens), `hub:OWNER/NAME` or
+`hub:OWNER/NAME/SUBSET`. Models: `torchvision:resnet18`, `scratch:NAME` (a small model from nothing), `run:NAME` (the
+model of a past run).
 
 Every scheme and every rule of reading one stands here and nowhere else.
 """
@@ -51,16 +52,32 @@ def hub_data(name: str) -> tuple[str, str]:
 
 
 def parse_synthetic(source: str) -> tuple[int, int] | None:
-    """Samples and length of `synthetic:512x128`; None where `source` isn't that."""
+    """Samples and length of `synthetic:512x128`, of `synthetic:512x64-128` the longest; None where it isn't that."""
+    found = _parse_synthetic(source)
+    return (found[0], found[2]) if found else None
+
+
+def synthetic_lengths(source: str) -> tuple[int, int] | None:
+    """The fewest and the most tokens of random samples, which may be the same; None where `source` isn't such."""
+    found = _parse_synthetic(source)
+    return found[1:] if found else None
+
+
+def _parse_synthetic(source: str) -> tuple[int, int, int] | None:
+    """Samples, shortest and longest."""
     samples, _, length = (Scheme.SYNTHETIC.name_of(source) or "").partition("x")
-    if not all(part.isascii() and part.isdecimal() and len(part) < 19 for part in (samples, length)):
+    shortest, dash, longest = length.partition("-")
+    parts = (samples, shortest, longest if dash else shortest)
+    if not all(part.isascii() and part.isdecimal() and len(part) < 19 for part in parts):
         return None
-    return (int(samples), int(length)) if int(samples) > 0 and int(length) > 0 else None
+    found = (int(parts[0]), int(parts[1]), int(parts[2]))
+    return found if found[0] > 0 and 0 < found[1] <= found[2] else None
 
 
-def synthetic(samples: int, length: int) -> str:
-    """The source of so many random samples, each of so many tokens or pixels."""
-    return Scheme.SYNTHETIC.of(f"{samples}x{length}")
+def synthetic(samples: int, length: int, shortest: int | None = None) -> str:
+    """The source of so many random samples, each of so many tokens or pixels, or of `shortest` to `length`."""
+    lengths = str(length) if shortest in (None, length) else f"{shortest}-{length}"
+    return Scheme.SYNTHETIC.of(f"{samples}x{lengths}")
 
 
 def short_name(source: str) -> str:

@@ -27,7 +27,8 @@ class DataOptions(Section, frozen=True, kw_only=True):
             "images a folder with one folder a class, a table of paths, or an IDX file as MNIST ships. "
             "`hub:OWNER/NAME` is a data set of the Hugging Face Hub that was downloaded, `hub:OWNER/NAME/SUBSET` "
             "one of its parts; `builtin:digits` 1,797 handwritten digits that "
-            "come with Hone; `synthetic:512x128` is 512 random samples of 128 tokens (or 128 pixels), for timing.",
+            "come with Hone; `synthetic:512x128` is 512 random samples of 128 tokens (or 128 pixels), for timing, "
+            "`synthetic:512x64-128` texts of 64 to 128.",
             path=True,
         ),
     ] = ""

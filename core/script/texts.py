@@ -5,7 +5,7 @@ from core.script.facts import Form, ScriptFacts
 from core.script.parts import Part, literal
 from core.script.resolved import Resolved
 from core.script.rows import CELL, FIRST_OF_EQUALS, PLAIN_SPLIT, STRATIFIED, reader
-from core.sources import parse_synthetic
+from core.sources import parse_synthetic, synthetic_lengths
 
 IN_ORDER = '''
 def in_order(names):
@@ -182,13 +182,26 @@ def _random(run: Resolved) -> Part:
 {labels}random = np.random.default_rng(SEED)
 ids = random.integers(0, config.vocab_size, ({samples}, {length}))
 answers = {answers}
-train = [
-    {{"input_ids": row, "attention_mask": [1] * len(row), "labels": answer}}
-    for row, answer in zip(ids.tolist(), answers)
-]
+{_rows_of_random(run)}
 evaluation = []
 """
     return Part("Random tokens, for timing.", code, ("import numpy as np",))
+
+
+def _rows_of_random(run: Resolved) -> str:
+    """The samples from `ids` and `answers`, each cut to a length of its own where these differ."""
+    shortest, longest = synthetic_lengths(run.options.data.train) or (0, 0)
+    if shortest == longest:
+        return """train = [
+    {"input_ids": row, "attention_mask": [1] * len(row), "labels": answer}
+    for row, answer in zip(ids.tolist(), answers)
+]"""
+    label = "answer[:size]" if run.options.task is Task.TOKEN_CLASSIFICATION else "answer"
+    return f"""sizes = random.integers({shortest}, {longest + 1}, len(ids)).tolist()
+train = [
+    {{"input_ids": row[:size], "attention_mask": [1] * size, "labels": {label}}}
+    for row, size, answer in zip(ids.tolist(), sizes, answers)
+]"""
 
 
 def samples(run: Resolved) -> list[Part]:

@@ -216,6 +216,17 @@ def test_a_source_of_an_unknown_kind_is_told(source: str) -> None:
     assert found["model.source"].startswith(f"there is no source called {source.partition(':')[0]}:")
 
 
+@pytest.mark.parametrize(
+    ("task", "is_right"),
+    [("text-classification", True), ("causal-lm", False), ("image-classification", False)],
+)
+def test_random_samples_of_different_lengths_are_texts_that_are_padded(task: str, is_right: bool) -> None:
+    model = {"source": "torchvision:resnet18" if task.startswith("image") else "scratch:llama-small"}
+    _, problems = check_tree({"task": task, "model": model, "data": {"train": "synthetic:8x64-96"}})
+    fixes = [fix.changes for problem in problems for fix in problem.fixes]
+    assert fixes == ([] if is_right else [{"data.train": "synthetic:8x96"}])
+
+
 def test_data_in_place_of_a_model_and_a_model_in_place_of_data_are_told() -> None:
     found = messages(
         **TEXTS | {"model": {"source": "builtin:digits"}, "data": {"train": "torchvision:vgg16"}}

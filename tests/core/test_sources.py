@@ -1,6 +1,14 @@
 import pytest
 
-from core.sources import Scheme, parse_synthetic, scheme_of, short_name, synthetic, unknown_scheme
+from core.sources import (
+    Scheme,
+    parse_synthetic,
+    scheme_of,
+    short_name,
+    synthetic,
+    synthetic_lengths,
+    unknown_scheme,
+)
 
 
 @pytest.mark.parametrize(
@@ -9,6 +17,13 @@ from core.sources import Scheme, parse_synthetic, scheme_of, short_name, synthet
         ("synthetic:512x128", (512, 128)),
         (synthetic(3, 4), (3, 4)),
         ("synthetic:0x3", None),
+        ("synthetic:512x64-128", (512, 128)),
+        (synthetic(3, 4, 2), (3, 4)),
+        ("synthetic:5x9-8", None),
+        ("synthetic:5x0-8", None),
+        ("synthetic:5x8-", None),
+        ("synthetic:5x-8", None),
+        ("synthetic:5x1-2-3", None),
         ("synthetic:5", None),
         ("synthetic:", None),
         ("synthetic:5x²", None),
@@ -19,6 +34,14 @@ from core.sources import Scheme, parse_synthetic, scheme_of, short_name, synthet
 )
 def test_synthetic_sizes(source: str, expected: tuple[int, int] | None) -> None:
     assert parse_synthetic(source) == expected
+
+
+def test_synthetic_texts_may_differ_in_length() -> None:
+    assert synthetic_lengths("synthetic:512x64-128") == (64, 128)
+    assert synthetic_lengths("synthetic:512x128") == (128, 128)
+    assert synthetic_lengths("data.csv") is None
+    assert synthetic(512, 128, 64) == "synthetic:512x64-128"
+    assert synthetic(512, 128, 128) == "synthetic:512x128"
 
 
 @pytest.mark.parametrize(

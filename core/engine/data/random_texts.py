@@ -1,4 +1,4 @@
-"""Random tokens in place of texts, for timing: `synthetic:SAMPLESxLENGTH`."""
+"""Random tokens in place of texts, for timing: `synthetic:SAMPLESxLENGTH`, or `synthetic:SAMPLESxSHORTEST-LONGEST`."""
 
 from typing import TYPE_CHECKING, Any
 
@@ -9,7 +9,7 @@ from core.engine.data.labels import NO_EVALUATION
 from core.engine.data.text import EncodedTexts
 from core.errors import DataError, Fix
 from core.options import RunOptions
-from core.sources import parse_synthetic, synthetic
+from core.sources import parse_synthetic, synthetic, synthetic_lengths
 
 if TYPE_CHECKING:
     from datasets import Dataset
@@ -31,7 +31,8 @@ def load_random_texts(options: RunOptions, vocab_size: int, longest: int) -> Enc
     asked = asked_samples(options, longest)
     if asked is None:
         return None
-    train = random_tokens(*asked, vocab_size, options.training.seed, options.task)
+    shortest, _ = synthetic_lengths(options.data.train) or (asked[1], asked[1])
+    train = random_tokens(*asked, vocab_size, options.training.seed, options.task, shortest)
     return EncodedTexts(train, None, CLASSES if options.task.has_labels else ())
 
 
@@ -45,6 +46,7 @@ def asked_samples(options: RunOptions, longest: int) -> tuple[int, int] | None:
     if asked is None:
         return None
     samples, length = asked
+    shortest, _ = synthetic_lengths(data.train) or (length, length)
     if data.eval:
         raise DataError(
             "Random texts are never evaluated",
@@ -52,29 +54,44 @@ def asked_samples(options: RunOptions, longest: int) -> tuple[int, int] | None:
             (NO_EVALUATION,),
         )
     if length > longest:
+        fitting = synthetic(samples, longest, min(shortest, longest))
         raise DataError(
             f"Random texts of {length:,} tokens are too long for this model",
             f"{data.train}: the model sees {longest:,} tokens at most.",
-            (Fix(f"Use texts of {longest:,} tokens", {"data.train": synthetic(samples, longest)}),),
+            (Fix(f"Use texts of {longest:,} tokens", {"data.train": fitting}),),
         )
     return min(samples, data.max_train_samples or samples), length
 
 
-def random_tokens(
-    samples: int, length: int, vocab_size: int, seed: int, task: Task = Task.TEXT_CLASSIFICATION
+def random_tokens(  # noqa: PLR0917 - in the order of the source they are of
+    samples: int,
+    length: int,
+    vocab_size: int,
+    seed: int,
+    task: Task = Task.TEXT_CLASSIFICATION,
+    shortest: int | None = None,
 ) -> "Dataset":
-    """Random token ids, every sample `length` tokens: `input_ids`, `attention_mask` and the task's kind of `labels`."""
+    """Random token ids: `input_ids`, `attention_mask` and the task's kind of `labels`.
+
+    Every sample has `length` tokens, or `shortest` to `length`, each number of them as likely.
+    """
     from datasets import Dataset
 
     random = np.random.default_rng(seed)
     ids = random.integers(0, vocab_size, (samples, length))
-    return Dataset.from_dict(
-        {
-            "input_ids": list(ids),
-            "attention_mask": list(np.ones((samples, length), dtype=np.int64)),
-            "labels": _labels(task, ids, random),
-        }
-    )
+    labels = _labels(task, ids, random)
+    columns = {"input_ids": list(ids), "attention_mask": list(np.ones_like(ids)), "labels": labels}
+    if shortest is not None and shortest < length:
+        sizes = random.integers(shortest, length + 1, samples)
+        columns = {name: _cut(values, sizes) for name, values in columns.items()}
+    return Dataset.from_dict(columns)
+
+
+def _cut(values: Any, sizes: Any) -> Any:
+    """Rows, each as long as it is to be; what has one number a sample stays as it is."""
+    if not isinstance(values, list):
+        return values
+    return [row[:size] for row, size in zip(values, sizes, strict=True)]
 
 
 def _labels(task: Task, ids: Any, random: np.random.Generator) -> Any:

@@ -12,7 +12,7 @@ from core.choices import Padding, Task
 from core.engine.models.text_models import longest_text
 from core.errors import DataError, Fix, OptionsError, Problem
 from core.options import RunOptions
-from core.sources import parse_synthetic, synthetic
+from core.sources import parse_synthetic, synthetic, synthetic_lengths
 
 CANDIDATES = 512
 """So many texts with the most bytes are tokenized: tokens go with bytes, but not exactly. UTF-8 needs more of them for
@@ -50,7 +50,7 @@ def longest_row(options: RunOptions, config: Any, tokenizer: Any) -> Longest:
         limit = positions if positions > 0 else options.data.max_length
     random = parse_synthetic(options.data.train)
     if random:
-        _refuse_too_long(*random, limit)
+        _refuse_too_long(options.data.train, *random, limit)
         return Longest(_padded(options, random[1], limit), random[1], random[0] * random[1])
     most = min(options.data.max_length, limit)
     notes = (
@@ -86,9 +86,11 @@ def _taken(tokens: int) -> str:
     return f"Every row was taken to have {tokens:,} tokens"
 
 
-def _refuse_too_long(samples: int, length: int, limit: int) -> None:
+def _refuse_too_long(source: str, samples: int, length: int, limit: int) -> None:
     if length > limit:
-        fix = Fix(f"Use texts of {limit:,} tokens", {"data.train": synthetic(samples, limit)})
+        shortest, _ = synthetic_lengths(source) or (limit, limit)
+        fitting = synthetic(samples, limit, min(shortest, limit))
+        fix = Fix(f"Use texts of {limit:,} tokens", {"data.train": fitting})
         message = f"has texts of {length:,} tokens, and the model sees {limit:,} at most"
         raise OptionsError((Problem("data.train", message, (fix,)),))
 

@@ -31,6 +31,29 @@ def test_synthetic_text_has_both_labels_and_repeats_with_its_seed() -> None:
     assert random_tokens(64, 16, 100, 8)["input_ids"][:] != data["input_ids"][:]
 
 
+@pytest.mark.parametrize("task", [Task.TEXT_CLASSIFICATION, Task.TEXT_REGRESSION, Task.TOKEN_CLASSIFICATION])
+def test_texts_of_a_range_have_every_length_of_it_about_as_often(task: Task) -> None:
+    same = random_tokens(400, 9, 100, 7, task)
+    data = random_tokens(400, 9, 100, 7, task, shortest=6)
+    lengths = Counter(len(row["input_ids"]) for row in data)
+    assert set(lengths) == {6, 7, 8, 9}
+    assert min(lengths.values()) > 70
+    for row, whole in zip(data, same, strict=True):
+        size = len(row["input_ids"])
+        assert row["input_ids"] == whole["input_ids"][:size]
+        assert row["attention_mask"] == [1] * size
+        by_token = task is Task.TOKEN_CLASSIFICATION
+        assert row["labels"] == (whole["labels"][:size] if by_token else whole["labels"])
+
+
+def test_a_range_is_cut_at_what_the_model_sees() -> None:
+    error = refusal(train="synthetic:4x64-600")
+    assert [fix.changes for fix in error.fixes] == [{"data.train": "synthetic:4x64-512"}]
+    found = load_random_texts(options(train="synthetic:40x2-4"), vocab_size=100, longest=512)
+    assert found is not None
+    assert {len(row["input_ids"]) for row in found.train} == {2, 3, 4}
+
+
 def test_real_data_is_left_to_others() -> None:
     assert load_random_texts(options(train="reviews.csv"), vocab_size=100, longest=512) is None
 

@@ -93,6 +93,10 @@ def words(folder: Path) -> dict[str, Any]:
     }
 
 
+def random_words(folder: Path) -> dict[str, Any]:
+    return {**words(folder), "data": DataOptions(train="synthetic:24x4-12")}
+
+
 def digits(_folder: Path) -> dict[str, Any]:
     return {
         "task": Task.IMAGE_CLASSIFICATION,
@@ -144,7 +148,7 @@ CASES: dict[str, Callable[[Path], dict[str, Any]]] = {
     case.__name__: case for case in (text_classification, digits, chat)
 }
 LONG_CASES: dict[str, Callable[[Path], dict[str, Any]]] = {
-    case.__name__: case for case in (lora, running_text, from_nothing, words, preference)
+    case.__name__: case for case in (lora, running_text, from_nothing, words, random_words, preference)
 }
 """A minute more: TRL's DPO takes seconds for its first step."""
 
