@@ -4,6 +4,7 @@ from collections.abc import Iterator
 from enum import Enum
 
 from core.catalogue import Option, all_options, options_by_path, value_of
+from core.choices import Precision
 from core.errors import Fix, Problem
 from core.options import RunOptions
 from core.reports import DeviceReport, MachineReport, Settled
@@ -26,6 +27,13 @@ def refusal(device: DeviceReport, path: str, value: object) -> str:
 def caution(device: DeviceReport, path: str, value: object) -> str:
     """What to know before `value` is taken for the option at `path`; empty: nothing."""
     return _told(device.cautions, path, value)
+
+
+def half_precision(device: DeviceReport) -> Precision | None:
+    """bf16, or fp16 where the device has no bf16 or only imitates it; None: it has neither."""
+    path, values = "device.precision", (Precision.BF16, Precision.FP16)
+    offered = [value for value in values if not refusal(device, path, value)]
+    return min(offered, key=lambda value: bool(caution(device, path, value)), default=None)
 
 
 def settled_beside(found: Settled, options: RunOptions) -> Settled:

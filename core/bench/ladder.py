@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from core.bench.making import LEFT_OUT, Wanted, means_something
-from core.capabilities import caution, refusal
+from core.capabilities import half_precision
 from core.choices import Attention, Method, Optimizer, Padding, Precision, Toggle
 from core.hints import LORA_RATE
 from core.options import RunOptions
@@ -62,14 +62,8 @@ class Ladder:
 
     @property
     def half(self) -> Precision:
-        """bf16, or fp16 where the device has no bf16 or only imitates it."""
-        offered = [
-            value
-            for value in (Precision.BF16, Precision.FP16)
-            if not refusal(self.device, "device.precision", value)
-        ]
-        told = {value: caution(self.device, "device.precision", value) for value in offered}
-        return min(offered, key=lambda value: bool(told[value]), default=Precision.BF16)
+        """bf16 or fp16, whichever the device does better."""
+        return half_precision(self.device) or Precision.BF16
 
     def _of_the_guide(self) -> Iterator[Wanted]:
         half, pieces = self._half(), self._pieces()

@@ -44,7 +44,7 @@ class Taking:
         system: Callable[[], SystemMemory] = system_memory,
         lookout: Callable[[str], Lookout] = Lookout,
     ) -> None:
-        self._request = SampleRequest(asked=rung.asked, steps=plan.steps, warm_up=plan.warm_up)
+        self._request = SampleRequest(asked=rung.asked, steps=plan.steps_of(rung), warm_up=plan.warm_up)
         self._options, self._problems = read_options(rung.asked)
         self._device = probable_device(self._options) if self._options else "cpu"
         self._room = _room(self._device)

@@ -8,7 +8,8 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-from core.capabilities import caution, refusal
+from core.capabilities import caution
+from core.capabilities import half_precision as half_of
 from core.choices import DeepSpeed, Method, Optimizer, Padding, Precision
 from core.hints import LORA_RATE
 from core.memory import anatomy, costs
@@ -143,21 +144,16 @@ def half_precision(asked: Asked) -> Iterator[Step]:
     """bf16, or fp16 where a device has no bf16 or only imitates it."""
     if asked.options.device.precision not in (Precision.FP32, Precision.TF32):
         return
-    offered = [
-        value
-        for value in (Precision.BF16, Precision.FP16)
-        if not refusal(asked.device, "device.precision", value)
-    ]
-    told = {value: caution(asked.device, "device.precision", value) for value in offered}
-    value = min(offered, key=lambda value: bool(told[value]), default=None)
+    value = half_of(asked.device)
     if value is None:
         return
+    told = caution(asked.device, "device.precision", value)
     by_kind = {"cuda": costs.HALF_ON_CUDA, "mps": costs.HALF_ON_MPS}
-    cost = costs.EMULATED if told[value] else by_kind.get(asked.kind, costs.HALF_ON_CPU)
+    cost = costs.EMULATED if told else by_kind.get(asked.kind, costs.HALF_ON_CPU)
     yield Step(
         "precision",
         f"Compute in {value}",
-        told[value] or "Activations in half the bits. The weights stay fp32, and results hardly differ.",
+        told or "Activations in half the bits. The weights stay fp32, and results hardly differ.",
         {"device.precision": value.value},
         cost.factor,
     )

@@ -1,0 +1,224 @@
+"""The plan of the table of devices: the same models on two devices, in two precisions or with two counts of threads.
+
+The five vision models, batches of 4 and 64 and 1,000 images of 224 pixels are those of a much-read article on training
+with an Apple M1 Max; texts are Hone's addition.
+"""
+
+import sys
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+
+import msgspec
+
+from core import figures
+from core.bench.making import Wanted, make
+from core.bench.plan import Kind, Plan, Rung
+from core.bench.sides import CPU, Pair, Sides, cpu_of, pair_of
+from core.bench.sizes import SIZES, VOCABULARY, cores_of
+from core.checks import check_tree
+from core.choices import Optimizer, Padding, Schedule, Task
+from core.errors import OptionsError, Problem
+from core.options import DataOptions, MemoryOptions, ModelOptions, RunOptions, TrainingOptions
+from core.reports import MachineReport
+from core.sources import DIGITS, Scheme, scheme_of, short_name, synthetic
+from core.vision_models import VISION_MODELS, VISION_TITLES
+
+ARTICLE = ("vgg16", "alexnet", "resnet18", "mobilenet_v2", "efficientnet_b0")
+"""In the article's order."""
+
+TEXTS = ("minilm", "bert-base")
+MANY_CORES = 8
+"""With fewer, and no accelerator, a step of BERT-base on 64 texts takes a minute."""
+
+PIXELS, TOKENS = 224, 128
+DIGITS_THERE_ARE = 1797
+IMAGES_A_CORE = 16
+"""So many are timed for each core where a CPU is one of the sides: 128 on 8 cores, about a minute of VGG-16."""
+
+FEWEST_STEPS = 3
+"""For a median, and as many losses to compare."""
+
+
+def devices_plan(
+    machine: MachineReport,
+    *,
+    models: Sequence[str] | None = None,
+    batches: Sequence[int] = (4, 64),
+    images: int = 1000,
+    data: str | None = None,
+    steps: int | None = None,
+    passes: int = 1,
+    sides: Sides | None = None,
+) -> Plan:
+    """The table for this machine. Takes milliseconds and asks no engine.
+
+    Args:
+        machine: What it can train on.
+        models: Names of torchvision's models or of `SIZES`; None: the article's five, and those of texts.
+        batches: Batch sizes; each model is measured with each.
+        images: How many images, or texts, make an epoch.
+        data: A file or folder with MNIST, or another source of images; None: the digits that come with Hone.
+        steps: The most steps timed of each; None: an epoch, or what is quick where a CPU takes part.
+        passes: How often each is measured.
+        sides: In what the sides differ; None: what this machine has.
+
+    Raises:
+        OptionsError: There is no such model, or `data` can't be read.
+    """
+    pair = pair_of(machine, sides)
+    names = tuple(models) if models is not None else _default_models(machine, pair)
+    source = _source(data)
+    _refuse_unknown(names)
+    _refuse_unreadable(source)
+    limit = _limit(machine, pair)
+    rungs = tuple(
+        rung
+        for name in names
+        for batch in batches
+        for rung in _group(machine, pair, _plain(name, batch, images, source), steps, limit)
+    )
+    return Plan(
+        kind=Kind.DEVICES,
+        title=f"{pair.title}: epochs of {_rows(names, images)}, batches of {_listed(batches)}",
+        rungs=rungs,
+        steps=max((rung.steps or 0 for rung in rungs), default=0),
+        passes=passes,
+        warm_up=2 if _kinds(pair) & {"cuda"} else 1,
+        notes=tuple(_notes(pair, names, images, data)),
+    )
+
+
+def title_of(name: str) -> str:
+    """What a model is called."""
+    return VISION_TITLES.get(name) or SIZES[name].title
+
+
+def _group(
+    machine: MachineReport, pair: Pair, plain: RunOptions, steps: int | None, limit: int
+) -> Iterator[Rung]:
+    batch, rows = plain.memory.batch_size, _epoch(plain)
+    name = _name_of(plain)
+    refusal = f"a batch of {batch:,} is more than the {rows:,} there are" if batch > rows else ""
+    for side in (pair.first, pair.other):
+        wanted = Wanted(
+            f"{name}-{batch}-{side.key}",
+            f"{title_of(name)}, batch {batch}",
+            side.changes,
+            refusal=refusal,
+            group=f"{name}-{batch}",
+            side=side.label,
+            steps=_steps(batch, rows, steps, limit),
+        )
+        yield make(plain, wanted, machine)
+
+
+def _plain(name: str, batch: int, images: int, source: str) -> RunOptions:
+    """The run of a model, on no device yet."""
+    memory = MemoryOptions(batch_size=batch)
+    if name in SIZES:
+        return RunOptions(
+            task=Task.TEXT_CLASSIFICATION,
+            model=ModelOptions(source=SIZES[name].source, vocabulary=VOCABULARY),
+            data=DataOptions(
+                train=synthetic(images, TOKENS), max_length=TOKENS, padding=Padding.FIXED, eval_fraction=0.0
+            ),
+            memory=memory,
+        )
+    return RunOptions(
+        task=Task.IMAGE_CLASSIFICATION,
+        model=ModelOptions(source=Scheme.TORCHVISION.of(name), pretrained=False),
+        data=DataOptions(train=source, max_train_samples=images, image_size=PIXELS, eval_fraction=0.0),
+        memory=memory,
+        training=TrainingOptions(
+            optimizer=Optimizer.ADAM, learning_rate=1e-3, schedule=Schedule.CONSTANT
+        ),  # as the article did
+    )
+
+
+def _name_of(plain: RunOptions) -> str:
+    named = {size.source: size.name for size in SIZES.values()}
+    return named.get(plain.model.source) or short_name(plain.model.source)
+
+
+def _epoch(plain: RunOptions) -> int:
+    """Rows of an epoch, as far as that is known before the data is read."""
+    most = plain.data.max_train_samples
+    if most is None:
+        return int(plain.data.train.partition(":")[2].partition("x")[0])
+    return min(most, DIGITS_THERE_ARE) if plain.data.train == DIGITS else most
+
+
+def _source(data: str | None) -> str:
+    if not data:
+        return DIGITS
+    return data if scheme_of(data) else str(Path(data).expanduser().absolute())
+
+
+def _default_models(machine: MachineReport, pair: Pair) -> tuple[str, ...]:
+    can_wait = _kinds(pair) != {CPU} or cores_of(cpu_of(machine)) >= MANY_CORES
+    return (*ARTICLE, *(TEXTS if can_wait else TEXTS[:1]))
+
+
+def _kinds(pair: Pair) -> set[str]:
+    names = (str(side.changes["device.name"]) for side in (pair.first, pair.other))
+    return {name.partition(":")[0] for name in names}
+
+
+def _refuse_unknown(names: Sequence[str]) -> None:
+    known = (*VISION_MODELS, *SIZES)
+    unknown = [name for name in names if name not in known]
+    if unknown:
+        message = f"no model called {unknown[0]!r} is timed; there are {', '.join(known)}"
+        raise OptionsError((Problem("models", message),), "The benchmark")
+
+
+def _refuse_unreadable(source: str) -> None:
+    _, found = check_tree(msgspec.to_builtins(_plain(ARTICLE[0], 1, 1, source)))
+    if found:
+        raise OptionsError(found, "The benchmark")
+
+
+def _limit(machine: MachineReport, pair: Pair) -> int:
+    """How many rows are timed at most, unless somebody says how many steps."""
+    if CPU not in _kinds(pair):
+        return sys.maxsize
+    return IMAGES_A_CORE * max(2, cores_of(cpu_of(machine)))
+
+
+def _steps(batch: int, rows: int, asked: int | None, limit: int) -> int:
+    """An epoch's, or as many as are quick, or as were asked for; the last, smaller batch of an epoch is not timed."""
+    epoch = max(FEWEST_STEPS, rows // batch)
+    return min(asked or max(FEWEST_STEPS, limit // batch), epoch)
+
+
+def _rows(names: Sequence[str], images: int) -> str:
+    kinds = {name in SIZES for name in names}
+    noun = "row" if len(kinds) > 1 else "text" if True in kinds else "image"
+    return figures.counted(images, noun)
+
+
+def _listed(batches: Sequence[int]) -> str:
+    *first, last = map(str, batches)
+    return f"{', '.join(first)} and {last}" if first else last
+
+
+def _notes(pair: Pair, names: Sequence[str], images: int, data: str | None) -> Iterator[str]:
+    if pair.reason:
+        yield pair.reason
+    if set(names) - set(SIZES):
+        yield _note_of_images(images, data)
+        yield "As in the article, Adam learns at 1e-3 from random weights."
+    if set(names) & set(SIZES):
+        yield f"Texts are random sequences of {TOKENS} tokens, and the weights of their models are random, too."
+    yield "An epoch is reckoned from the steps that were timed, and its last, smaller batch from the others."
+
+
+def _note_of_images(images: int, data: str | None) -> str:
+    size = f"{PIXELS} x {PIXELS} pixels"
+    if data:
+        return f"Images are the first {images:,} of {short_name(_source(data))}, at {size}."
+    there = "all 1,797" if images >= DIGITS_THERE_ARE else f"the first {images:,} of the 1,797"
+    return (
+        f"Images are {there} handwritten digits that come with Hone, enlarged to {size}. The article's are MNIST's; "
+        "what an image shows changes nothing about time."
+    )
