@@ -6,9 +6,11 @@ from dataclasses import dataclass
 from PySide6.QtCore import QCoreApplication
 
 from core.bench.result import Result, Row, speed_against
+from core.bench.sizes import SIZES
 from core.sources import short_name
 from gui import numbers
 from gui.models.figures_model import Cell, Heading, Line, Tone
+from gui.names import model_title
 from gui.pages.benchmark_words import (
     Standing,
     batch_of,
@@ -40,7 +42,10 @@ class Group:
         """What the model is called."""
         model = self.first.rung.asked.get("model")
         source = model.get("source") if isinstance(model, dict) else None
-        return short_name(source).split(":")[-1] if isinstance(source, str) else self.name
+        if not isinstance(source, str):
+            return self.name
+        named = {size.source: size.title for size in SIZES.values()}
+        return named.get(source) or model_title(short_name(source))
 
     @property
     def batch(self) -> int | None:

@@ -196,7 +196,7 @@ class FiguresTable(QTableView):
                 self.setSpan(row, 1, 1, wide)
 
     def _show_links(self, links: dict[str, tuple[str, str]]) -> None:
-        last = len(self.rows.headings) - 1
+        last, before = len(self.rows.headings) - 1, set(self._links)
         for row, line in enumerate(self.rows.lines):
             if line.key in links and line.key not in self._links:
                 self._links[line.key] = link = self._link(line, *links[line.key])
@@ -205,6 +205,14 @@ class FiguresTable(QTableView):
                 gone = self._links.pop(line.key)
                 gone.hide()
                 gone.deleteLater()
+        if before != set(self._links):
+            self._order_links()
+
+    def _order_links(self) -> None:
+        """Tab goes from line to line, in whatever order the links came."""
+        ordered = [self._links[line.key] for line in self.rows.lines if line.key in self._links]
+        for one, following in zip([self, *ordered], ordered, strict=False):
+            self.setTabOrder(one, following)
 
     def _link(self, line: Line, words: str, tip: str) -> QPushButton:
         link = QPushButton(words)

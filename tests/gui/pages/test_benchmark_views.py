@@ -133,6 +133,21 @@ def test_news_leaves_choice_links_and_place_as_they_are(qtbot, shown, methods):
     assert page.verticalScrollBar().value() == place
 
 
+def test_tab_goes_from_link_to_link_whenever_they_came(shown, methods):
+    shown(methods)
+    result = methods_result()
+    methods.show_result(msgspec.structs.replace(result, rows=result.rows[3:4]))
+    assert set(methods.table.links()) == {"bf16"}
+    methods.show_result(result)
+    links = methods.table.links()
+    chain, place = [], methods.table.nextInFocusChain()
+    while place is not methods.table:
+        chain.append(place)
+        place = place.nextInFocusChain()
+    names = [row.rung.name for row in result.rows if row.is_measured]
+    assert [one for one in chain if one in links.values()] == [links[name] for name in names]
+
+
 def test_columns_leave_where_there_is_no_room(qtbot, shown, methods):
     page = shown(methods)
     methods.show_result(methods_result())
@@ -188,12 +203,12 @@ def test_devices_are_held_against_the_first(shown, devices):
     devices.show_result(result)
     cpu, mps = result.groups()["resnet18-4"]
     cells = texts(devices.table, "resnet18-4")
-    assert cells[:2] == ["resnet18", "4"]
+    assert cells[:2] == ["ResNet-18", "4"]
     assert cells[3] == f"{three_figures(mps.epoch_seconds.median)} s"
     assert cells[4] == f"{speed_against(mps, cpu):.2f} ×"
     assert devices.chart.title == "Speed-up of MPS over CPU"
-    assert bar_of(devices.chart, "resnet18, batch 4").length == speed_against(mps, cpu)
-    assert bar_of(devices.chart, "mobilenet_v2, batch 64").is_marked
+    assert bar_of(devices.chart, "ResNet-18, batch 4").length == speed_against(mps, cpu)
+    assert bar_of(devices.chart, "MobileNet V2, batch 64").is_marked
 
 
 def test_a_device_that_fails_leaves_the_other_its_figure(shown, devices):
@@ -205,7 +220,7 @@ def test_a_device_that_fails_leaves_the_other_its_figure(shown, devices):
     cells = texts(devices.table, "vgg16-4")
     assert cells[2].endswith(" s")
     assert cells[3:5] == ["no figure", ""]
-    assert bar_of(devices.chart, "vgg16, batch 4").words == "MPS: failed: The GPU was lost"
+    assert bar_of(devices.chart, "VGG-16, batch 4").words == "MPS: failed: The GPU was lost"
 
 
 def test_a_waiting_group_is_empty(shown, devices):
