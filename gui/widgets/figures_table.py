@@ -202,9 +202,9 @@ class FiguresTable(QTableView):
                 self._links[line.key] = link = self._link(line, *links[line.key])
                 self.setIndexWidget(self.rows.index(row, last), link)
             elif line.key not in links and line.key in self._links:
-                gone = self._links.pop(line.key)
-                gone.hide()
-                gone.deleteLater()
+                # in this order: a link that Python no longer holds would be gone while the view still places it
+                self.setIndexWidget(self.rows.index(row, last), None)
+                self._links.pop(line.key)
         if before != set(self._links):
             self._order_links()
 

@@ -1,0 +1,34 @@
+"""A table of figures whose links come and go."""
+
+import pytest
+from PySide6.QtCore import QCoreApplication, QEvent
+from PySide6.QtWidgets import QPushButton
+
+from core.settings import Appearance
+from gui.models.figures_model import Cell, Heading, Line
+from gui.theme import Theme
+from gui.widgets.figures_table import FiguresTable
+
+HEADINGS = (Heading("Method"), Heading("Time"), Heading(""))
+LINES = tuple(Line(key, (Cell(key), Cell("1 s"), Cell())) for key in ("plain", "bf16"))
+LINKS = {line.key: ("Use this", "") for line in LINES}
+
+
+@pytest.fixture
+def table(qtbot):
+    table = FiguresTable("Methods", Theme(Appearance.LIGHT))
+    qtbot.addWidget(table)
+    table.show()
+    return table
+
+
+def test_links_that_went_are_let_go_of(qtbot, table):
+    table.show_lines(HEADINGS, LINES, LINKS)
+    assert set(table.links()) == {"plain", "bf16"}
+    table.show_lines(HEADINGS, LINES, {"bf16": LINKS["bf16"]})
+    QCoreApplication.sendPostedEvents(None, QEvent.Type.DeferredDelete.value)
+    assert table.indexWidget(table.rows.index(0, 2)) is None
+    assert len(table.findChildren(QPushButton)) == 1
+    table.updateGeometries()  # places every link it still knows of
+    table.show_lines(HEADINGS, LINES, LINKS)
+    assert table.indexWidget(table.rows.index(0, 2)) is table.links()["plain"]
