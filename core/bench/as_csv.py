@@ -4,7 +4,7 @@ import csv as writing
 import io
 import time
 
-from core.bench.devices_table import batch_of, model_of
+from core.bench.devices_table import batch_of
 from core.bench.plan import Kind
 from core.bench.result import Result, Row, Spread, memory_against, speed_against
 from core.memory.forecast import Parts
@@ -40,7 +40,7 @@ def _line(row: Row, first: Row, result: Result) -> dict[str, Cell]:
         "name": row.rung.name,
         "title": row.rung.title,
         "side": row.rung.side,
-        "model": model_of(row),
+        "model": str(row.rung.asked.get("model", {}).get("source", "")),
         "batch_size": batch_of(row),
         **_figures(row),
         "speed_ratio": speed_against(row, first),

@@ -40,9 +40,8 @@ def _group(rows: tuple[Row, ...], sides: list[str]) -> tuple[str, ...]:
 
 
 def model_of(row: Row) -> str:
-    """The model of a row, without where it comes from."""
-    source = str(row.rung.asked.get("model", {}).get("source", ""))
-    return source.rpartition(":")[2].replace("\\", "/").rstrip("/").rpartition("/")[2] or row.rung.title
+    """What the model of a row is called."""
+    return row.rung.title.removesuffix(f", batch {batch_of(row)}")
 
 
 def batch_of(row: Row) -> str:

@@ -33,7 +33,8 @@ def devices(**first: object) -> Result:
         for side, seconds in (("CPU", STEADY), ("MPS", FAST)):
             asked = {"model": {"source": "torchvision:resnet18"}, "memory": {"batch_size": batch}}
             of = rung(f"resnet18-{batch}-{side.lower()}", group=f"resnet18-{batch}", side=side)
-            rows.append(measured(msgspec.structs.replace(of, asked=asked), *seconds))
+            title = f"ResNet-18, batch {batch}"
+            rows.append(measured(msgspec.structs.replace(of, asked=asked, title=title), *seconds))
     rows[0] = msgspec.structs.replace(rows[0], **first)
     return result(*rows, kind=Kind.DEVICES)
 
@@ -88,7 +89,7 @@ class TestMethods:
 class TestDevices:
     def test_the_sides_of_a_model_stand_beside_each_other(self) -> None:
         found = devices()
-        assert cells(found, "Model") == ["resnet18", "resnet18"]
+        assert cells(found, "Model") == ["ResNet-18", "ResNet-18"]
         assert cells(found, "Batch") == ["4", "64"]
         assert cells(found, "CPU, s an epoch") == ["8.00", "8.00"]
         assert cells(found, "MPS, s an epoch") == ["4.00", "4.00"]
@@ -137,7 +138,7 @@ class TestText:
         text = tables.text(methods())
         assert "METHOD     " in text
         assert "Adamw-8Bit: it needs a CUDA GPU" in text.splitlines()
-        assert "resnet18, batch 4: CPU: no" in tables.text(devices(passes=(Pass(begun=1.0, problem="no"),)))
+        assert "ResNet-18, batch 4: CPU: no" in tables.text(devices(passes=(Pass(begun=1.0, problem="no"),)))
 
 
 class TestCsv:
