@@ -18,6 +18,7 @@ from core.choices import Task
 from core.commands import files, inspecting, memory, reports, running, runs, train
 from core.commands.arguments import NAME_HELP
 from core.commands.attendance import INTERRUPTED
+from core.commands.bench import add_bench
 from core.commands.check_device import check_device
 from core.commands.export import add_export
 from core.commands.export_metrics import export_metrics
@@ -125,6 +126,7 @@ def _parser(start: train.Start, keeper: KeeperCommand | None) -> argparse.Argume
     add_tidying(commands)
     add_trying(commands)
     _add_memory(commands)
+    add_bench(commands)
     _add_questions(commands)
     add_hub(commands)
     add_giving(commands)
