@@ -231,7 +231,7 @@ def test_on_a_terminal_a_bar_tells_the_time_left() -> None:
 
 def test_a_benchmark_stands_in_the_queue_as_one(capsys: pytest.CaptureFixture[str]) -> None:
     entry = queue.Entry(
-        run="/home/benchmarks/1", device="auto", keeper=KeeperRecord.of(os.getpid()), benchmark="BERT-tiny"
+        run="/benchmarks/1", device="auto", keeper=KeeperRecord.of(os.getpid()), benchmark="BERT-tiny"
     )
     queue.measure(entry)
     assert main(("queue",)) == 0
