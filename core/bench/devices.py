@@ -20,7 +20,7 @@ from core.choices import Optimizer, Padding, Schedule, Task
 from core.errors import OptionsError, Problem
 from core.options import DataOptions, MemoryOptions, ModelOptions, RunOptions, TrainingOptions
 from core.reports import MachineReport
-from core.sources import DIGITS, Scheme, scheme_of, short_name, synthetic
+from core.sources import DIGITS, Scheme, parse_synthetic, scheme_of, short_name, synthetic
 from core.vision_models import VISION_MODELS, VISION_TITLES
 
 ARTICLE = ("vgg16", "alexnet", "resnet18", "mobilenet_v2", "efficientnet_b0")
@@ -142,10 +142,9 @@ def _name_of(plain: RunOptions) -> str:
 
 def _epoch(plain: RunOptions) -> int:
     """Rows of an epoch, as far as that is known before the data is read."""
-    most = plain.data.max_train_samples
-    if most is None:
-        return int(plain.data.train.partition(":")[2].partition("x")[0])
-    return min(most, DIGITS_THERE_ARE) if plain.data.train == DIGITS else most
+    random, most = parse_synthetic(plain.data.train), plain.data.max_train_samples
+    there = random[0] if random else DIGITS_THERE_ARE if plain.data.train == DIGITS else sys.maxsize
+    return min(most or there, there)
 
 
 def _source(data: str | None) -> str:

@@ -15,12 +15,12 @@ from core.memory.room import room_of
 from core.method_rules import LARGEST_RATE
 from core.options import DataOptions, MemoryOptions, ModelOptions, RunOptions, TrainingOptions
 from core.reports import DeviceReport, MachineReport
-from core.sources import Scheme, short_name, synthetic
+from core.sources import short_name, synthetic
 
 ROWS, BATCH = 512, 4
 """The guide's: 512 sequences of 512 tokens, 4 in a step."""
 
-MIXED = Scheme.SYNTHETIC.of(f"{ROWS}x64-{POSITIONS}")
+MIXED = synthetic(ROWS, POSITIONS, 64)
 """As many sequences of 64 to 512 tokens."""
 
 NOT_MODEL_OR_DATA: dict[str, Any] = {
