@@ -23,6 +23,7 @@ from core.ending import describe, is_out_of_memory, log_tail, out_of_memory_kill
 from core.event_files import EventReader, EventWriter
 from core.events import Event, RequestAnswered, RunPlanned
 from core.jobs import engine_command
+from core.last_word import LastWord
 from core.machine.sampler import Sampler, gpu_of
 from core.options import DeviceOptions
 from core.processes import end_group, kill_with_children, start_worker
@@ -34,9 +35,6 @@ from core.watchers.watchdog import Watchdog
 
 POLL_SECONDS = 0.1
 SAMPLE_SECONDS = 1.0
-
-LAST_WORD_SECONDS = 30.0
-"""How long a keeper tries to write down how its engine ended: a full disk may find room."""
 
 
 class Keeper:
@@ -59,6 +57,7 @@ class Keeper:
         self._events.start_at_end()  # what earlier attempts told, which may be long
         self._writer = EventWriter(run.machine_file, attempt=current_attempt(run))
         self._turn = Turn(run, self._device, self._writer.attempt)
+        self._last_word = LastWord(run)
         self._kills_before = out_of_memory_kills()
         self._was_asked_to_kill = False
         self._wants_stop = False
@@ -79,7 +78,7 @@ class Keeper:
             record = self._wait() or self._train()
         self._writer.close()
         self._turn.leave()
-        self._say_last(record)
+        self._last_word.say(record)
         return record
 
     def _wait(self) -> ExitRecord | None:
@@ -105,20 +104,6 @@ class Keeper:
         return ExitRecord(
             time=time.time(), code=None, reason=reason, attempt=self._writer.attempt, before=before
         )
-
-    def _say_last(self, record: ExitRecord) -> None:
-        """Write `exit.json`; where that can't be, the run's events have to tell how it ended."""
-        deadline = time.monotonic() + LAST_WORD_SECONDS
-        while not self._run.is_removed:
-            try:
-                self._run.record_exit(record)
-            except OSError as error:
-                if time.monotonic() >= deadline:
-                    print(f"exit.json can't be written: {error}\n{record}", file=sys.stderr)
-                    return
-                time.sleep(1.0)
-            else:
-                return
 
     def _start(self) -> subprocess.Popen[bytes]:
         with self._run.log_file.open("ab") as log:

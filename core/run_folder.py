@@ -17,6 +17,7 @@ Layout (everything readable without Hone)::
     exit.json       how the engine ended, written last
     .lock           an empty file: whoever starts the run locks it
     .engine.lock    an empty file: the engine has it locked for as long as it works
+    .spare          room that is given up for exit.json where the disk is full; gone once the engine has ended
 """
 
 import contextlib
@@ -97,6 +98,11 @@ class RunFolder:
     def log_file(self) -> Path:
         """What was printed."""
         return self.path / "log.txt"
+
+    @property
+    def spare_file(self) -> Path:
+        """Room for the last word (`core.last_word`)."""
+        return self.path / ".spare"
 
     @property
     def checkpoints(self) -> Path:

@@ -170,7 +170,7 @@ def look(attended: Attended, point: Point) -> None:
     point.said = next((title for title in told if any(word in title.lower() for word in _WORDS)), "")
     if not point.said and record is not None and any(word in record.reason for word in _WORDS):
         point.said = record.reason
-    if not point.said:
+    if not point.said and follower.state is not State.FINISHED:  # that wrote all it had to before
         point.wrong.append(f"it doesn't say why: {told} {record}")
     if follower.story.skipped:
         point.wrong.append(f"{follower.story.skipped} lines of events are damaged")

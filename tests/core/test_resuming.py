@@ -343,30 +343,3 @@ class TestAttempts:
         assert current_attempt(run) == 2
         run.record_keeper(os.getpid(), 5)
         assert current_attempt(run) == 5
-
-
-def test_a_disk_that_is_full_costs_neither_the_run_nor_its_end(
-    run: RunFolder, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
-) -> None:
-    from core import keeper as keeping
-
-    full = OSError(28, "No space left on device")
-    failing = {"left": 2}
-
-    def write(run: RunFolder, record: ExitRecord) -> None:
-        if failing["left"]:
-            failing["left"] -= 1
-            raise full
-        written.append(record)
-
-    written: list[ExitRecord] = []
-    monkeypatch.setattr(RunFolder, "record_exit", write)
-    monkeypatch.setattr(keeping.time, "sleep", lambda _: None)
-    monkeypatch.setattr(EventWriter, "write", lambda *_: (_ for _ in ()).throw(full))
-    keeper = keeping.Keeper(run, [sys.executable, "-c", "pass"])
-    assert keeper.keep().code == 0
-    assert [record.attempt for record in written] == [1]
-    failing["left"] = 10**9
-    monkeypatch.setattr(keeping, "LAST_WORD_SECONDS", 0.0)
-    keeping.Keeper(run, [sys.executable, "-c", "pass"]).keep()
-    assert "exit.json can't be written" in capfd.readouterr().err

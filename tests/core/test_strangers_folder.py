@@ -27,7 +27,7 @@ pytestmark = pytest.mark.skipif(os.name != "posix", reason="links need a right o
 
 PLACES = (
     *("events.jsonl", "machine.jsonl", "log.txt", "events.jsonl.torn", "exit.json", "keeper.json", ".lock"),
-    ".engine.lock",
+    *(".engine.lock", ".spare"),
     *("requests", "checkpoints", "model", "tensorboard", "examples"),
     *("checkpoints/checkpoint-3", "examples/0.png", "tensorboard/events"),
 )
