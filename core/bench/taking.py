@@ -67,6 +67,10 @@ class Taking:
             problem = in_words(error)
         finally:
             surroundings = self._lookout.stop()
+        if sample is not None and _kind(sample.device) != _kind(self._device):
+            surroundings = msgspec.structs.replace(
+                surroundings, watts=None, power_source=""
+            )  # of an idle GPU
         return Pass(begun=begun, sample=sample, problem=problem, surroundings=surroundings)
 
     def kill(self) -> None:
@@ -107,6 +111,10 @@ def in_words(error: Exception) -> str:
         case _:
             words = f"The engine can't be started: {error}"
     return " ".join(words.split())
+
+
+def _kind(device: str) -> str:
+    return device.partition(":")[0]
 
 
 def _room(device: str) -> Room | None:

@@ -90,7 +90,7 @@ class WeighingCallback(TrainerCallback):
 
     @property
     def weighs(self) -> bool:
-        """Whether this step is weighed: one that is shall not be one whose time counts much."""
+        """Whether the gradients of this step are weighed, which takes some of its time."""
         raise NotImplementedError
 
     def ended(self, losses: list[torch.Tensor], control: Any) -> None:
@@ -122,7 +122,7 @@ class WeighingCallback(TrainerCallback):
         trainer = self._trainer
         compiling = trainer.compilation.step_seconds if trainer.compilation else 0.0
         seconds = time.perf_counter() - self._mark - compiling
-        if self.weighs:
+        if self.weighs or not self.optimizer:  # with fp16 it may be made some steps later
             self.optimizer = state_bytes_on(self._kind, trainer.optimizer)
         self.seconds.append(seconds)
         losses = trainer.step_losses

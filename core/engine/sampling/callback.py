@@ -53,8 +53,8 @@ class SamplingCallback(WeighingCallback):
 
     @property
     def weighs(self) -> bool:
-        """Whether it is a step of the warm-up; with fp16 an optimizer may make its state later only."""
-        return len(self.seconds) < self._warm_up or not self.optimizer
+        """Whether it is a step of the warm-up."""
+        return len(self.seconds) < self._warm_up
 
     def on_step_end(self, args: Any, state: Any, control: Any, **kwargs: Any) -> None:
         """Note the time; that of looking at the first batch is none of its step's."""

@@ -50,7 +50,7 @@ class Watched(Lookout):
 
     def stop(self) -> Surroundings:
         self.told.append("stop")
-        return Surroundings(other_load=0.5)
+        return Surroundings(other_load=0.5, watts=40.0, power_source="NVML")
 
 
 @pytest.fixture(autouse=True)
@@ -82,8 +82,15 @@ def test_a_pass_has_what_the_engine_measured_and_what_was_around() -> None:
     assert found.sample is not None
     assert (found.sample.device, found.sample.seconds, found.problem) == ("cpu", (1.0, 1.0, 1.0), "")
     assert found.surroundings.is_disturbed
+    assert found.surroundings.watts == 40.0
     assert found.begun > 1.7e9
     assert seen[0].told == ["cpu", "follow", "begin", "end", "stop"]
+
+
+def test_power_of_a_device_that_did_not_compute_is_none_of_the_passs(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(taking, "probable_device", lambda _options: "cuda:0")
+    found = take("sample").run()
+    assert (found.surroundings.watts, found.surroundings.power_source) == (None, "")
 
 
 def test_the_real_machine_is_looked_at() -> None:

@@ -7,7 +7,9 @@ import msgspec
 import pytest
 import torch
 
+from core.bench.plan import Kind, Plan, Rung
 from core.bench.sample import Sample
+from core.bench.taking import Taking
 from core.choices import Method, Optimizer, Task
 from core.errors import DataError
 from core.options import DataOptions, MemoryOptions, ModelOptions, RunOptions, TrainingOptions
@@ -160,3 +162,22 @@ def test_what_the_person_can_mend_is_raised(folder: Path, tmp_path: Path) -> Non
     empty.write_text("text,label\n")
     with pytest.raises(DataError):
         sampled(msgspec.structs.replace(texts(folder), data=DataOptions(train=str(empty))))
+
+
+@pytest.mark.long
+def test_in_a_process_of_its_own_parts_are_those_of_the_live_objects(folder: Path) -> None:
+    """The memory of this process is that of other tests, too."""
+    rung = Rung(name="plain", title="Plain", asked=msgspec.to_builtins(texts(folder, "plain")))
+    plan = Plan(kind=Kind.METHODS, title="Bert", rungs=(rung,), steps=3, passes=1)
+    found = Taking(rung, plan).run()
+    assert found.failure == ""
+    assert found.sample is not None
+    parts = found.sample.parts
+    assert parts.total == found.sample.peak > found.sample.base > 100 << 20
+    assert parts.overhead == found.sample.base
+    counted = 2 * 8 * 64  # places and kinds of tokens, written out beside the weights; they don't learn
+    assert parts.gradients == parts.weights - counted
+    assert parts.optimizer == pytest.approx(2 * parts.gradients, rel=0.01)
+    assert 0 < parts.activations < 5 << 20
+    assert found.sample.first_loss == pytest.approx(found.sample.losses[0], rel=1e-6)
+    assert found.surroundings.other_load is not None
