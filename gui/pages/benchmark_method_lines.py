@@ -85,7 +85,7 @@ def _line(row: Row, result: Result, underway: str | None, plain: Row | None, mor
     if place is not Standing.MEASURED:
         is_on = place is Standing.UNDERWAY
         words = Cell(without_words(row, result, underway), Tone.ACTIVE if is_on else Tone.QUIET)
-        tip = "\n".join(part for part in (row.rung.note, words.text) if part)
+        tip = "\n".join(part for part in (title, row.rung.note, words.text) if part)
         return Line(name, (Cell(title, Tone.PLAIN if is_on else Tone.QUIET),), words, tip)
     assert plain is not None
     epoch, speed = row.epoch_seconds, row.samples_per_second
@@ -103,4 +103,4 @@ def _line(row: Row, result: Result, underway: str | None, plain: Row | None, mor
         cells.append(Cell(numbers.step_time(row.compile_seconds) if row.compile_seconds else "", Tone.QUIET))
     if more[1]:
         cells.append(Cell(figure(row.samples_per_joule), Tone.QUIET))
-    return Line(name, (*cells, Cell()), tip=row_tip(row))
+    return Line(name, (*cells, Cell()), tip=f"{title}\n{row_tip(row)}")

@@ -12,7 +12,7 @@ from gui.numbers import memory, three_figures
 from gui.pages.benchmark_devices import DevicesView
 from gui.pages.benchmark_methods import MethodsView
 from gui.plots.bar_painting import MARK
-from gui.theme import Theme
+from gui.theme import LIGHT, Theme
 from gui.widgets.fitting_scroll import PageScroll
 
 WIDE, CLOSE = 1150, 770
@@ -195,6 +195,23 @@ def test_from_the_right_headings_stand_over_their_figures(qtbot, shown, methods)
     assert rows.headerData(1, across, Qt.ItemDataRole.TextAlignmentRole) & Qt.AlignmentFlag.AlignLeft.value
     assert texts(methods.table, "plain")[1].strip("\u2068\u2069") == "2 min 47 s"
     assert texts(methods.table, "plain")[1] != "2 min 47 s"  # it is isolated from what stands around it
+
+
+@pytest.mark.parametrize("direction", list(Qt.LayoutDirection)[:2])
+def test_bars_begin_where_reading_does(shown, methods, direction):
+    shown(methods, direction=direction)
+    methods.show_result(methods_result())
+    bars = methods.speed.bars
+    bars.resize(500, bars.sizeHint().height())
+    row = bars.placed().rows[3]
+    end, beyond = row.body.left() + 0.8 * row.body.width(), row.body.right() + 3
+    image = bars.grab().toImage()
+    colours = []
+    for x in (end, beyond):
+        place = x if direction is Qt.LayoutDirection.LeftToRight else bars.width() - x
+        colours.append(image.pixelColor(round(place), round(row.body.center().y())).name())
+    assert colours[0] == LIGHT.run
+    assert colours[1] != LIGHT.run
 
 
 def test_devices_are_held_against_the_first(shown, devices):
