@@ -28,7 +28,7 @@ def picture(result: Result, theme: Theme, *, published: bool = False) -> QPixmap
     Args:
         result: Which, finished or not.
         theme: The colours.
-        published: Whether figures published by others stand beside those of devices.
+        published: Whether figures published by others stand beside.
     """
     sheet = _sheet(result, theme, published=published)
     height = sheet.heightForWidth(WIDTH) if sheet.hasHeightForWidth() else sheet.sizeHint().height()
@@ -73,14 +73,11 @@ def view_of(
     Args:
         result: Which.
         theme: The colours.
-        published: Whether figures published by others stand beside those of devices.
+        published: Whether figures published by others stand beside.
         is_picture: Whether nobody can press anything in it.
     """
-    if result.kind is Kind.METHODS:
-        methods = MethodsView(theme, has_links=not is_picture)
-        methods.show_result(result)
-        return methods
-    devices = DevicesView(theme, has_toggle=not is_picture)
-    devices.show_published(published)
-    devices.show_result(result)
-    return devices
+    made = MethodsView if result.kind is Kind.METHODS else DevicesView
+    view = made(theme, is_picture=is_picture)
+    view.show_published(published)
+    view.show_result(result)
+    return view

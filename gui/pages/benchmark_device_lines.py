@@ -5,6 +5,8 @@ from dataclasses import dataclass
 
 from PySide6.QtCore import QCoreApplication
 
+from core.bench.published import ARTICLE_IS, ArticleRow, article_row
+from core.bench.published import MARK as MARK_OF_OTHERS
 from core.bench.result import Result, Row, speed_against
 from core.bench.sizes import SIZES
 from core.sources import short_name
@@ -113,10 +115,35 @@ def headings_of(sides: Sequence[str]) -> tuple[Heading, ...]:
 
 
 def lines_of(
-    groups: Sequence[Group], sides: Sequence[str], result: Result, underway: str | None
+    groups: Sequence[Group],
+    sides: Sequence[str],
+    result: Result,
+    underway: str | None,
+    *,
+    published: bool = False,
 ) -> tuple[Line, ...]:
-    """A line a group, in their order."""
-    return tuple(_line(group, sides, result, underway) for group in groups)
+    """A line a group, in their order; below it, where they are `published`, the article's figures of the same model."""
+    found = []
+    for group in groups:
+        found.append(_line(group, sides, result, underway))
+        theirs = article_row(group.first.rung) if published else None
+        if theirs is not None:
+            found.append(_published_line(group, theirs, len(sides)))
+    return tuple(found)
+
+
+def _published_line(group: Group, theirs: ArticleRow, sides: int) -> Line:
+    """Its devices stand in the cells: they may not be those of this machine."""
+    texts = (
+        f"    {_translate('Bench', MARK_OF_OTHERS)}",
+        "",
+        f"CPU {numbers.step_time(theirs.cpu_seconds)}",
+        f"MPS {numbers.step_time(theirs.mps_seconds)}",
+        *[""] * (sides - 2),
+        times(theirs.speed),
+    )
+    tip = f"{group.title}\n{ARTICLE_IS}"
+    return Line(f"{group.name}-published", tuple(Cell(text, Tone.QUIET) for text in texts), tip=tip)
 
 
 def _line(group: Group, sides: Sequence[str], result: Result, underway: str | None) -> Line:

@@ -1,101 +1,66 @@
 """One device against another: seconds an epoch of the same models, how many times as fast, whether losses agree."""
 
-from PySide6.QtCore import Signal
-from PySide6.QtWidgets import QLabel, QVBoxLayout, QWidget
+from collections.abc import Sequence
 
+from PySide6.QtWidgets import QWidget
+
+from core.bench.published import ARTICLE_IS, article_row
 from core.bench.result import Result
 from gui.pages.benchmark_device_lines import Group, groups_of, headings_of, lines_of, sides_of
-from gui.pages.benchmark_words import mark_words, row_tip, rows_of, times
+from gui.pages.benchmark_view import BenchView
+from gui.pages.benchmark_words import row_tip, times
 from gui.plots.bar_chart import BarChart, Better
 from gui.plots.bar_painting import Bar, Line
 from gui.plots.legend import Reading
-from gui.theme import SPACING, Theme
-from gui.widgets.figures_table import FiguresTable, on_card
-from gui.widgets.roles import Role, set_role
+from gui.theme import Theme
 
 
-class DevicesView(QWidget):
-    """A chart of speed-ups and a table, as high as they need to be; what is around scrolls.
-
-    Signals:
-        published_toggled: Whether figures published by others are shown beside.
+class DevicesView(BenchView):
+    """A chart of speed-ups and a table.
 
     Args:
         theme: The colours.
-        has_toggle: Whether the person can choose that.
         parent: Qt's parent.
+        is_picture: Whether nobody can press anything in it.
     """
 
-    published_toggled = Signal(bool)
-
-    def __init__(self, theme: Theme, parent: QWidget | None = None, *, has_toggle: bool = True) -> None:
-        super().__init__(parent)
-        self._has_toggle = has_toggle
-        self._published = False
-        self._result: Result | None = None
-        self._underway: str | None = None
+    def __init__(self, theme: Theme, parent: QWidget | None = None, *, is_picture: bool = False) -> None:
+        super().__init__(theme, self.tr("Devices"), ARTICLE_IS, parent, is_picture=is_picture)
         self.chart = BarChart(self.tr("Speed-up"), Better.MORE, theme)
-        self.table = FiguresTable(self.tr("Devices"), theme)
-        self.note = QLabel()
-        self.note.setWordWrap(True)
-        set_role(self.note, Role.HINT)
-        self._lay_out()
+        self._lay_out(self.chart)
 
-    @property
-    def result(self) -> Result | None:
-        """What is shown."""
-        return self._result
-
-    @property
-    def shows_published(self) -> bool:
-        """Whether figures published by others stand beside."""
-        return self._published
-
-    def show_published(self, are_shown: bool) -> None:
-        """Show figures published by others beside, or no longer."""
-        self._published = are_shown
-        if self._result is not None:
-            self.show_result(self._result, self._underway)
-
-    def show_result(self, result: Result, underway: str | None = None) -> None:
-        """Show what there is so far.
-
-        Args:
-            result: A benchmark of devices, finished or not.
-            underway: The name of the rung that is being measured.
-        """
-        self._result, self._underway = result, underway
+    def _show(self, result: Result, underway: str | None) -> None:
         groups, sides = groups_of(result), sides_of(result)
         if len(sides) > 1:
             words = self.tr("Speed-up of {} over {}") if len(sides) == 2 else self.tr("Speed-up over {1}")
             self.chart.set_title(words.format(sides[1], sides[0]))
-        bars = [bar for group in groups for bar in _bars(group, result, underway, is_one=len(sides) == 2)]
+        bars = [bar for group in groups for bar in self._bars(group, sides)]
         meaning = Reading(self.tr("The line is at 1 ×: as fast as {}.").format(sides[0]))
         self.chart.show_bars(bars, line=Line(1.0), meanings=(meaning,))
-        self.table.show_lines(headings_of(sides), lines_of(groups, sides, result, underway))
-        words = mark_words(rows_of(result))
-        self.note.setText(words)
-        self.note.setVisible(bool(words))
+        self.table.show_lines(
+            headings_of(sides), lines_of(groups, sides, result, underway, published=self.shows_published)
+        )
 
-    def _lay_out(self) -> None:
-        column = QVBoxLayout(self)
-        column.setContentsMargins(0, 0, 0, 0)
-        column.setSpacing(SPACING + 4)
-        column.addWidget(self.chart)
-        column.addWidget(on_card(self.table))
-        column.addWidget(self.note)
-        column.addStretch(1)
+    def _has_published(self, result: Result) -> bool:
+        return any(article_row(rung) is not None for rung in result.plan.rungs)
+
+    def _bars(self, group: Group, sides: Sequence[str]) -> list[Bar]:
+        """A bar for each side that is held against the first, and one of what was published."""
+        assert self._result is not None
+        found = [_bar(group, side, self._result, self._underway, len(sides)) for side, _ in group.others()]
+        theirs = article_row(group.first.rung) if self.shows_published else None
+        if theirs is not None:
+            words = self.tr("published by others, MPS")
+            found.append(
+                Bar(words, theirs.speed, times(theirs.speed), "others", is_faint=True, tip=ARTICLE_IS)
+            )
+        return found
 
 
-def _bars(group: Group, result: Result, underway: str | None, *, is_one: bool) -> list[Bar]:
-    """A bar for each side that is held against the first."""
-    found = []
-    for side, row in group.others():
-        title = group.title if is_one else f"{group.title}, {side}"
-        speed = group.speed_up(side)
-        if speed is None:
-            found.append(Bar(title, words=group.without(side, result, underway)))
-            continue
-        marked = any(one.is_disturbed for one in (group.first, row) if one)
-        found.append(Bar(title, speed, times(speed), tip=row_tip(row), is_marked=marked))
-    return found
+def _bar(group: Group, side: str, result: Result, underway: str | None, sides: int) -> Bar:
+    title = group.title if sides == 2 else f"{group.title}, {side}"
+    row, speed = group.of(side), group.speed_up(side)
+    if row is None or speed is None:
+        return Bar(title, words=group.without(side, result, underway))
+    marked = group.first.is_disturbed or row.is_disturbed
+    return Bar(title, speed, times(speed), tip=row_tip(row), is_marked=marked)

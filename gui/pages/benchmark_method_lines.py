@@ -4,6 +4,8 @@ from collections.abc import Sequence
 
 from PySide6.QtCore import QCoreApplication
 
+from core.bench.published import GUIDE_IS, GuideRow, guide_row
+from core.bench.published import MARK as MARK_OF_OTHERS
 from core.bench.result import Result, Row, memory_against, speed_against
 from gui import numbers
 from gui.models.figures_model import Cell, Heading, Line, Tone
@@ -66,11 +68,33 @@ def headings_of(rows: Sequence[Row], *, has_links: bool = True) -> tuple[Heading
     return (*found, Heading("")) if has_links else tuple(found)
 
 
-def lines_of(rows: Sequence[Row], result: Result, underway: str | None) -> tuple[Line, ...]:
-    """A line a row, in their order."""
+def lines_of(
+    rows: Sequence[Row], result: Result, underway: str | None, *, published: bool = False
+) -> tuple[Line, ...]:
+    """A line a row, in their order; below it, where they are `published`, the guide's figures of the same method."""
     plain = rows_of(result)[0] if result.plan.rungs else None
     more = _columns_beside(rows)
-    return tuple(_line(row, result, underway, plain, more) for row in rows)
+    found = []
+    for row in rows:
+        found.append(_line(row, result, underway, plain, more))
+        theirs = guide_row(row.rung) if published else None
+        if theirs is not None:
+            found.append(_published_line(row, theirs))
+    return tuple(found)
+
+
+def _published_line(row: Row, theirs: GuideRow) -> Line:
+    texts = (
+        f"    {_translate('Bench', MARK_OF_OTHERS)}",
+        numbers.step_time(theirs.seconds),
+        figure(theirs.samples_per_second),
+        "",
+        times(theirs.speed),
+        numbers.memory(theirs.megabytes << 20),
+        times(theirs.memory),
+    )
+    tip = f"{row.rung.title}\n{GUIDE_IS}"
+    return Line(f"{row.rung.name}-published", tuple(Cell(text, Tone.QUIET) for text in texts), tip=tip)
 
 
 def _columns_beside(rows: Sequence[Row]) -> tuple[bool, bool]:

@@ -65,8 +65,7 @@ class OpenedResult(QWidget):
         self.view = view_of(result, self._theme)
         if isinstance(self.view, MethodsView):
             self.view.use_requested.connect(self.use_requested)
-        else:
-            self.view.published_toggled.connect(self.saving.take_published)
+        self.view.published_toggled.connect(self.saving.take_published)
         self._column.insertWidget(2, self.view)
 
     def _connect(self) -> None:
