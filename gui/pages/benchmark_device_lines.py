@@ -5,6 +5,7 @@ from dataclasses import dataclass
 
 from PySide6.QtCore import QCoreApplication
 
+from core.bench.agreement import Verdict, agreement
 from core.bench.published import ARTICLE_IS, ArticleRow, article_row
 from core.bench.published import MARK as MARK_OF_OTHERS
 from core.bench.result import Result, Row, speed_against
@@ -111,6 +112,11 @@ def headings_of(sides: Sequence[str]) -> tuple[Heading, ...]:
             )
             for side in sides[1:]
         ),
+        Heading(
+            _translate("Bench", "Losses"),
+            _translate("Bench", "Whether both compute the same, by the loss of the first batch"),
+            is_figure=False,
+        ),
     )
 
 
@@ -155,7 +161,19 @@ def _line(group: Group, sides: Sequence[str], result: Result, underway: str | No
         return Line(group.name, (quiet,), Cell(words, Tone.QUIET), words)
     seconds = [_seconds(group.of(side), result, underway) for side in sides]
     speeds = [Cell(times(speed) if (speed := group.speed_up(side)) else "") for side in sides[1:]]
-    return Line(group.name, (title, batch, *seconds, *speeds))
+    return Line(group.name, (title, batch, *seconds, *speeds, _losses(group)))
+
+
+def _losses(group: Group) -> Cell:
+    """Whether each side computes what the first does; the worst of them where there are several."""
+    tones = {Verdict.DIFFER: Tone.WARNING, Verdict.AGREE: Tone.GOOD, Verdict.UNKNOWN: Tone.QUIET}
+    found = [agreement(group.first, row) for _, row in group.others()]
+    for verdict, tone in tones.items():
+        for one in found:
+            if one.verdict is verdict:
+                is_known = verdict is not Verdict.UNKNOWN
+                return Cell(one.words if is_known else "", tone, one.explanation if is_known else "")
+    return Cell()
 
 
 def _seconds(row: Row | None, result: Result, underway: str | None) -> Cell:

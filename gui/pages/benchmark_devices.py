@@ -2,9 +2,10 @@
 
 from collections.abc import Sequence
 
+from PySide6.QtCore import QCoreApplication
 from PySide6.QtWidgets import QWidget
 
-from core.bench.published import ARTICLE_IS, article_row
+from core.bench.published import ARTICLE_IS, ArticleRow, article_row
 from core.bench.result import Result
 from gui.pages.benchmark_device_lines import Group, groups_of, headings_of, lines_of, sides_of
 from gui.pages.benchmark_view import BenchView
@@ -13,6 +14,8 @@ from gui.plots.bar_chart import BarChart, Better
 from gui.plots.bar_painting import Bar, Line
 from gui.plots.legend import Reading
 from gui.theme import Theme
+
+_translate = QCoreApplication.translate
 
 
 class DevicesView(BenchView):
@@ -35,8 +38,7 @@ class DevicesView(BenchView):
             words = self.tr("Speed-up of {} over {}") if len(sides) == 2 else self.tr("Speed-up over {1}")
             self.chart.set_title(words.format(sides[1], sides[0]))
         bars = [bar for group in groups for bar in self._bars(group, sides)]
-        meaning = Reading(self.tr("The line is at 1 ×: as fast as {}.").format(sides[0]))
-        self.chart.show_bars(bars, line=Line(1.0), meanings=(meaning,))
+        self.chart.show_bars(bars, line=Line(1.0), meanings=self._meanings(sides[0]))
         self.table.show_lines(
             headings_of(sides), lines_of(groups, sides, result, underway, published=self.shows_published)
         )
@@ -50,11 +52,22 @@ class DevicesView(BenchView):
         found = [_bar(group, side, self._result, self._underway, len(sides)) for side, _ in group.others()]
         theirs = article_row(group.first.rung) if self.shows_published else None
         if theirs is not None:
-            words = self.tr("published by others, MPS")
-            found.append(
-                Bar(words, theirs.speed, times(theirs.speed), "others", is_faint=True, tip=ARTICLE_IS)
-            )
+            found.append(_published_bar(group, theirs))
         return found
+
+    def _meanings(self, first: str) -> list[Reading]:
+        line = Reading(self.tr("The line is at 1 ×: as fast as {}.").format(first))
+        if not self.shows_published:
+            return [line]
+        others = Reading(self.tr("published by others, MPS over CPU"), "others")
+        return [Reading(self.tr("measured here"), "run"), others, line]
+
+
+def _published_bar(group: Group, theirs: ArticleRow) -> Bar:
+    speed = times(theirs.speed)
+    words = _translate("Bench", "{}: published by others, MPS over CPU").format(group.title)
+    tip = f"{speed}\n{ARTICLE_IS}"
+    return Bar(words, theirs.speed, speed, "others", tip=tip, is_faint=True, has_name=False)
 
 
 def _bar(group: Group, side: str, result: Result, underway: str | None, sides: int) -> Bar:

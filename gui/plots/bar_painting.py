@@ -42,7 +42,8 @@ class Bar:
 
     `length` in any unit that all rows share; None: `words` stand in its place, and all of them in the tip. `figure` is
     written at its end. `lowest` and `highest` make a whisker. `pieces` add up to the length and give it colours.
-    `tip` are the exact figures. `is_faint` is what isn't this machine's own, and stands back.
+    `tip` are the exact figures. `is_faint` is what isn't this machine's own, and stands back. `has_name` says whether
+    its title stands beside it; a legend says what a row without is.
     """
 
     title: str
@@ -56,6 +57,7 @@ class Bar:
     tip: str = ""
     is_marked: bool = False
     is_faint: bool = False
+    has_name: bool = True
 
     @property
     def at_end(self) -> str:
@@ -131,7 +133,9 @@ def placed(
 ) -> Placed:
     """Where everything stands in a width, in pixels, all bars at one scale."""
     height = metrics.height() + GAP
-    longest_name = max((metrics.horizontalAdvance(bar.title) for bar in bars), default=0) + 1.0
+    longest_name = (
+        max((metrics.horizontalAdvance(bar.title) for bar in bars if bar.has_name), default=0) + 1.0
+    )
     names = min(NAMES * width, longest_name) if has_names else 0.0
     left = names + SPACING if has_names else 0.0
     figures = max((metrics.horizontalAdvance(bar.at_end) for bar in bars), default=0) + SPACING
@@ -190,7 +194,7 @@ class BarPainter:
             self._text(row)
 
     def _name(self, row: Row) -> None:
-        if not row.name.width():
+        if not row.name.width() or not row.bar.has_name:
             return
         tokens = self._tokens
         self._painter.setPen(QColor(tokens.faint if row.bar.is_faint else tokens.muted))

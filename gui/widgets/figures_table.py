@@ -202,8 +202,8 @@ class FiguresTable(QTableView):
                 self._links[line.key] = link = self._link(line, *links[line.key])
                 self.setIndexWidget(self.rows.index(row, last), link)
             elif line.key not in links and line.key in self._links:
-                # in this order: a link that Python no longer holds would be gone while the view still places it
-                self.setIndexWidget(self.rows.index(row, last), None)
+                # the view has to let go of it first: it places what it knows of, also where that is gone
+                self.setIndexWidget(self.rows.index(row, last), None)  # type: ignore[arg-type]
                 self._links.pop(line.key)
         if before != set(self._links):
             self._order_links()
@@ -215,7 +215,8 @@ class FiguresTable(QTableView):
             self.setTabOrder(one, following)
 
     def _link(self, line: Line, words: str, tip: str) -> QPushButton:
-        link = QPushButton(words)
+        # with a parent: one that Python owned would be gone with the last name for it, before the view let go of it
+        link = QPushButton(words, self.viewport())
         set_role(link, Role.LINK)
         link.setToolTip(tip)
         link.setAccessibleName(f"{words}: {line.cell(0).text}")

@@ -109,7 +109,7 @@ def test_the_table_goes_to_the_clipboard_as_markdown(qtbot):
         saving.copy.click()
     text = QGuiApplication.clipboard().text()
     assert text.startswith("### BERT-large")
-    assert "| bf16 + dynamic padding |" in text
+    assert "| bf16 + sdpa + dynamic padding |" in text
 
 
 def test_there_is_nothing_to_take_before_anything_is_measured(qtbot):

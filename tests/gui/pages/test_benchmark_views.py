@@ -5,9 +5,11 @@ import pytest
 from PySide6.QtCore import QPointF, Qt
 from PySide6.QtWidgets import QVBoxLayout, QWidget
 
+from core.bench.agreement import agreement
 from core.bench.result import Pass, memory_against, speed_against
 from core.settings import Appearance
 from gui.invented_benchmarks import devices_result, methods_result
+from gui.models.figures_model import Tone
 from gui.numbers import memory, three_figures
 from gui.pages.benchmark_devices import DevicesView
 from gui.pages.benchmark_methods import MethodsView
@@ -108,7 +110,7 @@ def test_use_this_hands_on_the_rung_of_its_row(qtbot, shown, methods):
     result = methods_result()
     shown(methods)
     methods.show_result(result)
-    link = methods.table.links()["lora"]
+    link = methods.table.links()["bf16-lora"]
     assert link.accessibleName() == "Use this: LoRA, bf16"
     with qtbot.waitSignal(methods.use_requested) as told:
         link.click()
@@ -118,18 +120,18 @@ def test_use_this_hands_on_the_rung_of_its_row(qtbot, shown, methods):
 def test_news_leaves_choice_links_and_place_as_they_are(qtbot, shown, methods):
     page = shown(methods)
     page.resize(WIDE, 420)
-    methods.show_result(methods_result(done=4), "bf16-accumulation-checkpointing")
+    methods.show_result(methods_result(done=4), "bf16-all")
     methods.table.choose("bf16")
     qtbot.waitUntil(lambda: page.verticalScrollBar().maximum() > 120)
     page.verticalScrollBar().setValue(120)
     place, link = page.verticalScrollBar().value(), methods.table.links()["bf16"]
     assert place == 120
-    assert texts(methods.table, "bf16-accumulation-checkpointing")[1] == "being measured…"
-    assert texts(methods.table, "lora")[1] == "waits for its turn"
+    assert texts(methods.table, "bf16-all")[1] == "being measured…"
+    assert texts(methods.table, "bf16-lora")[1] == "waits for its turn"
     methods.show_result(methods_result(done=5), "adafactor")
     assert methods.table.chosen == ("bf16",)
     assert methods.table.links()["bf16"] is link
-    assert "bf16-accumulation-checkpointing" in methods.table.links()
+    assert "bf16-all" in methods.table.links()
     assert page.verticalScrollBar().value() == place
 
 
@@ -245,3 +247,50 @@ def test_a_waiting_group_is_empty(shown, devices):
     devices.show_result(devices_result(done=5), "resnet18-4-mps")
     assert texts(devices.table, "resnet18-4")[3] == "measuring…"
     assert texts(devices.table, "mobilenet_v2-4")[2:5] == ["", "", ""]
+
+
+def test_whether_losses_agree_stands_beside(shown, devices):
+    result = devices_result()
+    cpu, mps, *others = result.rows
+    wrong = msgspec.structs.replace(mps.passes[0].sample, first_loss=2.9)
+    apart = msgspec.structs.replace(mps, passes=(msgspec.structs.replace(mps.passes[0], sample=wrong),))
+    shown(devices)
+    devices.show_result(msgspec.structs.replace(result, rows=(cpu, apart, *others)))
+    lines = {line.key: line.cells[-1] for line in devices.table.rows.lines}
+    assert lines["alexnet-4"].text == agreement(*result.groups()["alexnet-4"]).words
+    assert lines["alexnet-4"].tone is Tone.GOOD
+    assert (lines["vgg16-4"].text, lines["vgg16-4"].tone) == ("differ by 20 %", Tone.WARNING)
+    assert "before anything was learned" in lines["vgg16-4"].tip
+
+
+def test_what_others_published_stands_beside_when_asked_for_and_says_so(qtbot, shown, devices):
+    shown(devices)
+    devices.show_result(devices_result())
+    rows = devices.table.rows.rowCount()
+    with qtbot.waitSignal(devices.published_toggled) as told:
+        devices.published.click()
+    assert told.args == [True]
+    assert devices.table.rows.rowCount() == 2 * rows
+    cells = texts(devices.table, "resnet18-64-published")
+    assert cells[0].strip() == "published by others"
+    assert cells[2:5] == ["CPU 1 min 04 s", "MPS 10.4 s", "6.14 ×"]
+    assert "M1 Max" in devices.note.text()
+    theirs = bar_of(devices.chart, "ResNet-18, batch 64: published by others, MPS over CPU")
+    assert theirs.length == pytest.approx(63.9 / 10.4)
+    assert theirs.is_faint
+    devices.published.click()
+    assert devices.table.rows.rowCount() == rows
+    assert "M1 Max" not in devices.note.text()
+
+
+def test_the_guides_figures_stand_below_the_methods_they_belong_to(shown, methods):
+    shown(methods)
+    methods.show_result(methods_result())
+    methods.show_published(True)
+    cells = texts(methods.table, "bf16-published")
+    assert (cells[2], cells[4]) == ("18.6", "2.10 ×")
+    keys = [line.key for line in methods.table.rows.lines]
+    assert keys.index("bf16-published") == keys.index("bf16") + 1
+    assert "bf16-lora-published" not in keys
+    assert "bf16-published" not in methods.table.links()
+    assert "V100" in methods.note.text()
