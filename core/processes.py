@@ -51,6 +51,33 @@ def child_environment(extra: Mapping[str, str] | None = None) -> dict[str, str]:
     return {**environment, **(extra or {})}
 
 
+_OF_A_BUNDLE = (
+    "LD_LIBRARY_PATH",
+    "DYLD_LIBRARY_PATH",
+    "QT_PLUGIN_PATH",
+    "QML2_IMPORT_PATH",
+    "PYTHONPATH",
+    "PYTHONHOME",
+)
+
+
+def foreign_environment() -> dict[str, str]:
+    """The environment for programs that aren't Hone: the person's own, without what a bundle sets for itself.
+
+    PyInstaller keeps what stood in a variable as `…_ORIG`
+    (https://pyinstaller.org/en/stable/runtime-information.html#ld-library-path-libpath-considerations).
+    """
+    if not is_frozen():
+        return dict(os.environ)
+    own = {
+        name: value
+        for name, value in os.environ.items()
+        if name not in _OF_A_BUNDLE and not name.startswith(("_PYI_", "_MEI"))
+    }
+    kept = {name: own.pop(f"{name}_ORIG", "") for name in _OF_A_BUNDLE}
+    return own | {name: value for name, value in kept.items() if value}
+
+
 def start_detached(command: Sequence[str], log: Path, folder: Path) -> subprocess.Popen[bytes]:
     """Start a process that outlives this one, its output appended to `log`, working in `folder`.
 

@@ -4,6 +4,8 @@ import os
 import sys
 
 from core import program
+from gui.old_systems import this_system, why_too_old
+from gui.plain_words import tell
 from gui.screen_libraries import what_is_missing
 
 SCREENS = ("DISPLAY", "WAYLAND_DISPLAY", "QT_QPA_PLATFORM")
@@ -11,19 +13,20 @@ SCREENS = ("DISPLAY", "WAYLAND_DISPLAY", "QT_QPA_PLATFORM")
 
 def open_window() -> int:
     """Show the window. Qt is imported here and not before: the command line works where Qt can't be loaded."""
-    if not has_screen():
-        print(
-            "There is no screen here to open the window on; `hone train RUN.hone` trains without one.",
-            file=sys.stderr,
-        )
-        return 1
-    missing = what_is_missing()
-    if missing:
-        print(missing, file=sys.stderr)
+    reason = why_no_window()
+    if reason:
+        tell(reason)
         return 1
     from gui.app import run_app
 
     return run_app(sys.argv)
+
+
+def why_no_window() -> str:
+    """Why the window can't be opened and what to do; empty where it can."""
+    if not has_screen():
+        return "There is no screen here to open the window on; `hone train RUN.hone` trains without one."
+    return why_too_old(this_system()) or what_is_missing()
 
 
 def has_screen() -> bool:

@@ -5,11 +5,13 @@ test holds the two together.
 """
 
 import ctypes
+import importlib.util
 import os
 import sys
 from collections.abc import Callable, Mapping
+from pathlib import Path
 
-from core.processes import is_frozen
+from gui.old_systems import WITHOUT_A_WINDOW
 
 ALWAYS = {
     "libEGL.so.1": "libegl1",
@@ -37,34 +39,85 @@ ON_X11 = {
 }
 
 
+ON_WAYLAND = {
+    "libwayland-client.so.0": "libwayland-client0",
+    "libwayland-cursor.so.0": "libwayland-cursor0",
+}
+
+_GRAPHICS = {"libEGL.so.1", "libGL.so.1"}
+
+
 def what_is_missing(
-    environment: Mapping[str, str] = os.environ, load: Callable[[str], object] = ctypes.CDLL
+    environment: Mapping[str, str] = os.environ,
+    load: Callable[[str], object] = ctypes.CDLL,
+    plugins: Path | None = None,
 ) -> str:
-    """Which libraries are missing and how they are installed; empty: none, or the bundle brings its own.
+    """What keeps Qt from this screen and what to do; empty: nothing.
+
+    A bundle brings most libraries along, and they are found in it; those of the graphics driver are the system's.
 
     Args:
-        environment: Tells the screen: those of X11 are looked for only where Qt has no other.
+        environment: Tells the screen: libraries of X11 are looked for only where Qt has no other.
         load: Loads a library by the name of its file; raises OSError.
+        plugins: Where Qt's own plugins for screens lie; None: they are looked for.
     """
-    if not sys.platform.startswith("linux") or is_frozen():
+    if not sys.platform.startswith("linux"):
         return ""
-    wanted = {**ALWAYS, **(ON_X11 if _is_x11(environment) else {})}
+    unreachable = _unreachable(environment, qt_plugins() if plugins is None else plugins)
+    if unreachable:
+        return unreachable
+    wanted = {**ALWAYS, **_of_screen(environment)}
     missing = {name: package for name, package in wanted.items() if not _loads(name, load)}
     if not missing:
         return ""
+    what = (
+        "the libraries of OpenGL and others of the system" if _GRAPHICS & set(missing) else "system libraries"
+    )
     return (
-        "The window can't be opened: Qt, which draws it, needs system libraries that are missing here "
+        f"The window can't be opened: Qt, which draws it, needs {what} that are missing here "
         f"({', '.join(missing)}).\nOn Debian and Ubuntu, this installs them:\n"
         f"  sudo apt-get install {' '.join(sorted(missing.values()))}\n"
-        "`hone train RUN.hone` trains without a window."
+        f"On other systems, install the packages that hold these files.\n{WITHOUT_A_WINDOW}"
     )
 
 
-def _is_x11(environment: Mapping[str, str]) -> bool:
-    chosen = environment.get("QT_QPA_PLATFORM")
+def qt_plugins() -> Path | None:
+    """The folder with Qt's plugins for screens, found without loading Qt; None: it isn't where it is expected."""
+    found = importlib.util.find_spec("PySide6")
+    places = [] if found is None else list(found.submodule_search_locations or ())
+    folders = (Path(place) / "Qt" / "plugins" / "platforms" for place in places)
+    return next((folder for folder in folders if folder.is_dir()), None)
+
+
+def _unreachable(environment: Mapping[str, str], plugins: Path | None) -> str:
+    """What to do where a screen is there and Qt has no way to it; empty: it has one."""
+    wayland, x11 = environment.get("WAYLAND_DISPLAY"), environment.get("DISPLAY")
+    chosen = environment.get("QT_QPA_PLATFORM", "").partition(":")[0]
+    if not wayland or x11 or chosen not in ("", "wayland", "xcb"):
+        return ""
+    if chosen == "xcb":
+        return (
+            "The window can't be opened: QT_QPA_PLATFORM asks for X11, and this Wayland session has none.\n"
+            "Start Hone with QT_QPA_PLATFORM=wayland, or install XWayland (the package xwayland) and log in again.\n"
+            f"{WITHOUT_A_WINDOW}"
+        )
+    if plugins is None or any(plugins.glob("libqwayland*")):
+        return ""
+    return (
+        "The window can't be opened: this is a Wayland session without XWayland, and this Qt knows only X11.\n"
+        f"Install XWayland (the package xwayland) and log in again, or choose a session with X11 where you log in.\n"
+        f"{WITHOUT_A_WINDOW}"
+    )
+
+
+def _of_screen(environment: Mapping[str, str]) -> Mapping[str, str]:
+    """The libraries of the one screen Qt can take; none where it has a choice, or draws on none."""
+    chosen = environment.get("QT_QPA_PLATFORM", "").partition(":")[0]
     if chosen:
-        return chosen.partition(":")[0] == "xcb"
-    return not environment.get("WAYLAND_DISPLAY")
+        return {"xcb": ON_X11, "wayland": ON_WAYLAND}.get(chosen, {})
+    if not environment.get("WAYLAND_DISPLAY"):
+        return ON_X11
+    return {} if environment.get("DISPLAY") else ON_WAYLAND
 
 
 def _loads(name: str, load: Callable[[str], object]) -> bool:

@@ -8,7 +8,7 @@ import subprocess
 import sys
 from pathlib import Path
 
-from bootstrap import bundle, checks, display, pythons, system_libraries
+from bootstrap import bundle, checks, display, old_systems, pythons, system_libraries
 from bootstrap.environment import Environment, set_up
 from bootstrap.errors import SetupError
 
@@ -44,6 +44,9 @@ def main(arguments: list[str]) -> int:
         other = pythons.better_python()
         if other:
             return wait_for([*other, str(ROOT / "start.py"), *arguments])
+        reason = old_systems.why_not()
+        if reason:
+            raise SetupError(reason)
         return run(command, more)
     except SetupError as error:
         print(f"\n{error}", file=sys.stderr)

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from gui.screen_libraries import ALWAYS, ON_X11, what_is_missing
+from gui.screen_libraries import ALWAYS, ON_WAYLAND, ON_X11, qt_plugins, what_is_missing
 
 ROOT = Path(__file__).resolve().parents[2]
 CURSOR = "libxcb-cursor.so.0"
@@ -25,7 +25,7 @@ def without(*names):
 
 
 @pytest.mark.parametrize(
-    "environment", [{"DISPLAY": ":0"}, {"QT_QPA_PLATFORM": "xcb", "WAYLAND_DISPLAY": "0"}]
+    "environment", [{"DISPLAY": ":0"}, {"QT_QPA_PLATFORM": "xcb", "WAYLAND_DISPLAY": "0", "DISPLAY": ":0"}]
 )
 def test_a_library_of_x11_is_named_with_its_package(environment):
     words = what_is_missing(environment, without(CURSOR, "libxcb-icccm.so.4"))
@@ -70,3 +70,33 @@ def test_start_py_knows_the_same(monkeypatch):
     from bootstrap import system_libraries
 
     assert (ALWAYS, ON_X11) == (system_libraries.ALWAYS, system_libraries.ON_X11)
+    assert ON_WAYLAND == system_libraries.ON_WAYLAND
+
+
+def test_a_bundle_is_asked_for_what_the_graphics_driver_brings(monkeypatch):
+    monkeypatch.setattr(sys, "frozen", True, raising=False)
+    words = what_is_missing({"DISPLAY": ":0"}, without("libGL.so.1"))
+    assert "OpenGL" in words
+    assert "sudo apt-get install libgl1\n" in words
+
+
+def test_wayland_without_xwayland_is_told_where_qt_knows_only_x11(tmp_path):
+    (tmp_path / "libqxcb.so").touch()
+    alone = {"WAYLAND_DISPLAY": "wayland-0"}
+    words = what_is_missing(alone, without(), tmp_path)
+    assert "without XWayland" in words
+    assert "the package xwayland" in words
+    assert what_is_missing({**alone, "DISPLAY": ":0"}, without(), tmp_path) == ""
+    assert what_is_missing({**alone, "QT_QPA_PLATFORM": "offscreen"}, without(), tmp_path) == ""
+    (tmp_path / "libqwayland.so").touch()
+    assert what_is_missing(alone, without(), tmp_path) == ""
+    assert "libwayland-cursor0" in what_is_missing(alone, without("libwayland-cursor.so.0"), tmp_path)
+
+
+def test_x11_asked_for_where_there_is_none_is_told():
+    words = what_is_missing({"WAYLAND_DISPLAY": "0", "QT_QPA_PLATFORM": "xcb"}, without())
+    assert "QT_QPA_PLATFORM=wayland" in words
+
+
+def test_qt_s_plugins_are_found_without_loading_qt():
+    assert (qt_plugins() / "libqxcb.so").is_file()

@@ -1,6 +1,5 @@
 """GGUF by llama.cpp's own converter, where it is installed; what it makes is asked by llama.cpp's own program."""
 
-import os
 import shutil
 import subprocess
 import sys
@@ -15,7 +14,7 @@ from core.engine.exporting.written import NotChecked, Place, Tell, Written
 from core.errors import ModelError
 from core.export_offers import ExportSource
 from core.exporting import Agreement, Compared, NumberFormat
-from core.processes import command_line, is_frozen
+from core.processes import command_line, foreign_environment, is_frozen
 
 OUT_TYPES = {NumberFormat.FP32: "f32", NumberFormat.BF16: "bf16", NumberFormat.FP16: "f16"}
 BEGINNING = 4
@@ -75,7 +74,7 @@ def _convert(converter: Path, place: Place, name: str) -> None:
         encoding="utf-8",
         errors="replace",
         check=False,
-        env=_plain_environment(),
+        env=foreign_environment(),
     )
     if done.returncode or not (place.into / name).is_file():
         said = "\n".join((done.stderr or done.stdout).strip().splitlines()[-LAST_LINES:])
@@ -87,12 +86,6 @@ def _convert(converter: Path, place: Place, name: str) -> None:
 def _python() -> list[str]:
     """What runs the converter: this Python; from the bundled program, which is none, the person's own."""
     return [shutil.which("python3") or "python3"] if is_frozen() else [sys.executable]
-
-
-def _plain_environment() -> dict[str, str]:
-    """The person's environment: library paths of a bundle would make another Python load its libraries."""
-    bundled = ("LD_LIBRARY_PATH", "DYLD_LIBRARY_PATH", "PYTHONPATH")
-    return {name: value for name, value in os.environ.items() if name not in bundled or not is_frozen()}
 
 
 def _asked(runner: Path, file: Path, rows: Rows) -> Agreement | None:

@@ -1,0 +1,85 @@
+"""Words for who can't be shown a window of Hone's: in the terminal, or in a box that the system itself draws.
+
+Who starts Hone with a click has no terminal, and a program that ends without a word is the worst of answers.
+"""
+
+import os
+import shutil
+import subprocess
+import sys
+from collections.abc import Callable, Mapping, Sequence
+
+from core.processes import foreign_environment
+
+TITLE = "Hone"
+
+ON_A_MAC = (
+    "osascript",
+    "-e", "on run words",
+    "-e", 'display alert "Hone" message (item 1 of words) as critical',
+    "-e", "end run",
+)  # fmt: skip
+
+ON_LINUX: tuple[tuple[str, ...], ...] = (
+    ("zenity", "--error", "--no-markup", f"--title={TITLE}", "--width=480", "--text"),
+    ("kdialog", "--title", TITLE, "--error"),
+    ("xmessage", "-center"),
+    ("notify-send", TITLE),
+)
+"""Programs that show words, by what desktops bring; the words come last."""
+
+
+def tell(words: str) -> None:
+    """Say it where it is seen. Returns at once; a box stays until it is closed."""
+    if sys.platform == "win32":
+        _tell_windows(words)
+        return
+    print(words, file=sys.stderr, flush=True)
+    command = None if is_watched() else box(words)
+    if command is not None:
+        _show(command)
+
+
+def is_watched() -> bool:
+    """Whether somebody reads what this process prints: a terminal."""
+    return sys.stderr is not None and sys.stderr.isatty()
+
+
+def box(
+    words: str,
+    system: str = sys.platform,
+    environment: Mapping[str, str] = os.environ,
+    which: Callable[[str], str | None] = shutil.which,
+) -> Sequence[str] | None:
+    """The command that shows words in a box on this system; None: there is none, or no screen."""
+    if system == "darwin":
+        return [*ON_A_MAC, words]
+    if not (environment.get("DISPLAY") or environment.get("WAYLAND_DISPLAY")):
+        return None
+    return next(([*command, words] for command in ON_LINUX if which(command[0])), None)
+
+
+def _show(command: Sequence[str]) -> None:
+    silent = subprocess.DEVNULL
+    try:
+        subprocess.Popen(
+            command,
+            stdin=silent,
+            stdout=silent,
+            stderr=silent,
+            env=foreign_environment(),
+            start_new_session=True,
+        )
+    except OSError:  # the words have been printed
+        return
+
+
+def _tell_windows(words: str) -> None:
+    """A program without a console has no streams at all; there Windows shows a box."""
+    if sys.stderr is not None:
+        print(words, file=sys.stderr, flush=True)
+    elif sys.platform == "win32":
+        import ctypes
+
+        icon_error = 0x10
+        ctypes.windll.user32.MessageBoxW(None, words, TITLE, icon_error)
