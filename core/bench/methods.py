@@ -8,7 +8,7 @@ from core.bench.making import changed, make, refuse_impossible
 from core.bench.plan import Kind, Plan
 from core.bench.sizes import POSITIONS, SIZES, VOCABULARY, Size, choose_size, cpu_seconds
 from core.capabilities import find_device, machine_problems
-from core.choices import DeepSpeed, Task
+from core.choices import TITLES, DeepSpeed, Method, Padding, Task
 from core.errors import Fix, OptionsError, Problem
 from core.memory.forecast import Room
 from core.memory.room import room_of
@@ -170,8 +170,12 @@ def _notes_of_guide() -> Iterator[str]:
 
 
 def _notes_of_own(plain: RunOptions) -> Iterator[str]:
-    batch = plain.memory.batch_size
-    yield (
-        f"Model, data and batch size ({batch:,}) are your own, and nothing is evaluated. Plain is fp32, AdamW, one "
-        f"batch a step{', attention written out, every row padded' if plain.task.reads_text else ''}."
-    )
+    batch, method = plain.memory.batch_size, plain.model.method
+    words = ["fp32", "AdamW", "one batch a step"]
+    if plain.task.reads_text:
+        words.append("attention written out")
+    if plain.data.padding is Padding.FIXED:
+        words.append("every row padded to the longest text allowed")
+    yield f"Model, data and batch size ({batch:,}) are your own, and nothing is evaluated. Plain is {', '.join(words)}."
+    if method is not Method.FULL:
+        yield f"What learns in every row is what learns in your run: {TITLES[method][0]}."

@@ -254,6 +254,54 @@ def test_images_have_neither_attention_nor_padding() -> None:
     assert "freeze random weights" in found["bf16-lora"].refusal
 
 
+@pytest.mark.parametrize(
+    ("tree", "lacks"),
+    [
+        (
+            {
+                "task": "chat",
+                "model": {"source": "some/chat", "method": "qlora", "quantization": "int8"},
+                "data": {"train": "hub:a/b", "packing": True},
+            },
+            {"bf16-lora"},
+        ),
+        (
+            {
+                "task": "preference",
+                "model": {"source": "some/chat"},
+                "data": {"train": "hub:a/b"},
+                "memory": {"deepspeed": "zero-3", "offload": "none"},
+            },
+            set(),
+        ),
+        (
+            {
+                "task": "causal-lm",
+                "model": {"source": "some/chat"},
+                "data": {"train": "hub:a/b"},
+                "training": {"optimizer": "lion-8bit", "beta2": 0.98},
+                "device": {"compile": True, "compile_mode": "max-autotune"},
+            },
+            {"bf16-padding"},
+        ),
+        (
+            {
+                "task": "token-classification",
+                "model": {"source": "some/bert", "method": "head"},
+                "data": {"train": "hub:a/b"},
+            },
+            {"checkpointing", "bf16-all", "bf16-all-adafactor", "bf16-all-adamw-8bit", "bf16-lora"},
+        ),
+    ],
+    ids=lambda value: value["task"] if isinstance(value, dict) else "",
+)
+def test_other_tasks_have_the_rows_that_mean_something(tree: dict[str, Any], lacks: set[str]) -> None:
+    plan = planned(SERVER, {**tree, "memory": {"batch_size": 4, **tree.get("memory", {})}})
+    assert set(rungs(planned(SERVER))) - set(rungs(plan)) == lacks
+    assert not any(rung.refusal for rung in plan.rungs)
+    assert ("padded" in plan.notes[0]) is (tree["task"] != "causal-lm")
+
+
 def test_a_batch_of_one_is_not_cut() -> None:
     found = rungs(planned(LAPTOP, {**IMAGES, "memory": {"batch_size": 1}}))
     assert "accumulation" not in found
