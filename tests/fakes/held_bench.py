@@ -1,0 +1,96 @@
+"""Benchmarks for tests of the window: the real `Bench`, whose passes measure nothing, and wait where a test says so."""
+
+import threading
+from collections.abc import Callable
+
+from core.bench.plan import Plan, Rung
+from core.bench.result import Pass, Result
+from core.bench.running import Bench
+from core.errors import OptionsError, Problem
+from core.events import TurnAwaited
+from core.jobs import JobCancelled
+from core.reports import MachineReport
+from gui.bench_tools import BenchTools
+from tests.fakes.bench import MACHINE, plan, rung, sample
+
+PLAIN = rung("plain")
+BF16 = rung("bf16")
+LORA = rung("lora", refusal="needs the package peft")
+
+
+class _HeldPass:
+    def __init__(self, of: Rung, held: "HeldBenches") -> None:
+        self._of, self._held = of, held
+        self._killed = threading.Event()
+
+    def run(self) -> Pass:
+        while self._of.name in self._held.waiting and not self._killed.wait(0.002):
+            pass
+        if self._killed.is_set():
+            raise JobCancelled("sample")
+        if self._of.name in self._held.failing:
+            return Pass(begun=1.0, problem="The engine ended by itself.")
+        return Pass(begun=1.0, sample=sample(0.5, 0.5, 0.5, 0.5))
+
+    def kill(self) -> None:
+        self._killed.set()
+
+
+class HeldBenches:
+    """What the page needs of the core, answered here.
+
+    `waiting` are the names of rungs whose passes don't end until they are taken out, or killed; `failing` those that
+    fail. `kept` is what was saved, `asked` and `asked_devices` the wishes that plans were made of, `ahead` what is in
+    the way, `paused` who was asked to pause, and `beside` whether each benchmark was made beside others.
+    """
+
+    def __init__(self) -> None:
+        self.plan = plan(PLAIN, BF16, LORA, passes=1)
+        self.waiting: set[str] = set()
+        self.failing: set[str] = set()
+        self.kept: list[Result] = []
+        self.asked: list[dict[str, object]] = []
+        self.asked_devices: list[dict[str, object]] = []
+        self.ahead: TurnAwaited | None = None
+        self.paused: list[TurnAwaited] = []
+        self.beside: list[bool] = []
+        self.refuses = ""
+
+    def make_methods(self, _machine: MachineReport, **asked: object) -> Plan:
+        """Makes plans of methods."""
+        self.asked.append(asked)
+        return self._made()
+
+    def make_devices(self, _machine: MachineReport, **asked: object) -> Plan:
+        """Makes plans of devices."""
+        self.asked_devices.append(asked)
+        return self._made()
+
+    def _made(self) -> Plan:
+        if self.refuses:
+            raise OptionsError((Problem("model.source", self.refuses),), "The benchmark")
+        return self.plan
+
+    def make(self, asked: Plan, *, machine: MachineReport | None = None, is_beside: bool = True) -> Bench:
+        """A real benchmark, without an engine."""
+        self.beside.append(is_beside)
+        return Bench(
+            asked, MACHINE, take=lambda of, _plan: _HeldPass(of, self), save=self.kept.append, beside=True
+        )
+
+    @property
+    def tools(self) -> BenchTools:
+        """All of it."""
+        return BenchTools(
+            methods=self.make_methods,
+            devices=self.make_devices,
+            make=self.make,
+            ahead_of=lambda _device: self.ahead,
+            pause=self.paused.append,
+            earlier=list,
+        )
+
+
+def always(made: Plan) -> Callable[[], Plan]:
+    """Makes this plan."""
+    return lambda: made
