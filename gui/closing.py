@@ -1,10 +1,14 @@
-"""Closing the window while runs train or wait: they go on by design, so the person is asked once."""
+"""Closing the window while runs train or wait: they go on by design, so the person is asked once.
+
+A benchmark that is being measured ends with the window, which is said in the same question.
+"""
 
 import logging
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from enum import Enum, auto
 from pathlib import Path
+from typing import Protocol
 
 from PySide6.QtCore import QCoreApplication
 from PySide6.QtWidgets import QWidget
@@ -90,7 +94,9 @@ def ask_all(found: Iterable[Underway], action: Action) -> None:
 
 
 def title_for(found: Sequence[Underway]) -> str:
-    """What there is: “Digits” is training; 2 runs are training; or that some wait."""
+    """What there is: “Digits” is training; 2 runs are training; or that some wait; without any, a benchmark."""
+    if not found:
+        return _translate("Closing", "A benchmark is being measured")
     training = [one for one in found if not one.waits]
     if not training:
         one, several = (
@@ -103,8 +109,16 @@ def title_for(found: Sequence[Underway]) -> str:
     return _translate("Closing", "{} runs are training").format(len(training))
 
 
-def words_for(found: Sequence[Underway], *, is_shutting_down: bool = False) -> str:
-    """Which runs there are, and what each answer does."""
+def words_for(
+    found: Sequence[Underway], *, is_shutting_down: bool = False, is_measuring: bool = False
+) -> str:
+    """Which runs there are, and what each answer does; `is_measuring`: a benchmark is under way, too."""
+    measuring = _translate(
+        "Closing",
+        "The benchmark ends with this window; what is measured so far is kept under Earlier results.",
+    )
+    if not found:
+        return measuring
     training = [one for one in found if not one.waits]
     waiting = [one for one in found if one.waits]
     lines = []
@@ -123,6 +137,8 @@ def words_for(found: Sequence[Underway], *, is_shutting_down: bool = False) -> s
     lines.append(f"{going_on} {pausing} {stopping}")
     if waiting:
         lines.append(_waiting_words(one=len(waiting) == 1))
+    if is_measuring:
+        lines.append(measuring)
     return "\n\n".join(lines)
 
 
@@ -147,9 +163,16 @@ def _names(found: Sequence[Underway]) -> str:
 
 
 def question_about(
-    found: Sequence[Underway], parent: QWidget | None, *, is_shutting_down: bool = False
+    found: Sequence[Underway],
+    parent: QWidget | None,
+    *,
+    is_shutting_down: bool = False,
+    is_measuring: bool = False,
 ) -> Question[Closing]:
     """What is asked; as the computer shuts down nothing can go on."""
+    if not found:
+        ending = {Closing.KEEP_TRAINING: _translate("Closing", "End it and close")}
+        return Question(title_for(found), words_for(found), ending, parent)
     answers = {
         Closing.KEEP_TRAINING: _translate("Closing", "Keep training"),
         Closing.PAUSE: _translate("Closing", "Pause"),
@@ -157,27 +180,32 @@ def question_about(
     }
     if is_shutting_down:
         answers.pop(Closing.KEEP_TRAINING)
-    words = words_for(found, is_shutting_down=is_shutting_down)
+    words = words_for(found, is_shutting_down=is_shutting_down, is_measuring=is_measuring)
     return Question(title_for(found), words, answers, parent)
 
 
-Asking = Callable[[Sequence[Underway], QWidget], Closing]
-"""Asks what to do with runs that aren't over."""
+class Asking(Protocol):
+    """Asks what to do with runs that aren't over."""
+
+    def __call__(self, found: Sequence[Underway], parent: QWidget, *, is_measuring: bool) -> Closing:
+        """`is_measuring`: a benchmark is under way, too."""
 
 
-def may_close(found: Sequence[Underway], parent: QWidget, ask: Asking) -> bool:
+def may_close(found: Sequence[Underway], parent: QWidget, ask: Asking, *, is_measuring: bool = False) -> bool:
     """Find out what becomes of the runs that aren't over, and let it happen; returns whether the window may close."""
-    choice = ask(found, parent) if found else Closing.KEEP_TRAINING
+    asks = bool(found) or is_measuring
+    choice = ask(found, parent, is_measuring=is_measuring) if asks else Closing.KEEP_TRAINING
     if choice.action is not None:
         ask_all(found, choice.action)
     return choice is not Closing.CANCEL
 
 
-def ask_about(found: Sequence[Underway], parent: QWidget) -> Closing:
+def ask_about(found: Sequence[Underway], parent: QWidget, *, is_measuring: bool = False) -> Closing:
     """Ask as the window closes."""
-    return question_about(found, parent).ask(Closing.CANCEL)
+    return question_about(found, parent, is_measuring=is_measuring).ask(Closing.CANCEL)
 
 
-def ask_at_shutdown(found: Sequence[Underway], parent: QWidget) -> Closing:
+def ask_at_shutdown(found: Sequence[Underway], parent: QWidget, *, is_measuring: bool = False) -> Closing:
     """Ask as the computer shuts down or the person logs out."""
-    return question_about(found, parent, is_shutting_down=True).ask(Closing.CANCEL)
+    asked = question_about(found, parent, is_shutting_down=True, is_measuring=is_measuring)
+    return asked.ask(Closing.CANCEL)

@@ -30,7 +30,7 @@ def window(qtbot, tmp_path, questions):
         Theme(Appearance.LIGHT),
         Settings(runs_folder=str(tmp_path / "runs")),
         FakeEngine(),
-        lambda training, _parent: questions.append(training),
+        lambda training, _parent, **_more: questions.append(training),
         tools=MemoryTools(room=FakeRoom(), dry_run=lambda asked, room: DryRun(asked, room, command=HANGS)),
     )
     qtbot.addWidget(window)

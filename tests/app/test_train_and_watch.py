@@ -15,7 +15,7 @@ from gui.window import MainWindow
 PATIENCE_MS = 300_000
 
 
-def stop_what_trains(_runs, _parent):
+def stop_what_trains(_runs, _parent, **_more):
     """Answers the question about closing, should the test fail while the run trains."""
     return Closing.STOP
 

@@ -65,7 +65,9 @@ def test_the_next_window_shows_the_run_from_its_start(qtbot, tmp_path, environme
     first.send_signal(signal.SIGKILL)
     first.communicate()
     chosen = Settings(runs_folder=str(tmp_path / "runs"), appearance=Appearance.LIGHT)
-    window = MainWindow(Theme(Appearance.LIGHT), chosen, FakeEngine(), lambda *_: Closing.KEEP_TRAINING)
+    window = MainWindow(
+        Theme(Appearance.LIGHT), chosen, FakeEngine(), lambda *_, **_more: Closing.KEEP_TRAINING
+    )
     qtbot.addWidget(window)
     try:
         window.show()

@@ -50,7 +50,7 @@ def waiting(tmp_path):
 def test_all_are_asked_to_do_the_same(tmp_path, training, waiting, choice):
     seen = []
 
-    def answer(found, _parent):
+    def answer(found, _parent, **_more):
         seen.extend((found.run, found.waits) for found in found)
         return choice
 
@@ -61,8 +61,8 @@ def test_all_are_asked_to_do_the_same(tmp_path, training, waiting, choice):
 
 
 def test_going_on_and_calling_it_off_ask_nothing_of_them(tmp_path, training):
-    assert may_close(underway(tmp_path / "runs"), None, lambda *_: Closing.KEEP_TRAINING)
-    assert not may_close(underway(tmp_path / "runs"), None, lambda *_: Closing.CANCEL)
+    assert may_close(underway(tmp_path / "runs"), None, lambda *_, **_more: Closing.KEEP_TRAINING)
+    assert not may_close(underway(tmp_path / "runs"), None, lambda *_, **_more: Closing.CANCEL)
     assert training.open_requests() == []
 
 
@@ -99,6 +99,28 @@ def test_what_becomes_of_waiting_runs_is_said():
     assert "the waiting run out of the queue" in words_for([one("A"), waits])
     assert "the waiting runs out of the queue" in words_for([waits, waits])
     assert "queue" not in words_for([one("A")])
+
+
+def test_a_benchmark_is_said_in_the_same_question(qtbot):
+    kept = "what is measured so far is kept"
+    assert kept in words_for([one("A")], is_measuring=True)
+    assert kept not in words_for([one("A")])
+    alone = question_about([], None, is_measuring=True)
+    qtbot.addWidget(alone)
+    assert alone.text() == "A benchmark is being measured"
+    assert kept in alone.informativeText()
+    assert list(alone.says()) == ["End it and close"]
+
+
+def test_closing_asks_where_only_a_benchmark_is_under_way():
+    asked = []
+
+    def answer(found, _parent, *, is_measuring):
+        asked.append((list(found), is_measuring))
+        return Closing.CANCEL
+
+    assert not may_close([], None, answer, is_measuring=True)
+    assert asked == [([], True)]
 
 
 def test_each_button_says_what_it_stands_for(qtbot):
@@ -145,7 +167,7 @@ def test_at_shutdown_runs_are_paused_where_nobody_may_be_asked(make_window, trai
 
 
 def test_a_shutdown_can_be_called_off(make_window, training, monkeypatch):
-    monkeypatch.setattr("gui.window.ask_at_shutdown", lambda *_: Closing.CANCEL)
+    monkeypatch.setattr("gui.window.ask_at_shutdown", lambda *_, **_more: Closing.CANCEL)
     window, session = make_window(), Session(interacts=True)
     window.end_session(session)
     assert session.cancelled
@@ -163,7 +185,9 @@ def make_window(qtbot, tmp_path):
 
     def make():
         chosen = Settings(runs_folder=str(tmp_path / "runs"), appearance=Appearance.LIGHT)
-        window = MainWindow(Theme(Appearance.LIGHT), chosen, FakeEngine(), lambda *_: Closing.KEEP_TRAINING)
+        window = MainWindow(
+            Theme(Appearance.LIGHT), chosen, FakeEngine(), lambda *_, **_more: Closing.KEEP_TRAINING
+        )
         qtbot.addWidget(window)
         window.show()
         made.append(window)

@@ -43,7 +43,7 @@ def make_window(qtbot, folder):
     def make(**how):
         chosen = Settings(runs_folder=str(folder), appearance=Appearance.LIGHT)
         window = MainWindow(
-            Theme(Appearance.LIGHT), chosen, FakeEngine(), lambda *_: Closing.KEEP_TRAINING, **how
+            Theme(Appearance.LIGHT), chosen, FakeEngine(), lambda *_, **_more: Closing.KEEP_TRAINING, **how
         )
         qtbot.addWidget(window)
         made.append(window)

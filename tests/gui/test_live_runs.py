@@ -46,7 +46,9 @@ def thread(folder):
 @pytest.fixture
 def window(qtbot, folder):
     chosen = Settings(runs_folder=str(folder), appearance=Appearance.LIGHT)
-    window = MainWindow(Theme(Appearance.LIGHT), chosen, FakeEngine(), lambda *_: Closing.KEEP_TRAINING)
+    window = MainWindow(
+        Theme(Appearance.LIGHT), chosen, FakeEngine(), lambda *_, **_more: Closing.KEEP_TRAINING
+    )
     qtbot.addWidget(window)
     window.show()
     yield window

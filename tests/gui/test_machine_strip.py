@@ -272,7 +272,9 @@ def test_a_driver_that_never_answers_does_not_keep_the_program_from_ending():
 
 def test_the_window_tells_whether_a_run_trains_and_leaves_no_thread(qtbot, tmp_path):
     chosen = Settings(runs_folder=str(tmp_path))
-    window = MainWindow(Theme(Appearance.LIGHT), chosen, FakeEngine(), lambda *_: Closing.KEEP_TRAINING)
+    window = MainWindow(
+        Theme(Appearance.LIGHT), chosen, FakeEngine(), lambda *_, **_more: Closing.KEEP_TRAINING
+    )
     qtbot.addWidget(window)
     window.show()
     machine = window.sidebar.machine
