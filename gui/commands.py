@@ -25,11 +25,12 @@ class Commands(QObject):
             self._action(self.tr("New run"), "Ctrl+N", self._go_to_new_run),
             self._action(self.tr("Open…"), "Ctrl+O", self._open),
             self._action(self.tr("Save as…"), "Ctrl+S", self._save),
-            self._action(self.tr("Start training"), "Ctrl+Return", window.start_from_form),
+            self._action(self.tr("Start"), "Ctrl+Return", window.start_shown),
         )
         pages = (
             self._action(self.tr("New run"), "Ctrl+1", self._go_to_new_run),
             self._action(self.tr("Runs"), "Ctrl+2", self._go_to_runs),
+            self._action(self.tr("Benchmark"), "Ctrl+3", self._go_to_benchmark),
             self._action(self.tr("Try it"), "Ctrl+4", self._go_to_try),
             self._action(self.tr("Settings"), "Ctrl+5", self._go_to_settings),
         )
@@ -51,6 +52,9 @@ class Commands(QObject):
 
     def _go_to_runs(self) -> None:
         self._window.go_to(Place.RUNS)
+
+    def _go_to_benchmark(self) -> None:
+        self._window.go_to(Place.BENCHMARK)
 
     def _go_to_try(self) -> None:
         self._window.go_to(Place.TRY)

@@ -22,6 +22,7 @@ from gui.theme import Theme
 
 if TYPE_CHECKING:
     from gui.job_thread import Begin
+    from gui.pages.benchmark import BenchmarkPage
     from gui.pages.compare import ComparePage
     from gui.pages.run import RunPage
     from gui.pages.runs import RunsPage
@@ -45,6 +46,8 @@ class PageStack(QStackedWidget):
         list_requested: The list of runs is to be shown.
         settings_changed: The `Settings` that were chosen.
         queue_shown: A `QueueCard` that is to show who waits.
+        use_requested: A `core.bench.plan.Rung` whose options are to be carried into New run.
+        measuring: How much of a benchmark is done, from 0 to 1; None: none is under way.
 
     Args:
         theme: Colours.
@@ -66,6 +69,8 @@ class PageStack(QStackedWidget):
     list_requested = Signal()
     settings_changed = Signal(object)
     queue_shown = Signal(object)
+    use_requested = Signal(object)
+    measuring = Signal(object)
 
     def __init__(
         self,
@@ -84,6 +89,7 @@ class PageStack(QStackedWidget):
         self.compare: ComparePage | None = None
         self.settings: SettingsPage | None = None
         self.try_it: TryPage | None = None
+        self.benchmark: BenchmarkPage | None = None
         new_run.start_requested.connect(self.start_requested)
         new_run.check_requested.connect(self.check_requested)
         self.addWidget(new_run)
@@ -93,6 +99,7 @@ class PageStack(QStackedWidget):
         pages: dict[Place, Callable[[], QWidget]] = {
             Place.NEW_RUN: lambda: self.new_run,
             Place.RUNS: self.runs_page,
+            Place.BENCHMARK: self.benchmark_page,
             Place.TRY: self.try_page,
             Place.SETTINGS: self.settings_page,
         }
@@ -121,11 +128,18 @@ class PageStack(QStackedWidget):
         self.new_run.set_machine(machine)
         if self.settings is not None:
             self.settings.set_machine(machine)
+        if self.benchmark is not None:
+            self.benchmark.set_machine(machine)
 
     def take_live(self, live: tuple[LiveRun, ...]) -> None:
         """These runs train or wait by now: a model that is tried makes room for them."""
         if self.try_it is not None:
             self.try_it.take_live(live)
+
+    @property
+    def is_measuring(self) -> bool:
+        """Whether a benchmark is under way."""
+        return self.benchmark is not None and self.benchmark.measuring.is_running
 
     def end_work(self) -> None:
         """Give up questions and follow no run; no thread is left after this."""
@@ -134,6 +148,8 @@ class PageStack(QStackedWidget):
             self.settings.close_questions()
         if self.try_it is not None:
             self.try_it.close_questions()
+        if self.benchmark is not None:
+            self.benchmark.end_work()
         if self.run is not None:
             self.run.close_run()
             self.run.bin.end_work()
@@ -196,6 +212,20 @@ class PageStack(QStackedWidget):
         if self.indexOf(self.try_it) < 0:
             self.addWidget(self.try_it)
         return self.try_it
+
+    def benchmark_page(self) -> BenchmarkPage:
+        """The page Benchmark."""
+        if self.benchmark is None:
+            from gui.pages.benchmark import BenchmarkPage
+
+            self.benchmark = BenchmarkPage(self._theme, lambda: self.new_run.ready)
+        if self.indexOf(self.benchmark) < 0:
+            self.benchmark.use_requested.connect(self.use_requested)
+            self.benchmark.progressed.connect(self.measuring)
+            if self._machine is not None:
+                self.benchmark.set_machine(self._machine)
+            self.addWidget(self.benchmark)
+        return self.benchmark
 
     def settings_page(self) -> SettingsPage:
         """The page Settings."""

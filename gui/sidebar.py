@@ -6,6 +6,7 @@ from PySide6.QtCore import Signal
 from PySide6.QtWidgets import QButtonGroup, QFrame, QLabel, QPushButton, QVBoxLayout, QWidget
 
 from gui.machine_strip import MachineStrip
+from gui.numbers import whole_percent
 from gui.theme import SPACING, Theme
 from gui.widgets.roles import Role, set_role
 
@@ -18,6 +19,7 @@ class Place(IntEnum):
 
     NEW_RUN = 1
     RUNS = 2
+    BENCHMARK = 3
     TRY = 4
     SETTINGS = 5
 
@@ -48,6 +50,7 @@ class Sidebar(QFrame):
         titles = {
             Place.NEW_RUN: self.tr("New run"),
             Place.RUNS: self.tr("Runs"),
+            Place.BENCHMARK: self.tr("Benchmark"),
             Place.TRY: self.tr("Try it"),
             Place.SETTINGS: self.tr("Settings"),
         }
@@ -67,6 +70,13 @@ class Sidebar(QFrame):
         button.setText(f"{title} ({count})" if count else title)
         one, several = self.tr("One run is training"), self.tr("{} runs are training").format(count)
         button.setToolTip("" if not count else one if count == 1 else several)
+
+    def show_measuring(self, share: float | None) -> None:
+        """Say beside Benchmark how much of one is done, from 0 to 1; None: none is under way."""
+        button = self._group.button(Place.BENCHMARK)
+        title = self.tr("Benchmark")
+        button.setText(title if share is None else f"{title} ({whole_percent(share)})")
+        button.setToolTip("" if share is None else self.tr("A benchmark is being measured"))
 
     def _button(self, place: Place, title: str) -> QPushButton:
         button = QPushButton(title)

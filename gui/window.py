@@ -35,8 +35,10 @@ from gui.turn_question import AskTurn, Turn, ask_turn
 from gui.widgets.path_line import dropped_path
 
 if TYPE_CHECKING:
+    from core.bench.plan import Rung
     from gui.device_check import DeviceCheckDialog
     from gui.job_thread import Begin
+    from gui.pages.benchmark import BenchmarkPage
     from gui.pages.compare import ComparePage
     from gui.pages.run import RunPage
     from gui.pages.runs import RunsPage
@@ -126,6 +128,11 @@ class MainWindow(QMainWindow):
     def try_it(self) -> TryPage | None:
         """The page Try it; None: not shown yet."""
         return self.pages.try_it
+
+    @property
+    def benchmark(self) -> BenchmarkPage | None:
+        """The page Benchmark; None: not shown yet."""
+        return self.pages.benchmark
 
     def ask_for_devices(self) -> None:
         """Find out in the background what this machine can do; the page fills in as the answer comes."""
@@ -219,6 +226,11 @@ class MainWindow(QMainWindow):
         self.new_run.load_tree(tree)
         self.go_to(Place.NEW_RUN)
 
+    def use_rung(self, rung: Rung) -> None:
+        """Carry the options of a measured rung into New run, where they are listed and can be undone."""
+        self.go_to(Place.NEW_RUN)
+        self.new_run.lay_changes(rung.title, rung.note, rung.changes)
+
     def check_device(self, name: str) -> None:
         """Compare in the background what a device computes with what the CPU does, and show what came of it."""
         from gui.device_check import DeviceCheckDialog
@@ -227,10 +239,13 @@ class MainWindow(QMainWindow):
         self.device_check.finished.connect(self._forget_check)
         self.device_check.open()
 
-    def start_from_form(self) -> None:
-        """Start what the New run page holds, if it is shown and nothing is wrong."""
-        if self.pages.currentWidget() is self.new_run:
+    def start_shown(self) -> None:
+        """Start what New run or Benchmark holds, if it is shown and nothing is wrong."""
+        shown = self.pages.currentWidget()
+        if shown is self.new_run:
             self.new_run.start()
+        elif shown is not None and shown is self.benchmark:
+            self.benchmark.start()
 
     def dragEnterEvent(self, event: QDragEnterEvent) -> None:
         """Welcome files and folders wherever they are dragged."""
@@ -252,7 +267,7 @@ class MainWindow(QMainWindow):
     def closeEvent(self, event: QCloseEvent) -> None:
         """Ask about runs that train, keep the window's place, and leave nothing behind."""
         ask = ask_at_shutdown if self._session_ends else self._ask_about_closing
-        if not may_close(self._underway(), self, ask):
+        if not may_close(self._underway(), self, ask, is_measuring=self.pages.is_measuring):
             event.ignore()
             return
         self._keep(msgspec.structs.replace(self._settings, window_geometry=self._geometry()))
@@ -325,6 +340,8 @@ class MainWindow(QMainWindow):
         pages.list_requested.connect(partial(self.go_to, Place.RUNS))
         pages.settings_changed.connect(self._keep)
         pages.queue_shown.connect(self.found.attach)
+        pages.use_requested.connect(self.use_rung)
+        pages.measuring.connect(self.sidebar.show_measuring)
 
     def _geometry(self) -> str:
         return self.saveGeometry().toBase64().toStdString()

@@ -129,6 +129,11 @@ class NewRunPage(QWidget):
         self._strip.hide()
         self._laying.apply(preset)
 
+    def lay_changes(self, title: str, words: str, changes: Mapping[str, Any]) -> None:
+        """Change some options by their paths, list them with why, and offer to undo that."""
+        self._strip.hide()
+        self._laying.change(title, words, changes)
+
     def import_options(self) -> None:
         """Ask for a script or its arguments and take over what they say."""
         sheet = ImportSheet(self)
@@ -162,6 +167,11 @@ class NewRunPage(QWidget):
         self._strip.show_error(error)
         if self.isVisible() and self._fit_actions.sheet is None:
             self._fit.resume()
+
+    @property
+    def ready(self) -> RunOptions | None:
+        """The options in the form, checked; None: something is wrong with them, or isn't known yet."""
+        return self._ready
 
     @property
     def data_views(self) -> DataViews:

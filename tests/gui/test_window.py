@@ -32,7 +32,7 @@ class Asked:
         self.answer = answer
         self.runs = []
 
-    def __call__(self, runs, _parent):
+    def __call__(self, runs, _parent, **_more):
         self.runs += runs
         return self.answer
 
@@ -107,12 +107,15 @@ def test_pages_answer_to_the_keyboard(qtbot, window):
         "Ctrl+Return",
         "Ctrl+1",
         "Ctrl+2",
+        "Ctrl+3",
         "Ctrl+4",
         "Ctrl+5",
         "Ctrl+Q",
     }
     keys["Ctrl+2"].trigger()
     assert page(window) is window.runs
+    keys["Ctrl+3"].trigger()
+    assert page(window) is window.benchmark
     keys["Ctrl+5"].trigger()
     assert page(window) is window.settings
     keys["Ctrl+N"].trigger()
@@ -125,6 +128,9 @@ def test_the_start_shortcut_starts_only_what_is_seen(qtbot, window):
     window.go_to(Place.SETTINGS)
     with qtbot.assertNotEmitted(window.new_run.start_requested):
         start.trigger()
+        window.go_to(Place.BENCHMARK)
+        start.trigger()
+    assert not window.pages.is_measuring  # the machine isn't known yet
     window.go_to(Place.NEW_RUN)
     with qtbot.waitSignal(window.new_run.start_requested):
         start.trigger()

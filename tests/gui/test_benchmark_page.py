@@ -1,0 +1,360 @@
+"""The page Benchmark: chosen, started, followed, cancelled, and what came of it carried into New run."""
+
+import pytest
+from PySide6.QtWidgets import QApplication, QPushButton
+
+from core.bench.plan import Rung
+from core.choices import Task
+from core.events import TurnAwaited
+from core.options import RunOptions
+from core.settings import Appearance, Settings
+from gui.closing import Closing
+from gui.pages.benchmark import BenchmarkPage
+from gui.pages.benchmark_turn import BenchTurn, question_about
+from gui.sidebar import Place
+from gui.theme import Theme
+from gui.window import MainWindow
+from tests.fakes.asking import CPU_ONLY, FakeEngine
+from tests.fakes.bench import plan
+from tests.fakes.held_bench import HeldBenches
+
+FAST = Rung(
+    name="bf16",
+    title="bf16",
+    asked={"device": {"name": "cpu"}},
+    changes={"training.learning_rate": 0.5, "memory.batch_size": 3},
+    note="Half the bytes.",
+)
+AHEAD = TurnAwaited(ahead=1, behind="2026-digits", title="Digits", time=0.0, attempt=1)
+
+
+@pytest.fixture(autouse=True)
+def home(tmp_path, monkeypatch):
+    monkeypatch.setenv("HONE_HOME", str(tmp_path))
+
+
+@pytest.fixture
+def benches():
+    return HeldBenches()
+
+
+class Form:
+    """What New run holds."""
+
+    def __init__(self):
+        self.options = None
+
+    def __call__(self):
+        return self.options
+
+
+class Answer:
+    """Stands in for the question about a run that trains."""
+
+    def __init__(self):
+        self.turn = BenchTurn.NEVER
+        self.asked = []
+
+    def __call__(self, awaited, _parent):
+        self.asked.append(awaited)
+        return self.turn
+
+
+@pytest.fixture
+def page(qtbot, benches):
+    form, answer = Form(), Answer()
+    page = BenchmarkPage(Theme(Appearance.LIGHT), form, benches.tools, ask_turn=answer)
+    page.form, page.answer = form, answer
+    qtbot.addWidget(page)
+    page.resize(900, 700)
+    page.show()
+    yield page
+    page.end_work()
+
+
+@pytest.fixture
+def ready(qtbot, page):
+    """A page that knows the machine and what it would measure."""
+    page.set_machine(CPU_ONLY)
+    settle(qtbot, page.methods)
+    return page
+
+
+def settle(qtbot, tab):
+    qtbot.waitUntil(lambda: tab._planned is not None or bool(tab.wish.obstacle()))
+
+
+def measure(qtbot, page):
+    with qtbot.waitSignal(page.measuring.ended):
+        page.start()
+
+
+def test_before_the_machine_is_known_it_says_what_it_waits_for(qtbot, page, benches):
+    tab = page.methods
+    assert not tab.start.isEnabled()
+    assert tab.said.text() == "Looking at what this machine can do…"
+    assert "The guide's ladder" in tab.words.text()
+    page.start()
+    assert not page.measuring.is_running
+    page.set_machine(CPU_ONLY)
+    qtbot.waitUntil(tab.start.isEnabled)
+    assert tab.said.text().startswith("Tiny BERT, 64 rows: 2 rows, one pass of 4 timed steps; 1 more")
+
+
+def test_figures_come_row_by_row_with_the_rung_under_way_named(qtbot, ready, benches):
+    benches.waiting.add("bf16")
+    shares = []
+    ready.progressed.connect(shares.append)
+    ready.start()
+    tab = ready.methods
+    qtbot.waitUntil(lambda: tab.progress.doing == "Measuring: Bf16")
+    assert tab.progress.isVisible()
+    assert not tab.card.isVisible()
+    assert ready.head.text() == "Tiny BERT, 64 rows · 1 of 2 rungs"
+    assert [row.is_measured for row in tab.view.result.rows] == [True, False, False]
+    with qtbot.waitSignal(ready.measuring.ended):
+        benches.waiting.clear()
+    assert not tab.progress.isVisible()
+    assert all(row.is_measured for row in tab.view.result.rows[:2])
+    assert shares[-1] is None
+    assert 0.5 in shares
+    assert "Test GPU" in ready.head.text()
+
+
+def test_what_is_chosen_is_what_is_planned(qtbot, ready, benches):
+    wish = ready.methods.wish
+    wish.models.setCurrentIndex(wish.models.findData("minilm"))
+    wish.devices.setCurrentIndex(wish.devices.findData("cpu"))
+    wish.passes.setValue(2)
+    wish.steps.setValue(7)
+    qtbot.waitUntil(lambda: benches.asked[-1]["steps"] == 7)
+    asked = benches.asked[-1]
+    assert asked["size"] == "minilm"
+    assert (asked["device"], asked["passes"], asked["steps"]) == ("cpu", 2, 7)
+    assert asked["with_compile"] is False  # this machine has no compiler, and says so
+    assert wish.compiled.toolTip() == "needs a compiler"
+
+
+def test_the_other_table_waits_while_one_is_measured(qtbot, ready, benches):
+    benches.waiting.add("plain")
+    ready.start()
+    ready.tabs.setCurrentWidget(ready.devices)
+    assert not ready.devices.start.isEnabled()
+    assert ready.devices.said.text() == "Methods is being measured; one at a time."
+    ready.methods.progress.cancel.click()
+    with qtbot.waitSignal(ready.measuring.ended):
+        pass
+    qtbot.waitUntil(ready.devices.start.isEnabled)
+
+
+def test_a_failed_rung_is_shown_with_its_reason_and_the_rest_go_on(qtbot, ready, benches):
+    benches.failing.add("plain")
+    measure(qtbot, ready)
+    rows = ready.methods.view.result.rows
+    assert rows[0].reason == "The engine ended by itself."
+    assert rows[1].is_measured
+
+
+def test_cancelling_keeps_what_is_done_and_says_so(qtbot, ready, benches):
+    benches.waiting.add("bf16")
+    ready.start()
+    tab = ready.methods
+    qtbot.waitUntil(lambda: tab.progress.doing == "Measuring: Bf16")
+    with qtbot.waitSignal(ready.measuring.ended):
+        tab.progress.cancel.click()
+        assert not tab.progress.cancel.isEnabled()
+    assert tab.strip.isVisible()
+    assert "kept under Earlier results" in tab.strip._detail.text()
+    assert [row.is_measured for row in tab.view.result.rows] == [True, False, False]
+    tab.again.click()
+    assert tab.card.isVisible()
+    benches.waiting.clear()
+    qtbot.waitUntil(tab.start.isEnabled)
+    measure(qtbot, ready)
+    assert tab.view.result.is_whole
+    assert not tab.strip.isVisible()
+
+
+def test_what_cant_be_planned_stands_beside_the_button(qtbot, page, benches):
+    benches.refuses = "isn't there"
+    page.set_machine(CPU_ONLY)
+    settle(qtbot, page.methods)
+    assert not page.methods.start.isEnabled()
+    assert "isn't there" in page.methods.said.text()
+
+
+def test_own_options_have_to_be_right(qtbot, ready, tmp_path, benches):
+    wish, tab = ready.methods.wish, ready.methods
+    wish.models.setCurrentIndex(wish.models.findData("form"))
+    assert "mend it there" in tab.said.text()
+    ready.form.options = RunOptions(task=Task.IMAGE_CLASSIFICATION)
+    ready.hide()
+    ready.show()
+    qtbot.waitUntil(lambda: benches.asked[-1]["options"] == ready.form.options)
+    assert tab.start.isEnabled()
+    wish.models.setCurrentIndex(wish.models.findData("file"))
+    assert wish.file.isVisible()
+    assert tab.said.text() == "Choose a run file."
+    broken = tmp_path / "mine.hone"
+    broken.write_text("task = 7\n")
+    wish.file.setText(str(broken))
+    assert "task" in tab.said.text()
+    assert not tab.start.isEnabled()
+    broken.write_text(
+        'task = "image-classification"\n[model]\nsource = "resnet18"\n[data]\ntrain = "builtin:digits"\n'
+    )
+    wish.file.setText(f"{broken} ")
+    assert tab.start.isEnabled(), tab.said.text()
+    qtbot.waitUntil(lambda: benches.asked[-1]["options"] not in (None, ready.form.options))
+    assert benches.asked[-1]["options"].data.train == "builtin:digits"
+
+
+@pytest.mark.parametrize(
+    ("batches", "said"), [("4, x", "Batches are whole numbers"), ("0", "Batches"), ("", "Batches")]
+)
+def test_batches_have_to_be_numbers(ready, batches, said):
+    wish = ready.devices.wish
+    wish.batches.setText(batches)
+    assert ready.devices.said.text().startswith(said)
+    assert not ready.devices.start.isEnabled()
+
+
+def test_devices_are_planned_as_chosen(qtbot, ready, benches, tmp_path):
+    wish = ready.devices.wish
+    for name, box in wish.models.items():
+        box.setChecked(name in ("resnet18", "alexnet"))
+    wish.batches.setText("8,16, 8")
+    wish.images.setValue(64)
+    qtbot.waitUntil(lambda: benches.asked_devices[-1]["images"] == 64)
+    assert benches.asked_devices[-1]["batches"] == (8, 16)
+    assert set(benches.asked_devices[-1]["models"]) == {"resnet18", "alexnet"}
+    wish.data.setCurrentIndex(wish.data.findData("folder"))
+    assert ready.devices.said.text() == "Choose a folder of images that is there."
+    wish.folder.setText(str(tmp_path))
+    qtbot.waitUntil(lambda: benches.asked_devices[-1]["data"] == str(tmp_path))
+    for box in wish.models.values():
+        box.setChecked(False)
+    assert ready.devices.said.text() == "Choose a model."
+
+
+def test_a_run_that_trains_is_asked_about(qtbot, ready, benches):
+    benches.ahead = AHEAD
+    ready.start()
+    assert ready.answer.asked == [AHEAD]
+    assert not ready.measuring.is_running
+    ready.answer.turn = BenchTurn.BESIDE
+    measure(qtbot, ready)
+    assert benches.beside == [True]
+
+
+def test_a_run_can_be_paused_first(qtbot, ready, benches):
+    benches.ahead = AHEAD
+    ready.answer.turn = BenchTurn.AFTER_PAUSE
+    ready.start()
+    assert benches.paused == [AHEAD]
+    assert ready.methods.progress.doing == "Waiting until “Digits” has paused…"
+    ready.methods.progress.cancel.click()
+    assert ready.methods.card.isVisible()
+    ready.start()
+    benches.ahead = None
+    with qtbot.waitSignal(ready.measuring.ended):
+        ready._pausing.look()
+    assert benches.beside == [False]
+
+
+def test_the_question_offers_a_pause_only_where_that_helps(qtbot):
+    both = question_about(AHEAD, None)
+    qtbot.addWidget(both)
+    assert set(both.says().values()) == {BenchTurn.AFTER_PAUSE, BenchTurn.BESIDE}
+    several = question_about(TurnAwaited(ahead=2, behind="x", time=0.0, attempt=1), None)
+    qtbot.addWidget(several)
+    assert set(several.says().values()) == {BenchTurn.BESIDE}
+
+
+def test_what_went_well_is_copied_as_markdown(qtbot, ready, benches):
+    assert not ready.methods.saving.isVisible()
+    measure(qtbot, ready)
+    ready.methods.saving.copy.click()
+    assert "| Plain |" in QApplication.clipboard().text()
+    assert "clipboard" in ready.methods.strip._title.text()
+
+
+# In the window.
+
+
+class Asked:
+    def __init__(self):
+        self.answer = Closing.KEEP_TRAINING
+        self.measuring = []
+
+    def __call__(self, _runs, _parent, *, is_measuring):
+        self.measuring.append(is_measuring)
+        return self.answer
+
+
+@pytest.fixture
+def window(qtbot, tmp_path, benches):
+    theme, asked = Theme(Appearance.LIGHT), Asked()
+    window = MainWindow(theme, Settings(runs_folder=str(tmp_path / "runs")), FakeEngine(), asked)
+    window.asked = asked
+    window.pages.benchmark = BenchmarkPage(theme, lambda: window.new_run.ready, benches.tools)
+    qtbot.addWidget(window)
+    window.show()
+    with qtbot.waitSignal(window._devices.answered):
+        window.ask_for_devices()
+    yield window
+    window.end_work()
+
+
+def test_use_this_fills_the_form_and_says_what_it_changed(qtbot, window, benches):
+    benches.plan = plan(FAST, passes=1)
+    window.go_to(Place.BENCHMARK)
+    settle(qtbot, window.benchmark.methods)
+    start = next(action for action in window.actions() if action.shortcut().toString() == "Ctrl+Return")
+    with qtbot.waitSignal(window.benchmark.measuring.ended):
+        start.trigger()
+    link = next(
+        button
+        for button in window.benchmark.methods.view.findChildren(QPushButton)
+        if button.text() == "Use this"
+    )
+    before = window.new_run.tree()
+    link.click()
+    assert window.pages.currentWidget() is window.new_run
+    tree = window.new_run.tree()
+    assert (tree["training"]["learning_rate"], tree["memory"]["batch_size"]) == (0.5, 3)
+    strip = window.new_run._changes
+    assert strip.isVisible()
+    assert len(strip.changes) == 2
+    strip._undo.click()
+    assert window.new_run.tree() == before
+
+
+def test_the_sidebar_tells_how_far_it_is_and_closing_says_what_is_kept(qtbot, window, benches):
+    benches.waiting.add("bf16")
+    window.go_to(Place.BENCHMARK)
+    settle(qtbot, window.benchmark.methods)
+    window.benchmark.start()
+    button = window.sidebar._group.button(Place.BENCHMARK)
+    qtbot.waitUntil(lambda: button.text() == "Benchmark (50 %)")
+    window.asked.answer = Closing.CANCEL
+    assert not window.close()
+    assert window.asked.measuring == [True]
+    assert window.benchmark.measuring.is_running
+    window.asked.answer = Closing.KEEP_TRAINING
+    assert window.close()
+    assert [row.is_measured for row in benches.kept[-1].rows] == [True, False, False]
+
+
+def test_the_page_is_made_when_it_is_wanted_and_knows_the_machine(qtbot, tmp_path):
+    window = MainWindow(Theme(Appearance.LIGHT), Settings(runs_folder=str(tmp_path / "runs")), FakeEngine())
+    qtbot.addWidget(window)
+    window.show()
+    with qtbot.waitSignal(window._devices.answered):
+        window.ask_for_devices()
+    assert window.benchmark is None
+    window.go_to(Place.BENCHMARK)
+    tab = window.benchmark.methods
+    qtbot.waitUntil(tab.start.isEnabled)
+    assert "512 sequences of 512 tokens" in tab.said.text()
+    window.end_work()
