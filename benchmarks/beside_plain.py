@@ -4,6 +4,7 @@
 
 import argparse
 import json
+import os
 import subprocess
 import sys
 import tempfile
@@ -91,13 +92,15 @@ def by_turns(asked: argparse.Namespace) -> Iterator[tuple[Told, Told]]:
     """Hone's run and the plain script, one after the other (A B A B), each in fresh processes; a pair a round."""
     changes = (*CHANGES, f"training.max_steps={asked.steps}", *asked.set)
     options = run_file.read(asked.run_file, changes)
-    with tempfile.TemporaryDirectory() as folder:
+    # One guard from before to after all: its own start computes, too.
+    with tempfile.TemporaryDirectory() as folder, guarded(Path(folder) / "runs"):
+        os.environ["HONE_HOME"] = str(Path(folder) / "home")  # nothing is learned from other runs, nor taught
         script = with_clock(script_of(options))
         for number in range(asked.rounds):
             print(f"round {number + 1} of {asked.rounds} ...", file=sys.stderr, flush=True)
-            place = Path(folder) / str(number)
+            place = Path(folder) / f"plain-{number}"
             place.mkdir()
-            yield run_hone(options, place), run_script(script, place)
+            yield run_hone(options, Path(folder) / "runs"), run_script(script, place)
 
 
 def with_clock(script: str) -> str:
@@ -109,10 +112,9 @@ def with_clock(script: str) -> str:
 
 def run_hone(options: RunOptions, folder: Path) -> Told:
     """Train as the window does: a keeper, an engine, and their files."""
-    with guarded(folder):
-        run = runs.create(options, folder)
-        asked = time.time()
-        starting.start(run).wait()
+    run = runs.create(options, folder)
+    asked = time.time()
+    starting.start(run).wait()
     events = EventReader(run.events_file).read_all()
     steps = [event for event in events if isinstance(event, StepFinished)]
     if not steps:

@@ -22,6 +22,7 @@ def main() -> int:
     """Measure by turns and print the table; 1 where the goal is missed."""
     asked = read_arguments(__doc__, rounds=5, steps=2)
     asked.rounds += 1
+    asked.set.append("data.max_eval_samples=32")  # what comes after the first step takes less time so
     pairs = list(by_turns(asked))[1:]
     starts = compared(pairs, lambda told: told.first_step)
     ratios = [hone / plain for hone, plain in starts]

@@ -347,6 +347,16 @@ def test_arguments_for_pytest_run_pytest_with_them_alone(checkout, monkeypatch, 
     assert said.count("ran ") == 1
 
 
+@needs_scripts
+def test_arguments_for_the_benchmarks_reach_them_and_their_status_comes_back(checkout, monkeypatch, capfd):
+    script(checkout, "python", 'echo "ran $*"; exit 1')
+    monkeypatch.setattr(main, "ROOT", checkout.root)
+    monkeypatch.setattr(pythons, "better_python", lambda: None)
+    monkeypatch.setattr(system_libraries, "ensure", lambda: None)
+    assert main.main(["bench", "events", "--quick"]) == 1
+    assert "ran -P -m benchmarks.suite events --quick\n" in capfd.readouterr().out
+
+
 @pytest.mark.parametrize("arguments", [["setup", "tests/gui"], ["run", "-k"]])
 def test_no_other_command_takes_arguments(arguments):
     with pytest.raises(SystemExit, match="2"):

@@ -58,7 +58,7 @@ def _measure(benchmark: Benchmark, form: Form, data: Path | None) -> tuple[tuple
     """Its figures, and why there are none."""
     with tempfile.TemporaryDirectory(prefix="hone-bench-") as folder:
         out = Path(folder) / "figures.json"
-        status, said = _run_to_end(command_of(benchmark, form, data, out))
+        status, said = _run_to_end(command_of(benchmark, form, data, out), Path(folder) / "home")
         try:
             return taken_from(out), ""
         except FileNotFoundError:
@@ -67,10 +67,10 @@ def _measure(benchmark: Benchmark, form: Form, data: Path | None) -> tuple[tuple
             return (), f"its figures can't be read: {error}"
 
 
-def _run_to_end(command: list[str]) -> tuple[int, deque[str]]:
-    """Run a script, its messages passed on as they come; returns its status and the last of them."""
+def _run_to_end(command: list[str], home: Path) -> tuple[int, deque[str]]:
+    """Run a script in a home of its own, passing its messages on; returns its status and the last of them."""
     last: deque[str] = deque(maxlen=LAST_LINES)
-    environment = {**os.environ, "PYTHONPATH": str(ROOT)}
+    environment = {**os.environ, "PYTHONPATH": str(ROOT), "HONE_HOME": str(home)}
     with subprocess.Popen(
         command, cwd=ROOT, stderr=subprocess.PIPE, text=True, errors="replace", env=environment
     ) as process:
