@@ -45,7 +45,7 @@ class Replay:
     def __init__(self, answers: dict[str, msgspec.Struct], job: str) -> None:
         self._answer = answers.get(job)
 
-    def ask(self, request: bytes = b"") -> bytes:
+    def ask(self, request: bytes = b"", tell: object = None) -> bytes:
         return msgspec.json.encode(self._answer)
 
     def kill(self) -> None:

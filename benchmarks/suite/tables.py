@@ -68,7 +68,7 @@ def _of(outcome: Outcome) -> str:
 
 def _cells(one: Figure) -> tuple[str, ...]:
     value = shown(one.value, one.unit)
-    if one.lowest is not None and one.highest is not None:
+    if one.lowest is not None and one.highest is not None and one.lowest < one.highest:
         value += f" ({shown(one.lowest)} to {shown(one.highest)})"
     verdict = {True: "reached", False: "MISSED", None: ""}[one.reached]
     goal = f"{one.goal.bound} {shown(one.goal.limit)}" if one.goal else ""
