@@ -37,6 +37,8 @@ BY_CHANCE: Changes = {"data.group_by_length": Toggle.OFF.value}
 """Trainer sorts so many batches at once, the longest first, that the first steps of an epoch are unlike the others."""
 LORA: Changes = {"model.method": Method.LORA.value, "training.learning_rate": LORA_RATE}
 
+SMALL = "It trains small matrices, not the model."
+
 MOST_PIECES = 16
 """A batch is cut into so many at most: sixty-four batches of one would be measured for hours, and nobody trains so."""
 
@@ -107,12 +109,20 @@ class Ladder:
             only_data={**BY_CHANCE, **(self.shorter or {})},
             note=self._note_of_padding(),
         )
+        yield Wanted(
+            f"{name}-lean",
+            f"{title} + checkpointing + Adafactor",
+            {**own, **CHECKPOINTING, **ADAFACTOR},
+            note="Whole batches: what the guide's leanest row saves, without cutting them.",
+        )
         if self.plain.model.method is Method.FULL:
+            small = {**own, **LORA}
+            yield Wanted(f"{name}-lora", f"LoRA, {name}", small, note=SMALL)
             yield Wanted(
-                f"{name}-lora",
-                f"LoRA, {name}",
-                {**own, **LORA},
-                note="It trains small matrices, not the model.",
+                f"{name}-lora-checkpointing",
+                f"LoRA, {name} + checkpointing",
+                {**small, **CHECKPOINTING},
+                note=SMALL,
             )
 
     def _half(self) -> Changes:

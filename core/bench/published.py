@@ -3,6 +3,7 @@
 from dataclasses import dataclass
 
 from core.bench.plan import Rung
+from core.sources import Scheme
 
 MARK = "published by others"
 
@@ -83,7 +84,10 @@ _HALVES = ("bf16", "fp16")
 
 
 def guide_row(rung: Rung) -> GuideRow | None:
-    """What the guide measured of the same method; None: it didn't."""
+    """What the guide measured of the same method; None: it didn't, and it never saw a person's own data."""
+    source = rung.asked.get("data", {}).get("train")
+    if source and Scheme.SYNTHETIC.name_of(source) is None:
+        return None
     half, _, rest = rung.name.partition("-")
     name = (rest or "half") if half in _HALVES else rung.name
     return GUIDE.get(name)

@@ -28,7 +28,7 @@ It decides which model is offered on a CPU, nothing else.
 """
 
 LONGEST_CPU_STEP = 4.0
-"""Seconds. With longer steps, fourteen rows in three passes take hours."""
+"""Seconds. With longer steps, sixteen rows in three passes take hours."""
 
 
 @dataclass(frozen=True)

@@ -82,7 +82,9 @@ def test_the_guides_rows_come_first_and_in_its_order() -> None:
         "bf16 + sdpa + fused",
         "+ compile",
         "bf16 + sdpa + dynamic padding",
+        "bf16 + sdpa + checkpointing + Adafactor",
         "LoRA, bf16",
+        "LoRA, bf16 + checkpointing",
     ]
     assert not any(rung.refusal for rung in plan.rungs)
 
@@ -248,7 +250,9 @@ def test_images_have_neither_attention_nor_padding() -> None:
         "bf16-all-adamw-8bit",
         "tf32",
         "bf16-compile",
+        "bf16-lean",
         "bf16-lora",
+        "bf16-lora-checkpointing",
     }
     assert found["bf16-compile"].title == "bf16 + compile"
     assert "freeze random weights" in found["bf16-lora"].refusal
@@ -263,7 +267,7 @@ def test_images_have_neither_attention_nor_padding() -> None:
                 "model": {"source": "some/chat", "method": "qlora", "quantization": "int8"},
                 "data": {"train": "hub:a/b", "packing": True},
             },
-            {"bf16-lora"},
+            {"bf16-lora", "bf16-lora-checkpointing"},
         ),
         (
             {
@@ -290,7 +294,15 @@ def test_images_have_neither_attention_nor_padding() -> None:
                 "model": {"source": "some/bert", "method": "head"},
                 "data": {"train": "hub:a/b"},
             },
-            {"checkpointing", "bf16-all", "bf16-all-adafactor", "bf16-all-adamw-8bit", "bf16-lora"},
+            {
+                "checkpointing",
+                "bf16-all",
+                "bf16-all-adafactor",
+                "bf16-all-adamw-8bit",
+                "bf16-lean",
+                "bf16-lora",
+                "bf16-lora-checkpointing",
+            },
         ),
     ],
     ids=lambda value: value["task"] if isinstance(value, dict) else "",

@@ -6,6 +6,7 @@ from core.bench.devices import ARTICLE as MODELS
 from core.bench.devices import devices_plan
 from core.bench.methods import methods_plan
 from core.bench.published import ARTICLE, GUIDE, article_row, guide_row
+from core.checks import read_options
 from core.engine.devices import report
 from core.memory.forecast import Room
 from tests.fakes.machines import M2_8GB, M3_MAX, SERVER
@@ -17,7 +18,15 @@ ENOUGH = Room(free=1 << 36, ceiling=1 << 36)
 def test_the_guides_nine_rows_are_the_first_nine(facts: object) -> None:
     rows = [guide_row(rung) for rung in methods_plan(report(facts), room=ENOUGH).rungs]
     assert rows[:9] == list(GUIDE.values())
-    assert rows[9:] == [None] * 5
+    assert rows[9:] == [None] * 7
+
+
+def test_a_persons_own_data_has_no_published_figures() -> None:
+    options, _ = read_options(
+        {"task": "text-classification", "model": {"source": "some/bert"}, "data": {"train": "hub:a/b"}}
+    )
+    rungs = methods_plan(report(SERVER), options=options).rungs
+    assert [guide_row(rung) for rung in rungs] == [None] * len(rungs)
 
 
 def test_the_guides_figures_go_together() -> None:
