@@ -2,8 +2,12 @@
 
 from core import figures
 from core.bench import words
+from core.bench.agreement import agreement
+from core.bench.published import article_row
 from core.bench.result import Result, Row, speed_against
 from core.report.page import Table
+
+PUBLISHED = ("Published CPU, s an epoch", "Published MPS, s an epoch", "Published speed-up")
 
 
 def devices_table(result: Result, *, published: bool = False) -> Table:
@@ -17,9 +21,16 @@ def devices_table(result: Result, *, published: bool = False) -> Table:
     titles = ["Model", "Batch", *(f"{side}, s an epoch" for side in sides)]
     others = sides[1:]
     titles += [_beside("Speed-up", side, others) for side in others]
-    numbers = frozenset(range(1, 2 + len(sides) + len(others)))
-    rows = [_group(found, sides) for found in result.groups().values()]
-    return Table((*titles, "Notes"), rows, numbers)
+    numbers = set(range(1, len(titles)))
+    titles += [_beside("Losses agree", side, others) for side in others]
+    if published:
+        numbers |= set(range(len(titles), len(titles) + len(PUBLISHED)))
+        titles += PUBLISHED
+    rows = [
+        (*_group(found, sides), *(_published(found[0]) if published else ()), _remarks(found))
+        for found in result.groups().values()
+    ]
+    return Table((*titles, "Notes"), rows, frozenset(numbers))
 
 
 def _beside(title: str, side: str, others: list[str]) -> str:
@@ -35,8 +46,15 @@ def _group(rows: tuple[Row, ...], sides: list[str]) -> tuple[str, ...]:
         batch_of(first),
         *(_epoch(found.get(side)) for side in sides),
         *(words.times(speed_against(other, first)) if other else figures.MISSING for other in others),
-        _remarks(rows),
+        *(agreement(first, other).words if other else figures.MISSING for other in others),
     )
+
+
+def _published(row: Row) -> tuple[str, ...]:
+    found = article_row(row.rung)
+    if found is None:
+        return (figures.MISSING,) * len(PUBLISHED)
+    return f"{found.cpu_seconds}", f"{found.mps_seconds}", words.times(found.speed)
 
 
 def model_of(row: Row) -> str:

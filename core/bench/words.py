@@ -9,6 +9,9 @@ from core.bench.result import BUSY, Pass, Result, Row, Spread
 _QUIET = 0.005
 """A spread within this share of its median would only repeat it."""
 
+DISTURBED = "* DISTURBED"
+"""What the remark of a row begins with that was measured beside other load or heat."""
+
 
 def spread(found: Spread | None) -> str:
     """A figure with its spread: `36.3 (36.1 to 37.0)`."""
@@ -42,7 +45,7 @@ def _remarks(row: Row) -> Iterator[str]:
         return
     disturbed = _disturbances(row)
     if disturbed:
-        yield f"DISTURBED: {', '.join(disturbed)}"
+        yield f"{DISTURBED}: {', '.join(disturbed)}"
     if any(one.surroundings.on_battery for one in _made(row)):
         yield "on battery"
     if row.compile_seconds:
@@ -62,7 +65,7 @@ def _disturbances(row: Row) -> list[str]:
     """What else took part of the machine while it was measured, at the worst."""
     around = [one.surroundings for one in _made(row)]
     load = max((one.other_load for one in around if one.other_load is not None), default=0.0)
-    found = [f"other programs took {load:.0%} of the processor"] if load > BUSY else []
+    found = [f"other programs took {load * 100:.0f} % of the processor"] if load > BUSY else []
     return found + list(dict.fromkeys(why for one in around for why in one.throttled))
 
 

@@ -96,9 +96,6 @@ def _add_devices(kinds: "Commands") -> None:
     command.add_argument(
         "--sides", choices=[sides.value for sides in Sides], help="default: devices, where there are two"
     )
-    command.add_argument(
-        "--published", action="store_true", help="put the figures that others published for an M1 Max beside"
-    )
     _add_how(command, passes=1)
     command.set_defaults(
         run=lambda asked: bench_running.measure(
@@ -131,6 +128,11 @@ def _add_how(command: argparse.ArgumentParser, passes: int) -> None:
 
 
 def _add_showing(command: argparse.ArgumentParser) -> None:
+    command.add_argument(
+        "--published",
+        action="store_true",
+        help="put the figures beside that others published: the guide's of a V100, the article's of an M1 Max",
+    )
     form = command.add_mutually_exclusive_group()
     form.add_argument("--json", action="store_true", help="print the result as JSON")
     form.add_argument("--markdown", action="store_true", help="print the table as Markdown")
@@ -141,7 +143,7 @@ def _showing(asked: argparse.Namespace) -> Showing:
     form = (
         Form.JSON if asked.json else Form.MARKDOWN if asked.markdown else Form.CSV if asked.csv else Form.TEXT
     )
-    return Showing(form, asked.csv or "", published=getattr(asked, "published", False))
+    return Showing(form, asked.csv or "", published=asked.published)
 
 
 def _add_kept(kinds: "Commands") -> None:
@@ -150,7 +152,6 @@ def _add_kept(kinds: "Commands") -> None:
     listing.set_defaults(run=lambda asked: bench_kept.results(as_json=asked.json))
     showing = kinds.add_parser("show", help="show a kept result again")
     showing.add_argument("name", nargs="?", default="1", metavar="RESULT", help=bench_kept.NAME_HELP)
-    showing.add_argument("--published", action="store_true", help="put what others published beside")
     _add_showing(showing)
     showing.set_defaults(run=lambda asked: bench_kept.show(asked.name, _showing(asked)))
     comparing = kinds.add_parser("compare", help="hold two kept results against each other")

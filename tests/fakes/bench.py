@@ -39,6 +39,8 @@ def sample(*seconds: float, peak: int = 100 * MB, samples_a_step: int = 8, **mor
         seconds=seconds or (0.5, 0.4, 0.6, 0.5),
         samples_a_step=samples_a_step,
         rows=64,
+        losses=(0.7,) * 5,
+        first_loss=0.7,
         parts=Parts(weights=peak // 2, activations=peak - peak // 2),
         peak=peak,
         **more,  # type: ignore[arg-type]

@@ -71,7 +71,7 @@ class TestMethods:
         failed = Pass(begun=1.0, problem="It fell.")
         found = msgspec.structs.replace(found, passes=(*found.passes, failed))
         assert cells(result(found), "Notes") == [
-            "DISTURBED: other programs took 34% of the processor, too hot; on battery; 1 of 2 passes failed: It fell"
+            "* DISTURBED: other programs took 34 % of the processor, too hot; on battery; 1 of 2 passes failed: It fell"
         ]
 
     def test_compiling_is_told_apart(self) -> None:
@@ -79,6 +79,16 @@ class TestMethods:
         assert cells(result(Row(rung=rung("compile"), passes=(one,))), "Notes") == [
             "compiling took 31.4 s, not counted"
         ]
+
+    def test_what_the_guide_published_stands_beside(self) -> None:
+        rows = tables.table(methods(), published=True).rows
+        assert [row[-3:-1] for row in rows][:3] == [
+            ("1.00 x", "1.00 x"),
+            ("2.10 x", "0.93 x"),
+            ("2.10 x", "0.93 x"),
+        ]
+        assert rows[5][-3:-1] == ("-", "-")
+        assert "Tesla V100" in tables.text(methods(), published=True)
 
     def test_samples_a_joule_stand_there_where_power_could_be_read(self) -> None:
         with_power = measured(rung("plain"), *STEADY, surroundings=Surroundings(watts=4.0))
@@ -100,6 +110,24 @@ class TestDevices:
         assert cells(found, "CPU, s an epoch") == ["-", "8.00"]
         assert cells(found, "Speed-up") == ["-", "2.00 x"]
         assert cells(found, "Notes") == ["CPU: It was killed", ""]
+
+    def test_whether_the_losses_agree_is_told_of_both(self) -> None:
+        assert cells(devices(), "Losses agree") == ["agree (exactly)", "agree (exactly)"]
+        assert cells(devices(passes=()), "Losses agree") == ["-", "agree (exactly)"]
+
+    def test_what_others_published_stands_beside_where_they_did(self) -> None:
+        found = devices()
+        table = tables.table(found, published=True)
+        assert table.rows[0][-4:-1] == ("42.1", "18.6", "2.26 x")
+        assert {len(row) for row in table.rows} == {len(table.titles)}
+        unknown = msgspec.structs.replace(found.rows[0], rung=rung("own-4-cpu", group="own-4", side="CPU"))
+        assert tables.table(result(unknown, kind=Kind.DEVICES), published=True).rows[0][-4:-1] == (
+            "-",
+            "-",
+            "-",
+        )
+        assert "Published by others" in tables.markdown(found, published=True)
+        assert "ublished" not in tables.markdown(found)
 
 
 class TestMarkdown:
@@ -137,6 +165,9 @@ class TestText:
     def test_remarks_stand_below_the_table(self) -> None:
         text = tables.text(methods())
         assert "METHOD     " in text
+        busy = measured(rung("plain"), surroundings=Surroundings(other_load=0.5))
+        assert "Plain *" in tables.text(result(busy))
+        assert "best trade here, in speed and in memory: Bf16, 2.00 times as fast as plain" in text
         assert "Adamw-8Bit: it needs a CUDA GPU" in text.splitlines()
         assert "ResNet-18, batch 4: CPU: no" in tables.text(devices(passes=(Pass(begun=1.0, problem="no"),)))
 

@@ -18,7 +18,9 @@ from core import queue
 from core.bench import kept
 from core.bench.methods import methods_plan
 from core.bench.plan import Plan
+from core.bench.result import Surroundings
 from core.bench.running import Underway
+from core.bench.surroundings import Lookout
 from core.bench.taking import Taking
 from core.cli import main
 from core.commands import bench, bench_running
@@ -45,7 +47,20 @@ def home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 def play(monkeypatch: pytest.MonkeyPatch, scenario: str) -> None:
     command = [sys.executable, "-P", str(FAKES / "sampling_job.py"), scenario]
-    monkeypatch.setattr(bench_running, "Taking", partial(Taking, command=command))
+    monkeypatch.setattr(bench_running, "Taking", partial(Taking, command=command, lookout=Blind))
+
+
+class Blind(Lookout):
+    """Sees nothing, so that no table tells of what else this computer does."""
+
+    def follow(self, pid: int) -> None: ...
+
+    def begin_timed(self) -> None: ...
+
+    def end_timed(self) -> None: ...
+
+    def stop(self) -> Surroundings:
+        return Surroundings()
 
 
 def few(*asked: Any, **named: Any) -> Plan:
