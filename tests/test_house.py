@@ -6,6 +6,7 @@ import subprocess
 import sys
 import tomllib
 from collections.abc import Iterator
+from functools import cache
 from pathlib import Path
 
 import pytest
@@ -40,9 +41,10 @@ TRAINING = {
     "yaml",
 }
 EXPORTING = {"coremltools", "onnxruntime"}
+NETWORK = {"truststore"}
 ALLOWED = {
     "core": LIGHT | {"core"},
-    "core.engine": LIGHT | ARRAYS | TRAINING | EXPORTING | {"core", "resources"},
+    "core.engine": LIGHT | ARRAYS | TRAINING | EXPORTING | NETWORK | {"core", "resources"},
     "gui": QT | {"core", "gui", "msgspec", "numpy", "resources"},
     "resources": set[str](),
 }
@@ -71,14 +73,16 @@ def modules_in(source: str) -> set[str]:
     return found
 
 
+@cache
+def modules_of(file: Path) -> set[str]:
+    """Full names of the modules that a file imports, read once for all tests."""
+    return modules_in(file.read_text(encoding="utf-8"))
+
+
 def imports(file: Path) -> set[str]:
     """What a file imports, less what it has leave for."""
     leave = DOOR.get(name_of(file), ())
-    return {
-        module
-        for module in modules_in(file.read_text(encoding="utf-8"))
-        if not module.startswith(tuple(leave))
-    }
+    return {module for module in modules_of(file) if not module.startswith(tuple(leave))}
 
 
 def name_of(file: Path) -> str:
@@ -117,6 +121,19 @@ def test_nobody_but_the_door_imports_the_engine():
         if room_of(file) != "core.engine" and any(name.startswith("core.engine") for name in imports(file))
     }
     assert not through_the_wall
+
+
+def test_only_one_file_opens_connections_by_itself():
+    """Nothing phones home: whatever else asks a network goes through huggingface_hub, in jobs that a person starts."""
+    opening = ("urllib.request", "http.client", "socket", "ssl", "requests", "httpx", "PySide6.QtNetwork.Q")
+    found = {
+        name_of(file)
+        for file in python_files("core", "gui", "resources")
+        for module in modules_of(file)
+        if module.startswith(opening) and not module.startswith("PySide6.QtNetwork.QLocal")
+    }
+    asks_the_name_of_this_computer = {"core/engine/tensorboard.py"}
+    assert found - asks_the_name_of_this_computer == {"core/engine/releases.py"}
 
 
 def test_an_import_inside_a_function_is_seen():

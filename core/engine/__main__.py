@@ -230,6 +230,13 @@ def _script_facts() -> msgspec.Struct:
     return script_facts(options)
 
 
+def _release() -> msgspec.Struct:
+    from core.engine.releases import newest_release
+    from core.releases import ReleaseRequest
+
+    return newest_release(msgspec.json.decode(sys.stdin.buffer.read(), type=ReleaseRequest))
+
+
 def _prepared_for(asked: Tree) -> RunOptions:
     """Get this process ready to build the model that is asked about, without a network.
 
@@ -277,6 +284,7 @@ _QUESTIONS: dict[str, Callable[[], msgspec.Struct]] = {
     "fetch-config": _fetch_config,
     "forecast": _forecast,
     "measure": _measure,
+    "release": _release,
     "script-facts": _script_facts,
     **hub_jobs.QUESTIONS,
 }

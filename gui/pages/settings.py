@@ -25,6 +25,7 @@ from gui.engine_question import Ask, ask_real_engine
 from gui.files import reveal
 from gui.numbers import memory
 from gui.pages.hub_settings import CacheCard, HubCard
+from gui.pages.release_panel import ReleasePanel
 from gui.theme import GUTTER, PAGE_MARGINS, SPACING
 from gui.widgets.card import Card
 from gui.widgets.direction import margins
@@ -63,6 +64,7 @@ class SettingsPage(QWidget):
         self.hub = HubCard(ask)
         self.hub.offline_chosen.connect(self._change_offline)
         self.cache = CacheCard(ask)
+        self.release = ReleasePanel(ask)
         self._folder = QLabel()
         self._versions = KeyValue(label_width(self))
         self._devices = KeyValue(label_width(self))
@@ -209,6 +211,7 @@ class SettingsPage(QWidget):
     def _versions_card(self) -> Card:
         card = Card(self.tr("Versions"))
         card.body.addWidget(self._versions)
+        card.body.addWidget(self.release)
         return card
 
     def _licences_card(self) -> Card:
@@ -245,6 +248,7 @@ class SettingsPage(QWidget):
         """Give up what was asked and wait until no thread is left."""
         self.hub.token.close_questions()
         self.cache.close_questions()
+        self.release.close_questions()
 
     def _ask_for_check(self) -> None:
         self.check_requested.emit("auto")

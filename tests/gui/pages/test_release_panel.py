@@ -1,0 +1,103 @@
+"""Settings on this version and newer ones: asked when the button is pressed, never otherwise."""
+
+import msgspec
+import pytest
+
+from core.errors import Fix, UserError
+from core.releases import Release, ReleaseRequest, Standing
+from core.settings import Appearance, Settings
+from core.version import REPOSITORY, VERSION
+from gui.pages.release_panel import ReleasePanel
+from gui.pages.settings import SettingsPage
+from gui.sidebar import Place
+from gui.theme import Theme
+from gui.window import MainWindow
+
+ASKS_THE_NETWORK = {"release", "hub-search", "hub-download", "hub-account", "fetch-config", "export-push"}
+
+
+@pytest.fixture
+def panel(qtbot, engine):
+    panel = ReleasePanel(engine, repository="someone/hone")
+    qtbot.addWidget(panel)
+    panel.show()
+    yield panel
+    panel.close_questions()
+
+
+def press(qtbot, panel, engine, answer):
+    engine.answers["release"] = answer
+    panel.button.click()
+    assert not panel.button.isEnabled()
+    qtbot.waitUntil(panel.button.isEnabled)
+    return panel.words
+
+
+def test_it_says_which_hone_this_is_and_asks_nothing(panel, engine):
+    assert f"This is Hone {VERSION}." in panel.words
+    assert "only when you press the button" in panel.words
+    assert engine.requests == []
+
+
+def test_a_newer_one_is_told_with_its_address(qtbot, panel, engine):
+    page = "https://github.com/someone/hone/releases/tag/v9.0.0"
+    words = press(qtbot, panel, engine, Release(version="9.0.0", page=page, standing=Standing.OLDER))
+    assert f"Hone 9.0.0 is out; this is {VERSION}." in words
+    assert f'href="{page}"' in words
+    ((job, body),) = engine.requests
+    request = msgspec.json.decode(body, type=ReleaseRequest)
+    assert (job, request) == ("release", ReleaseRequest(repository="someone/hone", running=VERSION))
+
+
+@pytest.mark.parametrize(
+    ("standing", "said"),
+    [(Standing.SAME, "the newest version"), (Standing.NEWER, "the newest version published is 9")],
+)
+def test_none_newer_is_told(qtbot, panel, engine, standing, said):
+    assert said in press(qtbot, panel, engine, Release(version="9", page="", standing=standing))
+
+
+def test_what_went_wrong_is_told_as_text_and_asking_again_works(qtbot, panel, engine):
+    address = "https://github.com/someone/hone/releases"
+    failed = UserError("Not asked", "A proxy <b>said</b> no.", (Fix(f"Look at {address}"),))
+    words = press(qtbot, panel, engine, failed)
+    assert "A proxy &lt;b&gt;said&lt;/b&gt; no." in words
+    assert f'<a href="{address}">' in words
+    newest = Release(version=VERSION, page="", standing=Standing.SAME)
+    assert "the newest version" in press(qtbot, panel, engine, newest)
+
+
+def test_closing_meanwhile_leaves_nothing_behind(panel, engine):
+    engine.gate.clear()
+    panel.button.click()
+    panel.close_questions()
+    assert not panel._question.is_waiting
+
+
+def test_a_build_without_an_address_says_so_and_has_no_button(qtbot, engine):
+    panel = ReleasePanel(engine, repository="")
+    qtbot.addWidget(panel)
+    assert "no address where newer versions are published" in panel.words
+    assert not panel.button.isVisibleTo(panel)
+
+
+def test_this_source_has_no_address(qtbot, engine):
+    """Packaging fills it; in a checkout a person's own Hone must not look for somebody else's."""
+    assert REPOSITORY == ""
+    page = SettingsPage(Settings(), ask=engine)
+    qtbot.addWidget(page)
+    assert not page.release.button.isVisibleTo(page)
+
+
+def test_no_page_asks_the_network_by_itself(qtbot, engine, tmp_path):
+    window = MainWindow(Theme(Appearance.LIGHT), Settings(runs_folder=str(tmp_path)), engine)
+    qtbot.addWidget(window)
+    window.show()
+    window.ask_for_devices()
+    for place in Place:
+        window.go_to(place)
+    qtbot.waitUntil(lambda: "devices" in {job for job, _ in engine.requests})
+    asked = {job: body for job, body in engine.requests if job in ASKS_THE_NETWORK}
+    assert set(asked) <= {"hub-account"}
+    assert b'"action":"check"' not in asked.get("hub-account", b"")  # it looks into the keychain only
+    window.end_work()
