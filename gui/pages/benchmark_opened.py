@@ -4,6 +4,7 @@ from PySide6.QtCore import Signal
 from PySide6.QtWidgets import QHBoxLayout, QLabel, QPushButton, QVBoxLayout, QWidget
 
 from core.bench.result import Result
+from core.bench.trade import best_trade
 from core.events import Level
 from gui.benchmark_picture import view_of
 from gui.benchmark_saving import BenchmarkSaving
@@ -54,8 +55,7 @@ class OpenedResult(QWidget):
         self.strip.hide()
         self.title.setText(result.plan.title)
         self.where.setText(machine_words(result))
-        self.notes.setText("\n".join(result.plan.notes))
-        self.notes.setVisible(bool(result.plan.notes))
+        self.notes.setText("\n".join((best_trade(result), *result.plan.notes)))
         self.saving.show_result(result)
         self.saving.take_published(False)
         if self.view is not None:

@@ -112,10 +112,10 @@ def mark_words(rows: Iterable[Row]) -> str:
 
 
 def machine_words(result: Result) -> str:
-    """Where and when: the machine, its accelerator and system, versions, the date, in one line."""
+    """Where and when, in one line: the machine, the date, the system, versions."""
     machine = result.machine
     versions = [f"{name} {version}" for name, version in machine.versions.items()]
-    parts = [machine.title, machine.system, ", ".join(versions), figures.moment(result.begun)]
+    parts = [machine.title, figures.moment(result.begun), machine.system, ", ".join(versions)]
     return " · ".join(part for part in parts if part)
 
 

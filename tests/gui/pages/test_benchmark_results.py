@@ -84,6 +84,7 @@ def test_one_is_opened_in_the_view_of_its_kind(qtbot, page):
     assert page.opened.title.text() == OLD.plan.title
     assert "torch 2.13.0" in page.opened.where.text()
     assert page.opened.view.result == OLD
+    assert "The best trade here" in page.opened.notes.text()
 
 
 def test_a_row_of_an_earlier_result_can_be_used(qtbot, page):
