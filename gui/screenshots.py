@@ -30,6 +30,7 @@ from gui.pages.import_sheet import ImportSheet
 from gui.pages.new_run_header import DIGITS
 from gui.pages.support_sheet import SupportSheet
 from gui.plots.repaint_queue import RepaintQueue
+from gui.screenshot_bench import BenchShots
 from gui.screenshot_compare import make_tried
 from gui.screenshot_data import DataShots
 from gui.screenshot_fit import FitShots
@@ -96,6 +97,7 @@ class Photographer(QObject):
         self._data = DataShots(window, self._model, self._reviews.parent)
         self._tries = TryShots(window, theme, self._reviews.with_name("tried"))
         self._survive = SurviveShots(window, self._reviews.with_name("survive"))
+        self._bench = BenchShots(window)
         self._series = self._all_shots()
         self._name = ""
         self._sheet: ImportSheet | None = None
@@ -111,6 +113,7 @@ class Photographer(QObject):
         self._name = shot.name
         self._fit.tidy()
         self._survive.tidy()
+        self._bench.tidy()
         shot.prepare()
         QTimer.singleShot(SETTLE_MS, lambda: self._await(shot.is_there, self._take))
 
@@ -174,6 +177,7 @@ class Photographer(QObject):
             Shot("compare-differences", self._what_differs, self._is_compared),
             *(Shot(f"try-{name}", partial(self._tries.show, name)) for name in SHOTS),
             *(Shot(name, prepare) for name, prepare in self._survive.shots().items()),
+            *(Shot(name, prepare) for name, prepare in self._bench.shots().items()),
             Shot("settings", lambda: window.go_to(Place.SETTINGS)),
         )
 
