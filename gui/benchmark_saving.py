@@ -1,9 +1,10 @@
 """Takes a benchmark's result elsewhere: as Markdown on the clipboard, as a picture, a table or a whole file."""
 
+from collections.abc import Callable
 from pathlib import Path
 
 from PySide6.QtCore import QBuffer, QIODevice, QStandardPaths, Signal
-from PySide6.QtGui import QGuiApplication
+from PySide6.QtGui import QGuiApplication, QImage
 from PySide6.QtWidgets import QHBoxLayout, QPushButton, QWidget
 
 from core.bench import kept
@@ -98,19 +99,25 @@ class BenchmarkSaving(QWidget):
         """Write the result into a file of the kind that its ending says; returns at once."""
         if self._result is not None:
             content = self._content(self._result, path.suffix.lower())
-            self._files.put(lambda: _write(path, content), self.saved.emit)
+            self._files.put(lambda: _write(path, content()), self.saved.emit)
 
     def end_work(self) -> None:
         """Wait until every file that is being written is whole."""
         self._files.end_work()
 
-    def _content(self, result: Result, ending: str) -> bytes:
+    def _content(self, result: Result, ending: str) -> Callable[[], bytes]:
+        """What makes the bytes, away from the window; only painting has to be done here."""
         if ending == PICTURE:
-            buffer = QBuffer()
-            buffer.open(QIODevice.OpenModeFlag.WriteOnly)
-            picture(result, self._theme, published=self._published).save(buffer, "PNG")
-            return bytes(buffer.data().data())
-        return csv(result).encode() if ending == TABLE else kept.written(result)
+            image = picture(result, self._theme, published=self._published).toImage()
+            return lambda: _png(image)
+        return (lambda: csv(result).encode()) if ending == TABLE else (lambda: kept.written(result))
+
+
+def _png(image: QImage) -> bytes:
+    buffer = QBuffer()
+    buffer.open(QIODevice.OpenModeFlag.WriteOnly)
+    image.save(buffer, "PNG")  # type: ignore[call-overload]
+    return bytes(buffer.data().data())
 
 
 def _write(path: Path, content: bytes) -> Path:

@@ -84,6 +84,7 @@ class BenchShots:
 
     def _finished(self) -> None:
         page = self._page()
+        page.methods.strip.hide()  # it says that the one before was called off
         page.methods.show_result(self._methods)
         page.tabs.setCurrentWidget(page.methods)
 
@@ -111,6 +112,6 @@ class BenchShots:
     def _running(self) -> None:
         page = self._page()
         page.tabs.setCurrentWidget(page.methods)
-        page.methods.strip.hide()  # it says that the one before was called off
+        page.methods.strip.hide()
         result = methods_result(done=MEASURED)
         page.measuring.start(Kind.METHODS, lambda: result.plan, lambda _plan: InventedBench(result))

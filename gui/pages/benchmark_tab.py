@@ -229,6 +229,7 @@ class BenchmarkTab(QWidget):
         self.start.clicked.connect(self.start_pressed)
         self.progress.cancel_pressed.connect(self.cancel_pressed)
         self.again.clicked.connect(self._ask_again)
+        self.view.published_toggled.connect(self.saving.take_published)
         self.saving.copied.connect(self._tell_copied)
         self.saving.saved.connect(self._tell_saved)
         self.saving.failed.connect(self.show_error)
