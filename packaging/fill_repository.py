@@ -1,6 +1,6 @@
-"""Write where releases are published into core/version.py, for a build: `python packaging/fill_repository.py owner/name`.
+"""Write where releases are published into core/version.py: `python packaging/fill_repository.py owner/name`.
 
-A checkout has none there, so that nobody's own build looks for somebody else's releases.
+For a build. A checkout has none there, so that nobody's own build looks for somebody else's releases.
 """
 
 from __future__ import annotations
