@@ -1,5 +1,6 @@
 """A result as a picture for a document: its heading, the machine, the charts and the table, at twice the pixels."""
 
+import msgspec
 from PySide6.QtCore import QPoint, Qt
 from PySide6.QtGui import QPixmap
 from PySide6.QtWidgets import QLabel, QVBoxLayout, QWidget
@@ -68,7 +69,7 @@ def _sheet(result: Result, theme: Theme, *, published: bool) -> QWidget:
 def view_of(
     result: Result, theme: Theme, *, published: bool = False, is_picture: bool = False
 ) -> MethodsView | DevicesView:
-    """The view that shows such a result, showing it.
+    """The view that shows such a result, showing it as one that is over: nobody measures any more of it.
 
     Args:
         result: Which.
@@ -79,5 +80,7 @@ def view_of(
     made = MethodsView if result.kind is Kind.METHODS else DevicesView
     view = made(theme, is_picture=is_picture)
     view.show_published(published)
-    view.show_result(result)
+    view.show_result(
+        result if result.ended is not None else msgspec.structs.replace(result, ended=result.begun)
+    )
     return view

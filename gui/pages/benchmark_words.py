@@ -52,10 +52,10 @@ def without_words(row: Row, result: Result, underway: str | None) -> str:
             return _translate("Bench", "waits for its turn")
         case Standing.WITHOUT:
             if row.rung.refusal:
-                return _translate("Bench", "not on this machine: {}").format(_bare(row.rung.refusal))
+                return _translate("Bench", "not measured: {}").format(_bare(row.rung.refusal))
             if row.reason:
                 return _translate("Bench", "failed: {}").format(_bare(row.reason))
-            return _translate("Bench", "called off before its turn")
+            return _translate("Bench", "not measured")
         case Standing.MEASURED:
             return ""
 

@@ -87,6 +87,13 @@ def test_one_is_opened_in_the_view_of_its_kind(qtbot, page):
     assert "The best trade here" in page.opened.notes.text()
 
 
+def test_what_was_broken_off_waits_for_nothing(page):
+    page.show_result(BROKEN_OFF)
+    lines = {line.key: line for line in page.opened.view.table.rows.lines}
+    assert lines["bf16"].across.text == "not measured"
+    assert lines["plain"].across is None
+
+
 def test_a_row_of_an_earlier_result_can_be_used(qtbot, page):
     page.show_result(OLD)
     with qtbot.waitSignal(page.use_requested) as told:

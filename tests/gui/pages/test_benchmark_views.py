@@ -86,7 +86,7 @@ def test_what_was_not_measured_says_why_and_offers_nothing(qtbot, shown, methods
     shown(methods)
     methods.show_result(result)
     refused, failed = texts(methods.table, "adamw-8bit"), texts(methods.table, "large-batch")
-    assert refused[1].startswith("not on this machine: needs an NVIDIA GPU")
+    assert refused[1].startswith("not measured: needs an NVIDIA GPU")
     assert failed[1].startswith("failed: Memory ran out: 9.1 GB")
     assert methods.table.columnSpan(6, 1) == methods.table.rows.columnCount() - 1
     assert methods.table.columnSpan(5, 1) == 1
