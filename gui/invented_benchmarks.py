@@ -11,6 +11,7 @@ from core.bench.plan import Kind, Plan, Rung
 from core.bench.result import Machine, Pass, Result, Row, Surroundings
 from core.bench.sample import Sample
 from core.memory.forecast import Parts
+from core.vision_models import VISION_TITLES
 
 BEGUN = 1_795_000_000.0
 GB = 1 << 30
@@ -236,7 +237,7 @@ def _device_row(model: str, batch: int, side: str, measured: Pass | None) -> Row
         "memory": {"batch_size": batch},
     }
     rung = Rung(
-        name=f"{name}-{side.lower()}",
+        title=f"{VISION_TITLES[model]}, batch {batch}",
         title=f"{model}, batch {batch}, {side}",
         asked=asked,
         group=name,

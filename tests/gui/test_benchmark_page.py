@@ -9,6 +9,7 @@ from core.events import TurnAwaited
 from core.options import RunOptions
 from core.settings import Appearance, Settings
 from gui.closing import Closing
+from gui.invented_benchmarks import devices_result
 from gui.pages.benchmark import BenchmarkPage
 from gui.pages.benchmark_turn import BenchTurn, question_about
 from gui.sidebar import Place
@@ -358,3 +359,10 @@ def test_the_page_is_made_when_it_is_wanted_and_knows_the_machine(qtbot, tmp_pat
     qtbot.waitUntil(tab.start.isEnabled)
     assert "512 sequences of 512 tokens" in tab.said.text()
     window.end_work()
+
+
+def test_published_figures_that_are_shown_are_copied_too(qtbot, page):
+    page.devices.show_result(devices_result())
+    page.devices.view.published.click()
+    page.devices.saving.copy.click()
+    assert "Published by others" in QApplication.clipboard().text()

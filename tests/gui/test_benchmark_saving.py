@@ -115,6 +115,19 @@ def test_the_table_goes_to_the_clipboard_as_markdown(qtbot):
     assert "| bf16 + sdpa + dynamic padding |" in text
 
 
+def test_published_figures_are_taken_along_where_they_are_shown(qtbot):
+    saving = BenchmarkSaving(Theme(Appearance.LIGHT))
+    qtbot.addWidget(saving)
+    saving.show_result(devices_result())
+    saving.copy.click()
+    assert "188.3" not in QGuiApplication.clipboard().text()
+    saving.take_published(True)
+    saving.copy.click()
+    text = QGuiApplication.clipboard().text()
+    assert "188.3" in text
+    assert "Published by others" in text
+
+
 def test_there_is_nothing_to_take_before_anything_is_measured(qtbot):
     saving = BenchmarkSaving(Theme(Appearance.LIGHT))
     qtbot.addWidget(saving)
