@@ -237,8 +237,8 @@ def _device_row(model: str, batch: int, side: str, measured: Pass | None) -> Row
         "memory": {"batch_size": batch},
     }
     rung = Rung(
+        name=f"{name}-{side.lower()}",
         title=f"{VISION_TITLES[model]}, batch {batch}",
-        title=f"{model}, batch {batch}, {side}",
         asked=asked,
         group=name,
         side=side,
