@@ -14,6 +14,9 @@ from core.report.page import Table
 __all__ = ["csv", "markdown", "table", "text"]
 
 
+AGAINST = "Against plain"
+"""Of the column before it: so many times plain's."""
+
 PUBLISHED = ("Published speed", "Published memory")
 
 
@@ -26,14 +29,7 @@ def table(result: Result, *, published: bool = False) -> Table:
 
 def _methods_table(result: Result, *, published: bool) -> Table:
     """A method a row, held against the plain one."""
-    titles = [
-        "Method",
-        "Time an epoch",
-        "Samples/s",
-        "Speed against plain",
-        "Peak memory",
-        "Memory against plain",
-    ]
+    titles = ["Method", "Time an epoch", "Samples/s", AGAINST, "Peak memory", AGAINST]
     with_power = any(row.samples_per_joule for row in result.rows)
     if with_power:
         titles.append("Samples/J")
@@ -87,7 +83,11 @@ def text(result: Result, *, published: bool = False) -> str:
     titles = tuple(title.upper() for title in found.titles)
     marked = [_marked(row) for row in rows]
     lines = [result.plan.title, "", figures.table(titles[:-1], [row[:-1] for row in marked]), ""]
-    lines += [f"{', batch '.join(row[:names])}: {row[-1]}" for row in rows if row[-1]]
+    lines += [
+        f"{', batch '.join(row[:names])}: {row[-1]}"
+        for row in rows
+        if row[-1] not in ("", words.NOT_MEASURED)
+    ]
     return "\n".join([*lines, "", best_trade(result), "", *_told_of(result, published=published)])
 
 

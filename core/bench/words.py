@@ -12,6 +12,9 @@ _QUIET = 0.005
 DISTURBED = "* DISTURBED"
 """What the remark of a row begins with that was measured beside other load or heat."""
 
+NOT_MEASURED = "not measured"
+"""The remark of a row that has not had its turn."""
+
 
 def spread(found: Spread | None) -> str:
     """A figure with its spread: `36.3 (36.1 to 37.0)`."""
@@ -41,7 +44,7 @@ def remarks(row: Row) -> str:
 
 def _remarks(row: Row) -> Iterator[str]:
     if not row.is_measured:
-        yield _one_line(row.reason) or "not measured"
+        yield _one_line(row.reason) or NOT_MEASURED
         return
     disturbed = _disturbances(row)
     if disturbed:
