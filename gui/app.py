@@ -10,9 +10,10 @@ import sys
 import threading
 import time
 from collections.abc import Sequence
+from functools import partial
 from pathlib import Path
 
-from PySide6.QtCore import QEvent, QObject, Qt, QTimer, Signal
+from PySide6.QtCore import QEvent, QEventLoop, QObject, Qt, QTimer, Signal
 from PySide6.QtGui import QFileOpenEvent, QFont, QIcon
 from PySide6.QtWidgets import QApplication
 
@@ -29,6 +30,9 @@ from gui.window import MainWindow
 SWITCH_SECONDS = 0.0005
 """How long another thread computes on while the window's waits for its turn."""
 
+
+EVENT_MS = 1000
+"""How long a second Hone on a Mac waits to be told of a file to open."""
 
 REST_MS = 1500
 """After its first paint the window asks what the machine can do; charts can wait for so long."""
@@ -113,10 +117,23 @@ def claim_place(application: QApplication, asked: Path | None) -> SingleInstance
     Who started this one in a terminal is told, as nothing else would happen there.
     """
     first = SingleInstance(settings.home(), application)
-    if first.claim(asked):
+    if first.claim(asked, partial(file_on_its_way, application)):
         return first
     print("Hone is open already; it was brought to the front.", flush=True)
     return None
+
+
+def file_on_its_way(application: QApplication, system: str = sys.platform) -> Path | None:
+    """The file that a Mac wants opened: it names it in an event soon after the start, and not in the arguments."""
+    if system != "darwin" or not isinstance(application, HoneApplication):
+        return None
+    found: list[Path] = []
+    waiting = QEventLoop()
+    application.file_opened.connect(found.append)
+    application.file_opened.connect(waiting.quit)
+    QTimer.singleShot(EVENT_MS, waiting.quit)
+    waiting.exec()
+    return found[-1] if found else None
 
 
 def import_charts_soon() -> None:

@@ -10,6 +10,8 @@ import getpass
 import hashlib
 import logging
 import os
+import sys
+from collections.abc import Callable
 from pathlib import Path
 
 import msgspec
@@ -67,10 +69,14 @@ class SingleInstance(QObject):
         self._server.newConnection.connect(self._welcome)
         self._talks: list[_Talk] = []
 
-    def claim(self, path: Path | None) -> bool:
+    def claim(self, path: Path | None, late: Callable[[], Path | None] = lambda: None) -> bool:
         """Become the first; returns False where another one is, which now knows of `path`.
 
         Where the other one doesn't answer, or where no socket can be made, there are two windows rather than none.
+
+        Args:
+            path: What is to be opened.
+            late: Waits a moment for what is to be opened; asked only where there is another one, and no `path`.
         """
         try:
             lock, name = QLockFile(lock_path(self._home)), socket_name(self._home)
@@ -84,7 +90,7 @@ class SingleInstance(QObject):
             if not self._server.listen(name):
                 log.warning("another Hone can't reach this one: %s", self._server.errorString())
             return True
-        return not self._tell(name, path)
+        return not self._tell(name, path or late())
 
     def close(self) -> None:
         """Listen no longer; the next start is the first again."""
@@ -102,6 +108,7 @@ class SingleInstance(QObject):
                 return False
             QThread.msleep(RETRY_MS)
             socket.connectToServer(name)
+        _let_come_forward()
         message = Handover("" if path is None else str(path.absolute()))
         socket.write(msgspec.json.encode(message) + b"\n")
         socket.waitForBytesWritten(ANSWER_MS)
@@ -128,6 +135,18 @@ class SingleInstance(QObject):
     def _forget(self, talk: "_Talk") -> None:
         self._talks.remove(talk)
         talk.deleteLater()
+
+
+def _let_come_forward() -> None:
+    """Let the first show its window before all others: Windows allows that only to what the person has just started.
+
+    https://learn.microsoft.com/windows/win32/api/winuser/nf-winuser-allowsetforegroundwindow
+    """
+    if sys.platform == "win32":
+        import ctypes
+
+        any_process = -1
+        ctypes.windll.user32.AllowSetForegroundWindow(any_process)
 
 
 class _Talk(QObject):

@@ -159,3 +159,33 @@ def test_a_line_is_an_absolute_path_or_nothing(tmp_path):
     assert decoded(b'{"open": ""}').open == ""
     assert decoded(b'{"open": "%s"}' % str(tmp_path).encode()).open == str(tmp_path)
     assert decoded(b'{"open": "/a\\u0000b"}') is None
+
+
+def test_what_comes_late_is_asked_for_only_where_another_one_is_open(qtbot, first, tmp_path, monkeypatch):
+    told = []
+    monkeypatch.setattr(SingleInstance, "_tell", lambda self, name, path: told.append(path) or True)
+    alone = SingleInstance(tmp_path / "other")
+    assert alone.claim(None, lambda: pytest.fail("nobody else is there"))
+    alone.close()
+    late = tmp_path / "late.hone"
+    assert not SingleInstance(tmp_path).claim(None, lambda: late)
+    assert not SingleInstance(tmp_path).claim(tmp_path / "named.hone", lambda: late)
+    assert told == [late, tmp_path / "named.hone"]
+
+
+def test_a_mac_s_second_start_waits_for_its_file(tmp_path):
+    """In a process of its own: an application can't be made twice."""
+    code = """
+import sys
+from PySide6.QtCore import QTimer
+from PySide6.QtGui import QFileOpenEvent
+from gui import app
+application = app.HoneApplication(["hone"])
+assert app.file_on_its_way(application, "linux") is None
+QTimer.singleShot(0, lambda: application.sendEvent(application, QFileOpenEvent("/a/b.hone")))
+print(app.file_on_its_way(application, "darwin"))
+app.EVENT_MS = 1
+print(app.file_on_its_way(application, "darwin"))
+"""
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert done.stdout.split() == [str(Path("/a/b.hone")), "None"]
