@@ -6,6 +6,7 @@ from enum import Enum, auto
 from PySide6.QtCore import QCoreApplication
 from PySide6.QtWidgets import QWidget
 
+from core import queue
 from core.events import TurnAwaited
 from gui.widgets.question import Question
 
@@ -26,6 +27,8 @@ AskTurn = Callable[[TurnAwaited, QWidget], Turn]
 
 def question_about(awaited: TurnAwaited, parent: QWidget | None) -> Question[Turn]:
     """What is asked."""
+    if awaited.behind == queue.BENCHMARK:
+        return _about_benchmark(parent)
     words = _translate(
         "Turn",
         "Two runs at once share the device: both become slower, and together they need the memory of both. "
@@ -38,6 +41,19 @@ def question_about(awaited: TurnAwaited, parent: QWidget | None) -> Question[Tur
         Turn.NOW: _translate("Turn", "Start now beside it"),
     }
     return Question(_title(awaited), words, answers, parent)
+
+
+def _about_benchmark(parent: QWidget | None) -> Question[Turn]:
+    words = _translate(
+        "Turn",
+        "A run beside it would make both slower, and the benchmark's figures would say as much of the run as of what "
+        "is measured.",
+    )
+    answers = {
+        Turn.WAIT: _translate("Turn", "Start when it is done"),
+        Turn.NOW: _translate("Turn", "Start now beside it"),
+    }
+    return Question(_translate("Turn", "A benchmark is being measured"), words, answers, parent)
 
 
 def _title(awaited: TurnAwaited) -> str:
