@@ -146,6 +146,7 @@ class BenchmarkPage(QWidget):
 
     def _take_result(self, result: Result) -> None:
         self._tab_of(self.measuring.kind).show_result(result)
+        self._show_head()
 
     def _take_failure(self, error: UserError) -> None:
         self._tab_of(self.measuring.kind).show_error(error)
@@ -218,10 +219,9 @@ class BenchmarkPage(QWidget):
         tab = BenchmarkTab(theme, wish, view, words)
         if isinstance(view, MethodsView):
             view.use_requested.connect(self.use_requested)
-        else:
-            view.published_toggled.connect(tab.saving.take_published)
         tab.start_pressed.connect(self.start)
         tab.cancel_pressed.connect(self._cancel)
+        tab.beside_pressed.connect(partial(self._start, tab, is_beside=True))
         return tab
 
     def _connect(self) -> None:

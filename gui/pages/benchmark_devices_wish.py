@@ -88,6 +88,12 @@ class DevicesWish(Wish):
         """Several devices, so all of them."""
         return AUTOMATIC
 
+    def reason(self, plan: Plan) -> str:
+        """Why these are held against each other."""
+        is_automatic = self.machine is not None and self.sides.value() == automatic_sides(self.machine)
+        has_reason = is_automatic and self.machine is not None and bool(pair_of(self.machine, None).reason)
+        return plan.notes[0] if plan.notes and has_reason else ""
+
     def plan(self) -> MakePlan:
         """What is chosen, on every side."""
         assert self.machine is not None

@@ -83,6 +83,10 @@ class MethodsWish(Wish):
         chosen = str(self.models.currentData())
         return chosen if chosen in SIZES else ""
 
+    def reason(self, plan: Plan) -> str:
+        """Why this model was taken."""
+        return plan.notes[0] if plan.notes and self.models.currentData() == FITTING else ""
+
     def plan(self) -> MakePlan:
         """The ladder of what is chosen."""
         assert self.machine is not None

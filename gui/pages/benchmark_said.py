@@ -81,8 +81,13 @@ def plan_words(plan: Plan) -> str:
     said = words.format(plan.title, numbers.count(able), passes, numbers.count(plan.steps))
     if able == len(plan.rungs):
         return f"{said}."
-    others = _translate("Benchmark", "{}; {} more can't be measured here, each says why.")
-    return others.format(said, numbers.count(len(plan.rungs) - able))
+    left = len(plan.rungs) - able
+    others = (
+        _translate("Benchmark", "{}; one more can't be measured here and says why.")
+        if left == 1
+        else _translate("Benchmark", "{}; {} more can't be measured here, each says why.")
+    )
+    return others.format(said, numbers.count(left))
 
 
 def expected_words(plan: Plan, earlier: Sequence[Kept]) -> str:

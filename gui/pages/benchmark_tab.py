@@ -5,11 +5,12 @@ from collections.abc import Sequence
 from PySide6.QtCore import Qt, QTimer, Signal
 from PySide6.QtWidgets import QHBoxLayout, QLabel, QPushButton, QVBoxLayout, QWidget
 
+from core.bench.device_turn import DeviceBusy
 from core.bench.kept import Kept
 from core.bench.plan import Plan
 from core.bench.result import Result
 from core.bench.trade import best_trade
-from core.errors import UserError
+from core.errors import Fix, UserError
 from core.events import Level
 from gui.bench_work import Benchmarking, Ending, MakePlan
 from gui.benchmark_saving import BenchmarkSaving
@@ -21,9 +22,13 @@ from gui.pages.benchmark_wish import Wish
 from gui.pages.try_looking import Looking
 from gui.theme import SPACING, Theme
 from gui.widgets.card import Card
+from gui.widgets.disclosure import Disclosure
 from gui.widgets.fitting_scroll import PageScroll
 from gui.widgets.message_strip import MessageStrip
 from gui.widgets.roles import Role, set_role
+
+BESIDE = "bench.beside"
+"""What the button of this tab's own message changes."""
 
 REST_MS = 80
 """So long after the last change it is made out what would be measured."""
@@ -35,6 +40,7 @@ class BenchmarkTab(QWidget):
     Signals:
         start_pressed: The person wants what `wish` says measured.
         cancel_pressed: The person has seen enough.
+        beside_pressed: It is to be measured whatever else computes on the device.
 
     Args:
         theme: Colours of pictures.
@@ -46,6 +52,7 @@ class BenchmarkTab(QWidget):
 
     start_pressed = Signal()
     cancel_pressed = Signal()
+    beside_pressed = Signal()
 
     def __init__(
         self,
@@ -75,7 +82,8 @@ class BenchmarkTab(QWidget):
         self.said = _wrapping(Role.HINT)
         self.words = _wrapping(Role.MUTED)
         self.words.setText(words)
-        self.conclusion = _wrapping(Role.MUTED)
+        self.conclusion = _wrapping(Role.STRONG)
+        self.notes = Disclosure(self.tr("Show"))
         self.again = QPushButton(self.tr("Measure again…"))
         self.again.setToolTip(self.tr("Choose what to measure; this result is kept under Earlier results"))
         self.card = self._wish_card()
@@ -90,18 +98,25 @@ class BenchmarkTab(QWidget):
 
     def show_progress(self, measuring: Benchmarking, waits_for: str = "") -> None:
         """This table is being measured, or `waits_for` a run to pause: show how far it is."""
+        is_new = not self._is_running
         self._is_running, self._elsewhere = True, ""
         self._wants_again = False
         self.progress.show_state(measuring, waits_for)
         underway = measuring.underway
         if self.result is not None:
             self.view.show_result(self.result, None if underway is None else underway.rung.name)
+        had_focus = self.card.isAncestorOf(self.focusWidget() or self)
         self._refresh()
+        if is_new and had_focus:
+            self.progress.cancel.setFocus()
 
     def show_rest(self, elsewhere: str = "") -> None:
         """It isn't measured. `elsewhere` says what is instead, so that nothing can be started here; empty: nothing."""
+        had_focus = self._is_running and self.progress.isAncestorOf(self.focusWidget() or self)
         self._is_running, self._elsewhere = False, elsewhere
         self._refresh()
+        if had_focus:
+            (self.again if self.again.isVisibleTo(self) else self.start).setFocus()
 
     def show_result(self, result: Result | None) -> None:
         """Show what is measured so far; None: nothing."""
@@ -118,8 +133,12 @@ class BenchmarkTab(QWidget):
             self.strip.show_message(Level.INFO, *words)
 
     def show_error(self, error: UserError) -> None:
-        """Say what went wrong."""
-        self.strip.show_error(error)
+        """Say what went wrong; where the device is taken, offer to measure all the same."""
+        if isinstance(error, DeviceBusy):
+            beside = Fix(self.tr("Measure beside it"), {BESIDE: True})
+            self.strip.show_message(Level.WARNING, error.title, error.detail, (beside,))
+        else:
+            self.strip.show_error(error)
 
     def show_earlier(self, earlier: Sequence[Kept]) -> None:
         """Say how long it took before."""
@@ -157,7 +176,8 @@ class BenchmarkTab(QWidget):
         planned = self._planned
         if not isinstance(planned, Plan):
             return ""
-        return f"{plan_words(planned)}\n{expected_words(planned, self._earlier)}"
+        told = (plan_words(planned), self.wish.reason(planned), expected_words(planned, self._earlier))
+        return "\n".join(line for line in told if line)
 
     def _look_ahead(self) -> None:
         """Make the plan of what is chosen, to say what it is; until it is made, what was said before stays."""
@@ -171,11 +191,14 @@ class BenchmarkTab(QWidget):
         self._refresh()
 
     def _conclude(self) -> None:
-        """The best trade, and what has to be known of how the plan came about."""
+        """The best trade, and what has to be known of how it was measured."""
         result = self.result
-        parts = [] if result is None else [best_trade(result), *result.plan.notes]
-        self.conclusion.setText("\n".join(part for part in parts if part))
+        has_figures = result is not None and any(row.is_measured for row in result.rows)
+        self.conclusion.setText(best_trade(result) if result is not None and has_figures else "")
         self.conclusion.setVisible(bool(self.conclusion.text()))
+        notes = result.plan.notes if result is not None else ()
+        self.notes.show_words(self.tr("What was measured, and how."), notes)
+        self.notes.setVisible(bool(notes))
 
     def _ask_again(self) -> None:
         self._wants_again = True
@@ -209,6 +232,7 @@ class BenchmarkTab(QWidget):
         below.setContentsMargins(0, 0, 0, 0)
         below.setSpacing(SPACING + 4)
         below.addWidget(self.conclusion)
+        below.addWidget(self.notes)
         below.addLayout(line)
         content = QWidget()
         column = QVBoxLayout(content)
@@ -230,6 +254,7 @@ class BenchmarkTab(QWidget):
         self.progress.cancel_pressed.connect(self.cancel_pressed)
         self.again.clicked.connect(self._ask_again)
         self.view.published_toggled.connect(self.saving.take_published)
+        self.strip.fix_chosen.connect(self.beside_pressed)
         self.saving.copied.connect(self._tell_copied)
         self.saving.saved.connect(self._tell_saved)
         self.saving.failed.connect(self.show_error)

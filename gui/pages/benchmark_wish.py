@@ -3,6 +3,7 @@
 from PySide6.QtCore import Signal
 from PySide6.QtWidgets import QGridLayout, QHBoxLayout, QLabel, QLayout, QWidget
 
+from core.bench.plan import Plan
 from core.device_names import device_title
 from core.reports import MachineReport
 from gui.bench_work import MakePlan
@@ -62,6 +63,10 @@ class Wish(QWidget):
 
     def device(self) -> str:
         """The device that is computed on, as in `device.name`."""
+        raise NotImplementedError
+
+    def reason(self, plan: Plan) -> str:
+        """Why a plan that was made of this is as it is, where Hone has chosen; empty: the person has."""
         raise NotImplementedError
 
     def plan(self) -> MakePlan:

@@ -16,12 +16,14 @@ from PySide6.QtWidgets import (
     QWidget,
 )
 
+from core.bench.kept import Kept
 from core.choices import Task
 from core.memory.forecast import Room
 from core.presets import presets
 from core.run_folder import RunFolder
 from core.settings import Appearance, Settings
 from gui.app import dress
+from gui.invented_benchmarks import methods_result
 from gui.invented_data import report_for
 from gui.invented_runs import Plot, finish, write_story
 from gui.screenshot_try import make_tried_runs
@@ -35,6 +37,7 @@ from tests.fakes.run_stories import make_folder
 PAGES = (
     *("new-run-images", "new-run-texts", "new-run-talks", "new-run-more", "new-run-short"),
     *("try-talk", "run", "runs", "compare", "settings"),
+    *("bench-methods", "bench-devices", "bench-measuring", "bench-earlier"),
 )
 CONTROLS = (QAbstractButton, QLineEdit, QComboBox, QAbstractSpinBox, QAbstractItemView, QTabBar)
 
@@ -129,9 +132,30 @@ def open_page(qtbot, window, name, runs_folder):
             qtbot.waitUntil(lambda: bool(window.compare.table.model.rows))
         case "settings":
             window.go_to(Place.SETTINGS)
+        case _:
+            show_benchmark(qtbot, window, name, runs_folder)
     QApplication.sendPostedEvents()
     assert (window.width(), window.height()) == (1024, 700)
     return window.pages.currentWidget()
+
+
+def show_benchmark(qtbot, window, name, runs_folder):
+    """The page Benchmark: what can be chosen, figures that come in, or those of earlier."""
+    window.go_to(Place.BENCHMARK)
+    page = window.benchmark
+    qtbot.waitUntil(page.methods.start.isEnabled)
+    match name:
+        case "bench-methods":
+            page.methods.wish.models.setCurrentIndex(page.methods.wish.models.findData("file"))
+        case "bench-devices":
+            page.tabs.setCurrentWidget(page.devices)
+            page.devices.wish.data.setCurrentIndex(page.devices.wish.data.findData("folder"))
+        case "bench-measuring":
+            page.methods.show_result(methods_result(done=7))
+            page.methods.show_progress(page.measuring)
+        case "bench-earlier":
+            page.tabs.setCurrentWidget(page.earlier)
+            page.earlier.list.show_kept([Kept(runs_folder / "one.json", methods_result())])
 
 
 def show_short_memory(qtbot, window, runs_folder):

@@ -75,7 +75,11 @@ class HeldBenches:
         """A real benchmark, without an engine."""
         self.beside.append(is_beside)
         return Bench(
-            asked, MACHINE, take=lambda of, _plan: _HeldPass(of, self), save=self.kept.append, beside=True
+            asked,
+            MACHINE,
+            take=lambda of, _plan: _HeldPass(of, self),
+            save=self.kept.append,
+            beside=is_beside,
         )
 
     @property

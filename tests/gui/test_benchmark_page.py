@@ -1,19 +1,25 @@
 """The page Benchmark: chosen, started, followed, cancelled, and what came of it carried into New run."""
 
+import os
+
 import pytest
 from PySide6.QtWidgets import QApplication, QPushButton
 
+from core import queue
 from core.bench.plan import Rung
 from core.choices import Task
 from core.events import TurnAwaited
 from core.options import RunOptions
+from core.run_folder import KeeperRecord
 from core.settings import Appearance, Settings
+from gui import turn_question
 from gui.closing import Closing
 from gui.invented_benchmarks import devices_result
 from gui.pages.benchmark import BenchmarkPage
 from gui.pages.benchmark_turn import BenchTurn, question_about
 from gui.sidebar import Place
 from gui.theme import Theme
+from gui.turn_question import Turn
 from gui.window import MainWindow
 from tests.fakes.asking import CPU_ONLY, FakeEngine
 from tests.fakes.bench import plan
@@ -99,7 +105,7 @@ def test_before_the_machine_is_known_it_says_what_it_waits_for(qtbot, page, benc
     assert not page.measuring.is_running
     page.set_machine(CPU_ONLY)
     qtbot.waitUntil(tab.start.isEnabled)
-    assert tab.said.text().startswith("Tiny BERT, 64 rows: 2 rows, one pass of 4 timed steps; 1 more")
+    assert tab.said.text().startswith("Tiny BERT, 64 rows: 2 rows, one pass of 4 timed steps; one more")
 
 
 def test_figures_come_row_by_row_with_the_rung_under_way_named(qtbot, ready, benches):
@@ -248,6 +254,31 @@ def test_a_run_that_trains_is_asked_about(qtbot, ready, benches):
     assert benches.beside == [True]
 
 
+def test_a_device_that_is_taken_meanwhile_is_said_with_a_way_out(qtbot, ready, benches):
+    taken = KeeperRecord.of(os.getpid())
+    queue.measure(
+        queue.Entry(run="/elsewhere", device="auto", keeper=taken, benchmark="Another"), beside=True
+    )
+    measure(qtbot, ready)
+    strip = ready.methods.strip
+    assert strip.isVisible()
+    beside = next(button for button in strip.findChildren(QPushButton) if "beside" in button.text())
+    with qtbot.waitSignal(ready.measuring.ended):
+        beside.click()
+    assert benches.beside == [False, True]
+    assert ready.methods.view.result.is_whole
+
+
+def test_the_keyboard_stays_where_it_is_needed(qtbot, ready, benches):
+    benches.waiting.add("plain")
+    ready.methods.start.setFocus()
+    ready.methods.start.click()
+    assert ready.focusWidget() is ready.methods.progress.cancel
+    with qtbot.waitSignal(ready.measuring.ended):
+        benches.waiting.clear()
+    assert ready.focusWidget() is ready.methods.again
+
+
 def test_a_run_can_be_paused_first(qtbot, ready, benches):
     benches.ahead = AHEAD
     ready.answer.turn = BenchTurn.AFTER_PAUSE
@@ -261,6 +292,15 @@ def test_a_run_can_be_paused_first(qtbot, ready, benches):
     with qtbot.waitSignal(ready.measuring.ended):
         ready._pausing.look()
     assert benches.beside == [False]
+
+
+def test_a_run_started_meanwhile_is_told_of_the_benchmark(qtbot):
+    asked = turn_question.question_about(
+        TurnAwaited(ahead=1, behind=queue.BENCHMARK, time=0.0, attempt=1), None
+    )
+    qtbot.addWidget(asked)
+    assert asked.text() == "A benchmark is being measured"
+    assert set(asked.says().values()) == {Turn.WAIT, Turn.NOW}
 
 
 def test_the_question_offers_a_pause_only_where_that_helps(qtbot):
