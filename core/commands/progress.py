@@ -5,7 +5,7 @@ from typing import TextIO
 
 from tqdm import tqdm
 
-from core import figures
+from core import figures, queue
 from core.commands.output import say
 from core.commands.run_text import message_text
 from core.events import (
@@ -58,6 +58,8 @@ class Progress:
     def show(self, event: Event) -> None:
         """Show one event, where it is worth it."""
         match event:
+            case TurnAwaited(ahead=1, behind=queue.BENCHMARK):
+                self.say("Waiting for its turn, until a benchmark is done")
             case TurnAwaited(ahead=ahead) if ahead:
                 last = event.title or event.behind
                 self.say(

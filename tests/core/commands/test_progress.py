@@ -16,7 +16,9 @@ from core.events import (
     RunPlanned,
     RunStarted,
     StepFinished,
+    TurnAwaited,
 )
+from core.queue import BENCHMARK
 from core.story import RunStory
 from core.watchers.offers import STOP
 
@@ -128,3 +130,11 @@ def test_saving_is_told_at_the_end_and_not_at_each_checkpoint() -> None:
 )
 def test_figures_have_units(text: str, expected: str) -> None:
     assert text == expected
+
+
+def test_a_run_that_waits_tells_for_whom() -> None:
+    waits = TurnAwaited(ahead=2, behind="2026-01-01-digits"), TurnAwaited(ahead=1, behind=BENCHMARK)
+    assert shown(io.StringIO(), *waits).splitlines() == [
+        "Waiting for its turn, 2 runs ahead; it comes after 2026-01-01-digits",
+        "Waiting for its turn, until a benchmark is done",
+    ]
