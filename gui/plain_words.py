@@ -75,11 +75,12 @@ def _show(command: Sequence[str]) -> None:
 
 
 def _tell_windows(words: str) -> None:
-    """A program without a console has no streams at all; there Windows shows a box."""
+    """Print it, and show a box where this program has no console, whatever its streams lead to."""
     if sys.stderr is not None:
         print(words, file=sys.stderr, flush=True)
-    elif sys.platform == "win32":
+    if sys.platform == "win32":
         import ctypes
 
         icon_error = 0x10
-        ctypes.windll.user32.MessageBoxW(None, words, TITLE, icon_error)
+        if not ctypes.windll.kernel32.GetConsoleWindow():
+            ctypes.windll.user32.MessageBoxW(None, words, TITLE, icon_error)
