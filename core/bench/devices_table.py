@@ -7,7 +7,7 @@ from core.bench.published import article_row
 from core.bench.result import Result, Row, speed_against
 from core.report.page import Table
 
-PUBLISHED = ("Published CPU, s an epoch", "Published MPS, s an epoch", "Published speed-up")
+PUBLISHED = ("Published CPU, s for 1,000", "Published MPS, s for 1,000", "Published speed-up")
 
 
 def devices_table(result: Result, *, published: bool = False) -> Table:

@@ -9,7 +9,7 @@ from core.bench.result import BUSY, Pass, Result, Row, Spread
 _QUIET = 0.005
 """A spread within this share of its median would only repeat it."""
 
-DISTURBED = "* DISTURBED"
+DISTURBED = "* disturbed"
 """What the remark of a row begins with that was measured beside other load or heat."""
 
 NOT_MEASURED = "not measured"
@@ -68,7 +68,7 @@ def _disturbances(row: Row) -> list[str]:
     """What else took part of the machine while it was measured, at the worst."""
     around = [one.surroundings for one in _made(row)]
     load = max((one.other_load for one in around if one.other_load is not None), default=0.0)
-    found = [f"other programs took {load * 100:.0f} % of the processor"] if load > BUSY else []
+    found = [f"other load of {load * 100:.0f} %"] if load > BUSY else []
     return found + list(dict.fromkeys(why for one in around for why in one.throttled))
 
 

@@ -72,7 +72,7 @@ class TestMethods:
         failed = Pass(begun=1.0, problem="It fell.")
         found = msgspec.structs.replace(found, passes=(*found.passes, failed))
         assert cells(result(found), "Notes") == [
-            "* DISTURBED: other programs took 34 % of the processor, too hot; on battery; 1 of 2 passes failed: It fell"
+            "* disturbed: other load of 34 %, too hot; on battery; 1 of 2 passes failed: It fell"
         ]
 
     def test_compiling_is_told_apart(self) -> None:
