@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# Put Hone.app and a link to Applications into a disk image: make_dmg.sh dist/Hone.app dist/Hone-0.1.0-macos-arm64.dmg
+# Put Hone.app and a link to Applications into a disk image: make_dmg.sh dist/Hone.app dist/hone-0.1.0-macos-arm64.dmg
 # Never run yet on a Mac; tested with a stand-in for hdiutil only.
 set -euo pipefail
 

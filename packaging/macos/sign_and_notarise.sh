@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
 # Sign Hone.app or its disk image, have Apple notarise it, and staple the ticket to it:
-#     sign_and_notarise.sh dist/Hone.app        sign_and_notarise.sh dist/Hone-0.1.0-macos-arm64.dmg
+#     sign_and_notarise.sh dist/Hone.app        sign_and_notarise.sh dist/hone-0.1.0-macos-arm64.dmg
 # Without the secrets below it says so and leaves everything as it is: PyInstaller's own signature, which lets the
 # program run after the steps of docs/install.md.
 #

@@ -1,6 +1,6 @@
 ; The installer of Hone for Windows: for one person, without an administrator.
 ;
-;   makensis -DVERSION=0.1.0 -DFOUR_NUMBERS=0.1.0.0 -DSOURCE=dist\hone -DOUT=dist\Hone-0.1.0-windows-x64.exe hone.nsi
+;   makensis -DVERSION=0.1.0 -DFOUR_NUMBERS=0.1.0.0 -DSOURCE=dist\hone -DOUT=dist\hone-0.1.0-windows-x64.exe hone.nsi
 ;
 ; SOURCE is the folder that PyInstaller made. packaging/windows/make_installer.py calls this with the right names.
 ; Compiled here with Debian's makensis; never run on Windows yet.

@@ -1,6 +1,6 @@
 """Make the installer for Windows from the folder PyInstaller made: `python packaging/windows/make_installer.py`.
 
-Needs makensis (NSIS 3), which Windows, Linux and macOS have alike; writes dist/Hone-VERSION-windows-x64.exe.
+Needs makensis (NSIS 3), which Windows, Linux and macOS have alike; writes dist/hone-VERSION-windows-x64.exe.
 """
 
 from __future__ import annotations
@@ -42,7 +42,7 @@ def main(arguments: list[str]) -> int:
     """Make it; returns the exit status."""
     parser = argparse.ArgumentParser(description=(__doc__ or "").partition("\n")[0])
     parser.add_argument("--source", type=Path, default=ROOT / "dist" / "hone")
-    parser.add_argument("--target", type=Path, default=ROOT / "dist" / f"Hone-{VERSION}-windows-x64.exe")
+    parser.add_argument("--target", type=Path, default=ROOT / "dist" / f"hone-{VERSION}-windows-x64.exe")
     asked = parser.parse_args(arguments)
     missing = [name for name in PROGRAMS if not (asked.source / name).is_file()]
     if missing:

@@ -1,0 +1,38 @@
+#!/bin/sh
+# Start Hone from a folder or an AppImage, and say in plain words where this Linux is too old for it: the loader would
+# only say that a version of GLIBC wasn't found, and to nobody where Hone was started with a click.
+oldest=34 # glibc 2.34, by the tag of PySide6's wheels
+
+here=$(dirname "$(readlink -f "$0")")
+program=$here/hone
+[ -x "$program" ] || program=$here/usr/lib/hone/hone # in an AppImage
+
+tell() {
+    printf '%s\n' "$1" >&2
+    if [ -t 2 ] || [ -z "$DISPLAY$WAYLAND_DISPLAY" ]; then return; fi
+    if command -v zenity >/dev/null 2>&1; then
+        zenity --error --no-markup --title=Hone --width=480 --text "$1" >/dev/null 2>&1 &
+    elif command -v kdialog >/dev/null 2>&1; then
+        kdialog --title Hone --error "$1" >/dev/null 2>&1 &
+    elif command -v xmessage >/dev/null 2>&1; then
+        xmessage -center "$1" >/dev/null 2>&1 &
+    fi
+}
+
+systems="Ubuntu 22.04, Debian 12, Fedora 35, RHEL 9 and newer ones have it."
+libc=$(getconf GNU_LIBC_VERSION 2>/dev/null) # such as: glibc 2.36
+case $libc in
+"glibc 2."*)
+    if [ "${libc#glibc 2.}" -lt "$oldest" ] 2>/dev/null; then
+        tell "This Linux has $libc, and Hone needs glibc 2.$oldest or newer. $systems"
+        exit 1
+    fi
+    ;;
+glibc*) ;;
+*)
+    tell "This Linux has another C library than GNU's (such as musl, in Alpine), and Hone needs glibc 2.$oldest. $systems"
+    exit 1
+    ;;
+esac
+
+exec "$program" "$@"
