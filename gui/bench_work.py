@@ -66,8 +66,12 @@ class _Measuring(EngineWork):
         self._bench.heed(self.began.emit)
         self.planned.emit(plan)
         self.measured.emit(self._bench.result)
-        for result in self._bench.run():
-            self.measured.emit(result)
+        try:
+            for result in self._bench.run():
+                self.measured.emit(result)
+        finally:
+            with self._lock:
+                self._bench = None  # it knows this object by its signal: neither is to keep the other
 
     def kill(self) -> None:
         """End the pass that runs."""

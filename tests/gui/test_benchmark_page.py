@@ -6,32 +6,20 @@ import pytest
 from PySide6.QtWidgets import QApplication, QPushButton
 
 from core import queue
-from core.bench.plan import Rung
 from core.choices import Task
 from core.events import TurnAwaited
 from core.options import RunOptions
 from core.run_folder import KeeperRecord
-from core.settings import Appearance, Settings
+from core.settings import Appearance
 from gui import turn_question
-from gui.closing import Closing
 from gui.invented_benchmarks import devices_result
 from gui.pages.benchmark import BenchmarkPage
 from gui.pages.benchmark_turn import BenchTurn, question_about
-from gui.sidebar import Place
 from gui.theme import Theme
 from gui.turn_question import Turn
-from gui.window import MainWindow
-from tests.fakes.asking import CPU_ONLY, FakeEngine
-from tests.fakes.bench import plan
+from tests.fakes.asking import CPU_ONLY
 from tests.fakes.held_bench import HeldBenches
 
-FAST = Rung(
-    name="bf16",
-    title="bf16",
-    asked={"device": {"name": "cpu"}},
-    changes={"training.learning_rate": 0.5, "memory.batch_size": 3},
-    note="Half the bytes.",
-)
 AHEAD = TurnAwaited(ahead=1, behind="2026-digits", title="Digits", time=0.0, attempt=1)
 
 
@@ -318,87 +306,6 @@ def test_what_went_well_is_copied_as_markdown(qtbot, ready, benches):
     ready.methods.saving.copy.click()
     assert "| Plain |" in QApplication.clipboard().text()
     assert "clipboard" in ready.methods.strip._title.text()
-
-
-# In the window.
-
-
-class Asked:
-    def __init__(self):
-        self.answer = Closing.KEEP_TRAINING
-        self.measuring = []
-
-    def __call__(self, _runs, _parent, *, is_measuring):
-        self.measuring.append(is_measuring)
-        return self.answer
-
-
-@pytest.fixture
-def window(qtbot, tmp_path, benches):
-    theme, asked = Theme(Appearance.LIGHT), Asked()
-    window = MainWindow(theme, Settings(runs_folder=str(tmp_path / "runs")), FakeEngine(), asked)
-    window.asked = asked
-    window.pages.benchmark = BenchmarkPage(theme, lambda: window.new_run.ready, benches.tools)
-    qtbot.addWidget(window)
-    window.show()
-    with qtbot.waitSignal(window._devices.answered):
-        window.ask_for_devices()
-    yield window
-    window.end_work()
-
-
-def test_use_this_fills_the_form_and_says_what_it_changed(qtbot, window, benches):
-    benches.plan = plan(FAST, passes=1)
-    window.go_to(Place.BENCHMARK)
-    settle(qtbot, window.benchmark.methods)
-    start = next(action for action in window.actions() if action.shortcut().toString() == "Ctrl+Return")
-    with qtbot.waitSignal(window.benchmark.measuring.ended):
-        start.trigger()
-    link = next(
-        button
-        for button in window.benchmark.methods.view.findChildren(QPushButton)
-        if button.text() == "Use this"
-    )
-    before = window.new_run.tree()
-    link.click()
-    assert window.pages.currentWidget() is window.new_run
-    tree = window.new_run.tree()
-    assert (tree["training"]["learning_rate"], tree["memory"]["batch_size"]) == (0.5, 3)
-    strip = window.new_run._changes
-    assert strip.isVisible()
-    assert len(strip.changes) == 2
-    strip._undo.click()
-    assert window.new_run.tree() == before
-
-
-def test_the_sidebar_tells_how_far_it_is_and_closing_says_what_is_kept(qtbot, window, benches):
-    benches.waiting.add("bf16")
-    window.go_to(Place.BENCHMARK)
-    settle(qtbot, window.benchmark.methods)
-    window.benchmark.start()
-    button = window.sidebar._group.button(Place.BENCHMARK)
-    qtbot.waitUntil(lambda: button.text() == "Benchmark (50 %)")
-    window.asked.answer = Closing.CANCEL
-    assert not window.close()
-    assert window.asked.measuring == [True]
-    assert window.benchmark.measuring.is_running
-    window.asked.answer = Closing.KEEP_TRAINING
-    assert window.close()
-    assert [row.is_measured for row in benches.kept[-1].rows] == [True, False, False]
-
-
-def test_the_page_is_made_when_it_is_wanted_and_knows_the_machine(qtbot, tmp_path):
-    window = MainWindow(Theme(Appearance.LIGHT), Settings(runs_folder=str(tmp_path / "runs")), FakeEngine())
-    qtbot.addWidget(window)
-    window.show()
-    with qtbot.waitSignal(window._devices.answered):
-        window.ask_for_devices()
-    assert window.benchmark is None
-    window.go_to(Place.BENCHMARK)
-    tab = window.benchmark.methods
-    qtbot.waitUntil(tab.start.isEnabled)
-    assert "512 sequences of 512 tokens" in tab.said.text()
-    window.end_work()
 
 
 def test_published_figures_that_are_shown_are_copied_too(qtbot, page):
