@@ -79,13 +79,13 @@ class ReleasePanel(QWidget):
                 words = self.tr("This is Hone {running}, the newest version.")
             case Standing.NEWER:
                 words = self.tr("This is Hone {running}; the newest version published is {newest}.")
-        self._say(words.format(**known), Role.MUTED)
+        self._say(words.format(**known), Role.STRONG if release.standing is Standing.OLDER else Role.MUTED)
 
     def _fail(self, error: UserError) -> None:
         self.button.setEnabled(True)
-        parts = [error.title, error.detail, *(fix.label for fix in error.fixes)]
-        lines = [_with_links(part) for part in parts if part]
-        self._say("<br>".join(lines), Role.WARNING)
+        parts = [error.detail, *(fix.label for fix in error.fixes)]
+        lines = [f"<b>{html.escape(error.title)}</b>", *(_with_links(part) for part in parts if part)]
+        self._say("<br>".join(lines), Role.MUTED)
 
     def _say(self, words: str, role: Role) -> None:
         self._said.setText(words)

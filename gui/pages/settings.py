@@ -211,6 +211,7 @@ class SettingsPage(QWidget):
     def _versions_card(self) -> Card:
         card = Card(self.tr("Versions"))
         card.body.addWidget(self._versions)
+        card.body.addSpacing(SPACING)
         card.body.addWidget(self.release)
         return card
 
