@@ -23,6 +23,7 @@ from core.commands.check_device import check_device
 from core.commands.export import add_export
 from core.commands.export_metrics import export_metrics
 from core.commands.giving import add_giving
+from core.commands.gpu_pack import add_gpu_pack
 from core.commands.hub import add_hub
 from core.commands.importing import import_options
 from core.commands.output import say
@@ -129,6 +130,7 @@ def _parser(start: train.Start, keeper: KeeperCommand | None) -> argparse.Argume
     add_bench(commands)
     _add_questions(commands)
     add_hub(commands)
+    add_gpu_pack(commands)
     add_giving(commands)
     _add_files(commands)
     return parser

@@ -15,6 +15,7 @@ from core.data_report import DataReport, InspectRequest
 from core.device_check_report import DeviceCheckReport, DeviceCheckRequest
 from core.ending import describe
 from core.errors import UserError
+from core.gpu_pack.using import engine_program
 from core.hub import ConfigFetched, ConfigRequest
 from core.memory.forecast import Forecast, ForecastRequest
 from core.model_report import ModelReport, ModelRequest
@@ -73,7 +74,10 @@ class JobCancelled(Exception):  # noqa: N818 - somebody changed their mind; noth
 
 
 def engine_command(*arguments: str) -> list[str]:
-    """What starts the engine with these arguments, such as `("train", RUN_DIR)`."""
+    """What starts the engine, out of the GPU pack where there is one, with arguments such as `("train", RUN_DIR)`."""
+    packed = engine_program(*arguments)
+    if packed is not None:
+        return packed
     if is_frozen():
         return [sys.executable, "--engine", *arguments]
     # -P: or a file torch.py lying in the working folder would be imported as torch

@@ -109,6 +109,13 @@ def start_detached(command: Sequence[str], log: Path, folder: Path) -> subproces
             return start()
 
 
+def _environment_for(program: str, extra: Mapping[str, str] | None) -> dict[str, str]:
+    """The environment of a worker; the Python of a GPU pack must not load a bundle's libraries."""
+    if is_frozen() and program != sys.executable:
+        return {**foreign_environment(), "PYTHONUTF8": "1", **(extra or {})}
+    return child_environment(extra)
+
+
 def start_worker(
     command: Sequence[str],
     *,
@@ -119,6 +126,8 @@ def start_worker(
     environment: Mapping[str, str] | None = None,
 ) -> subprocess.Popen[bytes]:
     """Start a child that computes: in a process group of its own, at lower priority than the window.
+
+    In a bundle a program other than Hone itself gets the person's own environment.
 
     Args:
         command: What to start.
@@ -137,7 +146,7 @@ def start_worker(
         stdout=stdout,
         stderr=stderr,
         cwd=folder,
-        env=child_environment(environment),
+        env=_environment_for(command[0], environment),
         process_group=None if sys.platform == "win32" else 0,
         creationflags=_WORKER_FLAGS,
     )

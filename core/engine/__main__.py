@@ -171,6 +171,13 @@ def _check_model() -> msgspec.Struct:
     return check_model(options, request.labels)
 
 
+def _fetch_uv() -> msgspec.Struct:
+    from core.engine.fetch_uv import fetch_uv
+    from core.gpu_pack.uv import UvRequest
+
+    return fetch_uv(msgspec.json.decode(sys.stdin.buffer.read(), type=UvRequest))
+
+
 def _fetch_config() -> msgspec.Struct:
     from core.engine.environment import prepare_fetching
     from core.hub import ConfigRequest
@@ -282,6 +289,7 @@ _QUESTIONS: dict[str, Callable[[], msgspec.Struct]] = {
     "check-device": _check_device,
     "check-model": _check_model,
     "fetch-config": _fetch_config,
+    "fetch-uv": _fetch_uv,
     "forecast": _forecast,
     "measure": _measure,
     "release": _release,

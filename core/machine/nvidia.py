@@ -33,6 +33,10 @@ class NvidiaGpu:
         self._dropped: set[str] = set()
         self.name = self._ask("name", self._read_name) or "NVIDIA GPU"
 
+    def capability(self) -> tuple[int, int] | None:
+        """NVIDIA's compute capability: (8, 0) is Ampere, (9, 0) Hopper."""
+        return self._ask("capability", self._read_capability)
+
     def memory(self) -> GpuMemory | None:
         """Memory of the GPU; None where it shares the computer's (GB10), which is then the figure to show."""
         return self._ask("memory", self._read_memory)
@@ -103,6 +107,10 @@ class NvidiaGpu:
         name = self._nvml.nvmlDeviceGetName(self._handle)
         return name.decode() if isinstance(name, bytes) else str(name)
 
+    def _read_capability(self) -> tuple[int, int]:
+        major, minor = self._nvml.nvmlDeviceGetCudaComputeCapability(self._handle)
+        return int(major), int(minor)
+
     def _read_memory(self) -> GpuMemory | None:
         info = self._nvml.nvmlDeviceGetMemoryInfo(self._handle, version=self._nvml.nvmlMemory_v2)
         if not info.total:
@@ -125,6 +133,17 @@ def find_gpu(name: str = "0", nvml: Any = pynvml) -> NvidiaGpu | None:
         return NvidiaGpu(nvml, nvml.nvmlDeviceGetHandleByUUID(name))
     except nvml.NVMLError:
         return None
+
+
+def driver_version(nvml: Any = pynvml) -> int | None:
+    """The first number of the driver's version, such as 580; None: it doesn't tell. Ask once a GPU has been found."""
+    try:
+        version = nvml.nvmlSystemGetDriverVersion()
+    except nvml.NVMLError:
+        return None
+    words = version.decode() if isinstance(version, bytes) else str(version)
+    first = words.partition(".")[0]
+    return int(first) if first.isdecimal() else None
 
 
 class NvidiaFigures:

@@ -30,6 +30,14 @@ class FakeNvml:
     def nvmlInit(self) -> None:  # noqa: N802
         self._call("nvmlInit")
 
+    def nvmlSystemGetDriverVersion(self) -> str:  # noqa: N802
+        self._call("nvmlSystemGetDriverVersion")
+        return "580.65.06"
+
+    def nvmlDeviceGetCudaComputeCapability(self, handle: int) -> list[int]:  # noqa: N802
+        self._call("nvmlDeviceGetCudaComputeCapability")
+        return [8, 6]
+
     def nvmlDeviceGetHandleByIndex(self, index: int) -> int:  # noqa: N802
         self._call("nvmlDeviceGetHandleByIndex")
         if index >= self.count:

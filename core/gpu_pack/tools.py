@@ -1,0 +1,187 @@
+"""What fills a GPU pack: uv for a bundle, which has no Python of its own, and this Python's pip for a checkout.
+
+uv is taken where it is installed, from the folder of wheels, or fetched. It brings Python too, checks what it has
+fetched by hashes that it knows, and keeps what has come in its cache.
+"""
+
+import errno
+import os
+import platform
+import shutil
+import sys
+import tarfile
+import urllib.request
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import Protocol
+
+import msgspec
+
+from core.files import is_link
+from core.gpu_pack import places
+from core.gpu_pack.builds import index_of
+from core.gpu_pack.child import Child
+from core.gpu_pack.pack import LIBRARIES, PYTHON, Needs
+from core.gpu_pack.uv import UvFetched, UvRequest, program_in, unpack_uv
+from core.jobs import decoded
+
+Run = Callable[[Sequence[str], "dict[str, str]"], None]
+"""Runs a program to its end; raises UserError where it fails."""
+
+
+class Tool(Protocol):
+    """Fills a pack."""
+
+    def bring_python(self, target: Path, needs: Needs, run: Run) -> str:
+        """See to a Python; returns the interpreter's path, within `target` or a full one."""
+
+    def bring_libraries(self, target: Path, interpreter: str, needs: Needs, run: Run) -> None:
+        """Put all libraries into the pack's folder for them."""
+
+    @property
+    def growing(self) -> Path | None:
+        """The folder that grows as libraries come; None: the pack's own."""
+
+
+class PipTool:
+    """Pip of this Python, from a folder of wheels and nothing else.
+
+    Args:
+        wheels: The folder.
+    """
+
+    def __init__(self, wheels: Path) -> None:
+        self._wheels = wheels
+
+    @property
+    def growing(self) -> Path | None:
+        """Pip unpacks beside, then moves."""
+        return None
+
+    def bring_python(self, target: Path, needs: Needs, run: Run) -> str:
+        """The Python that this environment was made with: it sees none of the environment's libraries."""
+        return getattr(sys, "_base_executable", None) or sys.executable
+
+    def bring_libraries(self, target: Path, interpreter: str, needs: Needs, run: Run) -> None:
+        """As `Tool` has it."""
+        command = [sys.executable, "-m", "pip", "install", "--isolated", "--no-input", "--no-cache-dir"]
+        command += ["--disable-pip-version-check", "--no-compile", "--no-index"]
+        command += ["--find-links", str(self._wheels), *_lists(target, needs)]
+        temporary = target / "tmp"
+        temporary.mkdir()
+        run(
+            [*command, "--target", str(target / LIBRARIES)],
+            {"PIP_CONFIG_FILE": os.devnull, "TMPDIR": str(temporary)},
+        )
+        shutil.rmtree(temporary, ignore_errors=True)
+
+
+class UvTool:
+    """uv, for systems where Hone comes without a Python.
+
+    Args:
+        child: Ends with it where a fetch is cancelled.
+        wheels: A folder to take everything from, uv and an archive `cpython-…install_only….tar.gz` among it; None: the
+            internet.
+        interpreter: A Python to take; None: one is brought along.
+    """
+
+    def __init__(self, child: Child, wheels: Path | None = None, interpreter: str | None = None) -> None:
+        self._child = child
+        self._wheels = wheels
+        self._interpreter = interpreter
+        self._cache = places.cache_folder()
+
+    @property
+    def growing(self) -> Path | None:
+        """It unpacks into its cache as it downloads, and links from there."""
+        return self._cache
+
+    def bring_python(self, target: Path, needs: Needs, run: Run) -> str:
+        """As `Tool` has it."""
+        if self._interpreter is not None:
+            return self._interpreter
+        folder = target / PYTHON
+        archive = self._archive(needs)
+        if archive is not None:
+            with tarfile.open(archive) as packed:
+                packed.extractall(folder, filter="data")
+        else:
+            asked = [
+                "python",
+                "install",
+                needs.python,
+                "--install-dir",
+                str(folder),
+                "--no-bin",
+                "--no-registry",
+            ]
+            run([*self._uv(), *asked], self._environment())
+        return _interpreter_in(folder, needs.python).relative_to(target).as_posix()
+
+    def bring_libraries(self, target: Path, interpreter: str, needs: Needs, run: Run) -> None:
+        """As `Tool` has it."""
+        command = [*self._uv(), "pip", "install", "--python", str(target / interpreter)]
+        command += ["--target", str(target / LIBRARIES), "--only-binary", ":all:", *_lists(target, needs)]
+        if self._wheels is not None:
+            command += ["--offline", "--no-index", "--find-links", str(self._wheels)]
+        else:
+            # The build is part of PyTorch's version, so no other index can give another one in its place.
+            command += ["--index", index_of(needs.build), "--index-strategy", "unsafe-best-match"]
+        run(command, self._environment())
+
+    def _archive(self, needs: Needs) -> Path | None:
+        """A Python as https://github.com/astral-sh/python-build-standalone packs it, in the folder of wheels."""
+        found = self._wheels.glob(f"cpython-{needs.python}.*install_only*.tar.gz") if self._wheels else ()
+        return next(iter(sorted(found)), None)
+
+    def _uv(self) -> list[str]:
+        found = shutil.which("uv") or self._unpacked() or self._fetched()
+        return [
+            found,
+            "--no-config",
+            "--system-certs",
+            "--no-progress",
+            "--cache-dir",
+            str(self._cache / "uv"),
+        ]
+
+    def _unpacked(self) -> str | None:
+        """The program out of its wheel in the folder; None: there is none."""
+        wheel = next(iter(sorted(self._wheels.glob("uv-*.whl"))), None) if self._wheels else None
+        return None if wheel is None else unpack_uv(wheel, self._cache)
+
+    def _fetched(self) -> str:
+        ready = program_in(self._cache)
+        if ready.is_file():
+            return str(ready)
+        request = UvRequest(
+            folder=str(self._cache), system=sys.platform, processor=platform.machine().lower()
+        )
+        fetched = decoded("fetch-uv", self._child.ask("fetch-uv", msgspec.json.encode(request)), UvFetched)
+        return unpack_uv(Path(fetched.path), self._cache)
+
+    @staticmethod
+    def _environment() -> dict[str, str]:
+        """The proxies of the system's settings, which uv asks the environment for."""
+        found = urllib.request.getproxies()
+        known = {name.lower() for name in os.environ}
+        proxies = {f"{kind}_proxy": found[kind] for kind in ("http", "https") if kind in found}
+        return {name.upper(): value for name, value in proxies.items() if name not in known}
+
+
+def _lists(target: Path, needs: Needs) -> list[str]:
+    """Write what is wanted and what it is pinned to into the pack; returns the arguments that name both files."""
+    wanted, pins = target / "requirements.txt", target / "constraints.txt"
+    wanted.write_text("\n".join((*needs.requirements, "")), encoding="utf-8")
+    pins.write_text("\n".join((*needs.pins, "")), encoding="utf-8")
+    return ["--requirement", str(wanted), "--constraint", str(pins)]
+
+
+def _interpreter_in(folder: Path, version: str) -> Path:
+    """The interpreter of the Python in a folder: uv puts a link beside that ends with the minor version."""
+    name = Path("python.exe") if os.name == "nt" else Path("bin", f"python{version}")
+    homes = [path for path in sorted(folder.iterdir()) if (path / name).is_file() and not is_link(path)]
+    if not homes:
+        raise FileNotFoundError(errno.ENOENT, "No Python was brought", str(folder))
+    return homes[0] / name

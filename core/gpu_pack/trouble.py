@@ -1,0 +1,102 @@
+"""What goes wrong while a GPU pack is installed, in words, each with what to do."""
+
+import re
+from pathlib import Path
+
+from core import figures
+from core.errors import Fix, UserError
+
+TITLE = "The GPU pack wasn't installed"
+GO_ON = Fix("Then press Go on (hone gpu-pack install): what has been downloaded is kept")
+AGAIN = Fix("Then install it again")
+
+_CAUSES: tuple[tuple[str, str, tuple[Fix, ...]], ...] = (
+    (
+        r"No space left|not enough space|Errno 28|os error (28|112)",
+        "The disk is full.",
+        (Fix("Make room on it"), GO_ON),
+    ),
+    (
+        r"407|[Pp]roxy",
+        "A proxy stands between this computer and the internet, and refused.",
+        (Fix("Set HTTPS_PROXY to its address, with name and password where it wants them"), GO_ON),
+    ),
+    (
+        r"certificate|CERTIFICATE|UnknownIssuer",
+        "The certificate of the server isn't one that this system trusts.",
+        (
+            Fix("Set SSL_CERT_FILE to the certificates of your network, where it looks into connections"),
+            GO_ON,
+        ),
+    ),
+    (
+        r"HASH|[Hh]ash mismatch|BadZipFile|[Ii]nvalid zip|CRC|Wheel .* is invalid|corrupt|Failed to (read|extract)"
+        r"|deflate|end of central directory",
+        "A file arrived damaged.",
+        (Fix("Remove what has come, with Cancel (hone gpu-pack remove)"), AGAIN),
+    ),
+    (
+        r"No matching distribution|No solution found|ResolutionImpossible|no version of|not found in the",
+        "A library that Hone needs isn't there in a build for this computer.",
+        (Fix("Take a folder that holds all wheels, or leave --from away"),),
+    ),
+    (
+        r"dns error|[Cc]onnect|timed? ?out|getaddrinfo|Name or service|error sending request|Network|offline",
+        "The internet can't be reached.",
+        (Fix("See that this computer is online, and HTTPS_PROXY is set where it needs a proxy"), GO_ON),
+    ),
+    (
+        r"Permission denied|Access is denied|os error (5|13)\b",
+        "A file couldn't be written.",
+        (Fix("See that Hone's folder belongs to you, and that no other program guards it"), GO_ON),
+    ),
+)
+"""What programs print, as patterns, what it means, and what to do. The first that is found counts."""
+
+
+def explain(said: str, log: Path) -> UserError:
+    """The error where a program failed, told from the end of what it printed."""
+    lines = [line.strip() for line in said.splitlines() if line.strip()]
+    errors = [line for line in lines if re.match(r"(error|cause|×|╰)|.*\bError\b", line, re.IGNORECASE)]
+    shown = "\n".join(lines[-3:])
+    for text in ("\n".join(errors), said):
+        for pattern, cause, fixes in _CAUSES:
+            if re.search(pattern, text):
+                return UserError(TITLE, f"{cause}\n{shown}\nAll of it is in {log}", fixes)
+    return UserError(TITLE, f"{shown}\nAll of it is in {log}", (AGAIN,))
+
+
+def refused(error: OSError, log: Path) -> UserError:
+    """The error where the system refused something."""
+    where = f"{error.filename}: " if error.filename else ""
+    return explain(f"{where}{error.strerror or error} [Errno {error.errno}]", log)
+
+
+def no_room(free: int, needed: int, folder: Path) -> UserError:
+    """The error where the disk has too little room from the start."""
+    detail = f"{figures.size(free)} are free on the disk of {folder}, and it takes {figures.size(needed)}."
+    return UserError(TITLE, detail, (Fix("Make room on it"), AGAIN))
+
+
+def not_working(said: str, log: Path) -> UserError:
+    """The error where all was installed and then didn't run."""
+    shown = "\n".join(line for line in said.strip().splitlines()[-3:])
+    return UserError(
+        "The GPU pack was installed but doesn't work",
+        f"It was taken away again.\n{shown}\nAll of it is in {log}",
+        (AGAIN,),
+    )
+
+
+def in_use(folder: Path) -> UserError:
+    """The error where programs run from the pack that is to go."""
+    return UserError(
+        "The GPU pack is in use",
+        f"Hone trains, or answers, from {folder}.",
+        (Fix("Wait until runs are over, or pause them; close Try it and Benchmark"),),
+    )
+
+
+def busy() -> UserError:
+    """The error where another Hone is at it."""
+    return UserError("The GPU pack is being installed already", "Another window or terminal of Hone does it.")
