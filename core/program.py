@@ -13,14 +13,18 @@ from core.processes import is_frozen
 
 REFUSED = 2
 RUN_FILES = (".hone", ".toml")
+PARTS = ("--engine", "--keeper", "--selftest")
 
 
-def run(arguments: Sequence[str], open_window: Callable[[], int]) -> int:
+def run(
+    arguments: Sequence[str], open_window: Callable[[], int], test_window: Callable[[Sequence[str]], int]
+) -> int:
     """Do what the arguments ask for and return the exit status.
 
     Args:
         arguments: The command line without the program's name.
         open_window: Opens the window and returns when it is closed.
+        test_window: Tries the window out, with the arguments after `--selftest-window`.
     """
     multiprocessing.freeze_support()
     if is_frozen():
@@ -28,20 +32,31 @@ def run(arguments: Sequence[str], open_window: Callable[[], int]) -> int:
         if _is_for_python(arguments):
             print("This is Hone, not a Python interpreter.", file=sys.stderr)
             return REFUSED
-    match list(arguments):
-        case ["--engine", *rest]:
+    if arguments[:1] == ["--selftest-window"]:
+        return test_window(arguments[1:])
+    if opens_window(arguments):
+        return open_window()
+    return _part(arguments)(arguments[1:] if arguments[0] in PARTS else arguments)
+
+
+def _part(arguments: Sequence[str]) -> Callable[[list[str]], int]:
+    """What the arguments ask for beside the window, imported only then."""
+    match arguments[0]:
+        case "--engine":
             from core.engine.__main__ import main as engine
 
-            return engine(rest)
-        case ["--keeper", *rest]:
+            return engine
+        case "--keeper":
             from core.keeper import main as keeper
 
-            return keeper(rest)
-        case [] | [str()] if opens_window(arguments):
-            return open_window()
+            return keeper
+        case "--selftest":
+            from core.selftest.command import main as selftest
+
+            return selftest
     from core.cli import main as command_line
 
-    return command_line(arguments)
+    return command_line
 
 
 def opens_window(arguments: Sequence[str]) -> bool:

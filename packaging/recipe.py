@@ -11,7 +11,7 @@ READ_AT_RUN_TIME = ("accelerate", "datasets", "huggingface_hub", "peft", "transf
 """Files these libraries open at run time: templates of model cards and chats, default settings."""
 
 READ_AS_SOURCE = (*OWN, "accelerate", "peft", "trl")
-"""Packages shipped as source beside the byte code, for inspect.getsource; PyInstaller does so for transformers itself."""
+"""Packages shipped as source, too, for inspect.getsource; PyInstaller does so for transformers by itself."""
 
 IMPORTED_BY_NAME = ("keyring.backends", "peft", "trl.trainer", "trl.models", "trl.chat_template_utils")
 """Packages and modules that are found by name when they are asked for, and so not by following imports."""
@@ -44,7 +44,7 @@ ASKED_FOR_VERSIONS = (
     "transformers",
     "trl",
 )
-"""What importlib.metadata is asked for: by libraries that refuse to work without an answer, by Settings, by `devices`."""
+"""What importlib.metadata is asked for: by libraries that insist on an answer, by Settings, by `hone devices`."""
 
 IN_THE_GPU_PACK = ("bitsandbytes",)
 """Left out: its optimizers and packed weights are for NVIDIA cards."""

@@ -27,7 +27,7 @@ def run_python(code: str, *arguments: str, home: Path) -> subprocess.CompletedPr
 
 @pytest.mark.parametrize("arguments", [[], ["my.hone"], ["/a folder/my.TOML"]])
 def test_no_arguments_or_a_run_file_open_the_window(arguments: list[str]) -> None:
-    assert program.run(arguments, lambda: 41) == 41
+    assert program.run(arguments, lambda: 41, lambda _: 42) == 41
 
 
 @pytest.mark.parametrize(
@@ -56,7 +56,7 @@ print([name for name in {HEAVY} if name in sys.modules])
 
 
 def test_the_keeper_wants_its_run(capsys: pytest.CaptureFixture[str]) -> None:
-    assert program.run(["--keeper"], lambda: 41) == 2
+    assert program.run(["--keeper"], lambda: 41, lambda _: 42) == 2
     assert "one run folder" in capsys.readouterr().err
 
 
@@ -71,10 +71,10 @@ class TestInABundle:
     def test_what_means_a_python_interpreter_is_refused(
         self, arguments: list[str], capsys: pytest.CaptureFixture[str]
     ) -> None:
-        assert program.run(arguments, lambda: 41) == 2
+        assert program.run(arguments, lambda: 41, lambda _: 42) == 2
         assert "not a Python interpreter" in capsys.readouterr().err
 
     def test_the_window_and_the_command_line_are_there(self, capsys: pytest.CaptureFixture[str]) -> None:
-        assert program.run([], lambda: 41) == 41
-        assert program.run(["options"], lambda: 41) == 0
+        assert program.run([], lambda: 41, lambda _: 42) == 41
+        assert program.run(["options"], lambda: 41, lambda _: 42) == 0
         assert "memory.batch_size" in capsys.readouterr().out
