@@ -9,6 +9,7 @@ import sys
 from collections.abc import Callable, Sequence
 from pathlib import Path
 
+from core import streams
 from core.processes import is_frozen
 
 REFUSED = 2
@@ -26,6 +27,7 @@ def run(
         open_window: Opens the window and returns when it is closed.
         test_window: Tries the window out, with the arguments after `--selftest-window`.
     """
+    streams.open_missing()
     multiprocessing.freeze_support()
     if is_frozen():
         _support_workers(arguments)
@@ -36,12 +38,12 @@ def run(
         return test_window(arguments[1:])
     if opens_window(arguments):
         return open_window()
-    return _part(arguments)(arguments[1:] if arguments[0] in PARTS else arguments)
+    return _part(arguments[0])(list(arguments[1:] if arguments[0] in PARTS else arguments))
 
 
-def _part(arguments: Sequence[str]) -> Callable[[list[str]], int]:
-    """What the arguments ask for beside the window, imported only then."""
-    match arguments[0]:
+def _part(first: str) -> Callable[[list[str]], int]:
+    """What the first argument asks for beside the window, imported only then."""
+    match first:
         case "--engine":
             from core.engine.__main__ import main as engine
 

@@ -13,6 +13,7 @@ from types import TracebackType
 
 from PySide6.QtCore import QEventLoop, QMessageLogContext, QTimer, QtMsgType, qInstallMessageHandler
 from PySide6.QtGui import QImage
+from PySide6.QtWidgets import QWidget
 
 from core.figures import counted
 from core.selftest.checking import Check, Failed
@@ -20,9 +21,10 @@ from core.selftest.command import UNTOUCHED, own_home, test
 from core.selftest.untouched import Untouched
 from core.settings import Appearance, Settings
 from core.state import State
+from core.tree import put
 from core.version import VERSION
 from gui.app import FirstPaint, HoneApplication, dress
-from gui.closing import Closing
+from gui.closing import Closing, Underway
 from gui.engine_question import ask_real_engine
 from gui.pages.new_run_header import DIGITS
 from gui.sidebar import Place
@@ -77,7 +79,7 @@ class WindowTest:
         dress(self._application)
         self._theme = Theme(Appearance.LIGHT, self._application)
         self._theme.apply()
-        self._window = MainWindow(self._theme, Settings(), ask_real_engine, lambda *_: Closing.STOP)
+        self._window = MainWindow(self._theme, Settings(), ask_real_engine, _stop_runs)
 
     def checks(self) -> list[Check]:
         """What is tried, in order."""
@@ -117,16 +119,10 @@ class WindowTest:
         window.ask_for_devices()
         window.open_path(DIGITS)
         tree = window.new_run.tree()
-        changed = {
-            "training": {"max_steps": STEPS},
-            "device": {"name": "cpu"},
-            "data": {"max_eval_samples": 64},
-        }
-        window.edit(
-            {**tree, **{name: {**tree[name], **changed.get(name, {})} for name in tree if name in changed}}
-        )
+        put(tree, {"training.max_steps": STEPS, "device.name": "cpu", "data.max_eval_samples": 64})
+        window.edit(tree)
         began = time.monotonic()
-        window.start_from_form()
+        window.new_run.start()
         self._wait("the run began", lambda: window.run is not None and window.run.view is not None)
         assert window.run is not None
         view = window.run.view
@@ -180,6 +176,11 @@ class WindowTest:
     ) -> None:
         sys.__excepthook__(kind, error, where)
         self._said.append(f"an error nobody handled: {kind.__name__}: {error}")
+
+
+def _stop_runs(found: Sequence[Underway], parent: QWidget, *, is_measuring: bool) -> Closing:
+    """What trains when the window closes is stopped, without a question; so is what measures."""
+    return Closing.STOP
 
 
 def colours_in(picture: QImage) -> int:

@@ -83,7 +83,28 @@ SHIPPED_ALL_THE_SAME = ("torch/bin/torch_shm_manager",)
 NOTES_NOT_SHIPPED = ("/direct_url.json",)
 """pip's note of where the source lay on the computer that built this."""
 
-QT_PLUGINS_NOT_SHIPPED = ("libqlinuxfb", "libqminimalegl", "libqvnc", "libqvkkhrdisplay", "libqeglfs")
+QT_PLUGINS_NOT_SHIPPED = (
+    "egldeviceintegrations",
+    "libqeglfs",
+    "libqgtk3",
+    "libqlinuxfb",
+    "libqminimalegl",
+    "libqvkkhrdisplay",
+    "libqvnc",
+)
+"""Screens without a desktop, and GTK's look, which would bring half of GTK along and mix it with the system's."""
+
+OF_GTK = (
+    "libatk-",
+    "libcairo",
+    "libdatrie.",
+    "libfribidi.",
+    "libgdk_pixbuf-",
+    "libpango",
+    "libpixman-",
+    "libthai.",
+)
+"""Libraries that only GTK's look would have needed, by how their names begin."""
 
 
 def is_shipped(destination: str) -> bool:
@@ -91,6 +112,6 @@ def is_shipped(destination: str) -> bool:
     path = destination.replace("\\", "/")
     if path.startswith(SHIPPED_ALL_THE_SAME):
         return True
-    if path.startswith(NOT_SHIPPED) or path.endswith(NOTES_NOT_SHIPPED):
+    if path.startswith((*NOT_SHIPPED, *OF_GTK)) or path.endswith(NOTES_NOT_SHIPPED):
         return False
     return not any(name in path for name in QT_PLUGINS_NOT_SHIPPED)

@@ -6,8 +6,9 @@ from typing import TypeVar
 
 import msgspec
 
-from core.jobs import JobProgress, engine_command, start_asked
+from core.jobs import engine_command, start_asked
 from core.processes import converse, kill_with_children
+from core.reports import JobProgress
 from core.selftest.checking import Failed
 
 SECONDS = 300.0

@@ -18,7 +18,7 @@ from core.commands.output import say
 from core.figures import counted
 from core.processes import is_frozen
 from core.selftest import engine_checks
-from core.selftest.checking import Check, chosen, run_checks
+from core.selftest.checking import Check, UnknownCheck, chosen, run_checks
 from core.selftest.data_checks import read
 from core.selftest.samples import SAMPLES
 from core.selftest.untouched import Untouched
@@ -39,8 +39,9 @@ ENGINE_CHECKS = (
     Check("measure", engine_checks.measure),
     Check("export", engine_checks.export, needs=("lora",)),
 )
-DATA_CHECKS = tuple(Check(sample.name, partial(read, sample)) for sample in SAMPLES)
+DATA_CHECKS = tuple(Check(f"read-{sample.name}", partial(read, sample)) for sample in SAMPLES)
 UNTOUCHED = "untouched"
+WRONG_REQUEST = 2
 
 
 def main(arguments: Sequence[str]) -> int:
@@ -57,7 +58,11 @@ def main(arguments: Sequence[str]) -> int:
         if asked.list:
             say("\n".join(check.name for check in checks))
             return 0
-        return test(checks, asked.names, folder)
+        try:
+            return test(checks, asked.names, folder)
+        except UnknownCheck as error:
+            say(error, sys.stderr)
+            return WRONG_REQUEST
 
 
 def all_checks(untouched: Untouched) -> list[Check]:

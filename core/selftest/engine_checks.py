@@ -2,6 +2,7 @@
 
 import subprocess
 import sys
+from collections.abc import Mapping
 from pathlib import Path
 
 import msgspec
@@ -125,7 +126,7 @@ def preferences(folder: Path) -> str:
 def forecast(_folder: Path) -> str:
     """How much memory the digits would take, by tracing."""
     found = ask("forecast", forecast_request(example(DIGITS, {}), 10), Forecast)
-    return f"{size(found.total)} for the digits"
+    return f"{size(found.parts.total)} for the digits"
 
 
 def measure(_folder: Path) -> str:
@@ -142,7 +143,7 @@ def export(folder: Path) -> str:
     return f"{counted(len(report.files), 'file')}, {size(report.size)}"
 
 
-def _short(task: Task, values: dict[str, object]) -> RunOptions:
+def _short(task: Task, values: Mapping[str, object]) -> RunOptions:
     few = {"training.max_steps": FEW_STEPS, "memory.batch_size": 4, "data.eval_fraction": 0.2}
     return options_for(task, {**few, **values})
 

@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any
 
 from core import run_file, starting
-from core.checks import check_tree
+from core.checks import read_options
 from core.choices import Task
 from core.ending import log_tail
 from core.errors import OptionsError
@@ -34,14 +34,14 @@ def runs_folder(folder: Path) -> Path:
 
 
 def options_for(task: Task, values: Mapping[str, Any]) -> RunOptions:
-    """The options of a run, by their paths, such as `data.train`.
+    """The options of a run, by their paths, such as `data.train`; whether they make a run is not looked at.
 
     Raises:
-        OptionsError: They are wrong.
+        OptionsError: A value isn't what its option takes.
     """
     tree: Tree = {"task": task.value}
     put(tree, {**ON_CPU, **values})
-    options, problems = check_tree(tree)
+    options, problems = read_options(tree)
     if options is None or problems:
         raise OptionsError(problems)
     return options

@@ -1,42 +1,80 @@
-"""Build the program that needs no Python, tell what it weighs, and try it out."""
+"""Build the program that needs no Python, let it try itself out, pack it, and tell what it weighs and takes."""
 
 from __future__ import annotations
 
-import os
+import argparse
+import platform
 import subprocess
 import sys
+import tarfile
 import time
 from pathlib import Path
 
-from bootstrap import trial
+from bootstrap import bundle_times, debian, mishaps, shared_libraries, sizes, trial
 from bootstrap.environment import Environment
 from bootstrap.errors import SetupError
 
-SHOWN = 8
-"""How many of the largest parts are listed."""
+DEB_GOAL = 350e6
+GZIP_LEVEL = 6
+STAGES = ("build", "selftest", "mishaps", "times", "pack", "unpack")
 
 
-def build_and_try(environment: Environment) -> int:
-    """Build with PyInstaller, print the sizes, run the trial; 0 where all went well.
+def main(environment: Environment, arguments: list[str]) -> int:
+    """Go through the stages, all or those asked for; 0 where all went well.
 
     Raises:
         SetupError: PyInstaller failed, or the program built doesn't work.
     """
-    log = environment.root / "build" / "pyinstaller.log"
-    print(f"Building with PyInstaller, which takes 3 to 5 minutes (its output goes to {log}) …", flush=True)
-    started = time.monotonic()
-    build(environment, log)
+    parser = argparse.ArgumentParser(
+        prog="start.py bundle",
+        description="Build a program that needs no Python for this system: in dist/, with archives beside it.",
+        epilog="Stages: build (PyInstaller), selftest (the program tries itself out, in a folder that can't be "
+        "written to), mishaps (what it says where something is wrong), times, pack (archives), unpack (the .deb, and "
+        "its self-test on a screen made by Xvfb).",
+    )
+    parser.add_argument(
+        "--only", action="append", choices=STAGES, metavar="STAGE", help="only this one; repeatable"
+    )
+    asked = parser.parse_args(arguments)
+    stages = asked.only or STAGES
     folder = environment.root / "dist" / "hone"
-    print(f"Built in {time.monotonic() - started:.0f} s: {folder}, {size_of(folder) / 1e6:,.0f} MB")
-    for name, size in largest_parts(folder / "_internal"):
-        print(f"  {size / 1e6:7,.0f} MB  {name}")
-    trial.run(folder / ("hone.exe" if sys.platform == "win32" else "hone"))
+    if "build" in stages:
+        build(environment)
+    elif not folder.is_dir():
+        raise SetupError(f"There is no bundle in {folder} yet; leave --only away to build it.")
+    print(f"\n{folder}, its largest parts\n{sizes.table(folder)}", flush=True)
+    program = folder / ("hone-cli.exe" if sys.platform == "win32" else "hone")
+    if "selftest" in stages:
+        trial.run(program)
+    if "mishaps" in stages:
+        mishaps.run(program)
+    if "times" in stages:
+        bundle_times.measure(program, [environment.python, "-P", "-m", "gui"], environment.root)
+    made = pack(environment.root, folder) if "pack" in stages else archives(environment.root)
+    for path in made:
+        print(f"{path}, {path.stat().st_size / sizes.MB:,.0f} MB", flush=True)
+    for path in made:
+        if path.suffix == ".deb":
+            print(
+                f"  goal {DEB_GOAL / sizes.MB:.0f} MB: {'reached' if path.stat().st_size <= DEB_GOAL else 'missed'}"
+            )
+            if "unpack" in stages:
+                trial.window_from_package(path, environment.root / "dist" / "pictures")
     return 0
 
 
-def build(environment: Environment, log: Path) -> None:
-    """Run PyInstaller on packaging/hone.spec."""
+def build(environment: Environment) -> None:
+    """Run PyInstaller on packaging/hone.spec.
+
+    Raises:
+        SetupError: It failed; holds the end of what it said.
+    """
     root = environment.root
+    log = root / "build" / "pyinstaller.log"
+    print(
+        f"Building with PyInstaller, which takes 4 minutes and more (its output goes to {log}) …", flush=True
+    )
+    began = time.monotonic()
     log.parent.mkdir(exist_ok=True)
     with log.open("w", encoding="utf-8") as file:
         done = subprocess.run(
@@ -55,23 +93,56 @@ def build(environment: Environment, log: Path) -> None:
     if done.returncode != 0:
         tail = "\n".join(log.read_text(encoding="utf-8", errors="replace").splitlines()[-10:])
         raise SetupError(f"PyInstaller failed; the end of {log}:\n{tail}")
+    print(f"Built in {time.monotonic() - began:.0f} s", flush=True)
 
 
-def largest_parts(folder: Path) -> list[tuple[str, int]]:
-    """Name and bytes of the largest things in a folder, largest first."""
-    sizes = [(entry.name, size_of(entry)) for entry in folder.iterdir()]
-    return sorted(sizes, key=lambda part: part[1], reverse=True)[:SHOWN]
+def version(root: Path) -> str:
+    """Hone's version, as its source says it."""
+    found: dict[str, str] = {}
+    exec((root / "core" / "version.py").read_text(encoding="utf-8"), found)
+    return found["VERSION"]
 
 
-def size_of(path: Path) -> int:
-    """Bytes of a file, or of everything in a folder; links count nothing."""
-    if path.is_symlink():
-        return 0
-    if path.is_file():
-        return path.stat().st_size
-    return sum(
-        file.lstat().st_size
-        for folder, _, names in os.walk(path)
-        for file in (Path(folder) / name for name in names)
-        if not file.is_symlink()
-    )
+def named(root: Path, suffix: str) -> Path:
+    """Where an archive of this system goes, such as `dist/hone-0.1.0-linux-x86_64.deb`."""
+    system = {"darwin": "macos", "win32": "windows"}.get(sys.platform, "linux")
+    return root / "dist" / f"hone-{version(root)}-{system}-{platform.machine()}{suffix}"
+
+
+def archives(root: Path) -> list[Path]:
+    """Those that are there."""
+    return [path for suffix in (".tar.gz", ".deb") if (path := named(root, suffix)).is_file()]
+
+
+def pack(root: Path, folder: Path) -> list[Path]:
+    """Make the archives of this system; elsewhere than on Linux what packaging/macos and packaging/windows do.
+
+    Raises:
+        SetupError: dpkg-deb failed.
+    """
+    if not sys.platform.startswith("linux"):
+        return []
+    began = time.monotonic()
+    archive = tar(folder, named(root, ".tar.gz"))
+    depends = shared_libraries.debian_packages(folder)
+    print(f"\nTaken from the system: {', '.join(depends)}")
+
+    def control(size: int) -> str:
+        return debian.control_text(version(root), platform.machine(), size, depends)
+
+    package = debian.build(root, folder, named(root, ".deb"), control)
+    print(f"Packed in {time.monotonic() - began:.0f} s")
+    return [archive, package]
+
+
+def tar(folder: Path, target: Path) -> Path:
+    """Pack a folder with its links and rights, owned by nobody in particular; returns `target`."""
+
+    def owned_by_root(entry: tarfile.TarInfo) -> tarfile.TarInfo:
+        entry.uid = entry.gid = 0
+        entry.uname = entry.gname = "root"
+        return entry
+
+    with tarfile.open(target, "w:gz", compresslevel=GZIP_LEVEL) as archive:
+        archive.add(folder, target.name.removesuffix(".tar.gz"), filter=owned_by_root)
+    return target

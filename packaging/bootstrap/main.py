@@ -21,7 +21,7 @@ COMMANDS = {
     "setup": "only set up",
     "test": "set up with the test tools, then run every check; with arguments, only pytest with these",
     "bench": "set up with the test tools, then run the developer's benchmarks; bench --help tells more",
-    "bundle": "build a program that needs no Python, and try it out",
+    "bundle": "build a program that needs no Python, let it try itself out, and pack it; bundle --help tells more",
 }
 
 
@@ -37,7 +37,7 @@ def main(arguments: list[str]) -> int:
         formatter_class=argparse.RawDescriptionHelpFormatter,
     )
     parser.add_argument("command", nargs="?", default="run", choices=list(COMMANDS))
-    passes_on = arguments[:1] in (["test"], ["bench"])
+    passes_on = arguments[:1] in (["test"], ["bench"], ["bundle"])
     own, more = (arguments[:1], arguments[1:]) if passes_on else (arguments, [])
     command = parser.parse_args(own).command
     try:
@@ -57,7 +57,7 @@ def main(arguments: list[str]) -> int:
 
 
 def run(command: str, more: list[str]) -> int:
-    """Set up for `command` and carry it out, `test` with `more` for pytest, `bench` with `more` for the benchmarks."""
+    """Set up for `command` and carry it out; `test`, `bench` and `bundle` take `more` arguments."""
     extras = {"test": ["test"], "bench": ["test"], "bundle": ["bundle"]}.get(command, [])
     environment = set_up(ROOT, extras)
     if command == "setup":
@@ -73,7 +73,7 @@ def run(command: str, more: list[str]) -> int:
         return wait_for([environment.python, "-P", "-m", "benchmarks.suite", *more])
     if command == "bundle":
         system_libraries.ensure()
-        return bundle.build_and_try(environment)
+        return bundle.main(environment, more)
     return open_hone(environment)
 
 

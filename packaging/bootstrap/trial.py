@@ -1,87 +1,185 @@
-"""Try a frozen Hone: does it train, and does it draw?"""
+"""Start a frozen Hone as its users will: without Python's variables, by nobody in particular, in a home of its own."""
 
 from __future__ import annotations
 
-import json
 import os
+import shutil
+import stat
 import subprocess
+import sys
 import tempfile
-import time
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from pathlib import Path
+from typing import NamedTuple
 
 from bootstrap.errors import SetupError
 
-STEPS = 5
-TRAIN_SECONDS = 300
-DRAW_SECONDS = 60
-SMALLEST_PICTURE = 10_000
-"""Bytes below which a PNG of a page can only be an empty one."""
+HOME_NAME = "Zoë’s öld hôme 日本"
+"""As people have them: with spaces, and with letters beyond ASCII."""
+NOBODY = 65534
+SECONDS = 1800
+Command = Sequence[str | Path]
+
+KEPT_AWAY = ("PYTHON", "VIRTUAL_ENV", "QT_", "HONE_", "HF_", "LD_", "XDG_", "PIP_")
+
+
+class Done(NamedTuple):
+    """How a program ended, and everything it said."""
+
+    status: int
+    said: str
+
+
+class Person(NamedTuple):
+    """Somebody who starts Hone: a home, its variables, and whether root lends the process to nobody."""
+
+    home: Path
+    environ: Mapping[str, str]
+    lends: bool
+
+    def start(
+        self, command: Command, more: Mapping[str, str] | None = None, output: int | None = subprocess.PIPE
+    ) -> subprocess.Popen[str]:
+        """Start a program as this person, in its home.
+
+        Args:
+            command: The program and its arguments.
+            more: Variables beside those of the person.
+            output: Where what it says goes, as `subprocess` takes it; None: where ours goes.
+
+        Raises:
+            SetupError: It can't be started.
+        """
+        try:
+            return subprocess.Popen(
+                [str(part) for part in command],
+                cwd=self.home,
+                env={**self.environ, **(more or {})},
+                stdin=subprocess.DEVNULL,
+                stdout=output,
+                stderr=output,
+                text=True,
+                errors="replace",
+                user=NOBODY if self.lends else None,
+                group=NOBODY if self.lends else None,
+                extra_groups=[] if self.lends else None,
+            )
+        except OSError as error:
+            raise SetupError(f"The program doesn't start: {error}") from error
+
+    def run(
+        self,
+        command: Command,
+        more: Mapping[str, str] | None = None,
+        output: int | None = subprocess.PIPE,
+        limit: float = SECONDS,
+    ) -> Done:
+        """Run a program to its end; as in `start`, and `limit` is how many seconds it may take.
+
+        Raises:
+            SetupError: It can't be started, or takes too long.
+        """
+        process = self.start(command, more, output)
+        try:
+            said, complained = process.communicate(timeout=limit)
+        except subprocess.TimeoutExpired as error:
+            process.kill()
+            process.communicate()
+            raise SetupError(f"The program was not done after {limit:.0f} s: {command[:3]}") from error
+        return Done(process.returncode, f"{said or ''}{complained or ''}")
+
+    def give(self, path: Path) -> None:
+        """Make a file or folder the person's own."""
+        if self.lends:
+            os.chown(path, NOBODY, NOBODY)
+
+
+@contextmanager
+def somebody(*, is_us: bool = False) -> Iterator[Person]:
+    """A person with a new home, which is gone afterwards. Where this is root, it isn't root, unless it `is_us`."""
+    with tempfile.TemporaryDirectory(prefix="hone-trial-", ignore_cleanup_errors=True) as folder:
+        home = Path(folder) / HOME_NAME
+        home.mkdir()
+        Path(folder).chmod(0o755)
+        lends = not is_us and hasattr(os, "geteuid") and os.geteuid() == 0
+        environ = {name: text for name, text in os.environ.items() if not name.startswith(KEPT_AWAY)}
+        environ.update(HOME=str(home), USERPROFILE=str(home), TMPDIR=str(home), HF_HUB_OFFLINE="1")
+        if sys.platform.startswith("linux"):
+            environ["QT_QPA_PLATFORM"] = "offscreen"
+        person = Person(home, environ, lends)
+        person.give(home)
+        yield person
+
+
+@contextmanager
+def read_only(folder: Path) -> Iterator[None]:
+    """Take everybody's leave to write in a folder away for a while; Windows has no such thing for folders."""
+    if sys.platform == "win32":
+        yield
+        return
+    paths = [folder, *(path for path in folder.rglob("*") if not path.is_symlink())]
+    modes = {path: stat.S_IMODE(path.stat().st_mode) for path in paths}
+    for path, mode in modes.items():
+        path.chmod(mode & ~0o222)
+    try:
+        yield
+    finally:
+        for path, mode in modes.items():
+            path.chmod(mode)
 
 
 def run(program: Path) -> None:
-    """Train the digits for a few steps and draw one page, in a folder that is gone afterwards.
+    """Let the program try itself out, with and without a window, in a folder that can't be written to.
 
     Raises:
-        SetupError: It doesn't; holds what the program said.
+        SetupError: A check failed.
     """
-    # A clean folder and no Python variables: the program must find everything in itself.
-    with tempfile.TemporaryDirectory(prefix="hone-trial-") as folder:
-        place = Path(folder)
-        environ = {
-            name: value
-            for name, value in os.environ.items()
-            if not name.startswith(("PYTHON", "VIRTUAL_ENV"))
-        }
-        environ.update(HONE_HOME=str(place / "home"), QT_QPA_PLATFORM="offscreen", HF_HUB_OFFLINE="1")
-        _train(program, place, environ)
-        _draw(program, place, environ)
+    with somebody() as person, read_only(program.parent):
+        for arguments in (["--selftest"], ["--selftest-window"]):
+            print(f"\n{program.name} {' '.join(arguments)}", flush=True)
+            done = person.run([program, *arguments], output=None)
+            if done.status != 0:
+                raise SetupError(f"{program} {arguments[0]} ended with exit status {done.status}.")
 
 
-def _train(program: Path, place: Path, environ: dict[str, str]) -> None:
-    example = program.parent / "_internal" / "resources" / "examples" / "digits.hone"
-    run_folder = place / "run"
-    options = ["--run-dir", str(run_folder), "--set", f"training.max_steps={STEPS}"]
-    seconds = _call([str(program), "train", str(example), *options], place, environ, TRAIN_SECONDS)
-    lines = (run_folder / "events.jsonl").read_text(encoding="utf-8").splitlines()
-    events = [json.loads(line) for line in lines]
-    steps = sum(event["type"] == "step_finished" for event in events)
-    finished = [event for event in events if event["type"] == "run_finished"]
-    if steps != STEPS or not finished or finished[-1]["state"] != "finished":
-        raise SetupError(f"The frozen program took {steps} of {STEPS} steps; its last event: {lines[-1]}")
-    print(f"Trained {STEPS} steps in {seconds:.1f} s from start to end.")
+def window_from_package(package: Path, pictures: Path) -> None:
+    """Unpack a .deb into a scratch root and let the window in it try itself out, on a screen where Xvfb makes one.
+
+    Args:
+        package: The .deb.
+        pictures: A folder that its pictures of the pages are put into.
+
+    Raises:
+        SetupError: It can't be unpacked, or a check failed.
+    """
+    with somebody() as person:
+        root = person.home.parent / "root"
+        subprocess.run(["dpkg-deb", "--extract", str(package), str(root)], check=True)
+        link = root / "usr/bin/hone"
+        program = root / link.readlink().relative_to("/")
+        screen = ["xvfb-run", "-a", "-s", "-screen 0 1400x900x24"] if shutil.which("xvfb-run") else []
+        print(f"\n{' '.join(screen[:1])} {program.name} --selftest-window, from {package.name}", flush=True)
+        variables = {"QT_QPA_PLATFORM": "xcb"} if screen else {}
+        arguments = ["--selftest-window", "--keep", str(person.home / "pictures")]
+        done = person.run([*screen, program, *arguments], variables, output=None)
+        pictures.mkdir(parents=True, exist_ok=True)
+        for picture in (person.home / "pictures").glob("*.png"):
+            shutil.copyfile(picture, pictures / picture.name)
+        if done.status != 0:
+            raise SetupError(f"The program in {package.name} ended with exit status {done.status}.")
 
 
-def _draw(program: Path, place: Path, environ: dict[str, str]) -> None:
-    picture = place / "page.png"
-    seconds = _call(
-        [str(program), "--draw-run", str(place / "run"), str(picture)], place, environ, DRAW_SECONDS
-    )
-    if not picture.exists() or picture.stat().st_size < SMALLEST_PICTURE:
-        raise SetupError("The frozen program drew no page, or an empty one.")
-    print(f"Drew a page in {seconds:.1f} s, {picture.stat().st_size / 1e3:.0f} kB of PNG.")
+def said_by(person: Person, command: Command, more: Mapping[str, str]) -> str:
+    """What a program says that has to succeed.
 
-
-def _call(command: list[str], place: Path, environ: dict[str, str], limit: int) -> float:
-    """Run the program; returns its seconds."""
-    started = time.monotonic()
-    try:
-        done = subprocess.run(
-            command,
-            cwd=place,
-            env=environ,
-            stdin=subprocess.DEVNULL,
-            stdout=subprocess.PIPE,
-            stderr=subprocess.STDOUT,
-            text=True,
-            errors="replace",
-            timeout=limit,
-            check=False,
-        )
-    except (OSError, subprocess.TimeoutExpired) as error:
-        raise SetupError(f"The frozen program doesn't work: {error}") from error
-    if done.returncode != 0:
-        tail = "\n".join(done.stdout.splitlines()[-15:])
+    Raises:
+        SetupError: It fails.
+    """
+    done = person.run(command, more)
+    if done.status != 0:
+        tail = "\n".join(done.said.splitlines()[-15:])
         raise SetupError(
-            f"{' '.join(command[:2])} ended with exit status {done.returncode} and said:\n{tail}"
+            f"{command[0]} {' '.join(map(str, command[1:2]))} ended with {done.status} and said:\n{tail}"
         )
-    return time.monotonic() - started
+    return done.said
