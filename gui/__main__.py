@@ -8,6 +8,7 @@ from core import program
 from gui.old_systems import this_system, why_too_old
 from gui.plain_words import tell
 from gui.screen_libraries import what_is_missing
+from gui.screens import why_no_answer
 
 SCREENS = ("DISPLAY", "WAYLAND_DISPLAY", "QT_QPA_PLATFORM")
 
@@ -27,7 +28,7 @@ def why_no_window() -> str:
     """Why the window can't be opened and what to do; empty where it can."""
     if not has_screen():
         return "There is no screen here to open the window on; `hone train RUN.hone` trains without one."
-    return why_too_old(this_system()) or what_is_missing()
+    return why_too_old(this_system()) or what_is_missing() or why_no_answer()
 
 
 def test_window(arguments: Sequence[str]) -> int:

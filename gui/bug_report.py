@@ -8,6 +8,7 @@ import threading
 import traceback
 from pathlib import Path
 from types import TracebackType
+from typing import TextIO
 
 import PySide6
 from PySide6.QtCore import QObject, Signal
@@ -37,11 +38,19 @@ def open_log(path: Path) -> None:
     stream = path.open(
         "w" if is_large else "a", encoding="utf-8"
     )  # stays open: faulthandler writes to it, too
-    handler = logging.StreamHandler(stream)
+    handler = _Log(stream)
     handler.setFormatter(logging.Formatter("%(asctime)s %(levelname)s %(message)s"))
     log.addHandler(handler)
     log.setLevel(logging.INFO)
     faulthandler.enable(stream)
+
+
+class _Log(logging.StreamHandler[TextIO]):
+    """Lets a line go that a full disk won't take, without a report on that in the terminal."""
+
+    def handleError(self, record: logging.LogRecord) -> None:  # noqa: N802 - Python's name
+        if not isinstance(sys.exc_info()[1], OSError):
+            super().handleError(record)
 
 
 class BugReporter(QObject):

@@ -7,7 +7,7 @@ from types import SimpleNamespace
 
 import pytest
 
-from bootstrap import checks, display, environment, graphics, main, pip, pythons, system_libraries, trial
+from bootstrap import checks, display, environment, graphics, main, pip, pythons, system_libraries
 from bootstrap.environment import (
     Environment,
     Stamp,
@@ -376,10 +376,3 @@ def test_trouble_ends_in_a_sentence(monkeypatch, capsys):
     monkeypatch.setattr(pythons, "better_python", no_python)
     assert main.main(["setup"]) == 1
     assert capsys.readouterr().err == "\nThere is no Python here. Install one.\n"
-
-
-@needs_scripts
-def test_a_bundle_that_fails_is_found_out(checkout):
-    program = script(checkout, "frozen", "echo no module named torch; exit 3")
-    with pytest.raises(SetupError, match=r"exit status 3(.|\n)*no module named torch"):
-        trial.run(program)

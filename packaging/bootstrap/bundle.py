@@ -8,6 +8,7 @@ import subprocess
 import sys
 import tarfile
 import time
+from collections.abc import Sequence
 from pathlib import Path
 
 from bootstrap import bundle_times, debian, mishaps, shared_libraries, sizes, trial
@@ -43,7 +44,7 @@ def main(environment: Environment, arguments: list[str]) -> int:
     elif not folder.is_dir():
         raise SetupError(f"There is no bundle in {folder} yet; leave --only away to build it.")
     print(f"\n{folder}, its largest parts\n{sizes.table(folder)}", flush=True)
-    program = folder / ("hone-cli.exe" if sys.platform == "win32" else "hone")
+    program = program_in(environment.root)
     if "selftest" in stages:
         trial.run(program)
     if "mishaps" in stages:
@@ -61,6 +62,12 @@ def main(environment: Environment, arguments: list[str]) -> int:
             if "unpack" in stages:
                 trial.window_from_package(path, environment.root / "dist" / "pictures")
     return 0
+
+
+def program_in(root: Path) -> Path:
+    """The executable that PyInstaller made, where there are two the one that can print."""
+    programs = {"win32": "hone/hone-cli.exe", "darwin": "Hone.app/Contents/MacOS/hone"}
+    return root / "dist" / programs.get(sys.platform, "hone/hone")
 
 
 def build(environment: Environment) -> None:
@@ -123,7 +130,7 @@ def pack(root: Path, folder: Path) -> list[Path]:
     if not sys.platform.startswith("linux"):
         return []
     began = time.monotonic()
-    archive = tar(folder, named(root, ".tar.gz"))
+    archive = tar(folder, named(root, ".tar.gz"), [root / "packaging" / "linux" / "start-hone.sh"])
     depends = shared_libraries.debian_packages(folder)
     print(f"\nTaken from the system: {', '.join(depends)}")
 
@@ -135,8 +142,8 @@ def pack(root: Path, folder: Path) -> list[Path]:
     return [archive, package]
 
 
-def tar(folder: Path, target: Path) -> Path:
-    """Pack a folder with its links and rights, owned by nobody in particular; returns `target`."""
+def tar(folder: Path, target: Path, more: Sequence[Path] = ()) -> Path:
+    """Pack a folder with its links and rights, and some more files beside the program; returns `target`."""
 
     def owned_by_root(entry: tarfile.TarInfo) -> tarfile.TarInfo:
         entry.uid = entry.gid = 0
@@ -144,5 +151,8 @@ def tar(folder: Path, target: Path) -> Path:
         return entry
 
     with tarfile.open(target, "w:gz", compresslevel=GZIP_LEVEL) as archive:
-        archive.add(folder, target.name.removesuffix(".tar.gz"), filter=owned_by_root)
+        name = target.name.removesuffix(".tar.gz")
+        archive.add(folder, name, filter=owned_by_root)
+        for file in more:
+            archive.add(file, f"{name}/{file.name}", filter=owned_by_root)
     return target

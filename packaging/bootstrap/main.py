@@ -72,7 +72,8 @@ def run(command: str, more: list[str]) -> int:
         system_libraries.ensure()
         return wait_for([environment.python, "-P", "-m", "benchmarks.suite", *more])
     if command == "bundle":
-        system_libraries.ensure()
+        for platform in system_libraries.BY_PLATFORM:  # the bundle takes them along
+            system_libraries.ensure([platform])
         return bundle.main(environment, more)
     return open_hone(environment)
 

@@ -90,7 +90,7 @@ def no_screen(person: Person, program: Path) -> str:
 
 def no_such_screen(person: Person, program: Path) -> str:
     """A display that isn't there."""
-    return judged(_window(person, program, more={"QT_QPA_PLATFORM": "xcb", "DISPLAY": ":987"}), 1, "screen")
+    return judged(_window(person, program, more={"QT_QPA_PLATFORM": "xcb", "DISPLAY": ":987"}), 1, "answer")
 
 
 def no_libraries(person: Person, program: Path) -> str:

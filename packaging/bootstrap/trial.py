@@ -11,7 +11,7 @@ import tempfile
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
-from typing import NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 from bootstrap.errors import SetupError
 
@@ -19,7 +19,8 @@ HOME_NAME = "Zoë’s öld hôme 日本"
 """As people have them: with spaces, and with letters beyond ASCII."""
 NOBODY = 65534
 SECONDS = 1800
-Command = Sequence[str | Path]
+if TYPE_CHECKING:
+    Command = Sequence[str | Path]
 
 KEPT_AWAY = ("PYTHON", "VIRTUAL_ENV", "QT_", "HONE_", "HF_", "LD_", "XDG_", "PIP_")
 
