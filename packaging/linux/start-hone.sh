@@ -35,4 +35,21 @@ glibc*) ;;
     ;;
 esac
 
-exec "$program" "$@"
+[ -n "$APPIMAGE" ] || exec "$program" "$@"
+
+# What an AppImage holds is there as long as this script runs, and a run trains on when its window is closed.
+is_in_use() {
+    for process in /proc/[0-9]*/exe; do
+        case $(readlink "$process" 2>/dev/null) in
+        "$here"/*) return 0 ;;
+        esac
+    done
+    return 1
+}
+trap : HUP INT TERM
+"$program" "$@"
+status=$?
+while is_in_use; do
+    sleep 1
+done
+exit "$status"

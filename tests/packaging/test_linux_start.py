@@ -66,6 +66,18 @@ def test_who_has_no_terminal_gets_a_box(folder, tmp_path):
     assert "has glibc 2.17" in told.read_text()
 
 
+def test_an_appimage_stays_until_what_the_window_left_training_is_done(folder, tmp_path):
+    """Its files go when its first process ends; the stand-in for a run reads a pipe until the test closes it."""
+    shutil.copy(shutil.which("cat"), folder / "engine")
+    os.mkfifo(tmp_path / "pipe")
+    program(folder / "hone", f'"$(dirname "$0")/engine" < "{tmp_path}/pipe" > /dev/null 2>&1 &\nexit 7')
+    environment = {**os.environ, "APPIMAGE": str(tmp_path / "Hone.AppImage")}
+    with subprocess.Popen([str(folder / "start-hone.sh")], env=environment) as process:
+        with (tmp_path / "pipe").open("wb"), pytest.raises(subprocess.TimeoutExpired):
+            process.wait(timeout=1.5)
+        assert process.wait(timeout=30) == 7
+
+
 def test_it_names_the_version_that_the_set_up_names():
     text = (SCRIPTS / "start-hone.sh").read_text(encoding="utf-8")
     assert f"oldest={OLDEST_GLIBC[1]} " in text
