@@ -138,7 +138,9 @@ def run_script(script: str, folder: Path) -> Told:
         )
         process.wait()
     if process.returncode:
-        raise SystemExit(f"the plain script failed:\n{(folder / 'said.txt').read_text()[-3000:]}")
+        raise SystemExit(
+            f"the plain script failed (status {process.returncode}):\n{(folder / 'said.txt').read_text()[-3000:]}"
+        )
     told = json.loads((folder / "told.json").read_text())
     return Told(asked, told["ends"], told["losses"], {})
 

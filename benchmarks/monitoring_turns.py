@@ -100,7 +100,7 @@ def train(run: RunFolder) -> int:
     from core.engine.train import train_run
 
     ends: list[float] = []
-    add, look = StepLog.add, RequestBox.stop_is_asked
+    add, look = StepLog.add, RequestBox._look
 
     def is_on() -> bool:
         return len(ends) // TURN % 2 == 0
@@ -117,7 +117,7 @@ def train(run: RunFolder) -> int:
             os.kill(os.getppid(), signal.SIGSTOP if was_on else signal.SIGCONT)
 
     StepLog.add = add_or_not  # type: ignore[method-assign]
-    RequestBox.stop_is_asked = lambda box: look(box) if is_on() else False  # type: ignore[method-assign]
+    RequestBox._look = lambda box: look(box) if is_on() else None  # type: ignore[method-assign]
     reporter = Reporter(run)
     reporter.start({})
     try:
