@@ -137,7 +137,7 @@ def _optimizers(facts: MachineFacts, kind: str, gpu: CudaDevice | None) -> dict[
     if kind == "mps":
         found = dict.fromkeys(BITSANDBYTES_OPTIMIZERS, NO_8BIT_ON_MPS) | {"ademamix": ADEMAMIX_ON_MPS}
     elif "bitsandbytes" not in facts.optional:
-        found = dict.fromkeys(BITSANDBYTES_OPTIMIZERS, _not_installed("bitsandbytes"))
+        found = dict.fromkeys(BITSANDBYTES_OPTIMIZERS, _no_bitsandbytes(facts))
     if kind == "cpu":  # on a CPU bitsandbytes warns and runs the optimizer unpaged
         found["paged-adamw-8bit"] = PAGING_NEEDS_CUDA
     torchao = _torchao(facts, kind, gpu)
@@ -157,7 +157,7 @@ def _torchao(facts: MachineFacts, kind: str, gpu: CudaDevice | None) -> str:
 def _methods(facts: MachineFacts, kind: str) -> dict[str, str]:
     if kind == "mps":
         return {"qlora": QLORA_ON_MPS}
-    return {} if "bitsandbytes" in facts.optional else {"qlora": _not_installed("bitsandbytes")}
+    return {} if "bitsandbytes" in facts.optional else {"qlora": _no_bitsandbytes(facts)}
 
 
 def _attention(facts: MachineFacts, gpu: CudaDevice | None) -> dict[str, str]:
@@ -199,6 +199,12 @@ def _offload_optimizer(facts: MachineFacts, kind: str, gpu: CudaDevice | None) -
     if gpu is not None and gpu.capability < AMPERE:
         return {"true": OFFLOAD_NEEDS_BF16}
     return {} if "torchao" in facts.optional else {"true": _not_installed("torchao")}
+
+
+def _no_bitsandbytes(facts: MachineFacts) -> str:
+    if facts.frozen:
+        return "needs bitsandbytes, which the app leaves to its GPU pack; Hone from source has it on any device"
+    return _not_installed("bitsandbytes")
 
 
 def _not_installed(package: str) -> str:
