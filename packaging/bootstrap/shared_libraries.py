@@ -41,10 +41,8 @@ OTHERS = {
 PACKAGES = {**ALWAYS, **ON_WAYLAND, **ON_X11, **OTHERS}
 """By the name of the file."""
 
-OPTIONAL = re.compile(
-    r"^lib(cups|cuda|nvidia|gtk-3|gdk-3|pango|cairo|atk|gdk_pixbuf|mariadb|mysqlclient|pq|odbc|fbclient|mimerapi)"
-)
-"""Asked for by plugins that are left alone where they don't load: printing, other databases, GTK's file dialogs."""
+OPTIONAL = re.compile(r"^lib(c10_cuda|torch_cuda|cuda|nvidia|gtk-3|gdk-3)[.-]")
+"""Asked for by what is left alone where it doesn't load: torchvision's parts for NVIDIA cards, GTK's look."""
 
 
 def debian_packages(folder: Path) -> list[str]:
