@@ -3,6 +3,7 @@
 import os
 import subprocess
 import sys
+import tempfile
 from pathlib import Path
 
 import pytest
@@ -64,10 +65,15 @@ def run_file(path, steps):
     return path
 
 
+@pytest.fixture
+def runtime():
+    """A private folder with a path short enough for a socket."""
+    with tempfile.TemporaryDirectory(dir="/tmp") as folder:
+        yield folder
+
+
 @pytest.mark.skipif(os.name != "posix", reason="its environment is one of POSIX")
-def test_a_run_file_opens_in_the_one_window_whichever_way_it_comes(tmp_path):
-    runtime = tmp_path / "r"
-    runtime.mkdir(mode=0o700)
+def test_a_run_file_opens_in_the_one_window_whichever_way_it_comes(tmp_path, runtime):
     files = [run_file(tmp_path / f"ä run {steps}.hone", steps) for steps in (5, 7, 9)]
     done = subprocess.run(
         [sys.executable, "-c", FIRST, *map(str, files)],
@@ -75,7 +81,7 @@ def test_a_run_file_opens_in_the_one_window_whichever_way_it_comes(tmp_path):
             **os.environ,
             "PYTHONPATH": str(ROOT),
             "HONE_HOME": str(tmp_path / "home"),
-            "XDG_RUNTIME_DIR": str(runtime),
+            "XDG_RUNTIME_DIR": runtime,
         },
         capture_output=True,
         text=True,

@@ -1,5 +1,6 @@
 """The workflows, which no runner has seen yet: they load, call files that are there, and try out what they publish."""
 
+import os
 import re
 from pathlib import Path
 
@@ -58,9 +59,10 @@ def test_every_file_that_a_step_runs_is_kept():
     assert {pair for pair in found if not (ROOT / pair[0]).is_file()} == set()
 
 
+@pytest.mark.skipif(os.name == "nt", reason="Windows has no such leave")
 def test_scripts_that_are_started_by_name_may_be():
     scripts = [*(ROOT / "packaging").rglob("*.sh")]
-    assert len(scripts) == 4
+    assert scripts
     assert [script for script in scripts if not script.stat().st_mode & 0o111] == []
 
 
