@@ -15,6 +15,7 @@ from core.reports import MachineReport
 from core.run_folder import RunFolder
 from core.settings import Settings
 from gui.engine_question import Ask
+from gui.gpu_pack_work import PackWork
 from gui.left_work import end_left
 from gui.pages.new_run import NewRunPage
 from gui.sidebar import Place
@@ -90,6 +91,8 @@ class PageStack(QStackedWidget):
         self.settings: SettingsPage | None = None
         self.try_it: TryPage | None = None
         self.benchmark: BenchmarkPage | None = None
+        self.gpu_pack = PackWork(parent=self)
+        new_run.show_gpu_pack(self.gpu_pack)
         new_run.start_requested.connect(self.start_requested)
         new_run.check_requested.connect(self.check_requested)
         self.addWidget(new_run)
@@ -125,6 +128,7 @@ class PageStack(QStackedWidget):
     def set_machine(self, machine: MachineReport) -> None:
         """Tell the pages what this machine can do."""
         self._machine = machine
+        self.gpu_pack.look()
         self.new_run.set_machine(machine)
         if self.settings is not None:
             self.settings.set_machine(machine)
@@ -144,6 +148,7 @@ class PageStack(QStackedWidget):
     def end_work(self) -> None:
         """Give up questions and follow no run; no thread is left after this."""
         self.new_run.close_questions()
+        self.gpu_pack.close()
         if self.settings is not None:
             self.settings.close_questions()
         if self.try_it is not None:
@@ -232,7 +237,7 @@ class PageStack(QStackedWidget):
         if self.settings is None:
             from gui.pages.settings import SettingsPage
 
-            self.settings = SettingsPage(self._chosen(), ask=self._ask)
+            self.settings = SettingsPage(self._chosen(), ask=self._ask, gpu_pack=self.gpu_pack)
             self.settings.set_machine(self._machine)
             self.settings.settings_changed.connect(self.settings_changed)
             self.settings.check_requested.connect(self.check_requested)

@@ -329,6 +329,7 @@ class MainWindow(QMainWindow):
     def _connect_pages(self) -> None:
         pages = self.pages
         pages.start_requested.connect(self.start_run)
+        pages.gpu_pack.installed.connect(self.ask_for_devices)
         pages.check_requested.connect(self.check_device)
         pages.run_opened.connect(self.show_run)
         pages.run_changed.connect(self._live_runs.look_soon)

@@ -2,7 +2,9 @@
 
 from core import figures
 from core.capabilities import ANY_OTHER, find_device
+from core.commands.gpu_pack import standing_lines
 from core.commands.output import print_json, say
+from core.gpu_pack.using import standing
 from core.jobs import ask_devices
 from core.reports import DeviceReport, MachineReport
 
@@ -16,7 +18,7 @@ def devices(*, as_json: bool) -> int:
     if as_json:
         print_json(report)
     else:
-        say("\n".join(device_lines(report)))
+        say("\n".join([*device_lines(report), *standing_lines(standing())]))
     return 0
 
 

@@ -20,7 +20,7 @@ from core.gpu_pack.child import Child
 from core.gpu_pack.needs import needs
 from core.gpu_pack.pack import FILLED, MARKER, OWN, Checked, Filled, Needs, Pack, read_filled, write
 from core.gpu_pack.tools import PipTool, Tool, UvTool
-from core.gpu_pack.using import script_command
+from core.gpu_pack.using import script_command, standing
 from core.hub_questions import Progress
 from core.locks import locked
 from core.processes import SOURCE_ROOT, is_frozen
@@ -87,16 +87,16 @@ class Install:
             JobCancelled: `kill` was called.
             EngineCrashed: The engine's job that fetches uv broke.
         """
-        with _alone():
-            places.clear_leftovers()
-            _refuse_use(places.pack_folder())
-            try:
+        try:
+            with _alone():
+                places.clear_leftovers()
+                _refuse_use(places.pack_folder())
                 if self._can_renew():
                     return self._renew(tell)
                 self._refuse_full_disk()
                 return self._make(places.new_folder(), tell)
-            except OSError as error:
-                raise trouble.refused(error, self._log) from error
+        except OSError as error:
+            raise trouble.refused(error, self._log) from error
 
     def kill(self) -> None:
         """End it at once, from any thread, also before it has begun; downloads are kept."""
@@ -198,6 +198,10 @@ def installation(wheels: Path | None = None, offer: what.Offer | None = None) ->
         # What is in the folder is asked for as it is: which build that is, whoever filled it knows.
         tool = UvTool(child, wheels.absolute()) if is_frozen() else PipTool(wheels.absolute())
         return Install(needs(""), child, tool, total=0)
+    found = standing()
+    filled = read_filled(places.pack_folder())
+    if found.can_renew and not found.is_used and filled is not None:
+        return Install(filled.needs, child, UvTool(child))
     offer = offer or what.look().offer
     if not offer.stands:
         raise UserError("There is no GPU pack for this computer", offer.refusal)

@@ -25,9 +25,10 @@ from gui.pages.hub_details import HubDetails
 from gui.pages.hub_results import PARAMETERS, HubResults
 from gui.pages.hub_search import HubSearch
 from gui.pages.hub_token import TokenSheet
-from gui.pages.hub_transfer import HubTransfer, MakeTransfer, State
+from gui.pages.hub_transfer import HubTransfer, MakeTransfer
 from gui.pages.hub_transfer_line import TransferLine
 from gui.pages.hub_words import button_words, needs_token
+from gui.pausable import State
 from gui.theme import SPACING
 from gui.widgets.message_strip import MessageStrip
 from gui.widgets.roles import Role, set_role

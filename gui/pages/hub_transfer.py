@@ -1,7 +1,6 @@
 """A download from the Hub as the window runs it: begun, paused, gone on with, given up."""
 
 from collections.abc import Callable
-from enum import Enum, auto
 
 from PySide6.QtCore import QObject, QThread, Signal
 
@@ -10,17 +9,9 @@ from core.hub_download import Download, Pace, Transfer
 from core.hub_questions import Downloaded, DownloadRequest, Progress, Removed, RemoveRequest
 from gui.engine_question import Ask, EngineQuestion
 from gui.engine_work import EngineWork
+from gui.pausable import Pausable, State
 
 MakeTransfer = Callable[[DownloadRequest], Transfer]
-
-
-class State(Enum):
-    """Where a download stands. A failed one can be gone on with as a paused one can."""
-
-    IDLE = auto()
-    RUNNING = auto()
-    PAUSED = auto()
-    FAILED = auto()
 
 
 class _Running(EngineWork):
@@ -47,13 +38,10 @@ class _Running(EngineWork):
         self._transfer.kill()
 
 
-class HubTransfer(QObject):
+class HubTransfer(Pausable):
     """One download at a time.
 
-    `progress` is how far it is, None before it is known; `failure` says why it ended.
-
     Signals:
-        changed: Its state or progress is another.
         finished: The `core.hub_questions.DownloadRequest` of which all has come.
 
     Args:
@@ -62,7 +50,6 @@ class HubTransfer(QObject):
         parent: Qt's parent.
     """
 
-    changed = Signal()
     finished = Signal(object)
 
     def __init__(self, ask: Ask, make: MakeTransfer = Download, parent: QObject | None = None) -> None:
@@ -74,10 +61,16 @@ class HubTransfer(QObject):
         self._dropping.failed.connect(self._fail)
         self._given_up: DownloadRequest | None = None
         self.request: DownloadRequest | None = None
-        self.state = State.IDLE
-        self.progress: Progress | None = None
-        self.failure: UserError | None = None
-        self.pace = Pace()
+
+    @property
+    def title(self) -> str:
+        """As `Pausable` has it."""
+        return "" if self.request is None else self.request.id
+
+    @property
+    def doing(self) -> str:
+        """As `Pausable` has it."""
+        return self.tr("Asking for the list of files…")
 
     def begin(self, request: DownloadRequest) -> None:
         """Download; what was under way before is paused."""

@@ -3,8 +3,8 @@
 from PySide6.QtCore import Qt
 from PySide6.QtWidgets import QHBoxLayout, QLabel, QProgressBar, QPushButton, QVBoxLayout, QWidget
 
-from gui.pages.hub_transfer import HubTransfer, State
 from gui.pages.hub_words import progress_words
+from gui.pausable import Pausable, State
 from gui.theme import SPACING
 from gui.widgets.elided_label import ElidedLabel
 from gui.widgets.roles import Role, set_role
@@ -15,7 +15,7 @@ THOUSAND = 1000
 class TransferLine(QWidget):
     """Shows one download, and is hidden while there is none."""
 
-    def __init__(self, transfer: HubTransfer, parent: QWidget | None = None) -> None:
+    def __init__(self, transfer: Pausable, parent: QWidget | None = None) -> None:
         super().__init__(parent)
         self._transfer = transfer
         self._name = ElidedLabel()
@@ -44,9 +44,9 @@ class TransferLine(QWidget):
         """Show where the download stands."""
         transfer = self._transfer
         self.setVisible(transfer.state is not State.IDLE)
-        if transfer.request is None:
+        if not transfer.title:
             return
-        self._name.setText(transfer.request.id)
+        self._name.setText(transfer.title)
         self._words.setText(self._state_words())
         is_running = transfer.state is State.RUNNING
         self.pause.setText(self.tr("Pause") if is_running else self.tr("Go on"))
@@ -60,11 +60,7 @@ class TransferLine(QWidget):
     def _state_words(self) -> str:
         transfer = self._transfer
         if transfer.progress is None:
-            return (
-                self.tr("Asking for the list of files…")
-                if transfer.state is State.RUNNING
-                else self.tr("Paused")
-            )
+            return transfer.doing if transfer.state is State.RUNNING else self.tr("Paused")
         if transfer.state is State.RUNNING:
             return progress_words(transfer.progress, transfer.pace)
         share = progress_words(transfer.progress, type(transfer.pace)())

@@ -157,6 +157,11 @@ class OptionsColumn(QWidget):
                 words = automatic_words(row.field.option, settled_beside(settled, options))
                 row.set_hint(words if is_left and not says_why else "")
 
+    def show_gpu_pack(self, panel: QWidget) -> None:
+        """Put the offer of the GPU pack below the choice of the device."""
+        panel.setContentsMargins(field_indent(self), 0, 0, 0)
+        self._cards[2].insert_below("device.name", panel)
+
     def open_more(self) -> None:
         """Show the options behind "More" in every card."""
         for card in self._cards:

@@ -23,7 +23,9 @@ from core.reports import DeviceReport, MachineReport
 from core.settings import Appearance, Settings, home, runs_folder
 from gui.engine_question import Ask, ask_real_engine
 from gui.files import reveal
+from gui.gpu_pack_work import PackWork
 from gui.numbers import memory
+from gui.pages.gpu_pack_panel import GpuPackCard
 from gui.pages.hub_settings import CacheCard, HubCard
 from gui.pages.release_panel import ReleasePanel
 from gui.theme import GUTTER, PAGE_MARGINS, SPACING
@@ -50,13 +52,19 @@ class SettingsPage(QWidget):
         settings: What is set now.
         parent: Qt's parent.
         ask: Starts an engine job.
+        gpu_pack: What installs the GPU pack; None: nothing is known of one.
     """
 
     settings_changed = Signal(object)
     check_requested = Signal(str)
 
     def __init__(
-        self, settings: Settings, parent: QWidget | None = None, *, ask: Ask = ask_real_engine
+        self,
+        settings: Settings,
+        parent: QWidget | None = None,
+        *,
+        ask: Ask = ask_real_engine,
+        gpu_pack: PackWork | None = None,
     ) -> None:
         super().__init__(parent)
         set_role(self, Role.PAGE)
@@ -65,6 +73,7 @@ class SettingsPage(QWidget):
         self.hub.offline_chosen.connect(self._change_offline)
         self.cache = CacheCard(ask)
         self.release = ReleasePanel(ask)
+        self.gpu_pack = GpuPackCard(gpu_pack or PackWork(parent=self))
         self._folder = QLabel()
         self._versions = KeyValue(label_width(self))
         self._devices = KeyValue(label_width(self))
@@ -84,6 +93,7 @@ class SettingsPage(QWidget):
             self.hub,
             self.cache,
             self._computer,
+            self.gpu_pack,
             self._versions_card(),
             self._licences_card(),
         ):

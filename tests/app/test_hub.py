@@ -6,7 +6,7 @@ from core.hub_files import names_here, partial_files
 from core.hub_questions import Kind
 from gui.engine_question import ask_real_engine
 from gui.pages.hub_sheet import HubSheet
-from gui.pages.hub_transfer import State
+from gui.pausable import State
 from tests.fakes.tiny_on_hub import WEIGHTS, a_hub
 
 SECONDS_20 = 20_000

@@ -21,7 +21,7 @@ from core.hub_questions import (
 )
 from core.settings import Settings, save
 from gui.pages.hub_sheet import HubSheet
-from gui.pages.hub_transfer import State
+from gui.pausable import State
 from tests.fakes.asking import FakeEngine
 from tests.fakes.transfer import MB, FakeTransfers
 
