@@ -19,7 +19,8 @@ class Surroundings(msgspec.Struct, frozen=True, kw_only=True):
 
     `other_load` is the share of all cores (0 to 1) that other programs took, `gpu_others` the bytes they held of the
     GPU. `throttled` says why a clock was held down, in words; empty: it wasn't. `watts` is the mean power of what
-    computed while the timed steps ran, its source in `power_source`. `on_battery` is as the word says.
+    computed while the timed steps ran, its source in `power_source`; None, too, where they took less than a second or
+    two. `on_battery` is as the word says.
     """
 
     other_load: float | None = None

@@ -24,6 +24,12 @@ SHORTEST_SECONDS = 0.2
 SLACK_SECONDS = 0.2
 """So long after the last timed step, what a GPU tells is still of that step: its driver averages over a moment."""
 
+SETTLED_SECONDS = 1.0
+"""So long after the timed steps began, a mean power is still of what was before.
+
+NVML's is that of the last second (NVML API reference, nvmlDeviceGetPowerUsage), Apple's that since the reading before.
+"""
+
 POWER = {"cuda": (Source.NVML, "NVML"), "mps": (Source.APPLE, "Apple's GPU counters")}
 """Who tells the power of what computes; a CPU's is told to administrators only."""
 
@@ -199,7 +205,12 @@ class Lookout:
     def _told(self) -> Surroundings:
         devices = self._timed(DeviceSampled)
         source, named = POWER.get(self._kind, (None, ""))
-        watts = [one.power for one in devices if one.source is source and one.power is not None]
+        settled = self._span[0] + SETTLED_SECONDS if self._span else 0.0
+        watts = [
+            one.power
+            for one in devices
+            if one.source is source and one.power is not None and one.time >= settled
+        ]
         plugged = [one.is_plugged for one in _of(BatterySampled, self._events)]
         return Surroundings(
             other_load=self._other_load(),

@@ -119,6 +119,12 @@ def test_watts_are_the_mean_while_steps_were_timed() -> None:
     assert (found.watts, found.power_source) == (400.0, "NVML")
 
 
+def test_the_first_figure_of_power_is_of_the_time_before() -> None:
+    early = gpu(BEGIN + 0.01, 50.0)
+    assert looked("cuda:0", early, gpu(END, 500.0)).watts == 500.0
+    assert looked("cuda:0", early).watts is None
+
+
 def test_power_nobody_tells_is_not_zero() -> None:
     assert looked("cuda:0", gpu(BEGIN, None)).watts is None
     on_cpu = looked("cpu", gpu(BEGIN, 300.0))  # of a GPU that computes something else
