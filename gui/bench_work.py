@@ -18,6 +18,10 @@ class Measures(Protocol):
     """One benchmark; `core.bench.running.Bench` is the real one."""
 
     @property
+    def not_kept(self) -> str:
+        """Why the newest result could not be saved; empty: it was."""
+
+    @property
     def result(self) -> Result:
         """What is known so far; a row for each rung from the start."""
 
@@ -35,8 +39,18 @@ MakePlan = Callable[[], Plan]
 MakeBench = Callable[[Plan], Measures]
 
 
+class NotKept(UserError):  # noqa: N818 - said as the window says it
+    """What was measured is in the window, and in no file."""
+
+    def __init__(self, reason: str) -> None:
+        super().__init__(
+            "The result could not be kept",
+            f"{reason}. It is shown here until the window is closed: save it elsewhere, or copy it.",
+        )
+
+
 class _Measuring(EngineWork):
-    """Makes the plan and the passes in its thread.
+    """Makes the plan and the passes in its thread; `not_kept` says why their result is in no file.
 
     Signals:
         planned: The `core.bench.plan.Plan`, before the first pass.
@@ -52,6 +66,7 @@ class _Measuring(EngineWork):
         super().__init__(parent)
         self._make_plan, self._make = make_plan, make
         self._bench: Measures | None = None
+        self.not_kept = ""
 
     def begin(self) -> None:
         """Each pass starts its own process."""
@@ -70,6 +85,7 @@ class _Measuring(EngineWork):
             for result in self._bench.run():
                 self.measured.emit(result)
         finally:
+            self.not_kept = self._bench.not_kept
             with self._lock:
                 self._bench = None  # it knows this object by its signal: neither is to keep the other
 
@@ -94,7 +110,7 @@ class Benchmarking(QObject):
         changed: It began, knows its plan, or begins another pass.
         measured: The `core.bench.result.Result` so far.
         ended: How (`Ending`), after its last result.
-        failed: A `core.errors.UserError` in place of a plan or of further passes; `ended` follows.
+        failed: A `core.errors.UserError` in place of a plan or of further passes, before `ended`; `NotKept` after it.
 
     Args:
         parent: Qt's parent.
@@ -175,3 +191,5 @@ class Benchmarking(QObject):
         if failure is not None:
             self.failed.emit(failure)
         self.ended.emit(ending)
+        if work.not_kept:
+            self.failed.emit(NotKept(work.not_kept))

@@ -27,6 +27,7 @@ class InventedBench:
 
     def __init__(self, result: Result) -> None:
         self.result = result
+        self.not_kept = ""
         self._began: Callable[[Underway], None] = lambda _: None
         self._stopped = threading.Event()
 

@@ -1,5 +1,6 @@
 """Benchmarks for tests of the window: the real `Bench`, whose passes measure nothing, and wait where a test says so."""
 
+import errno
 import threading
 from collections.abc import Callable
 
@@ -40,8 +41,9 @@ class HeldBenches:
     """What the page needs of the core, answered here.
 
     `waiting` are the names of rungs whose passes don't end until they are taken out, or killed; `failing` those that
-    fail. `kept` is what was saved, `asked` and `asked_devices` the wishes that plans were made of, `ahead` what is in
-    the way, `paused` who was asked to pause, and `beside` whether each benchmark was made beside others.
+    fail. `kept` is what was saved, `is_full` whether nothing can be, `asked` and `asked_devices` the wishes that
+    plans were made of, `ahead` what is in the way, `paused` who was asked to pause, and `beside` whether each
+    benchmark was made beside others.
     """
 
     def __init__(self) -> None:
@@ -55,6 +57,7 @@ class HeldBenches:
         self.paused: list[TurnAwaited] = []
         self.beside: list[bool] = []
         self.refuses = ""
+        self.is_full = False
 
     def make_methods(self, _machine: MachineReport, **asked: object) -> Plan:
         """Makes plans of methods."""
@@ -78,9 +81,14 @@ class HeldBenches:
             asked,
             MACHINE,
             take=lambda of, _plan: _HeldPass(of, self),
-            save=self.kept.append,
+            save=self._save,
             beside=is_beside,
         )
+
+    def _save(self, result: Result) -> None:
+        if self.is_full:
+            raise OSError(errno.ENOSPC, "No space left on device")
+        self.kept.append(result)
 
     @property
     def tools(self) -> BenchTools:

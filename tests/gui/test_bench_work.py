@@ -102,6 +102,17 @@ def test_a_plan_that_cant_be_made_is_told(qtbot, measuring, benches):
     assert ended.args == [Ending.DONE]
 
 
+def test_a_result_that_cant_be_kept_is_told_once_it_is_whole(qtbot, measuring, benches):
+    benches.is_full = True
+    told = []
+    measuring.ended.connect(told.append)
+    with qtbot.waitSignal(measuring.failed) as failed:
+        start(measuring, benches)
+    assert told == [Ending.DONE]
+    assert "No space left" in failed.args[0].detail
+    assert measuring.results[-1].rows[1].is_measured
+
+
 def test_only_one_is_measured_at_a_time(qtbot, measuring, benches):
     benches.waiting.add("plain")
     start(measuring, benches)
