@@ -66,7 +66,7 @@ def devices_plan(
         OptionsError: There is no such model, or `data` can't be read.
     """
     pair = pair_of(machine, sides)
-    names = tuple(models) if models is not None else _default_models(machine, pair)
+    names = tuple(models) if models is not None else default_models(machine, pair)
     source = _source(data)
     _refuse_unknown(names)
     _refuse_unreadable(source)
@@ -91,6 +91,12 @@ def devices_plan(
 def title_of(name: str) -> str:
     """What a model is called."""
     return VISION_TITLES.get(name) or SIZES[name].title
+
+
+def default_models(machine: MachineReport, pair: Pair) -> tuple[str, ...]:
+    """Those measured unless somebody says which: the article's, and models of texts that don't take for ever here."""
+    can_wait = _kinds(pair) != {CPU} or cores_of(cpu_of(machine)) >= MANY_CORES
+    return (*ARTICLE, *(TEXTS if can_wait else TEXTS[:1]))
 
 
 def _group(
@@ -151,11 +157,6 @@ def _source(data: str | None) -> str:
     if not data:
         return DIGITS
     return data if scheme_of(data) else str(Path(data).expanduser().absolute())
-
-
-def _default_models(machine: MachineReport, pair: Pair) -> tuple[str, ...]:
-    can_wait = _kinds(pair) != {CPU} or cores_of(cpu_of(machine)) >= MANY_CORES
-    return (*ARTICLE, *(TEXTS if can_wait else TEXTS[:1]))
 
 
 def _kinds(pair: Pair) -> set[str]:

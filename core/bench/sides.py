@@ -118,6 +118,6 @@ def _threads(machine: MachineReport) -> Pair:
             figures.counted(count, "thread"),
             {"device.name": CPU, "device.precision": Precision.FP32.value, "device.threads": count},
         )
-        for count in (1, cores_of(cpu_of(machine)))
+        for count in (1, max(2, cores_of(cpu_of(machine))))
     )
     return Pair(first, other)

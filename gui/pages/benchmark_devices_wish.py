@@ -6,7 +6,7 @@ from pathlib import Path
 
 from PySide6.QtWidgets import QCheckBox, QFileDialog, QLineEdit, QPushButton, QWidget
 
-from core.bench.devices import ARTICLE, TEXTS, title_of
+from core.bench.devices import ARTICLE, TEXTS, default_models, title_of
 from core.bench.plan import Plan
 from core.bench.sides import CPU, Sides, pair_of
 from core.reports import MachineReport
@@ -23,9 +23,6 @@ LARGEST_BATCH = 4096
 IMAGES, MOST_IMAGES = 1000, 60_000
 PASSES = 1
 DRAWN, FOLDER = "drawn", "folder"
-
-LARGE = ("bert-base",)
-"""Takes minutes a step on a processor alone."""
 
 
 class DevicesWish(Wish):
@@ -68,8 +65,9 @@ class DevicesWish(Wish):
         self.sides.setAccessibleName(self.tr("What is held against each other"))
         if is_first:
             self.sides.set_value(automatic_sides(machine))
-            for name in LARGE if machine.automatic == CPU else ():
-                self.models[name].setChecked(False)
+            suiting = default_models(machine, pair_of(machine, None))
+            for name, box in self.models.items():
+                box.setChecked(name in suiting)
 
     def mistake(self) -> str:
         """What is wrong with what is chosen."""

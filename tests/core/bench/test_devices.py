@@ -76,6 +76,10 @@ def test_every_rung_that_is_not_refused_keeps_the_rules(facts: object, which: Si
         assert bool(check_tree(rung.asked)[1]) <= bool(rung.refusal)
 
 
+def test_threads_of_one_core_are_still_two_sides() -> None:
+    assert sides(planned(variant(PC, cores=1), **SMALL, sides=Sides.THREADS)) == ("1 thread", "2 threads")
+
+
 def test_a_side_the_machine_lacks_says_why() -> None:
     found = rungs(planned(PC, sides=Sides.DEVICES, models=["alexnet"]))
     assert "No NVIDIA driver was found" in found["alexnet-4-cuda"].refusal
