@@ -7,6 +7,7 @@ import time
 from core.bench.devices_table import batch_of
 from core.bench.plan import Kind
 from core.bench.result import Result, Row, Spread, memory_against, speed_against
+from core.bench.words import whole_title
 from core.memory.forecast import Parts
 
 Cell = str | int | float | None
@@ -38,7 +39,7 @@ def _line(row: Row, first: Row, result: Result) -> dict[str, Cell]:
         "kind": result.kind.value,
         "benchmark": result.plan.title,
         "name": row.rung.name,
-        "title": row.rung.title,
+        "title": whole_title(row.rung, result.plan),  # spreadsheets take one that begins with + for a formula
         "side": row.rung.side,
         "model": str(row.rung.asked.get("model", {}).get("source", "")),
         "batch_size": batch_of(row),
@@ -94,5 +95,9 @@ def _surroundings(row: Row) -> dict[str, Cell]:
         "other_load": max((one.other_load for one in around if one.other_load is not None), default=None),
         "throttled": ", ".join(dict.fromkeys(why for one in around for why in one.throttled)),
         "on_battery": next((int(one.on_battery) for one in around if one.on_battery is not None), None),
+        "gpu_others_bytes": max(
+            (one.gpu_others for one in around if one.gpu_others is not None), default=None
+        ),
         "watts": sum(watts) / len(watts) if watts else None,
+        "power_source": next((one.power_source for one in around if one.power_source), ""),
     }

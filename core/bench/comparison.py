@@ -6,7 +6,7 @@ from enum import StrEnum
 
 from core import figures
 from core.bench.result import Result, Row, Spread
-from core.bench.words import how_measured
+from core.bench.words import how_measured, whole_title, with_side
 from core.errors import OptionsError, Problem
 
 FEWEST_STEPS = 4
@@ -60,18 +60,17 @@ def compare(earlier: Result, later: Result) -> Comparison:
     after = {row.rung.name: row for row in later.rows}
     names = [name for name in after if name in before]
     names += [name for name in (*after, *before) if name not in names]
-    rows = tuple(_compared(before.get(name), after.get(name)) for name in dict.fromkeys(names))
+    titles = _titles(earlier) | _titles(later)
+    rows = tuple(_compared(titles[name], before.get(name), after.get(name)) for name in dict.fromkeys(names))
     return Comparison(earlier, later, rows, tuple(_notes(earlier, later)))
 
 
-def _compared(earlier: Row | None, later: Row | None) -> Compared:
-    named = later or earlier
-    assert named is not None, "each name is of one of them"
+def _compared(title: str, earlier: Row | None, later: Row | None) -> Compared:
     old, new = _pace(earlier), _pace(later)
     held = earlier.peak if earlier else None
     holds = later.peak if later else None
     return Compared(
-        title=title_of(named),
+        title=title,
         earlier=earlier,
         later=later,
         speed=new.median / old.median if old and new else None,
@@ -80,10 +79,9 @@ def _compared(earlier: Row | None, later: Row | None) -> Compared:
     )
 
 
-def title_of(row: Row) -> str:
-    """What a row is called where rows of several sides stand below each other."""
-    side = row.rung.side
-    return f"{row.rung.title}, {side}" if side and side not in row.rung.title else row.rung.title
+def _titles(result: Result) -> dict[str, str]:
+    """What each row is called where it stands alone, by name."""
+    return {row.rung.name: with_side(row.rung, whole_title(row.rung, result.plan)) for row in result.rows}
 
 
 def _pace(row: Row | None) -> Spread | None:
@@ -106,11 +104,12 @@ def _notes(earlier: Result, later: Result) -> Iterator[str]:
     yield from _different(earlier, later)
     for name, before, after in _versions(earlier, later):
         yield f"{name}: {before} then, {after} later."
-    changed = [title_of(row) for row in later.rows if _is_asked_otherwise(row, earlier)]
+    changed = [_titles(later)[row.rung.name] for row in later.rows if _is_asked_otherwise(row, earlier)]
     if changed:
         yield f"Not the same options were asked in: {', '.join(changed)}."
     for word, result in (("earlier", earlier), ("later", later)):
-        disturbed = [title_of(row) for row in result.rows if row.is_disturbed]
+        titles = _titles(result)
+        disturbed = [titles[row.rung.name] for row in result.rows if row.is_disturbed]
         if disturbed:
             yield f"In the {word} one other load or heat disturbed: {', '.join(disturbed)}."
         if not result.is_whole:

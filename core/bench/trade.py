@@ -4,7 +4,7 @@ from collections.abc import Iterator
 
 from core.bench.plan import Kind
 from core.bench.result import Result, Row, memory_against, speed_against
-from core.bench.words import figure
+from core.bench.words import figure, whole_title
 from core.choices import Method
 
 LESS = 0.95
@@ -119,13 +119,7 @@ def _same_data(row: Row, plain: Row) -> bool:
 
 
 def _name(result: Result, row: Row) -> str:
-    """Its title, with that of the row before it where it only says what is added."""
-    title = row.rung.title
-    if not title.startswith("+"):
-        return title
-    titles = [one.rung.title for one in result.rows]
-    before = titles.index(title) - 1
-    return f"{titles[before]} {title}" if before >= 0 else title
+    return whole_title(row.rung, result.plan)
 
 
 def _devices(result: Result) -> str:

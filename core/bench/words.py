@@ -3,7 +3,7 @@
 from collections.abc import Iterator
 
 from core import figures
-from core.bench.plan import Plan
+from core.bench.plan import Plan, Rung
 from core.bench.result import BUSY, Pass, Result, Row, Spread
 
 _QUIET = 0.005
@@ -35,6 +35,19 @@ def _around(found: Spread) -> str:
     if max(found.highest - found.median, found.median - found.lowest) <= _QUIET * found.median:
         return ""
     return f" ({figure(found.lowest)} to {figure(found.highest)})"
+
+
+def whole_title(rung: Rung, plan: Plan) -> str:
+    """A rung's title as it stands alone: with that of the one before it, where its own says only what is added."""
+    if not rung.title.startswith("+"):
+        return rung.title
+    place = next((place for place, one in enumerate(plan.rungs) if one.name == rung.name), 0)
+    return f"{plan.rungs[place - 1].title} {rung.title}" if place else rung.title
+
+
+def with_side(rung: Rung, title: str) -> str:
+    """A title, and the side it is of where rows of several sides stand below each other."""
+    return f"{title}, {rung.side}" if rung.side and rung.side not in title else title
 
 
 def remarks(row: Row) -> str:
@@ -95,7 +108,15 @@ def head(result: Result) -> list[str]:
         f"Measured on {', '.join(part for part in parts if part)}.",
         f"With {versions}." if versions else "",
         f"{figures.moment(result.begun)}, {how_measured(result.plan)}: medians of all steps, with their quartiles.",
+        _of_power(result),
         "" if result.is_whole else "It was ended before all passes were made.",
         *result.plan.notes,
     ]
     return [line for line in lines if line]
+
+
+def _of_power(result: Result) -> str:
+    """Whose power it is that samples a joule are reckoned with; empty where none was read."""
+    told = (one.surroundings.power_source for row in result.rows for one in row.passes)
+    source = next(filter(None, told), "")
+    return f"Samples/J: by the power of the GPU alone, as {source} tells it." if source else ""

@@ -7,7 +7,6 @@ from tqdm import tqdm
 
 from core import figures
 from core.bench import words
-from core.bench.comparison import title_of
 from core.bench.result import Result, Row
 from core.bench.running import Underway
 from core.commands.output import say
@@ -77,15 +76,15 @@ class BenchProgress:
 
 def _what(underway: Underway) -> str:
     rung = underway.rung
-    title = title_of(Row(rung=rung))
+    title = words.with_side(rung, rung.title)
     return f"{title}, pass {underway.number_of_pass}"
 
 
 def _came_to(row: Row) -> str:
     """What the newest pass of a row came to."""
-    newest = row.passes[-1]
+    newest, title = row.passes[-1], words.with_side(row.rung, row.rung.title)
     if newest.failure:
-        return f"{title_of(row)}: {newest.failure}"
+        return f"{title}: {newest.failure}"
     pace = row.samples_per_second
     told = f"{words.figure(pace.median)} samples/s, " if pace else ""
-    return f"{title_of(row)}: {told}{figures.size(newest.sample.peak if newest.sample else None)}"
+    return f"{title}: {told}{figures.size(newest.sample.peak if newest.sample else None)}"

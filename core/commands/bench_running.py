@@ -44,8 +44,10 @@ def measure(make: MakePlan, *, beside: bool, showing: Showing) -> int:
     was_interrupted = _attend(bench)
     result = bench.result
     if any(row.passes for row in result.rows):
-        showing.show(result)
-        _say_where(bench, result)
+        try:
+            showing.show(result)
+        finally:  # also where a file can't be written: what was measured isn't lost
+            _say_where(bench, result)
     else:
         say("Nothing was measured.", sys.stderr)
     if was_interrupted:

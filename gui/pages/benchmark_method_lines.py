@@ -61,7 +61,7 @@ def headings_of(rows: Sequence[Row], *, has_links: bool = True) -> tuple[Heading
         found.append(
             Heading(
                 _translate("Bench", "Samples/J"),
-                _translate("Bench", "Samples a joule: what the energy brings"),
+                _translate("Bench", "Samples a joule, by the power of the GPU alone"),
                 leaves=2,
             )
         )

@@ -78,6 +78,14 @@ def test_a_disturbed_row_and_other_options_are_said() -> None:
     )
 
 
+def test_a_row_that_only_says_what_is_added_is_named_whole() -> None:
+    added = msgspec.structs.replace(rung("b"), title="+ checkpointing")
+    busy = measured(added, surroundings=Surroundings(other_load=0.4))
+    found = compare(result(measured(rung("a")), measured(added)), result(measured(rung("a")), busy))
+    assert [row.title for row in found.rows] == ["A", "A + checkpointing"]
+    assert found.notes == ("In the later one other load or heat disturbed: A + checkpointing.",)
+
+
 def test_methods_and_devices_are_not_compared() -> None:
     with pytest.raises(OptionsError, match="problem") as caught:
         compare(result(measured(rung("a"))), result(measured(rung("a")), kind=Kind.DEVICES))

@@ -162,6 +162,14 @@ class TestMarkdown:
         assert tables.csv(empty) == ""
 
 
+def test_whose_power_it_was_is_said() -> None:
+    around = Surroundings(watts=100.0, power_source="NVML")
+    assert "- Samples/J: by the power of the GPU alone, as NVML tells it." in tables.markdown(
+        result(measured(rung("plain"), surroundings=around))
+    )
+    assert "Samples/J" not in tables.markdown(methods())
+
+
 class TestText:
     def test_remarks_stand_below_the_table(self) -> None:
         text = tables.text(methods())
@@ -186,6 +194,12 @@ class TestCsv:
         assert (plain["machine"], plain["steps"], plain["disturbed"]) == ("Test GPU, 24 GB", "4", "0")
         assert (waiting["step_seconds"], waiting["peak_bytes"], waiting["disturbed"]) == ("", "", "")
         assert lines[4]["reason"] == "it needs a CUDA GPU"
+
+    def test_no_title_reads_as_a_formula(self) -> None:
+        added = msgspec.structs.replace(rung("b"), title="+ checkpointing")
+        found = result(measured(rung("a")), measured(added))
+        lines = list(csv.DictReader(io.StringIO(tables.csv(found))))
+        assert [line["title"] for line in lines] == ["A", "A + checkpointing"]
 
     def test_devices_are_held_against_the_first_of_their_group(self) -> None:
         lines = list(csv.DictReader(io.StringIO(tables.csv(devices()))))
