@@ -19,7 +19,7 @@ from core.gpu_pack.using import engine_program
 from core.hub import ConfigFetched, ConfigRequest
 from core.memory.forecast import Forecast, ForecastRequest
 from core.model_report import ModelReport, ModelRequest
-from core.processes import ASKER, converse, is_frozen, kill_with_children, start_worker
+from core.processes import ASKER, converse, is_frozen, kill_with_children, own_program, start_worker
 from core.reports import JobFailure, JobProgress, MachineReport
 from core.starting import CantResume, extend, keeper_command, resume, start
 
@@ -79,7 +79,7 @@ def engine_command(*arguments: str) -> list[str]:
     if packed is not None:
         return packed
     if is_frozen():
-        return [sys.executable, "--engine", *arguments]
+        return [own_program(), "--engine", *arguments]
     # -P: or a file torch.py lying in the working folder would be imported as torch
     return [sys.executable, "-P", "-m", "core.engine", *arguments]
 

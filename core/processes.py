@@ -32,6 +32,12 @@ def is_frozen() -> bool:
     return bool(getattr(sys, "frozen", False))
 
 
+def own_program() -> str:
+    """The frozen program as it is started for work: on Windows the one of its two that has standard streams."""
+    with_streams = Path(sys.executable).with_name("hone-cli.exe")
+    return str(with_streams) if sys.platform == "win32" and with_streams.is_file() else sys.executable
+
+
 def command_line(*arguments: str | Path) -> str:
     """A command as a person can copy it into this system's terminal, with what has spaces in it in quotes."""
     words = [str(argument) for argument in arguments]
@@ -111,7 +117,7 @@ def start_detached(command: Sequence[str], log: Path, folder: Path) -> subproces
 
 def _environment_for(program: str, extra: Mapping[str, str] | None) -> dict[str, str]:
     """The environment of a worker; the Python of a GPU pack must not load a bundle's libraries."""
-    if is_frozen() and program != sys.executable:
+    if is_frozen() and program not in (sys.executable, own_program()):
         return {**foreign_environment(), "PYTHONUTF8": "1", **(extra or {})}
     return child_environment(extra)
 

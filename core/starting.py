@@ -15,7 +15,7 @@ from core.errors import OptionsError, RunFolderError
 from core.extending import Extension, put_back, raise_to
 from core.files import is_link, is_plain, write_atomically
 from core.locks import ENGINE_LOCK, is_locked, locked
-from core.processes import is_frozen, start_detached
+from core.processes import is_frozen, own_program, start_detached
 from core.run_folder import ExitRecord, RunFolder
 from core.run_summary import story_at_end
 from core.story import State
@@ -31,7 +31,7 @@ def keeper_command(run_dir: Path, *, queued: bool = False) -> list[str]:
     """What starts the keeper of the run in `run_dir`, which waits for its turn where the run is `queued`."""
     flags = [QUEUE_FLAG] if queued else []
     if is_frozen():
-        return [sys.executable, "--keeper", str(run_dir), *flags]
+        return [own_program(), "--keeper", str(run_dir), *flags]
     return [sys.executable, "-P", "-m", "core.keeper", str(run_dir), *flags]
 
 

@@ -101,3 +101,14 @@ class TestCommands:
         monkeypatch.setattr(sys, "frozen", True, raising=False)
         assert engine_command("devices") == [sys.executable, "--engine", "devices"]
         assert keeper_command(tmp_path) == [sys.executable, "--keeper", str(tmp_path)]
+
+    def test_on_windows_the_program_with_standard_streams_does_the_work(
+        self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        monkeypatch.setattr(sys, "frozen", True, raising=False)
+        monkeypatch.setattr(sys, "platform", "win32")
+        monkeypatch.setattr(sys, "executable", str(tmp_path / "Hone.exe"))
+        assert engine_command("devices")[0] == str(tmp_path / "Hone.exe")
+        (tmp_path / "hone-cli.exe").touch()
+        assert engine_command("devices")[0] == str(tmp_path / "hone-cli.exe")
+        assert keeper_command(tmp_path)[0] == str(tmp_path / "hone-cli.exe")
