@@ -94,10 +94,10 @@ def _surroundings(row: Row) -> dict[str, Cell]:
         "disturbed": int(row.is_disturbed) if around else None,
         "other_load": max((one.other_load for one in around if one.other_load is not None), default=None),
         "throttled": ", ".join(dict.fromkeys(why for one in around for why in one.throttled)),
-        "on_battery": next((int(one.on_battery) for one in around if one.on_battery is not None), None),
-        "gpu_others_bytes": max(
-            (one.gpu_others for one in around if one.gpu_others is not None), default=None
+        "on_battery": max(
+            (int(one.on_battery) for one in around if one.on_battery is not None), default=None
         ),
+        "gpu_others_bytes": row.gpu_others,
         "watts": sum(watts) / len(watts) if watts else None,
         "power_source": next((one.power_source for one in around if one.power_source), ""),
     }

@@ -14,6 +14,10 @@ BUSY = 0.15
 """Others that take this share of the processor's cores make a pass one that was measured under heavy load."""
 
 
+GPU_HELD = 1 << 30
+"""Bytes; so much of a GPU, held by others, is more than a desktop's windows take: something else may compute there."""
+
+
 class Surroundings(msgspec.Struct, frozen=True, kw_only=True):
     """What the machine did while a pass was measured; None: nobody tells.
 
@@ -95,6 +99,12 @@ class Row(msgspec.Struct, frozen=True, kw_only=True):
     def is_disturbed(self) -> bool:
         """Whether a pass was measured beside other work, or while heat or a power cap held the clock down."""
         return any(one.surroundings.is_disturbed for one in self.passes if one.sample is not None)
+
+    @property
+    def gpu_others(self) -> int | None:
+        """The most that others held of the GPU, bytes; None: nobody tells."""
+        told = (one.surroundings.gpu_others for one in self.passes if one.sample is not None)
+        return max((held for held in told if held is not None), default=None)
 
     @property
     def step_seconds(self) -> Spread | None:

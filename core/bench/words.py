@@ -4,7 +4,7 @@ from collections.abc import Iterator
 
 from core import figures
 from core.bench.plan import Plan, Rung
-from core.bench.result import BUSY, Pass, Result, Row, Spread
+from core.bench.result import BUSY, GPU_HELD, Pass, Result, Row, Spread
 
 _QUIET = 0.005
 """A spread within this share of its median would only repeat it."""
@@ -62,6 +62,8 @@ def _remarks(row: Row) -> Iterator[str]:
     disturbed = _disturbances(row)
     if disturbed:
         yield f"{DISTURBED}: {', '.join(disturbed)}"
+    if row.gpu_others and row.gpu_others > GPU_HELD:
+        yield f"others held {figures.size(row.gpu_others)} of the GPU"
     if any(one.surroundings.on_battery for one in _made(row)):
         yield "on battery"
     if row.compile_seconds:

@@ -8,7 +8,7 @@ from PySide6.QtCore import QCoreApplication
 from core import figures
 from core.bench.kept import Kept
 from core.bench.plan import Rung
-from core.bench.result import BUSY, Result, Row, Spread
+from core.bench.result import BUSY, GPU_HELD, Result, Row, Spread
 from gui import numbers
 from gui.pages.new_run_fit_words import bar_parts
 from gui.plots.bar_painting import MARK
@@ -157,6 +157,8 @@ def _memory_words(row: Row) -> str:
 
 def _more(row: Row) -> list[str]:
     found = []
+    if row.gpu_others and row.gpu_others > GPU_HELD:
+        found.append(_translate("Bench", "Others held {} of the GPU").format(numbers.memory(row.gpu_others)))
     if row.compile_seconds:
         words = _translate("Bench", "Compiling took {}, which is in no other figure")
         found.append(words.format(numbers.step_time(row.compile_seconds)))

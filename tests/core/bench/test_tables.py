@@ -162,6 +162,14 @@ class TestMarkdown:
         assert tables.csv(empty) == ""
 
 
+@pytest.mark.parametrize(("held", "said"), [(300 * MB, ""), (5 << 30, "others held 5.0 GB of the GPU")])
+def test_what_others_held_of_the_gpu_is_noted(held: int, said: str) -> None:
+    found = result(measured(rung("plain"), surroundings=Surroundings(gpu_others=held)))
+    assert cells(found, "Notes") == [said]
+    (line,) = csv.DictReader(io.StringIO(tables.csv(found)))
+    assert line["gpu_others_bytes"] == str(held)
+
+
 def test_whose_power_it_was_is_said() -> None:
     around = Surroundings(watts=100.0, power_source="NVML")
     assert "- Samples/J: by the power of the GPU alone, as NVML tells it." in tables.markdown(
