@@ -30,6 +30,9 @@ TEXTS = ("minilm", "bert-base")
 MANY_CORES = 8
 """With fewer, and no accelerator, a step of BERT-base on 64 texts takes a minute."""
 
+IMAGES, BATCHES = 1000, (4, 64)
+"""The article's, too."""
+
 PIXELS, TOKENS = 224, 128
 DIGITS_THERE_ARE = 1797
 IMAGES_A_CORE = 16
@@ -43,8 +46,8 @@ def devices_plan(
     machine: MachineReport,
     *,
     models: Sequence[str] | None = None,
-    batches: Sequence[int] = (4, 64),
-    images: int = 1000,
+    batches: Sequence[int] = BATCHES,
+    images: int = IMAGES,
     data: str | None = None,
     steps: int | None = None,
     passes: int = 1,
@@ -79,7 +82,7 @@ def devices_plan(
     )
     return Plan(
         kind=Kind.DEVICES,
-        title=f"{pair.title}: epochs of {_rows(names, images)}, batches of {_listed(batches)}",
+        title=f"{pair.title}: epochs of {_rows(names, images, source)}, batches of {_listed(batches)}",
         rungs=rungs,
         steps=max((rung.steps or 0 for rung in rungs), default=0),
         passes=passes,
@@ -191,8 +194,10 @@ def _steps(batch: int, rows: int, asked: int | None, limit: int) -> int:
     return min(asked or max(FEWEST_STEPS, limit // batch), epoch)
 
 
-def _rows(names: Sequence[str], images: int) -> str:
+def _rows(names: Sequence[str], images: int, source: str) -> str:
     kinds = {name in SIZES for name in names}
+    if kinds == {False} and source == DIGITS:
+        images = min(images, DIGITS_THERE_ARE)
     noun = "row" if len(kinds) > 1 else "text" if True in kinds else "image"
     return figures.counted(images, noun)
 

@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from core import run_file
-from core.bench.devices import devices_plan
+from core.bench.devices import BATCHES, IMAGES, devices_plan
 from core.bench.methods import methods_plan
 from core.bench.plan import Plan
 from core.bench.sides import Sides
@@ -19,11 +19,6 @@ if TYPE_CHECKING:
     from core.commands.arguments import Commands
 
 _MOST = 1_000_000
-
-IMAGES = 1000
-"""As many as the article took."""
-
-BATCHES = (4, 64)
 
 
 def add_bench(commands: "Commands") -> None:
@@ -85,14 +80,16 @@ def _add_devices(kinds: "Commands") -> None:
         "devices",
         help="the CPU against the accelerator, on several models",
         description="Train the same models on the CPU and on the accelerator: seconds an epoch, and whether both "
-        "learn the same. Without an accelerator, few threads are held against all, or one precision against another.",
+        "learn the same. Without an accelerator, one thread is held against all, or one precision against another.",
     )
     command.add_argument(
-        "--models", type=_names, metavar="A,B", help="default: five vision models and a text model"
+        "--models", type=_names, metavar="A,B", help="default: five vision models and models of texts"
     )
     command.add_argument("--images", type=_count, default=IMAGES, metavar="N", help=f"default: {IMAGES:,}")
     command.add_argument("--batch", type=_counts, default=BATCHES, metavar="N,N", help="default: 4,64")
-    command.add_argument("--data", metavar="DIR", help="images to learn; default: drawn by Hone")
+    command.add_argument(
+        "--data", metavar="DIR", help="images to learn; default: the digits that come with Hone"
+    )
     command.add_argument(
         "--sides", choices=[sides.value for sides in Sides], help="default: devices, where there are two"
     )

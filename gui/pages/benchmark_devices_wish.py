@@ -1,12 +1,12 @@
 """What is to be measured on one device against another: which models, in which batches, on what data."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from functools import partial
 from pathlib import Path
 
 from PySide6.QtWidgets import QCheckBox, QFileDialog, QLineEdit, QPushButton, QWidget
 
-from core.bench.devices import ARTICLE, TEXTS, default_models, title_of
+from core.bench.devices import ARTICLE, BATCHES, IMAGES, TEXTS, default_models, title_of
 from core.bench.plan import Plan
 from core.bench.sides import CPU, Sides, pair_of
 from core.reports import MachineReport
@@ -18,11 +18,10 @@ from gui.widgets.flow_layout import FlowLayout
 from gui.widgets.path_line import PathLine
 from gui.widgets.segmented import Segment, Segmented
 
-BATCHES = "4, 64"
 LARGEST_BATCH = 4096
-IMAGES, MOST_IMAGES = 1000, 60_000
+MOST_IMAGES = 60_000
 PASSES = 1
-DRAWN, FOLDER = "drawn", "folder"
+DIGITS, FOLDER = "digits", "folder"
 
 
 class DevicesWish(Wish):
@@ -38,7 +37,7 @@ class DevicesWish(Wish):
         self._make_plan = make_plan
         self.sides = Segmented()
         self.models = {name: QCheckBox(title_of(name)) for name in (*ARTICLE, *TEXTS)}
-        self.batches = QLineEdit(BATCHES)
+        self.batches = QLineEdit(_written(BATCHES))
         self.images = self.number_box(1, MOST_IMAGES, self.tr("Images"))
         self.images.setValue(IMAGES)
         self.data = ChoiceList(self._data())
@@ -75,7 +74,7 @@ class DevicesWish(Wish):
             return self.tr("Choose a model.")
         if not self._batches():
             return self.tr("Batches are whole numbers from 1 to {most}, such as {such}.").format(
-                most=f"{LARGEST_BATCH:,}", such=BATCHES
+                most=f"{LARGEST_BATCH:,}", such=_written(BATCHES)
             )
         folder = self.folder.text().strip()
         if self.data.currentData() == FOLDER and not (folder and Path(folder).expanduser().is_dir()):
@@ -135,7 +134,7 @@ class DevicesWish(Wish):
 
     def _data(self) -> tuple[Segment, ...]:
         return (
-            Segment(DRAWN, self.tr("Handwritten digits that come with Hone")),
+            Segment(DIGITS, self.tr("Handwritten digits that come with Hone")),
             Segment(FOLDER, self.tr("A folder of mine, such as MNIST's")),
         )
 
@@ -161,6 +160,11 @@ class DevicesWish(Wish):
         self._folder_label = self.add_row(self.tr("Folder"), self.folder, trailing=self.choose_folder)
         often = self.beside(self.passes, (self.tr("Timed steps"), self.steps))
         self.add_line(self.tr("Passes"), often, self.passes)
+
+
+def _written(batches: Sequence[int]) -> str:
+    """Batches as they are typed: `4, 64`."""
+    return ", ".join(map(str, batches))
 
 
 def automatic_sides(machine: MachineReport) -> str:

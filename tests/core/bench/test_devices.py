@@ -76,6 +76,12 @@ def test_every_rung_that_is_not_refused_keeps_the_rules(facts: object, which: Si
         assert bool(check_tree(rung.asked)[1]) <= bool(rung.refusal)
 
 
+def test_the_title_names_no_more_images_than_there_are() -> None:
+    small = {"models": ["alexnet"], "batches": (4,)}
+    assert "epochs of 1,797 images" in planned(PC, **small, images=5000).title
+    assert "epochs of 5,000 images" in planned(PC, **small, images=5000, data="synthetic:5000x32").title
+
+
 def test_threads_of_one_core_are_still_two_sides() -> None:
     assert sides(planned(variant(PC, cores=1), **SMALL, sides=Sides.THREADS)) == ("1 thread", "2 threads")
 
