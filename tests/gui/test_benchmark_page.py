@@ -215,6 +215,7 @@ def test_batches_have_to_be_numbers(ready, batches, said):
 
 
 def test_devices_are_planned_as_chosen(qtbot, ready, benches, tmp_path):
+    settle(qtbot, ready.devices)
     wish = ready.devices.wish
     for name, box in wish.models.items():
         box.setChecked(name in ("resnet18", "alexnet"))
