@@ -10,12 +10,14 @@ from PySide6.QtWidgets import QHBoxLayout, QPushButton, QWidget
 from core.bench import kept
 from core.bench.result import Result
 from core.bench.tables import csv, markdown
+from core.events import Level
 from core.files import write_atomically
 from core.targets import writing
 from gui.benchmark_picture import picture
 from gui.file_work import FileWork
 from gui.pages.run_taking import ChoosePlace, choose_place
 from gui.theme import SPACING, Theme
+from gui.widgets.message_strip import MessageStrip
 
 PICTURE, TABLE, WHOLE = ".png", ".csv", ".json"
 
@@ -59,6 +61,13 @@ class BenchmarkSaving(QWidget):
         row.addWidget(self.copy)
         row.addWidget(self.save)
         self.show_result(None)
+
+    def tell_in(self, strip: MessageStrip) -> None:
+        """Say there what became of it."""
+        copied, saved = self.tr("The table is on the clipboard, as Markdown"), self.tr("Saved")
+        self.copied.connect(lambda: strip.show_message(Level.INFO, copied))
+        self.saved.connect(lambda path: strip.show_message(Level.INFO, saved, str(path)))
+        self.failed.connect(strip.show_error)
 
     def show_result(self, result: Result | None) -> None:
         """This is what is taken from now on; None, or one without any figure: nothing can be."""

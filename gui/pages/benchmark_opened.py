@@ -5,7 +5,6 @@ from PySide6.QtWidgets import QHBoxLayout, QLabel, QPushButton, QVBoxLayout, QWi
 
 from core.bench.result import Result
 from core.bench.trade import best_trade
-from core.events import Level
 from gui.benchmark_picture import view_of
 from gui.benchmark_saving import BenchmarkSaving
 from gui.pages.benchmark_devices import DevicesView
@@ -70,15 +69,7 @@ class OpenedResult(QWidget):
 
     def _connect(self) -> None:
         self.back.clicked.connect(self.left)
-        self.saving.copied.connect(self._tell_copied)
-        self.saving.saved.connect(self._tell_saved)
-        self.saving.failed.connect(self.strip.show_error)
-
-    def _tell_copied(self) -> None:
-        self.strip.show_message(Level.INFO, self.tr("The table is on the clipboard, as Markdown"))
-
-    def _tell_saved(self, path: object) -> None:
-        self.strip.show_message(Level.INFO, self.tr("Saved"), str(path))
+        self.saving.tell_in(self.strip)
 
     def _lay_out(self) -> None:
         names = QVBoxLayout()

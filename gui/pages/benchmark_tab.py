@@ -209,12 +209,6 @@ class BenchmarkTab(QWidget):
         self._refresh()
         self.start.setFocus()
 
-    def _tell_copied(self) -> None:
-        self.strip.show_message(Level.INFO, self.tr("The table is on the clipboard, as Markdown"))
-
-    def _tell_saved(self, path: object) -> None:
-        self.strip.show_message(Level.INFO, self.tr("Saved"), str(path))
-
     def _wish_card(self) -> Card:
         card = Card(self.tr("What to measure"))
         line = QHBoxLayout()
@@ -259,9 +253,7 @@ class BenchmarkTab(QWidget):
         self.again.clicked.connect(self._ask_again)
         self.view.published_toggled.connect(self.saving.take_published)
         self.strip.fix_chosen.connect(self.beside_pressed)
-        self.saving.copied.connect(self._tell_copied)
-        self.saving.saved.connect(self._tell_saved)
-        self.saving.failed.connect(self.show_error)
+        self.saving.tell_in(self.strip)
 
 
 def _planned(make_plan: MakePlan) -> Plan | UserError:
