@@ -4,7 +4,6 @@ import csv as writing
 import io
 import time
 
-from core.bench.devices_table import batch_of
 from core.bench.plan import Kind
 from core.bench.result import Result, Row, Spread, memory_against, speed_against
 from core.bench.words import whole_title
@@ -42,7 +41,7 @@ def _line(row: Row, first: Row, result: Result) -> dict[str, Cell]:
         "title": whole_title(row.rung, result.plan),  # spreadsheets take one that begins with + for a formula
         "side": row.rung.side,
         "model": str(row.rung.asked.get("model", {}).get("source", "")),
-        "batch_size": batch_of(row),
+        "batch_size": row.rung.batch,
         **_figures(row),
         "speed_ratio": speed_against(row, first),
         "memory_ratio": memory_against(row, first),

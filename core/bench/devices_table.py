@@ -43,7 +43,7 @@ def _group(rows: tuple[Row, ...], sides: list[str]) -> tuple[str, ...]:
     others = [found.get(side) for side in sides[1:]]
     return (
         model_of(first),
-        batch_of(first),
+        figures.MISSING if first.rung.batch is None else str(first.rung.batch),
         *(_epoch(found.get(side)) for side in sides),
         *(words.times(speed_against(other, first)) if other else figures.MISSING for other in others),
         *(agreement(first, other).words if other else figures.MISSING for other in others),
@@ -59,13 +59,7 @@ def _published(row: Row) -> tuple[str, ...]:
 
 def model_of(row: Row) -> str:
     """What the model of a row is called."""
-    return row.rung.title.removesuffix(f", batch {batch_of(row)}")
-
-
-def batch_of(row: Row) -> str:
-    """How many rows a batch of it has."""
-    found = row.rung.asked.get("memory", {}).get("batch_size")
-    return figures.MISSING if found is None else str(found)
+    return row.rung.title.removesuffix(f", batch {row.rung.batch}")
 
 
 def _epoch(row: Row | None) -> str:

@@ -40,6 +40,12 @@ class Rung(msgspec.Struct, frozen=True, kw_only=True):
     side: str = ""
     steps: int | None = None
 
+    @property
+    def batch(self) -> int | None:
+        """Rows in a batch; None: nothing was asked."""
+        size = self.asked.get("memory", {}).get("batch_size")
+        return size if isinstance(size, int) else None
+
 
 class Plan(msgspec.Struct, frozen=True, kw_only=True):
     """A whole benchmark.

@@ -16,7 +16,6 @@ from gui.models.figures_model import Cell, Heading, Line, Tone
 from gui.names import model_title
 from gui.pages.benchmark_words import (
     Standing,
-    batch_of,
     row_tip,
     rows_of,
     standing,
@@ -53,7 +52,7 @@ class Group:
     @property
     def batch(self) -> int | None:
         """Rows in a batch."""
-        return batch_of(self.first.rung)
+        return self.first.rung.batch
 
     @property
     def title(self) -> str:

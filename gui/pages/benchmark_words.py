@@ -7,7 +7,6 @@ from PySide6.QtCore import QCoreApplication
 
 from core import figures
 from core.bench.kept import Kept
-from core.bench.plan import Rung
 from core.bench.result import BUSY, GPU_HELD, Result, Row, Spread
 from gui import numbers
 from gui.pages.new_run_fit_words import bar_parts
@@ -122,13 +121,6 @@ def machine_words(result: Result) -> str:
 def kept_title(found: Kept) -> str:
     """What a kept file is called: what was measured, or its name where it can't be read."""
     return found.path.name if found.result is None else found.result.plan.title
-
-
-def batch_of(rung: Rung) -> int | None:
-    """The batch that a rung was asked for."""
-    memory = rung.asked.get("memory")
-    size = memory.get("batch_size") if isinstance(memory, dict) else None
-    return size if isinstance(size, int) else None
 
 
 def _steps_words(row: Row) -> str:
