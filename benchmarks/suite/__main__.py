@@ -59,7 +59,8 @@ def run_all(
     wanted: tuple[Benchmark, ...], form: Form, data: Path | None, folder: Path, machine: Machine | None = None
 ) -> int:
     """Run benchmarks one after the other, keeping each one's outcome as soon as it is there."""
-    machine, day = machine or this_machine(jobs.ask_devices()), date.today()
+    day = date.today()
+    machine = record.without_build(machine or this_machine(jobs.ask_devices()))
     file = record.file_for(folder, machine, day)
     kept = record.begin(file, machine, day)
     is_reached = True

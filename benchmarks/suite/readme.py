@@ -2,7 +2,9 @@
 
 from pathlib import Path
 
-from benchmarks.suite.record import Record
+import msgspec
+
+from benchmarks.suite.record import Form, Record
 from benchmarks.suite.tables import markdown
 
 README = Path(__file__).resolve().parents[2] / "README.md"
@@ -12,8 +14,11 @@ NONE_KEPT = "No results are kept yet."
 
 
 def block(record: Record | None) -> str:
-    """What stands between the marks."""
-    return markdown(record) if record is not None else NONE_KEPT
+    """What stands between the marks; short forms have nothing to tell."""
+    whole = [one for one in record.outcomes if one.form is Form.FULL] if record is not None else []
+    if record is None or not whole:
+        return NONE_KEPT
+    return markdown(msgspec.structs.replace(record, outcomes=tuple(whole)))
 
 
 def put(text: str, inner: str) -> str:

@@ -1,5 +1,6 @@
 """What the benchmarks gave on one machine on one day, kept in one file under benchmarks/results/."""
 
+import contextlib
 import re
 from datetime import date
 from enum import StrEnum
@@ -103,6 +104,14 @@ def keep(file: Path, record: Record) -> None:
 
 
 def newest(folder: Path) -> Record | None:
-    """The results of the last day; None where nothing is kept."""
-    files = sorted(folder.glob("[0-9][0-9][0-9][0-9]-*.json"))
-    return read(files[-1]) if files else None
+    """The results that were measured last; None where none are kept. Other files may lie beside them."""
+    found = []
+    for file in folder.glob("*.json"):
+        with contextlib.suppress(msgspec.MsgspecError):
+            found.append(read(file))
+    return max(found, key=lambda one: max((each.begun for each in one.outcomes), default=0.0), default=None)
+
+
+def without_build(machine: Machine) -> Machine:
+    """A machine whose system is told without the name that somebody gave its kernel: `Linux 6.1.0`."""
+    return msgspec.structs.replace(machine, system=machine.system.partition("-")[0])

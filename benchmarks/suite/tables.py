@@ -71,7 +71,9 @@ def _cells(one: Figure) -> tuple[str, ...]:
     if one.lowest is not None and one.highest is not None and one.lowest < one.highest:
         value += f" ({shown(one.lowest)} to {shown(one.highest)})"
     verdict = {True: "reached", False: "MISSED", None: ""}[one.reached]
-    goal = f"{one.goal.bound} {shown(one.goal.limit)}" if one.goal else ""
+    goal = ""
+    if one.goal:
+        goal = f"{one.goal.bound} {shown(one.goal.limit, '' if one.goal.bound.is_of_ratio else one.unit)}"
     return (one.name, value, shown(one.peer, one.unit), shown(one.ratio), goal, verdict)
 
 
