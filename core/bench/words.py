@@ -28,7 +28,7 @@ def times(ratio: float | None) -> str:
 
 def figure(value: float) -> str:
     """Three figures: `0.0461`, `36.3`, `1,240`."""
-    return f"{value:,.0f}" if abs(value) >= 100 else f"{value:#.3g}"
+    return f"{value:,.0f}" if abs(value) >= 99.95 else f"{value:#.3g}"
 
 
 def _around(found: Spread) -> str:

@@ -219,6 +219,9 @@ class TestCsv:
         ]
 
 
-@pytest.mark.parametrize(("seconds", "said"), [(0.04612, "0.369 s"), (30.01, "240 s"), (300.0, "2,400 s")])
+@pytest.mark.parametrize(
+    ("seconds", "said"),
+    [(0.04612, "0.369 s"), (12.495, "100 s"), (30.01, "240 s"), (300.0, "2,400 s")],
+)
 def test_times_have_three_figures(seconds: float, said: str) -> None:
     assert cells(result(measured(rung("a"), *[seconds] * 4)), "Time an epoch") == [said]
