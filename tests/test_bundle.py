@@ -20,6 +20,7 @@ from bootstrap import bundle, debian, mishaps, shared_libraries, sizes, trial
 from bootstrap.environment import Environment
 from bootstrap.errors import SetupError
 from bootstrap.trial import Done, Person
+from core.gpu_pack import needs
 
 ROOT = Path(__file__).resolve().parents[1]
 LINUX = sys.platform.startswith("linux")
@@ -77,6 +78,13 @@ def test_no_dependency_is_left_out_but_that_of_the_gpu_pack():
 def test_what_saving_and_training_read_at_run_time_goes_along():
     assert {"peft", "trl", "transformers"} <= set(recipe.READ_AT_RUN_TIME)
     assert {"core", "gui", "peft", "trl", "accelerate"} <= set(recipe.READ_AS_SOURCE)
+
+
+def test_the_pins_of_a_gpu_pack_go_along_where_it_looks_for_them(monkeypatch):
+    monkeypatch.setattr(sys, "frozen", True, raising=False)
+    place = needs._pins_file().relative_to(needs.SOURCE_ROOT)
+    assert place == Path("pins/constraints.txt")
+    assert '/ "constraints.txt"), "pins")' in (ROOT / "packaging" / "hone.spec").read_text(encoding="utf-8")
 
 
 def test_sizes_are_told_largest_first_and_links_count_nothing(stand_in):
