@@ -28,6 +28,7 @@ ENGINE_CHECKS = (
     Check("python", engine_checks.python),
     Check("devices", engine_checks.devices),
     Check("compute", engine_checks.compute),
+    Check("keychain", engine_checks.keychain),
     Check("digits", engine_checks.digits),
     Check("reload", engine_checks.reload_digits, needs=("digits",)),
     Check("workers", engine_checks.workers),

@@ -13,6 +13,7 @@ from core.device_check_report import DeviceCheckReport, DeviceCheckRequest
 from core.export_job import Export, Wanted
 from core.exporting import ExportKind
 from core.figures import counted, size
+from core.hub_questions import Account, AccountAction, AccountRequest
 from core.memory.forecast import Forecast, Measurement, MeasureRequest, forecast_request
 from core.options import RunOptions
 from core.presets import FOLDER as PRESETS
@@ -61,6 +62,12 @@ def compute(_folder: Path) -> str:
     if not report.agrees:
         raise Failed(report.conclusion)
     return f"{counted(len(report.comparisons), 'comparison')} agree"
+
+
+def keychain(_folder: Path) -> str:
+    """Whether the libraries for the system's keychain are there; a keychain itself needn't be."""
+    found = ask("hub-account", AccountRequest(action=AccountAction.LOOK), Account)
+    return found.keychain or "looked for, and there is none here"
 
 
 def digits(folder: Path) -> str:
