@@ -1,6 +1,7 @@
 """Looks at a GPU pack from inside: `python -P -s check.py LIBRARIES OWN_SOURCE MODULE…`, answering with JSON.
 
-Imports PyTorch and the modules named, and computes a little on the card. Standard library only, but for what it checks.
+Imports PyTorch and the modules named, calls what is named as MODULE:FUNCTION, and computes a little on the card.
+Standard library only, but for what it checks.
 """
 
 import importlib
@@ -14,7 +15,10 @@ def check(modules: list[str]) -> dict[str, str | None]:
     """What is found, as `core.gpu_pack.pack.Checked` reads it; what can't be imported ends the process."""
     torch = importlib.import_module("torch")
     for name in modules:
-        importlib.import_module(name)
+        module, _, function = name.partition(":")
+        imported = importlib.import_module(module)
+        if function:
+            getattr(imported, function)()
     device, problem = _computed(torch) if torch.cuda.is_available() else ("", "")
     return {"torch": torch.__version__, "cuda": torch.version.cuda, "device": device, "problem": problem}
 

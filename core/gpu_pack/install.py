@@ -27,8 +27,13 @@ from core.processes import SOURCE_ROOT, is_frozen
 from core.settings import home
 from core.version import VERSION
 
-CHECKED = ("torchvision", "transformers", "bitsandbytes", "core.engine.train")
-"""What the check imports besides PyTorch: of each library that has a build for CUDA, and what trains."""
+CHECKED = (
+    "core.engine.torchvision_ops:prepare_torchvision",
+    "torchvision",
+    "bitsandbytes",
+    "core.engine.train",
+)
+"""What the check does besides importing PyTorch: each library that has a build for CUDA, and what trains."""
 
 OWN_PACKAGES = ("core", "resources")
 

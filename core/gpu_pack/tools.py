@@ -18,7 +18,7 @@ from typing import Protocol
 import msgspec
 
 from core.files import is_link
-from core.gpu_pack import places
+from core.gpu_pack import places, trouble
 from core.gpu_pack.builds import index_of
 from core.gpu_pack.child import Child
 from core.gpu_pack.pack import LIBRARIES, PYTHON, Needs
@@ -103,6 +103,8 @@ class UvTool:
             return self._interpreter
         folder = target / PYTHON
         archive = self._archive(needs)
+        if archive is None and self._wheels is not None:
+            raise trouble.lacking(self._wheels, f"cpython-{needs.python}.…-install_only….tar.gz", "Python")
         if archive is not None:
             with tarfile.open(archive) as packed:
                 packed.extractall(folder, filter="data")
@@ -136,7 +138,7 @@ class UvTool:
         return next(iter(sorted(found)), None)
 
     def _uv(self) -> list[str]:
-        found = shutil.which("uv") or self._unpacked() or self._fetched()
+        found = self._unpacked() or shutil.which("uv") or self._fetched()
         return [
             found,
             "--no-config",
@@ -152,6 +154,8 @@ class UvTool:
         return None if wheel is None else unpack_uv(wheel, self._cache)
 
     def _fetched(self) -> str:
+        if self._wheels is not None:
+            raise trouble.lacking(self._wheels, "uv-….whl", "uv, which fills the pack")
         ready = program_in(self._cache)
         if ready.is_file():
             return str(ready)

@@ -88,6 +88,13 @@ def not_working(said: str, log: Path) -> UserError:
     )
 
 
+def lacking(folder: Path, name: str, what: str) -> UserError:
+    """The error where a folder that all is to be taken from lacks something."""
+    return UserError(
+        TITLE, f"There is no {name} in {folder}: {what}.", (Fix("Put it there, or leave --from away"),)
+    )
+
+
 def in_use(folder: Path) -> UserError:
     """The error where programs run from the pack that is to go."""
     return UserError(

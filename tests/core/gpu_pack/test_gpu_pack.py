@@ -5,6 +5,7 @@ import os
 import shutil
 import subprocess
 import sys
+import tarfile
 from pathlib import Path
 
 import pytest
@@ -16,7 +17,7 @@ from core.gpu_pack import using, what
 from core.gpu_pack.child import Child
 from core.gpu_pack.install import Install, Step, drop_begun, remove
 from core.gpu_pack.pack import MARKER, read_pack
-from core.gpu_pack.tools import PipTool
+from core.gpu_pack.tools import PipTool, UvTool
 from core.jobs import JobCancelled
 from core.processes import ASKER
 from tests.fakes.wheels import TINY, fake_torch, variant
@@ -268,3 +269,35 @@ def test_a_marker_of_another_kind_counts_for_nothing(home, wheels):
     assert not using.standing().is_used
     marker.write_text("{")
     assert "isn't complete" in using.standing().refusal
+
+
+def test_a_bundle_without_the_internet_says_what_its_folder_lacks(home, wheels, monkeypatch):
+    monkeypatch.setenv("PATH", "")
+    child = Child(installing.log_file())
+    for interpreter, said in (
+        (None, "no cpython-3.11.…-install_only….tar.gz"),
+        (sys.executable, "no uv-….whl"),
+    ):
+        with pytest.raises(UserError) as caught:
+            install(None, tool=UvTool(child, wheels, interpreter)).run(lambda _: None)
+        assert said in caught.value.detail
+
+
+def test_python_comes_out_of_an_archive(home, wheels, tmp_path):
+    python = tmp_path / "python"
+    (python / "bin").mkdir(parents=True)
+    (python / "bin" / "python3.11").write_text("#!/bin/sh\n")
+    with tarfile.open(wheels / "cpython-3.11.18+1-x86_64-install_only_stripped.tar.gz", "w:gz") as packed:
+        packed.add(python, "python")
+    tool = UvTool(Child(tmp_path / "log"), wheels)
+    assert tool.bring_python(tmp_path / "new", TINY, pytest.fail) == "python/python/bin/python3.11"
+    assert (tmp_path / "new" / "python" / "python" / "bin" / "python3.11").is_file()
+
+
+@pytest.mark.skipif(shutil.which("uv") is None, reason="uv isn't installed")
+def test_uv_fills_it_too(home, wheels):
+    child = Child(installing.log_file())
+    tool = UvTool(child, wheels, interpreter=sys._base_executable)
+    pack = Install(TINY, child, tool, checked=(), room=1, total=0).run(lambda _: None)
+    assert pack.checked.torch == "2.13.0"
+    assert folders(home) == ["gpu-pack"]
