@@ -50,6 +50,8 @@ class BenchmarkProgress(Card):
         waiting = self.tr("Waiting until “{}” has paused…").format(waits_for)
         self._doing.setText(waiting if waits_for else doing_words(measuring))
         self._left.setText("" if underway is None or measuring.is_stopping else left_words(underway))
+        if measuring.is_stopping and self.window().focusWidget() is self.cancel:
+            self.setFocus()  # else Qt would give it to a link far below, and scroll there
         self.cancel.setEnabled(not measuring.is_stopping)
         self.bar.setRange(0, 0 if underway is None else underway.total)
         self.bar.setValue(0 if underway is None else underway.done)

@@ -108,14 +108,14 @@ class BenchmarkTab(QWidget):
         underway = measuring.underway
         if self.result is not None:
             self.view.show_result(self.result, None if underway is None else underway.rung.name)
-        had_focus = self.card.isAncestorOf(self.focusWidget() or self)
+        had_focus = self._leaves_focus(self.card)
         self._refresh()
         if is_new and had_focus:
             self.progress.cancel.setFocus()
 
     def show_rest(self, elsewhere: str = "") -> None:
         """It isn't measured. `elsewhere` says what is instead, so that nothing can be started here; empty: nothing."""
-        had_focus = self._is_running and self.progress.isAncestorOf(self.focusWidget() or self)
+        had_focus = self._is_running and self._leaves_focus(self.progress)
         self._is_running, self._elsewhere = False, elsewhere
         self._refresh()
         if had_focus:
@@ -153,6 +153,13 @@ class BenchmarkTab(QWidget):
         self._soon.stop()
         self._preview.close()
         self.saving.end_work()
+
+    def _leaves_focus(self, part: QWidget) -> bool:
+        """Whether a part that is about to be hidden had the focus; Qt would scroll to whatever gets it next."""
+        had_focus = part.isAncestorOf(self.focusWidget() or self)
+        if had_focus:
+            self._scroll.setFocus()
+        return had_focus
 
     def _refresh(self) -> None:
         obstacle = self._obstacle()
@@ -241,7 +248,8 @@ class BenchmarkTab(QWidget):
         column.addStretch(1)
         outer = QVBoxLayout(self)
         outer.setContentsMargins(0, 0, 0, 0)
-        outer.addWidget(PageScroll(content))
+        self._scroll = PageScroll(content)
+        outer.addWidget(self._scroll)
 
     def _connect(self) -> None:
         self.wish.changed.connect(self._refresh)

@@ -17,6 +17,7 @@ from gui.pages.benchmark import BenchmarkPage
 from gui.pages.benchmark_turn import BenchTurn, question_about
 from gui.theme import Theme
 from gui.turn_question import Turn
+from gui.widgets.fitting_scroll import PageScroll
 from tests.fakes.asking import CPU_ONLY
 from tests.fakes.held_bench import HeldBenches
 
@@ -105,7 +106,7 @@ def test_figures_come_row_by_row_with_the_rung_under_way_named(qtbot, ready, ben
     qtbot.waitUntil(lambda: tab.progress.doing == "Measuring: Bf16")
     assert tab.progress.isVisible()
     assert not tab.card.isVisible()
-    assert ready.head.text() == "Tiny BERT, 64 rows · 1 of 2 rungs"
+    assert ready.head.text() == "Tiny BERT, 64 rows · 1 of 2 rows"
     assert [row.is_measured for row in tab.view.result.rows] == [True, False, False]
     with qtbot.waitSignal(ready.measuring.ended):
         benches.waiting.clear()
@@ -266,6 +267,22 @@ def test_the_keyboard_stays_where_it_is_needed(qtbot, ready, benches):
     with qtbot.waitSignal(ready.measuring.ended):
         benches.waiting.clear()
     assert ready.focusWidget() is ready.methods.again
+
+
+def test_cancelling_leaves_in_view_what_is_said_of_it(qtbot, ready, benches):
+    benches.waiting.add("bf16")
+    ready.resize(900, 300)
+    ready.start()
+    tab = ready.methods
+    qtbot.waitUntil(lambda: tab.progress.doing == "Measuring: Bf16")
+    bar = tab.findChild(PageScroll).verticalScrollBar()
+    qtbot.waitUntil(lambda: bar.maximum() > 0)
+    with qtbot.waitSignal(ready.measuring.ended):
+        tab.progress.cancel.setFocus()
+        tab.progress.cancel.click()
+        assert bar.value() == 0
+    assert bar.value() == 0
+    assert ready.focusWidget() is tab.again
 
 
 def test_a_run_can_be_paused_first(qtbot, ready, benches):
