@@ -46,13 +46,13 @@ def left_words(underway: Underway) -> str:
 
 
 def head_words(plan: Plan, underway: Underway | None) -> str:
-    """A plan and how far it is: `BERT-base, 512 sequences of 512 tokens · 9 of 12 rungs, about 6 min left`."""
+    """A plan and how far it is: `BERT-base, 512 sequences of 512 tokens · 9 of 12 rows, about 6 min left`."""
     if underway is None:
         return plan.title
     form = (
         _translate("Benchmark", "{} · {} of {} passes")
         if plan.passes > 1
-        else _translate("Benchmark", "{} · {} of {} rungs")
+        else _translate("Benchmark", "{} · {} of {} rows")
     )
     far = form.format(plan.title, numbers.count(underway.done), numbers.count(underway.total))
     if underway.seconds_left is None:
@@ -71,21 +71,24 @@ def plan_words(plan: Plan) -> str:
     """What a plan measures: `BERT-base, 512 sequences of 512 tokens: 12 rows, 3 passes of 20 timed steps`."""
     able = sum(not rung.refusal for rung in plan.rungs)
     words = (
-        _translate("Benchmark", "{}: {} rows, {} of {} timed steps")
+        _translate("Benchmark", "{}: {} rows, {} of {}")
         if plan.kind is Kind.METHODS
-        else _translate("Benchmark", "{}: {} measurements, {} of {} timed steps at most")
+        else _translate("Benchmark", "{}: {} measurements, {} of {} at most")
     )
     passes = _translate("Benchmark", "{} passes").format(plan.passes)
     if plan.passes == 1:
         passes = _translate("Benchmark", "one pass")
-    said = words.format(plan.title, numbers.count(able), passes, numbers.count(plan.steps))
+    steps = _translate("Benchmark", "{} timed steps").format(numbers.count(plan.steps))
+    if plan.steps == 1:
+        steps = _translate("Benchmark", "one timed step")
+    said = words.format(plan.title, numbers.count(able), passes, steps)
     if able == len(plan.rungs):
         return f"{said}."
     left = len(plan.rungs) - able
     others = (
-        _translate("Benchmark", "{}; one more can't be measured here and says why.")
+        _translate("Benchmark", "{}; one more is left out and says why.")
         if left == 1
-        else _translate("Benchmark", "{}; {} more can't be measured here, each says why.")
+        else _translate("Benchmark", "{}; {} more are left out, each says why.")
     )
     return others.format(said, numbers.count(left))
 
