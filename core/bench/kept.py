@@ -28,7 +28,7 @@ class _Head(msgspec.Struct):
 
 @dataclass(frozen=True)
 class Kept:
-    """A file of the folder of results: what it holds, or the `problem` why that can't be read."""
+    """A file of the folder of results: what it holds, or the `problem` why not, to be read on after its name."""
 
     path: Path
     result: Result | None = None
@@ -97,19 +97,24 @@ def load(path: Path) -> Result:
 
 
 def kept() -> list[Kept]:
-    """All files of the folder, the newest first; those that can't be read with the reason."""
+    """All files of the folder, the newest first; at the end those that can't be read, with the reason."""
     try:
         paths = [path for path in folder().iterdir() if path.suffix == ".json" and path.name[0] != "."]
     except OSError:
         return []
-    return sorted(map(_looked_at, paths), key=lambda one: (one.begun, one.path.name), reverse=True)
+    return sorted(
+        map(_looked_at, paths),
+        key=lambda one: (one.result is not None, one.begun, one.path.name),
+        reverse=True,
+    )
 
 
 def _looked_at(path: Path) -> Kept:
     try:
         return Kept(path, load(path))
     except CantRead as error:
-        return Kept(path, problem=f"{error.title}. {error.detail}", changed=_changed(path))
+        said = f"{error.title}. {error.detail}".removeprefix(f"{path.name} ")
+        return Kept(path, problem=said, changed=_changed(path))
 
 
 def _changed(path: Path) -> float:

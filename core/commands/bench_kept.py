@@ -35,7 +35,7 @@ def results(*, as_json: bool) -> int:
 def _row(number: int, one: Kept) -> tuple[str, ...]:
     when = figures.moment(one.begun)
     if one.result is None:
-        return (str(number), one.path.stem, when, "(can't be read)", "", one.problem)
+        return (str(number), one.path.stem, when, figures.MISSING, "", one.problem)
     return (
         str(number),
         one.path.stem,
