@@ -36,6 +36,7 @@ def measure(make: MakePlan, *, beside: bool, showing: Showing) -> int:
         DeviceBusy: A run trains, and it isn't to be measured beside that.
     """
     showing.check()
+    say("Looking at what this computer can do...", sys.stderr)
     machine = jobs.ask_devices()
     plan = make(machine)
     rungs = [rung for rung in plan.rungs if not rung.refusal]
