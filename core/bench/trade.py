@@ -27,11 +27,11 @@ def is_faster(row: Row, other: Row) -> bool:
 def _methods(result: Result) -> Iterator[str]:
     plain, rows = result.plain, [row for row in result.rows[1:] if row.is_measured]
     if plain is None or not (rows or plain.is_measured):
-        yield "Nothing has been measured yet."
+        yield "Nothing has been measured."
     elif not plain.is_measured:
         yield f"Nothing can be held against plain, which has no figures: {plain.reason or 'it was not measured'}."
     elif not rows:
-        yield "Only plain has been measured yet."
+        yield "Only plain has been measured."
     else:
         yield from _trade(result, plain, rows)
 
@@ -132,7 +132,7 @@ def _devices(result: Result) -> str:
             if speed is not None:
                 found[f"{other.rung.side} is {{}} as fast as {first.rung.side}", other.rung.title] = speed
     if not found:
-        return "Nothing has been measured on both sides yet."
+        return "Nothing has been measured on both sides."
     return " ".join(
         _range({title: speed for (said, title), speed in found.items() if said == words}, words)
         for words in dict.fromkeys(said for said, _ in found)

@@ -104,10 +104,10 @@ def test_rows_measured_beside_other_work_are_marked() -> None:
 @pytest.mark.parametrize(
     ("rows", "said"),
     [
-        ((), "Nothing has been measured yet."),
-        ((row("plain"),), "Nothing has been measured yet."),
-        ((PLAIN,), "Only plain has been measured yet."),
-        ((PLAIN, row("tf32", refusal="no")), "Only plain has been measured yet."),
+        ((), "Nothing has been measured."),
+        ((row("plain"),), "Nothing has been measured."),
+        ((PLAIN,), "Only plain has been measured."),
+        ((PLAIN, row("tf32", refusal="no")), "Only plain has been measured."),
         ((row("plain", refusal="too large"), row("bf16", 0.5)), "plain, which has no figures: too large."),
         ((row("plain"), row("bf16", 0.5)), "plain, which has no figures: it was not measured."),
     ],
@@ -130,4 +130,4 @@ def test_devices_are_told_from_the_least_to_the_most() -> None:
         "MPS is 2.00 to 5.00 times as fast as CPU: the least with ResNet-18, batch 4, the most with VGG-16, batch 4."
     )
     assert told(*rows[:2], kind=Kind.DEVICES) == "MPS is 2.00 times as fast as CPU (ResNet-18, batch 4)."
-    assert told(rows[0], kind=Kind.DEVICES) == "Nothing has been measured on both sides yet."
+    assert told(rows[0], kind=Kind.DEVICES) == "Nothing has been measured on both sides."
