@@ -30,7 +30,8 @@ def prepare_environment(options: RunOptions) -> None:
     os.environ["DISABLE_SAFETENSORS_CONVERSION"] = "1"
     # Nothing is ever unpickled, whatever a library asks for: a run's folder may come from a stranger.
     os.environ["TORCH_FORCE_WEIGHTS_ONLY_LOAD"] = "1"
-    _bound_kernel_caches()
+    if not options.task.reads_images:
+        _bound_kernel_caches()
     os.environ["USE_HUB_KERNELS"] = "0"  # nor compiled code from the Hub, also not in a data loader's process
 
 
@@ -39,6 +40,9 @@ def _bound_kernel_caches() -> None:
 
     In bf16 each holds memory of its own: over 58 lengths of a batch, a small Llama's process grew from 720 to 1,480 MB
     with the usual 1,024 places, to 960 MB with 64, and was no slower. A person's own value stays.
+
+    Not for images, which have one shape: a ResNet-18 has more than 64 kernels for it, made them anew in each step, and
+    took a fifth more of the processor for that.
     """
     for name in ("ONEDNN_PRIMITIVE_CACHE_CAPACITY", "LRU_CACHE_CAPACITY"):
         os.environ.setdefault(name, KERNELS_KEPT)

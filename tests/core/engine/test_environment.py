@@ -77,3 +77,11 @@ def test_few_kernels_of_a_cpu_are_kept_unless_a_person_says_otherwise(
     prepare_environment(RunOptions(task=Task.CHAT))
     assert os.environ["ONEDNN_PRIMITIVE_CACHE_CAPACITY"] == "64"
     assert os.environ["LRU_CACHE_CAPACITY"] == "7"
+
+
+def test_images_keep_all_kernels_which_have_one_shape(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delenv("ONEDNN_PRIMITIVE_CACHE_CAPACITY", raising=False)
+    monkeypatch.delenv("LRU_CACHE_CAPACITY", raising=False)
+    prepare_environment(RunOptions(task=Task.IMAGE_CLASSIFICATION))
+    assert "ONEDNN_PRIMITIVE_CACHE_CAPACITY" not in os.environ
+    assert "LRU_CACHE_CAPACITY" not in os.environ
