@@ -121,7 +121,11 @@ def _own(options: RunOptions) -> RunOptions:
 def _device(machine: MachineReport, options: RunOptions) -> DeviceReport:
     found = find_device(machine, options.device.name)
     if found is None or not found.available:
-        told = tuple(one for one in machine_problems(machine, options) if one.path == "device.name")
+        told = tuple(  # a benchmark has no run file whose options a fix could set
+            Problem(one.path, one.message, tuple(Fix(fix.label) for fix in one.fixes))
+            for one in machine_problems(machine, options)
+            if one.path == "device.name"
+        )
         raise OptionsError(told, "The benchmark")
     return found
 

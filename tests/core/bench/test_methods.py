@@ -207,8 +207,9 @@ def test_what_is_asked_for_is_taken_or_refused() -> None:
     assert (plan.model, plan.passes, plan.rungs[0].asked["device"]["name"]) == ("minilm", 1, "cpu")
     with pytest.raises(OptionsError, match="no size called 'huge'; there are bert-large"):
         planned(SERVER, size="huge")
-    with pytest.raises(OptionsError, match="NVIDIA driver"):
+    with pytest.raises(OptionsError, match="NVIDIA driver") as caught:
         planned(PC, device="cuda")
+    assert [fix.is_advice for fix in caught.value.problems[0].fixes] == [True]
 
 
 def test_a_persons_own_run_keeps_model_data_and_what_learns() -> None:
