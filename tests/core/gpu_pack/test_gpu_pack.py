@@ -8,6 +8,7 @@ import sys
 import tarfile
 from pathlib import Path
 
+import psutil
 import pytest
 
 from core import jobs, processes
@@ -123,6 +124,19 @@ def test_one_that_runs_is_ended_from_another_thread(home, tmp_path):
         child.run([sys.executable, "-c", "input() if 0 else __import__('time').sleep(600)"], watch=child.kill)
     with pytest.raises(JobCancelled):
         child.run([sys.executable, "-c", ""])
+
+
+def test_ctrl_c_ends_what_runs_before_its_folder_is_deleted(home, tmp_path):
+    child, seen = Child(tmp_path / "log"), []
+
+    def interrupt():
+        seen.extend(psutil.Process().children())
+        raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt):
+        child.run([sys.executable, "-c", "input() if 0 else __import__('time').sleep(600)"], watch=interrupt)
+    assert seen
+    assert not any(process.is_running() for process in seen)
 
 
 def test_giving_up_deletes_what_has_come_and_leaves_the_pack(home, wheels):
