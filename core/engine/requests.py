@@ -1,6 +1,7 @@
 """Requests a run was left, as the engine reads them."""
 
 import _thread
+import signal
 import threading
 import time
 from collections.abc import Callable
@@ -122,17 +123,22 @@ class RequestBox:
 class EndWhileLoading:
     """Lets a stop or a pause interrupt loading: a download, reading files, tokenizing; none of them looks for requests.
 
-    A watching thread interrupts the main thread, as Ctrl-C would, and the interruption leaves as `EndRequested`.
+    A watching thread interrupts the main thread, as Ctrl-C would, and the interruption leaves as `EndRequested`. What a
+    script's shell starts in the background ignores Ctrl-C, and would ignore that, too: while it loads, it doesn't.
     """
 
     def __init__(self, run: RunFolder, requests: RequestBox) -> None:
         self._run = run
         self._requests = requests
         self._done = threading.Event()
+        self._ignored = False
         self._watcher = threading.Thread(target=self._watch, name="end-while-loading", daemon=True)
 
     def __enter__(self) -> None:
         """Begin to watch."""
+        if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
+            self._ignored = True
+            signal.signal(signal.SIGINT, signal.default_int_handler)
         self._watcher.start()
 
     def __exit__(
@@ -145,6 +151,8 @@ class EndWhileLoading:
         """
         self._done.set()
         self._watcher.join()
+        if self._ignored:
+            signal.signal(signal.SIGINT, signal.SIG_IGN)
         if kind is None or issubclass(kind, KeyboardInterrupt):
             self._requests.raise_if_ending()
 

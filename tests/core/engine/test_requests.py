@@ -1,5 +1,6 @@
 """A stop is heard while the engine loads, in the middle of work that knows nothing of requests."""
 
+import signal
 import threading
 from pathlib import Path
 
@@ -34,6 +35,18 @@ def test_a_stop_interrupts_loading_and_is_answered(tmp_path: Path) -> None:
     ]
     assert answer.accepted
     assert run.open_requests() == []
+
+
+def test_a_stop_interrupts_loading_that_ignores_ctrl_c(tmp_path: Path) -> None:
+    run, requests = box(tmp_path)
+    run.ask(Action.STOP)
+    before = signal.signal(signal.SIGINT, signal.SIG_IGN)
+    try:
+        with pytest.raises(EndRequested), EndWhileLoading(run, requests):
+            load_for_ever()
+        assert signal.getsignal(signal.SIGINT) is signal.SIG_IGN
+    finally:
+        signal.signal(signal.SIGINT, before)
 
 
 def test_loading_that_nobody_stops_goes_through(tmp_path: Path) -> None:
