@@ -77,6 +77,18 @@ LEFT_OUT = (*IN_THE_GPU_PACK, *TAKES_SOURCE, *FOR_DEVELOPERS)
 NOT_SHIPPED = ("torch/include/", "torch/share/", "torch/test/", "torch/bin/")
 """Headers, build files and test programs of torch: only compiling C++ extensions needs them."""
 
+OF_ARROW = (
+    "pyarrow/libarrow_flight.",
+    "pyarrow/libarrow_python_flight.",
+    "pyarrow/libarrow_s3.",
+    "pyarrow/_flight.",
+    "pyarrow/_s3fs.",
+    "libarrow_flight.",
+    "libarrow_python_flight.",
+    "libarrow_s3.",
+)
+"""Arrow's ways to servers of its own and of Amazon's, which nothing else of it is linked with: 50 MB."""
+
 SHIPPED_ALL_THE_SAME = ("torch/bin/torch_shm_manager",)
 """Asked for when torch is imported."""
 
@@ -112,6 +124,6 @@ def is_shipped(destination: str) -> bool:
     path = destination.replace("\\", "/")
     if path.startswith(SHIPPED_ALL_THE_SAME):
         return True
-    if path.startswith((*NOT_SHIPPED, *OF_GTK)) or path.endswith(NOTES_NOT_SHIPPED):
+    if path.startswith((*NOT_SHIPPED, *OF_ARROW, *OF_GTK)) or path.endswith(NOTES_NOT_SHIPPED):
         return False
     return not any(name in path for name in QT_PLUGINS_NOT_SHIPPED)

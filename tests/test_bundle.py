@@ -62,7 +62,8 @@ def dependencies() -> set[str]:
         ("PySide6/Qt/plugins/platforms/libqvnc.so", False),
         ("libcairo.so.2", False),
         ("libglib-2.0.so.0", True),
-        ("pyarrow/libarrow_flight.so.2600", True),
+        ("pyarrow/libarrow_flight.so.2600", False),
+        ("pyarrow/flight.py", True),
         ("pyarrow/libarrow_substrait.so.2600", True),
     ],
 )

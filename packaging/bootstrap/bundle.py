@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import argparse
 import platform
+import shutil
 import subprocess
 import sys
 import tarfile
@@ -100,7 +101,15 @@ def build(environment: Environment) -> None:
     if done.returncode != 0:
         tail = "\n".join(log.read_text(encoding="utf-8", errors="replace").splitlines()[-10:])
         raise SetupError(f"PyInstaller failed; the end of {log}:\n{tail}")
+    strip(root / "dist" / "hone")
     print(f"Built in {time.monotonic() - began:.0f} s", flush=True)
+
+
+def strip(folder: Path) -> None:
+    """Take what only debuggers read out of Python's own library, three quarters of it where Python was built at home."""
+    tool = shutil.which("strip") if sys.platform.startswith("linux") else None
+    for library in (folder / "_internal").glob("libpython*.so*") if tool else ():
+        subprocess.run([str(tool), "--strip-unneeded", str(library)], check=False)
 
 
 def version(root: Path) -> str:
