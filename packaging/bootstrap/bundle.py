@@ -106,7 +106,7 @@ def build(environment: Environment) -> None:
 
 
 def strip(folder: Path) -> None:
-    """Take what only debuggers read out of Python's own library, three quarters of it where Python was built at home."""
+    """Take what only debuggers read out of Python's own library: of some builds three quarters."""
     tool = shutil.which("strip") if sys.platform.startswith("linux") else None
     for library in (folder / "_internal").glob("libpython*.so*") if tool else ():
         subprocess.run([str(tool), "--strip-unneeded", str(library)], check=False)

@@ -17,7 +17,7 @@ PLACE = Path("opt/hone")
 
 ARCHITECTURES = {"x86_64": "amd64", "aarch64": "arm64"}
 COMPRESSION = ("-Zzstd", "-z12")
-"""What Debian 12 and Ubuntu 22.04 can unpack. Level 19 takes ten minutes of a core instead of one, for a few percent."""
+"""What Debian 12 and Ubuntu 22.04 can unpack. Level 19 takes ten minutes of a core, not one, for a few percent."""
 
 
 def build(root: Path, bundle: Path, target: Path, control: Callable[[int], str]) -> Path:
