@@ -80,12 +80,14 @@ def title_of(folder: Path, options: RunOptions | None) -> str:
         folder: The run's.
         options: What was asked of it; None: that can't be read.
     """
-    return read(folder).title or (asked_title(options) if options else folder.name)
+    return read(folder).title or (asked_title(options) if options else "") or folder.name
 
 
 def asked_title(options: RunOptions) -> str:
-    """What a run is called where nobody has renamed it: its name, or model and data."""
-    return options.output.name or f"{model_name(options)} on {data_name(options)}"
+    """What a run is called where nobody has renamed it: its name, or model and data; empty where it names neither."""
+    if options.output.name or not (options.model.source or options.data.train):
+        return options.output.name or ""
+    return f"{model_name(options)} on {data_name(options)}"
 
 
 def model_name(options: RunOptions) -> str:

@@ -133,6 +133,7 @@ def test_torchvisions_models_are_not_on_the_hub() -> None:
     assert not may_be_there(of_images("torchvision:resnet18"))
 
 
+@pytest.mark.long
 class TestRealEngine:
     """The job itself, beside a Hub that nobody may call."""
 

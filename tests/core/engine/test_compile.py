@@ -121,7 +121,8 @@ def plain_losses(bert: Path, tmp_path_factory: pytest.TempPathFactory) -> list[f
     return losses(run(tmp_path_factory.mktemp("plain") / "run", bert, memory=ACCUMULATED))
 
 
-@pytest.mark.parametrize("backend", ["fails", pytest.param("fails-backward", marks=pytest.mark.long)])
+@pytest.mark.long
+@pytest.mark.parametrize("backend", ["fails", "fails-backward"])
 def test_a_back_end_that_fails_leaves_the_run_as_it_would_have_been(
     backend: str, bert: Path, tmp_path: Path, plain_losses: list[float | None]
 ) -> None:

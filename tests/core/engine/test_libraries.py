@@ -26,7 +26,8 @@ print(json.dumps([*asked, sys.modules.get("peft") is not None, "bitsandbytes" in
 """
 
 
-@pytest.mark.parametrize("method", [pytest.param(Method.FULL, marks=pytest.mark.long), Method.LORA])
+@pytest.mark.long
+@pytest.mark.parametrize("method", [Method.FULL, Method.LORA])
 def test_peft_is_there_for_lora_alone_and_kernels_never(method: Method) -> None:
     done = subprocess.run(
         [sys.executable, "-c", SCRIPT, method], capture_output=True, text=True, check=True, timeout=120

@@ -166,7 +166,7 @@ def test_half_precision_keeps_copies_of_weights_for_a_while(bert: Path) -> None:
     assert half.parts.temporary > full.parts.temporary
 
 
-@pytest.mark.parametrize("checkpointing", [False, True])
+@pytest.mark.parametrize("checkpointing", [False, pytest.param(True, marks=pytest.mark.long)])
 def test_a_deep_model_traced_at_two_depths_is_as_traced_whole(tmp_path: Path, checkpointing: bool) -> None:
     bert = save_tiny_bert(tmp_path / "deep", num_hidden_layers=14, hidden_size=32)
     memory = MemoryOptions(batch_size=16, activation_checkpointing=checkpointing)
