@@ -13,6 +13,7 @@ from core.bench.sides import Sides
 from core.bench.sizes import SIZES
 from core.commands import bench_kept, bench_running
 from core.commands.bench_showing import Form, Showing
+from core.errors import Fix, OptionsError, Problem
 from core.reports import MachineReport
 
 if TYPE_CHECKING:
@@ -102,7 +103,7 @@ def _add_devices(kinds: "Commands") -> None:
 
 
 def _devices(asked: argparse.Namespace, machine: MachineReport) -> Plan:
-    return devices_plan(
+    plan = devices_plan(
         machine,
         models=asked.models,
         batches=asked.batch,
@@ -112,6 +113,23 @@ def _devices(asked: argparse.Namespace, machine: MachineReport) -> Plan:
         passes=asked.passes,
         sides=Sides(asked.sides) if asked.sides else None,
     )
+    _refuse_one_sided(plan)
+    return plan
+
+
+def _refuse_one_sided(plan: Plan) -> None:
+    """Measure no side that nothing could be held against.
+
+    Raises:
+        OptionsError: This computer lacks the other one.
+    """
+    for side in dict.fromkeys(rung.side for rung in plan.rungs):
+        refusals = [rung.refusal for rung in plan.rungs if rung.side == side]
+        if all(refusals):
+            fixes = tuple(Fix(f"Use --sides {other}") for other in Sides if other is not Sides.DEVICES)
+            raise OptionsError(
+                (Problem("sides", f"{side} can't be measured: {refusals[0]}", fixes),), "The benchmark"
+            )
 
 
 def _add_how(command: argparse.ArgumentParser, passes: int) -> None:

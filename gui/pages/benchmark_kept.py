@@ -124,7 +124,7 @@ class KeptList(QWidget):
     def _state(self, result: Result) -> str:
         if result.is_whole:
             return self.tr("whole")
-        return self.tr("called off") if result.ended is not None else self.tr("broken off")
+        return self.tr("cancelled") if result.ended is not None else self.tr("broken off")
 
     def _open(self, key: str) -> None:
         for one in self._kept:

@@ -22,7 +22,7 @@ class Standing(Enum):
     UNDERWAY = "underway"
     WAITING = "waiting"
     WITHOUT = "without"
-    """It has no figures and gets none: refused, failed, or called off before its turn."""
+    """It has no figures and gets none: refused, failed, or cancelled before its turn."""
 
 
 def rows_of(result: Result) -> tuple[Row, ...]:

@@ -171,6 +171,7 @@ def test_the_table_goes_to_a_new_csv_file(tmp_path: Path, capsys: pytest.Capture
         (("devices", "--images", "0"), "got '0'"),
         (("devices", "--models", "resnet18,gpt-9"), "no model called 'gpt-9' is timed; there are "),
         (("devices", "--sides", "sideways"), "precisions"),
+        (("devices", "--sides", "devices"), "CUDA can't be measured: "),
         (("methods", "--device", "cuda:7"), "cuda:7"),
         (("methods", "--run", "/nowhere/mine.hone"), "mine.hone"),
         (("show",), "1 is no result: none is kept yet"),
