@@ -161,7 +161,9 @@ def window_from_package(package: Path, pictures: Path) -> None:
         program = root / link.readlink().relative_to("/")
         screen = ["xvfb-run", "-a", "-s", "-screen 0 1400x900x24"] if shutil.which("xvfb-run") else []
         print(f"\n{' '.join(screen[:1])} {program.name} --selftest-window, from {package.name}", flush=True)
-        variables = {"QT_QPA_PLATFORM": "xcb"} if screen else {}
+        # xvfb-run stumbles over spaces in the folder for temporary files; the program must not.
+        variables = {"QT_QPA_PLATFORM": "xcb", "TMPDIR": "/tmp"} if screen else {}
+        screen += ["env", f"TMPDIR={person.home}"]
         arguments = ["--selftest-window", "--keep", str(person.home / "pictures")]
         done = person.run([*screen, program, *arguments], variables, output=None)
         pictures.mkdir(parents=True, exist_ok=True)
