@@ -5,6 +5,7 @@ question as JSON from standard input and answer with JSON on standard output. Th
 answer alone: what libraries print goes to standard error.
 """
 
+import atexit
 import contextlib
 import faulthandler
 import os
@@ -12,6 +13,7 @@ import sys
 import traceback
 from collections.abc import Callable
 from pathlib import Path
+from typing import NoReturn
 
 import msgspec
 
@@ -37,7 +39,7 @@ LOCK_SECONDS = 2.0
 
 
 def main(arguments: list[str]) -> int:
-    """Run one job.
+    """Run one job. One that answers ends the process with its status.
 
     Returns:
         0 when it is done, 1 when it failed and said why, 2 when there is no such job.
@@ -53,10 +55,10 @@ def main(arguments: list[str]) -> int:
             return _try(answer_to)
         case [name] if name in _LONG_JOBS:
             end_with_asker()
-            return _answer(answer_to, lambda: _LONG_JOBS[name](answer_to))
+            _leave(_answer(answer_to, lambda: _LONG_JOBS[name](answer_to)))
         case [name] if name in _QUESTIONS:
             end_with_asker()
-            return _answer(answer_to, _QUESTIONS[name])
+            _leave(_answer(answer_to, _QUESTIONS[name]))
     print(f"no such engine job: {' '.join(arguments)}", file=sys.stderr)
     return 2
 
@@ -313,6 +315,17 @@ def _answer(descriptor: int, job: Callable[[], msgspec.Struct]) -> int:
     with os.fdopen(descriptor, "wb") as out:
         out.write(msgspec.json.encode(answer))
     return status
+
+
+def _leave(status: int) -> NoReturn:
+    """End the process at once. Taking the interpreter apart takes a second, and threads of Arrow's that read ahead were
+    seen to abort in it, after the answer: that looked like a crash.
+    """
+    atexit._run_exitfuncs()
+    for stream in filter(None, (sys.stdout, sys.stderr)):
+        with contextlib.suppress(OSError, ValueError):  # nobody reads it any more
+            stream.flush()
+    os._exit(status)
 
 
 if __name__ == "__main__":
