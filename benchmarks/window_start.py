@@ -56,6 +56,7 @@ def main() -> int:
 def environment(home: str) -> dict[str, str]:
     """A home of its own, and no screen needed on Linux."""
     made = {**os.environ, "HONE_HOME": home, "HONE_QUIT_AFTER_PAINT": "1", "PYTHONPATH": str(ROOT)}
+    made.pop("PYTHONDONTWRITEBYTECODE", None)  # a developer's; 270 files would be compiled anew at each start
     if sys.platform == "linux":
         made.setdefault("QT_QPA_PLATFORM", "offscreen")
     return made

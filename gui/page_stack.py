@@ -92,7 +92,6 @@ class PageStack(QStackedWidget):
         self.try_it: TryPage | None = None
         self.benchmark: BenchmarkPage | None = None
         self.gpu_pack = PackWork(parent=self)
-        new_run.show_gpu_pack(self.gpu_pack)
         new_run.start_requested.connect(self.start_requested)
         new_run.check_requested.connect(self.check_requested)
         self.addWidget(new_run)
@@ -127,6 +126,8 @@ class PageStack(QStackedWidget):
 
     def set_machine(self, machine: MachineReport) -> None:
         """Tell the pages what this machine can do."""
+        if self._machine is None:  # not as the window is made, which is to be up soon
+            self.new_run.show_gpu_pack(self.gpu_pack)
         self._machine = machine
         self.gpu_pack.look()
         self.new_run.set_machine(machine)

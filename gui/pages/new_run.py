@@ -22,7 +22,6 @@ from gui.engine_question import Ask
 from gui.gpu_pack_work import PackWork
 from gui.memory_tools import MemoryTools
 from gui.pages.data_views import DataViews
-from gui.pages.gpu_pack_panel import GpuPackPanel
 from gui.pages.hub_opening import HubOpening
 from gui.pages.import_sheet import ImportSheet
 from gui.pages.new_run_checking import all_problems, check_form, length_hints, length_problems
@@ -159,7 +158,9 @@ class NewRunPage(QWidget):
         self._options.open_more()
 
     def show_gpu_pack(self, work: PackWork) -> None:
-        """Offer the GPU pack below the choice of the device, where it is to be had."""
+        """Offer the GPU pack below the choice of the device, where it is to be had; call it once."""
+        from gui.pages.gpu_pack_panel import GpuPackPanel
+
         self._options.show_gpu_pack(GpuPackPanel(work, only_offers=True))
 
     def set_machine(self, machine: MachineReport) -> None:
