@@ -16,6 +16,7 @@ However the benchmark ends, `window_guard.py` stops the runs it has started.
 import argparse
 import json
 import os
+import signal
 import statistics
 import subprocess
 import sys
@@ -174,7 +175,8 @@ class EngineThread(QThread):
             os.setpriority(os.PRIO_PROCESS, threading.get_native_id(), NICENESS)
         from core.engine.__main__ import main as engine
 
-        engine(["train", str(self._run.path)])
+        status = engine(["train", str(self._run.path)])
+        os._exit(status or 1)  # it never ends by itself: whoever waits for its steps shall not wait on
 
 
 class Measurement(QObject):
@@ -237,6 +239,8 @@ def measure_one(options: argparse.Namespace) -> int:
     if options.one == "process":
         window.show_run(run, partial(starting.start, run))
     elif options.one == "thread":
+        # A shell's background job starts with it ignored; the engine sets it back, which only a main thread may do.
+        signal.signal(signal.SIGINT, signal.default_int_handler)
         run.record_keeper(os.getpid())
         window.show_run(run)
         EngineThread(run, window).start()
