@@ -16,7 +16,7 @@ from PySide6.QtWidgets import (
     QWidget,
 )
 
-from core.events import WhatRan
+from core.events import ConfusionCounted, WhatRan
 from gui import numbers
 from gui.models.metrics_model import MetricsModel
 from gui.models.run_history import RunHistory
@@ -64,6 +64,8 @@ class RunDetails(QTabWidget):
         self.log.setPlaceholderText(self.tr("Nothing printed"))
         self.metrics = MetricsModel(self)
         self.what_ran = KeyValue()
+        self._what_ran_told: tuple[WhatRan | None, dict[str, str]] | None = None
+        self._confusion_told: ConfusionCounted | None = None
         self.options = TextView(self.tr("Options"))
         self.addTab(charts, self.tr("Charts"))
         self.predictions = RunPredictions(folder, history.predictions)
@@ -93,13 +95,20 @@ class RunDetails(QTabWidget):
         self.metrics.show(self._history.evaluations)
         self.predictions.refresh(is_over=is_over)
         self._show_confusion()
-        self.what_ran.set_groups(what_ran_groups(ran, self._history.versions))
+        self._show_what_ran(ran)
+
+    def _show_what_ran(self, ran: WhatRan | None) -> None:
+        told = (ran, dict(self._history.versions))
+        if told != self._what_ran_told:
+            self._what_ran_told = told
+            self.what_ran.set_groups(what_ran_groups(*told))
 
     def _show_confusion(self) -> None:
         found = self._history.predictions.confusion
         self.setTabVisible(self.indexOf(self._confusion_page), found is not None)
-        if found is None:
+        if found is None or found is self._confusion_told:
             return
+        self._confusion_told = found
         words = self.tr("After step {step}. Rows are the right labels, columns what the model said.")
         more = self.tr("{count} more labels are mixed up less.") if found.left_out else ""
         text = f"{words} {more}".format(step=numbers.count(found.step), count=found.left_out)

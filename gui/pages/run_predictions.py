@@ -20,6 +20,7 @@ from PySide6.QtWidgets import (
 
 from core.events import Predicted
 from core.prediction_story import PredictionStory
+from core.predictions import Example
 from gui.models.predictions import (
     PICTURE,
     Column,
@@ -73,11 +74,15 @@ class RunPredictions(QWidget):
         outer = QVBoxLayout(self)
         outer.setContentsMargins(0, 0, 0, 0)
         outer.addWidget(self._stack)
+        self._known: tuple[tuple[Example, ...], list[Predicted], bool] | None = None
         self.refresh(is_over=False)
 
     def refresh(self, *, is_over: bool) -> None:
-        """Show what has been said since."""
+        """Show what has been said since; nothing is laid out anew where nothing was."""
         told = self._predictions.told
+        if (known := (self._predictions.examples, told, is_over)) == self._known:
+            return
+        self._known = known
         self._stack.setCurrentIndex(1 if told and self._predictions.examples else 0)
         self._empty.setText(self._why_empty(is_over=is_over))
         was_at_end = self.slider.value() == self.slider.maximum()

@@ -50,6 +50,7 @@ class MarkItems:
         self._canvas = canvas
         self._marks: dict[MarkKind, list[Mark]] = {}
         self._places: dict[MarkKind, Floats] = {}
+        self._drawn: dict[MarkKind, tuple[bytes, float]] = {}
         self._items = {
             kind: pg.ScatterPlotItem(symbol=look.symbol, size=SIZES.get(look.symbol, 7), pen=pg.mkPen(None))
             for kind, look in _LOOKS.items()
@@ -73,7 +74,10 @@ class MarkItems:
         for kind, places in self._places.items():
             shown = _thinned(places, x, self._canvas.columns())
             level = y[1] - inset if _LOOKS[kind].at_top else y[0] + inset
-            self._items[kind].setData(shown, np.full(len(shown), level))
+            drawn = (shown.tobytes(), level)
+            if drawn != self._drawn.get(kind):  # the cloud's own way to take places is slow
+                self._drawn[kind] = drawn
+                self._items[kind].setData(shown, np.full(len(shown), level))
 
     def words_near(self, place: float, x: tuple[float, float]) -> list[tuple[str, str]]:
         """What the marks at a place of the axis stand for, as names with values; at most `MOST_WORDS`.
