@@ -5,6 +5,10 @@ from enum import StrEnum
 import msgspec
 
 ADDRESS = "https://github.com"
+"""Where a person looks at releases."""
+
+API = "https://api.github.com"
+"""Where Hone asks for them: a firewall has to let it there."""
 
 
 class Standing(StrEnum):

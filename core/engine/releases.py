@@ -14,9 +14,8 @@ import truststore
 
 from core import hub
 from core.errors import Fix, UserError
-from core.releases import ADDRESS, Release, ReleaseRequest, compared
+from core.releases import ADDRESS, API, Release, ReleaseRequest, compared
 
-API = "https://api.github.com"
 SECONDS = 15.0
 """How long each step of the request may take."""
 

@@ -5,12 +5,14 @@ import html
 from PySide6.QtWidgets import QHBoxLayout, QPushButton, QVBoxLayout, QWidget
 
 from core.errors import UserError
-from core.releases import ADDRESS, Release, ReleaseRequest, Standing
+from core.releases import ADDRESS, API, Release, ReleaseRequest, Standing
 from core.version import REPOSITORY, VERSION
 from gui.engine_question import Ask, EngineQuestion
 from gui.theme import SPACING
 from gui.widgets.link_label import LinkLabel
 from gui.widgets.roles import Role, set_role
+
+HOST = API.removeprefix("https://")
 
 
 class ReleasePanel(QWidget):
@@ -60,13 +62,13 @@ class ReleasePanel(QWidget):
                 "got it from."
             ).format(version=VERSION)
         return self.tr(
-            "This is Hone {version}. It looks for a newer version only when you press the button, at {address}; "
-            "nothing about you or this computer is sent."
-        ).format(version=VERSION, address=_link(f"{ADDRESS}/{self._repository}"))
+            "This is Hone {version}, published at {address}. It looks for a newer version only when you press the "
+            "button, by asking {host}; nothing about you or this computer is sent."
+        ).format(version=VERSION, address=_link(f"{ADDRESS}/{self._repository}"), host=HOST)
 
     def _ask(self) -> None:
         self.button.setEnabled(False)
-        self._say(self.tr("Asking github.com…"), Role.HINT)
+        self._say(self.tr("Asking {}…").format(HOST), Role.HINT)
         self._question.put(ReleaseRequest(repository=self._repository, running=VERSION))
 
     def _take(self, release: Release) -> None:

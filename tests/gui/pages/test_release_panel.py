@@ -1,5 +1,7 @@
 """Settings on this version and newer ones: asked when the button is pressed, never otherwise."""
 
+from pathlib import Path
+
 import msgspec
 import pytest
 
@@ -13,6 +15,7 @@ from gui.sidebar import Place
 from gui.theme import Theme
 from gui.window import MainWindow
 
+ROOT = Path(__file__).resolve().parents[3]
 ASKS_THE_NETWORK = {"release", "hub-search", "hub-download", "hub-account", "fetch-config", "export-push"}
 
 
@@ -34,9 +37,17 @@ def press(qtbot, panel, engine, answer):
 
 
 def test_it_says_which_hone_this_is_and_asks_nothing(panel, engine):
-    assert f"This is Hone {VERSION}." in panel.words
-    assert "only when you press the button" in panel.words
+    assert f"This is Hone {VERSION}, published at " in panel.words
+    assert "only when you press the button, by asking api.github.com;" in panel.words
     assert engine.requests == []
+
+
+@pytest.mark.parametrize("page", ["README.md", "docs/install.md"])
+def test_pages_name_the_host_that_is_asked(page):
+    """Who opens a firewall goes by them."""
+    words = " ".join((ROOT / page).read_text(encoding="utf-8").split())
+    assert "asks api.github.com" in words
+    assert "asks github.com" not in words
 
 
 def test_a_newer_one_is_told_with_its_address(qtbot, panel, engine):
@@ -70,6 +81,7 @@ def test_what_went_wrong_is_told_as_text_and_asking_again_works(qtbot, panel, en
 def test_closing_meanwhile_leaves_nothing_behind(panel, engine):
     engine.gate.clear()
     panel.button.click()
+    assert panel.words == "Asking api.github.com…"
     panel.close_questions()
     assert not panel._question.is_waiting
 
