@@ -1,6 +1,7 @@
 """Small data in every form Hone reads, made on the fly."""
 
 import csv
+import gzip
 import json
 import struct
 import zlib
@@ -14,6 +15,8 @@ ROWS = 24
 LABELS = ("good", "bad")
 SIDE = 12
 """Pixels of an image's side."""
+IMAGE_ENDINGS = ("png", "jpg", "gif", "bmp", "webp", "tiff")
+"""One for each kind of image that Hone reads."""
 
 Row = dict[str, str]
 
@@ -45,6 +48,11 @@ def write_csv(folder: Path) -> Path:
 def write_tsv(folder: Path) -> Path:
     """Tabs between."""
     return _delimited(folder / "reviews.tsv", "\t")
+
+
+def write_csv_gz(folder: Path) -> Path:
+    """Commas between, compressed."""
+    return _compressed(_delimited(folder / "compressed.csv", ","))
 
 
 def _delimited(path: Path, between: str) -> Path:
@@ -127,6 +135,43 @@ def write_idx(folder: Path) -> Path:
     return place
 
 
+def write_idx_gz(folder: Path) -> Path:
+    """The same compressed, as MNIST ships."""
+    place = folder / "compressed"
+    place.mkdir(exist_ok=True)
+    for path in sorted(write_idx(place).iterdir()):
+        _compressed(path)
+    return place / "idx"
+
+
+def write_image_table(folder: Path) -> Path:
+    """A CSV file that names images of every kind, and their labels."""
+    from PIL import Image
+
+    place = folder / "table"
+    place.mkdir(exist_ok=True)
+    rows = []
+    for number in range(ROWS):
+        name = f"{number}.{IMAGE_ENDINGS[number // 2 % len(IMAGE_ENDINGS)]}"
+        Image.frombytes("L", (SIDE, SIDE), _pixels(number)).save(place / name)
+        rows.append(f"{name},{LABELS[number % 2]}\n")
+    return _text(place / "labels.csv", "".join(["image,label\n", *rows]))
+
+
+def write_parquet_images(folder: Path) -> Path:
+    """A table in columns, of which one holds images, as the Hub has them."""
+    import pyarrow as pa
+    from pyarrow import parquet
+
+    path = folder / "images.parquet"
+    rows = [
+        {"image": {"bytes": png(_pixels(number)), "path": None}, "label": LABELS[number % 2]}
+        for number in range(ROWS)
+    ]
+    parquet.write_table(pa.Table.from_pylist(rows), path)
+    return path
+
+
 def write_class_folders(folder: Path) -> Path:
     """A folder of PNG files for each class."""
     place = folder / "classes"
@@ -161,6 +206,14 @@ def _stripes(number: int) -> Iterator[int]:
             yield (200 if place % 4 < 2 else 20) + number
 
 
+def _compressed(path: Path) -> Path:
+    """Put a compressed file into the place of one."""
+    packed = path.with_name(f"{path.name}.gz")
+    packed.write_bytes(gzip.compress(path.read_bytes(), mtime=0))
+    path.unlink()
+    return packed
+
+
 def _text(path: Path, content: str) -> Path:
     path.write_text(content, encoding="utf-8", newline="\n")
     return path
@@ -175,12 +228,16 @@ SEEN = Task.IMAGE_CLASSIFICATION
 
 SAMPLES = (
     Sample("csv", TOLD_APART, ROWS, write_csv),
+    Sample("csv-gz", TOLD_APART, ROWS, write_csv_gz),
     Sample("tsv", TOLD_APART, ROWS, write_tsv),
     Sample("json", TOLD_APART, ROWS, write_json),
     Sample("jsonl", TOLD_APART, ROWS, write_jsonl),
     Sample("parquet", TOLD_APART, ROWS, write_parquet),
     Sample("conll", Task.TOKEN_CLASSIFICATION, ROWS, write_conll),
     Sample("idx", SEEN, ROWS, write_idx),
+    Sample("idx-gz", SEEN, ROWS, write_idx_gz),
+    Sample("image-table", SEEN, ROWS, write_image_table),
+    Sample("parquet-images", SEEN, ROWS, write_parquet_images),
     Sample("class-folders", SEEN, ROWS, write_class_folders),
     Sample("txt", Task.CAUSAL_LM, 0, write_txt),
     Sample("conversations", Task.CHAT, ROWS, write_conversations),
