@@ -7,6 +7,8 @@ from pathlib import Path
 import pytest
 import yaml
 
+from bootstrap import system_libraries
+
 ROOT = Path(__file__).resolve().parents[2]
 WORKFLOWS = sorted((ROOT / ".github" / "workflows").glob("*.yml"))
 BUNDLES = ROOT / ".github" / "workflows" / "bundles.yml"
@@ -87,9 +89,26 @@ def test_every_system_s_bundle_is_tried_out_before_it_is_given_away():
         tried = before + (ROOT / "packaging" / "windows" / "try_installer.ps1").read_text(
             encoding="utf-8"
         ) * ("try_installer.ps1" in before)
-        assert "--selftest" in tried
-        assert "--selftest-window" in tried
+        assert {"--selftest", "--selftest-window"} <= set(re.findall(r"--[\w-]+", tried))
         assert upload == len(work) - 1
+
+
+def test_the_libraries_that_a_bundle_asks_for_are_installed_before_it_is_built():
+    """A runner isn't root: there `start.py bundle` only names what is missing, and ends."""
+    work = steps(BUNDLES, "linux")
+    built = next(i for i, step in enumerate(work) if "start.py bundle" in step.get("run", ""))
+    installed = set("\n".join(step.get("run", "") for step in work[:built]).split())
+    wanted = {**system_libraries.ALWAYS, **system_libraries.ON_WAYLAND, **system_libraries.ON_X11}
+    assert set(wanted.values()) <= installed
+
+
+def test_what_packs_and_what_goes_into_an_appimage_are_held_against_checksums():
+    job = loaded(BUNDLES)["jobs"]["linux"]
+    for name in ("APPIMAGETOOL", "APPIMAGE_RUNTIME"):
+        assert "continuous" not in job["env"][f"{name}_ADDRESS"]
+        assert re.fullmatch(r"[0-9a-f]{64}", job["env"][f"{name}_SHA256"])
+    said = next(step["run"] for step in job["steps"] if "_ADDRESS" in step.get("run", ""))
+    assert said.index("sha256sum --check") < said.index("$APPIMAGE_RUNTIME_SHA256")
 
 
 def test_only_the_release_may_write_and_only_after_all_three():
@@ -107,7 +126,8 @@ def test_secrets_are_seen_by_the_steps_that_sign_and_by_no_other():
 
 
 def test_macs_are_those_with_apple_chips():
-    runners = {str(job["runs-on"]) for path in WORKFLOWS for job in loaded(path)["jobs"].values()}
-    assert "macos-14" in runners
+    """The oldest that GitHub still lends: `macos-14` went on 2 November 2026 (actions/runner-images issue 13518)."""
+    named = "\n".join(path.read_text(encoding="utf-8") for path in WORKFLOWS)
+    assert set(re.findall(r"macos-\d+[\w-]*", named)) == {"macos-15"}
     systems = [row["os"] for row in loaded(WORKFLOWS[1])["jobs"]["tests"]["strategy"]["matrix"]["include"]]
     assert {system.partition("-")[0] for system in systems} == {"ubuntu", "windows", "macos"}
