@@ -169,15 +169,12 @@ def test_a_package_holds_what_a_desktop_needs(stand_in, tmp_path):
 
 @needs_posix
 def test_an_archive_keeps_links_and_rights_and_names_nobody(stand_in, tmp_path):
-    more = tmp_path / "start-hone.sh"
-    more.write_text("#!/bin/sh\n")
-    target = bundle.tar(stand_in, tmp_path / "hone-0.1.0-linux-x86_64.tar.gz", [more])
+    target = bundle.tar(stand_in, tmp_path / "hone-0.1.0-linux-x86_64.tar.gz")
     with tarfile.open(target) as archive:
         entries = {entry.name: entry for entry in archive}
     top = "hone-0.1.0-linux-x86_64"
     assert entries[f"{top}/_internal/link.so"].issym()
     assert entries[f"{top}/hone"].mode & 0o100
-    assert f"{top}/start-hone.sh" in entries
     assert {entry.uname for entry in entries.values()} == {"root"}
 
 
@@ -238,3 +235,16 @@ def test_somebody_has_a_home_of_its_own_and_none_of_our_variables(monkeypatch):
 def test_a_bundle_that_was_never_built_is_missed(tmp_path):
     with pytest.raises(SetupError, match="no bundle"):
         bundle.main(Environment(tmp_path), ["--only", "pack"])
+
+
+@pytest.mark.skipif(not LINUX, reason="archives of Linux")
+def test_without_dpkg_the_tar_gz_is_made_alone(tmp_path, stand_in, monkeypatch, capsys):
+    shutil.copytree(ROOT / "packaging/linux", tmp_path / "packaging/linux")
+    (tmp_path / "core").mkdir()
+    shutil.copyfile(ROOT / "core/version.py", tmp_path / "core/version.py")
+    monkeypatch.setattr(debian.shutil, "which", lambda name: None)
+    (archive,) = bundle.pack(tmp_path, stand_in)
+    with tarfile.open(archive) as held:
+        top = archive.name.removesuffix(".tar.gz")
+        assert held.getmember(f"{top}/start-hone.sh").mode & 0o100
+    assert "No .deb" in capsys.readouterr().out

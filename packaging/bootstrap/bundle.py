@@ -9,10 +9,9 @@ import subprocess
 import sys
 import tarfile
 import time
-from collections.abc import Sequence
 from pathlib import Path
 
-from bootstrap import bundle_times, debian, mishaps, shared_libraries, sizes, trial
+from bootstrap import bundle_times, debian, mishaps, shared_libraries, sizes, start_script, trial
 from bootstrap.environment import Environment
 from bootstrap.errors import SetupError
 
@@ -131,7 +130,7 @@ def archives(root: Path) -> list[Path]:
 
 
 def pack(root: Path, folder: Path) -> list[Path]:
-    """Make the archives of this system; elsewhere than on Linux what packaging/macos and packaging/windows do.
+    """Make the archives of this system, the .deb where there is dpkg-deb; packaging/macos and windows pack elsewhere.
 
     Raises:
         SetupError: dpkg-deb failed.
@@ -139,7 +138,11 @@ def pack(root: Path, folder: Path) -> list[Path]:
     if not sys.platform.startswith("linux"):
         return []
     began = time.monotonic()
-    archive = tar(folder, named(root, ".tar.gz"), [root / "packaging" / "linux" / "start-hone.sh"])
+    start_script.put_into(folder, root / "packaging" / "linux" / start_script.NAME)
+    archive = tar(folder, named(root, ".tar.gz"))
+    if not debian.can_build():
+        print("No .deb is made: that takes dpkg-deb, which Debian and Ubuntu have.")
+        return [archive]
     depends = shared_libraries.debian_packages(folder)
     print(f"\nTaken from the system: {', '.join(depends)}")
 
@@ -151,8 +154,8 @@ def pack(root: Path, folder: Path) -> list[Path]:
     return [archive, package]
 
 
-def tar(folder: Path, target: Path, more: Sequence[Path] = ()) -> Path:
-    """Pack a folder with its links and rights, and some more files beside the program; returns `target`."""
+def tar(folder: Path, target: Path) -> Path:
+    """Pack a folder with its links and rights; returns `target`."""
 
     def owned_by_root(entry: tarfile.TarInfo) -> tarfile.TarInfo:
         entry.uid = entry.gid = 0
@@ -160,8 +163,5 @@ def tar(folder: Path, target: Path, more: Sequence[Path] = ()) -> Path:
         return entry
 
     with tarfile.open(target, "w:gz", compresslevel=GZIP_LEVEL) as archive:
-        name = target.name.removesuffix(".tar.gz")
-        archive.add(folder, name, filter=owned_by_root)
-        for file in more:
-            archive.add(file, f"{name}/{file.name}", filter=owned_by_root)
+        archive.add(folder, target.name.removesuffix(".tar.gz"), filter=owned_by_root)
     return target

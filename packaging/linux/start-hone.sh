@@ -1,7 +1,8 @@
 #!/bin/sh
 # Start Hone from a folder or an AppImage, and say in plain words where this Linux is too old for it: the loader would
 # only say that a version of GLIBC wasn't found, and to nobody where Hone was started with a click.
-oldest=34 # glibc 2.34, by the tag of PySide6's wheels
+oldest=@OLDEST@ # glibc 2.this, filled in when it is packed: what the bundle's files ask for
+systems="@SYSTEMS@ and newer ones have it."
 
 here=$(dirname "$(readlink -f "$0")")
 program=$here/hone
@@ -19,7 +20,6 @@ tell() {
     fi
 }
 
-systems="Ubuntu 22.04, Debian 12, Fedora 35, RHEL 9 and newer ones have it."
 libc=$(getconf GNU_LIBC_VERSION 2>/dev/null) # such as: glibc 2.36
 case $libc in
 "glibc 2."*)

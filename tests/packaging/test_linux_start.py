@@ -8,7 +8,8 @@ from pathlib import Path
 
 import pytest
 
-from bootstrap.old_systems import OLDEST_GLIBC
+from bootstrap import start_script
+from bootstrap.errors import SetupError
 
 SCRIPTS = Path(__file__).resolve().parents[2] / "packaging" / "linux"
 
@@ -20,8 +21,10 @@ def folder(tmp_path):
     """A bundle's folder with the script in it, and a program that says what it was given."""
     folder = tmp_path / "Zoë’s hone"
     folder.mkdir()
-    shutil.copy(SCRIPTS / "start-hone.sh", folder / "start-hone.sh")
+    (folder / "_internal").mkdir()
+    (folder / "_internal" / "libnew.so").write_bytes(b"\x7fELF GLIBC_2.17\0 GLIBC_2.36\0")
     program(folder / "hone", 'echo "started $*"')
+    start_script.put_into(folder, SCRIPTS / "start-hone.sh")
     return folder
 
 
@@ -44,18 +47,19 @@ def start(script, libc, *arguments, **environment):
     )
 
 
-@pytest.mark.parametrize("libc", ["glibc 2.34", "glibc 2.41", "glibc 3.0"])
+@pytest.mark.parametrize("libc", ["glibc 2.36", "glibc 2.41", "glibc 3.0"])
 def test_it_starts_the_program_with_its_arguments(folder, libc):
     done = start(folder / "start-hone.sh", libc, "a b.hone")
     assert (done.returncode, done.stdout) == (0, "started a b.hone\n")
 
 
-@pytest.mark.parametrize(("libc", "words"), [("glibc 2.31", "has glibc 2.31"), ("", "another C library")])
+@pytest.mark.parametrize(("libc", "words"), [("glibc 2.35", "has glibc 2.35"), ("", "another C library")])
 def test_an_older_system_is_told(folder, libc, words):
     done = start(folder / "start-hone.sh", libc)
     assert done.returncode == 1
     assert words in done.stderr
-    assert "Ubuntu 22.04" in done.stderr
+    assert "needs glibc 2.36" in done.stderr
+    assert "Ubuntu 24.04, Debian 12, Fedora 37, RHEL 10 and newer" in done.stderr
 
 
 def test_who_has_no_terminal_gets_a_box(folder, tmp_path):
@@ -78,22 +82,58 @@ def test_an_appimage_stays_until_what_the_window_left_training_is_done(folder, t
         assert process.wait(timeout=30) == 7
 
 
-def test_it_names_the_version_that_the_set_up_names():
-    text = (SCRIPTS / "start-hone.sh").read_text(encoding="utf-8")
-    assert f"oldest={OLDEST_GLIBC[1]} " in text
+@pytest.mark.parametrize(
+    ("minor", "names"),
+    [
+        (34, "Ubuntu 22.04, Debian 12, Fedora 35, RHEL 9"),
+        (35, "Ubuntu 22.04, Debian 12, Fedora 36, RHEL 10"),
+        (40, "Debian 13, Fedora 41"),
+    ],
+)
+def test_it_names_systems_that_have_what_the_bundle_asks_for(minor, names):
+    assert start_script.systems_with(minor) == names
 
 
-@pytest.mark.skipif(not (SCRIPTS / "hone.desktop").is_file(), reason="comes with the bundle for Linux")
-def test_an_appimage_has_what_the_format_asks_for_and_starts(folder, tmp_path):
-    packer = tmp_path / "programs" / "appimagetool"
-    program(packer, f'cp -a "$2" "{tmp_path}/kept"; touch "$3"')
-    image = tmp_path / "Hone.AppImage"
-    subprocess.run(
+def test_nothing_in_it_is_left_to_be_filled_in(folder):
+    text = (folder / "start-hone.sh").read_text(encoding="utf-8")
+    assert "oldest=36 " in text
+    assert "@" not in text.replace('"$@"', "")
+
+
+def test_a_c_library_that_nobody_has_is_refused():
+    with pytest.raises(SetupError, match=r"glibc 3\.0"):
+        start_script.filled("", (3, 0))
+
+
+def make_appimage(folder, image, **environment):
+    return subprocess.run(
         [str(SCRIPTS / "make_appimage.sh"), str(folder), str(image)],
-        env={**os.environ, "APPIMAGETOOL": str(packer)},
-        check=True,
+        env={**os.environ, **environment},
+        capture_output=True,
+        text=True,
+        check=False,
     )
+
+
+def test_an_appimage_has_what_the_format_asks_for_and_starts(folder, tmp_path):
+    packer, said = tmp_path / "programs" / "appimagetool", tmp_path / "said"
+    program(
+        packer,
+        f'echo "$*" > "{said}"; for last; do folder=$image; image=$last; done\n'
+        f'cp -a "$folder" "{tmp_path}/kept"; touch "$image"',
+    )
+    image = tmp_path / "Hone.AppImage"
+    done = make_appimage(folder, image, APPIMAGETOOL=str(packer), APPIMAGE_RUNTIME="the-runtime")
+    assert (done.returncode, done.stderr) == (0, "")
+    assert "--runtime-file the-runtime " in said.read_text()
     kept = tmp_path / "kept"
     assert os.access(image, os.X_OK)
     assert {"AppRun", "hone.desktop", "hone.png", ".DirIcon"} <= {path.name for path in kept.iterdir()}
     assert start(kept / "AppRun", "glibc 2.36", "--selftest").stdout == "started --selftest\n"
+    assert start(kept / "AppRun", "glibc 2.35").returncode == 1
+
+
+def test_an_appimage_takes_a_runtime_that_is_named_and_a_bundle_that_was_packed(folder, tmp_path):
+    assert "APPIMAGE_RUNTIME" in make_appimage(folder, tmp_path / "x").stderr
+    (folder / "start-hone.sh").unlink()
+    assert "--only pack" in make_appimage(folder, tmp_path / "x", APPIMAGE_RUNTIME="the-runtime").stderr
