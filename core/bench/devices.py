@@ -179,6 +179,10 @@ def _refuse_unreadable(source: str) -> None:
     _, found = check_tree(msgspec.to_builtins(_plain(ARTICLE[0], 1, 1, source)))
     if found:
         raise OptionsError(found, "The benchmark")
+    folder = Path(source)
+    if not scheme_of(source) and folder.is_dir() and not any(folder.iterdir()):
+        message = f"there is nothing in {source}; name a file or folder with images"
+        raise OptionsError((Problem("data", message),), "The benchmark")
 
 
 def _limit(machine: MachineReport, pair: Pair) -> int:

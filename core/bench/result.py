@@ -2,11 +2,14 @@
 
 import statistics
 from collections.abc import Iterable
+from enum import StrEnum
 
 import msgspec
+import psutil
 
 from core.bench.plan import Kind, Plan, Rung
 from core.bench.sample import Sample
+from core.run_records import is_same_process
 
 SCHEMA = 1
 
@@ -174,10 +177,39 @@ class Machine(msgspec.Struct, frozen=True, kw_only=True):
     versions: dict[str, str] = {}
 
 
+class Measurer(msgspec.Struct, frozen=True, kw_only=True):
+    """The process that makes a result: its number, its start and that of its computer, in unix seconds."""
+
+    pid: int
+    started: float
+    booted: float
+
+    @classmethod
+    def of_this_process(cls) -> "Measurer":
+        """This process."""
+        own = psutil.Process()
+        return cls(pid=own.pid, started=own.create_time(), booted=psutil.boot_time())
+
+    @property
+    def is_alive(self) -> bool:
+        """Whether it still runs on this computer."""
+        return is_same_process(self.pid, self.started, self.booted)
+
+
+class Standing(StrEnum):
+    """How far a result came, in words."""
+
+    WHOLE = "whole"
+    CANCELLED = "cancelled"
+    UNDER_WAY = "under way"
+    BROKEN_OFF = "broken off"
+
+
 class Result(msgspec.Struct, frozen=True, kw_only=True):
     """A benchmark, finished or not. `begun` and `ended` are unix seconds; `ended` is None while it goes on.
 
     `is_whole` says whether every pass was made, or given up with a reason; a cancelled one is kept without.
+    `measured_by` is who makes it, None where it is over.
     """
 
     plan: Plan
@@ -186,7 +218,18 @@ class Result(msgspec.Struct, frozen=True, kw_only=True):
     ended: float | None = None
     rows: tuple[Row, ...] = ()
     is_whole: bool = False
+    measured_by: Measurer | None = None
     schema: int = SCHEMA
+
+    @property
+    def standing(self) -> Standing:
+        """How far it came; a result without an end is broken off where nobody is left who measures on."""
+        if self.is_whole:
+            return Standing.WHOLE
+        if self.ended is not None:
+            return Standing.CANCELLED
+        is_alive = self.measured_by is not None and self.measured_by.is_alive
+        return Standing.UNDER_WAY if is_alive else Standing.BROKEN_OFF
 
     @property
     def kind(self) -> Kind:

@@ -11,7 +11,7 @@ import msgspec
 from core.awake import awake
 from core.bench.device_turn import DeviceTurn
 from core.bench.plan import Plan, Rung
-from core.bench.result import Machine, Pass, Result, Row
+from core.bench.result import Machine, Measurer, Pass, Result, Row
 from core.jobs import JobCancelled
 
 FEWEST_TO_TELL = 2
@@ -82,7 +82,11 @@ class Bench:
         self.not_kept = ""
         self._seconds: dict[str, list[float]] = {}
         self._result = Result(
-            plan=plan, machine=machine, begun=time.time(), rows=tuple(Row(rung=rung) for rung in plan.rungs)
+            plan=plan,
+            machine=machine,
+            begun=time.time(),
+            rows=tuple(Row(rung=rung) for rung in plan.rungs),
+            measured_by=Measurer.of_this_process(),
         )
 
     @property
@@ -164,7 +168,9 @@ class Bench:
     def _end(self) -> None:
         """Keep how it ended; where nothing was measured, there is nothing to keep."""
         is_whole = all(is_given_up(row) or len(row.passes) >= self._plan.passes for row in self._result.rows)
-        self._result = msgspec.structs.replace(self._result, ended=time.time(), is_whole=is_whole)
+        self._result = msgspec.structs.replace(
+            self._result, ended=time.time(), is_whole=is_whole, measured_by=None
+        )
         if any(row.passes for row in self._result.rows):
             self._keep()
 

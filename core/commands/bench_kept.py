@@ -48,8 +48,8 @@ def _row(number: int, one: Kept) -> tuple[str, ...]:
 
 def _rows(result: Result) -> str:
     measured = sum(row.is_measured for row in result.rows)
-    ended = "" if result.is_whole else ", cancelled" if result.ended is not None else ", broken off"
-    return f"{measured} of {len(result.rows)}{ended}"
+    standing = "" if result.is_whole else f", {result.standing}"
+    return f"{measured} of {len(result.rows)}{standing}"
 
 
 def _as_plain(one: Kept) -> dict[str, Any]:

@@ -7,7 +7,7 @@ from PySide6.QtWidgets import QAbstractItemView, QHBoxLayout, QLabel, QPushButto
 
 from core.bench.kept import Kept
 from core.bench.plan import Kind
-from core.bench.result import Result
+from core.bench.result import Result, Standing
 from gui import numbers
 from gui.models.figures_model import Cell, Heading, Line, Tone
 from gui.pages.benchmark_words import kept_title
@@ -122,9 +122,13 @@ class KeptList(QWidget):
         return Line(key, cells)
 
     def _state(self, result: Result) -> str:
-        if result.is_whole:
-            return self.tr("whole")
-        return self.tr("cancelled") if result.ended is not None else self.tr("broken off")
+        words = {
+            Standing.WHOLE: self.tr("whole"),
+            Standing.CANCELLED: self.tr("cancelled"),
+            Standing.UNDER_WAY: self.tr("under way"),
+            Standing.BROKEN_OFF: self.tr("broken off"),
+        }
+        return words[result.standing]
 
     def _open(self, key: str) -> None:
         for one in self._kept:

@@ -147,5 +147,7 @@ def test_images_are_the_digits_unless_there_are_others(tmp_path: Path) -> None:
 def test_what_can_not_be_had_is_refused_whole(tmp_path: Path) -> None:
     with pytest.raises(OptionsError, match=r"gone"):
         planned(NATIVE, data=str(tmp_path / "gone"))
+    with pytest.raises(OptionsError, match="there is nothing in"):
+        planned(NATIVE, data=str(tmp_path))
     with pytest.raises(OptionsError, match="no model called 'vgg' is timed; there are resnet18"):
         planned(NATIVE, models=["vgg"])

@@ -7,13 +7,14 @@ import sys
 import time
 from pathlib import Path
 
+import msgspec
 import pytest
 
 from core import queue
 from core.bench import kept
 from core.bench.device_turn import DeviceBusy
 from core.bench.plan import Plan, Rung
-from core.bench.result import Pass, Result
+from core.bench.result import Pass, Result, Standing
 from core.bench.running import Bench, Underway
 from core.bench.sample import Sample
 from core.ending import describe
@@ -132,6 +133,25 @@ class TestStopping:
         results.close()
         assert (takes.taken, one.result.ended is None) == (["a"], False)
         assert queue.benchmarks() == []
+
+
+class TestStanding:
+    def test_it_is_under_way_as_long_as_its_process_lives(self) -> None:
+        one = bench(plan(rung("a"), rung("b")), Takes())
+        results = one.run()
+        assert next(results).standing is Standing.UNDER_WAY
+        assert kept.load(kept.path_of(one.result)).standing is Standing.UNDER_WAY
+        assert list(results)[-1].standing is Standing.WHOLE
+
+    def test_what_a_process_left_that_is_gone_was_broken_off(self) -> None:
+        one = bench(plan(rung("a"), rung("b")), Takes())
+        results = one.run()
+        left = next(results)
+        assert left.measured_by is not None
+        gone = msgspec.structs.replace(left.measured_by, started=left.measured_by.started - 3600)
+        assert msgspec.structs.replace(left, measured_by=gone).standing is Standing.BROKEN_OFF
+        results.close()
+        assert one.result.standing is Standing.CANCELLED
 
 
 class Stopped:
