@@ -1,6 +1,7 @@
 """Installing the GPU pack: made beside, checked from inside, and only then given its name.
 
-A pause, a failure, or an end of Hone at any moment leaves the pack as it was, and downloads for the next attempt.
+A pause, a failure, or an end of Hone at any moment leaves the pack as it was, and downloads for the next attempt. Only
+one that doesn't pass the check isn't used any more.
 """
 
 import contextlib
@@ -20,7 +21,7 @@ from core.gpu_pack.child import Child
 from core.gpu_pack.needs import needs
 from core.gpu_pack.pack import FILLED, MARKER, OWN, Checked, Filled, Needs, Pack, read_filled, write
 from core.gpu_pack.tools import PipTool, Tool, UvTool
-from core.gpu_pack.using import script_command, standing
+from core.gpu_pack.using import has_python, script_command, standing
 from core.hub_questions import Progress
 from core.locks import locked
 from core.processes import SOURCE_ROOT, is_frozen
@@ -36,6 +37,8 @@ CHECKED = (
 """What the check does besides importing PyTorch: each library that has a build for CUDA, and what trains."""
 
 OWN_PACKAGES = ("core", "resources")
+OWN_NEW = f"{OWN}.new"
+"""Hone's own source in a pack while it is checked."""
 
 
 class Step(StrEnum):
@@ -53,6 +56,10 @@ class PackProgress(Progress, frozen=True, kw_only=True):
 
 
 Tell = Callable[[PackProgress], None]
+
+
+class _NotWorkingError(Exception):
+    """A pack didn't pass the check; holds what was printed."""
 
 
 class Install:
@@ -109,15 +116,21 @@ class Install:
 
     def _can_renew(self) -> bool:
         filled = read_filled(places.pack_folder())
-        return filled is not None and filled.needs == self._wanted
+        return (
+            filled is not None and filled.needs == self._wanted and has_python(places.pack_folder(), filled)
+        )
 
     def _renew(self, tell: Tell) -> Pack:
-        """Give a pack this Hone's source; until it is checked it isn't one."""
+        """Give a pack this Hone's source. One that doesn't work with it counts for nothing: it has to be made anew."""
         folder = places.pack_folder()
         filled = read_filled(folder)
         assert filled is not None, "seen by _can_renew"
-        (folder / MARKER).unlink(missing_ok=True)
-        return self._finish(folder, filled, tell)
+        try:
+            return self._finish(folder, filled, tell)
+        except _NotWorkingError as error:
+            for name in (MARKER, FILLED):
+                (folder / name).unlink(missing_ok=True)
+            raise trouble.works_no_more(str(error), self._log) from error
 
     def _make(self, folder: Path, tell: Tell) -> Pack:
         folder.mkdir(parents=True)
@@ -125,6 +138,8 @@ class Install:
             filled = self._fill(folder, tell)
             pack = self._finish(folder, filled, tell)
             _put_in_place(folder)
+        except _NotWorkingError as error:
+            raise trouble.not_working(str(error), self._log) from error
         finally:
             shutil.rmtree(folder, ignore_errors=True)  # it has its name, or isn't wanted
         shutil.rmtree(places.cache_folder(), ignore_errors=True)
@@ -149,26 +164,41 @@ class Install:
         return filled
 
     def _finish(self, folder: Path, filled: Filled, tell: Tell) -> Pack:
-        """Bring Hone's own source, check all, and say so."""
+        """Check all with Hone's own source, then take that in and say so; until then a pack stays what it was."""
         tell(PackProgress(done=0, total=0, step=Step.CHECK))
-        if is_frozen():
-            copy_own(SOURCE_ROOT, folder / OWN)
-        checked = self._check(folder, filled)
+        new = folder / OWN_NEW
+        try:
+            if is_frozen():
+                copy_own(SOURCE_ROOT, new)
+            checked = self._check(folder, filled, new if is_frozen() else None)
+            _refuse_use(folder)  # an older Hone may have begun to run from it meanwhile
+            self._child.refuse_killed()
+            (folder / MARKER).unlink(
+                missing_ok=True
+            )  # it may tell of another Hone than the source that comes now
+            if is_frozen():
+                shutil.rmtree(folder / OWN, ignore_errors=True)
+                new.rename(folder / OWN)
+        finally:
+            shutil.rmtree(new, ignore_errors=True)
         pack = Pack(hone=VERSION, filled=filled, checked=checked, size=places.size_of(folder))
-        self._child.refuse_killed()
         write(folder / MARKER, pack)
         return pack
 
-    def _check(self, folder: Path, filled: Filled) -> Checked:
-        code, said = self._child.run(script_command(folder, filled, "check.py", *self._checked))
+    def _check(self, folder: Path, filled: Filled, own: Path | None) -> Checked:
+        command = script_command(folder, filled, "check.py", *self._checked, own=own)
+        try:
+            code, said = self._child.run(command)
+        except OSError as error:  # its Python can't be started
+            raise _NotWorkingError(str(error)) from error
         try:
             checked = msgspec.json.decode(said.strip().rpartition("\n")[2].encode(), type=Checked)
         except msgspec.MsgspecError:
             checked = None
         if code != 0 or checked is None:
-            raise trouble.not_working(said, self._log)
+            raise _NotWorkingError(said)
         if self._wanted.build and not checked.cuda:
-            raise trouble.not_working(f"PyTorch {checked.torch} came without CUDA.", self._log)
+            raise _NotWorkingError(f"PyTorch {checked.torch} came without CUDA.")
         return checked
 
     def _run(

@@ -17,7 +17,7 @@ _CAUSES: tuple[tuple[str, str, tuple[Fix, ...]], ...] = (
         (Fix("Make room on it"), GO_ON),
     ),
     (
-        r"407|[Pp]roxy",
+        r"\b407\b|[Pp]roxy",
         "A proxy stands between this computer and the internet, and refused.",
         (Fix("Set HTTPS_PROXY to its address, with name and password where it wants them"), GO_ON),
     ),
@@ -30,34 +30,38 @@ _CAUSES: tuple[tuple[str, str, tuple[Fix, ...]], ...] = (
         ),
     ),
     (
-        r"HASH|[Hh]ash mismatch|BadZipFile|[Ii]nvalid zip|CRC|Wheel .* is invalid|corrupt|Failed to (read|extract)"
-        r"|deflate|end of central directory",
-        "A file arrived damaged.",
-        (Fix("Remove what has come, with Cancel (hone gpu-pack remove)"), AGAIN),
-    ),
-    (
         r"No matching distribution|No solution found|ResolutionImpossible|no version of|not found in the",
         "A library that Hone needs isn't there in a build for this computer.",
         (Fix("Take a folder that holds all wheels, or leave --from away"),),
     ),
     (
-        r"dns error|[Cc]onnect|timed? ?out|getaddrinfo|Name or service|error sending request|Network|offline",
-        "The internet can't be reached.",
+        r"dns error|[Cc]onnect|[Tt]imed? ?out|getaddrinfo|Name or service|error sending request|Network|offline"
+        r"|response body|end of file before message",
+        "The internet can't be reached, or is too slow.",
         (Fix("See that this computer is online, and HTTPS_PROXY is set where it needs a proxy"), GO_ON),
     ),
     (
         r"Permission denied|Access is denied|os error (5|13)\b",
-        "A file couldn't be written.",
+        "A file couldn't be read or written.",
         (Fix("See that Hone's folder belongs to you, and that no other program guards it"), GO_ON),
     ),
+    (
+        r"HASH|[Hh]ash mismatch|BadZipFile|[Ii]nvalid zip|CRC|Wheel .* is invalid|corrupt|Failed to (read|extract)"
+        r"|deflate|end of central directory",
+        "A file arrived damaged.",
+        (Fix("Remove what has come, with Cancel (hone gpu-pack remove)"), AGAIN),
+    ),
 )
-"""What programs print, as patterns, what it means, and what to do. The first that is found counts."""
+"""What programs print, as patterns, what it means, and what to do. The first that is found counts.
+
+A file counts as damaged only where nothing else kept it from coming whole: uv says "Failed to extract" of those, too.
+"""
 
 
 def explain(said: str, log: Path) -> UserError:
     """The error where a program failed, told from the end of what it printed."""
     lines = [line.strip() for line in said.splitlines() if line.strip()]
-    errors = [line for line in lines if re.match(r"(error|cause|×|╰)|.*\bError\b", line, re.IGNORECASE)]
+    errors = [line for line in lines if re.match(r"(error|cause|×|├|╰)|.*\bError\b", line, re.IGNORECASE)]
     shown = "\n".join(lines[-3:])
     for text in ("\n".join(errors), said):
         for pattern, cause, fixes in _CAUSES:
@@ -80,12 +84,22 @@ def no_room(free: int, needed: int, folder: Path) -> UserError:
 
 def not_working(said: str, log: Path) -> UserError:
     """The error where all was installed and then didn't run."""
-    shown = "\n".join(line for line in said.strip().splitlines()[-3:])
-    return UserError(
-        "The GPU pack was installed but doesn't work",
-        f"It was taken away again.\n{shown}\nAll of it is in {log}",
-        (AGAIN,),
+    return _unchecked(
+        "The GPU pack was installed but doesn't work", "It was taken away again.", said, log, AGAIN
     )
+
+
+def works_no_more(said: str, log: Path) -> UserError:
+    """The error where a pack that was there didn't pass the check when it was renewed."""
+    again = Fix("Press Go on (hone gpu-pack install): all of it is brought anew")
+    return _unchecked(
+        "The GPU pack doesn't work any more", "Hone computes without it from now on.", said, log, again
+    )
+
+
+def _unchecked(title: str, what_became: str, said: str, log: Path, fix: Fix) -> UserError:
+    shown = "\n".join(said.strip().splitlines()[-3:])
+    return UserError(title, f"{what_became}\n{shown}\nAll of it is in {log}", (fix,))
 
 
 def lacking(folder: Path, name: str, what: str) -> UserError:

@@ -17,7 +17,7 @@ SCRIPTS = Path("core", "gpu_pack")
 class Standing:
     """The pack on this computer. `refusal` says why the engine doesn't run from it; both are empty where there is none.
 
-    `can_renew`: its libraries are those this Hone needs, so that little has to be done.
+    `can_renew`: its libraries are those this Hone needs, and its Python is there, so that little has to be done.
     """
 
     pack: Pack | None = None
@@ -40,20 +40,20 @@ def standing(folder: Path | None = None) -> Standing:
     folder = folder or places.pack_folder()
     if not folder.is_dir():
         return Standing()
-    pack = read_pack(folder)
+    pack, filled = read_pack(folder), read_filled(folder)
+    can_renew = _fits(filled) and has_python(folder, filled)
     if pack is None:
-        can_renew = _fits(read_filled(folder))
         return Standing(None, "The GPU pack isn't complete: renew it in Settings.", can_renew)
     if pack.hone != VERSION:
         return Standing(
             pack,
             f"The GPU pack was made by Hone {pack.hone}, and this is {VERSION}: renew it in Settings. Until then "
             "Hone computes without it.",
-            _fits(pack.filled),
+            can_renew,
         )
     if not _fits(pack.filled):
         return Standing(pack, "The GPU pack has other libraries than this Hone needs: renew it in Settings.")
-    if not interpreter_of(folder, pack.filled).is_file():
+    if not has_python(folder, pack.filled):
         return Standing(pack, "The Python of the GPU pack is gone: renew it in Settings.")
     return Standing(pack)
 
@@ -67,12 +67,26 @@ def engine_program(*arguments: str) -> list[str] | None:
     return script_command(folder, found.pack.filled, "launch.py", *arguments)
 
 
-def script_command(folder: Path, filled: Filled, script: str, *arguments: str) -> list[str]:
+def has_python(folder: Path, filled: Filled | None) -> bool:
+    """Whether the Python that a pack runs on is there."""
+    return filled is not None and interpreter_of(folder, filled).is_file()
+
+
+def script_command(
+    folder: Path, filled: Filled, script: str, *arguments: str, own: Path | None = None
+) -> list[str]:
     """What runs one of the scripts beside this file in a pack's Python, with its libraries and Hone's own source.
 
     -P: a file torch.py in the working folder would be imported as torch; -s: so would one the person once installed.
+
+    Args:
+        folder: The pack.
+        filled: What it is filled with.
+        script: The script's name.
+        arguments: What it is given after both folders.
+        own: Hone's own source; None: that of the pack.
     """
-    own = own_source(folder)
+    own = own or own_source(folder)
     program = [str(interpreter_of(folder, filled)), "-P", "-s", str(own / SCRIPTS / script)]
     return [*program, str(folder / LIBRARIES), str(own), *arguments]
 

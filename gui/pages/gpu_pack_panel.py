@@ -81,7 +81,8 @@ class GpuPackPanel(QWidget):
         self.install.setText(words)
         self.install.setVisible(is_idle and bool(words))
         self.drop.setVisible(is_idle and bool(found.begun) and not self._only_offers)
-        self.remove.setVisible(is_idle and found.standing.is_there and not self._only_offers)
+        can_remove = is_idle or work.state is State.FAILED
+        self.remove.setVisible(can_remove and found.standing.is_there and not self._only_offers)
 
     @property
     def is_wanted(self) -> bool:

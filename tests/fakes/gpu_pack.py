@@ -1,5 +1,6 @@
-"""A GPU pack as the window sees it, without one: it goes as far as a test wants."""
+"""A GPU pack as the window sees it, without one: it goes as far as a test wants; and one that is filled at once."""
 
+import sys
 import threading
 from collections.abc import Callable
 
@@ -74,3 +75,25 @@ class FakeInstallation:
 
     def kill(self) -> None:
         self._killed.set()
+
+
+class StubTool:
+    """Fills a pack at once, without pip: what is tested stands before or after."""
+
+    growing = None
+
+    def __init__(self, body=None, then=lambda: None):
+        self.body, self.then = body, then
+
+    def bring_python(self, target, needs, run):
+        return sys._base_executable
+
+    def bring_libraries(self, target, interpreter, needs, run):
+        self.then()
+        package = target / "libraries" / "torch"
+        package.mkdir(parents=True)
+        body = (
+            self.body
+            or "__version__ = '9'\nclass version: cuda = None\nclass cuda:\n    is_available = bool\n"
+        )
+        (package / "__init__.py").write_text(body)

@@ -21,6 +21,7 @@ from core.gpu_pack.pack import MARKER, read_pack
 from core.gpu_pack.tools import PipTool, UvTool
 from core.jobs import JobCancelled
 from core.processes import ASKER
+from tests.fakes.gpu_pack import StubTool
 from tests.fakes.wheels import TINY, fake_torch, variant
 
 
@@ -41,28 +42,6 @@ def wheels(tmp_path):
 def install(wheels, wanted=TINY, tool=None, **more):
     settings = {"checked": (), "room": 1, "total": 0, **more}
     return Install(wanted, Child(installing.log_file()), tool or PipTool(wheels), **settings)
-
-
-class Stub:
-    """Fills a pack at once, without pip: what is tested stands before or after."""
-
-    growing = None
-
-    def __init__(self, body=None, then=lambda: None):
-        self.body, self.then = body, then
-
-    def bring_python(self, target, needs, run):
-        return sys._base_executable
-
-    def bring_libraries(self, target, interpreter, needs, run):
-        self.then()
-        package = target / "libraries" / "torch"
-        package.mkdir(parents=True)
-        body = (
-            self.body
-            or "__version__ = '9'\nclass version: cuda = None\nclass cuda:\n    is_available = bool\n"
-        )
-        (package / "__init__.py").write_text(body)
 
 
 def folders(home):
@@ -96,7 +75,7 @@ def test_what_the_engine_starts_finds_the_pack_too(home, tmp_path):
         " capture_output=True, text=True)\n"
         "print(torch.__version__, again.stdout.strip(), sys.argv[1:])\n"
     )
-    install(None, tool=Stub()).run(lambda _: None)
+    install(None, tool=StubTool()).run(lambda _: None)
     launch = Path(using.__file__).with_name("launch.py")
     asked = [sys._base_executable, "-P", "-s", launch, home / "gpu-pack" / "libraries", own, "devices"]
     ended = subprocess.run(asked, capture_output=True, text=True, check=True)
@@ -106,7 +85,7 @@ def test_what_the_engine_starts_finds_the_pack_too(home, tmp_path):
 def test_a_cancelled_one_leaves_nothing_and_the_next_one_goes_on(home, wheels):
     (home / "gpu-pack.cache").mkdir(parents=True)
     (home / "gpu-pack.cache" / "torch").write_bytes(b"half of it")
-    tool = Stub()
+    tool = StubTool()
     job = install(wheels, tool=tool)
     tool.then = job.kill
     with pytest.raises(JobCancelled):
@@ -114,7 +93,7 @@ def test_a_cancelled_one_leaves_nothing_and_the_next_one_goes_on(home, wheels):
     assert folders(home) == ["gpu-pack.cache"]
     assert jobs.engine_command("devices")[0] == sys.executable
     assert what.look().begun == 10
-    install(wheels, tool=Stub()).run(lambda _: None)
+    install(wheels, tool=StubTool()).run(lambda _: None)
     assert folders(home) == ["gpu-pack"]
 
 
@@ -141,7 +120,7 @@ def test_ctrl_c_ends_what_runs_before_its_folder_is_deleted(home, tmp_path):
 
 
 def test_giving_up_deletes_what_has_come_and_leaves_the_pack(home, wheels):
-    install(wheels, tool=Stub()).run(lambda _: None)
+    install(wheels, tool=StubTool()).run(lambda _: None)
     (home / "gpu-pack.cache").mkdir()
     (home / "gpu-pack.cache" / "torch").write_bytes(b"half of it")
     assert drop_begun() == 10
@@ -157,13 +136,13 @@ def test_what_a_killed_installer_left_is_never_used_and_cleaned_up(home, wheels)
     shutil.copytree(left, home / "gpu-pack")
     assert using.engine_program("devices") is None
     assert "isn't complete" in using.standing().refusal
-    install(wheels, tool=Stub()).run(lambda _: None)
+    install(wheels, tool=StubTool()).run(lambda _: None)
     assert folders(home) == ["gpu-pack"]
     assert using.engine_program("devices") is not None
 
 
 def test_a_newer_hone_says_so_and_renews_it_without_its_libraries(home, wheels, monkeypatch):
-    install(wheels, tool=Stub()).run(lambda _: None)
+    install(wheels, tool=StubTool()).run(lambda _: None)
     for module in (using, installing):
         monkeypatch.setattr(module, "VERSION", "99.0")
     found = using.standing()
@@ -171,13 +150,13 @@ def test_a_newer_hone_says_so_and_renews_it_without_its_libraries(home, wheels, 
     assert found.can_renew
     assert jobs.engine_command("devices")[0] == sys.executable
     told = []
-    install(wheels, tool=Stub(then=lambda: pytest.fail("its libraries are right"))).run(told.append)
+    install(wheels, tool=StubTool(then=lambda: pytest.fail("its libraries are right"))).run(told.append)
     assert [found.step for found in told] == [Step.CHECK]
     assert using.standing().is_used
 
 
 def test_other_libraries_are_refused(home, wheels, monkeypatch):
-    install(wheels, tool=Stub()).run(lambda _: None)
+    install(wheels, tool=StubTool()).run(lambda _: None)
     monkeypatch.setattr(using, "needs", lambda build: variant(TINY, requirements=("torch==3",)))
     found = using.standing()
     assert "other libraries" in found.refusal
@@ -214,13 +193,13 @@ def test_a_damaged_wheel_is_told(home, wheels):
 def test_one_that_does_not_work_never_gets_its_name(home, wheels, body, said):
     wanted = variant(TINY, build="cu130")
     with pytest.raises(UserError) as caught:
-        install(wheels, wanted, Stub(body)).run(lambda _: None)
+        install(wheels, wanted, StubTool(body)).run(lambda _: None)
     assert said in caught.value.detail
     assert "gpu-pack" not in folders(home)
 
 
 def test_one_that_is_in_use_stays(home, wheels):
-    install(wheels, tool=Stub()).run(lambda _: None)
+    install(wheels, tool=StubTool()).run(lambda _: None)
     user = subprocess.Popen(
         [
             sys.executable,
@@ -244,7 +223,7 @@ def test_two_at_once_are_refused(home, wheels):
         with pytest.raises(UserError, match="already"):
             install(wheels).run(lambda _: None)
 
-    install(wheels, tool=Stub(then=try_second)).run(lambda _: None)
+    install(wheels, tool=StubTool(then=try_second)).run(lambda _: None)
 
 
 def test_a_bundle_copies_its_own_source_and_starts_it_in_a_clean_environment(
@@ -262,7 +241,7 @@ def test_a_bundle_copies_its_own_source_and_starts_it_in_a_clean_environment(
     monkeypatch.setenv("LD_LIBRARY_PATH", str(bundle))
     monkeypatch.setenv("LD_LIBRARY_PATH_ORIG", "/of/the/person")
     monkeypatch.setenv("_PYI_APPLICATION_HOME_DIR", str(bundle))
-    install(wheels, tool=Stub()).run(lambda _: None)
+    install(wheels, tool=StubTool()).run(lambda _: None)
     command = jobs.engine_command("devices")
     assert command[3] == str(home / "gpu-pack" / "hone" / "core" / "gpu_pack" / "launch.py")
     assert command[5] == str(home / "gpu-pack" / "hone")
@@ -278,7 +257,7 @@ def test_a_bundle_copies_its_own_source_and_starts_it_in_a_clean_environment(
 
 
 def test_a_marker_of_another_kind_counts_for_nothing(home, wheels):
-    install(wheels, tool=Stub()).run(lambda _: None)
+    install(wheels, tool=StubTool()).run(lambda _: None)
     marker = home / "gpu-pack" / MARKER
     marker.write_text(marker.read_text().replace('"schema": 1', '"schema": 2'))
     assert not using.standing().is_used
@@ -291,7 +270,7 @@ def test_a_bundle_without_the_internet_says_what_its_folder_lacks(home, wheels, 
     child = Child(installing.log_file())
     for interpreter, said in (
         (None, "no cpython-3.11.…-install_only….tar.gz"),
-        (sys.executable, "no uv-….whl"),
+        (sys.executable, "no uv-0.13.9-….whl"),
     ):
         with pytest.raises(UserError) as caught:
             install(None, tool=UvTool(child, wheels, interpreter)).run(lambda _: None)

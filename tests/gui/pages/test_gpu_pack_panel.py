@@ -107,6 +107,18 @@ def test_what_went_wrong_stands_there_with_what_to_do(qtbot, show):
     assert panel.line.pause.text() == "Go on"
 
 
+def test_one_that_could_not_be_renewed_can_be_removed(qtbot, show):
+    panel, work, tools = show(OUTDATED)
+    tools.failure = UserError("The GPU pack doesn't work any more", "torn in two")
+    panel.install.click()
+    qtbot.waitUntil(lambda: work.state is State.FAILED)
+    assert panel.remove.isVisibleTo(panel)
+    panel.remove.click()
+    qtbot.waitUntil(lambda: work.situation is OFFERED and work.state is State.IDLE)
+    assert tools.calls == ["install cu130", "remove"]
+    assert not panel.words.endswith("torn in two")
+
+
 def test_it_is_removed_when_the_person_is_sure(qtbot, show):
     panel, work, tools = show(USED)
     panel._confirm = lambda _: False
