@@ -49,7 +49,7 @@ def fetch_uv(request: UvRequest, *, index: str = INDEX) -> UvFetched:
 
 _BY_HAND = (
     Fix("Try again later"),
-    Fix("Install uv yourself (docs.astral.sh/uv): Hone takes it where it is found"),
+    Fix(f"Install uv {VERSION} or newer yourself (docs.astral.sh/uv): Hone then takes that"),
 )
 
 

@@ -1,9 +1,11 @@
 """What fills a GPU pack: uv for a bundle, which has no Python of its own, and this Python's pip for a checkout.
 
-uv is taken where it is installed, from the folder of wheels, or fetched. It brings Python too, checks what it has
-fetched by hashes that it knows, and keeps what has come in its cache.
+uv is taken from the folder of wheels, or fetched in the version that was tried; where it can't be, one that is
+installed and not older will do. It brings Python too, checks what it has fetched by hashes that it knows, and keeps
+what has come in its cache.
 """
 
+import contextlib
 import errno
 import os
 import platform
@@ -17,13 +19,18 @@ from typing import Protocol
 
 import msgspec
 
+from core.errors import UserError
 from core.files import is_link
 from core.gpu_pack import places, trouble
 from core.gpu_pack.builds import index_of
 from core.gpu_pack.child import Child
 from core.gpu_pack.pack import LIBRARIES, PYTHON, Needs
-from core.gpu_pack.uv import UvFetched, UvRequest, program_in, unpack_uv
+from core.gpu_pack.uv import VERSION as UV_VERSION
+from core.gpu_pack.uv import UvFetched, UvRequest, is_new_enough, program_in, unpack_uv
 from core.jobs import decoded
+
+PATIENCE_SECONDS = 120
+"""How long uv waits for a server that sends nothing; its own 30 s are too few for slow lines and files of 500 MB."""
 
 Run = Callable[[Sequence[str], "dict[str, str]"], None]
 """Runs a program to its end; raises UserError where it fails."""
@@ -91,6 +98,7 @@ class UvTool:
         self._wheels = wheels
         self._interpreter = interpreter
         self._cache = places.cache_folder()
+        self._program = ""
 
     @property
     def growing(self) -> Path | None:
@@ -138,9 +146,9 @@ class UvTool:
         return next(iter(sorted(found)), None)
 
     def _uv(self) -> list[str]:
-        found = self._unpacked() or shutil.which("uv") or self._fetched()
+        self._program = self._program or self._unpacked() or self._known()
         return [
-            found,
+            self._program,
             "--no-config",
             "--system-certs",
             "--no-progress",
@@ -150,12 +158,29 @@ class UvTool:
 
     def _unpacked(self) -> str | None:
         """The program out of its wheel in the folder; None: there is none."""
-        wheel = next(iter(sorted(self._wheels.glob("uv-*.whl"))), None) if self._wheels else None
+        found = sorted(self._wheels.glob("uv-*.whl")) if self._wheels else ()
+        wheel = next((wheel for wheel in found if is_new_enough(wheel.name.replace("-", " ", 1))), None)
         return None if wheel is None else unpack_uv(wheel, self._cache)
+
+    def _known(self) -> str:
+        """The version that was tried; where it can't be had, the one that is installed, unless it is older."""
+        try:
+            return self._fetched()
+        except UserError:
+            installed = shutil.which("uv")
+            if installed is None or not self._is_new_enough(installed):
+                raise
+            return installed
+
+    def _is_new_enough(self, program: str) -> bool:
+        with contextlib.suppress(OSError):
+            code, said = self._child.run([program, "--version"])
+            return code == 0 and is_new_enough(said)
+        return False
 
     def _fetched(self) -> str:
         if self._wheels is not None:
-            raise trouble.lacking(self._wheels, "uv-….whl", "uv, which fills the pack")
+            raise trouble.lacking(self._wheels, f"uv-{UV_VERSION}-….whl", "uv, which fills the pack")
         ready = program_in(self._cache)
         if ready.is_file():
             return str(ready)
@@ -167,11 +192,12 @@ class UvTool:
 
     @staticmethod
     def _environment() -> dict[str, str]:
-        """The proxies of the system's settings, which uv asks the environment for."""
+        """The proxies of the system's settings, which uv asks the environment for, and more patience than it has."""
         found = urllib.request.getproxies()
         known = {name.lower() for name in os.environ}
         proxies = {f"{kind}_proxy": found[kind] for kind in ("http", "https") if kind in found}
-        return {name.upper(): value for name, value in proxies.items() if name not in known}
+        wanted = {**proxies, "uv_http_timeout": str(PATIENCE_SECONDS)}
+        return {name.upper(): value for name, value in wanted.items() if name not in known}
 
 
 def _lists(target: Path, needs: Needs) -> list[str]:

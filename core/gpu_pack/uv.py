@@ -1,6 +1,7 @@
 """The program uv, which fills a GPU pack where Hone comes without a Python: which one, and out of its wheel."""
 
 import os
+import re
 import shutil
 import stat
 import zipfile
@@ -45,6 +46,12 @@ class UvFetched(msgspec.Struct, frozen=True, kw_only=True):
 def program_in(folder: Path) -> Path:
     """Where `unpack_uv` puts the program."""
     return folder / f"uv-{VERSION}" / ("uv.exe" if os.name == "nt" else "uv")
+
+
+def is_new_enough(said: str) -> bool:
+    """Whether a uv that prints this for --version isn't older than the one whose options are known."""
+    found = re.match(r"uv (\d+)\.(\d+)\.(\d+)", said, re.ASCII)
+    return found is not None and tuple(map(int, found.groups())) >= tuple(map(int, VERSION.split(".")))
 
 
 def unpack_uv(wheel: Path, folder: Path) -> str:
