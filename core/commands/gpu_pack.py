@@ -7,9 +7,12 @@ from typing import TYPE_CHECKING
 from core import figures
 from core.commands.attendance import INTERRUPTED
 from core.commands.output import print_json, say
-from core.gpu_pack import places, what
+from core.errors import Fix, UserError
+from core.gpu_pack import builds, places, uv, what
 from core.gpu_pack.install import Install, PackProgress, Step, installation, remove
-from core.gpu_pack.pack import Checked, Pack
+from core.gpu_pack.needs import needs
+from core.gpu_pack.pack import Checked, Needs, Pack
+from core.gpu_pack.tools import archive_name, write_lists
 from core.gpu_pack.using import Standing
 from core.hub_download import Pace
 
@@ -43,11 +46,23 @@ def add_gpu_pack(commands: "Commands") -> None:
         type=Path,
         dest="wheels",
         metavar="FOLDER",
-        help="take all wheels from a folder, and nothing from the internet",
+        help="take all from a folder, and nothing from the internet; `needs` says what has to be in it",
     )
     installing.set_defaults(run=lambda asked: install(asked.wheels))
     removing = inner.add_parser("remove", help="delete it, and what has come of one that isn't done")
     removing.set_defaults(run=lambda _: take_away())
+    needing = inner.add_parser(
+        "needs",
+        help="say what a folder for `install --from` has to hold",
+        description="Writes lists of the libraries into a folder, and says how they, uv and Python come there.",
+    )
+    needing.add_argument("folder", type=Path, metavar="FOLDER")
+    needing.add_argument(
+        "--build",
+        choices=(builds.CUDA_13, builds.CUDA_12),
+        help="PyTorch's build (default: the one for this computer's card)",
+    )
+    needing.set_defaults(run=lambda asked: tell_needs(asked.folder, asked.build))
     standing = inner.add_parser("status", help="say whether it is there, used, or to be had")
     standing.add_argument("--json", action="store_true")
     standing.set_defaults(run=lambda asked: status(as_json=asked.json))
@@ -71,6 +86,35 @@ def take_away() -> int:
     """Delete the pack."""
     say(f"{figures.size(remove())} freed")
     return 0
+
+
+def tell_needs(folder: Path, build: str | None) -> int:
+    """Write down what a folder that the pack is made of has to hold, and print how it comes there."""
+    found = what.look().offer
+    if build is None and not found.stands:
+        raise UserError(
+            "Which build of PyTorch is needed isn't known here",
+            found.refusal,
+            (Fix(f"Name it: --build {builds.CUDA_13}, or {builds.CUDA_12} for cards before Turing"),),
+        )
+    wanted = needs(build or found.build)
+    folder.mkdir(parents=True, exist_ok=True)
+    write_lists(folder.absolute(), wanted)
+    say("\n".join(needs_lines(folder.absolute(), wanted)))
+    return 0
+
+
+def needs_lines(folder: Path, wanted: Needs) -> list[str]:
+    """How a folder is filled, on a computer with the internet and pip."""
+    return [
+        f"{folder} holds lists of the libraries now. With Python {wanted.python}, on a computer with the same system "
+        "and the internet, in that folder:",
+        "  python -m pip download --only-binary :all: --requirement requirements.txt --constraint constraints.txt "
+        f"--extra-index-url {builds.index_of(wanted.build)} uv=={uv.VERSION}",
+        f"Put Python there as well: an archive {archive_name(wanted)} for that system, from "
+        "https://github.com/astral-sh/python-build-standalone/releases",
+        "Then, on the computer with the card: hone gpu-pack install --from FOLDER",
+    ]
 
 
 def status(*, as_json: bool) -> int:

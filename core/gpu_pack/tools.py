@@ -73,7 +73,7 @@ class PipTool:
         """As `Tool` has it."""
         command = [sys.executable, "-m", "pip", "install", "--isolated", "--no-input", "--no-cache-dir"]
         command += ["--disable-pip-version-check", "--no-compile", "--no-index"]
-        command += ["--find-links", str(self._wheels), *_lists(target, needs)]
+        command += ["--find-links", str(self._wheels), *write_lists(target, needs)]
         temporary = target / "tmp"
         temporary.mkdir()
         run(
@@ -112,7 +112,7 @@ class UvTool:
         folder = target / PYTHON
         archive = self._archive(needs)
         if archive is None and self._wheels is not None:
-            raise trouble.lacking(self._wheels, f"cpython-{needs.python}.…-install_only….tar.gz", "Python")
+            raise trouble.lacking(self._wheels, archive_name(needs), "Python")
         if archive is not None:
             with tarfile.open(archive) as packed:
                 packed.extractall(folder, filter="data")
@@ -132,7 +132,8 @@ class UvTool:
     def bring_libraries(self, target: Path, interpreter: str, needs: Needs, run: Run) -> None:
         """As `Tool` has it."""
         command = [*self._uv(), "pip", "install", "--python", str(target / interpreter)]
-        command += ["--target", str(target / LIBRARIES), "--only-binary", ":all:", *_lists(target, needs)]
+        command += ["--target", str(target / LIBRARIES), "--only-binary", ":all:"]
+        command += write_lists(target, needs)
         if self._wheels is not None:
             command += ["--offline", "--no-index", "--find-links", str(self._wheels)]
         else:
@@ -141,7 +142,7 @@ class UvTool:
         run(command, self._environment())
 
     def _archive(self, needs: Needs) -> Path | None:
-        """A Python as https://github.com/astral-sh/python-build-standalone packs it, in the folder of wheels."""
+        """A Python in the folder of wheels, see `archive_name`."""
         found = self._wheels.glob(f"cpython-{needs.python}.*install_only*.tar.gz") if self._wheels else ()
         return next(iter(sorted(found)), None)
 
@@ -200,9 +201,14 @@ class UvTool:
         return {name.upper(): value for name, value in wanted.items() if name not in known}
 
 
-def _lists(target: Path, needs: Needs) -> list[str]:
-    """Write what is wanted and what it is pinned to into the pack; returns the arguments that name both files."""
-    wanted, pins = target / "requirements.txt", target / "constraints.txt"
+def archive_name(needs: Needs) -> str:
+    """What an archive of Python is called, as https://github.com/astral-sh/python-build-standalone packs it."""
+    return f"cpython-{needs.python}.…-install_only….tar.gz"
+
+
+def write_lists(folder: Path, needs: Needs) -> list[str]:
+    """Write what is wanted and what it is pinned to into a folder; returns the arguments that name both files."""
+    wanted, pins = folder / "requirements.txt", folder / "constraints.txt"
     wanted.write_text("\n".join((*needs.requirements, "")), encoding="utf-8")
     pins.write_text("\n".join((*needs.pins, "")), encoding="utf-8")
     return ["--requirement", str(wanted), "--constraint", str(pins)]

@@ -14,14 +14,16 @@ from core.machine.nvidia import driver_version, find_gpu
 from core.processes import is_frozen
 from core.settings import home
 
-GB = 10**9
-DOWNLOAD = int(2.9 * GB)
-"""Bytes that come, by the wheels for Linux of CUDA 13: PyTorch 0.55 GB, NVIDIA's libraries 2.2, all others 0.2."""
+GB = 1 << 30
+"""As the window and the command line count it."""
 
-INSTALLED = 6 * GB
+DOWNLOAD = int(2.7 * GB)
+"""Bytes that come, by the wheels for Linux of CUDA 13: PyTorch 0.5 GB, NVIDIA's libraries 2.0, all others 0.2."""
+
+INSTALLED = int(5.6 * GB)
 """Bytes of a pack that is done; start.py reckons with as much."""
 
-ROOM = 8 * GB
+ROOM = int(7.5 * GB)
 """Free bytes that installing it takes."""
 
 PROCESSORS = frozenset({"x86_64", "amd64", "aarch64"})

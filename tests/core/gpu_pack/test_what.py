@@ -2,11 +2,15 @@
 
 import pytest
 
+from core import cli, figures
+from core.commands import gpu_pack as command
 from core.commands.gpu_pack import status_lines
-from core.gpu_pack import builds
+from core.errors import UserError
+from core.gpu_pack import builds, uv
 from core.gpu_pack.needs import OF_THE_WINDOW, name_of, needs
 from core.gpu_pack.using import Standing
-from core.gpu_pack.what import Card, Place, Situation, find_card, look, offer
+from core.gpu_pack.what import DOWNLOAD, INSTALLED, ROOM, Card, Place, Situation, find_card, look, offer
+from core.processes import SOURCE_ROOT
 from tests.fakes import machines
 from tests.fakes.nvml import FakeNvml
 
@@ -105,3 +109,28 @@ def test_the_terminal_is_told_what_it_takes():
     assert "3.0 MB of one that isn't done" in words
     assert "`hone gpu-pack install` brings PyTorch's cu130 build, about 2.7 GB of downloads" in words
     assert "9.0 GB are free" in words
+
+
+def test_the_page_on_installing_names_the_same_sizes():
+    page = " ".join((SOURCE_ROOT / "docs" / "install.md").read_text(encoding="utf-8").split())
+    assert f"about {figures.size(DOWNLOAD)} to download, {figures.size(INSTALLED)} on the disk" in page
+    assert f"{figures.size(ROOM)} free while it is installed" in page
+
+
+def test_who_fills_a_folder_is_told_with_what(tmp_path, capsys):
+    folder = tmp_path / "of wheels"
+    assert cli.main(["gpu-pack", "needs", str(folder), "--build", "cu126"]) == 0
+    said = capsys.readouterr().out
+    assert "--requirement requirements.txt --constraint constraints.txt" in said
+    assert f"--extra-index-url {builds.index_of('cu126')} uv=={uv.VERSION}" in said
+    wanted = needs("cu126")
+    assert f"an archive cpython-{wanted.python}.…-install_only….tar.gz" in said
+    assert (folder / "requirements.txt").read_text().splitlines() == list(wanted.requirements)
+    assert (folder / "constraints.txt").read_text().splitlines() == list(wanted.pins)
+
+
+def test_without_a_card_the_build_has_to_be_named(tmp_path):
+    with pytest.raises(UserError) as caught:
+        command.tell_needs(tmp_path / "new", None)
+    assert "--build cu130" in caught.value.fixes[0].label
+    assert not (tmp_path / "new").exists()
