@@ -11,13 +11,22 @@ import tarfile
 import time
 from pathlib import Path
 
-from bootstrap import bundle_times, debian, mishaps, shared_libraries, sizes, start_script, trial
+from bootstrap import (
+    bundle_times,
+    debian,
+    mishaps,
+    package_trial,
+    shared_libraries,
+    sizes,
+    start_script,
+    trial,
+)
 from bootstrap.environment import Environment
 from bootstrap.errors import SetupError
 
 DEB_GOAL = 350e6
 GZIP_LEVEL = 6
-STAGES = ("build", "selftest", "mishaps", "times", "pack", "unpack")
+STAGES = ("build", "selftest", "mishaps", "times", "pack", "install")
 
 
 def main(environment: Environment, arguments: list[str]) -> int:
@@ -30,8 +39,8 @@ def main(environment: Environment, arguments: list[str]) -> int:
         prog="start.py bundle",
         description="Build a program that needs no Python for this system: in dist/, with archives beside it.",
         epilog="Stages: build (PyInstaller), selftest (the program tries itself out, in a folder that can't be "
-        "written to), mishaps (what it says where something is wrong), times, pack (archives), unpack (the .deb, and "
-        "its self-test on a screen made by Xvfb).",
+        "written to), mishaps (what it says where something is wrong), times, pack (archives), install (the .deb "
+        "into a scratch root, with its self-tests there, the window's on a screen made by Xvfb).",
     )
     parser.add_argument(
         "--only", action="append", choices=STAGES, metavar="STAGE", help="only this one; repeatable"
@@ -59,8 +68,8 @@ def main(environment: Environment, arguments: list[str]) -> int:
             print(
                 f"  goal {DEB_GOAL / sizes.MB:.0f} MB: {'reached' if path.stat().st_size <= DEB_GOAL else 'missed'}"
             )
-            if "unpack" in stages:
-                trial.window_from_package(path, environment.root / "dist" / "pictures")
+            if "install" in stages:
+                package_trial.run(path, environment.root / "dist" / "pictures")
     return 0
 
 

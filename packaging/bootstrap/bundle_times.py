@@ -40,8 +40,7 @@ def measure(program: Path, source: Sequence[str], root: Path) -> None:
             plain.append(_first_step(person, source, example, f"plain-{turn}"))
     window = statistics.median(paints)
     ours, theirs = statistics.median(frozen), statistics.median(plain)
-    busy = f"{os.getloadavg()[0]:.0f} programs busy on {os.cpu_count()} cores"
-    print(f"\nTimes, medians of {TURNS}, {busy}")
+    print(f"\nTimes, medians of {TURNS}, {busy()}")
     print(
         f"  window painted, the bundle's files read from disk  {window:6.2f} s  {_verdict(window, WINDOW_GOAL)}"
     )
@@ -51,6 +50,14 @@ def measure(program: Path, source: Sequence[str], root: Path) -> None:
     print(
         f"  the bundle's by the source tree's                  {ratio:6.2f}    {_verdict(ratio, STEP_GOAL)}"
     )
+
+
+def busy() -> str:
+    """How busy the computer is, as far as its system tells: Windows doesn't."""
+    cores = f"{os.cpu_count()} cores"
+    if not hasattr(os, "getloadavg"):
+        return cores
+    return f"{os.getloadavg()[0]:.0f} programs busy on {cores}"
 
 
 def _verdict(found: float, goal: float) -> str:

@@ -59,7 +59,7 @@ def build(root: Path, bundle: Path, target: Path, control: Callable[[int], str])
 def lay_out(root: Path, bundle: Path, tree: Path) -> None:
     """Put everything where it goes below `tree`; files of the bundle are linked where that works, to save the room."""
     linux, icons = root / "packaging" / "linux", root / "packaging" / "icons"
-    shutil.copytree(bundle, tree / PLACE, symlinks=True, copy_function=_link)
+    shutil.copytree(bundle, tree / PLACE, symlinks=True, copy_function=link)
     program = tree / "usr/bin/hone"
     program.parent.mkdir(parents=True)
     program.symlink_to(Path("/") / PLACE / "hone")
@@ -103,10 +103,11 @@ def _install(source: Path, target: Path) -> None:
     shutil.copyfile(source, target)
 
 
-def _link(source: str, target: str) -> str:
+def link(source: str, target: str) -> str:
+    """Give a file a second name, or copy it where that is on another disk; returns `target`."""
     try:
         os.link(source, target)
-    except OSError:  # another disk
+    except OSError:
         shutil.copy2(source, target)
     return target
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import shutil
 import stat
 import subprocess
 import sys
@@ -17,6 +16,8 @@ from bootstrap.errors import SetupError
 
 HOME_NAME = "Zoë’s öld hôme 日本"
 """As people have them: with spaces, and with letters beyond ASCII."""
+TEMPORARY_NAME = "t ö"
+"""As odd, and short: sockets are made in there, whose paths may have 103 bytes on a Mac."""
 NOBODY = 65534
 SECONDS = 1800
 if TYPE_CHECKING:
@@ -99,17 +100,21 @@ class Person(NamedTuple):
 @contextmanager
 def somebody(*, is_us: bool = False) -> Iterator[Person]:
     """A person with a new home, which is gone afterwards. Where this is root, it isn't root, unless it `is_us`."""
-    with tempfile.TemporaryDirectory(prefix="hone-trial-", ignore_cleanup_errors=True) as folder:
-        home = Path(folder) / HOME_NAME
+    # A Mac's own folder for temporary files has 50 letters already.
+    place = "/tmp" if sys.platform == "darwin" else None
+    with tempfile.TemporaryDirectory(prefix="hone-trial-", dir=place, ignore_cleanup_errors=True) as folder:
+        home, temporary = Path(folder) / HOME_NAME, Path(folder) / TEMPORARY_NAME
         home.mkdir()
+        temporary.mkdir(0o700)
         Path(folder).chmod(0o755)
         lends = not is_us and hasattr(os, "geteuid") and os.geteuid() == 0
         environ = {name: text for name, text in os.environ.items() if not name.startswith(KEPT_AWAY)}
-        environ.update(HOME=str(home), USERPROFILE=str(home), TMPDIR=str(home), HF_HUB_OFFLINE="1")
+        environ.update(HOME=str(home), USERPROFILE=str(home), TMPDIR=str(temporary), HF_HUB_OFFLINE="1")
         if sys.platform.startswith("linux"):
             environ["QT_QPA_PLATFORM"] = "offscreen"
         person = Person(home, environ, lends)
         person.give(home)
+        person.give(temporary)
         yield person
 
 
@@ -138,39 +143,32 @@ def run(program: Path) -> None:
     """
     with somebody() as person, read_only(program.parent):
         for arguments in (["--selftest"], ["--selftest-window"]):
-            print(f"\n{program.name} {' '.join(arguments)}", flush=True)
-            done = person.run([program, *arguments], output=None)
-            if done.status != 0:
-                raise SetupError(f"{program} {arguments[0]} ended with exit status {done.status}.")
+            try_itself_out(person, program, arguments)
 
 
-def window_from_package(package: Path, pictures: Path) -> None:
-    """Unpack a .deb into a scratch root and let the window in it try itself out, on a screen where Xvfb makes one.
+def try_itself_out(
+    person: Person,
+    program: Path,
+    arguments: Sequence[str],
+    through: Command = (),
+    more: Mapping[str, str] | None = None,
+) -> None:
+    """Let a person start a self-test, which says its lines where ours go.
 
     Args:
-        package: The .deb.
-        pictures: A folder that its pictures of the pages are put into.
+        person: Who starts it.
+        program: The program.
+        arguments: Which test, and what it is told.
+        through: A program that starts it.
+        more: Variables beside those of the person.
 
     Raises:
-        SetupError: It can't be unpacked, or a check failed.
+        SetupError: A check failed.
     """
-    with somebody() as person:
-        root = person.home.parent / "root"
-        subprocess.run(["dpkg-deb", "--extract", str(package), str(root)], check=True)
-        link = root / "usr/bin/hone"
-        program = root / link.readlink().relative_to("/")
-        screen = ["xvfb-run", "-a", "-s", "-screen 0 1400x900x24"] if shutil.which("xvfb-run") else []
-        print(f"\n{' '.join(screen[:1])} {program.name} --selftest-window, from {package.name}", flush=True)
-        # xvfb-run stumbles over spaces in the folder for temporary files; the program must not.
-        variables = {"QT_QPA_PLATFORM": "xcb", "TMPDIR": "/tmp"} if screen else {}
-        screen += ["env", f"TMPDIR={person.home}"]
-        arguments = ["--selftest-window", "--keep", str(person.home / "pictures")]
-        done = person.run([*screen, program, *arguments], variables, output=None)
-        pictures.mkdir(parents=True, exist_ok=True)
-        for picture in (person.home / "pictures").glob("*.png"):
-            shutil.copyfile(picture, pictures / picture.name)
-        if done.status != 0:
-            raise SetupError(f"The program in {package.name} ended with exit status {done.status}.")
+    print(f"\n{program.name} {' '.join(arguments)}", flush=True)
+    done = person.run([*through, program, *arguments], more, output=None)
+    if done.status != 0:
+        raise SetupError(f"{program} {arguments[0]} ended with exit status {done.status}.")
 
 
 def said_by(person: Person, command: Command, more: Mapping[str, str]) -> str:

@@ -130,3 +130,4 @@ def test_a_wrong_run_file_is_told_of_in_the_window(window, tmp_path, content, wo
     assert window.pages.currentWidget() is window.new_run
     assert "wrong.hone" in said(window)
     assert words in said(window)
+    assert (path.read_bytes() if path.exists() else None) == content  # as whoever wrote it left it

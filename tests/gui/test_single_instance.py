@@ -24,6 +24,24 @@ path = Path(sys.argv[2]) if len(sys.argv) > 2 else None
 sys.exit(3 if SingleInstance(Path(sys.argv[1])).claim(path) else 0)
 """
 
+OF_ANOTHER_VERSION = (
+    """
+import core.version
+core.version.VERSION = "99.0.0"
+"""
+    + SECOND
+)
+
+SAYS_MORE = (
+    """
+from gui import single_instance
+class Handover(single_instance.Handover, frozen=True):
+    of_tomorrow: bool = True
+single_instance.Handover = Handover
+"""
+    + SECOND
+)
+
 KILLED = """
 import os, signal, sys
 from pathlib import Path
@@ -54,8 +72,8 @@ def first(qapp, tmp_path):
     instance.deleteLater()
 
 
-def start_second(*arguments):
-    return subprocess.Popen([sys.executable, "-c", SECOND, *map(str, arguments)])
+def start_second(*arguments, code=SECOND):
+    return subprocess.Popen([sys.executable, "-c", code, *map(str, arguments)])
 
 
 def status_of(qtbot, process):
@@ -85,6 +103,19 @@ def test_a_second_start_without_a_file_raises_the_window(qtbot, first, tmp_path)
         second = start_second(tmp_path)
     assert called.args == [None]
     assert status_of(qtbot, second) == 0
+
+
+def test_a_second_start_of_another_version_hands_over_its_file(qtbot, first, tmp_path):
+    with qtbot.waitSignal(first.called, timeout=10_000) as called:
+        second = start_second(tmp_path, tmp_path / "run.hone", code=OF_ANOTHER_VERSION)
+    assert called.args == [tmp_path / "run.hone"]
+    assert status_of(qtbot, second) == 0
+
+
+def test_another_version_that_is_not_understood_opens_a_window_of_its_own(qtbot, first, tmp_path):
+    with qtbot.assertNotEmitted(first.called):
+        second = start_second(tmp_path, tmp_path / "run.hone", code=SAYS_MORE)
+        assert status_of(qtbot, second) == 3
 
 
 @pytest.mark.usefixtures("first")
