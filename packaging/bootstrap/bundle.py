@@ -83,8 +83,9 @@ def build(environment: Environment) -> None:
     """Run PyInstaller on packaging/hone.spec.
 
     Raises:
-        SetupError: It failed; holds the end of what it said.
+        SetupError: It failed; holds the end of what it said. Or PyTorch is built for graphics cards.
     """
+    refuse_graphics(environment)
     root = environment.root
     log = root / "build" / "pyinstaller.log"
     print(
@@ -111,6 +112,25 @@ def build(environment: Environment) -> None:
         raise SetupError(f"PyInstaller failed; the end of {log}:\n{tail}")
     strip(root / "dist" / "hone")
     print(f"Built in {time.monotonic() - began:.0f} s", flush=True)
+
+
+def refuse_graphics(environment: Environment) -> None:
+    """See that the environment has PyTorch for the CPU; Apple's has Metal in it, which needs no libraries of its own.
+
+    Raises:
+        SetupError: It has another one, or none that loads.
+    """
+    asked = "import torch; print(torch.version.cuda or torch.version.hip or '')"
+    done = subprocess.run(
+        [environment.python, "-P", "-c", asked], capture_output=True, text=True, errors="replace", check=False
+    )
+    if done.returncode != 0:
+        raise SetupError(f"PyTorch doesn't load in {environment.folder}:\n{done.stderr[-500:]}")
+    if done.stdout.strip():
+        raise SetupError(
+            f"The PyTorch in {environment.folder} is built for graphics cards ({done.stdout.strip()}), and a bundle "
+            f"carries the one for the CPU. Delete {environment.folder}, then start again: python3 start.py bundle"
+        )
 
 
 def strip(folder: Path) -> None:

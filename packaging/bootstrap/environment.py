@@ -15,6 +15,8 @@ from bootstrap import apt, graphics, pip
 from bootstrap.errors import SetupError
 
 STAMP = "hone-setup.json"
+FOR_BUNDLES = "bundle"
+"""The extra that builds programs; these carry PyTorch for the CPU, so its environment has that one."""
 VENV_PACKAGE = f"python{sys.version_info[0]}.{sys.version_info[1]}-venv"
 """Where Debian and Ubuntu keep the part of Python that makes virtual environments."""
 
@@ -66,7 +68,7 @@ def set_up(root: Path, extras: Iterable[str] = ()) -> Environment:
     if installed is not None and installed.inputs == wanted.inputs:
         wanted = Stamp(wanted.inputs, wanted.extras | installed.extras)
     print(f"Setting up Hone in {environment.folder}", flush=True)
-    _make(environment)
+    _make(environment, wanted)
     _fill(environment, wanted)
     write_stamp(environment.folder, wanted)
     return environment
@@ -95,7 +97,7 @@ def write_stamp(folder: Path, stamp: Stamp) -> None:
     (folder / STAMP).write_text(json.dumps(content) + "\n", encoding="utf-8")
 
 
-def _make(environment: Environment) -> None:
+def _make(environment: Environment, wanted: Stamp) -> None:
     """Create the virtual environment, anew where another Python made the one that is there."""
     folder = environment.folder
     if is_usable(environment):
@@ -107,7 +109,9 @@ def _make(environment: Environment) -> None:
         )
     if folder.exists():
         shutil.rmtree(folder)
-    _check_room(environment.root)
+    _check_room(
+        environment.root, graphics.DISK_NEEDED if FOR_BUNDLES in wanted.extras else graphics.disk_needed()
+    )
     said = _create(folder)
     if "ensurepip is not available" in said and apt.may_install():
         apt.install([VENV_PACKAGE])
@@ -116,8 +120,8 @@ def _make(environment: Environment) -> None:
         raise SetupError(_why_no_venv(said))
 
 
-def _check_room(root: Path) -> None:
-    free, needed = shutil.disk_usage(root).free, graphics.disk_needed()
+def _check_room(root: Path, needed: int) -> None:
+    free = shutil.disk_usage(root).free
     if free >= needed:
         return
     text = (
@@ -186,6 +190,12 @@ def _fill(environment: Environment, wanted: Stamp) -> None:
     tools = [line for line in constraints.read_text(encoding="utf-8").split() if line.startswith(pip.TOOLS)]
     pip.install(environment.python, tools, log, reports_progress=False)
     extras = f"[{','.join(sorted(wanted.extras))}]" if wanted.extras else ""
-    arguments = ["--no-build-isolation", "--constraint", str(constraints), *graphics.index_arguments()]
+    if FOR_BUNDLES in wanted.extras:
+        index = graphics.index_arguments_for_cpu(
+            lambda: pip.chosen_version(environment.python, "torch", constraints)
+        )
+    else:
+        index = graphics.index_arguments()
+    arguments = ["--no-build-isolation", "--constraint", str(constraints), *index]
     pip.install(environment.python, [*arguments, "--editable", f"{environment.root}{extras}"], log)
     print("Everything is installed.", flush=True)

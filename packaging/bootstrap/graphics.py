@@ -10,7 +10,7 @@ from __future__ import annotations
 import os
 import subprocess
 import sys
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 
 INDEX = "https://download.pytorch.org/whl/"
 OLDEST_OF_CUDA_13 = 7.5
@@ -23,12 +23,26 @@ DISK_NEEDED = 3 * GB
 DISK_NEEDED_WITH_CUDA = 8 * GB
 """The same with a CUDA build: 6 GB installed, 1.7 GB of downloads."""
 CPU_INDEX = INDEX + "cpu"
+OF_CPU = "+cpu"
+"""How the versions of the CPU builds end that PyTorch's own index has."""
 
 
 def index_arguments(system: str = sys.platform, capability: float | None = None) -> list[str]:
     """What pip needs to be told to find the right build; nothing where PyPI's is the right one."""
     build = cuda_build(system, capability if capability is not None else compute_capability(system))
     return ["--extra-index-url", INDEX + build] if build else []
+
+
+def index_arguments_for_cpu(chosen: Callable[[], str], system: str = sys.platform) -> list[str]:
+    """What pip needs to be told to find a build without CUDA, whatever card there is.
+
+    Args:
+        chosen: Asks pip which version of torch it would take by itself; asked on Linux only, where PyPI's has CUDA.
+        system: As in `sys.platform`.
+    """
+    if system.startswith("linux") and not chosen().endswith(OF_CPU):
+        return ["--extra-index-url", CPU_INDEX]
+    return []
 
 
 def cuda_build(system: str, capability: float | None) -> str:

@@ -9,7 +9,7 @@ import sys
 from pathlib import Path
 
 from bootstrap import bundle, checks, display, old_systems, pythons, system_libraries
-from bootstrap.environment import Environment, set_up
+from bootstrap.environment import FOR_BUNDLES, Environment, set_up
 from bootstrap.errors import SetupError
 
 ROOT = Path(__file__).resolve().parent.parent.parent
@@ -58,7 +58,7 @@ def main(arguments: list[str]) -> int:
 
 def run(command: str, more: list[str]) -> int:
     """Set up for `command` and carry it out; `test`, `bench` and `bundle` take `more` arguments."""
-    extras = {"test": ["test"], "bench": ["test"], "bundle": ["bundle"]}.get(command, [])
+    extras = {"test": ["test"], "bench": ["test"], "bundle": [FOR_BUNDLES]}.get(command, [])
     environment = set_up(ROOT, extras)
     if command == "setup":
         print(f"Ready. Open it with: python3 start.py   or: {environment.program('hone')}")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import re
 import subprocess
@@ -143,6 +144,37 @@ def install(python: str, arguments: Iterable[str], log: Path, reports_progress: 
     progress.clear()
     if process.returncode != 0:
         raise SetupError(explain(lines, log))
+
+
+def chosen_version(python: str, name: str, constraints: Path) -> str:
+    """The version of a library that pip would install, such as `2.13.0+cpu`; empty where pip finds none.
+
+    Only descriptions are downloaded.
+    """
+    asked = [
+        "install",
+        "--dry-run",
+        "--no-deps",
+        "--ignore-installed",
+        "--quiet",
+        "--report",
+        "-",
+        "--no-input",
+    ]
+    done = subprocess.run(
+        [python, "-m", "pip", *asked, "--constraint", str(constraints), name],
+        env=dict(os.environ, PYTHONUTF8="1"),
+        stdin=subprocess.DEVNULL,
+        capture_output=True,
+        encoding="utf-8",
+        errors="replace",
+        check=False,
+    )
+    try:
+        (found,) = json.loads(done.stdout)["install"]
+    except (ValueError, KeyError):
+        return ""
+    return str(found["metadata"]["version"])
 
 
 def explain(lines: list[str], log: Path) -> str:
