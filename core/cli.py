@@ -111,14 +111,27 @@ def _speak_utf8() -> None:
             reconfigure(encoding="utf-8", errors="replace")
 
 
+def names() -> frozenset[str]:
+    """What the commands are called."""
+    return frozenset(_add_commands(argparse.ArgumentParser(), jobs.start, None).choices or ())
+
+
 def _parser(start: train.Start, keeper: KeeperCommand | None) -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(
         prog="hone",
-        description="Fine-tune models on your own computer and watch them train. Without arguments the window opens.",
+        description="Fine-tune models on your own computer and watch them train. Without arguments the window opens, "
+        "with a run file, a run's folder or data it opens and shows that.",
         epilog="Runs are kept where `hone runs` says; HONE_HOME moves them. Exit status: 0 done, 1 failed, 2 the "
         "request was wrong, 3 the run doesn't fit (forecast, measure, fit), 130 interrupted.",
     )
     parser.add_argument("--version", action="version", version=f"Hone {VERSION}")
+    _add_commands(parser, start, keeper)
+    return parser
+
+
+def _add_commands(
+    parser: argparse.ArgumentParser, start: train.Start, keeper: KeeperCommand | None
+) -> "Commands":
     commands = parser.add_subparsers(title="commands", required=True, metavar="COMMAND")
     _add_train(commands, start)
     add_resume(commands, keeper)
@@ -133,7 +146,7 @@ def _parser(start: train.Start, keeper: KeeperCommand | None) -> argparse.Argume
     add_gpu_pack(commands)
     add_giving(commands)
     _add_files(commands)
-    return parser
+    return commands
 
 
 def _add_train(commands: "Commands", start: train.Start) -> None:

@@ -5,11 +5,13 @@ This module is the only one outside `core.engine` that imports it, and only in a
 """
 
 import multiprocessing
+import os
 import sys
 from collections.abc import Callable, Sequence
 from pathlib import Path
 
 from core import streams
+from core.files import is_there
 from core.processes import is_frozen
 
 REFUSED = 2
@@ -18,7 +20,10 @@ PARTS = ("--engine", "--keeper", "--selftest")
 
 
 def run(
-    arguments: Sequence[str], open_window: Callable[[], int], test_window: Callable[[Sequence[str]], int]
+    arguments: Sequence[str],
+    open_window: Callable[[], int],
+    test_window: Callable[[Sequence[str]], int],
+    complain: Callable[[str], None] | None = None,
 ) -> int:
     """Do what the arguments ask for and return the exit status.
 
@@ -26,6 +31,7 @@ def run(
         arguments: The command line without the program's name.
         open_window: Opens the window and returns when it is closed.
         test_window: Tries the window out, with the arguments after `--selftest-window`.
+        complain: Says what is wrong with the arguments; None: somebody reads what is printed.
     """
     streams.open_missing()
     multiprocessing.freeze_support()
@@ -38,12 +44,14 @@ def run(
         return test_window(arguments[1:])
     if opens_window(arguments):
         return open_window()
-    return _part(arguments[0])(list(arguments[1:] if arguments[0] in PARTS else arguments))
+    if arguments[0] in PARTS:
+        return _part(arguments[0])(list(arguments[1:]))
+    return _command_line(list(arguments), complain)
 
 
-def _part(first: str) -> Callable[[list[str]], int]:
-    """What the first argument asks for beside the window, imported only then."""
-    match first:
+def _part(name: str) -> Callable[[list[str]], int]:
+    """A part beside window and command line, imported only when it is asked for."""
+    match name:
         case "--engine":
             from core.engine.__main__ import main as engine
 
@@ -52,18 +60,44 @@ def _part(first: str) -> Callable[[list[str]], int]:
             from core.keeper import main as keeper
 
             return keeper
-        case "--selftest":
-            from core.selftest.command import main as selftest
+    from core.selftest.command import main as selftest
 
-            return selftest
-    from core.cli import main as command_line
+    return selftest
 
-    return command_line
+
+def _command_line(arguments: list[str], complain: Callable[[str], None] | None) -> int:
+    """Do what a command asks for. Argparse tells a terminal what is wrong; who has none would learn nothing of it."""
+    from core import cli
+
+    first = arguments[0]
+    if complain is not None and not first.startswith("-") and first not in cli.names():
+        complain(
+            f"Hone doesn't understand “{' '.join(arguments)}”. It takes a command (`hone --help` lists them), or "
+            "files and folders to open and nothing else."
+        )
+        return REFUSED
+    return cli.main(arguments)
 
 
 def opens_window(arguments: Sequence[str]) -> bool:
-    """Whether these arguments ask for the window: none at all, or one run file to open in it."""
-    return not arguments or (len(arguments) == 1 and Path(arguments[0]).suffix.lower() in RUN_FILES)
+    """Whether these arguments ask for the window: none at all, or files and folders to open in it."""
+    if any(argument.startswith("-") for argument in arguments):
+        return False
+    return not arguments or _is_to_open(arguments[0])
+
+
+def _is_to_open(first: str) -> bool:
+    """Whether it is plainly a path, there or not, or the name of what is there; a command goes before the latter."""
+    from core.task_guess import DATA_ENDINGS
+
+    is_below = any(mark in first for mark in (os.sep, os.altsep) if mark)
+    if is_below or Path(first.lower().removesuffix(".gz")).suffix in DATA_ENDINGS.union(RUN_FILES):
+        return True
+    if not first or not is_there(Path(first)):
+        return False
+    from core import cli
+
+    return first not in cli.names()
 
 
 def _support_workers(arguments: Sequence[str]) -> None:

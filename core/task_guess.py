@@ -24,6 +24,9 @@ PROSE_ENDINGS = frozenset({".txt", ".md", ".markdown", ".text"})
 MARKED_UP = frozenset({".md", ".markdown"})
 """Never a table, whatever their lines look like."""
 JSON_ENDINGS = frozenset({".json", ".jsonl", ".ndjson"})
+TABLE_ENDINGS = frozenset({".csv", ".tsv", ".tab", ".parquet", ".pq"})
+DATA_ENDINGS = IMAGE_ENDINGS | WORD_ENDINGS | PROSE_ENDINGS | JSON_ENDINGS | TABLE_ENDINGS
+"""What is called so is meant as data, whether it is there or not; compressed it ends in `.gz`, too."""
 
 _TAG = re.compile(r"O|[BIESLU]-\S+")
 _KEY = re.compile(r'"([A-Za-z_]{2,24})"\s*:')

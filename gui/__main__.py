@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 from core import program
 from gui.old_systems import this_system, why_too_old
-from gui.plain_words import tell
+from gui.plain_words import is_watched, tell
 from gui.screen_libraries import what_is_missing
 from gui.screens import why_no_answer
 
@@ -51,7 +51,7 @@ def has_screen() -> bool:
 
 def main() -> int:
     """Run the program with the process's arguments and return its exit status."""
-    return program.run(sys.argv[1:], open_window, test_window)
+    return program.run(sys.argv[1:], open_window, test_window, None if is_watched() else tell)
 
 
 if __name__ == "__main__":

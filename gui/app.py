@@ -31,6 +31,9 @@ SWITCH_SECONDS = 0.0005
 """How long another thread computes on while the window's waits for its turn."""
 
 
+GATHERING_MS = 50
+"""Files that a Mac names one after the other within so long were opened at a time."""
+
 EVENT_MS = 1000
 """How long a second Hone on a Mac waits to be told of a file to open."""
 
@@ -39,20 +42,31 @@ REST_MS = 1500
 
 
 class HoneApplication(QApplication):
-    """The application; on a Mac it is told of files to open by events.
+    """The application; on a Mac it is told of files to open by events, one for each.
 
     Signals:
-        file_opened: The `Path` of a file opened with Hone.
+        files_opened: A tuple with each `Path` opened with Hone at a time.
     """
 
-    file_opened = Signal(object)
+    files_opened = Signal(object)
+
+    def __init__(self, arguments: list[str]) -> None:
+        super().__init__(arguments)
+        self._opened: list[Path] = []
+        self._gathering = QTimer(self, singleShot=True, interval=GATHERING_MS)
+        self._gathering.timeout.connect(self._tell_opened)
 
     def event(self, event: QEvent) -> bool:
         """Take files opened from the Finder."""
         if isinstance(event, QFileOpenEvent):
-            self.file_opened.emit(Path(event.file()))
+            self._opened.append(Path(event.file()))
+            self._gathering.start()
             return True
         return super().event(event)
+
+    def _tell_opened(self) -> None:
+        opened, self._opened = tuple(self._opened), []
+        self.files_opened.emit(opened)
 
 
 class FirstPaint(QObject):
@@ -80,8 +94,8 @@ class FirstPaint(QObject):
 def run_app(argv: Sequence[str]) -> int:
     """Open the window, and what is named after the program's name in it; returns when it is closed."""
     take_short_turns()
-    application = HoneApplication(list(argv))
-    asked = Path(argv[1]).absolute() if len(argv) > 1 else None
+    application = HoneApplication(["hone"])  # PySide6 crashes on a name of a file that is no text
+    asked = tuple(Path(path).absolute() for path in argv[1:])
     first = claim_place(application, asked)
     if first is None:
         return 0
@@ -96,44 +110,43 @@ def run_app(argv: Sequence[str]) -> int:
         window.work_without_home(trouble)
     else:
         keep_form(application, window)
-    application.file_opened.connect(window.open_path)
+    application.files_opened.connect(window.open_paths)
     application.commitDataRequest.connect(window.end_session, Qt.ConnectionType.DirectConnection)
     application.aboutToQuit.connect(window.end_work)
     first.called.connect(window.come_forward)
     paint = FirstPaint(window)
     paint.painted.connect(_report_paint if "HONE_QUIT_AFTER_PAINT" in os.environ else window.ask_for_devices)
     paint.painted.connect(import_charts_soon)
-    if asked is not None:
-        window.open_path(asked)
+    window.open_paths(asked)
     window.show()
     status = application.exec()
     first.close()
     return status
 
 
-def claim_place(application: QApplication, asked: Path | None) -> SingleInstance | None:
+def claim_place(application: QApplication, asked: Sequence[Path]) -> SingleInstance | None:
     """Be the one Hone of this person; None where another one is open, which has been told what was `asked` for.
 
     Who started this one in a terminal is told, as nothing else would happen there.
     """
     first = SingleInstance(settings.home(), application)
-    if first.claim(asked, partial(file_on_its_way, application)):
+    if first.claim(asked, partial(files_on_their_way, application)):
         return first
     print("Hone is open already; it was brought to the front.", flush=True)
     return None
 
 
-def file_on_its_way(application: QApplication, system: str = sys.platform) -> Path | None:
-    """The file that a Mac wants opened: it names it in an event soon after the start, and not in the arguments."""
+def files_on_their_way(application: QApplication, system: str = sys.platform) -> Sequence[Path]:
+    """The files that a Mac wants opened: it names them in events soon after the start, and not in the arguments."""
     if system != "darwin" or not isinstance(application, HoneApplication):
-        return None
+        return ()
     found: list[Path] = []
     waiting = QEventLoop()
-    application.file_opened.connect(found.append)
-    application.file_opened.connect(waiting.quit)
+    application.files_opened.connect(found.extend)
+    application.files_opened.connect(waiting.quit)
     QTimer.singleShot(EVENT_MS, waiting.quit)
     waiting.exec()
-    return found[-1] if found else None
+    return found
 
 
 def import_charts_soon() -> None:

@@ -1,4 +1,4 @@
-"""One window a person: a second start of Hone hands over the file it was asked to open to the first, and ends.
+"""One window a person: a second start of Hone hands over what it was asked to open to the first, and ends.
 
 The first listens on a local socket (a named pipe on Windows) that only this person may use; nothing of it can be
 reached over a network. Its name holds who the person is and where Hone's folder is, so that two profiles, or a test,
@@ -11,7 +11,7 @@ import hashlib
 import logging
 import os
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from pathlib import Path
 
 import msgspec
@@ -20,8 +20,8 @@ from PySide6.QtNetwork import QLocalServer, QLocalSocket
 
 log = logging.getLogger("hone")
 
-LARGEST_MESSAGE = 16 << 10
-"""Bytes; a path has a few hundred."""
+LARGEST_MESSAGE = 256 << 10
+"""Bytes; a path has a few hundred, and only the first of them is opened."""
 
 MOST_WAITING = 4
 """So many may be heard at once; who comes beyond that is sent away."""
@@ -41,16 +41,16 @@ HEARD = b"heard\n"
 
 
 class Handover(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """What a second start says: the absolute path it was asked to open, or nothing."""
+    """What a second start says: the absolute paths it was asked to open, if any."""
 
-    open: str = ""
+    open: tuple[str, ...] = ()
 
 
 class SingleInstance(QObject):
     """Is the first Hone of this person, or tells the first one what to open.
 
     Signals:
-        called: Somebody started Hone again: the `Path` to be opened, or None.
+        called: Somebody started Hone again: a tuple with each `Path` to be opened.
 
     Args:
         home: Hone's folder.
@@ -69,14 +69,14 @@ class SingleInstance(QObject):
         self._server.newConnection.connect(self._welcome)
         self._talks: list[_Talk] = []
 
-    def claim(self, path: Path | None, late: Callable[[], Path | None] = lambda: None) -> bool:
-        """Become the first; returns False where another one is, which now knows of `path`.
+    def claim(self, paths: Sequence[Path], late: Callable[[], Sequence[Path]] = tuple) -> bool:
+        """Become the first; returns False where another one is, which now knows of `paths`.
 
         Where the other one doesn't answer, or where no socket can be made, there are two windows rather than none.
 
         Args:
-            path: What is to be opened.
-            late: Waits a moment for what is to be opened; asked only where there is another one, and no `path`.
+            paths: What is to be opened.
+            late: Waits a moment for what is to be opened; asked only where there is another one, and no path yet.
         """
         try:
             lock, name = QLockFile(lock_path(self._home)), socket_name(self._home)
@@ -90,7 +90,7 @@ class SingleInstance(QObject):
             if not self._server.listen(name):
                 log.warning("another Hone can't reach this one: %s", self._server.errorString())
             return True
-        return not self._tell(name, path or late())
+        return not self._tell(name, paths or late())
 
     def close(self) -> None:
         """Listen no longer; the next start is the first again."""
@@ -98,7 +98,7 @@ class SingleInstance(QObject):
         if self._lock is not None:
             self._lock.unlock()
 
-    def _tell(self, name: str, path: Path | None) -> bool:
+    def _tell(self, name: str, paths: Sequence[Path]) -> bool:
         """Say it to the first; returns whether it has heard."""
         socket = QLocalSocket()
         patience = QDeadlineTimer(CONNECT_MS)
@@ -109,8 +109,7 @@ class SingleInstance(QObject):
             QThread.msleep(RETRY_MS)
             socket.connectToServer(name)
         _let_come_forward()
-        message = Handover("" if path is None else str(path.absolute()))
-        socket.write(msgspec.json.encode(message) + b"\n")
+        socket.write(encoded(paths))
         socket.waitForBytesWritten(ANSWER_MS)
         while not socket.canReadLine():
             if not socket.waitForReadyRead(ANSWER_MS):
@@ -130,7 +129,7 @@ class SingleInstance(QObject):
             talk.listen()
 
     def _hear(self, message: Handover) -> None:
-        self.called.emit(Path(message.open) if message.open else None)
+        self.called.emit(tuple(Path(path) for path in message.open))
 
     def _forget(self, talk: "_Talk") -> None:
         self._talks.remove(talk)
@@ -190,14 +189,27 @@ class _Talk(QObject):
             self.ended.emit(self)
 
 
+def encoded(paths: Sequence[Path]) -> bytes:
+    """The line that says them, without the last ones where it has no room for all."""
+    texts: list[str] = []
+    room = LARGEST_MESSAGE - len(msgspec.json.encode(Handover())) - len(b"\n")
+    for path in paths:
+        text = os.fsencode(path.absolute()).decode(errors="replace")  # JSON has no word for other bytes
+        room -= len(msgspec.json.encode(text)) + len(b",")
+        if room < 0:
+            break
+        texts.append(text)
+    return msgspec.json.encode(Handover(tuple(texts))) + b"\n"
+
+
 def decoded(line: bytes) -> Handover | None:
     """What a line says; None where it is none of Hone's."""
     try:
         message = msgspec.json.decode(line, type=Handover)
     except (ValueError, RecursionError):
         return None
-    is_path = not message.open or (Path(message.open).is_absolute() and "\0" not in message.open)
-    return message if is_path else None
+    are_paths = all(Path(path).is_absolute() and "\0" not in path for path in message.open)
+    return message if are_paths else None
 
 
 def socket_name(home: Path) -> str:

@@ -64,7 +64,7 @@ class StartStrip(QWidget):
             words = self.tr("It went on while Hone was closed.")
         else:
             title = self.tr("{} runs are training").format(len(live))
-            words = _listed([_with_percent(one) for one in live])
+            words = listed([_with_percent(one) for one in live])
         self.training.show_words(title, words, self._show_words(one=len(live) == 1))
         self._fit()
 
@@ -125,7 +125,7 @@ class StartStrip(QWidget):
             return self.tr("It can go on from its checkpoint of step {}.").format(numbers.count(step))
         names = [f"“{one.title}”" for one in found]
         order = self.tr("They can go on from their last checkpoints, one after the other.")
-        return f"{_listed(names)}. {order}"
+        return f"{listed(names)}. {order}"
 
     def _fixes(self, *, one: bool) -> tuple[Fix, ...]:
         resume = self.tr("Resume") if one else self.tr("Resume all")
@@ -163,7 +163,8 @@ def _with_percent(live: LiveRun) -> str:
     return f"“{live.title}”" if done is None else f"“{live.title}” ({done} %)"
 
 
-def _listed(names: Sequence[str]) -> str:
+def listed(names: Sequence[str]) -> str:
+    """The first few names, and how many more there are."""
     shown = list(names[:MOST_NAMES])
     rest = len(names) - len(shown)
     return ", ".join(shown) + (f" + {rest}" if rest else "")

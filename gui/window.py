@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+from collections.abc import Sequence
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -15,10 +16,12 @@ from PySide6.QtWidgets import QHBoxLayout, QMainWindow, QVBoxLayout, QWidget
 from core import queue, runs, settings, starting
 from core.errors import UserError
 from core.extending import Extension
+from core.files import is_there
 from core.options import RunOptions
 from core.reports import MachineReport
 from core.run_folder import Action, RunFolder
 from core.settings import Settings
+from gui.aside_strip import AsideStrip
 from gui.attention import Attention
 from gui.closing import Asking, Underway, ask_about, ask_all, ask_at_shutdown, may_close, underway
 from gui.commands import Commands
@@ -32,7 +35,7 @@ from gui.pages.new_run import NewRunPage
 from gui.sidebar import Place, Sidebar
 from gui.theme import Theme
 from gui.turn_question import AskTurn, Turn, ask_turn
-from gui.widgets.path_line import dropped_path
+from gui.widgets.path_line import dropped_paths
 
 if TYPE_CHECKING:
     from core.bench.plan import Rung
@@ -88,6 +91,7 @@ class MainWindow(QMainWindow):
         self._keeps_settings = True
         self._session_ends = False
         self._home_strip = HomeStrip()
+        self._aside_strip = AsideStrip()
         self._live_runs = LiveRunsThread(self._runs_folder, self)
         self.found = FoundRuns(self, self._live_runs)
         self.pages = PageStack(theme, ask, lambda: self._settings, NewRunPage(theme, ask, tools))
@@ -200,10 +204,17 @@ class MainWindow(QMainWindow):
         self.pages.compare_runs(runs)
         self.sidebar.show_place(Place.RUNS)
 
+    def open_paths(self, paths: Sequence[Path]) -> None:
+        """Open what was named, opened with Hone or dropped: the first, and say which were left aside."""
+        named = list(dict.fromkeys(paths))
+        if named:
+            self.open_path(named[0])
+            self._aside_strip.show_names([path.name or str(path) for path in named[1:]])
+
     def open_path(self, path: Path) -> None:
         """Open a run file or a run's folder; anything else becomes the data to train on."""
         self.found.leave_be()
-        if (path / "run.toml").is_file():
+        if is_there(path / "run.toml"):
             self.show_run(RunFolder(path))
             return
         self.go_to(Place.NEW_RUN)
@@ -212,14 +223,13 @@ class MainWindow(QMainWindow):
         else:
             self.new_run.set_data(path)
 
-    def come_forward(self, path: Path | None) -> None:
+    def come_forward(self, paths: Sequence[Path]) -> None:
         """Show this window before all others, and in it what a second start was asked to open."""
         self.setWindowState(self.windowState() & ~Qt.WindowState.WindowMinimized)
         self.show()
         self.raise_()
         self.activateWindow()
-        if path is not None:
-            self.open_path(path)
+        self.open_paths(paths)
 
     def edit(self, tree: dict[str, object]) -> None:
         """Fill the New run page from a run."""
@@ -249,15 +259,15 @@ class MainWindow(QMainWindow):
 
     def dragEnterEvent(self, event: QDragEnterEvent) -> None:
         """Welcome files and folders wherever they are dragged."""
-        if dropped_path(event.mimeData()) is not None:
+        if dropped_paths(event.mimeData()):
             event.acceptProposedAction()
 
     def dropEvent(self, event: QDropEvent) -> None:
         """Open what was dropped."""
-        path = dropped_path(event.mimeData())
-        if path is not None:
+        paths = dropped_paths(event.mimeData())
+        if paths:
             event.acceptProposedAction()
-            self.open_path(path)
+            self.open_paths(paths)
 
     def showEvent(self, event: QShowEvent) -> None:
         """Look at the runs that train from now on, also while the window is hidden."""
@@ -308,6 +318,7 @@ class MainWindow(QMainWindow):
         column.setSpacing(0)
         column.addWidget(self._home_strip)
         column.addWidget(self.found.strip)
+        column.addWidget(self._aside_strip)
         column.addWidget(self.pages, 1)
         row.addLayout(column, 1)
         self.setCentralWidget(centre)

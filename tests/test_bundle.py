@@ -125,7 +125,7 @@ def test_desktop_entry_and_type_of_run_files_go_by_the_same_names():
     entry = configparser.ConfigParser(interpolation=None)
     entry.read(ROOT / "packaging/linux/hone.desktop", encoding="utf-8")
     said = entry["Desktop Entry"]
-    assert said["Exec"] == "hone %f"
+    assert said["Exec"] == "hone %F"
     assert said["MimeType"] == f"{about.RUN_MIME};"
     assert said["Terminal"] == "false"
     kind = next(iter(ElementTree.parse(ROOT / "packaging/linux/hone-mime.xml").getroot()))

@@ -13,6 +13,7 @@ from core.choices import Task
 from core.data_report import DataReport
 from core.errors import OptionsError, Problem, UserError
 from core.events import Level
+from core.files import why_missing
 from core.hints import hints
 from core.memory.forecast import Basis, Forecast
 from core.options import RunOptions, Tree
@@ -142,7 +143,16 @@ class NewRunPage(QWidget):
         sheet.open()
 
     def set_data(self, path: Path) -> None:
-        """Train on this file or folder; where it is likely for another task, offer to change to that."""
+        """Train on this file or folder; where it is likely for another task, offer to change to that.
+
+        Where there is nothing, that is said at the top of the page, and the form stays as it is.
+        """
+        missing = why_missing(path)
+        if missing:
+            title = self.tr("“{}” can't be opened").format(path.name or path)
+            self._strip.show_error(UserError(title, f"{missing[0].upper()}{missing[1:]}."))
+            return
+        self._strip.hide()
         self._options.form.set_values({"data.train": str(path)})
         self._remedies.propose_task()
 

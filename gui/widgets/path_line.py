@@ -121,5 +121,9 @@ def _longest_that_fits(path: str, fits: Callable[[str], bool]) -> str:
 
 def dropped_path(data: QMimeData) -> Path | None:
     """The first local file or folder in what is dragged; None: there is none."""
-    paths = [Path(url.toLocalFile()) for url in data.urls() if url.isLocalFile()]
-    return paths[0] if paths else None
+    return next(iter(dropped_paths(data)), None)
+
+
+def dropped_paths(data: QMimeData) -> list[Path]:
+    """The local files and folders in what is dragged."""
+    return [Path(url.toLocalFile()) for url in data.urls() if url.isLocalFile()]

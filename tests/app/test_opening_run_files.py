@@ -1,4 +1,4 @@
-"""A run file comes to the window by argument, by an event of a Mac, from a second start; a wrong one is told of."""
+"""Files come to the window by argument, by events of a Mac, from a second start, by drop; wrong ones are told of."""
 
 import os
 import subprocess
@@ -30,30 +30,47 @@ from tests.fakes.asking import FakeEngine
 by_argument, by_event, by_second = sys.argv[1:]
 app.ask_real_engine = FakeEngine()
 
+def the_window():
+    return next(one for one in QApplication.topLevelWidgets() if isinstance(one, MainWindow))
+
 def steps():
-    window = next(one for one in QApplication.topLevelWidgets() if isinstance(one, MainWindow))
-    return window.new_run.tree()["training"]["max_steps"]
+    return the_window().new_run.tree()["training"]["max_steps"]
 
-def look():
-    application = QApplication.instance()
-    print("argument", steps())
-    application.sendEvent(application, QFileOpenEvent(by_event))
-    print("event", steps())
-    command = [sys.executable, "-m", "gui", Path(by_second).name]
-    second = subprocess.Popen(command, cwd=Path(by_second).parent, stdout=subprocess.PIPE, text=True)
-    waiting = QTimer(application, interval=10)
+def aside():
+    strip = the_window()._aside_strip
+    return strip.strip._detail.text() if strip.isVisible() else ""
 
-    def wait():
-        if second.poll() is not None and steps() == 9:
+def once(holds, then):
+    waiting = QTimer(QApplication.instance(), interval=10)
+
+    def look():
+        if holds():
             waiting.stop()
-            print("second", steps(), second.returncode, second.stdout.read().strip())
-            application.closeAllWindows()
+            then()
 
-    waiting.timeout.connect(wait)
+    waiting.timeout.connect(look)
     waiting.start()
 
-app.import_charts_soon = look  # called once the window has been painted
-sys.exit(app.run_app(["hone", by_argument]))
+def by_arguments():
+    application = QApplication.instance()
+    print("argument", steps(), aside())
+    for name in (by_event, "/a/event.csv"):
+        application.sendEvent(application, QFileOpenEvent(name))
+    once(lambda: steps() == 7, by_events)
+
+def by_events():
+    print("event", steps(), aside())
+    command = [sys.executable, "-m", "gui", Path(by_second).name, "second.csv"]
+    second = subprocess.Popen(command, cwd=Path(by_second).parent, stdout=subprocess.PIPE, text=True)
+
+    def ended():
+        print("second", steps(), aside(), second.returncode, second.stdout.read().strip())
+        QApplication.closeAllWindows()
+
+    once(lambda: second.poll() is not None and steps() == 9, ended)
+
+app.import_charts_soon = by_arguments  # called once the window has been painted
+sys.exit(app.run_app(["hone", by_argument, "argument.csv"]))
 """
 
 
@@ -73,7 +90,7 @@ def runtime():
 
 
 @pytest.mark.skipif(os.name != "posix", reason="its environment is one of POSIX")
-def test_a_run_file_opens_in_the_one_window_whichever_way_it_comes(tmp_path, runtime):
+def test_the_first_opens_in_the_one_window_whichever_way_they_come(tmp_path, runtime):
     files = [run_file(tmp_path / f"ä run {steps}.hone", steps) for steps in (5, 7, 9)]
     done = subprocess.run(
         [sys.executable, "-c", FIRST, *map(str, files)],
@@ -90,9 +107,9 @@ def test_a_run_file_opens_in_the_one_window_whichever_way_it_comes(tmp_path, run
     )
     assert done.returncode == 0, done.stderr
     assert done.stdout.splitlines() == [
-        "argument 5",
-        "event 7",
-        "second 9 0 Hone is open already; it was brought to the front.",
+        "argument 5 Left aside: argument.csv",
+        "event 7 Left aside: event.csv",
+        "second 9 Left aside: second.csv 0 Hone is open already; it was brought to the front.",
     ]
 
 
@@ -131,3 +148,30 @@ def test_a_wrong_run_file_is_told_of_in_the_window(window, tmp_path, content, wo
     assert "wrong.hone" in said(window)
     assert words in said(window)
     assert (path.read_bytes() if path.exists() else None) == content  # as whoever wrote it left it
+
+
+def test_data_that_is_gone_is_told_of_and_the_form_stays(window, tmp_path):
+    before = window.new_run.tree()
+    window.open_paths([tmp_path / "gone.csv"])
+    assert window.pages.currentWidget() is window.new_run
+    assert "“gone.csv” can't be opened" in said(window)
+    assert f"There is no file or folder at {tmp_path / 'gone.csv'}." in said(window)
+    assert window.new_run.tree() == before
+    there = tmp_path / "there.csv"
+    there.write_text("text,label\n")
+    window.open_paths([there])
+    assert not window.new_run._strip.isVisible() or "gone" not in said(window)
+
+
+def test_of_several_the_first_is_opened_and_the_others_are_named(window, tmp_path):
+    paths = [run_file(tmp_path / "a.hone", 5), *(tmp_path / f"{name}.csv" for name in "bcdef")]
+    window.open_paths([*paths, paths[0], paths[1]])
+    assert window.new_run.tree()["training"]["max_steps"] == 5
+    strip = window._aside_strip
+    assert strip.isVisible()
+    words = [label.text() for label in strip.findChildren(QLabel)]
+    assert words == ["Hone opens one file or folder at a time", "Left aside: b.csv, c.csv, d.csv + 2"]
+    window.open_paths([])
+    assert strip.isVisible()
+    window.open_paths(paths[:1])
+    assert not strip.isVisible()

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from core import program
+from core import cli, program
 from core.choices import Task
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -25,9 +25,72 @@ def run_python(code: str, *arguments: str, home: Path) -> subprocess.CompletedPr
     )
 
 
-@pytest.mark.parametrize("arguments", [[], ["my.hone"], ["/a folder/my.TOML"]])
-def test_no_arguments_or_a_run_file_open_the_window(arguments: list[str]) -> None:
+@pytest.fixture
+def place(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """The working folder: in it a file and folders with names of their own and of a command."""
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "notes").write_text("")
+    (tmp_path / "my photos").mkdir()
+    (tmp_path / "runs").mkdir()
+    return tmp_path
+
+
+@pytest.mark.parametrize(
+    "arguments",
+    [
+        [], ["my.hone"], ["/a folder/my.TOML"], ["gone.csv"], ["gone.jsonl.gz"], ["gone/photos"],
+        ["notes"], ["my photos"], ["."], ["./runs"], ["a.hone", "b.hone"], ["notes", "nothing", "runs"],
+    ],
+)  # fmt: skip
+@pytest.mark.usefixtures("place")
+def test_no_arguments_or_what_is_to_be_opened_open_the_window(arguments: list[str]) -> None:
     assert program.run(arguments, lambda: 41, lambda _: 42) == 41
+
+
+@pytest.mark.parametrize("arguments", [["runs"], ["runs", "notes"], ["nothing"], [""], ["a.hone", "--json"]])
+@pytest.mark.usefixtures("place")
+def test_a_command_goes_before_what_is_called_like_it(arguments: list[str]) -> None:
+    assert not program.opens_window(arguments)
+
+
+def test_commands_are_known_by_name() -> None:
+    assert {"train", "runs", "options", "gpu-pack"} <= cli.names()
+
+
+@pytest.mark.parametrize("arguments", [["nothing"], ["nothing", "a.csv"], [""]])
+def test_what_is_neither_is_said_where_nobody_reads_along(arguments: list[str]) -> None:
+    told: list[str] = []
+    assert program.run(arguments, lambda: 41, lambda _: 42, told.append) == 2
+    (words,) = told
+    assert f"“{' '.join(arguments)}”" in words
+    assert "`hone --help`" in words
+
+
+def test_in_a_terminal_argparse_names_the_commands(capsys: pytest.CaptureFixture[str]) -> None:
+    with pytest.raises(SystemExit) as ended:
+        program.run(["nothing"], lambda: 41, lambda _: 42)
+    assert ended.value.code == 2
+    assert "gpu-pack" in capsys.readouterr().err
+
+
+def test_commands_and_options_are_not_complained_of(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("HONE_HOME", str(tmp_path))
+    assert program.run(["runs"], lambda: 41, lambda _: 42, pytest.fail) == 0
+    with pytest.raises(SystemExit) as ended:
+        program.run(["--version"], lambda: 41, lambda _: 42, pytest.fail)
+    assert ended.value.code == 0
+
+
+@pytest.mark.parametrize("arguments", [["a.hone"], ["/a/b", "/c/d"]])
+def test_what_is_plainly_a_path_is_opened_without_loading_the_commands(
+    arguments: list[str], tmp_path: Path
+) -> None:
+    code = """
+import sys
+from core import program
+print(program.run(sys.argv[1:], lambda: 41, None), "core.cli" in sys.modules)
+"""
+    assert run_python(code, *arguments, home=tmp_path).stdout == "41 False\n"
 
 
 @pytest.mark.parametrize(

@@ -1,7 +1,8 @@
 import pytest
 
 from core.choices import Task
-from core.task_guess import find_task, guess_task
+from core.engine.data.file_kinds import ENDINGS
+from core.task_guess import DATA_ENDINGS, find_task, guess_task
 
 
 @pytest.mark.parametrize(
@@ -42,3 +43,7 @@ def test_what_cant_be_looked_into_tells_nothing(tmp_path):
     assert find_task(str(tmp_path / "gone.json")) is None
     assert find_task("hub:glue/mrpc") is None
     assert guess_task(str(tmp_path / "gone.json")) is Task.TEXT_CLASSIFICATION
+
+
+def test_data_is_known_by_every_ending_that_the_engine_knows():
+    assert set(ENDINGS) <= DATA_ENDINGS

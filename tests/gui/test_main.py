@@ -86,3 +86,32 @@ def test_the_window_opens_where_nothing_can_be_kept(tmp_path):
     assert done.stdout.startswith("first-paint ")
     assert "Hone's folder can't be used" in done.stderr
     assert place.is_file()
+
+
+@pytest.mark.skipif(os.name != "posix", reason="names are text elsewhere")
+def test_the_window_opens_for_a_file_whose_name_is_no_text(tmp_path):
+    done = subprocess.run(
+        [sys.executable, "-m", "gui", b"\xff.csv"],
+        env={**os.environ, "PYTHONPATH": str(ROOT), "HONE_HOME": str(tmp_path), "HONE_QUIT_AFTER_PAINT": "1"},
+        capture_output=True,
+        text=True,
+        check=False,
+        timeout=60,
+    )
+    assert (done.returncode, done.stdout[:12]) == (0, "first-paint "), done.stderr
+
+
+def test_what_hone_does_not_understand_is_said_in_plain_words_where_nobody_reads_along(tmp_path):
+    """Such as what was dropped on its icon."""
+    environment = {name: value for name, value in os.environ.items() if name not in SCREENS}
+    done = subprocess.run(
+        [sys.executable, "-m", "gui", "nonsense"],
+        env={**environment, "PYTHONPATH": str(ROOT), "HONE_HOME": str(tmp_path)},
+        capture_output=True,
+        text=True,
+        check=False,
+        timeout=60,
+    )
+    assert done.returncode == 2
+    (line,) = done.stderr.splitlines()
+    assert line.startswith("Hone doesn't understand “nonsense”.")

@@ -12,7 +12,7 @@ from PySide6.QtNetwork import QLocalSocket
 
 from gui import single_instance
 from gui.app import claim_place
-from gui.single_instance import LARGEST_MESSAGE, SingleInstance, decoded, lock_path, socket_name
+from gui.single_instance import LARGEST_MESSAGE, SingleInstance, decoded, encoded, lock_path, socket_name
 
 SECOND = """
 import sys
@@ -20,8 +20,8 @@ from pathlib import Path
 from PySide6.QtCore import QCoreApplication
 from gui.single_instance import SingleInstance
 application = QCoreApplication([])
-path = Path(sys.argv[2]) if len(sys.argv) > 2 else None
-sys.exit(3 if SingleInstance(Path(sys.argv[1])).claim(path) else 0)
+paths = [Path(path) for path in sys.argv[2:]]
+sys.exit(3 if SingleInstance(Path(sys.argv[1])).claim(paths) else 0)
 """
 
 OF_ANOTHER_VERSION = (
@@ -49,7 +49,7 @@ from PySide6.QtCore import QCoreApplication
 from gui.single_instance import SingleInstance
 application = QCoreApplication([])
 instance = SingleInstance(Path(sys.argv[1]))
-instance.claim(None)
+instance.claim(())
 os.kill(os.getpid(), signal.SIGKILL)
 """
 
@@ -66,7 +66,7 @@ def runtime(tmp_path_factory, monkeypatch):
 @pytest.fixture
 def first(qapp, tmp_path):
     instance = SingleInstance(tmp_path)
-    assert instance.claim(None)
+    assert instance.claim(())
     yield instance
     instance.close()
     instance.deleteLater()
@@ -94,21 +94,21 @@ def say(qtbot, home, words):
 def test_a_second_start_hands_over_its_file_and_ends_well(qtbot, first, tmp_path):
     with qtbot.waitSignal(first.called, timeout=10_000) as called:
         second = start_second(tmp_path, tmp_path / "run.hone")
-    assert called.args == [tmp_path / "run.hone"]
+    assert called.args == [(tmp_path / "run.hone",)]
     assert status_of(qtbot, second) == 0
 
 
 def test_a_second_start_without_a_file_raises_the_window(qtbot, first, tmp_path):
     with qtbot.waitSignal(first.called, timeout=10_000) as called:
         second = start_second(tmp_path)
-    assert called.args == [None]
+    assert called.args == [()]
     assert status_of(qtbot, second) == 0
 
 
 def test_a_second_start_of_another_version_hands_over_its_file(qtbot, first, tmp_path):
     with qtbot.waitSignal(first.called, timeout=10_000) as called:
         second = start_second(tmp_path, tmp_path / "run.hone", code=OF_ANOTHER_VERSION)
-    assert called.args == [tmp_path / "run.hone"]
+    assert called.args == [(tmp_path / "run.hone",)]
     assert status_of(qtbot, second) == 0
 
 
@@ -122,13 +122,13 @@ def test_another_version_that_is_not_understood_opens_a_window_of_its_own(qtbot,
 def test_a_second_start_in_a_terminal_says_what_became_of_it(qapp, tmp_path, monkeypatch, capsys):
     monkeypatch.setenv("HONE_HOME", str(tmp_path))
     monkeypatch.setattr(SingleInstance, "_tell", lambda *_: True)  # the first one is in this very process
-    assert claim_place(qapp, None) is None
+    assert claim_place(qapp, ()) is None
     assert capsys.readouterr().out == "Hone is open already; it was brought to the front.\n"
 
 
 def test_another_profile_is_another_hone(qtbot, first, tmp_path):
     other = SingleInstance(tmp_path / "other")
-    assert other.claim(None)
+    assert other.claim(())
     other.close()
 
 
@@ -137,7 +137,7 @@ def test_what_one_left_that_was_killed_stops_nobody(qapp, tmp_path):
     assert killed.returncode == -9
     assert Path(socket_name(tmp_path)).exists()
     heir = SingleInstance(tmp_path)
-    assert heir.claim(None)
+    assert heir.claim(())
     assert heir._server.isListening()
     heir.close()
 
@@ -146,7 +146,7 @@ def test_one_that_does_not_answer_leaves_nobody_without_a_window(qapp, tmp_path,
     monkeypatch.setattr(single_instance, "CONNECT_MS", 20)
     stuck = QLockFile(lock_path(tmp_path))
     assert stuck.tryLock(0)
-    assert SingleInstance(tmp_path).claim(None)
+    assert SingleInstance(tmp_path).claim(())
     stuck.unlock()
 
 
@@ -159,17 +159,17 @@ def test_nobody_else_may_use_the_socket(first, tmp_path):
 def test_what_is_no_handover_is_ignored(qtbot, first, tmp_path):
     with qtbot.assertNotEmitted(first.called):
         for words in (
-            b"hello\n", b"[]\n", b'{"open": 3}\n', b'{"open": "relative"}\n', b'{"run": "/bin/sh"}\n',
+            b"hello\n", b"[]\n", b'{"open": "/a"}\n', b'{"open": ["relative"]}\n', b'{"run": "/bin/sh"}\n',
             b"\xff\xfe\n", b"[" * 9000 + b"\n", b"x" * (LARGEST_MESSAGE + 9),
         ):  # fmt: skip
             assert say(qtbot, tmp_path, words) == b""
     assert first._talks == []
-    assert say(qtbot, tmp_path, b'{"open": ""}\n') == b"heard\n"
+    assert say(qtbot, tmp_path, b'{"open": []}\n') == b"heard\n"
 
 
 def test_who_says_nothing_is_sent_away(qtbot, first, tmp_path, monkeypatch):
     monkeypatch.setattr(single_instance, "PATIENCE_MS", 20)
-    assert say(qtbot, tmp_path, b'{"open": "') == b""
+    assert say(qtbot, tmp_path, b'{"open": ["') == b""
 
 
 def test_a_folder_that_others_may_enter_is_not_taken(tmp_path, monkeypatch, runtime):
@@ -182,29 +182,48 @@ def test_a_folder_that_others_may_enter_is_not_taken(tmp_path, monkeypatch, runt
     own.chmod(0o777)
     with pytest.raises(PermissionError):
         socket_name(tmp_path)
-    assert SingleInstance(tmp_path).claim(None)
+    assert SingleInstance(tmp_path).claim(())
     own.chmod(0o700)
 
 
-def test_a_line_is_an_absolute_path_or_nothing(tmp_path):
-    assert decoded(b'{"open": ""}').open == ""
-    assert decoded(b'{"open": "%s"}' % str(tmp_path).encode()).open == str(tmp_path)
-    assert decoded(b'{"open": "/a\\u0000b"}') is None
+def test_a_line_is_absolute_paths_or_nothing(tmp_path):
+    assert decoded(b'{"open": []}').open == ()
+    assert decoded(encoded([tmp_path, tmp_path / "ä b.csv"])).open == (
+        str(tmp_path),
+        str(tmp_path / "ä b.csv"),
+    )
+    assert decoded(b'{"open": ["/a\\u0000b"]}') is None
+
+
+def test_a_name_that_is_no_text_can_be_said(tmp_path):
+    line = encoded([tmp_path / os.fsdecode(b"\xff.csv")])
+    assert decoded(line).open == (str(tmp_path / "\ufffd.csv"),)
+
+
+def test_of_more_paths_than_a_line_holds_the_first_are_handed_over(qtbot, first, tmp_path):
+    paths = [tmp_path / f"{number:05}.csv" for number in range(9_000)]
+    line = encoded(paths)
+    assert LARGEST_MESSAGE - 200 < len(line) <= LARGEST_MESSAGE
+    with qtbot.waitSignal(first.called, timeout=10_000) as called:
+        assert say(qtbot, tmp_path, line) == b"heard\n"
+    (handed,) = called.args
+    assert handed == tuple(paths[: len(handed)])
+    assert len(handed) > 900
 
 
 def test_what_comes_late_is_asked_for_only_where_another_one_is_open(qtbot, first, tmp_path, monkeypatch):
     told = []
-    monkeypatch.setattr(SingleInstance, "_tell", lambda self, name, path: told.append(path) or True)
+    monkeypatch.setattr(SingleInstance, "_tell", lambda self, name, paths: told.append(paths) or True)
     alone = SingleInstance(tmp_path / "other")
-    assert alone.claim(None, lambda: pytest.fail("nobody else is there"))
+    assert alone.claim((), lambda: pytest.fail("nobody else is there"))
     alone.close()
-    late = tmp_path / "late.hone"
-    assert not SingleInstance(tmp_path).claim(None, lambda: late)
-    assert not SingleInstance(tmp_path).claim(tmp_path / "named.hone", lambda: late)
-    assert told == [late, tmp_path / "named.hone"]
+    late, named = [tmp_path / "late.hone"], [tmp_path / "named.hone"]
+    assert not SingleInstance(tmp_path).claim((), lambda: late)
+    assert not SingleInstance(tmp_path).claim(named, lambda: late)
+    assert told == [late, named]
 
 
-def test_a_mac_s_second_start_waits_for_its_file(tmp_path):
+def test_a_mac_s_second_start_waits_for_its_files(tmp_path):
     """In a process of its own: an application can't be made twice."""
     code = """
 import sys
@@ -212,11 +231,14 @@ from PySide6.QtCore import QTimer
 from PySide6.QtGui import QFileOpenEvent
 from gui import app
 application = app.HoneApplication(["hone"])
-assert app.file_on_its_way(application, "linux") is None
-QTimer.singleShot(0, lambda: application.sendEvent(application, QFileOpenEvent("/a/b.hone")))
-print(app.file_on_its_way(application, "darwin"))
+def open_two():
+    for name in ("/a/b.hone", "/a/c.csv"):
+        application.sendEvent(application, QFileOpenEvent(name))
+assert app.files_on_their_way(application, "linux") == ()
+QTimer.singleShot(0, open_two)
+print(*app.files_on_their_way(application, "darwin"))
 app.EVENT_MS = 1
-print(app.file_on_its_way(application, "darwin"))
+print(app.files_on_their_way(application, "darwin"))
 """
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
-    assert done.stdout.split() == [str(Path("/a/b.hone")), "None"]
+    assert done.stdout.splitlines() == [f"{Path('/a/b.hone')} {Path('/a/c.csv')}", "[]"]

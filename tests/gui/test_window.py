@@ -179,13 +179,18 @@ def test_a_run_file_fills_the_form_and_other_files_become_the_data(window, tmp_p
     assert window.new_run.tree()["data"]["train"] == "builtin:digits"
     data = tmp_path / "photos"
     data.mkdir()
+    drop(window, data, DIGITS)
+    assert window.new_run.tree()["data"]["train"] == str(data)
+    assert DIGITS.name in window._aside_strip.strip._detail.text()
+
+
+def drop(window, *paths):
     content = QMimeData()
-    content.setUrls([QUrl.fromLocalFile(str(data))])
+    content.setUrls([QUrl.fromLocalFile(str(path)) for path in paths])
     none = Qt.KeyboardModifier.NoModifier
     window.dropEvent(
         QDropEvent(QPointF(9, 9), Qt.DropAction.CopyAction, content, Qt.MouseButton.LeftButton, none)
     )
-    assert window.new_run.tree()["data"]["train"] == str(data)
 
 
 def test_closing_asks_about_a_run_that_trains_and_can_be_called_off(make_window, runs_folder):
