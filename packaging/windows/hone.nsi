@@ -17,6 +17,8 @@ Unicode true
 !define RUN_CLASS "Hone.Run"
 !define RUN_KIND "Hone run"
 !define UNINSTALL_KEY "Software\Microsoft\Windows\CurrentVersion\Uninstall\Hone"
+!define TOKEN_SERVICE "Hone"
+!define TOKEN_USER "huggingface.co"
 !define OLDEST_BUILD 17763 ; Windows 10, version 1809, which Qt needs
 !define /date YEAR "%Y"
 
@@ -162,6 +164,13 @@ Function un.RemoveOwnFolder
     RMDir "$3" ; only where it is empty
 FunctionEnd
 
+; The token for the Hugging Face Hub, kept in the Credential Manager by Python's keyring under one of these two names.
+; 1 is CRED_TYPE_GENERIC. Where there is none, nothing happens.
+Function un.ForgetToken
+    System::Call 'advapi32::CredDeleteW(w "${TOKEN_SERVICE}", i 1, i 0)'
+    System::Call 'advapi32::CredDeleteW(w "${TOKEN_USER}@${TOKEN_SERVICE}", i 1, i 0)'
+FunctionEnd
+
 Section "Uninstall"
     Call un.WaitUntilClosed
     !insertmacro REMOVE_PROGRAM
@@ -179,4 +188,5 @@ Section "Uninstall"
     DeleteRegKey HKCU "${UNINSTALL_KEY}"
     ${RefreshShellIcons}
     Call un.RemoveOwnFolder
+    Call un.ForgetToken
 SectionEnd

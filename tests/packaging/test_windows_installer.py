@@ -6,6 +6,7 @@ from pathlib import Path
 import pytest
 
 import about
+from core.engine.hub import account
 from core.version import VERSION
 from windows import make_installer
 
@@ -64,6 +65,16 @@ def test_it_needs_no_administrator_and_never_deletes_a_folder_somebody_chose():
     assert "RequestExecutionLevel user" in script
     assert "HKLM" not in script
     assert re.findall(r'RMDir /r "(.*)"', script) == ["$INSTDIR\\_internal", "$3\\$1"]
+
+
+def test_the_token_for_the_hub_goes_by_the_names_it_was_kept_under():
+    script = SCRIPT.read_text(encoding="utf-8")
+    assert (defined("TOKEN_SERVICE"), defined("TOKEN_USER")) == (account.SERVICE, account.USER)
+    names = re.findall(r'CredDeleteW\(w "([^"]*)", i 1, i 0\)', script)
+    assert names == ["${TOKEN_SERVICE}", "${TOKEN_USER}@${TOKEN_SERVICE}"]
+    uninstall = script.partition('Section "Uninstall"')[2]
+    assert "Call un.ForgetToken" in uninstall
+    assert "ForgetToken" not in script.partition('Section "Hone"')[2].partition("SectionEnd")[0]
 
 
 def test_the_persons_runs_stay():
