@@ -174,6 +174,16 @@ def damaged_run_file(person: Person, program: Path) -> str:
     return said or judged(person.run([program, file], PAINTED, limit=PATIENCE), 0, "first-paint")
 
 
+def strange_arguments(person: Person, program: Path) -> str:
+    """Data and what isn't there open the window; what is neither a path nor a command is said in plain words."""
+    data = person.home / "dåta.csv"
+    data.write_text("text,label\nfine,good\n", encoding="utf-8")
+    asked = [program, data, person.home / "gone.csv"]
+    said = judged(person.run(asked, PAINTED, limit=PATIENCE), 0, "first-paint")
+    said = said or judged(person.run([program, asked[-1]], PAINTED, limit=PATIENCE), 0, "first-paint")
+    return said or judged(person.run([program, "nonsense"]), 2, "doesn't understand")
+
+
 def two_at_once(person: Person, program: Path) -> str:
     """A second one hands over to the first."""
     return _hands_over(person, program, program)
@@ -217,6 +227,7 @@ CASES = (
     Case("closed standard streams", closed_streams),
     Case("settings of a later version", newer_settings),
     Case("a run file that is none", damaged_run_file),
+    Case("data, a path to nothing, and no path at all", strange_arguments),
     Case("two at once", two_at_once),
     Case("two versions side by side", two_versions),
 )
