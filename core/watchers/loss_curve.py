@@ -3,6 +3,7 @@
 import math
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from itertools import accumulate
 
 MOST_BLOCKS = 256
 FIRST_LOSSES = 5
@@ -26,6 +27,14 @@ class Block:
     def middle(self) -> float:
         """The step in their middle."""
         return (self.first + self.last) / 2
+
+
+@dataclass(frozen=True)
+class Low:
+    """The lowest a loss was, averaged over some steps, and the last of these."""
+
+    loss: float
+    step: int
 
 
 @dataclass(frozen=True)
@@ -84,6 +93,16 @@ class LossCurve:
     def since(self, step: int) -> list[Block]:
         """The complete blocks from `step` on."""
         return [block for block in self._blocks if block.first >= step and block.count == self._size]
+
+    def lowest(self, steps: int) -> Low | None:
+        """The lowest average over at least so many neighbouring steps; None before there are so many."""
+        width = -(-steps // self._size)
+        blocks = [block for block in self._blocks if block.count == self._size]
+        if len(blocks) < width:
+            return None
+        sums = [0.0, *accumulate(block.total for block in blocks)]
+        low, end = min((sums[end] - sums[end - width], end) for end in range(width, len(sums)))
+        return Low(low / (width * self._size), blocks[end - 1].last)
 
 
 def _joined(blocks: Sequence[Block]) -> Iterator[Block]:

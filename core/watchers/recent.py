@@ -79,6 +79,8 @@ class Recent:
     pace: deque[float] = field(default_factory=lambda: deque(maxlen=STEPS_KEPT))
     slices: deque[Slice] = field(default_factory=lambda: deque(maxlen=SLICES_KEPT))
     losses: LossCurve = field(default_factory=LossCurve)
+    last_losses: deque[float] = field(default_factory=lambda: deque(maxlen=limits.EXPLODED_OVER.steps))
+    """The last finite ones."""
     bad_loss: BadLoss | None = None
     scores: Scores = field(default_factory=Scores)
     checkpoints: list[CheckpointSaved] = field(default_factory=list)
@@ -171,6 +173,7 @@ class Recent:
         bad = self.bad_loss
         if math.isfinite(loss):
             self.losses.add(step, loss)
+            self.last_losses.append(loss)
             if bad is not None:
                 self.bad_loss = replace(bad, finite_since=bad.finite_since + 1)
         elif bad is None or bad.finite_since >= limits.FINITE_AGAIN:

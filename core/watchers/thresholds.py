@@ -3,6 +3,8 @@
 Shares are 0 to 1, times seconds, sizes bytes.
 """
 
+from typing import NamedTuple
+
 # Paging
 
 PAGING_SLOWER = 5.0
@@ -82,6 +84,27 @@ MANY_WORKERS = 4
 
 FINITE_AGAIN = 50
 """After so many finite losses in a row a single one that was none is past."""
+
+# The loss shoots up
+
+
+class Rise(NamedTuple):
+    """A loss has risen where each of so many `steps` is so many `times` its lowest, and `more` than it by as much."""
+
+    steps: int
+    times: float
+    more: float
+
+
+EXPLODED = (Rise(20, 3.0, 1.0), Rise(5, 10.0, 5.0))
+"""Either of them. Losses of batches that have nothing to do with each other don't pass by chance: at three times the
+lowest one in three might, and twenty in a row do once in billions."""
+
+EXPLODED_OVER = Rise(20, 2.0, 0.5)
+"""It is over where their average is below this."""
+
+EXPLODED_LOW_STEPS = 10
+"""The lowest is an average of so many steps."""
 
 # The loss doesn't move
 

@@ -8,7 +8,16 @@ from typing import Protocol
 from core.events import Event, MessageRaised, MessageWithdrawn, RunStarted
 from core.memory.shortage import first_aid
 from core.options import RunOptions
-from core.watchers import battery, disk, lost_loss, silence, standing_loss, starving, throttling
+from core.watchers import (
+    battery,
+    disk,
+    exploding_loss,
+    lost_loss,
+    silence,
+    standing_loss,
+    starving,
+    throttling,
+)
 from core.watchers.activity import Activity
 from core.watchers.finding import Finding
 from core.watchers.paging import PagingWatch
@@ -28,6 +37,7 @@ class Look(Protocol):
 
 WATCHERS: dict[str, Look] = {
     lost_loss.MESSAGE: lost_loss.look,
+    exploding_loss.MESSAGE: exploding_loss.look,
     silence.MESSAGE: silence.look,
     disk.MESSAGE: disk.look,
     throttling.MESSAGE: throttling.look,
