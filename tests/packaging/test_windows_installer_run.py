@@ -6,11 +6,31 @@ import subprocess
 
 import pytest
 
+from core.engine.hub import account
 from windows import make_installer
 
 WINE = shutil.which("wine64") or shutil.which("/usr/lib/wine/wine64")
 FOR_WINE = "-XTarget amd64-unicode"
 """Debian's Wine without its 32-bit half starts only such an installer; the one that is published has 32 bits."""
+
+TOKENS = """
+Unicode true
+SilentInstall silent
+RequestExecutionLevel user
+OutFile "{out}"
+!include "LogicLib.nsh"
+Section
+    System::Call '*(i 1, i 2) p .r1'
+    ${{If}} "{doing}" == "keep"
+        System::Call '*(i 0, i 1, w "{name}", p 0, l 0, i 8, i 0, p r1, i 2, i 0, p 0, p 0, w "somebody") p .r0'
+        System::Call 'advapi32::CredWriteW(p r0, i 0) i .r2'
+    ${{Else}}
+        System::Call 'advapi32::CredReadW(w "{name}", i 1, i 0, *p .r0) i .r2'
+    ${{EndIf}}
+    SetErrorLevel $2
+SectionEnd
+"""
+"""A program that keeps something in the Credential Manager, or sees whether it is there: it ends with 1 then."""
 
 PLACE = "C:\\users\\{}\\AppData\\Local\\Programs\\Hone"
 
@@ -60,6 +80,19 @@ class Windows:
         return said.partition("REG_SZ")[2].strip() if status == 0 else None
 
 
+@pytest.fixture
+def credential(windows, tmp_path):
+    """Keeps a credential of a name, or tells whether it is there."""
+
+    def do(doing, name):
+        script, program = tmp_path / "script.nsi", tmp_path / f"{doing}.exe"
+        script.write_text(TOKENS.format(out=program, doing=doing, name=name), encoding="utf-8")
+        subprocess.run([make_installer.makensis(), FOR_WINE, str(script)], check=True, capture_output=True)
+        return windows.run(program)[0] == 1
+
+    return do
+
+
 def written(folder, *names):
     for name in names:
         file = folder / name
@@ -91,6 +124,17 @@ def test_an_older_windows_is_refused(windows, installer):
     windows.run("winecfg", "-v", "win7")
     assert windows.run(installer, "/S")[0] == 1
     assert not (windows.local / "Programs" / "Hone").exists()
+
+
+def test_the_token_for_the_hub_goes_when_hone_is_removed_and_not_before(windows, installer, credential):
+    windows.run("winecfg", "-v", "win10")
+    names = (account.SERVICE, f"{account.USER}@{account.SERVICE}", "of another program")
+    assert all(credential("keep", name) for name in names)
+    place = PLACE.format(windows.local.parts[-3])
+    assert windows.run(installer, "/S")[0] == 0
+    assert all(credential("see", name) for name in names)
+    assert windows.run(f"{place}\\uninstall.exe", "/S", f"_?={place}")[0] == 0
+    assert [credential("see", name) for name in names] == [False, False, True]
 
 
 def test_it_installs_updates_and_removes_all_but_what_the_person_made(windows, installer):
