@@ -134,3 +134,11 @@ def test_the_disk_image_holds_the_application_and_a_link(run, app, tmp_path):
     assert done.returncode == 0, done.stderr
     assert image.read_text().split() == ["Applications", "Hone.app"]
     assert calls[-1] == f"hdiutil verify {image}"
+
+
+def test_the_notice_tells_how_another_qt_is_used_and_signed_on_a_mac():
+    """PyInstaller puts libraries into Contents/Frameworks there and other files into Contents/Resources."""
+    notice = (SCRIPTS.parents[1] / "NOTICE").read_text(encoding="utf-8")
+    assert "Contents/Frameworks/PySide6" in notice
+    assert "codesign --force --deep --sign - /Applications/Hone.app" in notice
+    assert "Contents/Resources/licences" in notice
