@@ -1,5 +1,6 @@
 """Where Hone begins: `hone`, `python -m gui` and the bundle's executable."""
 
+import gc
 import os
 import sys
 from collections.abc import Sequence
@@ -19,6 +20,7 @@ def open_window() -> int:
     if reason:
         tell(reason)
         return 1
+    gc.disable()  # to look for garbage among what is just being made takes 30 ms; run_app sets it going again
     from gui.app import run_app
 
     return run_app(sys.argv)

@@ -1,5 +1,6 @@
 """Where Hone begins, and what it says where it can't: no screen, no folder of its own."""
 
+import gc
 import os
 import subprocess
 import sys
@@ -115,3 +116,14 @@ def test_what_hone_does_not_understand_is_said_in_plain_words_where_nobody_reads
     assert done.returncode == 2
     (line,) = done.stderr.splitlines()
     assert line.startswith("Hone doesn't understand “nonsense”.")
+
+
+def test_garbage_is_looked_for_again_once_the_window_has_settled():
+    gc.disable()
+    try:
+        app.collect_garbage()
+        assert gc.isenabled()
+        assert gc.get_freeze_count() > 0
+    finally:
+        gc.enable()
+        gc.unfreeze()
