@@ -134,6 +134,16 @@ def test_desktop_entry_and_type_of_run_files_go_by_the_same_names():
     assert pattern == f"*.{about.RUN_SUFFIX}"
 
 
+def test_older_systems_know_all_that_the_desktop_entry_says():
+    """Debian 12's desktop-file-validate knows no version 1.5, and a second main category shows Hone twice in menus."""
+    entry = configparser.ConfigParser(interpolation=None)
+    entry.read(ROOT / "packaging/linux/hone.desktop", encoding="utf-8")
+    said = entry["Desktop Entry"]
+    assert said["Version"] == "1.0"
+    assert "SingleMainWindow" not in said  # of 1.5; both GNOME and KDE read X-GNOME-SingleWindow as well
+    assert said["Categories"] == "Science;ArtificialIntelligence;"
+
+
 @needs_dpkg
 def test_a_package_holds_what_a_desktop_needs(stand_in, tmp_path):
     root = tmp_path / "checkout"
