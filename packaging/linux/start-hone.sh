@@ -4,7 +4,9 @@
 oldest=@OLDEST@ # glibc 2.this, filled in when it is packed: what the bundle's files ask for
 systems="@SYSTEMS@ and newer ones have it."
 
-here=$(dirname "$(readlink -f "$0")")
+file=$(readlink -f "$0" 2>/dev/null) || file=$0 # PATH may lead nowhere
+here=${file%/*}
+[ "$here" != "$file" ] || here=.
 program=$here/hone
 [ -x "$program" ] || program=$here/usr/lib/hone/hone # in an AppImage
 
@@ -20,7 +22,10 @@ tell() {
     fi
 }
 
-libc=$(getconf GNU_LIBC_VERSION 2>/dev/null) # such as: glibc 2.36
+libc=glibc # where nobody can say which, the program is tried
+if command -v getconf >/dev/null 2>&1; then
+    libc=$(getconf GNU_LIBC_VERSION 2>/dev/null) # such as: glibc 2.36
+fi
 case $libc in
 "glibc 2."*)
     if [ "${libc#glibc 2.}" -lt "$oldest" ] 2>/dev/null; then

@@ -62,6 +62,15 @@ def test_an_older_system_is_told(folder, libc, words):
     assert "Ubuntu 24.04, Debian 12, Fedora 37, RHEL 10 and newer" in done.stderr
 
 
+@pytest.mark.parametrize("named", ["{folder}/start-hone.sh", "start-hone.sh"])
+def test_it_starts_where_path_leads_nowhere(folder, named):
+    command = ["/bin/sh", named.format(folder=folder), "a.hone"]
+    done = subprocess.run(
+        command, cwd=folder, env={"PATH": ""}, capture_output=True, text=True, check=False, timeout=30
+    )
+    assert (done.returncode, done.stdout, done.stderr) == (0, "started a.hone\n", "")
+
+
 def test_who_has_no_terminal_gets_a_box(folder, tmp_path):
     told = tmp_path / "told"
     os.mkfifo(told)  # reading it waits for the box, which the script doesn't
