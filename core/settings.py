@@ -8,6 +8,7 @@ from pathlib import Path
 import msgspec
 import platformdirs
 
+from core.errors import UserError
 from core.files import without_tilde, write_atomically
 
 SCHEMA = 1
@@ -48,6 +49,15 @@ def home() -> Path:
 def load() -> Settings:
     """The saved settings; the defaults where there are none or the file is damaged.
 
+    Raises:
+        OSError: As `read`.
+    """
+    return read()[0]
+
+
+def read() -> tuple[Settings, UserError | None]:
+    """As `load`, and what is to be said where the file is damaged.
+
     A damaged file, and one of a newer Hone, whose further settings the next saving would lose, is copied beside.
     Where `home()` is a file there are none either: whoever writes there first is told so.
 
@@ -58,21 +68,32 @@ def load() -> Settings:
     try:
         content = path.read_bytes()
     except (FileNotFoundError, NotADirectoryError):
-        return Settings()
+        return Settings(), None
     try:
         settings = msgspec.json.decode(content, type=Settings)
-    except msgspec.MsgspecError:
-        _keep_beside(path, content, "damaged")
-        return Settings()
+    except msgspec.MsgspecError as error:
+        return Settings(), _told_damage(_keep_beside(path, content, "damaged"), str(error))
     if settings.schema > SCHEMA:
         _keep_beside(path, content, f"schema-{settings.schema}")
         settings = msgspec.structs.replace(settings, schema=SCHEMA)
-    return settings
+    return settings, None
 
 
-def _keep_beside(path: Path, content: bytes, why: str) -> None:
-    with contextlib.suppress(OSError):  # where nothing can be written, nothing will be overwritten
-        write_atomically(path.with_suffix(f".{why}.json"), content)
+def _told_damage(kept: Path | None, reason: str) -> UserError:
+    where = f"They were put in {kept}. " if kept else ""
+    return UserError(
+        "Your settings were damaged, so the defaults are in force",
+        f"{where}New runs go to {runs_folder(Settings())}. What was wrong: {reason}.",
+    )
+
+
+def _keep_beside(path: Path, content: bytes, why: str) -> Path | None:
+    """Copy a file; returns where to, None where nothing can be written: then nothing will be overwritten."""
+    beside = path.with_suffix(f".{why}.json")
+    with contextlib.suppress(OSError):
+        write_atomically(beside, content)
+        return beside
+    return None
 
 
 def save(settings: Settings) -> None:

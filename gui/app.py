@@ -6,6 +6,7 @@ window has been painted, and ends: that is how `benchmarks/window_start.py` time
 
 import gc
 import importlib
+import logging
 import os
 import sys
 import threading
@@ -19,6 +20,7 @@ from PySide6.QtGui import QFileOpenEvent, QFont, QIcon
 from PySide6.QtWidgets import QApplication
 
 from core import settings
+from core.errors import UserError
 from core.settings import Settings
 from gui.bug_report import BugReporter, open_log
 from gui.engine_question import ask_real_engine
@@ -27,6 +29,8 @@ from gui.single_instance import SingleInstance
 from gui.style_sizes import ICONS
 from gui.theme import Theme
 from gui.window import MainWindow
+
+log = logging.getLogger("hone")
 
 SWITCH_SECONDS = 0.0005
 """How long another thread computes on while the window's waits for its turn."""
@@ -106,7 +110,7 @@ def run_app(argv: Sequence[str]) -> int:
     dress(application)
     reporter = BugReporter(application)
     reporter.install()
-    chosen, trouble = open_home()
+    chosen, trouble, damage = open_home()
     theme = Theme(chosen.appearance, application)
     theme.apply()
     window = MainWindow(theme, chosen, ask_real_engine)
@@ -114,6 +118,8 @@ def run_app(argv: Sequence[str]) -> int:
         window.work_without_home(trouble)
     else:
         keep_form(application, window)
+    if damage is not None:
+        window.found.strip.tell_trouble(damage)
     application.files_opened.connect(window.open_paths)
     application.commitDataRequest.connect(window.end_session, Qt.ConnectionType.DirectConnection)
     application.aboutToQuit.connect(window.end_work)
@@ -188,19 +194,26 @@ def keep_form(application: QApplication, window: MainWindow) -> None:
     application.aboutToQuit.connect(kept.keep)
 
 
-def open_home() -> tuple[Settings, OSError | None]:
-    """Begin the log and read the settings; the defaults, with what went wrong, where Hone's folder can't be used."""
+def open_home() -> tuple[Settings, OSError | None, UserError | None]:
+    """Begin the log and read the settings.
+
+    Returns:
+        The settings; why Hone's folder can't be used; what is to be said of damaged settings.
+    """
     trouble: OSError | None = None
+    damage: UserError | None = None
     chosen = Settings()
     try:
         open_log(settings.home() / "hone.log")
     except OSError as error:
         trouble = error
     try:
-        chosen = settings.load()
+        chosen, damage = settings.read()
     except OSError as error:
         trouble = error
-    return chosen, trouble
+    if damage is not None:
+        log.warning("%s", damage)
+    return chosen, trouble, damage
 
 
 def dress(application: QApplication) -> None:

@@ -27,6 +27,17 @@ def test_a_damaged_file_is_kept_beside_and_the_defaults_hold(home: Path) -> None
     assert (home / "settings.damaged.json").read_text() == "{"
 
 
+@pytest.mark.parametrize("content", ["{", '{"runs_folder": 7, "appearance": "pink"}'])
+def test_of_damaged_settings_it_is_told_where_they_are_and_where_runs_go(home: Path, content: str) -> None:
+    assert settings.read() == (Settings(), None)
+    home.mkdir()
+    (home / "settings.json").write_text(content)
+    chosen, told = settings.read()
+    assert chosen == Settings()
+    assert str(home / "settings.damaged.json") in str(told)
+    assert str(home / "runs") in str(told)
+
+
 def test_a_file_of_a_newer_hone_is_kept_beside_and_read_as_far_as_it_is_known(home: Path) -> None:
     home.mkdir()
     newer = {"schema": 2, "appearance": "dark", "of_tomorrow": True}
@@ -43,7 +54,10 @@ def test_a_home_that_is_a_file_holds_no_settings(home: Path) -> None:
 def test_a_copy_that_cannot_be_made_does_not_stop_anybody(home: Path) -> None:
     (home / "settings.damaged.json").mkdir(parents=True)
     (home / "settings.json").write_text("{")
-    assert settings.load() == Settings()
+    chosen, told = settings.read()
+    assert chosen == Settings()
+    assert told is not None
+    assert "settings.damaged.json" not in str(told)
 
 
 def test_a_home_of_nobody_is_a_folder_of_that_name(monkeypatch: pytest.MonkeyPatch) -> None:

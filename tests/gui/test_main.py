@@ -52,7 +52,7 @@ def test_a_home_that_is_a_file_ends_nothing(tmp_path, monkeypatch):
     place = tmp_path / "file"
     place.write_text("")
     monkeypatch.setenv("HONE_HOME", str(place))
-    chosen, trouble = open_home()
+    chosen, trouble, _ = open_home()
     assert chosen == Settings()
     assert isinstance(trouble, FileExistsError)
 
@@ -61,10 +61,41 @@ def test_settings_that_cannot_be_read_are_the_defaults(tmp_path, monkeypatch):
     monkeypatch.setenv("HONE_HOME", str(tmp_path))
     monkeypatch.setattr(app, "open_log", lambda path: None)
     (tmp_path / "settings.json").mkdir()
-    chosen, trouble = open_home()
+    chosen, trouble, _ = open_home()
     assert chosen == Settings()
     assert isinstance(trouble, OSError)
     assert trouble.filename == str(tmp_path / "settings.json")
+
+
+def test_damaged_settings_are_told_of_in_the_window_and_the_log(tmp_path):
+    (tmp_path / "settings.json").write_text('{"runs_folder": 7, "appearance": "pink"}')
+    code = """
+from PySide6.QtWidgets import QApplication, QLabel
+from gui import app
+def look():
+    (window,) = [one for one in QApplication.topLevelWidgets() if isinstance(one, app.MainWindow)]
+    print(*[label.text() for label in window.found.strip.trouble.findChildren(QLabel) if label.isVisible()])
+    QApplication.quit()
+app._report_paint = look
+app.run_app(["hone"])
+"""
+    done = subprocess.run(
+        [sys.executable, "-c", code],
+        env={
+            **os.environ,
+            "PYTHONPATH": str(ROOT),
+            "HONE_HOME": str(tmp_path),
+            "HONE_QUIT_AFTER_PAINT": "1",
+            "QT_QPA_PLATFORM": "offscreen",
+        },
+        capture_output=True,
+        text=True,
+        check=True,
+        timeout=60,
+    )
+    for told in (done.stdout, (tmp_path / "hone.log").read_text(encoding="utf-8")):
+        assert "Your settings were damaged, so the defaults are in force" in told
+        assert str(tmp_path / "settings.damaged.json") in told
 
 
 def test_the_window_opens_where_nothing_can_be_kept(tmp_path):
