@@ -22,6 +22,10 @@ STEPS = {
     Step.CHECK: "Checking that it works",
 }
 
+NO_CARD = "No NVIDIA card, or no driver for it, was found here: the pack will compute on the CPU."
+    "No NVIDIA card, or no driver for it, was found here: what the pack computes, it will compute on the CPU."
+)
+
 if TYPE_CHECKING:
     from core.commands.arguments import Commands
 
@@ -70,6 +74,8 @@ def add_gpu_pack(commands: "Commands") -> None:
 
 def install(wheels: Path | None, make: "Install | None" = None) -> int:
     """Install the pack, telling how far it is."""
+    if wheels is not None and what.find_card() is None:
+        say(NO_CARD, sys.stderr)
     installing = make or installation(wheels)
     teller = _Teller()
     try:

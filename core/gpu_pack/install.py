@@ -231,8 +231,12 @@ def installation(wheels: Path | None = None, offer: what.Offer | None = None) ->
         if not wheels.is_dir():
             raise UserError("The GPU pack can't be taken from there", f"There is no folder {wheels}.")
         # What is in the folder is asked for as it is: which build that is, whoever filled it knows.
-        tool = UvTool(child, wheels.absolute()) if is_frozen() else PipTool(wheels.absolute())
-        return Install(needs(""), child, tool, total=0)
+        wanted = needs("")
+        if not is_frozen():
+            return Install(wanted, child, PipTool(wheels.absolute()), total=0)
+        tool = UvTool(child, wheels.absolute())
+        tool.refuse_lacking(wanted)
+        return Install(wanted, child, tool, total=0)
     found = standing()
     filled = read_filled(places.pack_folder())
     if found.can_renew and not found.is_used and filled is not None:

@@ -24,6 +24,7 @@ from core.files import is_link
 from core.gpu_pack import places, trouble
 from core.gpu_pack.builds import index_of
 from core.gpu_pack.child import Child
+from core.gpu_pack.needs import name_of
 from core.gpu_pack.pack import LIBRARIES, PYTHON, Needs
 from core.gpu_pack.uv import VERSION as UV_VERSION
 from core.gpu_pack.uv import UvFetched, UvRequest, is_new_enough, program_in, unpack_uv
@@ -31,6 +32,8 @@ from core.jobs import decoded
 
 PATIENCE_SECONDS = 120
 """How long uv waits for a server that sends nothing; its own 30 s are too few for slow lines and files of 500 MB."""
+
+UV_NAME = f"uv-{UV_VERSION}-….whl"
 
 Run = Callable[[Sequence[str], "dict[str, str]"], None]
 """Runs a program to its end; raises UserError where it fails."""
@@ -105,6 +108,20 @@ class UvTool:
         """It unpacks into its cache as it downloads, and links from there."""
         return self._cache
 
+    def refuse_lacking(self, needs: Needs) -> None:
+        """Raises UserError that names all that the folder of wheels lacks, before anything is taken from it."""
+        if self._wheels is None:
+            return
+        there = {name_of(wheel.name.partition("-")[0]) for wheel in self._wheels.glob("*.whl")}
+        # What has a marker may be for another system; uv looks at that.
+        wanted = [name_of(line) for line in needs.requirements if ";" not in line]
+        missing = [] if self._interpreter or self._archive(needs) else [archive_name(needs)]
+        if self._uv_wheel() is None and self._installed() is None:
+            missing.append(UV_NAME)
+        missing += [f"{name}-….whl" for name in wanted if name not in there]
+        if missing:
+            raise trouble.lacking(self._wheels, *missing)
+
     def bring_python(self, target: Path, needs: Needs, run: Run) -> str:
         """As `Tool` has it."""
         if self._interpreter is not None:
@@ -112,7 +129,7 @@ class UvTool:
         folder = target / PYTHON
         archive = self._archive(needs)
         if archive is None and self._wheels is not None:
-            raise trouble.lacking(self._wheels, archive_name(needs), "Python")
+            raise trouble.lacking(self._wheels, archive_name(needs))
         if archive is not None:
             with tarfile.open(archive) as packed:
                 packed.extractall(folder, filter="data")
@@ -157,10 +174,14 @@ class UvTool:
             str(self._cache / "uv"),
         ]
 
+    def _uv_wheel(self) -> Path | None:
+        """uv's wheel in the folder; None: there is none, or an older one."""
+        found = sorted(self._wheels.glob("uv-*.whl")) if self._wheels else ()
+        return next((wheel for wheel in found if is_new_enough(wheel.name.replace("-", " ", 1))), None)
+
     def _unpacked(self) -> str | None:
         """The program out of its wheel in the folder; None: there is none."""
-        found = sorted(self._wheels.glob("uv-*.whl")) if self._wheels else ()
-        wheel = next((wheel for wheel in found if is_new_enough(wheel.name.replace("-", " ", 1))), None)
+        wheel = self._uv_wheel()
         return None if wheel is None else unpack_uv(wheel, self._cache)
 
     def _known(self) -> str:
@@ -168,10 +189,15 @@ class UvTool:
         try:
             return self._fetched()
         except UserError:
-            installed = shutil.which("uv")
-            if installed is None or not self._is_new_enough(installed):
+            installed = self._installed()
+            if installed is None:
                 raise
             return installed
+
+    def _installed(self) -> str | None:
+        """The uv that is installed; None: there is none, or an older one."""
+        installed = shutil.which("uv")
+        return installed if installed is not None and self._is_new_enough(installed) else None
 
     def _is_new_enough(self, program: str) -> bool:
         with contextlib.suppress(OSError):
@@ -181,7 +207,7 @@ class UvTool:
 
     def _fetched(self) -> str:
         if self._wheels is not None:
-            raise trouble.lacking(self._wheels, f"uv-{UV_VERSION}-….whl", "uv, which fills the pack")
+            raise trouble.lacking(self._wheels, UV_NAME)
         ready = program_in(self._cache)
         if ready.is_file():
             return str(ready)

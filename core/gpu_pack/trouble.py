@@ -102,11 +102,11 @@ def _unchecked(title: str, what_became: str, said: str, log: Path, fix: Fix) -> 
     return UserError(title, f"{what_became}\n{shown}\nAll of it is in {log}", (fix,))
 
 
-def lacking(folder: Path, name: str, what: str) -> UserError:
+def lacking(folder: Path, *names: str) -> UserError:
     """The error where a folder that all is to be taken from lacks something."""
-    return UserError(
-        TITLE, f"There is no {name} in {folder}: {what}.", (Fix("Put it there, or leave --from away"),)
-    )
+    said = f"This is missing in {folder}: {', '.join(names)}"
+    tells = Fix("Put it there (hone gpu-pack needs FOLDER tells where it comes from), or leave --from away")
+    return UserError(TITLE, said, (tells,))
 
 
 def in_use(folder: Path) -> UserError:

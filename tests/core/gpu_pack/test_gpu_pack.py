@@ -269,8 +269,8 @@ def test_a_bundle_without_the_internet_says_what_its_folder_lacks(home, wheels, 
     monkeypatch.setenv("PATH", "")
     child = Child(installing.log_file())
     for interpreter, said in (
-        (None, "no cpython-3.11.…-install_only….tar.gz"),
-        (sys.executable, "no uv-0.13.9-….whl"),
+        (None, ": cpython-3.11.…-install_only….tar.gz"),
+        (sys.executable, ": uv-0.13.9-….whl"),
     ):
         with pytest.raises(UserError) as caught:
             install(None, tool=UvTool(child, wheels, interpreter)).run(lambda _: None)

@@ -5,8 +5,10 @@ from pathlib import Path
 
 import pytest
 
+from core.commands import gpu_pack as command
 from core.errors import UserError
-from core.gpu_pack import tools, trouble
+from core.gpu_pack import install, tools, trouble
+from core.gpu_pack.pack import Needs
 from core.gpu_pack.tools import UvTool
 from core.gpu_pack.uv import VERSION, program_in
 
@@ -56,7 +58,31 @@ def test_an_older_uv_among_the_wheels_is_left_alone(cache, tmp_path, monkeypatch
     (tmp_path / "uv-0.9.0-py3-none-any.whl").touch()
     with pytest.raises(UserError, match="wasn't installed") as caught:
         UvTool(FakeChild(""), tmp_path)._uv()
-    assert f"no uv-{VERSION}" in caught.value.detail
+    assert f": uv-{VERSION}" in caught.value.detail
+
+
+def test_all_that_a_folder_lacks_is_named_at_once_before_anything_is_brought(cache, tmp_path, monkeypatch):
+    monkeypatch.setattr(tools.shutil, "which", lambda _: None)
+    monkeypatch.setattr(install, "is_frozen", lambda: True)
+    wanted = Needs(python="3.11", build="", requirements=("torch==2.13.0", "Data_Sets==5", "x==1; os == ''"))
+    monkeypatch.setattr(install, "needs", lambda _: wanted)
+    with pytest.raises(UserError) as caught:
+        install.installation(tmp_path)
+    named = f"cpython-3.11.…-install_only….tar.gz, uv-{VERSION}-….whl, torch-….whl, data-sets-….whl"
+    assert caught.value.detail == f"This is missing in {tmp_path}: {named}"
+    (tmp_path / "cpython-3.11.9-install_only.tar.gz").touch()
+    for name in (f"uv-{VERSION}", "torch-2.13.0+cu130", "data_sets-5"):
+        (tmp_path / f"{name}-py3-none-any.whl").touch()
+    install.installation(tmp_path)
+
+
+def test_without_a_card_a_pack_from_a_folder_is_tried_and_the_card_missed_first(
+    cache, tmp_path, monkeypatch, capsys
+):
+    monkeypatch.setattr(command.what, "find_card", lambda: None)
+    with pytest.raises(UserError, match="can't be taken from there"):
+        command.install(tmp_path / "gone")
+    assert "No NVIDIA card" in capsys.readouterr().err
 
 
 def test_uv_waits_longer_than_it_would_unless_the_person_says_how_long(cache, monkeypatch):
