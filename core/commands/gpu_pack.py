@@ -23,8 +23,6 @@ STEPS = {
 }
 
 NO_CARD = "No NVIDIA card, or no driver for it, was found here: the pack will compute on the CPU."
-    "No NVIDIA card, or no driver for it, was found here: what the pack computes, it will compute on the CPU."
-)
 
 if TYPE_CHECKING:
     from core.commands.arguments import Commands

@@ -175,7 +175,7 @@ class UvTool:
         ]
 
     def _uv_wheel(self) -> Path | None:
-        """uv's wheel in the folder; None: there is none, or an older one."""
+        """The wheel of uv in the folder; None: there is none, or an older one."""
         found = sorted(self._wheels.glob("uv-*.whl")) if self._wheels else ()
         return next((wheel for wheel in found if is_new_enough(wheel.name.replace("-", " ", 1))), None)
 
