@@ -7,6 +7,7 @@ test holds the two together.
 import ctypes
 import importlib.util
 import os
+import re
 import sys
 from collections.abc import Callable, Mapping
 from pathlib import Path
@@ -44,6 +45,9 @@ ON_WAYLAND = {
     "libwayland-cursor.so.0": "libwayland-cursor0",
 }
 
+OTHER_PLUGINS = ("QT_PLUGIN_PATH", "QT_QPA_PLATFORM_PLUGIN_PATH")
+"""Variables that lead Qt to more plugins than its own."""
+
 _GRAPHICS = {"libEGL.so.1", "libGL.so.1"}
 
 
@@ -63,7 +67,8 @@ def what_is_missing(
     """
     if not sys.platform.startswith("linux"):
         return ""
-    unreachable = _unreachable(environment, qt_plugins() if plugins is None else plugins)
+    plugins = qt_plugins() if plugins is None else plugins
+    unreachable = _unknown_platform(environment, plugins) or _unreachable(environment, plugins)
     if unreachable:
         return unreachable
     wanted = {**ALWAYS, **_of_screen(environment)}
@@ -87,6 +92,24 @@ def qt_plugins() -> Path | None:
     places = [] if found is None else list(found.submodule_search_locations or ())
     folders = (Path(place) / "Qt" / "plugins" / "platforms" for place in places)
     return next((folder for folder in folders if folder.is_dir()), None)
+
+
+def _unknown_platform(environment: Mapping[str, str], plugins: Path | None) -> str:
+    """What to do where QT_QPA_PLATFORM names no platform of this Qt, at which Qt aborts; empty: it names one."""
+    value = environment.get("QT_QPA_PLATFORM", "")
+    asked = {
+        re.split("[:-]", name)[0].lower() for name in value.split(";") if name
+    }  # wayland-egl is of wayland
+    if plugins is None or not asked or any(environment.get(name) for name in OTHER_PLUGINS):
+        return ""
+    known = {re.split("[.-]", file.name)[0].removeprefix("libq") for file in plugins.glob("libq*.so")}
+    if not known or asked & known:
+        return ""
+    return (
+        f"The window can't be opened: QT_QPA_PLATFORM={value} names no platform that this Qt has "
+        f"({', '.join(sorted(known))}).\nStart Hone without this variable, and Qt finds the screen by itself.\n"
+        f"{WITHOUT_A_WINDOW}"
+    )
 
 
 def _unreachable(environment: Mapping[str, str], plugins: Path | None) -> str:

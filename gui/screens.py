@@ -22,12 +22,18 @@ def why_no_answer(
     """
     if not sys.platform.startswith("linux"):
         return ""
-    asked = [name.partition(":")[0] for name in environment.get("QT_QPA_PLATFORM", "").split(";") if name]
-    platforms = asked or [name for name, variable in DESKTOPS.items() if environment.get(variable)]
-    if not platforms or any(
-        name not in DESKTOPS or _is_there(name, answers or _answers) for name in platforms
-    ):
+    answers = answers or _answers
+    value = environment.get("QT_QPA_PLATFORM", "")
+    asked = [name.partition(":")[0] for name in value.split(";") if name]
+    here = [name for name, variable in DESKTOPS.items() if environment.get(variable)]
+    platforms = asked or here
+    if not platforms or any(name not in DESKTOPS or _is_there(name, answers) for name in platforms):
         return ""
+    if any(name not in platforms and _is_there(name, answers) for name in here):
+        return (
+            f"The window can't be opened: QT_QPA_PLATFORM={value} asks for a screen that doesn't answer, and another "
+            f"one does.\nStart Hone without this variable, and Qt finds the screen by itself.\n{WITHOUT_A_WINDOW}"
+        )
     named = ", ".join(f"{DESKTOPS[name]}={environment.get(DESKTOPS[name], '')}" for name in platforms)
     return (
         f"The window can't be opened: the screen doesn't answer ({named}).\n"

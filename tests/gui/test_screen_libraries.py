@@ -81,7 +81,8 @@ def test_a_bundle_is_asked_for_what_the_graphics_driver_brings(monkeypatch):
 
 
 def test_wayland_without_xwayland_is_told_where_qt_knows_only_x11(tmp_path):
-    (tmp_path / "libqxcb.so").touch()
+    for name in ("libqxcb.so", "libqoffscreen.so"):
+        (tmp_path / name).touch()
     alone = {"WAYLAND_DISPLAY": "wayland-0"}
     words = what_is_missing(alone, without(), tmp_path)
     assert "without XWayland" in words
@@ -96,6 +97,19 @@ def test_wayland_without_xwayland_is_told_where_qt_knows_only_x11(tmp_path):
 def test_x11_asked_for_where_there_is_none_is_told():
     words = what_is_missing({"WAYLAND_DISPLAY": "0", "QT_QPA_PLATFORM": "xcb"}, without())
     assert "QT_QPA_PLATFORM=wayland" in words
+
+
+@pytest.mark.parametrize("asked", ["foo", "foo;bar:1"])
+def test_a_platform_that_qt_does_not_have_is_told(asked):
+    words = what_is_missing({"DISPLAY": ":0", "QT_QPA_PLATFORM": asked}, without())
+    assert f"QT_QPA_PLATFORM={asked} names no platform" in words
+    assert "wayland, xcb" in words
+    assert what_is_missing({"QT_QPA_PLATFORM": asked, "QT_PLUGIN_PATH": "/own"}, without()) == ""
+
+
+@pytest.mark.parametrize("asked", ["", "foo;offscreen", "wayland-egl", "VNC:size=800x600"])
+def test_a_platform_that_qt_has_is_taken_at_its_word(asked):
+    assert what_is_missing({"DISPLAY": ":0", "QT_QPA_PLATFORM": asked}, without()) == ""
 
 
 def test_qt_s_plugins_are_found_without_loading_qt():

@@ -33,6 +33,13 @@ def test_one_screen_that_answers_is_enough():
     assert why_no_answer({**X11, **WAYLAND, "QT_QPA_PLATFORM": "wayland"}, x11_answers) != ""
 
 
+def test_a_variable_that_leads_away_from_the_screen_is_named():
+    words = why_no_answer({**X11, "QT_QPA_PLATFORM": "wayland"}, x11_answers)
+    assert "QT_QPA_PLATFORM=wayland asks for a screen that doesn't answer" in words
+    assert "QT_QPA_PLATFORM" not in why_no_answer({**X11, "QT_QPA_PLATFORM": "wayland"}, silent)
+    assert "QT_QPA_PLATFORM" not in why_no_answer({**X11, "QT_QPA_PLATFORM": "xcb"}, silent)
+
+
 def test_nothing_is_asked_where_none_is_needed_or_nobody_can_tell():
     assert why_no_answer({**X11, "QT_QPA_PLATFORM": "offscreen"}, silent) == ""
     assert why_no_answer({}, silent) == ""
