@@ -127,4 +127,4 @@ def report_lines(report: ExportReport) -> list[str]:
         lines.append(report.agreement.why)
     elif report.unchecked:
         lines.append(report.unchecked)
-    return [*lines, *report.notes, *([report.missing] if report.missing else [])]
+    return [*lines, *([report.missing] if report.missing else []), *report.notes]

@@ -1,5 +1,6 @@
 """GGUF by llama.cpp's own converter, where it is installed; what it makes is asked by llama.cpp's own program."""
 
+import re
 import shutil
 import subprocess
 import sys
@@ -24,26 +25,33 @@ WHY = "Half precision and other kernels change an answer from where two tokens a
 RUN_SECONDS = 300
 QUIETLY = ("--no-display-prompt", "-no-cnv", "--no-warmup")
 LAST_LINES = 6
+_NO_MODULE = re.compile(r"ModuleNotFoundError: No module named '([^']+)'")
+NO_PYTHON = (
+    "llama.cpp's converter is a Python program, and there is no Python on the PATH: install one with llama.cpp's "
+    "requirements."
+)
 
 
 def write_gguf(source: ExportSource, place: Place, tell: Tell) -> Written:
-    """Write one GGUF file; without a converter the model folder that it is made from, and how to go on.
+    """Write one GGUF file; without a converter or its Python the model folder it is made from, and how to go on.
 
     Raises:
-        ModelError: The model can't be read, or the converter doesn't know it.
+        ModelError: The model can't be read, the converter doesn't know it, or its Python lacks what it takes.
     """
-    converter = llama_cpp.find_converter()
+    converter, python = llama_cpp.find_converter(), _python()
     whole = write_folder(source, place, tell)
     name = f"{source.run.name}.gguf"
-    if converter is None:
-        command = command_line("python", llama_cpp.CONVERTER, place.target, "--outfile", place.target / name)
+    if converter is None or python is None:
+        script = converter or llama_cpp.CONVERTER
+        command = command_line("python", script, place.target, "--outfile", place.target / name)
+        why = llama_cpp.NOT_FOUND if converter is None else NO_PYTHON
         return Written(
             whole.check,
             notes=(f"Then run: {command}",),
-            missing=f"The GGUF file is missing: {llama_cpp.NOT_FOUND} The model it is made from is here.",
+            missing=f"The GGUF file is missing: {why} The model it is made from is here.",
         )
     tell("Converting to GGUF")
-    _convert(converter, place, name)
+    _convert(python, converter, place, name)
     for path in place.into.iterdir():
         if path.name != name:
             path.unlink()  # all of it is in the one file
@@ -60,7 +68,7 @@ def write_gguf(source: ExportSource, place: Place, tell: Tell) -> Written:
     )
 
 
-def _convert(converter: Path, place: Place, name: str) -> None:
+def _convert(python: str, converter: Path, place: Place, name: str) -> None:
     arguments = [
         str(place.into),
         "--outfile",
@@ -69,7 +77,7 @@ def _convert(converter: Path, place: Place, name: str) -> None:
         OUT_TYPES.get(place.numbers, "auto"),
     ]
     done = subprocess.run(
-        [*_python(), str(converter), *arguments],
+        [python, str(converter), *arguments],
         capture_output=True,
         encoding="utf-8",
         errors="replace",
@@ -77,15 +85,26 @@ def _convert(converter: Path, place: Place, name: str) -> None:
         env=foreign_environment(),
     )
     if done.returncode or not (place.into / name).is_file():
+        if absent := _NO_MODULE.search(done.stderr):
+            raise _without_requirements(python, absent[1])
         said = "\n".join((done.stderr or done.stdout).strip().splitlines()[-LAST_LINES:])
         raise ModelError(
             "llama.cpp's converter could not make a GGUF file of this model", f"{converter} said:\n{said}"
         )
 
 
-def _python() -> list[str]:
-    """What runs the converter: this Python; from the bundled program, which is none, the person's own."""
-    return [shutil.which("python3") or "python3"] if is_frozen() else [sys.executable]
+def _python() -> str | None:
+    """What runs the converter: this Python; from the bundled program, which is none, the person's own, if any."""
+    return shutil.which("python3") or shutil.which("python") if is_frozen() else sys.executable
+
+
+def _without_requirements(python: str, module: str) -> ModelError:
+    command = command_line(python, "-m", "pip", "install", "-r", "requirements.txt")
+    another = ", or start Hone where the python3 on the PATH is one that has them" if is_frozen() else ""
+    return ModelError(
+        "The Python that runs llama.cpp's converter lacks its requirements",
+        f"{python} has no module {module}. Install them, in llama.cpp's folder: {command}{another}",
+    )
 
 
 def _asked(runner: Path, file: Path, rows: Rows) -> Agreement | None:

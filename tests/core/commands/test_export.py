@@ -70,9 +70,11 @@ def test_it_tells_what_came_of_it(capsys) -> None:
 
 
 def test_what_is_missing_ends_with_one(capsys) -> None:
-    found = report(kind=ExportKind.GGUF, unchecked="Not checked: why.", missing="No converter.")
+    found = report(
+        kind=ExportKind.GGUF, unchecked="Not checked: why.", missing="No converter.", notes=("Then run: it",)
+    )
     assert export.export(wanted(), as_json=False, make=Answering(found)) == 1
-    assert capsys.readouterr().out.splitlines()[1:] == ["Not checked: why.", "No converter."]
+    assert capsys.readouterr().out.splitlines()[1:] == ["Not checked: why.", "No converter.", "Then run: it"]
 
 
 def test_json(capsys) -> None:

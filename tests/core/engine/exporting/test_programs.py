@@ -90,6 +90,34 @@ def test_a_converter_makes_one_file_of_the_model(
     assert "is not supported" in refused.value.detail
 
 
+def test_a_bundle_without_a_python_leaves_the_model_and_says_what_is_missing(
+    talker: tuple[RunFolder, Any], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(gguf, "is_frozen", lambda: True)
+    monkeypatch.setenv("LLAMA_CPP", str(tmp_path))
+    monkeypatch.setenv("PATH", "")
+    (tmp_path / "convert_hf_to_gguf.py").write_text(CONVERTER.format(fails=False))
+    report = exported(talker[0], ExportKind.GGUF, tmp_path / "gguf")
+    assert "model.safetensors" in report.files
+    assert "no Python on the PATH" in report.missing
+    assert str(tmp_path / "convert_hf_to_gguf.py") in report.notes[0]
+
+
+def test_a_python_without_the_converters_requirements_is_named(
+    talker: tuple[RunFolder, Any], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("LLAMA_CPP", str(tmp_path))
+    (tmp_path / "convert_hf_to_gguf.py").write_text("import no_such_module")
+    (tmp_path / "gguf").mkdir()
+    asked = ExportRequest(
+        run=str(talker[0].path), kind=ExportKind.GGUF, staging=str(tmp_path / "gguf"), target="there"
+    )
+    with pytest.raises(ModelError, match="lacks its requirements") as refused:
+        export(asked, lambda _: None)
+    assert f"{sys.executable} has no module no_such_module. Install them, " in refused.value.detail
+    assert "Traceback" not in refused.value.detail
+
+
 RUNNER = """#!{python}
 import sys
 prompt = sys.argv[sys.argv.index("-f") + 1]
