@@ -21,7 +21,7 @@ from core import figures, settings
 from core.files import is_link, open_plain, written_whole
 from core.run_folder import RunFolder
 from core.run_summary import story_at_end
-from core.support_redaction import Redactor
+from core.support_redaction import HOST, Redactor
 from core.targets import writing
 from core.version import VERSION
 
@@ -33,6 +33,7 @@ HOLDS_DATA = ("examples_chosen", "predicted")
 
 LEFT_OUT = "[left out: data]"
 _GAP = re.compile(rb"\[[0-9.,]+ [A-Za-z]+ in the middle are left out\]")
+_HOST_FIELD = re.compile(r'("host"\s*:\s*)"(?:[^"\\]|\\.)*"?')
 _PROMPTS = re.compile(r"(?ms)^(\s*prompts\s*=\s*)\[.*?\]")
 
 WORDS = (
@@ -79,7 +80,7 @@ def _files(run: RunFolder) -> Iterator[tuple[Path, Prepare]]:
     yield run.machine_file, _events
     yield run.log_file, _plain
     yield run.exit_file, _plain
-    yield run.keeper_file, _plain
+    yield run.keeper_file, _keeper
     yield run.forecast_file, _plain
     yield settings.home() / "hone.log", _plain
 
@@ -128,6 +129,12 @@ def _read(path: Path) -> tuple[bytes, str] | None:
 
 def _plain(content: bytes) -> tuple[str, str]:
     return content.decode("utf-8", "backslashreplace"), ""
+
+
+def _keeper(content: bytes) -> tuple[str, str]:
+    """The keeper's record without this computer's name, which as a word may be too short to be told from others."""
+    text, note = _plain(content)
+    return _HOST_FIELD.sub(rf'\1"{HOST}"', text), note
 
 
 def _options(content: bytes) -> tuple[str, str]:

@@ -96,6 +96,12 @@ def test_nothing_planted_is_in_the_file(run: RunFolder, tmp_path: Path) -> None:
     assert "Linux" in saved["support/about.txt"] or "System" in saved["support/about.txt"]
 
 
+def test_a_host_of_two_letters_is_taken_out_of_the_keepers_record(run: RunFolder) -> None:
+    run.keeper_file.write_text('{"pid":1,"host":"vm","booted":1.0}')
+    (keeper,) = [file for file in support.collect(run, REDACT) if file.name == "keeper.json"]
+    assert keeper.text == '{"pid":1,"host":"[host]","booted":1.0}'
+
+
 def test_what_is_left_out_is_said(run: RunFolder) -> None:
     notes = {file.name: file.note for file in support.collect(run, REDACT)}
     assert notes["events.jsonl"] == (
