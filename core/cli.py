@@ -116,8 +116,20 @@ def names() -> frozenset[str]:
     return frozenset(_add_commands(argparse.ArgumentParser(), jobs.start, None).choices or ())
 
 
+class _Parser(argparse.ArgumentParser):
+    """Shows the usage of the command whose argument is unknown, where argparse shows the program's own."""
+
+    def parse_known_args(  # type: ignore[override]
+        self, args: Sequence[str] | None = None, namespace: argparse.Namespace | None = None
+    ) -> tuple[argparse.Namespace, list[str]]:
+        parsed, unknown = super().parse_known_args(args, namespace)
+        if unknown:
+            self.error(f"unrecognized arguments: {' '.join(unknown)}")
+        return parsed, unknown
+
+
 def _parser(start: train.Start, keeper: KeeperCommand | None) -> argparse.ArgumentParser:
-    parser = argparse.ArgumentParser(
+    parser = _Parser(
         prog="hone",
         description="Fine-tune models on your own computer and watch them train. Without arguments the window opens, "
         "with a run file, a run's folder or data it opens and shows that.",

@@ -273,6 +273,15 @@ class TestFiles:
         assert "memory.batch_size (a whole number from 1 to 65,536; default: 16)" in capsys.readouterr().out
 
 
+def test_an_unknown_argument_shows_its_commands_usage(capsys: pytest.CaptureFixture[str]) -> None:
+    with pytest.raises(SystemExit) as caught:
+        main(["new", "--data", "x"])
+    assert caught.value.code == 2
+    said = capsys.readouterr().err
+    assert said.startswith("usage: hone new ")
+    assert said.endswith("hone new: error: unrecognized arguments: --data x\n")
+
+
 def test_a_command_that_is_none_is_wrong(capsys: pytest.CaptureFixture[str]) -> None:
     with pytest.raises(SystemExit) as caught:
         main(["trian"])
