@@ -1,5 +1,6 @@
 """`hone runs` and `hone show`: what has been trained so far."""
 
+import os
 from pathlib import Path
 from typing import Any
 
@@ -38,8 +39,20 @@ def list_all(*, as_json: bool) -> int:
         size = figures.size(sum(map(RunSizes().of, found)))
         say(f"\n{figures.counted(len(found), 'run')}, {size} in {folder}")
     else:
-        say(f"No runs yet in {folder}. `hone train RUN.hone` makes one.")
+        say(_none_yet(folder))
     return 0
+
+
+def _none_yet(folder: Path) -> str:
+    """What to do for a first run, or why none can be made there."""
+    place = next((path for path in (folder, *folder.parents) if path.exists()), folder)
+    if place.is_dir() and os.access(place, os.W_OK):
+        return f"No runs yet in {folder}. `hone train RUN.hone` makes one."
+    reason = "is a file" if place.is_file() else "can't be written to"
+    return (
+        f"No runs yet in {folder}, and none can be kept there: {place} {reason}.\n"
+        "Make it a folder that you may write to, or name another one in HONE_HOME."
+    )
 
 
 def _row(summary: RunSummary) -> tuple[str, ...]:

@@ -197,6 +197,11 @@ class TestRuns:
         assert main(["runs"]) == 0
         assert "No runs yet" in capsys.readouterr().out
 
+    def test_none_where_none_can_be_kept(self, home: Path, capsys: pytest.CaptureFixture[str]) -> None:
+        home.touch()
+        assert main(["runs"]) == 0
+        assert f"none can be kept there: {home} is a file." in capsys.readouterr().out
+
     def test_a_table_of_all_damaged_ones_too(self, home: Path, capfd: pytest.CaptureFixture[str]) -> None:
         hone("finish", "train", DIGITS)
         damaged = new_run(home / "runs")
