@@ -7,6 +7,7 @@ import os
 import shutil
 import subprocess
 import sys
+import textwrap
 from collections.abc import Callable, Mapping, Sequence
 
 from core.processes import foreign_environment
@@ -29,6 +30,10 @@ ON_LINUX: tuple[tuple[str, ...], ...] = (
 """Programs that show words, by what desktops bring; the words come last."""
 
 
+COLUMNS = 72
+ASCII = str.maketrans({"“": '"', "”": '"', "‘": "'", "’": "'", "…": "..."})
+
+
 def tell(words: str) -> None:
     """Say it where it is seen. Returns at once; a box stays until it is closed."""
     if sys.platform == "win32":
@@ -41,8 +46,8 @@ def tell(words: str) -> None:
 
 
 def is_watched() -> bool:
-    """Whether somebody reads what this process prints: a terminal."""
-    return sys.stderr is not None and sys.stderr.isatty()
+    """Whether somebody reads along in a terminal, where one of the streams may lead elsewhere."""
+    return any(stream is not None and stream.isatty() for stream in (sys.stdout, sys.stderr))
 
 
 def box(
@@ -56,7 +61,16 @@ def box(
         return [*ON_A_MAC, words]
     if not (environment.get("DISPLAY") or environment.get("WAYLAND_DISPLAY")):
         return None
-    return next(([*command, words] for command in ON_LINUX if which(command[0])), None)
+    command = next((command for command in ON_LINUX if which(command[0])), None)
+    if command is None:
+        return None
+    return [*command, _plain(words) if command[0] == "xmessage" else words]
+
+
+def _plain(words: str) -> str:
+    """Words for xmessage, which breaks no lines and shows curly quotes as numbers."""
+    lines = words.translate(ASCII).splitlines()
+    return "\n".join(textwrap.fill(line, COLUMNS, break_long_words=False) for line in lines)
 
 
 def _show(command: Sequence[str]) -> None:

@@ -12,13 +12,13 @@ program=$here/hone
 
 tell() {
     printf '%s\n' "$1" >&2
-    if [ -t 2 ] || [ -z "$DISPLAY$WAYLAND_DISPLAY" ]; then return; fi
+    if [ -t 1 ] || [ -t 2 ] || [ -z "$DISPLAY$WAYLAND_DISPLAY" ]; then return; fi
     if command -v zenity >/dev/null 2>&1; then
         zenity --error --no-markup --title=Hone --width=480 --text "$1" >/dev/null 2>&1 &
     elif command -v kdialog >/dev/null 2>&1; then
         kdialog --title Hone --error "$1" >/dev/null 2>&1 &
     elif command -v xmessage >/dev/null 2>&1; then
-        xmessage -center "$1" >/dev/null 2>&1 &
+        xmessage -center "$(printf '%s\n' "$1" | fold -s -w 72)" >/dev/null 2>&1 &
     fi
 }
 

@@ -28,6 +28,15 @@ def test_without_a_screen_or_such_a_program_there_is_no_box():
     assert box("Too old", "linux", LINUX, having()) is None
 
 
+def test_xmessage_gets_short_lines_and_plain_quotes():
+    said = f"Hone doesn’t understand “{'word ' * 30}” …\n  sudo apt-get install libegl1"
+    shown = box(said, "linux", LINUX, having("xmessage"))[-1]
+    assert shown.isascii()
+    assert max(map(len, shown.splitlines())) <= 72
+    assert shown.endswith("\n  sudo apt-get install libegl1")
+    assert box(said, "linux", LINUX, having("zenity"))[-1] == said
+
+
 def test_a_mac_gets_the_words_as_words_and_not_as_a_script():
     command = box('" & (do shell script "true") & "', "darwin", {})
     assert command[-1] == '" & (do shell script "true") & "'
@@ -43,19 +52,22 @@ def test_who_has_no_terminal_gets_a_box(tmp_path, monkeypatch, qtbot):
     stand_in.chmod(0o755)
     monkeypatch.setenv("PATH", f"{tmp_path}{os.pathsep}{os.environ['PATH']}")
     monkeypatch.setenv("DISPLAY", ":0")
-    monkeypatch.setattr(sys, "stderr", io.StringIO())
+    for stream in ("stdout", "stderr"):
+        monkeypatch.setattr(sys, stream, io.StringIO())
     tell("Do this\nand that")
     assert sys.stderr.getvalue() == "Do this\nand that\n"
     qtbot.waitUntil(told.exists)
     assert told.read_text() == "Do this\nand that"
 
 
-def test_who_reads_the_terminal_gets_no_box(monkeypatch):
+@pytest.mark.parametrize("watched", ["stdout", "stderr"])
+def test_who_reads_the_terminal_gets_no_box(monkeypatch, watched):
     class Terminal(io.StringIO):
         def isatty(self):
             return True
 
-    monkeypatch.setattr(sys, "stderr", Terminal())
+    monkeypatch.setattr(sys, "stderr", io.StringIO())
+    monkeypatch.setattr(sys, watched, Terminal())
     monkeypatch.setattr(plain_words, "_show", lambda command: pytest.fail("a box beside the terminal"))
     tell("Too old")
     assert sys.stderr.getvalue() == "Too old\n"

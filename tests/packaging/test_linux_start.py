@@ -79,6 +79,20 @@ def test_who_has_no_terminal_gets_a_box(folder, tmp_path):
     assert "has glibc 2.17" in told.read_text()
 
 
+def test_a_box_of_xmessage_gets_short_lines(folder, tmp_path):
+    told, programs = tmp_path / "told", tmp_path / "programs"
+    os.mkfifo(told)
+    program(programs / "xmessage", f'echo "$2" > "{told}"')
+    program(programs / "getconf", "echo glibc 2.17")
+    for name in ("readlink", "fold"):
+        (programs / name).symlink_to(shutil.which(name))
+    command = [str(folder / "start-hone.sh")]
+    subprocess.run(command, env={"PATH": str(programs), "DISPLAY": ":0"}, capture_output=True, check=False)
+    lines = told.read_text().splitlines()
+    assert len(lines) > 1
+    assert max(map(len, lines)) <= 72
+
+
 def test_an_appimage_stays_until_what_the_window_left_training_is_done(folder, tmp_path):
     """Its files go when its first process ends; the stand-in for a run reads a pipe until the test closes it."""
     shutil.copy(shutil.which("cat"), folder / "engine")
