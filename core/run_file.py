@@ -34,7 +34,7 @@ def read(path: Path, overrides: tuple[str, ...] = ()) -> RunOptions:
         overrides: `section.option=value`, as the command line's `--set` takes them.
 
     Raises:
-        OptionsError: The file can't be read, isn't TOML, or has problems; all of them are listed.
+        OptionsError: The file can't be read, is no run file, or has problems; all of them are listed.
     """
     tree = read_tree(path)
     problems = apply_overrides(tree, overrides, Path.cwd())
@@ -48,7 +48,7 @@ def read_tree(path: Path) -> Tree:
     """The plain values of a run file, its paths made absolute, otherwise unchecked.
 
     Raises:
-        OptionsError: The file can't be read or isn't TOML.
+        OptionsError: The file can't be read, isn't TOML, or holds no option.
     """
     try:
         text = read_text(path)
@@ -59,9 +59,16 @@ def read_tree(path: Path) -> Tree:
     try:
         tree = tomllib.loads(text)
     except _NOT_TOML as error:
-        reason = f"is not TOML: {error}{_backslash_hint(text)}"
+        reason = f"is no run file, or is damaged: {error}{_backslash_hint(text)}"
         raise OptionsError((Problem("", reason),), str(path)) from error
+    if not _has_option(tree):
+        raise OptionsError((Problem("", "is no run file: it holds no option"),), str(path))
     return with_absolute_paths(in_our_words(tree).tree, path.resolve().parent)
+
+
+def _has_option(tree: Tree) -> bool:
+    """Whether anything is asked for; a schema and empty sections ask for nothing."""
+    return any(key != "schema" and value != {} for key, value in tree.items())
 
 
 def _backslash_hint(text: str) -> str:

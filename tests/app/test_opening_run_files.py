@@ -109,7 +109,8 @@ def test_the_first_opens_in_the_one_window_whichever_way_they_come(tmp_path, run
     assert done.stdout.splitlines() == [
         "argument 5 Left aside: argument.csv",
         "event 7 Left aside: event.csv",
-        "second 9 Left aside: second.csv 0 Hone is open already; it was brought to the front.",
+        "second 9 Left aside: second.csv 0 Hone is open already; it was brought to the front, and opens the first "
+        "of what you named.",
     ]
 
 
@@ -132,12 +133,13 @@ def said(window):
 @pytest.mark.parametrize(
     ("content", "words"),
     [
-        (b"= = no TOML", "is not TOML"),
+        (b"= = no TOML", "is no run file, or is damaged"),
+        (b"", "is no run file: it holds no option"),
         (b"\x89PNG\r\n\x1a\n\xff\xfe", "is not a text file"),
         (b'schema = 99\ntask = "image-classification"\n', "a newer Hone may read it"),
         (None, "No such file"),
     ],
-    ids=["not TOML", "not text", "of a newer Hone", "gone"],
+    ids=["not TOML", "empty", "not text", "of a newer Hone", "gone"],
 )
 def test_a_wrong_run_file_is_told_of_in_the_window(window, tmp_path, content, words):
     path = tmp_path / "wrong.hone"
@@ -148,6 +150,16 @@ def test_a_wrong_run_file_is_told_of_in_the_window(window, tmp_path, content, wo
     assert "wrong.hone" in said(window)
     assert words in said(window)
     assert (path.read_bytes() if path.exists() else None) == content  # as whoever wrote it left it
+
+
+@pytest.mark.parametrize("content", ["", "schema = 1\n", "= = no TOML"])
+def test_what_is_no_run_file_leaves_the_form_as_it_is(window, tmp_path, content):
+    window.open_path(run_file(tmp_path / "right.hone", 5))
+    before = window.new_run.tree()
+    wrong = tmp_path / "wrong.hone"
+    wrong.write_text(content)
+    window.open_path(wrong)
+    assert window.new_run.tree() == before
 
 
 def test_data_that_is_gone_is_told_of_and_the_form_stays(window, tmp_path):

@@ -94,10 +94,13 @@ def test_problems_of_the_file_and_of_set_come_together(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("content", "reason"),
     [
-        (b"task = ", "is not TOML"),
+        (b"task = ", "is no run file, or is damaged: Invalid value"),
         (b"task = \xff", "is not a text file in UTF-8 or UTF-16"),
         (b"\xff\xfet", "is not a text file in UTF-8 or UTF-16"),
-        (b"x = " + b"9" * 5000, "is not TOML"),
+        (b"x = " + b"9" * 5000, "is no run file, or is damaged"),
+        (b"schema = 1\nx = 2\ny = ?", "at line 3, column 5"),
+        (b"", "is no run file: it holds no option"),
+        (b"# nothing\nschema = 1\n[data]\n", "is no run file: it holds no option"),
         (None, "can't be read"),
     ],
 )

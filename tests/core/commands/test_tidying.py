@@ -67,4 +67,4 @@ def test_comparing_from_the_terminal(
     assert told["runs"] == [str(run.path), str(other.path)]
     other.options_file.write_text("task = [")
     cli.main(["compare", run.name, other.name])
-    assert "not TOML" in capsys.readouterr().out
+    assert "is no run file, or is damaged" in capsys.readouterr().out
