@@ -143,7 +143,8 @@ def claim_place(application: QApplication, asked: Sequence[Path]) -> SingleInsta
     first = SingleInstance(settings.home(), application)
     if first.claim(asked, partial(files_on_their_way, application)):
         return first
-    print("Hone is open already; it was brought to the front.", flush=True)
+    opens = ", and opens what you named" if len(asked) == 1 else ", and opens the first of what you named"
+    print(f"Hone is open already; it was brought to the front{opens if asked else ''}.", flush=True)
     return None
 
 

@@ -7,7 +7,7 @@ import sys
 from pathlib import Path
 
 import pytest
-from PySide6.QtCore import QLockFile
+from PySide6.QtCore import QCoreApplication, QLockFile
 from PySide6.QtNetwork import QLocalSocket
 
 from gui import single_instance
@@ -118,12 +118,20 @@ def test_another_version_that_is_not_understood_opens_a_window_of_its_own(qtbot,
         assert status_of(qtbot, second) == 3
 
 
-@pytest.mark.usefixtures("first")
-def test_a_second_start_in_a_terminal_says_what_became_of_it(qapp, tmp_path, monkeypatch, capsys):
+@pytest.mark.usefixtures("qapp", "first")
+@pytest.mark.parametrize(
+    ("asked", "ending"),
+    [
+        ((), "to the front."),
+        (("a.hone",), "to the front, and opens what you named."),
+        (("a.hone", "b.csv"), "to the front, and opens the first of what you named."),
+    ],
+)
+def test_a_second_start_in_a_terminal_says_what_became_of_it(tmp_path, monkeypatch, capsys, asked, ending):
     monkeypatch.setenv("HONE_HOME", str(tmp_path))
     monkeypatch.setattr(SingleInstance, "_tell", lambda *_: True)  # the first one is in this very process
-    assert claim_place(qapp, ()) is None
-    assert capsys.readouterr().out == "Hone is open already; it was brought to the front.\n"
+    assert claim_place(QCoreApplication.instance(), [tmp_path / name for name in asked]) is None
+    assert capsys.readouterr().out == f"Hone is open already; it was brought {ending}\n"
 
 
 def test_another_profile_is_another_hone(qtbot, first, tmp_path):
