@@ -45,6 +45,19 @@ ON_WAYLAND = {
     "libwayland-cursor.so.0": "libwayland-cursor0",
 }
 
+IN_TURN = {
+    "libxcb.so.1": "libxcb1",
+    "libX11.so.6": "libx11-6",
+    "libXau.so.6": "libxau6",
+    "libXdmcp.so.6": "libxdmcp6",
+    "libGLX.so.0": "libglx0",
+    "libGLdispatch.so.0": "libglvnd0",
+    "libxcb-render.so.0": "libxcb-render0",
+    "libxcb-shm.so.0": "libxcb-shm0",
+    "libxcb-util.so.1": "libxcb-util1",
+}
+"""What those need in turn: the loader names the file that is missing, not the one that was asked for."""
+
 OTHER_PLUGINS = ("QT_PLUGIN_PATH", "QT_QPA_PLATFORM_PLUGIN_PATH")
 """Variables that lead Qt to more plugins than its own."""
 
@@ -72,7 +85,11 @@ def what_is_missing(
     if unreachable:
         return unreachable
     wanted = {**ALWAYS, **_of_screen(environment)}
-    missing = {name: package for name, package in wanted.items() if not _loads(name, load)}
+    missing = {}
+    for name, package in wanted.items():
+        culprit = _lacking(name, load)
+        if culprit:
+            missing[culprit] = IN_TURN.get(culprit) or wanted.get(culprit, package)
     if not missing:
         return ""
     what = (
@@ -81,7 +98,7 @@ def what_is_missing(
     return (
         f"The window can't be opened: Qt, which draws it, needs {what} that are missing here "
         f"({', '.join(missing)}).\nOn Debian and Ubuntu, this installs them:\n"
-        f"  sudo apt-get install {' '.join(sorted(missing.values()))}\n"
+        f"  sudo apt-get install {' '.join(sorted(set(missing.values())))}\n"
         f"On other systems, install the packages that hold these files.\n{WITHOUT_A_WINDOW}"
     )
 
@@ -143,9 +160,12 @@ def _of_screen(environment: Mapping[str, str]) -> Mapping[str, str]:
     return {} if environment.get("DISPLAY") else ON_WAYLAND
 
 
-def _loads(name: str, load: Callable[[str], object]) -> bool:
+def _lacking(name: str, load: Callable[[str], object]) -> str:
+    """The file that keeps a library from loading, which may be one that it needs in turn; empty: it loads."""
     try:
         load(name)
-    except OSError:
-        return False
-    return True
+    except OSError as error:
+        said = str(error.__cause__ or error)  # a bundle's loader wraps the system's error in one of its own
+        found = re.match(r"(.+?\.so[.\d]*): ", said)
+        return Path(found[1]).name if found else name
+    return ""

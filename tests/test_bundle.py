@@ -115,6 +115,18 @@ def test_libraries_of_the_system_become_packages():
     assert unknown == ["libnew.so.1"]
 
 
+@pytest.mark.skipif(not LINUX or not shutil.which("objdump"), reason="asks objdump about a program for Linux")
+def test_the_program_itself_takes_all_its_libraries_from_the_system(stand_in):
+    """It is loaded before it can say where the bundle's own lie."""
+    shutil.copy(shutil.which("sh"), stand_in / "hone")
+    needed = shared_libraries.needed_by([stand_in / "hone"])
+    for name in needed:
+        (stand_in / "_internal" / name).write_bytes(b"\x7fELF")
+    files = list(shared_libraries.elf_files(stand_in))
+    assert needed
+    assert shared_libraries.taken_from_system(stand_in, files) == needed
+
+
 def test_the_newest_symbol_of_the_c_library_decides(stand_in):
     files = list(shared_libraries.elf_files(stand_in))
     assert [file.name for file in files] == ["lib.so"]

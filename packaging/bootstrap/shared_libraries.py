@@ -52,7 +52,7 @@ def debian_packages(folder: Path) -> list[str]:
         SetupError: A library is taken from the system, and its package isn't known here.
     """
     files = list(elf_files(folder))
-    packages, unknown = packages_of(taken_from_system(files))
+    packages, unknown = packages_of(taken_from_system(folder, files))
     if unknown:
         raise SetupError(
             f"The bundle takes libraries from the system whose packages aren't known: {', '.join(unknown)}. "
@@ -76,10 +76,14 @@ def packages_of(libraries: Iterable[str]) -> tuple[set[str], list[str]]:
     return found, unknown
 
 
-def taken_from_system(files: list[Path]) -> set[str]:
-    """The libraries that the files name and that are not among them."""
+def taken_from_system(folder: Path, files: list[Path]) -> set[str]:
+    """The libraries that a bundle's files name and that are not among them.
+
+    The program itself takes all from the system: it is loaded before it can say where its own libraries lie.
+    """
     own = {file.name for file in files}
-    return {name for name in needed_by(files) if name not in own}
+    programs = [file for file in files if file.parent == folder]
+    return (needed_by(files) - own) | needed_by(programs)
 
 
 def elf_files(folder: Path) -> Iterator[Path]:

@@ -99,6 +99,17 @@ def test_x11_asked_for_where_there_is_none_is_told():
     assert "QT_QPA_PLATFORM=wayland" in words
 
 
+def test_the_file_that_is_missing_is_named_and_not_those_that_need_it():
+    def load(name):
+        if "xcb" in name or name == "libGL.so.1":
+            words = "libxcb.so.1: cannot open shared object file: No such file or directory"
+            raise OSError(f"Failed to load dynlib/dll {name}") from OSError(words)
+
+    words = what_is_missing({"DISPLAY": ":0"}, load)
+    assert "(libxcb.so.1)" in words
+    assert "sudo apt-get install libxcb1\n" in words
+
+
 @pytest.mark.parametrize("asked", ["foo", "foo;bar:1"])
 def test_a_platform_that_qt_does_not_have_is_told(asked):
     words = what_is_missing({"DISPLAY": ":0", "QT_QPA_PLATFORM": asked}, without())
