@@ -45,16 +45,17 @@ def _finding(recent: Recent, low: Low, last: list[float]) -> Finding:
         title="The loss has shot up",
         detail=f"It was down to {low.loss:.3g} at step {low.step:,}, and each of the last {len(last)} steps was above "
         f"{min(last):.3g}. The usual cause is a learning rate that is too high. It seldom comes back to where it was. "
-        f"{_what_is_kept(recent, len(last))}",
+        f"{_what_is_kept(recent, low)}",
         fixes=tuple(_fixes(recent)),
     )
 
 
-def _what_is_kept(recent: Recent, steps: int) -> str:
-    before = [kept for kept in recent.checkpoints if kept.step <= recent.step - steps]
-    if not before:
+def _what_is_kept(recent: Recent, low: Low) -> str:
+    limit = _limit(low, limits.EXPLODED_OVER)
+    good = [kept for kept in recent.checkpoints if (recent.losses.up_to(kept.step) or 0.0) <= limit]
+    if not good:
         return "There is no checkpoint of before it."
-    return f"The last checkpoint of before it is {before[-1].path}, of step {before[-1].step:,}."
+    return f"The last checkpoint of before it is {good[-1].path}, of step {good[-1].step:,}."
 
 
 def _fixes(recent: Recent) -> list[Fix]:

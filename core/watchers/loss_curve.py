@@ -94,6 +94,13 @@ class LossCurve:
         """The complete blocks from `step` on."""
         return [block for block in self._blocks if block.first >= step and block.count == self._size]
 
+    def up_to(self, step: int) -> float | None:
+        """What the loss was at a step: the average of the neighbouring steps kept together with it; None: not known."""
+        until = [block for block in self._blocks if block.first <= step]
+        width = max(1, -(-FIRST_LOSSES // self._size))
+        near = until[-width:]
+        return sum(block.total for block in near) / sum(block.count for block in near) if near else None
+
     def lowest(self, steps: int) -> Low | None:
         """The lowest average over at least so many neighbouring steps; None before there are so many."""
         width = -(-steps // self._size)

@@ -7,6 +7,8 @@ from core.watchers.loss_curve import LossCurve, Low
 from core.watchers.offers import STOP
 from tests.fakes.told_run import OPTIONS, ToldRun, watch
 
+KEEPS_TWO = replace(OPTIONS, output=replace(OPTIONS.output, keep_checkpoints=2))
+
 
 def learned(steps: int = 200) -> ToldRun:
     """Fallen from 2.3 to about 0.5."""
@@ -56,6 +58,19 @@ def test_a_checkpoint_saved_while_it_was_up_is_none_of_before() -> None:
     run.save()
     go_on(run, 10, loss=3.0)
     assert "There is no checkpoint of before it." in watch(run.events).one.detail
+
+
+def test_a_checkpoint_of_before_is_one_whose_loss_was_low_however_long_ago_it_rose() -> None:
+    run = learned()
+    run.save()
+    for _ in range(3):  # up, and never twenty steps in a row
+        go_on(run, 19, loss=9.0)
+        go_on(run, 1, loss=0.6)
+    go_on(run, 10, loss=9.0)
+    run.save()
+    go_on(run, 12, loss=9.0)
+    [message] = watch(run.events, options=KEEPS_TWO).raised
+    assert "The last checkpoint of before it is checkpoints/checkpoint-200, of step 200." in message.detail
 
 
 def test_without_clipping_that_is_the_remedy() -> None:
