@@ -33,9 +33,13 @@ def forecast_words(past: Sequence[PastRun]) -> str:
     error = typical_error(found)
     if error is None:
         return ""
-    one = _translate("runs", "Memory forecast on this computer: off by {error} in one run")
+    one = _translate(
+        "runs", "Memory forecast on this computer: off by {error} in one run that went through all its data"
+    )
     several = _translate(
-        "runs", "Memory forecasts on this computer: off by {error} in the median of {count} runs"
+        "runs",
+        "Memory forecasts on this computer: off by {error} in the median of {count} runs that went through all "
+        "their data",
     )
     said = (one if len(found) == 1 else several).format(
         error=numbers.whole_percent(error), count=numbers.count(len(found))

@@ -23,12 +23,14 @@ def test_nothing_is_said_before_there_was_a_run() -> None:
 
 
 def test_one_run_teaches_nothing_yet() -> None:
-    assert forecast_words((kept(96, 100),)) == "Memory forecast on this computer: off by 4 % in one run."
+    assert forecast_words((kept(96, 100),)) == (
+        "Memory forecast on this computer: off by 4 % in one run that went through all its data."
+    )
 
 
 def test_what_several_have_taught() -> None:
     assert forecast_words([kept(90, 99) for _ in range(3)]) == (
-        "Memory forecasts on this computer: off by 9 % in the median of 3 runs. "
+        "Memory forecasts on this computer: off by 9 % in the median of 3 runs that went through all their data. "
         "New ones for Apple M2 are raised by 10 %."
     )
 
