@@ -114,13 +114,24 @@ QT_PLUGINS_NOT_SHIPPED = (
 
 OF_GTK = (
     "libatk-",
+    "libatspi.",
     "libcairo",
     "libdatrie.",
+    "libepoxy.",
     "libfribidi.",
+    "libgdk-3.",
     "libgdk_pixbuf-",
+    "libgtk-3.",
     "libpango",
     "libpixman-",
     "libthai.",
+    "libXcomposite.",
+    "libXcursor.",
+    "libXdamage.",
+    "libXfixes.",
+    "libXi.",
+    "libXinerama.",
+    "libXrandr.",
 )
 """Libraries that only GTK's look would have needed, by how their names begin."""
 

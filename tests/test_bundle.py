@@ -65,6 +65,9 @@ def dependencies() -> set[str]:
         ("pyarrow/libarrow_flight.so.2600", False),
         ("pyarrow/flight.py", True),
         ("pyarrow/libarrow_substrait.so.2600", True),
+        ("libgtk-3.so.0", False),
+        ("libXi.so.6", False),
+        ("libX11.so.6", True),
     ],
 )
 def test_what_is_shipped(place, shipped):
