@@ -144,7 +144,7 @@ def test_the_views_in_a_window_of_their_own_come_back(qtbot, page, answers, talk
 
 def test_what_was_trained_on_lately_stands_in_the_menu(qtbot, page, answers, talks):
     load_chat(qtbot, page, talks)
-    page.set_data("builtin:digits")
+    page._options.form.set_values({"data.train": "builtin:digits"})
     menu = next(
         button.menu()
         for button in page._options.fields.train.findChildren(QPushButton)
