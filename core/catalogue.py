@@ -9,7 +9,6 @@ from typing import Any
 
 import msgspec
 
-from core.choices import TITLES
 from core.options import SECTIONS, RunOptions
 from core.scratch_models import is_scratch
 
@@ -159,7 +158,9 @@ def _kind(value_type: Any) -> Kind:
 def _describe(path: str, annotation: Any, default: Any) -> Option:
     value_type, meta, optional = _unwrap(annotation)
     kind = _kind(value_type)
-    choices = tuple(Choice(item.value, *TITLES[item]) for item in value_type) if kind is Kind.CHOICE else ()
+    choices = (
+        tuple(Choice(item.value, item.label, item.help) for item in value_type) if kind is Kind.CHOICE else ()
+    )
     extra = meta.extra or {}
     return Option(
         path=path,

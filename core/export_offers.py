@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from core import checkpoint_files, hub, llama_cpp
-from core.choices import TITLES, Method
+from core.choices import Method
 from core.errors import OptionsError, UserError
 from core.exporting import ExportKind
 from core.files import read_small
@@ -197,11 +197,7 @@ def _ollama(source: ExportSource) -> str:
 
 
 def _writes(source: ExportSource, what: str) -> str:
-    return (
-        ""
-        if source.options.task.writes_text
-        else f"{what}; this one does “{TITLES[source.options.task][0]}”."
-    )
+    return "" if source.options.task.writes_text else f"{what}; this one does “{source.options.task.label}”."
 
 
 def _says(source: ExportSource, what: str) -> str:

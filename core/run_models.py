@@ -10,7 +10,7 @@ from pathlib import Path
 import msgspec
 
 from core import settings
-from core.choices import TITLES, Task
+from core.choices import Task
 from core.errors import Fix, Problem
 from core.files import read_text
 from core.model_folders import Lack, what_lacks
@@ -87,7 +87,7 @@ def _unfit(folder: Path, task: Task) -> str:
     if learned is None:
         return f"nobody knows what {folder.name} learned: its run file can't be read"
     if learned.reads_images != task.reads_images or (task.writes_text and not learned.writes_text):
-        return f"the run {folder.name} learned “{TITLES[learned][0]}”; its model can't be used for “{TITLES[task][0]}”"
+        return f"the run {folder.name} learned “{learned.label}”; its model can't be used for “{task.label}”"
     if task.reads_images and not any(
         (model / name).is_file() for name in ("config.json", "model.safetensors")
     ):

@@ -8,7 +8,7 @@ from core.bench.making import changed, make, refuse_impossible
 from core.bench.plan import Kind, Plan
 from core.bench.sizes import POSITIONS, SIZES, VOCABULARY, Size, choose_size, cpu_seconds
 from core.capabilities import find_device, machine_problems
-from core.choices import TITLES, DeepSpeed, Method, Padding, Task
+from core.choices import DeepSpeed, Method, Padding, Task
 from core.errors import Fix, OptionsError, Problem
 from core.memory.forecast import Room
 from core.memory.room import room_of
@@ -182,4 +182,4 @@ def _notes_of_own(plain: RunOptions) -> Iterator[str]:
         words.append("every row padded to the longest text allowed")
     yield f"Model, data and batch size ({batch:,}) are your own, and nothing is evaluated. Plain is {', '.join(words)}."
     if method is not Method.FULL:
-        yield f"What learns in every row is what learns in your run: {TITLES[method][0]}."
+        yield f"What learns in every row is what learns in your run: {method.label}."

@@ -10,7 +10,7 @@ from tqdm import tqdm
 
 from core import figures
 from core.checks import read_options
-from core.choices import TITLES, Task
+from core.choices import Task
 from core.column_roles import chosen_columns, guessed_columns, uses_for
 from core.commands.output import print_json, say
 from core.commands.run_text import fix_text
@@ -142,13 +142,10 @@ def _how_read(report: DataReport) -> str:
 
 
 def _task_words(report: DataReport, task: Task) -> str:
-    title, help_text = TITLES[task]
+    told = f"{task.label} (--task {task}): {task.help}"
     if report.suits is None or report.suits is task:
-        return f"{title} (--task {task}): {help_text}"
-    likely = TITLES[report.suits][0]
-    return (
-        f"{title} (--task {task}): {help_text} It looks more like data for {likely} (--task {report.suits})."
-    )
+        return told
+    return f"{told} It looks more like data for {report.suits.label} (--task {report.suits})."
 
 
 def _column_table(report: DataReport, options: RunOptions) -> str:

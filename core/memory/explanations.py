@@ -2,7 +2,7 @@
 
 from dataclasses import dataclass
 
-from core.choices import TITLES, DeepSpeed, Method, Optimizer
+from core.choices import DeepSpeed, Method, Optimizer
 from core.memory import activations, optimizer_memory, overhead, weight_memory
 from core.memory.case import NUMBER, Case, case_of
 from core.memory.forecast import PART_TITLES, Basis, Forecast, Parts
@@ -123,7 +123,7 @@ def _optimizer(case: Case) -> Told:
     if apart:
         in_full = optimizer_memory.TABLES_IN_32_BITS[name]
         formula += f" + {counted(apart)} of token tables × {in_full} bytes, kept in 32 bits"
-    title = TITLES[name][0]
+    title = name.label
     return f"What {title} remembers of earlier steps, for each weight that learns.", formula, source
 
 

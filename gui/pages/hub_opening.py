@@ -3,7 +3,6 @@
 from PySide6.QtCore import QObject
 from PySide6.QtWidgets import QWidget
 
-from core.choices import TITLES
 from core.hub_download import Download
 from core.hub_questions import Kind
 from core.sources import Scheme
@@ -42,9 +41,7 @@ class HubOpening(QObject):
         task = self._form.task
         above = self.parent()  # asked for, not kept: the page holds this
         assert isinstance(above, QWidget)
-        sheet = HubSheet(
-            self._ask, above, task=task.value, task_title=TITLES[task][0], kind=kind, make=self._make
-        )
+        sheet = HubSheet(self._ask, above, task=task.value, task_title=task.label, kind=kind, make=self._make)
         sheet.chosen.connect(self._use if kind is Kind.MODEL else self._use_data)
         sheet.finished.connect(self._forget)
         self.sheet = sheet

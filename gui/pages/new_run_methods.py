@@ -4,7 +4,7 @@ from PySide6.QtCore import QCoreApplication
 
 from core.capabilities import settled_beside
 from core.catalogue import value_of
-from core.choices import TITLES, DeepSpeed, Method, Padding, Toggle
+from core.choices import DeepSpeed, Method, Padding, Toggle
 from core.model_report import ModelReport
 from core.option_words import plain_number
 from core.options import ModelOptions, RunOptions
@@ -74,12 +74,12 @@ def optimizer_words(options: RunOptions) -> str:
     """The optimizer, and the rate it starts from."""
     training = options.training
     text = _translate("NewRun", "{optimizer}, learning rate {rate}")
-    return text.format(optimizer=TITLES[training.optimizer][0], rate=plain_number(training.learning_rate))
+    return text.format(optimizer=training.optimizer.label, rate=plain_number(training.learning_rate))
 
 
 def attention_words(options: RunOptions) -> str:
     """How attention is computed; empty where the model has none."""
-    return TITLES[options.model.attention][0] if options.task.reads_text else ""
+    return options.model.attention.label if options.task.reads_text else ""
 
 
 def memory_words(options: RunOptions) -> str:
@@ -89,7 +89,7 @@ def memory_words(options: RunOptions) -> str:
     if memory.activation_checkpointing:
         parts.append(_translate("NewRun", "activations computed again"))
     if memory.deepspeed is not DeepSpeed.OFF:
-        parts.append(f"DeepSpeed {TITLES[memory.deepspeed][0]}")
+        parts.append(f"DeepSpeed {memory.deepspeed.label}")
     if memory.offload_optimizer:
         parts.append(_translate("NewRun", "optimizer in main memory"))
     return ", ".join(parts)

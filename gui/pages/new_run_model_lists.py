@@ -6,7 +6,7 @@ from PySide6.QtCore import QCoreApplication
 from PySide6.QtWidgets import QWidget
 
 from core import run_models, settings
-from core.choices import TITLES, Task
+from core.choices import Task
 from core.run_folder import RunFolder
 from core.runs import list_runs, run_title
 from core.scratch_models import SCRATCH_MODELS
@@ -55,7 +55,7 @@ def title_of_source(source: str) -> str:
 
 def _what_it_learned(run: RunFolder) -> str:
     learned = run_models.task_of(run.path)
-    return TITLES[learned][0] if learned is not None else ""
+    return learned.label if learned is not None else ""
 
 
 class PastRunList(ChoiceList):

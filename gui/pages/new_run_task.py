@@ -7,7 +7,7 @@ from PySide6.QtGui import QFont, QStandardItem
 from PySide6.QtWidgets import QHBoxLayout, QLabel, QWidget
 
 from core.catalogue import options_by_path
-from core.choices import TITLES, Task
+from core.choices import Task
 from gui.theme import SPACING
 from gui.widgets.choice_list import SECOND_LINE, ChoiceList
 from gui.widgets.roles import Role, set_role
@@ -61,7 +61,8 @@ class TaskChooser(QWidget):
         option = options_by_path()["task"]
         self.choices = GroupedList()
         self.choices.set_groups(
-            (title, [Segment(task.value, *TITLES[task]) for task in tasks]) for title, tasks in groups()
+            (title, [Segment(task.value, task.label, task.help) for task in tasks])
+            for title, tasks in groups()
         )
         self.choices.setMaxVisibleItems(len(Task) + len(groups()))
         self.choices.setAccessibleName(option.title)

@@ -6,7 +6,7 @@ from PySide6.QtCore import QCoreApplication
 
 from core import run_file
 from core.checks import check_tree
-from core.choices import TITLES, Task
+from core.choices import Task
 from core.errors import Fix, OptionsError
 from core.options import Tree
 from core.sources import Scheme, scheme_of, short_name
@@ -69,7 +69,7 @@ def proposal(source: str, task: Task, likely: Task | None) -> tuple[str, Fix] | 
     """What to say of data that is likely for another task, and the fix that changes to it; None: it fits."""
     if likely is None or likely is task or _reads_the_same(likely, task):
         return None
-    title = TITLES[likely][0]
+    title = likely.label
     words = _translate("NewRun", "{name} looks like data for “{task}”").format(
         name=short_name(source), task=title
     )

@@ -8,7 +8,6 @@ from PySide6.QtGui import QHideEvent, QShowEvent, Qt
 from PySide6.QtWidgets import QHBoxLayout, QLabel, QStackedWidget, QVBoxLayout, QWidget
 
 from core import trying_choice
-from core.choices import TITLES
 from core.errors import Fix
 from core.events import Level
 from core.live_runs import LiveRun
@@ -215,7 +214,7 @@ class TryPage(QWidget):
             return
         self._wanted = chosen.run
         self.run_list.choose(str(chosen.run.path))
-        self.learned.setText(TITLES[chosen.task][0])
+        self.learned.setText(chosen.task.label)
         if chosen != before:
             self._show_chosen(choice, chosen)
 
@@ -327,4 +326,4 @@ class TryPage(QWidget):
 
 
 def _entry(run: Triable, title: str) -> Segment:
-    return Segment(str(run.run.path), title, TITLES[run.task][0])
+    return Segment(str(run.run.path), title, run.task.label)

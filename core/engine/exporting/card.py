@@ -12,7 +12,7 @@ from typing import Any
 from core import figures
 from core.catalogue import Option, all_options, value_of
 from core.checkpoint_files import step_of
-from core.choices import TITLES, Task
+from core.choices import Task
 from core.engine.exporting.snippets import snippet
 from core.event_files import EventReader
 from core.events import Evaluated
@@ -91,7 +91,7 @@ def _about(source: ExportSource) -> str:
     start = (
         "made from scratch" if is_scratch(source.options.model.source) else f"fine-tuned from {_code(began)}"
     )
-    task = TITLES[source.options.task][0]
+    task = source.options.task.label
     data = _code(data_name(source.options))
     about = f"A model for “{task}”, {start} on {data} with Hone {VERSION}, on one computer."
     return f"{about} {source.told}".rstrip()

@@ -4,7 +4,7 @@ from collections.abc import Callable, Iterator
 
 import msgspec
 
-from core.choices import TITLES, Task
+from core.choices import Task
 from core.data_report import DataReport
 from core.engine.inspecting.progress import Stages, Tell
 from core.errors import DataError, Fix
@@ -70,7 +70,7 @@ def _unused(splits: tuple[str, ...], data: DataOptions) -> Iterator[Finding]:
 
 
 def _change_task(task: Task) -> Fix:
-    return Fix(f"Change to “{TITLES[task][0]}”", {"task": task.value})
+    return Fix(f"Change to “{task.label}”", {"task": task.value})
 
 
 def _splits(options: RunOptions) -> tuple[str, ...]:

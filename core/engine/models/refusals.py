@@ -8,7 +8,7 @@ from huggingface_hub.errors import StrictDataclassError
 from safetensors import SafetensorError
 
 from core import hub, sources
-from core.choices import TITLES, Task
+from core.choices import Task
 from core.errors import Fix, ModelError
 from core.model_folders import RANDOM_WEIGHTS, Lack, what_lacks
 from core.run_models import is_run
@@ -111,7 +111,7 @@ def check_fits_task(source: str, config: Any, task: Task) -> None:
     if type(config) not in getattr(transformers, form.mapping):
         raise ModelError(
             f"{short_name(source)} can't {form.lacks}",
-            f"{source} is a model of the kind “{config.model_type}”, which has no form for {TITLES[task][0].lower()}.",
+            f"{source} is a model of the kind “{config.model_type}”, which has no form for {task.label.lower()}.",
             (Fix(f"Choose {form.example}"),),
         )
     if task.writes_text and _sees_ahead(config):
