@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from core.catalogue import options_by_path
 from core.device_names import device_title
 from core.events import WhatRan
+from core.story import RunStory
 
 SHORT = {"float32": "fp32", "bfloat16": "bf16", "float16": "fp16", "uint8": "8-bit", "int8": "8-bit"}
 
@@ -30,7 +31,10 @@ class Statement:
 
 
 def statements(
-    ran: WhatRan | None, size: Size, versions: Mapping[str, str] | None = None
+    ran: WhatRan | None,
+    size: Size,
+    versions: Mapping[str, str] | None = None,
+    story: RunStory | None = None,
 ) -> tuple[Statement, ...]:
     """Everything that is known of what ran; what isn't known has no line, and each reason is told once.
 
@@ -38,8 +42,9 @@ def statements(
         ran: The event; None: it has not been told yet.
         size: Writes bytes.
         versions: The libraries' versions by name.
+        story: Tells how far off the memory forecast was, once that is known; None: leave it out.
     """
-    told = tuple(_of_run(ran, size)) if ran is not None else ()
+    told = tuple(_of_run(ran, size, story)) if ran is not None else ()
     if not versions:
         return told
     listed = ", ".join(f"{name} {version}" for name, version in versions.items())
@@ -72,7 +77,7 @@ class _Reasons:
             yield Statement("Chosen by Hone", title, value or why, why if value else "")
 
 
-def _of_run(ran: WhatRan, size: Size) -> Iterator[Statement]:
+def _of_run(ran: WhatRan, size: Size, story: RunStory | None) -> Iterator[Statement]:
     why = _Reasons(ran)
     yield from _device(ran, why)
     yield from _process(ran, why)
@@ -80,6 +85,8 @@ def _of_run(ran: WhatRan, size: Size) -> Iterator[Statement]:
     yield from _optimizer(ran, size, why)
     yield from _data(ran, why)
     yield from _memory(ran)
+    if story is not None:
+        yield from _forecast(story, size)
     yield from why.rest()
 
 
@@ -151,6 +158,15 @@ def _memory(ran: WhatRan) -> Iterator[Statement]:
         yield Statement("Memory", "Activations", layers)
     if ran.deepspeed:
         yield Statement("Memory", "DeepSpeed", ran.deepspeed)
+
+
+def _forecast(story: RunStory, size: Size) -> Iterator[Statement]:
+    error, told, peak = story.forecast_error, story.forecast_bytes, story.peak_bytes
+    if error is not None and told is not None and peak is not None:
+        side = "above" if error > 0 else "below"
+        yield Statement(
+            "Memory", "Forecast", size(told), f"{100 * abs(error):.0f} % {side} the peak of {size(peak)}"
+        )
 
 
 def _computed(ran: WhatRan) -> str:

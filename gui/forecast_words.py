@@ -1,4 +1,4 @@
-"""How good forecasts of memory have been, in words: of one run, and on this computer."""
+"""How good forecasts of memory have been, on this computer, in words."""
 
 from collections.abc import Sequence
 
@@ -13,18 +13,6 @@ EXACT = 0.005
 """Nearer than this the percent says 0."""
 
 MINUS = "\N{MINUS SIGN}"
-
-
-def off_by(error: float) -> str:
-    """How far off a forecast was: `4 % too low`.
-
-    Args:
-        error: As `core.memory.record.PastRun.error`.
-    """
-    if abs(error) < EXACT:
-        return _translate("run", "exact")
-    words = _translate("run", "{} too high") if error > 0 else _translate("run", "{} too low")
-    return words.format(numbers.whole_percent(abs(error)))
 
 
 def forecast_words(past: Sequence[PastRun]) -> str:

@@ -9,7 +9,7 @@ from typing import Any
 from core import checkpoint_files, figures, settings
 from core.crash import Crash, crash_before, crash_of
 from core.errors import Fix, FixAction, OptionsError, UserError
-from core.events import Level, MessageRaised, WhatRan
+from core.events import Level, MessageRaised
 from core.memory.shortage import out_of_memory
 from core.run_folder import ExitRecord, RunFolder
 from core.run_summary import seconds_spent
@@ -108,9 +108,10 @@ def time_spent_text(spent: TimeSpent | None) -> str:
     return f"A step's time goes into: {shares}"
 
 
-def what_ran_text(ran: WhatRan, versions: Mapping[str, str]) -> str:
+def what_ran_text(story: RunStory) -> str:
     """What actually ran, a line a statement, with the reason where it was left to Hone; long values take several."""
-    rows = [row for found in statements(ran, figures.size, versions) for row in _statement_rows(found)]
+    told = statements(story.what_ran, figures.size, story.versions, story)
+    rows = [row for found in told for row in _statement_rows(found)]
     return f"\n{figures.table(('WHAT RAN', '', 'BECAUSE'), rows)}\n"
 
 
@@ -203,14 +204,10 @@ def _shortage(run: RunFolder, story: RunStory) -> UserError:
 
 
 def _memory(story: RunStory) -> str:
-    """The most memory the run held, and how far off the forecast was."""
+    """The most memory the run held."""
     if story.peak_bytes is None:
         return ""
-    most = f", {figures.megabytes(story.peak_bytes)} of memory at most"
-    error = story.forecast_error
-    if error is None:
-        return most
-    return f"{most} (forecast: {figures.megabytes(story.forecast_bytes or 0)}, {error:+.0%})"
+    return f", {figures.megabytes(story.peak_bytes)} of memory at most"
 
 
 def _evidence(run: RunFolder, crash: Crash) -> Iterator[str]:

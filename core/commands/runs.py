@@ -101,7 +101,7 @@ def show(name: str, *, as_json: bool) -> int:
         say(f"Note: {summary.note}")
     story = read_story(run)
     if story.what_ran is not None:
-        say(what_ran_text(story.what_ran, story.versions))
+        say(what_ran_text(story))
     if spent := time_spent_text(story.time_spent):
         say(spent)
     if unread := unread_text(story):

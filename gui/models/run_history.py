@@ -58,7 +58,6 @@ class RunHistory:
     """
 
     def __init__(self) -> None:
-        self.versions: dict[str, str] = {}
         self.loss = Series(np.float32)
         self.smooth_loss = Series()
         self.smoother_loss = Series()
@@ -157,7 +156,6 @@ class RunHistory:
         )
 
     def _start_attempt(self, event: RunStarted) -> None:
-        self.versions = dict(event.versions)
         for series in self._stepped():
             series.cut_after(event.from_step)
         self.evaluations = [found for found in self.evaluations if found.step <= event.from_step]

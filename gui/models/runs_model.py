@@ -17,7 +17,6 @@ from PySide6.QtGui import QColor, QIcon, QPainter, QPixmap
 from core.run_summary import RunSummary
 from core.story import State
 from gui import numbers
-from gui.forecast_words import off_by
 from gui.models.runs_columns import Column, ColumnKind, RunRow, columns, metric_in_full
 from gui.models.runs_row import ShownRow
 from gui.run_titles import told_apart
@@ -165,9 +164,6 @@ class RunsModel(QAbstractTableModel):
         row = shown.summary
         if column is Column.NAME:
             return "\n".join(filter(None, (row.title, str(row.run.path), row.note)))
-        if column is Column.MEMORY and row.forecast_error is not None:
-            told = self.tr("{memory}, forecast {error}")
-            return told.format(memory=numbers.memory(row.peak_bytes), error=off_by(row.forecast_error))
         return metric_in_full(row) if column is Column.METRIC else shown.texts[column]
 
     def _dot(self, state: State) -> QIcon:

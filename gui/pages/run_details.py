@@ -17,6 +17,7 @@ from PySide6.QtWidgets import (
 )
 
 from core.events import ConfusionCounted, WhatRan
+from core.story import RunStory
 from gui import numbers
 from gui.models.metrics_model import MetricsModel
 from gui.models.run_history import RunHistory
@@ -64,7 +65,7 @@ class RunDetails(QTabWidget):
         self.log.setPlaceholderText(self.tr("Nothing printed"))
         self.metrics = MetricsModel(self)
         self.what_ran = KeyValue()
-        self._what_ran_told: tuple[WhatRan | None, dict[str, str]] | None = None
+        self._what_ran_told: tuple[WhatRan | None, dict[str, str], float | None] | None = None
         self._confusion_told: ConfusionCounted | None = None
         self.options = TextView(self.tr("Options"))
         self.addTab(charts, self.tr("Charts"))
@@ -90,18 +91,18 @@ class RunDetails(QTabWidget):
         self.log.moveCursor(QTextCursor.MoveOperation.End)
         self.log.moveCursor(QTextCursor.MoveOperation.StartOfLine)
 
-    def refresh(self, ran: WhatRan | None, *, is_over: bool) -> None:
+    def refresh(self, story: RunStory, *, is_over: bool) -> None:
         """Show what has been measured and found out since."""
         self.metrics.show(self._history.evaluations)
         self.predictions.refresh(is_over=is_over)
         self._show_confusion()
-        self._show_what_ran(ran)
+        self._show_what_ran(story)
 
-    def _show_what_ran(self, ran: WhatRan | None) -> None:
-        told = (ran, dict(self._history.versions))
+    def _show_what_ran(self, story: RunStory) -> None:
+        told = (story.what_ran, story.versions, story.forecast_error)
         if told != self._what_ran_told:
             self._what_ran_told = told
-            self.what_ran.set_groups(what_ran_groups(*told))
+            self.what_ran.set_groups(what_ran_groups(story))
 
     def _show_confusion(self) -> None:
         found = self._history.predictions.confusion

@@ -244,7 +244,7 @@ class RunView(QWidget):
         self._show_facts()
         self._show_messages()
         self.charts.refresh(self._story.total_steps, is_over=self._state.is_over)
-        self.details.refresh(self._story.what_ran, is_over=self._state.is_over)
+        self.details.refresh(self._story, is_over=self._state.is_over)
 
     def _facts(self) -> RunFacts:
         return RunFacts(

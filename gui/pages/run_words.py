@@ -15,7 +15,6 @@ from core.run_summary import seconds_spent
 from core.statements import dtypes
 from core.story import RunStory, State
 from gui import numbers
-from gui.forecast_words import off_by
 from gui.states import state_title
 
 _translate = QCoreApplication.translate
@@ -175,17 +174,8 @@ def summary(facts: RunFacts) -> list[tuple[str, str]]:
         speed = _translate("run", "Speed")
     rows.append((speed, numbers.rate(done.samples_per_second)))
     rows.append((_translate("run", "Time"), elapsed(facts, now=0.0)))
-    rows.append((_translate("run", "Peak memory"), _memory_words(facts.story)))
+    rows.append((_translate("run", "Peak memory"), numbers.memory(facts.story.peak_bytes)))
     return [(title, value) for title, value in rows if value not in (numbers.MISSING, "")]
-
-
-def _memory_words(story: RunStory) -> str:
-    """The most that was held, and how far off the forecast was: `2.6 GB · forecast 2.5 GB (4 % too low)`."""
-    measured, error = numbers.memory(story.peak_bytes), story.forecast_error
-    if error is None:
-        return measured
-    told = _translate("run", "forecast {} ({})")
-    return DOT.join([measured, told.format(numbers.memory(story.forecast_bytes), off_by(error))])
 
 
 def _results(metrics: dict[str, float | None]) -> list[tuple[str, str]]:

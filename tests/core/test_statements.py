@@ -3,9 +3,11 @@
 import msgspec
 
 from core.commands.run_text import what_ran_text
-from core.events import WhatRan
+from core.events import Outcome, RunFinished, WhatRan
 from core.figures import size
 from core.statements import Statement, statements
+from core.story import RunStory
+from tests.fakes.run_stories import FORECAST
 
 PLAIN = WhatRan(
     device="cpu",
@@ -135,6 +137,15 @@ def test_one_is_one_and_none_is_none() -> None:
     assert found["Optimizer state"] == "8.0 MB in fp32"
 
 
+def test_how_far_off_the_memory_forecast_was_stands_below_memory() -> None:
+    story = RunStory()
+    story.apply(FORECAST)
+    assert not [found for found in statements(PLAIN, size, story=story) if found.title == "Forecast"]
+    story.apply(RunFinished(state=Outcome.FINISHED, seconds=3, steps=7, peak_bytes=25 << 27))
+    (told,) = (found for found in statements(PLAIN, size, story=story) if found.title == "Forecast")
+    assert told == Statement("Memory", "Forecast", "2.5 GB", "20 % below the peak of 3.1 GB")
+
+
 def test_before_the_first_step_only_the_software_is_known() -> None:
     assert statements(None, size) == ()
     assert [found.value for found in statements(None, size, {"torch": "2.13.0"})] == ["torch 2.13.0"]
@@ -144,7 +155,7 @@ def test_the_terminal_keeps_its_reasons_near_beside_long_values() -> None:
     long = msgspec.structs.replace(
         RICH, adapter="LoRA, rank 16, on " + ", ".join(["attention.output.dense"] * 6)
     )
-    lines = what_ran_text(long, {"torch": "2.13.0"}).splitlines()
+    lines = what_ran_text(RunStory(what_ran=long, versions={"torch": "2.13.0"})).splitlines()
     assert max(map(len, lines)) < 150
     assert any(line.startswith("Versions") for line in lines)
     assert sum("attention.output.dense" in line for line in lines) > 1

@@ -1,21 +1,12 @@
 """How good forecasts of memory have been, in words."""
 
-import pytest
-
 from core.memory.forecast import Basis
 from core.memory.record import PastRun
-from gui.forecast_words import forecast_words, off_by
+from gui.forecast_words import forecast_words
 
 
 def kept(forecast: int, measured: int, device: str = "Apple M2") -> PastRun:
     return PastRun(device=device, basis=Basis.TRACE, forecast=forecast, measured=measured)
-
-
-@pytest.mark.parametrize(
-    ("error", "words"), [(0.041, "4 % too high"), (-0.2, "20 % too low"), (0.001, "exact")]
-)
-def test_how_far_off(error: float, words: str) -> None:
-    assert off_by(error) == words
 
 
 def test_nothing_is_said_before_there_was_a_run() -> None:

@@ -86,7 +86,7 @@ def test_without_its_run_file_no_run_is_said_to_go_on(tmp_path: Path) -> None:
     assert f"{run.options_file}: can't be read" in text
 
 
-def test_the_peak_stands_beside_the_forecast(tmp_path: Path) -> None:
+def test_the_headline_tells_the_peak_alone(tmp_path: Path) -> None:
     story = RunStory()
     story.apply(FORECAST)
     done = RunFinished(
@@ -94,7 +94,7 @@ def test_the_peak_stands_beside_the_forecast(tmp_path: Path) -> None:
     )
     story.apply(done)
     lines = ending_text(RunFolder(tmp_path), story, State.FINISHED, None).splitlines()
-    assert lines[1] == "50 samples a second, 3,200 MB of memory at most (forecast: 2,560 MB, -20%)"
+    assert lines[1] == "50 samples a second, 3,200 MB of memory at most"
 
 
 def test_a_run_ended_for_lack_of_memory_says_what_to_do(tmp_path: Path) -> None:

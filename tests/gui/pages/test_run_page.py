@@ -386,10 +386,13 @@ def test_a_run_that_the_system_ended_for_lack_of_memory_offers_what_to_do(live, 
     assert wished.args[0]["memory"]["batch_size"] == 8
 
 
-def test_the_peak_of_a_finished_run_stands_beside_its_forecast(tmp_path, open_run):
+def test_the_forecast_of_a_finished_run_stands_in_what_ran_and_only_the_peak_in_its_figures(
+    tmp_path, open_run
+):
     run = make_folder(tmp_path / "run")
     clock = write_story(run, Plot())
     write_events(run.events_file, FORECAST)
     finish(run, Plot(), clock)
-    text = open_run(run, State.FINISHED).figures.text
-    assert "Peak memory 2.60 GB · forecast 2.50 GB (4 % too low)" in text
+    view = open_run(run, State.FINISHED)
+    assert view.figures.text.endswith("Peak memory 2.60 GB")
+    assert dict(view.details.what_ran.rows())["Forecast"] == "2.50 GB"

@@ -12,6 +12,7 @@ from core.events import ConfusionCounted, ExamplesChosen, Predicted, RunStarted
 from core.prediction_story import PredictionStory
 from core.predictions import Example, Said
 from core.settings import Appearance
+from core.story import RunStory
 from gui.models.predictions import Column, PredictionsModel, given_words, visible
 from gui.models.run_history import RunHistory
 from gui.pages.run_details import RunDetails
@@ -171,12 +172,12 @@ def test_what_is_mixed_up_is_a_tab_once_it_is_known(qtbot: Any, tmp_path: Path) 
     details = RunDetails(Theme(Appearance.LIGHT), tmp_path, QWidget(), history)
     qtbot.addWidget(details)
     details.resize(600, 400)
-    details.refresh(None, is_over=False)
+    details.refresh(RunStory(), is_over=False)
     place = next(at for at in range(details.count()) if details.tabText(at) == "Confusion matrix")
     assert not details.isTabVisible(place)
     counted = ConfusionCounted(step=5, labels=("cat", "dog"), counts=((3, 1), (0, 4)))
     history.apply(counted)
-    details.refresh(None, is_over=False)
+    details.refresh(RunStory(), is_over=False)
     assert details.isTabVisible(place)
     grid = details.confusion
     assert grid.accessibleDescription() == "1 of “cat” were taken for “dog”"

@@ -6,6 +6,7 @@ from PySide6.QtWidgets import QLabel, QWidget
 from core.events import WhatRan
 from core.settings import Appearance
 from core.statements import statements
+from core.story import RunStory
 from gui import numbers
 from gui.models.run_history import RunHistory
 from gui.pages.run_details import RunDetails
@@ -68,12 +69,12 @@ def rows_of(groups):
 
 
 def test_before_the_first_step_it_says_when_it_will_be_known():
-    (group,) = what_ran_groups(None, {})
+    (group,) = what_ran_groups(RunStory())
     assert [row.value for row in group.rows] == ["Known after the first step"]
 
 
 def test_a_reason_stands_below_what_it_is_about_and_nothing_twice():
-    groups = what_ran_groups(PLAIN, {"torch": "2.13.0"})
+    groups = what_ran_groups(RunStory(what_ran=PLAIN, versions={"torch": "2.13.0"}))
     names = [row.name for group in groups for row in group.rows]
     assert len(names) == len(set(names))
     rows = rows_of(groups)
@@ -88,12 +89,12 @@ def test_a_reason_stands_below_what_it_is_about_and_nothing_twice():
 
 def test_it_says_what_the_terminal_says():
     told = statements(FULL, numbers.memory, {"torch": "2.13.0"})
-    rows = rows_of(what_ran_groups(FULL, {"torch": "2.13.0"}))
+    rows = rows_of(what_ran_groups(RunStory(what_ran=FULL, versions={"torch": "2.13.0"})))
     assert {name: row.value for name, row in rows.items()} == {each.title: each.value for each in told}
 
 
 def test_what_is_not_known_has_no_row():
-    rows = rows_of(what_ran_groups(PLAIN, {}))
+    rows = rows_of(what_ran_groups(RunStory(what_ran=PLAIN)))
     assert not rows.keys() & {"Loss scale", "Compiled by", "Adapter", "DeepSpeed", "Computed on the CPU"}
 
 
@@ -102,7 +103,7 @@ def test_many_rows_wrap_and_none_is_cut_off(qtbot, width, tmp_path):
     details = RunDetails(Theme(Appearance.LIGHT), tmp_path, QWidget(), RunHistory())
     qtbot.addWidget(details)
     details.resize(width, 260)
-    details.refresh(FULL, is_over=False)
+    details.refresh(RunStory(what_ran=FULL), is_over=False)
     details.setCurrentIndex(4)
     with qtbot.waitExposed(details):
         details.show()
