@@ -24,6 +24,7 @@ from core.event_files import EventReader, EventWriter
 from core.events import Event, RequestAnswered, RunPlanned
 from core.jobs import engine_command
 from core.last_word import LastWord
+from core.locks import ENGINE_LOCK, is_locked
 from core.machine.sampler import Sampler, gpu_of
 from core.options import DeviceOptions
 from core.processes import end_group, kill_with_children, start_worker
@@ -162,7 +163,7 @@ class Keeper:
                 self._wants_stop = False
 
     def _answer_kills(self, engine: subprocess.Popen[bytes]) -> None:
-        for request in self._run.open_requests():
+        for request in self._run.open_requests(clean=True):
             if request.action is Action.KILL:
                 self._kill(engine, request)
 
@@ -197,6 +198,9 @@ def main(arguments: Sequence[str]) -> int:
         print(f"The keeper takes one run folder, and {QUEUE_FLAG} after it.", file=sys.stderr)
         return 2
     path = Path(arguments[0]).absolute()
+    if is_locked(path, ENGINE_LOCK):  # its keeper writes down how it ends; nobody else may
+        print(f"A training process works in {path} already.", file=sys.stderr)
+        return 1
     keeper = Keeper(RunFolder(path), engine_command("train", str(path)), queued=QUEUE_FLAG in arguments)
     signal.signal(signal.SIGTERM, lambda *_: keeper.ask_stop())
     keeper.keep()

@@ -245,15 +245,21 @@ class RunFolder:
         write_atomically(self.requests / f"{request.id}.json", msgspec.json.encode(request))
         return request
 
-    def open_requests(self) -> list[Request]:
-        """Requests nobody has answered yet, oldest first."""
+    def open_requests(self, *, clean: bool = False) -> list[Request]:
+        """Requests nobody has answered yet, oldest first; none whose file isn't called by its id.
+
+        Args:
+            clean: Whether to delete the files that hold no request, each of which costs time at every look.
+        """
         found: list[tuple[float, Request]] = []
         with contextlib.suppress(OSError):  # a folder that can't be read
             for path in self.requests.glob("*.json"):
-                request = _read_record(path, Request)
-                asked_at = _changed_at(path)
-                if request is not None and asked_at is not None:
-                    found.append((asked_at, request))
+                with contextlib.suppress(OSError):  # just answered, or no file
+                    asked_at, request = path.stat().st_mtime, _request_in(path)
+                    if request is not None:
+                        found.append((asked_at, request))
+                    elif clean:
+                        remove(path)
         return [request for _, request in sorted(found, key=lambda pair: pair[0])]
 
     def close_request(self, request: Request) -> None:
@@ -284,6 +290,19 @@ def _read_record(path: Path, struct: type[Record]) -> Record | None:
         return msgspec.json.decode(read_small(path), type=struct)
     except (OSError, ValueError, RecursionError):  # ValueError: no JSON, other fields, or no UTF-8
         return None
+
+
+def _request_in(path: Path) -> Request | None:
+    """The request in a file that bears its id.
+
+    Raises:
+        OSError: It can't be read.
+    """
+    try:
+        request = msgspec.json.decode(read_small(path), type=Request)
+    except (ValueError, RecursionError):
+        return None
+    return request if path.name == f"{request.id}.json" else None
 
 
 def _changed_at(path: Path) -> float | None:

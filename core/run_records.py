@@ -30,9 +30,9 @@ class Action(StrEnum):
 
 
 class Request(msgspec.Struct, frozen=True, kw_only=True):
-    """One file in `requests/`."""
+    """One file in `requests/`, called `ID.json`."""
 
-    id: str
+    id: Annotated[str, msgspec.Meta(pattern="^[0-9a-f]{32}$")]
     action: Action
 
 

@@ -148,9 +148,7 @@ def _start(run: RunFolder, command: Sequence[str] | None, *, queued: bool) -> su
     before = _content(run.keeper_file)
     attempt = max(next_attempt(run.events_file), run.attempt_kept() + 1)
     try:
-        for (
-            request
-        ) in run.open_requests():  # what was asked of an earlier attempt, and nobody was left to answer
+        for request in run.open_requests(clean=True):  # asked of an earlier attempt, and never answered
             run.close_request(request)
         run.record_keeper(os.getpid(), attempt)  # from now on it is starting: how it ended before is past
         keeper = start_detached(command or keeper_command(path, queued=queued), run.log_file, path)

@@ -66,7 +66,9 @@ class Turn:
         while True:
             if self._run.is_removed:
                 return _REMOVED
-            asked = [Request(id="", action=Action.STOP)] if wants_stop() else self._run.open_requests()
+            asked = (
+                [Request(id="", action=Action.STOP)] if wants_stop() else self._run.open_requests(clean=True)
+            )
             for request in asked:
                 self._answer(request, tell)
                 if request.action in _GIVEN_UP:

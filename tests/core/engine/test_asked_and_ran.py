@@ -78,6 +78,10 @@ def test_nothing_is_said_where_all_is_as_asked() -> None:
     assert told(asked(Precision.FP16), autocast_dtype="float16", loss_scale=65536.0) == {}
     assert told(asked(optimizer=Optimizer.ADAFACTOR), optimizer="Adafactor") == {}
     assert told(asked(weight_decay=0.1), decayed_parameters=90) == {}
+    assert told(asked(), optimizer_numbers={"beta1": 0.9, "epsilon": 1e-8, "momentum": 0.0}) == {}
+    lion = asked(optimizer=Optimizer.LION_8BIT)
+    runs = {"optimizer": OPTIMIZERS[Optimizer.LION_8BIT], "optimizer_state": {"uint8": 2}}
+    assert told(lion, **runs, optimizer_numbers={"epsilon": 0.0}) == {}, "it has one and reads none"
     assert told(asked(memory=MemoryOptions(activation_checkpointing=True)), recomputed=12) == {}
     assert told(asked(Precision.TF32), matmul="tf32") == told(asked(), matmul="fp32") == {}
     assert told(asked(Precision.BF16), autocast_dtype="bfloat16", matmul="fp32") == {}
@@ -127,7 +131,26 @@ def test_nothing_is_said_where_all_is_as_asked() -> None:
             "training.optimizer",
             "CPUOffloadOptimizer (torchao) was asked for",
         ),
+        (
+            asked(optimizer=Optimizer.ADAM),
+            {"optimizer": "Adam"},
+            "training.optimizer",
+            "Adam, fused was asked for, Adam runs.",
+        ),
+        (
+            asked(),
+            {"optimizer": "AdamW, fused, amsgrad"},
+            "training.optimizer",
+            "AdamW, fused, amsgrad runs.",
+        ),
         (asked(weight_decay=0.1), {}, "training.weight_decay", "Biases and norms are left out"),
+        (
+            asked(weight_decay=0.1),
+            {"optimizer_numbers": {"weight_decay": 0.01}, "decayed_parameters": 90},
+            "training.weight_decay",
+            "Weight decay was to be 0.1, the optimizer runs with 0.01.",
+        ),
+        (asked(beta2=0.98), {"optimizer_numbers": {"beta2": 0.999}}, "training.beta2", "runs with 0.999."),
         (asked(Precision.FP16), {}, "device.precision", "fp16 was asked for, the model computes in float32."),
         (asked(Precision.FP16), {"autocast_dtype": "float16"}, "device.precision", "Small gradients"),
         (asked(), {"autocast_dtype": "bfloat16"}, "device.precision", "the model computes in bfloat16."),

@@ -93,12 +93,33 @@ def test_an_optimizer_trains_and_holds_what_it_promises(
     assert sum(ran.optimizer_state.values()) == ran.optimizer_state_bytes
     assert least <= ran.optimizer_state_bytes / ran.trainable_parameters <= most
     assert [step.non_finite for step in run.steps] == [None] * 3
+    assert {"learning_rate", "weight_decay"} <= set(ran.optimizer_numbers)
     assert not [message for message in run.messages if message.startswith("ran-differently")]
 
 
 def test_sgd_without_momentum_holds_nothing(bert: Path, tmp_path: Path) -> None:
     ran = run_with(bert, tmp_path / "run", optimizer=Optimizer.SGD, momentum=0.0).what_ran
     assert (ran.optimizer_state, ran.optimizer_state_bytes) == ({}, 0)
+
+
+def test_flags_and_numbers_that_were_dropped_are_told(
+    bert: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    from core.engine.trainer import WatchedTrainer
+
+    make = WatchedTrainer.create_optimizer
+
+    def make_another(self: WatchedTrainer, *args: Any) -> torch.optim.Optimizer:
+        made = make(self, *args)
+        for group in made.param_groups:
+            group.update(fused=False, amsgrad=True, betas=(0.9, 0.95))
+        return made
+
+    monkeypatch.setattr(WatchedTrainer, "create_optimizer", make_another)
+    run = run_with(bert, tmp_path / "run")
+    told = {path: message for path, message in run.messages.items() if path.startswith("ran-differently")}
+    assert set(told) == {"ran-differently-training.optimizer", "ran-differently-training.beta2"}
+    assert run.what_ran.optimizer == "AdamW, amsgrad"
 
 
 def test_eight_bits_asked_of_layers_that_are_too_small_is_told(tmp_path: Path) -> None:
