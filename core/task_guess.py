@@ -18,14 +18,18 @@ FIRST_BYTES = 4 << 10
 LOOKED_AT_FILES = 200
 LOOKED_AT_ENTRIES = 2000
 
-IMAGE_ENDINGS = frozenset({".png", ".jpg", ".jpeg", ".gif", ".bmp", ".webp", ".tif", ".tiff"})
+IMAGE_FORMATS = {
+    **{".bmp": "BMP", ".gif": "GIF", ".jpeg": "JPEG", ".jpg": "JPEG", ".png": "PNG"},
+    **{".tif": "TIFF", ".tiff": "TIFF", ".webp": "WEBP"},
+}
+"""Pillow's name of what an image may hold, by ending: left to the content it starts Ghostscript on PostScript."""
 WORD_ENDINGS = frozenset({".conll", ".conllu", ".conll2003", ".bio", ".iob", ".iob2"})
 PROSE_ENDINGS = frozenset({".txt", ".md", ".markdown", ".text"})
 MARKED_UP = frozenset({".md", ".markdown"})
 """Never a table, whatever their lines look like."""
 JSON_ENDINGS = frozenset({".json", ".jsonl", ".ndjson"})
 TABLE_ENDINGS = frozenset({".csv", ".tsv", ".tab", ".parquet", ".pq"})
-DATA_ENDINGS = IMAGE_ENDINGS | WORD_ENDINGS | PROSE_ENDINGS | JSON_ENDINGS | TABLE_ENDINGS
+DATA_ENDINGS = IMAGE_FORMATS.keys() | WORD_ENDINGS | PROSE_ENDINGS | JSON_ENDINGS | TABLE_ENDINGS
 """What is called so is meant as data, whether it is there or not; compressed it ends in `.gz`, too."""
 
 _TAG = re.compile(r"O|[BIESLU]-\S+")
@@ -58,7 +62,7 @@ def _of_folder(path: Path) -> Task | None:
     endings = [found.suffix.lower() for found in islice(_files(path), LOOKED_AT_FILES)]
     if not endings:
         return Task.IMAGE_CLASSIFICATION
-    images = sum(ending in IMAGE_ENDINGS for ending in endings)
+    images = sum(ending in IMAGE_FORMATS for ending in endings)
     if images * 2 > len(endings):
         return Task.IMAGE_CLASSIFICATION
     prose = sum(ending in PROSE_ENDINGS for ending in endings)
@@ -83,7 +87,7 @@ def _entries(folder: Path, most: int) -> list[Path]:
 def _of_file(path: Path) -> Task | None:
     name = path.name.lower().removesuffix(".gz")
     ending = Path(name).suffix
-    if name.endswith("ubyte") or ".idx" in name or ending in IMAGE_ENDINGS:
+    if name.endswith("ubyte") or ".idx" in name or ending in IMAGE_FORMATS:
         return Task.IMAGE_CLASSIFICATION
     if ending in WORD_ENDINGS:
         return Task.TOKEN_CLASSIFICATION

@@ -246,3 +246,15 @@ def test_images_count_as_links():
 
 def test_the_bundle_takes_every_version_along_that_hone_asks_for():
     assert {"hone", *LIBRARIES} <= set(ASKED_FOR_VERSIONS)
+
+
+def test_images_are_opened_as_formats_that_are_named():
+    """Left to itself Pillow goes by the content, knows PostScript, and starts Ghostscript on it."""
+    calls = [
+        (name_of(file), node)
+        for file in python_files("core", "gui")
+        for node in ast.walk(ast.parse(file.read_text(encoding="utf-8")))
+        if isinstance(node, ast.Call) and ast.unparse(node.func).endswith("Image.open")
+    ]
+    assert calls
+    assert not [name for name, node in calls if "formats" not in {keyword.arg for keyword in node.keywords}]

@@ -8,6 +8,7 @@ from core.script.resolved import Resolved
 from core.script.rows import STRATIFIED
 from core.script.texts import IN_ORDER
 from core.sources import DIGITS, Scheme, parse_synthetic
+from core.task_guess import IMAGE_FORMATS
 from core.vision_models import VISION_MODELS
 
 CHANNELS_LAST_FROM = 128
@@ -26,7 +27,7 @@ def read_idx(path):
     return torch.from_numpy(np.frombuffer(content, np.uint8, count, start).reshape(shape).copy())
 '''
 FOLDERS = '''
-ENDINGS = {endings}
+FORMATS = {formats}
 
 
 def class_folders(root):
@@ -34,14 +35,14 @@ def class_folders(root):
     found = []
     for folder in sorted(path for path in Path(root).iterdir() if path.is_dir() and path.name[0] != "."):
         files = sorted(path for path in folder.rglob("*") if path.is_file() and path.name[0] != ".")
-        images = [path for path in files if path.suffix.lower() in ENDINGS]
+        images = [path for path in files if path.suffix.lower() in FORMATS]
         found += [(place, folder.name, path) for place, path in enumerate(images)]
     return [path for *_, path in sorted(found)], [name for _, name, _ in sorted(found)]
 
 
 def pixels_of(path):
     """An image as bytes [3, SIZE, SIZE], upright as its EXIF says."""
-    with Image.open(path) as image:
+    with Image.open(path, formats=sorted(set(FORMATS.values()))) as image:
         width, height = image.size
         if image.format == "JPEG" and width * height > 16 * 2**20:
             image.draft(None, (2 * SIZE, 2 * SIZE))  # decoded with fewer pixels
@@ -54,7 +55,6 @@ def pixels_of(path):
             image = image.resize((SIZE, SIZE), Image.Resampling.BILINEAR)
         return torch.from_numpy(np.array(image, dtype=np.uint8)).permute(2, 0, 1)
 '''
-ENDINGS = (".bmp", ".gif", ".jpeg", ".jpg", ".png", ".tif", ".tiff", ".webp")
 
 NORMALISED = '''
 def normalised(pixels):
@@ -132,7 +132,7 @@ def data(run: Resolved, facts: ScriptFacts) -> list[Part]:
     has_files = facts.images is not None and bool(facts.images.folder)
     head = f"SIZE = {size_of(run)}\nMEAN = {literal(facts.mean)}\nSTD = {literal(facts.std)}\n"
     if has_files:
-        picture, helpers = "pixels_of(self.images[number])", FOLDERS.format(endings=literal(ENDINGS))
+        picture, helpers = "pixels_of(self.images[number])", FOLDERS.format(formats=literal(IMAGE_FORMATS))
     else:
         picture, helpers = "self.images[number]", RESIZED
     if facts.images is not None and facts.images.files:

@@ -8,8 +8,8 @@ import pyarrow as pa
 from core.engine.data.columns import as_text, guess_columns
 from core.engine.data.tables import Table
 from core.errors import DataError, Fix
+from core.task_guess import IMAGE_FORMATS
 
-ENDINGS = frozenset({".png", ".jpg", ".jpeg", ".bmp", ".gif", ".webp", ".tif", ".tiff"})
 IMAGE_NAMES = (
     *(
         "image",
@@ -123,7 +123,7 @@ def no_images(file: str, path: str, columns: tuple[str, ...]) -> DataError:
 def share_of_paths(table: Table, name: str) -> float:
     """The share of the first values that end as files of images do."""
     values = [value for value in as_text(table.rows[name].slice(0, LOOKED_AT)).to_pylist() if value]
-    fitting = sum(PurePosixPath(value.strip()).suffix.lower() in ENDINGS for value in values)
+    fitting = sum(PurePosixPath(value.strip()).suffix.lower() in IMAGE_FORMATS for value in values)
     return fitting / len(values) if values else 0.0
 
 
@@ -139,4 +139,4 @@ def _listed(names: tuple[str, ...] | list[str]) -> str:
 
 
 def _endings() -> str:
-    return ", ".join(sorted(ENDINGS))
+    return ", ".join(IMAGE_FORMATS)

@@ -5,9 +5,9 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 
-from core.engine.data.image_columns import ENDINGS
 from core.engine.data.image_sets import FoundImages, ImageFiles
 from core.errors import DataError, Fix
+from core.task_guess import IMAGE_FORMATS
 
 TRAIN_FOLDERS = ("train", "training")
 EVAL_FOLDERS = ("val", "valid", "validation", "eval", "test", "testing")
@@ -101,7 +101,7 @@ def _scan(root: Path) -> _Scan:
     ignored = sum(path.is_file() and not path.name.startswith(".") for path in root.iterdir())
     for class_folder in class_folders:
         files = _files(class_folder)
-        images = [path for path in files if path.suffix.lower() in ENDINGS]
+        images = [path for path in files if path.suffix.lower() in IMAGE_FORMATS]
         found += [(place, class_folder.name, path) for place, path in enumerate(images)]
         ignored += len(files) - len(images)
         if not images:
@@ -122,7 +122,7 @@ def _files(folder: Path) -> list[Path]:
 
 
 def _no_class_folders(root: Path) -> DataError:
-    images = sum(path.suffix.lower() in ENDINGS for path in root.iterdir())
+    images = sum(path.suffix.lower() in IMAGE_FORMATS for path in root.iterdir())
     count = "1 image" if images == 1 else f"{images:,} images"
     found = f"It holds {count} but no folders" if images else "There are no folders in it"
     return DataError(
@@ -138,4 +138,4 @@ def _some(names: Sequence[str]) -> str:
 
 
 def _endings() -> str:
-    return ", ".join(sorted(ending[1:] for ending in ENDINGS))
+    return ", ".join(ending[1:] for ending in IMAGE_FORMATS)

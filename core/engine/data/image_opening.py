@@ -12,8 +12,12 @@ from typing import Any, TypeVar
 
 from PIL import Image, UnidentifiedImageError
 
+from core.task_guess import IMAGE_FORMATS
+
 Encoded = Path | bytes
 """An image as it is stored: a file, or the bytes of one."""
+
+FORMATS = tuple(dict.fromkeys(IMAGE_FORMATS.values()))
 
 MOST_PIXELS = 89_478_485
 """Beyond it nothing is decoded: Pillow's own limit (`Image.MAX_IMAGE_PIXELS`), 358 MB of memory in RGB.
@@ -47,7 +51,7 @@ def opened(image: Encoded) -> Iterator[Any]:
         TooLarge: It has more than `MOST_PIXELS`.
         OSError: It can't be read, or is no image; damaged ones raise any of `UNREADABLE`, maybe only when decoded.
     """
-    with Image.open(image if isinstance(image, Path) else BytesIO(image)) as found:
+    with Image.open(image if isinstance(image, Path) else BytesIO(image), formats=FORMATS) as found:
         width, height = found.size
         if width * height > MOST_PIXELS:
             raise TooLarge(

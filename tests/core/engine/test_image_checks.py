@@ -78,6 +78,9 @@ def round_link(path: Path) -> None:
     path.symlink_to(path)
 
 
+POSTSCRIPT = "%!PS-Adobe-3.0 EPSF-3.0\n%%BoundingBox: 0 0 20 20\n%%EndComments\nshowpage\n"
+"""A program, which Pillow would have Ghostscript run."""
+
 PROBLEMS: dict[str, tuple[str, Writes]] = {
     "a text file": ("not-an-image", lambda path: path.write_text("dear diary") and None),
     "no bytes": ("image-empty", lambda path: path.touch()),
@@ -91,6 +94,7 @@ PROBLEMS: dict[str, tuple[str, Writes]] = {
     "a link to itself": ("image-damaged", round_link),
     "a link to nowhere": ("image-missing", lambda path: path.symlink_to("gone.png")),
     "a web page": ("not-an-image", lambda path: path.write_text("<!doctype html>") and None),
+    "PostScript": ("not-an-image", lambda path: path.with_suffix(".jpg").write_text(POSTSCRIPT) and None),
     "zero bytes only": ("not-an-image", lambda path: path.write_bytes(bytes(4096)) and None),
 }
 

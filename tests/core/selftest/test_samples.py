@@ -5,7 +5,7 @@ from core.engine.inspecting.looking import inspect
 from core.selftest import samples
 from core.selftest.samples import SAMPLES
 from core.selftest.training import options_for
-from core.task_guess import IMAGE_ENDINGS
+from core.task_guess import IMAGE_FORMATS
 
 IMAGES = {"IDX", "class folders", "CSV of image paths", "Parquet with images"}
 SAME = {".jpeg": ".jpg", ".tif": ".tiff"}
@@ -31,4 +31,4 @@ def is_compressed(source):
 def test_the_table_names_an_image_of_every_kind(tmp_path):
     folder = samples.write_image_table(tmp_path).parent
     written = {path.suffix for path in folder.iterdir()} - {".csv"}
-    assert written == {SAME.get(ending, ending) for ending in IMAGE_ENDINGS}
+    assert written == {SAME.get(ending, ending) for ending in IMAGE_FORMATS}
