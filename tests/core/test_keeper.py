@@ -165,13 +165,15 @@ def test_a_kill_request_ends_the_engine_and_its_children_and_is_no_crash(run: Ru
     wait_for_steps(follower, keeper)
     child = psutil.Process(int((run.path / "child.pid").read_text()))
     created = child.create_time()
+    run.requests.mkdir()
+    (run.requests / "other.json").write_text("{")
     request = run.ask(Action.KILL)
     follow_until(follower, keeper, lambda: follower.is_over)
     keeper.wait(10)
     assert follower.state is State.STOPPED
     answers = [event for event in machine(run) if isinstance(event, RequestAnswered)]
     assert [(answer.request, answer.accepted) for answer in answers] == [(request.id, True)]
-    assert run.open_requests() == []
+    assert not any(run.requests.iterdir())
     follow_until(follower, keeper, lambda: not is_same_process(child.pid, created))
 
 

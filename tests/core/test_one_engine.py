@@ -8,7 +8,7 @@ import msgspec
 import psutil
 import pytest
 
-from core import jobs
+from core import jobs, keeper
 from core.engine import __main__ as engine
 from core.events import RunStarted
 from core.jobs import CantResume
@@ -39,7 +39,9 @@ def test_an_engine_that_works_keeps_all_others_out_whatever_the_records_say(
             with pytest.raises(CantResume, match="under way already"):
                 begin(run, [sys.executable, "-c", "pass"])
         assert engine._train(run.path) == 1
+        assert keeper.main([str(run.path)]) == 1
     assert "works on this run already" in capsys.readouterr().err
+    assert run.keeper_record() == gone
     assert (run.attempt_kept(), run.events_file.read_bytes()) == (1, told)
 
 

@@ -133,11 +133,15 @@ def test_what_was_told_before_is_all_there_and_a_request_of_old_ends_nothing(
     follow_until(follower, keepers[0], lambda: follower.is_over)
     before = EventReader(run.events_file).read_all()
     run.ask(Action.STOP)
+    mine = run.path.with_name("mine.json")
+    mine.write_text("{}")
+    (run.requests / "a.json").write_text('{"id": "../../mine", "action": "kill"}')
     keepers.append(jobs.resume(run, keeper_command(run, "wait")))
+    assert mine.exists()
     follower = RunFollower(run)
     last = follower.story.step
     follow_until(follower, keepers[1], lambda: follower.story.attempt == 2 and follower.story.step > last + 3)
-    assert run.open_requests() == []
+    assert not any(run.requests.iterdir())
     assert follower.state is State.TRAINING or follower.story.plan.attempt == 2
     assert EventReader(run.events_file).read_all()[: len(before)] == before
     kept = {

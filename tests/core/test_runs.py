@@ -1,3 +1,4 @@
+import json
 import os
 import platform
 import time
@@ -131,6 +132,20 @@ class TestRequests:
         request = run.ask(Action.STOP)
         (run.requests / "other.json").write_text("{")
         assert run.open_requests() == [request]
+
+    @pytest.mark.parametrize("own_id", ["../../mine", "{outside}", "zzz", "0" * 32, "A" * 32, ""])
+    def test_one_that_a_stranger_wrote_names_no_other_file(self, own_id: str, tmp_path: Path) -> None:
+        run = new_run(tmp_path / "runs")
+        asked = run.ask(Action.SAVE)
+        outside = tmp_path / "mine.json"
+        outside.write_text("{}")
+        strange = run.requests / "a.json"
+        strange.write_text(json.dumps({"id": own_id.format(outside=tmp_path / "mine"), "action": "kill"}))
+        assert run.open_requests() == [asked]
+        assert strange.exists()
+        assert run.open_requests(clean=True) == [asked]
+        assert [path.name for path in run.requests.iterdir()] == [f"{asked.id}.json"]
+        assert outside.exists()
 
 
 class TestSignsOfLife:
