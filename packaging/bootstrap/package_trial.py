@@ -91,12 +91,13 @@ def _dpkg(root: Path, *arguments: str) -> None:
 
 
 def _said_by(*command: str) -> str:
-    """What a program prints that has to succeed.
+    """What a program prints, in English, that has to succeed.
 
     Raises:
         SetupError: It fails.
     """
-    done = subprocess.run(command, capture_output=True, text=True, errors="replace", check=False)
+    english = {**os.environ, "LC_ALL": "C"}
+    done = subprocess.run(command, capture_output=True, text=True, errors="replace", check=False, env=english)
     if done.returncode != 0:
         tail = "\n".join((done.stdout + done.stderr).splitlines()[-15:])
         raise SetupError(f"{command[0]} {command[-2]} {command[-1]} failed and said:\n{tail}")

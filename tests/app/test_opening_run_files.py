@@ -1,5 +1,6 @@
 """Files come to the window by argument, by events of a Mac, from a second start, by drop; wrong ones are told of."""
 
+import errno
 import os
 import subprocess
 import sys
@@ -137,7 +138,7 @@ def said(window):
         (b"", "is no run file: it holds no option"),
         (b"\x89PNG\r\n\x1a\n\xff\xfe", "is not a text file"),
         (b'schema = 99\ntask = "image-classification"\n', "a newer Hone may read it"),
-        (None, "No such file"),
+        (None, None),
     ],
     ids=["not TOML", "empty", "not text", "of a newer Hone", "gone"],
 )
@@ -148,7 +149,7 @@ def test_a_wrong_run_file_is_told_of_in_the_window(window, tmp_path, content, wo
     window.open_path(path)
     assert window.pages.currentWidget() is window.new_run
     assert "wrong.hone" in said(window)
-    assert words in said(window)
+    assert (words or os.strerror(errno.ENOENT)) in said(window)
     assert (path.read_bytes() if path.exists() else None) == content  # as whoever wrote it left it
 
 

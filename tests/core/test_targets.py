@@ -64,7 +64,7 @@ def test_every_command_refuses_a_target_that_can_not_be(
         (errno.EACCES, TargetError, "another folder"),
         (errno.EROFS, TargetError, "another folder"),
         (errno.ENOSPC, UserError, "is full"),
-        (errno.EIO, UserError, os.strerror(errno.EIO)),
+        (errno.EIO, UserError, ""),
     ],
 )
 def test_what_the_system_refuses_is_told_with_its_remedy(
@@ -74,7 +74,10 @@ def test_what_the_system_refuses_is_told_with_its_remedy(
     with pytest.raises(UserError) as caught, writing(target):
         raise _refusal(number, tmp_path / ".x.html.0123")
     assert type(caught.value) is kind
-    assert (caught.value.title, said in str(caught.value)) == ("x.html can't be written", True)
+    assert (caught.value.title, (said or os.strerror(number)) in str(caught.value)) == (
+        "x.html can't be written",
+        True,
+    )
     assert str(target) in str(caught.value)
     assert "0123" not in str(caught.value)
 

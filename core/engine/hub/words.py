@@ -2,6 +2,7 @@
 
 import errno
 import re
+import socket
 from dataclasses import dataclass
 from http import HTTPStatus
 
@@ -18,13 +19,6 @@ FAILURES = (HTTPError, errors.HFValidationError, OSError)
 SIGN_IN = "Give Hone your token in Settings, under Hugging Face Hub, or run: hf auth login"
 
 _TOKEN = re.compile(r"\b(?:hf|api)_[A-Za-z0-9_-]{6,}|(?<=Bearer )[^\s\"']+")
-_NO_SUCH_HOST = (
-    "getaddrinfo",
-    "nodename",
-    "name or service not known",
-    "name resolution",
-    "name does not resolve",
-)
 
 
 @dataclass(frozen=True)
@@ -154,11 +148,18 @@ def _unreachable(error: Exception) -> str:
     lower = words.lower()
     if "Timeout" in type(error).__name__:
         return f"It kept silent for too long. Is the network slow, or gone? ({words})"
-    if any(sign in lower for sign in _NO_SUCH_HOST):
+    if _no_such_host(error):
         return f"Its name isn't known here: this computer seems to be offline. ({words})"
     if "certificate" in lower:
         return f"Its certificate isn't trusted: a proxy may listen in, or this computer's clock is wrong. ({words})"
     return f"Is this computer online? ({words})"
+
+
+def _no_such_host(error: BaseException | None) -> bool:
+    """Whether looking up the host's name is what failed: the words of that are the system's, in its language."""
+    while error is not None and not isinstance(error, socket.gaierror):
+        error = error.__cause__ or error.__context__
+    return error is not None
 
 
 def _first_line(error: Exception) -> str:
