@@ -6,6 +6,7 @@ window has been painted, and ends: that is how `benchmarks/window_start.py` time
 
 import gc
 import importlib
+import locale
 import logging
 import os
 import sys
@@ -15,7 +16,7 @@ from collections.abc import Sequence
 from functools import partial
 from pathlib import Path
 
-from PySide6.QtCore import QEvent, QEventLoop, QObject, Qt, QTimer, Signal
+from PySide6.QtCore import QEvent, QEventLoop, QLocale, QObject, Qt, QTimer, Signal
 from PySide6.QtGui import QFileOpenEvent, QFont, QIcon
 from PySide6.QtWidgets import QApplication
 
@@ -218,7 +219,12 @@ def open_home() -> tuple[Settings, OSError | None, UserError | None]:
 
 
 def dress(application: QApplication) -> None:
-    """Names, icon, style and font of the application; figures take the same width, so that columns line up."""
+    """Names, locale, icon, style and font of the application; figures take the same width, so that columns line up.
+
+    The locale is English, as all texts are, whatever the system's: 12.5 is a number that nobody writes as 12,5.
+    """
+    QLocale.setDefault(QLocale(QLocale.Language.English, QLocale.Country.UnitedStates))
+    locale.setlocale(locale.LC_TIME, "C")  # Qt has set the system's, which `time.strftime` names months by
     application.setApplicationName("Hone")
     application.setApplicationDisplayName("Hone")
     application.setDesktopFileName("hone")

@@ -135,7 +135,7 @@ class PercentSpinBox(CalmDoubleSpinBox):
 
     def textFromValue(self, val: float) -> str:  # noqa: N802 - Qt's name
         """The figure, without a decimal that says nothing."""
-        return super().textFromValue(val).removesuffix(f"{self.locale().decimalPoint()}0")
+        return super().textFromValue(val).removesuffix(".0")
 
 
 class ShareField(Field):

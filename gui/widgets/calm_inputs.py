@@ -1,7 +1,7 @@
 """Qt's own inputs, made calm: the wheel scrolls the page and changes a value only where the person is typing."""
 
 from PySide6.QtCore import Qt
-from PySide6.QtGui import QWheelEvent
+from PySide6.QtGui import QValidator, QWheelEvent
 from PySide6.QtWidgets import QAbstractSpinBox, QComboBox, QDoubleSpinBox, QSizePolicy, QSpinBox, QWidget
 
 TEXT_MARGIN = 7
@@ -21,11 +21,15 @@ class CalmSpinBox(QSpinBox):
 
 
 class CalmDoubleSpinBox(QDoubleSpinBox):
-    """A number with decimals."""
+    """A number with decimals; a typed comma is a decimal point, too."""
 
     def __init__(self, parent: QWidget | None = None) -> None:
         super().__init__(parent)
         _calm(self)
+
+    def validate(self, text: str, place: int) -> tuple[QValidator.State, str, int]:
+        """Whether a text is a number; Qt would take a comma for what sets thousands apart, and 12,5 for 125."""
+        return super().validate(text.replace(",", "."), place)
 
     def wheelEvent(self, event: QWheelEvent) -> None:
         """Step only with the focus; else let the page scroll."""

@@ -31,3 +31,34 @@ def test_charts_are_imported_in_a_thread():
         env={**os.environ, "QT_QPA_PLATFORM": "offscreen"},
     )
     assert (told.stdout.split(), told.stderr) == (["False", "True"], "")
+
+
+GERMAN = """
+import time
+from PySide6.QtTest import QTest
+from core.catalogue import options_by_path
+from gui.app import HoneApplication, dress
+from gui.fields import make_field
+dress(HoneApplication(["hone"]))
+print(time.strftime("%b", time.gmtime(6e6)))
+for text in ("12.5", "12,5"):
+    share = make_field(options_by_path()["data.eval_fraction"])
+    share.control.selectAll()
+    QTest.keyClicks(share.control, text)
+    print(share.value(), share.control.text())
+longest = make_field(options_by_path()["data.max_length"])
+longest.set_value(1024)
+print(longest.control.text())
+"""
+
+
+def test_numbers_and_dates_are_english_as_all_texts_are_whatever_the_system_speaks():
+    """In a process of its own: Qt asks for the system's locale once."""
+    told = subprocess.run(
+        [sys.executable, "-c", GERMAN],
+        check=True,
+        capture_output=True,
+        text=True,
+        env={**os.environ, "LC_ALL": "de_DE.UTF-8"},
+    )
+    assert told.stdout.split("\n") == ["Mar", "0.125 12.5 %", "0.125 12.5 %", "1,024", ""]
