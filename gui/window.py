@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 import msgspec
-from PySide6.QtCore import QByteArray, Qt
+from PySide6.QtCore import QByteArray, QMargins, QRect, QSize, Qt
 from PySide6.QtGui import QCloseEvent, QDragEnterEvent, QDropEvent, QSessionManager, QShowEvent
 from PySide6.QtWidgets import QHBoxLayout, QMainWindow, QVBoxLayout, QWidget
 
@@ -53,6 +53,8 @@ log = logging.getLogger("hone")
 RUN_FILES = (".hone", ".toml")
 FIRST_SIZE = (1280, 820)
 SMALLEST_SIZE = (1024, 660)
+FRAME = QMargins(8, 40, 8, 8)
+"""As much as any system puts around a window, which isn't known before it is shown."""
 
 
 class MainWindow(QMainWindow):
@@ -322,8 +324,11 @@ class MainWindow(QMainWindow):
         column.addWidget(self.pages, 1)
         row.addLayout(column, 1)
         self.setCentralWidget(centre)
-        self.setMinimumSize(*SMALLEST_SIZE)
-        self.resize(*FIRST_SIZE)
+        room = self.screen().availableGeometry() - FRAME
+        self.setMinimumSize(QSize(*SMALLEST_SIZE).boundedTo(room.size()))
+        first = QRect(room.topLeft(), QSize(*FIRST_SIZE).boundedTo(room.size()))
+        first.moveCenter(room.center())
+        self.setGeometry(first)
         kept = self._settings.window_geometry
         if kept:
             self.restoreGeometry(QByteArray.fromBase64(kept.encode()))

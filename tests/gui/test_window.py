@@ -1,9 +1,10 @@
 import logging
 import os
 import sys
+from types import SimpleNamespace
 
 import pytest
-from PySide6.QtCore import QByteArray, QMimeData, QPointF, Qt, QUrl
+from PySide6.QtCore import QByteArray, QMimeData, QPointF, QRect, Qt, QUrl
 from PySide6.QtGui import QDropEvent
 from PySide6.QtWidgets import QLabel, QPlainTextEdit, QPushButton
 
@@ -20,7 +21,7 @@ from gui.pages.new_run_header import DIGITS
 from gui.sidebar import Place
 from gui.theme import DARK, LIGHT, Theme
 from gui.turn_question import Turn
-from gui.window import MainWindow
+from gui.window import FRAME, MainWindow
 from tests.fakes.asking import CPU_ONLY, FakeEngine
 from tests.fakes.run_stories import make_folder
 
@@ -232,6 +233,21 @@ def test_the_windows_place_is_kept(make_window):
     kept = settings.load()
     assert kept.window_geometry == first._geometry()
     assert first.restoreGeometry(QByteArray.fromBase64(kept.window_geometry.encode()))
+
+
+@pytest.mark.parametrize(
+    ("room", "size"),
+    [
+        (QRect(0, 0, 1366, 728), (1280, 680)),
+        (QRect(0, 27, 1280, 645), (1264, 597)),  # 1920 x 1080 at 150 %
+        (QRect(1920, 0, 2560, 1400), (1280, 820)),
+    ],
+)
+def test_the_first_window_lies_on_the_screen_with_its_frame(make_window, monkeypatch, room, size):
+    monkeypatch.setattr(MainWindow, "screen", lambda _window: SimpleNamespace(availableGeometry=lambda: room))
+    window = make_window()
+    assert room.contains(window.geometry() + FRAME)
+    assert window.size().toTuple() == size
 
 
 def test_appearance_follows_the_settings_at_once(qtbot, window):
