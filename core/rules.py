@@ -12,7 +12,7 @@ from core.choices import FP16_NEEDS_GPU, Precision, Task
 from core.errors import Fix, Problem
 from core.files import why_missing
 from core.method_rules import METHOD_RULES, METHOD_TASK_RULES, Rule
-from core.model_folders import RANDOM_WEIGHTS, Lack, what_lacks
+from core.model_folders import RANDOM_WEIGHTS, SAID, Lack, what_lacks
 from core.options import ModelOptions, RunOptions
 from core.reference import needs_of
 from core.run_models import is_run, problem_with
@@ -31,16 +31,6 @@ from core.vision_models import VISION_MODELS
 
 ROUND_PIXELS = 32
 VISION_MODEL = Fix("Use ResNet-18", {"model.source": Scheme.TORCHVISION.of("resnet18")})
-
-
-LACKS = {
-    Lack.CONFIG: "there is no config.json in {}; choose the folder that has config.json and model.safetensors in it",
-    Lack.KIND: "config.json in {} names no kind of model (model_type); choose the folder of a model",
-    Lack.WEIGHTS: "there is no .safetensors file in {}; copy the model's weights there",
-    Lack.SAFE_WEIGHTS: "the weights in {} are in a format that can run code when opened; "
-    "use a copy of the model with .safetensors files",
-    Lack.ALL_BUT_ADAPTER: "{} holds LoRA matrices without their model; choose the model they were trained beside",
-}
 
 
 def _model_chosen(options: RunOptions) -> Iterator[Problem]:
@@ -141,7 +131,7 @@ def _model_folder(source: str, *, needs_weights: bool) -> Iterator[Problem]:
         return
     if lack is not None:
         fixes = () if lack in (Lack.CONFIG, Lack.KIND) else (RANDOM_WEIGHTS,)
-        yield Problem("model.source", LACKS[lack].format(source), fixes)
+        yield Problem("model.source", SAID[lack].format(source), fixes)
 
 
 def _found(path: str, source: str, kind: str = "file or folder") -> Iterator[Problem]:

@@ -16,7 +16,7 @@ from core.engine.models.adapters import apply_method
 from core.engine.models.checkpointing import can_checkpoint
 from core.engine.models.image_models import find_image_model, image_model_without_numbers
 from core.engine.models.parts import count, weights_of
-from core.engine.models.refusals import LOADING_ERRORS, NotFetched, not_loaded
+from core.engine.models.refusals import UNREADABLE, NotFetched, explained
 from core.engine.models.targets import TargetError
 from core.errors import Fix, ModelError, Problem
 from core.memory.shape import ModelShape
@@ -26,18 +26,6 @@ from core.scratch_models import is_scratch
 
 NO_LIMIT = 1 << 31
 """Tokenizers that know no limit say a number far beyond this."""
-
-
-UNREADABLE = (
-    RuntimeError,
-    TypeError,
-    AttributeError,
-    ValueError,
-    LookupError,
-    ArithmeticError,
-    AssertionError,
-)
-"""What reading a model's widths raises where they are none, or stand elsewhere."""
 
 
 @dataclass(frozen=True)
@@ -86,11 +74,8 @@ def _build(options: RunOptions, labels: int) -> _Built:
     config = text_models.load_config(options)
     longest = _longest_text(config, source.source)
     text_models.set_labels(config, options.task, tuple(map(str, range(labels))))
-    try:
-        with torch.device("meta"):
-            model = text_models.random_model(config, options.task)
-    except LOADING_ERRORS as error:
-        raise not_loaded(source.source, error) from error
+    with explained(source.source), torch.device("meta"):
+        model = text_models.random_model(config, options.task)
     return _Built(model, longest if longest is not None and longest < NO_LIMIT else None)
 
 
@@ -126,7 +111,7 @@ def _shape(model: Any) -> ModelShape | None:
     """What its memory is forecast from; None for a model of an unknown build, which can be trained all the same."""
     try:
         return shape_of(model)
-    except UNREADABLE:
+    except (ValueError, *UNREADABLE):
         traceback.print_exc(file=sys.stderr)
         return None
 

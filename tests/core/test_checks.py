@@ -242,7 +242,7 @@ def test_data_in_place_of_a_model_and_a_model_in_place_of_data_are_told() -> Non
     [
         ((), True, "there is no config.json in", []),
         (("model.safetensors",), False, "there is no config.json in", []),
-        (("config.json",), True, "there is no .safetensors file in", [{"model.pretrained": False}]),
+        (("config.json",), True, "there is no model.safetensors in", [{"model.pretrained": False}]),
         (("config.json", "pytorch_model.bin"), True, "can run code", [{"model.pretrained": False}]),
     ],
 )
@@ -263,8 +263,10 @@ def test_a_folder_no_model_can_be_loaded_from_is_told_before_the_start(
 
 
 def test_a_model_folder_with_all_it_needs_is_no_problem(tmp_path: Path) -> None:
-    for name in ("config.json", "model-00001-of-00002.safetensors"):
+    for name in ("config.json", "model-00001-of-00001.safetensors"):
         (tmp_path / name).touch()
+    index = '{"weight_map": {"weight": "model-00001-of-00001.safetensors"}}'
+    (tmp_path / "model.safetensors.index.json").write_text(index)
     tree = {**TEXTS, "model": {"source": str(tmp_path)}, "data": {"train": __file__}}
     assert check_tree(tree)[1] == ()
 

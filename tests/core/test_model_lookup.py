@@ -1,5 +1,6 @@
 """Which models are asked about before a run, and when an answer is waited for."""
 
+import json
 import shutil
 import socket
 from collections.abc import Iterator
@@ -245,6 +246,39 @@ def test_a_config_that_is_no_models_is_told_before_missing_weights(tmp_path: Pat
     (tmp_path / "config.json").write_text(config)
     assert what_lacks(tmp_path, needs_weights=True) is Lack.KIND
     assert what_lacks(tmp_path, needs_weights=False) is Lack.KIND
+
+
+@pytest.mark.parametrize(
+    "part",
+    [
+        "w.bin",
+        "../outside.safetensors",
+        "/outside.safetensors",
+        "..\\outside.safetensors",
+        "gone.safetensors",
+    ],
+)
+def test_an_index_may_name_only_safetensors_beside_it(tmp_path: Path, part: str) -> None:
+    (tmp_path / "outside.safetensors").touch()
+    folder = tmp_path / "model"
+    folder.mkdir()
+    (folder / "config.json").write_text('{"model_type": "bert"}')
+    for name in ("x.safetensors", "w.bin", "part.safetensors"):
+        (folder / name).touch()
+    index = folder / "model.safetensors.index.json"
+    index.write_text(json.dumps({"weight_map": {"a": "part.safetensors"}}))
+    assert what_lacks(folder, needs_weights=True) is None
+    index.write_text(json.dumps({"weight_map": {"a": "part.safetensors", "b": part}}))
+    assert what_lacks(folder, needs_weights=True) is Lack.PARTS
+    index.unlink()
+    assert what_lacks(folder, needs_weights=True) is Lack.SAFE_WEIGHTS  # transformers would load neither
+
+
+def test_matrices_beside_a_model_may_not_be_pickled(tmp_path: Path) -> None:
+    for name in ("model.safetensors", "adapter_config.json", "adapter_model.bin"):
+        (tmp_path / name).touch()
+    (tmp_path / "config.json").write_text('{"model_type": "bert"}')
+    assert what_lacks(tmp_path, needs_weights=True) is Lack.SAFE_WEIGHTS
 
 
 def test_a_config_of_a_model_lacks_its_weights_only(tmp_path: Path) -> None:

@@ -10,9 +10,10 @@ import torch
 from core.engine.exporting.agreement import EXACT, HALF, MERGED, Tolerance
 from core.engine.exporting.networks import network_answers, write_network
 from core.engine.exporting.rows import answers
-from core.engine.exporting.trained import load_trained, load_whole, merged
+from core.engine.exporting.trained import load_trained, merged
 from core.engine.exporting.written import Place, Tell, Written, by_logits
 from core.engine.models.past_runs import base_of
+from core.engine.models.text_models import read_pretrained
 from core.export_offers import ExportSource
 from core.exporting import NumberFormat
 from core.files import is_link
@@ -45,7 +46,7 @@ def write_folder(source: ExportSource, place: Place, tell: Tell) -> Written:
     task, folder = source.options.task, place.into
     if source.network:
         return Written(by_logits(task, tolerance, lambda rows: network_answers(folder, rows)))
-    check = by_logits(task, tolerance, lambda rows: answers(load_whole(folder, task).eval(), rows))
+    check = by_logits(task, tolerance, lambda rows: answers(read_pretrained(str(folder), task).eval(), rows))
     return Written(check, notes=(FROM_PACKED,) if source.is_packed else ())
 
 

@@ -6,12 +6,11 @@ from typing import Any
 import msgspec
 import torch
 
-from core.choices import Task
 from core.engine.data.image_transform import ImageTransform
 from core.engine.models.image_models import RECIPE, VisionRecipe
-from core.engine.models.past_runs import MATRICES, base_of, config_beside
-from core.engine.models.refusals import LOADING_ERRORS, not_loaded
-from core.engine.models.text_models import auto_class
+from core.engine.models.past_runs import base_of, config_beside, with_matrices
+from core.engine.models.refusals import explained
+from core.engine.models.text_models import read_pretrained
 from core.engine.models.vision_models import VisionClassifier, load_vision_model
 from core.errors import ModelError
 from core.export_offers import ExportSource
@@ -32,34 +31,11 @@ def load_trained(source: ExportSource) -> Any:
 def _loaded(source: ExportSource) -> Any:
     if not source.is_adapter:
         return (
-            load_network(source.folder) if source.network else load_whole(source.folder, source.options.task)
+            load_network(source.folder)
+            if source.network
+            else read_pretrained(str(source.folder), source.options.task)
         )
-    if not (source.folder / MATRICES).is_file():  # PEFT would look for a pickled file in its place
-        raise ModelError(
-            f"The model of {source.run.name} isn't whole", f"There is no {MATRICES} in {source.folder}."
-        )
-    from peft import PeftModel
-
-    base = _network_beside(source) if source.network else load_base(source)
-    try:
-        return PeftModel.from_pretrained(base, str(source.folder))
-    except LOADING_ERRORS as error:
-        raise not_loaded(str(source.folder), error) from error
-
-
-def load_whole(folder: Path | str, task: Task, config: Any = None) -> Any:
-    """A model of transformers' in fp32.
-
-    Raises:
-        ModelError: It can't be loaded.
-    """
-    more = {} if config is None else {"config": config, "ignore_mismatched_sizes": True}
-    try:
-        return auto_class(task).from_pretrained(
-            str(folder), dtype=torch.float32, use_safetensors=True, trust_remote_code=False, **more
-        )
-    except LOADING_ERRORS as error:
-        raise not_loaded(str(folder), error) from error
+    return with_matrices(_network_beside(source) if source.network else load_base(source), source.folder)
 
 
 def load_base(source: ExportSource) -> Any:
@@ -71,15 +47,13 @@ def load_base(source: ExportSource) -> Any:
     from transformers import AutoConfig
 
     base = base_of(source.folder)
-    try:
+    with explained(base):
         config = AutoConfig.from_pretrained(config_beside(source.folder), trust_remote_code=False)
-    except LOADING_ERRORS as error:
-        raise not_loaded(base, error) from error
     if hasattr(config, "quantization_config"):
         del config.quantization_config
     if source.options.task.reads_images:
         config.architectures = []  # DeiT and LeViT have a second form with a teacher
-    return load_whole(base, source.options.task, config)
+    return read_pretrained(base, source.options.task, config, ignore_mismatched_sizes=True)
 
 
 def load_network(folder: Path) -> VisionClassifier:
@@ -92,10 +66,8 @@ def load_network(folder: Path) -> VisionClassifier:
 
     recipe = read_recipe(folder)
     model = _bare_network(recipe)
-    try:
+    with explained(str(folder)):
         model.load_state_dict(load_file(folder / "model.safetensors"))
-    except LOADING_ERRORS as error:
-        raise not_loaded(str(folder), error) from error
     return model
 
 

@@ -24,7 +24,7 @@ from core.engine.memory.replay import allocator_of
 from core.engine.memory.shape import shape_of
 from core.engine.models import text_models
 from core.engine.models.image_models import find_image_model, image_model_without_numbers
-from core.engine.models.refusals import LOADING_ERRORS, NotFetched, not_loaded
+from core.engine.models.refusals import NotFetched, explained
 from core.engine.models.targets import TargetError
 from core.errors import ModelError, OptionsError, Problem
 from core.memory import anatomy, record
@@ -173,11 +173,8 @@ def _case(choice: Choice, labels: int) -> _Case:
     text_models.set_labels(config, options.task, tuple(map(str, range(labels))))
     if config.pad_token_id is None:
         config.pad_token_id = tokenizer.pad_token_id if tokenizer is not None else 0
-    try:
-        with torch.device("meta"):
-            model = text_models.random_model(copy.deepcopy(config), options.task)
-    except LOADING_ERRORS as error:
-        raise not_loaded(options.model.source, error) from error
+    with explained(options.model.source), torch.device("meta"):
+        model = text_models.random_model(copy.deepcopy(config), options.task)
     return _Case(choice, labels, shape_of(model, config), longest, config)
 
 

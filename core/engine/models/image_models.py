@@ -15,7 +15,7 @@ from core.engine.data.image_transform import IMAGENET_MEAN, IMAGENET_STD, Colour
 from core.engine.models import text_models
 from core.engine.models.attention import implementation_for
 from core.engine.models.past_runs import check_run, config_in
-from core.engine.models.refusals import LOADING_ERRORS, not_loaded
+from core.engine.models.refusals import explained
 from core.engine.models.text_models import LoadedModel
 from core.engine.models.vision_models import load_vision_model
 from core.errors import ModelError
@@ -136,10 +136,8 @@ def _load_network(options: RunOptions, found: ImageModel, classes: int) -> torch
     )
     model = load_vision_model(asked, classes, options.training.seed)
     if learned is not None:
-        try:
+        with explained(str(learned.parent)):
             saved = load_file(learned)
-        except LOADING_ERRORS as error:
-            raise not_loaded(str(learned.parent), error) from error
         shapes = {name: tensor.shape for name, tensor in model.state_dict().items()}
         fitting = {name: tensor for name, tensor in saved.items() if shapes.get(name) == tensor.shape}
         model.load_state_dict(fitting, strict=False)
@@ -161,11 +159,8 @@ def image_model_without_numbers(options: RunOptions, found: ImageModel, classes:
     attention = implementation_for(options.model, config, text_models.class_of(config, options.task))
     if options.model.attention in (Attention.FLASH_2, Attention.FLASH_3):
         attention = Attention.SDPA.value  # keeps as little, and needs no package
-    try:
-        with torch.device("meta"):
-            return text_models.random_model(config, options.task, attn_implementation=attention)
-    except LOADING_ERRORS as error:
-        raise not_loaded(found.source, error) from error
+    with explained(found.source), torch.device("meta"):
+        return text_models.random_model(config, options.task, attn_implementation=attention)
 
 
 def limits_of(options: RunOptions, found: ImageModel, size: int) -> ImageLimits:

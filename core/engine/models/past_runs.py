@@ -14,9 +14,10 @@ from pathlib import Path
 from typing import Any
 
 from core import settings
-from core.engine.models.refusals import LOADING_ERRORS, not_loaded
+from core.engine.models.refusals import explained
 from core.errors import Fix, ModelError
 from core.files import write_atomically
+from core.model_folders import ADAPTER, MATRICES
 from core.run_models import holds_adapter, is_run, model_folder, problem_with, task_of
 from core.sources import short_name
 
@@ -24,7 +25,6 @@ KEPT_MODELS = 2
 """So many models with LoRA matrices worked in are kept for the next run."""
 BASE = "base"
 """The folder beside LoRA matrices with the model they were trained beside, where that is no one else's."""
-CONFIG, MATRICES = "adapter_config.json", "adapter_model.safetensors"
 FORMAT = "1"
 UNFINISHED = ".unfinished"
 ABANDONED_SECONDS = 24 * 3600.0
@@ -82,7 +82,7 @@ def keep_base(folder: Path, source: str) -> None:
         folder: Where the matrices were saved.
         source: What the run started from.
     """
-    config = folder / CONFIG
+    config = folder / ADAPTER
     if not is_run(source) or not config.is_file():
         return
     whole = Path(weights_in(source))
@@ -115,7 +115,7 @@ def base_of(folder: Path) -> str:
     """
     if (folder / BASE).is_dir():  # also where the run was moved
         return str(folder / BASE)
-    named = str(json.loads((folder / CONFIG).read_text(encoding="utf-8"))["base_model_name_or_path"])
+    named = str(json.loads((folder / ADAPTER).read_text(encoding="utf-8"))["base_model_name_or_path"])
     if Path(named).is_absolute() and not Path(named).is_dir():
         raise ModelError(
             f"The model that {folder.parent.name} was trained beside is gone",
@@ -123,6 +123,24 @@ def base_of(folder: Path) -> str:
             (Fix("Put the model back, or choose another one"),),
         )
     return named
+
+
+def with_matrices(model: Any, folder: Path) -> Any:
+    """A model with the LoRA matrices of a folder beside its weights; they aren't worked in.
+
+    Raises:
+        ModelError: They are missing or damaged, or belong to another model.
+    """
+    from peft import PeftModel
+
+    if not (folder / MATRICES).is_file():  # PEFT would look for a pickled file in its place
+        raise ModelError(
+            f"The model of {folder.parent.name} isn't whole",
+            f"There is no {MATRICES} in {folder}.",
+            (Fix("Choose another run, or train this one again"),),
+        )
+    with explained(str(folder)):
+        return PeftModel.from_pretrained(model, str(folder))
 
 
 def _merged(folder: Path) -> Path:
@@ -148,27 +166,16 @@ def _merged(folder: Path) -> Path:
 
 
 def _merge(folder: Path, base: str, into: Path) -> None:
-    import torch
-    from peft import PeftModel
     from transformers import AutoConfig
 
-    from core.engine.models.text_models import auto_class, load_tokenizer
+    from core.engine.models.text_models import load_tokenizer, read_pretrained
 
     task = task_of(folder.parent)
     assert task is not None, "looked at before"
-    try:
-        model = auto_class(task).from_pretrained(
-            base,
-            config=AutoConfig.from_pretrained(config_beside(folder), trust_remote_code=False),
-            dtype=torch.float32,
-            use_safetensors=True,
-            trust_remote_code=False,
-            ignore_mismatched_sizes=True,
-        )
-        whole: Any = PeftModel.from_pretrained(model, str(folder)).merge_and_unload()
-    except LOADING_ERRORS as error:
-        raise not_loaded(base, error) from error
-    whole.save_pretrained(into)
+    with explained(base):
+        config = AutoConfig.from_pretrained(config_beside(folder), trust_remote_code=False)
+    model = read_pretrained(base, task, config, ignore_mismatched_sizes=True)
+    with_matrices(model, folder).merge_and_unload().save_pretrained(into)
     if task.reads_text:
         load_tokenizer(str(folder)).save_pretrained(into)
 
@@ -181,7 +188,7 @@ def _key(folder: Path, base: str) -> str:
     """
     digest = hashlib.blake2b(f"{FORMAT}\0{base}\0".encode(), digest_size=16)
     try:
-        for name in (CONFIG, MATRICES):
+        for name in (ADAPTER, MATRICES):
             digest.update((folder / name).read_bytes())
     except OSError as error:
         raise ModelError(

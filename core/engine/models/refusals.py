@@ -1,5 +1,10 @@
 """Why a text model can't be used, in words a person can act on: what is looked at before, what libraries raise."""
 
+import contextlib
+import functools
+import sys
+import traceback
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
@@ -9,12 +14,15 @@ from safetensors import SafetensorError
 
 from core import hub, sources
 from core.choices import Task
+from core.engine.failures import is_out_of_memory
 from core.errors import Fix, ModelError
-from core.model_folders import RANDOM_WEIGHTS, Lack, what_lacks
-from core.run_models import is_run
+from core.model_folders import ADAPTER, INDEX, RANDOM_WEIGHTS, SAID, Lack, names_safe_parts, what_lacks
+from core.run_models import is_run, model_folder
 
 LOADING_ERRORS = (OSError, ValueError, KeyError, ImportError, StrictDataclassError, SafetensorError)
 """What transformers raises for a model that is missing, damaged or foreign. Hub and network errors are OSErrors."""
+UNREADABLE = (RuntimeError, TypeError, AttributeError, LookupError, ArithmeticError, AssertionError)
+"""What comes out of building a model, or a tokenizer, that its files describe wrongly; also of nesting too deep."""
 
 
 class NotFetched(ModelError):  # noqa: N818 - nothing is wrong with it
@@ -34,29 +42,96 @@ def check_folder(folder: Path, *, needs_weights: bool) -> None:
         raise ModelError(f"{name} can't be looked into", f"{folder}: {error.strerror}") from error
     if lack is Lack.CONFIG:
         inside = ", ".join(sorted(path.name for path in folder.iterdir())[:6]) or "nothing"
-        raise ModelError(
-            f"{name} is not a model folder",
-            f"There is no config.json in {folder}. It holds: {inside}. Choose the folder that has config.json and "
-            "model.safetensors in it.",
-        )
-    if lack is Lack.KIND:
-        raise ModelError(
-            f"{name} is not a model folder",
-            f"config.json in {folder} names no kind of model (model_type). Choose the folder of a model.",
-        )
-    if lack is Lack.ALL_BUT_ADAPTER:
-        raise ModelError(
-            f"{name} holds LoRA matrices without their model",
-            f"adapter_config.json in {folder} names the model they were trained beside; choose that.",
-        )
+        raise ModelError(f"{name} is not a model folder", f"{_told(lack, folder)} It holds: {inside}.")
     if lack is Lack.SAFE_WEIGHTS:
         raise only_pickled_weights(name, str(folder))
-    if lack is Lack.WEIGHTS:
-        raise ModelError(
-            f"{name} has no weights",
-            f"There is a config.json in {folder}, but no .safetensors file. Copy the model's weights there too.",
-            (RANDOM_WEIGHTS,),
+    if lack is not None:
+        fixes = (RANDOM_WEIGHTS,) if lack in (Lack.WEIGHTS, Lack.PARTS) else ()
+        raise ModelError(f"{name} {TITLE[lack]}", _told(lack, folder), fixes)
+
+
+TITLE = {
+    Lack.KIND: "is not a model folder",
+    Lack.ALL_BUT_ADAPTER: "holds LoRA matrices without their model",
+    Lack.WEIGHTS: "has no weights",
+    Lack.PARTS: "names weights that can't be loaded",
+}
+
+
+def _told(lack: Lack, folder: Path) -> str:
+    said = SAID[lack].format(folder)
+    return f"{said[:1].upper()}{said[1:]}."
+
+
+def check_weights(source: str) -> None:
+    """Stop before transformers opens weights that aren't in model.safetensors or the parts its index names.
+
+    Args:
+        source: A folder, or an id on the Hub.
+
+    Raises:
+        ModelError: Others would be opened, or there are none.
+    """
+    if Path(source).is_dir():
+        check_folder(Path(source), needs_weights=True)
+        return
+    from transformers.utils import cached_file
+
+    with explained(source):
+        adapter, index = (
+            cached_file(source, name, _raise_exceptions_for_missing_entries=False)
+            for name in (ADAPTER, INDEX)
         )
+    if adapter is not None:
+        raise ModelError(f"{source} {TITLE[Lack.ALL_BUT_ADAPTER]}", _told(Lack.ALL_BUT_ADAPTER, Path(source)))
+    if index is not None and not names_safe_parts(Path(index)):
+        raise only_pickled_weights(source, f"{source} on the Hugging Face Hub")
+
+
+@contextlib.contextmanager
+def explained(source: str, part: str = "model") -> Iterator[None]:
+    """Turn what libraries raise while they read or build the model at `source` into what a person can act on.
+
+    Raises:
+        ModelError: It can't be read or built; what reads like a bug is in the log, too.
+    """
+    try:
+        yield
+    except LOADING_ERRORS as error:
+        raise not_loaded(source, error, part) from error
+    except BaseException as error:
+        if not is_of_tokenizers(error) and (not isinstance(error, UNREADABLE) or is_out_of_memory(error)):
+            raise
+        traceback.print_exc(file=sys.stderr)
+        raise not_loaded(source, error, part) from error
+
+
+def is_of_tokenizers(error: BaseException) -> bool:
+    """Whether it is what the library `tokenizers` raises: a bare Exception, or a panic, which isn't even that."""
+    return type(error) is Exception or type(error).__name__ == "PanicException"
+
+
+@functools.cache
+def explain_encoding() -> None:
+    """Have it said of which tokenizer a failure is while it encodes a text, wherever that is."""
+    from transformers import PreTrainedTokenizerFast
+
+    encode: Callable[..., Any] = PreTrainedTokenizerFast._encode_plus
+
+    @functools.wraps(encode)
+    def explaining(self: Any, *args: Any, **kwargs: Any) -> Any:
+        try:
+            return encode(self, *args, **kwargs)
+        except BaseException as error:
+            if not is_of_tokenizers(error):
+                raise
+            raise ModelError(
+                f"The tokenizer of {short_name(self.name_or_path)} fails on a text",
+                f"tokenizer.json in {self.name_or_path}: {_in_short(error)}. Copy it again from where the model is "
+                "from, or choose another model.",
+            ) from error
+
+    PreTrainedTokenizerFast._encode_plus = explaining
 
 
 def only_pickled_weights(name: str, where: str) -> ModelError:
@@ -213,7 +288,7 @@ def _body(model: Any) -> list[str]:
     return [name for name, _ in model.named_parameters() if name.startswith(f"{model.base_model_prefix}.")]
 
 
-def not_loaded(source: str, error: Exception, part: str = "model") -> ModelError:
+def not_loaded(source: str, error: BaseException, part: str = "model") -> ModelError:
     """The error for what a library raised while it read the model, or its tokenizer, at `source`."""
     words, why = str(error), _in_short(error)
     if "trust_remote_code" in words:
@@ -228,9 +303,10 @@ def not_loaded(source: str, error: Exception, part: str = "model") -> ModelError
             f"{source}: {why}",
             (Fix("Choose another model, or the same one with plain weights"),),
         )
-    if Path(source).is_dir():
+    if (model_folder(source) or Path(source)).is_dir():
         what = "is damaged" if isinstance(error, SafetensorError) else "can't be loaded"
-        return ModelError(f"The {part} in {short_name(source)} {what}", f"{source}: {why}")
+        fixes = (Fix("Copy it again from where it is from, or choose another model"),)
+        return ModelError(f"The {part} in {short_name(source)} {what}", f"{source}: {why}", fixes)
     if "does not appear to have a file named model.safetensors" in words:
         return only_pickled_weights(source, f"{source} on the Hugging Face Hub")
     if isinstance(error, OSError) and hub.is_forbidden():
@@ -243,7 +319,7 @@ def not_loaded(source: str, error: Exception, part: str = "model") -> ModelError
     )
 
 
-def _in_short(error: Exception) -> str:
+def _in_short(error: BaseException) -> str:
     """The first two lines of what a library says; its kind too, where that is a bare word."""
     said = " ".join(line.strip() for line in str(error).strip().splitlines()[:2])
     return said if " " in said else f"{type(error).__name__} {said}".strip()

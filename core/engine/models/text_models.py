@@ -15,14 +15,15 @@ from core.engine.models.packing import packing_arguments
 from core.engine.models.parts import head_names, owners
 from core.engine.models.past_runs import check_run, config_in, tokenizer_in, weights_in
 from core.engine.models.refusals import (
-    LOADING_ERRORS,
     check_fits_task,
     check_folder,
     check_loaded,
     check_says_tokens,
     check_tokenizer,
+    check_weights,
+    explain_encoding,
+    explained,
     fresh_weights,
-    not_loaded,
 )
 from core.engine.models.scratch import scratch_config, train_tokenizer
 from core.errors import ModelError
@@ -46,10 +47,8 @@ def load_config(options: RunOptions) -> Any:
     check_run(asked.source, options.task)
     if Path(asked.source).is_dir():
         check_folder(Path(asked.source), needs_weights=asked.pretrained)
-    try:
+    with explained(asked.source):
         config = AutoConfig.from_pretrained(config_in(asked.source), trust_remote_code=False)
-    except LOADING_ERRORS as error:
-        raise not_loaded(asked.source, error) from error
     check_fits_task(asked.source, config, options.task)
     return config
 
@@ -77,10 +76,9 @@ def load_tokenizer(source: str) -> Any:
     """
     from transformers import AutoTokenizer
 
-    try:
+    explain_encoding()
+    with explained(source, "tokenizer"):
         tokenizer = AutoTokenizer.from_pretrained(tokenizer_in(source), trust_remote_code=False)
-    except LOADING_ERRORS as error:
-        raise not_loaded(source, error, "tokenizer") from error
     check_tokenizer(source, tokenizer)
     if tokenizer.pad_token is None:
         tokenizer.pad_token = tokenizer.eos_token
@@ -159,14 +157,12 @@ def load_model(options: RunOptions, config: Any, labels: tuple[str, ...], tokeni
         config.pad_token_id = tokenizer.pad_token_id
     attention = implementation_for(options.model, config, class_of(config, options.task))
     set_seed(options.training.seed)  # the head's random weights
-    try:
+    with explained(options.model.source):
         if not options.model.pretrained or is_scratch(options.model.source):
             return LoadedModel(random_model(config, options.task, attn_implementation=attention))
         if options.model.method is Method.QLORA:
             return _load_packed(options, config, attn_implementation=attention)
         return _load(options, config, attn_implementation=attention)
-    except LOADING_ERRORS as error:
-        raise not_loaded(options.model.source, error) from error
 
 
 def auto_class(task: Task) -> Any:
@@ -205,14 +201,34 @@ def random_model(config: Any, task: Task, **more: Any) -> torch.nn.Module:
     return model
 
 
+def read_pretrained(source: str, task: Task, config: Any = None, **more: Any) -> Any:
+    """What transformers' `from_pretrained` makes of a folder, or an id on the Hub, with weights in fp32.
+
+    Raises:
+        ModelError: There are no safe weights, or they can't be read.
+    """
+    from transformers import AutoConfig
+
+    check_weights(source)
+    with explained(source):
+        config = config or AutoConfig.from_pretrained(source, trust_remote_code=False)
+        vars(config).pop("transformers_weights", None)  # may name any file of the folder, pickled ones too
+        return auto_class(task).from_pretrained(
+            source,
+            config=config,
+            dtype=torch.float32,  # "auto" would train a half-precision checkpoint in half precision
+            use_safetensors=True,
+            trust_remote_code=False,
+            **more,
+        )
+
+
 def _load(options: RunOptions, config: Any, **more: Any) -> LoadedModel:
     source = options.model.source
-    model, info = auto_class(options.task).from_pretrained(
+    model, info = read_pretrained(
         weights_in(source),
-        config=config,
-        dtype=torch.float32,  # "auto" would train a half-precision checkpoint in half precision
-        use_safetensors=True,
-        trust_remote_code=False,
+        options.task,
+        config,
         ignore_mismatched_sizes=True,  # a checkpoint with a head for other labels gets a fresh one
         output_loading_info=True,
         **more,

@@ -22,8 +22,8 @@ from core.engine.machine_facts import gather
 from core.engine.models import text_models
 from core.engine.models.image_models import RECIPE, VisionRecipe, find_image_model, load_image_model
 from core.engine.models.packing import COMPUTED_IN, make_trainable
-from core.engine.models.past_runs import base_of
-from core.engine.models.refusals import LOADING_ERRORS, not_loaded
+from core.engine.models.past_runs import base_of, with_matrices
+from core.engine.models.refusals import explained
 from core.errors import DeviceError, ModelError, OutOfMemory
 from core.memory.room import room_of
 from core.options import DeviceOptions, RunOptions
@@ -130,7 +130,7 @@ def _load_text_model(run: RunFolder, options: RunOptions, which: Which, choice: 
         _end_as_saved(model, run)
     longest = text_models.longest_text(config, tokenizer)
     return TriedModel(
-        model=_with_matrices(model, run) if which is Which.TRAINED and has_adapter else model,
+        model=with_matrices(model, run.model) if which is Which.TRAINED and has_adapter else model,
         name=name_of(run, options, which),
         options=options,
         choice=choice,
@@ -148,7 +148,7 @@ def _load_image_model(run: RunFolder, options: RunOptions, which: Which, choice:
     asked = _whole(Scheme.RUN.of(str(run.path.absolute())), options) if is_whole else options
     model: Any = load_image_model(asked, find_image_model(asked), recipe.labels).model
     return TriedModel(
-        model=_with_matrices(model, run) if which is Which.TRAINED and has_adapter else model,
+        model=with_matrices(model, run.model) if which is Which.TRAINED and has_adapter else model,
         name=name_of(run, options, which),
         options=options,
         choice=choice,
@@ -188,20 +188,8 @@ def _end_as_saved(model: Any, run: RunFolder) -> None:
     from transformers import GenerationConfig
 
     if (run.model / GENERATION).is_file():
-        try:
+        with explained(str(run.model)):
             model.generation_config = GenerationConfig.from_pretrained(run.model)
-        except LOADING_ERRORS as error:
-            raise not_loaded(str(run.model), error) from error
-
-
-def _with_matrices(model: Any, run: RunFolder) -> Any:
-    """The model with the LoRA matrices beside it that the run has trained; they aren't worked in, as in training."""
-    from peft import PeftModel
-
-    try:
-        return PeftModel.from_pretrained(model, str(run.model))
-    except LOADING_ERRORS as error:
-        raise not_loaded(str(run.model), error) from error
 
 
 def _check_room(made: TriedModel) -> None:

@@ -1,14 +1,19 @@
 """Model folders that can't be used are named, with what to do."""
 
+import json
+import pickle
 import shutil
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import pytest
 import torch
+from safetensors.torch import load_file
 
 from core.choices import Task
 from core.engine.models import text_models
+from core.engine.models.past_runs import with_matrices
 from core.engine.torchvision_ops import prepare_torchvision
 from core.errors import ModelError
 from core.options import ModelOptions, RunOptions
@@ -169,6 +174,88 @@ def test_a_damaged_tokenizer(tiny: Path) -> None:
     assert refusal(tiny).title == "The tokenizer in tiny can't be loaded"
 
 
+def zeros_beside(folder: Path, name: str, hidden: bool = True) -> None:
+    """Move the weights aside, and put others, all zero and pickled, under `name`."""
+    weights = load_file(folder / "model.safetensors")
+    torch.save({key: torch.zeros_like(value) for key, value in weights.items()}, folder / name)
+    if hidden:
+        (folder / "model.safetensors").rename(folder / "x.safetensors")
+
+
+def test_pickled_weights_that_an_index_names_are_not_opened(tiny: Path) -> None:
+    zeros_beside(tiny, "w.bin")
+    (tiny / "model.safetensors.index.json").write_text('{"metadata": {}, "weight_map": {"a": "w.bin"}}')
+    error = refusal(tiny)
+    assert (str(tiny) in error.detail, "model.safetensors.index.json" in error.detail) == (True, True)
+    assert error.fixes[0].changes == {"model.pretrained": False}
+
+
+def test_pickled_weights_that_a_config_names_are_not_opened(tiny: Path) -> None:
+    zeros_beside(tiny, "adapter_model.bin", hidden=False)
+    edit_config(tiny, transformers_weights="adapter_model.bin")
+    assert load(tiny).state_dict()["bert.embeddings.word_embeddings.weight"].any()
+
+
+def test_matrices_that_are_pickled_are_not_opened(tiny: Path) -> None:
+    for name in ("adapter_config.json", "adapter_model.bin"):
+        (tiny / name).write_text("{}")
+    with pytest.raises(ModelError, match="isn't whole"):
+        with_matrices(None, tiny)
+
+
+NESTED = f"{'[' * 100_000}{']' * 100_000}"
+
+
+@pytest.mark.parametrize(
+    ("name", "content", "part"),
+    [
+        ("config.json", NESTED, "model"),
+        ("tokenizer_config.json", f'{{"x": {NESTED}}}', "tokenizer"),
+        ("tokenizer_config.json", "[1]", "tokenizer"),
+        ("tokenizer.json", NESTED, "tokenizer"),
+    ],
+)
+def test_files_that_no_library_foresaw(tiny: Path, name: str, content: str, part: str) -> None:
+    (tiny / name).write_text(content)
+    error = refusal(tiny)
+    assert error.title == f"The {part} in tiny can't be loaded"
+    assert (error.detail.startswith(f"{tiny}: "), len(error.fixes)) == (True, 1)
+
+
+def test_sizes_below_zero(tiny: Path) -> None:
+    edit_config(tiny, intermediate_size=-4)
+    for pretrained in (True, False):
+        assert refusal(tiny, pretrained=pretrained).title == "The model in tiny can't be loaded"
+
+
+def without_unknown(parts: dict[str, Any]) -> None:
+    del parts["model"]["vocab"]["[UNK]"]
+    parts["added_tokens"] = [token for token in parts["added_tokens"] if token["content"] != "[UNK]"]
+
+
+def trying_for_ever(parts: dict[str, Any]) -> None:
+    pattern = {"Regex": "(a+)+$"}
+    parts["pre_tokenizer"] = {"type": "Split", "pattern": pattern, "behavior": "Isolated", "invert": False}
+
+
+@pytest.mark.parametrize(
+    ("change", "says"), [(without_unknown, "Missing [UNK]"), (trying_for_ever, "retry-limit")]
+)
+def test_a_tokenizer_that_fails_on_a_text(
+    tiny: Path, change: Callable[[dict[str, Any]], None], says: str
+) -> None:
+    """One of them ends in what isn't even an Exception: a panic of the library's."""
+    parts = json.loads((tiny / "tokenizer.json").read_text())
+    change(parts)
+    (tiny / "tokenizer.json").write_text(json.dumps(parts))
+    (tiny / "tokenizer_config.json").write_text('{"tokenizer_class": "PreTrainedTokenizerFast"}')
+    tokenizer = text_models.load_tokenizer(str(tiny))
+    with pytest.raises(ModelError, match="The tokenizer of tiny fails on a text") as refused:
+        tokenizer([f"{'a' * 40}b"])
+    assert (str(tiny) in refused.value.detail, says in refused.value.detail) == (True, True)
+    assert pickle.loads(pickle.dumps(tokenizer)).vocab_size == tokenizer.vocab_size  # to another process
+
+
 class TestCodeInTheFolder:
     """A model folder with Python in it: the code is never run, and nobody is asked whether to."""
 
@@ -227,6 +314,20 @@ def test_a_hub_model_without_safe_weights(
     error = refusal("someone/old")
     assert error.title == "someone/old has only pickled weights"
     assert error.fixes[0].changes == {"model.pretrained": False}
+
+
+def test_a_hub_models_index_may_not_name_pickled_weights(
+    tiny: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    cached = tmp_path / "cache" / "models--someone--new"
+    zeros_beside(tiny, "w.bin")
+    (tiny / "model.safetensors.index.json").write_text('{"metadata": {}, "weight_map": {"a": "w.bin"}}')
+    shutil.copytree(tiny, cached / "snapshots" / COMMIT)
+    (cached / "refs").mkdir()
+    (cached / "refs" / "main").write_text(COMMIT)
+    monkeypatch.setattr("huggingface_hub.constants.HF_HUB_CACHE", str(tmp_path / "cache"))
+    monkeypatch.setattr("huggingface_hub.constants.HF_HUB_OFFLINE", True)
+    assert refusal("someone/new").title == "someone/new has only pickled weights"
 
 
 def test_a_model_that_is_not_here_while_working_offline(
