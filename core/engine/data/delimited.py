@@ -5,11 +5,12 @@ import io
 import re
 from array import array
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
 from pyarrow import csv as arrow_csv
 
 from core.engine.data.headers import has_header, named, refuse_repeated
@@ -18,9 +19,10 @@ from core.engine.data.parsed_rows import Numbers, ParsedRows, RowWriter, Shelf
 from core.engine.data.quoting import (
     DELIMITERS,
     SAMPLE_CHARACTERS,
+    SURELY,
     Quoting,
+    badly_quoted_line,
     find_delimiter,
-    is_well_quoted,
     sample_rows,
 )
 from core.engine.data.text_files import TextFile
@@ -29,7 +31,10 @@ from core.errors import DataError, Fix
 BLOCK_BYTES = 16 * 2**20
 """No single row may be longer."""
 RAGGED_SHARE = 0.01
-"""Up to this share, rows that don't fit the header are left out with a note; beyond, the file is refused."""
+"""Up to this share, lines of rows that don't fit the header are left out with a note; beyond, the file is refused."""
+NOT_CLOSED = "a quote that opens isn't closed"
+MANY_LINES = 10
+"""A cell of more, most of which look like rows, was likely not meant to be one."""
 
 _LEAD = re.compile(r'[\r\n]*(?:"?sep=[^\r\n"]"?(?:\r\n|\r|\n))?[\r\n]*', re.IGNORECASE)
 """Empty lines, and the line by which Excel tells the delimiter."""
@@ -58,10 +63,12 @@ class _Form:
 
 @dataclass
 class _Ragged:
-    """Rows that don't fit: all their numbers, and what the first one of them is that isn't blank."""
+    """Rows that don't fit: all their numbers, their lines, and what the first one of them is that isn't blank."""
 
+    newline: str
     numbers: "array[int]" = field(default_factory=lambda: array("q"))
     blank: int = 0
+    lines: int = 0
     first: int = 0
     columns: int = 0
     text: str = ""
@@ -76,19 +83,34 @@ class _Ragged:
         self.numbers.append(row.number)
         if not row.text.strip(',;|" \t\r\n'):
             self.blank += 1
-        elif not self.first:
+            return "skip"
+        self.lines += 1 + row.text.rstrip().count(self.newline)
+        if not self.first:
             self.first, self.columns, self.text = row.number, row.actual_columns, row.text[:80]
         return "skip"
 
 
 @dataclass(frozen=True)
 class _Reading:
-    """A file split one way: the rows that fit, and those that don't."""
+    """A file split one way: the rows that fit and their lines, and the rows that don't.
+
+    `swallowed` are lines in cells that look like rows, the first of them in row `swallower`. `bad_quote` is the first
+    line in which a quote opens and isn't closed; `took_lines` whether with quotes as marks it takes further lines.
+    """
 
     rows: RowWriter
     ragged: _Ragged
-    count: int
+    lines: int
     is_quoted: bool
+    swallowed: int = 0
+    swallower: int = 0
+    bad_quote: int | None = None
+    took_lines: bool = False
+
+    @property
+    def lost(self) -> int:
+        """Lines that aren't trained on as what they are."""
+        return self.ragged.lines + (self.swallowed if self.bad_quote else 0)
 
 
 def parse(source: TextFile, shelf: Shelf, header: bool | None = None) -> ParsedRows:
@@ -106,7 +128,7 @@ def parse(source: TextFile, shelf: Shelf, header: bool | None = None) -> ParsedR
     if form.header:
         refuse_repeated(source.path, form.columns)
     reading = _read_best(form, shelf)
-    if not reading.count and not reading.ragged.count:
+    if not reading.lines and not reading.ragged.count:
         raise DataError(
             f"{source.path.name} has a header but no rows",
             f"{source.path}: the only row names the columns {', '.join(form.columns)}.",
@@ -138,7 +160,7 @@ def _quoting(sample: str, delimiter: str) -> Quoting:
     """Whether quotes are marks, as the first line has it, or all of the sample where a name goes over two lines."""
     pieces = (sample.partition("\n")[0].rstrip("\r"), sample.rpartition("\n")[0])
     is_quoted = any(
-        is_well_quoted((piece.encode(),), delimiter, len(sample) * 4) for piece in pieces if piece
+        badly_quoted_line((piece.encode(),), delimiter, len(sample) * 4) is None for piece in pieces if piece
     )
     return csv.QUOTE_MINIMAL if is_quoted else csv.QUOTE_NONE
 
@@ -154,25 +176,27 @@ def _first_row(source: TextFile, head: str, delimiter: str) -> list[str]:
 def _read_best(form: _Form, shelf: Shelf) -> _Reading:
     """Read with quotes as marks where they are used as such throughout, else as plain characters.
 
-    Where neither holds, as when a few rows of a quoted file are broken, the reading with fewer ragged rows counts.
+    Where neither holds, as when a few rows of a quoted file are broken, the reading that loses fewer lines counts.
 
     Raises:
         DataError: A row is too long to be one.
     """
     if not form.source.has_quotes:
         return _read(form, shelf, csv.QUOTE_NONE)
-    if is_well_quoted(_without_lead(form), form.delimiter, BLOCK_BYTES):
+    bad = badly_quoted_line(_without_lead(form), form.delimiter, BLOCK_BYTES, form.source.newline)
+    if bad is None:
         return _read(form, shelf, csv.QUOTE_MINIMAL)
-    plain = _read(form, shelf, csv.QUOTE_NONE)
+    bad += form.lines_before
+    plain = replace(_read(form, shelf, csv.QUOTE_NONE), bad_quote=bad)
     if not plain.ragged.count:
         return plain
     try:
-        quoted = _read(form, shelf, csv.QUOTE_MINIMAL)
+        quoted = replace(_read(form, shelf, csv.QUOTE_MINIMAL), bad_quote=bad)
     except DataError:  # a quote that is never closed swallows the rest of the file
-        return plain
-    best, other = (quoted, plain) if quoted.ragged.count < plain.ragged.count else (plain, quoted)
+        return replace(plain, took_lines=True)
+    best, other = (quoted, plain) if quoted.lost < plain.lost else (plain, quoted)
     other.rows.discard()
-    return best
+    return replace(best, took_lines=quoted.lost > quoted.ragged.count)
 
 
 def _read(form: _Form, shelf: Shelf, quoting: Quoting) -> _Reading:
@@ -194,17 +218,32 @@ def _read(form: _Form, shelf: Shelf, quoting: Quoting) -> _Reading:
 def _read_in_blocks(form: _Form, shelf: Shelf, quoting: Quoting, size: int) -> _Reading:
     """Split the rows; every value stays the text it is in the file."""
     schema = pa.schema([(name, pa.string()) for name in named(form.columns)])
-    rows, ragged = shelf.writer(schema), _Ragged()
-    kept, place = 0, 2 if form.header else 1
+    rows, ragged = shelf.writer(schema), _Ragged(form.source.newline)
+    kept, place, swallowed, swallower = 0, 2 if form.header else 1, 0, 0
+    is_quoted = quoting == csv.QUOTE_MINIMAL
     try:
         for batch in _batches(form, quoting, ragged, size):
             numbers, place = _numbers(place, batch.num_rows, ragged)
             rows.add(pa.RecordBatch.from_arrays(batch.columns, schema=schema), numbers + form.lines_before)
             kept += batch.num_rows
+            for column in batch.columns if is_quoted else ():
+                breaks = pc.count_substring(column, form.source.newline)
+                kept += pc.sum(breaks).as_py() or 0
+                for row in pc.indices_nonzero(pc.greater(breaks, MANY_LINES)).to_pylist():
+                    if found := _swallowed(column[row].as_py(), form):
+                        swallowed += found
+                        swallower = swallower or int(numbers[row]) + form.lines_before
     except BaseException:
         rows.discard()
         raise
-    return _Reading(rows, ragged, kept, quoting == csv.QUOTE_MINIMAL)
+    return _Reading(rows, ragged, kept, is_quoted, swallowed, swallower)
+
+
+def _swallowed(cell: str, form: _Form) -> int:
+    """How many lines of a cell are rows by their looks; 0: they aren't."""
+    lines, others = cell.split(form.source.newline)[1:-1], len(form.columns) - 1
+    alike = sum(line.count(form.delimiter) == others for line in lines)
+    return len(lines) + 1 if others and alike >= SURELY * len(lines) else 0
 
 
 def _batches(form: _Form, quoting: Quoting, ragged: _Ragged, size: int) -> Iterator[pa.RecordBatch]:
@@ -285,9 +324,16 @@ def _too_long(source: TextFile, error: str) -> DataError:
 
 
 def _refuse_ragged(form: _Form, reading: _Reading) -> None:
-    path, ragged = form.source.path, reading.ragged
-    if ragged.count <= RAGGED_SHARE * (reading.count + ragged.count):
+    path, ragged, bad = form.source.path, reading.ragged, reading.bad_quote
+    if reading.lost <= RAGGED_SHARE * (reading.lines + ragged.lines):
         return
+    if bad and reading.took_lines:
+        raise DataError(
+            f"{path.name}, line {bad:,}: {NOT_CLOSED}",
+            f"{path}: a text that begins with a double quote must end with one. {reading.lost:,} lines at least would "
+            "not be read, with quotes as marks or without.",
+            (Fix(f"Close the quote in line {bad:,} in a text editor"),),
+        )
     number = ragged.first + form.lines_before
     rows = "1 row doesn't" if ragged.count == 1 else f"{ragged.count:,} rows don't"
     named_columns = f" ({', '.join(form.columns)})" if form.header else ""
@@ -316,6 +362,15 @@ def _notes(form: _Form, reading: _Reading) -> Iterator[str]:
             f"{rows} left out of {name} for a number of columns other than the {form.fitting}'s; "
             f"the first is row {ragged.first + form.lines_before:,}."
         )
+    if reading.swallower:
+        yield (
+            f"{reading.swallowed:,} lines that look like rows are inside of cells, first in row {reading.swallower:,} "
+            f"of {name}: {NOT_CLOSED}?"
+        )
+    if reading.took_lines:
+        yield f"Line {reading.bad_quote:,} of {name}: {NOT_CLOSED}. Close it in a text editor."
+    elif reading.bad_quote and not reading.is_quoted and form.delimiter != "\t":  # beside tabs that is usual
+        yield f"Quotes are read as part of the text: the one that opens in line {reading.bad_quote:,} isn't closed."
 
 
 def _columns(count: int) -> str:

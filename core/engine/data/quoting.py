@@ -74,23 +74,25 @@ def sample_rows(sample: str, delimiter: str, quoting: Quoting) -> list[list[str]
         return []
 
 
-def is_well_quoted(blocks: Iterable[bytes], delimiter: str, most: int) -> bool:
-    """Whether every field that opens with a quote closes with one, as RFC 4180 has it.
+def badly_quoted_line(blocks: Iterable[bytes], delimiter: str, most: int, newline: str = "\n") -> int | None:
+    """The first line in which a field opens with a quote and doesn't close with one, as RFC 4180 has it; None: no such.
 
     Args:
         blocks: The file, block by block.
         delimiter: What stands between two fields.
         most: No single field is longer than so many bytes.
+        newline: What ends lines.
     """
     mark = re.escape(delimiter.encode())
     value = rb'(?:"(?:[^"]|"")*+"|[^"%b\r\n][^%b\r\n]*+|)' % (mark, mark)
     fields = re.compile(rb"(?:%b[%b\r\n])*+" % (value, mark))
     last = re.compile(value)
-    rest = b""
+    rest, line = b"", 1
     for block in blocks:
         text = rest + block
         found = fields.match(text)
-        rest = text[found.end() :] if found else text
+        end = found.end() if found else 0
+        rest, line = text[end:], line + text.count(newline.encode(), 0, end)
         if len(rest) > most:
-            return False
-    return last.fullmatch(rest) is not None
+            return line
+    return None if last.fullmatch(rest) else line

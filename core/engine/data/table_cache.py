@@ -27,7 +27,7 @@ LIMIT_BYTES = 8 * 2**30
 """All files together; the one that wasn't used for longest goes first."""
 UNFINISHED_SECONDS = 86_400.0
 """After so long a file that was never finished belongs to a process that is gone."""
-FORMAT = "2"
+FORMAT = "3"
 """Raise it whenever the same file would be read as other rows or notes."""
 LOG = logging.getLogger(__name__)
 

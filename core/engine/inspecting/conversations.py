@@ -188,7 +188,7 @@ def inspect_conversations(options: RunOptions, stages: Stages) -> DataReport:
         table = read_training(data, tell)
     report = DataReport(source=data.train, **tables.about_table(table))
     notes = (*tables.other_notes(table.notes), *looker.notes)
-    findings = list(tables.encoding_findings(table.notes))
+    findings = list(tables.note_findings(table.notes))
     used = table.first(data.max_train_samples)
     try:
         shape = looker.shape(table)

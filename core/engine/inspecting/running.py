@@ -120,7 +120,7 @@ def _of_texts(options: RunOptions, found: PlainText) -> _Looked:
         format=found.format,
         rows=len(found.documents),
         reading=dict(found.reading),
-        findings=(*tables.encoding_findings(found.notes), *_little(found.characters)),
+        findings=(*tables.note_findings(found.notes), *_little(found.characters)),
         notes=(f"{texts} of {found.characters:,} characters.", *tables.other_notes(found.notes)),
     )
     beginning = pa.array([document.content for document in found.documents[:SHOWN]], pa.large_string())
@@ -164,7 +164,7 @@ def _of_table(options: RunOptions, table: Table, tell: Tell) -> _Looked:
     column, skip = Guess((name,), None), options.data.skip_bad_rows
     reading = Reading(table, column, lambda rows: tell(rows, table.rows.num_rows), skip=skip)
     gathered = gather(table, reading.texts())
-    findings: list[Finding] = [*tables.encoding_findings(table.notes), *reading.problems()]
+    findings: list[Finding] = [*tables.note_findings(table.notes), *reading.problems()]
     findings += [
         *reading.tally.findings(),
         *repeats(gathered, options.data),

@@ -5,9 +5,10 @@ from typing import Any
 
 from core.engine.data.checking import kinds
 from core.engine.data.columns import as_text, describe
+from core.engine.data.delimited import NOT_CLOSED
 from core.engine.data.tables import Table
 from core.errors import DataError, Problem
-from core.findings import Finding
+from core.findings import Finding, FindingKind
 
 PREVIEW_ROWS = 200
 PREVIEW_CHARACTERS = 300
@@ -34,16 +35,16 @@ def preview(table: Table) -> tuple[tuple[str, ...], ...]:
     )
 
 
-def encoding_findings(notes: Iterable[str]) -> Iterator[Finding]:
-    """A warning for each note that tells of another encoding than UTF-8, or of damaged letters."""
-    for note in filter(_is_of_encoding, notes):
-        kind = kinds.OTHER_ENCODING
-        yield Finding(code=kind.code, level=kind.level, message=note, count=1)
+def note_findings(notes: Iterable[str]) -> Iterator[Finding]:
+    """A warning for each note that tells of another encoding than UTF-8, of damaged letters or of lines left out."""
+    for note in notes:
+        if kind := _warned(note):
+            yield Finding(code=kind.code, level=kind.level, message=note, count=1)
 
 
 def other_notes(notes: Iterable[str]) -> tuple[str, ...]:
     """The notes that no finding tells."""
-    return tuple(note for note in notes if not _is_of_encoding(note))
+    return tuple(note for note in notes if not _warned(note))
 
 
 def problem_of(path: str, check: Callable[[], object]) -> list[Problem]:
@@ -60,5 +61,7 @@ def as_problem(path: str, error: DataError) -> Problem:
     return Problem(path, f"{error.title}. {error.detail}", error.fixes)
 
 
-def _is_of_encoding(note: str) -> bool:
-    return "UTF-" in note  # of all notes on files only these name one
+def _warned(note: str) -> FindingKind | None:
+    if "UTF-" in note:  # of all notes on files only these name one
+        return kinds.OTHER_ENCODING
+    return kinds.LINES_LEFT_OUT if " left out of " in note or NOT_CLOSED in note else None

@@ -164,7 +164,7 @@ def inspect_texts(options: RunOptions, stages: Stages) -> DataReport:
 def _look(options: RunOptions, kind: _Kind, table: Table, columns: Guess, tell: Tell) -> _Looked:
     """Look at the rows that would be trained on."""
     notes = tables.other_notes(table.notes)
-    found = list(tables.encoding_findings(table.notes))
+    found = list(tables.note_findings(table.notes))
     problems = [
         problem
         for path, check in kind.checks
@@ -222,7 +222,7 @@ def _look_at_held_out(
     gathered = gather(table, kind.blocks(reading), train.labels.keys())
     found = [_of_evaluation(finding, apart) for finding in (*reading.problems(), *reading.tally.findings())]
     found += [*_unseen(kind, gathered, train, apart), *in_both(train, gathered)]
-    found += tables.encoding_findings(table.notes)
+    found += tables.note_findings(table.notes)
     problems: list[Problem] = []
     if not gathered.usable and (skip or not reading.problems()):
         problems = tables.problem_of(apart.option, lambda: kind.refuse_empty(table, columns, skip=skip))

@@ -187,6 +187,40 @@ def test_one_quote_left_open_in_a_quoted_file(tmp_path: Path) -> None:
     assert any("1 row was left out" in note and "row 102" in note for note in table.notes)
 
 
+UNQUOTED = [f"good row {number},neg" for number in range(1000)]
+
+
+@pytest.mark.parametrize("plain", [UNQUOTED, ["ab,n"] * 100_000])
+def test_lines_that_an_open_quote_takes_are_counted_and_its_line_is_named(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, plain: list[str]
+) -> None:
+    monkeypatch.setattr("core.engine.data.delimited.RAGGED_SHARE", 0.0005)
+    lines = ["text,label", *['"hello, i",pos'] * 100, '"never closed,pos', *plain]
+    assert "line 102" in refusal(write(tmp_path, "a.csv", "\n".join(lines))).title
+
+
+def test_the_reading_that_loses_fewer_lines_counts(tmp_path: Path) -> None:
+    lines = ["text,label", *['"hello, i",pos'] * 10, '"never closed,pos', *UNQUOTED]
+    table = read_table(write(tmp_path, "a.csv", "\n".join(lines)))
+    assert table.rows.num_rows == 1001
+    assert any("line 12" in note.lower() for note in table.notes)
+
+
+def test_quotes_are_text_where_all_lines_are_rows_that_way(tmp_path: Path) -> None:
+    lines = ["text,label", *['"hello",pos'] * 10, '"never closed,pos', *UNQUOTED]
+    table = read_table(write(tmp_path, "a.csv", "\n".join(lines)))
+    assert table.rows.num_rows == 1011
+    assert any("line 12" in note for note in table.notes)
+
+
+def test_rows_in_a_cell_are_noted_though_its_quotes_are_in_order(tmp_path: Path) -> None:
+    lines = ["text,label", '"hello, i",pos', '"never closed,pos', *UNQUOTED, 'of 5",neg']
+    table = read_table(write(tmp_path, "a.csv", "\n".join(lines)))
+    assert any("row 3" in note and "1,001 lines" in note for note in table.notes)
+    prose = '"' + "\n".join(f"line {n} of a text, or{', perhaps' * (n % 3)}" for n in range(90)) + '",pos'
+    assert read_table(write(tmp_path, "b.csv", f"text,label\n{prose}\n")).notes == ()
+
+
 def test_a_row_too_long_to_be_one(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("core.engine.data.delimited.BLOCK_BYTES", 4096)
     error = refusal(write(tmp_path, "a.csv", "text,label\na,b\n" + "x" * 20_000 + ",c\n"))

@@ -38,4 +38,5 @@ SIMILAR_LABELS = FindingKind(
     "Write them alike where they mean the same",
 )
 TEXTS_CUT = FindingKind("texts-cut", _WARNING, "{rows} {are} cut off at {detail}.")
+LINES_LEFT_OUT = FindingKind("lines-left-out", _WARNING, "{detail}")
 OTHER_ENCODING = FindingKind("other-encoding", _WARNING, "{detail}")
