@@ -16,7 +16,7 @@ from core.engine.capabilities import BITSANDBYTES_OPTIMIZERS
 from core.engine.compiling import Compilation
 from core.engine.data.single_precision import collator_for
 from core.engine.devices import Choice, choose_visible
-from core.engine.loss_scaling import loss_by_label, mend_loss_scaling
+from core.engine.loss_scaling import loss_by_label, mend_loss_scaling, share_router_loss
 from core.engine.machine_facts import gather
 from core.engine.models.checkpointing import check_checkpointing
 from core.engine.optimizers import optimizer_class
@@ -138,6 +138,8 @@ def _mend_accumulation(trainer: WatchedTrainer, choice: Choice, prepared: Prepar
         mended = mend_loss_scaling(trainer.model, batch)
     if mended:
         trainer.model_accepts_loss_kwargs = False
+    else:
+        share_router_loss(trainer.model, lambda: trainer.current_gradient_accumulation_steps)
     if mended and choice.settled.task is Task.TOKEN_CLASSIFICATION:
         trainer.compute_loss_func = loss_by_label
 

@@ -7,15 +7,23 @@ them), and with N accumulation steps loss and gradients come out N times too lar
 Divided by the accumulation steps instead, each batch of a step counts alike. That is right where each has as many
 labels; where tokens are labelled, a batch of few words would count as much as one of many. `loss_by_label` lets every
 label count alike, as in one large batch.
+
+The router's loss of a mixture of experts is an average over a batch, which its model adds whole to a loss that it has
+divided by the step's items: `share_router_loss` lets the batches of a step share it, as TRL does.
 """
 
 import inspect
+from collections.abc import Callable
 from typing import Any
 
 import torch
 
 from core.engine.data.lengths import NO_LABEL
 from core.engine.models.parts import base_of
+
+ROUTER_WEIGHTS = ("router_aux_loss_coef", "aux_loss_coef")
+"""What models of transformers call the weight of the router's loss; the latter is JetMoE's."""
+MANY_ITEMS = 1 << 30
 
 
 def mend_loss_scaling(model: torch.nn.Module, batch: dict[str, Any]) -> bool:
@@ -54,17 +62,29 @@ def loss_by_label(outputs: Any, labels: torch.Tensor, num_items_in_batch: Any = 
     return summed / count
 
 
+def share_router_loss(model: torch.nn.Module, batches: Callable[[], int]) -> None:
+    """Weigh the router's loss by one over `batches`, those of the step, wherever `model` learns."""
+    inner = base_of(model)
+    for name in ROUTER_WEIGHTS:
+        if weight := getattr(inner, name, None):
+
+            def share(*_: Any, name: str = name, weight: float = weight) -> None:
+                setattr(inner, name, weight / batches() if inner.training else weight)
+
+            model.register_forward_pre_hook(share)
+
+
 def _takes_any_keyword(model: torch.nn.Module) -> bool:
     parameters = inspect.signature(model.forward).parameters.values()
     return any(parameter.kind is parameter.VAR_KEYWORD for parameter in parameters)
 
 
 def _divides_by_items(model: torch.nn.Module, batch: dict[str, Any]) -> bool:
-    """Whether doubling `num_items_in_batch` halves the loss."""
+    """Whether more items make the loss smaller; a router's loss stays, however many there are."""
     was_training = model.training
     model.eval()
     with torch.no_grad():
         one = model(**batch, num_items_in_batch=1)["loss"]
-        two = model(**batch, num_items_in_batch=2)["loss"]
+        many = model(**batch, num_items_in_batch=MANY_ITEMS)["loss"]
     model.train(was_training)
-    return bool(torch.isclose(two * 2, one, rtol=1e-3).item())
+    return not torch.isclose(many, one, rtol=1e-3).item()

@@ -7,13 +7,13 @@ from core.script.resolved import Resolved
 
 DIVIDES = '''
 def divides_its_loss(model, batch):
-    """Whether doubling the number of items halves the loss."""
+    """Whether more items make the loss smaller; a router's loss stays, however many there are."""
     was_training = model.training
     model.eval()
     with torch.no_grad(), torch.autocast({kind}, dtype={dtype}, enabled={enabled}):
-        one, two = (model(**batch, num_items_in_batch=items)["loss"] for items in (1, 2))
+        one, many = (model(**batch, num_items_in_batch=items)["loss"] for items in (1, 1 << 30))
     model.train(was_training)
-    return bool(torch.isclose(two * 2, one, rtol=1e-3))
+    return not torch.isclose(many, one, rtol=1e-3)
 
 
 # transformers 5.23 leaves it to every model whose forward takes **kwargs to divide an accumulated loss by the number
@@ -24,6 +24,13 @@ batch = {{name: value.to(arguments.device) for name, value in collate([train[0]]
 if takes_any and not divides_its_loss(model, batch):
     inner.accepts_loss_kwargs = False
     trainer.model_accepts_loss_kwargs = False  # Trainer divides itself{by_label}
+for weight in ("router_aux_loss_coef", "aux_loss_coef"):  # a model that divides adds its router's loss whole each time
+    if getattr(inner, weight, None) and trainer.model_accepts_loss_kwargs:
+
+        def share(*_, weight=weight, whole=getattr(inner, weight)):
+            setattr(inner, weight, whole / (trainer.current_gradient_accumulation_steps if inner.training else 1))
+
+        model.register_forward_pre_hook(share)
 '''
 BY_LABEL = '''
 def loss_by_label(outputs, labels, num_items_in_batch=None):

@@ -37,6 +37,12 @@ from transformers import (  # noqa: E402 - torchvision must be prepared first
     LlamaConfig,
     LlamaForSequenceClassification,
     LlamaForTokenClassification,
+    MixtralConfig,
+    MixtralForCausalLM,
+    OlmoeConfig,
+    OlmoeForCausalLM,
+    Qwen2MoeConfig,
+    Qwen2MoeForCausalLM,
     TrainerCallback,
     default_data_collator,
 )
@@ -140,20 +146,16 @@ DATA: dict[Any, tuple[Callable[[], Any], Any]] = {
 """Samples and collator of those models that don't give a text a class."""
 
 
-def steps(
-    build: Callable[[], torch.nn.Module], batch: int, folder: Path
-) -> tuple[list[float], list[float], torch.Tensor]:
-    """Of one epoch: losses and lengths of the gradients, as Hone's trainer shows them to its log, and all weights."""
+def trainer_of(network: torch.nn.Module, data: tuple[Any, Any], batch: int, folder: Path, task: Task) -> Any:
+    """Hone's own trainer for one epoch."""
     from core.engine.building import build_trainer
     from core.engine.reporter import Reporter
 
-    torch.manual_seed(0)
-    samples, collator = DATA.get(build, (texts, default_data_collator))
     prepared = Prepared(
-        model=build(), train=samples(), eval=None, collator=collator, labels=(), save_extras=lambda _: None
+        model=network, train=data[0], eval=None, collator=data[1], labels=(), save_extras=lambda _: None
     )
     options = RunOptions(
-        task=Task.TOKEN_CLASSIFICATION if samples is words else Task.TEXT_CLASSIFICATION,
+        task=task,
         data=DataOptions(group_by_length=Toggle.OFF),
         device=DeviceOptions(name="cpu", precision=Precision.FP32),
         memory=MemoryOptions(batch_size=batch, gradient_accumulation_steps=LARGE // batch),
@@ -162,7 +164,17 @@ def steps(
         ),
         output=OutputOptions(keep_checkpoints=0),
     )
-    trainer = build_trainer(folder, Choice("cpu", "", options, {}, asked="cpu"), prepared, Reporter(None))
+    return build_trainer(folder, Choice("cpu", "", options, {}, asked="cpu"), prepared, Reporter(None))
+
+
+def steps(
+    build: Callable[[], torch.nn.Module], batch: int, folder: Path
+) -> tuple[list[float], list[float], torch.Tensor]:
+    """Of one epoch: losses and lengths of the gradients, as Hone's trainer shows them to its log, and all weights."""
+    torch.manual_seed(0)
+    samples, collator = DATA.get(build, (texts, default_data_collator))
+    task = Task.TOKEN_CLASSIFICATION if samples is words else Task.TEXT_CLASSIFICATION
+    trainer = trainer_of(build(), (samples(), collator), batch, folder, task)
     losses, norms = [], []
 
     class Figures(TrainerCallback):
@@ -189,3 +201,83 @@ def test_accumulated_steps_have_the_losses_and_gradients_of_large_ones(
     assert losses == pytest.approx(whole_losses, rel=1e-4)
     assert norms == pytest.approx(whole_norms, rel=1e-4)
     torch.testing.assert_close(weights, whole_weights, rtol=1e-4, atol=1e-6)
+
+
+def experts(config: type, kind: type) -> torch.nn.Module:
+    """A mixture of experts that adds the loss of its routers, and so weighs it that nobody could overlook it."""
+    torch.manual_seed(0)
+    sizes = {"hidden_size": 16, "num_hidden_layers": 2, "num_attention_heads": 2, "num_key_value_heads": 2}
+    of_experts = {"num_experts": 4, "num_local_experts": 4, "num_experts_per_tok": 2}
+    network: torch.nn.Module = kind(
+        config(
+            vocab_size=VOCABULARY,
+            intermediate_size=32,
+            **sizes,
+            **of_experts,
+            pad_token_id=0,
+            output_router_logits=True,
+            router_aux_loss_coef=0.5,
+        )
+    )
+    return network
+
+
+def running_texts() -> list[dict[str, torch.Tensor]]:
+    """Of one to five tokens to learn each, so that batches of a step differ in how many they have."""
+    found = texts()[:LARGE]
+    for index, sample in enumerate(found):
+        sample["labels"] = sample["input_ids"].clone()
+        sample["labels"][2 + index % 5 :] = NO_LABEL
+    return found
+
+
+@pytest.mark.parametrize("batch", [LARGE, 1])
+@pytest.mark.parametrize(
+    ("config", "kind"),
+    [
+        (OlmoeConfig, OlmoeForCausalLM),
+        (MixtralConfig, MixtralForCausalLM),
+        (Qwen2MoeConfig, Qwen2MoeForCausalLM),
+    ],
+)
+def test_batches_of_a_step_share_the_loss_of_routers(
+    config: type, kind: type, batch: int, tmp_path: Path
+) -> None:
+    """Its balance is one of a batch, so that a step's is the mean over its batches, and not that of one large batch.
+
+    The rest counts each token alike. Both are worked out here by hand.
+    """
+    by_hand: Any = experts(config, kind)
+    samples = running_texts()
+    count = sum(int((sample["labels"][1:] != NO_LABEL).sum()) for sample in samples)
+    pieces = [default_data_collator(samples[start : start + batch]) for start in range(0, LARGE, batch)]
+    for piece in pieces:
+        found = by_hand(**{name: value for name, value in piece.items() if name != "labels"})
+        said = torch.nn.functional.cross_entropy(
+            found.logits[:, :-1].reshape(-1, VOCABULARY),
+            piece["labels"][:, 1:].reshape(-1),
+            ignore_index=NO_LABEL,
+            reduction="sum",
+        )
+        (said / count + 0.5 * found.aux_loss / len(pieces)).backward()
+    expected = {name: weight.grad for name, weight in by_hand.named_parameters()}
+    torch.nn.utils.clip_grad_norm_(by_hand.parameters(), 1.0)
+
+    network = experts(config, kind)
+    trainer = trainer_of(network, (samples, default_data_collator), batch, tmp_path, Task.CAUSAL_LM)
+    gradients: dict[str, torch.Tensor] = {}
+
+    class Gradients(TrainerCallback):
+        def on_pre_optimizer_step(self, *_arguments: object, **_more: object) -> None:
+            gradients.update({name: weight.grad.clone() for name, weight in network.named_parameters()})
+
+    trainer.add_callback(Gradients())
+    trainer.train()
+    assert any("mlp.gate" in name for name in expected)
+    for name, gradient in expected.items():
+        torch.testing.assert_close(gradients[name], gradient, rtol=1e-4, atol=1e-7)
+
+    network.eval()
+    with torch.no_grad():
+        found = network(**pieces[0], num_items_in_batch=1 << 30)
+    assert float(found.loss) == pytest.approx(0.5 * float(found.aux_loss)), "an evaluation has it whole"

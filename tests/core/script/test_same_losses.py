@@ -118,6 +118,18 @@ def running_text(folder: Path) -> dict[str, Any]:
     }
 
 
+def experts(folder: Path) -> dict[str, Any]:
+    """As running text, by a model that adds the loss of its routers."""
+    from transformers import OlmoeConfig, OlmoeForCausalLM
+
+    asked = running_text(folder)
+    sizes = {"hidden_size": 16, "intermediate_size": 16, "num_hidden_layers": 2, "num_attention_heads": 2}
+    config = OlmoeConfig(**sizes, vocab_size=1000, num_experts=4, num_experts_per_tok=2, pad_token_id=0)
+    config.output_router_logits, config.router_aux_loss_coef = True, 0.5
+    OlmoeForCausalLM(config).save_pretrained(asked["model"].source)
+    return asked
+
+
 def chat(folder: Path) -> dict[str, Any]:
     return {
         "task": Task.CHAT,
@@ -148,7 +160,8 @@ CASES: dict[str, Callable[[Path], dict[str, Any]]] = {
     case.__name__: case for case in (text_classification, digits, chat)
 }
 LONG_CASES: dict[str, Callable[[Path], dict[str, Any]]] = {
-    case.__name__: case for case in (lora, running_text, from_nothing, words, random_words, preference)
+    case.__name__: case
+    for case in (lora, running_text, experts, from_nothing, words, random_words, preference)
 }
 """A minute more: TRL's DPO takes seconds for its first step."""
 
