@@ -194,7 +194,8 @@ class WhatRan(Event, frozen=True, kw_only=True):
     `optimizer_state` splits `optimizer_state_bytes` by dtype. `attention` is the implementation that was called,
     `recomputed` counts the modules whose activations were computed again for the gradients, `compiled` names the back
     end (and mode) that compiled the model, `loss_scale` is that of fp16, `matmul` the format CUDA multiplies fp32 in.
-    `decayed_parameters` are those that weight decay reaches. `adapter` describes LoRA matrices, `packed_parameters`
+    `optimizer_numbers` are those of the training options that the live optimizer holds. `decayed_parameters` are those
+    that weight decay reaches. `adapter` describes LoRA matrices, `packed_parameters`
     counts the frozen weights held in 4 or 8 bits. `workers` are the process ids of the data loaders, `worker_start` how
     they were started. `padded_to` and `sampling` say how batches were made, `fell_back` which operators ran on the CPU.
     `reasons` say by option what was left to Hone and why it came out so.
@@ -212,6 +213,7 @@ class WhatRan(Event, frozen=True, kw_only=True):
     attention: str | None = None
     reasons: dict[str, str] = {}
     optimizer_state: dict[str, int] = {}
+    optimizer_numbers: dict[str, float] = {}
     decayed_parameters: Count | None = None
     loss_scale: float | None = None
     matmul: str = ""

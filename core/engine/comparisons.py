@@ -1,15 +1,18 @@
 """What is compared of a request and of what a run states of itself, one line of a table each."""
 
+import math
 from collections.abc import Callable
 from dataclasses import dataclass
+from functools import partial
 
+from core.catalogue import Option, all_options
 from core.choices import Attention, DeepSpeed, Method, Offload, Optimizer, Padding, Precision, Toggle
 from core.events import WhatRan
 from core.options import RunOptions
 
 OPTIMIZERS = {
-    Optimizer.ADAMW: "AdamW",
-    Optimizer.ADAM: "Adam",
+    Optimizer.ADAMW: "AdamW, fused",
+    Optimizer.ADAM: "Adam, fused",
     Optimizer.ADAFACTOR: "Adafactor",
     Optimizer.ADAMW_8BIT: "AdamW, 8-bit (bitsandbytes)",
     Optimizer.PAGED_ADAMW_8BIT: "AdamW, 8-bit, paged (bitsandbytes)",
@@ -18,7 +21,7 @@ OPTIMIZERS = {
     Optimizer.ADEMAMIX: "AdEMAMix (bitsandbytes)",
     Optimizer.SGD: "SGD",
 }
-"""What `WhatRan.optimizer` says of each, whether fused or not."""
+"""What `WhatRan.optimizer` says of each."""
 
 IN_MAIN_MEMORY = "CPUOffloadOptimizer (torchao)"
 IN_8_BITS = (
@@ -119,6 +122,22 @@ def _other_attention(settled: RunOptions, ran: WhatRan) -> bool:
     return of_texts and ran.attention not in (None, asked) and not eager_instead
 
 
+def _other_number(option: Option, settled: RunOptions, ran: WhatRan) -> bool:
+    """Not every optimizer reads every number."""
+    reads = settled.training.optimizer in option.needs.get("training.optimizer", Optimizer)
+    runs = ran.optimizer_numbers.get(option.name)
+    return reads and runs is not None and not math.isclose(runs, _number(option, settled), rel_tol=1e-6)
+
+
+def _says_number(option: Option, settled: RunOptions, ran: WhatRan) -> str:
+    asked, runs = _number(option, settled), ran.optimizer_numbers[option.name]
+    return f"{option.title} was to be {asked:g}, the optimizer runs with {runs:g}."
+
+
+def _number(option: Option, settled: RunOptions) -> float:
+    return float(getattr(settled.training, option.name))
+
+
 COMPARISONS: tuple[Comparison, ...] = (
     Comparison(
         "device.name",
@@ -203,7 +222,7 @@ COMPARISONS: tuple[Comparison, ...] = (
     Comparison(
         "training.optimizer",
         "Another optimizer runs than asked for",
-        lambda settled, ran: ran.optimizer.replace(", fused", "") != _optimizer_of(settled),
+        lambda settled, ran: ran.optimizer != _optimizer_of(settled),
         lambda settled, ran: f"{_optimizer_of(settled)} was asked for, {ran.optimizer} runs.",
     ),
     Comparison(
@@ -220,6 +239,16 @@ COMPARISONS: tuple[Comparison, ...] = (
         "Weight decay reaches nothing",
         lambda settled, ran: bool(settled.training.weight_decay) and ran.decayed_parameters == 0,
         lambda *_: "Biases and norms are left out of it, and this run trains nothing else.",
+    ),
+    *(
+        Comparison(
+            option.path,
+            "The optimizer runs with another number than asked for",
+            partial(_other_number, option),
+            partial(_says_number, option),
+        )
+        for option in all_options()
+        if option.section == "training"
     ),
     Comparison(
         "device.precision",

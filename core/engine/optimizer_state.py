@@ -8,6 +8,8 @@ import torch
 EIGHT_BITS = 8
 OWN = ("torch", "transformers")
 """Packages whose optimizers go by their class alone."""
+FLAGS = ("fused", "foreach", "capturable", "amsgrad", "maximize")
+"""What PyTorch's optimizers keep in each group of parameters."""
 
 
 def bare(optimizer: Any) -> Any:
@@ -21,13 +23,28 @@ def optimizer_name(optimizer: Any) -> str:
     kind = type(optimizer)
     package = kind.__module__.partition(".")[0]
     words = [kind.__name__]
-    if any(group.get("fused") for group in optimizer.param_groups):
-        words.append("fused")
+    words += [flag for flag in FLAGS if any(group.get(flag) for group in optimizer.param_groups)]
     if getattr(getattr(optimizer, "args", None), "optim_bits", None) == EIGHT_BITS:
         words.append("8-bit")
     if getattr(optimizer, "is_paged", False):
         words.append("paged")
     return ", ".join(words) + ("" if package in OWN else f" ({package})")
+
+
+def optimizer_numbers(optimizer: Any) -> dict[str, float]:
+    """What it runs with of the numbers of `TrainingOptions`, by their names, in a group that decays where one does."""
+    group = max(optimizer.param_groups, key=lambda one: one.get("weight_decay", 0.0))
+    betas = dict(zip(("beta1", "beta2"), group.get("betas", ()), strict=False))
+    found = {
+        "learning_rate": group.get("initial_lr"),
+        **betas,
+        "epsilon": group.get("eps"),
+        "momentum": group.get("momentum"),
+        "weight_decay": group.get("weight_decay"),
+    }
+    return {
+        name: float(number) for name, number in found.items() if isinstance(number, (float, torch.Tensor))
+    }
 
 
 def state_bytes(optimizer: Any, kind: str | None = None) -> dict[str, int]:

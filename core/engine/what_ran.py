@@ -7,7 +7,13 @@ from core.engine.batches_ran import batches_ran
 from core.engine.devices import Choice
 from core.engine.models.adapters import describe_adapter
 from core.engine.models.parts import count, is_packed, weights_of
-from core.engine.optimizer_state import bare, decayed_parameters, optimizer_name, state_bytes
+from core.engine.optimizer_state import (
+    bare,
+    decayed_parameters,
+    optimizer_name,
+    optimizer_numbers,
+    state_bytes,
+)
 from core.engine.process_settings import process_ran
 from core.engine.trainer import WatchedTrainer
 from core.engine.zero_process import describe_zero, zero_loss_scale
@@ -29,6 +35,7 @@ def what_ran(trainer: WatchedTrainer, choice: Choice) -> WhatRan:
         parameter_dtype=" + ".join(dtypes),
         autocast_dtype=trainer.first_batch.autocast_dtype,
         optimizer=optimizer_name(optimizer),
+        optimizer_numbers=optimizer_numbers(optimizer),
         optimizer_state_bytes=sum(state.values()),
         optimizer_state=state,
         decayed_parameters=None if trainer.deepspeed else decayed_parameters(optimizer),
