@@ -106,7 +106,7 @@ class RunStory:
     skipped: int = 0
     trouble: str = ""
 
-    def apply(self, event: Event) -> None:  # noqa: PLR0912 - one branch a kind of event
+    def apply(self, event: Event) -> None:
         """Add one event."""
         match event:
             case RunStarted():
