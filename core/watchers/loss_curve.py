@@ -81,6 +81,11 @@ class LossCurve:
             self._size *= 2
 
     @property
+    def first(self) -> Low | None:
+        """The first loss, of the model as it was before anything moved."""
+        return Low(self._first[0], self._blocks[0].first) if self._first else None
+
+    @property
     def start(self) -> float | None:
         """What the loss began at."""
         return sum(self._first) / FIRST_LOSSES if len(self._first) == FIRST_LOSSES else None

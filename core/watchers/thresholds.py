@@ -100,6 +100,13 @@ EXPLODED = (Rise(20, 3.0, 1.0), Rise(5, 10.0, 5.0))
 """Either of them. Losses of batches that have nothing to do with each other don't pass by chance: at three times the
 lowest one in three might, and twenty in a row do once in billions."""
 
+EXPLODED_AT_ONCE = Rise(10, 10.0, 5.0)
+"""Against the first loss, where no steps before were low: 0.7, then 155 at the second step and 925 at the fortieth.
+No cross entropy of a model that learns is so far above its first one."""
+
+EXPLODED_FEWEST = 8
+"""Squared errors of fewer samples differ by as much without any explosion."""
+
 EXPLODED_OVER = Rise(20, 2.0, 0.5)
 """It is over where their average is below this."""
 

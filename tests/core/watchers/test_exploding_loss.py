@@ -1,6 +1,9 @@
+import random
+
 import pytest
 from msgspec.structs import replace
 
+from core.choices import Task
 from core.events import Level
 from core.options import TrainingOptions
 from core.watchers.loss_curve import LossCurve, Low
@@ -50,6 +53,35 @@ def test_far_enough_up_five_steps_will_do() -> None:
     go_on(run, 1, loss=80.0)
     run.wait(2.0)
     assert "each of the last 5 steps was above 80" in watch(run.events).one.detail
+
+
+AT_ONCE = [0.694, 22.7, 93.9, 64.8, 20.5, 29.2, 108.8, 77.7, 63.0, 9.38, 34.1, 22.9, 9.07, 23.5, 23.1, 42.0]
+"""The first losses of a small Bert with two labels, by AdamW at a rate of 10."""
+
+
+@pytest.mark.parametrize("losses", [AT_ONCE, [0.7, 155.0, *[155.0 + 20 * step for step in range(39)]]])
+def test_a_loss_that_explodes_before_it_was_low_for_ten_steps_is_told(losses: list[float]) -> None:
+    run = ToldRun(steps=400)
+    for loss in losses:
+        run.a_step(0.3, loss=loss)
+    run.wait(2.0)
+    message = watch(run.events).one
+    assert message.id == "exploding-loss"
+    assert f"{losses[0]:.3g} at step 1," in message.detail
+    go_on(run, 30, loss=0.6)
+    assert watch(run.events).withdrawn == ["exploding-loss"]
+
+
+@pytest.mark.parametrize("seed", range(20))
+@pytest.mark.parametrize("batch", [1, 8])
+def test_squared_errors_of_few_samples_differ_as_much_from_the_first(batch: int, seed: int) -> None:
+    chance = random.Random(seed)
+    run = ToldRun(steps=400)
+    for step in range(60):
+        squares = [chance.gauss(0, 100) ** 2 for _ in range(batch)]
+        run.a_step(0.3, loss=1.0 if step == 0 and batch == 1 else sum(squares) / batch)
+    options = replace(OPTIONS, task=Task.TEXT_REGRESSION, memory=replace(OPTIONS.memory, batch_size=batch))
+    assert watch(run.events, options=options).messages == []
 
 
 def test_a_checkpoint_saved_while_it_was_up_is_none_of_before() -> None:
