@@ -4,17 +4,25 @@ import codecs
 import contextlib
 import errno
 import os
+import re
 import stat
 import time
+import tomllib
 import uuid
 from collections.abc import Callable, Iterator
 from io import BufferedReader
 from pathlib import Path
+from typing import Any
 
 PATIENCE_SECONDS = 2.0
 
 LARGEST_SMALL = 64 << 20
-"""No run file, record or marker has more bytes; what has is none, and would only fill the memory."""
+"""No record or marker has more bytes; what has is none, and would only fill the memory."""
+
+LARGEST_TEXT = 1 << 20
+"""The same of run files."""
+
+_DEEP_KEY = re.compile(r"""(?:(?:(?<![\w-])[\w-]+|"[^"\n]*"|'[^'\n]*')[ \t]*\.[ \t]*){50}""")
 
 
 def write_atomically(path: Path, content: bytes) -> None:
@@ -64,15 +72,15 @@ def open_plain(path: Path) -> BufferedReader:
     return path.open("rb")
 
 
-def read_small(path: Path) -> bytes:
+def read_small(path: Path, largest: int = LARGEST_SMALL) -> bytes:
     """All bytes of an ordinary file that can't be large.
 
     Raises:
         OSError: It can't be read, is no ordinary file, or is large all the same.
     """
     with open_plain(path) as file:
-        content = file.read(LARGEST_SMALL + 1)
-    if len(content) > LARGEST_SMALL:
+        content = file.read(largest + 1)
+    if len(content) > largest:
         raise OSError(errno.EFBIG, os.strerror(errno.EFBIG), str(path))
     return content
 
@@ -94,13 +102,25 @@ def read_text(path: Path) -> str:
     """A text in UTF-8, or in UTF-16 with its mark, which is what `>` writes in Windows PowerShell 5.1.
 
     Raises:
-        OSError: It can't be read.
+        OSError: It can't be read, or is larger than any run file.
         UnicodeDecodeError: It is neither.
     """
-    content = read_small(path)
+    content = read_small(path, LARGEST_TEXT)
     is_utf16 = content.startswith((codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE))
     text = content.decode("utf-16" if is_utf16 else "utf-8-sig")
     return text.replace("\r\n", "\n")
+
+
+def load_toml(text: str) -> dict[str, Any]:
+    """What a TOML text that a stranger may have written says.
+
+    Raises:
+        ValueError: It isn't TOML, or has a key of fifty parts: tomllib takes time by the square of their number.
+        RecursionError: It is nested without end.
+    """
+    if _DEEP_KEY.search(text):
+        raise ValueError("a key has more than 50 parts")
+    return tomllib.loads(text)
 
 
 def is_there(path: Path) -> bool:

@@ -6,7 +6,6 @@ a run folder means the same wherever it is read.
 
 import difflib
 import os
-import tomllib
 from pathlib import Path
 from typing import Any
 
@@ -17,7 +16,7 @@ from core.aliases import in_our_words
 from core.catalogue import Kind, all_options, options_by_path
 from core.checks import check_tree
 from core.errors import OptionsError, Problem
-from core.files import is_there, read_text, without_tilde, write_atomically
+from core.files import is_there, load_toml, read_text, without_tilde, write_atomically
 from core.options import SECTIONS, RunOptions, Tree
 from core.sources import scheme_of
 from core.tree import copied, put
@@ -57,7 +56,7 @@ def read_tree(path: Path) -> Tree:
     except UnicodeDecodeError as error:
         raise OptionsError((Problem("", "is not a text file in UTF-8 or UTF-16"),), str(path)) from error
     try:
-        tree = tomllib.loads(text)
+        tree = load_toml(text)
     except _NOT_TOML as error:
         reason = f"is no run file, or is damaged: {error}{_backslash_hint(text)}"
         raise OptionsError((Problem("", reason),), str(path)) from error
@@ -74,7 +73,7 @@ def _has_option(tree: Tree) -> bool:
 def _backslash_hint(text: str) -> str:
     """What to do where the backslashes in a text are all that keeps it from being TOML, as in "C:\\data"."""
     try:
-        tomllib.loads(text.replace("\\", "\\\\"))
+        load_toml(text.replace("\\", "\\\\"))
     except _NOT_TOML:
         return ""
     return "; write Windows paths in 'single quotes' or with forward slashes"
@@ -151,7 +150,7 @@ def _unknown_section(section: str, name: str) -> Problem:
 def renamings(path: Path, overrides: tuple[str, ...] = ()) -> tuple[str, ...]:
     """Which of Trainer's names a run file and `--set` use, and what they are called here."""
     try:
-        of_file = in_our_words(tomllib.loads(read_text(path))).notes
+        of_file = in_our_words(load_toml(read_text(path))).notes
     except (OSError, *_NOT_TOML):  # whoever reads it says so
         of_file = ()
     return (*of_file, *in_our_words(_overrides(overrides)[0]).notes)
@@ -169,7 +168,7 @@ def parse_value(path: str, text: str) -> Any:
     if option is not None and option.kind is Kind.PAIRS and not text.startswith("{"):
         return pairs(text)
     try:
-        return tomllib.loads(f"value = {text}")["value"]
+        return load_toml(f"value = {text}")["value"]
     except (ValueError, RecursionError):
         return text
 

@@ -4,7 +4,6 @@ A new run keeps the path, so that its run file means the same later, wherever ru
 """
 
 import os
-import tomllib
 from pathlib import Path
 
 import msgspec
@@ -12,7 +11,7 @@ import msgspec
 from core import settings
 from core.choices import Task
 from core.errors import Fix, Problem
-from core.files import read_text
+from core.files import load_toml, read_text
 from core.model_folders import Lack, what_lacks
 from core.options import RunOptions
 from core.run_names import CLOSE, close_to, folder_called, folders_given, run_folders
@@ -52,7 +51,7 @@ def with_run_path(options: RunOptions) -> RunOptions:
 def task_of(folder: Path) -> Task | None:
     """What a run has learned; None where its run file doesn't tell."""
     try:
-        return Task(tomllib.loads(read_text(folder / "run.toml"))["task"])
+        return Task(load_toml(read_text(folder / "run.toml"))["task"])
     except (OSError, ValueError, KeyError, RecursionError):
         return None
 

@@ -1,12 +1,11 @@
 """Finding a run by what it is called: its folder's name, or the name that a person gave it, at its start or later."""
 
 import difflib
-import tomllib
 from functools import lru_cache
 from pathlib import Path
 
 from core import run_notes, settings
-from core.files import is_there, read_text
+from core.files import is_there, load_toml, read_text
 
 CLOSE = 3
 """So many runs with names like the one asked for are offered."""
@@ -51,7 +50,7 @@ def given_name(folder: Path) -> str:
 
 @lru_cache(maxsize=4096)
 def _given_name(path: Path, _changed: int) -> str:
-    output = tomllib.loads(read_text(path)).get("output")
+    output = load_toml(read_text(path)).get("output")
     return str(output.get("name") or "") if isinstance(output, dict) else ""
 
 

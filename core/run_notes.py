@@ -2,7 +2,6 @@
 
 import re
 import stat
-import tomllib
 from collections.abc import Iterable
 from functools import lru_cache
 from pathlib import Path
@@ -11,7 +10,7 @@ import msgspec
 
 from core import settings
 from core.errors import OptionsError, Problem
-from core.files import read_text, write_atomically
+from core.files import load_toml, read_text, write_atomically
 from core.options import RunOptions
 from core.sources import Scheme, scheme_of, short_name
 
@@ -122,7 +121,7 @@ def _title_of_past(folder: Path, generations: int) -> str:
 @lru_cache(maxsize=4096)
 def _asked(path: Path, _changed: int) -> tuple[str, str, str]:
     """The name, the model and the data that a run file names."""
-    tree = tomllib.loads(read_text(path))
+    tree = load_toml(read_text(path))
     asked = (("output", "name"), ("model", "source"), ("data", "train"))
     sections = ((tree.get(section), name) for section, name in asked)
     found = [values.get(name) if isinstance(values, dict) else "" for values, name in sections]

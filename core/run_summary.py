@@ -2,8 +2,8 @@
 
 import contextlib
 import heapq
-import mmap
 import os
+import re
 import time
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
@@ -15,6 +15,7 @@ import msgspec
 
 from core import run_notes
 from core.errors import OptionsError
+from core.event_files import LARGEST_LINE
 from core.events import Evaluated, Event, RunStarted, decode
 from core.files import open_plain
 from core.metrics import METRICS
@@ -23,16 +24,13 @@ from core.run_folder import ExitRecord, RunFolder
 from core.run_notes import data_name, model_name, title_of
 from core.story import RunStory, State
 
-WHOLE_BYTES = 1 << 20
-"""Files up to this size are read whole; of larger ones the beginning and the end."""
-
-HEAD_BYTES = 64 << 10
 TAIL_BYTES = 512 << 10
 
-EVALUATED = b'"type":"evaluated"'
-STARTED = b'"type":"run_started"'
-PLANNED = b'"type":"run_planned"'
-RAN = b'"type":"what_ran"'
+BLOCK_BYTES = 128 << 10
+"""So much is read and searched at once: meanwhile no other thread of this process, the window's included, computes."""
+
+_STARTED = b'"type":"run_started"'
+_TELLING = re.compile(rb'"type":"(?:evaluated|run_started|run_planned|what_ran)"')
 
 
 @dataclass(frozen=True)
@@ -122,7 +120,8 @@ def story_at_end(run: RunFolder, *, and_beginning: bool = False) -> RunStory:
         run: The run.
         and_beginning: Whether to read how it began, too: what was planned and forecast, and what ran.
     """
-    files = (_decoded(_last_lines(path, and_beginning)) for path in (run.events_file, run.machine_file))
+    lines = _telling_lines if and_beginning else _last_lines
+    files = (_decoded(lines(path)) for path in (run.events_file, run.machine_file))
     story = RunStory()
     story.apply_all(heapq.merge(*files, key=attrgetter("time")))  # each in its order: a clock may be set back
     return story
@@ -160,59 +159,49 @@ def _look(run: RunFolder) -> _Glance:
 
 
 def _telling_lines(path: Path) -> Iterator[bytes]:
-    """The complete lines of a file; of a large one its beginning, evaluations, attempts and end."""
+    """The complete lines of a file; of the middle of a large one those that tell of evaluations and attempts."""
     try:
         with open_plain(path) as file:
-            size = path.stat().st_size
-            if size <= WHOLE_BYTES:
-                yield from _complete(file.read())
-                return
-            with mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ) as view:
-                yield from _complete(view[:HEAD_BYTES])
-                yield from _lines_between(view, HEAD_BYTES, len(view) - TAIL_BYTES)
-                yield from _complete(view[len(view) - TAIL_BYTES :])
+            tail = os.fstat(file.fileno()).st_size - TAIL_BYTES
+            before = b""
+            for number, block in enumerate(_blocks(file)):
+                if number == 0 or file.tell() >= tail:
+                    yield from block.splitlines()
+                else:
+                    yield from _telling(before, block)
+                before = block
     except OSError:
         return
 
 
-def _last_lines(path: Path, and_first: bool) -> list[bytes]:
+def _blocks(file: BinaryIO) -> Iterator[bytes]:
+    """The complete lines of a file from where it stands, some at a time; none that is too long to be an event."""
+    while block := file.read(BLOCK_BYTES):
+        if not block.endswith(b"\n"):
+            block += file.readline(LARGEST_LINE)
+        yield block[: block.rfind(b"\n") + 1]
+
+
+def _telling(before: bytes, block: bytes) -> Iterator[bytes]:
+    """Of a block those lines, and the one before each beginning, which tells how the attempt before it ended."""
+    end = 0
+    while found := _TELLING.search(block, end):
+        begin = max(end, block.rfind(b"\n", end, found.start()) + 1)
+        if found.group() == _STARTED:
+            ended = (block[:begin] or before)[:-1].rpartition(b"\n")[2]
+            yield from [] if _TELLING.search(ended) else [ended]
+        end = block.find(b"\n", found.end()) + 1
+        yield block[begin:end]
+
+
+def _last_lines(path: Path) -> Iterator[bytes]:
     try:
         with open_plain(path) as file:
-            head = file.read(HEAD_BYTES) if and_first else b""
-            begin = max(len(head), file.seek(0, os.SEEK_END) - HEAD_BYTES)
-            middle = _newest_beginning(file, len(head), begin) if head and begin > len(head) else b""
-            file.seek(begin)
-            gap = b"\n" if begin > len(head) else b""  # two halves of two lines are no line
-            return _complete(head + gap + middle + gap + file.read())
+            file.seek(max(0, file.seek(0, os.SEEK_END) - BLOCK_BYTES))
+            for block in _blocks(file):
+                yield from block.splitlines()
     except OSError:
-        return []
-
-
-def _newest_beginning(file: BinaryIO, start: int, stop: int) -> bytes:
-    """Of the middle of a file the lines in which the newest attempt told that it began, what it planned, what ran."""
-    with mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ) as view:
-        found = (view.rfind(words, start, stop) for words in (STARTED, PLANNED, RAN))
-        begins = sorted(view.rfind(b"\n", 0, place) + 1 for place in found if place >= 0)
-        return b"\n".join(view[begin : view.find(b"\n", begin)] for begin in begins)
-
-
-def _complete(block: bytes) -> list[bytes]:
-    return block[: block.rfind(b"\n") + 1].splitlines()
-
-
-def _lines_between(view: mmap.mmap, start: int, stop: int) -> Iterator[bytes]:
-    """Of the middle of a file the evaluations, and where an attempt begins and the one before it ended."""
-    starts = list(_line_starts(view, STARTED, start, stop))
-    ends = [view.rfind(b"\n", 0, max(0, begin - 1)) + 1 for begin in starts]
-    for begin in sorted({*_line_starts(view, EVALUATED, start, stop), *starts, *ends}):
-        yield view[begin : view.find(b"\n", begin)]
-
-
-def _line_starts(view: mmap.mmap, words: bytes, start: int, stop: int) -> Iterator[int]:
-    position = view.find(words, start, stop)
-    while position >= 0:
-        yield view.rfind(b"\n", 0, position) + 1
-        position = view.find(words, position + len(words), stop)
+        return
 
 
 def _judge(evaluations: list[Evaluated]) -> tuple[str | None, float | None, float | None]:

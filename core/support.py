@@ -7,7 +7,6 @@ person's own prompts are left out: they are their data. The log may still quote 
 import platform
 import re
 import time
-import tomllib
 import zipfile
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, field
@@ -18,7 +17,7 @@ import psutil
 import tomli_w
 
 from core import figures, settings
-from core.files import is_link, open_plain, written_whole
+from core.files import is_link, load_toml, open_plain, written_whole
 from core.run_folder import RunFolder
 from core.run_summary import story_at_end
 from core.support_redaction import HOST, Redactor
@@ -141,7 +140,7 @@ def _options(content: bytes) -> tuple[str, str]:
     """The run file without the person's own prompts."""
     text, _ = _plain(content)
     try:
-        tree = tomllib.loads(text)
+        tree = load_toml(text)
     except (ValueError, RecursionError):
         return _PROMPTS.sub(rf'\1["{LEFT_OUT}"]', text), ""
     output = tree.get("output")

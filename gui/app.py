@@ -26,6 +26,7 @@ from core.settings import Settings
 from gui.bug_report import BugReporter, open_log
 from gui.engine_question import ask_real_engine
 from gui.kept_form import KeptForm
+from gui.left_work import end_program
 from gui.single_instance import SingleInstance
 from gui.style_sizes import ICONS
 from gui.theme import Theme
@@ -133,7 +134,7 @@ def run_app(argv: Sequence[str]) -> int:
     QTimer.singleShot(SETTLED_MS, collect_garbage)
     status = application.exec()
     first.close()
-    return status
+    return end_program(status)
 
 
 def claim_place(application: QApplication, asked: Sequence[Path]) -> SingleInstance | None:

@@ -13,6 +13,7 @@ from core.errors import UserError
 from core.live_runs import LiveRun, LiveRuns
 from core.run_folder import RunFolder
 from core.story import State
+from gui.left_work import wait_briefly
 
 log = logging.getLogger("hone")
 
@@ -90,10 +91,10 @@ class LiveRunsThread(QThread):
         self._wake.set()
 
     def stop(self) -> None:
-        """Look no longer; the thread is gone after this, which takes the milliseconds of a look."""
+        """Look no longer; this takes the milliseconds of a look."""
         self._stopping.set()
         self._wake.set()
-        self.wait()
+        wait_briefly(self)
 
     def run(self) -> None:
         """What the thread does. Call `begin`."""

@@ -11,6 +11,7 @@ from core.run_comparison import compare
 from core.run_folder import RunFolder
 from gui import numbers
 from gui.job_thread import LARGEST_NEWS, PIECE_BYTES
+from gui.left_work import wait_briefly
 from gui.models.run_news import NewsMaker, RunNews
 
 POLL_SECONDS = 0.5
@@ -46,9 +47,9 @@ class CompareReader(QThread):
         self._stopping = threading.Event()
 
     def stop(self) -> None:
-        """Follow no longer; the thread is gone after this, which takes the milliseconds of a piece."""
+        """Follow no longer; this takes the milliseconds of a piece."""
         self._stopping.set()
-        self.wait()
+        wait_briefly(self)
 
     def run(self) -> None:
         """What the thread does. Call `start`."""

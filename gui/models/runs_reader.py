@@ -11,6 +11,7 @@ from core.run_folder import RunFolder
 from core.run_sizes import RunSizes
 from core.run_summary import RunSummary, summarize
 from core.runs import list_runs
+from gui.left_work import wait_briefly
 
 FIRST_SECONDS = 0.1
 """So soon the window is told of the newest runs, which fill what can be seen."""
@@ -78,7 +79,7 @@ class RunsReader(QThread):
     def stop(self) -> None:
         """Give up after the run at hand, a matter of milliseconds."""
         self.requestInterruption()
-        self.wait()
+        wait_briefly(self)
 
     def run(self) -> None:
         """What the thread does. Call `read`."""

@@ -21,7 +21,7 @@ from core.events import (
 from core.live_runs import LiveRuns
 from core.memory.forecast import Basis, Parts
 from core.run_folder import ExitRecord, RunFolder
-from core.run_summary import HEAD_BYTES, story_at_end
+from core.run_summary import BLOCK_BYTES, story_at_end
 from core.story import State
 from tests.fakes.runs import new_run, write_events
 
@@ -139,7 +139,7 @@ def test_of_a_long_run_only_the_ends_are_read(run: RunFolder, tmp_path: Path) ->
     line = run.events_file.read_bytes().splitlines(keepends=True)[-1]
     runs = LiveRuns()
     with run.events_file.open("ab") as file:
-        file.write(b"nonsense\n" * (3 * HEAD_BYTES // 9) + line * 2000)
+        file.write(b"nonsense\n" * (3 * BLOCK_BYTES // 9) + line * 2000)
     write_events(run.events_file, step(900))
     runs.look(tmp_path)
     assert shares(runs) == [0.9]
@@ -150,7 +150,7 @@ def test_of_a_long_run_only_the_ends_are_read(run: RunFolder, tmp_path: Path) ->
 
 
 def test_of_a_long_run_that_is_to_train_longer_the_new_length_counts(run: RunFolder, tmp_path: Path) -> None:
-    filling = b"nonsense\n" * (3 * HEAD_BYTES // 9)
+    filling = b"nonsense\n" * (3 * BLOCK_BYTES // 9)
     write_events(run.events_file, RunStarted(), PLAN, step(1000), RunFinished(state=Outcome.FINISHED))
     with run.events_file.open("ab") as file:
         file.write(filling)
@@ -175,8 +175,8 @@ def test_two_halves_of_two_lines_are_no_event(run: RunFolder) -> None:
         b'{"type":"step_finished","step":1',
         b'99,"epoch":1,"seconds":1,"learning_rate":1,"samples":8}\n',
     )
-    filling = b" " * (HEAD_BYTES - len(head))
-    rest = b" " * (HEAD_BYTES - len(tail))
+    filling = b" " * (BLOCK_BYTES - len(head))
+    rest = b" " * (BLOCK_BYTES - len(tail))
     run.events_file.write_bytes(filling + head + b"0" * 100 + tail + rest)
     assert story_at_end(run, and_beginning=True).step == 0
 
@@ -186,7 +186,7 @@ def test_a_run_whose_newest_step_is_out_of_sight_keeps_its_share(run: RunFolder,
     runs = LiveRuns()
     runs.look(tmp_path)
     with run.events_file.open("ab") as file:
-        file.write(b"nonsense\n" * (2 * HEAD_BYTES // 9))
+        file.write(b"nonsense\n" * (2 * BLOCK_BYTES // 9))
     runs.look(tmp_path)
     assert shares(runs) == [0.5]
 

@@ -6,6 +6,7 @@ from core import run_file
 from core.catalogue import all_options, value_of
 from core.choices import Task
 from core.errors import OptionsError
+from core.files import LARGEST_TEXT
 from core.starting_values import starting_options
 from tests.fakes.runs import digits_options
 
@@ -99,10 +100,14 @@ def test_problems_of_the_file_and_of_set_come_together(tmp_path: Path) -> None:
         (b"\xff\xfet", "is not a text file in UTF-8 or UTF-16"),
         (b"x = " + b"9" * 5000, "is no run file, or is damaged"),
         (b"schema = 1\nx = 2\ny = ?", "at line 3, column 5"),
+        (b".".join([b"a"] * 32_000) + b" = 1", "a key has more than 50 parts"),
+        (b"x = {" + b" . ".join([b"'a'"] * 60) + b" = 1}", "a key has more than 50 parts"),
+        (b"# " + b"x" * LARGEST_TEXT, "can't be read: File too large"),
         (b"", "is no run file: it holds no option"),
         (b"# nothing\nschema = 1\n[data]\n", "is no run file: it holds no option"),
         (None, "can't be read"),
     ],
+    ids=lambda value: value[:16] if isinstance(value, bytes) else None,
 )
 def test_a_file_that_is_no_run_file_is_told(content: bytes | None, reason: str, tmp_path: Path) -> None:
     path = tmp_path / "my.hone"

@@ -3,6 +3,7 @@ from pathlib import Path
 import pytest
 
 from core import run_summary
+from core.event_files import LARGEST_LINE
 from core.events import (
     Evaluated,
     Event,
@@ -18,7 +19,7 @@ from core.events import (
     encode,
 )
 from core.run_folder import ExitRecord, RunFolder
-from core.run_summary import WHOLE_BYTES, RunSummary, state_at_end, summarize
+from core.run_summary import BLOCK_BYTES, TAIL_BYTES, RunSummary, state_at_end, summarize
 from core.story import State
 from tests.fakes.runs import new_run, write_events
 
@@ -116,7 +117,7 @@ def test_little_of_a_long_run_is_read_and_none_of_its_evaluations_is_missed(
 ) -> None:
     run = new_run(tmp_path)
     line = encode(StepFinished(step=5, epoch=1, seconds=0.1, learning_rate=1, samples=8, loss=0.5))
-    block = line * (20 * WHOLE_BYTES // len(line))
+    block = line * (100 * BLOCK_BYTES // len(line))
     run.events_file.write_bytes(
         encode(RunStarted(time=100))
         + encode(plan())
@@ -131,7 +132,7 @@ def test_little_of_a_long_run_is_read_and_none_of_its_evaluations_is_missed(
     summary = summarize(run)
     assert (summary.best, summary.last, summary.state) == (0.99, 0.5, State.FINISHED)
     assert (summary.started, summary.seconds, summary.device) == (100, 90, "cpu")
-    assert sum(map(len, read)) < WHOLE_BYTES
+    assert sum(map(len, read)) < TAIL_BYTES + 3 * BLOCK_BYTES
 
 
 @pytest.mark.parametrize(
@@ -148,3 +149,29 @@ def test_the_end_of_a_long_run_tells_how_it_ended(tmp_path: Path, last: Event, s
     write_events(run.machine_file, MemorySampled(source=Source.PROCESS, bytes=50, time=189))
     run.record_exit(ExitRecord(time=200, code=0))
     assert state_at_end(run) is state
+
+
+def test_a_line_without_end_is_searched_once(tmp_path: Path) -> None:
+    """Ten megabytes of one line took minutes as long as each hit looked for the line's start."""
+    run = new_run(tmp_path)
+    write(run, RunStarted(time=100), evaluated(3, accuracy=0.9))
+    with run.events_file.open("ab") as file:
+        file.write(b'"type":"evaluated" ' * 550_000 + b"\n")
+        file.write(b"0" * (LARGEST_LINE + BLOCK_BYTES) + b"\n")
+    write(run, evaluated(6, accuracy=0.95), RunFinished(state=Outcome.FINISHED, time=160))
+    assert (summarize(run).best, summarize(run).seconds) == (0.95, 60)
+
+
+def test_between_two_blocks_nothing_of_an_attempt_is_lost(tmp_path: Path) -> None:
+    """Each attempt's beginning, and the line before it that tells how the one before ended, wherever a block ends."""
+    for filling in range(BLOCK_BYTES - 400, BLOCK_BYTES + 400, 97):
+        run = new_run(tmp_path)
+        write(run, RunStarted(time=100))
+        with run.events_file.open("ab") as file:
+            file.write(b"0" * (BLOCK_BYTES - 1) + b"\n" + b"0" * filling + b"\n")
+        write(run, RunFinished(state=Outcome.STOPPED, time=160))
+        write(run, RunStarted(time=200))
+        with run.events_file.open("ab") as file:
+            file.write((b"0" * 1000 + b"\n") * (2 * TAIL_BYTES // 1001))
+        write(run, RunFinished(state=Outcome.FINISHED, time=210))
+        assert summarize(run).seconds == 70

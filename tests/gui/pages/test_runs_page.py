@@ -1,4 +1,6 @@
 import dataclasses
+import os
+import threading
 import time
 
 import pytest
@@ -12,6 +14,7 @@ from core.memory.forecast import Basis
 from core.run_folder import Action, RunFolder
 from core.run_notes import RunNotes
 from core.settings import Appearance
+from gui import left_work
 from gui.invented_runs import Plot, finish, write_story
 from gui.models.runs_columns import Column
 from gui.models.runs_reader import RunsReader
@@ -389,3 +392,19 @@ def test_a_long_list_comes_in_pieces(qtbot, tmp_path, monkeypatch):
     reader.wait()
     assert [summary for piece in pieces for summary in piece] == told.args[0]
     assert len(pieces) == 6
+
+
+def test_the_program_ends_though_a_run_is_read_without_end(monkeypatch, qtbot, folder):
+    reading, done, ended = threading.Event(), threading.Event(), []
+    monkeypatch.setattr("gui.models.runs_reader.summarize", lambda _: reading.set() or done.wait())
+    monkeypatch.setattr(left_work, "PATIENCE_MS", 1)
+    monkeypatch.setattr(left_work, "_stuck", [])
+    monkeypatch.setattr(os, "_exit", ended.append)
+    reader = RunsReader()
+    reader.read(folder)
+    assert reading.wait(5)
+    reader.stop()
+    assert (left_work.end_program(3), ended) == (3, [3])
+    done.set()
+    assert reader.wait(5000)
+    assert (left_work.end_program(4), ended) == (4, [3])
