@@ -264,7 +264,7 @@ class RunFinished(Event, frozen=True, kw_only=True):
 
     `seconds` is training and evaluation, loading left out; `samples_per_second` is that of training alone.
     `peak_bytes` is the most the process held of the computer's memory, `peak_device_bytes` of the GPU's (torch's
-    allocator; None on a CPU).
+    allocator; None on a CPU). `worked` is how long the attempt lasted, loading included, by a clock that nobody sets.
     """
 
     state: Outcome
@@ -274,6 +274,7 @@ class RunFinished(Event, frozen=True, kw_only=True):
     steps: Count = 0
     peak_bytes: Count | None = None
     peak_device_bytes: Count | None = None
+    worked: Seconds | None = None
 
     @property
     def wrote_model(self) -> bool:

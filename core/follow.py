@@ -61,6 +61,7 @@ class RunFollower:
         self.is_caught_up = False
         self._streams = (_Stream(run.events_file), _Stream(run.machine_file))
         self._is_alive = True
+        self._clock_moved = 0.0
         self._next_look = 0.0
 
     def poll(self, piece: int = PIECE_BYTES) -> list[AnyEvent]:
@@ -72,6 +73,7 @@ class RunFollower:
         self._look_for_life()  # before reading: what a process wrote is there once it is seen to be gone
         events = self._read(piece)
         self.story.apply_all(events)
+        self.story.clock_moved = self._clock_moved
         self.story.skipped = sum(stream.reader.skipped for stream in self._streams)
         self.story.trouble = next(filter(None, (stream.reader.trouble for stream in self._streams)), "")
         self.is_caught_up = all(stream.is_done for stream in self._streams)
@@ -108,6 +110,7 @@ class RunFollower:
             self._next_look = time.monotonic() + LIFE_SIGN_SECONDS
             self._look_for_attempt()
             self._is_alive = self.exit_record is None and self.run.is_alive(self.story)
+            self._clock_moved = self.run.clock_moved()
         if self.exit_record is None:
             self.exit_record = self.run.exit_record()
         if self.exit_record is not None:

@@ -133,14 +133,14 @@ class Keeper:
             self._answer_kills(engine)
             self._turn.look_after()
             time.sleep(POLL_SECONDS)  # waiting for the engine with a time limit polls it many times as often
-        for message in (*watchdog.take(self._new_events(), time.time()), *watchdog.end()):
+        for message in (*watchdog.take(self._new_events(), time.monotonic(), time.time()), *watchdog.end()):
             self._write(message)
 
     def _sample(self, sampler: Sampler, watchdog: Watchdog) -> None:
         """Write down what the machine does, and what the watchers find in that and in what the engine tells."""
         samples = sampler.sample()
         told = self._new_events()
-        for event in (*samples, *watchdog.take([*told, *samples], time.time())):
+        for event in (*samples, *watchdog.take([*told, *samples], time.monotonic(), time.time())):
             self._write(event)
         if any(isinstance(event, RunPlanned) and not event.device.startswith("cuda") for event in told):
             sampler.let_gpu_sleep()  # the run computes elsewhere

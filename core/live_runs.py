@@ -105,7 +105,7 @@ class LiveRuns:
             run = RunFolder(path)
             if run.keeper_file.exists() and run.exit_record() is None:
                 yield run
-            if path not in self._live and time.time() - changed / 1e9 > SETTLING_SECONDS:
+            if path not in self._live and abs(time.time() - changed / 1e9) > SETTLING_SECONDS:
                 self._settled[name] = changed
 
 

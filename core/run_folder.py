@@ -211,6 +211,11 @@ class RunFolder:
         record = self.keeper_record()
         return record is not None and record.is_alive
 
+    def clock_moved(self) -> float:
+        """By how many seconds this computer's clock was set forward since its keeper began."""
+        record = self.keeper_record()
+        return clock_moved(record.booted) if record is not None and record.is_here else 0.0
+
     def is_alive(self, story: RunStory) -> bool:
         """Whether anybody still works on the run: its keeper, or an engine that lost its keeper.
 
@@ -225,7 +230,7 @@ class RunFolder:
 
     def _is_new(self) -> bool:
         asked_at = _changed_at(self.options_file)
-        return asked_at is not None and time.time() - asked_at < STARTING_SECONDS
+        return asked_at is not None and abs(time.time() - asked_at) < STARTING_SECONDS
 
     def _is_being_written(self) -> bool:
         files = (self.events_file, self.machine_file, self.keeper_file)

@@ -67,6 +67,7 @@ def summarize(run: RunFolder) -> RunSummary:
     """Read what the list shows of `run`; never fails, a damaged folder is summed up as far as it can be read."""
     glance = _look(run)
     story = glance.story
+    story.clock_moved = run.clock_moved()
     state = run.state(story)
     options, problem = _options(run)
     metric, best, last = _judge(glance.evaluations)
@@ -239,4 +240,7 @@ def seconds_spent(story: RunStory, state: State, ended: ExitRecord | None, now: 
         return story.seconds_spent(ended.time if ended is not None and is_of_this_attempt else None)
     is_planned = story.plan is not None and story.plan.attempt >= story.attempt
     is_between = state is State.QUEUED or (state is State.STARTING and is_planned)
-    return story.seconds_spent(None if is_between else now)
+    if is_between or story.attempt_started is None:
+        return story.seconds_spent()
+    unmoved = now - story.clock_moved
+    return story.seconds_spent(unmoved if unmoved >= story.attempt_started else now)

@@ -71,8 +71,9 @@ class RunStory:
     when the engine last said something. `peaks` is by attempt the most memory it held. `accepted` holds by request
     (stop, pause, ...) the newest attempt that took one up, `awaited` what the run's keeper waits for until its turn has
     come. `model_step` is after how many steps the model was written that stands in the run's folder, by whichever
-    attempt. `skipped` counts the lines that could not be read, `trouble` says why a whole file can't be; whoever reads
-    the files sets both.
+    attempt. `skipped` counts the lines that could not be read, `trouble` says why a whole file can't be, `clock_moved`
+    by how many seconds the computer's clock was set forward since the run's keeper began; whoever reads the files sets
+    all three.
     """
 
     started: float | None = None
@@ -105,6 +106,7 @@ class RunStory:
     schema: int = SCHEMA
     skipped: int = 0
     trouble: str = ""
+    clock_moved: float = 0.0
 
     def apply(self, event: Event) -> None:
         """Add one event."""
@@ -278,6 +280,8 @@ class RunStory:
         """
         if self.attempt_started is None:
             return self.seconds_before or None
+        if self.finished is not None and self.finished.worked is not None:
+            return self.seconds_before + self.finished.worked
         end = self.last_told if until is None else until
         return self.seconds_before + max(0.0, (end or self.attempt_started) - self.attempt_started)
 

@@ -4,7 +4,10 @@ import contextlib
 import os
 import sys
 import threading
+import time
 from collections.abc import Callable
+
+import msgspec
 
 from core.attempts import current_attempt
 from core.commands.progress import Progress
@@ -32,6 +35,7 @@ class Reporter:
         self.listeners: list[Callable[[Event], None]] = []
         self._writer = None if run is None else EventWriter(run.events_file, attempt=self.attempt)
         self._lock = threading.RLock()  # a warning raised while one event is written may become another
+        self._begun = time.monotonic()
         self._story = RunStory()
         self._log = Progress(self._story, sys.stderr)
 
@@ -43,6 +47,7 @@ class Reporter:
     def write(self, *events: Event) -> None:
         """Append events, those that are known together at once: each access to the file takes time. Any thread may."""
         with self._lock:
+            events = tuple(map(self._with_duration, events))
             if self._writer is not None:
                 self._writer.write(*events)
             for event in events:
@@ -51,6 +56,12 @@ class Reporter:
                     self._log.show(event)
                 for listener in tuple(self.listeners):
                     listener(event)
+
+    def _with_duration(self, event: Event) -> Event:
+        """The event; the end of the attempt with how long that was."""
+        if not isinstance(event, RunFinished):
+            return event
+        return msgspec.structs.replace(event, worked=time.monotonic() - self._begun)
 
     def start(self, versions: dict[str, str], from_step: int = 0) -> None:
         """Begin the attempt."""

@@ -112,7 +112,10 @@ class Recent:
         return max(1, self.options.output.keep_checkpoints if self.options is not None else 1)
 
     def tick(self, now: float) -> None:
-        """Say what time it is: once a second or so. A long gap between two ticks is a computer that slept."""
+        """Say what time it is, by a clock that nobody sets: once a second or so.
+
+        A long gap between two ticks is a computer that slept, where that clock goes on meanwhile.
+        """
         slept = now - self.now
         if self.now and slept > limits.SLEPT_SECONDS:
             self.heard = min(self.heard + slept, now)  # what was told on waking has not slept

@@ -66,7 +66,7 @@ def _last_word(recent: Recent) -> str:
     last = recent.last_word
     if last is None:
         return "nothing"
-    moment = time.strftime("%H:%M:%S", time.localtime(last.time))
+    moment = time.strftime("%H:%M:%S", time.localtime(time.time() - (recent.now - last.time)))
     if isinstance(last, StepFinished):
         return f"step {last.step:,} at {moment}"
     return f"the phase “{last.phase.replace('_', ' ')}” at {moment}"

@@ -5,6 +5,8 @@ from collections.abc import Iterable, Iterator
 from operator import attrgetter
 from typing import Protocol
 
+import msgspec
+
 from core.events import Event, MessageRaised, MessageWithdrawn, RunStarted
 from core.memory.shortage import first_aid
 from core.options import RunOptions
@@ -75,10 +77,20 @@ class Watchdog:
         self._has_begun = False
         self._raised: dict[str, str] = {}
 
-    def take(self, events: Iterable[Event], now: float) -> list[Event]:
-        """Take in what happened since the last call; returns the messages to write. Call it once a second or so."""
+    def take(self, events: Iterable[Event], now: float, wall: float | None = None) -> list[Event]:
+        """Take in what happened since the last call; returns the messages to write. Call it once a second or so.
+
+        Args:
+            events: What happened, told by the computer's clock.
+            now: The time of a clock that nobody sets.
+            wall: What the computer's clock says now; None: `now` is its time.
+        """
         messages: list[Event] = []
-        for event in sorted(events, key=attrgetter("time")):
+        before = self._recent.now
+        for told in sorted(events, key=attrgetter("time")):
+            event = told
+            if wall is not None:  # what was told before the clock was set happened since the last call, too
+                event = msgspec.structs.replace(told, time=min(max(before, now - wall + told.time), now))
             if isinstance(event, RunStarted):
                 self._begin()
             self._recent.apply(event)

@@ -1,5 +1,8 @@
+import os
+import time
 from pathlib import Path
 
+import psutil
 import pytest
 
 from core import run_summary
@@ -18,8 +21,9 @@ from core.events import (
     decode,
     encode,
 )
+from core.follow import RunFollower
 from core.run_folder import ExitRecord, RunFolder
-from core.run_summary import BLOCK_BYTES, TAIL_BYTES, RunSummary, state_at_end, summarize
+from core.run_summary import BLOCK_BYTES, TAIL_BYTES, RunSummary, seconds_spent, state_at_end, summarize
 from core.story import State
 from tests.fakes.runs import new_run, write_events
 
@@ -41,6 +45,29 @@ def plan() -> RunPlanned:
 
 def step_at(time: float) -> StepFinished:
     return StepFinished(step=5, epoch=1, seconds=0.1, learning_rate=1, samples=8, loss=0.5, time=time)
+
+
+@pytest.mark.parametrize("hours", [-2, 72])
+def test_setting_the_clock_lengthens_and_shortens_no_run(
+    tmp_path: Path, hours: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    run, moved = new_run(tmp_path), 3600.0 * hours
+    began = time.time()
+    run.record_keeper(os.getpid())
+    write(run, RunStarted(time=began, pid=os.getpid()), plan(), step_at(began + 30))
+    booted, boot = psutil.boot_time(), psutil.Process.create_time
+    with monkeypatch.context() as patch:
+        patch.setattr(psutil, "boot_time", lambda: booted + moved)
+        patch.setattr(psutil.Process, "create_time", lambda self: boot(self) + moved)
+        patch.setattr(time, "time", lambda: began + moved + 60)
+        assert (found := summarize(run)).state is State.TRAINING
+        assert found.seconds == pytest.approx(60.0, abs=1.0)
+        follower = RunFollower(run)
+        follower.poll()
+        live = seconds_spent(follower.story, follower.state, None, time.time())
+        assert live == pytest.approx(60.0, abs=1.0)
+    write(run, RunFinished(state=Outcome.FINISHED, time=began + moved + 90, worked=90.0))
+    assert summarize(run).seconds == 90.0
 
 
 def test_a_finished_run_in_one_row(tmp_path: Path) -> None:

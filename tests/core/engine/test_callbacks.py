@@ -1,5 +1,6 @@
 """What Hone adds to Trainer's loop, on a model of one layer."""
 
+import time
 from pathlib import Path
 from typing import Any
 
@@ -31,9 +32,11 @@ from core.event_files import EventReader  # noqa: E402
 from core.events import (  # noqa: E402
     CheckpointSaved,
     Evaluated,
+    Event,
     Phase,
     PhaseChanged,
     RequestAnswered,
+    RunFinished,
     RunPlanned,
     StepFinished,
     WhatRan,
@@ -243,3 +246,17 @@ def test_the_last_step_of_a_pass_may_have_fewer_batches() -> None:
     assert epochs_of(2, 7, 3) == pytest.approx(6 / 7)
     assert epochs_of(3, 7, 3) == 1.0
     assert epochs_of(5, 7, 3) == pytest.approx(1 + 6 / 7)
+
+
+def test_an_attempt_ends_with_how_long_it_lasted_whatever_the_clock_was_set_to(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    reporter, heard = Reporter(None), list[Event]()
+    reporter.listeners.append(heard.append)
+    reporter.start({})
+    began, since = time.time(), time.monotonic()
+    monkeypatch.setattr(time, "time", lambda: began - 7200)
+    monkeypatch.setattr(time, "monotonic", lambda: since + 60)
+    reporter.fail(UserError("No disk"))
+    assert isinstance(heard[-1], RunFinished)
+    assert heard[-1].worked == pytest.approx(60, abs=5)

@@ -1,8 +1,10 @@
 """How findings become messages, and what recent events amount to."""
 
 import psutil
+import pytest
+from msgspec.structs import replace
 
-from core.events import MessageRaised, RunStarted, StepFinished
+from core.events import Event, MessageRaised, RunStarted, StepFinished
 from core.watchers.activity import Activity
 from core.watchers.watchdog import OF_THE_MOMENT, WATCHERS, Watchdog
 from tests.fakes.told_run import GB, DiskSampled, ToldRun, watch
@@ -39,6 +41,32 @@ def test_events_are_taken_in_the_order_of_time() -> None:
     later = StepFinished(time=20.0, step=1, epoch=0, seconds=1.0, learning_rate=1e-3, samples=1)
     low = DiskSampled(time=21.0, free=GB, total=GB)
     assert len(watchdog.take([low, later, RunStarted(time=5.0)], 22.0)) == 1
+
+
+@pytest.mark.parametrize("hours", [-2, 72])
+def test_setting_the_clock_is_no_silence(hours: int) -> None:
+    """The keeper's own clock goes on by a second a look; what it reads was told by the clock that was set."""
+    run = ToldRun(steps=600)
+    run.steps(20, 0.5)
+    set_at = run.now + 5.0
+    run.steps(60, 0.5)
+    run.wait(100)
+    watchdog = Watchdog(None)
+    found: list[tuple[float, Event]] = []
+    for second in range(int(run.now) + 1):
+        told = [event for event in run.events if second <= event.time < second + 1]
+        shown = [replace(event, time=clock(event.time, set_at, hours)) for event in told]
+        now = second + 1.0
+        found += [(now, said) for said in watchdog.take(shown, now, clock(now, set_at, hours))]
+    [(when, said)] = found
+    assert isinstance(said, MessageRaised)
+    assert said.id == "silence"
+    assert when == pytest.approx(run.now - 10.0, abs=2.0)
+
+
+def clock(now: float, set_at: float, hours: int) -> float:
+    """What the computer's clock says, which was set by so many hours."""
+    return 1e9 + now + (3600.0 * hours if now >= set_at else 0.0)
 
 
 def test_every_message_of_the_moment_is_that_of_a_watcher() -> None:
