@@ -10,7 +10,7 @@ import time
 import tomllib
 import uuid
 from collections.abc import Callable, Iterator
-from io import BufferedReader
+from io import BufferedReader, BytesIO
 from pathlib import Path
 from typing import Any
 
@@ -61,15 +61,17 @@ def open_plain(path: Path) -> BufferedReader:
     """Open an ordinary file to read its bytes.
 
     A folder that a stranger made may hold pipes, which an opening waits for, and links to devices, which have no end.
+    Of no length are the files of /proc, too, some of which wait to be read (/proc/kmsg): a file of none isn't opened.
 
     Raises:
         OSError: There is none, it can't be read, or it is no ordinary file.
     """
-    if stat.S_ISDIR(kind := path.stat().st_mode):
+    found = path.stat()
+    if stat.S_ISDIR(found.st_mode):
         raise IsADirectoryError(errno.EISDIR, os.strerror(errno.EISDIR), str(path))
-    if not stat.S_ISREG(kind):
+    if not stat.S_ISREG(found.st_mode):
         raise OSError(errno.EINVAL, "Not an ordinary file", str(path))
-    return path.open("rb")
+    return path.open("rb") if found.st_size else BufferedReader(BytesIO())
 
 
 def read_small(path: Path, largest: int = LARGEST_SMALL) -> bytes:

@@ -163,7 +163,8 @@ def _telling_lines(path: Path) -> Iterator[bytes]:
     """The complete lines of a file; of the middle of a large one those that tell of evaluations and attempts."""
     try:
         with open_plain(path) as file:
-            tail = os.fstat(file.fileno()).st_size - TAIL_BYTES
+            tail = file.seek(0, os.SEEK_END) - TAIL_BYTES
+            file.seek(0)
             before = b""
             for number, block in enumerate(_blocks(file)):
                 if number == 0 or file.tell() >= tail:

@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from core.files import is_there, read_text, remove, why_missing, without_tilde, write_atomically
+from core.files import is_there, read_small, read_text, remove, why_missing, without_tilde, write_atomically
 
 
 def test_a_file_is_replaced_whole_and_leaves_nothing_beside(tmp_path: Path) -> None:
@@ -103,3 +103,10 @@ def test_a_folder_one_may_not_enter_is_told(tmp_path: Path) -> None:
 def test_a_tilde_without_such_a_person_is_part_of_the_name() -> None:
     assert without_tilde("~nobody-is-called-so.csv") == Path("~nobody-is-called-so.csv")
     assert without_tilde("~/data.csv").is_absolute()
+
+
+@pytest.mark.skipif(not Path("/proc/self/status").exists(), reason="needs Linux")
+def test_what_the_system_makes_up_is_not_read() -> None:
+    """Such as /proc/kmsg, which waits for messages; all of them are ordinary files of no length."""
+    assert Path("/proc/self/status").read_bytes()
+    assert read_small(Path("/proc/self/status")) == b""
