@@ -10,7 +10,7 @@ import msgspec
 
 from core import settings
 from core.errors import OptionsError, Problem
-from core.files import load_toml, read_text, write_atomically
+from core.files import load_toml, read_small, read_text, write_atomically
 from core.options import RunOptions
 from core.sources import Scheme, scheme_of, short_name
 
@@ -178,7 +178,7 @@ def _stamp(path: Path) -> tuple[int, int]:
 
 @lru_cache(maxsize=4096)
 def _read(path: Path, _stamp: tuple[int, int]) -> RunNotes:
-    return _within_limits(msgspec.json.decode(path.read_bytes(), type=RunNotes))
+    return _within_limits(msgspec.json.decode(read_small(path), type=RunNotes))
 
 
 def _within_limits(notes: RunNotes) -> RunNotes:
@@ -207,7 +207,7 @@ def _keep_what_cant_be_read(path: Path) -> None:
         return
     try:
         schema = msgspec.json.decode(content, type=RunNotes).schema
-    except (msgspec.MsgspecError, RecursionError):
+    except (ValueError, RecursionError):  # no JSON, other fields, or no UTF-8
         write_atomically(path.with_suffix(".damaged.json"), content)
         return
     if schema > SCHEMA:

@@ -47,7 +47,9 @@ def test_without_another_name_a_run_goes_by_its_own(run: RunFolder) -> None:
     assert title_of(run.path, None) == run.name
 
 
-@pytest.mark.parametrize("content", [b"", b"\x00\xff", b"[]", b'{"tags": 3}', b'{"title": null}'])
+@pytest.mark.parametrize(
+    "content", [b"", b"\x00\xff", b"[]", b'{"tags": 3}', b'{"title": null}', b'{"title": "\xff"}']
+)
 def test_a_damaged_file_says_nothing_and_is_kept_when_it_is_replaced(run: RunFolder, content: bytes) -> None:
     (run.path / "notes.json").write_bytes(content)
     assert read(run.path) == RunNotes()
