@@ -239,15 +239,18 @@ def _sample_cells(event: Sample) -> dict[str, Cell]:
 def write_csv(table: MetricsTable, stream: TextIO) -> int:
     """Write a table as CSV with a line of names; returns how many rows it has."""
     writer = csv.writer(stream, lineterminator="\n")
-    writer.writerow([column.name for column in table.columns])
+    writer.writerow([csv_cell(column.name) for column in table.columns])
     count = 0
     for row in table.rows():
-        writer.writerow(map(_as_text, row))
+        writer.writerow(map(csv_cell, row))
         count += 1
     return count
 
 
-def _as_text(cell: Cell) -> Cell:
+def csv_cell(cell: Cell) -> Cell:
+    """A cell as spreadsheets read it: a text that a stranger wrote is no formula (OWASP, CSV Injection)."""
+    if isinstance(cell, str) and cell.startswith(("=", "+", "-", "@", "\t", "\r")):
+        return f"'{cell}"
     return "NaN" if isinstance(cell, float) and math.isnan(cell) else cell
 
 

@@ -10,6 +10,7 @@ from PySide6.QtCore import QObject, QThread, Signal
 
 from core.errors import UserError
 from core.files import written_whole
+from core.metrics_table import csv_cell
 from core.targets import writing
 from gui.plots.lines import Line
 from gui.plots.reduction import Floats
@@ -97,7 +98,7 @@ def write_csv(table: dict[str, Floats], path: Path) -> None:
     columns = list(table.values())
     with path.open("w", encoding="utf-8", newline="") as file:
         writer = csv.writer(file, lineterminator="\n")
-        writer.writerow(table)
+        writer.writerow(map(csv_cell, table))
         for first in range(0, len(columns[0]), ROWS_AT_ONCE):
             block = [column[first : first + ROWS_AT_ONCE].tolist() for column in columns]
             writer.writerows([[_cell(value) for value in row] for row in zip(*block, strict=True)])

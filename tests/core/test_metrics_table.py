@@ -136,6 +136,17 @@ def test_evaluations_have_a_column_for_every_metric(run: RunFolder) -> None:
     ]
 
 
+@pytest.mark.parametrize("sign", ["=", "+", "-", "@", "\t", "\r"])
+def test_what_a_stranger_wrote_is_no_formula_in_a_spreadsheet(run: RunFolder, sign: str) -> None:
+    formula = f'{sign}HYPERLINK("http://example.com","loss")'
+    write_events(
+        run.events_file, Evaluated(time=1.0, step=4, epoch=1.0, metrics={formula: -0.5}, seconds=2.0)
+    )
+    write_events(run.machine_file, DeviceSampled(time=1.0, source=Source.NVML, name=formula))
+    assert as_csv(run, What.EVALUATIONS)[0][f"'{formula}"] == "-0.5"
+    assert as_csv(run, What.MACHINE)[0]["name"] == f"'{formula}"
+
+
 def test_samples_of_the_machine_are_told_in_the_order_of_time(run: RunFolder) -> None:
     write_events(
         run.machine_file,
