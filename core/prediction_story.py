@@ -39,7 +39,7 @@ class PredictionStory:
             case Predicted():
                 self.told = [*(found for found in self.told if found.step != event.step), event]
             case ConfusionCounted():
-                self.confusion = event
+                self.confusion = event.within_limits()
 
     def apply_all(self, events: Iterable[Event]) -> None:
         """Take events in their order."""

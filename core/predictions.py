@@ -8,6 +8,9 @@ import msgspec
 
 from core.event import Count, Event, Seconds
 
+MOST_LABELS = 50
+"""So many labels at most a confusion matrix has."""
+
 
 class Example(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     """One held-out example, or a prompt of the person's own.
@@ -61,3 +64,12 @@ class ConfusionCounted(Event, frozen=True, kw_only=True):
     labels: tuple[str, ...]
     counts: tuple[tuple[Count, ...], ...]
     left_out: Count = 0
+
+    def within_limits(self) -> "ConfusionCounted":
+        """The same with no more labels than Hone writes: somebody else's file may hold any number."""
+        labels, counts = (
+            self.labels[:MOST_LABELS],
+            tuple(row[:MOST_LABELS] for row in self.counts[:MOST_LABELS]),
+        )
+        left_out = self.left_out + len(self.labels) - len(labels)
+        return msgspec.structs.replace(self, labels=labels, counts=counts, left_out=left_out)

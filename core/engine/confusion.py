@@ -6,7 +6,7 @@ from typing import Any
 import msgspec
 import numpy as np
 
-MOST_LABELS = 50
+from core.predictions import MOST_LABELS
 
 
 class Confusion(msgspec.Struct, frozen=True, kw_only=True):

@@ -222,7 +222,7 @@ def _mixed_up(lines: RunLines) -> Section:
     ]
     told = ["Rows are what is true, columns what the model said."]
     if found.left_out:
-        told.append(f"{figures.counted(found.left_out, 'label')} mixed up less often are left out.")
+        told.append(f"Left out: {figures.counted(found.left_out, 'label')}.")
     table = Table(("", *found.labels), rows, frozenset(range(1, len(found.labels) + 1)))
     return Section("Confusion matrix", (Words(tuple(told)), table))
 

@@ -26,7 +26,7 @@ from core.events import (
     StepFinished,
 )
 from core.options import DataOptions, ModelOptions, OutputOptions, TrainingOptions
-from core.predictions import ConfusionCounted, Example, Said
+from core.predictions import MOST_LABELS, ConfusionCounted, Example, Said
 from core.report.as_html import as_html
 from core.report.as_markdown import as_markdown
 from core.report.page import Table, Words
@@ -205,6 +205,17 @@ def test_markdown_tells_the_same_in_one_file(run: RunFolder) -> None:
     assert "<script" not in text
     assert text.count("](data:image/svg+xml;base64,") == 6
     assert "## Confusion matrix" in text
+
+
+def test_of_more_labels_than_hone_tells_of_the_rest_is_left_out(tmp_path: Path) -> None:
+    run, many = make_folder(tmp_path / "run"), MOST_LABELS + 10
+    labels = tuple(f"label-{number}" for number in range(many))
+    counted = ConfusionCounted(step=1, labels=labels, counts=((1,) * many,) * many, left_out=5)
+    write_events(run.events_file, RunStarted(), counted)
+    text = as_markdown(page_of(run))
+    assert f"| label-{MOST_LABELS - 1} |" in text
+    assert f"label-{MOST_LABELS}" not in text
+    assert "Left out: 15 labels." in text
 
 
 def test_steps_of_an_attempt_that_no_longer_count_are_not_drawn(tmp_path: Path) -> None:
