@@ -27,6 +27,7 @@ from core.split_rules import splits
 from core.task_guess import guess_task
 
 SHOWN_LABELS = 20
+SHOWN_COLUMNS = 40
 SHOWN_SEEN = 2
 SEEN_CHARACTERS = 700
 WIDEST = 60
@@ -162,9 +163,12 @@ def _column_table(report: DataReport, options: RunOptions) -> str:
             f"{column.empty:,}",
             _shorten(" | ".join(column.examples)),
         )
-        for column in report.columns
+        for place, column in enumerate(report.columns)
+        if place < SHOWN_COLUMNS or column.name in is_of
     ]
-    return figures.table(("COLUMN", "USED AS", "KIND", "DIFFERENT", "EMPTY", "SUCH AS"), rows)
+    rest = len(report.columns) - len(rows)
+    table = figures.table(("COLUMN", "USED AS", "KIND", "DIFFERENT", "EMPTY", "SUCH AS"), rows)
+    return table + (f"\nand {rest:,} more columns" if rest else "")
 
 
 def _label_lines(labels: dict[str, int]) -> list[str]:

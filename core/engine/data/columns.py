@@ -5,7 +5,6 @@ import re
 import zlib
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
-from itertools import combinations
 from typing import Any
 from weakref import WeakKeyDictionary
 
@@ -196,7 +195,7 @@ def guess_columns(table: Table, text: tuple[str, ...] = (), label: str | None = 
     if text:
         return Guess(text, label)
     texts = [column.name for column in columns if column.kind is ColumnKind.TEXT and column.name != label]
-    pair = _guess_pair(texts)
+    pair = guess_pair(texts)
     if pair:
         return Guess(pair, label)
     return Guess(_best_text(table, texts), label)
@@ -235,10 +234,14 @@ def _guess_label(columns: tuple[Column, ...], text: tuple[str, ...], rows: int) 
     return best.name if best else None
 
 
-def _guess_pair(texts: list[str]) -> tuple[str, ...]:
-    for first, second in combinations(texts, 2):
-        if _SIDE.sub("", first) == _SIDE.sub("", second):
-            return (first, second)
+def guess_pair(texts: list[str]) -> tuple[str, ...]:
+    """The first two names that differ in 1 and 2 or a and b only, or are known to belong together; none otherwise."""
+    alike: dict[str, list[str]] = {}
+    for name in texts:
+        alike.setdefault(_SIDE.sub("", name), []).append(name)
+    for names in alike.values():
+        if len(names) > 1:
+            return (names[0], names[1])
     by_name = {name.lower(): name for name in texts}
     known = (pair for pair in PAIR_NAMES if all(name in by_name for name in pair))
     return tuple(by_name[name] for name in next(known, ()))

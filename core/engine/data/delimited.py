@@ -13,6 +13,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from pyarrow import csv as arrow_csv
 
+from core.engine.data.column_names import listed
 from core.engine.data.headers import has_header, named, refuse_repeated
 from core.engine.data.how_read import of_rows
 from core.engine.data.parsed_rows import Numbers, ParsedRows, RowWriter, Shelf
@@ -131,7 +132,7 @@ def parse(source: TextFile, shelf: Shelf, header: bool | None = None) -> ParsedR
     if not reading.lines and not reading.ragged.count:
         raise DataError(
             f"{source.path.name} has a header but no rows",
-            f"{source.path}: the only row names the columns {', '.join(form.columns)}.",
+            f"{source.path}: the only row names the columns {listed(form.columns)}.",
             (Fix("Choose a file with rows below its header"),),
         )
     _refuse_ragged(form, reading)
@@ -336,7 +337,7 @@ def _refuse_ragged(form: _Form, reading: _Reading) -> None:
         )
     number = ragged.first + form.lines_before
     rows = "1 row doesn't" if ragged.count == 1 else f"{ragged.count:,} rows don't"
-    named_columns = f" ({', '.join(form.columns)})" if form.header else ""
+    named_columns = f" ({listed(form.columns)})" if form.header else ""
     raise DataError(
         f"{path.name}, row {number:,} has {_columns(ragged.columns)}, the {form.fitting} {len(form.columns)}",
         f"{path}: {rows} fit the {form.fitting}{named_columns}. A text that contains the delimiter must "

@@ -1,6 +1,7 @@
 """Whether a delimited file names its columns in its first row, or begins with data at once."""
 
 import re
+from collections import Counter
 from collections.abc import Sequence
 from pathlib import Path
 
@@ -54,7 +55,7 @@ def refuse_repeated(path: Path, header: Sequence[str], where: str = ", row 1") -
     Raises:
         DataError: They have.
     """
-    repeated = sorted({name for name in header if name and header.count(name) > 1})
+    repeated = sorted(name for name, count in Counter(header).items() if name and count > 1)
     if repeated:
         places = [str(number) for number, name in enumerate(header, 1) if name == repeated[0]]
         raise DataError(

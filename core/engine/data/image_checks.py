@@ -13,6 +13,7 @@ from pathlib import Path
 import msgspec
 import numpy as np
 
+from core.engine.data.column_names import listed
 from core.engine.data.image_looks import Fault, Look, Trait, digest, look
 from core.engine.data.image_opening import Encoded, looked_at
 from core.engine.data.image_sets import EncodedImages, ImageFiles, LabelledImages
@@ -190,7 +191,7 @@ def _class_findings(train: LabelledImages) -> Iterator[Finding]:
     if singles:
         chosen = set(islice(singles, ROWS_NAMED))
         places = [index for index, name in enumerate(train.names) if counts[name] == 1 and name in chosen]
-        yield _finding(SINGLE, train, places, f"class {_listed(singles)}", len(singles))
+        yield _finding(SINGLE, train, places, f"class {listed(singles)}", len(singles))
     (most, many), (least, few) = counts.most_common()[0], counts.most_common()[-1]
     if many >= IMBALANCE * few and few > 1:
         message = f"“{most}” has {many:,} images, “{least}” {few:,}: the model may seldom answer “{least}”."
@@ -237,7 +238,3 @@ def _name(images: LabelledImages, index: int) -> str:
 
 def _and(names: Sequence[str]) -> str:
     return "".join(f", {name}" for name in names)
-
-
-def _listed(names: Sequence[str]) -> str:
-    return ", ".join(f"“{name}”" for name in names[:NAMED]) + (", ..." if len(names) > NAMED else "")

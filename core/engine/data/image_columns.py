@@ -5,6 +5,7 @@ from pathlib import PurePosixPath
 
 import pyarrow as pa
 
+from core.engine.data.column_names import listed
 from core.engine.data.columns import as_text, guess_columns
 from core.engine.data.tables import Table
 from core.errors import DataError, Fix
@@ -80,7 +81,7 @@ def choose_label_column(table: Table, image: str, asked: str | None) -> str:
         others = [name for name in table.columns if name != image]
         raise DataError(
             f"{table.path.name} has no column of labels",
-            f"{table.path}: beside the images (“{image}”) there is {_listed(others) or 'no other column'}. Each image "
+            f"{table.path}: beside the images (“{image}”) there is {listed(others) or 'no other column'}. Each image "
             "needs a label that other images have, too.",
             tuple(Fix(f"Use “{name}”", {"data.label_column": name}) for name in others[:3]),
         )
@@ -106,7 +107,7 @@ def check_column(file: str, columns: tuple[str, ...], asked: str, option: str) -
     if asked not in columns:
         raise DataError(
             f"{file} has no column “{asked}”",
-            f"Its columns are {_listed(columns)}.",
+            f"Its columns are {listed(columns)}.",
             tuple(Fix(f"Use “{name}”", {option: name}) for name in columns[:4]),
         )
 
@@ -115,7 +116,7 @@ def no_images(file: str, path: str, columns: tuple[str, ...]) -> DataError:
     """The error for a table in which nothing looks like an image."""
     return DataError(
         f"{file} has no column of images",
-        f"{path}: in {_listed(columns)} there are no paths of images (they end in {_endings()}), and no stored images.",
+        f"{path}: in {listed(columns)} there are no paths of images (they end in {_endings()}), and no stored images.",
         (Fix("Choose a table with a column of image paths, or a folder with one folder a class"),),
     )
 
@@ -131,11 +132,6 @@ def _place(name: str) -> int:
     """How much a column's name sounds like images; -1: not at all."""
     lowered = name.strip().lower()
     return len(IMAGE_NAMES) - IMAGE_NAMES.index(lowered) if lowered in IMAGE_NAMES else -1
-
-
-def _listed(names: tuple[str, ...] | list[str]) -> str:
-    shown = ", ".join(f"“{name}”" for name in names[:8])
-    return shown + (f" and {len(names) - 8} more" if len(names) > 8 else "")
 
 
 def _endings() -> str:

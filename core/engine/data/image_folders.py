@@ -1,11 +1,12 @@
 """Folders of class folders: `cats/1.jpg`, `dogs/2.jpg`, optionally below `train/` and `val/`."""
 
 import os
-from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 
+from core.engine.data.column_names import listed
 from core.engine.data.image_sets import FoundImages, ImageFiles
+from core.engine.data.text_files import in_order
 from core.errors import DataError, Fix
 from core.task_guess import IMAGE_FORMATS
 
@@ -27,7 +28,7 @@ class _Scan:
         """What a person may want to know about what was passed over."""
         found = []
         if self.empty:
-            found.append(f"Class folders without images are left out: {_some(self.empty)}.")
+            found.append(f"Class folders without images are left out: {listed(self.empty)}.")
         if self.ignored:
             files = "1 file that is" if self.ignored == 1 else f"{self.ignored:,} files that are"
             found.append(f"{files} no image in a class folder of {self.root.name} left out.")
@@ -69,7 +70,7 @@ def _roots(folder: Path, asked_train: str | None, asked_eval: str | None) -> tup
         if name and name.lower() not in by_name:
             raise DataError(
                 f"{folder.name} has no split {name}",
-                f"{folder}: there is no folder {name}; there are {_some(list(by_name)) or 'none'}.",
+                f"{folder}: there is no folder {name}; there are {listed(list(by_name)) or 'none'}.",
             )
     if asked_train:
         return by_name[asked_train.lower()], by_name[asked_eval.lower()] if asked_eval else None
@@ -83,7 +84,7 @@ def _roots(folder: Path, asked_train: str | None, asked_eval: str | None) -> tup
 def _folders(folder: Path) -> list[Path]:
     """The folders in it, but for hidden ones and links back to it or above it, which would show all images again."""
     above = {folder.resolve(), *folder.resolve().parents}
-    return sorted(
+    return in_order(
         path
         for path in folder.iterdir()
         if not path.name.startswith(".")
@@ -109,7 +110,7 @@ def _scan(root: Path) -> _Scan:
     if not found:
         raise DataError(
             f"{root.name} has no images in its class folders",
-            f"{root}: the folders {_some(empty)} hold no {_endings()} files.",
+            f"{root}: the folders {listed(empty)} hold no {_endings()} files.",
         )
     found.sort()  # one of each class in turn: "the first 100" then holds all classes
     images_in_turn = ImageFiles([path for *_, path in found], [name for _, name, _ in found])
@@ -118,7 +119,7 @@ def _scan(root: Path) -> _Scan:
 
 def _files(folder: Path) -> list[Path]:
     found = [Path(where, name) for where, _, names in os.walk(folder) for name in names]
-    return sorted(path for path in found if not path.name.startswith(".") and path.name != "Thumbs.db")
+    return in_order(path for path in found if not path.name.startswith(".") and path.name != "Thumbs.db")
 
 
 def _no_class_folders(root: Path) -> DataError:
@@ -131,10 +132,6 @@ def _no_class_folders(root: Path) -> DataError:
         f"{root.name}/dog/2.jpg.",
         (Fix("Make one folder a class and move the images into them"), Fix("Choose the folder above it")),
     )
-
-
-def _some(names: Sequence[str]) -> str:
-    return ", ".join(names[:SHOWN]) + (f" and {len(names) - SHOWN:,} more" if len(names) > SHOWN else "")
 
 
 def _endings() -> str:

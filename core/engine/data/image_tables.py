@@ -14,6 +14,7 @@ from core.engine.data.image_columns import PREVIEW_ROWS, choose_image_column, ch
 from core.engine.data.image_sets import FoundImages, ImageFiles, Rows
 from core.engine.data.parquet_images import is_parquet_of_images, load_parquet
 from core.engine.data.tables import Table, read_table
+from core.engine.data.text_files import in_order
 from core.errors import DataError, Fix
 from core.files import without_tilde
 
@@ -72,7 +73,7 @@ def only_table(folder: Path) -> Path | None:
 
 
 def _visible(folder: Path) -> list[Path]:
-    return sorted(path for path in folder.iterdir() if not path.name.startswith("."))
+    return in_order(path for path in folder.iterdir() if not path.name.startswith("."))
 
 
 def _complete_rows(

@@ -5,7 +5,7 @@ import re
 from collections.abc import Iterator
 from typing import Any
 
-from core.engine.data.json_errors import too_deep
+from core.engine.data.json_errors import refused
 from core.engine.data.json_values import HALF_CHARACTER, mended
 from core.engine.data.text_files import TextFile
 
@@ -67,8 +67,8 @@ class ArrayRecords:
                 value, end = decoder.raw_decode(text, found.end())
             except json.JSONDecodeError:  # cut off here, unless nothing mends it
                 break
-            except RecursionError as error:
-                raise too_deep(self._source.path, f"record {number + len(records):,}") from error
+            except (RecursionError, ValueError) as error:
+                raise refused(self._source.path, f"record {number + len(records):,}", error) from error
             value, had_one = mended(value, text[place:end])
             records.append(value)
             self._halved = self._halved or (number + len(records) - 1 if had_one else 0)

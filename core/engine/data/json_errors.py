@@ -2,6 +2,7 @@
 
 import json
 import re
+import sys
 from pathlib import Path
 from typing import Any
 
@@ -52,8 +53,14 @@ def no_object(path: Path, place: str, value: Any) -> DataError:
     )
 
 
-def too_deep(path: Path, place: str) -> DataError:
-    """The error for brackets within brackets within brackets, which nothing but a mistake or an attack has."""
+def refused(path: Path, place: str, error: RecursionError | ValueError) -> DataError:
+    """The error for what nothing but a mistake or an attack has: brackets within brackets, a number without end."""
+    if isinstance(error, ValueError):
+        return DataError(
+            f"{path.name}: {place} has too long a number",
+            f"{path}: {place} has a whole number of more than {sys.get_int_max_str_digits():,} digits.",
+            (Fix("Put the number in quotes, so that it is read as text"),),
+        )
     return DataError(
         f"{path.name} is nested too deeply",
         f"{path}: {place} has about a thousand brackets inside one another.",

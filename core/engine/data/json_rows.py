@@ -11,8 +11,9 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
+from core.engine.data.column_names import listed
 from core.engine.data.json_array import ArrayRecords, UnevenArrayError
-from core.engine.data.json_errors import damaged, no_object, too_deep
+from core.engine.data.json_errors import damaged, no_object, refused
 from core.engine.data.json_values import HALF_CHARACTER, Form, Why, arrow_array, both, form_of, mended
 from core.engine.data.parsed_rows import ParsedRows, RowWriter, Shelf
 from core.engine.data.text_files import TextFile
@@ -46,7 +47,7 @@ def _end_of_object(text: str) -> int | None:
     """Where the object ends that a text begins with; None where it doesn't."""
     try:
         return json.JSONDecoder().raw_decode(text)[1]
-    except (json.JSONDecodeError, RecursionError):
+    except (ValueError, RecursionError):
         return None
 
 
@@ -106,8 +107,8 @@ class _Lines:
             value = json.loads(line)
         except json.JSONDecodeError as error:
             raise damaged(self._source.path, error, number) from error
-        except RecursionError as error:
-            raise too_deep(self._source.path, f"line {number:,}") from error
+        except (RecursionError, ValueError) as error:
+            raise refused(self._source.path, f"line {number:,}", error) from error
         value, had_one = mended(value, line)
         self._halved = self._halved or (number if had_one else 0)
         return value
@@ -143,8 +144,8 @@ def _parse_whole(source: TextFile, shelf: Shelf) -> ParsedRows:
         found = json.loads(text)
     except json.JSONDecodeError as error:
         raise damaged(source.path, error, error.lineno) from error
-    except RecursionError as error:
-        raise too_deep(source.path, "the file") from error
+    except (RecursionError, ValueError) as error:
+        raise refused(source.path, "the file", error) from error
     found, has_halves = mended(found, text)
     records, notes = _records(source.path, found)
     notes = (*notes, f"{HALF_CHARACTER}.") if has_halves else notes
@@ -168,7 +169,7 @@ def _records(path: Path, found: Any) -> tuple[list[Any], tuple[str, ...]]:
     if len(lists) > 1:
         raise DataError(
             f"{path.name} holds several lists of rows",
-            f"{path}: {', '.join(f'“{name}”' for name in lists)} each have rows.",
+            f"{path}: {listed(lists)} each have rows.",
             (Fix("Save each list in a file of its own, and choose one to train on and one to evaluate on"),),
         )
     for name, rows in lists.items():

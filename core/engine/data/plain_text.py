@@ -10,7 +10,7 @@ from core.engine.data.file_kinds import ENDINGS, ending, is_parquet, refuse_fore
 from core.engine.data.how_read import Reading, of_text
 from core.engine.data.quoting import SAMPLE_CHARACTERS, is_split
 from core.engine.data.text_encoding import open_text
-from core.engine.data.text_files import Passes, Tell, TextFile, first_bytes, size_of, unreadable
+from core.engine.data.text_files import Passes, Tell, TextFile, first_bytes, in_order, size_of, unreadable
 from core.errors import DataError, Fix
 
 TEXT_ENDINGS = (".txt", ".text", ".md", ".markdown", ".rst")
@@ -77,7 +77,7 @@ def read_plain_text(path: Path, progress: Tell | None = None) -> PlainText:
     if not path.is_dir():
         document, source = _document(path, path.name, progress)
         return PlainText(path, (document,), source.notes, reading=of_text(source))
-    found = sorted(_files(path), key=lambda file: file.relative_to(path).parts)
+    found = sorted(in_order(_files(path)), key=lambda file: file.relative_to(path).parts)
     if not found:
         raise DataError(
             f"{path.name} holds no texts",

@@ -9,6 +9,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from core.engine.data.checking.repeats import first_of_equals
+from core.engine.data.column_names import listed
 from core.engine.data.columns import as_text, guess_text, is_blank
 from core.engine.data.file_kinds import ending
 from core.engine.data.leaving_out import repeats, told
@@ -167,11 +168,11 @@ def text_column(table: Table, asked: tuple[str, ...]) -> str:
     if len(asked) > 1:
         raise DataError(
             "A text to go on writing stands in one column",
-            f"{', '.join(asked)} were asked for.",
+            f"{listed(asked)} were asked for.",
             tuple(Fix(f"Use {name}", {"data.text_columns": [name]}) for name in asked),
         )
     chosen = asked or guess_text(table)
-    known = ", ".join(table.columns[:10])
+    known = listed(table.columns)
     if not chosen:
         raise DataError(f"{table.path.name} has no text in it", f"{table.path}: its columns are {known}.")
     if chosen[0] not in table.columns:

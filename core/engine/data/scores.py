@@ -9,6 +9,7 @@ import pyarrow as pa
 from numpy.typing import NDArray
 
 from core.data_report import Column, ColumnKind
+from core.engine.data.column_names import listed
 from core.engine.data.columns import Guess, as_text, describe, guess_columns
 from core.engine.data.labels import NOTHING_HELD_OUT, USE_ALL_SAMPLES
 from core.engine.data.leaving_out import LEAVE_OUT, told
@@ -20,7 +21,6 @@ from core.engine.data.text import LabelledTexts, TextData, read_eval_table, unre
 from core.engine.data.text_checks import (
     check_eval_columns,
     check_text_columns,
-    listed,
     missing_column,
 )
 from core.errors import DataError, Fix

@@ -10,6 +10,7 @@ from weakref import WeakValueDictionary
 import numpy as np
 import pyarrow as pa
 
+from core.engine.data.column_names import listed
 from core.engine.data.splits import EVAL_SPLIT, TRAIN_SPLIT, HeldOut, files_of, header_asked
 from core.engine.data.tables import Table, read_table
 from core.engine.data.text_files import Tell
@@ -132,6 +133,6 @@ def _refuse_other_columns(first: Table, other: Table) -> None:
     if set(first.columns) != set(other.columns):
         raise DataError(
             f"{other.path.name} has other columns than {first.path.name}",
-            f"{other.path} has {', '.join(other.columns)}; {first.path.name} has {', '.join(first.columns)}.",
+            f"{other.path} has {listed(other.columns)}; {first.path.name} has {listed(first.columns)}.",
             (Fix("Choose one of the files"),),
         )

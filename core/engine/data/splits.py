@@ -10,10 +10,11 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from core.choices import Toggle
+from core.engine.data.column_names import listed
 from core.engine.data.file_kinds import ENDINGS, ending
 from core.engine.data.labels import HOLD_OUT_INSTEAD
 from core.engine.data.plain_text import TEXT_ENDINGS
-from core.engine.data.text_files import unreadable
+from core.engine.data.text_files import in_order, unreadable
 from core.engine.hub import data_files, data_sets
 from core.errors import DataError, Fix
 from core.options import DataOptions
@@ -111,7 +112,7 @@ def no_such_split(
 ) -> DataError:
     """The error for a split that isn't there."""
     known = tuple(known)
-    has = f"has: {', '.join(known)}" if known else "isn't divided into any"
+    has = f"has: {listed(known)}" if known else "isn't divided into any"
     fixes = [Fix(f"Use “{other}”", {option: other}) for other in known[:SHOWN]]
     return DataError(
         f"{name} has no split called “{split}”",
@@ -171,7 +172,7 @@ def _rows_in(folder: Path) -> Iterator[Path]:
 
 def _visible(folder: Path) -> list[Path]:
     try:
-        return sorted(path for path in folder.iterdir() if not path.name.startswith((".", "_")))
+        return in_order(path for path in folder.iterdir() if not path.name.startswith((".", "_")))
     except OSError as error:
         raise unreadable(folder, error) from error
 
@@ -214,10 +215,9 @@ def _stem(path: Path) -> str:
 
 def _several(folder: Path, files: Files) -> DataError:
     names = [path.relative_to(folder).as_posix() for path in files]
-    more = f" and {len(names) - SHOWN:,} more" if len(names) > SHOWN else ""
     return DataError(
         f"{folder.name} holds several tables",
-        f"{folder}: {', '.join(names[:SHOWN])}{more}; none is called train.",
+        f"{folder}: {listed(names)}; none is called train.",
         tuple(
             Fix(f"Use {name}", {"data.train": str(path)})
             for name, path in zip(names[:SHOWN], files, strict=False)

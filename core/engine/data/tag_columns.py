@@ -5,9 +5,10 @@ from itertools import islice
 
 import pyarrow as pa
 
+from core.engine.data.column_names import listed
 from core.engine.data.columns import Guess
 from core.engine.data.tables import Table
-from core.engine.data.text_checks import listed, missing_column
+from core.engine.data.text_checks import missing_column
 from core.engine.data.word_lists import BadListError, is_list, word_lists
 from core.errors import DataError, Fix
 

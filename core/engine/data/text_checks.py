@@ -3,6 +3,7 @@
 import difflib
 
 from core.data_report import Column, ColumnKind
+from core.engine.data.column_names import listed
 from core.engine.data.columns import MOST_LABELS, Guess, describe, guess_columns, kind_of, may_be_label
 from core.engine.data.labels import HOLD_OUT_INSTEAD
 from core.engine.data.tables import Table
@@ -148,8 +149,3 @@ def _other_label(table: Table, guess: Guess) -> tuple[Fix, ...]:
     if best is None:
         return (Fix("Choose another label column"),)
     return (Fix(f"Use “{best.name}”", {"data.label_column": best.name}),)
-
-
-def listed(names: tuple[str, ...]) -> str:
-    """Columns' names in a row."""
-    return ", ".join(f"“{name}”" for name in names)

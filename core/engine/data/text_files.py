@@ -2,9 +2,10 @@
 
 import codecs
 import gzip
+import os
 import stat
 import zlib
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -145,6 +146,25 @@ def unreadable(path: Path, error: OSError) -> DataError:
     elif path.is_symlink():
         why, advice = f"a link that leads in a circle or nowhere ({why})", "Choose the file itself"
     return DataError(f"{path.name} can't be read", f"{path}: {why}.", (Fix(advice),))
+
+
+def in_order(paths: Iterable[Path]) -> list[Path]:
+    """The paths in order.
+
+    Raises:
+        DataError: A name isn't UTF-8, which no report or run could hold.
+    """
+    for path in (found := sorted(paths)):
+        try:
+            str(path).encode()
+        except UnicodeEncodeError as error:
+            shown = os.fsencode(path).decode(errors="replace")
+            raise DataError(
+                "A file or folder has a name that is not UTF-8",
+                f"{shown}: the marks stand for bytes that are no letters.",
+                (Fix("Rename it"),),
+            ) from error
+    return found
 
 
 def _no_file(path: Path, mode: int) -> DataError:

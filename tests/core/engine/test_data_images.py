@@ -215,7 +215,7 @@ class TestSplits:
         tree(tmp_path / "pets" / "train", {"cat": 2, "dog": 2})
         error = refusal(tmp_path / "pets", eval_split="dev")
         assert error.title == "pets has no split dev"
-        assert "there are train" in error.detail
+        assert "there are “train”" in error.detail
 
 
 class TestLinks:

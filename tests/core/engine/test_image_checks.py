@@ -254,7 +254,7 @@ class TestClasses:
             (pets / "cat" / name).write_bytes(b"junk")
         found = find_images(str(pets), open_all=False)
         assert len(found.train.names) == 6
-        assert found.notes == ("Class folders without images are left out: emu.",)
+        assert found.notes == ("Class folders without images are left out: “emu”.",)
         assert check_images(found.train) == ()
 
 

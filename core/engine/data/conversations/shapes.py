@@ -19,6 +19,7 @@ from enum import StrEnum
 import pyarrow as pa
 
 from core.conversation_words import CHAT_COLUMNS, PREFERENCE_COLUMNS, ColumnRole
+from core.engine.data.column_names import listed
 from core.engine.data.conversations.cells import looks_like_messages
 from core.engine.data.tables import Table
 from core.errors import DataError, Fix
@@ -170,7 +171,7 @@ def _missing(table: Table, role: str, name: str, columns: Mapping[str, str]) -> 
     ]
     return DataError(
         f"{table.path.name} has no column “{name}”",
-        f"{table.path} has the columns {_listed(table.columns)}; “{name}” was to be its {role}.",
+        f"{table.path} has the columns {listed(table.columns)}; “{name}” was to be its {role}.",
         (*fixes, Fix("Let Hone find it", {"data.columns": {}})),
     )
 
@@ -251,10 +252,6 @@ def _nothing_fits(table: Table, preference: bool) -> DataError:
     )
     return DataError(
         f"{table.path.name} has no {'pairs of answers' if preference else 'conversations'}",
-        f"{wanted}. {table.path} has the columns {_listed(table.columns)}.",
+        f"{wanted}. {table.path} has the columns {listed(table.columns)}.",
         (Fix("Say which column is what, or choose another file"),),
     )
-
-
-def _listed(names: tuple[str, ...]) -> str:
-    return ", ".join(f"“{name}”" for name in names)

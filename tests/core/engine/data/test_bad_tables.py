@@ -5,6 +5,7 @@ import gzip
 import json
 import os
 from collections.abc import Iterator
+from itertools import product
 from pathlib import Path
 from typing import Any
 
@@ -13,6 +14,8 @@ import pytest
 from pyarrow import parquet
 
 from core.choices import Task
+from core.engine.data.columns import guess_pair
+from core.engine.data.headers import refuse_repeated
 from core.engine.data.tables import Table, read_table
 from core.engine.data.text import load_text_data
 from core.errors import DataError
@@ -100,6 +103,14 @@ def test_a_table_divided_by_spaces_says_that_it_has_one_column(tmp_path: Path) -
         ("a.jsonl", '{"text": "a"}\n\n["b"]\n', "line 3 is not an object", '["b"]'),
         ("a.jsonl", '{"text": "a", "b": ' + "[" * 5000 + "]" * 5000 + "}\n", "nested too deeply", "line 1"),
         ("a.json", "[" * 100_000, "nested too deeply", "brackets"),
+        ("a.jsonl", f'{{"text": "a"}}\n{{"text": {"1" * 5000}}}\n', "line 2 has too long a number", "digits"),
+        (
+            "a.json",
+            f'[{{"text": "a"}}, {{"text": {"1" * 5000}}}]',
+            "record 2 has too long a number",
+            "digits",
+        ),
+        ("a.json", f'{{"data": [{{"text": {"1" * 5000}}}]}}', "the file has too long a number", "digits"),
         ("a.conll", "Paris B-LOC\nis O\n\nso O x\n", "line 4 has 3 columns, line 1 has 2", "so O x"),
         ("a.conll", "Paris\nis\n", "line 1 has a token and no tag", "Paris B-LOC"),
         ("a.csv.gz", gzip.compress(b"text,label\n" * 99, mtime=0)[:-12], "damaged", "gzip"),
@@ -311,3 +322,17 @@ def test_a_column_of_only_empty_values(tmp_path: Path) -> None:
     table = read_table(write(tmp_path, "a.jsonl", '{"text": "a", "b": null}\n{"text": "c", "b": null}\n'))
     assert [row["b"] for row in rows(table)] == [None, None]
     assert read_table(write(tmp_path, "a.csv", "text,b\na,\nc,\n")).rows["b"].to_pylist() == ["", ""]
+
+
+def test_of_many_columns_a_message_names_the_first_few(tmp_path: Path) -> None:
+    names = ["x" * 500, *(f"n{number}" for number in range(20_000))]
+    path = write(tmp_path, "a.csv", ",".join(names) + "\n")
+    assert len(refusal(path).detail) < 500
+
+
+@pytest.mark.timeout(120)  # each pair of names compared would take hours
+def test_many_columns_cost_by_their_number(tmp_path: Path) -> None:
+    names = ["".join(letters) for letters in product("cdefghij", repeat=6)]
+    refuse_repeated(tmp_path / "a.csv", names)
+    assert guess_pair(names) == ()
+    assert guess_pair(["text", *names, "sentence1", "sentence2"]) == ("sentence1", "sentence2")

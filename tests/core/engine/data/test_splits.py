@@ -64,7 +64,7 @@ def test_several_tables_of_which_none_is_called_train_are_listed(tmp_path: Path)
     laid(tmp_path, "cats.csv", "dogs.csv")
     with pytest.raises(DataError, match="several tables") as caught:
         files_of(str(tmp_path))
-    assert "cats.csv, dogs.csv" in caught.value.detail
+    assert "“cats.csv”, “dogs.csv”" in caught.value.detail
     assert caught.value.fixes[1].changes == {"data.train": str(tmp_path / "dogs.csv")}
 
 

@@ -3,7 +3,9 @@
 import gzip
 import io
 import json
+import os
 import struct
+import sys
 import zipfile
 from collections.abc import Callable
 from pathlib import Path
@@ -87,6 +89,16 @@ def false_image(folder: Path) -> Path:
     return folder
 
 
+def odd_name(folder: Path) -> Path:
+    if sys.platform == "darwin":
+        pytest.skip("such a name can't be made there")
+    for name in (b"cat", b"\xff\xfe dog"):
+        inside = Path(os.fsdecode(os.fsencode(folder) + b"/" + name))
+        inside.mkdir()
+        Image.new("RGB", (8, 8)).save(inside / "a.png")
+    return folder
+
+
 def empty_folder(folder: Path) -> Path:
     (folder / "nothing").mkdir()
     return folder / "nothing"
@@ -104,6 +116,7 @@ BAD: dict[str, tuple[Lay, Task | None, str]] = {
     "white space": (file("a.csv", " \n\n"), None, "a.csv is empty"),
     "a header only": (file("a.csv", "text,label\n"), None, "header but no rows"),
     "twice the same column": (file("a.csv", f"text,text\n{GOOD}"), None, "two columns called “text”"),
+    "a name that is not UTF-8": (odd_name, Task.IMAGE_CLASSIFICATION, "not UTF-8"),
     "ragged rows": (file("a.csv", f"text,label\n{GOOD}a,b,c\nd,e,f\n"), None, "row 14 has 3 columns"),
     "a delimiter of no kind": (file("a.csv", "text~label\nfine~a\nbad~b\n"), None, "one column only"),
     "zero bytes": (file("a.csv", b"text,label\nfi\0ne,a\n"), None, "zero bytes, the first in line 2"),
