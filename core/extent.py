@@ -6,6 +6,15 @@ from dataclasses import dataclass
 from core.errors import Fix, Problem
 from core.figures import counted
 from core.options import RunOptions
+from core.scratch_models import starts_random
+
+MOST_EPOCHS = 20
+"""So many epochs are worth their time for a pretrained model: Mosbach et al. recommend them for small data, where 3 are
+usual ("On the Stability of Fine-tuning BERT", 2021). Of text read again, little is left to learn after 4 epochs and
+next to nothing after 40 (Muennighoff et al., "Scaling Data-Constrained Language Models", 2023)."""
+
+MOST_EPOCHS_FROM_NOTHING = 90
+"""For a model that has learned nothing yet: those of ResNet on ImageNet (Goyal et al., 2017)."""
 
 SAMPLE_PATHS = frozenset({"data.eval_fraction", "data.max_train_samples"})
 BATCH_PATHS = frozenset({"memory.batch_size", "memory.gradient_accumulation_steps"})
@@ -56,6 +65,35 @@ def batch_hint(options: RunOptions, trained: int) -> Problem | None:
         "memory.batch_size",
         f"larger than the data, which has {counted(trained, 'row')} to train on: an epoch is one step",
         (Fix(f"Use {trained:,}", {"memory.batch_size": trained}),),
+    )
+
+
+def most_epochs(options: RunOptions) -> float:
+    """How many epochs are worth their time: those asked for at least."""
+    most = MOST_EPOCHS_FROM_NOTHING if starts_random(options) else MOST_EPOCHS
+    return max(most, options.training.epochs)
+
+
+def useful_steps(options: RunOptions, trained: int) -> int:
+    """The steps of so many epochs on so many samples."""
+    return math.ceil(most_epochs(options) * steps_of(options, trained)[1])
+
+
+def steps_hint(options: RunOptions, trained: int) -> Problem | None:
+    """What is worth knowing of more steps than are worth their time; None: they aren't more.
+
+    Args:
+        options: The request.
+        trained: How many samples are trained on.
+    """
+    steps, useful = options.training.max_steps or 0, useful_steps(options, trained)
+    if steps <= useful:
+        return None
+    epochs = steps / steps_of(options, trained)[1]
+    return Problem(
+        "training.max_steps",
+        f"{steps:,} steps are {epochs:,.0f} epochs of this data; more than {useful:,} steps seldom help",
+        (Fix(f"Use {useful:,}", {"training.max_steps": useful}),),
     )
 
 

@@ -19,7 +19,7 @@ from core.engine.trainer import WatchedTrainer
 from core.engine.what_ran import what_ran
 from core.errors import UserError
 from core.events import CheckpointSaved, Evaluated, Phase, RunPlanned, split_non_finite
-from core.extent import warmup_problem
+from core.extent import steps_hint, warmup_problem
 from core.metrics import METRIC_NAMES
 from core.options import RunOptions
 
@@ -61,12 +61,16 @@ class ReportCallback(TrainerCallback):
         too_long = warmup_problem(self._options, state.max_steps)
         if too_long:
             raise UserError("The warm-up is longer than the run", f"{too_long.message}.", too_long.fixes)
-        evaluation = self._trainer.eval_dataset
+        samples, evaluation = len(self._trainer.train_dataset), self._trainer.eval_dataset
+        if too_many := steps_hint(self._options, samples):
+            self._reporter.note(
+                "many-epochs", "The run is longer than it needs to be", f"{too_many.message}."
+            )
         self._reporter.write(
             RunPlanned(
                 total_steps=state.max_steps,
                 epochs=self._planned_epochs(state.max_steps, len(kwargs["train_dataloader"])),
-                train_samples=len(self._trainer.train_dataset),
+                train_samples=samples,
                 eval_samples=0 if evaluation is None else len(evaluation),
                 effective_batch=self._options.effective_batch,
                 labels=self._labels,

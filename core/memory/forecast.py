@@ -146,13 +146,14 @@ class MeasureRequest(msgspec.Struct, frozen=True, kw_only=True):
 class Measurement(msgspec.Struct, frozen=True, kw_only=True):
     """What a dry run measured: a few real steps on the longest batch, then a few on ordinary ones.
 
-    `peak` is what `Parts.total` forecasts: on a CPU what the process held at most (resident set), on a GPU what torch's
-    allocator reserved at most, with the context. `base` is what it held before data and model, libraries loaded.
-    `longest` is the tokens a row of the longest batch has, padding counted, and `longest_text` those of the longest
-    text; None: not a text. `longest_step_seconds` is a steady step on that batch, `step_seconds` the mean of ordinary
-    ones, of short, middling and long rows; `compile_seconds` came before them. `total_steps` are those of the whole run
-    and `run_seconds` what they will take, evaluation and saving left out. `out_of_memory` says, where memory ran out,
-    what was asked and what there was; the other figures are then those of that moment.
+    `peak` is what `Parts.total` forecasts: on a CPU what the process held at most (resident set), on a GPU what
+    torch's allocator reserved at most, with the context. `base` is what it held before data and model, libraries
+    loaded. `longest` is the tokens a row of the longest batch has, padding counted, and `longest_text` those of the
+    longest text; None: not a text. `longest_step_seconds` is a steady step on that batch, `step_seconds` the mean
+    of ordinary ones, of short, middling and long rows; `compile_seconds` came before them. `train_samples` and
+    `total_steps` are those of the whole run and `run_seconds` what they will take, evaluation and saving left out.
+    `out_of_memory` says, where memory ran out, what was asked and what there was; the other figures are then those
+    of that moment.
     """
 
     device: str
@@ -165,6 +166,7 @@ class Measurement(msgspec.Struct, frozen=True, kw_only=True):
     longest_step_seconds: float | None = None
     step_seconds: float | None = None
     compile_seconds: float = 0.0
+    train_samples: int | None = None
     total_steps: int | None = None
     run_seconds: float | None = None
     out_of_memory: str = ""

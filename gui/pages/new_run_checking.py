@@ -9,12 +9,11 @@ from core.choices import Task
 from core.data_report import DataReport
 from core.errors import Problem
 from core.extent import (
-    BATCH_PATHS,
-    SAMPLE_PATHS,
     STEP_PATHS,
     Extent,
     batch_hint,
     extent,
+    steps_hint,
     steps_of,
     warmup_problem,
 )
@@ -68,14 +67,14 @@ def known_extent(options: RunOptions, data: DataReport) -> Extent:
 
 
 def length_hints(checked: Checked, data: DataReport | None) -> tuple[Problem, ...]:
-    """What is worth knowing of the number of samples, where the rows of the data are known."""
+    """What is worth knowing of the numbers of samples and steps, where the rows of the data are known."""
     options = checked.readable
-    if options is None or data is None or checked.unreadable & (SAMPLE_PATHS | BATCH_PATHS):
+    if options is None or data is None or checked.unreadable & STEP_PATHS:
         return ()
     if not is_counted(options, data):
         return ()
-    found = batch_hint(options, known_extent(options, data).trained)
-    return (found,) if found is not None else ()
+    trained = known_extent(options, data).trained
+    return tuple(found for hint in (batch_hint, steps_hint) if (found := hint(options, trained)) is not None)
 
 
 def all_problems(

@@ -4,6 +4,7 @@ from functools import partial
 
 from PySide6.QtCore import QObject
 
+from core.extent import most_epochs, useful_steps
 from core.memory.changes import with_changes
 from core.memory.fitting import Fitting, MeasuringEach, Try
 from core.memory.ladder import Remedy
@@ -80,13 +81,20 @@ class FitActions(QObject):
         self._laying.change(remedy.title, remedy.help, remedy.changes)
 
     def box_time(self, hours: float) -> None:
-        """Stop after as many steps as fit into some hours."""
-        measured = self._outlook.measured
+        """Stop after as many steps as fit into some hours, and are worth their time."""
+        measured, case = self._outlook.measured, self._outlook.case
         steps = measured.steps_within(hours) if measured is not None else None
-        if steps is not None:
-            title = self.tr("Stop after {steps:,} steps").format(steps=steps)
-            words = self.tr("As many as fit into {hours:g} h, by what was measured.").format(hours=hours)
-            self._laying.change(title, words, {"training.max_steps": steps})
+        if measured is None or case is None or steps is None:
+            return
+        samples = measured.measurement.train_samples
+        useful = useful_steps(case.options, samples) if samples else steps
+        words = self.tr("As many as fit into {hours:g} h, by what was measured.")
+        if steps > useful:
+            words = self.tr("{steps:,} would fit into {hours:g} h; more than {epochs:g} epochs seldom help.")
+        least = min(steps, useful)
+        title = self.tr("Stop after {steps:,} steps").format(steps=least)
+        told = words.format(steps=steps, hours=hours, epochs=most_epochs(case.options))
+        self._laying.change(title, told, {"training.max_steps": least})
 
     def _open(self, sheet: FitSheet, asked: RunOptions) -> None:
         self._outlook.rest()

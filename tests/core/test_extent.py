@@ -5,7 +5,7 @@ from typing import Any
 import pytest
 
 from core.choices import Task
-from core.extent import Extent, batch_hint, extent, warmup_problem
+from core.extent import Extent, batch_hint, extent, steps_hint, useful_steps, warmup_problem
 from core.options import DataOptions, MemoryOptions, ModelOptions, RunOptions, TrainingOptions
 
 
@@ -48,6 +48,26 @@ def test_a_batch_larger_than_the_data_is_worth_a_word() -> None:
     assert found.message == "larger than the data, which has 31 rows to train on: an epoch is one step"
     assert found.fixes[0].changes == {"memory.batch_size": 31}
     assert batch_hint(options(), 32) is None
+
+
+@pytest.mark.parametrize(
+    ("pretrained", "epochs", "most"), [(True, 3.0, 20), (True, 50.0, 50), (False, 3.0, 90)]
+)
+def test_more_steps_than_are_worth_their_time_are_worth_a_word(
+    pretrained: bool, epochs: float, most: int
+) -> None:
+    model = ModelOptions(source="torchvision:resnet18", pretrained=pretrained)
+
+    def asked(steps: int | None) -> RunOptions:
+        return options(model=model, training=TrainingOptions(epochs=epochs, max_steps=steps))
+
+    assert useful_steps(asked(None), 1438) == most * 45
+    assert steps_hint(asked(None), 1438) is None
+    assert steps_hint(asked(most * 45), 1438) is None
+    found = steps_hint(asked(108_000), 1438)
+    assert found is not None
+    assert (found.path, found.fixes[0].changes) == ("training.max_steps", {"training.max_steps": most * 45})
+    assert "108,000 steps are 2,400 epochs" in found.message
 
 
 def warm(**training: Any) -> RunOptions:

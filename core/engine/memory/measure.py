@@ -70,6 +70,7 @@ class _DryRun(WeighedRun[Measurement]):
             longest_step_seconds=watch.longest_seconds if watch else None,
             step_seconds=statistics.fmean(ordinary) if ordinary else None,
             compile_seconds=compiling,
+            train_samples=self.rows or None,
             total_steps=steps,
             run_seconds=compiling + steps * statistics.fmean(ordinary) if ordinary and steps else None,
             out_of_memory=out_of_memory,

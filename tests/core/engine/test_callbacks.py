@@ -33,6 +33,7 @@ from core.events import (  # noqa: E402
     CheckpointSaved,
     Evaluated,
     Event,
+    MessageRaised,
     Phase,
     PhaseChanged,
     RequestAnswered,
@@ -131,6 +132,13 @@ def test_steps_as_trainer_counts_them_when_they_are_limited(tmp_path: Path) -> N
     training.trainer.train()
     [plan] = training.events(RunPlanned)
     assert (plan.total_steps, plan.epochs) == (5, pytest.approx(5 / 3))
+
+
+@pytest.mark.parametrize(("steps", "is_told"), [(60, False), (63, True)])
+def test_more_epochs_than_are_worth_their_time_are_told(tmp_path: Path, steps: int, is_told: bool) -> None:
+    training = Training(tmp_path, samples(10), max_steps=steps)  # 3 steps an epoch
+    training.trainer.train()
+    assert ("many-epochs" in [message.id for message in training.events(MessageRaised)]) == is_told
 
 
 def test_what_ran_is_read_from_the_live_objects(tmp_path: Path) -> None:

@@ -326,6 +326,22 @@ def test_a_time_box_sets_the_steps_by_what_was_measured_and_can_be_undone(qtbot,
     assert texts.tree() == before
 
 
+def test_a_time_box_sets_no_more_steps_than_are_worth_their_time(qtbot, texts, memory):
+    memory.dry_runs.answer = msgspec.structs.replace(MEASURED, train_samples=1600)
+    card(texts)._measure.button.click()
+    box = card(texts)._time_box
+    qtbot.waitUntil(box.isVisible)
+    tree = texts.tree()["memory"]
+    per_epoch = 1600 // (tree["batch_size"] * tree["gradient_accumulation_steps"])
+    box.hours.setValue(3.0)
+    box.button.click()
+    assert texts.tree()["training"]["max_steps"] == 20 * per_epoch
+    assert "21,600 would fit into 3 h" in texts._changes._words.text()
+    box.hours.setValue(0.1)
+    box.button.click()
+    assert texts.tree()["training"]["max_steps"] == 720, "fewer fit"
+
+
 def test_every_part_is_explained(qtbot, texts):
     await_trace(qtbot, texts)
     card(texts)._explain.click()

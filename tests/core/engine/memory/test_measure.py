@@ -97,6 +97,7 @@ class TestOneRun:
     def test_time_is_told_of_the_whole_run(self, measured: Any) -> None:
         found, _, _ = measured
         assert found.total_steps == 30
+        assert found.train_samples
         assert found.longest_step_seconds > 0
         assert found.step_seconds > 0
         assert found.run_seconds > 10 * min(found.step_seconds, found.longest_step_seconds)
