@@ -15,7 +15,6 @@ from core.files import is_there
 from core.processes import is_frozen
 
 REFUSED = 2
-RUN_FILES = (".hone", ".toml")
 PARTS = ("--engine", "--keeper", "--selftest")
 
 
@@ -88,10 +87,11 @@ def opens_window(arguments: Sequence[str]) -> bool:
 
 def _is_to_open(first: str) -> bool:
     """Whether it is plainly a path, there or not, or the name of what is there; a command goes before the latter."""
+    from core.run_file import ENDINGS
     from core.task_guess import DATA_ENDINGS
 
     is_below = any(mark in first for mark in (os.sep, os.altsep) if mark)
-    if is_below or Path(first.lower().removesuffix(".gz")).suffix in DATA_ENDINGS.union(RUN_FILES):
+    if is_below or Path(first.lower().removesuffix(".gz")).suffix in DATA_ENDINGS.union(ENDINGS):
         return True
     if not first or not is_there(Path(first)):
         return False

@@ -21,6 +21,8 @@ from core.options import SECTIONS, RunOptions, Tree
 from core.sources import scheme_of
 from core.tree import copied, put
 
+ENDINGS = (".hone", ".toml")
+
 _NOT_TOML = (ValueError, RecursionError)
 """Wrong TOML, a number of thousands of digits, endless nesting."""
 

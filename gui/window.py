@@ -13,7 +13,7 @@ from PySide6.QtCore import QByteArray, QMargins, QRect, QSize, Qt
 from PySide6.QtGui import QCloseEvent, QDragEnterEvent, QDropEvent, QSessionManager, QShowEvent
 from PySide6.QtWidgets import QHBoxLayout, QMainWindow, QVBoxLayout, QWidget
 
-from core import queue, runs, settings, starting
+from core import queue, run_file, runs, settings, starting
 from core.errors import UserError
 from core.extending import Extension
 from core.files import is_there
@@ -50,7 +50,7 @@ if TYPE_CHECKING:
 
 log = logging.getLogger("hone")
 
-RUN_FILES = (".hone", ".toml")
+
 FIRST_SIZE = (1280, 820)
 SMALLEST_SIZE = (1024, 660)
 FRAME = QMargins(8, 40, 8, 8)
@@ -220,7 +220,7 @@ class MainWindow(QMainWindow):
             self.show_run(RunFolder(path))
             return
         self.go_to(Place.NEW_RUN)
-        if path.suffix.lower() in RUN_FILES:
+        if path.suffix.lower() in run_file.ENDINGS:
             self.new_run.load_file(path)
         else:
             self.new_run.set_data(path)

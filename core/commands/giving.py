@@ -10,7 +10,6 @@ from core.commands.files import write_new
 from core.commands.output import say
 from core.commands.runs import find_run
 from core.errors import OptionsError, Problem
-from core.program import RUN_FILES
 from core.report.saving import save_report
 from core.script.asking import script_of, script_of_run
 from core.targets import new_file
@@ -69,7 +68,7 @@ def script(source: str, output: Path | None) -> int:
     if output is not None:
         new_file(output)  # said now, not after the data has been looked at
     path = Path(source)
-    is_file = path.suffix.lower() in RUN_FILES and path.is_file()
+    is_file = path.suffix.lower() in run_file.ENDINGS and path.is_file()
     text = script_of(run_file.read(path)) if is_file else script_of_run(find_run(source))
     if output is None:
         say(text, end="")

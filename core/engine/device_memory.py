@@ -5,12 +5,15 @@ import sys
 import threading
 from pathlib import Path
 from types import TracebackType
+from typing import TYPE_CHECKING
 
 import psutil
 import torch
 
-from core.engine.reporter import Reporter
 from core.events import MemorySampled, Source
+
+if TYPE_CHECKING:
+    from core.engine.reporter import Reporter
 
 REPORT_SECONDS = 1.0
 PROC_STATUS = Path("/proc/self/status")
@@ -80,7 +83,7 @@ class MemoryReports:
         interval: Seconds from one report to the next.
     """
 
-    def __init__(self, memory: DeviceMemory, reporter: Reporter, interval: float = REPORT_SECONDS) -> None:
+    def __init__(self, memory: DeviceMemory, reporter: "Reporter", interval: float = REPORT_SECONDS) -> None:
         self.memory = memory
         self._reporter = reporter
         self._interval = interval

@@ -2,6 +2,7 @@
 
 import time
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
 import msgspec
 import torch
@@ -9,8 +10,10 @@ import torch
 from core.engine.device_memory import DeviceMemory
 from core.engine.reporter import Reporter
 from core.engine.step_parts import StepParts, StepTimes
-from core.engine.trainer import WatchedTrainer
 from core.events import StepFinished, split_non_finite
+
+if TYPE_CHECKING:
+    from core.engine.trainer import WatchedTrainer
 
 FLUSH_SECONDS = 0.2
 """Figures of steps are fetched together at most this often: each fetch waits for the device."""
@@ -75,7 +78,7 @@ class StepLog:
         self._flushed = time.monotonic()
         self.non_finite_in_a_row = 0
 
-    def add(self, trainer: WatchedTrainer, seconds: float, learning_rate: float) -> None:
+    def add(self, trainer: "WatchedTrainer", seconds: float, learning_rate: float) -> None:
         """Remember the step that just ended; write it, with those before, if the last write is long enough ago."""
         compiling = trainer.compilation.step_seconds if trainer.compilation else 0.0
         parts = trainer.parts.end()

@@ -2,17 +2,19 @@
 
 from contextlib import nullcontext
 from functools import partial
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import torch
 from accelerate.utils import is_compiled_module
 
-from core.engine.compiling import Compilation
 from core.engine.first_batch import FirstBatch
 from core.engine.loading import live_loader
 from core.engine.optimizers import norm_parameters
 from core.engine.resumable import ResumableTrainer
 from core.engine.step_parts import Part, StepParts, wait_for
+
+if TYPE_CHECKING:
+    from core.engine.compiling import Compilation
 
 
 class WatchedTrainer(ResumableTrainer):

@@ -13,7 +13,6 @@ from core.errors import RunFolderError
 from core.jobs import EngineCrashed
 from core.run_folder import Action, RunFolder
 from core.settings import Appearance, Settings
-from gui import window as window_module
 from gui.bug_report import BugReporter
 from gui.closing import Closing, underway
 from gui.invented_runs import Plot, finish, write_story
@@ -268,7 +267,6 @@ def test_settings_that_cant_be_kept_are_logged_not_fatal(window, monkeypatch, tm
     with caplog.at_level(logging.ERROR, logger="hone"):
         assert window.close()
     assert "settings can't be saved" in caplog.text
-    assert window_module.RUN_FILES == (".hone", ".toml")
 
 
 def test_without_a_home_a_strip_says_so_and_nothing_is_written(qtbot, window, monkeypatch, tmp_path):

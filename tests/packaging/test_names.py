@@ -5,7 +5,7 @@ import plistlib
 from pathlib import Path
 
 import about
-from core.program import RUN_FILES
+from core.run_file import ENDINGS
 from macos.info import info
 from windows import version_info
 
@@ -20,7 +20,7 @@ def test_a_mac_is_told_the_oldest_system_and_whose_run_files_are():
     (document,), (kind,) = told["CFBundleDocumentTypes"], told["UTExportedTypeDeclarations"]
     assert document["LSItemContentTypes"] == [kind["UTTypeIdentifier"]]
     (suffix,) = kind["UTTypeTagSpecification"]["public.filename-extension"]
-    assert f".{suffix}" in RUN_FILES
+    assert f".{suffix}" in ENDINGS
     assert told["CFBundleShortVersionString"] == "1.2.3"
 
 

@@ -34,6 +34,9 @@ ENDINGS: dict[str, Kind] = {
 }
 """Any other ending is decided by the content alone."""
 
+TEXT_ENDINGS = (".txt", ".text", ".md", ".markdown", ".rst")
+"""Running text, in files of its own."""
+
 PARQUET_MAGIC = b"PAR1"
 GZIP_MAGIC = b"\x1f\x8b"
 MAGIC_BYTES = 32

@@ -6,14 +6,13 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from core.engine.data import conll, json_rows
-from core.engine.data.file_kinds import ENDINGS, ending, is_parquet, refuse_foreign
+from core.engine.data.file_kinds import ENDINGS, TEXT_ENDINGS, ending, is_parquet, refuse_foreign
 from core.engine.data.how_read import Reading, of_text
 from core.engine.data.quoting import SAMPLE_CHARACTERS, is_split
 from core.engine.data.text_encoding import open_text
 from core.engine.data.text_files import Passes, Tell, TextFile, first_bytes, in_order, size_of, unreadable
 from core.errors import DataError, Fix
 
-TEXT_ENDINGS = (".txt", ".text", ".md", ".markdown", ".rst")
 PROSE_ENDINGS = (".md", ".markdown", ".rst")
 """Never a table, whatever their lines look like."""
 LARGEST = 2**30

@@ -11,10 +11,10 @@ import pyarrow.compute as pc
 from core.engine.data.checking.repeats import first_of_equals
 from core.engine.data.column_names import listed
 from core.engine.data.columns import as_text, guess_text, is_blank
-from core.engine.data.file_kinds import ending
+from core.engine.data.file_kinds import TEXT_ENDINGS, ending
 from core.engine.data.leaving_out import repeats, told
 from core.engine.data.nested_values import nested_rows, refuse_nested
-from core.engine.data.plain_text import TEXT_ENDINGS, PlainText, is_plain_text, read_plain_text, read_texts
+from core.engine.data.plain_text import PlainText, is_plain_text, read_plain_text, read_texts
 from core.engine.data.shards import read_files
 from core.engine.data.splits import Files, HeldOut, held_out_of, texts_of
 from core.engine.data.tables import Table

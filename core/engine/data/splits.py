@@ -11,9 +11,8 @@ from pathlib import Path
 
 from core.choices import Toggle
 from core.engine.data.column_names import listed
-from core.engine.data.file_kinds import ENDINGS, ending
+from core.engine.data.file_kinds import ENDINGS, TEXT_ENDINGS, ending
 from core.engine.data.labels import HOLD_OUT_INSTEAD
-from core.engine.data.plain_text import TEXT_ENDINGS
 from core.engine.data.text_files import in_order, unreadable
 from core.engine.hub import data_files, data_sets
 from core.errors import DataError, Fix
