@@ -47,15 +47,15 @@ class _Stream:
 class RunFollower:
     """Reads a run's two streams as they grow. Cheap enough to be polled ten times a second.
 
-    `story` is the sum of all events so far and `state` where the run stood at the last poll. A long file is read in
-    parts, one a poll, and the run isn't called over before all of it is read. Of two long files, neither is told
-    further than the other one is read.
+    `story` is the sum of all events so far and `state` where the run stood at the last poll; before the first there is
+    none. A long file is read in parts, one a poll, and the run isn't called over before all of it is read. Of two long
+    files, neither is told further than the other one is read.
     """
 
     def __init__(self, run: RunFolder) -> None:
         self.run = run
         self.story = RunStory()
-        self.state = State.STARTING
+        self.state: State
         self.exit_record: ExitRecord | None = None
         self.attempt = 0
         self.is_caught_up = False
@@ -99,7 +99,7 @@ class RunFollower:
     @property
     def is_over(self) -> bool:
         """Whether the run has ended and nothing more will be written: stop polling."""
-        return self.state.is_over and not self._is_alive
+        return not self._is_alive and self.state.is_over
 
     def look_again(self) -> None:
         """Find out at the next poll whether somebody works on the run, whatever was found last."""

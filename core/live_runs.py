@@ -30,8 +30,8 @@ class LiveRun:
     run: RunFolder
     title: str
     begun: float
+    state: State
     share: float | None = None
-    state: State = State.STARTING
 
 
 @dataclass(frozen=True)
@@ -59,8 +59,13 @@ class LiveRuns:
 
     def follow(self, run: RunFolder, *, starts: bool = False) -> None:
         """Look at a run wherever its folder is; one that starts now is told of even if it is over at the first look."""
-        if run.path not in self._live and (starts or not run.state(story_at_end(run)).is_over):
-            self._add(run)
+        if run.path in self._live:
+            return
+        state = run.state(story_at_end(run))
+        if starts or not state.is_over:
+            keeper = run.keeper_record()
+            begun = time.time() if keeper is None else keeper.started
+            self._live[run.path] = LiveRun(run, run_title(run), begun, state)
 
     def look(self, folder: Path) -> list[EndedRun]:
         """Look for runs that have come into `folder`, and at all that train; returns those that have ended."""
@@ -71,10 +76,6 @@ class LiveRuns:
             del self._live[end.run.path]
             self._total_steps.pop(end.run.path, None)
         return ended
-
-    def _add(self, run: RunFolder) -> None:
-        keeper = run.keeper_record()
-        self._live[run.path] = LiveRun(run, run_title(run), time.time() if keeper is None else keeper.started)
 
     def _look_at(self, live: LiveRun) -> EndedRun | None:
         """Find out how far a run is; how it ended, if it did."""

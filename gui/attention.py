@@ -30,7 +30,7 @@ def set_badge(number: int) -> None:
 
 
 class Attention(QObject):
-    """Speaks for one window. Of several runs that train, the one on screen is told of, else the newest.
+    """Speaks for one window. Of several runs, the one on screen is told of, else the newest that trains, or waits.
 
     Args:
         window: Whose title tells the progress.
@@ -66,12 +66,14 @@ class Attention(QObject):
     def refresh(self) -> None:
         """Tell of the run that the window shows by now."""
         shown = self._on_screen()
-        newest = self._live[0] if self._live else None
-        live = next((live for live in self._live if live.run == shown), newest)
-        done = percent(live) if live is not None else None
+        live = min(self._live, key=lambda one: (one.run != shown, one.state is State.QUEUED), default=None)
+        done = percent(live) if live is not None and live.state is State.TRAINING else None
         self._show_badge(done or 0)
-        words = "" if live is None else f"{_progress(done)} · {live.title} – "
-        self._window.setWindowTitle(f"{words}{self._name}")
+        if live is None:
+            self._window.setWindowTitle(self._name)
+            return
+        progress = state_title(live.state) if done is None else f"{done} %"
+        self._window.setWindowTitle(f"{progress} · {live.title} – {self._name}")
 
     def tell_end(self, end: EndedRun) -> None:
         """Say that a run has ended, unless the person is looking at it."""
@@ -95,10 +97,6 @@ class Attention(QObject):
         self._window.showNormal()
         self._window.raise_()
         self._window.activateWindow()
-
-
-def _progress(done: int | None) -> str:
-    return state_title(State.STARTING) if done is None else f"{done} %"
 
 
 def _what_came_of(end: EndedRun) -> str:

@@ -80,7 +80,12 @@ class FoundRuns(QObject):
         self.strip.keep_up(live)
         page = self._window.run
         view = page.view if page is not None else None
-        if view is not None and view.state.is_over and view.run in [one.run for one in live]:
+        if (
+            view is not None
+            and view.state is not None
+            and view.state.is_over
+            and view.run in [one.run for one in live]
+        ):
             view.follow_again()
 
     def _take_queue(self, waiting: tuple[LiveRun, ...]) -> None:

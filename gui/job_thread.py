@@ -14,18 +14,15 @@ from core import checkpoint_files
 from core.crash import Crash, crash_before, crash_of
 from core.errors import RunFolderError, UserError
 from core.follow import RunFollower
-from core.run_folder import Action, RunFolder
-from core.run_summary import state_at_end
-from core.story import State
+from core.run_folder import Action, ExitRecord, RunFolder
+from core.run_summary import story_at_end
+from core.story import RunStory, State
 from core.trained_model import TrainedModel, trained_model
 from gui.log_tail import LogTail
 from gui.models.run_news import NewsMaker, RunNews
 
 POLL_SECONDS = 0.1
 LAST_WORDS_SECONDS = 5.0
-
-FIRST_SECONDS = 0.05
-"""So soon the window is told the beginning of a long past; a short one is read by then."""
 
 LARGEST_NEWS = 8192
 """Events that are told in one go at most, give or take a piece: three milliseconds of the window's time."""
@@ -50,14 +47,14 @@ class Rest:
     model: TrainedModel | None = None
 
 
-def rest_of(follower: RunFollower, state: State) -> Rest:
+def rest_of(run: RunFolder, story: RunStory, record: ExitRecord | None, state: State) -> Rest:
     """Look into a run's folder; it reads a few small files."""
-    model = trained_model(follower.run)
+    model = trained_model(run)
     if state is State.CRASHED:
-        crash = crash_of(follower.run, follower.story, follower.exit_record)
+        crash = crash_of(run, story, record)
         return Rest(crash.step, crash, model)
-    saved = checkpoint_files.newest(follower.run)
-    before = crash_before(follower.run, follower.story, follower.exit_record)
+    saved = checkpoint_files.newest(run)
+    before = crash_before(run, story, record)
     return Rest(None if saved is None else saved.step, before, model)
 
 
@@ -67,7 +64,8 @@ class JobThread(QThread):
     A run that is over may be gone on with: the thread then runs once more, and tells what is new.
 
     Signals:
-        news_arrived: A `gui.models.run_news.RunNews`, ten a second. A long past comes in several, faster.
+        news_arrived: A `gui.models.run_news.RunNews`, ten a second. The first one tells where the run stands, before
+            anything is read but the ends of its files; a long past then comes in several, faster.
         log_arrived: Text that was printed, in whole lines.
         state_changed: The `core.story.State` in which the run now is; sent after the events that led to it.
         ended: How the engine ended (`core.run_folder.ExitRecord`); sent before the state that follows from it.
@@ -104,7 +102,8 @@ class JobThread(QThread):
         self._log = LogTail(run.log_file)
         self._follower, self._maker = RunFollower(run), NewsMaker()
         self._told: State | None = None
-        self._told_unread = (0, "")
+        self._told_of_reading = (0, "", False)
+        self._standing = RunStory()
         self.finished.connect(self._run_again)
 
     def ask(self, action: Action) -> None:
@@ -134,7 +133,9 @@ class JobThread(QThread):
         keeper = self._start()
         follower, maker = self._follower, self._maker
         follower.look_again()
-        tell_next = time.monotonic() + FIRST_SECONDS
+        if self._told is None:
+            self._tell_standing()
+        tell_next = time.monotonic() + POLL_SECONDS
         while not (self._stopping.is_set() or follower.is_over):
             self._pass_on_requests()
             maker.add(follower.poll(PIECE_BYTES))
@@ -142,7 +143,8 @@ class JobThread(QThread):
                 tell_next = time.monotonic() + POLL_SECONDS
                 self._tell_news(follower, maker)
                 self._tell_log()
-                self._tell_state(follower)
+                if follower.is_caught_up:
+                    self._tell_state(follower.state, follower.story, follower.exit_record)
             if follower.is_caught_up:
                 self._pause(POLL_SECONDS)
         if follower.is_over:
@@ -171,12 +173,20 @@ class JobThread(QThread):
             while True:
                 self._asked.get_nowait()
 
+    def _tell_standing(self) -> None:
+        """Tell where the run stands and how far it has come before all its past is read."""
+        self._standing = story_at_end(self._run, and_beginning=True)
+        self.news_arrived.emit(RunNews(self._standing, [], is_whole=False))
+        self._tell_log()
+        self._tell_state(self._run.state(self._standing), self._standing, self._run.exit_record())
+
     def _tell_news(self, follower: RunFollower, maker: NewsMaker) -> None:
-        batches = maker.take()
-        unread = follower.story.skipped, follower.story.trouble
-        if batches or unread != self._told_unread:
-            self._told_unread = unread
-            self.news_arrived.emit(RunNews(follower.story.copy(), batches))
+        batches, is_whole = maker.take(), follower.is_caught_up
+        reading = follower.story.skipped, follower.story.trouble, is_whole
+        if batches or reading != self._told_of_reading:
+            self._told_of_reading = reading
+            story = follower.story.copy() if is_whole else self._standing
+            self.news_arrived.emit(RunNews(story, batches, is_whole=is_whole))
 
     def _pause(self, seconds: float) -> None:
         """Wait, unless there is something to do."""
@@ -196,22 +206,15 @@ class JobThread(QThread):
                     RunFolderError("The run can't be asked", f"{error.filename}: {error.strerror}")
                 )
 
-    def _tell_state(self, follower: RunFollower) -> None:
-        state = follower.state if follower.is_caught_up else self._state_of_unread(follower)
+    def _tell_state(self, state: State, story: RunStory, record: ExitRecord | None) -> None:
         if state is self._told:
             return
         self._told = state
-        if follower.exit_record is not None:
-            self.ended.emit(follower.exit_record)
+        if record is not None:
+            self.ended.emit(record)
         if state.is_over or state is State.QUEUED:
-            self.rested.emit(rest_of(follower, state))
+            self.rested.emit(rest_of(self._run, story, record, state))
         self.state_changed.emit(state)
-
-    def _state_of_unread(self, follower: RunFollower) -> State:
-        """Where a run stands of which only the beginning is read: one that is over doesn't train until it is."""
-        if self._told is not None:
-            return self._told
-        return follower.state if follower.exit_record is None else state_at_end(self._run)
 
     def _tell_log(self) -> None:
         text = self._log.read()

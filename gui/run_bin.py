@@ -22,6 +22,14 @@ MOST_NAMED = 6
 _translate = QCoreApplication.translate
 
 
+class NotOverError(UserError):
+    """None of `runs` can go before it is over."""
+
+    def __init__(self, title: str, detail: str, runs: tuple[RunFolder, ...]) -> None:
+        super().__init__(title, detail)
+        self.runs = runs
+
+
 @dataclass(frozen=True)
 class _Moved:
     """What came of it: the folders that went, and the runs that didn't, each with the reason."""
@@ -68,21 +76,21 @@ class RunBin(QObject):
         """Look at runs, then ask whether they are to go. Returns at once."""
         wanted, folder = tuple(runs), self._runs_folder()
         if wanted and not self._asking.is_open:
-            self.work.put(lambda: the_bin.plan(wanted, folder), self._ask)
+            self.work.put(lambda: the_bin.plan(wanted, folder), lambda planned: self._ask(planned, wanted))
 
     def end_work(self) -> None:
         """Put the question away, and wait for what is being moved."""
         self._asking.put_away()
         self.work.end_work()
 
-    def _ask(self, planned: BinPlan) -> None:
+    def _ask(self, planned: BinPlan, wanted: tuple[RunFolder, ...]) -> None:
         if not planned.going:
             title = (
                 self.tr("It can't go to the bin yet")
                 if len(planned.busy) == 1
                 else self.tr("They can't go yet")
             )
-            self.failed.emit(UserError(title, busy_words(planned.busy)))
+            self.failed.emit(NotOverError(title, busy_words(planned.busy), wanted))
             return
         self._asking.ask(
             question_of(planned),

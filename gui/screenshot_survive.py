@@ -57,7 +57,7 @@ class SurviveShots:
         names = "Handwritten digits", "Reviews, LoRA", "Names in news"
         runs = [self._paused, self._broken, self._done]
         self._live = [
-            LiveRun(run, name, 0.0, 0.45, State.QUEUED) for run, name in zip(runs, names, strict=True)
+            LiveRun(run, name, 0.0, State.QUEUED, 0.45) for run, name in zip(runs, names, strict=True)
         ]
 
     def shots(self) -> dict[str, Callable[[], None]]:

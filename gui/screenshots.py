@@ -21,7 +21,6 @@ from PySide6.QtWidgets import QApplication
 from core.presets import presets
 from core.run_folder import RunFolder
 from core.settings import Appearance, Settings
-from core.state import State
 from gui.app import dress
 from gui.invented_exports import OFFERS, InventedExport
 from gui.invented_memory import make_memory_run, write_on_card, write_paging
@@ -256,7 +255,7 @@ class Photographer(QObject):
 
     def _run_is_read(self) -> bool:
         view = None if self._window.run is None else self._window.run.view
-        return view is not None and view.state is not State.STARTING
+        return view is not None and view.state is not None
 
     def _is_compared(self) -> bool:
         return self._window.compare is not None and self._window.compare.has_caught_up

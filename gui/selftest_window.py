@@ -127,10 +127,10 @@ class WindowTest:
         assert window.run is not None
         view = window.run.view
         assert view is not None
-        self._wait("the run was over", lambda: view.state.is_over)
+        self._wait("the run was over", lambda: view.state is not None and view.state.is_over)
         if view.state is not State.FINISHED:
             log = view.run.log_file.read_text(encoding="utf-8", errors="replace")
-            raise Failed(f"the run is {view.state.value}; the end of its log: {log[-2000:]}")
+            raise Failed(f"the run is {view.state}; the end of its log: {log[-2000:]}")
         seconds = time.monotonic() - began
         return f"{counted(STEPS, 'step')} of the digits in {seconds:.1f} s, {self._draw('page-run')}"
 

@@ -10,6 +10,7 @@ from core.events import Level
 from core.interrupted import Interrupted
 from core.live_runs import LiveRun
 from core.run_folder import RunFolder
+from core.state import State
 from gui import numbers
 from gui.live_runs import percent
 from gui.theme import PAGE_MARGINS, SPACING
@@ -69,9 +70,15 @@ class StartStrip(QWidget):
         self._fit()
 
     def keep_up(self, live: Sequence[LiveRun]) -> None:
-        """These train or wait now: nothing more is said of runs that are over, or that somebody has gone on with."""
+        """These train or wait now: nothing more is said of training that is over, or of runs that go on."""
         now = {one.run: one for one in live}
-        self._keep_training([now[one.run] for one in self._training if one.run in now])
+        self._keep_training(
+            [
+                now[old.run]
+                for old in self._training
+                if old.run in now and now[old.run].state is not State.QUEUED
+            ]
+        )
         self._keep_interrupted([one for one in self._interrupted if one.run not in now])
 
     def leave_out(self, run: RunFolder) -> None:

@@ -46,10 +46,14 @@ class Batch:
 
 @dataclass(frozen=True)
 class RunNews:
-    """What the window is told: what happened since it last was, and what all so far amounts to."""
+    """What the window is told: what happened since it last was, and what all so far amounts to.
+
+    `is_whole` is false while a long past is still read: `story` is then what the ends of the run's files amount to.
+    """
 
     story: RunStory
     batches: list[Batch]
+    is_whole: bool = True
 
 
 class NewsMaker:

@@ -74,12 +74,14 @@ class RunActions(QWidget):
         self.menu.setToolTipsVisible(True)
         self._fill_menu()
         self.more.setMenu(self.menu)
+        self.more.setEnabled(False)
         self._lay_out()
 
     def show_facts(self, facts: RunFacts) -> None:
         """Offer what makes sense where the run stands; what doesn't is grey and says why."""
         with self._keyboard_kept(facts.state):
             self._show_buttons(facts)
+        self.more.setEnabled(True)
         for action, told in self._entries.items():
             why_not = told(facts)
             action.setEnabled(not why_not)

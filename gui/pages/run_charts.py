@@ -51,7 +51,10 @@ class RunCharts(QWidget):
         self.throughput = ThroughputChart(stage, history)
         self.learning_rate = LearningRateChart(stage, history)
         self.gradient_norm = GradientNormChart(stage, history)
+        for chart in self.charts:
+            chart.is_over = None
         self.bar = ChartBar(self.view)
+        self.bar.offer_following(False)
         self._columns = 0
         self._grid = QGridLayout()
         self._grid.setContentsMargins(0, 0, GUTTER, 0)
@@ -78,15 +81,15 @@ class RunCharts(QWidget):
             self.gradient_norm,
         )
 
-    def refresh(self, total_steps: int | None, *, is_over: bool) -> None:
+    def refresh(self, total_steps: int | None, *, is_over: bool | None) -> None:
         """Ask all charts to be redrawn.
 
         Args:
             total_steps: How long the step axis is, once known.
-            is_over: Whether nothing more will come.
+            is_over: Whether nothing more will come; None: its past is still being read.
         """
         self.view.advance(self._history.last_clock)
-        self.bar.offer_following(not is_over)
+        self.bar.offer_following(is_over is False)
         for chart in self.charts:
             chart.is_over = is_over
             if isinstance(chart, StepChart):

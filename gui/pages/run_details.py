@@ -80,6 +80,7 @@ class RunDetails(QTabWidget):
         self._log_page = _framed(self.log)
         self.addTab(self._log_page, self.tr("Log"))
         self.addTab(_framed(self.options), self.tr("Options"))
+        self._show_confusion()
 
     def add_log(self, text: str) -> None:
         """Append printed text; the view follows the end unless somebody scrolled away from it."""

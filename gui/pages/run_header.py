@@ -80,3 +80,4 @@ class RunHeader(QWidget):
         layout.setSpacing(SPACING)
         layout.addLayout(top)
         layout.addWidget(self._bar)
+        self._bar.hide()

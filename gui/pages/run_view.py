@@ -37,10 +37,14 @@ from gui.pages.run_model import RunModel
 from gui.pages.run_reuse import from_its_model, with_changes
 from gui.pages.run_taking import RunTaking
 from gui.pages.run_words import RunFacts
+from gui.run_bin import NotOverError
 from gui.theme import GUTTER, PAGE_MARGINS, SPACING, Theme
 from gui.widgets.direction import margins
 
 TICK_MS = 1000
+
+NOT_OVER = "not-over"
+"""The id of a message that goes once the run is over."""
 
 Resume = Callable[[RunFolder], Popen[bytes]]
 """Goes on with a run that is over, as `core.starting.resume` does."""
@@ -88,7 +92,8 @@ class RunView(QWidget):
         self._extend_run = extend
         self._story = RunStory()
         self._history = RunHistory()
-        self._state = State.STARTING
+        self._state: State | None = None
+        self._is_read = False
         self._exit_record: ExitRecord | None = None
         self._is_gone = False
         self._rest = Rest()
@@ -108,8 +113,6 @@ class RunView(QWidget):
         self._tick = QTimer(self, interval=TICK_MS)
         self._connect()
         self._show_options()
-        self._refresh()
-        self._tick.start()
         self.job.start()
 
     @property
@@ -118,8 +121,8 @@ class RunView(QWidget):
         return title_of(self.run.path, self._options)
 
     @property
-    def state(self) -> State:
-        """Where the run stands."""
+    def state(self) -> State | None:
+        """Where the run stands; None: nothing of it is read yet."""
         return self._state
 
     def close_view(self) -> None:
@@ -183,7 +186,7 @@ class RunView(QWidget):
     # What the thread tells.
 
     def _take_news(self, news: RunNews) -> None:
-        self._story = news.story
+        self._story, self._is_read = news.story, news.is_whole
         for batch in news.batches:
             self._history.take(batch)
         self._refresh()
@@ -195,9 +198,10 @@ class RunView(QWidget):
         self._rest = rest
 
     def _take_state(self, state: State) -> None:
-        if self._state.is_over and not state.is_over:
+        if self._state is not None and self._state.is_over and not state.is_over:
             self._begin_attempt(state)
         if state.is_over:
+            self._failures = [failure for failure in self._failures if failure.id != NOT_OVER]
             self._attempt_left = -1  # one that waited and never began leaves what was said before it
         self._state = state
         self._is_gone = state.is_over and not is_there(self.run.path)
@@ -207,6 +211,8 @@ class RunView(QWidget):
             self._show_crash()
         if state.is_over:
             self._tick.stop()
+        else:
+            self._tick.start()
         self.state_changed.emit(state)
 
     def _begin_attempt(self, state: State) -> None:
@@ -218,12 +224,11 @@ class RunView(QWidget):
         self._failures.clear()
         self._options = self._read_options()  # it may have been asked to train longer
         self._show_options()
-        self._tick.start()
 
     def _take_failure(self, error: UserError) -> None:
         self._failures.append(
             MessageRaised(
-                id=f"failure-{len(self._failures)}",
+                id=NOT_OVER if isinstance(error, NotOverError) else f"failure-{len(self._failures)}",
                 level=Level.ERROR,
                 title=error.title,
                 detail=error.detail,
@@ -241,12 +246,16 @@ class RunView(QWidget):
     # What the parts show.
 
     def _refresh(self) -> None:
+        if self._state is None:  # what isn't known yet is not shown
+            return
         self._show_facts()
         self._show_messages()
-        self.charts.refresh(self._story.total_steps, is_over=self._state.is_over)
-        self.details.refresh(self._story, is_over=self._state.is_over)
+        is_over = self._state.is_over if self._is_read else None
+        self.charts.refresh(self._story.total_steps, is_over=is_over)
+        self.details.refresh(self._story, is_over=bool(is_over))
 
     def _facts(self) -> RunFacts:
+        assert self._state is not None, "the page is shown once the state is known"
         return RunFacts(
             self._story,
             self._state,
@@ -271,7 +280,7 @@ class RunView(QWidget):
         notes = (self._not_shown, run_words.unread_message(self._story))
         said = (found for found in self._story.messages.values() if found.attempt > self._attempt_left)
         messages = [*own, *said, *filter(None, notes)]
-        self.messages.show_messages(messages, is_over=self._state.is_over)
+        self.messages.show_messages(messages, is_over=facts.state.is_over)
 
     def _show_model(self) -> None:
         trained = self._trained
@@ -281,7 +290,8 @@ class RunView(QWidget):
     @property
     def _trained(self) -> TrainedModel | None:
         """The trained model, where it has one that is its newest; never a checkpoint."""
-        newest = self._rest.model if self._state.is_over and not self._is_gone else None
+        is_over = self._state is not None and self._state.is_over
+        newest = self._rest.model if is_over and not self._is_gone else None
         return newest if newest is not None and not newest.is_checkpoint else None
 
     # What the person asks.

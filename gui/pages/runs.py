@@ -12,7 +12,7 @@ from PySide6.QtWidgets import QMenu, QVBoxLayout, QWidget
 
 from core import run_file, run_notes
 from core.bin import Trash
-from core.errors import OptionsError
+from core.errors import OptionsError, UserError
 from core.events import Level
 from core.memory import record
 from core.options import Tree
@@ -35,7 +35,7 @@ from gui.pages.runs_head import RunsHead
 from gui.pages.runs_list import RunsList
 from gui.pages.runs_menu import menu_of
 from gui.pages.runs_panel import RunsPanel
-from gui.run_bin import RunBin
+from gui.run_bin import NotOverError, RunBin
 from gui.theme import PAGE_MARGINS, SPACING, Theme
 from gui.widgets.message_strip import MessageStrip
 
@@ -92,6 +92,7 @@ class RunsPage(QWidget):
         self.panel = RunsPanel()
         self.queue = QueueCard()
         self.strip = MessageStrip(closable=True)
+        self._to_end: tuple[RunFolder, ...] = ()
         self.strip.hide()
         self._lay_out()
         self._connect()
@@ -207,10 +208,18 @@ class RunsPage(QWidget):
 
     def _settle(self) -> None:
         """What follows once rows have come, changed or gone."""
+        rows = map(self.model.summary, range(self.model.rowCount()))
+        if self._to_end and not any(row.run in self._to_end and not row.state.is_over for row in rows):
+            self._to_end = ()
+            self.strip.hide()
         self.table.show_tags(self.model.has_tags)
         self.table.fit_columns()
         self._show_count()
         self._show_chosen()
+
+    def _tell_failure(self, error: UserError) -> None:
+        self._to_end = error.runs if isinstance(error, NotOverError) else ()
+        self.strip.show_error(error)
 
     def _show_sizes(self, sizes: dict[Path, int]) -> None:
         self.model.show_sizes(sizes)
@@ -274,7 +283,7 @@ class RunsPage(QWidget):
         try:
             tree = run_file.read_tree(run.run.options_file)
         except OptionsError as error:
-            self.strip.show_error(error)
+            self._tell_failure(error)
         else:
             self.edit_requested.emit(change(tree))
 
@@ -332,8 +341,8 @@ class RunsPage(QWidget):
         self.panel.compare_pressed.connect(self._compare_chosen)
         self.panel.bin_pressed.connect(self._bin_chosen)
         self.bin.moved.connect(self._take_gone)
-        self.bin.failed.connect(self.strip.show_error)
-        self.work.failed.connect(self.strip.show_error)
+        self.bin.failed.connect(self._tell_failure)
+        self.work.failed.connect(self._tell_failure)
         application = QCoreApplication.instance()
         assert application is not None
         application.aboutToQuit.connect(self.end_work)

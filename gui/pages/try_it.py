@@ -65,6 +65,7 @@ class TryPage(QWidget):
         self._choice = Choice(())
         self._waiting: Question | None = None
         self._on_cpu = False
+        self._goes: Callable[[list[RunFolder]], bool] | None = None
         self._runs: Looking[Choice] = Looking(self)
         self._room: Looking[Verdict] = Looking(self)
         self._idle = QTimer(self, interval=IDLE_MS, singleShot=True)
@@ -103,10 +104,14 @@ class TryPage(QWidget):
     def take_live(self, live: tuple[LiveRun, ...]) -> None:
         """Runs train or wait: those that train get the memory, unless models were asked for beside them."""
         training = [run for run in live if run.state is not State.QUEUED]
+        if self._goes is not None and self._goes([one.run for one in training]):
+            self._goes = self._waiting = None
+            self.strip.hide()
         if not training:
             self._on_cpu = False
         elif not self._on_cpu and self._any_loaded:
             self.let_go(self.tr("{} is training and gets the memory").format(training[0].title))
+            self._goes = lambda runs: training[0].run not in runs
 
     def close_questions(self) -> None:
         """End everything, and wait until no thread is left."""
@@ -272,6 +277,7 @@ class TryPage(QWidget):
         if verdict.title:
             level = Level.INFO if verdict.allowed else Level.WARNING
             self.strip.show_message(level, verdict.title, verdict.detail, self._ways_out(verdict))
+            self._goes = None if verdict.allowed else lambda training: not training
         loaded = [which for which in self._asked_models if self.columns[which].is_loaded]
         models = [which for which in self._asked_models if which in loaded or which in verdict.allowed]
         if models:

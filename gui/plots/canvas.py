@@ -100,9 +100,9 @@ class Canvas(pg.PlotWidget):
         self._view.setRange(xRange=(low_x, high_x), yRange=(low_y, high_y), padding=0, disableAutoRange=True)
 
     def show_values(self, shown: bool) -> None:
-        """Write the axes' values and draw the grid, or leave them away where nothing is drawn yet."""
-        for axis in (self.x_axis, self.y_axis):
-            axis.setOpacity(1.0 if shown else 0.0)
+        """Show the picture, its grid and the axes' values, or leave them away where nothing is drawn yet."""
+        for item in (self.x_axis, self.y_axis, self._view):
+            item.setOpacity(1.0 if shown else 0.0)
 
     def set_selection_colour(self, colour: str) -> None:
         """Colour of the stretch that is being dragged out."""

@@ -68,7 +68,7 @@ class Chart(ChartFrame):
         self._moments = PhaseMarks()
         self._is_pointed_at = False
         self.can_be_log = can_be_log
-        self.is_over = False
+        self.is_over: bool | None = False
         super().__init__(title, self.x_scale().unit, y_unit, parent)
         self.menu_button = MenuButton(self)
         self.set_button(self.menu_button)
@@ -193,11 +193,14 @@ class Chart(ChartFrame):
         self._moments.draw(self._canvas, moments, *x, self.taken_at_top(y))
         cursor = self._cursor_place(scale)
         is_in_picture = cursor is not None and x[0] <= cursor <= x[1]
-        self._cursor.setVisible(is_in_picture and not self.empty_text())
+        empty = self.empty_text()
+        if empty and self.is_over is None:
+            empty = " "  # why there is nothing is known once all is read
+        self._cursor.setVisible(is_in_picture and not empty)
         if cursor is not None:
             self._cursor.setValue(cursor)
         self._mark_items.draw(self.history.marks.found, scale, x, y)
-        self.show_readings(self._readings(), self.empty_text(), self._theme.tokens)
+        self.show_readings(self._readings(), empty, self._theme.tokens)
         self.show_box(self._details_at(cursor, scale, x), cursor or 0.0)
 
     def showEvent(self, event: QShowEvent) -> None:

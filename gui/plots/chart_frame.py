@@ -35,6 +35,7 @@ class ChartFrame(Card):
         self._canvas = Canvas(RoundAxis("bottom", x_unit), RoundAxis("left", y_unit))
         self._canvas.setAccessibleName(title)
         self._canvas.setMinimumHeight(HEIGHT)
+        self._canvas.show_values(False)
         self._canvas.setSizePolicy(QSizePolicy.Policy.Expanding, QSizePolicy.Policy.Ignored)
         self._cursor = pg.InfiniteLine(angle=90, movable=False)
         self._cursor.setZValue(20)

@@ -88,7 +88,7 @@ def test_several_are_told_the_newest_first_and_each_ends_by_itself(tmp_path: Pat
     runs = LiveRuns()
     runs.look(tmp_path)
     runs._live = {
-        run.path: live.__class__(run, live.title, begun=float(place))
+        run.path: live.__class__(run, live.title, float(place), live.state)
         for place, (run, live) in enumerate(zip(begun, runs.live, strict=True))
     }
     assert [live.run for live in runs.live] == begun[::-1]

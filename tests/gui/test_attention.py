@@ -16,8 +16,8 @@ from tests.fakes.tray import FakeTray
 DIGITS, LETTERS = RunFolder(Path("digits")), RunFolder(Path("letters"))
 
 
-def live(run, share):
-    return LiveRun(run, run.name.title(), begun=0.0, share=share)
+def live(run, share, state=State.TRAINING):
+    return LiveRun(run, run.name.title(), 0.0, state, share)
 
 
 def ended(*events, run=DIGITS, state=State.FINISHED):
@@ -68,9 +68,22 @@ def test_title_and_badge_tell_how_far_a_run_is(told):
 
 
 def test_a_run_that_still_loads_is_told_as_starting(told):
-    told.attention.show_live((live(DIGITS, None),))
+    told.attention.show_live((live(DIGITS, None, State.STARTING),))
     assert told.window.windowTitle() == "Starting · Digits – Hone"
     assert told.badges == [0]
+
+
+def test_a_run_that_waits_is_told_as_waiting_and_after_one_that_trains(told):
+    waiting = live(LETTERS, 0.5, State.QUEUED)
+    told.on_screen = LETTERS
+    told.attention.show_live((waiting, live(DIGITS, 0.1)))
+    assert told.window.windowTitle() == "Waiting · Letters – Hone"
+    told.on_screen = None
+    told.attention.refresh()
+    assert told.window.windowTitle() == "10 % · Digits – Hone"
+    told.attention.show_live((waiting,))
+    assert told.window.windowTitle() == "Waiting · Letters – Hone"
+    assert told.badges == [0, 10, 0]
 
 
 def test_of_several_the_one_on_screen_is_told_else_the_newest(told):

@@ -8,7 +8,7 @@ from PySide6.QtCore import QObject
 
 from core import starting
 from core.event_files import EventWriter
-from core.events import RunFinished
+from core.events import RunFinished, TurnAwaited
 from core.run_folder import Action, ExitRecord
 from core.runs import read_story
 from core.story import RunStory, State
@@ -169,7 +169,6 @@ def test_a_run_that_cannot_be_started_is_told(qtbot, tmp_path, follow):
 
 
 def test_a_long_past_comes_in_several_parts_and_whole(qtbot, tmp_path, follow, monkeypatch):
-    monkeypatch.setattr(job_thread, "FIRST_SECONDS", 0.0)
     monkeypatch.setattr(job_thread, "POLL_SECONDS", 0.0)
     run = make_folder(tmp_path / "run")
     plot = Plot(steps=4000, reached=4000)
@@ -189,9 +188,30 @@ def test_a_long_past_comes_in_several_parts_and_whole(qtbot, tmp_path, follow, m
     assert told.story == story
 
 
+def test_a_run_that_waits_with_a_long_past_is_told_as_waiting_from_the_first_moment(
+    qtbot, tmp_path, follow, monkeypatch
+):
+    monkeypatch.setattr(job_thread, "POLL_SECONDS", 0.0)
+    run = make_folder(tmp_path / "run")
+    plot = Plot(steps=4000, reached=2000)
+    write_story(run, plot)
+    keep_alive(run, attempt=2)
+    keeper = EventWriter(run.machine_file, attempt=2)
+    keeper.write(TurnAwaited(ahead=1, behind="other"))
+    keeper.close()
+    thread, told = follow(run)
+    wholes = []
+    thread.news_arrived.connect(lambda news: wholes.append((news.is_whole, news.story.step)))
+    thread.start()
+    qtbot.waitUntil(lambda: (True, 2000) in wholes, timeout=20_000)
+    assert told.states == [State.QUEUED]
+    assert told.order[:2] == ["news", State.QUEUED]
+    assert wholes[0] == (False, 2000), "how far it is, from the ends of its files"
+    assert {step for _, step in wholes} == {2000}, "never further back meanwhile"
+
+
 def test_lines_that_cannot_be_read_are_told(qtbot, live, follow):
     live.events_file.write_text("nonsense\n")
     thread, told = follow(live)
-    with qtbot.waitSignal(thread.news_arrived, timeout=5000):
-        thread.start()
-    assert told.story.skipped == 1
+    thread.start()
+    qtbot.waitUntil(lambda: told.story.skipped == 1, timeout=5000)

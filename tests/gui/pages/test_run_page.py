@@ -80,6 +80,34 @@ def test_a_training_run_shows_how_far_it_is(qtbot, live, open_run):
     assert view.charts.metrics.legend_text == "Accuracy 87.0 % · F1 86.6 %"
 
 
+def test_a_page_that_has_read_nothing_yet_says_nothing_of_where_the_run_stands(page, live):
+    write_story(live, Plot(reached=90))
+    page.show_run(live)
+    view = page.view
+    assert view.state is None
+    header = view.header
+    assert header.state_line.text() == ""
+    buttons = header.buttons
+    assert not any(
+        button.isVisible() for button in (buttons.pause, buttons.stop, buttons.resume, header.progress)
+    )
+    assert not buttons.more.isEnabled()
+    for chart in view.charts.charts:
+        chart.redraw()
+        assert chart._empty.text() == " "
+        assert {axis.opacity() for axis in (chart._canvas.x_axis, chart._canvas.y_axis)} == {0.0}
+
+
+def test_that_a_run_can_not_go_to_the_bin_yet_is_said_until_it_is_over(qtbot, page, live, open_run):
+    clock = write_story(live, Plot(reached=40, start=time.time() - 10))
+    view = open_run(live, State.TRAINING)
+    page.bin.begin([live])
+    qtbot.waitUntil(lambda: view.messages.titles() == ["It can't go to the bin yet"], timeout=2000)
+    with qtbot.waitSignal(page.run_changed, timeout=5000):
+        crash(live, clock)
+    assert "It can't go to the bin yet" not in view.messages.titles()
+
+
 def test_time_left_is_withheld_until_it_means_something(live, open_run):
     write_story(live, Plot(reached=3, start=time.time() - 3))
     assert open_run(live, State.TRAINING).header.time_left.text() == ""

@@ -329,6 +329,9 @@ def test_the_delete_key_asks_once_and_moves_what_is_over_to_the_bin(qtbot, page,
     qtbot.keyClick(page.table, Qt.Key.Key_Delete)
     qtbot.waitUntil(page.strip.isVisible, timeout=2000)
     assert (folder / "newer").is_dir()
+    crash(RunFolder(folder / "newer"), time.time())
+    settle(qtbot, page)
+    qtbot.waitUntil(page.strip.isHidden, timeout=2000)  # what kept it is over
 
 
 def test_where_there_is_no_bin_a_second_question_is_asked(qtbot, page, folder):
