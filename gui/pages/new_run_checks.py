@@ -4,8 +4,7 @@ import html
 from collections.abc import Iterable
 from dataclasses import dataclass
 
-from PySide6.QtCore import Signal
-from PySide6.QtGui import Qt
+from PySide6.QtCore import Qt, Signal
 from PySide6.QtWidgets import QHBoxLayout, QLabel, QWidget
 
 from core.events import Level

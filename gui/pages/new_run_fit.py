@@ -1,7 +1,7 @@
 """The card "Will it fit?": the memory a run takes beside what is free, how that is known, and what to do about it."""
 
-from PySide6.QtCore import QTimer, Signal
-from PySide6.QtGui import QHideEvent, QShowEvent, Qt
+from PySide6.QtCore import Qt, QTimer, Signal
+from PySide6.QtGui import QHideEvent, QShowEvent
 from PySide6.QtWidgets import QHBoxLayout, QLabel, QPushButton, QVBoxLayout, QWidget
 
 from core.memory.forecast import Forecast, Verdict

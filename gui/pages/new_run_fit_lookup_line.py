@@ -1,7 +1,6 @@
 """The line of the card "Will it fit?" for a model that isn't on this computer: the button, and what it fetches."""
 
-from PySide6.QtCore import Signal
-from PySide6.QtGui import Qt
+from PySide6.QtCore import Qt, Signal
 from PySide6.QtWidgets import QHBoxLayout, QLabel, QPushButton, QWidget
 
 from core import hub

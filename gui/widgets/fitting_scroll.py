@@ -1,7 +1,7 @@
 """Scroll areas that don't look like one: no frame, the page's own background, never sideways."""
 
-from PySide6.QtCore import QEvent, QObject, QSize
-from PySide6.QtGui import QPaintEvent, Qt
+from PySide6.QtCore import QEvent, QObject, QSize, Qt
+from PySide6.QtGui import QPaintEvent
 from PySide6.QtWidgets import QFrame, QScrollArea, QScrollBar, QWidget
 
 from gui.theme import GUTTER

@@ -1,7 +1,6 @@
 """A strip above a page that speaks up: what happened, why, and what to press."""
 
-from PySide6.QtCore import Signal
-from PySide6.QtGui import Qt
+from PySide6.QtCore import Qt, Signal
 from PySide6.QtWidgets import QFrame, QHBoxLayout, QLabel, QPushButton, QVBoxLayout, QWidget
 
 from core.errors import Fix, UserError

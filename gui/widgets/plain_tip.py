@@ -2,7 +2,7 @@
 
 import html
 
-from PySide6.QtGui import Qt
+from PySide6.QtCore import Qt
 
 
 def plain_tip(text: str) -> str:

@@ -3,7 +3,7 @@
 from collections.abc import Mapping
 from typing import Generic, TypeVar
 
-from PySide6.QtGui import Qt
+from PySide6.QtCore import Qt
 from PySide6.QtWidgets import QApplication, QLabel, QMessageBox, QWidget
 
 from gui.widgets.roles import Role, set_role
