@@ -2,7 +2,7 @@
 
 import html
 
-from PySide6.QtCore import Qt
+from PySide6 import QtGui
 
 
 def plain_tip(text: str) -> str:
@@ -12,4 +12,4 @@ def plain_tip(text: str) -> str:
 
 def tip_of(text: str) -> str:
     """A tool tip of one line, as it is where Qt takes it for plain text anyway."""
-    return plain_tip(text) if Qt.mightBeRichText(text) else text
+    return plain_tip(text) if QtGui.Qt.mightBeRichText(text) else text
