@@ -103,7 +103,7 @@ def _assemble(said: Mapping[str, Any]) -> Imported:
         elif known is None or isinstance(known, Gone):
             left.append(Left(name, known.advice if known else UNKNOWN))
         elif isinstance(value, Computed):
-            left.append(Left(name, "the script computes it; set it by hand"))
+            left.append(Left(name, "its value is not in this text; set it by hand"))
         elif not known.values:
             left.append(Left(name, known.note or "it is off"))
         elif clash := _clash(tree, known.values):

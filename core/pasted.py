@@ -2,8 +2,10 @@
 
 import ast
 import json
+import re
 import shlex
 from itertools import pairwise
+from string import Template
 from typing import Any
 
 from core.trainer_translation import translate
@@ -11,11 +13,14 @@ from core.trainer_translation import translate
 CONTINUATIONS = ("\\\n", "^\n", "`\n")
 """How shells, Windows' own and PowerShell among them, go on in the next line."""
 
+SHELLS = re.compile(r"\$[A-Za-z_{(]|`")
+"""What only a shell knows."""
+
 NOT_PLAIN = (ValueError, TypeError, SyntaxError, MemoryError, RecursionError)
 
 
 class Computed:
-    """In place of a value that a script computes: nobody knows it before the script runs, and nobody runs it."""
+    """In place of a value that a script or a shell computes: nobody knows it before that runs, and nobody runs it."""
 
 
 def said_in(text: str) -> dict[str, Any]:
@@ -95,10 +100,23 @@ def _from_command_line(text: str) -> dict[str, Any]:
         words = shlex.split(text, comments=True)
     except ValueError:
         return {}
-    found: dict[str, Any] = {}
+    words, found = _with_variables(words), {}
     for word, following in pairwise([*words, "--"]):
         if word.startswith("--") and word != "--":
             name, equals, value = word[2:].partition("=")
             is_bare = not equals and (following.startswith("--") or following.endswith(".py"))
-            found[name.replace("-", "_")] = is_bare or (value if equals else following)
+            said = value if equals else following
+            found[name.replace("-", "_")] = is_bare or (Computed() if SHELLS.search(said) else said)
     return found
+
+
+def _with_variables(words: list[str]) -> list[str]:
+    """The words of a shell, with what it assigns itself (`export TASK_NAME=mrpc`) in place of `$TASK_NAME`."""
+    assigned: dict[str, str] = {}
+    told = []
+    for word in words:
+        told.append(Template(word).safe_substitute(assigned))
+        name, equals, value = told[-1].partition("=")
+        if equals and name.isidentifier():
+            assigned[name] = value
+    return told

@@ -33,6 +33,25 @@ def reason(imported: Imported, name: str) -> str:
     return next(found.reason for found in imported.left if found.name == name)
 
 
+@pytest.mark.parametrize("asks", ["$TASK_NAME", "${TASK_NAME}", '"$TASK_NAME"'])
+@pytest.mark.parametrize(
+    "assigns", ["export TASK_NAME=mrpc", "TASK_NAME='mrpc'", "NAME=mrpc\nTASK_NAME=$NAME"]
+)
+def test_variables_that_the_text_itself_assigns_are_resolved(assigns: str, asks: str) -> None:
+    found = import_text(
+        f"{assigns}\n\npython run_glue.py \\\n  --task_name {asks} --seed 5 \\\n  --output_dir /tmp/$TASK_NAME/"
+    )
+    direct = import_text("python run_glue.py --task_name mrpc --seed 5 --output_dir /tmp/mrpc/")
+    assert (found.tree, found.problems) == (direct.tree, direct.problems)
+    assert found.taken == direct.taken
+
+
+def test_a_variable_that_only_the_shell_knows_is_left() -> None:
+    found = import_text("python run_glue.py --model_name_or_path $MODEL --train_file $(ls *.csv) --seed 5")
+    assert options_of(found) == {"training.seed": 5}
+    assert "set it by hand" in reason(found, "model_name_or_path")
+
+
 def test_a_command_line_of_run_glue() -> None:
     imported = import_text(RUN_GLUE)
     assert options_of(imported) == {
@@ -158,7 +177,7 @@ def test_forms_that_people_have(text: str, options: dict[str, Any]) -> None:
 
 def test_what_a_script_computes_is_said_and_never_run() -> None:
     imported = import_text("TrainingArguments(learning_rate=2 * best, seed=..., fp16=use_fp16(), bf16=False)")
-    assert reason(imported, "learning_rate") == "the script computes it; set it by hand"
+    assert "set it by hand" in reason(imported, "learning_rate")
     assert imported.taken == ()
 
 
