@@ -1,12 +1,14 @@
 """States what actually ran, from the live objects and not from the request."""
 
+from typing import Any
+
 import torch
 
 from core.choices import Attention
 from core.engine.batches_ran import batches_ran
 from core.engine.devices import Choice
 from core.engine.models.adapters import describe_adapter
-from core.engine.models.parts import count, is_packed, weights_of
+from core.engine.models.parts import base_of, count, is_packed, weights_of
 from core.engine.optimizer_state import (
     bare,
     decayed_parameters,
@@ -52,14 +54,16 @@ def what_ran(trainer: WatchedTrainer, choice: Choice) -> WhatRan:
         deepspeed=describe_zero(trainer.deepspeed),
         compiled=trainer.compilation.label if trainer.compilation else "",
         compile_seconds=trainer.compilation.seconds if trainer.compilation else None,
-        reasons=choice.reasons | _reason_of_attention(choice, trainer.first_batch.attention),
+        reasons=choice.reasons | _reason_of_attention(choice, base_of(model), trainer.first_batch.attention),
     )
 
 
-def _reason_of_attention(choice: Choice, called: tuple[str, ...]) -> dict[str, str]:
-    if choice.settled.model.attention is Attention.SDPA and called == (Attention.EAGER,):
-        return {"model.attention": "this model has no sdpa; its own runs"}
-    return {}
+def _reason_of_attention(choice: Choice, model: Any, called: tuple[str, ...]) -> dict[str, str]:
+    if choice.settled.model.attention is not Attention.SDPA or called != (Attention.EAGER,):
+        return {}
+    has_sdpa = getattr(model, "_supports_sdpa", False)
+    its_own = "sdpa was set, and this model has it, but its own code computed attention in the first batch"
+    return {"model.attention": its_own if has_sdpa else "this model has no sdpa; its own runs"}
 
 
 def _dtype_name(dtype: torch.dtype) -> str:

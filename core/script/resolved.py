@@ -63,7 +63,7 @@ def as_it_ran(options: RunOptions, ran: WhatRan, versions: dict[str, str]) -> Re
                 notes.append(f"{path} = {told}")
     if ran.attention == Attention.EAGER and options.model.attention is Attention.SDPA:
         settled = _with(settled, "model.attention", ran.attention)
-        notes.append("model.attention = eager: this model has no sdpa")
+        notes.append(f"model.attention = eager: {ran.reasons.get('model.attention', '')}".rstrip(": "))
     return Resolved(_unset_none(settled), device, ran.device_name, tuple(notes), versions)
 
 

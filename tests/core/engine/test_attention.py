@@ -9,10 +9,15 @@ from core.choices import Attention, Task
 from core.engine.first_batch import FirstBatch
 from core.engine.models import text_models
 from core.engine.models.attention import implementation_for
+from core.engine.torchvision_ops import prepare_torchvision
 from core.errors import ModelError
 from core.options import ModelOptions, RunOptions
 from tests.fakes.tiny_bert import edit_config, save_tiny_bert
 from tests.fakes.tiny_training import model, train
+
+prepare_torchvision()
+
+from transformers import OpenAIGPTPreTrainedModel  # noqa: E402 - torchvision must be prepared first
 
 FLASH = (Attention.FLASH_2, Attention.FLASH_3)
 
@@ -39,6 +44,16 @@ def test_a_model_without_sdpa_runs_its_own_and_says_so(bert: Path, tmp_path: Pat
     assert tiny.what_ran.attention == "eager"
     assert tiny.what_ran.reasons["model.attention"] == "this model has no sdpa; its own runs"
     assert tiny.messages == {}
+
+
+def test_a_model_that_has_sdpa_and_does_not_call_it_is_not_said_to_have_none(
+    bert: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(OpenAIGPTPreTrainedModel, "_supports_sdpa", True)
+    edit_config(bert, model_type="openai-gpt")
+    ran = train(tmp_path / "run", model=model(bert, pretrained=False)).what_ran
+    assert ran.attention == "eager"
+    assert "this model has it" in ran.reasons["model.attention"]
 
 
 @pytest.mark.parametrize("attention", FLASH)
