@@ -216,7 +216,10 @@ def _notes(pair: Pair, names: Sequence[str], images: int, data: str | None) -> I
         yield pair.reason
     if set(names) - set(SIZES):
         yield _note_of_images(images, data)
-        yield "As in the article, Adam learns at 1e-3 from random weights."
+        yield (
+            "As in the article, Adam learns at 1e-3. Weights are random, where the article's were pretrained: "
+            "what a step takes doesn't depend on them."
+        )
     if set(names) & set(SIZES):
         yield f"Texts are random sequences of {TOKENS} tokens, and the weights of their models are random, too."
     yield "An epoch is reckoned from the steps that were timed, and its last, smaller batch from the others."

@@ -13,8 +13,8 @@ GUIDE_IS = (
     "times are those of all 128 steps, the first included; memory is all that the driver showed as taken."
 )
 ARTICLE_IS = (
-    "Published by others: an article on training with an Apple M1 Max, 1,000 images of MNIST at 224 x 224 pixels, CPU "
-    "against MPS. Times only: the article trained on one logit, so that its losses say nothing."
+    "Published by others: an article on training with an Apple M1 Max, 1,000 images of MNIST at 224 x 224 pixels, "
+    "pretrained weights, CPU against MPS. Times only: the article trained on one logit, so that its losses say nothing."
 )
 
 

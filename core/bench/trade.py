@@ -1,6 +1,6 @@
 """What a result comes to, in a plain sentence or two: the best trade of speed and memory on this machine."""
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 
 from core.bench.plan import Kind
 from core.bench.result import Result, Row, memory_against, speed_against
@@ -9,6 +9,8 @@ from core.choices import Method
 
 LESS = 0.95
 """Memory counts as less from this share of plain's on: what a process holds differs by a few percent each time."""
+
+AGAIN = "Close other programs and measure again."
 
 
 def best_trade(result: Result) -> str:
@@ -26,14 +28,19 @@ def is_faster(row: Row, other: Row) -> bool:
 
 def _methods(result: Result) -> Iterator[str]:
     plain, rows = result.plain, [row for row in result.rows[1:] if row.is_measured]
+    quiet = [row for row in rows if not row.is_disturbed]
     if plain is None or not (rows or plain.is_measured):
         yield "Nothing has been measured."
     elif not plain.is_measured:
         yield f"Nothing can be held against plain, which has no figures: {plain.reason or 'it was not measured'}."
     elif not rows:
         yield "Only plain has been measured."
+    elif plain.is_disturbed or len(quiet) < len(rows) / 2:
+        yield f"{_disturbed([plain, *rows])}: too many to conclude anything. {AGAIN}"
     else:
-        yield from _trade(result, plain, rows)
+        yield from _trade(result, plain, quiet)
+        if quiet != rows:
+            yield f"{_disturbed([plain, *rows])} and left out here. {AGAIN}"
 
 
 def _trade(result: Result, plain: Row, rows: list[Row]) -> Iterator[str]:
@@ -53,8 +60,13 @@ def _trade(result: Result, plain: Row, rows: list[Row]) -> Iterator[str]:
             yield f"Where texts differ in length, {_name(result, row)} makes it {_times(row, plain)} as fast as plain."
         if _is_small(row, plain):
             yield f"{_name(result, row)}, which trains few of the weights, is {_compared(row, plain)}."
-    if any(row.is_disturbed for row in (plain, fastest, leanest) if row is not None):
-        yield "Rows among these were measured beside other work, or while heat or a power cap held a clock down."
+
+
+def _disturbed(rows: Sequence[Row]) -> str:
+    """How many were."""
+    count = sum(row.is_disturbed for row in rows)
+    why = "beside other work, or while heat or a power cap held a clock down"
+    return f"{count} of {len(rows)} rows were measured {why}"
 
 
 def _of_all_weights(result: Result, plain: Row, fastest: Row | None, leanest: Row | None) -> str:
@@ -125,18 +137,20 @@ def _name(result: Result, row: Row) -> str:
 def _devices(result: Result) -> str:
     """How much faster the other side is, from the least of all models to the most."""
     found = {}
+    measured = [row for row in result.rows if row.is_measured]
     for rows in result.groups().values():
         first, *others = rows
         for other in others:
             speed = speed_against(other, first)
-            if speed is not None:
+            if speed is not None and not (first.is_disturbed or other.is_disturbed):
                 found[f"{other.rung.side} is {{}} as fast as {first.rung.side}", other.rung.title] = speed
-    if not found:
-        return "Nothing has been measured on both sides."
-    return " ".join(
+    told = [
         _range({title: speed for (said, title), speed in found.items() if said == words}, words)
         for words in dict.fromkeys(said for said, _ in found)
-    )
+    ]
+    if any(row.is_disturbed for row in measured):
+        told.append(f"{_disturbed(measured)} and left out here. {AGAIN}")
+    return " ".join(told) or "Nothing has been measured on both sides."
 
 
 def _range(speeds: dict[str, float], words: str) -> str:

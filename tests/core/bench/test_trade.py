@@ -96,9 +96,27 @@ def test_what_only_says_what_is_added_is_named_whole() -> None:
     assert "bf16 + sdpa + fused + compile, 3.50 times" in said
 
 
-def test_rows_measured_beside_other_work_are_marked() -> None:
-    assert "beside other work" in told(PLAIN, row("bf16", 0.5, load=0.6))
-    assert "beside other work" not in told(PLAIN, row("bf16", 0.5, load=0.1))
+def test_disturbed_rows_support_no_conclusion() -> None:
+    quiet, busy = row("bf16", 0.5, load=0.1), row("bf16", 0.5, load=0.6)
+    assert "beside other work" not in told(PLAIN, quiet)
+    for rows in ((PLAIN, busy), (row("plain", 1.0, load=0.6), quiet), (PLAIN, quiet, busy, busy)):
+        said = told(*rows)
+        assert "conclude" in said
+        assert "measure again" in said
+        assert "No method" not in said
+        assert "best trade" not in said
+
+
+def test_a_conclusion_leaves_disturbed_rows_out_and_says_so() -> None:
+    said = told(PLAIN, row("bf16", 0.5, 900), row("bf16 + sdpa", 0.1, 100, load=0.6))
+    assert said.startswith("The best trade here, in speed and in memory: bf16,")
+    assert "1 of 3 rows" in said
+    assert "sdpa" not in said
+
+
+def test_devices_that_were_disturbed_are_left_out() -> None:
+    rows = [row("VGG", 1.0, group="v", side="CPU"), row("VGG", 0.5, group="v", side="MPS", load=0.6)]
+    assert told(*rows, kind=Kind.DEVICES).startswith("1 of 2 rows were measured beside other work")
 
 
 @pytest.mark.parametrize(
