@@ -201,7 +201,8 @@ def main(arguments: Sequence[str]) -> int:
     if is_locked(path, ENGINE_LOCK):  # its keeper writes down how it ends; nobody else may
         print(f"A training process works in {path} already.", file=sys.stderr)
         return 1
-    keeper = Keeper(RunFolder(path), engine_command("train", str(path)), queued=QUEUE_FLAG in arguments)
+    os.chdir(path)  # where the folder is renamed, moved or unmounted, it still is this one
+    keeper = Keeper(RunFolder(Path()), engine_command("train", "."), queued=QUEUE_FLAG in arguments)
     signal.signal(signal.SIGTERM, lambda *_: keeper.ask_stop())
     keeper.keep()
     return 0

@@ -258,9 +258,18 @@ def _name(run: RunFolder) -> str:
     return str(run.path.absolute())
 
 
+_seen: set[Path] = set()
+
+
 def _folder() -> Path:
+    """The folder of the queue. One that was there with its home isn't made anew: the home was moved or unmounted.
+
+    Raises:
+        OSError: It isn't there and can't be made.
+    """
     folder = settings.home() / "queue"
-    folder.mkdir(parents=True, exist_ok=True)
+    folder.mkdir(parents=folder not in _seen, exist_ok=True)
+    _seen.add(folder)
     return folder
 
 
@@ -282,6 +291,7 @@ def _entries() -> list[Entry]:
         lines = read_small(_file()).splitlines()
     except OSError:
         return []
+    _seen.add(_file().parent)
     return [entry for entry in _decoded(lines) if entry.is_kept]
 
 

@@ -71,7 +71,11 @@ class RunFolder:
 
     @property
     def is_removed(self) -> bool:
-        """Whether the run is deleted, or being deleted: of the files every run keeps, one to the end, none is there."""
+        """Whether the run is deleted, or being deleted: of the files every run keeps, one to the end, none is there.
+
+        To who works in the folder and gives its path as a relative one, as keeper and engine do, one that was renamed,
+        moved or unmounted is still there. To others it is gone.
+        """
         return all(map(_is_gone, (self.options_file, self.keeper_file, self.exit_file)))
 
     @property

@@ -45,6 +45,7 @@ class Turn:
 
     def __init__(self, run: RunFolder, device: str, attempt: int) -> None:
         self._run = run
+        self._entered = RunFolder(run.path.absolute())
         self._device = device
         self._keeper = KeeperRecord.of(os.getpid(), attempt)
         self._changed_at: int | None = None
@@ -95,6 +96,7 @@ class Turn:
         return self._awaited
 
     def _look(self) -> TurnAwaited | None:
+        self._follow_renaming()
         if self._awaited is not None and not queue.is_entered(self._run):
             queue.enter(self._run, self._device, self._keeper)
             self._next_turn = (
@@ -124,11 +126,20 @@ class Turn:
         if time.monotonic() < self._next_check:
             return
         self._next_check = time.monotonic() + CHECK_SECONDS
-        changed = queue.changed_at()
-        if changed is None or changed != self._changed_at:
-            self._changed_at = changed
-            if not queue.is_entered(self._run):
-                self._enter()
+        with contextlib.suppress(OSError):  # of the home, or of the folder, which has no name any more
+            self._follow_renaming()
+            changed = queue.changed_at()
+            if changed is None or changed != self._changed_at:
+                self._changed_at = changed
+                if not queue.is_entered(self._run):
+                    self._enter()
+
+    def _follow_renaming(self) -> None:
+        """Leave the queue under the name that the run's folder had before."""
+        here = RunFolder(self._run.path.absolute())
+        if here != self._entered:
+            queue.leave(self._entered)
+            self._entered = here
 
     def _enter(self) -> None:
         with contextlib.suppress(OSError):
@@ -137,4 +148,4 @@ class Turn:
     def leave(self) -> None:
         """Let the next one in."""
         with contextlib.suppress(OSError):
-            queue.leave(self._run)
+            queue.leave(self._entered)

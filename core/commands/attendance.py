@@ -23,7 +23,10 @@ WRONG_REQUEST = 2
 ENDED_WELL = (State.FINISHED, State.STOPPED, State.PAUSED)
 """What a run can come to that was asked for."""
 
-REMOVED = "The run's folder was removed."
+REMOVED = (
+    "The run's folder is no longer there: it was removed or renamed, or its disk is not connected. Where it was "
+    "renamed, the run goes on in it."
+)
 
 _SAID = {
     Action.STOP: "Stopping; what is trained is kept. Ctrl-C again ends it at once.",

@@ -49,7 +49,8 @@ def main(arguments: list[str]) -> int:
     answer_to = _keep_stdout_clean()
     match arguments:
         case ["train", run_dir]:
-            return _train(Path(run_dir))
+            os.chdir(run_dir)  # as the keeper: a folder that is renamed still is this one
+            return _train(Path())
         case ["try"]:
             end_with_asker()
             return _try(answer_to)

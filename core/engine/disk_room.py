@@ -83,7 +83,7 @@ def require_room(run: RunFolder, trainer: Any, options: RunOptions) -> Need:
     kind = CantSave if standing else UserError
     raise kind(
         "The disk has no room for what this run will save",
-        f"{size(missing)} are needed and {size(free)} are free where the run is kept ({run.path}): "
+        f"{size(missing)} are needed and {size(free)} are free where the run is kept ({run.path.absolute()}): "
         f"{_told(need)}. Nothing was trained. Make room, or keep runs on another disk.",
         (*_smaller(need, reused, free, options), *((RESUME,) if standing else ())),
     )
@@ -183,8 +183,8 @@ def cant_save(error: Exception, folder: Path, what: str, needed: int = 0) -> Can
     takes = f"about {size(needed)} are needed and " if needed else ""
     return CantSave(
         "Paused: the disk is full",
-        f"The {what} couldn't be written: {takes}{_free(folder)} free in {folder}. What was saved before is as "
-        "it was: make room and resume.",
+        f"The {what} couldn't be written: {takes}{_free(folder)} free in {folder.absolute()}. What was saved before "
+        "is as it was: make room and resume.",
         (RESUME, Fix("Show the folder", action=FixAction.REVEAL)),
     )
 

@@ -303,6 +303,21 @@ def test_the_computer_is_kept_awake_for_as_long_as_the_engine_runs(
     assert RunFinished in told[1]
 
 
+def test_a_run_whose_folder_is_renamed_goes_on_in_it(run: RunFolder) -> None:
+    keeper = start(run, "wait")
+    follower = RunFollower(run)
+    wait_for_steps(follower, keeper)
+    moved = RunFolder(run.path.rename(run.path.with_name("moved")))
+    follower, last = RunFollower(moved), follower.story.step
+    wait_for_steps(follower, keeper, last + 5)
+    moved.ask(Action.SAVE)
+    moved.ask(Action.STOP)
+    follow_until(follower, keeper, lambda: follower.is_over)
+    assert keeper.wait(10) == 0
+    assert (follower.state, moved.exit_record().code) == (State.STOPPED, 0)
+    assert not run.path.exists()
+
+
 def test_a_run_whose_folder_is_removed_ends(run: RunFolder) -> None:
     keeper = start(run, "wait")
     follower = RunFollower(run)

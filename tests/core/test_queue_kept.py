@@ -276,6 +276,34 @@ for turn in range(6):
 """
 
 
+@posix
+def test_a_run_whose_folder_is_renamed_stands_in_the_queue_by_its_new_name(keepers: Keepers) -> None:
+    first, second = keepers.add("first"), keepers.add("second")
+    keepers.until(first, State.TRAINING)
+    keepers.until(second, State.QUEUED)
+    for old, is_there in ((first, queue.training), (second, queue.waiting)):
+        process = keepers.processes[old.run.path]
+        moved = RunFollower(RunFolder(old.run.path.rename(old.run.path.with_name(f"new-{old.run.name}"))))
+        keepers.processes[moved.run.path] = process
+        follow_until(moved, process, lambda moved=moved, there=is_there: there() == [moved.run])
+    RunFolder(queue.training()[0].path).ask(Action.STOP)
+    keepers.until(moved, State.TRAINING)
+
+
+@posix
+def test_a_home_that_was_moved_is_not_made_anew(keepers: Keepers, home: Path) -> None:
+    first, second = keepers.add("first"), keepers.add("second")
+    keepers.until(first, State.TRAINING)
+    keepers.until(second, State.QUEUED)
+    home.rename(home.with_name("moved"))
+    first.run.ask(Action.STOP)
+    keepers.until_over(first)
+    assert keepers.processes[first.run.path].wait(10) == 0
+    second.run.ask(Action.STOP)
+    keepers.until_over(second)
+    assert not home.exists()
+
+
 def test_of_processes_that_race_no_two_have_their_turn_at_once(tmp_path: Path) -> None:
     log = tmp_path / "log"
     racers = [

@@ -6,6 +6,7 @@ In the scenario `page` it finds the computer's memory full, looks often and has 
 misses the next step. In `hang` neither the GPU's driver nor the disk ever answers.
 """
 
+import os
 import signal
 import sys
 import threading
@@ -53,7 +54,8 @@ if __name__ == "__main__":
         never_answer()
     turn.LOOK_SECONDS, turn.LIFE_SECONDS, turn.CHECK_SECONDS = 0.02, 0.1, 0.1
     engine = Path(__file__).with_name("engine.py")
-    command = [sys.executable, "-P", str(engine), scenario, run_dir]
-    keeper = Keeper(RunFolder(Path(run_dir)), command, queued=QUEUE_FLAG in flags)
+    os.chdir(run_dir)
+    command = [sys.executable, "-P", str(engine), scenario, "."]
+    keeper = Keeper(RunFolder(Path()), command, queued=QUEUE_FLAG in flags)
     signal.signal(signal.SIGTERM, lambda *_: keeper.ask_stop())
     keeper.keep()

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from core.cli import main
-from core.commands.attendance import Attendance, Interrupts
+from core.commands.attendance import REMOVED, Attendance, Interrupts
 from core.engine.reporter import Reporter
 from core.errors import UserError
 from core.events import Event, RunPlanned, RunStarted, encode
@@ -132,7 +132,7 @@ def test_a_run_whose_folder_is_removed_is_waited_for_no_longer(
 ) -> None:
     remove_at_first_poll(monkeypatch)
     assert main([command, kept.name]) == 1
-    assert capsys.readouterr().err.endswith("The run's folder was removed.\n")
+    assert capsys.readouterr().err.endswith(f"{REMOVED}\n")
 
 
 @pytest.mark.skipif(os.name != "posix", reason="Windows keeps a folder whose files are open")
@@ -148,7 +148,7 @@ def test_a_run_removed_while_it_is_trained_ends(
         return keepers[0]
 
     assert main(["train", DIGITS, "--run-dir", str(tmp_path / "run")], start=start_and_keep) == 1
-    assert capsys.readouterr().err.endswith("The run's folder was removed.\n")
+    assert capsys.readouterr().err.endswith(f"{REMOVED}\n")
     assert keepers[0].poll() is not None
 
 
