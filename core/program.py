@@ -15,13 +15,12 @@ from core.files import is_there
 from core.processes import is_frozen
 
 REFUSED = 2
-PARTS = ("--engine", "--keeper", "--selftest")
+PARTS = ("--engine", "--keeper")
 
 
 def run(
     arguments: Sequence[str],
     open_window: Callable[[], int],
-    test_window: Callable[[Sequence[str]], int],
     complain: Callable[[str], None] | None = None,
 ) -> int:
     """Do what the arguments ask for and return the exit status.
@@ -29,7 +28,6 @@ def run(
     Args:
         arguments: The command line without the program's name.
         open_window: Opens the window and returns when it is closed.
-        test_window: Tries the window out, with the arguments after `--selftest-window`.
         complain: Says what is wrong with the arguments; None: somebody reads what is printed.
     """
     streams.open_missing()
@@ -39,8 +37,6 @@ def run(
         if _is_for_python(arguments):
             print("This is Hone, not a Python interpreter.", file=sys.stderr)
             return REFUSED
-    if arguments[:1] == ["--selftest-window"]:
-        return test_window(arguments[1:])
     if opens_window(arguments):
         return open_window()
     if arguments[0] in PARTS:
@@ -50,18 +46,13 @@ def run(
 
 def _part(name: str) -> Callable[[list[str]], int]:
     """A part beside window and command line, imported only when it is asked for."""
-    match name:
-        case "--engine":
-            from core.engine.__main__ import main as engine
+    if name == "--engine":
+        from core.engine.__main__ import main as engine
 
-            return engine
-        case "--keeper":
-            from core.keeper import main as keeper
+        return engine
+    from core.keeper import main as keeper
 
-            return keeper
-    from core.selftest.command import main as selftest
-
-    return selftest
+    return keeper
 
 
 def _command_line(arguments: list[str], complain: Callable[[str], None] | None) -> int:

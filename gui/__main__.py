@@ -3,7 +3,6 @@
 import gc
 import os
 import sys
-from collections.abc import Sequence
 
 from core import program
 from gui.old_systems import this_system, why_too_old
@@ -33,19 +32,6 @@ def why_no_window() -> str:
     return why_too_old(this_system()) or what_is_missing() or why_no_answer()
 
 
-def test_window(arguments: Sequence[str]) -> int:
-    """Try the window out: on the screen there is, on Linux without one on none."""
-    if not has_screen():
-        os.environ["QT_QPA_PLATFORM"] = "offscreen"
-    reason = why_no_window()
-    if reason:
-        print(reason, file=sys.stderr)
-        return 1
-    from gui.selftest_window import main as selftest
-
-    return selftest(arguments)
-
-
 def has_screen() -> bool:
     """Whether Qt may find a screen. Asked on Linux only, where Qt aborts without one; elsewhere it finds its own."""
     return not sys.platform.startswith("linux") or any(os.environ.get(name) for name in SCREENS)
@@ -53,7 +39,7 @@ def has_screen() -> bool:
 
 def main() -> int:
     """Run the program with the process's arguments and return its exit status."""
-    return program.run(sys.argv[1:], open_window, test_window, None if is_watched() else tell)
+    return program.run(sys.argv[1:], open_window, None if is_watched() else tell)
 
 
 if __name__ == "__main__":

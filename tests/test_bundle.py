@@ -16,7 +16,7 @@ import pytest
 import about
 import licences
 import recipe
-from bootstrap import bundle, debian, mishaps, shared_libraries, sizes, trial
+from bootstrap import bundle, debian, shared_libraries, sizes, trial
 from bootstrap.environment import Environment
 from bootstrap.errors import SetupError
 from bootstrap.trial import Done, Person
@@ -224,7 +224,7 @@ def test_licences_of_what_is_shipped_are_gathered(tmp_path):
     ],
 )
 def test_a_mishap_is_judged_by_status_and_words(done, words):
-    said = mishaps.judged(done, 1, "screen")
+    said = trial.judged(done, 1, "screen")
     assert words in said
     assert bool(said) == bool(words)
 

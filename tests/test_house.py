@@ -50,11 +50,10 @@ ALLOWED = {
     "resources": set[str](),
 }
 # A bundle has one executable, which must be able to become the engine or a worker of `datasets`. Parquet is written by
-# pyarrow, in the process of the command that asks for it; a self-test's images of every kind by Pillow.
+# pyarrow, in the process of the command that asks for it.
 DOOR = {
     "core/program.py": {"core.engine.__main__", "multiprocess"},
     "core/metrics_parquet.py": {"pyarrow"},
-    "core/selftest/samples.py": {"PIL", "pyarrow"},
 }
 
 

@@ -1,4 +1,4 @@
-"""Build the program that needs no Python, let it try itself out, pack it, and tell what it weighs and takes."""
+"""Build the program that needs no Python, use it, pack it, and tell what it weighs and takes."""
 
 from __future__ import annotations
 
@@ -18,6 +18,7 @@ from bootstrap import (
     package_trial,
     shared_libraries,
     sizes,
+    smoke,
     start_script,
     trial,
 )
@@ -26,7 +27,7 @@ from bootstrap.errors import SetupError
 
 DEB_GOAL = 350e6
 GZIP_LEVEL = 6
-STAGES = ("build", "selftest", "mishaps", "times", "pack", "install")
+STAGES = ("build", "smoke", "mishaps", "times", "pack", "install")
 
 
 def main(environment: Environment, arguments: list[str]) -> int:
@@ -38,14 +39,24 @@ def main(environment: Environment, arguments: list[str]) -> int:
     parser = argparse.ArgumentParser(
         prog="start.py bundle",
         description="Build a program that needs no Python for this system: in dist/, with archives beside it.",
-        epilog="Stages: build (PyInstaller), selftest (the program tries itself out, in a folder that can't be "
-        "written to), mishaps (what it says where something is wrong), times, pack (archives), install (the .deb "
-        "into a scratch root, with its self-tests there, the window's on a screen made by Xvfb).",
+        epilog="Stages: build (PyInstaller), smoke (the program is used, in a folder that can't be written to), "
+        "mishaps (what it says where something is wrong), times, pack (archives), install (the .deb into a scratch "
+        "root, used there, with its window on a screen made by Xvfb).",
     )
     parser.add_argument(
         "--only", action="append", choices=STAGES, metavar="STAGE", help="only this one; repeatable"
     )
+    parser.add_argument(
+        "--try",
+        dest="program",
+        type=Path,
+        metavar="PROGRAM",
+        help="only use PROGRAM, such as an installed one",
+    )
     asked = parser.parse_args(arguments)
+    if asked.program:
+        smoke.run(asked.program.absolute(), environment.root)
+        return 0
     stages = asked.only or STAGES
     folder = environment.root / "dist" / "hone"
     if "build" in stages:
@@ -54,8 +65,9 @@ def main(environment: Environment, arguments: list[str]) -> int:
         raise SetupError(f"There is no bundle in {folder} yet; leave --only away to build it.")
     print(f"\n{folder}, its largest parts\n{sizes.table(folder)}", flush=True)
     program = program_in(environment.root)
-    if "selftest" in stages:
-        trial.run(program)
+    if "smoke" in stages:
+        with trial.read_only(program.parent):
+            smoke.run(program, environment.root)
     if "mishaps" in stages:
         mishaps.run(program)
     if "times" in stages:
@@ -69,7 +81,7 @@ def main(environment: Environment, arguments: list[str]) -> int:
                 f"  goal {DEB_GOAL / sizes.MB:.0f} MB: {'reached' if path.stat().st_size <= DEB_GOAL else 'missed'}"
             )
             if "install" in stages:
-                package_trial.run(path, environment.root / "dist" / "pictures")
+                package_trial.run(path, environment.root)
     return 0
 
 
@@ -140,17 +152,10 @@ def strip(folder: Path) -> None:
         subprocess.run([str(tool), "--strip-unneeded", str(library)], check=False)
 
 
-def version(root: Path) -> str:
-    """Hone's version, as its source says it."""
-    found: dict[str, str] = {}
-    exec((root / "core" / "version.py").read_text(encoding="utf-8"), found)
-    return found["VERSION"]
-
-
 def named(root: Path, suffix: str) -> Path:
     """Where an archive of this system goes, such as `dist/hone-0.1.0-linux-x86_64.deb`."""
     system = {"darwin": "macos", "win32": "windows"}.get(sys.platform, "linux")
-    return root / "dist" / f"hone-{version(root)}-{system}-{platform.machine()}{suffix}"
+    return root / "dist" / f"hone-{smoke.version(root)}-{system}-{platform.machine()}{suffix}"
 
 
 def archives(root: Path) -> list[Path]:
@@ -176,7 +181,7 @@ def pack(root: Path, folder: Path) -> list[Path]:
     print(f"\nTaken from the system: {', '.join(depends)}")
 
     def control(size: int) -> str:
-        return debian.control_text(version(root), platform.machine(), size, depends)
+        return debian.control_text(smoke.version(root), platform.machine(), size, depends)
 
     package = debian.build(root, folder, named(root, ".deb"), control)
     print(f"Packed in {time.monotonic() - began:.0f} s")

@@ -21,7 +21,7 @@ COMMANDS = {
     "setup": "only set up",
     "test": "set up with the test tools, then run every check; with arguments, only pytest with these",
     "bench": "set up with the test tools, then run the developer's benchmarks; bench --help tells more",
-    "bundle": "build a program that needs no Python, let it try itself out, and pack it; bundle --help tells more",
+    "bundle": "build a program that needs no Python, try it out, and pack it; bundle --help tells more",
 }
 
 

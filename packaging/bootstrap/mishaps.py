@@ -16,7 +16,7 @@ from typing import NamedTuple
 
 from bootstrap import another_version
 from bootstrap.errors import SetupError
-from bootstrap.trial import NOBODY, Done, Person, said_by, somebody
+from bootstrap.trial import NOBODY, PAINTED, Done, Person, judged, said_by, somebody
 
 CLOSED = 'exec "$0" "$@" 0<&- 1>&- 2>&-'
 NO_FILES = 'ulimit -f 0; exec "$0" "$@"'
@@ -24,7 +24,6 @@ WITHOUT_EGL = (
     'mount --bind /dev/null "$EGL"; exec setpriv --reuid=$NOBODY --regid=$NOBODY --clear-groups "$0" "$@"'
 )
 PATIENCE = 120.0
-PAINTED = {"HONE_QUIT_AFTER_PAINT": "1"}
 STEPS = ("--set", "training.max_steps=2", "--set", "device.name=cpu")
 
 
@@ -69,18 +68,6 @@ def passes(case: Case, program: Path) -> bool:
     is_bad = word == "FAILED"
     print(f"{word:9} {time.monotonic() - began:6.1f} s  {case.name}{reason and ': '}{reason}", flush=True)
     return not is_bad
-
-
-def judged(done: Done, status: int, words: str = "") -> str:
-    """Why an end isn't what it should be, empty where it is: its status, what it says, and no traceback."""
-    said = done.said.strip()
-    if "Traceback" in said:
-        return f"a traceback: {said[-1500:]}"
-    if done.status != status:
-        return f"it ended with {done.status}, not {status}, and said: {said[-1500:]}"
-    if words not in said:
-        return f"it never said “{words}”, but: {said[-1500:]}"
-    return ""
 
 
 def _train(person: Person, program: Path, shell: str = "", more: Mapping[str, str] | None = None) -> Done:

@@ -1,4 +1,4 @@
-"""A .deb as somebody installs it: dpkg puts it in place, both self-tests run out of it, and it goes again."""
+"""A .deb as somebody installs it: dpkg puts it in place, it is used, and it goes again."""
 
 from __future__ import annotations
 
@@ -7,33 +7,33 @@ import shutil
 import subprocess
 from pathlib import Path
 
+from bootstrap import smoke
 from bootstrap.errors import SetupError
-from bootstrap.trial import Person, somebody, try_itself_out
+from bootstrap.trial import Person, somebody
 
 NAME = "hone"
 OF_DPKG = "var/lib/dpkg"
 """Where dpkg keeps account, below the root it installs into."""
 
 
-def run(package: Path, pictures: Path) -> None:
-    """Install a .deb into a scratch root, let both self-tests run out of it by somebody who isn't root, and remove it.
+def run(package: Path, checkout: Path) -> None:
+    """Install a .deb into a scratch root, let somebody who isn't root use it there, and remove it.
 
     Where Xvfb makes a screen, the window opens on that.
 
     Args:
         package: The .deb.
-        pictures: A folder that its pictures of the pages are put into.
+        checkout: What it was built from.
 
     Raises:
-        SetupError: It can't be installed or removed, or a check failed.
+        SetupError: It can't be installed or removed, or a step failed.
     """
     with somebody() as person:
         root = person.home.parent / "root"
         ask_for_dependencies(package)
         program = install(package, root)
         print(f"\n{package.name} is installed in {root}, by dpkg", flush=True)
-        try_itself_out(person, program, ["--selftest"])
-        _try_window(person, program, pictures)
+        smoke.use(person, program, checkout, *_on_a_screen(person))
         remove(root)
         print(f"\n{package.name} is removed again, and left nothing", flush=True)
 
@@ -104,24 +104,10 @@ def _said_by(*command: str) -> str:
     return done.stdout
 
 
-def _try_window(person: Person, program: Path, pictures: Path) -> None:
-    """The self-test of the window; what it drew is kept, whether a check failed or not."""
-    kept = person.home / "pictures"
-    through, variables = [], {}
-    if shutil.which("xvfb-run"):
-        # xvfb-run stumbles over spaces in the folder for temporary files; the program must not.
-        variables = {"QT_QPA_PLATFORM": "xcb", "TMPDIR": "/tmp"}
-        through = [
-            "xvfb-run",
-            "-a",
-            "-s",
-            "-screen 0 1400x900x24",
-            "env",
-            f"TMPDIR={person.environ['TMPDIR']}",
-        ]
-    try:
-        try_itself_out(person, program, ["--selftest-window", "--keep", str(kept)], through, variables)
-    finally:
-        pictures.mkdir(parents=True, exist_ok=True)
-        for picture in kept.glob("*.png"):
-            shutil.copyfile(picture, pictures / picture.name)
+def _on_a_screen(person: Person) -> tuple[list[str], dict[str, str]]:
+    """What starts the window on a screen made by Xvfb, and its variables; nothing where there is no Xvfb."""
+    if shutil.which("xvfb-run") is None:
+        return [], {}
+    # xvfb-run stumbles over spaces in the folder for temporary files; the program must not.
+    through = ["xvfb-run", "-a", "-s", "-screen 0 1400x900x24", "env", f"TMPDIR={person.environ['TMPDIR']}"]
+    return through, {"QT_QPA_PLATFORM": "xcb", "TMPDIR": "/tmp"}

@@ -19,6 +19,8 @@ HOME_NAME = "Zoë’s öld hôme 日本"
 TEMPORARY_NAME = "t ö"
 """As odd, and short: sockets are made in there, whose paths may have 103 bytes on a Mac."""
 NOBODY = 65534
+PAINTED = {"HONE_QUIT_AFTER_PAINT": "1"}
+"""The window closes by itself once it is painted."""
 SECONDS = 1800
 if TYPE_CHECKING:
     Command = Sequence[str | Path]
@@ -135,40 +137,16 @@ def read_only(folder: Path) -> Iterator[None]:
             path.chmod(mode)
 
 
-def run(program: Path) -> None:
-    """Let the program try itself out, with and without a window, in a folder that can't be written to.
-
-    Raises:
-        SetupError: A check failed.
-    """
-    with somebody() as person, read_only(program.parent):
-        for arguments in (["--selftest"], ["--selftest-window"]):
-            try_itself_out(person, program, arguments)
-
-
-def try_itself_out(
-    person: Person,
-    program: Path,
-    arguments: Sequence[str],
-    through: Command = (),
-    more: Mapping[str, str] | None = None,
-) -> None:
-    """Let a person start a self-test, which says its lines where ours go.
-
-    Args:
-        person: Who starts it.
-        program: The program.
-        arguments: Which test, and what it is told.
-        through: A program that starts it.
-        more: Variables beside those of the person.
-
-    Raises:
-        SetupError: A check failed.
-    """
-    print(f"\n{program.name} {' '.join(arguments)}", flush=True)
-    done = person.run([*through, program, *arguments], more, output=None)
-    if done.status != 0:
-        raise SetupError(f"{program} {arguments[0]} ended with exit status {done.status}.")
+def judged(done: Done, status: int, words: str = "") -> str:
+    """Why an end isn't what it should be, empty where it is: its status, what it says, and no traceback."""
+    said = done.said.strip()
+    if "Traceback" in said:
+        return f"a traceback: {said[-1500:]}"
+    if done.status != status:
+        return f"it ended with {done.status}, not {status}, and said: {said[-1500:]}"
+    if words not in said:
+        return f"it never said “{words}”, but: {said[-1500:]}"
+    return ""
 
 
 def said_by(person: Person, command: Command, more: Mapping[str, str]) -> str:

@@ -1,4 +1,4 @@
-# Install what make_installer.py made, let the installed program try itself out, open a run file's type, remove it, and
+# Install what make_installer.py made, use it, open a run file's type, remove it, and
 # look what is left. Never run yet.
 $ErrorActionPreference = "Stop"
 
@@ -24,10 +24,8 @@ foreach ($name in "Hone.exe", "hone-cli.exe", "uninstall.exe") {
 $opens = (Get-ItemProperty "HKCU:\Software\Classes\Hone.Run\shell\open\command")."(default)"
 if ($opens -ne "`"$folder\Hone.exe`" `"%1`"") { Fail "run files open with $opens" }
 
-foreach ($test in "--selftest", "--selftest-window") {
-    & (Join-Path $folder "hone-cli.exe") $test
-    if ($LASTEXITCODE -ne 0) { Fail "hone-cli.exe $test ended with $LASTEXITCODE" }
-}
+python start.py bundle --try (Join-Path $folder "hone-cli.exe")
+if ($LASTEXITCODE -ne 0) { Fail "the installed program failed" }
 
 New-Item -ItemType Directory -Force (Join-Path $own "runs\mine"), (Join-Path $own "cache\old") | Out-Null
 Set-Content (Join-Path $own "runs\mine\run.toml") "kept"
