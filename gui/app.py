@@ -1,7 +1,7 @@
 """Starting the window: settings, theme, log, and nothing heavy before the first paint.
 
 With HONE_QUIT_AFTER_PAINT in the environment the program prints `first-paint SECONDS` (the monotonic clock) once its
-window has been painted, and ends: that is how `benchmarks/window_start.py` times it.
+window has been painted, and ends: that is how `tests/performance/window_start.py` times it.
 """
 
 import gc

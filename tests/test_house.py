@@ -146,7 +146,7 @@ def test_an_import_inside_a_function_is_seen():
 
 
 def test_files_stay_short():
-    folders = ("core", "gui", "tests", "packaging", "benchmarks")
+    folders = ("core", "gui", "tests", "packaging")
     lengths = {
         name_of(file): len(file.read_text(encoding="utf-8").splitlines()) for file in python_files(*folders)
     }

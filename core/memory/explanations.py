@@ -199,13 +199,13 @@ def _overhead(case: Case) -> Told:
         return (
             "Python, PyTorch and the other libraries, and what they take when they first compute.",
             f"{process:,} MB, whatever the model",
-            "measured by benchmarks/forecast.py",
+            "measured by tests/performance/forecast.py",
         )
     return (
         "Python, PyTorch and the other libraries; and the gaps between tensors, which Linux's memory allocator (glibc) "
         "neither fills nor gives back.",
         f"{process:,} MB whatever the model + {gaps:,} MB of gaps",
-        "measured by benchmarks/forecast.py; gaps read off traced runs, core.memory.heap",
+        "measured by tests/performance/forecast.py; gaps read off traced runs, core.memory.heap",
     )
 
 

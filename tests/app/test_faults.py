@@ -1,4 +1,4 @@
-"""The short form of benchmarks/faults.py: one small run that is killed and kept from writing, and damaged folders."""
+"""The short form of performance/faults: one small run that is killed and kept from writing, and damaged folders."""
 
 import os
 import socket
@@ -8,16 +8,23 @@ from random import Random
 
 import pytest
 
-from benchmarks.faults.disk import limited_keeper
-from benchmarks.faults.kills import differences, kill_at, train_alone, wrong_with_crash
-from benchmarks.faults.ports import listening, local_sockets
-from benchmarks.faults.training import Attended, lost_lines, new_run, small_options, whole_lines, write_texts
-from benchmarks.faults.windows import WindowProcess
 from core.checkpoint_files import newest_first
 from core.event_files import EventReader
 from core.events import StepFinished
 from core.story import State
 from tests.fakes.command import ROOT
+from tests.performance.faults.disk import limited_keeper
+from tests.performance.faults.kills import differences, kill_at, train_alone, wrong_with_crash
+from tests.performance.faults.ports import listening, local_sockets
+from tests.performance.faults.training import (
+    Attended,
+    lost_lines,
+    new_run,
+    small_options,
+    whole_lines,
+    write_texts,
+)
+from tests.performance.faults.windows import WindowProcess
 
 pytestmark = pytest.mark.skipif(os.name != "posix", reason="kills and limits processes as POSIX does")
 
@@ -81,7 +88,7 @@ def test_a_run_that_is_killed_and_finds_no_room_learns_what_it_would_have(tmp_pa
 
 
 def test_damaged_runs_are_opened_or_refused(tmp_path):
-    command = [sys.executable, str(ROOT / "benchmarks/faults.py"), "mutations", "--every", "5"]
+    command = [sys.executable, str(ROOT / "tests/performance/faults"), "mutations", "--every", "5"]
     command += ["--count", str(MUTATIONS)]
     done = subprocess.run(command, capture_output=True, text=True, check=False, cwd=ROOT)
     assert done.returncode == 0, done.stderr[-3000:] + done.stdout

@@ -10,7 +10,7 @@ import pytest
 
 from tests.fakes.run_stories import make_folder
 
-GUARD = Path(__file__).resolve().parents[2] / "benchmarks" / "window_guard.py"
+GUARD = Path(__file__).resolve().parents[1] / "performance" / "window_guard.py"
 
 SLEEP = "import time; print('here', flush=True); time.sleep(600)"
 KEEP = f"import subprocess, sys; subprocess.run([sys.executable, '-c', {SLEEP!r}])"

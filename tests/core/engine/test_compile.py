@@ -43,7 +43,7 @@ BACKENDS = {
     "fails": fails,
     "fails-backward": aot_autograd(fw_compiler=runs_boxed, bw_compiler=fails),
 }
-"""Back ends of milliseconds; inductor itself takes a minute, and is timed by benchmarks/compiled.py."""
+"""Back ends of milliseconds; inductor itself takes a minute, and is timed by tests/performance/compiled.py."""
 
 
 @pytest.fixture(autouse=True)

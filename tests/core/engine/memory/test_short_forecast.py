@@ -1,4 +1,4 @@
-"""The shortest form of benchmarks/forecast.py: one run measured in a process of its own, against the formula."""
+"""The shortest form of tests/performance/forecast.py: one run measured in a process of its own, against the formula."""
 
 import json
 import subprocess
@@ -36,7 +36,7 @@ def test_a_run_takes_what_the_formula_says(tmp_path: Path) -> None:
     )
     assert options is not None, problems
     run, out = create(options, tmp_path, tmp_path / "run"), tmp_path / "measured.json"
-    command = [sys.executable, str(ROOT / "benchmarks/forecast.py"), "--run", str(run.path)]
+    command = [sys.executable, str(ROOT / "tests/performance/forecast.py"), "--run", str(run.path)]
     subprocess.run([*command, "--train-into", str(out)], check=True, capture_output=True, cwd=ROOT)
     measured = json.loads(out.read_text())
     shape = check_model(options).shape

@@ -1,1 +1,0 @@
-"""All developer's benchmarks, one after the other: `python3 start.py bench`."""
