@@ -21,6 +21,8 @@ NONE = "none"
 class DataLine(QWidget):
     """The line, a bar below it while the data is read, and the buttons of both.
 
+    `notes_label` holds facts about the data, a line each, for a place below.
+
     Signals:
         enlarge_pressed: The person wants to see more of the data at once.
     """
@@ -53,12 +55,11 @@ class DataLine(QWidget):
         layout.setSpacing(SPACING // 2)
         layout.addLayout(line)
         layout.addWidget(self._bar)
-        self._notes = QLabel()
-        self._notes.setWordWrap(True)
-        self._notes.setTextFormat(Qt.TextFormat.PlainText)
-        self._notes.setTextInteractionFlags(Qt.TextInteractionFlag.TextSelectableByMouse)
-        set_role(self._notes, Role.HINT)
-        layout.addWidget(self._notes)
+        self.notes_label = QLabel()
+        self.notes_label.setWordWrap(True)
+        self.notes_label.setTextFormat(Qt.TextFormat.PlainText)
+        self.notes_label.setTextInteractionFlags(Qt.TextInteractionFlag.TextSelectableByMouse)
+        set_role(self.notes_label, Role.HINT)
 
     @property
     def words(self) -> str:
@@ -68,7 +69,7 @@ class DataLine(QWidget):
     @property
     def notes(self) -> str:
         """The facts below it, a line each."""
-        return self._notes.text()
+        return self.notes_label.text()
 
     @property
     def cancel_button(self) -> QPushButton:
@@ -91,11 +92,13 @@ class DataLine(QWidget):
             self._words.setText(self._progress())
         elif reading.is_cancelled:
             self._words.setText(self.tr("The data was not checked."))
+        elif report is None and reading.failure is None:
+            self._words.setText(self.tr("The data is shown here once it is read."))
         else:
             self._words.setText(reading_words(report) if report is not None and report.rows else "")
-        self._notes.setText("\n".join(report.notes) if report is not None else "")
-        self._notes.setVisible(bool(self.notes))
-        self.setVisible(bool(self._words.text() or self.notes))
+        self.notes_label.setText("\n".join(report.notes) if report is not None else "")
+        self.notes_label.setVisible(bool(self.notes))
+        self.setVisible(bool(self._words.text()))
 
     def _progress(self) -> str:
         share = self._reading.progress

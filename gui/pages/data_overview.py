@@ -14,10 +14,17 @@ from gui.pages.data_rows import row_numbers
 from gui.pages.data_views import DataSheet, DataViews
 from gui.pages.new_run_reading import DataReading
 from gui.theme import SPACING, Theme
+from gui.widgets.fitting_scroll import PageScroll
+from gui.widgets.form_row import FormRow
+
+LINES_HIGH, LINES_FOUND = 20, 6
+VIEWS_STRETCH = 100
 
 
 class DataOverview(QWidget):
-    """A line, the views of the data, and the findings.
+    """A line, the views of the data, and below them, to be scrolled, what is wrong with it, notes and findings.
+
+    It is always as high, whatever is known of the data: what stands below must not move as that comes in.
 
     Signals:
         use_chosen: The name of a column, and the key of what it shall be (`core.column_roles`).
@@ -41,11 +48,20 @@ class DataOverview(QWidget):
         self.line = DataLine(reading)
         self.views = DataViews(theme)
         self.findings = FindingsPane()
+        found = QWidget()
+        self._found = QVBoxLayout(found)
+        self._found.setContentsMargins(0, 0, 0, 0)
+        self._found.addWidget(self.line.notes_label)
+        self._found.addWidget(self.findings)
+        scroll = PageScroll(found, most_lines=LINES_FOUND)
         self._layout = QVBoxLayout(self)
         self._layout.setContentsMargins(0, 0, 0, SPACING // 2)
         self._layout.setSpacing(SPACING)
-        for widget in (self.line, self.views, self.findings):
-            self._layout.addWidget(widget)
+        self._layout.addWidget(self.line)
+        self._layout.addWidget(self.views, VIEWS_STRETCH)
+        self._layout.addWidget(scroll)
+        self._layout.addStretch(1)
+        self.setFixedHeight(LINES_HIGH * self.fontMetrics().height())
         self.line.enlarge_pressed.connect(self.enlarge)
         self.views.use_chosen.connect(self.use_chosen)
         self.findings.fix_chosen.connect(self.fix_chosen)
@@ -70,7 +86,10 @@ class DataOverview(QWidget):
             else:
                 self.findings.show_findings(())
         self.views.show_uses(task, columns, guessed)
-        self.setVisible(bool(self.line.words or self.line.notes) or report is not None)
+
+    def take_problems(self, row: FormRow) -> None:
+        """Show what is wrong with the data here, and not below its row: much of it is found only by reading it."""
+        self._found.insertLayout(0, row.give_problems())
 
     @property
     def has_table(self) -> bool:
@@ -101,7 +120,7 @@ class DataOverview(QWidget):
         return self._sheet
 
     def _take_back(self) -> None:
-        self._layout.insertWidget(1, self.views)
+        self._layout.insertWidget(1, self.views, VIEWS_STRETCH)
         self.views.setVisible(self.views.count() > 0)
         if self._sheet is not None:
             self._sheet.deleteLater()

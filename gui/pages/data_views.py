@@ -15,7 +15,6 @@ from gui.theme import SPACING, Theme
 from gui.widgets.label_bars import LabelBars
 from gui.widgets.roles import Role, set_role
 
-LINES_HIGH = 15
 LARGE = QSize(980, 640)
 
 
@@ -86,8 +85,6 @@ class DataViews(QTabWidget):
         if pages == [self.widget(index) for index in range(self.count())]:
             return
         current = self.currentWidget()
-        is_tall = any(page is not self._labels for page in pages)
-        self.setMinimumHeight(LINES_HIGH * self.fontMetrics().height() if is_tall else 0)
         self.clear()
         for page in pages:
             self.addTab(page, self._pages[page])

@@ -108,7 +108,7 @@ class NewRunPage(QWidget):
         self._laying.replace(run_file.read_tree(DIGITS))
 
     def load_file(self, path: Path) -> None:
-        """Fill the form from a run file; what is wrong with it is said at the top of the page."""
+        """Fill the form from a run file; what is wrong with it is said on the page."""
         try:
             tree = run_file.read_tree(path)
         except OptionsError as error:
@@ -145,7 +145,7 @@ class NewRunPage(QWidget):
     def set_data(self, path: Path) -> None:
         """Train on this file or folder; where it is likely for another task, offer to change to that.
 
-        Where there is nothing, that is said at the top of the page, and the form stays as it is.
+        Where there is nothing, that is said on the page, and the form stays as it is.
         """
         missing = why_missing(path)
         if missing:
@@ -180,7 +180,7 @@ class NewRunPage(QWidget):
         self._refresh()
 
     def show_error(self, error: UserError) -> None:
-        """Show at the top of the page what went wrong; where that was a start, the card goes on."""
+        """Show on the page what went wrong; where that was a start, the card goes on."""
         self._strip.show_error(error)
         if self.isVisible() and self._fit_actions.sheet is None:
             self._fit.resume()
@@ -237,19 +237,23 @@ class NewRunPage(QWidget):
     def _lay_out(self) -> None:
         columns = QHBoxLayout()
         columns.setSpacing(SPACING // 2)
-        columns.addWidget(self._scroll, 3)
+        foot = QVBoxLayout()  # what comes in by itself comes in here: the fields above must not move
+        foot.setContentsMargins(margins(self, 0, 0, GUTTER, 2 * SPACING))
+        foot.setSpacing(SPACING)
+        foot.addWidget(self._strip)
+        foot.addWidget(self._changes)
+        form = QVBoxLayout()
+        form.setSpacing(2 * SPACING)
+        form.addWidget(self._scroll, 1)
+        form.addLayout(foot)
+        columns.addLayout(form, 3)
         columns.addWidget(self._outcome, 2)
         layout = QVBoxLayout(self)
         start, top, end, _ = PAGE_MARGINS
-        heading = QVBoxLayout()
-        heading.setContentsMargins(margins(self, 0, 0, GUTTER, 0))
-        heading.setSpacing(2 * SPACING)
-        heading.addWidget(self._header)
-        heading.addWidget(self._strip)
-        heading.addWidget(self._changes)
+        self._header.setContentsMargins(margins(self, 0, 0, GUTTER, 0))
         layout.setContentsMargins(margins(self, start, top, end - GUTTER, 0))
         layout.setSpacing(2 * SPACING)
-        layout.addLayout(heading)
+        layout.addWidget(self._header)
         layout.addLayout(columns, 1)
         self._strip.hide()
 

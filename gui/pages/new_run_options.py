@@ -63,6 +63,7 @@ class OptionsColumn(QWidget):
         self._model_card, self._data_card = self._cards[:2]
         self._data_card.insert_below("data.train", self._split)
         self._data_card.insert_below("data.train", self.data)
+        self.data.take_problems(self.form.row("data.train"))
         self._cards[2].insert_below("device.name", self._check_line())
         self._cards[3].insert_below("memory.deepspeed", BigModelAdvice())
         layout = QVBoxLayout(self)

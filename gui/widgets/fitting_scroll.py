@@ -18,10 +18,19 @@ class QuietBar(QScrollBar):
 
 
 class PageScroll(QScrollArea):
-    """Scrolls its content up and down. Qt's own scroll area squashes texts that wrap; this one asks their height."""
+    """Scrolls its content up and down. Qt's own scroll area squashes texts that wrap; this one asks their height.
 
-    def __init__(self, content: QWidget, parent: QWidget | None = None) -> None:
+    Args:
+        content: What is scrolled.
+        parent: Qt's parent.
+        most_lines: As high as its content, but no higher than so many lines; None: as high as there is room.
+    """
+
+    def __init__(
+        self, content: QWidget, parent: QWidget | None = None, *, most_lines: int | None = None
+    ) -> None:
         super().__init__(parent)
+        self._most_lines = most_lines
         set_role(content, Role.PAGE)
         self._content = content
         self.setFrameShape(QFrame.Shape.NoFrame)
@@ -40,7 +49,10 @@ class PageScroll(QScrollArea):
     def eventFilter(self, watched: QObject, event: QEvent) -> bool:  # noqa: N802 - Qt's name
         """Give the content the height it needs at the width it has."""
         if watched is self._content and event.type() in (QEvent.Type.LayoutRequest, QEvent.Type.Resize):
-            self._content.setMinimumHeight(self.content_height())
+            height = self.content_height()
+            self._content.setMinimumHeight(height)
+            if self._most_lines is not None:
+                self.setFixedHeight(min(height, self._most_lines * self.fontMetrics().height()))
             self.updateGeometry()
         return super().eventFilter(watched, event)
 

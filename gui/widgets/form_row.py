@@ -133,6 +133,12 @@ class FormRow(QWidget):
         """The problems shown."""
         return self._shown
 
+    def give_problems(self) -> QVBoxLayout:
+        """What its problems are laid out in, to be put elsewhere."""
+        self._grid.removeItem(self._problems)
+        self._problems.setParent(None)
+        return self._problems
+
     def _show_refusals(self) -> None:
         """A problem is reason enough: what else is not available here can wait until it is mended."""
         self._refusals.setVisible(bool(self._refusals.summary) and not self._shown)

@@ -2,7 +2,8 @@
 
 import msgspec
 import pytest
-from PySide6.QtWidgets import QLabel, QLineEdit, QPushButton
+from PySide6.QtCore import QPoint
+from PySide6.QtWidgets import QApplication, QLabel, QLineEdit, QPushButton
 
 from core.choices import Task
 from core.errors import DataError, Fix
@@ -167,8 +168,8 @@ def test_advice_of_a_problem_is_text_and_no_button(qtbot, page, answers, talks):
     page.load_tree({"task": "chat", "data": {"train": str(talks)}})
     row = page._options.form.row("data.train")
     qtbot.waitUntil(lambda: bool(row.problems))
-    assert "Get the file again" in [label.text() for label in row.findChildren(QLabel)]
-    assert "Get the file again" not in [button.text() for button in row.findChildren(QPushButton)]
+    assert "Get the file again" in [label.text() for label in page._options.data.findChildren(QLabel)]
+    assert "Get the file again" not in [button.text() for button in page.findChildren(QPushButton)]
 
 
 def test_another_task_begins_with_the_data_that_was_chosen(qtbot, page, answers, talks, model):
@@ -281,3 +282,33 @@ def test_facts_about_the_data_are_no_warnings(qtbot, page, answers, talks):
     await_reading(qtbot, page)
     assert page._options.data.line.notes == "1 text of 1,115,394 characters."
     assert not any("1,115,394" in check.text for check in page._outcome._checks.checks)
+
+
+def test_nothing_below_moves_while_data_is_read_and_once_it_is(qtbot, page, answers, talks, model, tmp_path):
+    """Who types a learning rate must not find it in the batch size."""
+    fields = [page._options.form.row(path) for path in ("training.learning_rate", "data.eval_fraction")]
+
+    def heights():
+        QApplication.sendPostedEvents()  # layouts that wait to be made anew
+        return [field.mapTo(page, QPoint()).y() for field in fields]
+
+    bad = tmp_path / "bad.json"
+    bad.touch()
+    for task, data in ((Task.TEXT_CLASSIFICATION, talks), (Task.CHAT, talks), (Task.IMAGE_CLASSIFICATION, tmp_path)):
+        page.load_tree({"task": task, "model": {"source": str(model)}})
+        before = heights()
+        answers.gate.clear()
+        page._options.form.set_values({"data.train": str(data)})
+        page.show_error(DataError("A banner", "comes in"))
+        assert heights() == before
+        answers.gate.set()
+        await_reading(qtbot, page)
+        assert page._options.data.views.isVisible()
+        assert page._options.data.findings.isVisible() == (task is not Task.IMAGE_CLASSIFICATION)
+        assert heights() == before
+        look, answers.answers["inspect"] = answers.answers["inspect"], DataError("It can't be read", "Row 3")
+        page._options.form.set_values({"data.train": str(bad)})
+        qtbot.waitUntil(lambda: page._reading.failure is not None)
+        answers.answers["inspect"] = look
+        assert page._options.form.row("data.train").problems
+        assert heights() == before
