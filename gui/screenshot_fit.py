@@ -36,6 +36,7 @@ class FitShots:
         return {
             "fit-tight": lambda: self._show(LITTLE),
             "fit-too-large": lambda: self._show(TOO_LITTLE),
+            "fit-question": lambda: self._show(TOO_LITTLE, self._window.new_run.start),
             "fit-measuring": lambda: self._show(PLENTY, self._begin_measuring),
             "fit-measured": lambda: self._show(PLENTY, self._measure),
             "fit-ran-out": lambda: self._show(TOO_LITTLE, self._run_out),

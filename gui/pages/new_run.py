@@ -213,8 +213,8 @@ class NewRunPage(QWidget):
         return self._options.chosen_tree()
 
     def start(self) -> None:
-        """Ask for the run to be started, if nothing is wrong with it."""
-        if self._ready is not None:
+        """Ask for the run to be started, if nothing is wrong with it; one that doesn't fit is asked about first."""
+        if self._ready is not None and self._fit_actions.may_start():
             self._strip.hide()
             self._fit.rest()
             self.start_requested.emit(self._ready)

@@ -1,18 +1,36 @@
-"""What is pressed on the card "Will it fit?" and changes the form: a remedy, a time box, what Hone found to fit."""
+"""What is pressed on the card "Will it fit?" and changes the form: a remedy, a time box, what Hone found to fit.
 
+And what is asked before a run is started that doesn't fit.
+"""
+
+from enum import Enum, auto
 from functools import partial
 
 from PySide6.QtCore import QObject
+from PySide6.QtWidgets import QMessageBox
 
+from core import queue
 from core.extent import most_epochs, useful_steps
 from core.memory.changes import with_changes
 from core.memory.fitting import Fitting, MeasuringEach, Try
+from core.memory.forecast import Verdict
 from core.memory.ladder import Remedy
+from core.memory.matters import key_of
 from core.options import RunOptions
 from gui.pages.fit_sheet import FitSheet
 from gui.pages.new_run_fit import FitCard
 from gui.pages.new_run_fit_outlook import FitOutlook
+from gui.pages.new_run_fit_words import headline, saving_words
 from gui.pages.new_run_laying import Laying
+from gui.widgets.question import Question
+
+
+class Start(Enum):
+    """What becomes of a run that doesn't fit."""
+
+    WITH_REMEDY = auto()
+    ANYWAY = auto()
+    NEVER = auto()
 
 
 class FitActions(QObject):
@@ -30,10 +48,55 @@ class FitActions(QObject):
         self._outlook = outlook
         self._laying = laying
         self.sheet: FitSheet | None = None
+        self._agreed = b""
         card.remedy_chosen.connect(self.apply)
         card.hours_chosen.connect(self.box_time)
         card.fit_pressed.connect(self.fit)
         card.measure_all_pressed.connect(self.measure_all)
+
+    def may_start(self) -> bool:
+        """Ask about a run that doesn't fit, once for what is asked; a remedy that is chosen changes the form instead.
+
+        One that has to wait for another is held against all there is: the other gives its memory back.
+        """
+        outlook = self._outlook
+        outlook.resume()
+        case, forecast = outlook.case, outlook.forecast
+        if case is None or forecast is None or outlook.verdict is not Verdict.TOO_LARGE:
+            return True
+        key = key_of(case.options)
+        waits = not outlook.ran_out and queue.ahead_of(case.options.device.name) is not None
+        if key == self._agreed or (waits and outlook.room and forecast.parts.total <= outlook.room.ceiling):
+            return True
+        enough = (Verdict.FITS, Verdict.TIGHT)
+        remedies = (one for one in outlook.remedies() if one.changes and outlook.verdict_after(one) in enough)
+        remedy = next(remedies, None)
+        answer = self._question(headline(forecast, outlook.ran_out).figures, remedy).ask(Start.NEVER)
+        if answer is Start.ANYWAY:
+            self._agreed = key
+        elif answer is Start.WITH_REMEDY and remedy is not None:
+            self.apply(remedy)
+        elif answer is Start.WITH_REMEDY:
+            self.fit()
+        return answer is Start.ANYWAY
+
+    def _question(self, figures: str, remedy: Remedy | None) -> Question[Start]:
+        """What is asked; Return never starts what doesn't fit."""
+        outlook = self._outlook
+        words = self.tr("Where memory runs out, the run ends, and other programs may become slow.")
+        answers = {Start.ANYWAY: self.tr("Start anyway")}
+        if remedy is not None:
+            after, gain = outlook.verdict_after(remedy), outlook.gain(remedy)
+            words += f"\n\n{remedy.title}: {saving_words(remedy, outlook.verdict, after, gain)}"
+            answers = {Start.WITH_REMEDY: self.tr("Apply: {remedy}").format(remedy=remedy.title), **answers}
+        elif outlook.can_measure:
+            words += "\n\n" + self.tr("No single change makes it fit; Hone can look for several that do.")
+            answers = {Start.WITH_REMEDY: self.tr("Fit it for me…"), **answers}
+        title = self.tr("It doesn't fit into memory: {figures}").format(figures=figures)
+        question = Question(title, words, answers, self._card.window())
+        if len(answers) == 1:
+            question.setDefaultButton(QMessageBox.StandardButton.Cancel)
+        return question
 
     def fit(self) -> None:
         """Let Hone find what fits, by short runs."""

@@ -284,7 +284,7 @@ def test_facts_about_the_data_are_no_warnings(qtbot, page, answers, talks):
     assert not any("1,115,394" in check.text for check in page._outcome._checks.checks)
 
 
-def test_nothing_below_moves_while_data_is_read_and_once_it_is(qtbot, page, answers, talks, model, tmp_path):
+def test_nothing_below_moves_while_data_is_read_and_once_it_is(qtbot, page, answers, talks, model):
     """Who types a learning rate must not find it in the batch size."""
     fields = [page._options.form.row(path) for path in ("training.learning_rate", "data.eval_fraction")]
 
@@ -292,9 +292,13 @@ def test_nothing_below_moves_while_data_is_read_and_once_it_is(qtbot, page, answ
         QApplication.sendPostedEvents()  # layouts that wait to be made anew
         return [field.mapTo(page, QPoint()).y() for field in fields]
 
-    bad = tmp_path / "bad.json"
+    images, bad = talks.parent, talks.with_name("bad.json")
     bad.touch()
-    for task, data in ((Task.TEXT_CLASSIFICATION, talks), (Task.CHAT, talks), (Task.IMAGE_CLASSIFICATION, tmp_path)):
+    for task, data in (
+        (Task.TEXT_CLASSIFICATION, talks),
+        (Task.CHAT, talks),
+        (Task.IMAGE_CLASSIFICATION, images),
+    ):
         page.load_tree({"task": task, "model": {"source": str(model)}})
         before = heights()
         answers.gate.clear()

@@ -4,10 +4,14 @@ import msgspec
 import pytest
 from PySide6.QtCore import Qt
 
+from core import queue
 from core.errors import UserError
+from core.events import TurnAwaited
 from core.jobs import EngineCrashed
-from core.memory.forecast import Basis, Room
+from core.memory.forecast import Basis, Room, Verdict
+from gui.pages.new_run_fit_actions import Start
 from gui.pages.new_run_fit_explained import ExplainedSheet
+from gui.widgets.question import Question
 from tests.fakes.asking import CPU_ONLY, MODEL, TRACED
 from tests.fakes.memory import GB, MB, MEASURED, RAN_OUT, hurry, let_trace
 
@@ -373,6 +377,78 @@ def test_a_start_gives_up_what_runs_beside_the_window(qtbot, texts, memory):
         texts.start()
     assert memory.dry_runs.killed == 1
     assert not texts._fit.measuring.is_running
+
+
+class Asked:
+    """Stands in for a person who gives `answer` to every question; keeps what each offered."""
+
+    def __init__(self, monkeypatch):
+        self.answer = Start.NEVER
+        self.offered = []
+        monkeypatch.setattr(Question, "ask", lambda question, _otherwise: self._take(question))
+
+    def _take(self, question):
+        says = question.says()
+        self.offered.append(list(says.values()))
+        assert says.get(question.defaultButton().text()) is not Start.ANYWAY  # Return takes no risk
+        return self.answer
+
+
+@pytest.fixture
+def asked(monkeypatch):
+    return Asked(monkeypatch)
+
+
+def test_what_does_not_fit_is_started_only_once_that_was_asked(qtbot, texts, memory, asked):
+    with qtbot.waitSignal(texts.start_requested):
+        texts.start()
+    assert asked.offered == []  # it fits
+    memory.room.room = Room(free=3 * GB, ceiling=16 * GB)
+    with qtbot.assertNotEmitted(texts.start_requested):
+        texts._outcome._start.click()
+    asked.answer = Start.ANYWAY
+    with qtbot.waitSignal(texts.start_requested):
+        texts._outcome._start.click()
+    texts._options.form.set_values({"training.learning_rate": 1e-4})  # it takes as much
+    settle(qtbot, texts)
+    with qtbot.waitSignal(texts.start_requested):
+        texts.start()
+    assert asked.offered == 2 * [[Start.WITH_REMEDY, Start.ANYWAY]]
+    texts._options.form.set_values({"memory.batch_size": 64})
+    settle(qtbot, texts)
+    asked.answer = Start.WITH_REMEDY
+    with qtbot.assertNotEmitted(texts.start_requested):
+        texts.start()
+    assert len(asked.offered) == 3
+    assert texts._changes.changes
+    assert texts._fit.verdict is not Verdict.TOO_LARGE
+
+
+def test_where_no_remedy_is_enough_hone_looks_for_several(qtbot, texts, memory, asked, model):
+    memory.room.room = Room(free=2 * GB, ceiling=16 * GB)
+    asked.answer = Start.WITH_REMEDY
+    with qtbot.assertNotEmitted(texts.start_requested):
+        texts.start()
+    assert texts._fit_actions.sheet is not None
+    texts._fit_actions.close()
+    (model / "model.safetensors").unlink()  # nothing to make dry runs with
+    texts.load_tree(texts.tree())
+    settle(qtbot, texts)
+    asked.answer = Start.NEVER
+    with qtbot.assertNotEmitted(texts.start_requested):
+        texts.start()
+    assert asked.offered[0] == [Start.WITH_REMEDY, Start.ANYWAY]
+
+
+def test_what_has_to_wait_is_held_against_all_the_memory_there_is(qtbot, texts, memory, asked, monkeypatch):
+    monkeypatch.setattr(queue, "ahead_of", lambda _device: TurnAwaited(behind="Other", ahead=1))
+    memory.room.room = Room(free=GB, ceiling=16 * GB)
+    with qtbot.waitSignal(texts.start_requested):
+        texts.start()
+    memory.room.room = Room(free=GB, ceiling=2 * GB)
+    with qtbot.assertNotEmitted(texts.start_requested):
+        texts.start()
+    assert len(asked.offered) == 1
 
 
 def test_a_start_that_failed_lets_the_card_go_on(texts, memory):
