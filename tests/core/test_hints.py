@@ -49,6 +49,11 @@ def test_batches_that_miss_the_hardwares_multiples() -> None:
     large = machine("NVIDIA A100-SXM4-80GB", precision="fp16")
     [hint] = hints(options(memory={"batch_size": 72}), large)
     assert "multiples of 64" in hint.message
+    for size, better in {4: [64, 8], 16: [64], 20: [64, 16], 31: [64, 24], 72: [64], 200: [192]}.items():
+        [hint] = hints(options(memory={"batch_size": size}), large)
+        assert "multiples of 64" in hint.message
+        assert [fix.changes["memory.batch_size"] for fix in hint.fixes] == better
+    assert paths(options(memory={"batch_size": 3}), large) == []
     assert paths(options(memory={"batch_size": 72}), machine("NVIDIA A100")) == [], "64 counts for fp16"
     assert paths(options(memory={"batch_size": 1}), a_gpu) == [], "a small batch has its reasons"
 
