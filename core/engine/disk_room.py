@@ -174,6 +174,15 @@ def writing(folder: Path, what: str, needed: int) -> Iterator[None]:
 
 def cant_save(error: Exception, folder: Path, what: str, needed: int = 0) -> CantSave:
     """The plain error for a file of `folder` that couldn't be written."""
+    try:
+        folder = folder.absolute()
+    except FileNotFoundError:  # the working folder, which is the run's, has no path any more
+        return CantSave(
+            "The run's folder can't be reached",
+            f"The {what} couldn't be written: its disk was unmounted. What was saved before is as it was: mount the "
+            "disk and resume.",
+            (RESUME,),
+        )
     if not (is_disk_full(error) or _says(error, UNWRITTEN)):
         return CantSave(
             f"The {what} can't be written",
@@ -183,8 +192,8 @@ def cant_save(error: Exception, folder: Path, what: str, needed: int = 0) -> Can
     takes = f"about {size(needed)} are needed and " if needed else ""
     return CantSave(
         "Paused: the disk is full",
-        f"The {what} couldn't be written: {takes}{_free(folder)} free in {folder.absolute()}. What was saved before "
-        "is as it was: make room and resume.",
+        f"The {what} couldn't be written: {takes}{_free(folder)} free in {folder}. What was saved before is as "
+        "it was: make room and resume.",
         (RESUME, Fix("Show the folder", action=FixAction.REVEAL)),
     )
 

@@ -2,6 +2,7 @@
 
 import errno
 import io
+import os
 import shutil
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -174,3 +175,12 @@ def file_limit_from_step(step: int, limit: int) -> Iterator[None]:
     finally:
         engine.build_trainer = build
         resource.setrlimit(resource.RLIMIT_FSIZE, before)
+
+
+@pytest.mark.skipif(os.name != "posix", reason="Windows removes no folder that somebody works in")
+def test_a_folder_that_has_no_path_any_more_is_told(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (tmp_path / "run").mkdir()
+    monkeypatch.chdir(tmp_path / "run")
+    (tmp_path / "run").rmdir()
+    with pytest.raises(CantSave, match="can't be reached"), writing(Path("checkpoints"), "checkpoint", 0):
+        raise FileNotFoundError(errno.ENOENT, "No such file or directory")
