@@ -1,7 +1,7 @@
 """The command line: starting runs, following and stopping them, looking at data and devices, without a screen.
 
 Exit status: 0 done; 1 failed, and standard error says why; 2 the request was wrong; 3 a run doesn't fit into memory
-(`forecast`, `measure`, `fit`); 130 interrupted.
+(`train`, `forecast`, `measure`, `fit`); 130 interrupted.
 """
 
 import argparse
@@ -134,7 +134,7 @@ def _parser(start: train.Start, keeper: KeeperCommand | None) -> argparse.Argume
         description="Fine-tune models on your own computer and watch them train. Without arguments the window opens, "
         "with a run file, a run's folder or data it opens and shows that.",
         epilog="Runs are kept where `hone runs` says; HONE_HOME moves them. Exit status: 0 done, 1 failed, 2 the "
-        "request was wrong, 3 the run doesn't fit (forecast, measure, fit), 130 interrupted.",
+        "request was wrong, 3 the run doesn't fit (train, forecast, measure, fit), 130 interrupted.",
     )
     parser.add_argument("--version", action="version", version=f"Hone {VERSION}")
     _add_commands(parser, start, keeper)
@@ -166,7 +166,8 @@ def _add_train(commands: "Commands", start: train.Start) -> None:
         "train",
         help="train what a run file asks for",
         description="Train what a run file asks for. Ctrl-C stops and keeps what is trained; twice ends it at once; "
-        "three times leaves it alone.",
+        "three times leaves it alone. A run that doesn't fit into the free memory by forecast ends before it trains, "
+        "with 3, unless --yes is given or somebody at the terminal agrees.",
     )
     command.add_argument("file", type=Path, metavar="RUN.hone")
     command.add_argument("--run-dir", type=Path, metavar="DIR", help="the run's own folder: new or empty")
@@ -175,6 +176,7 @@ def _add_train(commands: "Commands", start: train.Start) -> None:
     command.add_argument(
         "--queue", action="store_true", help="wait until nothing else trains on its device (see `hone queue`)"
     )
+    command.add_argument("--yes", action="store_true", help="train even if it doesn't fit by forecast")
     command.add_argument(
         "--offline", action=_Offline, nargs=0, help="fetch nothing; so does HF_HUB_OFFLINE=1"
     )
@@ -185,6 +187,7 @@ def _add_train(commands: "Commands", start: train.Start) -> None:
             asked.run_dir,
             as_json=asked.json,
             queued=asked.queue,
+            agreed=asked.yes,
             start=start,
         )
     )

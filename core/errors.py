@@ -8,6 +8,7 @@ The tree of errors::
     ├── ModelError          a model can't be found, read or trained
     ├── DeviceError         this machine can't do what was asked
     ├── OutOfMemory         the device or the computer ran out of memory
+    │   └── DoesntFit       it would, by forecast
     ├── RunFolderError      a run's folder can't be created, read or written
     └── TargetError         a file that the person named can't be written there
 
@@ -107,6 +108,10 @@ class DeviceError(UserError):
 
 class OutOfMemory(UserError):  # noqa: N818 - the field's own name for it
     """The device or the computer ran out of memory."""
+
+
+class DoesntFit(OutOfMemory):
+    """By forecast a run takes more memory than is free; nothing has been trained."""
 
 
 class RunFolderError(UserError):

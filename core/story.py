@@ -30,6 +30,7 @@ from core.peaks import Peak, most
 from core.state import OUTCOMES, State
 
 __all__ = [
+    "DOESNT_FIT",
     "LOOKED_AT",
     "PAUSED_ITSELF",
     "RECENT_STEPS",
@@ -43,6 +44,8 @@ RECENT_STEPS = 50
 LOOKED_AT = 10_000
 """So many steps of a long past are looked through for some that were taken apart."""
 STEPS_BEFORE_ESTIMATE = 5
+DOESNT_FIT = "doesnt-fit"
+"""The id of the message that says that a run has ended before it trained, as it would take too much memory."""
 PAUSED_ITSELF = "paused"
 """The id of the message that says why a run has paused though nobody asked it to."""
 

@@ -11,7 +11,7 @@ from core.commands.run_text import ending_text, name_of, unread_text
 from core.events import Event, encode
 from core.follow import RunFollower
 from core.run_folder import Action, RunFolder
-from core.story import PAUSED_ITSELF, State
+from core.story import DOESNT_FIT, PAUSED_ITSELF, State
 
 POLL_SECONDS = 0.1
 BACKLOG = 1000
@@ -19,6 +19,8 @@ BACKLOG = 1000
 
 INTERRUPTED = 130
 WRONG_REQUEST = 2
+TOO_LARGE = 3
+"""The exit status of an answer that is no: the run doesn't fit."""
 
 ENDED_WELL = (State.FINISHED, State.STOPPED, State.PAUSED)
 """What a run can come to that was asked for."""
@@ -150,4 +152,4 @@ class Attendance:
         self._progress.say(ending_text(self._run, follower.story, follower.state, follower.exit_record))
         if ended_well(follower):
             return INTERRUPTED if self._interrupts.count else 0
-        return 1
+        return TOO_LARGE if DOESNT_FIT in follower.story.messages else 1

@@ -5,7 +5,7 @@ import sys
 from core import bin as the_bin
 from core import figures, settings
 from core.bin import BinPlan, Going, NoBinError
-from core.commands.output import say
+from core.commands.output import agrees, say
 from core.commands.runs import find_run
 from core.errors import OptionsError, Problem
 from core.run_folder import RunFolder
@@ -75,4 +75,4 @@ def _ask(question: str) -> bool:
     """
     if not sys.stdin.isatty():
         raise OptionsError((Problem("", "nobody is there to ask; --yes agrees beforehand"),), "The bin")
-    return input(f"{question} [y/N] ").strip().casefold() in ("y", "yes")
+    return agrees(question)

@@ -9,7 +9,7 @@ import msgspec
 from tqdm import tqdm
 
 from core import figures, hub, jobs
-from core.commands.output import print_json, say
+from core.commands.output import agrees, print_json, say
 from core.errors import UserError
 from core.hub_download import Download, Pace
 from core.hub_questions import (
@@ -112,10 +112,7 @@ def remove(request: RemoveRequest, *, is_sure: bool) -> int:
     """Delete something from the cache, once the person is sure."""
     if not is_sure and sys.stdin.isatty():
         what = f"what is unfinished of {request.id}" if request.only_partial else request.id
-        if input(f"Delete {what} from the cache, for all programs? [y/N] ").strip().lower() not in (
-            "y",
-            "yes",
-        ):
+        if not agrees(f"Delete {what} from the cache, for all programs?"):
             return 1
     elif not is_sure:
         raise UserError("Nothing was deleted", "Nobody is here to ask: say --yes.")

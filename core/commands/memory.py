@@ -12,6 +12,7 @@ import msgspec
 from core import jobs, run_file
 from core.capabilities import find_device, machine_problems
 from core.commands.asked_model import described_model, model_here, refuse_incomplete
+from core.commands.attendance import TOO_LARGE
 from core.commands.memory_text import forecast_lines, ladder_lines, measurement_lines, try_line
 from core.commands.output import print_json, say
 from core.commands.run_text import changes_text
@@ -31,9 +32,6 @@ from core.reports import DeviceReport
 from core.targets import new_file, writing
 
 SUFFIX = ".fits.hone"
-
-TOO_LARGE = 3
-"""The exit status of an answer that is no: the run doesn't fit."""
 
 FindModel = Callable[[RunOptions, Path], ModelReport]
 

@@ -19,6 +19,11 @@ def say(text: object, stream: TextIO | None = None, *, end: str = "\n") -> None:
     print(visible(str(text)), file=stream or sys.stdout, end=end, flush=True)
 
 
+def agrees(question: str) -> bool:
+    """Ask whoever is at the terminal; anything but yes is no."""
+    return input(f"{question} [y/N] ").strip().casefold() in ("y", "yes")
+
+
 def print_json(value: Any) -> None:
     """Print a value as JSON, indented."""
     say(msgspec.json.format(msgspec.json.encode(value)).decode())

@@ -1,5 +1,6 @@
 """`hone train`: starts a run and stays with it in the terminal until it is over."""
 
+import os
 import subprocess
 import sys
 from pathlib import Path
@@ -7,12 +8,13 @@ from typing import Protocol
 
 from core import hub, jobs, model_lookup, run_file, settings
 from core.capabilities import machine_problems
-from core.commands.attendance import Attendance, Interrupts
-from core.commands.output import say
+from core.commands.attendance import TOO_LARGE, Attendance, Interrupts
+from core.commands.output import agrees, say
 from core.doubts import machine_may_refuse, model_may_refuse
 from core.errors import OptionsError, UserError
 from core.hints import hints
 from core.jobs import EngineCrashed
+from core.memory.shortage import ONLY_IF_IT_FITS
 from core.options import RunOptions
 from core.reports import MachineReport
 from core.run_folder import Action, RunFolder
@@ -33,6 +35,7 @@ def train(
     *,
     as_json: bool,
     queued: bool = False,
+    agreed: bool = False,
     start: Start = jobs.start,
 ) -> int:
     """Train what `file` asks for and return the exit status.
@@ -43,6 +46,7 @@ def train(
         run_dir: The run's folder, empty or absent; None: a new one among all runs.
         as_json: Whether events go to standard output, a JSON line each.
         queued: Whether it waits for its turn.
+        agreed: Whether it is started though its memory forecast doesn't fit; otherwise that is asked at a terminal.
         start: What starts a run's keeper.
 
     Raises:
@@ -60,9 +64,25 @@ def train(
     for hint in hints(options, machine):
         say(f"Note: {hint.path}: {hint.message}", sys.stderr)
     run = create(options, settings.runs_folder(), run_dir)
+    status = _attend(run, start, queued=queued, as_json=as_json, agreed=agreed)
+    if status == TOO_LARGE and not as_json and sys.stdin.isatty() and agrees("Start it anyway?"):
+        status = _attend(run, start, queued=queued, as_json=as_json, agreed=True)
+    return status
+
+
+def _attend(run: RunFolder, start: Start, *, queued: bool, as_json: bool, agreed: bool) -> int:
+    os.environ.pop(ONLY_IF_IT_FITS, None)
+    if not agreed:
+        os.environ[ONLY_IF_IT_FITS] = "1"  # its keeper and its engine inherit it
     with Interrupts() as interrupts:  # before there is anything that a Ctrl-C would leave behind
         keeper = start(run, queued=queued)
-        attendance = Attendance(run, interrupts, (Action.STOP, Action.KILL), as_json=as_json)
+        attendance = Attendance(
+            run,
+            interrupts,
+            (Action.STOP, Action.KILL),
+            as_json=as_json,
+            first_attempt=run.attempt_kept(),
+        )
         status = attendance.stay()
     if not attendance.has_left:
         keeper.wait()

@@ -11,11 +11,11 @@ import msgspec
 
 from core.attempts import current_attempt
 from core.commands.progress import Progress
-from core.errors import Fix, UserError
+from core.errors import DoesntFit, Fix, UserError
 from core.event_files import EventWriter
 from core.events import Event, Level, MessageRaised, Outcome, Phase, PhaseChanged, RunFinished, RunStarted
 from core.run_folder import RunFolder
-from core.story import PAUSED_ITSELF, RunStory
+from core.story import DOESNT_FIT, PAUSED_ITSELF, RunStory
 
 
 class Reporter:
@@ -86,7 +86,7 @@ class Reporter:
 
     def fail(self, error: UserError) -> None:
         """Say why the run can't go on, and end it as failed."""
-        self._end(error, "failed", Outcome.FAILED)
+        self._end(error, DOESNT_FIT if isinstance(error, DoesntFit) else "failed", Outcome.FAILED)
 
     def _end(self, error: UserError, message_id: str, outcome: Outcome) -> None:
         with contextlib.suppress(OSError):

@@ -1,5 +1,6 @@
 """The training job: one run folder in, events, checkpoints and a model out."""
 
+import os
 import sys
 import time
 import traceback
@@ -21,7 +22,7 @@ from core.engine.failures import explain
 from core.engine.fallback import report_fallbacks
 from core.engine.first_mps_check import warn_of_wrong_numbers
 from core.engine.lost_weights import refuse_lost_weights
-from core.engine.memory.telling import foretell, remember
+from core.engine.memory.telling import foretell, refuse_too_large, remember
 from core.engine.models.past_runs import keep_base
 from core.engine.predicting.callback import PredictionCallback
 from core.engine.predicting.choosing import choose
@@ -34,6 +35,7 @@ from core.engine.tasks import Prepared
 from core.engine.trainer import WatchedTrainer
 from core.errors import UserError
 from core.events import Outcome, Phase, RunFinished, split_non_finite
+from core.memory.shortage import ONLY_IF_IT_FITS
 from core.metrics import METRIC_NAMES
 from core.options import RunOptions
 from core.run_folder import RunFolder
@@ -150,11 +152,16 @@ def _load(attempt: _Attempt, choice: Choice, memory_reports: MemoryReports) -> _
     requests = RequestBox(run, reporter)
     fell_back = _listen_to_mps(reporter) if choice.kind == "mps" else []
     with EndWhileLoading(run, requests):
+        only_if_it_fits = ONLY_IF_IT_FITS in os.environ
+        if only_if_it_fits:
+            refuse_too_large(foretell(choice, None, run.forecast()))
         prepared = prepare(choice.settled, reporter)
         checkpoints.clean(run.checkpoints)
         told = foretell(choice, prepared, run.forecast())
         if told is not None:
             reporter.write(told)
+        if only_if_it_fits:
+            refuse_too_large(told)
         trainer = build_trainer(run.checkpoints, choice, prepared, reporter)
         trainer.checkpoint_bytes = require_room(run, trainer, choice.settled).checkpoint
     trainer.fell_back = fell_back

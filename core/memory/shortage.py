@@ -19,6 +19,9 @@ from core.model_report import ModelReport
 from core.options import RunOptions
 from core.reports import DeviceReport
 
+ONLY_IF_IT_FITS = "HONE_ONLY_IF_IT_FITS"
+"""In the environment of a run that is to end where its forecast doesn't fit: nobody has agreed to that."""
+
 UNKNOWN_MODEL = ModelReport(activation_checkpointing=True)
 UNKNOWN_DEVICE = DeviceReport(name="", title="", available=True)
 """What remedies are asked about where nobody has looked at either yet: a model that can do what most can."""

@@ -85,6 +85,18 @@ class TestTrain:
         assert "holds 'yes' in all rows" in err
         assert "Try: Choose another label column" in err
 
+    def test_a_run_that_does_not_fit_ends_before_it_trains_unless_somebody_agrees(
+        self, capfd: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        assert hone("large", "train", DIGITS) == 3
+        assert "It doesn't fit into memory" in capfd.readouterr().err
+        assert hone("large", "train", DIGITS, "--queue", "--yes") == 0
+        monkeypatch.setattr("sys.stdin.isatty", lambda: True, raising=False)
+        for answer, status in (("", 3), ("n", 3), ("y", 0)):
+            monkeypatch.setattr("builtins.input", lambda _question, said=answer: said)
+            assert hone("large", "train", DIGITS) == status
+        assert hone("large", "train", DIGITS, "--json") == 3  # a program reads: it isn't asked
+
     def test_a_run_that_crashes_shows_the_end_of_its_log(self, capfd: pytest.CaptureFixture[str]) -> None:
         assert hone("bug", "train", DIGITS) == 1
         err = capfd.readouterr().err

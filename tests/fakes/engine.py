@@ -4,10 +4,12 @@ A run that is gone on with goes on after the step that its last attempt has told
 
 Scenarios: `finish` (three steps), `wait` (trains until a stop or pause request comes or it is killed),
 `stubborn` (doesn't hear requests), `fail` (says what went
-wrong), `bug` (a traceback and exit status 1), `crash` (ends without a word), `child` (starts a process and waits),
+wrong), `large` (doesn't fit, unless somebody has agreed to that), `bug` (a traceback and exit status 1),
+`crash` (ends without a word), `child` (starts a process and waits),
 `page` and `stuck` (some steps, then one that lasts until somebody has said so, then steps until a stop request comes).
 """
 
+import os
 import subprocess
 import sys
 import time
@@ -30,8 +32,10 @@ from core.events import (
     RunStarted,
     StepFinished,
 )
+from core.memory.shortage import ONLY_IF_IT_FITS
 from core.run_folder import Action, RunFolder
 from core.runs import read_story
+from core.story import DOESNT_FIT
 
 OUTCOMES = {Action.STOP: Outcome.STOPPED, Action.PAUSE: Outcome.PAUSED}
 
@@ -100,6 +104,14 @@ def fail(writer: EventWriter, run: RunFolder) -> int:
     return 1
 
 
+def large(writer: EventWriter, run: RunFolder) -> int:
+    if ONLY_IF_IT_FITS not in os.environ:
+        return finish(writer, run)
+    writer.write(MessageRaised(id=DOESNT_FIT, level=Level.ERROR, title="It doesn't fit into memory"))
+    writer.write(RunFinished(state=Outcome.FAILED))
+    return 1
+
+
 def bug(writer: EventWriter, run: RunFolder) -> int:
     raise RuntimeError("a bug in the fake engine")
 
@@ -124,8 +136,6 @@ def page(writer: EventWriter, run: RunFolder) -> int:
 
 
 def main(scenario: str, run_dir: str) -> int:
-    import os
-
     run = RunFolder(Path(run_dir))
     writer = EventWriter(run.events_file, attempt=current_attempt(run))
     begin(writer, os.getpid(), read_story(run).step)
@@ -134,6 +144,7 @@ def main(scenario: str, run_dir: str) -> int:
         "wait": wait,
         "stubborn": stubborn,
         "fail": fail,
+        "large": large,
         "bug": bug,
         "crash": crash,
         "child": child,

@@ -10,38 +10,43 @@ from core.engine.check_model import check_model
 from core.engine.data.lengths import lengths_of
 from core.engine.devices import Choice
 from core.engine.tasks import Prepared
-from core.errors import Fix
+from core.errors import DoesntFit, Fix, FixAction
 from core.events import MemoryForecast
 from core.memory import anatomy, record
-from core.memory.forecast import Forecast, Room
+from core.memory.forecast import Forecast, Room, Verdict, verdict
 from core.memory.ladder import Remedy, ladder
 from core.memory.room import room_of
+from core.memory.shortage import what_was_told
 from core.story import RunStory
 
 MOST_FIXES = 5
 WHOLE_EPOCH = 0.999
+SHORTEST = 1
+"""Tokens of a row before any has been read: what such rows take is the least that the run can take."""
 
 
-def foretell(choice: Choice, prepared: Prepared, known: Forecast | None) -> MemoryForecast | None:
-    """The forecast of a run whose model and data are loaded, with what to do should it not come true.
+def foretell(choice: Choice, prepared: Prepared | None, known: Forecast | None) -> MemoryForecast | None:
+    """The forecast of a run, with what to do should it not come true.
 
     The model is built once more without numbers: the loaded one may be packed, or wrapped with what learns beside it.
     Random numbers are drawn meanwhile; whoever counts on their order sets the seed afterwards, as Trainer does.
 
     Args:
         choice: What it computes on.
-        prepared: Its model and data.
+        prepared: Its model and data; None before they are loaded: the forecast is then the least it can take.
         known: What was found out before it started; None: the formula is asked.
 
     Returns:
         None where the model's shape can't be told.
     """
     options, device = choice.settled, choice.device
-    model = check_model(options, len(prepared.labels))
+    model = check_model(options, len(prepared.labels)) if prepared else check_model(options)
     if model.shape is None:
         return None
     room = _before_loading(room_of(device), choice)
-    length = _longest(prepared.train) if options.task.reads_text else None
+    length = None
+    if options.task.reads_text:
+        length = _longest(prepared.train) if prepared else SHORTEST
     correction = record.correction(device.title)
     forecast = known or anatomy.forecast(
         options, model.shape, device, length=length, room=room, correction=correction
@@ -56,6 +61,17 @@ def foretell(choice: Choice, prepared: Prepared, known: Forecast | None) -> Memo
         length=length if forecast.length is None else forecast.length,
         fixes=tuple(_as_fix(remedy) for remedy in remedies if remedy.changes)[:MOST_FIXES],
     )
+
+
+def refuse_too_large(told: MemoryForecast | None) -> None:
+    """End a run before it takes what isn't there.
+
+    Raises:
+        DoesntFit: By forecast more is needed than is free.
+    """
+    if told is not None and verdict(told.parts.total, told.room) is Verdict.TOO_LARGE:
+        anyway = Fix("Start it anyway", action=FixAction.RESUME)
+        raise DoesntFit("It doesn't fit into memory", " ".join(what_was_told(told)), (*told.fixes, anyway))
 
 
 def remember(story: RunStory, choice: Choice) -> None:

@@ -10,10 +10,13 @@ import torch
 from core.choices import Task
 from core.engine.devices import choose
 from core.engine.machine_facts import gather
-from core.events import MemoryForecast, StepFinished
+from core.errors import FixAction
+from core.events import MemoryForecast, PhaseChanged, StepFinished
 from core.memory import record
-from core.memory.forecast import Basis, Forecast, Parts
+from core.memory.forecast import Basis, Forecast, Parts, Room
+from core.memory.shortage import ONLY_IF_IT_FITS
 from core.options import DataOptions, MemoryOptions, ModelOptions, RunOptions, TrainingOptions
+from core.story import DOESNT_FIT
 from tests.fakes.tiny_bert import save_tiny_bert
 from tests.fakes.tiny_training import train
 
@@ -62,6 +65,41 @@ def test_memory_that_runs_out_is_told_with_what_was_forecast(
     assert message.fixes == told.fixes
     assert told.fixes[0].changes["memory.batch_size"] < 512
     assert record.read() == ()  # it trained nothing: there is nothing to learn
+
+
+def test_what_does_not_fit_ends_before_the_model_is_loaded_where_nobody_agreed(
+    tmp_path: Path, model: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(
+        "core.engine.memory.telling._before_loading", lambda *_: Room(free=1, ceiling=1 << 30)
+    )
+    options = {"model": ModelOptions(source=str(model))}
+    assert train(tmp_path / "asked", **options).status == 0
+    monkeypatch.setenv(ONLY_IF_IT_FITS, "1")
+    done = train(tmp_path / "unasked", **options)
+    assert done.status == 1
+    assert done.messages[DOESNT_FIT].fixes[-1].action is FixAction.RESUME
+    assert done.trainer is None
+    assert not any(isinstance(event, PhaseChanged) for event in done.events)
+
+
+def test_what_does_not_fit_with_rows_as_long_as_the_data_s_ends_before_it_trains(
+    tmp_path: Path, model: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv(ONLY_IF_IT_FITS, "1")
+    options = {
+        "model": ModelOptions(source=str(model)),
+        "data": DataOptions(train="synthetic:64x64"),
+        "memory": MemoryOptions(batch_size=64),
+    }
+    fits = train(tmp_path / "fits", **options)
+    told = next(event for event in fits.events if isinstance(event, MemoryForecast))
+    room = Room(free=told.parts.total - 1, ceiling=1 << 40)
+    monkeypatch.setattr("core.engine.memory.telling._before_loading", lambda *_: room)
+    done = train(tmp_path / "large", **options)
+    assert DOESNT_FIT in done.messages
+    assert any(isinstance(event, PhaseChanged) for event in done.events)
+    assert done.steps == []
 
 
 def test_what_was_found_out_before_the_start_goes_before_the_formula(model: Path) -> None:
