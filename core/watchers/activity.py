@@ -1,10 +1,13 @@
 """How much processor time a process uses: what tells one that computes from one that waits."""
 
 import time
+from collections import deque
 
 import psutil
 
 from core.machine.memory import process_tree
+
+LOOKS = 10
 
 
 class Activity:
@@ -16,23 +19,21 @@ class Activity:
 
     def __init__(self, pid: int) -> None:
         self._pid = pid
-        self._before: tuple[float, float] | None = None
+        self._looks: deque[tuple[float, float]] = deque(maxlen=LOOKS)
 
     def read(self) -> float | None:
-        """The share since the first call after `forget`; None then, and where the process can't be read."""
+        """The share since the tenth call before, or the first after `forget`; None then, and where it can't be read."""
         used = self._used()
         now = time.monotonic()
         if used is None:
             return None
-        if self._before is None:
-            self._before = (now, used)
-            return None
-        begun, before = self._before
+        self._looks.append((now, used))
+        begun, before = self._looks[0]
         return max(0.0, used - before) / (now - begun) if now > begun else None
 
     def forget(self) -> None:
         """Begin anew with the next call."""
-        self._before = None
+        self._looks.clear()
 
     def _used(self) -> float | None:
         total = None

@@ -69,7 +69,10 @@ class Recent:
     what_ran: WhatRan | None = None
     phase: Phase | None = None
     heard: float = 0.0
-    """Since when there was no step and no other phase; the time the computer slept doesn't count."""
+    """Since when there was no step and no other phase; the time the computer slept doesn't count.
+
+    Where no step is to come, it is also since when its process has done nothing.
+    """
     last_word: StepFinished | PhaseChanged | None = None
     """What the engine last told of: a step or a phase."""
     engine_busy: float | None = None
@@ -122,11 +125,18 @@ class Recent:
             self.devices.clear()
         self.now = max(self.now, now)
 
+    def look_at_process(self, busy: float | None) -> None:
+        """Say how busy the engine's process has been since it is looked at: as a share of one core."""
+        self.engine_busy = busy
+        if self.phase is not Phase.TRAINING and busy is not None and busy >= limits.IDLE:
+            self.heard = self.now
+
     def apply(self, event: Event) -> None:
         """Take in one event."""
         match event:
             case RunStarted():
                 self.from_step = self.step = event.from_step
+                self.heard = event.time
             case RunPlanned():
                 self.plan = event
             case PhaseChanged():

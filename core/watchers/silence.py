@@ -1,4 +1,4 @@
-"""Notices that no step has come for long, and says what the process does meanwhile.
+"""Notices that no step has come for long, or that another phase stands still, and says what the process does.
 
 It may only be slow, so what it offers is to end it: a stop waits for a step, and a process that is stuck makes none.
 """
@@ -18,15 +18,19 @@ MESSAGE = "silence"
 
 
 def look(recent: Recent, *, raised: str) -> Finding | None:
-    """Find that the engine is training and has told of no step for longer than its steps take."""
-    limit = _patience(recent)
-    silent = _silent_for(recent)
-    if silent is None or silent < limit:
+    """Find that it trains and has told of no step for longer than its steps take, or does nothing in another phase.
+
+    Only a step tells of training: a process may be busy and stuck. Elsewhere nothing is told until the phase is over,
+    so that a process which works is left in peace.
+    """
+    limit, busy = _patience(recent), recent.engine_busy
+    trains = recent.phase is Phase.TRAINING
+    if recent.now - recent.heard < limit or not (trains or busy is not None):
         return None
     return Finding(
         key=f"{recent.heard:.3f}",
         level=Level.WARNING,
-        title=f"No step for more than {figures.duration(limit)}",
+        title=f"{'No step' if trains else 'Nothing done'} for more than {figures.duration(limit)}",
         detail=f"{_usual(recent)}The last it told of was {_last_word(recent)}. {_doing(recent.engine_busy)} If it "
         "goes on by itself, this message goes; the end of the log may say more. A stop is heeded after the next step; "
         "if none comes, ending it now leaves the last checkpoint.",
@@ -36,16 +40,12 @@ def look(recent: Recent, *, raised: str) -> Finding | None:
 
 def is_suspicious(recent: Recent) -> bool:
     """Whether it has been silent for long enough to look at what its process does."""
-    silent = _silent_for(recent)
-    return silent is not None and silent >= _patience(recent) / 2
-
-
-def _silent_for(recent: Recent) -> float | None:
-    """Seconds without a step; None while there are to be none: loading, compiling, evaluating, saving."""
-    return recent.now - recent.heard if recent.phase is Phase.TRAINING else None
+    return recent.now - recent.heard >= _patience(recent) / 2
 
 
 def _patience(recent: Recent) -> float:
+    if recent.phase is not Phase.TRAINING:
+        return limits.SILENT_PHASES[recent.phase]
     if recent.first_seconds is None:
         return limits.SILENT_FIRST * limits.SILENT_SECONDS
     usual = (

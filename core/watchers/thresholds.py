@@ -5,6 +5,8 @@ Shares are 0 to 1, times seconds, sizes bytes.
 
 from typing import NamedTuple
 
+from core.events import Phase
+
 # Paging
 
 PAGING_SLOWER = 5.0
@@ -155,6 +157,17 @@ SILENT_STEPS = 5.0
 
 SILENT_FIRST = 2.0
 """The first step may take so many times as long: kernels are chosen, caches are empty. So may the second."""
+
+SILENT_PHASES = {
+    None: 180.0,  # libraries are imported, from a disk that may be slow
+    Phase.LOADING_DATA: 180.0,
+    Phase.LOADING_MODEL: 600.0,  # it may come from the Hub, over a line that stalls
+    Phase.TOKENIZING: 180.0,
+    Phase.COMPILING: 180.0,
+    Phase.EVALUATING: 180.0,
+    Phase.SAVING: 180.0,  # a full cache is flushed to a slow disk
+}
+"""In these nothing is told for as long as they take. Without a word and without work for so long, they may be stuck."""
 
 IDLE = 0.02
 """A process that uses less than this share of one core does nothing."""

@@ -130,7 +130,7 @@ class Watchdog:
         if self._activity is None:
             return
         if silence.is_suspicious(self._recent):
-            self._recent.engine_busy = self._activity.read()
+            self._recent.look_at_process(self._activity.read())
         else:
             self._activity.forget()
 

@@ -1,7 +1,8 @@
 import pytest
 
-from core.events import Phase, StepFinished
+from core.events import Phase, RunStarted, StepFinished
 from core.watchers.offers import END, STOP
+from core.watchers.thresholds import SILENT_PHASES
 from tests.fakes.told_run import FakeActivity, ToldRun, watch
 
 
@@ -54,14 +55,47 @@ def test_slow_steps_are_waited_for_five_times_as_long() -> None:
     assert watch(run.events).one.title.startswith("No step for more than 3 min")
 
 
-@pytest.mark.parametrize(
-    "phase", [Phase.EVALUATING, Phase.SAVING, Phase.COMPILING, Phase.LOADING_MODEL, Phase.TOKENIZING]
-)
-def test_where_no_step_is_to_come_nobody_waits_for_one(phase: Phase) -> None:
+@pytest.mark.parametrize("phase", [phase for phase in Phase if phase is not Phase.TRAINING])
+def test_where_no_step_is_to_come_a_process_that_does_nothing_is_told(phase: Phase) -> None:
     run = training()
     run.phase(phase)
+    run.wait(SILENT_PHASES[phase] - 5)
+    assert watch(run.events, activity=FakeActivity(0.001)).messages == []
+    run.wait(10)
+    message = watch(run.events, activity=FakeActivity(0.001)).one
+    assert (message.id, message.fixes) == ("silence", (STOP, END))
+    assert "does nothing" in message.detail
+    run.phase(Phase.TRAINING)
+    run.a_step(1.0)
+    assert watch(run.events, activity=FakeActivity(0.001)).withdrawn == ["silence"]
+
+
+@pytest.mark.parametrize("busy", [0.9, None])
+def test_where_no_step_is_to_come_a_process_that_works_is_left_in_peace(busy: float | None) -> None:
+    run = training()
+    run.phase(Phase.EVALUATING)
+    run.wait(3600)
+    assert watch(run.events, activity=FakeActivity(busy)).messages == []
+
+
+def test_work_that_goes_on_withdraws_it_before_its_phase_is_over() -> None:
+    class Resting(FakeActivity):
+        def read(self) -> float | None:
+            super().read()
+            return 0.0 if self.reads < 200 else 0.5
+
+    run = training()
+    run.phase(Phase.SAVING)
     run.wait(600)
-    assert watch(run.events).messages == []
+    watched = watch(run.events, activity=Resting())
+    assert (len(watched.raised), watched.withdrawn) == (1, ["silence"])
+
+
+def test_an_engine_that_never_says_what_it_does_is_told_of_too() -> None:
+    run = ToldRun(steps=600)
+    run.events = [event for event in run.events if isinstance(event, RunStarted)]
+    run.wait(300)
+    assert watch(run.events, activity=FakeActivity(0.0)).one.id == "silence"
 
 
 def test_the_first_step_may_take_longer() -> None:
