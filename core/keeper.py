@@ -203,7 +203,13 @@ def main(arguments: Sequence[str]) -> int:
         return 1
     os.chdir(path)  # where the folder is renamed, moved or unmounted, it still is this one
     keeper = Keeper(RunFolder(Path()), engine_command("train", "."), queued=QUEUE_FLAG in arguments)
-    signal.signal(signal.SIGTERM, lambda *_: keeper.ask_stop())
+    for name in (
+        "SIGTERM",
+        "SIGHUP",
+        "SIGBREAK",
+    ):  # a shutdown on Linux sends the first two, one after the other
+        if hasattr(signal, name):
+            signal.signal(getattr(signal, name), lambda *_: keeper.ask_stop())
     keeper.keep()
     return 0
 

@@ -1,7 +1,9 @@
 """How Trainer's batches are loaded: its data loaders, with workers that start on every system."""
 
 import multiprocessing
+import signal
 from collections.abc import Iterator
+from importlib import import_module
 from typing import Any
 
 import torch
@@ -13,6 +15,7 @@ from core.engine.data.lengths import lengths_of
 from core.engine.data.single_precision import Collator
 from core.engine.data.workers import PRELOADED, SentCollator, SentSamples, begin_worker, received
 from core.engine.loading_order import OrderedByLength, SameEachTime
+from core.engine.requests import on_signals
 
 
 class LoadingTrainer(Trainer):
@@ -31,6 +34,8 @@ class LoadingTrainer(Trainer):
             return super()._get_dataloader(dataset, description, batch_size, **kwargs)
         if self.args.dataloader_multiprocessing_context == "forkserver":
             multiprocessing.set_forkserver_preload(list(PRELOADED))
+            with on_signals(signal.SIG_IGN):  # a shutdown asks every process to end; the engine ends this one
+                import_module("multiprocessing.forkserver").ensure_running()
         collator: Collator = self.data_collator
         self.data_collator: Collator = SentCollator(collator)
         try:

@@ -1,11 +1,12 @@
 """Requests a run was left, as the engine reads them."""
 
 import _thread
+import contextlib
 import signal
 import threading
 import time
-from collections.abc import Callable
-from types import TracebackType
+from collections.abc import Callable, Iterator
+from types import FrameType, TracebackType
 
 from core.engine.reporter import Reporter
 from core.events import Outcome, RequestAnswered
@@ -25,6 +26,28 @@ class EndRequested(Exception):  # noqa: N818 - a request, not an error
     def __init__(self, outcome: Outcome) -> None:
         super().__init__(outcome.value)
         self.outcome = outcome
+
+
+SIGNALS = tuple(
+    getattr(signal, name) for name in ("SIGINT", "SIGTERM", "SIGHUP", "SIGBREAK") if hasattr(signal, name)
+)
+"""What asks a process to end: Ctrl-C, a shutdown (systemd's sends SIGTERM, and SIGHUP after it), Ctrl-Break."""
+
+Handler = Callable[[int, FrameType | None], object] | int
+
+
+@contextlib.contextmanager
+def on_signals(handler: Handler) -> Iterator[None]:
+    """Let `handler` take the signals that ask this process to end, but for those that it was started to ignore."""
+    before = {number: signal.getsignal(number) for number in SIGNALS}
+    taken = {number: found for number, found in before.items() if found is not signal.SIG_IGN}
+    for number in taken:
+        signal.signal(number, handler)
+    try:
+        yield
+    finally:
+        for number, found in taken.items():
+            signal.signal(number, found)
 
 
 class RequestBox:
@@ -49,6 +72,11 @@ class RequestBox:
         self._save_is_asked = False
         self.ending: Outcome | None = None
         self.can_save = False
+
+    def stop_at_signal(self, number: int, _frame: FrameType | None) -> None:
+        """Stop as if the person had asked for it; the same signal once more ends the process at once."""
+        signal.signal(number, signal.default_int_handler if number == signal.SIGINT else signal.SIG_DFL)
+        self.ending = self.ending or Outcome.STOPPED
 
     def end_is_asked(self) -> bool:
         """Whether a stop or a pause was asked, now or earlier. May be asked after every step."""

@@ -1,10 +1,11 @@
 """The training job: one run folder in, events, checkpoints and a model out."""
 
 import os
+import signal
 import sys
 import time
 import traceback
-from contextlib import AbstractContextManager, nullcontext, suppress
+from contextlib import AbstractContextManager, ExitStack, nullcontext, suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -29,7 +30,7 @@ from core.engine.predicting.choosing import choose
 from core.engine.predicting.mixed_up import MixedUp
 from core.engine.reporter import Reporter
 from core.engine.request_callback import RequestCallback
-from core.engine.requests import EndRequested, EndWhileLoading, RequestBox
+from core.engine.requests import EndRequested, EndWhileLoading, RequestBox, on_signals
 from core.engine.step_log import StepLog
 from core.engine.tasks import Prepared
 from core.engine.trainer import WatchedTrainer
@@ -57,7 +58,8 @@ def train_run(
         `CANT_WRITE` where not even that could be written.
     """
     try:
-        _train(_Attempt(run, options, reporter, checkpoint))
+        with on_signals(signal.default_int_handler):
+            _train(_Attempt(run, options, reporter, checkpoint))
     except EndRequested as ended:  # while loading: there is nothing new to keep yet
         reporter.write(RunFinished(state=ended.outcome, steps=reporter.story.step))
     except KeyboardInterrupt:  # also what interrupts loading (`EndWhileLoading`), where that was just done
@@ -121,8 +123,10 @@ def _train(attempt: _Attempt) -> None:
         chosen_device(attempt.options) as choice,
         MemoryReports(DeviceMemory(choice.kind), attempt.reporter) as memory_reports,
         _tensorboard(attempt),
+        ExitStack() as held,
     ):
         loaded = _load(attempt, choice, memory_reports)
+        held.enter_context(on_signals(loaded.requests.stop_at_signal))
         begun = time.perf_counter()
         outcome = _learn(attempt, loaded)
         seconds = time.perf_counter() - begun

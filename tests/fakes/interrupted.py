@@ -1,6 +1,6 @@
 """Runs of seconds that are asked to pause, save or stop at a given step, and go on in a new attempt, in one process."""
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -17,8 +17,8 @@ from core.run_folder import Action, RunFolder
 
 prepare_torchvision()
 
-Asked = Mapping[int, Action]
-"""What is asked after which step."""
+Asked = Mapping[int, Action | Callable[[], None]]
+"""What is asked, or done, after which step."""
 
 
 def short_run(**sections: Any) -> RunOptions:
@@ -110,12 +110,16 @@ def _asking(run: RunFolder, asked: Asked, while_evaluating: bool) -> Iterator[No
 
     class Asking(TrainerCallback):
         def on_step_end(self, args: Any, state: Any, control: Any, **kwargs: Any) -> None:
-            if not while_evaluating and state.global_step in asked:
-                run.ask(asked[state.global_step])
+            wanted = None if while_evaluating else asked.get(state.global_step)
+            if isinstance(wanted, Action):
+                run.ask(wanted)
+            elif wanted is not None:
+                wanted()
 
         def on_prediction_step(self, args: Any, state: Any, control: Any, **kwargs: Any) -> None:
-            if while_evaluating and state.global_step in asked and not run.open_requests():
-                run.ask(asked[state.global_step])
+            wanted = asked.get(state.global_step) if while_evaluating else None
+            if isinstance(wanted, Action) and not run.open_requests():
+                run.ask(wanted)
 
     build, between = engine.build_trainer, requests.BETWEEN_LOOKS
 

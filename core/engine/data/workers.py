@@ -7,8 +7,10 @@ thread. It ends with the engine, however that ends.
 import multiprocessing
 import os
 import random
+import signal
 import threading
 from dataclasses import dataclass
+from types import FrameType
 from typing import Any
 
 import numpy as np
@@ -88,11 +90,17 @@ def begin_worker(_worker: int) -> None:
 
     Its random numbers get the seed that Trainer would give them; Trainer's own function would import transformers.
     """
+    signal.signal(signal.SIGTERM, _leave_to_engine)
     threading.Thread(target=_end_with_engine, name="end-with-engine", daemon=True).start()
     seed = torch.initial_seed() % 2**32
     random.seed(seed)
     np.random.seed(seed)
     torch.manual_seed(seed)
+
+
+def _leave_to_engine(number: int, _frame: FrameType | None) -> None:
+    """A shutdown asks every process to end: the engine needs its workers until it has saved. It asks a second time."""
+    signal.signal(number, signal.SIG_DFL)
 
 
 def _end_with_engine() -> None:

@@ -1,5 +1,6 @@
 """A stop is heard while the engine loads, in the middle of work that knows nothing of requests."""
 
+import os
 import signal
 import threading
 from pathlib import Path
@@ -7,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from core.engine.reporter import Reporter
-from core.engine.requests import BETWEEN_LOOKS, EndRequested, EndWhileLoading, RequestBox
+from core.engine.requests import BETWEEN_LOOKS, EndRequested, EndWhileLoading, RequestBox, on_signals
 from core.event_files import EventReader
 from core.events import Outcome, RequestAnswered
 from core.run_folder import Action, RunFolder
@@ -17,6 +18,30 @@ from tests.fakes.clock import FakeClock
 def box(folder: Path) -> tuple[RunFolder, RequestBox]:
     run = RunFolder(folder)
     return run, RequestBox(run, Reporter(run))
+
+
+@pytest.mark.skipif(os.name != "posix", reason="Windows sends no signals")
+def test_the_same_signal_once_more_ends_the_engine_at_once(tmp_path: Path) -> None:
+    box = RequestBox(RunFolder(tmp_path), Reporter(None))
+    with on_signals(box.stop_at_signal):
+        os.kill(os.getpid(), signal.SIGTERM)
+        assert box.ending is Outcome.STOPPED
+        assert signal.getsignal(signal.SIGTERM) is signal.SIG_DFL
+        os.kill(os.getpid(), signal.SIGHUP)  # systemd's second one is another
+        os.kill(os.getpid(), signal.SIGINT)
+        with pytest.raises(KeyboardInterrupt):
+            os.kill(os.getpid(), signal.SIGINT)
+
+
+@pytest.mark.skipif(os.name != "posix", reason="Windows sends no signals")
+def test_a_signal_that_the_engine_was_started_to_ignore_stays_ignored() -> None:
+    before = signal.signal(signal.SIGHUP, signal.SIG_IGN)  # nohup
+    try:
+        with on_signals(signal.default_int_handler):
+            assert signal.getsignal(signal.SIGHUP) is signal.SIG_IGN
+            assert signal.getsignal(signal.SIGTERM) is signal.default_int_handler
+    finally:
+        signal.signal(signal.SIGHUP, before)
 
 
 def load_for_ever() -> None:

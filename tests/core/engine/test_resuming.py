@@ -1,10 +1,14 @@
 """A run that was paused goes on as if it had never stopped: the same losses, evaluations and weights, bit for bit."""
 
+import os
+import signal
 from collections.abc import Callable
 from pathlib import Path
 
+import psutil
 import pytest
 import torch
+from msgspec.structs import replace
 from safetensors.torch import load_file
 
 from core.checkpoint_files import newest
@@ -142,6 +146,45 @@ def test_an_evaluation_that_a_pause_interrupts_is_made_when_the_run_goes_on(
     assert attempt(run.path, options) == 0
     assert_same(story_of(run), whole)
     assert_same_weights(run.path, folder / "whole")
+
+
+def shut_down() -> None:
+    """Ask every process of the run to end, as systemd does: with SIGTERM, and at once with SIGHUP."""
+    for number in (signal.SIGTERM, signal.SIGHUP):
+        for process in psutil.Process().children(recursive=True):
+            process.send_signal(number)
+        os.kill(os.getpid(), number)
+
+
+@pytest.mark.skipif(os.name != "posix", reason="Windows sends no signals")
+@pytest.mark.parametrize(
+    ("workers", "end"),
+    [
+        (0, lambda: os.kill(os.getpid(), signal.SIGTERM)),
+        (0, lambda: os.kill(os.getpid(), signal.SIGHUP)),
+        (0, lambda: os.kill(os.getpid(), signal.SIGINT)),
+        (2, shut_down),
+    ],
+    ids=["SIGTERM", "SIGHUP", "SIGINT", "shutdown"],
+)
+def test_a_signal_to_end_saves_a_checkpoint_from_which_the_run_goes_on(
+    options: RunOptions, tmp_path: Path, workers: int, end: Callable[[], None]
+) -> None:
+    run = RunFolder(tmp_path / "run")
+    asked = replace(options, data=replace(options.data, workers=workers))
+    whole = in_attempts(tmp_path / "whole", asked)
+    before = signal.getsignal(signal.SIGTERM)
+    assert attempt(run.path, asked, {5: end}) == 0
+    stopped = story_of(run).last
+    assert stopped is not None
+    assert (stopped.state, stopped.steps) == (Outcome.STOPPED, 5)
+    saved = newest(run)
+    assert saved is not None
+    assert saved.step == 5
+    assert signal.getsignal(signal.SIGTERM) is before
+    assert attempt(run.path, asked) == 0
+    assert_same(story_of(run), whole)
+    assert_same_weights(run.path, tmp_path / "whole")
 
 
 def test_a_checkpoint_saved_on_the_way_changes_nothing(
