@@ -1,5 +1,7 @@
 """The head of a script: what it is, what it takes, what was resolved, and what is not in it."""
 
+import re
+
 from core.run_notes import asked_title
 from core.script.coverage import left_out
 from core.script.parts import Part, comment, literal
@@ -8,6 +10,9 @@ from core.vision_models import VISION_MODELS
 
 LIBRARIES = ("torch", "torchvision", "transformers", "datasets", "accelerate", "peft", "trl", "bitsandbytes")
 """Those whose versions decide whether losses come out the same."""
+
+VERSION = re.compile(r"\d+(\.\d+)*((a|b|rc)\d+)?(\.post\d+)?(\.dev\d+)?(\+[a-z0-9.]+)?", re.ASCII)
+"""A version as PyPI has them (PEP 440). A stranger's run may name anything, which is then copied into a terminal."""
 
 SEED_OF = "the seed of everything: which rows are held out, the order of batches, dropout, new weights"
 
@@ -39,7 +44,10 @@ def words(run: Resolved) -> str:
 
 
 def _needs(run: Resolved) -> list[str]:
-    found = [f"{name}=={run.versions[name].partition('+')[0]}" for name in LIBRARIES if name in run.versions]
+    versions = {
+        name: run.versions[name] for name in LIBRARIES if VERSION.fullmatch(run.versions.get(name, ""))
+    }
+    found = [f"{name}=={version.partition('+')[0]}" for name, version in versions.items()]
     told = " ".join(found) or "torch transformers accelerate datasets numpy scikit-learn"
     return [
         *comment(f"It takes: pip install {told}"),

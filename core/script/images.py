@@ -245,7 +245,7 @@ def model(run: Resolved, facts: ScriptFacts) -> list[Part]:
     name = Scheme.TORCHVISION.name_of(run.options.model.source)
     if name is None:
         config = """
-config = AutoConfig.from_pretrained(MODEL)
+config = AutoConfig.from_pretrained(MODEL, trust_remote_code=False)
 config.architectures = []  # a second form with a teacher, which some have, can't be trained
 """
         return [Part("", config, ("from transformers import AutoConfig",)), loads(run)]

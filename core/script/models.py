@@ -42,8 +42,8 @@ def reads(run: Resolved) -> list[Part]:
     if is_scratch(run.options.model.source):
         return []
     code = """
-config = AutoConfig.from_pretrained(MODEL)
-tokenizer = AutoTokenizer.from_pretrained(MODEL)
+config = AutoConfig.from_pretrained(MODEL, trust_remote_code=False)
+tokenizer = AutoTokenizer.from_pretrained(MODEL, trust_remote_code=False)
 if tokenizer.pad_token is None:
     tokenizer.pad_token = tokenizer.eos_token
 """
@@ -187,9 +187,11 @@ def loads(run: Resolved) -> Part:
     lines.append("set_seed(SEED)")
     attention = literal(run.options.model.attention.value)
     if starts_random(run.options):
-        lines.append(
-            f"model = {HEADS[task]}.from_config(config, dtype=torch.float32, attn_implementation={attention})"
-        )
+        lines += [
+            f"model = {HEADS[task]}.from_config(",
+            f"    config, dtype=torch.float32, trust_remote_code=False, attn_implementation={attention}",
+            ")",
+        ]
     else:
         packing = ""
         if method is Method.QLORA:
@@ -206,7 +208,7 @@ def loads(run: Resolved) -> Part:
 
 
 HEADS_OF_MODEL = """with torch.device("meta"):  # what stands beside the body learns, and isn't packed
-    bare = {head}.from_config(copy.deepcopy(config))
+    bare = {head}.from_config(copy.deepcopy(config), trust_remote_code=False)
 heads = [
     name for name, part in bare.named_children()
     if name != bare.base_model_prefix and any(True for _ in part.parameters())
@@ -238,6 +240,8 @@ def _from_pretrained(head: str, attention: str, packing: str) -> str:
     MODEL,
     config=config,
     dtype=torch.float32,  # "auto" would train a half-precision checkpoint in half precision
+    use_safetensors=True,  # pickled weights can run code when opened
+    trust_remote_code=False,
     attn_implementation={attention},
     ignore_mismatched_sizes=True,  # a head for other labels is replaced
     output_loading_info=True,

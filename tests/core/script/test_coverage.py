@@ -1,5 +1,6 @@
 """No option is dropped silently: each changes the script, or stands in a list of those that change nothing about it."""
 
+import re
 from typing import Any
 
 import msgspec
@@ -224,3 +225,28 @@ def test_names_stay_names() -> None:
         assert eval(literal(nasty)) == nasty
         assert all(line.startswith("#") for line in comment(f"run {nasty} here"))
         assert "\n" not in "".join(comment(f"run {nasty} here"))
+
+
+def test_only_versions_are_named_as_such() -> None:
+    versions = {
+        "torch": "2.13.0+cpu",
+        "peft": "2.13 evil-package",
+        "trl": "1.0; rm -rf /",
+        "datasets": "5.2.0rc1.post2",
+    }
+    found = Resolved(RunOptions(task=Task.TEXT_CLASSIFICATION), "cpu", versions=versions)
+    text = write_script(found, FACTS[Task.TEXT_CLASSIFICATION])
+    assert "pip install torch==2.13.0 datasets==5.2.0rc1.post2\n" in text
+
+
+@pytest.mark.parametrize("pretrained", [True, False])
+@pytest.mark.parametrize("task", [Task.TEXT_CLASSIFICATION, Task.CAUSAL_LM, Task.CHAT])
+def test_a_script_runs_no_code_of_a_model_and_opens_no_pickle(task: Task, pretrained: bool) -> None:
+    asked = RunOptions(task=task, model=ModelOptions(source="someone/model", pretrained=pretrained))
+    text = write_script(Resolved(asked, "cpu"), FACTS[task])
+    loads = re.findall(r"Auto\w+\.from_\w+\((?:[^()]|\([^()]*\))*\)", text)
+    assert len(loads) >= 2
+    assert [load for load in loads if "trust_remote_code=False" not in load] == []
+    weights = [load for load in loads if re.match(r"AutoModel\w+\.from_pretrained", load)]
+    assert len(weights) == pretrained
+    assert [load for load in weights if "use_safetensors=True" not in load] == []
