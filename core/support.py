@@ -1,6 +1,6 @@
 """What somebody needs who helps with a run, in one file: what was asked, what happened, and the machine.
 
-Tokens, passwords, names and home folders are taken out of every file. Examples, what the model said of them, and the
+Tokens, passwords, names, labels and paths are taken out of every file. Examples, what the model said of them, and the
 person's own prompts are left out: they are their data. The log may still quote a row of it, so all is shown first.
 """
 
@@ -11,6 +11,7 @@ import zipfile
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import Any
 
 import msgspec
 import psutil
@@ -20,7 +21,7 @@ from core import figures, settings
 from core.files import is_link, load_toml, open_plain, written_whole
 from core.run_folder import RunFolder
 from core.run_summary import story_at_end
-from core.support_redaction import HOST, Redactor
+from core.support_redaction import HOST, LABEL, Redactor
 from core.targets import writing
 from core.version import VERSION
 
@@ -36,9 +37,8 @@ _HOST_FIELD = re.compile(r'("host"\s*:\s*)"(?:[^"\\]|\\.)*"?')
 _PROMPTS = re.compile(r"(?ms)^(\s*prompts\s*=\s*)\[.*?\]")
 
 WORDS = (
-    "Tokens, passwords, your name and this computer's, and your home folder are taken out. Examples, the model's "
-    "predictions and your own prompts are left out. A log can still quote a row of your data, or name a file: look "
-    "through it."
+    "Tokens, passwords, paths, labels, your name and this computer's are taken out. Examples, the model's predictions "
+    "and your own prompts are left out. A log can still quote a row of your data, or name a file: look through it."
 )
 
 
@@ -59,7 +59,10 @@ def collect(run: RunFolder, redactor: Redactor | None = None) -> tuple[SupportFi
         redactor: Takes out what nobody should read; None: for the person who sits here.
     """
     keeper = run.keeper_record()
-    redact = redactor or Redactor.of_this_computer([keeper.host] if keeper else [])
+    plan = story_at_end(run, and_beginning=True).plan
+    redact = redactor or Redactor.of_this_computer(
+        [keeper.host] if keeper else [], _places(run), plan.labels if plan else ()
+    )
     found = [SupportFile("about.txt", _about(run))]
     for path, prepare in _files(run):
         read = _read(path)
@@ -68,6 +71,17 @@ def collect(run: RunFolder, redactor: Redactor | None = None) -> tuple[SupportFi
             prepared, more = prepare(text)
             found.append(SupportFile(path.name, prepared, " ".join(filter(None, (note, more)))))
     return tuple(SupportFile(one.name, redact(one.text), redact(one.note)) for one in found)
+
+
+def _places(run: RunFolder) -> Iterator[str]:
+    """Where the run, its data and its model lie, and what their files are called."""
+    options = run.readable_options()
+    sources = (options.data.train, options.data.eval, options.model.source) if options else ()
+    for place in (str(run.path.absolute()), *filter(None, sources)):
+        if Path(place).is_absolute() or place.startswith("~"):
+            yield place
+            if not Path(place).name.isalpha():  # else it may be any word
+                yield Path(place).name
 
 
 Prepare = Callable[[bytes], tuple[str, str]]
@@ -154,12 +168,15 @@ def _events(content: bytes) -> tuple[str, str]:
     """Events without those that hold data; of lines that are no events, nothing but their length."""
     lines, data, broken = [], 0, 0
     for line in content.splitlines():
-        kind = _kind_of(line)
+        event = _event_of(line)
+        kind = event.get("type")
         if kind in HOLDS_DATA:
             data += 1
         elif kind is None and line.strip() and not _GAP.fullmatch(line):
             broken += 1
             lines.append(f"[a line of {len(line):,} bytes that is no event]")
+        elif isinstance(labels := event.get("labels"), list) and labels:
+            lines.append(msgspec.json.encode({**event, "labels": [LABEL] * len(labels)}).decode())
         else:
             lines.append(line.decode("utf-8", "backslashreplace"))
     told = []
@@ -170,14 +187,13 @@ def _events(content: bytes) -> tuple[str, str]:
     return "\n".join(lines) + "\n", " ".join(told)
 
 
-def _kind_of(line: bytes) -> str | None:
-    """The type of the event on a line; None where it isn't whole, so that nobody knows what it holds."""
+def _event_of(line: bytes) -> dict[str, Any]:
+    """The event on a line; empty where it isn't whole, so that nobody knows what it holds."""
     try:
         found = msgspec.json.decode(line)
     except (ValueError, RecursionError):  # ValueError: no JSON, or no UTF-8
-        return None
-    kind = found.get("type") if isinstance(found, dict) else None
-    return kind if isinstance(kind, str) else None
+        return {}
+    return found if isinstance(found, dict) and isinstance(found.get("type"), str) else {}
 
 
 def _about(run: RunFolder) -> str:

@@ -10,86 +10,97 @@ from functools import cached_property
 from pathlib import Path
 from urllib.parse import quote
 
-SECRET, USER, HOST, HOME = "[secret]", "[user]", "[host]", "~"
+SECRET, USER, HOST, PLACE, LABEL = "[secret]", "[user]", "[host]", "[path]", "[label]"
 SHORTEST_NAME = 3
-"""A shorter user name is taken out of paths alone: as a word it may be any."""
-
-_TOKENS = re.compile(
-    r"\bhf_[A-Za-z0-9_-]{4,}"
-    r"|\bapi_org_[A-Za-z0-9]{4,}"
-    r"|\bsk-[A-Za-z0-9_-]{8,}"
-    r"|\bgh[pousr]_[A-Za-z0-9]{8,}|\bgithub_pat_[A-Za-z0-9_]{8,}|\bglpat-[A-Za-z0-9_-]{8,}"
-    r"|\bA(?:KIA|SIA)[A-Z0-9]{12,}"
-    r"|\bxox[abprs]-[A-Za-z0-9-]{8,}"
-    r"|\bAIza[A-Za-z0-9_-]{20,}"
-    r"|\beyJ[A-Za-z0-9_-]{8,}\.[A-Za-z0-9_-]{4,}\.?[A-Za-z0-9_-]*"
-    r"|-----BEGIN [A-Z ]*PRIVATE KEY-----.*?(?:-----END [A-Z ]*PRIVATE KEY-----|\Z)",
-    re.DOTALL,
-)
-"""Tokens as the services that give them out make them."""
-
-_IN_ADDRESS = re.compile(r"(?i)\b([a-z][a-z0-9+.-]{0,30}://)[^\s/@\"'<>]+@")
-"""A name and a password before the host of an address."""
+"""A shorter name is left as it is: as a word it may be any."""
 
 _QUOTE = r"(?:\\*[\"'])?"
 """A quote, perhaps escaped, as in JSON within JSON."""
-
-_HEADER = re.compile(
-    rf"(?i)(\b(?:proxy-)?authorization\b{_QUOTE}\s*[:=]\s*{_QUOTE})((?:bearer|basic|token|digest)\s+)?"
-    r"[^\s\"',;}]+"
+_VALUE = r"(?:\\*\"[^\"\n]*\"|\\*'[^'\n]*'|[^\s\"',;&}\])]+)"
+_CALLED = (
+    r"(?i:[A-Za-z0-9_.-]*(?:api[_-]?key|secret|passw(?:or)?d|passwd|(?<![A-Za-z])pwd|access[_-]?key|private[_-]?key"
+    r"|account[_-]?key|signature|credential|cookie|webhook"
+    r"|(?<![A-Za-z])(?:hf|hub|auth|access|refresh|id|session|csrf|api)?[_-]?token(?![A-Za-z]))[A-Za-z0-9_-]{0,64})"
 )
-_BEARER = re.compile(r"(?i)\b(bearer\s+)[A-Za-z0-9._~+/=-]{6,}")
-_NAMED = re.compile(
-    r"(?i)(?<![A-Za-z0-9_.-])([A-Za-z0-9_.-]*(?:api[_-]?key|secret|passw(?:or)?d|passwd|access[_-]?key|private[_-]?key|credential"
-    r"|(?<![A-Za-z])(?:hf|hub|auth|access|refresh|id|session|csrf|api)?[_-]?token(?![A-Za-z])|cookie)"
-    rf"[A-Za-z0-9_-]{{0,64}}{_QUOTE}\s*[:=]\s*)"
-    r"(\\*\"[^\"\n]*\"|\\*'[^'\n]*'|[^\s\"',;&}\])]+)"
-)
-"""What is called a key, a password or a token, and is given a value. Counts of tokens are none."""
+SECRETS: dict[str, str] = {
+    "private keys": r"-----BEGIN [A-Z ]*PRIVATE KEY-----(?s:.*?)(?:-----END [A-Z ]*PRIVATE KEY-----|\Z)",
+    "tokens by how they begin": r"\b(?:hf_|api_org_|sk-|gh[pousr]_|github_pat_|glpat-|xox[abprs]-|npm_|pypi-|ya29\.)"
+    r"[A-Za-z0-9_-]{8,}|\bA(?:KIA|SIA)[A-Z0-9]{12,}|\bAIza[A-Za-z0-9_-]{20,}|\bdapi[0-9a-f]{16,}",
+    "JSON web tokens": r"\beyJ[A-Za-z0-9_-]{8,}\.[A-Za-z0-9_-]{4,}\.?[A-Za-z0-9_-]*",
+    "webhooks": r"(?<=hooks\.slack\.com/)[A-Za-z0-9/_-]+",
+    "passwords in addresses": r"(?i)(?P<keep>\b[a-z][a-z0-9+.-]{0,30}://)[^\s/@\"'<>]+(?=@)",
+    "headers": rf"(?i)(?P<keep>\b(?:proxy-)?authorization\b{_QUOTE}\s*[:=]\s*{_QUOTE})"
+    r"(?:(?:bearer|basic|token|digest)\s+)?[^\s\"',;}]+",
+    "bearers": r"(?i)(?P<keep>\bbearer\s+)[A-Za-z0-9._~+/=-]{6,}",
+    "arguments": rf"(?P<keep>(?<![A-Za-z0-9-])--?{_CALLED}\s+){_VALUE}",
+    "what is called so": rf"(?P<keep>(?<![A-Za-z0-9_.-]){_CALLED}{_QUOTE}\s*[:=]\s*){_VALUE}",
+    "keys of Weights & Biases": r"(?i)(?P<keep>\bwandb:[^\n]{0,80}?\bkey\b\W{1,4}|\bwandb login\s+)\w+",
+}
+"""What is taken out, by what it is; of a match, `keep` stays. Counts of tokens stay: they are numbers."""
 
+_SECRET = [re.compile(pattern) for pattern in SECRETS.values()]
 _OPENING = re.compile(r"\\*[\"']")
 _NUMBER = re.compile(r"[\"']?[+-]?[\d.,]+[\"']?|null|None|true|false", re.IGNORECASE)
-_HOMES = re.compile(
-    r"(?i)((?:/(?:home|Users)/|\b[a-z]:(?:\\\\|\\|/)Users(?:\\\\|\\|/)))([^\s/\\\"':,;<>|)\]]+)"
+
+_REST = r"[^\s\"'<>|,;()\[\]{}“”:"
+_POSIX, _WINDOWS = r"~?/(?=[^/\s])", r"(?:[A-Za-z]:(?:\\{1,4}|/)|\\{2,4}[A-Za-z0-9_.-]+\\{1,2})"
+_PATHS = re.compile(
+    rf"(?P<quote>[\"'])(?:{_POSIX}|{_WINDOWS})(?:[^\"'\n:\\]|\\(?![\"']))*(?=(?P=quote))"  # with spaces
+    r"|(?:\bfile:/*|(?<![A-Za-z0-9_/.<\]\\])|(?<=\\[nrt]))"
+    rf"(?:{_POSIX}{_REST}\\]*|{_WINDOWS}{_REST}]*)"
+    rf"|\[path\](?:/{_REST}\\]*|\\{_REST}]*)"
 )
-"""The folders of anybody's home."""
+_OF_A_PROGRAM = re.compile(
+    r"(?:site-packages|dist-packages|lib[\\/]+python3\.\d+)[\\/]+.*|\b(?:core|gui)[\\/]+[\w\\/]+\.py$"
+)
+"""The end of a path that says where in a program something happened, and nothing of the person."""
 
 
 @dataclass(frozen=True)
 class Redactor:
-    """Redacts texts. `homes` are folders that become `~`, `users` and `hosts` names."""
+    """Redacts texts. `places` are paths and what files are called; `users`, `hosts` and `labels` of the data names."""
 
-    homes: tuple[str, ...]
+    places: tuple[str, ...]
     users: tuple[str, ...]
     hosts: tuple[str, ...]
+    labels: tuple[str, ...] = ()
 
     @classmethod
-    def of_this_computer(cls, hosts: Iterable[str] = ()) -> "Redactor":
+    def of_this_computer(
+        cls, hosts: Iterable[str] = (), places: Iterable[str] = (), labels: Iterable[str] = ()
+    ) -> "Redactor":
         """For the person who sits here; `hosts` are other names the computer has had."""
         home = Path.home()
-        homes = dict.fromkeys((str(home), str(home.resolve())))
+        all_places = dict.fromkeys((*places, str(home), str(home.resolve())))
         names = dict.fromkeys((_user(), home.name))
         all_hosts = dict.fromkeys((platform.node(), *hosts))
-        return cls(tuple(homes), tuple(filter(None, names)), tuple(filter(None, all_hosts)))
+        return cls(
+            tuple(all_places), tuple(filter(None, names)), tuple(filter(None, all_hosts)), tuple(labels)
+        )
 
     def __call__(self, text: str) -> str:
         """The text with all of it taken out; lines stay lines."""
         text = text.replace("\x00", "")  # a text in UTF-16 would hide a token between its letters
-        text = _TOKENS.sub(SECRET, text)
-        text = _IN_ADDRESS.sub(rf"\g<1>{SECRET}@", text)
-        text = _HEADER.sub(rf"\g<1>{SECRET}", text)
-        text = _BEARER.sub(rf"\g<1>{SECRET}", text)
-        text = _NAMED.sub(_without_value, text)
-        for form in self._forms_of_homes:
-            text = text.replace(form, HOME)
-        text = _HOMES.sub(rf"\g<1>{USER}", text)
+        for pattern in _SECRET:
+            text = pattern.sub(_without_value, text)
+        for pattern, stand_in in self._words:
+            text = pattern.sub(stand_in, text)
+        text = _PATHS.sub(_without_path, text)
         return self._names.sub(_stand_in(self.hosts), text) if self._names else text
 
     @cached_property
-    def _forms_of_homes(self) -> tuple[str, ...]:
-        """The homes as paths, JSON and addresses have them, the longest first; the root of a disk is no home."""
-        homes = [home for home in self.homes if len(home.strip("/\\:")) > 1]
-        return tuple(sorted({form for home in homes for form in _written(home)}, key=len, reverse=True))
+    def _words(self) -> list[tuple[re.Pattern[str], str]]:
+        """The places as paths, JSON and addresses have them, the longest first; and labels where they are quoted."""
+        places = [place for place in self.places if len(place.strip("/\\:")) > 1]
+        found = (
+            (places, r"(?<![A-Za-z0-9_.-])", r"(?![A-Za-z0-9_])", PLACE),
+            (self.labels, "(?<=[“‘'])", "(?=[”’'])", LABEL),
+        )
+        return [
+            (re.compile(f"{before}(?:{'|'.join(map(re.escape, forms))}){after}"), stand_in)
+            for texts, before, after, stand_in in found
+            if (forms := sorted({form for text in texts for form in _written(text)}, key=len, reverse=True))
+        ]
 
     @cached_property
     def _names(self) -> re.Pattern[str] | None:
@@ -125,11 +136,17 @@ def _stand_in(hosts: Iterable[str]) -> Callable[[re.Match[str]], str]:
 
 
 def _without_value(found: re.Match[str]) -> str:
-    value = found[2]
+    keep = found.groupdict().get("keep") or ""
+    value = found[0][len(keep) :]
     if _NUMBER.fullmatch(value) or SECRET in value:
         return found[0]
     mark = _OPENING.match(value)
-    return f"{found[1]}{mark[0]}{SECRET}{mark[0]}" if mark else f"{found[1]}{SECRET}"
+    return f"{keep}{mark[0]}{SECRET}{mark[0]}" if mark else f"{keep}{SECRET}"
+
+
+def _without_path(found: re.Match[str]) -> str:
+    end = _OF_A_PROGRAM.search(found[0])
+    return f"{found['quote'] or ''}{PLACE}{f'/{end[0]}' if end else ''}"
 
 
 def _user() -> str:

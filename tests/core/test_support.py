@@ -1,6 +1,7 @@
 """The support file: nothing in it that nobody else should read, whatever file it was planted in; huge logs are cut."""
 
 import json
+import re
 import zipfile
 from pathlib import Path
 
@@ -9,7 +10,16 @@ import pytest
 from core import support
 from core.cli import main
 from core.event_files import EventWriter
-from core.events import ExamplesChosen, Level, MessageRaised, Predicted, RunStarted, StepFinished, WhatRan
+from core.events import (
+    ExamplesChosen,
+    Level,
+    MessageRaised,
+    Predicted,
+    RunPlanned,
+    RunStarted,
+    StepFinished,
+    WhatRan,
+)
 from core.options import DataOptions, OutputOptions, RunOptions
 from core.predictions import Example, Said
 from core.run_folder import ExitRecord, RunFolder
@@ -41,7 +51,7 @@ HF_TOKEN={SECRETS[7]} PASSWORD='{SECRETS[8]}' {{"api_key": "{SECRETS[9]}"}}
 """
 DATA = ("The secret diary of a customer", "What the model made of it", "A prompt of my own")
 FORBIDDEN = (*SECRETS, HOME, USER, "annes-laptop", *DATA)
-REDACT = Redactor(homes=(HOME,), users=(USER,), hosts=(HOST,))
+REDACT = Redactor(places=(HOME,), users=(USER,), hosts=(HOST,))
 
 
 @pytest.fixture
@@ -91,7 +101,7 @@ def test_nothing_planted_is_in_the_file(run: RunFolder, tmp_path: Path) -> None:
     assert [file.text in saved[f"support/{file.name}"] for file in files] == [True] * len(
         files
     )  # as it was shown
-    assert "~/data/reviews.csv" in saved["support/run.toml"]
+    assert 'train = "[path]"' in saved["support/run.toml"]
     assert "[host]" in saved["support/keeper.json"]
     assert "Linux" in saved["support/about.txt"] or "System" in saved["support/about.txt"]
 
@@ -149,15 +159,79 @@ def test_plain_words_and_figures_stay(text: str) -> None:
 @pytest.mark.parametrize(
     ("redactor", "text", "told"),
     [
-        (Redactor((), ("jo",), ()), f"jo in {LINUX}/jo/x", f"jo in {LINUX}/[user]/x"),
-        (Redactor(("C:\\Users\\Ann",), ("Ann",), ()), '"C:\\\\Users\\\\Ann\\\\x"', '"~\\\\x"'),
-        (Redactor(("/",), (), ()), "/tmp/x", "/tmp/x"),
-        (Redactor((f"{MAC}/André",), (), ()), f'"{MAC}/Andr\\u00e9/x"', '"~/x"'),
+        (Redactor((), ("jo",), ()), f"jo in {LINUX}/jo/x", "jo in [path]"),
+        (Redactor(("C:\\Users\\Ann",), ("Ann",), ()), '"C:\\\\Users\\\\Ann\\\\x"', '"[path]"'),
+        (Redactor(("/",), (), ()), "/", "/"),
+        (Redactor((f"{MAC}/André",), (), ()), f'"{MAC}/Andr\\u00e9/x"', '"[path]"'),
+        (
+            Redactor(("/data/acme clinic", "patients-1.csv"), (), ()),
+            "No /data/acme clinic/b/1.png, no patients-1.csv: stop",
+            "No [path], no [path]: stop",
+        ),
+        (
+            Redactor((), (), (), ("acme", "loss")),
+            '“acme” has 3 rows; "loss":1',
+            '“[label]” has 3 rows; "loss":1',
+        ),
         (Redactor((), ("anna",), ()), "banana anna_b", "banana [user]_b"),
     ],
 )
 def test_names_are_taken_out_as_names(redactor: Redactor, text: str, told: str) -> None:
     assert redactor(text) == told
+
+
+@pytest.mark.parametrize(
+    ("text", "told"),
+    [
+        ("/data/acme-hospital/patients.csv: gone", "[path]: gone"),
+        ('"/data/acme hospital/patients.csv"', '"[path]"'),
+        ('"one\\n/data/acme/x.csv"', '"one\\n[path]"'),
+        ("in ~/acme/x.csv, file:///data/acme/x.csv", "in [path], [path]"),
+        ("D:\\acme\\x.csv and D:/acme/x", "[path] and [path]"),
+        ("\\\\server\\acme\\x.csv", "[path]"),
+        (
+            f'File "{LINUX}/x/.venv/lib/python3.11/site-packages/torch/nn.py", line 3',
+            'File "[path]/lib/python3.11/site-packages/torch/nn.py", line 3',
+        ),
+        ('File "/opt/acme/core/engine/train.py", line 3', 'File "[path]/core/engine/train.py", line 3'),
+        ("https://huggingface.co/docs/x 12 samples/s 3/4", "https://huggingface.co/docs/x 12 samples/s 3/4"),
+    ],
+)
+def test_every_absolute_path_is_taken_out(text: str, told: str) -> None:
+    assert Redactor((), (), ())(text) == told
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "--token SeCrEt-1x",
+        "--api-key=SeCrEt-1x",
+        "npm_SeCrEt1xabcdef",
+        "pypi-SeCrEt1xabcdef",
+        "ya29.SeCrEt1xabcdef",
+        "key dapi0123456789abcdef0123456789abcdef",
+        "https://hooks.slack.com/services/T0SeCrEt/B0SeCrEt/SeCrEt",
+        "DefaultEndpoints;AccountKey=SeCrEt1x==;x",
+        "https://s3.example/x?X-Amz-Signature=SeCrEt1x&y=1",
+        "MYSQL_PWD=SeCrEt1x",
+        "wandb: Using the API key SeCrEt1x",
+    ],
+)
+def test_every_kind_of_secret_is_taken_out(text: str) -> None:
+    told = Redactor((), (), ())(text)
+    assert "[secret]" in told
+    assert re.search("SeCrEt|0123456789", told) is None
+
+
+def test_labels_of_the_data_are_taken_out(run: RunFolder) -> None:
+    planned = RunPlanned(
+        total_steps=1, epochs=1, train_samples=1, eval_samples=0, effective_batch=1, labels=("acme", "b")
+    )
+    message = MessageRaised(id="few", level=Level.INFO, title="“acme” has one row")
+    write_events(run.events_file, RunStarted(), planned, message)
+    (told,) = [file.text for file in support.collect(run) if file.name == "events.jsonl"]
+    assert "acme" not in told
+    assert '"labels":["[label]","[label]"]' in told
 
 
 def test_the_command_shows_and_saves(
