@@ -3,6 +3,7 @@
 import contextlib
 import errno
 import math
+import os
 import shutil
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -19,6 +20,9 @@ from core.run_folder import RunFolder
 
 BESIDE = 1 << 20
 """What lies beside weights and optimizer state: a vocabulary, Trainer's record. Small against what is measured here."""
+
+FEW_FILES = 64
+"""A checkpoint has a dozen, which are gone again once it can't be finished."""
 
 FULL_NUMBERS = frozenset(
     getattr(errno, name) for name in ("ENOSPC", "EDQUOT", "EFBIG") if hasattr(errno, name)
@@ -190,12 +194,26 @@ def cant_save(error: Exception, folder: Path, what: str, needed: int = 0) -> Can
             (RESUME,),
         )
     takes = f"about {size(needed)} are needed and " if needed else ""
+    title, left = what_is_full(folder)
     return CantSave(
-        "Paused: the disk is full",
-        f"The {what} couldn't be written: {takes}{_free(folder)} free in {folder}. What was saved before is as "
-        "it was: make room and resume.",
+        f"Paused: {title}",
+        f"The {what} couldn't be written: {takes}{left} in {folder}. What was saved before is as it was: make room and "
+        "resume.",
         (RESUME, Fix("Show the folder", action=FixAction.REVEAL)),
     )
+
+
+def what_is_full(folder: Path) -> tuple[str, str]:
+    """What a disk has run out of, as a title: room, or files; and how much of both is left where `folder` is."""
+    for place in (folder, *folder.parents):
+        with contextlib.suppress(OSError):
+            free = shutil.disk_usage(place).free
+            files = os.statvfs(place) if hasattr(os, "statvfs") else None
+            if files is not None and files.f_files and files.f_favail < FEW_FILES and free > BESIDE:
+                left = f"{files.f_favail:,} of {files.f_files:,} files (inodes) and {size(free)} are free"
+                return "the disk can hold no more files", left
+            return "the disk is full", f"{size(free)} are free"
+    return "the disk is full", "nothing is free"
 
 
 def is_disk_full(error: BaseException) -> bool:
@@ -210,10 +228,3 @@ def _is_unwritten(error: Exception) -> bool:
 def _says(error: BaseException, phrases: tuple[str, ...]) -> bool:
     words = str(error).lower()
     return any(phrase in words for phrase in phrases)
-
-
-def _free(folder: Path) -> str:
-    for place in (folder, folder.parent):
-        with contextlib.suppress(OSError):
-            return f"{size(shutil.disk_usage(place).free)} are"
-    return "nothing is"

@@ -1,10 +1,12 @@
 """Turns what libraries raise into what a person can act on, where Hone knows the cause."""
 
 import errno
+import tempfile
+from pathlib import Path
 
 import torch
 
-from core.engine.disk_room import is_disk_full
+from core.engine.disk_room import is_disk_full, what_is_full
 from core.errors import Fix, UserError
 from core.events import MemoryForecast
 from core.memory.shortage import out_of_memory
@@ -47,8 +49,12 @@ def explain(
             (Fix("Load without workers", {"data.workers": 0}),),
         )
     if is_disk_full(error):
-        name = getattr(error, "filename", None) or "A file"
-        return UserError("The disk is full", f"{name} couldn't be written. Make room and start again.")
+        name = Path(getattr(error, "filename", None) or tempfile.gettempdir())
+        title, left = what_is_full(name)
+        return UserError(
+            f"{title[:1].upper()}{title[1:]}",
+            f"{name} couldn't be written: {left}. Make room and start again.",
+        )
     if _says(error, ("unable to jit load the async_io op",)):
         return UserError(
             "DeepSpeed can't write to the disk here",

@@ -67,15 +67,20 @@ def train_run(
         asked = requests.ending if requests.end_is_asked() else None
         reporter.write(RunFinished(state=asked or Outcome.STOPPED, steps=reporter.story.step))
     except Exception as error:  # noqa: BLE001 - the outer edge of this process: logged whole, shown as failed
-        return _report_failure(error, options, reporter)
+        return _report_failure(error, _Attempt(run, options, reporter, checkpoint))
     return 0
 
 
-def _report_failure(error: Exception, options: RunOptions, reporter: Reporter) -> int:
+def _report_failure(error: Exception, attempt: "_Attempt") -> int:
+    reporter, is_full = attempt.reporter, is_disk_full(error)
     if not isinstance(error, UserError):
-        with suppress(OSError):  # the log's disk may be full
-            traceback.print_exc(file=sys.stderr)
-        error = _explained(error, options, reporter)
+        if not is_full:
+            with suppress(OSError):  # the log can't be written
+                traceback.print_exc(file=sys.stderr)
+        error = _explained(error, attempt)
+    if is_full:  # room for what is told now; the keeper's last word finds what is left of it
+        with suppress(OSError):
+            attempt.run.spare_file.unlink(missing_ok=True)
     try:
         if isinstance(error, CantSave):
             reporter.pause(error)
@@ -86,12 +91,11 @@ def _report_failure(error: Exception, options: RunOptions, reporter: Reporter) -
     return 1
 
 
-def _explained(error: Exception, options: RunOptions, reporter: Reporter) -> UserError:
-    if (
-        is_disk_full(error) and reporter.story.plan is not None
-    ):  # something else than a checkpoint: the events
-        return cant_save(error, Path(getattr(error, "filename", None) or "."), "run's record")
-    return explain(error, options, reporter.story.forecast) or UserError(
+def _explained(error: Exception, attempt: "_Attempt") -> UserError:
+    story = attempt.reporter.story
+    if is_disk_full(error) and story.plan is not None:  # something else than a checkpoint: the events
+        return cant_save(error, Path(getattr(error, "filename", None) or attempt.run.path), "run's record")
+    return explain(error, attempt.options, story.forecast) or UserError(
         "Training ended with an unexpected error",
         f"{type(error).__name__}: {error}\nThe whole report is at the end of the log.",
     )

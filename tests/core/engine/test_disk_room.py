@@ -14,9 +14,11 @@ import pytest
 from core.checkpoint_files import newest
 from core.ending import CANT_WRITE
 from core.engine.disk_room import CantSave, cant_save, need_of, writing
+from core.engine.failures import explain
 from core.engine.lenient_log import LenientStream
+from core.engine.reporter import Reporter
 from core.errors import FixAction
-from core.events import CheckpointSaved, MessageRaised, Outcome, StepFinished
+from core.events import CheckpointSaved, Event, MessageRaised, Outcome, StepFinished
 from core.options import OutputOptions, RunOptions, TrainingOptions
 from core.run_folder import RunFolder
 from tests.fakes.interrupted import attempt, in_attempts, short_run, story_of
@@ -95,6 +97,47 @@ def test_a_disk_that_fills_pauses_the_run_which_goes_on_from_its_last_checkpoint
     assert [path.name for path in run.checkpoints.iterdir()] == ["checkpoint-2"]
     assert not run.model.exists()
     assert in_attempts(run.path, options).steps == whole.steps
+
+
+def test_a_disk_full_to_the_last_byte_is_told_by_its_place_in_room_that_was_kept(
+    options: RunOptions, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
+) -> None:
+    run = RunFolder(tmp_path / "run")
+    run.path.mkdir()
+    run.spare_file.write_bytes(b"room")
+    write = Reporter.write
+
+    def write_where_there_is_room(self: Reporter, *events: Event) -> None:
+        if any(isinstance(event, StepFinished) for event in events) or (
+            run.spare_file.exists() and isinstance(events[0], MessageRaised)
+        ):
+            raise OSError(errno.ENOSPC, "No space left on device")
+        write(self, *events)
+
+    monkeypatch.setattr(Reporter, "write", write_where_there_is_room)
+    assert attempt(run.path, options) == 0
+    story = story_of(run)
+    assert story.last is not None
+    assert story.last.state is Outcome.PAUSED
+    [paused] = messages(run, "paused")
+    assert f" in {run.path}." in paused.detail
+    assert "Traceback" not in capfd.readouterr().err
+
+
+def test_a_disk_that_can_hold_no_more_files_is_told_from_a_full_one(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    full = OSError(errno.ENOSPC, "No space left on device")
+    found = os.statvfs(tmp_path)
+    few = os.statvfs_result((*found[:5], 1000, 12, 12, *found[8:]))
+    monkeypatch.setattr(shutil, "disk_usage", lambda path: shutil._ntuple_diskusage(1 << 40, 0, 280 << 20))
+    monkeypatch.setattr(os, "statvfs", lambda path: few)
+    error = cant_save(full, tmp_path, "checkpoint")
+    assert error.title == "Paused: the disk can hold no more files"
+    assert f"12 of 1,000 files (inodes) and 280 MB are free in {tmp_path}" in error.detail
+    plain = explain(OSError(errno.ENOSPC, "No space left on device", str(tmp_path / "x")), short_run())
+    assert plain is not None
+    assert (plain.title, str(tmp_path / "x") in plain.detail) == ("The disk can hold no more files", True)
 
 
 def test_events_that_can_not_be_written_end_the_run_and_it_goes_on_later(
