@@ -148,33 +148,40 @@ def test_an_evaluation_that_a_pause_interrupts_is_made_when_the_run_goes_on(
     assert_same_weights(run.path, folder / "whole")
 
 
-def shut_down() -> None:
-    """Ask every process of the run to end, as systemd does: with SIGTERM, and at once with SIGHUP."""
+def end_children() -> None:
+    """Ask all processes of the run but the engine to end, as systemd does: with SIGTERM, and at once with SIGHUP."""
     for number in (signal.SIGTERM, signal.SIGHUP):
         for process in psutil.Process().children(recursive=True):
             process.send_signal(number)
-        os.kill(os.getpid(), number)
+
+
+def end_itself(*numbers: int) -> Callable[[], None]:
+    def end() -> None:
+        for number in numbers:
+            os.kill(os.getpid(), number)
+
+    return end
 
 
 @pytest.mark.skipif(os.name != "posix", reason="Windows sends no signals")
 @pytest.mark.parametrize(
-    ("workers", "end"),
+    ("workers", "told"),
     [
-        (0, lambda: os.kill(os.getpid(), signal.SIGTERM)),
-        (0, lambda: os.kill(os.getpid(), signal.SIGHUP)),
-        (0, lambda: os.kill(os.getpid(), signal.SIGINT)),
-        (2, shut_down),
+        (0, {5: end_itself(signal.SIGTERM)}),
+        (0, {5: end_itself(signal.SIGHUP)}),
+        (0, {5: end_itself(signal.SIGINT)}),
+        (2, {1: end_children, 5: end_itself(signal.SIGTERM, signal.SIGHUP)}),
     ],
     ids=["SIGTERM", "SIGHUP", "SIGINT", "shutdown"],
 )
 def test_a_signal_to_end_saves_a_checkpoint_from_which_the_run_goes_on(
-    options: RunOptions, tmp_path: Path, workers: int, end: Callable[[], None]
+    options: RunOptions, tmp_path: Path, workers: int, told: dict[int, Callable[[], None]]
 ) -> None:
     run = RunFolder(tmp_path / "run")
     asked = replace(options, data=replace(options.data, workers=workers))
     whole = in_attempts(tmp_path / "whole", asked)
     before = signal.getsignal(signal.SIGTERM)
-    assert attempt(run.path, asked, {5: end}) == 0
+    assert attempt(run.path, asked, told) == 0
     stopped = story_of(run).last
     assert stopped is not None
     assert (stopped.state, stopped.steps) == (Outcome.STOPPED, 5)
