@@ -11,7 +11,7 @@ from core.commands.output import say
 from core.commands.runs import find_run
 from core.errors import OptionsError, Problem
 from core.report.saving import save_report
-from core.script.asking import script_of, script_of_run
+from core.script import script_of, script_of_run
 from core.targets import new_file
 
 if TYPE_CHECKING:
@@ -23,8 +23,8 @@ def add_giving(commands: "Commands") -> None:
     writing = commands.add_parser(
         "script",
         help="write a run as a Python script without Hone",
-        description="Write a Python script that does the same run with transformers, TRL and PEFT alone: the same "
-        "rows, the same steps, the same losses. What can't be said in a script is listed at its top.",
+        description="Write a short Python script that trains the same with transformers, TRL, PEFT and datasets. What "
+        "it does differently from Hone is listed at its top.",
     )
     writing.add_argument("source", metavar="RUN|FILE.hone", help=f"{NAME_HELP}; or a run file")
     writing.add_argument(
@@ -63,7 +63,7 @@ def script(source: str, output: Path | None) -> int:
     Raises:
         OptionsError: There is no such run, or what it asks for is wrong.
         TargetError: Something is at the file's place, or it can't be written there.
-        UserError: Its data or model is gone, or of a kind that no script is written for.
+        UserError: Its data or model is gone.
     """
     if output is not None:
         new_file(output)  # said now, not after the data has been looked at

@@ -230,14 +230,14 @@ def _sample(descriptor: int) -> msgspec.Struct:
     return sample(options, steps=request.steps, warm_up=request.warm_up, tell=tell)
 
 
-def _script_facts() -> msgspec.Struct:
-    from core.script.facts import ScriptRequest
+def _script() -> msgspec.Struct:
+    from core.script import ScriptRequest
 
     request = msgspec.json.decode(sys.stdin.buffer.read(), type=ScriptRequest)
     options = _prepared_for(request.asked)
-    from core.engine.script_facts import script_facts
+    from core.engine.script import write_script
 
-    return script_facts(options)
+    return write_script(request, options)
 
 
 def _release() -> msgspec.Struct:
@@ -296,7 +296,7 @@ _QUESTIONS: dict[str, Callable[[], msgspec.Struct]] = {
     "forecast": _forecast,
     "measure": _measure,
     "release": _release,
-    "script-facts": _script_facts,
+    "script": _script,
     **hub_jobs.QUESTIONS,
 }
 

@@ -11,7 +11,7 @@ from core.errors import UserError
 from core.events import Level, MessageRaised
 from core.report.saving import WRITERS
 from core.run_folder import RunFolder
-from core.script.asking import script_of_run
+from core.script import script_of_run
 from gui.engine_work import EngineWork
 from gui.left_work import leave
 from gui.pages.run_taking_work import Reporting, Scripting, WriteScript
@@ -118,7 +118,7 @@ class RunTaking(QObject):
             self.tr("The script is on the clipboard"),
             self.tr(
                 "{} lines, without Hone: paste them into a file that ends in .py. At its top stands what it takes, and "
-                "what isn't in it."
+                "what differs from Hone."
             ).format(f"{lines:,}"),
         )
 

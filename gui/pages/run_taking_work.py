@@ -9,12 +9,12 @@ from core import support
 from core.jobs import EngineJob, JobCancelled
 from core.report.saving import save_report
 from core.run_folder import RunFolder
-from core.script.asking import Ask, script_of_run
+from core.script import Ask, script_of_run
 from core.support import SupportFile
 from gui.engine_work import EngineWork
 
 WriteScript = Callable[[RunFolder, Ask], str]
-"""Writes a run as a script, as `core.script.asking.script_of_run` does."""
+"""Writes a run as a script, as `core.script.script_of_run` does."""
 
 
 class Scripting(EngineWork):

@@ -1,5 +1,5 @@
 """A run of Hone's and the same run as a plain Trainer script, each timed from outside, for `plain_trainer.py` and
-`first_step.py`. The script is the one that Hone writes of the run, with a clock in it that a callback reads.
+`first_step.py`. The script is `plain_digits.py`, with the threads and the precision that Hone takes here.
 """
 
 import argparse
@@ -19,37 +19,18 @@ sys.path[:0] = [str(ROOT), str(ROOT / "tests" / "performance")]
 from window_guard import guarded  # noqa: E402 - the checkout is on the path only now
 
 from core import run_file, runs, starting  # noqa: E402
+from core.capabilities import find_device  # noqa: E402
 from core.event_files import EventReader  # noqa: E402
 from core.events import PhaseChanged, StepFinished  # noqa: E402
+from core.jobs import ask_devices  # noqa: E402
 from core.options import RunOptions  # noqa: E402
 from core.processes import start_worker  # noqa: E402
-from core.script.asking import script_of  # noqa: E402
+from core.settling import settle  # noqa: E402
 from tests.performance.suite.figures import add_json  # noqa: E402 - as above
 
 DIGITS = ROOT / "resources" / "examples" / "digits.hone"
 CHANGES = ("device.name=cpu", "output.keep_checkpoints=0")
-TRAINS = '\nif __name__ == "__main__":\n'
-CLOCK = """
-import json
-import time
-
-from transformers import TrainerCallback
-
-
-class Clock(TrainerCallback):
-    ends = []
-
-    def on_step_end(self, args, state, control, **kwargs):
-        self.ends.append(time.time())
-
-
-trainer.add_callback(Clock())
-"""
-TELL = """
-    losses = [entry["loss"] for entry in trainer.state.log_history if "loss" in entry]
-    with open("told.json", "w") as file:
-        json.dump({"ends": Clock.ends, "losses": losses}, file)
-"""
+SCRIPT = ROOT / "tests" / "performance" / "plain_digits.py"
 
 
 class Told(NamedTuple):
@@ -80,34 +61,27 @@ def read_arguments(description: str | None, *, rounds: int, steps: int) -> argpa
     )
     parser.add_argument("--rounds", type=int, default=rounds)
     parser.add_argument("--steps", type=int, default=steps)
-    parser.add_argument("--run-file", type=Path, default=DIGITS)
-    parser.add_argument(
-        "--set", action="append", default=[], metavar="OPTION=VALUE", help="change its options"
-    )
+    parser.add_argument("--eval-samples", type=int, default=0, help="evaluate on so many; 0: all held out")
     add_json(parser)
     return parser.parse_args()
 
 
 def by_turns(asked: argparse.Namespace) -> Iterator[tuple[Told, Told]]:
     """Hone's run and the plain script, one after the other (A B A B), each in fresh processes; a pair a round."""
-    changes = (*CHANGES, f"training.max_steps={asked.steps}", *asked.set)
-    options = run_file.read(asked.run_file, changes)
+    changes = [*CHANGES, f"training.max_steps={asked.steps}"]
+    changes += [f"data.max_eval_samples={asked.eval_samples}"] if asked.eval_samples else []
+    cpu = find_device(ask_devices(), "cpu")
+    assert cpu is not None
+    options = settle(cpu, run_file.read(DIGITS, tuple(changes)))
+    told = (asked.steps, options.device.threads, options.device.precision, asked.eval_samples)
     # One guard from before to after all: its own start computes, too.
     with tempfile.TemporaryDirectory() as folder, guarded(Path(folder) / "runs"):
         os.environ["HONE_HOME"] = str(Path(folder) / "home")  # nothing is learned from other runs, nor taught
-        script = with_clock(script_of(options))
         for number in range(asked.rounds):
             print(f"round {number + 1} of {asked.rounds} ...", file=sys.stderr, flush=True)
             place = Path(folder) / f"plain-{number}"
             place.mkdir()
-            yield run_hone(options, Path(folder) / "runs"), run_script(script, place)
-
-
-def with_clock(script: str) -> str:
-    """A script that writes down when its steps ended and what they lost."""
-    before, trains, after = script.partition(TRAINS)
-    assert trains, "the script trains somewhere else now"
-    return f"{before}{CLOCK}{trains}{after}{TELL}"
+            yield run_hone(options, Path(folder) / "runs"), run_script(list(map(str, told)), place)
 
 
 def run_hone(options: RunOptions, folder: Path) -> Told:
@@ -123,13 +97,12 @@ def run_hone(options: RunOptions, folder: Path) -> Told:
     return Told(asked, [step.time for step in steps], [step.loss for step in steps], phases)
 
 
-def run_script(script: str, folder: Path) -> Told:
+def run_script(told: list[str], folder: Path) -> Told:
     """Train by the script, at the niceness that Hone's engine has: other programs favour neither."""
-    (folder / "plain.py").write_text(script, encoding="utf-8")
     with (folder / "said.txt").open("wb") as said:
         asked = time.time()
         process = start_worker(
-            [sys.executable, "plain.py"],
+            [sys.executable, str(SCRIPT), *told],
             stdin=subprocess.DEVNULL,
             stdout=said.fileno(),
             stderr=subprocess.STDOUT,
@@ -141,8 +114,8 @@ def run_script(script: str, folder: Path) -> Told:
         raise SystemExit(
             f"the plain script failed (status {process.returncode}):\n{(folder / 'said.txt').read_text()[-3000:]}"
         )
-    told = json.loads((folder / "told.json").read_text())
-    return Told(asked, told["ends"], told["losses"], {})
+    found = json.loads((folder / "told.json").read_text())
+    return Told(asked, found["ends"], found["losses"], {})
 
 
 def compared(pairs: list[tuple[Told, Told]], of: Callable[[Told], float]) -> list[tuple[float, float]]:

@@ -1,9 +1,9 @@
 """How long from the click on Start to the end of the first step, beside a plain Trainer script's own start.
 
-    .venv/bin/python tests/performance/first_step.py [--rounds 5] [--run-file FILE.hone] [--set OPTION=VALUE]
+    .venv/bin/python tests/performance/first_step.py [--rounds 5]
 
-Hone's clock starts when a run that is written down is started (a keeper, then an engine); the script's, which is the
-one that `hone script` writes, when its process is. Both in fresh processes by turns, after one round that isn't
+Hone's clock starts when a run that is written down is started (a keeper, then an engine); the script's, which is
+`plain_digits.py`, when its process is. Both in fresh processes by turns, after one round that isn't
 counted: a warm disk. Prints both by rounds and the median of the rounds' ratios. Goal: at most 1.1 times the script's.
 The exit status is 1 where it is missed.
 """
@@ -11,7 +11,7 @@ The exit status is 1 where it is missed.
 import statistics
 import sys
 
-from beside_plain import Told, by_turns, compared, read_arguments
+from beside_plain import DIGITS, Told, by_turns, compared, read_arguments
 
 from tests.performance.suite.figures import figure, hand_over, ratio_at_most
 
@@ -22,7 +22,7 @@ def main() -> int:
     """Measure by turns and print the table; 1 where the goal is missed."""
     asked = read_arguments(__doc__, rounds=5, steps=2)
     asked.rounds += 1
-    asked.set.append("data.max_eval_samples=32")  # what comes after the first step takes less time so
+    asked.eval_samples = 32  # what comes after the first step takes less time so
     pairs = list(by_turns(asked))[1:]
     starts = compared(pairs, lambda told: told.first_step)
     ratios = [hone / plain for hone, plain in starts]
@@ -31,9 +31,7 @@ def main() -> int:
         statistics.median(ratios),
         (min(hone for hone, _ in starts), max(hone for hone, _ in starts)),
     )
-    print(
-        f"\n{asked.run_file.name}: from the click to the end of the first step, {len(pairs)} rounds by turns\n"
-    )
+    print(f"\n{DIGITS.name}: from the click to the end of the first step, {len(pairs)} rounds by turns\n")
     print("| round | Hone, s | plain script, s | ratio | Hone's phases begin at, s |\n|---|---|---|---|---|")
     for number, (ours, theirs) in enumerate(pairs, start=1):
         share = ours.first_step / theirs.first_step

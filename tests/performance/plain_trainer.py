@@ -1,8 +1,8 @@
 """Does Hone cost anything beside a plain Trainer script? The same run both ways, in turn: steps and losses.
 
-    .venv/bin/python tests/performance/plain_trainer.py [--rounds 5] [--steps 150] [--run-file FILE] [--set OPTION=X]
+    .venv/bin/python tests/performance/plain_trainer.py [--rounds 5] [--steps 150] [--eval-samples 32]
 
-Hone trains as it always does, watched and kept; the script is the one that `hone script` writes, without Hone. Each
+Hone trains as it always does, watched and kept; the script is `plain_digits.py`, without Hone. Each
 round starts both in fresh processes, one after the other. A step is measured from the end of the one before, with all
 that lies between, evaluations too, which the median leaves aside. Prints the median step of both by rounds, and the
 median of the rounds' ratios with its spread. Goal: at least 0.99 of the script's pace, and every loss the same to the
@@ -12,7 +12,7 @@ bit. The exit status is 1 where it is missed.
 import statistics
 import sys
 
-from beside_plain import Told, by_turns, compared, read_arguments
+from beside_plain import DIGITS, Told, by_turns, compared, read_arguments
 
 from tests.performance.suite.figures import at_most, figure, hand_over, ratio_at_least
 
@@ -28,7 +28,7 @@ def main() -> int:
     ratios = [plain / hone for hone, plain in steps]
     hone, plain = (statistics.median(column) for column in zip(*steps, strict=True))
     ratio, apart = statistics.median(ratios), max(losses_apart(*pair) for pair in pairs)
-    print(f"\n{asked.run_file.name}, {asked.steps} steps, {asked.rounds} rounds by turns\n")
+    print(f"\n{DIGITS.name}, {asked.steps} steps, {asked.rounds} rounds by turns\n")
     print("| round | Hone's median step, ms | plain script's, ms | ratio of paces |\n|---|---|---|---|")
     for number, (ours, theirs) in enumerate(steps, start=1):
         print(f"| {number} | {1000 * ours:.2f} | {1000 * theirs:.2f} | {theirs / ours:.4f} |")

@@ -63,7 +63,7 @@ BENCHMARKS = (
         "the same run as a plain Trainer script",
         "ratio of paces >= 0.99, the same losses to the bit",
         "plain_trainer.py",
-        quick=("--rounds", "1", "--steps", "12", "--set", "data.max_eval_samples=32"),
+        quick=("--rounds", "1", "--steps", "12", "--eval-samples", "32"),
     ),
     Benchmark(
         "first-step",

@@ -1,1 +1,0 @@
-"""A run as a plain script: the same training with transformers, TRL and PEFT alone; text in, text out, no torch."""

@@ -1,0 +1,288 @@
+"""Scripts: each task's compiles, is short and clean, says what was asked; two of them really train."""
+
+import ast
+import csv
+import json
+import os
+import shutil
+import subprocess
+import sys
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import msgspec
+import pytest
+
+from core.catalogue import Kind, Option, all_options, options_by_path, value_of
+from core.choices import Method, Precision, Quantization, Task
+from core.engine.script import comment, write_script
+from core.options import DataOptions, DeviceOptions, MemoryOptions, ModelOptions, RunOptions, TrainingOptions
+from core.run_folder import RunFolder
+from core.script import Script, ScriptRequest, script_of_run
+from tests.fakes.answered_texts import write_data
+from tests.fakes.tiny_bert import save_tiny_bert
+from tests.fakes.tiny_talker import instructions, pairs, save_tiny_talker, write_json
+from tests.fakes.tiny_training import write_reviews
+from tests.fakes.tiny_writer import write_text
+
+TALKS = [
+    {"conversations": [{"from": "human", "value": f"Say {row}."}, {"from": "gpt", "value": f"{row}!"}]}
+    for row in range(12)
+]
+
+
+@pytest.fixture(scope="session")
+def made(tmp_path_factory: pytest.TempPathFactory) -> dict[str, str]:
+    """Data and models, by what they are."""
+    folder = tmp_path_factory.mktemp("scripts")
+    (folder / "scores").mkdir()
+    (folder / "words").mkdir()
+    return {
+        "bert": str(save_tiny_bert(folder / "bert")),
+        "talker": str(save_tiny_talker(folder / "talker")),
+        "reviews": str(write_reviews(folder / "reviews.csv", 40)),
+        "scores": write_data(folder / "scores", Task.TEXT_REGRESSION, 24),
+        "words": write_data(folder / "words", Task.TOKEN_CLASSIFICATION, 24),
+        "text": str(write_text(folder / "text.txt", 30)),
+        "instructions": str(write_json(folder / "instructions.json", instructions())),
+        "talks": str(write_json(folder / "talks.json", TALKS)),
+        "pairs": str(write_json(folder / "pairs.json", pairs())),
+    }
+
+
+def options(task: Task, model: str, data: str, **more: Any) -> RunOptions:
+    method = more.pop("method", Method.FULL)
+    return RunOptions(
+        task=task,
+        model=ModelOptions(source=model, method=method, pretrained=not model.startswith("torchvision:")),
+        data=DataOptions(train=data, max_length=64, workers=0, **more),
+        device=DeviceOptions(name="cpu", precision=Precision.FP32, threads=1),
+        training=TrainingOptions(max_steps=3, learning_rate=1e-2),
+        memory=MemoryOptions(batch_size=8),
+    )
+
+
+CASES: dict[str, Callable[[dict[str, str]], RunOptions]] = {
+    "texts": lambda made: options(Task.TEXT_CLASSIFICATION, made["bert"], made["reviews"]),
+    "lora": lambda made: options(Task.TEXT_CLASSIFICATION, made["bert"], made["reviews"], method=Method.LORA),
+    "scores": lambda made: options(Task.TEXT_REGRESSION, made["bert"], made["scores"], method=Method.HEAD),
+    "words": lambda made: options(Task.TOKEN_CLASSIFICATION, made["bert"], made["words"]),
+    "digits": lambda _made: options(Task.IMAGE_CLASSIFICATION, "torchvision:resnet18", "builtin:digits"),
+    "text": lambda made: options(Task.CAUSAL_LM, made["talker"], made["text"]),
+    "chat": lambda made: options(Task.CHAT, made["talker"], made["instructions"], method=Method.LORA),
+    "talks": lambda made: options(Task.CHAT, made["talker"], made["talks"], packing=True),
+    "preferences": lambda made: options(Task.PREFERENCE, made["talker"], made["pairs"], method=Method.LORA),
+    "random": lambda made: options(Task.TEXT_CLASSIFICATION, made["bert"], "synthetic:16x8"),
+    "from-nothing": lambda made: options(Task.CAUSAL_LM, "scratch:llama-tiny", made["text"]),
+}
+
+
+def script(asked: RunOptions, **more: Any) -> str:
+    request = ScriptRequest(asked=msgspec.to_builtins(asked), device="cpu", **more)
+    return write_script(request, asked).text
+
+
+@pytest.mark.parametrize("case", CASES)
+def test_scripts_are_short_and_clean(case: str, made: dict[str, str], tmp_path: Path) -> None:
+    text = script(CASES[case](made))
+    compile(text, "script.py", "exec")
+    assert len([line for line in text.splitlines() if line]) <= 100
+    path = tmp_path / "script.py"
+    path.write_text(text, encoding="utf-8")
+    ruff = shutil.which("ruff") or str(Path(sys.executable).with_name("ruff"))
+    done = subprocess.run(
+        [ruff, "check", "--isolated", "--select", "F", str(path)], capture_output=True, text=True, check=False
+    )
+    assert done.returncode == 0, done.stdout
+
+
+@pytest.fixture(scope="session")
+def trained(
+    made: dict[str, str], tmp_path_factory: pytest.TempPathFactory
+) -> dict[str, list[dict[str, float]]]:
+    """What Trainer logged in two scripts, run one after the other in a process without Hone."""
+    folder = tmp_path_factory.mktemp("trained")
+    cases = ("texts", "chat")
+    for case in cases:
+        (folder / f"{case}.py").write_text(script(CASES[case](made)), encoding="utf-8")
+    driver = (
+        "import json, runpy, sys\n"
+        "for name in sys.argv[1:]:\n"
+        "    done = runpy.run_path(name, run_name='__main__')\n"
+        "    print('TOLD', json.dumps(done['trainer'].state.log_history))\n"
+        "assert not {'core', 'gui'} & set(sys.modules)\n"
+    )
+    done = subprocess.run(
+        [sys.executable, "-P", "-c", driver, *(f"{case}.py" for case in cases)],
+        capture_output=True,
+        text=True,
+        cwd=folder,
+        env={**os.environ, "HF_HOME": str(folder / "hub"), "HF_HUB_OFFLINE": "1"},
+        check=False,
+    )
+    assert done.returncode == 0, done.stderr
+    assert (folder / "model" / "adapter_model.safetensors").is_file()
+    told = [line.removeprefix("TOLD ") for line in done.stdout.splitlines() if line.startswith("TOLD ")]
+    return {case: json.loads(line) for case, line in zip(cases, told, strict=True)}
+
+
+@pytest.mark.parametrize("case", ["texts", "chat"])
+def test_scripts_train(case: str, trained: dict[str, list[dict[str, float]]]) -> None:
+    losses = [entry["loss"] for entry in trained[case] if "loss" in entry]
+    assert len(losses) == 3
+    assert all(0 < loss < 20 for loss in losses)
+    assert any("eval_loss" in entry for entry in trained[case])
+
+
+NO_EFFECT = {"output.predictions", "output.prompts", "device.processes", "output.name"}
+FOUND_IN_DATA = {
+    "data.columns",
+    "data.header",
+    "data.train_split",
+    "data.eval_split",
+    "data.image_column",
+    "data.chat_template",
+}
+"""Options that reach a script through what the data comes to."""
+VALUES: dict[str, Any] = {
+    "model.lora_targets": ("query",),
+    "device.precision": Precision.BF16,
+    "device.compile_backend": "eager",
+    "device.compile_mode": "max-autotune",
+    "device.threads": 3,
+    "device.name": "mps",
+    "memory.offload_folder": "/fast",
+    "data.roles": {"client": "user"},
+    "data.text_columns": ("label",),
+    "data.label_column": "text",
+    "model.quantization": Quantization.INT8,
+}
+BESIDE: dict[str, dict[str, Any]] = {
+    "model.vocabulary": {"task": Task.CAUSAL_LM},
+    "data.prefetch": {"data.workers": 2},
+    "memory.offload_folder": {"memory.deepspeed": "zero-3", "memory.offload": "nvme"},
+    "memory.offload": {"memory.deepspeed": "zero-2"},
+    "output.save_steps": {"output.keep_checkpoints": 1},
+    "data.roles": {"task": Task.CHAT},
+    "data.loss_on": {"task": Task.CHAT},
+}
+DATA = {
+    Task.TEXT_CLASSIFICATION: ("bert", "reviews"),
+    Task.IMAGE_CLASSIFICATION: ("torchvision:resnet18", "builtin:digits"),
+    Task.CAUSAL_LM: ("scratch:llama-tiny", "text"),
+    Task.CHAT: ("talker", "talks"),
+    Task.PREFERENCE: ("talker", "pairs"),
+}
+
+
+def changed(asked: RunOptions, path: str, value: Any) -> RunOptions:
+    section, _, name = path.partition(".")
+    if not name:
+        return msgspec.structs.replace(asked, **{section: value})
+    typed = msgspec.convert(value, options_by_path()[path].value_type)
+    part = msgspec.structs.replace(getattr(asked, section), **{name: typed})
+    return msgspec.structs.replace(asked, **{section: part})
+
+
+def needs(option: Option) -> dict[str, Any]:
+    found = {**BESIDE.get(option.path, {}), **{path: values[0] for path, values in option.needs.items()}}
+    further = {
+        path: value
+        for name in found
+        if name != "task"
+        for path, value in needs(options_by_path()[name]).items()
+    }
+    return {**further, **found, **BESIDE.get(option.path, {})}
+
+
+def other(option: Option, now: Any) -> Any:
+    if option.path in VALUES:
+        return VALUES[option.path]
+    match option.kind:
+        case Kind.SWITCH:
+            return not now
+        case Kind.CHOICE:
+            return next(value for value in option.value_type if value not in (now, "auto"))
+        case Kind.WHOLE:
+            return 1 if now is None else now + 1
+    return now / 2 or 0.25
+
+
+@pytest.mark.parametrize(
+    "option", [option for option in all_options() if option.section], ids=lambda option: option.path
+)
+def test_each_option_is_in_the_script(option: Option, made: dict[str, str]) -> None:
+    if option.path in NO_EFFECT | FOUND_IN_DATA | {"model.source", "data.train", "data.eval"}:
+        return
+    beside = needs(option)
+    task = beside.pop("task", Task.TEXT_CLASSIFICATION)
+    model, data = (made.get(name, name) for name in DATA[task])
+    before = options(task, model, data)
+    for path, value in beside.items():
+        before = changed(before, path, value)
+    assert option.applies_to(before)
+    after = changed(before, option.path, other(option, value_of(before, option.path)))
+    device = "mps" if option.group == "Apple GPU" else "cpu"
+    texts = [
+        write_script(ScriptRequest(asked={}, device=place), asked).text
+        for asked, place in ((before, device), (after, "mps" if option.path == "device.name" else device))
+    ]
+    compile(texts[1], "script.py", "exec")
+    assert texts[0] != texts[1]
+
+
+def test_what_ran_is_what_is_asked_of_the_engine(tmp_path: Path) -> None:
+    asked: list[ScriptRequest] = []
+
+    def engine(_name: str, request: bytes) -> bytes:
+        asked.append(msgspec.json.decode(request, type=ScriptRequest))
+        return msgspec.json.encode(Script("text"))
+
+    ran = {
+        "type": "what_ran",
+        "time": 1.0,
+        "attempt": 1,
+        "device": "cuda:0\"; print('here')  #",
+        "device_name": "AMD EPYC",
+        "parameter_dtype": "float32",
+        "autocast_dtype": "bfloat16",
+        "optimizer": "AdamW",
+        "optimizer_state_bytes": 0,
+        "trainable_parameters": 1,
+        "total_parameters": 1,
+        "effective_batch": 1,
+        "attention": "eager",
+        "reasons": {"device.precision": "bf16: in hardware", "device.threads": "3; print('here'): why"},
+    }
+    (tmp_path / "run.toml").write_text('schema = 1\ntask = "text-classification"\n', encoding="utf-8")
+    (tmp_path / "events.jsonl").write_text(f"{json.dumps(ran)}\n", encoding="utf-8")
+    assert script_of_run(RunFolder(tmp_path), engine) == "text"
+    found = asked[0].asked
+    assert (asked[0].device, found["device"]["precision"], found["model"]["attention"]) == (
+        "cpu",
+        "bf16",
+        "eager",
+    )
+    assert found["device"]["threads"] is None
+    assert asked[0].notes == ("device.precision = bf16: in hardware",)
+
+
+def test_a_strangers_words_stay_words(made: dict[str, str], tmp_path: Path) -> None:
+    nasty = 'a\n"\'); print("here")  # {{ seed }} {% raw %}'
+    path = tmp_path / "odd.csv"
+    rows = [(nasty, "label"), *((f"good {row}", str(row % 2)) for row in range(12))]
+    with path.open("w", newline="", encoding="utf-8") as file:
+        csv.writer(file).writerows(rows)
+    asked = options(Task.TEXT_CLASSIFICATION, made["bert"], str(path))
+    text = script(
+        asked,
+        title=nasty,
+        notes=(nasty,),
+        versions={"torch": "2\nprint()", "peft": "0.21 evil", "trl": "1.16.0"},
+    )
+    assert [
+        node for node in ast.walk(ast.parse(text)) if isinstance(node, ast.Name) and node.id == "print"
+    ] == []
+    assert "pip install trl==1.16.0 scikit-learn" in text
+    assert all(line.startswith("#") for line in comment(nasty))
