@@ -4,19 +4,19 @@ import os
 import subprocess
 import sys
 import tempfile
-import threading
-import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import IO, TypeVar
 
 import msgspec
 
+from core.ceiling import Ceiling, RanOut, room_for_reading
 from core.data_report import DataReport, InspectRequest
 from core.device_check_report import DeviceCheckReport, DeviceCheckRequest
-from core.ending import describe
+from core.ending import describe, is_out_of_memory, out_of_memory_kills, signal_name
 from core.errors import UserError
 from core.gpu_pack.using import engine_program
 from core.hub import ConfigFetched, ConfigRequest
+from core.machine.memory import SystemMemory, system_memory
 from core.memory.forecast import Forecast, ForecastRequest
 from core.model_report import ModelReport, ModelRequest
 from core.processes import ASKER, converse, is_frozen, kill_with_children, own_program, start_worker
@@ -84,8 +84,14 @@ def engine_command(*arguments: str) -> list[str]:
     return [sys.executable, "-P", "-m", "core.engine", *arguments]
 
 
-def start_asked(command: Sequence[str]) -> tuple["subprocess.Popen[bytes]", IO[bytes]]:
+def start_asked(
+    command: Sequence[str], environment: Mapping[str, str] | None = None
+) -> tuple["subprocess.Popen[bytes]", IO[bytes]]:
     """Start a process that is asked through its standard input and answers on its standard output.
+
+    Args:
+        command: What starts it.
+        environment: Variables set besides the usual ones.
 
     Returns:
         The process, and the file that keeps what it prints to standard error; whoever waits for the end closes it.
@@ -100,7 +106,7 @@ def start_asked(command: Sequence[str]) -> tuple["subprocess.Popen[bytes]", IO[b
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
             stderr=messages.fileno(),
-            environment={ASKER: str(os.getpid())},
+            environment={ASKER: str(os.getpid()), **(environment or {})},
         )
     except BaseException:
         messages.close()
@@ -109,20 +115,37 @@ def start_asked(command: Sequence[str]) -> tuple["subprocess.Popen[bytes]", IO[b
 
 
 class EngineJob:
-    """One short engine process that answers one question and ends.
+    """One short engine process that answers one question and ends, under a ceiling of memory and time.
 
     Args:
         job: Its name, such as `inspect`.
         command: What starts it, where it isn't Hone's own engine.
+        limit: Bytes it may hold; `room_for_reading` tells.
+        system: Reads the computer's memory.
 
     Raises:
         OSError: It can't be started.
     """
 
-    def __init__(self, job: str, command: Sequence[str] | None = None) -> None:
+    def __init__(
+        self,
+        job: str,
+        command: Sequence[str] | None = None,
+        *,
+        limit: Callable[[SystemMemory], int | None] = room_for_reading,
+        system: Callable[[], SystemMemory] = system_memory,
+    ) -> None:
         self._job = job
         self._killed = False
-        self._process, self._messages = start_asked(command or engine_command(job))
+        self._kills_before = out_of_memory_kills()
+        self._ceiling = Ceiling(limit=limit(system()), system=system)
+        try:
+            self._process, self._messages = start_asked(
+                command or engine_command(job), self._ceiling.environment
+            )
+        except BaseException:
+            self._ceiling.close()
+            raise
 
     @property
     def pid(self) -> int:
@@ -136,33 +159,32 @@ class EngineJob:
 
         Args:
             request: What is asked.
-            timeout: Seconds of silence after which the job is given up.
+            timeout: Seconds of silence after which the job is given up, where it says of nothing that it reads it.
             tell: Hears how far the job is, where it says so.
 
         Raises:
-            UserError: The engine says what the person can mend, or it was silent for `timeout` seconds.
+            RanOut: It took too much memory.
+            UserError: The engine says what the person can mend, or it was silent for too long.
             EngineCrashed: It ended without an answer.
             JobCancelled: `kill` was called meanwhile.
         """
+        ceiling = self._ceiling
+        ceiling.seconds = timeout
+
+        def hear(line: bytes) -> None:
+            ceiling.hear()
+            if line.startswith(_PROGRESS) and tell is not None:
+                tell(msgspec.json.decode(line, type=JobProgress))
+
         with self._messages:
-            patience = _Patience(timeout, lambda: kill_with_children(self._process))
-
-            def hear(line: bytes) -> None:
-                patience.hear()
-                if line.startswith(_PROGRESS) and tell is not None:
-                    tell(msgspec.json.decode(line, type=JobProgress))
-
-            try:
+            with ceiling.over_process(self.pid, lambda: kill_with_children(self._process)):
                 answer = converse(self._process, request, hear)
-            finally:
-                patience.end()
             if self._killed:
                 raise JobCancelled(self._job)
-            if patience.is_over:
-                raise UserError(
-                    "No answer came in time",
-                    f"The job {self._job!r} was given up after {timeout:.0f} seconds.",
-                )
+            if ceiling.over:
+                raise ceiling.over
+            if self._ran_out():
+                raise RanOut("", ceiling.highest, "The operating system ended it for lack of memory.")
             if self._process.returncode != 0:
                 self._messages.seek(0)
                 raise self._failure(answer, self._messages.read())
@@ -172,6 +194,14 @@ class EngineJob:
         """End the job at once; may be called from another thread while `ask` waits."""
         self._killed = True
         kill_with_children(self._process)
+        self._ceiling.close()
+
+    def _ran_out(self) -> bool:
+        """Whether it ended for lack of memory. macOS counts no such endings: a killed process was most likely one."""
+        code, kills = self._process.returncode, out_of_memory_kills()
+        if kills is None and sys.platform == "darwin" and signal_name(code) == "SIGKILL":
+            return True
+        return is_out_of_memory(code, kills=kills != self._kills_before)
 
     def _failure(self, answer: bytes, messages: bytes) -> Exception:
         code = self._process.returncode
@@ -183,34 +213,6 @@ class EngineJob:
             else:
                 return UserError(told.title, told.detail, told.fixes)
         return EngineCrashed(self._job, code, messages.decode(errors="replace"))
-
-
-class _Patience:
-    """Ends a job that says nothing for so many seconds."""
-
-    def __init__(self, seconds: float, end: Callable[[], None]) -> None:
-        self._seconds, self._end_job = seconds, end
-        self._heard = time.monotonic()
-        self._done = threading.Event()
-        self.is_over = False
-        self._thread = threading.Thread(target=self._watch, name="patience", daemon=True)
-        self._thread.start()
-
-    def hear(self) -> None:
-        """It has said something."""
-        self._heard = time.monotonic()
-
-    def end(self) -> None:
-        """It has ended."""
-        self._done.set()
-        self._thread.join()
-
-    def _watch(self) -> None:
-        while not self._done.wait(max(0.0, self._heard + self._seconds - time.monotonic())):
-            if time.monotonic() - self._heard >= self._seconds:
-                self.is_over = True
-                self._end_job()
-                return
 
 
 def ask_engine(job: str, request: bytes = b"", timeout: float = ASK_SECONDS) -> bytes:

@@ -17,14 +17,18 @@ from collections.abc import Sequence
 from functools import partial
 from pathlib import Path
 
+from core import checkpoint_files
 from core.attempts import current_attempt
 from core.awake import awake
+from core.ceiling import Ceiling, room_for_reading
 from core.ending import describe, is_out_of_memory, log_tail, out_of_memory_kills, signal_name
+from core.errors import UserError
 from core.event_files import EventReader, EventWriter
-from core.events import Event, RequestAnswered, RunPlanned
+from core.events import Event, Level, MessageRaised, Outcome, RequestAnswered, RunFinished, RunPlanned
 from core.jobs import engine_command
 from core.last_word import LastWord
 from core.locks import ENGINE_LOCK, is_locked
+from core.machine.memory import system_memory
 from core.machine.sampler import Sampler, gpu_of
 from core.options import DeviceOptions
 from core.processes import end_group, kill_with_children, start_worker
@@ -90,14 +94,19 @@ class Keeper:
         return None if reason is None else self._without_engine(reason)
 
     def _train(self) -> ExitRecord:
+        ceiling = Ceiling(limit=room_for_reading(system_memory()))
         try:
-            engine = self._start()
+            engine = self._start(ceiling)
         except OSError as error:
+            ceiling.close()
             return self._without_engine(f"The training process can't be started: {error}")
         self._turn.hold(engine.pid)
-        self._watch(engine)
+        self._watch(engine, ceiling)
+        ceiling.close()
         end_group(engine.pid)
-        return self._exit_record(engine.returncode)
+        if ceiling.over:
+            self._fail(ceiling.over)
+        return self._exit_record(engine.returncode, ceiling.over)
 
     def _without_engine(self, reason: str) -> ExitRecord:
         past = self._run.last_exit_record()
@@ -106,7 +115,7 @@ class Keeper:
             time=time.time(), code=None, reason=reason, attempt=self._writer.attempt, before=before
         )
 
-    def _start(self) -> subprocess.Popen[bytes]:
+    def _start(self, ceiling: Ceiling) -> subprocess.Popen[bytes]:
         with self._run.log_file.open("ab") as log:
             return start_worker(
                 self._command,
@@ -114,10 +123,10 @@ class Keeper:
                 stdout=log.fileno(),
                 stderr=subprocess.STDOUT,
                 folder=self._run.path,
-                environment={"PYTHONUNBUFFERED": "1"},
+                environment={"PYTHONUNBUFFERED": "1", **ceiling.environment},
             )
 
-    def _watch(self, engine: subprocess.Popen[bytes]) -> None:
+    def _watch(self, engine: subprocess.Popen[bytes], ceiling: Ceiling) -> None:
         sampler = Sampler(engine.pid, partial(gpu_of, self._device), folder=self._run.path)
         watchdog = Watchdog(self._options, activity=Activity(engine.pid))
         next_sample = time.monotonic()
@@ -126,6 +135,10 @@ class Keeper:
             if now >= next_sample:
                 next_sample = max(next_sample + SAMPLE_SECONDS, now)  # no burst after the computer slept
                 self._sample(sampler, watchdog)
+            if ceiling.look(engine.pid):
+                kill_with_children(engine)
+                engine.wait()
+                break
             if self._run.is_removed:  # nobody wants it any longer
                 kill_with_children(engine)
                 return
@@ -178,14 +191,31 @@ class Keeper:
         with contextlib.suppress(OSError):  # a full disk costs the figures, not the run
             self._writer.write(event)
 
-    def _exit_record(self, code: int) -> ExitRecord:
+    def _fail(self, error: UserError) -> None:
+        """Say in the engine's place why the run can't go on."""
+        kept = checkpoint_files.newest(self._run)
+        with contextlib.suppress(OSError):
+            writer = EventWriter(self._run.events_file, attempt=self._writer.attempt)
+            writer.write(
+                MessageRaised(
+                    id="failed", level=Level.ERROR, title=error.title, detail=error.detail, fixes=error.fixes
+                ),
+                RunFinished(state=Outcome.FAILED, steps=kept.step if kept else 0),
+            )
+            writer.close()
+
+    def _exit_record(self, code: int, over: UserError | None) -> ExitRecord:
         kills = (out_of_memory_kills() or 0) > (self._kills_before or 0)
         asked = self._was_asked_to_kill
         return ExitRecord(
             time=time.time(),
             code=code,
             signal=signal_name(code),
-            reason="It was ended at once, as asked." if asked else describe(code, out_of_memory=kills),
+            reason="It was ended at once, as asked."
+            if asked
+            else over.title
+            if over
+            else describe(code, out_of_memory=kills),
             log_tail=log_tail(self._run.log_file),
             out_of_memory=not asked and is_out_of_memory(code, kills=kills),
             attempt=self._writer.attempt,

@@ -8,8 +8,10 @@ from queue import SimpleQueue
 
 import msgspec
 
+from core.ceiling import Ceiling, room_for_reading
 from core.errors import OutOfMemory, UserError
 from core.jobs import EngineCrashed, JobCancelled, engine_command, start_asked
+from core.machine.memory import system_memory
 from core.processes import kill_with_children
 from core.trying import JOB, Close, Load, NotLoaded, Said, Told
 
@@ -32,7 +34,14 @@ class TryProcess:
 
     def __init__(self, load: Load, command: Sequence[str] | None = None) -> None:
         self._killed = False
-        self._process, self._messages = start_asked(command or engine_command(JOB))
+        self._ceiling = Ceiling(limit=room_for_reading(system_memory()))
+        try:
+            self._process, self._messages = start_asked(
+                command or engine_command(JOB), self._ceiling.environment
+            )
+        except BaseException:
+            self._ceiling.close()
+            raise
         self._waiting: SimpleQueue[bytes | None] = SimpleQueue()
         self._writer = threading.Thread(target=self._write, name="try-writer", daemon=True)
         self._writer.start()
@@ -58,11 +67,12 @@ class TryProcess:
         assert self._process.stdout is not None
         has_closed = False
         try:
-            for line in self._process.stdout:
-                told = self._understood(line)
-                if isinstance(told, NotLoaded):
-                    raise UserError(told.error.title, told.error.detail, told.error.fixes)
-                yield told
+            with self._ceiling.over_process(self.pid, lambda: kill_with_children(self._process)):
+                for line in self._process.stdout:
+                    told = self._understood(line)
+                    if isinstance(told, NotLoaded):
+                        raise UserError(told.error.title, told.error.detail, told.error.fixes)
+                    yield told
             has_closed = self._process.wait(LAST_SECONDS) == 0
             if not has_closed:
                 raise self._end()
@@ -78,6 +88,7 @@ class TryProcess:
         """End it at once; may be called from another thread while `lines` waits."""
         self._killed = True
         kill_with_children(self._process)
+        self._ceiling.close()
 
     def _write(self) -> None:
         assert self._process.stdin is not None
@@ -99,6 +110,8 @@ class TryProcess:
     def _end(self) -> Exception:
         if self._killed:
             return JobCancelled(JOB)
+        if self._ceiling.over:
+            return self._ceiling.over
         if self._process.returncode == KILLED:
             return OutOfMemory(
                 "The system has ended the model's process",

@@ -9,13 +9,14 @@ from core.bench.plan import Plan, Rung
 from core.bench.result import Pass, Surroundings
 from core.bench.sample import Sample, SampleRequest
 from core.bench.surroundings import Lookout
+from core.ceiling import RanOut
 from core.checks import read_options
 from core.ending import describe, signal_name
 from core.errors import OptionsError, UserError
 from core.jobs import EngineCrashed, decoded
 from core.machine.memory import SystemMemory, system_memory
-from core.memory.forecast import Room
-from core.memory.guarding import GuardedJob, RanOut, probable_device, too_large
+from core.memory.forecast import Parts, Room
+from core.memory.guarding import GuardedJob, probable_device, too_large
 from core.memory.room import room_of
 from core.options import RunOptions
 from core.reports import DeviceReport, JobProgress
@@ -84,7 +85,7 @@ class Taking:
         except RanOut as ran_out:
             return Sample(
                 device=self._device,
-                parts=ran_out.parts,
+                parts=Parts(overhead=ran_out.held),
                 peak=ran_out.held,
                 out_of_memory=too_large(options, self._room, ran_out),
             )

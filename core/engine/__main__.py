@@ -18,6 +18,7 @@ from typing import NoReturn
 import msgspec
 
 from core import hub
+from core.ceiling import say
 from core.checkpoint_files import Checkpoint
 from core.checks import read_options
 from core.engine.asker import end_with_asker
@@ -158,6 +159,8 @@ def _inspect(descriptor: int) -> msgspec.Struct:
         stay_offline()
     from core.engine.inspecting.looking import inspect
 
+    say(options.data.train)
+
     def tell(done: int, total: int) -> None:
         os.write(descriptor, msgspec.json.encode(JobProgress(done=done, total=total)) + b"\n")
 
@@ -257,6 +260,7 @@ def _prepared_for(asked: Tree) -> RunOptions:
     from core.engine.libraries import leave_aside
 
     options = _options(asked)
+    say(f"The model {options.model.source}" if options.model.source else "")
     prepare_environment(options)  # before torch is imported
     stay_offline()
     leave_aside(options)
@@ -310,6 +314,9 @@ def _answer(descriptor: int, job: Callable[[], msgspec.Struct]) -> int:
             JobFailure(error=FailureReport(title=error.title, detail=error.detail, fixes=error.fixes)),
             1,
         )
+    except MemoryError as error:
+        told = FailureReport(title="There is too little memory for this", detail=str(error))
+        answer, status = JobFailure(error=told), 1
     except Exception:  # noqa: BLE001 - the outer edge of this process: logged whole
         traceback.print_exc(file=sys.stderr)
         return 1

@@ -9,6 +9,7 @@ from pathlib import Path
 import torch
 import transformers
 
+from core.ceiling import end_reading
 from core.choices import DeepSpeed, Method, Precision, Task
 from core.engine import process_settings, tasks
 from core.engine.arguments import trainer_arguments
@@ -91,6 +92,7 @@ def build_trainer(
     Raises:
         ModelError: The model can't compute its activations again, and that was asked for.
     """
+    end_reading()
     trainer = _made(checkpoints, choice, prepared, kind)
     if choice.settled.memory.gradient_accumulation_steps > 1 and trainer.loss_is_scaled_for_ga is None:
         _mend_accumulation(trainer, choice, prepared)

@@ -74,7 +74,7 @@ def _build(options: RunOptions, labels: int) -> _Built:
     config = text_models.load_config(options)
     longest = _longest_text(config, source.source)
     text_models.set_labels(config, options.task, tuple(map(str, range(labels))))
-    with explained(source.source), torch.device("meta"):
+    with explained(source.source, builds=True), torch.device("meta"):
         model = text_models.random_model(config, options.task)
     return _Built(model, longest if longest is not None and longest < NO_LIMIT else None)
 

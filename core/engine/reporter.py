@@ -10,12 +10,20 @@ from collections.abc import Callable
 import msgspec
 
 from core.attempts import current_attempt
+from core.ceiling import say
 from core.commands.progress import Progress
 from core.errors import DoesntFit, Fix, UserError
 from core.event_files import EventWriter
 from core.events import Event, Level, MessageRaised, Outcome, Phase, PhaseChanged, RunFinished, RunStarted
 from core.run_folder import RunFolder
 from core.story import DOESNT_FIT, PAUSED_ITSELF, RunStory
+
+READ_IN = {
+    Phase.LOADING_DATA: "{}",
+    Phase.LOADING_MODEL: "The model {}",
+    Phase.TOKENIZING: "Tokenizing",
+}
+"""What of a stranger's is read in which phase, by its detail."""
 
 
 class Reporter:
@@ -69,6 +77,7 @@ class Reporter:
 
     def phase(self, phase: Phase, detail: str = "") -> None:
         """Say what the engine is busy with from now on, where that is news."""
+        say(READ_IN[phase].format(detail) if phase in READ_IN else "")
         if (phase, detail) != (self._story.phase, self._story.phase_detail):
             self.write(PhaseChanged(phase=phase, detail=detail))
 

@@ -38,15 +38,17 @@ def process_tree(pid: int) -> list[psutil.Process]:
         return []
 
 
-def resident_bytes(processes: Iterable[psutil.Process]) -> int | None:
+def resident_bytes(processes: Iterable[psutil.Process], *, without_files: bool = False) -> int | None:
     """Resident bytes of processes together, those that have gone left out; None where nothing is left.
 
-    Pages that several of them share count for each.
+    Pages that several of them share count for each. `without_files` leaves out what is a part of a file, and can be had
+    back from there, where the system tells (Linux).
     """
     total = 0
     for process in processes:
         try:
-            total += int(process.memory_info().rss)
+            info = process.memory_info()
+            total += int(info.rss) - (int(getattr(info, "shared", 0)) if without_files else 0)
         except psutil.Error:
             continue
     return total or None

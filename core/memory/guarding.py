@@ -1,8 +1,7 @@
 """An engine's job under guard: it is ended before it takes more memory than there is.
 
-A computer whose memory is full slows down or ends programs, and seldom the one at fault. So the engine that tries out
-something large is watched from outside, where its own threads can't keep the guard waiting, and on Linux the kernel is
-told to take it first.
+A computer whose memory is full slows down or ends programs, and seldom the one at fault. So an engine that tries out
+something large has the memory of its device as its ceiling, and on Linux the kernel is told to take it first.
 """
 
 import contextlib
@@ -11,40 +10,16 @@ import threading
 from collections.abc import Callable, Sequence
 from pathlib import Path
 
-from core.ending import is_out_of_memory, out_of_memory_kills, signal_name
+from core.ceiling import RanOut, but_a_reserve
 from core.figures import size
-from core.jobs import EngineCrashed, EngineJob, JobCancelled, TellProgress
-from core.machine.memory import SystemMemory, resident_bytes, system_memory
-from core.machine.process_tree import ProcessTree
+from core.jobs import EngineJob, JobCancelled, TellProgress
+from core.machine.memory import SystemMemory, system_memory
 from core.machine.sampler import gpu_of
-from core.memory.forecast import Parts, Room
+from core.memory.forecast import Room
 from core.options import RunOptions
-
-WATCH_SECONDS = 0.05
-"""A process fills about 100 MB of fresh memory in that time; the reserve has to be more."""
-
-RESERVE, RESERVE_SHARE = 1 << 30, 0.05
-"""So much of the free memory, or this share where that is less, is left to the other programs."""
 
 SCORE = 900
 """Linux's `oom_score_adj`, up to 1000: who is ended first where memory runs out. The window stays at 0."""
-
-
-class RanOut(Exception):  # noqa: N818 - an answer: it doesn't fit
-    """The job was ended because it took too much, by the guard or by the operating system.
-
-    `held` are the bytes it held at most, which from outside nobody can divide; `why` says in a sentence who ended it.
-    """
-
-    def __init__(self, held: int, why: str) -> None:
-        super().__init__(why)
-        self.held = held
-        self.why = why
-
-    @property
-    def parts(self) -> Parts:
-        """All of it, undivided."""
-        return Parts(overhead=self.held)
 
 
 class GuardedJob:
@@ -98,21 +73,13 @@ class GuardedJob:
             JobCancelled: `kill` was called.
             OSError: It can't be started.
         """
-        kills_before = out_of_memory_kills()
         job = self._start()
         begun(job.pid)
-        guard = _Guard(job, self._limit(), self._system)
         try:
-            with guard:
-                return job.ask(request, timeout, tell)
-        except JobCancelled:
-            if guard.found and not self._cancelled:
-                raise RanOut(guard.highest, guard.found) from None
+            return job.ask(request, timeout, tell)
+        except KeyboardInterrupt:  # nobody waits for the answer any more
+            job.kill()
             raise
-        except EngineCrashed as crash:
-            if not _ran_out(crash.code, kills_before):
-                raise
-            raise RanOut(guard.highest, "The operating system ended it for lack of memory.") from crash
 
     def kill(self) -> None:
         """End it at once; may be called from another thread, also before it has begun."""
@@ -125,67 +92,17 @@ class GuardedJob:
         with self._lock:
             if self._cancelled:
                 raise JobCancelled(self.name)
-            self._job = EngineJob(self.name, self._command)
+            self._job = EngineJob(self.name, self._command, limit=self._limit, system=self._system)
         if sys.platform == "linux":
             with contextlib.suppress(OSError):
                 Path(f"/proc/{self._job.pid}/oom_score_adj").write_text(str(SCORE))
         return self._job
 
-    def _limit(self) -> int | None:
+    def _limit(self, _memory: SystemMemory) -> int | None:
         """What the process may hold; None where its device has a memory of its own, which torch guards."""
         if self._room is None or self._device.startswith("cuda"):
             return None
-        return self._room.free - round(min(RESERVE, RESERVE_SHARE * self._room.free))
-
-
-class _Guard:
-    """Ends a job that holds more than `limit` bytes, or leaves the computer less than the reserve, while `with` lasts.
-
-    `found` says why it had to; empty: it hadn't. `highest` are the bytes it held at most.
-    """
-
-    def __init__(self, job: EngineJob, limit: int | None, system: Callable[[], SystemMemory]) -> None:
-        self.found = ""
-        self.highest = 0
-        self._job = job
-        self._processes = ProcessTree(job.pid)
-        self._limit = limit
-        self._system = system
-        self._ended = threading.Event()
-        self._thread = threading.Thread(target=self._watch, name="memory-guard", daemon=True)
-
-    def __enter__(self) -> "_Guard":
-        self._thread.start()
-        return self
-
-    def __exit__(self, kind: type[BaseException] | None, *_rest: object) -> None:
-        if kind is not None and not issubclass(
-            kind, Exception
-        ):  # Ctrl-C: nobody waits for the answer any more
-            self._job.kill()
-        self._ended.set()
-        self._thread.join()
-
-    def _watch(self) -> None:
-        while not self._ended.is_set():
-            self.found = self._look()
-            if self.found:
-                self._job.kill()
-                return
-            self._ended.wait(WATCH_SECONDS)
-
-    def _look(self) -> str:
-        held = resident_bytes(self._processes.read())
-        if held is None:
-            return ""
-        self.highest = max(self.highest, held)
-        if self._limit is not None and held > self._limit:
-            return "It was ended before it took memory from other programs."
-        memory = self._system()
-        left = memory.total - memory.used
-        if left < min(RESERVE, RESERVE_SHARE * memory.total):
-            return f"It was ended because the whole computer had only {size(left)} left."
-        return ""
+        return but_a_reserve(self._room.free)
 
 
 def too_large(options: RunOptions, room: Room | None, ran_out: RanOut) -> str:
@@ -204,13 +121,3 @@ def probable_device(options: RunOptions) -> str:
     if gpu_of(name) is not None:
         return "cuda:0"
     return "mps" if sys.platform == "darwin" else "cpu"
-
-
-def _ran_out(code: int, kills_before: int | None) -> bool:
-    """Whether an engine that ended without an answer was ended for lack of memory.
-
-    macOS counts no such endings: there a killed process was most likely one.
-    """
-    kills = out_of_memory_kills()
-    unknown = kills is None and sys.platform == "darwin" and signal_name(code) == "SIGKILL"
-    return unknown or is_out_of_memory(code, kills=kills != kills_before)

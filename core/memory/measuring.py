@@ -4,10 +4,11 @@ from collections.abc import Callable, Sequence
 
 import msgspec
 
+from core.ceiling import RanOut
 from core.jobs import decoded
 from core.machine.memory import SystemMemory, system_memory
-from core.memory.forecast import Measurement, MeasureRequest, Room
-from core.memory.guarding import GuardedJob, RanOut, probable_device, too_large
+from core.memory.forecast import Measurement, MeasureRequest, Parts, Room
+from core.memory.guarding import GuardedJob, probable_device, too_large
 from core.options import RunOptions
 
 MEASURE_SECONDS = 3600.0
@@ -60,7 +61,7 @@ class DryRun:
     def _too_large(self, ran_out: RanOut) -> Measurement:
         return Measurement(
             device=self._device,
-            parts=ran_out.parts,
+            parts=Parts(overhead=ran_out.held),
             peak=ran_out.held,
             base=0,
             room=self._room,

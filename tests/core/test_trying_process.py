@@ -3,6 +3,7 @@
 import psutil
 import pytest
 
+from core import ceiling
 from core.errors import OutOfMemory, UserError
 from core.jobs import EngineCrashed, JobCancelled
 from core.trying import Answered, Ask, EndedBy, Load, Loaded, NotAnswered, Piece, Stop, Texts, Which
@@ -51,6 +52,14 @@ def test_a_model_that_can_t_be_loaded_is_the_person_s_to_mend() -> None:
     with pytest.raises(UserError, match="is gone") as told:
         list(process.lines())
     assert told.value.fixes[0].label == "Put it back"
+    assert not psutil.pid_exists(process.pid)
+
+
+def test_a_tokenizer_that_never_ends_is_ended_and_named(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(ceiling.SECONDS, ceiling.Pace.QUICK, 0.5)
+    process = TryProcess(LOAD, command("spin"))
+    with pytest.raises(UserError, match="The tokenizer"):
+        list(process.lines())
     assert not psutil.pid_exists(process.pid)
 
 

@@ -6,6 +6,7 @@ Scenarios: `finish` (three steps), `wait` (trains until a stop or pause request 
 `stubborn` (doesn't hear requests), `fail` (says what went
 wrong), `large` (doesn't fit, unless somebody has agreed to that), `bug` (a traceback and exit status 1),
 `crash` (ends without a word), `child` (starts a process and waits),
+`spin` and `eat` (read without end, or more than there is),
 `page` and `stuck` (some steps, then one that lasts until somebody has said so, then steps until a stop request comes).
 """
 
@@ -16,6 +17,7 @@ import time
 from pathlib import Path
 
 from core.attempts import current_attempt
+from core.ceiling import Pace, say
 from core.errors import Fix
 from core.event_files import EventReader, EventWriter
 from core.events import (
@@ -54,6 +56,20 @@ def begin(writer: EventWriter, pid: int, from_step: int) -> None:
         RunPlanned(total_steps=3, epochs=1, train_samples=12, eval_samples=4, effective_batch=4, device="cpu")
     )
     writer.write(PhaseChanged(phase=Phase.TRAINING))
+
+
+def spin(_writer: EventWriter, _run: RunFolder) -> int:
+    say("The chat template", Pace.QUICK)
+    while True:
+        pass
+
+
+def eat(_writer: EventWriter, _run: RunFolder) -> int:
+    say("The chat template", Pace.QUICK)
+    held = []
+    while len(held) < 100:
+        held.append(b"x" * (10 << 20))
+    return 0
 
 
 def finish(writer: EventWriter, run: RunFolder) -> int:
@@ -151,6 +167,8 @@ def main(scenario: str, run_dir: str) -> int:
         "page": page,
         "stuck": page,
         "hang": child,
+        "spin": spin,
+        "eat": eat,
     }
     return scenarios[scenario](writer, run)
 

@@ -5,6 +5,7 @@ import time
 
 import msgspec
 
+from core.ceiling import Pace, reading, say
 from core.errors import Fix
 from core.reports import FailureReport, JobFailure
 
@@ -24,6 +25,18 @@ if __name__ == "__main__":
         case "progress":
             for done in (1, 2):
                 print(f'{{"type":"progress","done":{done},"total":2}}', flush=True)
+            sys.stdout.buffer.write(request)
+        case "spin":
+            with reading("A template", Pace.QUICK):
+                while True:
+                    pass
+        case "eat":
+            with reading("row 3 of a.parquet"):
+                held = [b"x" * (10 << 20) for _ in range(100)]
+        case "alive":
+            for row in range(8):
+                say(f"row {row}", Pace.QUICK)
+                time.sleep(0.2)
             sys.stdout.buffer.write(request)
         case "hang":
             time.sleep(60)

@@ -12,8 +12,8 @@ import sys
 import threading
 from pathlib import Path
 
+from core import ceiling, turn
 from core import keeper as keeping
-from core import turn
 from core.keeper import Keeper
 from core.machine import computer
 from core.machine.memory import SystemMemory
@@ -52,6 +52,9 @@ if __name__ == "__main__":
         miss_steps()
     if scenario == "hang":
         never_answer()
+    if scenario in ("spin", "eat"):
+        ceiling.SECONDS[ceiling.Pace.QUICK] = 1.0 if scenario == "spin" else 60.0
+        keeping.room_for_reading = lambda _memory: 200 << 20
     turn.LOOK_SECONDS, turn.LIFE_SECONDS, turn.CHECK_SECONDS = 0.02, 0.1, 0.1
     engine = Path(__file__).with_name("engine.py")
     os.chdir(run_dir)

@@ -6,6 +6,7 @@ from pathlib import Path
 
 import msgspec
 
+from core import ceiling
 from core.choices import Task
 from core.conversation_words import Speaker
 from core.errors import Fix
@@ -109,6 +110,10 @@ def main(scenario: str) -> None:
         case "refuse-before" if load.which is Which.BEFORE:
             say(NotLoaded(error=REFUSED))
             sys.exit(1)
+        case "spin":
+            ceiling.say("The tokenizer", ceiling.Pace.QUICK)
+            while True:
+                pass
         case "nonsense":
             print("no line of ours", flush=True)
             time.sleep(60)

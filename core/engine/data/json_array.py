@@ -16,11 +16,7 @@ _NEXT = re.compile(r"\s*(,?)\s*(?=\{)")
 
 
 class UnevenArrayError(Exception):
-    """It isn't an array of objects; `record` is the first one that couldn't be read."""
-
-    def __init__(self, record: int) -> None:
-        super().__init__(f"record {record}")
-        self.record = record
+    """It isn't an array of objects."""
 
 
 class ArrayRecords:
@@ -44,12 +40,12 @@ class ArrayRecords:
             records, end = self._taken(rest, number)
             rest = rest[end:]
             if len(rest) > LARGEST_RECORD:
-                raise UnevenArrayError(number + len(records))
+                raise UnevenArrayError
             if records:
                 yield records, list(range(number, number + len(records)))
                 number += len(records)
         if rest.strip() != "]":
-            raise UnevenArrayError(number)
+            raise UnevenArrayError
 
     def notes(self) -> tuple[str, ...]:
         """What had to be mended."""
@@ -62,7 +58,7 @@ class ArrayRecords:
             if bool(found[1]) is (
                 number + len(records) == 1
             ):  # a comma before the first one, or none between two
-                raise UnevenArrayError(number + len(records))
+                raise UnevenArrayError
             try:
                 value, end = decoder.raw_decode(text, found.end())
             except json.JSONDecodeError:  # cut off here, unless nothing mends it

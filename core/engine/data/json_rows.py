@@ -20,8 +20,6 @@ from core.engine.data.text_files import TextFile
 from core.errors import DataError, Fix
 
 HEAD_CHARACTERS = 1 << 20
-LARGEST_WHOLE = 256 * 2**20
-"""JSON that isn't an array of objects has to be held in memory, at five to ten times its size."""
 MOST_COLUMNS = 2000
 BLOCK_ROWS = 20_000
 
@@ -60,7 +58,7 @@ def parse(source: TextFile, shelf: Shelf, prefers_lines: bool) -> ParsedRows:
         prefers_lines: What the ending says, for a file of one object and for the words of errors.
 
     Raises:
-        DataError: It isn't JSON, holds something else than objects, or is too large to be read in one piece.
+        DataError: It isn't JSON, holds something else than objects, or is nested too deeply.
     """
     head = source.head(HEAD_CHARACTERS).lstrip()
     if head.startswith("["):
@@ -120,25 +118,12 @@ def _parse_array(source: TextFile, shelf: Shelf) -> ParsedRows:
     try:
         blocks: Iterable[Block] = records if shelf.is_on_disk else list(records)
         kept = _keep(source, shelf, blocks, "record")
-    except UnevenArrayError as error:
-        if source.size <= LARGEST_WHOLE:
-            return _parse_whole(source, shelf)
-        raise DataError(
-            f"{source.path.name} is not JSON from record {error.record:,} on",
-            f"{source.path}: after {error.record - 1:,} objects comes something else than a comma and one more.",
-            (Fix(f"Mend record {error.record:,}, or save the rows as JSONL, one object a line"),),
-        ) from error
+    except UnevenArrayError:
+        return _parse_whole(source, shelf)
     return replace(kept, notes=(*kept.notes, *records.notes()))
 
 
 def _parse_whole(source: TextFile, shelf: Shelf) -> ParsedRows:
-    if source.size > LARGEST_WHOLE:
-        raise DataError(
-            f"{source.path.name} is too large to be read in one piece",
-            f"{source.path} is one JSON value of {source.size >> 20:,} MiB, and all of it would have to be in memory; "
-            f"the most is {LARGEST_WHOLE >> 20} MiB.",
-            (Fix("Save it as JSONL, one object a line, which may be of any size"),),
-        )
     text = source.whole()
     try:
         found = json.loads(text)

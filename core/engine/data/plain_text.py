@@ -15,8 +15,6 @@ from core.errors import DataError, Fix
 
 PROSE_ENDINGS = (".md", ".markdown", ".rst")
 """Never a table, whatever their lines look like."""
-LARGEST = 2**30
-"""Bytes of text that are held in memory."""
 
 
 @dataclass(frozen=True)
@@ -71,7 +69,7 @@ def read_plain_text(path: Path, progress: Tell | None = None) -> PlainText:
     """Read a text, or all texts of a folder and its subfolders, by the order of their names.
 
     Raises:
-        DataError: There is none, one is no text, or they are too large to be held in memory.
+        DataError: There is none, or one is no text.
     """
     if not path.is_dir():
         document, source = _document(path, path.name, progress)
@@ -90,7 +88,7 @@ def read_texts(files: Sequence[Path], progress: Tell | None = None) -> PlainText
     """Several files of a folder as documents, in this order.
 
     Raises:
-        DataError: One is no text, or they are too large to be held in memory.
+        DataError: One is no text.
     """
     return _documents(Path(os.path.commonpath([path.parent for path in files])), list(files), progress)
 
@@ -105,7 +103,6 @@ def _documents(path: Path, found: list[Path], progress: Tell | None) -> PlainTex
         document, source = _document(file, name, None)
         documents.append(document)
         notes.extend(source.notes)
-        _refuse_too_large(path, sum(len(each.content) for each in documents))
         if progress:
             progress(len(documents), len(found))
     if not documents:
@@ -119,19 +116,9 @@ def _document(path: Path, name: str, progress: Tell | None) -> tuple[Document, T
     passes = Passes(size_of(path), progress)
     refuse_foreign(path, first_bytes(path))
     source = open_text(path, passes)
-    _refuse_too_large(path, source.size)
     content = source.whole().replace("\r\n", "\n").replace("\r", "\n")
     passes.end()
     return Document(path, name, content), source
-
-
-def _refuse_too_large(path: Path, size: int) -> None:
-    if size > LARGEST:
-        raise DataError(
-            f"{path.name} is too large to be held in memory",
-            f"{path} has {size >> 20:,} MiB of text; the most is {LARGEST >> 20:,} MiB.",
-            (Fix("Split it, and choose a part"),),
-        )
 
 
 def _files(folder: Path) -> Iterator[Path]:

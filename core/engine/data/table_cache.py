@@ -10,6 +10,7 @@ import hashlib
 import json
 import logging
 import os
+import shutil
 import time
 import uuid
 from collections.abc import Iterator, Mapping
@@ -21,7 +22,10 @@ from typing import Any, Self
 import numpy as np
 import pyarrow as pa
 
+from core.ceiling import RESERVE, RESERVE_SHARE
 from core.engine.data.parsed_rows import Numbers, ParsedRows, without_blank_rows
+from core.errors import DataError, Fix
+from core.figures import size
 
 LIMIT_BYTES = 8 * 2**30
 """All files together; the one that wasn't used for longest goes first."""
@@ -176,6 +180,13 @@ class DiskRows:
     def add(self, rows: pa.RecordBatch, numbers: Numbers) -> None:
         """Write further rows."""
         rows, numbers = without_blank_rows(rows, numbers)
+        room = shutil.disk_usage(self._path.parent)
+        if room.free < min(RESERVE, RESERVE_SHARE * room.total):
+            raise DataError(
+                "The disk has no room for the rows of this table",
+                f"{size(room.free)} are free where tables are kept while they are read ({self._path.parent}).",
+                (Fix("Make room there, or choose a smaller table"),),
+            )
         columns = [*rows.columns, pa.array(numbers, pa.int64())]
         with _as_unusable():
             self._writer.write_batch(pa.RecordBatch.from_arrays(columns, schema=self._schema))

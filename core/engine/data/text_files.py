@@ -9,14 +9,12 @@ from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
 
+from core.ceiling import Pace, reading, say
 from core.engine.data.file_kinds import GZIP_MAGIC, MAGIC_BYTES
 from core.errors import DataError, Fix
 
 BLOCK_BYTES = 4 * 2**20
 """Read and decoded at once."""
-BOMB_BYTES = 256 * 2**20
-BOMB_RATIO = 200
-"""A packed file that unpacks to more than both is refused; texts pack to a tenth, seldom to a fiftieth."""
 
 Tell = Callable[[int, int], None]
 """Called with the bytes done and the bytes to go through in all, which grow where a file has to be read once more."""
@@ -190,18 +188,15 @@ def raw_blocks(path: Path, passes: Passes | None, size: int = 0) -> Iterator[byt
     """A file's bytes in blocks, unpacked where it is packed with gzip.
 
     Raises:
-        DataError: It can't be read, the packing is damaged, or it unpacks to far too much.
+        DataError: It can't be read, or the packing is damaged.
     """
     try:
         with path.open("rb") as file:
             is_packed = file.read(len(GZIP_MAGIC)) == GZIP_MAGIC
             file.seek(0)
-            unpacked = 0
-            with gzip.GzipFile(fileobj=file) if is_packed else file as content:
+            with reading(path.name), gzip.GzipFile(fileobj=file) if is_packed else file as content:
                 while block := content.read(size or BLOCK_BYTES):
-                    unpacked += len(block)
-                    if is_packed and unpacked > max(BOMB_BYTES, BOMB_RATIO * file.tell()):
-                        raise _bomb(path, unpacked)
+                    say(path.name, Pace.SLOW)
                     if passes:
                         passes.at(file.tell())
                     yield block
@@ -213,12 +208,3 @@ def raw_blocks(path: Path, passes: Passes | None, size: int = 0) -> Iterator[byt
         ) from error
     except OSError as error:
         raise unreadable(path, error) from error
-
-
-def _bomb(path: Path, unpacked: int) -> DataError:
-    return DataError(
-        f"{path.name} unpacks to far more than data can",
-        f"{path} is compressed with gzip. It was left at {unpacked >> 20:,} MiB, more than {BOMB_RATIO} times what "
-        "it takes up.",
-        (Fix("Unpack it yourself if you trust it, and choose what comes out"),),
-    )

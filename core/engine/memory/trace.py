@@ -173,7 +173,7 @@ def _case(choice: Choice, labels: int) -> _Case:
     text_models.set_labels(config, options.task, tuple(map(str, range(labels))))
     if config.pad_token_id is None:
         config.pad_token_id = tokenizer.pad_token_id if tokenizer is not None else 0
-    with explained(options.model.source), torch.device("meta"):
+    with explained(options.model.source, builds=True), torch.device("meta"):
         model = text_models.random_model(copy.deepcopy(config), options.task)
     return _Case(choice, labels, shape_of(model, config), longest, config)
 

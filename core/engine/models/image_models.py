@@ -159,7 +159,7 @@ def image_model_without_numbers(options: RunOptions, found: ImageModel, classes:
     attention = implementation_for(options.model, config, text_models.class_of(config, options.task))
     if options.model.attention in (Attention.FLASH_2, Attention.FLASH_3):
         attention = Attention.SDPA.value  # keeps as little, and needs no package
-    with explained(found.source), torch.device("meta"):
+    with explained(found.source, builds=True), torch.device("meta"):
         return text_models.random_model(config, options.task, attn_implementation=attention)
 
 

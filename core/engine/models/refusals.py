@@ -13,6 +13,7 @@ from huggingface_hub.errors import StrictDataclassError
 from safetensors import SafetensorError
 
 from core import hub, sources
+from core.ceiling import Pace, reading
 from core.choices import Task
 from core.engine.failures import is_out_of_memory
 from core.errors import Fix, ModelError
@@ -89,14 +90,23 @@ def check_weights(source: str) -> None:
 
 
 @contextlib.contextmanager
-def explained(source: str, part: str = "model") -> Iterator[None]:
+def explained(source: str, part: str = "model", *, builds: bool = False) -> Iterator[None]:
     """Turn what libraries raise while they read or build the model at `source` into what a person can act on.
+
+    Args:
+        source: A folder, or an id on the Hub.
+        part: What is read of it.
+        builds: Whether a model without numbers is built of its config, and nothing else.
 
     Raises:
         ModelError: It can't be read or built; what reads like a bug is in the log, too.
     """
+    pace = Pace.QUICK if builds or part == "tokenizer" else Pace.SLOW
+    is_here = builds or (model_folder(source) or Path(source)).is_dir()
+    place = f"Building {source} from its config" if builds else f"The {part} {source}"
     try:
-        yield
+        with reading(place, pace if is_here else Pace.OPEN):
+            yield
     except LOADING_ERRORS as error:
         raise not_loaded(source, error, part) from error
     except BaseException as error:
@@ -121,7 +131,8 @@ def explain_encoding() -> None:
     @functools.wraps(encode)
     def explaining(self: Any, *args: Any, **kwargs: Any) -> Any:
         try:
-            return encode(self, *args, **kwargs)
+            with reading(f"A text with the tokenizer of {short_name(self.name_or_path)}", Pace.QUICK):
+                return encode(self, *args, **kwargs)
         except BaseException as error:
             if not is_of_tokenizers(error):
                 raise

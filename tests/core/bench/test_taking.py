@@ -7,6 +7,7 @@ from collections.abc import Iterator
 import psutil
 import pytest
 
+from core import jobs
 from core.bench import taking
 from core.bench.plan import Kind, Plan, Rung
 from core.bench.result import Surroundings
@@ -15,7 +16,6 @@ from core.bench.taking import Taking
 from core.errors import UserError
 from core.jobs import EngineCrashed, JobCancelled
 from core.machine.memory import SystemMemory
-from core.memory import guarding
 from core.memory.forecast import Room
 from core.options import Tree
 from tests.fakes.runs import FAKES
@@ -56,7 +56,7 @@ class Watched(Lookout):
 @pytest.fixture(autouse=True)
 def nothing_left(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
     """No engine is left behind, however it ended; and the computer ends none."""
-    monkeypatch.setattr(guarding, "out_of_memory_kills", lambda: 0)
+    monkeypatch.setattr(jobs, "out_of_memory_kills", lambda: 0)
     before = {child.pid for child in psutil.Process().children()}
     yield
     started = [child for child in psutil.Process().children() if child.pid not in before]
@@ -109,7 +109,7 @@ def test_a_killed_engine_is_a_row_that_names_its_signal() -> None:
 
 def test_what_the_kernel_ended_for_lack_of_memory_did_not_fit(monkeypatch: pytest.MonkeyPatch) -> None:
     counted = iter([4, 5])
-    monkeypatch.setattr(guarding, "out_of_memory_kills", lambda: next(counted))
+    monkeypatch.setattr(jobs, "out_of_memory_kills", lambda: next(counted))
     found = take("die").run()
     assert found.sample is not None
     assert found.sample.seconds == ()

@@ -8,6 +8,7 @@ from pathlib import Path
 import psutil
 import pytest
 
+from core import jobs
 from core.choices import Task
 from core.ending import out_of_memory_kills
 from core.errors import UserError
@@ -83,7 +84,7 @@ def test_where_other_programs_fill_the_computer_it_is_ended_too() -> None:
 
 def test_what_the_kernel_ended_for_lack_of_memory_is_out_of_memory(monkeypatch: pytest.MonkeyPatch) -> None:
     counted = iter([4, 5])
-    monkeypatch.setattr(guarding, "out_of_memory_kills", lambda: next(counted))
+    monkeypatch.setattr(jobs, "out_of_memory_kills", lambda: next(counted))
     found = dry_run("die", ROOMY).run()
     assert "ended it for lack of memory" in found.out_of_memory
 

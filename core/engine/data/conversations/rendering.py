@@ -109,7 +109,7 @@ class Renderer:
         """
         if isinstance(row, PlainText):
             return self._render_text(row)
-        written = Writer(self.tokenizer).write(row.messages, row.tools)
+        written = Writer(self.tokenizer, f", at row {row.row:,},").write(row.messages, row.tools)
         ids, offsets = self._tokens(written.text)
         if self.loss_on is LossOn.EVERYTHING:
             return Rendered(row.row, written.text, ids, [True] * len(ids), is_whole=written.is_whole)
@@ -124,7 +124,7 @@ class Renderer:
         Raises:
             TemplateRefused: The chat template can't write one of the conversations.
         """
-        writer = Writer(self.tokenizer)
+        writer = Writer(self.tokenizer, f", at row {pair.row:,},")
         written = [writer.write((*pair.prompt, *said), pair.tools) for said in (pair.chosen, pair.rejected)]
         better, worse = (self._tokens(_to_the_end(text))[0] for text in written)
         prompt = self._tokens(writer.prompt(pair.prompt, pair.tools))[0]

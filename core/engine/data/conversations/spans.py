@@ -13,6 +13,7 @@ from typing import Any
 
 from jinja2.exceptions import TemplateError
 
+from core.ceiling import Pace, reading
 from core.conversation_words import Speaker
 from core.engine.data.conversations.rows import Message, as_dicts
 from core.errors import DataError
@@ -52,9 +53,10 @@ class Written:
 
 @dataclass(frozen=True)
 class Writer:
-    """Renders conversations with the template of one tokenizer."""
+    """Renders conversations with the template of one tokenizer; `place` says of which row."""
 
     tokenizer: Any
+    place: str = ""
 
     def has_markers(self, tools: bool = False) -> bool:
         """Whether the template says itself which part is learned."""
@@ -141,12 +143,13 @@ class Writer:
             )
             return texts[0], spans[0] if marked else []
 
-        try:
-            return _guarded(lambda: render(as_dicts(messages)))
-        except TemplateRefused:
-            if not any(message.tool_calls for message in messages):
-                raise
-            return _guarded(lambda: render(as_dicts(messages, written_arguments=True)))
+        with reading(f"The chat template{self.place}", Pace.QUICK):
+            try:
+                return _guarded(lambda: render(as_dicts(messages)))
+            except TemplateRefused:
+                if not any(message.tool_calls for message in messages):
+                    raise
+                return _guarded(lambda: render(as_dicts(messages, written_arguments=True)))
 
 
 def _guarded(render: Callable[[], tuple[str, list[Span]]]) -> tuple[str, list[Span]]:

@@ -7,6 +7,7 @@ import os
 from collections.abc import Iterator
 from itertools import product
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pyarrow as pa
@@ -289,24 +290,22 @@ def test_lines_of_nothing_but_delimiters_and_blanks_are_no_rows(tmp_path: Path) 
     assert table.notes == ()
 
 
-def test_a_packed_file_that_unpacks_to_far_too_much(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_packed_file_is_read_as_long_as_the_disk_has_room(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("core.engine.data.tables.LARGE_BYTES", 2**20)
     path = write(tmp_path, "a.csv.gz", gzip.compress(b"text,label\n" + b"a,b\n" * 10**6))
     assert read_table(path).rows.num_rows == 10**6
-    monkeypatch.setattr("core.engine.data.text_files.BOMB_BYTES", 2**20)
-    assert "unpacks to far more" in refusal(path.rename(tmp_path / "b.csv.gz")).title
+    full = SimpleNamespace(free=2**20, total=2**40)
+    monkeypatch.setattr("core.engine.data.table_cache.shutil.disk_usage", lambda _path: full)
+    with pytest.raises(DataError, match="no room"):
+        read_table(path.rename(tmp_path / "b.csv.gz"))
 
 
 def test_packed_files_are_read(tmp_path: Path) -> None:
     table = read_table(write(tmp_path, "a.csv.gz", gzip.compress(delimited(",").encode())))
     assert rows(table) == [{"text": text, "label": label} for text, label in REVIEWS]
     assert any("unpacked" in note for note in table.notes)
-
-
-def test_json_too_large_for_one_piece(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("core.engine.data.json_rows.LARGEST_WHOLE", 10)
-    error = refusal(write(tmp_path, "a.json", '{"data": [{"text": "a"}]}'))
-    assert "too large" in error.title
-    assert "JSONL" in error.fixes[0].label
 
 
 def test_labels_of_emoji_and_spaces_and_texts_from_right_to_left(tmp_path: Path) -> None:

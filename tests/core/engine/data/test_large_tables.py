@@ -161,14 +161,15 @@ def test_progress_rises_to_the_end(tmp_path: Path, name: str, make: Callable[[Pa
 
 
 @pytest.mark.usefixtures("through_cache")
-def test_an_array_too_large_to_be_read_whole(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("core.engine.data.json_rows.LARGEST_WHOLE", 100)
+def test_an_array_is_read_whole_where_it_is_not_one_of_objects(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setattr("core.engine.data.json_array.LARGEST_RECORD", 2000)
     path = tmp_path / "a.json"
     json_array(path)
     assert read_table(path).rows.num_rows == COUNT
     path.write_text('[{"text": "a"},\n{"text": "b,}\n' + '{"text": "c"},\n' * 900, encoding="utf-8")
-    with pytest.raises(DataError, match="not JSON from record 2 on"):
+    with pytest.raises(DataError, match="line 2"):
         read_table(path)
 
 

@@ -97,9 +97,3 @@ def test_what_is_no_text(tmp_path: Path, name: str, content: bytes, title: str) 
     with pytest.raises(DataError) as caught:
         read_plain_text(path.parent if "/" in name else path)
     assert title in caught.value.title
-
-
-def test_more_than_memory_holds(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("core.engine.data.plain_text.LARGEST", 50)
-    with pytest.raises(DataError, match="too large"):
-        read_plain_text(write(tmp_path / "a.txt", PROSE))

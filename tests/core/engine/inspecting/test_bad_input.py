@@ -104,13 +104,6 @@ def empty_folder(folder: Path) -> Path:
     return folder / "nothing"
 
 
-def bomb(folder: Path) -> Path:
-    with gzip.open(folder / "a.csv.gz", "wb") as packed:
-        for _ in range(300):
-            packed.write(b"text,label\n" * 95_000)
-    return folder / "a.csv.gz"
-
-
 BAD: dict[str, tuple[Lay, Task | None, str]] = {
     "0 bytes": (file("a.csv", ""), None, "a.csv is empty"),
     "white space": (file("a.csv", " \n\n"), None, "a.csv is empty"),
@@ -130,7 +123,6 @@ BAD: dict[str, tuple[Lay, Task | None, str]] = {
     "a link in a circle": (circle, None, "can't be read"),
     "a text called .png": (false_image, None, "notes.png"),
     "an empty folder": (empty_folder, None, "nothing"),
-    "a packed bomb": (bomb, None, "unpacks to far more"),
     "numbers only": (
         file("a.csv", "one,two\n" + "1,2\n3,4\n" * 9),
         Task.TEXT_CLASSIFICATION,
