@@ -1,5 +1,8 @@
 """Checks that every page has to pass, in light and dark, left to right and right to left."""
 
+import tempfile
+from pathlib import Path
+
 import pytest
 from PySide6.QtCore import QPoint, Qt
 from PySide6.QtWidgets import (
@@ -23,16 +26,15 @@ from core.presets import presets
 from core.run_folder import RunFolder
 from core.settings import Appearance, Settings
 from gui.app import dress
-from gui.invented_benchmarks import methods_result
-from gui.invented_data import report_for
-from gui.invented_runs import Plot, finish, write_story
-from gui.screenshot_try import make_tried_runs
 from gui.sidebar import Place
 from gui.theme import Theme
 from gui.window import MainWindow
 from tests.fakes.asking import FakeEngine
+from tests.fakes.bench import methods_result
+from tests.fakes.data_reports import report_for
 from tests.fakes.memory import MEASURED, FakeMemory
-from tests.fakes.run_stories import make_folder
+from tests.fakes.run_stories import Plot, finish, make_folder, write_story
+from tests.screenshots.answers import make_tried
 
 PAGES = (
     *("new-run-images", "new-run-texts", "new-run-talks", "new-run-more", "new-run-short"),
@@ -119,7 +121,8 @@ def open_page(qtbot, window, name, runs_folder):
             window.open_path(runs_folder / "done")
         case "try-talk" | "try-images":
             kind = name.removeprefix("try-")
-            run = make_tried_runs(runs_folder.parent / kind)["chat" if kind == "talk" else "image"]
+            place = Path(tempfile.mkdtemp(dir=runs_folder.parent))
+            run = make_tried(place)["chat" if kind == "talk" else "image"]
             window.try_run(run)
             qtbot.waitUntil(window.try_it.input.examples.isVisible)
             window.try_it.input.more.setChecked(True)

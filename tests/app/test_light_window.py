@@ -18,7 +18,7 @@ from gui.sidebar import Place
 from gui.theme import Theme
 from gui.window import MainWindow
 from tests.fakes.asking import FakeEngine
-from gui.invented_runs import Plot, finish, write_story
+from tests.fakes.run_stories import Plot, finish, write_story
 from tests.fakes.run_stories import make_folder
 
 folder = Path(sys.argv[1])

@@ -6,8 +6,7 @@ import time
 import pytest
 
 from core import interrupted
-from gui.invented_runs import Plot, finish, write_story
-from tests.fakes.run_stories import crash, keep_alive, make_folder
+from tests.fakes.run_stories import Plot, crash, finish, keep_alive, make_folder, write_story
 
 
 @pytest.fixture(autouse=True)

@@ -12,13 +12,13 @@ from core.options import RunOptions
 from core.run_folder import KeeperRecord
 from core.settings import Appearance
 from gui import turn_question
-from gui.invented_benchmarks import devices_result
 from gui.pages.benchmark import BenchmarkPage
 from gui.pages.benchmark_turn import BenchTurn, question_about
 from gui.theme import Theme
 from gui.turn_question import Turn
 from gui.widgets.fitting_scroll import PageScroll
 from tests.fakes.asking import CPU_ONLY
+from tests.fakes.bench import devices_result
 from tests.fakes.held_bench import HeldBenches
 
 AHEAD = TurnAwaited(ahead=1, behind="2026-digits", title="Digits", time=0.0, attempt=1)

@@ -11,8 +11,8 @@ from core.bench.result import speed_against
 from core.settings import Appearance
 from gui.benchmark_picture import SCALE, WIDTH
 from gui.benchmark_saving import BenchmarkSaving
-from gui.invented_benchmarks import devices_result, methods_result
 from gui.theme import LIGHT, Theme
+from tests.fakes.bench import devices_result, methods_result
 
 
 class Chooser:

@@ -13,8 +13,7 @@ from core.run_folder import Action, RunFolder
 from core.story import State
 from gui import closing
 from gui.closing import Closing, Underway, may_close, question_about, title_for, underway, words_for
-from gui.invented_runs import Plot, write_story
-from tests.fakes.run_stories import keep_alive, make_folder
+from tests.fakes.run_stories import Plot, keep_alive, make_folder, write_story
 from tests.fakes.runs import write_events
 
 

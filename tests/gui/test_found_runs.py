@@ -15,13 +15,12 @@ from core.run_folder import Action, RunFolder
 from core.settings import Appearance, Settings
 from core.story import State
 from gui.closing import Closing
-from gui.invented_runs import Plot, write_story
 from gui.sidebar import Place
 from gui.theme import Theme
 from gui.turn_question import Turn, question_about
 from gui.window import MainWindow
 from tests.fakes.asking import FakeEngine
-from tests.fakes.run_stories import OPTIONS, crash, keep_alive, make_folder
+from tests.fakes.run_stories import OPTIONS, Plot, crash, keep_alive, make_folder, write_story
 from tests.fakes.runs import write_events
 
 

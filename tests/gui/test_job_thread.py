@@ -13,10 +13,9 @@ from core.run_folder import Action, ExitRecord
 from core.runs import read_story
 from core.story import RunStory, State
 from gui import job_thread
-from gui.invented_runs import Plot, finish, opening, write_story
 from gui.job_thread import JobThread
 from gui.models.run_history import RunHistory
-from tests.fakes.run_stories import crash, keep_alive, make_folder
+from tests.fakes.run_stories import Plot, crash, finish, keep_alive, make_folder, opening, write_story
 
 KEEPER = Path(__file__).resolve().parent.parent / "fakes" / "keeper.py"
 

@@ -6,13 +6,12 @@ from core.events import Level, MessageRaised, Outcome, RunFinished, RunStarted
 from core.settings import Appearance, Settings
 from core.story import State
 from gui.closing import Closing
-from gui.invented_runs import Plot, finish, write_story
 from gui.live_runs import LiveRunsThread
 from gui.sidebar import Place
 from gui.theme import Theme
 from gui.window import MainWindow
 from tests.fakes.asking import FakeEngine
-from tests.fakes.run_stories import OPTIONS, keep_alive, make_folder
+from tests.fakes.run_stories import OPTIONS, Plot, finish, keep_alive, make_folder, write_story
 from tests.fakes.runs import write_events
 
 HALF = Plot(reached=180)

@@ -15,14 +15,13 @@ from core.run_folder import Action, RunFolder
 from core.settings import Appearance, Settings
 from gui.bug_report import BugReporter
 from gui.closing import Closing, underway
-from gui.invented_runs import Plot, finish, write_story
 from gui.pages.new_run_header import DIGITS
 from gui.sidebar import Place
 from gui.theme import DARK, LIGHT, Theme
 from gui.turn_question import Turn
 from gui.window import FRAME, MainWindow
 from tests.fakes.asking import CPU_ONLY, FakeEngine
-from tests.fakes.run_stories import make_folder
+from tests.fakes.run_stories import Plot, finish, make_folder, write_story
 
 
 class Asked:

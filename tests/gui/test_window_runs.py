@@ -6,12 +6,11 @@ from PySide6.QtCore import Qt
 from core import run_notes
 from core.run_notes import RunNotes
 from core.settings import Appearance, Settings
-from gui.invented_runs import Plot, finish, write_story
 from gui.sidebar import Place
 from gui.theme import Theme
 from gui.window import MainWindow
 from tests.fakes.asking import FakeEngine
-from tests.fakes.run_stories import make_folder
+from tests.fakes.run_stories import Plot, finish, make_folder, write_story
 
 SHORT = Plot(steps=8, reached=8, epochs=1)
 

@@ -35,8 +35,7 @@ from core.report.series import POINTS, Line, thinned
 from core.report.telling import page_of
 from core.report.ticks import number, ticks
 from core.run_folder import ExitRecord, RunFolder
-from gui.invented_runs import Plot, finish, write_story
-from tests.fakes.run_stories import OPTIONS, make_folder
+from tests.fakes.run_stories import OPTIONS, Plot, finish, make_folder, write_story
 from tests.fakes.runs import write_events
 
 NASTY = "<script>alert(1)</script>|`x`"

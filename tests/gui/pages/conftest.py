@@ -6,10 +6,10 @@ import pytest
 from core.choices import Task
 from core.data_report import DataReport, InspectRequest
 from core.settings import Appearance
-from gui.invented_data import report_for
 from gui.pages.new_run import NewRunPage
 from gui.theme import Theme
 from tests.fakes.asking import FakeEngine
+from tests.fakes.data_reports import report_for
 from tests.fakes.memory import FakeMemory
 
 

@@ -6,11 +6,11 @@ import pytest
 from core.bench import kept
 from core.bench.kept import Kept
 from core.settings import Appearance
-from gui.invented_benchmarks import BEGUN, NOTEBOOK, devices_result, methods_result, updated_result
 from gui.pages.benchmark_devices import DevicesView
 from gui.pages.benchmark_methods import MethodsView
 from gui.pages.benchmark_results import EarlierResults
 from gui.theme import Theme
+from tests.fakes.bench import BEGUN, NOTEBOOK, devices_result, methods_result, updated_result
 
 OLD, NEW = methods_result(), updated_result()
 DEVICES = devices_result()

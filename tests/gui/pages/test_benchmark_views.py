@@ -8,7 +8,6 @@ from PySide6.QtWidgets import QVBoxLayout, QWidget
 from core.bench.agreement import agreement
 from core.bench.result import Pass, memory_against, speed_against
 from core.settings import Appearance
-from gui.invented_benchmarks import devices_result, methods_result
 from gui.models.figures_model import Tone
 from gui.numbers import memory, three_figures
 from gui.pages.benchmark_devices import DevicesView
@@ -16,6 +15,7 @@ from gui.pages.benchmark_methods import MethodsView
 from gui.plots.bar_painting import MARK
 from gui.theme import LIGHT, Theme
 from gui.widgets.fitting_scroll import PageScroll
+from tests.fakes.bench import devices_result, methods_result
 
 WIDE, CLOSE = 1150, 770
 

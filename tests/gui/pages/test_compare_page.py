@@ -8,12 +8,11 @@ from core import run_file
 from core.options import MemoryOptions
 from core.run_folder import RunFolder
 from core.settings import Appearance
-from gui.invented_runs import Plot, finish, write_story
 from gui.models.compare_reader import CompareReader
 from gui.pages.compare import ComparePage
 from gui.plots.shared_view import Smoothing, Stretch, XKind
 from gui.theme import Theme
-from tests.fakes.run_stories import OPTIONS, crash, keep_alive, make_folder
+from tests.fakes.run_stories import OPTIONS, Plot, crash, finish, keep_alive, make_folder, write_story
 
 SLOW = Plot(steps=60, reached=60, epochs=3, step_seconds=0.5)
 QUICK = Plot(steps=60, reached=30, epochs=3, step_seconds=0.2, pace=2.0, seed=8)

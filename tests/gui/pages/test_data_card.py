@@ -9,8 +9,8 @@ from core.choices import Task
 from core.errors import DataError, Fix
 from core.findings import FindingLevel
 from core.reports import JobProgress
-from gui.invented_data import report_for
 from gui.patient_question import PatientQuestion
+from tests.fakes.data_reports import report_for
 from tests.gui.pages.data_card import await_reading, choose, drop, lists, load_chat, press
 
 

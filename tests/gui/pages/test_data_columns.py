@@ -6,8 +6,8 @@ import pytest
 from core.choices import Task
 from core.data_report import Column, ColumnKind
 from core.errors import DataError, Fix
-from gui.invented_data import report_for
 from gui.patient_question import PatientQuestion
+from tests.fakes.data_reports import report_for
 from tests.gui.pages.data_card import await_reading, choose, drop, lists, load_chat, press
 
 

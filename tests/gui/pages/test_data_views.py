@@ -9,7 +9,6 @@ from core.choices import Task
 from core.column_roles import guessed_columns, uses_for
 from core.data_report import Column, ColumnKind, DataReport
 from core.settings import Appearance
-from gui.invented_data import CHAT_FINDINGS, bell, report_for
 from gui.pages.data_findings import FindingsPane, summary
 from gui.pages.data_lengths import LengthsPane
 from gui.pages.data_line import reading_words
@@ -22,6 +21,7 @@ from gui.patient_question import PatientQuestion
 from gui.theme import Theme
 from gui.widgets.length_bars import cut_by
 from gui.widgets.seen_text import trained_format
+from tests.fakes.data_reports import CHAT_FINDINGS, bell, report_for
 
 
 @pytest.fixture

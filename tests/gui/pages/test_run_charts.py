@@ -12,15 +12,13 @@ from core.event_files import EventReader
 from core.events import Level, MessageRaised
 from core.settings import Appearance
 from gui import numbers
-from gui.invented_memory import make_memory_run, write_on_card
-from gui.invented_runs import Plot, write_story
 from gui.models.marks import MarkKind
 from gui.models.run_history import RunHistory
 from gui.pages.run_charts import RunCharts
 from gui.plots.chart_menu import MenuButton
 from gui.plots.shared_view import Smoothing, Stretch, XKind
 from gui.theme import Theme
-from tests.fakes.run_stories import make_folder
+from tests.fakes.run_stories import Plot, make_folder, make_memory_run, write_on_card, write_story
 
 STEPS = 360
 START = 1_795_230_000.0

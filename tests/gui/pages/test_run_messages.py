@@ -7,10 +7,9 @@ from core.events import Level, MessageRaised, MessageWithdrawn
 from core.run_folder import Action, ExitRecord
 from core.settings import Appearance
 from core.watchers.offers import END, REVEAL, STOP
-from gui.invented_memory import write_paging
 from gui.pages.run_view import RunView
 from gui.theme import Theme
-from tests.fakes.run_stories import keep_alive, make_folder
+from tests.fakes.run_stories import keep_alive, make_folder, write_paging
 from tests.fakes.runs import write_events
 
 

@@ -15,13 +15,23 @@ from core.events import SCHEMA, Level, MessageRaised, MessageWithdrawn, Outcome,
 from core.run_folder import Action, ExitRecord
 from core.settings import Appearance
 from core.story import State
-from gui.invented_runs import Plot, finish, opening, write_story
 from gui.pages import run_actions
 from gui.pages.run import RunPage
 from gui.pages.run_view import RunView
 from gui.plots.x_scale import CLOCK_SCALE
 from gui.theme import Theme
-from tests.fakes.run_stories import FORECAST, OPTIONS, crash, keep_alive, make_folder, warn
+from tests.fakes.run_stories import (
+    FORECAST,
+    OPTIONS,
+    Plot,
+    crash,
+    finish,
+    keep_alive,
+    make_folder,
+    opening,
+    warn,
+    write_story,
+)
 from tests.fakes.runs import write_events
 
 KEEPER = Path(__file__).resolve().parents[2] / "fakes" / "keeper.py"

@@ -27,11 +27,19 @@ from core.extending import Extension
 from core.run_folder import ExitRecord
 from core.settings import Appearance
 from core.story import State
-from gui.invented_runs import Plot, finish, keep_checkpoint, write_story
 from gui.pages.extend_sheet import ExtendSheet
 from gui.pages.run_view import RunView
 from gui.theme import Theme
-from tests.fakes.run_stories import FORECAST, crash, keep_alive, make_folder
+from tests.fakes.run_stories import (
+    FORECAST,
+    Plot,
+    crash,
+    finish,
+    keep_alive,
+    keep_checkpoint,
+    make_folder,
+    write_story,
+)
 from tests.fakes.runs import write_events
 
 KEEPER = Path(__file__).resolve().parents[2] / "fakes" / "keeper.py"

@@ -11,11 +11,10 @@ from PySide6.QtWidgets import QWidget
 
 from core.errors import UserError
 from core.events import Level
-from gui.invented_runs import Plot, finish, write_story
 from gui.left_work import end_left
 from gui.pages.run_taking import RunTaking
 from gui.pages.support_sheet import SupportSheet
-from tests.fakes.run_stories import make_folder
+from tests.fakes.run_stories import Plot, finish, make_folder, write_story
 
 SCRIPT = "import torch\nprint(1)\n"
 

@@ -8,11 +8,10 @@ from PySide6.QtWidgets import QLabel
 from core.extending import Extension
 from core.run_folder import RunFolder
 from core.settings import Appearance
-from gui.invented_runs import Plot, finish, write_story
 from gui.pages.extend_sheet import ExtendSheet
 from gui.pages.runs import RunsPage
 from gui.theme import Theme
-from tests.fakes.run_stories import keep_alive, make_folder
+from tests.fakes.run_stories import Plot, finish, keep_alive, make_folder, write_story
 
 
 @pytest.fixture

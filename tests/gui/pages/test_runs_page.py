@@ -15,14 +15,13 @@ from core.run_folder import Action, RunFolder
 from core.run_notes import RunNotes
 from core.settings import Appearance
 from gui import left_work
-from gui.invented_runs import Plot, finish, write_story
 from gui.models.runs_columns import Column
 from gui.models.runs_reader import RunsReader
 from gui.pages.export_sheet import ExportSheet
 from gui.pages.runs import RunsPage
 from gui.pages.runs_table import share_out
 from gui.theme import Theme
-from tests.fakes.run_stories import crash, keep_alive, make_folder
+from tests.fakes.run_stories import Plot, crash, finish, keep_alive, make_folder, write_story
 
 
 @pytest.fixture

@@ -7,7 +7,6 @@ from PySide6.QtGui import QColor
 from core.event_files import EventReader
 from core.events import Phase, PhaseChanged, RunStarted
 from core.settings import Appearance
-from gui.invented_memory import FIRST_STEP, LOADED, write_on_card, write_paging
 from gui.models.run_history import RunHistory
 from gui.plots.chart import Stage
 from gui.plots.lines import mixed
@@ -17,7 +16,7 @@ from gui.plots.pressure_band import stretches
 from gui.plots.repaint_queue import RepaintQueue
 from gui.plots.shared_view import SharedView, Stretch
 from gui.theme import DARK, LIGHT, Theme
-from tests.fakes.run_stories import make_folder
+from tests.fakes.run_stories import FIRST_STEP, LOADED, make_folder, write_on_card, write_paging
 
 MINUTES = 4.0
 PAGING_FROM = 0.8 * MINUTES * 60

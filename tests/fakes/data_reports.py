@@ -1,8 +1,10 @@
-"""Looks at data that never was, one for each task: for pictures and tests of the window."""
+"""Looks at data that never was, one for each task: for tests of the window, and for screenshots."""
 
+import io
 import math
-import struct
-import zlib
+from typing import Any
+
+from PIL import Image
 
 from core.choices import Task
 from core.data_report import Column, ColumnKind, DataReport, Lengths, Seen, SeenPart
@@ -35,40 +37,7 @@ NAMED = (
     ("The Elbe flows through Dresden .", "O B-LOC O O B-LOC O"),
 )
 PROSE = "First Citizen:\nBefore we proceed any further, hear me speak.\n\nAll:\nSpeak, speak.\n"
-
-
-def report_for(task: Task, source: str) -> DataReport:
-    """A look at the data of a task."""
-    makers = {
-        Task.CHAT: _chat,
-        Task.PREFERENCE: _preference,
-        Task.TEXT_REGRESSION: _scores,
-        Task.TOKEN_CLASSIFICATION: _words,
-        Task.CAUSAL_LM: _prose,
-        Task.IMAGE_CLASSIFICATION: _images,
-    }
-    return makers.get(task, _pairs)(source)
-
-
-def _chat(source: str) -> DataReport:
-    names = ("instruction", "input", "output")
-    preview = tuple(INSTRUCTIONS[row % len(INSTRUCTIONS)] for row in range(200))
-    return DataReport(
-        source=source,
-        format="JSON",
-        rows=999,
-        shape="instructions with answers",
-        reading={"encoding": "UTF-8"},
-        columns=_columns(names, preview),
-        preview=preview,
-        columns_by_role={"prompt": "instruction", "input": "input", "answer": "output"},
-        lengths=bell(middle=96, spread=0.55, longest=612, samples=999, limit=512, cut=7),
-        seen=tuple(_turn(row, *texts) for row, texts in enumerate(INSTRUCTIONS, 1)),
-        train_rows=899,
-        eval_rows=100,
-        findings=CHAT_FINDINGS,
-    )
-
+SCORES = tuple((text, str(place % 5 + 0.5)) for place, (text, _, _) in enumerate(PARAPHRASES * 60))
 
 CHAT_FINDINGS = (
     Finding(
@@ -108,17 +77,30 @@ CHAT_FINDINGS = (
 )
 
 
+def report_for(task: Task, source: str) -> DataReport:
+    """A look at the data of a task."""
+    return MAKERS[task](source)
+
+
+def _chat(source: str) -> DataReport:
+    return _table(
+        *(source, "JSON", 999, ("instruction", "input", "output"), INSTRUCTIONS),
+        shape="instructions with answers",
+        reading={"encoding": "UTF-8"},
+        columns_by_role={"prompt": "instruction", "input": "input", "answer": "output"},
+        lengths=bell(middle=96, spread=0.55, longest=612, samples=999, limit=512, cut=7),
+        seen=tuple(_turn(row, *texts) for row, texts in enumerate(INSTRUCTIONS, 1)),
+        train_rows=899,
+        eval_rows=100,
+        findings=CHAT_FINDINGS,
+    )
+
+
 def _preference(source: str) -> DataReport:
-    names = ("question", "chosen", "rejected")
-    preview = tuple(ANSWERED[row % len(ANSWERED)] for row in range(200))
-    return DataReport(
-        source=source,
-        format="JSON",
-        rows=300,
+    return _table(
+        *(source, "JSON", 300, ("question", "chosen", "rejected"), ANSWERED),
         shape="pairs of answers",
         reading={"encoding": "UTF-8"},
-        columns=_columns(names, preview),
-        preview=preview,
         columns_by_role={"prompt": "question", "chosen": "chosen", "rejected": "rejected"},
         lengths=bell(middle=210, spread=0.6, longest=1480, samples=300, limit=1024, cut=4),
         seen=tuple(_pair(row, *texts) for row, texts in enumerate(ANSWERED, 1)),
@@ -128,21 +110,11 @@ def _preference(source: str) -> DataReport:
 
 
 def _pairs(source: str) -> DataReport:
-    names = ("sentence1", "sentence2", "same")
-    preview = tuple(PARAPHRASES[row % len(PARAPHRASES)] for row in range(200))
-    return DataReport(
-        source=source,
-        format="TSV",
-        rows=4076,
-        reading={
-            "encoding": "UTF-8 with a byte order mark",
-            "delimiter": "tab",
-            "quoting": "none",
-            "header": "in the first row",
-        },
-        columns=_columns(names, preview),
-        preview=preview,
-        preview_rows=tuple(range(2, len(preview) + 2)),
+    head = {"encoding": "UTF-8 with a byte order mark", "delimiter": "tab", "quoting": "none"}
+    return _table(
+        *(source, "TSV", 4076, ("sentence1", "sentence2", "same"), PARAPHRASES),
+        reading={**head, "header": "in the first row"},
+        preview_rows=tuple(range(2, 202)),
         text_columns=("sentence1", "sentence2"),
         label_column="same",
         labels={"1": 2753, "0": 1323},
@@ -163,15 +135,9 @@ def _pairs(source: str) -> DataReport:
 
 
 def _scores(source: str) -> DataReport:
-    names = ("text", "score")
-    preview = tuple((first, str(place % 5 + 0.5)) for place, (first, _, _) in enumerate(PARAPHRASES * 60))
-    return DataReport(
-        source=source,
-        format="CSV",
-        rows=5749,
+    return _table(
+        *(source, "CSV", 5749, ("text", "score"), SCORES),
         reading={"encoding": "Latin-1", "delimiter": "semicolon", "header": "none"},
-        columns=_columns(names, preview),
-        preview=preview,
         text_columns=("text",),
         label_column="score",
         lengths=bell(middle=21, spread=0.4, longest=77, samples=5749, limit=128, cut=0),
@@ -179,13 +145,8 @@ def _scores(source: str) -> DataReport:
 
 
 def _words(source: str) -> DataReport:
-    preview = tuple(NAMED[row % len(NAMED)] for row in range(120))
-    return DataReport(
-        source=source,
-        format="CoNLL",
-        rows=120,
-        columns=_columns(("tokens", "ner_tags"), preview),
-        preview=preview,
+    return _table(
+        *(source, "CoNLL", 120, ("tokens", "ner_tags"), NAMED),
         text_columns=("tokens",),
         label_column="ner_tags",
         labels={"O": 480, "B-LOC": 180, "B-PER": 60, "I-PER": 60},
@@ -193,13 +154,9 @@ def _words(source: str) -> DataReport:
 
 
 def _prose(source: str) -> DataReport:
-    return DataReport(
-        source=source,
-        format="text",
-        rows=1,
+    return _table(
+        *(source, "text", 1, ("text",), ((PROSE,),)),
         reading={"encoding": "UTF-8"},
-        columns=_columns(("text",), ((PROSE,),)),
-        preview=((PROSE,),),
         text_columns=("text",),
         seen=(Seen(row=1, parts=(SeenPart(PROSE * 4, trained=True),), tokens=256),),
         train_rows=1764,
@@ -214,7 +171,7 @@ def _images(source: str) -> DataReport:
         rows=1200,
         labels={"cat": 480, "dog": 420, "horse": 300},
         seen=tuple(
-            Seen(row=row, label=label, original=gradient(320, 200, row), image=gradient(224, 224, row))
+            Seen(row=row, label=label, original=_picture(320, 200, row), image=_picture(224, 224, row))
             for row, label in enumerate(("cat", "dog", "horse"), 1)
         ),
         train_rows=1080,
@@ -222,20 +179,28 @@ def _images(source: str) -> DataReport:
     )
 
 
-def bell(
-    *, middle: int, spread: float, longest: int, samples: int, limit: int, cut: int, bars: int = 36
-) -> Lengths:
+MAKERS = {
+    Task.TEXT_CLASSIFICATION: _pairs,
+    Task.TEXT_REGRESSION: _scores,
+    Task.TOKEN_CLASSIFICATION: _words,
+    Task.CAUSAL_LM: _prose,
+    Task.CHAT: _chat,
+    Task.PREFERENCE: _preference,
+    Task.IMAGE_CLASSIFICATION: _images,
+}
+
+
+def bell(*, middle: int, spread: float, longest: int, samples: int, limit: int, cut: int) -> Lengths:
     """Lengths spread around a middle, more of them short."""
-    step = max(1, -(-longest // bars))
-    edges = tuple(range(0, step * (bars + 1), step))
+    step = max(1, -(-longest // 36))
+    edges = tuple(range(0, step * 37, step))
     heights = [
         math.exp(-((math.log((edge + step / 2) / middle) / spread) ** 2)) if edge < longest else 0.0
         for edge in edges[:-1]
     ]
-    whole = sum(heights)
+    share = (samples - cut) / sum(heights)
     counts = [
-        round((samples - cut) * height / whole) if edge < limit else 0
-        for edge, height in zip(edges, heights, strict=False)
+        round(share * height) if edge < limit else 0 for edge, height in zip(edges, heights, strict=False)
     ]
     for place in range(cut):
         counts[min(len(counts), -(-longest // step)) - 1 - place % 4] += 1
@@ -245,40 +210,28 @@ def bell(
     )
 
 
-def gradient(width: int, height: int, seed: int) -> bytes:
-    """A picture of soft colours, as a PNG file."""
-    rows = b"".join(
-        b"\0"
-        + bytes(
-            channel
-            for x in range(width)
-            for channel in (
-                70 + 50 * (seed % 3) + x * 60 // width,
-                150 - y * 60 // height,
-                120 + (x + y) % 64,
-            )
-        )
-        for y in range(height)
+def _picture(width: int, height: int, seed: int) -> bytes:
+    """Soft colours, as a PNG file."""
+    bands = (
+        Image.linear_gradient("L").rotate(90).point(lambda shade: 70 + 50 * (seed % 3) + shade * 60 // 255),
+        Image.linear_gradient("L").point(lambda shade: 150 - shade * 60 // 255),
+        Image.linear_gradient("L").point(lambda shade: 120 + shade // 4),
     )
-    head = struct.pack(">IIBBBBB", width, height, 8, 2, 0, 0, 0)
-    parts = ((b"IHDR", head), (b"IDAT", zlib.compress(rows)), (b"IEND", b""))
-    return b"\x89PNG\r\n\x1a\n" + b"".join(
-        struct.pack(">I", len(body)) + kind + body + struct.pack(">I", zlib.crc32(kind + body))
-        for kind, body in parts
-    )
+    file = io.BytesIO()
+    Image.merge("RGB", bands).resize((width, height)).save(file, "PNG")
+    return file.getvalue()
 
 
-def _columns(names: tuple[str, ...], preview: tuple[tuple[str, ...], ...]) -> tuple[Column, ...]:
-    return tuple(
-        Column(
-            name=name,
-            kind=ColumnKind.TEXT,
-            distinct=len({row[place] for row in preview}),
-            empty=0,
-            examples=(preview[0][place],),
-        )
-        for place, name in enumerate(names)
+def _table(
+    source: str, kind: str, rows: int, names: tuple[str, ...], texts: tuple[tuple[str, ...], ...], **more: Any
+) -> DataReport:
+    """A table whose preview of 200 rows, or of all where there are fewer, repeats a few texts."""
+    preview = tuple(texts[row % len(texts)] for row in range(min(rows, 200)))
+    columns = tuple(
+        Column(name=name, kind=ColumnKind.TEXT, distinct=len(set(cells)), empty=0, examples=cells[:1])
+        for name, cells in zip(names, zip(*preview, strict=True), strict=True)
     )
+    return DataReport(source=source, format=kind, rows=rows, columns=columns, preview=preview, **more)
 
 
 def _turn(row: int, prompt: str, material: str, answer: str) -> Seen:

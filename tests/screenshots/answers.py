@@ -1,0 +1,417 @@
+"""What the window is answered while it is drawn: an engine, the Hub, an export and models that never were."""
+
+import re
+import threading
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from queue import SimpleQueue
+from typing import Any
+
+import msgspec
+from PySide6.QtCore import Qt
+from PySide6.QtGui import QColor, QImage, QPainter
+
+from core.bench.result import Result
+from core.bench.running import Underway
+from core.checks import read_options
+from core.choices import Method, Task
+from core.data_report import Column, ColumnKind, DataReport, InspectRequest
+from core.device_check_report import Agreement as Agreed
+from core.device_check_report import Comparison, DeviceCheckReport
+from core.engine.devices import report
+from core.errors import Fix, Problem
+from core.events import ExamplesChosen
+from core.export_job import Wanted
+from core.export_offers import Offer
+from core.exporting import Agreement, Compared, ExportKind, ExportReport
+from core.hub_questions import Account, Cached, CacheReport, Found, Kind, Removed, SearchAnswer
+from core.hub_standing import NEEDS_CODE, standing
+from core.memory import anatomy
+from core.memory.forecast import Basis, Forecast, ForecastRequest, LayerMemory, Measurement, Room
+from core.memory.shape import ModelShape
+from core.model_report import ModelReport, ModelRequest
+from core.options import DataOptions, ModelOptions, OutputOptions, RunOptions
+from core.predictions import Example
+from core.reports import DeviceReport
+from core.run_folder import RunFolder
+from core.sources import short_name
+from core.trying import Answered, Ask, Chance, EndedBy, Load, Loaded, Said, Told, Which, Word
+from core.trying_process import TryProcess
+from tests.fakes.asked_of_bert import DISTILBERT, RESNET, SMOL
+from tests.fakes.asking import FakeEngine
+from tests.fakes.data_reports import report_for
+from tests.fakes.machines import PC, variant
+from tests.fakes.run_stories import PROCESSOR, PROCESSOR_BYTES, VERSIONS, make_folder, write_events
+
+MB, GB = 1 << 20, 1 << 30
+
+# A PC without a graphics card: what Hone has really been run on, so that its pictures promise nothing else.
+FACTS = variant(PC, cpu_name=PROCESSOR, memory_bytes=PROCESSOR_BYTES, cpu_bf16=True)
+DIGITS = DataReport(
+    source="builtin:digits",
+    format="scikit-learn digits",
+    rows=1797,
+    labels=dict(zip("3154697028", (183, 182, 182, 181, 181, 180, 179, 178, 177, 174), strict=True)),
+)
+REVIEWS = DataReport(
+    source="reviews.csv",
+    format="CSV",
+    rows=2340,
+    columns=tuple(
+        Column(name=name, kind=kind, distinct=distinct, empty=0, examples=(example,))
+        for name, kind, distinct, example in (
+            ("review", ColumnKind.TEXT, 2331, "Warm and quick."),
+            ("stars", ColumnKind.NUMBER, 5, "5"),
+        )
+    ),
+    preview=(("Warm and quick.", "5"),),
+    text_columns=("review",),
+    label_column="stars",
+    labels={"5": 1204, "4": 611, "3": 254, "1": 168, "2": 103},
+    notes=("9 rows repeat an earlier one",),
+)
+CHECKED = DeviceCheckReport(
+    device="mps",
+    title="Apple M3 Max",
+    reference="the CPU",
+    software="PyTorch 2.13.0, macOS 15.6",
+    conclusion="Batch norm differs from the CPU's; all else agrees. Train vision models on the CPU.",
+    comparisons=tuple(
+        Comparison(name=name, explanation=explanation, agreement=agreement, worst_error=error, detail=detail)
+        for name, explanation, agreement, error, detail in (
+            ("Loss", "The loss of one batch of texts.", Agreed.AGREES, 1.2e-7, ""),
+            ("Gradients", "The gradient of every weight.", Agreed.AGREES, 3.4e-6, ""),
+            (
+                *(
+                    "Batch norm, channels last",
+                    "Running mean and variance of images in the other memory layout.",
+                ),
+                *(Agreed.DIFFERS, 0.31, "PyTorch issue 175189 is about this."),
+            ),
+            (
+                *("Half-precision mask", "Attention that may not look ahead, in half precision."),
+                *(Agreed.NOT_RUN, None, "The time was over before it could be made."),
+            ),
+        )
+    ),
+    seconds=11.4,
+)
+PROJECTIONS = ("q_lin", "k_lin", "v_lin", "out_lin")
+LAYERS = tuple(
+    LayerMemory(f"distilbert.{name}", held * 1_000_000)
+    for name, held in (("embeddings", 412), ("transformer.layer.0", 188), ("transformer.layer.1", 188))
+)
+
+
+def engine() -> FakeEngine:
+    """An engine on that PC, which has looked at the digits, at reviews, and at data for each task."""
+    made = FakeEngine()
+    made.answers |= {
+        "devices": msgspec.structs.replace(report(FACTS), versions=VERSIONS),
+        "inspect": _inspected,
+        "check-model": _looked_at,
+        "check-device": CHECKED,
+        "forecast": _traced,
+        "hub-search": SearchAnswer(found=FOUND),
+        "hub-cached": CacheReport(folder="~/.cache/huggingface/hub", repos=CACHED, total=209 * MB),
+        "hub-account": Account(keychain="macOS Keychain"),
+        "hub-remove": Removed(freed=0),
+    }
+    return made
+
+
+def _inspected(request: bytes) -> DataReport:
+    asked = msgspec.json.decode(request, type=InspectRequest)
+    for known in (DIGITS, REVIEWS):
+        if Path(asked.source).name == known.source:
+            return known
+    return report_for(Task(asked.asked["task"]), asked.source)
+
+
+def _looked_at(request: bytes) -> ModelReport:
+    """A ResNet-18 for images, a small Llama to write texts, DistilBERT to read them, with odd projections."""
+    asked = msgspec.json.decode(request, type=ModelRequest).asked
+    task, model = Task(asked["task"]), asked["model"]
+    shape = _shape(task)
+    is_whole = model["method"] == Method.FULL
+    unknown = [target for target in model["lora_targets"] if target not in PROJECTIONS]
+    problems = ()
+    if task.reads_text and not task.writes_text and not is_whole and unknown:
+        words = f"no layer's name ends with {', '.join(unknown)}; this model has {', '.join(PROJECTIONS)}"
+        fix = Fix("All linear layers", {"model.lora_targets": ()})
+        problems = (Problem("model.lora_targets", words, (fix,)),)
+    return ModelReport(
+        architecture={
+            id(RESNET): "ResNet",
+            id(SMOL): "LlamaForCausalLM",
+            id(DISTILBERT): "DistilBertForSequenceClassification",
+        }[id(shape)],
+        total_parameters=shape.parameters,
+        trainable_parameters=shape.parameters if is_whole or task.reads_images else 16 * shape.linear_sides,
+        layers=21 if task.reads_images else shape.layers,
+        activation_checkpointing=True,
+        normalises_batch=task.reads_images,
+        attention=() if task.reads_images else ("eager", "sdpa"),
+        max_length=None if task.reads_images else shape.positions,
+        shape=shape,
+        problems=problems,
+    )
+
+
+def _shape(task: Task) -> ModelShape:
+    return RESNET if task.reads_images else SMOL if task.writes_text else DISTILBERT
+
+
+def forecast_of(options: RunOptions) -> Forecast:
+    """The formula's figure, for a machine of no special kind."""
+    device = DeviceReport(name="cpu", title="CPU", available=True)
+    return anatomy.forecast(options, _shape(options.task), device, length=min(128, options.data.max_length))
+
+
+def _traced(request: bytes) -> Forecast:
+    options, _ = read_options(msgspec.json.decode(request, type=ForecastRequest).asked)
+    assert options is not None
+    layers = LAYERS if options.data.text_columns else ()
+    return msgspec.structs.replace(forecast_of(options), basis=Basis.TRACE, layers=layers, notes=())
+
+
+def measured(options: RunOptions, room: Room) -> Measurement:
+    """What a dry run comes to: what is forecast, and a time that grows with the batch."""
+    parts = forecast_of(options).parts
+    step = 0.021 * options.effective_batch * (1.3 if options.memory.activation_checkpointing else 1.0)
+    return Measurement(
+        device="cpu",
+        parts=parts,
+        peak=parts.total,
+        base=parts.overhead,
+        room=room,
+        longest=128,
+        step_seconds=step,
+        total_steps=440,
+        run_seconds=440 * step,
+        out_of_memory="It was ended before it took memory from other programs."
+        if parts.total > room.free
+        else "",
+    )
+
+
+HALF = "distilbert/distilbert-base-uncased"
+MINILM = "sentence-transformers/all-MiniLM-L6-v2"
+PICKLED = standing("somebody/old-bert", ("config.json", "pytorch_model.bin"), purpose="fill-mask")
+
+
+NO_CODE = {"refusal": NEEDS_CODE.refusal, "remedy": NEEDS_CODE.remedy}
+NO_PICKLE = {"refusal": PICKLED.refusal, "remedy": PICKLED.remedy, "command": PICKLED.command}
+FOUND = tuple(
+    Found(
+        **{
+            "id": name,
+            "downloads": downloads,
+            "likes": likes,
+            "licence": licence,
+            "purpose": "fill-mask",
+            **more,
+        },
+        size=size * MB if size else None,
+        parameters=parameters,
+    )
+    for name, downloads, likes, size, parameters, licence, more in (
+        ("google-bert/bert-base-uncased", 58_120_000, 2310, 420, 110_106_428, "apache-2.0", {}),
+        (HALF, 12_340_000, 720, 256, 66_985_530, "apache-2.0", {"here": 120 * MB}),
+        (
+            *(MINILM, 9_830_000, 3720, 87, 22_713_728, "apache-2.0"),
+            {"purpose": "sentence-similarity", "here": 88 * MB, "complete": True},
+        ),
+        ("a-company/guarded-encoder", 345_600, 120, 1272, 333_500_000, "other", {"gated": True}),
+        ("somebody/old-bert", 24_500, 25, None, None, "mit", NO_PICKLE),
+        ("somebody/encoder-with-code", 4500, 12, 522, 137_000_000, "mit", NO_CODE),
+    )
+)
+CACHED = (
+    Cached(id=HALF, kind=Kind.MODEL, size=0, partial=120 * MB, changed=1_795_200_000),
+    Cached(id=MINILM, kind=Kind.MODEL, size=88 * MB, complete=True, changed=1_795_100_000),
+    Cached(id="nyu-mll/glue", kind=Kind.DATASET, size=MB, complete=True, changed=1_794_000_000),
+)
+
+FOR_OTHERS = (
+    "Hone writes {} of models that classify, score or label; for one that writes, take Ollama or GGUF."
+)
+REFUSED = {
+    ExportKind.FOLDER: "This run trained LoRA matrices beside a frozen model: take the adapter, or the merged model.",
+    ExportKind.ONNX: FOR_OTHERS.format("ONNX"),
+    ExportKind.COREML: FOR_OTHERS.format("Core ML"),
+}
+NO_LLAMA = (
+    "llama.cpp isn't installed here: you get the model folder that it takes, and are told how to go on."
+)
+OFFERS = tuple(
+    Offer(kind, REFUSED.get(kind, ""), NO_LLAMA if kind is ExportKind.GGUF else "") for kind in ExportKind
+)
+
+
+class FakeExport:
+    """Is done at once, with what a small adapter comes to."""
+
+    def __init__(self, wanted: Wanted) -> None:
+        self._wanted = wanted
+
+    def run(self, _tell: object = None) -> ExportReport:
+        counts = {"examples": 16, "held_out": 16, "equal": 384, "counted": 384}
+        agreement = Agreement(
+            **counts, compared=Compared.TOKENS, largest=0.0, allowed=1.9e-4, why="", holds=True
+        )
+        kind, path = self._wanted.kind, self._wanted.folder
+        return ExportReport(kind=kind, path=path, files=("README.md",), size=8 * MB, agreement=agreement)
+
+    def kill(self) -> None:
+        """There is nothing to end."""
+
+
+class FakeBench:
+    """A benchmark that has measured some rungs and stays at the next one until it is stopped."""
+
+    def __init__(self, result: Result, measured_rungs: int) -> None:
+        self.result, self._place = result, measured_rungs
+        self.not_kept = ""
+        self._began: Callable[[Underway], None] = lambda _: None
+        self._stopped = threading.Event()
+
+    def heed(self, began: Callable[[Underway], None]) -> None:
+        self._began = began
+
+    def run(self) -> Iterator[Result]:
+        yield self.result
+        rungs = self.result.plan.rungs
+        self._began(Underway(rungs[self._place], 1, self._place, 3 * len(rungs), 25 * 60))
+        self._stopped.wait()
+
+    def stop(self) -> None:
+        self._stopped.set()
+
+
+TEXT = "Ada Lovelace wrote to Charles Babbage from London."
+TRIED: dict[str, tuple[Task, str, str, str, tuple[tuple[str, str], ...]]] = {
+    "chat": (
+        *(Task.CHAT, "Kitchen helper", "qwen2.5-0.5b", "/data/kitchen.jsonl"),
+        (("What can I cook from rice and one egg?", ""), ("How long does bread dough rest?", "")),
+    ),
+    "text": (
+        *(Task.TEXT_CLASSIFICATION, "Reviews by stars", "distilbert-base-uncased", "/data/reviews.csv"),
+        (("Warm and quick, but the handle broke.", "4 stars"), ("Would buy it again at once.", "5 stars")),
+    ),
+    "words": (
+        *(Task.TOKEN_CLASSIFICATION, "Names in letters", "bert-base-cased", "/data/letters.conll"),
+        ((TEXT, ""), ("Greetings from Turin, yours, Amedeo.", "")),
+    ),
+    "number": (
+        *(Task.TEXT_REGRESSION, "How helpful", "distilbert-base-uncased", "/data/helpful.csv"),
+        (("Hold the lid while you pour, it drips.", "4.5"), ("Nice colour.", "2")),
+    ),
+    "image": (
+        *(Task.IMAGE_CLASSIFICATION, "Handwritten digits", "torchvision:resnet18", "builtin:digits"),
+        tuple((f"examples/{digit}.png", digit) for digit in "7301942"),
+    ),
+}
+"""By the picture's name: what a run learned, what it is called, its model, its data, and examples with their labels."""
+
+SAYS = {
+    Which.TRAINED: "Give it light and little water: pour into the saucer when the top of the soil is dry. Pinch off "
+    "the tips above a pair of leaves every week, and it grows bushy instead of tall.",
+    Which.BEFORE: "Basil is a herb of the mint family that is used in many kitchens of the world. Basil is a herb "
+    "that needs light. Basil is",
+}
+NAMES = {Which.TRAINED: "B-PER I-PER O O B-PER I-PER O B-PLACE", Which.BEFORE: "O B-PLACE O O O B-PER O O"}
+STARS = {Which.TRAINED: (0.71, 0.18, 0.08, 0.02, 0.01), Which.BEFORE: (0.22, 0.21, 0.2, 0.19, 0.18)}
+SEEN = {Which.TRAINED: (0.962, 0.021, 0.009), Which.BEFORE: (0.148, 0.131, 0.122)}
+
+
+class FakeTry(TryProcess):
+    """In place of a model's process: loads at once, and answers from the tables above."""
+
+    def __init__(self, load: Load) -> None:
+        self._load = load
+        self._task = RunFolder(Path(load.run)).options().task
+        self._heard: SimpleQueue[Said | None] = SimpleQueue()
+
+    def say(self, said: Said) -> None:
+        self._heard.put(said)
+
+    def lines(self) -> Iterator[Told]:
+        yield Loaded(name="", task=self._task, device="mps", dtype="bf16")
+        while (said := self._heard.get()) is not None:
+            if isinstance(said, Ask):
+                yield self._answer(said)
+
+    def kill(self) -> None:
+        self._heard.put(None)
+
+    def _answer(self, asked: Ask) -> Answered:
+        which, task = self._load.which, self._task
+        is_trained = which is Which.TRAINED
+        _, title, model, *_ = next(row for row in TRIED.values() if row[0] is task)
+        answer: dict[str, Any] = {}
+        match task:
+            case Task.CHAT:
+                ended = EndedBy.MODEL if is_trained else EndedBy.LENGTH
+                answer = {"text": SAYS[which], "tokens": 44 if is_trained else 32, "ended_by": ended}
+            case Task.TEXT_CLASSIFICATION:
+                labels = ("4 stars", "3 stars", "5 stars", "2 stars", "1 star")
+                answer = {"chances": tuple(map(Chance, labels, STARS[which]))}
+            case Task.TOKEN_CLASSIFICATION:
+                words = zip(re.finditer(r"\w+", TEXT), NAMES[which].split(), strict=True)
+                answer = {"words": tuple(Word(*word.span(), label, 0.9) for word, label in words)}
+            case Task.TEXT_REGRESSION:
+                answer = {"number": 4.31 if is_trained else -0.0724}
+            case _:
+                rest = (1 - sum(SEEN[which])) / 7
+                others = (rest * (1.3 - 0.1 * place) for place in range(7))
+                answer = {"chances": tuple(map(Chance, "7192384650", (*SEEN[which], *others)))}
+        return Answered(
+            id=asked.id,
+            name=title if is_trained else short_name(model),
+            seconds=1.31 if task.writes_text else 0.021,
+            device="mps",
+            dtype="bf16",
+            read=31,
+            **answer,
+        )
+
+
+def make_tried(folder: Path) -> dict[str, RunFolder]:
+    """Write the folders of runs whose models can be tried, with examples."""
+    return {name: _tried(folder / f"2026-11-2{place}-{name}", name) for place, name in enumerate(TRIED)}
+
+
+def _tried(path: Path, name: str) -> RunFolder:
+    task, title, model, data, given = TRIED[name]
+    options = RunOptions(
+        task=task,
+        model=ModelOptions(source=model),
+        data=DataOptions(train=data),
+        output=OutputOptions(name=title),
+    )
+    run = make_folder(path, options)
+    run.model.mkdir()
+    (run.model / "model.safetensors").touch()
+    if task.reads_images:
+        shown = tuple(Example(image=file, expected=label) for file, label in given)
+        for example in shown:
+            _draw(run.path / example.image, example.expected)
+    else:
+        shown = tuple(Example(given=text, expected=label, is_own=task.writes_text) for text, label in given)
+    write_events(run.events_file, ExamplesChosen(examples=shown, time=0.0, attempt=1))
+    return run
+
+
+def _draw(path: Path, digit: str) -> None:
+    picture = QImage(64, 64, QImage.Format.Format_RGB32)
+    picture.fill(QColor("black"))
+    painter = QPainter(picture)
+    painter.setPen(QColor("white"))
+    font = painter.font()
+    font.setPixelSize(52)
+    painter.setFont(font)
+    painter.drawText(picture.rect(), Qt.AlignmentFlag.AlignCenter, digit)
+    painter.end()
+    path.parent.mkdir(exist_ok=True)
+    picture.save(str(path))

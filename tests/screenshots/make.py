@@ -1,0 +1,540 @@
+"""Every page in light and dark and in two sizes, as PNG files: `.venv/bin/python tests/screenshots/make.py FOLDER`.
+
+Nothing is measured and no engine is started: the pages show an invented machine and invented runs. Whoever changes a
+page looks at these pictures before it is committed; `make.py FOLDER run- data-chat` makes those whose names begin so,
+and `make.py docs/screenshots --readme` those that the README shows.
+"""
+
+import argparse
+import os
+import sys
+import tempfile
+import time
+from collections.abc import Callable
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+import msgspec
+from PySide6.QtCore import QEventLoop, QTimer
+from PySide6.QtGui import QFont, QFontDatabase
+from PySide6.QtWidgets import QApplication, QMessageBox, QPushButton, QWidget
+
+from core import run_file, run_notes
+from core.bench import kept
+from core.bench.plan import Kind
+from core.choices import Task
+from core.events import TurnAwaited
+from core.interrupted import Interrupted
+from core.live_runs import LiveRun
+from core.memory.forecast import Room
+from core.presets import presets
+from core.run_folder import ExitRecord, RunFolder
+from core.run_notes import RunNotes
+from core.settings import Appearance, Settings
+from core.state import State
+from core.trying import Which
+from core.trying_room import Verdict
+from gui import closing, turn_question
+from gui.app import dress
+from gui.pages.benchmark import BenchmarkPage
+from gui.pages.export_sheet import ExportSheet
+from gui.pages.import_sheet import ImportSheet
+from gui.pages.new_run_fit import FitCard
+from gui.pages.new_run_header import DIGITS
+from gui.pages.new_run_tasks import starting_tree
+from gui.pages.support_sheet import SupportSheet
+from gui.pages.try_it import TryPage
+from gui.pages.try_question import Question
+from gui.plots.repaint_queue import RepaintQueue
+from gui.sidebar import Place
+from gui.theme import Theme
+from gui.window import MainWindow
+from tests.fakes.bench import BEGUN, NOTEBOOK, PC, devices_result, methods_result, updated_result
+from tests.fakes.memory import RAN_OUT, FakeMemory
+from tests.fakes.run_stories import (
+    Plot,
+    finish,
+    keep_alive,
+    make_folder,
+    make_memory_run,
+    pause,
+    write_on_card,
+    write_paging,
+    write_story,
+)
+from tests.screenshots.answers import (
+    OFFERS,
+    TRIED,
+    FakeBench,
+    FakeExport,
+    FakeTry,
+    engine,
+    make_tried,
+    measured,
+)
+
+SIZES = ((1280, 820), (1024, 700))
+README = (("new-run", (1280, 820)), ("run-live", (1280, 980)))
+SETTLE_SECONDS, PAINT_SECONDS = 1.6, 0.3
+"""Time in which a page hears from its threads, and in which what has just come is painted."""
+PATIENCE_SECONDS = 20.0
+"""What has not come by then is missed in the picture."""
+GB, DAY = 1 << 30, 86_400
+STEPS, EPOCHS, REACHED, MEASURED = 225, 5, 130, 5
+PLENTY = Room(free=17_200_000_000, ceiling=24 * GB)
+LITTLE = Room(free=round(2.35 * GB), ceiling=8 * GB)
+TOO_LITTLE = Room(free=round(1.6 * GB), ceiling=4 * GB)
+SCRIPT = """python run_glue.py --model_name_or_path bert-base-cased --task_name mrpc --do_train \\
+  --max_seq_length 128 --per_device_train_batch_size 32 --learning_rate 2e-5 --num_train_epochs 3 \\
+  --fp16 --evaluation_strategy epoch --optim adamw_hf --no_cuda --overwrite_output_dir"""
+"""As people keep it from the guides of 2022."""
+FILES = {
+    Task.TEXT_CLASSIFICATION: "paraphrases.tsv",
+    Task.TEXT_REGRESSION: "scores.csv",
+    Task.TOKEN_CLASSIFICATION: "names.conll",
+    Task.CAUSAL_LM: "plays.txt",
+    Task.CHAT: "instructions.json",
+    Task.PREFERENCE: "answers.json",
+    Task.IMAGE_CLASSIFICATION: "pets",
+}
+WRONG = {
+    "model": {"source": ""},
+    "data": {"eval": "/data/held-out.csv"},
+    "device": {"name": "cpu", "precision": "fp16"},
+    "training": {"learning_rate": 20.0},
+}
+MORE = {"model": {"method": "lora"}, "device": {"compile": True}, "training": {"learning_rate": 2e-5}}
+WRONG_TARGETS = {
+    "model": {"method": "lora", "lora_targets": ["query", "value"]},
+    "data": {"max_length": 1024},
+}
+OTHER_RATES = (
+    ("Digits, lr 3e-4", 3e-4, 0.55, RunNotes(tags=("lr",), text="Too slow, still falling.")),
+    ("Digits, lr 3e-3", 3e-3, 1.7, RunNotes(tags=("lr", "best"), text="The best so far.")),
+    ("Digits, lr 1e-2", 1e-2, 0.8, RunNotes(tags=("lr",))),
+)
+
+
+def run_out(run: RunFolder, _: Plot, clock: float) -> None:
+    """Let the system end the engine of a run for lack of memory."""
+    words = {"signal": "SIGKILL", "reason": "The system ended it."}
+    run.record_exit(ExitRecord(time=clock + 0.8, code=-9, **words, out_of_memory=True))
+
+
+def wait(seconds: float) -> None:
+    """Let the event loop turn."""
+    loop = QEventLoop()
+    QTimer.singleShot(round(1000 * seconds), loop.quit)
+    loop.exec()
+
+
+def wait_until(is_so: Callable[[], bool]) -> None:
+    """Let the event loop turn until something is so; on a busy machine threads are kept waiting."""
+    deadline = time.monotonic() + PATIENCE_SECONDS
+    while not is_so() and time.monotonic() < deadline:
+        wait(0.05)
+
+
+End = Callable[[RunFolder, Plot, float], None]
+
+
+class Stage:
+    """The window, the runs it shows, and what brings it to each picture.
+
+    Args:
+        theme: Colours.
+        home: Where Hone keeps its things; data and models are put there, too.
+    """
+
+    def __init__(self, theme: Theme, home: Path) -> None:
+        self.home = home
+        self.runs, self.survived, self.others = self._make_runs()
+        self.tried = make_tried(home / "tried")
+        self.reviews, self.model, self.writer = self._make_sources()
+        self.memory = FakeMemory()
+        self.memory.dry_runs.answer = lambda options: measured(options, self.memory.room.room)
+        self.window = MainWindow(theme, Settings(), engine(), tools=self.memory.tools)
+        self.page = TryPage(theme, lambda: home / "tried", FakeTry, lambda *_, **__: Verdict(tuple(Which)))
+        self.window.pages.try_it = self.page
+        self.two = self.methods, updated = methods_result(), updated_result()
+        self.devices = devices_result()
+        on_pc = methods_result(PC, speed=2.4, begun=BEGUN + 3 * DAY)
+        broken_off = methods_result(NOTEBOOK, speed=0.2, done=3, begun=BEGUN - 20 * DAY)
+        for result in (self.methods, self.devices, updated, on_pc, broken_off):
+            kept.save(result)
+        self.box: QMessageBox | None = None
+        self.window.show()
+        self.window.ask_for_devices()
+
+    def pictures(self) -> dict[str, Callable[[], object]]:
+        """All of them: the name, and what brings the window there."""
+        show_run, go_to, live = self.window.show_run, self.window.go_to, self.runs["live"]
+        return {
+            "new-run": self.digits,
+            "new-run-texts": self.texts,
+            "new-run-problems": partial(self.texts, **WRONG),
+            "new-run-more": partial(self.texts, "model.lora_rank", **MORE),
+            "new-run-model": partial(self.texts, "model.lora_targets", **WRONG_TARGETS),
+            "new-run-preset": self.preset,
+            "fit-tight": partial(self.fit, LITTLE),
+            "fit-too-large": partial(self.fit, TOO_LITTLE),
+            "fit-question": partial(self.fit, TOO_LITTLE, self.window.new_run.start),
+            "fit-measuring": partial(self.fit, PLENTY, self.measuring),
+            "fit-measured": partial(self.fit, PLENTY, self.measured),
+            "fit-ran-out": partial(self.fit, TOO_LITTLE, self.ran_out),
+            "fit-explained": partial(self.fit, PLENTY, partial(self.press, "What is this?")),
+            "fit-sheet": partial(self.fit, TOO_LITTLE, partial(self.press, "Fit it for me…")),
+            **{f"data-{task.value}": partial(self.data, task) for task in Task},
+            "data-sees-chat": partial(self.data, Task.CHAT, view=1),
+            "data-sees-pair": partial(self.data, Task.PREFERENCE, view=1),
+            "data-lengths": partial(self.data, Task.CHAT, view=2),
+            "data-findings": self.findings,
+            "device-check": partial(self.window.check_device, "auto"),
+            "import": self.importing,
+            "support": self.support,
+            "hub": self.hub,
+            **{f"run-{name}": partial(show_run, run) for name, run in self.runs.items()},
+            "export": partial(self.export, live),
+            "exported": partial(self.exported, live),
+            "runs": partial(go_to, Place.RUNS),
+            "compare": partial(self.compare, "panels"),
+            "compare-differences": partial(self.compare, "table"),
+            **{f"try-{name}": partial(self.ask, name) for name in TRIED},
+            "found-runs": self.found_runs,
+            "run-paused": partial(show_run, self.survived[0]),
+            "run-broken-off": partial(show_run, self.survived[1]),
+            "extend": self.extend,
+            "runs-waiting": self.queue,
+            "closing": self.closing,
+            "turn": self.turn,
+            "bench-methods": lambda: self.bench("methods").methods.show_result(self.methods),
+            "bench-devices": self.bench_devices,
+            "bench-earlier": lambda: self.bench("earlier").earlier.show_list(),  # noqa: PLW0108 - not before
+            "bench-opened": lambda: self.bench("earlier").earlier.show_result(self.devices),
+            "bench-compared": lambda: self.bench("earlier").earlier.show_comparison(*self.two),
+            "bench-running": self.bench_running,
+            "settings": partial(go_to, Place.SETTINGS),
+        }
+
+    def tidy(self) -> None:
+        """Take back what one picture would leave in the next."""
+        self.memory.room.room = PLENTY
+        self.memory.dry_runs.gate.set()
+        self.fit_card.outlook.forget_measurements()
+        strip = self.window.found.strip
+        for shown in (strip.training, strip.interrupted, strip):
+            shown.hide()
+        if self.window.runs is not None:
+            self.window.runs.queue.show_waiting(())
+        if self.window.pages.benchmark is not None:
+            self.window.pages.benchmark.measuring.cancel()
+
+    def settle(self) -> None:
+        """Wait until all is there that is to be seen."""
+        wait(SETTLE_SECONDS)
+        wait_until(self._is_there)
+        wait(PAINT_SECONDS)
+
+    def _is_there(self) -> bool:
+        page = self.window.pages.currentWidget()
+        if page is self.window.run and (page.view is None or page.view.state is State.STARTING):
+            return False
+        if page is self.window.compare and not page.has_caught_up:
+            return False
+        return all(queue.is_idle for queue in self.window.findChildren(RepaintQueue))
+
+    # Runs and data
+
+    def _make_runs(self) -> tuple[dict[str, RunFolder], list[RunFolder], list[RunFolder]]:
+        now, listed, aside = time.time(), self.home / "runs", self.home / "elsewhere"
+        example = run_file.read(DIGITS)
+        whole = partial(Plot, steps=STEPS, epochs=EPOCHS, reached=STEPS)
+        part = partial(Plot, steps=STEPS, epochs=EPOCHS, reached=REACHED)
+        live = self._digits(
+            listed / "2026-11-21-0915-handwritten-digits", part(start=now - REACHED * 0.23 - 8)
+        )
+        keep_alive(live)
+        finished = self._digits(listed / "2026-11-20-2012-handwritten-digits", whole(start=now - DAY), finish)
+        finished.model.mkdir()
+        paused = self._digits(aside / "paused", part(start=now - 3600), pause)
+        broken = self._digits(aside / "broken", part(start=now - 3600), run_out)
+        done = self._digits(aside / "done", whole(start=now - 7200), finish)
+        others = []
+        for number, (name, rate, pace, notes) in enumerate(OTHER_RATES):
+            plot = whole(start=now - 2 * DAY + 900 * number, pace=pace, seed=11 + number)
+            asked = {
+                "training": msgspec.structs.replace(example.training, learning_rate=rate),
+                "output": msgspec.structs.replace(example.output, name=name),
+            }
+            run = self._digits(listed / f"2026-11-19-210{number}-digits", plot, finish, **asked)
+            run.model.mkdir()
+            (run.model / "model.safetensors").write_bytes(bytes(45_000_000 - 2_000_000 * number))
+            run_notes.write(run.path, notes)
+            others.append(run)
+        shown = {
+            "live": live,
+            "finished": finished,
+            "paging": make_memory_run(aside / "mac", write_paging),
+            "card": make_memory_run(aside / "card", write_on_card),
+        }
+        return shown, [paused, broken, done], others
+
+    def _digits(self, path: Path, plot: Plot, end: End | None = None, **changes: object) -> RunFolder:
+        """A run of the first example, told by a plot; `changes` are sections that ask otherwise."""
+        run = make_folder(path, msgspec.structs.replace(run_file.read(DIGITS), **changes))
+        run.log_file.write_text("loading torchvision:resnet18\n1,438 samples to train on, 359 held out\n")
+        clock = write_story(run, plot)
+        if end is not None:
+            end(run, plot, clock)
+        return run
+
+    def _make_sources(self) -> tuple[Path, Path, Path]:
+        """Reviews, the folder of a model that reads texts, and one of a model that can say something."""
+        for name in (*FILES.values(), "reviews.csv"):
+            (self.home / name).mkdir() if name == "pets" else (self.home / name).write_text("{}")
+        models = self.home / "distilbert-base-uncased", self.home / "SmolLM2-135M-Instruct"
+        for folder in models:
+            folder.mkdir()
+            for name in ("config.json", "model.safetensors"):
+                (folder / name).touch()
+        return self.home / "reviews.csv", *models
+
+    # New run
+
+    def digits(self) -> None:
+        self.window.open_path(DIGITS)
+
+    def texts(self, shown: str = "", **sections: dict[str, Any]) -> None:
+        """Reviews for DistilBERT, with more options in some sections, one of them `shown`."""
+        asked: dict[str, Any] = {"model": {"source": str(self.model)}, "data": {"train": str(self.reviews)}}
+        for name, values in sections.items():
+            asked[name] = {**asked.get(name, {}), **values}
+        self.window.edit({"task": "text-classification", **asked})
+        if shown:
+            self.window.new_run.open_more()
+            self.window.new_run.go_to_option(shown)
+
+    def preset(self) -> None:
+        self.digits()
+        self.window.new_run.apply_preset(presets()[0])
+
+    def data(self, task: Task, view: int = 0) -> None:
+        """The card about the data of a task, with one of its views."""
+        tree = starting_tree(task)
+        tree["data"]["train"] = str(self.home / FILES[task])
+        if task.reads_text:
+            tree["model"]["source"] = str(self.writer if task.writes_text else self.model)
+        if task is Task.CHAT:
+            tree["data"]["max_length"] = 512
+        self.window.edit(tree)
+        wait(0.9)
+        self.window.new_run.data_views.setCurrentIndex(view)
+
+    def findings(self) -> None:
+        self.data(Task.CHAT)
+        self.window.new_run.go_to_option("data.max_length")
+
+    def importing(self) -> None:
+        sheet = ImportSheet(self.window)
+        sheet.set_text(SCRIPT)
+        sheet.open()
+
+    def hub(self) -> None:
+        self.texts()
+        self.window.new_run.hub.open()
+        sheet = self.window.new_run.hub.sheet
+        assert sheet is not None
+        sheet.words.setText("bert")
+        sheet.button.click()
+
+    # Will it fit?
+
+    @property
+    def fit_card(self) -> FitCard:
+        return self.window.new_run.findChild(FitCard)
+
+    def fit(self, room: Room, then: Callable[[], None] = lambda: None) -> None:
+        """The card where so much memory is free, once the model has been looked at and traced."""
+        self.memory.room.room = room
+        self.texts()
+        wait(1.2)
+        self.fit_card.outlook.read_room()
+        then()
+
+    def measuring(self) -> None:
+        self.memory.dry_runs.gate.clear()
+        self.fit_card.outlook.measure()
+
+    def measured(self) -> None:
+        case = self.fit_card.outlook.case
+        assert case is not None
+        self.fit_card.outlook.take_measurement(measured(case.options, PLENTY))
+
+    def ran_out(self) -> None:
+        self.fit_card.outlook.take_measurement(RAN_OUT)
+
+    def press(self, text: str) -> None:
+        next(button for button in self.fit_card.findChildren(QPushButton) if button.text() == text).click()
+
+    # A run
+
+    def support(self) -> None:
+        run = self.runs["finished"]
+        self.window.show_run(run)
+        SupportSheet(run, run.name, self.window, choose=lambda *_: "").open()
+
+    def export(self, run: RunFolder) -> ExportSheet:
+        self.window.show_run(run)
+        sheet = ExportSheet(run, "Reviews", self.window, make=FakeExport, find=lambda _: OFFERS)
+        sheet.open()
+        wait_until(sheet.take.isEnabled)
+        return sheet
+
+    def exported(self, run: RunFolder) -> None:
+        sheet = self.export(run)
+        sheet.take.click()
+        wait_until(sheet.show_folder.isVisible)
+
+    def extend(self) -> None:
+        self.window.show_run(self.survived[2])
+        wait(0.5)
+        assert self.window.run is not None
+        assert self.window.run.view is not None
+        self.window.run.view.header.buttons.extend_pressed.emit()
+
+    # Runs
+
+    def compare(self, tab: str) -> None:
+        self.window.compare_runs([self.runs["finished"], *self.others])
+        page = self.window.compare
+        assert page is not None
+        page.tabs.setCurrentWidget(page.table) if tab == "table" else page.tabs.setCurrentIndex(0)
+
+    def _waiting(self) -> list[LiveRun]:
+        named = zip(self.survived, ("Handwritten digits", "Reviews, LoRA", "Names in news"), strict=True)
+        return [LiveRun(run, name, 0.0, 0.45, State.QUEUED) for run, name in named]
+
+    def found_runs(self) -> None:
+        self.digits()
+        paused, _, done = self.survived
+        self.window.found.strip.tell_training(self._waiting()[:1])
+        self.window.found.strip.tell_interrupted(
+            [Interrupted(paused, "Reviews, LoRA", 120), Interrupted(done, "Names in news")]
+        )
+
+    def queue(self) -> None:
+        self.window.go_to(Place.RUNS)
+        if self.window.runs is not None:
+            self.window.runs.queue.show_waiting(self._waiting())
+
+    def closing(self) -> None:
+        states = State.TRAINING, State.TRAINING, State.QUEUED
+        found = [
+            closing.Underway(one.run, one.title, state)
+            for one, state in zip(self._waiting(), states, strict=True)
+        ]
+        self.box = closing.question_about(found, self.window)
+        self.box.open()
+
+    def turn(self) -> None:
+        about = TurnAwaited(ahead=1, behind="“Handwritten digits”")
+        self.box = turn_question.question_about(about, self.window)
+        self.box.open()
+
+    def ask(self, name: str) -> None:
+        """Ask the models of a run that can be tried."""
+        self.window.try_run(self.tried[name])
+        wait(0.5)
+        if name == "chat":
+            self.page.input.asked.emit(Question(texts=("How do I keep basil alive on a window sill?",)))
+        else:
+            self.page.input.examples.buttons[0].click()
+
+    # Benchmark
+
+    def bench(self, tab: str) -> BenchmarkPage:
+        self.window.go_to(Place.BENCHMARK)
+        page = self.window.pages.benchmark_page()
+        page.methods.strip.hide()  # it says that the one before was called off
+        page.tabs.setCurrentWidget(getattr(page, tab))
+        return page
+
+    def bench_devices(self) -> None:
+        page = self.bench("devices")
+        page.devices.show_result(self.devices)
+        page.devices.view.show_published(True)
+
+    def bench_running(self) -> None:
+        result = methods_result(done=MEASURED)
+        bench = FakeBench(result, MEASURED)
+        self.bench("methods").measuring.start(Kind.METHODS, lambda: result.plan, lambda _: bench)
+
+
+def take(window: QWidget, path: Path) -> None:
+    """Draw the window, or the sheet above it, into a file, and close the sheet."""
+    sheet = QApplication.activeModalWidget()
+    picture = (sheet or window).grab()
+    if sheet is not None:
+        sheet.close()
+    if not picture.save(str(path)):
+        sys.exit(f"{path} can't be written")
+    print(path, flush=True)
+
+
+def main() -> int:
+    """Make the pictures."""
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
+    parser.add_argument("folder", type=Path, metavar="FOLDER")
+    parser.add_argument("names", nargs="*", metavar="NAME", help="only pictures whose names begin so")
+    parser.add_argument("--readme", action="store_true", help="only those that the README shows")
+    asked = parser.parse_args()
+    asked.folder.mkdir(parents=True, exist_ok=True)
+    os.environ.setdefault("QT_QPA_PLATFORM", "offscreen")
+    with tempfile.TemporaryDirectory() as home:
+        os.environ["HONE_HOME"] = home
+        return _make_all(asked, Path(home))
+
+
+def _make_all(asked: argparse.Namespace, home: Path) -> int:
+    application = QApplication(["hone"])
+    if "Inter" in QFontDatabase.families():
+        font = QFont("Inter")
+        font.setPointSizeF(10.0)
+        application.setFont(font)
+    dress(application)
+    shown = Appearance.LIGHT
+    theme = Theme(shown, application)
+    theme.apply()
+    failed: list[object] = []
+    sys.excepthook = lambda *error: (failed.append(error), sys.__excepthook__(*error))
+    stage = Stage(theme, home)
+    pictures = stage.pictures()
+    names = [name for name in pictures if name.startswith(tuple(asked.names) or "")]
+    wanted = (
+        [(name, size, Appearance.LIGHT, "light") for name, size in README]
+        if asked.readme
+        else [
+            (name, size, appearance, f"{appearance.value}-{size[0]}")
+            for appearance in (Appearance.LIGHT, Appearance.DARK)
+            for size in SIZES
+            for name in names
+        ]
+    )
+    for name, size, appearance, ending in wanted:
+        if appearance is not shown:
+            shown = appearance
+            theme.set_appearance(shown)
+        stage.window.resize(*size)
+        stage.tidy()
+        pictures[name]()
+        stage.settle()
+        take(stage.window, asked.folder / f"{name}-{ending}.png")
+    stage.window.end_work()
+    return 1 if failed else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
