@@ -19,6 +19,7 @@ from core.engine.data.how_read import of_rows
 from core.engine.data.parsed_rows import Numbers, ParsedRows, RowWriter, Shelf
 from core.engine.data.quoting import (
     DELIMITERS,
+    LIKELY,
     SAMPLE_CHARACTERS,
     SURELY,
     Quoting,
@@ -35,7 +36,7 @@ RAGGED_SHARE = 0.01
 """Up to this share, lines of rows that don't fit the header are left out with a note; beyond, the file is refused."""
 NOT_CLOSED = "a quote that opens isn't closed"
 MANY_LINES = 10
-"""A cell of more, most of which look like rows, was likely not meant to be one."""
+"""A cell of more, or cells with more in all, most of which look like rows, were likely not meant to be cells."""
 
 _LEAD = re.compile(r'[\r\n]*(?:"?sep=[^\r\n"]"?(?:\r\n|\r|\n))?[\r\n]*', re.IGNORECASE)
 """Empty lines, and the line by which Excel tells the delimiter."""
@@ -89,6 +90,52 @@ class _Ragged:
         if not self.first:
             self.first, self.columns, self.text = row.number, row.actual_columns, row.text[:80]
         return "skip"
+
+
+@dataclass
+class _LongCells:
+    """Cells of three lines or more: how many, their lines, and those of cells whose lines look like rows.
+
+    `found` are the lines and the first row of all that do, `large` of those with more than `MANY_LINES`.
+    """
+
+    form: _Form
+    rows: int = 0
+    count: int = 0
+    lines: int = 0
+    found: tuple[int, int] = (0, 0)
+    large: tuple[int, int] = (0, 0)
+
+    def take(self, column: Any, numbers: Numbers) -> int:
+        """Look through the cells of a column, the rows of which have these numbers; returns how many lines they add."""
+        newline, delimiter, others = self.form.source.newline, self.form.delimiter, len(self.form.columns) - 1
+        breaks = pc.count_substring(column, newline).to_numpy()
+        (at,) = np.nonzero(breaks > 1)
+        self.rows += len(breaks)
+        self.count += len(at)
+        self.lines += int(breaks[at].sum()) + len(at)
+        delimiters = pc.count_substring(column.take(at), delimiter).to_numpy()
+        for row in at[(breaks[at] > MANY_LINES) | (delimiters == breaks[at] * others)]:
+            first, *inner, last = column[row].as_py().split(newline)
+            alike = sum(line.count(delimiter) == others for line in (*inner, last + first))
+            if alike >= SURELY * int(breaks[row]):
+                added, number = int(breaks[row]), int(numbers[row]) + self.form.lines_before
+                self.found = (self.found[0] + added, self.found[1] or number)
+                if added > MANY_LINES and others:
+                    self.large = (self.large[0] + added, self.large[1] or number)
+        return int(breaks.sum())
+
+    def swallowed(self, lines: int) -> tuple[int, int]:
+        """Lines in cells that were likely not meant to be there, and the first row with some; `lines` are the file's.
+
+        Where there is one column, texts of many lines look the same: few rows must then hold most lines.
+        """
+        if len(self.form.columns) == 1:
+            is_likely = self.found[0] > LIKELY * lines and self.count < LIKELY * self.rows
+        else:
+            is_likely = self.found[0] > LIKELY * self.lines
+        is_much = self.found[0] > max(MANY_LINES, RAGGED_SHARE * lines)
+        return self.found if is_likely and is_much else self.large
 
 
 @dataclass(frozen=True)
@@ -220,7 +267,7 @@ def _read_in_blocks(form: _Form, shelf: Shelf, quoting: Quoting, size: int) -> _
     """Split the rows; every value stays the text it is in the file."""
     schema = pa.schema([(name, pa.string()) for name in named(form.columns)])
     rows, ragged = shelf.writer(schema), _Ragged(form.source.newline)
-    kept, place, swallowed, swallower = 0, 2 if form.header else 1, 0, 0
+    kept, place, cells = 0, 2 if form.header else 1, _LongCells(form)
     is_quoted = quoting == csv.QUOTE_MINIMAL
     try:
         for batch in _batches(form, quoting, ragged, size):
@@ -228,23 +275,11 @@ def _read_in_blocks(form: _Form, shelf: Shelf, quoting: Quoting, size: int) -> _
             rows.add(pa.RecordBatch.from_arrays(batch.columns, schema=schema), numbers + form.lines_before)
             kept += batch.num_rows
             for column in batch.columns if is_quoted else ():
-                breaks = pc.count_substring(column, form.source.newline)
-                kept += pc.sum(breaks).as_py() or 0
-                for row in pc.indices_nonzero(pc.greater(breaks, MANY_LINES)).to_pylist():
-                    if found := _swallowed(column[row].as_py(), form):
-                        swallowed += found
-                        swallower = swallower or int(numbers[row]) + form.lines_before
+                kept += cells.take(column, numbers)
     except BaseException:
         rows.discard()
         raise
-    return _Reading(rows, ragged, kept, is_quoted, swallowed, swallower)
-
-
-def _swallowed(cell: str, form: _Form) -> int:
-    """How many lines of a cell are rows by their looks; 0: they aren't."""
-    lines, others = cell.split(form.source.newline)[1:-1], len(form.columns) - 1
-    alike = sum(line.count(form.delimiter) == others for line in lines)
-    return len(lines) + 1 if others and alike >= SURELY * len(lines) else 0
+    return _Reading(rows, ragged, kept, is_quoted, *cells.swallowed(kept))
 
 
 def _batches(form: _Form, quoting: Quoting, ragged: _Ragged, size: int) -> Iterator[pa.RecordBatch]:

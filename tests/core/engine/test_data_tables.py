@@ -221,6 +221,42 @@ def test_rows_in_a_cell_are_noted_though_its_quotes_are_in_order(tmp_path: Path)
     assert read_table(write(tmp_path, "b.csv", f"text,label\n{prose}\n")).notes == ()
 
 
+@pytest.mark.parametrize("header", ["text", "text,label"])
+def test_rows_in_cells_are_noted_over_the_whole_file(tmp_path: Path, header: str) -> None:
+    end = ",neg" * header.count(",")
+    plain = [f"good row {number}{end}" for number in range(100)]
+    strays = [*[f'"never closed{end}', *[f"good row{end}"] * 7, f'closed"{end}'] * 20]
+    lines = [header, *plain, *strays, *plain]
+    table = read_table(write(tmp_path, "a.csv", "\n".join(lines if end else [*lines, *strays])))
+    assert any("row 102" in note and f"{160 if end else 320} lines" in note for note in table.notes)
+
+
+def test_one_long_cell_of_the_only_column_is_noted(tmp_path: Path) -> None:
+    plain = [f"good row {number}" for number in range(500)]
+    lines = ["text", *plain[:100], '"never closed', *plain, 'closed"', *plain[:100]]
+    notes = read_table(write(tmp_path, "a.csv", "\n".join(lines))).notes
+    assert any("row 102" in note and "501 lines" in note for note in notes)
+
+
+@pytest.mark.parametrize(
+    ("header", "rows"),
+    [
+        ("text", ['"first line\nsecond line\nthird line"'] * 50),
+        ("text", ['"first line\nsecond, or so\nthird line"', "short"] * 50),
+        ("text", ["short"] * 100 + ['"first line\nsecond line\nthird line"'] * 5),
+        ("text,label", ['"1 Street\nTown, XY\nLand",a', "short,b"] * 50),
+        (
+            "text,label",
+            ['"verse one\nverse two, perhaps\nand three, too",a', '"a\nb\nc",b', '"a\n\nc",b'] * 50,
+        ),
+    ],
+)
+def test_texts_of_several_lines_are_not_noted(tmp_path: Path, header: str, rows: list[str]) -> None:
+    table = read_table(write(tmp_path, "a.csv", "\n".join([header, *rows])))
+    assert table.rows.num_rows == len(rows)
+    assert not any("look like rows" in note for note in table.notes)
+
+
 def test_a_row_too_long_to_be_one(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("core.engine.data.delimited.BLOCK_BYTES", 4096)
     error = refusal(write(tmp_path, "a.csv", "text,label\na,b\n" + "x" * 20_000 + ",c\n"))
