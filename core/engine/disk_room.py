@@ -216,6 +216,23 @@ def what_is_full(folder: Path) -> tuple[str, str]:
     return "the disk is full", "nothing is free"
 
 
+def full_place(error: BaseException, folder: Path) -> Path | None:
+    """The file that an error names; else which of `folder`, home and the temporary folder is full, if one is."""
+    named = getattr(error, "filename", None)
+    if isinstance(named, str | bytes):
+        return Path(os.fsdecode(named)).absolute()
+    temporary = (
+        os.environ.get("TMPDIR") or os.environ.get("TEMP") or "/tmp"
+    )  # tempfile looks for one with room
+    for place in (folder, Path.home(), Path(temporary)):
+        with contextlib.suppress(OSError):
+            files = os.statvfs(place) if hasattr(os, "statvfs") else None
+            no_files = files is not None and files.f_files and files.f_favail < FEW_FILES
+            if no_files or shutil.disk_usage(place).free < BESIDE:
+                return place.absolute()
+    return None
+
+
 def is_disk_full(error: BaseException) -> bool:
     """Whether a file couldn't be written for lack of room: of the disk, of a person's share, or for one file."""
     return (isinstance(error, OSError) and error.errno in FULL_NUMBERS) or _says(error, FULL)

@@ -1,12 +1,11 @@
 """Turns what libraries raise into what a person can act on, where Hone knows the cause."""
 
 import errno
-import tempfile
 from pathlib import Path
 
 import torch
 
-from core.engine.disk_room import is_disk_full, what_is_full
+from core.engine.disk_room import full_place, is_disk_full, what_is_full
 from core.errors import Fix, UserError
 from core.events import MemoryForecast
 from core.memory.shortage import out_of_memory
@@ -49,11 +48,18 @@ def explain(
             (Fix("Load without workers", {"data.workers": 0}),),
         )
     if is_disk_full(error):
-        name = Path(getattr(error, "filename", None) or tempfile.gettempdir())
-        title, left = what_is_full(name)
+        place = full_place(error, Path())  # a run's process works in its folder
+        if place is None:
+            return UserError("The disk is full", f"{error}. Make room and start again.")
+        title, left = what_is_full(place)
+        what = (
+            str(place)
+            if getattr(error, "filename", None)
+            else f"A file in {place}, or elsewhere on its disk,"
+        )
         return UserError(
             f"{title[:1].upper()}{title[1:]}",
-            f"{name} couldn't be written: {left}. Make room and start again.",
+            f"{what} couldn't be written: {left}. Make room and start again.",
         )
     if _says(error, ("unable to jit load the async_io op",)):
         return UserError(

@@ -7,7 +7,6 @@ import time
 import traceback
 from contextlib import AbstractContextManager, ExitStack, nullcontext, suppress
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Any
 
 from core.checkpoint_files import Checkpoint
@@ -18,7 +17,15 @@ from core.engine.building import build_trainer, chosen_device, prepare
 from core.engine.callbacks import ReportCallback
 from core.engine.device_memory import DeviceMemory, MemoryReports, process_peak
 from core.engine.devices import Choice
-from core.engine.disk_room import CantSave, cant_save, is_disk_full, require_room, saved_bytes, writing
+from core.engine.disk_room import (
+    CantSave,
+    cant_save,
+    full_place,
+    is_disk_full,
+    require_room,
+    saved_bytes,
+    writing,
+)
 from core.engine.failures import explain
 from core.engine.fallback import report_fallbacks
 from core.engine.first_mps_check import warn_of_wrong_numbers
@@ -94,7 +101,7 @@ def _report_failure(error: Exception, attempt: "_Attempt") -> int:
 def _explained(error: Exception, attempt: "_Attempt") -> UserError:
     story = attempt.reporter.story
     if is_disk_full(error) and story.plan is not None:  # something else than a checkpoint: the events
-        return cant_save(error, Path(getattr(error, "filename", None) or attempt.run.path), "run's record")
+        return cant_save(error, full_place(error, attempt.run.path) or attempt.run.path, "run's record")
     return explain(error, attempt.options, story.forecast) or UserError(
         "Training ended with an unexpected error",
         f"{type(error).__name__}: {error}\nThe whole report is at the end of the log.",

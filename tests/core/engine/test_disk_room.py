@@ -140,6 +140,34 @@ def test_a_disk_that_can_hold_no_more_files_is_told_from_a_full_one(
     assert (plain.title, str(tmp_path / "x") in plain.detail) == ("The disk can hold no more files", True)
 
 
+@pytest.mark.parametrize("full", ["home", "run", None])
+def test_an_error_that_names_no_file_is_told_with_the_place_that_is_full(
+    full: str | None, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for name in ("run", "home", "temporary"):
+        (tmp_path / name).mkdir()
+    monkeypatch.chdir(tmp_path / "run")
+    monkeypatch.setenv("HOME", str(tmp_path / "home"))
+    monkeypatch.setenv("TMPDIR", str(tmp_path / "temporary"))
+
+    def usage(place: Path) -> object:
+        is_full = full is not None and (tmp_path / full) in (place.absolute(), *place.absolute().parents)
+        return shutil._ntuple_diskusage(1 << 40, 0, 0 if is_full else 75 << 30)
+
+    monkeypatch.setattr(shutil, "disk_usage", usage)
+    plain = explain(OSError(errno.ENOSPC, "No space left on device"), short_run())
+    assert plain is not None
+    assert [str(tmp_path / name) in plain.detail for name in ("run", "home", "temporary")] == [
+        full == "run",
+        full == "home",
+        False,
+    ]
+    assert "75 GB" not in plain.detail
+    named = explain(OSError(errno.ENOSPC, "No space left on device", "events.jsonl"), short_run())
+    assert named is not None
+    assert named.detail.startswith(f"{tmp_path / 'run' / 'events.jsonl'} couldn't")
+
+
 def test_events_that_can_not_be_written_end_the_run_and_it_goes_on_later(
     whole: Any, options: RunOptions, tmp_path: Path
 ) -> None:
