@@ -3,6 +3,8 @@
 import math
 from dataclasses import dataclass
 
+import msgspec
+
 from core.errors import Fix, Problem
 from core.figures import counted
 from core.options import RunOptions
@@ -50,6 +52,12 @@ def steps_of(options: RunOptions, trained: int) -> tuple[int, int]:
     batches = math.ceil(trained / options.memory.batch_size)
     per_epoch = max(1, math.ceil(batches / options.memory.gradient_accumulation_steps))
     return options.training.max_steps or math.ceil(options.training.epochs * per_epoch), per_epoch
+
+
+def with_batch_within(options: RunOptions, rows: int) -> RunOptions:
+    """The request with the largest batch that so many rows can make, which is what takes memory."""
+    batch = max(1, min(options.memory.batch_size, rows))
+    return msgspec.structs.replace(options, memory=msgspec.structs.replace(options.memory, batch_size=batch))
 
 
 def batch_hint(options: RunOptions, trained: int) -> Problem | None:

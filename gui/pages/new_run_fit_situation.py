@@ -7,7 +7,7 @@ from PySide6.QtCore import QCoreApplication
 
 from core import hub
 from core.capabilities import find_device
-from core.extent import STEP_PATHS, extent
+from core.extent import STEP_PATHS, extent, with_batch_within
 from core.memory.matters import matters
 from core.model_lookup import is_at_hand, is_complete
 from core.model_report import ModelReport
@@ -62,7 +62,10 @@ def situation_of(
         return None
     data = questions.data.report
     is_known = data is not None and data.rows and not checked.unreadable & STEP_PATHS
-    steps = extent(options, data.rows).steps if data is not None and is_known else None
+    steps = None
+    if data is not None and is_known:
+        found = extent(options, data.rows)
+        steps, options = found.steps, with_batch_within(options, found.trained)
     labels = max(2, len(data.labels)) if data is not None else 2
     return Situation(options, device, model, labels, steps, is_ready, is_complete(options))
 

@@ -1,6 +1,6 @@
 """How many tokens the longest row of the data has, found without tokenizing all of it."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import reduce
 from pathlib import Path
 from typing import Any
@@ -23,13 +23,15 @@ the writings that also need more tokens a letter."""
 class Longest:
     """Tokens of the longest row, bytes of all texts as they were read, and what was taken for granted.
 
-    `text` is tokens of the longest text: fewer than `tokens` where rows are padded beyond it; None: not known.
+    `text` is tokens of the longest text: fewer than `tokens` where rows are padded beyond it; `rows` how many there
+    are, those that will be held out included. None: not known.
     """
 
     tokens: int
     text: int | None = None
     text_bytes: int = 0
     notes: tuple[str, ...] = ()
+    rows: int | None = None
 
 
 def longest_row(options: RunOptions, config: Any, tokenizer: Any) -> Longest:
@@ -51,7 +53,7 @@ def longest_row(options: RunOptions, config: Any, tokenizer: Any) -> Longest:
     random = parse_synthetic(options.data.train)
     if random:
         _refuse_too_long(options.data.train, *random, limit)
-        return Longest(_padded(options, random[1], limit), random[1], random[0] * random[1])
+        return Longest(_padded(options, random[1], limit), random[1], random[0] * random[1], rows=random[0])
     most = min(options.data.max_length, limit)
     notes = (
         ()
@@ -65,8 +67,8 @@ def longest_row(options: RunOptions, config: Any, tokenizer: Any) -> Longest:
     except DataError as error:
         return Longest(most, notes=(*notes, f"{_taken(most)}: the data can't be read ({error.title})."))
     if options.data.padding is Padding.FIXED:
-        return Longest(most, found.text, found.text_bytes, notes)
-    return Longest(found.tokens, found.text, found.text_bytes, (*notes, *found.notes))
+        return replace(found, tokens=most, notes=notes)
+    return replace(found, notes=(*notes, *found.notes))
 
 
 def _bytes_of(source: str) -> int:
@@ -106,12 +108,13 @@ def _in_data(options: RunOptions, tokenizer: Any, most: int) -> Longest:
             most,
             text_bytes=texts.nbytes,
             notes=(f"{_taken(most)}: the model's tokenizer isn't on this computer yet.",),
+            rows=texts.num_rows,
         )
     chosen = texts.take(_with_most_bytes(texts))
     columns = [chosen[name].to_pylist() for name in chosen.column_names]
     rows = tokenizer(*columns, truncation=True, max_length=most)["input_ids"]
     longest = max(map(len, rows))
-    return Longest(longest, longest, texts.nbytes)
+    return Longest(longest, longest, texts.nbytes, rows=texts.num_rows)
 
 
 def _in_conversations(options: RunOptions, tokenizer: Any, most: int) -> Longest:

@@ -12,6 +12,7 @@ from core.engine.devices import Choice
 from core.engine.tasks import Prepared
 from core.errors import DoesntFit, Fix, FixAction
 from core.events import MemoryForecast
+from core.extent import with_batch_within
 from core.memory import anatomy, record
 from core.memory.forecast import Forecast, Room, Verdict, verdict
 from core.memory.ladder import Remedy, ladder
@@ -33,13 +34,15 @@ def foretell(choice: Choice, prepared: Prepared | None, known: Forecast | None) 
 
     Args:
         choice: What it computes on.
-        prepared: Its model and data; None before they are loaded: the forecast is then the least it can take.
+        prepared: Its model and data; None before they are loaded: the forecast is then the least it can take,
+            a batch of one short row.
         known: What was found out before it started; None: the formula is asked.
 
     Returns:
         None where the model's shape can't be told.
     """
-    options, device = choice.settled, choice.device
+    options = with_batch_within(choice.settled, len(prepared.train) if prepared else 1)
+    device = choice.device
     model = check_model(options, len(prepared.labels)) if prepared else check_model(options)
     if model.shape is None:
         return None

@@ -7,7 +7,7 @@ import copy
 import platform
 import traceback
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import msgspec
@@ -27,6 +27,7 @@ from core.engine.models.image_models import find_image_model, image_model_withou
 from core.engine.models.refusals import NotFetched, explained
 from core.engine.models.targets import TargetError
 from core.errors import ModelError, OptionsError, Problem
+from core.extent import with_batch_within
 from core.memory import anatomy, record
 from core.memory.forecast import Basis, Forecast, LayerMemory, Parts, Room
 from core.memory.room import room_of
@@ -170,6 +171,8 @@ def _case(choice: Choice, labels: int) -> _Case:
     config = text_models.load_config(options)
     tokenizer = text_models.tokenizer_at_hand(options.model.source)
     longest = longest_row(options, config, tokenizer)
+    if longest.rows is not None:
+        choice = replace(choice, settled=with_batch_within(options, longest.rows))
     text_models.set_labels(config, options.task, tuple(map(str, range(labels))))
     if config.pad_token_id is None:
         config.pad_token_id = tokenizer.pad_token_id if tokenizer is not None else 0

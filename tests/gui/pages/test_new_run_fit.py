@@ -80,6 +80,13 @@ def test_it_moves_at_once_and_asks_no_engine_meanwhile(texts, engine, memory):
     assert memory.forecasts == forecasts + 1
 
 
+def test_a_batch_larger_than_the_data_takes_what_the_data_takes(texts):
+    texts._options.form.set_values({"memory.batch_size": 10_000})
+    more = parts(texts)
+    texts._options.form.set_values({"memory.batch_size": 65_536})
+    assert parts(texts) == more
+
+
 def test_the_shape_stays_known_while_only_other_options_change(qtbot, texts, engine):
     engine.gate.clear()
     before = parts(texts)

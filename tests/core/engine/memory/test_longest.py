@@ -34,6 +34,7 @@ def test_it_is_what_a_run_finds(bert: Path, tmp_path: Path) -> None:
     longest = found(bert, train=data.train, max_length=32)
     assert longest.tokens == max(lengths_of(trainer.train_dataset))
     assert longest.notes == ()
+    assert longest.rows == 48
 
 
 def test_one_long_text_is_found_among_thousands(bert: Path, tmp_path: Path) -> None:

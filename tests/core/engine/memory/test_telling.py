@@ -102,6 +102,19 @@ def test_what_does_not_fit_with_rows_as_long_as_the_data_s_ends_before_it_trains
     assert done.steps == []
 
 
+def test_a_batch_larger_than_the_data_takes_what_the_data_takes(tmp_path: Path, model: Path) -> None:
+    told = []
+    for batch, name in ((16, "all"), (65_536, "more")):
+        done = train(
+            tmp_path / name,
+            model=ModelOptions(source=str(model)),
+            data=DataOptions(train="synthetic:16x8", eval_fraction=0.0),
+            memory=MemoryOptions(batch_size=batch),
+        )
+        told.append(next(event for event in done.events if isinstance(event, MemoryForecast)).parts)
+    assert told[0] == told[1]
+
+
 def test_what_was_found_out_before_the_start_goes_before_the_formula(model: Path) -> None:
     from core.engine.memory.telling import foretell
     from core.engine.reporter import Reporter
