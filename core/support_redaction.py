@@ -6,7 +6,7 @@ import platform
 import re
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
-from functools import cached_property
+from functools import cached_property, partial
 from pathlib import Path
 from urllib.parse import quote
 
@@ -16,7 +16,7 @@ SHORTEST_NAME = 3
 
 _QUOTE = r"(?:\\*[\"'])?"
 """A quote, perhaps escaped, as in JSON within JSON."""
-_VALUE = r"(?:\\*\"[^\"\n]*\"|\\*'[^'\n]*'|[^\s\"',;&}\])]+)"
+_VALUE = r"(?:\\*\"[^\"\n]*\"|\\*'[^'\n]*'|(?:\[secret\]|[^\s\"',;&}\])])+)"
 _CALLED = (
     r"(?i:[A-Za-z0-9_.-]*(?:api[_-]?key|secret|passw(?:or)?d|passwd|(?<![A-Za-z])pwd|access[_-]?key|private[_-]?key"
     r"|account[_-]?key|signature|credential|cookie|webhook"
@@ -36,18 +36,26 @@ SECRETS: dict[str, str] = {
     "what is called so": rf"(?P<keep>(?<![A-Za-z0-9_.-]){_CALLED}{_QUOTE}\s*[:=]\s*){_VALUE}",
     "keys of Weights & Biases": r"(?i)(?P<keep>\bwandb:[^\n]{0,80}?\bkey\b\W{1,4}|\bwandb login\s+)\w+",
 }
-"""What is taken out, by what it is; of a match, `keep` stays. Counts of tokens stay: they are numbers."""
+"""What is taken out, by what it is; of a match, `keep` stays. Counts of tokens stay: a number under a name."""
 
-_SECRET = [re.compile(pattern) for pattern in SECRETS.values()]
+_SECRET = [
+    (re.compile(pattern), name in ("arguments", "what is called so")) for name, pattern in SECRETS.items()
+]
 _OPENING = re.compile(r"\\*[\"']")
 _NUMBER = re.compile(r"[\"']?[+-]?[\d.,]+[\"']?|null|None|true|false", re.IGNORECASE)
 
 _REST = r"[^\s\"'<>|,;()\[\]{}“”:"
-_POSIX, _WINDOWS = r"~?/(?=[^/\s])", r"(?:[A-Za-z]:(?:\\{1,4}|/)|\\{2,4}[A-Za-z0-9_.-]+\\{1,2})"
+_POSIX = r"~?/(?=[^/\s])(?!(?<=\d /)s(?![\w/.-])|(?<=\[/)[A-Z_]+\])"
+"""But for "5 /s" and "[/INST]"."""
+_WINDOWS = r"(?:[A-Za-z]:(?:\\{1,4}|/)|\\{2,4}[A-Za-z0-9_.-]+\\{1,2})"
+_WORD = r" +[^\s\"'<>|,;()\[\]{}“”:/\\]+"
+_UNENDED = "".join(rf"(?<!\.\w{{{count}}})" for count in range(6))
+_TAIL = rf"(?:{_UNENDED}(?:{_WORD}){{0,4}}?{_WORD}(?:[\\/]{_REST}]*|(?<=\.)[A-Za-z]\w{{0,4}}(?![\w.])))*"
+"""What follows a blank in a path without quotes: up to another separator or a file ending, within five words."""
 _PATHS = re.compile(
     rf"(?P<quote>[\"'])(?:{_POSIX}|{_WINDOWS})(?:[^\"'\n:\\]|\\(?![\"']))*(?=(?P=quote))"  # with spaces
     r"|(?:\bfile:/*|(?<![A-Za-z0-9_/.<\]\\])|(?<=\\[nrt]))"
-    rf"(?:{_POSIX}{_REST}\\]*|{_WINDOWS}{_REST}]*)"
+    rf"(?:{_POSIX}{_REST}\\]*|{_WINDOWS}{_REST}]*){_TAIL}"
     rf"|\[path\](?:/{_REST}\\]*|\\{_REST}]*)"
 )
 _OF_A_PROGRAM = re.compile(
@@ -81,8 +89,8 @@ class Redactor:
     def __call__(self, text: str) -> str:
         """The text with all of it taken out; lines stay lines."""
         text = text.replace("\x00", "")  # a text in UTF-16 would hide a token between its letters
-        for pattern in _SECRET:
-            text = pattern.sub(_without_value, text)
+        for pattern, is_named in _SECRET:
+            text = pattern.sub(partial(_without_value, is_named), text)
         for pattern, stand_in in self._words:
             text = pattern.sub(stand_in, text)
         text = _PATHS.sub(_without_path, text)
@@ -135,10 +143,10 @@ def _stand_in(hosts: Iterable[str]) -> Callable[[re.Match[str]], str]:
     return lambda found: HOST if found[0].lower() in known else USER
 
 
-def _without_value(found: re.Match[str]) -> str:
+def _without_value(is_named: bool, found: re.Match[str]) -> str:
     keep = found.groupdict().get("keep") or ""
     value = found[0][len(keep) :]
-    if _NUMBER.fullmatch(value) or SECRET in value:
+    if is_named and _NUMBER.fullmatch(value):
         return found[0]
     mark = _OPENING.match(value)
     return f"{keep}{mark[0]}{SECRET}{mark[0]}" if mark else f"{keep}{SECRET}"

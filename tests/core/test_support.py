@@ -194,6 +194,13 @@ def test_names_are_taken_out_as_names(redactor: Redactor, text: str, told: str) 
             'File "[path]/lib/python3.11/site-packages/torch/nn.py", line 3',
         ),
         ('File "/opt/acme/core/engine/train.py", line 3', 'File "[path]/core/engine/train.py", line 3'),
+        ("/data/acme hospital/patients.csv: not found", "[path]: not found"),
+        ("No /data/acme hospital list.csv\nNext", "No [path]\nNext"),
+        ("C:\\Users\\Anna Maria\\x.csv: gone", "[path]: gone"),
+        ("/data/x and /home/y took 3.5 s", "[path] and [path] took 3.5 s"),
+        ("/data/x.csv has rows/columns", "[path] has rows/columns"),
+        ("[/home/anna/x]", "[[path]]"),
+        ("[INST] 5 /s [/INST]", "[INST] 5 /s [/INST]"),
         ("https://huggingface.co/docs/x 12 samples/s 3/4", "https://huggingface.co/docs/x 12 samples/s 3/4"),
     ],
 )
@@ -215,6 +222,10 @@ def test_every_absolute_path_is_taken_out(text: str, told: str) -> None:
         "https://s3.example/x?X-Amz-Signature=SeCrEt1x&y=1",
         "MYSQL_PWD=SeCrEt1x",
         "wandb: Using the API key SeCrEt1x",
+        "https://0123456789@host/x",
+        "https://hf_abcdefgh1234:SeCrEt@host/x",
+        "Authorization: 0123456789",
+        'password="SeCrEt hf_abcdefgh1234"',
     ],
 )
 def test_every_kind_of_secret_is_taken_out(text: str) -> None:
