@@ -22,6 +22,7 @@ Layout (everything readable without Hone)::
 
 import contextlib
 import errno
+import os
 import time
 import uuid
 from dataclasses import dataclass
@@ -50,6 +51,11 @@ from core.story import RunStory, State
 __all__ = ["Action", "ExitRecord", "KeeperRecord", "Request", "RunFolder", "is_same_process"]
 
 Record = TypeVar("Record")
+
+_NO_REQUEST = {errno.EINVAL, errno.ELOOP, errno.EFBIG, errno.ENOENT, errno.ENXIO, errno.ENOTDIR} | (
+    {errno.EACCES} if os.name == "posix" else set()  # Windows refuses a file that is being written, too
+)
+"""Why a file is none that `ask` wrote, whenever it is read: a pipe, a link, too large, or not to be read."""
 
 STARTING_SECONDS = 10.0
 """How long a new folder may lack `keeper.json` before its run counts as never started."""
@@ -263,12 +269,17 @@ class RunFolder:
         found: list[tuple[float, Request]] = []
         with contextlib.suppress(OSError):  # a folder that can't be read
             for path in self.requests.glob("*.json"):
-                with contextlib.suppress(OSError):  # just answered, or no file
-                    asked_at, request = path.stat().st_mtime, _request_in(path)
+                with contextlib.suppress(OSError):  # just answered, or it can't be removed: a folder
+                    request = None
+                    try:
+                        asked_at, request = path.stat().st_mtime, _request_in(path)
+                    except OSError as error:
+                        if error.errno not in _NO_REQUEST:  # a disk that doesn't answer for a moment
+                            continue
                     if request is not None:
                         found.append((asked_at, request))
                     elif clean:
-                        remove(path)
+                        path.unlink(missing_ok=True)
         return [request for _, request in sorted(found, key=lambda pair: pair[0])]
 
     def close_request(self, request: Request) -> None:

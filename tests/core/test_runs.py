@@ -1,3 +1,4 @@
+import errno
 import json
 import os
 import platform
@@ -146,6 +147,35 @@ class TestRequests:
         assert run.open_requests(clean=True) == [asked]
         assert [path.name for path in run.requests.iterdir()] == [f"{asked.id}.json"]
         assert outside.exists()
+
+    def test_what_can_not_be_read_is_removed_but_for_folders(self, tmp_path: Path) -> None:
+        run = new_run(tmp_path)
+        asked = run.ask(Action.SAVE)
+        locked = run.requests / "locked.json"
+        locked.write_text("{}")
+        locked.chmod(0)
+        (run.requests / "folder.json").mkdir()
+        if os.name == "posix":
+            os.mkfifo(run.requests / "pipe.json")
+            for name, target in (("device", "/dev/zero"), ("nowhere", "nowhere"), ("circle", "circle.json")):
+                (run.requests / f"{name}.json").symlink_to(target)
+        assert run.open_requests() == [asked]
+        assert run.open_requests(clean=True) == [asked]
+        assert {path.name for path in run.requests.iterdir()} == {f"{asked.id}.json", "folder.json"}
+
+    def test_one_that_can_not_be_read_for_a_moment_stays(
+        self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        run = new_run(tmp_path)
+        asked = run.ask(Action.STOP)
+
+        def fail(path: Path) -> bytes:
+            raise OSError(errno.EIO, "Input/output error", str(path))
+
+        with monkeypatch.context() as patched:
+            patched.setattr("core.run_folder.read_small", fail)
+            assert run.open_requests(clean=True) == []
+        assert run.open_requests() == [asked]
 
 
 class TestSignsOfLife:
