@@ -14,6 +14,7 @@ import PySide6
 from PySide6.QtCore import QObject, Signal
 from PySide6.QtGui import QGuiApplication
 from PySide6.QtWidgets import (
+    QApplication,
     QDialog,
     QDialogButtonBox,
     QLabel,
@@ -89,7 +90,7 @@ class BugReporter(QObject):
     def _show(self, text: str) -> None:
         if self._dialog is not None and self._dialog.isVisible():
             return  # one report at a time: an error in a paint event would come again and again
-        self._dialog = BugDialog(text)
+        self._dialog = BugDialog(text, QApplication.activeWindow())
         self._dialog.open()
 
 

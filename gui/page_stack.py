@@ -96,6 +96,11 @@ class PageStack(QStackedWidget):
         new_run.check_requested.connect(self.check_requested)
         self.addWidget(new_run)
 
+    def addWidget(self, page: QWidget) -> int:  # noqa: N802 - Qt's name
+        """Add a page; it takes the theme's colours when it is shown."""
+        self._theme.prepare(page)
+        return super().addWidget(page)
+
     def go_to(self, place: Place) -> None:
         """Show a page of the sidebar."""
         pages: dict[Place, Callable[[], QWidget]] = {

@@ -23,7 +23,7 @@ def style_sheet(tokens: Tokens, font: QFont) -> str:
 def _surfaces(t: Tokens, s: Sizes) -> str:
     return f"""
     QWidget {{ color: {t.text}; }}
-    QMainWindow, QDialog, *[role="page"] {{ background: {t.background}; }}
+    QDialog, *[role="page"] {{ background: {t.background}; }}
     QDialogButtonBox {{ dialogbuttonbox-buttons-have-icons: 0; }}
     QFrame[role="sidebar"] {{ background: {t.sidebar}; border: none; border-right: 1px solid {t.line}; }}
     QFrame[role="card"] {{ background: {t.surface}; border: 1px solid {t.line}; border-radius: 10px; }}

@@ -1,12 +1,16 @@
 """Colours, spacing and type sizes of the whole window, and the one style sheet made from them.
 
+Qt takes half a millisecond a widget to take in another style sheet of the application, and a quarter of it where a part
+of a window gets one of its own: so the application keeps the sheet it began with, and when the colours change each part
+that is seen gets a sheet over it, which is stronger in every rule. What is hidden gets it when it is shown.
+
 No other file sets a colour or a style sheet. Widgets that paint themselves ask `Theme.tokens` and repaint on
 `Theme.changed`.
 """
 
 from PySide6.QtCore import QObject, Qt, Signal
 from PySide6.QtGui import QColor, QPalette
-from PySide6.QtWidgets import QApplication
+from PySide6.QtWidgets import QApplication, QMainWindow, QWidget
 
 from core.settings import Appearance
 from gui.style_sheet import style_sheet
@@ -34,6 +38,7 @@ class Theme(QObject):
         super().__init__(parent)
         self._appearance = appearance
         self._tokens = self._resolve()
+        self._sheet = ""
         hints = QApplication.styleHints()
         hints.colorSchemeChanged.connect(self._refresh)
 
@@ -61,15 +66,31 @@ class Theme(QObject):
         tokens = self._resolve()
         if tokens is not self._tokens:
             self._tokens = tokens
-            self.apply()
+            self._sheet = style_sheet(tokens, QApplication.font())
+            QApplication.setPalette(palette(tokens))
+            for window in QApplication.topLevelWidgets():
+                if window.isVisible() and not window.parentWidget() and not isinstance(window, QMainWindow):
+                    self.dress(window)
             self.changed.emit()
 
     def apply(self) -> None:
-        """Give palette and style sheet to the application."""
+        """Give palette and style sheet to the application, before there is a window."""
         application = QApplication.instance()
         assert isinstance(application, QApplication)
+        self._sheet = ""
         application.setPalette(palette(self._tokens))
         application.setStyleSheet(style_sheet(self._tokens, application.font()))
+
+    @staticmethod
+    def prepare(part: QWidget) -> None:
+        """Let a part of a window that was not shown yet be dressed later: a first sheet costs labels their margins."""
+        part.setStyleSheet("/* */")
+
+    def dress(self, part: QWidget) -> None:
+        """Give a part of a window, and all in it, the colours in force, unless it has them."""
+        if self._sheet and part.styleSheet() != self._sheet:
+            part.setPalette(QApplication.palette())
+            part.setStyleSheet(self._sheet)
 
 
 def palette(tokens: Tokens) -> QPalette:

@@ -9,9 +9,18 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 import msgspec
-from PySide6.QtCore import QByteArray, QMargins, QRect, QSize, Qt
-from PySide6.QtGui import QCloseEvent, QDragEnterEvent, QDropEvent, QSessionManager, QShowEvent
-from PySide6.QtWidgets import QHBoxLayout, QMainWindow, QVBoxLayout, QWidget
+from PySide6.QtCore import QByteArray, QChildEvent, QEvent, QMargins, QRect, QSize, Qt
+from PySide6.QtGui import (
+    QCloseEvent,
+    QColor,
+    QDragEnterEvent,
+    QDropEvent,
+    QPainter,
+    QPaintEvent,
+    QSessionManager,
+    QShowEvent,
+)
+from PySide6.QtWidgets import QDialog, QHBoxLayout, QMainWindow, QVBoxLayout, QWidget
 
 from core import queue, run_file, runs, settings, starting
 from core.errors import UserError
@@ -100,6 +109,10 @@ class MainWindow(QMainWindow):
         self._connect_pages()
         self._lay_out()
         self._watch_runs()
+        for part in (self.sidebar, self._home_strip, self.found.strip, self._aside_strip):
+            theme.prepare(part)
+        theme.changed.connect(self._dress)
+        self.pages.currentChanged.connect(self._dress)
         self.sidebar.place_chosen.connect(self.go_to)
         self.sidebar.machine.set_trains(self._live_runs.trains)
         Commands(self)
@@ -276,6 +289,17 @@ class MainWindow(QMainWindow):
         super().showEvent(event)
         self._live_runs.begin()
 
+    def paintEvent(self, event: QPaintEvent) -> None:
+        """The background, which no style sheet paints: one of the window's own would be taken in by all in it."""
+        with QPainter(self) as painter:
+            painter.fillRect(event.rect(), QColor(self._theme.tokens.background))
+
+    def childEvent(self, event: QChildEvent) -> None:
+        """Give a dialog the colours in force before it is seen."""
+        super().childEvent(event)
+        if event.type() is QEvent.Type.ChildPolished and isinstance(dialog := event.child(), QDialog):
+            self._theme.dress(dialog)
+
     def closeEvent(self, event: QCloseEvent) -> None:
         """Ask about runs that train, keep the window's place, and leave nothing behind."""
         ask = ask_at_shutdown if self._session_ends else self._ask_about_closing
@@ -333,6 +357,15 @@ class MainWindow(QMainWindow):
         if kept:
             self.restoreGeometry(QByteArray.fromBase64(kept.encode()))
         centre.setFocus()
+
+    def _dress(self) -> None:
+        """Give what is seen the colours in force; a page that is hidden gets them when it is shown."""
+        strips = (self._home_strip, self.found.strip, self._aside_strip)
+        dialogs = self.findChildren(QDialog, options=Qt.FindChildOption.FindDirectChildrenOnly)
+        for part in (self.sidebar, *strips, self.pages.currentWidget(), *dialogs):
+            if part is not None:
+                self._theme.dress(part)
+        self.update()
 
     def _watch_runs(self) -> None:
         """Draw attention to runs that train, whichever page is shown."""

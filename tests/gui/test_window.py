@@ -4,7 +4,7 @@ import sys
 from types import SimpleNamespace
 
 import pytest
-from PySide6.QtCore import QByteArray, QMimeData, QPointF, QRect, Qt, QUrl
+from PySide6.QtCore import QByteArray, QMimeData, QPoint, QPointF, QRect, Qt, QUrl
 from PySide6.QtGui import QDropEvent
 from PySide6.QtWidgets import QLabel, QPlainTextEdit, QPushButton
 
@@ -322,3 +322,45 @@ def test_the_device_check_opens_from_both_pages_and_ends_with_the_window(qtbot, 
     window.end_work()
     assert window.device_check is None
     engine.gate.set()
+
+
+def ink_of(page):
+    return {label.palette().windowText().color().name() for label in page.findChildren(QLabel)} & {
+        LIGHT.text,
+        DARK.text,
+    }
+
+
+def test_other_colours_are_taken_by_what_is_seen_at_once_and_by_a_hidden_page_when_it_is_shown(
+    qapp, window, monkeypatch
+):
+    theme = window._theme
+    theme.apply()
+    try:
+        window.new_run.open_more()
+        window.go_to(Place.RUNS)
+        window.go_to(Place.SETTINGS)
+        margins = {label: label.contentsMargins() for label in window.new_run.findChildren(QLabel)}
+        assert any(margin.top() for margin in margins.values())
+        monkeypatch.setattr(
+            qapp, "setStyleSheet", lambda _sheet: pytest.fail("every widget there is is polished")
+        )
+        theme.set_appearance(Appearance.DARK)
+        assert ink_of(window.settings) == ink_of(window.sidebar) == {DARK.text}
+        assert ink_of(window.runs) == ink_of(window.new_run) == {LIGHT.text}
+        ground = window.pages.mapTo(window, QPoint(2, 2))
+        assert window.grab().toImage().pixelColor(ground).name() == DARK.background
+        window.go_to(Place.RUNS)
+        assert ink_of(window.runs) == {DARK.text}
+        window.go_to(Place.TRY)  # made only now
+        assert ink_of(window.try_it) == {DARK.text}
+        window.check_device("auto")
+        assert ink_of(window.device_check) == {DARK.text}
+        assert window.device_check.grab().toImage().pixelColor(2, 2).name() == DARK.background
+        theme.set_appearance(Appearance.LIGHT)
+        assert ink_of(window.device_check) == ink_of(window.try_it) == {LIGHT.text}
+        window.go_to(Place.NEW_RUN)
+        assert {label: label.contentsMargins() for label in margins} == margins, "nothing has moved"
+    finally:
+        monkeypatch.undo()
+        qapp.setStyleSheet("")
