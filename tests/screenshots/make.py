@@ -45,10 +45,11 @@ from gui.pages.new_run_header import DIGITS
 from gui.pages.new_run_tasks import starting_tree
 from gui.pages.support_sheet import SupportSheet
 from gui.pages.try_it import TryPage
-from gui.pages.try_question import Question
+from gui.pages.try_question import Question as Asked
 from gui.plots.repaint_queue import RepaintQueue
 from gui.sidebar import Place
 from gui.theme import Theme
+from gui.widgets.question import Question
 from gui.window import MainWindow
 from tests.fakes.bench import BEGUN, NOTEBOOK, PC, devices_result, methods_result, updated_result
 from tests.fakes.memory import RAN_OUT, FakeMemory
@@ -75,7 +76,7 @@ from tests.screenshots.answers import (
 )
 
 SIZES = ((1280, 820), (1024, 700))
-README = (("new-run", (1280, 820)), ("run-live", (1280, 980)))
+README = (("run-live", (1280, 980)), ("new-run", (1280, 820)))
 SETTLE_SECONDS, PAINT_SECONDS = 1.6, 0.3
 """Time in which a page hears from its threads, and in which what has just come is painted."""
 PATIENCE_SECONDS = 20.0
@@ -447,7 +448,7 @@ class Stage:
         self.window.try_run(self.tried[name])
         wait(0.5)
         if name == "chat":
-            self.page.input.asked.emit(Question(texts=("How do I keep basil alive on a window sill?",)))
+            self.page.input.asked.emit(Asked(texts=("How do I keep basil alive on a window sill?",)))
         else:
             self.page.input.examples.buttons[0].click()
 
@@ -510,6 +511,7 @@ def _make_all(asked: argparse.Namespace, home: Path) -> int:
     theme.apply()
     failed: list[object] = []
     sys.excepthook = lambda *error: (failed.append(error), sys.__excepthook__(*error))
+    Question.exec = Question.open  # shown, and not waited for
     stage = Stage(theme, home)
     pictures = stage.pictures()
     names = [name for name in pictures if name.startswith(tuple(asked.names) or "")]
