@@ -44,7 +44,8 @@ def _batch_multiples(options: RunOptions, device: DeviceReport | None) -> Iterat
     tile = LARGE_TILE if is_large and _precision(options, device) == Precision.FP16 else TILE
     if size < TILE // 2 or size % tile == 0:
         return
-    better = [max(each, size // each * each) for each in dict.fromkeys((tile, TILE)) if size % each]
+    tiles = [each for each in (TILE, tile) if size % each and 2 * size >= each]
+    better = [max(each, (size + each // 2 - 1) // each * each) for each in tiles]
     yield Problem(
         "memory.batch_size",
         f"{device.title} computes fastest with multiples of {tile}{', or else of 8' if tile > TILE else ''}",

@@ -49,7 +49,17 @@ def test_batches_that_miss_the_hardwares_multiples() -> None:
     large = machine("NVIDIA A100-SXM4-80GB", precision="fp16")
     [hint] = hints(options(memory={"batch_size": 72}), large)
     assert "multiples of 64" in hint.message
-    for size, better in {4: [64, 8], 16: [64], 20: [64, 16], 31: [64, 24], 72: [64], 200: [192]}.items():
+    for size, better in {
+        4: [8],
+        8: [],
+        20: [16],
+        31: [32],
+        32: [64],
+        36: [32, 64],
+        62: [64],
+        72: [64],
+        200: [192],
+    }.items():
         [hint] = hints(options(memory={"batch_size": size}), large)
         assert "multiples of 64" in hint.message
         assert [fix.changes["memory.batch_size"] for fix in hint.fixes] == better
