@@ -2,6 +2,7 @@
 
 import contextlib
 import functools
+import re
 import sys
 import traceback
 from collections.abc import Callable, Iterator
@@ -9,6 +10,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
+import torch
 from huggingface_hub.errors import StrictDataclassError
 from safetensors import SafetensorError
 
@@ -110,7 +112,10 @@ def explained(source: str, part: str = "model", *, builds: bool = False) -> Iter
     except LOADING_ERRORS as error:
         raise not_loaded(source, error, part) from error
     except BaseException as error:
-        if not is_of_tokenizers(error) and (not isinstance(error, UNREADABLE) or is_out_of_memory(error)):
+        is_files = (
+            isinstance(error, UNREADABLE) and not is_out_of_memory(error) and not _is_of_accelerator(error)
+        )
+        if not is_files and not is_of_tokenizers(error):
             raise
         traceback.print_exc(file=sys.stderr)
         raise not_loaded(source, error, part) from error
@@ -119,6 +124,16 @@ def explained(source: str, part: str = "model", *, builds: bool = False) -> Iter
 def is_of_tokenizers(error: BaseException) -> bool:
     """Whether it is what the library `tokenizers` raises: a bare Exception, or a panic, which isn't even that."""
     return type(error) is Exception or type(error).__name__ == "PanicException"
+
+
+def _is_of_accelerator(error: Exception) -> bool:
+    """Whether a device or its libraries failed, not the files: torch has a class for few of these."""
+    is_said = re.search(
+        r"\b(cuda|hip|mps|xpu|nccl|cu(dnn|blas)\w*|bitsandbytes)\b", str(error), re.IGNORECASE
+    )
+    return isinstance(error, torch.AcceleratorError) or (
+        isinstance(error, RuntimeError) and is_said is not None
+    )
 
 
 @functools.cache

@@ -14,6 +14,7 @@ from safetensors.torch import load_file
 from core.choices import Task
 from core.engine.models import text_models
 from core.engine.models.past_runs import with_matrices
+from core.engine.models.refusals import explained
 from core.engine.torchvision_ops import prepare_torchvision
 from core.errors import ModelError
 from core.options import ModelOptions, RunOptions
@@ -226,6 +227,23 @@ def test_sizes_below_zero(tiny: Path) -> None:
     edit_config(tiny, intermediate_size=-4)
     for pretrained in (True, False):
         assert refusal(tiny, pretrained=pretrained).title == "The model in tiny can't be loaded"
+
+
+@pytest.mark.parametrize(
+    "error",
+    [
+        torch.AcceleratorError("CUDA error: device-side assert triggered"),
+        RuntimeError("cuDNN error: CUDNN_STATUS_NOT_INITIALIZED"),
+        RuntimeError("MPS backend is supported on MacOS 14.0+"),
+        RuntimeError("Error invoking kernel in bitsandbytes"),
+    ],
+)
+def test_what_a_device_raises_is_not_blamed_on_the_files(tiny: Path, error: RuntimeError) -> None:
+    with pytest.raises(RuntimeError) as raised, explained(str(tiny)):
+        raise error
+    assert raised.value is error
+    with pytest.raises(ModelError), explained(str(tiny)):
+        raise RuntimeError("size mismatch")
 
 
 def without_unknown(parts: dict[str, Any]) -> None:
