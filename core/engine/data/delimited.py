@@ -366,8 +366,8 @@ def _refuse_ragged(form: _Form, reading: _Reading) -> None:
     if bad and reading.took_lines:
         raise DataError(
             f"{path.name}, line {bad:,}: {NOT_CLOSED}",
-            f"{path}: a text that begins with a double quote must end with one. {reading.lost:,} lines at least would "
-            "not be read, with quotes as marks or without.",
+            f"{path}: a text that begins with a double quote must end with one. At least {reading.lost:,} lines "
+            "would be lost, whichever way the quotes are read.",
             (Fix(f"Close the quote in line {bad:,} in a text editor"),),
         )
     number = ragged.first + form.lines_before

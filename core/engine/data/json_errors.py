@@ -57,7 +57,7 @@ def refused(path: Path, place: str, error: RecursionError | ValueError) -> DataE
     """The error for what nothing but a mistake or an attack has: brackets within brackets, a number without end."""
     if isinstance(error, ValueError):
         return DataError(
-            f"{path.name}: {place} has too long a number",
+            f"{path.name}: {place} has a number that is too long",
             f"{path}: {place} has a whole number of more than {sys.get_int_max_str_digits():,} digits.",
             (Fix("Put the number in quotes, so that it is read as text"),),
         )

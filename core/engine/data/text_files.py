@@ -159,7 +159,7 @@ def in_order(paths: Iterable[Path]) -> list[Path]:
             shown = os.fsencode(path).decode(errors="replace")
             raise DataError(
                 "A file or folder has a name that is not UTF-8",
-                f"{shown}: the marks stand for bytes that are no letters.",
+                f"{shown}: � stands for bytes that are not valid UTF-8.",
                 (Fix("Rename it"),),
             ) from error
     return found
