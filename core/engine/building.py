@@ -15,6 +15,7 @@ from core.engine import process_settings, tasks
 from core.engine.arguments import trainer_arguments
 from core.engine.capabilities import BITSANDBYTES_OPTIMIZERS
 from core.engine.compiling import Compilation
+from core.engine.data.lengths import NO_LABEL
 from core.engine.data.single_precision import collator_for
 from core.engine.devices import Choice, choose_visible
 from core.engine.loss_scaling import loss_by_label, mend_loss_scaling, share_router_loss
@@ -27,6 +28,8 @@ from core.engine.trainer import WatchedTrainer
 from core.engine.zero_process import alone
 from core.options import RunOptions
 
+PROBED = 100
+"""Samples looked through for one with a label."""
 HALF = {Precision.BF16: torch.bfloat16, Precision.FP16: torch.float16}
 
 
@@ -134,7 +137,12 @@ def _joined(kind: type[WatchedTrainer], trainer: type) -> type:
 
 
 def _mend_accumulation(trainer: WatchedTrainer, choice: Choice, prepared: Prepared) -> None:
-    batch = trainer.data_collator([prepared.train[0]])
+    for number in range(
+        min(len(prepared.train), PROBED)
+    ):  # a prompt may fill the first, with no token to learn
+        batch = trainer.data_collator([prepared.train[number]])
+        if "labels" not in batch or (batch["labels"] != NO_LABEL).any():
+            break
     batch = {name: value.to(trainer.args.device) for name, value in batch.items()}
     with _autocast(choice):  # FlashAttention computes in 16 bits only
         mended = mend_loss_scaling(trainer.model, batch)

@@ -132,3 +132,65 @@ def test_a_model_without_extra_arguments_is_left_alone() -> None:
     model = image_model()
     assert not mend_loss_scaling(model, {name: value[None] for name, value in image_samples()[0].items()})
     assert not hasattr(model, "accepts_loss_kwargs")
+
+
+class Counted(torch.nn.Module):
+    """Cross entropy of fixed logits: a sum divided by the items, or a mean."""
+
+    def __init__(self, divides: bool) -> None:
+        super().__init__()
+        self.divides = divides
+
+    def forward(self, labels: torch.Tensor, num_items_in_batch: int, **_: Any) -> dict[str, torch.Tensor]:
+        logits = torch.eye(2).expand(*labels.shape, 2)
+        loss = torch.nn.functional.cross_entropy(
+            logits.reshape(-1, 2), labels.reshape(-1), reduction="sum" if self.divides else "mean"
+        )
+        return {"loss": loss / num_items_in_batch if self.divides else loss}
+
+
+@pytest.mark.parametrize("labels", [[[0, 1]], [[-100, -100]]])
+@pytest.mark.parametrize("divides", [True, False])
+def test_a_sample_without_labels_says_the_same_as_one_with_some(
+    divides: bool, labels: list[list[int]]
+) -> None:
+    assert mend_loss_scaling(Counted(divides), {"labels": torch.tensor(labels)}) is not divides
+
+
+def test_the_model_is_asked_with_a_sample_that_has_labels(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    seen: list[torch.Tensor] = []
+
+    def watched(model: torch.nn.Module, batch: dict[str, Any]) -> bool:
+        seen.append(batch["labels"])
+        return mend_loss_scaling(model, batch)
+
+    monkeypatch.setattr("core.engine.building.mend_loss_scaling", watched)
+    from core.engine import building
+
+    prepare = building._made
+
+    def without_first_label(*args: Any) -> Any:
+        trainer = prepare(*args)
+        collate, calls = trainer.data_collator, iter(range(10**6))
+
+        def collated(samples: list[Any]) -> Any:
+            batch = collate(samples)
+            if next(calls) == 0:
+                batch["labels"] = torch.full_like(batch["labels"], -100)
+            return batch
+
+        trainer.data_collator = collated
+        return trainer
+
+    monkeypatch.setattr(building, "_made", without_first_label)
+    run = train(
+        tmp_path / "run",
+        model=model(save_tiny_bert(tmp_path / "bert")),
+        device=DeviceOptions(name="cpu"),
+        memory=MemoryOptions(batch_size=4, gradient_accumulation_steps=2),
+        training=TrainingOptions(max_steps=1),
+    )
+    assert run.status == 0
+    assert [bool((labels != -100).any()) for labels in seen] == [True]
