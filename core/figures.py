@@ -3,7 +3,8 @@
 import math
 import re
 import time
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
 
 from core.metrics import METRIC_TITLES
 
@@ -87,3 +88,31 @@ def table(titles: tuple[str, ...], rows: Sequence[tuple[str, ...]]) -> str:
     widths = [max(len(row[column]) for row in shown) for column in range(len(titles))]
     lines = ["  ".join(cell.ljust(width) for cell, width in zip(row, widths, strict=True)) for row in shown]
     return "\n".join(line.rstrip() for line in lines)
+
+
+@dataclass(frozen=True)
+class Table:
+    """Rows under their titles. `numbers` are the columns that are lined up on the right."""
+
+    titles: tuple[str, ...]
+    rows: Sequence[tuple[str, ...]]
+    numbers: frozenset[int] = frozenset()
+
+
+def markdown_lines(table: Table) -> Iterator[str]:
+    """A table as lines of Markdown, an empty one behind it."""
+    yield f"| {' | '.join(map(markdown, table.titles))} |"
+    yield (
+        "|"
+        + "|".join(" ---: " if place in table.numbers else " --- " for place in range(len(table.titles)))
+        + "|"
+    )
+    for row in table.rows:
+        yield f"| {' | '.join(markdown(cell).replace(chr(10), '<br>') for cell in row)} |"
+    yield ""
+
+
+def markdown(text: str) -> str:
+    """A text of which Markdown makes nothing else, on as many lines as it has."""
+    marked = re.sub(r"([\\`*_{}\[\]#|~!])", r"\\\1", text.replace("\r\n", "\n").replace("\r", "\n"))
+    return marked.replace("&", "&amp;").replace("<", "&lt;").replace(">", "&gt;")

@@ -4,7 +4,7 @@ from core import figures
 from core.bench import words
 from core.bench.comparison import Change, Compared, Comparison
 from core.bench.result import Row
-from core.report.page import Table
+from core.figures import Table
 
 CHANGES = {
     Change.FASTER: "faster",

@@ -5,7 +5,7 @@ from core.bench import words
 from core.bench.agreement import agreement
 from core.bench.published import article_row
 from core.bench.result import Result, Row, speed_against
-from core.report.page import Table
+from core.figures import Table
 
 PUBLISHED = ("Published CPU, s for 1,000", "Published MPS, s for 1,000", "Published speed-up")
 

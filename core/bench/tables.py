@@ -8,8 +8,8 @@ from core.bench.plan import Kind
 from core.bench.published import ARTICLE_IS, GUIDE_IS, guide_row
 from core.bench.result import Result, Row, memory_against, speed_against
 from core.bench.trade import best_trade
-from core.report.as_markdown import plain, table_lines
-from core.report.page import Table
+from core.figures import Table, markdown_lines
+from core.figures import markdown as plain
 
 __all__ = ["csv", "markdown", "table", "text"]
 
@@ -69,7 +69,7 @@ def _published(row: Row) -> tuple[str, ...]:
 def markdown(result: Result, *, published: bool = False) -> str:
     """A result to be pasted where Markdown is read: its title, its table, what it comes to, how it was measured."""
     lines = [f"### {plain(result.plan.title)}", ""]
-    lines += table_lines(table(result, published=published))
+    lines += markdown_lines(table(result, published=published))
     lines += [f"{plain(best_trade(result))}\n"]
     lines += [f"- {plain(line)}" for line in _told_of(result, published=published)]
     return "\n".join(lines) + "\n"

@@ -12,8 +12,8 @@ from core.bench.result import Result
 from core.commands.bench_showing import Showing
 from core.commands.output import print_json, say
 from core.errors import OptionsError, Problem
+from core.figures import markdown, markdown_lines
 from core.files import is_there
-from core.report.as_markdown import plain, table_lines
 
 NAME_HELP = "its number in `hone bench results` (1 is the newest), its name there, or a file"
 
@@ -85,7 +85,7 @@ def compare(one: str, other: str, *, as_markdown: bool) -> int:
     found = hold_against(earlier, later)
     table = comparison_table(found)
     if as_markdown:
-        say("\n".join([*table_lines(table), *(f"- {plain(note)}" for note in found.notes)]))
+        say("\n".join([*markdown_lines(table), *(f"- {markdown(note)}" for note in found.notes)]))
         return 0
     rows = [tuple(str(cell) for cell in row) for row in table.rows]
     say(figures.table(tuple(title.upper() for title in table.titles), rows))

@@ -10,7 +10,7 @@ from core.commands.files import write_new
 from core.commands.output import say
 from core.commands.runs import find_run
 from core.errors import OptionsError, Problem
-from core.report.saving import save_report
+from core.report import save_report
 from core.script import script_of, script_of_run
 from core.targets import new_file
 
@@ -39,7 +39,7 @@ def add_giving(commands: "Commands") -> None:
     )
     telling.add_argument("name", metavar="RUN", help=NAME_HELP)
     telling.add_argument(
-        "--to", type=Path, required=True, metavar="FILE", help="a new file that ends in .html or .md"
+        "--to", type=Path, required=True, metavar="FILE", help="a new file that ends in .html"
     )
     telling.set_defaults(run=lambda asked: report(asked.name, asked.to))
     helping = commands.add_parser(
@@ -79,7 +79,7 @@ def script(source: str, output: Path | None) -> int:
 
 
 def report(name: str, to: Path) -> int:
-    """Write the page that tells of a run to a new file, HTML or Markdown by its ending.
+    """Write the page that tells of a run to a new HTML file.
 
     Raises:
         OptionsError: There is no such run.

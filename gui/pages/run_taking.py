@@ -9,7 +9,6 @@ from PySide6.QtWidgets import QFileDialog, QWidget
 
 from core.errors import UserError
 from core.events import Level, MessageRaised
-from core.report.saving import WRITERS
 from core.run_folder import RunFolder
 from core.script import script_of_run
 from gui.engine_work import EngineWork
@@ -74,10 +73,10 @@ class RunTaking(QObject):
         """Save the page that tells of the run where the person likes, and open it."""
         if self.is_busy:
             return
-        kinds = self.tr("Web page (*.html);;Markdown (*.md)")
+        kinds = self.tr("Web page (*.html)")
         place = self._choose(self._view, self.tr("Save a report"), f"{beginning(self._run)}.html", kinds)
         if place:
-            path = Path(place) if Path(place).suffix.lower() in WRITERS else Path(f"{place}.html")
+            path = Path(place) if Path(place).suffix.lower() in (".html", ".htm") else Path(f"{place}.html")
             self._tell(self.tr("Writing the report…"), "")
             work = Reporting(self._run, path, self)
             self._begin(work, lambda: self._reported(work.path))

@@ -7,7 +7,7 @@ from PySide6.QtCore import QObject
 
 from core import support
 from core.jobs import EngineJob, JobCancelled
-from core.report.saving import save_report
+from core.report import save_report
 from core.run_folder import RunFolder
 from core.script import Ask, script_of_run
 from core.support import SupportFile

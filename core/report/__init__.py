@@ -1,1 +1,0 @@
-"""One page that tells of a run, charts included: read from its folder, written as HTML or Markdown."""
