@@ -6,7 +6,7 @@ from core import run_file
 from core.catalogue import all_options, value_of
 from core.choices import Task
 from core.errors import OptionsError
-from core.files import LARGEST_TEXT
+from core.files import LARGEST_TEXT, load_toml
 from core.starting_values import starting_options
 from tests.fakes.runs import digits_options
 
@@ -103,6 +103,8 @@ def test_problems_of_the_file_and_of_set_come_together(tmp_path: Path) -> None:
         (b".".join([b"a"] * 32_000) + b" = 1", "a key has more than 50 parts"),
         (b"x = {" + b" . ".join([b"'a'"] * 60) + b" = 1}", "a key has more than 50 parts"),
         (b"# " + b"x" * LARGEST_TEXT, r"can't be read: \w"),
+        (b"p = 'x'\n" + b"a." * 60 + b"b = 1", "a key has more than 50 parts"),
+        (b'"a".' * 49 + b" " * 900_000, "is no run file, or is damaged"),  # took seconds
         (b"", "is no run file: it holds no option"),
         (b"# nothing\nschema = 1\n[data]\n", "is no run file: it holds no option"),
         (None, "can't be read"),
@@ -116,6 +118,12 @@ def test_a_file_that_is_no_run_file_is_told(content: bytes | None, reason: str, 
     with pytest.raises(OptionsError, match=reason) as caught:
         run_file.read(path)
     assert str(path) in caught.value.title
+
+
+@pytest.mark.parametrize("quote", ['"', "'", '"""', "'''"])
+def test_a_text_of_many_sentences_is_no_deep_key(quote: str) -> None:
+    words = "Yes. No. " * 30
+    assert load_toml(f"p = [{quote}{words}{quote}]  # {words}\n") == {"p": [words]}
 
 
 @pytest.mark.parametrize("value", [r'"C:\data\x.csv"', r'"C:\Users\me"', r'"C:\temp\"'])
