@@ -31,7 +31,7 @@ from core.locks import ENGINE_LOCK, is_locked
 from core.machine.memory import system_memory
 from core.machine.sampler import Sampler, gpu_of
 from core.options import DeviceOptions
-from core.processes import end_group, kill_with_children, start_worker
+from core.processes import SIGNALS, end_group, kill_with_children, start_worker
 from core.run_folder import Action, ExitRecord, Request, RunFolder
 from core.starting import QUEUE_FLAG
 from core.turn import Turn
@@ -233,13 +233,8 @@ def main(arguments: Sequence[str]) -> int:
         return 1
     os.chdir(path)  # where the folder is renamed, moved or unmounted, it still is this one
     keeper = Keeper(RunFolder(Path()), engine_command("train", "."), queued=QUEUE_FLAG in arguments)
-    for name in (
-        "SIGTERM",
-        "SIGHUP",
-        "SIGBREAK",
-    ):  # a shutdown on Linux sends the first two, one after the other
-        if hasattr(signal, name):
-            signal.signal(getattr(signal, name), lambda *_: keeper.ask_stop())
+    for number in SIGNALS:
+        signal.signal(number, lambda *_: keeper.ask_stop())
     keeper.keep()
     return 0
 

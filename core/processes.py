@@ -15,6 +15,11 @@ import core
 
 SOURCE_ROOT = Path(core.__file__).resolve().parents[1]
 
+SIGNALS = tuple(
+    getattr(signal, name) for name in ("SIGINT", "SIGTERM", "SIGHUP", "SIGBREAK") if hasattr(signal, name)
+)
+"""What asks a process to end: Ctrl-C, a shutdown (systemd's sends SIGTERM, and SIGHUP after it), Ctrl-Break."""
+
 ASKER = "HONE_ASKER"
 """In the environment of a job that answers a question: the number of the process that asked."""
 

@@ -10,6 +10,7 @@ from types import FrameType, TracebackType
 
 from core.engine.reporter import Reporter
 from core.events import Outcome, RequestAnswered
+from core.processes import SIGNALS
 from core.run_folder import Action, Request, RunFolder
 
 LOOK_SECONDS = 0.3
@@ -28,11 +29,6 @@ class EndRequested(Exception):  # noqa: N818 - a request, not an error
         self.outcome = outcome
 
 
-SIGNALS = tuple(
-    getattr(signal, name) for name in ("SIGINT", "SIGTERM", "SIGHUP", "SIGBREAK") if hasattr(signal, name)
-)
-"""What asks a process to end: Ctrl-C, a shutdown (systemd's sends SIGTERM, and SIGHUP after it), Ctrl-Break."""
-
 Handler = Callable[[int, FrameType | None], object] | int
 
 
@@ -40,7 +36,7 @@ Handler = Callable[[int, FrameType | None], object] | int
 def on_signals(handler: Handler) -> Iterator[None]:
     """Let `handler` take the signals that ask this process to end, but for those that it was started to ignore."""
     before = {number: signal.getsignal(number) for number in SIGNALS}
-    taken = {number: found for number, found in before.items() if found is not signal.SIG_IGN}
+    taken = {number: found for number, found in before.items() if found not in (None, signal.SIG_IGN)}
     for number in taken:
         signal.signal(number, handler)
     try:

@@ -64,17 +64,21 @@ def train_run(
         The exit status: 0 finished, stopped or paused, 1 failed (the events say why, a bug's traceback is in the log),
         `CANT_WRITE` where not even that could be written.
     """
-    try:
-        with on_signals(signal.default_int_handler):
-            _train(_Attempt(run, options, reporter, checkpoint))
-    except EndRequested as ended:  # while loading: there is nothing new to keep yet
-        reporter.write(RunFinished(state=ended.outcome, steps=reporter.story.step))
-    except KeyboardInterrupt:  # also what interrupts loading (`EndWhileLoading`), where that was just done
-        requests = RequestBox(run, reporter)
-        asked = requests.ending if requests.end_is_asked() else None
-        reporter.write(RunFinished(state=asked or Outcome.STOPPED, steps=reporter.story.step))
-    except Exception as error:  # noqa: BLE001 - the outer edge of this process: logged whole, shown as failed
-        return _report_failure(error, _Attempt(run, options, reporter, checkpoint))
+    attempt = _Attempt(run, options, reporter, checkpoint)
+    with on_signals(signal.default_int_handler):
+        try:
+            _train(attempt)
+        except EndRequested as ended:  # while loading: there is nothing new to keep yet
+            reporter.write(RunFinished(state=ended.outcome, steps=reporter.story.step))
+        except (
+            KeyboardInterrupt
+        ):  # also what interrupts loading (`EndWhileLoading`), where that was just done
+            with on_signals(signal.SIG_IGN):  # a shutdown sends a second one at once
+                requests = RequestBox(run, reporter)
+                asked = requests.ending if requests.end_is_asked() else None
+                reporter.write(RunFinished(state=asked or Outcome.STOPPED, steps=reporter.story.step))
+        except Exception as error:  # noqa: BLE001 - the outer edge of this process: logged whole, shown as failed
+            return _report_failure(error, attempt)
     return 0
 
 

@@ -7,10 +7,13 @@ from pathlib import Path
 
 import pytest
 
+from core.choices import Task
 from core.engine.reporter import Reporter
 from core.engine.requests import BETWEEN_LOOKS, EndRequested, EndWhileLoading, RequestBox, on_signals
+from core.engine.torchvision_ops import prepare_torchvision
 from core.event_files import EventReader
-from core.events import Outcome, RequestAnswered
+from core.events import Event, Outcome, RequestAnswered, RunFinished
+from core.options import RunOptions
 from core.run_folder import Action, RunFolder
 from tests.fakes.clock import FakeClock
 
@@ -42,6 +45,39 @@ def test_a_signal_that_the_engine_was_started_to_ignore_stays_ignored() -> None:
             assert signal.getsignal(signal.SIGTERM) is signal.default_int_handler
     finally:
         signal.signal(signal.SIGHUP, before)
+
+
+@pytest.mark.skipif(os.name != "posix", reason="Windows sends no signals")
+def test_a_second_signal_does_not_take_the_place_of_the_ending(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    prepare_torchvision()
+    from core.engine.train import train_run
+
+    class Reporting(Reporter):
+        def write(self, *events: Event) -> None:
+            os.kill(os.getpid(), signal.SIGHUP)
+            super().write(*events)
+
+    def interrupted(attempt: object) -> None:
+        os.kill(os.getpid(), signal.SIGTERM)
+
+    monkeypatch.setattr("core.engine.train._train", interrupted)
+    run = RunFolder(tmp_path)
+    before = signal.signal(signal.SIGHUP, signal.default_int_handler)  # by default it would end the tests
+    try:
+        assert train_run(run, RunOptions(task=Task.TEXT_CLASSIFICATION), Reporting(run)) == 0
+    finally:
+        signal.signal(signal.SIGHUP, before)
+    [ended] = [event for event in EventReader(run.events_file).read_all() if isinstance(event, RunFinished)]
+    assert ended.state is Outcome.STOPPED
+
+
+def test_a_handler_that_python_did_not_set_stays(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(signal, "getsignal", lambda number: None)
+    with on_signals(signal.SIG_IGN):
+        monkeypatch.undo()
+        assert signal.getsignal(signal.SIGTERM) is not signal.SIG_IGN
 
 
 def load_for_ever() -> None:
