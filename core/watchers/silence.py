@@ -16,6 +16,21 @@ from core.watchers.recent import Recent
 
 MESSAGE = "silence"
 
+_WHILE_LOADING = (
+    "A stop is taken at once; if the process is stuck, end it now. This attempt has saved nothing yet."
+)
+_AFTER_A_STEP = (
+    "A stop is taken after the next step; if none comes, ending it now leaves the last checkpoint, if any."
+)
+_STOPS: dict[Phase | None, str] = {
+    Phase.TRAINING: _AFTER_A_STEP,
+    Phase.COMPILING: _AFTER_A_STEP,
+    Phase.EVALUATING: "A stop is taken after the next batch; if none comes, ending it now leaves the last checkpoint, "
+    "if there is one.",
+    Phase.SAVING: "A stop is taken once it is saved; ending it now leaves the last checkpoint, if there is one.",
+}
+"""When a stop is taken, and what ending the process leaves."""
+
 
 def look(recent: Recent, *, raised: str) -> Finding | None:
     """Find that it trains and has told of no step for longer than its steps take, or does nothing in another phase.
@@ -30,10 +45,10 @@ def look(recent: Recent, *, raised: str) -> Finding | None:
     return Finding(
         key=f"{recent.heard:.3f}",
         level=Level.WARNING,
-        title=f"{'No step' if trains else 'Nothing done'} for more than {figures.duration(limit)}",
+        title=f"{'No step' if trains else 'No activity'} for more than {figures.duration(limit)}",
         detail=f"{_usual(recent)}The last it told of was {_last_word(recent)}. {_doing(recent.engine_busy)} If it "
-        "goes on by itself, this message goes; the end of the log may say more. A stop is heeded after the next step; "
-        "if none comes, ending it now leaves the last checkpoint.",
+        "goes on by itself, this message goes; the end of the log may say more. "
+        f"{_STOPS.get(recent.phase, _WHILE_LOADING)}",
         fixes=(STOP, END),
     )
 

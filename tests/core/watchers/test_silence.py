@@ -65,6 +65,9 @@ def test_where_no_step_is_to_come_a_process_that_does_nothing_is_told(phase: Pha
     message = watch(run.events, activity=FakeActivity(0.001)).one
     assert (message.id, message.fixes) == ("silence", (STOP, END))
     assert "does nothing" in message.detail
+    is_loading = phase in (Phase.LOADING_DATA, Phase.LOADING_MODEL, Phase.TOKENIZING)
+    assert ("at once" in message.detail, "last checkpoint" in message.detail) == (is_loading, not is_loading)
+    assert ("next step" in message.detail) == (phase is Phase.COMPILING)
     run.phase(Phase.TRAINING)
     run.a_step(1.0)
     assert watch(run.events, activity=FakeActivity(0.001)).withdrawn == ["silence"]
