@@ -67,15 +67,19 @@ def _batch(options: RunOptions, forecast: MemoryForecast | None) -> str:
     return f"{batch}{length}"
 
 
-def what_was_told(forecast: MemoryForecast | None) -> Iterator[str]:
-    """What a run was told to take, what was free, and its largest part, in sentences; nothing without a forecast."""
+def what_was_told(forecast: MemoryForecast | None, *, before: bool = False) -> Iterator[str]:
+    """What a run was told to take, what was free, and its largest part, in sentences; nothing without a forecast.
+
+    `before` says it of a run that is yet to start.
+    """
     if forecast is None:
         return
     parts = forecast.parts
     told = "as measured before" if forecast.basis is Basis.MEASURED else "by forecast"
     room = forecast.room
-    free = f", and {figures.size(room.free)} of {figures.size(room.ceiling)} were free" if room else ""
-    yield f"The run was to take {figures.size(parts.total)} {told}{free}."
+    needs, are = ("needs", "are") if before else ("was to take", "were")
+    free = f", and {figures.size(room.free)} of {figures.size(room.ceiling)} {are} free" if room else ""
+    yield f"The run {needs} {figures.size(parts.total)} {told}{free}."
     title, held = PART_TITLES[parts.largest], getattr(parts, parts.largest)
     yield f"Its largest part: {title[0].lower()}{title[1:]}, {figures.size(held)}."
 

@@ -74,7 +74,9 @@ def refuse_too_large(told: MemoryForecast | None) -> None:
     """
     if told is not None and verdict(told.parts.total, told.room) is Verdict.TOO_LARGE:
         anyway = Fix("Start it anyway", action=FixAction.RESUME)
-        raise DoesntFit("It doesn't fit into memory", " ".join(what_was_told(told)), (*told.fixes, anyway))
+        raise DoesntFit(
+            "It doesn't fit into memory", " ".join(what_was_told(told, before=True)), (*told.fixes, anyway)
+        )
 
 
 def remember(story: RunStory, choice: Choice) -> None:
