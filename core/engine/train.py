@@ -9,6 +9,8 @@ from contextlib import AbstractContextManager, ExitStack, nullcontext, suppress
 from dataclasses import dataclass
 from typing import Any
 
+import torch
+
 from core.checkpoint_files import Checkpoint
 from core.ending import CANT_WRITE
 from core.engine import checkpoints
@@ -173,7 +175,8 @@ def _load(attempt: _Attempt, choice: Choice, memory_reports: MemoryReports) -> _
     with EndWhileLoading(run, requests):
         only_if_it_fits = ONLY_IF_IT_FITS in os.environ
         if only_if_it_fits:
-            refuse_too_large(foretell(choice, None, run.forecast()))
+            with torch.random.fork_rng(()):  # a head is drawn from the same numbers with --yes
+                refuse_too_large(foretell(choice, None, run.forecast()))
         prepared = prepare(choice.settled, reporter)
         checkpoints.clean(run.checkpoints)
         told = foretell(choice, prepared, run.forecast())
