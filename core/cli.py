@@ -353,7 +353,9 @@ def _inspect(asked: argparse.Namespace) -> int:
 def _add_files(commands: "Commands") -> None:
     new = commands.add_parser("new", help="print a run file to start from")
     new.add_argument("--task", choices=TASKS, help="what is to be learned; a preset may say it")
-    new.add_argument("--preset", metavar="NAME", help="options to begin with, such as fastest or glue-cola")
+    new.add_argument(
+        "--preset", metavar="NAME", help="options to begin with, such as fastest or published-guide"
+    )
     new.add_argument("--output", "-o", type=Path, metavar="FILE", help="write it there; FILE must be new")
     new.set_defaults(
         run=lambda asked: files.new(Task(asked.task) if asked.task else None, asked.output, asked.preset)

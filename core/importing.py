@@ -5,12 +5,10 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from core import glue
 from core.catalogue import options_by_path
 from core.checks import read_options
 from core.choices import Task
 from core.errors import OptionsError, Problem
-from core.glue import find_glue
 from core.options import SCHEMA, Tree
 from core.pasted import Computed, said_in
 from core.trainer_translation import Gone, Known, is_true, translate, typed
@@ -92,8 +90,8 @@ def _assemble(said: Mapping[str, Any]) -> Imported:
     taken: list[Taken] = []
     left: list[Left] = []
     problems: list[Problem] = []
-    glue_task = find_glue(str(said.get("task_name", "")))
-    of_texts = glue_task.task if glue_task else Task.TEXT_CLASSIFICATION
+    is_scored = str(said.get("task_name")).lower() == "stsb"  # of GLUE's tasks, the one that is a regression
+    of_texts = Task.TEXT_REGRESSION if is_scored else Task.TEXT_CLASSIFICATION
     task = Task.IMAGE_CLASSIFICATION if "train_dir" in said else of_texts
     tree: Tree = {"schema": SCHEMA, "task": task.value}
     for name, value in _without_repetition(said):
@@ -150,8 +148,6 @@ def _packed(said: Mapping[str, Any]) -> list[str]:
 
 
 def _translate(name: str, value: Any) -> Known | Gone | None:
-    if name == "task_name":
-        return _glue_task(str(value))
     if value is None or isinstance(value, Computed):
         known = translate(name, None)
         return Known({}) if isinstance(known, Known) else known
@@ -163,17 +159,6 @@ def _translate(name: str, value: Any) -> Known | Gone | None:
 
 def _read(path: str, value: Any) -> Any:
     return typed(path, value) if isinstance(value, str) and path in options_by_path() else value
-
-
-def _glue_task(name: str) -> Known:
-    task = find_glue(name)
-    if task is None:
-        known = ", ".join(task.name for task in glue.TASKS)
-        return Known({}, f"choose the data yourself; {name} is none of {known}")
-    return Known(
-        {"data.text_columns": list(task.columns), "data.label_column": "label"},
-        f"choose your copy of the files of {name} as training and evaluation data",
-    )
 
 
 def _clash(tree: Tree, values: Mapping[str, Any]) -> str:

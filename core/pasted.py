@@ -1,4 +1,4 @@
-"""Names and values in a text that somebody pasted: JSON, a Python script or notebook, or a command line."""
+"""Names and values in a text that somebody pasted: JSON, a Python script, or a command line."""
 
 import ast
 import json
@@ -36,20 +36,9 @@ def _from_json(text: str) -> dict[str, Any]:
         return {}
     if not isinstance(found, dict):
         return {}
-    if isinstance(found.get("cells"), list):
-        return _from_python(_code(found["cells"]))
     if found.get("peft_type") == "LORA":  # adapter_config.json
         return {"use_lora": True, **{_lora_name(name): value for name, value in found.items()}}
     return found
-
-
-def _code(cells: list[Any]) -> str:
-    """The code of a notebook, without lines for the shell and the notebook itself."""
-    sources = [
-        cell.get("source", "") for cell in cells if isinstance(cell, dict) and cell.get("cell_type") == "code"
-    ]
-    lines = "\n".join("".join(source) for source in sources).splitlines()
-    return "\n".join(line for line in lines if not line.lstrip().startswith(("!", "%")))
 
 
 def _from_python(text: str) -> dict[str, Any]:

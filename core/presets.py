@@ -1,6 +1,6 @@
 """Presets: a few options that belong together, laid over what is in the form.
 
-Most are run files in `resources/presets`; those of GLUE's tasks are made from their table.
+They are run files in `resources/presets`.
 """
 
 import tomllib
@@ -10,7 +10,6 @@ from functools import cache
 from pathlib import Path
 from typing import Any
 
-from core import glue
 from core.catalogue import options_by_path
 from core.options import SECTIONS, Tree
 from core.tree import value_at
@@ -39,24 +38,13 @@ class Difference:
 
 @cache
 def presets() -> tuple[Preset, ...]:
-    """Those for any data, in the order of their files' names."""
+    """All of them, in the order of their files' names."""
     return tuple(_read(path) for path in sorted(FOLDER.glob("*.hone")))
 
 
-@cache
-def glue_presets() -> tuple[Preset, ...]:
-    """A preset for each of GLUE's tasks."""
-    return tuple(Preset(task.preset, task.title, task.help, task.tree()) for task in glue.TASKS)
-
-
-def all_presets() -> tuple[Preset, ...]:
-    """All of them."""
-    return (*presets(), *glue_presets())
-
-
 def find(name: str) -> Preset | None:
-    """The preset of this name, such as `fits-in-8-gb` or `glue-cola`."""
-    return next((preset for preset in all_presets() if preset.name == name), None)
+    """The preset of this name, such as `fits-in-8-gb`."""
+    return next((preset for preset in presets() if preset.name == name), None)
 
 
 def differences(tree: Tree, preset: Preset) -> tuple[Difference, ...]:

@@ -98,6 +98,7 @@ SPECIAL: Mapping[str, Callable[[Any], Known]] = {
     "bnb_4bit_quant_type": lambda given: Known(
         {}, "" if given == "nf4" else f"Hone packs 4 bits as nf4, which is more exact than {given}"
     ),
+    "task_name": lambda given: Known({}, f"choose your copy of the files of {given} as the data"),
     "train_dir": lambda given: Known({"data.train": str(given)}),
     "validation_dir": lambda given: Known({"data.eval": str(given)}),
     "use_lora": _switch("model.method", "lora"),

@@ -9,7 +9,7 @@ from core.choices import Task
 from core.errors import OptionsError, Problem
 from core.files import write_atomically
 from core.options import RunOptions
-from core.presets import all_presets, differences, find
+from core.presets import differences, find, presets
 from core.reference import as_markdown, as_text
 from core.starting_values import starting_options
 from core.targets import new_file, writing
@@ -39,7 +39,7 @@ def new(task: Task | None, output: Path | None, preset: str | None = None) -> in
 def _starting_with(task: Task | None, name: str | None) -> RunOptions:
     preset = find(name) if name else None
     if name and preset is None:
-        known = ", ".join(preset.name for preset in all_presets())
+        known = ", ".join(preset.name for preset in presets())
         raise OptionsError((Problem("preset", f"there is no {name}; there are {known}"),))
     own = Task(preset.tree["task"]) if preset and "task" in preset.tree else None
     chosen = task or own

@@ -1,6 +1,5 @@
 """The top of the New run page: task, examples, opening and saving run files."""
 
-from collections.abc import Sequence
 from pathlib import Path
 
 from PySide6.QtCore import Qt, Signal
@@ -8,7 +7,7 @@ from PySide6.QtGui import QAction
 from PySide6.QtWidgets import QFileDialog, QHBoxLayout, QLabel, QMenu, QPushButton, QVBoxLayout, QWidget
 
 from core.choices import Task
-from core.presets import Preset, find, glue_presets, presets
+from core.presets import find, presets
 from gui.pages.new_run_task import TaskChooser
 from gui.theme import SPACING
 from gui.widgets.roles import Role, set_role
@@ -121,19 +120,13 @@ class NewRunHeader(QWidget):
             self.tr("Sentence pairs (MRPC; asks for your copy of the files)"), self._start_from_mrpc
         )
         menu.addSection(self.tr("Presets: change a few options, keep the rest"))
-        self._add_presets(menu, presets())
-        glue = menu.addMenu(self.tr("GLUE’s tasks, as run_glue.py trains them"))
-        glue.setToolTipsVisible(True)
-        self._add_presets(glue, glue_presets())
-        button.setMenu(menu)
-        button.setProperty("hasMenu", True)
-        return button
-
-    def _add_presets(self, menu: QMenu, offered: Sequence[Preset]) -> None:
-        for preset in offered:
+        for preset in presets():
             action = menu.addAction(preset.title, self._tell_preset)
             action.setData(preset.name)
             action.setToolTip(preset.help)
+        button.setMenu(menu)
+        button.setProperty("hasMenu", True)
+        return button
 
     def _open_button(self) -> QPushButton:
         button = QPushButton(self.tr("Open"))

@@ -20,8 +20,6 @@ torchrun --nproc_per_node 2 examples/pytorch/text-classification/run_glue.py \\
   --output_dir /tmp/mrpc/ --overwrite_output_dir --evaluation_strategy epoch --warmup_ratio 0.1
 """
 
-NOTEBOOK_CELL = {"cell_type": "code", "source": ["!pip install x\n", "TrainingArguments(seed=5)"]}
-
 
 def options_of(imported: Imported) -> dict[str, Any]:
     """What was taken over of what was said."""
@@ -44,6 +42,7 @@ def test_variables_that_the_text_itself_assigns_are_resolved(assigns: str, asks:
     direct = import_text("python run_glue.py --task_name mrpc --seed 5 --output_dir /tmp/mrpc/")
     assert (found.tree, found.problems) == (direct.tree, direct.problems)
     assert found.taken == direct.taken
+    assert "mrpc" in reason(found, "task_name")
 
 
 def test_a_variable_that_only_the_shell_knows_is_left() -> None:
@@ -57,8 +56,6 @@ def test_a_command_line_of_run_glue() -> None:
     assert options_of(imported) == {
         "device.processes": 2,
         "model.source": "google-bert/bert-base-cased",
-        "data.text_columns": ["sentence1", "sentence2"],
-        "data.label_column": "label",
         "data.max_length": 128,
         "memory.batch_size": 32,
         "training.learning_rate": 2e-5,
@@ -157,16 +154,6 @@ def test_what_holds_no_options_is_refused(text: str) -> None:
         ('{"deepspeed": {"zero_optimization": {"stage": 3}}}', {"memory.deepspeed": "zero-3"}),
         ("run_glue.py --fp16 ^\r\n  --seed 7", {"device.precision": "fp16", "training.seed": 7}),
         ("SFTConfig(seed=3)\nDataLoader(data, batch_size=64)", {"training.seed": 3}),
-        (
-            json.dumps(
-                {
-                    "cells": [
-                        {"cell_type": "code", "source": ["!pip install x\n", "TrainingArguments(seed=5)"]}
-                    ]
-                }
-            ),
-            {"training.seed": 5},
-        ),
     ],
 )
 def test_forms_that_people_have(text: str, options: dict[str, Any]) -> None:
@@ -181,9 +168,7 @@ def test_what_a_script_computes_is_said_and_never_run() -> None:
     assert imported.taken == ()
 
 
-@pytest.mark.parametrize(
-    "text", ["f(a={[]: 1})", '{"cells": []}', '{"a": null}', '{"cells": 3}', "Config(**x)"]
-)
+@pytest.mark.parametrize("text", ["f(a={[]: 1})", '{"cells": []}', '{"a": null}', "Config(**x)"])
 def test_odd_texts_are_refused_plainly(text: str) -> None:
     with pytest.raises(OptionsError, match="1 problem"):
         import_text(text)
@@ -295,7 +280,6 @@ class TestOldNamesInARunFile:
     ("name", "task"),
     [("mrpc", "text-classification"), ("STSB", "text-regression"), ("other", "text-classification")],
 )
-def test_glue_s_tasks_are_known_with_what_they_learn(name: str, task: str) -> None:
+def test_which_of_glue_s_tasks_is_a_regression_is_known(name: str, task: str) -> None:
     found = import_text(f"run_glue.py --task_name {name} --learning_rate 2e-5")
     assert (found.tree["task"], found.problems) == (task, ())
-    assert ("text_columns" in found.tree.get("data", {})) == (name != "other")

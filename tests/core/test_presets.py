@@ -9,7 +9,7 @@ from core.catalogue import options_by_path
 from core.checks import check_tree, read_options
 from core.choices import Task
 from core.options import Tree
-from core.presets import Preset, differences, find, glue_presets, presets
+from core.presets import Preset, differences, find, presets
 from core.starting_values import starting_options
 from core.tree import copied, put, value_at
 
@@ -73,28 +73,6 @@ def test_once_applied_nothing_differs(preset: Preset) -> None:
     changed = differences(before, preset)
     assert changed, "a preset that changes nothing of a first run is none"
     assert differences(applied(before, preset), preset) == ()
-
-
-@pytest.mark.parametrize("preset", glue_presets(), ids=lambda preset: preset.name)
-def test_glue_s_tasks_are_presets_by_name(preset: Preset) -> None:
-    assert find(preset.name) is preset
-    assert preset.help.startswith(("Is ", "Does ", "Do ", "How "))
-    task = Task(preset.tree["task"])
-    tree = applied(run_file.to_tree(starting_options(task)), preset)
-    tree["data"]["train"] = "synthetic:64x16"
-    options, problems = check_tree(tree)
-    assert problems == ()
-    assert options is not None
-    assert (options.data.max_length, options.memory.batch_size) == (128, 32)
-    assert (options.training.learning_rate, options.training.warmup) == (2e-5, 0.0)
-
-
-def test_glue_has_nine_and_one_of_them_is_a_regression() -> None:
-    found = {preset.name.removeprefix("glue-"): preset.tree for preset in glue_presets()}
-    assert set(found) == {"cola", "sst2", "mrpc", "stsb", "qqp", "mnli", "qnli", "rte", "wnli"}
-    assert [name for name, tree in found.items() if tree["task"] == "text-regression"] == ["stsb"]
-    assert [name for name, tree in found.items() if tree["training"]["epochs"] == 5] == ["mrpc", "wnli"]
-    assert found["mnli"]["data"]["text_columns"] == ["premise", "hypothesis"]
 
 
 @pytest.mark.parametrize("path", EXAMPLES, ids=lambda path: path.stem)

@@ -11,12 +11,12 @@ from core.cli import main
 
 
 def test_a_preset_says_what_is_learned(tmp_path: Path) -> None:
-    path = tmp_path / "stsb.hone"
-    assert main(["new", "--preset", "glue-stsb", "-o", str(path)]) == 0
+    path = tmp_path / "guide.hone"
+    assert main(["new", "--preset", "published-guide", "-o", str(path)]) == 0
     options, problems = read_options(run_file.read_tree(path))
     assert options is not None, problems
-    assert options.task is Task.TEXT_REGRESSION
-    assert options.data.text_columns == ("sentence1", "sentence2")
+    assert options.task is Task.TEXT_CLASSIFICATION
+    assert options.data.padding == "fixed"
 
 
 def test_a_preset_for_any_task(tmp_path: Path) -> None:
@@ -30,8 +30,11 @@ def test_a_preset_for_any_task(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("asked", "said"),
     [
-        (["--preset", "glue-x"], "there is no glue-x; there are fits-in-8-gb"),
-        (["--preset", "glue-cola", "--task", "chat"], "glue-cola is for text-classification, got chat"),
+        (["--preset", "slowest"], "there is no slowest; there are fits-in-8-gb"),
+        (
+            ["--preset", "published-guide", "--task", "chat"],
+            "published-guide is for text-classification, got chat",
+        ),
         (["--preset", "fastest"], "say which one with --task"),
         ([], "say which one with --task"),
     ],

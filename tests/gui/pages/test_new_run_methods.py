@@ -184,7 +184,7 @@ def test_columns_that_come_with_other_data_are_kept(qtbot, page, model, pairs):
         {"task": "text-classification", "model": {"source": str(model)}, "data": {"train": str(pairs)}}
     )
     qtbot.waitUntil(lambda: bool(page._options._guesses.guessed))
-    page._laying.take_over(import_text("--train_file other.tsv --task_name mrpc"))
+    page._laying.take_over(import_text("--train_file other.tsv --text_columns sentence1,sentence2"))
     assert page.tree()["data"]["text_columns"] == ["sentence1", "sentence2"]
 
 
