@@ -17,7 +17,17 @@ import jinja2
 import msgspec
 
 from core.capabilities import find_device
-from core.choices import ChatTemplate, LossOn, Method, Optimizer, Padding, Precision, Quantization, Task
+from core.choices import (
+    ChatTemplate,
+    LossOn,
+    Method,
+    Optimizer,
+    Padding,
+    Precision,
+    Quantization,
+    Task,
+    Toggle,
+)
 from core.conversation_words import ColumnRole as R
 from core.engine.arguments import trainer_arguments
 from core.engine.data import idx_images
@@ -200,6 +210,9 @@ def _differences(options: RunOptions, values: dict[str, Any]) -> Iterator[str]:
         "TRL applies the chat template and cuts long texts; Hone does both itself.": task.reads_conversations,
         "Calls of tools aren't written: the template has no place for them.": values["chatml"]
         and R.TOOLS in values["roles"],
+        "data.group_by_length: TRL's pairs are drawn whatever their length.": (
+            task is Task.PREFERENCE and data.group_by_length is Toggle.ON
+        ),
         "TRL keeps LoRA's matrices in bf16, Hone in fp32.": task.reads_conversations
         and method is Method.QLORA,
         "Images aren't turned as their EXIF says; weight decay reaches torchvision's batch norms.": task.reads_images,
@@ -328,6 +341,7 @@ def _arguments(options: RunOptions, device: str, values: dict[str, Any]) -> dict
         found["remove_unused_columns"] = False
     if task is Task.PREFERENCE:
         found["beta"] = options.training.beta
+        found.pop("train_sampling_strategy", None)  # TRL's pairs have no length to be grouped by
     if task is Task.CHAT:
         found |= {"packing": True, "eval_packing": False} if options.data.packing else {}
         found |= {"assistant_only_loss": True} if values["assistant_only"] else {}

@@ -15,7 +15,7 @@ import msgspec
 import pytest
 
 from core.catalogue import Kind, Option, all_options, options_by_path, value_of
-from core.choices import Method, Precision, Quantization, Task
+from core.choices import Method, Precision, Quantization, Task, Toggle
 from core.engine.script import comment, write_script
 from core.options import DataOptions, DeviceOptions, MemoryOptions, ModelOptions, RunOptions, TrainingOptions
 from core.run_folder import RunFolder
@@ -266,6 +266,11 @@ def test_what_ran_is_what_is_asked_of_the_engine(tmp_path: Path) -> None:
     )
     assert found["device"]["threads"] is None
     assert asked[0].notes == ("device.precision = bf16: in hardware",)
+
+
+def test_pairs_are_not_grouped_by_a_length_that_they_lack(made: dict[str, str]) -> None:
+    asked = options(Task.PREFERENCE, made["talker"], made["pairs"], group_by_length=Toggle.ON)
+    assert "train_sampling_strategy" not in script(asked)
 
 
 def test_a_strangers_words_stay_words(made: dict[str, str], tmp_path: Path) -> None:
