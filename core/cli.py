@@ -13,7 +13,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from core import jobs, settings
+from core import settings, starting
 from core.choices import Task
 from core.commands import files, inspecting, memory, reports, running, runs, train
 from core.commands.arguments import NAME_HELP
@@ -46,7 +46,7 @@ if TYPE_CHECKING:
 
 
 def main(
-    arguments: Sequence[str], start: train.Start = jobs.start, keeper: KeeperCommand | None = None
+    arguments: Sequence[str], start: train.Start = starting.start, keeper: KeeperCommand | None = None
 ) -> int:
     """Do what the command line asks for and return the exit status.
 
@@ -113,7 +113,7 @@ def _speak_utf8() -> None:
 
 def names() -> frozenset[str]:
     """What the commands are called."""
-    return frozenset(_add_commands(argparse.ArgumentParser(), jobs.start, None).choices or ())
+    return frozenset(_add_commands(argparse.ArgumentParser(), starting.start, None).choices or ())
 
 
 class _Parser(argparse.ArgumentParser):

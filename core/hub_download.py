@@ -17,9 +17,8 @@ import msgspec
 
 from core.errors import UserError
 from core.hub_questions import Downloaded, DownloadRequest, Kind, Progress, Removed, RemoveRequest
-from core.jobs import EngineCrashed, JobCancelled, ask_engine, decoded, engine_command
+from core.jobs import EngineCrashed, JobCancelled, JobFailure, ask_engine, decoded, engine_command
 from core.processes import ASKER, converse, kill_with_children, start_worker
-from core.reports import JobFailure
 
 SPEED_SECONDS = 5.0
 """The speed is that of the last seconds: a network's wanders."""

@@ -10,48 +10,45 @@ from typing import IO, TypeVar
 import msgspec
 
 from core.ceiling import Ceiling, RanOut, room_for_reading
-from core.data_report import DataReport, InspectRequest
-from core.device_check_report import DeviceCheckReport, DeviceCheckRequest
 from core.ending import describe, is_out_of_memory, out_of_memory_kills, signal_name
-from core.errors import UserError
+from core.errors import Fix, UserError
 from core.gpu_pack.using import engine_program
-from core.hub import ConfigFetched, ConfigRequest
 from core.machine.memory import SystemMemory, system_memory
-from core.memory.forecast import Forecast, ForecastRequest
-from core.model_report import ModelReport, ModelRequest
 from core.processes import ASKER, converse, is_frozen, kill_with_children, own_program, start_worker
-from core.reports import JobFailure, JobProgress, MachineReport
-from core.starting import CantResume, extend, keeper_command, resume, start
-
-__all__ = [
-    "CantResume",
-    "EngineCrashed",
-    "EngineJob",
-    "JobCancelled",
-    "ask_check_model",
-    "ask_device_check",
-    "ask_devices",
-    "ask_engine",
-    "ask_fetch_config",
-    "ask_forecast",
-    "ask_inspect",
-    "decoded",
-    "engine_command",
-    "extend",
-    "keeper_command",
-    "resume",
-    "start",
-    "start_asked",
-]
 
 ASK_SECONDS = 600.0
 """How long a job may be silent before it is given up: a large file on a slow disk, not for ever."""
 
-CHECK_SECONDS = 120.0
-"""How long a device check may take: 30 s of comparing, on a slow disk as much for loading torch, and some to spare."""
 
-FETCH_SECONDS = 60.0
-"""How long fetching a file of a few KB may take: the Hub may keep silent for 10 s, and is asked again now and then."""
+class FailureReport(msgspec.Struct, frozen=True, kw_only=True):
+    """A `core.errors.UserError` on its way out of the engine."""
+
+    title: str
+    detail: str = ""
+    fixes: tuple[Fix, ...] = ()
+
+
+class JobFailure(msgspec.Struct, frozen=True, kw_only=True):
+    """What a job answers, with exit status 1, when the person can mend what stopped it."""
+
+    error: FailureReport
+
+
+class JobProgress(msgspec.Struct, frozen=True, kw_only=True, tag="progress"):
+    """How far a job is, told on a line of its own before the answer; `done` of `total`, of no unit.
+
+    `what` says what it is doing, in a few words; empty where it is one thing only.
+    """
+
+    done: int
+    total: int
+    what: str = ""
+
+    @property
+    def share(self) -> float:
+        """From 0 to 1."""
+        return min(1.0, self.done / self.total) if self.total > 0 else 0.0
+
 
 Answer = TypeVar("Answer")
 TellProgress = Callable[[JobProgress], None]
@@ -218,39 +215,6 @@ class EngineJob:
 def ask_engine(job: str, request: bytes = b"", timeout: float = ASK_SECONDS) -> bytes:
     """Ask the engine one question and wait for its answer; see `EngineJob.ask` for what it raises."""
     return EngineJob(job).ask(request, timeout)
-
-
-def ask_devices() -> MachineReport:
-    """What this machine can train on; see `EngineJob.ask` for what it raises."""
-    return decoded("devices", ask_engine("devices"), MachineReport)
-
-
-def ask_device_check(request: DeviceCheckRequest) -> DeviceCheckReport:
-    """How a device compares with the CPU; see `EngineJob.ask` for what it raises."""
-    answer = ask_engine("check-device", msgspec.json.encode(request), CHECK_SECONDS)
-    return decoded("check-device", answer, DeviceCheckReport)
-
-
-def ask_inspect(request: InspectRequest, tell: TellProgress | None = None) -> DataReport:
-    """What is in a data file or folder; see `EngineJob.ask` for its arguments and for what it raises."""
-    answer = EngineJob("inspect").ask(msgspec.json.encode(request), tell=tell)
-    return decoded("inspect", answer, DataReport)
-
-
-def ask_check_model(request: ModelRequest) -> ModelReport:
-    """What a model is, without its weights; see `EngineJob.ask` for what it raises."""
-    return decoded("check-model", ask_engine("check-model", msgspec.json.encode(request)), ModelReport)
-
-
-def ask_fetch_config(source: str) -> ConfigFetched:
-    """Fetch what describes a model on the Hub; see `EngineJob.ask` for what it raises."""
-    request = msgspec.json.encode(ConfigRequest(source=source))
-    return decoded("fetch-config", ask_engine("fetch-config", request, FETCH_SECONDS), ConfigFetched)
-
-
-def ask_forecast(request: ForecastRequest) -> Forecast:
-    """How much memory a run would take, traced; see `EngineJob.ask` for what it raises."""
-    return decoded("forecast", ask_engine("forecast", msgspec.json.encode(request)), Forecast)
 
 
 def decoded(job: str, answer: bytes, kind: type[Answer]) -> Answer:

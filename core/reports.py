@@ -1,41 +1,9 @@
-"""Answers of short engine jobs: what this machine can compute on, and why a job gave no answer.
+"""The answer of the engine to the question what this machine can compute on.
 
 The engine writes them as JSON on its standard output; forms and `hone devices` show them.
 """
 
 import msgspec
-
-from core.errors import Fix
-
-
-class FailureReport(msgspec.Struct, frozen=True, kw_only=True):
-    """A `core.errors.UserError` on its way out of the engine."""
-
-    title: str
-    detail: str = ""
-    fixes: tuple[Fix, ...] = ()
-
-
-class JobFailure(msgspec.Struct, frozen=True, kw_only=True):
-    """What a job answers, with exit status 1, when the person can mend what stopped it."""
-
-    error: FailureReport
-
-
-class JobProgress(msgspec.Struct, frozen=True, kw_only=True, tag="progress"):
-    """How far a job is, told on a line of its own before the answer; `done` of `total`, of no unit.
-
-    `what` says what it is doing, in a few words; empty where it is one thing only.
-    """
-
-    done: int
-    total: int
-    what: str = ""
-
-    @property
-    def share(self) -> float:
-        """From 0 to 1."""
-        return min(1.0, self.done / self.total) if self.total > 0 else 0.0
 
 
 class Instead(msgspec.Struct, frozen=True):

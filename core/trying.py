@@ -11,7 +11,7 @@ import msgspec
 
 from core.choices import Task
 from core.conversation_words import Speaker
-from core.reports import FailureReport
+from core.jobs import FailureReport
 
 JOB = "try"
 """The name of the engine's job."""

@@ -9,8 +9,7 @@ import msgspec
 from PySide6.QtCore import QObject, QThread, Signal
 
 from core.errors import UserError
-from core.jobs import EngineJob, TellProgress
-from core.reports import JobProgress
+from core.jobs import EngineJob, JobProgress, TellProgress
 from gui.engine_work import EngineWork
 
 

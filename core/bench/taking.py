@@ -13,13 +13,13 @@ from core.ceiling import RanOut
 from core.checks import read_options
 from core.ending import describe, signal_name
 from core.errors import OptionsError, UserError
-from core.jobs import EngineCrashed, decoded
+from core.jobs import EngineCrashed, JobProgress, decoded
 from core.machine.memory import SystemMemory, system_memory
 from core.memory.forecast import Parts, Room
 from core.memory.guarding import GuardedJob, probable_device, too_large
 from core.memory.room import room_of
 from core.options import RunOptions
-from core.reports import DeviceReport, JobProgress
+from core.reports import DeviceReport
 
 SILENT_SECONDS = 3600.0
 """How long the engine may say nothing: it tells of each step, and the first may have to be compiled before."""

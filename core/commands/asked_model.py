@@ -3,7 +3,7 @@
 import sys
 from pathlib import Path
 
-from core import hub, jobs, model_lookup
+from core import hub, model_lookup, questions
 from core.commands.output import say
 from core.errors import ModelError, OptionsError
 from core.model_report import ModelReport
@@ -45,7 +45,7 @@ def described_model(options: RunOptions, file: Path, *, offline: bool) -> ModelR
             f"Fetching what describes {source} ({hub.CONFIG}, a few KB) from {hub.host()} ...",
             sys.stderr,
         )
-        jobs.ask_fetch_config(source)
+        questions.ask_fetch_config(source)
         report = _looked_at(options)
     return _checked(report, options, file)
 
@@ -62,7 +62,7 @@ def refuse_incomplete(options: RunOptions) -> None:
 
 def _looked_at(options: RunOptions) -> ModelReport:
     question = model_lookup.question_about(options)
-    return jobs.ask_check_model(question) if question is not None else ModelReport()
+    return questions.ask_check_model(question) if question is not None else ModelReport()
 
 
 def _checked(report: ModelReport, options: RunOptions, file: Path) -> ModelReport:

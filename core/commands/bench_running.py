@@ -4,7 +4,7 @@ import sys
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor, wait
 
-from core import figures, jobs
+from core import figures, questions
 from core.bench import kept, words
 from core.bench.plan import Plan
 from core.bench.result import Result
@@ -37,7 +37,7 @@ def measure(make: MakePlan, *, beside: bool, showing: Showing) -> int:
     """
     showing.check()
     say("Looking at what this computer can do...", sys.stderr)
-    machine = jobs.ask_devices()
+    machine = questions.ask_devices()
     plan = make(machine)
     rungs = [rung for rung in plan.rungs if not rung.refusal]
     say(f"{plan.title}: {figures.counted(len(rungs), 'row')}, {words.how_measured(plan)}", sys.stderr)

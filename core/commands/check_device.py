@@ -5,7 +5,7 @@ import sys
 from core import figures
 from core.commands.output import print_json, say
 from core.device_check_report import Comparison, DeviceCheckReport, DeviceCheckRequest
-from core.jobs import ask_device_check
+from core.questions import ask_device_check
 
 TITLES = ("RESULT", "COMPARED", "WORST ERROR", "ALLOWED", "FOUND IN", "TOOK")
 

@@ -11,7 +11,7 @@ from core.commands.runs import find_run
 from core.export_job import Export, Wanted
 from core.export_offers import find_source, offers
 from core.exporting import EXPORTS, ExportKind, ExportReport, NumberFormat, agreement_words
-from core.reports import JobProgress
+from core.jobs import JobProgress
 from core.run_folder import RunFolder
 
 if TYPE_CHECKING:

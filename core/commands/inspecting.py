@@ -18,9 +18,9 @@ from core.data_report import DataReport, Lengths, Seen, SeenPart, inspect_reques
 from core.errors import DataError, OptionsError, Problem
 from core.files import why_missing
 from core.findings import Finding, FindingLevel
-from core.jobs import ask_inspect
+from core.jobs import JobProgress
 from core.options import RunOptions, Tree
-from core.reports import JobProgress
+from core.questions import ask_inspect
 from core.run_file import absolute, apply_overrides
 from core.sources import scheme_of
 from core.split_rules import splits

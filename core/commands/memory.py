@@ -9,7 +9,7 @@ from typing import Any
 
 import msgspec
 
-from core import jobs, run_file
+from core import questions, run_file
 from core.capabilities import find_device, machine_problems
 from core.commands.asked_model import described_model, model_here, refuse_incomplete
 from core.commands.attendance import TOO_LARGE
@@ -226,7 +226,7 @@ def _fits_words(changes: dict[str, Any] | None) -> str:
 
 def _look(file: Path, overrides: tuple[str, ...], find: FindModel = model_here) -> _Looked:
     options = run_file.read(file, overrides)
-    machine = jobs.ask_devices()
+    machine = questions.ask_devices()
     problems = tuple(machine_problems(machine, options))
     if problems:
         raise OptionsError(problems, str(file))
@@ -246,7 +246,7 @@ def _formula(looked: _Looked) -> Forecast:
 def _trace(looked: _Looked) -> Forecast:
     """The trace; the formula where there is none to be had, which is said."""
     try:
-        traced = jobs.ask_forecast(forecast_request(looked.options))
+        traced = questions.ask_forecast(forecast_request(looked.options))
     except (UserError, EngineCrashed) as error:
         say(f"Note: the run could not be traced, so this is by formula. {error}", sys.stderr)
         return _formula(looked)

@@ -5,7 +5,7 @@ from core.capabilities import ANY_OTHER, find_device
 from core.commands.gpu_pack import standing_lines
 from core.commands.output import print_json, say
 from core.gpu_pack.using import standing
-from core.jobs import ask_devices
+from core.questions import ask_devices
 from core.reports import DeviceReport, MachineReport
 
 SHOWN_LABELS = 20

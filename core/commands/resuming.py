@@ -3,14 +3,14 @@
 import sys
 from typing import TYPE_CHECKING, Protocol
 
-from core import jobs
+from core import starting
 from core.commands.arguments import NAME_HELP
 from core.commands.attendance import WRONG_REQUEST, Attendance, Interrupts
 from core.commands.output import say
 from core.commands.run_text import error_text
 from core.commands.runs import find_run
-from core.jobs import CantResume
 from core.run_folder import Action, RunFolder
+from core.starting import CantResume
 
 if TYPE_CHECKING:
     from core.commands.arguments import Commands
@@ -51,9 +51,9 @@ def resume(
     with Interrupts() as interrupts:
         try:
             if epochs is None and max_steps is None:
-                keeper = jobs.resume(run, starter, queued=queued)
+                keeper = starting.resume(run, starter, queued=queued)
             else:
-                keeper = jobs.extend(run, starter, epochs=epochs, max_steps=max_steps, queued=queued)
+                keeper = starting.extend(run, starter, epochs=epochs, max_steps=max_steps, queued=queued)
         except CantResume as error:
             say(error_text(error), sys.stderr)
             return WRONG_REQUEST

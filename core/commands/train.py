@@ -6,7 +6,7 @@ import sys
 from pathlib import Path
 from typing import Protocol
 
-from core import hub, jobs, model_lookup, run_file, settings
+from core import hub, model_lookup, questions, run_file, settings, starting
 from core.capabilities import machine_problems
 from core.commands.attendance import TOO_LARGE, Attendance, Interrupts
 from core.commands.output import agrees, say
@@ -36,7 +36,7 @@ def train(
     as_json: bool,
     queued: bool = False,
     agreed: bool = False,
-    start: Start = jobs.start,
+    start: Start = starting.start,
 ) -> int:
     """Train what `file` asks for and return the exit status.
 
@@ -100,7 +100,7 @@ def check_machine(options: RunOptions, file: Path) -> MachineReport | None:
     """
     if not machine_may_refuse(options):
         return None
-    machine = jobs.ask_devices()
+    machine = questions.ask_devices()
     problems = tuple(machine_problems(machine, options))
     if problems:
         raise OptionsError(problems, str(file))
@@ -119,7 +119,7 @@ def check_model(options: RunOptions, file: Path) -> None:
     if question is None:
         return
     try:
-        problems = jobs.ask_check_model(question).problems
+        problems = questions.ask_check_model(question).problems
     except (UserError, EngineCrashed) as error:
         say(f"Note: the model could not be looked at before the run. {error}", sys.stderr)
         return

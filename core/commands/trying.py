@@ -12,8 +12,8 @@ from core.commands.runs import find_run
 from core.conversation_words import Speaker
 from core.errors import OptionsError, OutOfMemory, Problem, UserError
 from core.figures import visible
+from core.jobs import FailureReport
 from core.options import RunOptions
-from core.reports import FailureReport
 from core.run_folder import RunFolder
 from core.run_summary import summarize
 from core.trying import (

@@ -28,11 +28,11 @@ from core.engine.lenient_log import print_leniently
 from core.engine.reporter import Reporter
 from core.engine.resuming import find_start
 from core.errors import OptionsError, UserError
+from core.jobs import FailureReport, JobFailure, JobProgress
 from core.locks import ENGINE_LOCK, locked
 from core.machine.visible_gpus import number_by_slot
 from core.model_lookup import is_complete
 from core.options import RunOptions, Tree
-from core.reports import FailureReport, JobFailure, JobProgress
 from core.run_folder import RunFolder
 
 LOCK_SECONDS = 2.0

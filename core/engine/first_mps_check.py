@@ -10,7 +10,7 @@ from pathlib import Path
 
 import msgspec
 
-from core import jobs, settings
+from core import jobs, questions, settings
 from core.device_check_report import Comparison, DeviceCheckReport, DeviceCheckRequest
 from core.engine.device_check.run import software
 from core.engine.reporter import Reporter
@@ -41,7 +41,7 @@ def memory_file() -> Path:
     return settings.home() / "device-checks.json"
 
 
-def warn_of_wrong_numbers(reporter: Reporter, ask: Ask = jobs.ask_device_check) -> None:
+def warn_of_wrong_numbers(reporter: Reporter, ask: Ask = questions.ask_device_check) -> None:
     """Check the GPU where that wasn't done with this PyTorch and macOS, and warn where it is known to differ.
 
     An update of either brings other kernels. The check is another process: what it computes leaves no trace in the run,

@@ -19,7 +19,7 @@ from core.errors import OptionsError, UserError
 from core.events import Level
 from core.export_job import Export, Wanted
 from core.exporting import ExportKind, ExportReport
-from core.reports import JobProgress
+from core.jobs import JobProgress
 from core.run_folder import RunFolder
 from gui.files import reveal
 from gui.numbers import count

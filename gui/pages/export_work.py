@@ -8,8 +8,7 @@ from PySide6.QtCore import QObject, Signal
 from core.export_job import Wanted
 from core.export_offers import Offer, find_source, offers
 from core.exporting import ExportReport
-from core.jobs import TellProgress
-from core.reports import JobProgress
+from core.jobs import JobProgress, TellProgress
 from core.run_folder import RunFolder
 from core.trained_model import trained_model
 from gui.engine_work import EngineWork

@@ -7,7 +7,7 @@ import msgspec
 import pytest
 
 from core import bin as the_bin
-from core import cli, jobs
+from core import cli, starting
 from core.bin import NoBinError
 from core.errors import RunFolderError
 from core.events import Outcome, RunFinished, RunStarted
@@ -90,7 +90,7 @@ def test_nobody_starts_a_run_while_it_is_taken_away(runs: Path) -> None:
     the_bin.move(run, move)
     assert told == []
     with pytest.raises(RunFolderError):
-        jobs.resume(run, [sys.executable, "-c", "pass"])
+        starting.resume(run, [sys.executable, "-c", "pass"])
     assert not run.path.exists()
 
 

@@ -126,7 +126,7 @@ class TestTrain:
             cautions={"device.mps_memory_limit": {"0.0": "Without a ceiling, the whole Mac may halt."}},
         )
         machine = MachineReport(devices=(warned,), automatic="mps")
-        monkeypatch.setattr("core.commands.train.jobs.ask_devices", lambda: machine)
+        monkeypatch.setattr("core.commands.train.questions.ask_devices", lambda: machine)
         asked = ("training.optimizer=sgd", "device.name=mps", "device.mps_memory_limit=0")
         settings = [part for option in asked for part in ("--set", option)]
         assert hone("finish", "train", DIGITS, *settings, "--set", "training.learning_rate=1e-4") == 0

@@ -5,9 +5,11 @@ from pathlib import Path
 
 import pytest
 
-from core import jobs
+from core import jobs, starting
+from core.data_report import DataReport
 from core.errors import RunFolderError, UserError
-from core.jobs import EngineCrashed, EngineJob, JobCancelled, engine_command, keeper_command
+from core.jobs import EngineCrashed, EngineJob, JobCancelled, engine_command
+from core.starting import keeper_command
 from core.story import RunStory, State
 from tests.fakes.runs import FAKES, new_run
 
@@ -75,13 +77,13 @@ def test_a_job_that_hangs_is_given_up() -> None:
 
 def test_an_answer_that_is_none_is_a_crash_and_not_a_riddle() -> None:
     with pytest.raises(EngineCrashed, match="can't be read"):
-        jobs.decoded("inspect", b"surprise", jobs.DataReport)
+        jobs.decoded("inspect", b"surprise", DataReport)
 
 
 def test_a_run_whose_keeper_cannot_be_started_is_crashed_with_the_reason(tmp_path: Path) -> None:
     run = new_run(tmp_path)
     with pytest.raises(RunFolderError, match="can't be started"):
-        jobs.start(run, [str(tmp_path / "nothing")])
+        starting.start(run, [str(tmp_path / "nothing")])
     record = run.exit_record()
     assert record is not None
     assert "nothing" in record.reason

@@ -9,7 +9,7 @@ from pathlib import Path
 import msgspec
 import pytest
 
-from core import jobs
+from core import questions
 from core.choices import Method, Task
 from core.cli import main
 from core.errors import Fix, Problem, UserError
@@ -151,7 +151,7 @@ class TestRealEngine:
     def ask(self, **asked: object) -> ModelReport:
         question = question_about(of_texts("org/tiny", **asked))
         assert question is not None
-        return jobs.ask_check_model(question)
+        return questions.ask_check_model(question)
 
     def test_a_fetched_model_is_looked_at(self, hub: Path, tmp_path: Path) -> None:
         bert = save_tiny_bert(tmp_path / "bert")
@@ -202,7 +202,7 @@ class TestTrain:
         return tmp_path / "home"
 
     def train(self, monkeypatch: pytest.MonkeyPatch, ask: FakeAsk, *arguments: str) -> int:
-        monkeypatch.setattr("core.jobs.ask_check_model", ask)
+        monkeypatch.setattr("core.questions.ask_check_model", ask)
         return main(("train", DIGITS, *arguments), start=lambda run, **_: runs.start(run, "finish"))
 
     def test_targets_that_match_nothing_make_no_run(

@@ -12,7 +12,7 @@ import msgspec
 import psutil
 import pytest
 
-from core import jobs, queue
+from core import queue, starting
 from core.event_files import EventReader
 from core.events import RequestAnswered
 from core.follow import RunFollower
@@ -70,7 +70,7 @@ class Keepers:
         run = follower.run
         self.processes[run.path].wait(10)
         command = keeper_command(run, scenario, queued=queued)
-        self.processes[run.path] = jobs.resume(run, command, queued=queued)
+        self.processes[run.path] = starting.resume(run, command, queued=queued)
         return RunFollower(run)
 
 

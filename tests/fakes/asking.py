@@ -8,10 +8,10 @@ import msgspec
 from core.data_report import Column, ColumnKind, DataReport, InspectRequest
 from core.device_check_report import Agreement, Comparison, DeviceCheckReport
 from core.hub_questions import Account, CacheReport
-from core.jobs import JobCancelled, TellProgress
+from core.jobs import JobCancelled, JobProgress, TellProgress
 from core.memory.forecast import Basis, Forecast, ForecastRequest, LayerMemory, Parts
 from core.model_report import ModelRequest
-from core.reports import DeviceReport, JobProgress, MachineReport, Settled
+from core.reports import DeviceReport, MachineReport, Settled
 from tests.fakes.asked_of_bert import MODEL
 
 CPU_ONLY = MachineReport(

@@ -7,7 +7,7 @@ import msgspec
 
 from core.ceiling import Pace, reading, say
 from core.errors import Fix
-from core.reports import FailureReport, JobFailure
+from core.jobs import FailureReport, JobFailure
 
 if __name__ == "__main__":
     request = sys.stdin.buffer.read()

@@ -13,8 +13,8 @@ from pathlib import Path
 import msgspec
 
 from core.bench.sample import Sample, SampleRequest
+from core.jobs import FailureReport, JobFailure, JobProgress
 from core.memory.forecast import Measurement, MeasureRequest, Parts
-from core.reports import FailureReport, JobFailure, JobProgress
 
 PIECE = 10 << 20
 MOST = 40

@@ -7,7 +7,7 @@ import time
 from collections.abc import Callable
 from pathlib import Path
 
-from core import jobs
+from core import starting
 from core.choices import Task
 from core.event_files import EventWriter
 from core.events import Event
@@ -58,7 +58,7 @@ def keeper_command(run: RunFolder, scenario: str, *, queued: bool = False) -> li
 
 def start(run: RunFolder, scenario: str, *, queued: bool = False) -> subprocess.Popen[bytes]:
     """Start the real keeper with the fake engine playing `scenario`."""
-    return jobs.start(run, keeper_command(run, scenario, queued=queued), queued=queued)
+    return starting.start(run, keeper_command(run, scenario, queued=queued), queued=queued)
 
 
 def follow_until(

@@ -12,8 +12,8 @@ import time
 import msgspec
 
 from core.bench.sample import Sample, SampleRequest
+from core.jobs import JobProgress
 from core.memory.forecast import Parts
-from core.reports import JobProgress
 
 MB = 1 << 20
 

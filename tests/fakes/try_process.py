@@ -10,7 +10,7 @@ from core import ceiling
 from core.choices import Task
 from core.conversation_words import Speaker
 from core.errors import Fix
-from core.reports import FailureReport
+from core.jobs import FailureReport
 from core.trying import (
     Answered,
     Ask,

@@ -2,8 +2,8 @@ import pytest
 
 from core.data_report import DataReport, InspectRequest
 from core.errors import Fix, UserError
-from core.jobs import EngineCrashed
-from core.reports import JobProgress, MachineReport
+from core.jobs import EngineCrashed, JobProgress
+from core.reports import MachineReport
 from gui.engine_question import EngineQuestion
 from gui.engine_work import EngineBroke
 from tests.fakes.asking import CPU_ONLY, DIGITS, PAIRS, FakeEngine

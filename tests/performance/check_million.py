@@ -23,9 +23,8 @@ import psutil
 
 from core.choices import Task
 from core.data_report import DataReport, inspect_request
-from core.jobs import EngineJob
+from core.jobs import EngineJob, JobProgress
 from core.options import DataOptions, ModelOptions, RunOptions
-from core.reports import JobProgress
 from tests.performance.suite.figures import add_json, figure, hand_over
 
 WORDS = tuple(

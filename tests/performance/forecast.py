@@ -28,7 +28,7 @@ from typing import Any, NamedTuple
 
 from forecast_runs import BERT_LARGE, GROUPS, ROOT, Run, asked, cpu_runs, model_folder
 
-from core import jobs
+from core import jobs, questions
 from core.bench.published import GUIDE
 from core.errors import UserError
 from core.memory import anatomy, overhead
@@ -169,7 +169,7 @@ def compared(run: Run, measured: dict[str, int], where: DeviceReport, *, with_tr
 
 
 def by_formula(options: RunOptions, where: DeviceReport) -> Forecast:
-    report = jobs.ask_check_model(model_request(options))
+    report = questions.ask_check_model(model_request(options))
     if report.shape is None:
         raise SystemExit(f"{options.model.source}: {report.problems}")
     return anatomy.forecast(options, report.shape, where)
@@ -178,7 +178,7 @@ def by_formula(options: RunOptions, where: DeviceReport) -> Forecast:
 def by_trace(options: RunOptions) -> Forecast | None:
     """The trace's, None where none was to be had: what came in its place would be the formula's again."""
     try:
-        found = jobs.ask_forecast(forecast_request(options))
+        found = questions.ask_forecast(forecast_request(options))
     except (UserError, jobs.EngineCrashed) as error:
         print(str(error).splitlines()[-1], file=sys.stderr)
         return None
@@ -186,7 +186,7 @@ def by_trace(options: RunOptions) -> Forecast | None:
 
 
 def device(name: str) -> DeviceReport:
-    machine = jobs.ask_devices()
+    machine = questions.ask_devices()
     return next(one for one in machine.devices if one.name == name)
 
 

@@ -22,7 +22,7 @@ os.environ.setdefault("QT_QPA_PLATFORM", "offscreen")
 
 from PySide6.QtWidgets import QApplication
 
-from core import jobs
+from core import questions
 from core.checks import read_options
 from core.memory import anatomy
 from core.memory.forecast import Room
@@ -76,7 +76,7 @@ def measure(changes: int, out: Path | None) -> int:
     assert options is not None
     question = question_about(options)
     assert question is not None
-    machine, model = jobs.ask_devices(), jobs.ask_check_model(question)
+    machine, model = questions.ask_devices(), questions.ask_check_model(question)
     device = next(found for found in machine.devices if found.name == machine.automatic)
     answers = {"check-model": model}
     application = QApplication(["hone"])

@@ -10,7 +10,7 @@ from pathlib import Path
 import msgspec
 
 from core.exporting import ExportRequest, PushRequest
-from core.reports import JobProgress
+from core.jobs import JobProgress
 
 STEPS = 5
 """About so many things are done one after the other."""

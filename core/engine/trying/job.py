@@ -11,8 +11,8 @@ import msgspec
 
 from core.engine.trying.hearing import Hearing
 from core.errors import OutOfMemory, UserError
+from core.jobs import FailureReport
 from core.options import DeviceOptions, MemoryOptions, RunOptions, TrainingOptions
-from core.reports import FailureReport
 from core.run_folder import RunFolder
 from core.trying import Load, NotLoaded, Told
 

@@ -15,7 +15,7 @@ from core.engine.trying.judging import judged
 from core.engine.trying.loading import TriedModel
 from core.engine.trying.writing import write
 from core.errors import OutOfMemory, UserError
-from core.reports import FailureReport
+from core.jobs import FailureReport
 from core.trying import Answered, Ask, Loaded, NotAnswered, Piece, Told
 
 Say = Callable[[Told], None]

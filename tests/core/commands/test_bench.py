@@ -40,7 +40,7 @@ TINY = ("bench", "methods", "--model", "tiny", "--steps", "4", "--passes", "1", 
 @pytest.fixture(autouse=True)
 def home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     monkeypatch.setenv("HONE_HOME", str(tmp_path / "home"))
-    monkeypatch.setattr(bench_running.jobs, "ask_devices", Engine().devices)
+    monkeypatch.setattr(bench_running.questions, "ask_devices", Engine().devices)
     play(monkeypatch, "answer")
     return tmp_path / "home"
 

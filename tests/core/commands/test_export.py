@@ -11,8 +11,8 @@ from core.cli import main
 from core.commands import export
 from core.export_job import Wanted
 from core.exporting import Agreement, Compared, ExportKind, ExportReport
+from core.jobs import JobProgress
 from core.options import ModelOptions, RunOptions
-from core.reports import JobProgress
 
 AGREEMENT = Agreement(
     examples=16,

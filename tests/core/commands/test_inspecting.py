@@ -13,8 +13,8 @@ from core.commands.inspecting import data_lines
 from core.data_report import Column, ColumnKind, DataReport, InspectRequest, Lengths, Seen, SeenPart
 from core.errors import Fix, Problem
 from core.findings import Finding, FindingLevel
+from core.jobs import JobProgress
 from core.options import DataOptions, RunOptions
-from core.reports import JobProgress
 
 TEXT = Column(name="text", kind=ColumnKind.TEXT, distinct=900, empty=2, examples=("a\nb", "c" * 99))
 LABEL = Column(name="mood", kind=ColumnKind.TEXT, distinct=2, empty=0, examples=("good", "bad"))

@@ -28,7 +28,7 @@ def from_hub(engine: Engine, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) ->
 
     monkeypatch.setenv("HF_HUB_CACHE", str(tmp_path / "hub"))
     monkeypatch.delenv("HF_HUB_OFFLINE")
-    monkeypatch.setattr(memory.jobs, "ask_fetch_config", fetch)
+    monkeypatch.setattr(memory.questions, "ask_fetch_config", fetch)
     engine.model = MODEL
     (tmp_path / "texts.csv").write_text("text,label\na,1\nb,2\n")
     file = tmp_path / "mine.hone"
@@ -59,7 +59,7 @@ class TestModelsOnTheHub:
         old.mkdir(parents=True)
         (old / "config.json").write_text("{}")
         answers = iter((ModelReport(), MODEL))
-        monkeypatch.setattr(memory.jobs, "ask_check_model", lambda _: next(answers))
+        monkeypatch.setattr(memory.questions, "ask_check_model", lambda _: next(answers))
         assert main(["forecast", str(from_hub), "--quick"]) == 0
         assert engine.asked == ["devices", "fetch-config org/tiny"]
 
@@ -90,7 +90,7 @@ class TestModelsOnTheHub:
         def fail(_: str) -> ConfigFetched:
             raise UserError("huggingface.co can't be reached", "Is this computer online?")
 
-        monkeypatch.setattr(memory.jobs, "ask_fetch_config", fail)
+        monkeypatch.setattr(memory.questions, "ask_fetch_config", fail)
         assert main(["forecast", str(from_hub)]) == 1
         assert capsys.readouterr().err.endswith("huggingface.co can't be reached\nIs this computer online?\n")
 
@@ -105,7 +105,7 @@ class TestModelsOnTheHub:
         capsys: pytest.CaptureFixture[str],
     ) -> None:
         if is_described:
-            memory.jobs.ask_fetch_config("org/tiny")
+            memory.questions.ask_fetch_config("org/tiny")
             engine.asked.clear()
         assert main([command, str(from_hub)]) == 1
         assert engine.asked == (["devices", "check-model"] if is_described else ["devices"])

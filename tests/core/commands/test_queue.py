@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from core import jobs, queue, settings
+from core import queue, settings, starting
 from core.cli import main
 from core.follow import RunFollower
 from core.run_folder import Action, RunFolder
@@ -147,4 +147,4 @@ def test_a_new_run_waits_where_it_is_told_to(
 
 
 def test_both_the_keeper_and_the_engine_of_the_program_are_known(tmp_path: Path) -> None:
-    assert jobs.keeper_command(tmp_path, queued=True)[-2:] == [str(tmp_path), "--queue"]
+    assert starting.keeper_command(tmp_path, queued=True)[-2:] == [str(tmp_path), "--queue"]

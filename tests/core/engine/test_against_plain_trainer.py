@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from core import jobs, run_file, runs
+from core import run_file, runs, starting
 from core.event_files import EventReader
 from core.events import StepFinished
 from tests.fakes.plain_trainer import train_plainly
@@ -33,7 +33,7 @@ def pairs(tmp_path: Path) -> Path:
 def hone_losses(pairs: Path, model: Path, folder: Path) -> list[float | None]:
     options = run_file.read(write_run_file(pairs, model, folder / "pairs.hone"))
     run = runs.create(options, folder)
-    jobs.start(run).wait(timeout=600)
+    starting.start(run).wait(timeout=600)
     events = EventReader(run.events_file).read_all()
     return [event.loss for event in events if isinstance(event, StepFinished)]
 

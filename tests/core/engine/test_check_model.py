@@ -9,9 +9,9 @@ import pytest
 from core.choices import Attention, Method, Task
 from core.engine.check_model import check_model
 from core.engine.torchvision_ops import prepare_torchvision
-from core.jobs import ask_check_model
 from core.model_report import ModelReport, model_request
 from core.options import MemoryOptions, ModelOptions, RunOptions
+from core.questions import ask_check_model
 from core.vision_models import VISION_MODELS
 from tests.fakes.tiny_bert import edit_config, save_tiny_bert
 from tests.fakes.tiny_training import model, train

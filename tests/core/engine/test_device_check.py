@@ -9,7 +9,7 @@ import msgspec
 import pytest
 import torch
 
-from core import jobs
+from core import questions
 from core.device_check_report import Agreement, Comparison, DeviceCheckReport, DeviceCheckRequest
 from core.engine.device_check import probes, run
 from core.engine.device_check.checks import CHECKS, FP32, Check
@@ -246,6 +246,6 @@ def test_what_is_not_here_is_refused() -> None:
 
 @pytest.mark.long
 def test_the_job_answers() -> None:
-    report = jobs.ask_device_check(DeviceCheckRequest(device="cpu", short=True))
+    report = questions.ask_device_check(DeviceCheckRequest(device="cpu", short=True))
     assert isinstance(report, DeviceCheckReport)
     assert report.agrees, report

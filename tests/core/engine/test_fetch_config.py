@@ -9,7 +9,7 @@ import pytest
 from huggingface_hub import errors
 
 from core import hub as asking
-from core import jobs
+from core import questions
 from core.checks import read_options
 from core.engine.fetch_config import FAILURES, MOST_BYTES, fetch_config, not_fetched
 from core.errors import ModelError, UserError
@@ -77,12 +77,12 @@ def test_its_config_alone_makes_a_forecast(hub: FakeHub) -> None:
     hub.configs["org/tiny"] = json.dumps(TINY).encode()
     asked = of("org/tiny")
     assert question_about(asked) is None
-    jobs.ask_fetch_config("org/tiny")
+    questions.ask_fetch_config("org/tiny")
     assert set(hub.asked) == {f"{way} /org/tiny/resolve/main/config.json" for way in ("HEAD", "GET")}
     assert question_about(asked) is not None
     assert not is_complete(asked), "the weights are still to be fetched"
     hub.asked.clear()
-    found = jobs.ask_forecast(forecast_request(asked))
+    found = questions.ask_forecast(forecast_request(asked))
     assert (found.basis, found.length) == (Basis.TRACE, 64)
     assert found.parts.activations > 0
     assert hub.asked == []
@@ -90,7 +90,7 @@ def test_its_config_alone_makes_a_forecast(hub: FakeHub) -> None:
 
 def test_a_failure_reaches_the_person_as_it_is(hub: FakeHub) -> None:
     with pytest.raises(UserError, match="There is no model org/nothing on"):
-        jobs.ask_fetch_config("org/nothing")
+        questions.ask_fetch_config("org/nothing")
 
 
 def test_code_that_comes_with_a_model_is_neither_fetched_nor_run(

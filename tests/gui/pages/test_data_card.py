@@ -8,7 +8,7 @@ from PySide6.QtWidgets import QApplication, QLabel, QLineEdit, QPushButton
 from core.choices import Task
 from core.errors import DataError, Fix
 from core.findings import FindingLevel
-from core.reports import JobProgress
+from core.jobs import JobProgress
 from gui.patient_question import PatientQuestion
 from tests.fakes.data_reports import report_for
 from tests.gui.pages.data_card import await_reading, choose, drop, lists, load_chat, press

@@ -11,8 +11,7 @@ from core.errors import OptionsError, Problem, UserError
 from core.export_job import Wanted
 from core.export_offers import Offer
 from core.exporting import Agreement, Compared, ExportKind, ExportReport, NumberFormat
-from core.jobs import JobCancelled
-from core.reports import JobProgress
+from core.jobs import JobCancelled, JobProgress
 from core.run_folder import RunFolder
 from gui.pages.export_sheet import ExportSheet
 

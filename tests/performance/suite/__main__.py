@@ -5,7 +5,7 @@ import sys
 from datetime import date
 from pathlib import Path
 
-from core import jobs
+from core import questions
 from core.bench.result import Machine
 from core.bench.this_machine import this_machine
 from tests.performance.suite import readme, record, running, tables
@@ -60,7 +60,7 @@ def run_all(
 ) -> int:
     """Run benchmarks one after the other, keeping each one's outcome as soon as it is there."""
     day = date.today()
-    machine = record.without_build(machine or this_machine(jobs.ask_devices()))
+    machine = record.without_build(machine or this_machine(questions.ask_devices()))
     file = record.file_for(folder, machine, day)
     kept = record.begin(file, machine, day)
     is_reached = True

@@ -25,8 +25,8 @@ from core.events import Evaluated
 from core.export_job import Export, Wanted
 from core.export_offers import ExportSource
 from core.exporting import Compared, ExportKind, ExportRequest, NumberFormat
+from core.jobs import JobProgress
 from core.options import OutputOptions, RunOptions
-from core.reports import JobProgress
 from core.run_folder import RunFolder
 from core.story import RunStory
 from tests.fakes.exporting import LABELS, TEXTS, exported

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from core import hub as asking
-from core import jobs, settings
+from core import questions, settings
 from core.engine.hub import download as downloading
 from core.engine.hub import fetch
 from core.engine.hub.download import download, drop_partial
@@ -286,7 +286,7 @@ def test_where_it_is_forbidden_nothing_is_asked(hub: WholeHub) -> None:
     with pytest.raises(UserError, match="Hone works offline"):
         Download(REQUEST).run(lambda _: None)
     with pytest.raises(UserError, match="was not fetched"):
-        jobs.ask_fetch_config("org/tiny")
+        questions.ask_fetch_config("org/tiny")
     assert hub.asked == []
 
 
