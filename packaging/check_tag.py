@@ -10,14 +10,14 @@ from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
 
-from core.version import VERSION
+from core.base.settings import VERSION
 
 
 def why_not(kind: str, name: str, version: str = VERSION) -> str:
     """Why a release can't be made of this `tag`; empty where it can, and for a `branch`, which isn't published."""
     if kind != "tag" or name == f"v{version}":
         return ""
-    return f"The tag is {name}, and core/version.py says {version}: a release of this version has the tag v{version}."
+    return f"The tag is {name}, but core/base/settings.py says {version}: tag this version v{version}."
 
 
 def file_name(what: str, version: str = VERSION) -> str:

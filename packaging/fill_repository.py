@@ -1,4 +1,4 @@
-"""Write where releases are published into core/version.py: `python packaging/fill_repository.py owner/name`.
+"""Write where releases are published into core/base/settings.py: `python packaging/fill_repository.py owner/name`.
 
 For a build. A checkout has none there, so that nobody's own build looks for somebody else's releases.
 """
@@ -9,12 +9,12 @@ import re
 import sys
 from pathlib import Path
 
-VERSION_FILE = Path(__file__).resolve().parent.parent / "core" / "version.py"
+VERSION_FILE = Path(__file__).resolve().parent.parent / "core" / "base" / "settings.py"
 NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9-]{0,38}/[A-Za-z0-9._-]{1,100}")
 
 
 def filled(source: str, repository: str) -> str:
-    """The text of core/version.py with this repository in it.
+    """The text of core/base/settings.py with this repository in it.
 
     Raises:
         ValueError: It is no `owner/name`, or the text has no place for it.

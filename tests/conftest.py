@@ -25,6 +25,10 @@ if worker and hasattr(os, "sched_setaffinity"):
     cores = sorted(os.sched_getaffinity(0))
     os.sched_setaffinity(0, {cores[int(worker.removeprefix("gw")) % len(cores)]})
 
+from core.engine.environment import prepare_torchvision  # noqa: E402 - torch counts this worker's cores
+
+prepare_torchvision()  # before a test imports transformers
+
 ROOT = Path(__file__).resolve().parent.parent
 SHARED = ROOT.parent / "shared" / "data"
 THREAD_GRACE_SECONDS = 2.0

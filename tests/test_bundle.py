@@ -20,7 +20,7 @@ from bootstrap import bundle, debian, shared_libraries, sizes, trial
 from bootstrap.environment import Environment
 from bootstrap.errors import SetupError
 from bootstrap.trial import Done, Person
-from core.gpu_pack import needs
+from core.base import jobs, processes
 
 ROOT = Path(__file__).resolve().parents[1]
 LINUX = sys.platform.startswith("linux")
@@ -86,7 +86,7 @@ def test_what_saving_and_training_read_at_run_time_goes_along():
 
 def test_the_pins_of_a_gpu_pack_go_along_where_it_looks_for_them(monkeypatch):
     monkeypatch.setattr(sys, "frozen", True, raising=False)
-    place = needs._pins_file().relative_to(needs.SOURCE_ROOT)
+    place = jobs._pins_file().relative_to(processes.SOURCE_ROOT)
     assert place == Path("pins/constraints.txt")
     assert '/ "constraints.txt"), "pins")' in (ROOT / "packaging" / "hone.spec").read_text(encoding="utf-8")
 
@@ -204,7 +204,9 @@ def test_an_archive_keeps_links_and_rights_and_names_nobody(stand_in, tmp_path):
 
 
 def test_licences_of_what_is_shipped_are_gathered(tmp_path):
-    found = licences.collect(tmp_path / "licences", ["msgspec._core", "PySide6.QtCore", "core.version"], [])
+    found = licences.collect(
+        tmp_path / "licences", ["msgspec._core", "PySide6.QtCore", "core.base.settings"], []
+    )
     places = {place for place, _, kind in found if kind == "DATA"}
     assert "licences/LGPL-3.0.txt" in places
     assert any(re.fullmatch(r"licences/msgspec-[\d.]+/LICENSE", place) for place in places)
@@ -266,7 +268,7 @@ def test_a_bundle_that_was_never_built_is_missed(tmp_path):
 def test_without_dpkg_the_tar_gz_is_made_alone(tmp_path, stand_in, monkeypatch, capsys):
     shutil.copytree(ROOT / "packaging/linux", tmp_path / "packaging/linux")
     (tmp_path / "core").mkdir()
-    shutil.copyfile(ROOT / "core/version.py", tmp_path / "core/version.py")
+    shutil.copyfile(ROOT / "core/base/settings.py", tmp_path / "core/base/settings.py")
     monkeypatch.setattr(debian.shutil, "which", lambda name: None)
     (archive,) = bundle.pack(tmp_path, stand_in)
     with tarfile.open(archive) as held:

@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from core.engine.machine_facts import LIBRARIES
+from core.engine.capabilities import LIBRARIES
 from recipe import ASKED_FOR_VERSIONS
 
 ROOT = Path(__file__).resolve().parent.parent
@@ -52,8 +52,8 @@ ALLOWED = {
 # A bundle has one executable, which must be able to become the engine or a worker of `datasets`. Parquet is written by
 # pyarrow, in the process of the command that asks for it.
 DOOR = {
-    "core/program.py": {"core.engine.__main__", "multiprocess"},
-    "core/metrics_parquet.py": {"pyarrow"},
+    "core/cli/main.py": {"core.engine.__main__", "multiprocess"},
+    "core/runs/metrics.py": {"pyarrow"},
 }
 
 
@@ -133,11 +133,11 @@ def test_only_two_files_open_connections_by_themselves():
         for module in modules_of(file)
         if module.startswith(opening) and not module.startswith("PySide6.QtNetwork.QLocal")
     }
-    asks_the_name_of_this_computer = {"core/engine/tensorboard.py"}
-    asks_for_its_proxies = {"core/gpu_pack/tools.py"}
-    tells_what_kind_an_error_is = {"core/engine/hub/words.py"}
+    asks_the_name_of_this_computer = {"core/engine/reporter.py"}
+    asks_for_its_proxies = {"core/services/gpu_install.py"}
+    tells_what_kind_an_error_is = {"core/engine/hub/account.py"}
     elsewhere = found - asks_the_name_of_this_computer - asks_for_its_proxies - tells_what_kind_an_error_is
-    assert elsewhere == {"core/engine/fetch_uv.py", "core/engine/releases.py"}
+    assert elsewhere == {"core/engine/hub/fetch_uv.py", "core/engine/hub/releases.py"}
 
 
 def test_an_import_inside_a_function_is_seen():
@@ -160,7 +160,7 @@ def test_only_the_theme_sets_a_style_sheet():
         for node in ast.walk(ast.parse(file.read_text(encoding="utf-8")))
         if isinstance(node, ast.Attribute) and node.attr == "setStyleSheet"
     }
-    assert callers <= {"gui/theme.py"}
+    assert callers <= {"gui/base/theme.py"}
 
 
 def test_every_package_is_installed():

@@ -1,15 +1,256 @@
 """Hone's options as Trainer's arguments: the one place where the two vocabularies meet."""
 
+import os
 import platform
+import warnings
+from collections.abc import Iterator
+from contextlib import contextmanager
+from importlib import import_module
 from pathlib import Path
 from typing import Any
 
-from core.choices import DeepSpeed, Precision, Schedule, Toggle
-from core.engine.data.workers import start_method
+import torch
+
+from core.engine.data.batches import start_method
 from core.engine.devices import Choice
-from core.engine.optimizers import optimizer_arguments
-from core.engine.zero_config import zero_config
-from core.options import OutputOptions, TrainingOptions
+from core.options import RunOptions
+from core.options.choices import DeepSpeed, Offload, Optimizer, Precision, Schedule, Toggle
+from core.options.sections import OutputOptions, TrainingOptions
+from core.options.trainer_args import OPTIMIZER_NAMES
+
+# --- The optimizer that was asked for, as Trainer takes it: by Trainer's own name
+
+
+OptimizerClass = tuple[type[torch.optim.Optimizer], dict[str, Any]]
+
+
+def optimizer_arguments(choice: Choice) -> dict[str, Any]:
+    """The arguments of `transformers.TrainingArguments` that choose the optimizer and set its numbers."""
+    training = choice.settled.training
+    found = {
+        "optim": OPTIMIZER_NAMES[training.optimizer],
+        "adam_beta1": training.beta1,
+        "adam_beta2": training.beta2,
+        "adam_epsilon": training.epsilon,
+        "weight_decay": training.weight_decay,
+    }
+    if training.optimizer is Optimizer.SGD:
+        found["optim_args"] = f"momentum={training.momentum!r}"
+    return found
+
+
+def optimizer_class(choice: Choice) -> OptimizerClass | None:
+    """For Trainer's `optimizer_cls_and_kwargs`: what it has no name for; None where it has.
+
+    Weight decay is not among the arguments: Trainer sets it for each group of parameters.
+    """
+    training = choice.settled.training
+    numbers = {
+        "lr": training.learning_rate,
+        "betas": (training.beta1, training.beta2),
+        "eps": training.epsilon,
+    }
+    if choice.settled.memory.offload_optimizer:
+        return _in_main_memory(), {"optimizer_class": torch.optim.AdamW, "fused": True, **numbers}
+    if training.optimizer is Optimizer.ADAM:
+        return torch.optim.Adam, {"fused": True, **numbers}
+    return None
+
+
+def _in_main_memory() -> type[torch.optim.Optimizer]:
+    """The optimizer of torchao's that keeps state in the computer's memory and steps there; CUDA only, not tried here.
+
+    It copies each gradient as soon as it is there, so neither clipping nor fp16's loss scale reaches the copy; both are
+    refused beforehand (`core.options.method_rules`, `core.engine.capabilities`).
+    """
+    from torchao.optim import CPUOffloadOptimizer
+
+    found: type[torch.optim.Optimizer] = CPUOffloadOptimizer
+    return found
+
+
+def norm_parameters(model: torch.nn.Module) -> set[str]:
+    """Names of the parameters of all normalising layers, which weight decay must not pull towards zero.
+
+    Trainer knows LayerNorm by its type and others by their place's name only: the batch norms of torchvision's models,
+    called `bn1` or `0.1`, escape it.
+    """
+    return {
+        f"{place}.{name}"
+        for place, layer in model.named_modules()
+        if "norm" in type(layer).__name__.lower()
+        for name, _ in layer.named_parameters(recurse=False)
+    }
+
+
+# --- The run's options as a configuration of DeepSpeed: pure
+
+
+FROM_TRAINER = (
+    "train_batch_size",
+    "train_micro_batch_size_per_gpu",
+    "gradient_accumulation_steps",
+    "gradient_clipping",
+)
+
+
+def zero_config(settled: RunOptions, kind: str) -> dict[str, Any] | None:
+    """What goes into `TrainingArguments(deepspeed=...)`; None where DeepSpeed is off.
+
+    PyTorch's own optimizer is kept, also where its state lies in main memory: DeepSpeed's for that purpose would be
+    compiled at the first run.
+
+    Args:
+        settled: The options with nothing automatic left.
+        kind: What the run computes on: `cuda` or `cpu`.
+    """
+    if settled.memory.deepspeed is DeepSpeed.OFF:
+        return None
+    return {
+        **dict.fromkeys(FROM_TRAINER, "auto"),
+        **_zero_precision(settled.device.precision, kind),
+        "zero_optimization": _zero(settled, kind),
+        "zero_force_ds_cpu_optimizer": False,
+        "steps_per_print": 1_000_000_000,  # Hone reports each step
+    }
+
+
+def _zero(settled: RunOptions, kind: str) -> dict[str, Any]:
+    memory = settled.memory
+    found: dict[str, Any] = {
+        "stage": 3 if memory.deepspeed is DeepSpeed.ZERO_3 else 2,
+        "overlap_comm": kind == "cuda",
+        "contiguous_gradients": True,
+        "reduce_bucket_size": "auto",
+    }
+    if memory.deepspeed is DeepSpeed.ZERO_3:
+        found["stage3_prefetch_bucket_size"] = "auto"
+        found["stage3_param_persistence_threshold"] = "auto"
+        found["stage3_gather_16bit_weights_on_model_save"] = True  # in whatever format they are
+    where = _offload(settled, kind)
+    if where is not None:
+        found["offload_optimizer"] = where
+        if memory.deepspeed is DeepSpeed.ZERO_3:
+            found["offload_param"] = where
+    return found
+
+
+def _offload(settled: RunOptions, kind: str) -> dict[str, Any] | None:
+    memory = settled.memory
+    if memory.offload is Offload.NONE:
+        return None
+    where: dict[str, Any] = {"device": memory.offload.value, "pin_memory": kind == "cuda"}
+    if memory.offload is Offload.NVME:
+        where["nvme_path"] = memory.offload_folder
+    return where
+
+
+def _zero_precision(precision: Precision, kind: str) -> dict[str, Any]:
+    """Weights in 16 bits on a GPU, with fp32 copies in the optimizer; on a CPU autocast, the weights staying fp32.
+
+    Trainer refuses bf16 on a CPU under DeepSpeed, so it isn't told of it there (see `core.engine.arguments`).
+    """
+    if kind == "cpu":
+        enabled = precision is Precision.BF16
+        return {"torch_autocast": {"enabled": enabled, "dtype": "bfloat16"}}
+    return {"bf16": {"enabled": "auto"}, "fp16": {"enabled": "auto"}}
+
+
+# --- DeepSpeed in one process: what a launcher would have set up, and what came of it
+
+
+ALONE = {"RANK": "0", "LOCAL_RANK": "0", "WORLD_SIZE": "1", "LOCAL_WORLD_SIZE": "1"}
+"""Without these, accelerate takes no notice of DeepSpeed, and DeepSpeed looks for MPI."""
+BACKENDS = {"cuda": "nccl", "cpu": "gloo"}
+WHERE = {"cpu": "main memory", "nvme": "NVMe"}
+
+
+@contextmanager
+def alone(kind: str) -> Iterator[None]:
+    """Be a group of one process while a run with DeepSpeed lasts.
+
+    The group meets in this process's own memory: a launcher's would open a port, and two runs would fight for it.
+
+    Args:
+        kind: What the run computes on: `cuda` or `cpu`.
+    """
+    before = {name: os.environ.get(name) for name in (*ALONE, "DS_ACCELERATOR")}
+    os.environ.update(ALONE, DS_ACCELERATOR=kind)
+    store = torch.distributed.HashStore()
+    torch.distributed.init_process_group(BACKENDS[kind], store=store, rank=0, world_size=1)
+    try:
+        with (
+            warnings.catch_warnings()
+        ):  # DeepSpeed 0.19.8 calls what torch 2.13 has renamed, several times a step
+            warnings.filterwarnings("ignore", category=FutureWarning, module="torch.distributed.c10d_logger")
+            yield
+    finally:
+        torch.distributed.destroy_process_group()
+        for name, value in before.items():
+            if value is None:
+                del os.environ[name]
+            else:
+                os.environ[name] = value
+
+
+def describe_zero(engine: Any) -> str:
+    """What a live DeepSpeed engine divides and puts where, such as "ZeRO-3, optimizer and weights in main memory".
+
+    Args:
+        engine: Trainer's `deepspeed`; None where there is none.
+    """
+    if engine is None:
+        return ""
+    optimizer, weights = (
+        _device(found) for found in (engine.zero_offload_optimizer(), engine.zero_offload_param())
+    )
+    stage = f"ZeRO-{engine.zero_optimization_stage()}"
+    if optimizer and optimizer == weights:
+        return f"{stage}, optimizer and weights in {WHERE[optimizer]}"
+    parts = [
+        f"{what} in {WHERE[device]}"
+        for what, device in (("optimizer", optimizer), ("weights", weights))
+        if device
+    ]
+    return ", ".join((stage, *parts))
+
+
+def zero_loss_scale(engine: Any) -> float | None:
+    """The loss scale of fp16 in a live DeepSpeed engine; None where there is none."""
+    return float(engine.optimizer.loss_scale) if engine is not None and engine.fp16_enabled() else None
+
+
+def _device(offload: Any) -> str:
+    """Where an offload configuration of DeepSpeed's goes; its values are enumerations."""
+    device = getattr(offload, "device", None)
+    found = str(getattr(device, "value", device or ""))
+    return found if found in WHERE else ""
+
+
+# --- What DeepSpeed keeps of a run beside tensors: a few harmless classes of its own
+
+
+HARMLESS = {
+    "deepspeed.runtime.fp16.loss_scaler": ("LossScaler", "DynamicLossScaler"),
+    "deepspeed.runtime.zero.config": ("ZeroStageEnum",),
+    "deepspeed.utils.tensor_fragment": ("fragment_address",),
+}
+"""By module; seen in the files of DeepSpeed 0.19.8."""
+
+
+def allow_zero_state() -> None:
+    """Let torch bring back DeepSpeed's own record of a run."""
+    found = [
+        getattr(import_module(module), name)
+        for module, names in HARMLESS.items()
+        for name in names
+        if hasattr(import_module(module), name)
+    ]
+    torch.serialization.add_safe_globals(found)
+
+
+# --- Hone's options as Trainer's arguments: the one place where the two vocabularies meet
+
 
 SCHEDULES = {
     Schedule.LINEAR: "linear",

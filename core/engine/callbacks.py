@@ -1,27 +1,231 @@
 """What Hone adds to Trainer's loop: reports of steps, evaluations and checkpoints."""
 
 import math
+import sys
 import time
+import traceback
+from collections.abc import Callable
 from typing import Any
 
+import torch
 from transformers import TrainerCallback
 
-from core.checkpoint_files import Checkpoint
+from core.base.errors import UserError
+from core.base.format import METRIC_NAMES, METRICS
 from core.engine import checkpoints
-from core.engine.asked_and_ran import differences
-from core.engine.best import best_step
 from core.engine.devices import Choice
-from core.engine.lost_weights import lost_weights
-from core.engine.reporter import Reporter
-from core.engine.step_log import StepLog
-from core.engine.step_parts import Part
+from core.engine.failures import lost_weights
+from core.engine.generate.predict import Speaker
+from core.engine.metrics import Confusion, confusion_of
+from core.engine.reporter import Part, Reporter, StepLog
+from core.engine.requests import RequestBox
 from core.engine.trainer import WatchedTrainer
-from core.engine.what_ran import what_ran
-from core.errors import UserError
-from core.events import CheckpointSaved, Evaluated, Phase, RunPlanned, split_non_finite
-from core.extent import steps_hint, warmup_problem
-from core.metrics import METRIC_NAMES
+from core.engine.what_ran import differences, what_ran
 from core.options import RunOptions
+from core.options.method_rules import steps_hint, warmup_problem
+from core.runs.events import (
+    CheckpointSaved,
+    ConfusionCounted,
+    Evaluated,
+    ExamplesChosen,
+    Phase,
+    Predicted,
+    RunPlanned,
+    split_non_finite,
+)
+from core.runs.models import Checkpoint, is_undamaged
+
+# --- The best of a run's evaluations
+
+
+class BestCallback(TrainerCallback):
+    """Has a checkpoint saved after each evaluation that was better than all before."""
+
+    def on_evaluate(self, args: Any, state: Any, control: Any, **kwargs: Any) -> None:
+        """Compare; Trainer has noted this evaluation already."""
+        if best_step(state.log_history) == state.global_step:
+            control.should_save = True
+
+
+def best_step(history: list[dict[str, Any]]) -> int | None:
+    """The step of the best evaluation in Trainer's log, the first of equals; None where there was none.
+
+    The log is in each checkpoint, so that the best is known when a run goes on. Evaluations are compared by the first
+    metric that a run is judged by and that the first of them had as a number.
+    """
+    evaluations = [entry for entry in history if "eval_loss" in entry]
+    metric = next(
+        (one for one in METRICS for entry in evaluations[:1] if _is_number(entry.get(one.name))), None
+    )
+    if metric is None:
+        return None
+    judged = [entry for entry in evaluations if _is_number(entry.get(metric.name))]
+    best = metric.best([entry[metric.name] for entry in judged])
+    return next(int(entry["step"]) for entry in judged if entry[metric.name] == best)
+
+
+def _is_number(value: Any) -> bool:
+    return isinstance(value, int | float) and math.isfinite(value)
+
+
+def take_best(trainer: Any, reporter: Reporter) -> int:
+    """Give the model the weights that were best at an evaluation.
+
+    Returns:
+        The step they are of: the last, where that was the best or the best is gone.
+    """
+    last: int = trainer.state.global_step
+    best = best_step(trainer.state.log_history)
+    if best is None or best == last:
+        return last
+    folder = trainer.checkpoint_at(best)
+    if not is_undamaged(folder):
+        reporter.warn(
+            "best-gone",
+            "The best checkpoint is gone: the model is the last one",
+            f"{folder.name} was the best, and is missing or damaged.",
+        )
+        return last
+    trainer.load_weights(folder)
+    reporter.note(
+        "best-kept",
+        f"The model is that of step {best:,}, which was the best",
+        f"Training went on to step {last:,}; no evaluation after step {best:,} was better.",
+    )
+    return best
+
+
+# --- Asks the model about its examples before training and at every evaluation
+
+
+class PredictionCallback(TrainerCallback):
+    """Add it before whatever times the steps: its own time is none of theirs.
+
+    A model that can't be asked is told of once and trained all the same.
+
+    Args:
+        reporter: Hears what the model said.
+        trainer: Whose model is asked.
+        speaker: The examples.
+        requests: Where a stop or a pause is looked for while the model writes.
+    """
+
+    def __init__(self, reporter: Reporter, trainer: Any, speaker: Speaker, requests: RequestBox) -> None:
+        self._reporter = reporter
+        self._trainer = trainer
+        self._speaker = speaker
+        self._requests = requests
+        self._has_failed = False
+
+    def on_train_begin(self, args: Any, state: Any, control: Any, **kwargs: Any) -> None:
+        """Tell the examples, and what the model says of them untrained.
+
+        Raises:
+            EndRequested: A pause was asked.
+        """
+        self._reporter.write(ExamplesChosen(examples=self._speaker.examples))
+        if not state.global_step or self._trainer.eval_dataset is None:  # else it was asked before the pause
+            self._ask(state)
+
+    def on_evaluate(self, args: Any, state: Any, control: Any, **kwargs: Any) -> None:
+        """Ask again.
+
+        Raises:
+            EndRequested: A pause was asked.
+        """
+        self._ask(state)
+
+    def on_epoch_end(self, args: Any, state: Any, control: Any, **kwargs: Any) -> None:
+        """Ask again where nothing is evaluated: there may be prompts of the person's own.
+
+        Raises:
+            EndRequested: A pause was asked.
+        """
+        if self._trainer.eval_dataset is None:
+            self._ask(state)
+
+    def _ask(self, state: Any) -> None:
+        if self._has_failed or self._requests.ending is not None:
+            return
+        self._reporter.phase(Phase.EVALUATING, "examples")
+        begun = time.perf_counter()
+        model = self._trainer.model
+        was_training = model.training
+        model.eval()
+        try:
+            with torch.no_grad():
+                said = self._speaker.say(model, self._requests.end_is_asked)
+        except (
+            RuntimeError,
+            ValueError,
+            TypeError,
+            LookupError,
+            AttributeError,
+            NotImplementedError,
+        ) as error:
+            self._give_up(error)
+            return
+        finally:
+            model.train(was_training)
+        self._requests.raise_if_pausing()  # all is asked when the run goes on
+        seconds = time.perf_counter() - begun
+        self._reporter.write(
+            Predicted(step=state.global_step, epoch=state.epoch or 0.0, said=said, seconds=seconds)
+        )
+
+    def _give_up(self, error: Exception) -> None:
+        """What is only looked at must not end a run that learns."""
+        self._has_failed = True
+        traceback.print_exc(file=sys.stderr)
+        self._reporter.warn(
+            "no-predictions",
+            "The model's predictions can't be shown",
+            f"It was asked about its examples and gave {type(error).__name__}: {error}. Training goes on.",
+        )
+
+
+# --- Reports at each evaluation which labels were taken for which
+
+
+class MixedUp(TrainerCallback):
+    """Stands in for a classifier's metrics, which alone see every prediction, and tells afterwards what it saw.
+
+    Args:
+        metrics: What it stands in for.
+        labels: What is told apart.
+        reporter: Hears of it.
+    """
+
+    def __init__(
+        self, metrics: Callable[[Any], dict[str, float]], labels: tuple[str, ...], reporter: Reporter
+    ) -> None:
+        self._metrics = metrics
+        self._labels = labels
+        self._reporter = reporter
+        self._seen: Confusion | None = None
+
+    def __call__(self, prediction: Any) -> dict[str, float]:
+        """The metrics, as they are."""
+        self._seen = confusion_of(prediction, self._labels)
+        return self._metrics(prediction)
+
+    def on_evaluate(self, args: Any, state: Any, control: Any, **kwargs: Any) -> None:
+        """Report what the evaluation has seen."""
+        if self._seen is None:
+            return
+        self._reporter.write(
+            ConfusionCounted(
+                step=state.global_step,
+                labels=self._seen.labels,
+                counts=self._seen.counts,
+                left_out=self._seen.left_out,
+            )
+        )
+        self._seen = None
+
+
+# --- What Hone adds to Trainer's loop: reports of steps, evaluations and checkpoints
+
 
 NON_FINITE_STEPS = 3
 """So many steps in a row with a loss that is no number end the run: the weights are lost by then."""
@@ -186,3 +390,58 @@ def epochs_of(steps: int, batches: int, batches_a_step: int) -> float:
     """How often so many steps go through data of so many batches; the last step of a pass may have fewer of them."""
     passes, rest = divmod(steps, max(1, math.ceil(batches / batches_a_step)))
     return passes + rest * batches_a_step / max(1, batches)
+
+
+# --- What a person asks of a run while it trains, put into effect at Trainer's steps
+
+
+class RequestCallback(TrainerCallback):
+    """Ends training where the person asked for it, or saves. A run whose keeper has died goes on: no work is lost."""
+
+    def __init__(self, requests: RequestBox, trainer: WatchedTrainer, reporter: Reporter) -> None:
+        self._requests = requests
+        self._trainer = trainer
+        self._reporter = reporter
+        self._owes_checkpoint = False
+
+    def on_step_end(self, args: Any, state: Any, control: Any, **kwargs: Any) -> None:
+        """After each step: end if asked, saving a checkpoint but not evaluating first; or only save one."""
+        self._requests.can_save = True
+        if self._requests.end_is_asked():
+            control.should_training_stop = True
+        elif self._is_to_save():
+            control.should_save = True
+
+    def on_epoch_end(self, args: Any, state: Any, control: Any, **kwargs: Any) -> None:
+        """A person who pressed Stop or Pause doesn't want to wait for an evaluation."""
+        if self._requests.ending is not None:
+            control.should_evaluate = False
+            control.should_save = True
+
+    def on_prediction_step(self, args: Any, state: Any, control: Any, **kwargs: Any) -> None:
+        """An evaluation can only be interrupted from inside.
+
+        Raises:
+            EndRequested: A stop or a pause was asked.
+        """
+        self._requests.raise_if_ending()
+
+    def on_evaluate(self, args: Any, state: Any, control: Any, **kwargs: Any) -> None:
+        """What was asked during the evaluation is done after it, and not a step later."""
+        if self._requests.end_is_asked():
+            control.should_training_stop = True
+            control.should_save = True
+        elif self._is_to_save():
+            control.should_save = True
+
+    def on_save(self, args: Any, state: Any, control: Any, **kwargs: Any) -> None:
+        """Name a checkpoint that stood there already to whoever has asked for one, and waits to hear of it."""
+        saved = self._trainer.last_saved
+        if self._owes_checkpoint and saved is not None and not self._trainer.saved_anew:
+            self._reporter.write(told(saved, 0.0))
+        self._owes_checkpoint = False
+
+    def _is_to_save(self) -> bool:
+        """Whether a checkpoint was asked for that isn't saved yet: Trainer drops what it is told before a step."""
+        self._owes_checkpoint = self._requests.save_is_asked() or self._owes_checkpoint
+        return self._owes_checkpoint

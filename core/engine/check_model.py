@@ -9,20 +9,17 @@ from typing import Any
 import msgspec
 import torch
 
-from core.choices import Attention
-from core.engine.memory.shape import shape_of
-from core.engine.models import text_models
-from core.engine.models.adapters import apply_method
-from core.engine.models.checkpointing import can_checkpoint
-from core.engine.models.image_models import find_image_model, image_model_without_numbers
-from core.engine.models.parts import count, weights_of
+from core.base.errors import Fix, ModelError, Problem
+from core.engine.memory.model_shape import shape_of
+from core.engine.models import text as text_models
+from core.engine.models.parts import TargetError, apply_method, count, weights_of
 from core.engine.models.refusals import UNREADABLE, NotFetched, explained
-from core.engine.models.targets import TargetError
-from core.errors import Fix, ModelError, Problem
-from core.memory.shape import ModelShape
-from core.model_report import ModelReport
-from core.options import ModelOptions, RunOptions
-from core.scratch_models import is_scratch
+from core.engine.models.vision import can_checkpoint, find_image_model, image_model_without_numbers
+from core.memory.model import ModelReport, ModelShape
+from core.options import RunOptions
+from core.options.catalogue import is_scratch
+from core.options.choices import Attention
+from core.options.sections import ModelOptions
 
 NO_LIMIT = 1 << 31
 """Tokenizers that know no limit say a number far beyond this."""

@@ -1,7 +1,7 @@
 """Checkpoints written so that each is complete or absent, old ones removed, and what a run writes kept in its place.
 
 One is written beside the others, sealed with a marker that lists every file with size and hash, and only then gets its
-name. What `core.checkpoint_files` calls complete has come through all of that.
+name. What `core.runs.models` calls complete has come through all of that.
 """
 
 import contextlib
@@ -13,10 +13,13 @@ from pathlib import Path
 
 import msgspec
 
-from core.checkpoint_files import MARKER, FileEntry, incomplete, is_complete, step_of
-from core.errors import RunFolderError
-from core.files import is_link, write_atomically
-from core.run_folder import RunFolder
+from core.base.errors import RunFolderError
+from core.base.files import is_link, write_atomically
+from core.runs.folder import RunFolder
+from core.runs.models import MARKER, FileEntry, incomplete, is_complete, step_of
+
+# --- Checkpoints written so that each is complete or absent, old ones removed
+
 
 PICKLED_ARGUMENTS = "training_args.bin"
 STAGE = ".saving"

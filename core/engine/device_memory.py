@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 import psutil
 import torch
 
-from core.events import MemorySampled, Source
+from core.runs.events import MemorySampled, Source
 
 if TYPE_CHECKING:
     from core.engine.reporter import Reporter

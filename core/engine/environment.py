@@ -1,9 +1,19 @@
 """What has to be in the environment before torch is imported."""
 
+import importlib.util
+import logging
 import os
+import sys
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
 
-from core.machine.visible_gpus import gpu_for, number_by_slot
+from core.monitor.nvidia import gpu_for, number_by_slot
 from core.options import RunOptions
+from core.options.choices import DeepSpeed, Method
+
+# --- What has to be in the environment before torch is imported
+
 
 KERNELS_KEPT = "64"
 MPS_HIGH_WATERMARK, MPS_LOW_WATERMARK = 1.7, 1.4
@@ -81,3 +91,120 @@ def prepare_device_check() -> None:
     """Set what torch reads while it loads, for the device check: nothing is computed on the CPU in MPS's place."""
     number_by_slot()
     os.environ["PYTORCH_ENABLE_MPS_FALLBACK"] = "0"
+
+
+# --- Which installed libraries a training process leaves aside
+
+
+RUNS_CODE_FROM_THE_HUB = "kernels"
+"""Where it is installed, transformers and bitsandbytes fetch compiled code from the Hub with it, and run that."""
+
+
+def leave_aside(options: RunOptions) -> None:
+    """Make libraries this run doesn't need look absent; call before torch and transformers are imported.
+
+    Without PEFT, which brings bitsandbytes along, the process starts a second sooner. `None` in `sys.modules` is
+    Python's own way to say that a module can't be had: `import` and `find_spec` both heed it. What is imported
+    already stays.
+    """
+    absent = [RUNS_CODE_FROM_THE_HUB]
+    if options.model.method not in (Method.LORA, Method.QLORA):
+        absent.append("peft")
+    if options.memory.deepspeed is DeepSpeed.OFF:
+        absent.append("deepspeed")
+    for name in absent:
+        sys.modules.setdefault(name, None)  # type: ignore[arg-type]  # the import system documents None here
+    # or bitsandbytes warns at each start that "kernels" is missing
+    logging.getLogger("bitsandbytes.backends.cpu.ops").setLevel(logging.ERROR)
+
+
+def prepare(options: RunOptions, *, offline: bool = True) -> None:
+    """Get this process ready to build a model; call before torch and transformers are imported.
+
+    Args:
+        options: Those of the run that builds it.
+        offline: Whether nothing is to be fetched.
+    """
+    prepare_environment(options)
+    if offline:
+        stay_offline()
+    leave_aside(options)
+    prepare_torchvision()
+
+
+# --- What holds for the whole training process: threads, determinism
+
+
+def apply(settled: RunOptions) -> None:
+    """Set the threads that compute on the CPU. Trainer sets the other two, from its own arguments."""
+    if settled.device.threads is not None:
+        import torch
+
+        torch.set_num_threads(settled.device.threads)
+
+
+@dataclass(frozen=True)
+class ProcessRan:
+    """The live settings, in the words of `WhatRan`. `matmul` is empty where the device has one way only."""
+
+    threads: int
+    matmul: str
+    deterministic: bool
+
+
+def process_ran(kind: str) -> ProcessRan:
+    """Read torch's settings for a device of this kind (`cuda`, `mps`, `cpu`).
+
+    Since torch 2.9 `fp32_precision` is what counts ("none" is fp32); the older `allow_tf32` may contradict it.
+
+    Full determinism means more on a GPU than on a CPU: most CPU kernels give the same bits every time as it is, for one
+    number of threads; it takes deterministic kernels for the few others, such as scattered additions, and fills fresh
+    memory (https://docs.pytorch.org/docs/stable/notes/randomness.html).
+    """
+    import torch
+
+    matmul = ""
+    if kind == "cuda":
+        matmul = "tf32" if torch.backends.cuda.matmul.fp32_precision == "tf32" else "fp32"
+    return ProcessRan(
+        threads=torch.get_num_threads(),
+        matmul=matmul,
+        deterministic=torch.are_deterministic_algorithms_enabled(),
+    )
+
+
+# --- Makes `import torchvision` work on a CPU-only torch
+
+
+_SCHEMAS = (
+    "nms(Tensor dets, Tensor scores, float iou_threshold) -> Tensor",
+    "qnms(Tensor dets, Tensor scores, float iou_threshold) -> Tensor",
+)
+_declared: list[Any] = []  # a library's declarations live as long as the object does
+
+
+def prepare_torchvision() -> None:
+    """Declare the missing operators once, only where torchvision's own compiled ones can't be loaded."""
+    if _declared or _own_operators_load():
+        return
+    import torch
+
+    library = torch.library.Library("torchvision", "DEF")
+    for schema in _SCHEMAS:
+        library.define(schema)
+    _declared.append(library)
+
+
+def _own_operators_load() -> bool:
+    import torch
+
+    found = importlib.util.find_spec("torchvision")
+    if found is None or found.origin is None:
+        return True
+    compiled = [file for file in Path(found.origin).parent.glob("_C*") if file.suffix in (".so", ".pyd")]
+    try:
+        for file in compiled:
+            torch.ops.load_library(str(file))
+    except OSError:
+        return False
+    return bool(compiled)

@@ -1,15 +1,298 @@
 """Turns what libraries raise into what a person can act on, where Hone knows the cause."""
 
+import contextlib
 import errno
+import math
+import os
+import pickle
+import shutil
+from collections.abc import Iterator
+from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 import torch
+from safetensors import SafetensorError
 
-from core.engine.disk_room import full_place, is_disk_full, what_is_full
-from core.errors import Fix, UserError
-from core.events import MemoryForecast
-from core.memory.shortage import out_of_memory
+from core.base.errors import Fix, FixAction, ModelError, UserError
+from core.base.format import size
+from core.memory.estimate import MASTER, STATE
 from core.options import RunOptions
+from core.options.choices import DeepSpeed, Optimizer
+from core.runs.events import MemoryForecast
+from core.runs.folder import RunFolder
+from core.runs.models import Checkpoint, newest_first
+from core.runs.words import out_of_memory
+
+# --- Room on the disk for what a run saves: looked for before it begins
+
+
+BESIDE = 1 << 20
+"""What lies beside weights and optimizer state: a vocabulary, Trainer's record. Small against what is measured here."""
+
+FEW_FILES = 64
+"""A checkpoint has a dozen, which are gone again once it can't be finished."""
+
+FULL_NUMBERS = frozenset(
+    getattr(errno, name) for name in ("ENOSPC", "EDQUOT", "EFBIG") if hasattr(errno, name)
+)
+FULL = (
+    "no space left on device",
+    "storagefull",
+    "filetoolarge",
+    "file too large",
+    "not enough space on the disk",
+    "disk quota exceeded",
+)
+"""safetensors says it inside an error of its own, without an errno."""
+
+UNWRITTEN = (
+    "pytorchstreamwriter failed",
+    "file write failed",
+    "iostream error",
+    "fail at inline_container",
+    "error while serializing: i/o error",
+)
+"""How torch and safetensors say that a file couldn't be written, torch without a cause."""
+
+RESUME = Fix("Resume", action=FixAction.RESUME)
+
+
+class CantSave(UserError):  # noqa: N818 - it pauses a run
+    """What was trained can't be written. What was saved before is as it was, so that the run pauses there."""
+
+
+@dataclass(frozen=True)
+class Need:
+    """What a run writes at the most, in bytes: `copies` checkpoints at one time, and the model."""
+
+    checkpoint: int
+    copies: int
+    model: int
+
+    @property
+    def total(self) -> int:
+        """All of it."""
+        return self.checkpoint * self.copies + self.model
+
+
+def require_room(run: RunFolder, trainer: Any, options: RunOptions) -> Need:
+    """Make sure that what is trained can be saved.
+
+    Returns:
+        What it takes.
+
+    Raises:
+        UserError: The disk is too full for that; nothing has been trained yet.
+        CantSave: The same for a run that goes on.
+    """
+    standing = newest_first(run.checkpoints)
+    need = need_of(trainer, options, standing)
+    free = shutil.disk_usage(run.path).free
+    reused = sum(one.bytes for one in standing[: max(0, need.copies)])
+    missing = need.total - reused
+    if free >= missing:
+        return need
+    kind = CantSave if standing else UserError
+    raise kind(
+        "The disk has no room for what this run will save",
+        f"{size(missing)} are needed and {size(free)} are free where the run is kept ({run.path.absolute()}): "
+        f"{_told(need)}. Nothing was trained. Make room, or keep runs on another disk.",
+        (*_smaller(need, reused, free, options), *((RESUME,) if standing else ())),
+    )
+
+
+def need_of(trainer: Any, options: RunOptions, standing: list[Checkpoint]) -> Need:
+    """What a run will write.
+
+    A checkpoint is as large as the last one; before the first, it is what its weights and the state of its optimizer
+    come to. The one before is kept until the new one is whole.
+    """
+    model = saved_bytes(trainer.model) + BESIDE
+    checkpoint = standing[0].bytes if standing else model + _optimizer_bytes(trainer.model, options)
+    return Need(checkpoint, _copies(options, trainer), model)
+
+
+def _copies(options: RunOptions, trainer: Any) -> int:
+    """How many checkpoints lie on the disk at the worst moment: those kept, and the one being written."""
+    output = options.output
+    if not (output.keep_checkpoints or output.keep_best):
+        return 0
+    most = max(1, output.keep_checkpoints) + 1 + output.keep_best
+    epochs = math.ceil(options.training.epochs)
+    if output.save_steps or options.training.max_steps is not None:
+        return most
+    return min(most, epochs)
+
+
+def saved_bytes(model: Any) -> int:
+    """The weights that are saved: all, or an adapter's alone."""
+    is_adapter = hasattr(model, "peft_config")
+    weights = {
+        weight.data_ptr(): weight for weight in model.parameters() if weight.requires_grad or not is_adapter
+    }
+    buffers = () if is_adapter else model.buffers()
+    return sum(tensor.nbytes for tensor in (*weights.values(), *buffers))
+
+
+def _optimizer_bytes(model: Any, options: RunOptions) -> int:
+    learning = sum(weight.numel() for weight in model.parameters() if weight.requires_grad)
+    training = options.training
+    each = 0.0 if training.optimizer is Optimizer.SGD and not training.momentum else STATE[training.optimizer]
+    if options.memory.deepspeed is not DeepSpeed.OFF:
+        each += 2 * MASTER  # ZeRO's own copy, and the weights a second time
+    return round(each * learning)
+
+
+def _told(need: Need) -> str:
+    model = f"{size(need.model)} for the model"
+    if not need.copies:
+        return model
+    several = (
+        f"{need.copies} checkpoints of {size(need.checkpoint)}"
+        if need.copies > 1
+        else (f"a checkpoint of {size(need.checkpoint)}")
+    )
+    return f"{several} and {model}"
+
+
+def _smaller(need: Need, reused: int, free: int, options: RunOptions) -> Iterator[Fix]:
+    """What would fit."""
+    fewer = Need(need.checkpoint, min(need.copies, 2), need.model)
+    if options.output.keep_checkpoints > 1 and free >= fewer.total - reused:
+        yield Fix("Keep one checkpoint only", {"output.keep_checkpoints": 1, "output.keep_best": False})
+    if need.copies and free >= need.model:
+        yield Fix("Keep no checkpoints", {"output.keep_checkpoints": 0, "output.keep_best": False})
+
+
+@contextlib.contextmanager
+def writing(folder: Path, what: str, needed: int) -> Iterator[None]:
+    """Turn what libraries raise where a file can't be written into what a person can act on.
+
+    Args:
+        folder: Where it is written.
+        what: What it is, in a word.
+        needed: About how many bytes it takes; 0: unknown.
+
+    Raises:
+        CantSave: A file couldn't be written.
+    """
+    try:
+        yield
+    except Exception as error:
+        if not _is_unwritten(error):
+            raise
+        raise cant_save(error, folder, what, needed) from error
+
+
+def cant_save(error: Exception, folder: Path, what: str, needed: int = 0) -> CantSave:
+    """The plain error for a file of `folder` that couldn't be written."""
+    try:
+        folder = folder.absolute()
+    except FileNotFoundError:  # the working folder, which is the run's, has no path any more
+        return CantSave(
+            "The run's folder can't be reached",
+            f"The {what} couldn't be written: its disk was unmounted. What was saved before is as it was: mount the "
+            "disk and resume.",
+            (RESUME,),
+        )
+    if not (is_disk_full(error) or _says(error, UNWRITTEN)):
+        return CantSave(
+            f"The {what} can't be written",
+            f"{error}. What was saved before is as it was: mend it and resume.",
+            (RESUME,),
+        )
+    takes = f"about {size(needed)} are needed and " if needed else ""
+    title, left = what_is_full(folder)
+    return CantSave(
+        f"Paused: {title}",
+        f"The {what} couldn't be written: {takes}{left} in {folder}. What was saved before is as it was: make room and "
+        "resume.",
+        (RESUME, Fix("Show the folder", action=FixAction.REVEAL)),
+    )
+
+
+def what_is_full(folder: Path) -> tuple[str, str]:
+    """What a disk has run out of, as a title: room, or files; and how much of both is left where `folder` is."""
+    for place in (folder, *folder.parents):
+        with contextlib.suppress(OSError):
+            free = shutil.disk_usage(place).free
+            files = os.statvfs(place) if hasattr(os, "statvfs") else None
+            if files is not None and files.f_files and files.f_favail < FEW_FILES and free > BESIDE:
+                left = f"{files.f_favail:,} of {files.f_files:,} files (inodes) and {size(free)} are free"
+                return "the disk can hold no more files", left
+            return "the disk is full", f"{size(free)} are free"
+    return "the disk is full", "nothing is free"
+
+
+def full_place(error: BaseException, folder: Path) -> Path | None:
+    """The file that an error names; else which of `folder`, home and the temporary folder is full, if one is."""
+    named = getattr(error, "filename", None)
+    if isinstance(named, str | bytes):
+        return Path(os.fsdecode(named)).absolute()
+    temporary = (
+        os.environ.get("TMPDIR") or os.environ.get("TEMP") or "/tmp"
+    )  # tempfile looks for one with room
+    for place in (folder, Path.home(), Path(temporary)):
+        with contextlib.suppress(OSError):
+            files = os.statvfs(place) if hasattr(os, "statvfs") else None
+            no_files = files is not None and files.f_files and files.f_favail < FEW_FILES
+            if no_files or shutil.disk_usage(place).free < BESIDE:
+                return place.absolute()
+    return None
+
+
+def is_disk_full(error: BaseException) -> bool:
+    """Whether a file couldn't be written for lack of room: of the disk, of a person's share, or for one file."""
+    return (isinstance(error, OSError) and error.errno in FULL_NUMBERS) or _says(error, FULL)
+
+
+def _is_unwritten(error: Exception) -> bool:
+    return isinstance(error, OSError) or is_disk_full(error) or _says(error, UNWRITTEN)
+
+
+def _says(error: BaseException, phrases: tuple[str, ...]) -> bool:
+    words = str(error).lower()
+    return any(phrase in words for phrase in phrases)
+
+
+# --- Weights that are no numbers any more: nothing was learned then
+
+
+def lost_weights(arguments: Any, why: str) -> UserError:
+    """What ends the run, with what to try instead.
+
+    Args:
+        arguments: Trainer's.
+        why: How it was noticed.
+    """
+    rate = arguments.learning_rate
+    fixes = [Fix(f"Lower the learning rate to {rate / 10:g}", {"training.learning_rate": rate / 10})]
+    if arguments.bf16 or arguments.fp16 or arguments.tf32:
+        fixes.append(Fix("Compute in fp32", {"device.precision": "fp32"}))
+    return UserError(
+        "The loss is no longer a number",
+        f"{why} The usual cause is a learning rate that is too high (it was {rate:g}). What was saved before is "
+        "as it was.",
+        tuple(fixes),
+    )
+
+
+def refuse_lost_weights(model: torch.nn.Module, arguments: Any) -> None:
+    """Make sure that what is to be saved can be used.
+
+    Raises:
+        UserError: A weight that learns is NaN or infinite.
+    """
+    for name, weight in model.named_parameters():
+        if weight.requires_grad and not bool(torch.isfinite(weight).all()):
+            raise lost_weights(
+                arguments, f"The weights {name} are NaN or infinite, so that nothing can be saved."
+            )
+
+
+# --- Turns what libraries raise into what a person can act on, where Hone knows the cause
+
 
 OUT_OF_MEMORY = (
     "out of memory",  # CUDA and MPS
@@ -41,7 +324,7 @@ def explain(
     """
     if is_out_of_memory(error):
         return out_of_memory(options, forecast, str(error))
-    if isinstance(error, RuntimeError) and _says(error, WORKER_ENDED):
+    if isinstance(error, RuntimeError) and _says_so(error, WORKER_ENDED):
         return UserError(
             "A worker was ended by the system",
             f"{error}\nMostly memory was short: each worker holds batches, and what it needs to make them.",
@@ -61,13 +344,13 @@ def explain(
             f"{title[:1].upper()}{title[1:]}",
             f"{what} couldn't be written: {left}. Make room and start again.",
         )
-    if _says(error, ("unable to jit load the async_io op",)):
+    if _says_so(error, ("unable to jit load the async_io op",)):
         return UserError(
             "DeepSpeed can't write to the disk here",
             "Its disk access has to be compiled on this computer, with a C++ compiler and the header files of libaio.",
             (Fix("Offload to main memory", {"memory.offload": "cpu"}),),
         )
-    if _says(error, NOT_DETERMINISTIC):
+    if _says_so(error, NOT_DETERMINISTIC):
         first = str(error).strip().partition(".")[0]
         return UserError(
             "An operator of this model can't be computed the same way every time",
@@ -83,9 +366,53 @@ def is_out_of_memory(error: Exception) -> bool:
         return True
     if isinstance(error, OSError) and error.errno == errno.ENOMEM:
         return True
-    return isinstance(error, RuntimeError | OSError) and _says(error, OUT_OF_MEMORY)
+    return isinstance(error, RuntimeError | OSError) and _says_so(error, OUT_OF_MEMORY)
 
 
-def _says(error: Exception, phrases: tuple[str, ...]) -> bool:
+def _says_so(error: Exception, phrases: tuple[str, ...]) -> bool:
     words = str(error).lower()
     return any(phrase in words for phrase in phrases)
+
+
+# --- Turns what goes wrong while a checkpoint is read into what a person can act on. Nothing
+
+
+UNREADABLE = (
+    pickle.UnpicklingError,
+    SafetensorError,
+    RuntimeError,
+    ValueError,
+    TypeError,
+    LookupError,
+    AttributeError,
+    EOFError,
+)
+"""What torch, safetensors and transformers raise where a file is no state of this run; not where it can't be opened."""
+
+
+@contextlib.contextmanager
+def reading(checkpoint: str | None) -> Iterator[None]:
+    """Refuse a checkpoint that isn't what it should be.
+
+    Raises:
+        ModelError: It holds something else than the state of this run: code, or what another model needs.
+    """
+    try:
+        yield
+    except UNREADABLE as error:
+        if checkpoint is None or is_out_of_memory(error):
+            raise
+        name = Path(checkpoint).name
+        if "weights only load failed" in str(error).lower() or isinstance(error, pickle.UnpicklingError):
+            why = "it holds objects that only running code could bring back, and Hone runs none"
+        else:
+            why = (str(error).strip().splitlines() or [type(error).__name__])[0]
+        raise ModelError(
+            f"{name} can't be gone on from",
+            f"It is not what Hone saves: {why}. Nothing in it was run.",
+            (
+                Fix(
+                    f"Move {name} out of the folder checkpoints, and resume from the one before or from the start"
+                ),
+            ),
+        ) from error

@@ -1,9 +1,4 @@
-"""The state of random numbers, kept in checkpoints where Trainer forgets it.
-
-Trainer 5.23 saves those of Python, numpy, the CPU and CUDA in `rng_state.pth`. It forgets two things: the numbers of
-MPS, without which dropout would go on differently after a pause; and those with which the epoch under way began, which
-put its texts into the order of their lengths.
-"""
+"""The state of random numbers, kept in checkpoints where Trainer forgets it."""
 
 import random
 from collections.abc import Callable

@@ -8,10 +8,10 @@ import time
 from collections.abc import Callable, Iterator
 from types import FrameType, TracebackType
 
+from core.base.processes import SIGNALS
 from core.engine.reporter import Reporter
-from core.events import Outcome, RequestAnswered
-from core.processes import SIGNALS
-from core.run_folder import Action, Request, RunFolder
+from core.runs.events import Outcome, RequestAnswered
+from core.runs.folder import Action, Request, RunFolder
 
 LOOK_SECONDS = 0.3
 BETWEEN_LOOKS = 0.2

@@ -16,8 +16,28 @@ from typing import Any
 import jinja2
 import msgspec
 
-from core.capabilities import find_device
-from core.choices import (
+from core.engine.arguments import trainer_arguments
+from core.engine.capabilities import gather
+from core.engine.data import parquet_images
+from core.engine.data.chat_tokens import Writer, set_template
+from core.engine.data.columns import Guess, guess_columns, guess_tag_columns
+from core.engine.data.conversation_shapes import find_shape, looks_like_messages
+from core.engine.data.image_files import ImageFiles, LabelledImages
+from core.engine.data.images import Splits, find_images, only_table
+from core.engine.data.parquet_images import ParquetImages
+from core.engine.data.running_text import PlainText, read_running, text_column
+from core.engine.data.scores import guess_score_columns
+from core.engine.data.splits import Files, files_of, header_asked, held_out_of, texts_of
+from core.engine.data.tables import Table, read_files, read_table
+from core.engine.data.text_files import DELIMITERS, ENCODINGS, Reading
+from core.engine.devices import Choice, report
+from core.engine.environment import mps_watermarks
+from core.engine.models.past_runs import base_of, config_in
+from core.engine.models.text import load_tokenizer
+from core.engine.models.vision import find_image_model
+from core.options import RunOptions
+from core.options.catalogue import positions_of, scratch_model
+from core.options.choices import (
     ChatTemplate,
     LossOn,
     Method,
@@ -28,39 +48,11 @@ from core.choices import (
     Task,
     Toggle,
 )
-from core.conversation_words import ColumnRole as R
-from core.engine.arguments import trainer_arguments
-from core.engine.data import idx_images
-from core.engine.data.columns import Guess, guess_columns
-from core.engine.data.conversations.cells import looks_like_messages
-from core.engine.data.conversations.shapes import find_shape
-from core.engine.data.conversations.spans import Writer
-from core.engine.data.conversations.templates import set_template
-from core.engine.data.how_read import DELIMITERS, ENCODINGS, Reading
-from core.engine.data.image_sets import ImageFiles, LabelledImages
-from core.engine.data.image_sources import Splits
-from core.engine.data.image_tables import only_table
-from core.engine.data.images import find_images
-from core.engine.data.parquet_images import ParquetImages
-from core.engine.data.plain_text import PlainText
-from core.engine.data.running_text import read_running, text_column
-from core.engine.data.scores import guess_score_columns
-from core.engine.data.shards import read_files
-from core.engine.data.splits import Files, files_of, header_asked, held_out_of, texts_of
-from core.engine.data.tables import Table, read_table
-from core.engine.data.tag_columns import guess_tag_columns
-from core.engine.devices import Choice, report
-from core.engine.environment import mps_watermarks
-from core.engine.machine_facts import gather
-from core.engine.models.image_models import find_image_model
-from core.engine.models.past_runs import base_of, config_in
-from core.engine.models.text_models import load_tokenizer
-from core.options import RunOptions
-from core.run_models import holds_adapter, model_folder
-from core.scratch_models import positions_of, scratch_model
-from core.script import Script, ScriptRequest
-from core.settling import automatic_paths, settle
-from core.sources import DIGITS, parse_synthetic
+from core.options.choices import ColumnRole as R
+from core.options.device_support import automatic_paths, find_device, settle
+from core.options.past_runs import holds_adapter, model_folder
+from core.options.sources import DIGITS, parse_synthetic
+from core.sharing.script import Script, ScriptRequest
 
 TEMPLATE = Path(__file__).resolve().parents[2] / "resources" / "script.py.jinja"
 LIBRARIES = ("torch", "torchvision", "transformers", "datasets", "accelerate", "peft", "trl", "bitsandbytes")
@@ -578,7 +570,7 @@ def _stored(images: LabelledImages, source: str, column: str, *, is_eval: bool) 
         common = Path(os.path.commonpath([path.parent for path in images.paths]))
         is_class = set(images.names) == {common.name}
         return {"rows": _loaded("imagefolder", [str((common.parent if is_class else common) / "**")])}
-    train, other = idx_images.pairs_at(Path(source))
+    train, other = parquet_images.pairs_at(Path(source))
     pair = (other or train) if is_eval else train
     rows = f'"image": [PIL.Image.fromarray(image) for image in read_idx({str(pair.images)!r})]'
     rows += f', "label": read_idx({str(pair.labels)!r})'

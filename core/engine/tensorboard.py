@@ -1,8 +1,4 @@
-"""A run's figures as TensorBoard's event files, beside Hone's own.
-
-They are written from the very events that Hone writes, by a thread of its own, so that no step waits for a file.
-Imported only where a run asks for it.
-"""
+"""A run's figures as TensorBoard's event files, beside Hone's own."""
 
 import contextlib
 import queue
@@ -12,15 +8,17 @@ import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from types import TracebackType
-from typing import Protocol
+from typing import TYPE_CHECKING, Protocol
 
 from tensorboardX.proto import event_pb2, summary_pb2
 from tensorboardX.record_writer import RecordWriter
 
-from core.engine.reporter import Reporter
-from core.events import Evaluated, Event, StepFinished
+from core.runs.events import Evaluated, Event, StepFinished
 
-FLUSH_SECONDS = 1.0
+if TYPE_CHECKING:
+    from core.engine.reporter import Reporter
+
+TENSORBOARD_FLUSH_SECONDS = 1.0
 """So much of the newest figures may be missing from the file after a crash."""
 
 FILE_VERSION = "brain.Event:2"
@@ -124,7 +122,7 @@ class TensorBoardFiles:
 
     def _write_some(self, file: RecordFile) -> bool:
         """Write what comes within `FLUSH_SECONDS`; returns whether there will be more."""
-        until = time.monotonic() + FLUSH_SECONDS
+        until = time.monotonic() + TENSORBOARD_FLUSH_SECONDS
         while (left := until - time.monotonic()) > 0:
             try:
                 event = self._events.get(timeout=left)

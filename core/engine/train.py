@@ -1,54 +1,212 @@
 """The training job: one run folder in, events, checkpoints and a model out."""
 
+import logging
 import os
 import signal
 import sys
 import time
 import traceback
-from contextlib import AbstractContextManager, ExitStack, nullcontext, suppress
+from collections.abc import Callable, Iterator
+from contextlib import AbstractContextManager, ExitStack, contextmanager, nullcontext, suppress
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any
 
 import torch
+import transformers
 
-from core.checkpoint_files import Checkpoint
-from core.ending import CANT_WRITE
+from core.base.ceiling import end_reading
+from core.base.errors import UserError
+from core.base.format import METRIC_NAMES
+from core.base.processes import CANT_WRITE
 from core.engine import checkpoints
-from core.engine.best import BestCallback, take_best
-from core.engine.building import build_trainer, chosen_device, prepare
-from core.engine.callbacks import ReportCallback
+from core.engine import environment as process_settings
+from core.engine.arguments import alone, optimizer_class, trainer_arguments
+from core.engine.callbacks import (
+    BestCallback,
+    MixedUp,
+    PredictionCallback,
+    ReportCallback,
+    RequestCallback,
+    take_best,
+)
+from core.engine.capabilities import BITSANDBYTES_OPTIMIZERS, gather
+from core.engine.compile import Compilation
+from core.engine.data.batches import NO_LABEL, collator_for
+from core.engine.device_check import warn_of_wrong_numbers
 from core.engine.device_memory import DeviceMemory, MemoryReports, process_peak
-from core.engine.devices import Choice
-from core.engine.disk_room import (
+from core.engine.devices import Choice, choose_visible
+from core.engine.failures import (
     CantSave,
     cant_save,
+    explain,
     full_place,
     is_disk_full,
+    refuse_lost_weights,
     require_room,
     saved_bytes,
     writing,
 )
-from core.engine.failures import explain
-from core.engine.fallback import report_fallbacks
-from core.engine.first_mps_check import warn_of_wrong_numbers
-from core.engine.lost_weights import refuse_lost_weights
-from core.engine.memory.telling import foretell, refuse_too_large, remember
+from core.engine.generate.predict import choose
+from core.engine.memory.forecast import foretell, refuse_too_large, remember
 from core.engine.models.past_runs import keep_base
-from core.engine.predicting.callback import PredictionCallback
-from core.engine.predicting.choosing import choose
-from core.engine.predicting.mixed_up import MixedUp
-from core.engine.reporter import Reporter
-from core.engine.request_callback import RequestCallback
+from core.engine.models.vision import check_checkpointing
+from core.engine.reporter import Reporter, StepLog
 from core.engine.requests import EndRequested, EndWhileLoading, RequestBox, on_signals
-from core.engine.step_log import StepLog
-from core.engine.tasks import Prepared
-from core.engine.trainer import WatchedTrainer
-from core.errors import UserError
-from core.events import Outcome, Phase, RunFinished, split_non_finite
-from core.memory.shortage import ONLY_IF_IT_FITS
-from core.metrics import METRIC_NAMES
+from core.engine.tasks import Prepared, TrainedBy
+from core.engine.trainer import WatchedTrainer, loss_by_label, mend_loss_scaling, share_router_loss
+from core.engine.what_ran import report_fallbacks
 from core.options import RunOptions
-from core.run_folder import RunFolder
+from core.options.choices import DeepSpeed, Method, Precision, Task
+from core.runs.events import Outcome, Phase, RunFinished, split_non_finite
+from core.runs.folder import RunFolder
+from core.runs.models import Checkpoint
+from core.runs.words import ONLY_IF_IT_FITS
+
+# --- From options to a trainer that is ready to train
+
+
+PROBED = 100
+"""Samples looked through for one with a label."""
+HALF = {Precision.BF16: torch.bfloat16, Precision.FP16: torch.float16}
+
+
+@contextmanager
+def chosen_device(options: RunOptions) -> Iterator[Choice]:
+    """Settle where `options` are computed and set this process up for it, for as long as training lasts.
+
+    Raises:
+        DeviceError: Something that was asked for is not to be had here.
+    """
+    _quieten_transformers()
+    choice = choose_visible(gather(with_compilers=options.device.compile), options)
+    process_settings.apply(choice.settled)
+    with_zero = choice.settled.memory.deepspeed is not DeepSpeed.OFF
+    with alone(choice.kind) if with_zero else nullcontext():
+        yield choice
+
+
+def _quieten_transformers() -> None:
+    """Leave out of the log what frightens and doesn't help: redrawn bars, and the table of weights of the new head."""
+    transformers.utils.logging.disable_progress_bar()
+    loading = logging.getLogger("transformers.modeling_utils")
+    loading.addFilter(lambda record: "LOAD REPORT" not in record.getMessage())
+
+
+def load_libraries(options: RunOptions) -> Callable[[RunOptions, Reporter], Prepared]:
+    """Import what the run needs, each task's libraries only for it; returns what loads its data and model."""
+    if options.model.method in (Method.LORA, Method.QLORA):
+        import peft  # noqa: F401
+    if options.training.optimizer in BITSANDBYTES_OPTIMIZERS:
+        import bitsandbytes  # noqa: F401
+    from core.engine.tasks import images, language, text
+
+    return {
+        Task.TEXT_CLASSIFICATION: text.prepare_classification,
+        Task.TEXT_REGRESSION: text.prepare_regression,
+        Task.TOKEN_CLASSIFICATION: text.prepare_token_classification,
+        Task.CAUSAL_LM: language.prepare_causal_lm,
+        Task.CHAT: language.prepare_chat,
+        Task.PREFERENCE: language.prepare_preference,
+        Task.IMAGE_CLASSIFICATION: images.prepare,
+    }[options.task]
+
+
+def prepare(options: RunOptions, reporter: Reporter) -> Prepared:
+    """Load what the task needs.
+
+    Raises:
+        DataError: The data can't be used.
+        ModelError: The model can't be found, loaded or trained.
+    """
+    return load_libraries(options)(options, reporter)
+
+
+def build_trainer(
+    checkpoints: Path,
+    choice: Choice,
+    prepared: Prepared,
+    reporter: Reporter,
+    kind: type[WatchedTrainer] = WatchedTrainer,
+) -> WatchedTrainer:
+    """The trainer of a run, with the compiler where one was asked for.
+
+    Args:
+        checkpoints: Where checkpoints go.
+        choice: What it computes on.
+        prepared: Its model and data.
+        reporter: Hears of it while it compiles.
+        kind: The class to make.
+
+    Raises:
+        ModelError: The model can't compute its activations again, and that was asked for.
+    """
+    end_reading()
+    trainer = _made(checkpoints, choice, prepared, kind)
+    if choice.settled.memory.gradient_accumulation_steps > 1 and trainer.loss_is_scaled_for_ga is None:
+        _mend_accumulation(trainer, choice, prepared)
+    if choice.settled.device.compile:
+        trainer.compilation = Compilation(choice.settled, choice.kind, reporter, trainer.first_batch)
+    return trainer
+
+
+def _made(
+    checkpoints: Path, choice: Choice, prepared: Prepared, kind: type[WatchedTrainer]
+) -> WatchedTrainer:
+    from transformers import PrinterCallback, TrainingArguments
+
+    by = prepared.trained_by or TrainedBy(WatchedTrainer, TrainingArguments)
+    if choice.settled.memory.activation_checkpointing:
+        check_checkpointing(prepared.model)
+    has_eval = prepared.eval is not None and len(prepared.eval) > 0
+    arguments = trainer_arguments(choice, checkpoints, has_eval=has_eval)
+    trainer: WatchedTrainer = _joined(kind, by.trainer)(
+        model=prepared.model,
+        args=by.arguments(**arguments, **by.settings),
+        train_dataset=prepared.train,
+        eval_dataset=prepared.eval if has_eval else None,
+        data_collator=collator_for(choice.kind, prepared.collator),
+        processing_class=prepared.processing_class,
+        compute_metrics=prepared.metrics,
+        optimizer_cls_and_kwargs=optimizer_class(choice),
+        **by.more,
+    )
+    if prepared.condense is not None:  # not every trainer takes it as an argument
+        trainer.preprocess_logits_for_metrics = prepared.condense
+    trainer.remove_callback(PrinterCallback)  # it prints dictionaries where no progress bar is shown
+    return trainer
+
+
+def _joined(kind: type[WatchedTrainer], trainer: type) -> type:
+    """The trainer as the kind that is asked for: both watch, so that one is laid over the other."""
+    return trainer if issubclass(trainer, kind) else type(kind.__name__, (kind, trainer), {})
+
+
+def _mend_accumulation(trainer: WatchedTrainer, choice: Choice, prepared: Prepared) -> None:
+    for number in range(
+        min(len(prepared.train), PROBED)
+    ):  # a prompt may fill the first, with no token to learn
+        batch = trainer.data_collator([prepared.train[number]])
+        if "labels" not in batch or (batch["labels"] != NO_LABEL).any():
+            break
+    batch = {name: value.to(trainer.args.device) for name, value in batch.items()}
+    with _autocast(choice):  # FlashAttention computes in 16 bits only
+        mended = mend_loss_scaling(trainer.model, batch)
+    if mended:
+        trainer.model_accepts_loss_kwargs = False
+    else:
+        share_router_loss(trainer.model, lambda: trainer.current_gradient_accumulation_steps)
+    if mended and choice.settled.task is Task.TOKEN_CLASSIFICATION:
+        trainer.compute_loss_func = loss_by_label
+
+
+def _autocast(choice: Choice) -> torch.autocast:
+    """What a batch is computed in; asked of torch itself, because DeepSpeed brings it in only once it trains."""
+    dtype = HALF.get(choice.precision)
+    return torch.autocast(choice.kind, dtype=dtype, enabled=dtype is not None)
+
+
+# --- The training job: one run folder in, events, checkpoints and a model out
 
 
 def train_run(

@@ -5,16 +5,20 @@ where batches are accumulated. What it would do beside that is left out: it send
 LoRA's matrices in the format they came in, and takes samples that are tokens already, those the preview shows.
 """
 
-import warnings
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import torch
+
+from core.engine.models.parts import base_of
+from core.engine.trainer import WatchedTrainer
+
+if TYPE_CHECKING:
+    pass
+import warnings
+
 from trl import DPOTrainer, SFTTrainer
 
-from core.engine.evaluation_means import Means
-from core.engine.models.parts import base_of
-from core.engine.surprise import surprise
-from core.engine.trainer import WatchedTrainer
+from core.engine.metrics import Means, surprise
 
 # TRL 1.16 asks transformers 5 by names that are going, at every batch of preferences
 warnings.filterwarnings(
@@ -77,7 +81,7 @@ class TrlTrainer(WatchedTrainer):
 
 
 class ChatTrainer(TrlTrainer, SFTTrainer):
-    """Learns answers. Batches are those of `core.engine.data.conversation_batches`, packed or not."""
+    """Learns answers. Batches are those of `core.engine.data.batches`, packed or not."""
 
     loss_is_scaled_for_ga = True  # by the learned tokens of all batches of a step
 

@@ -1,25 +1,584 @@
 """States what actually ran, from the live objects and not from the request."""
 
-from typing import Any
+import math
+import re
+import warnings
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from functools import partial
+from typing import Any, TextIO
 
 import torch
+from transformers.trainer_pt_utils import LengthGroupedSampler
 
-from core.choices import Attention
-from core.engine.batches_ran import batches_ran
+from core.engine.arguments import describe_zero, zero_loss_scale
+from core.engine.data.batches import PadTexts, live_loader
 from core.engine.devices import Choice
-from core.engine.models.adapters import describe_adapter
-from core.engine.models.parts import base_of, count, is_packed, weights_of
-from core.engine.optimizer_state import (
-    bare,
-    decayed_parameters,
-    optimizer_name,
-    optimizer_numbers,
-    state_bytes,
-)
-from core.engine.process_settings import process_ran
+from core.engine.environment import process_ran
+from core.engine.models.parts import base_of, count, describe_adapter, is_packed, weights_of
+from core.engine.reporter import Reporter
 from core.engine.trainer import WatchedTrainer
-from core.engine.zero_process import describe_zero, zero_loss_scale
-from core.events import WhatRan
+from core.options import RunOptions
+from core.options.catalogue import Option, all_options
+from core.options.choices import Attention, DeepSpeed, Method, Offload, Optimizer, Padding, Precision, Toggle
+from core.runs.events import WhatRan
+
+# --- States how batches really came to a run, from its live data loader
+
+
+START_METHODS = {
+    "ForkProcess": "fork",
+    "ForkServerProcess": "forkserver",
+    "SpawnProcess": "spawn",
+}
+"""The classes of multiprocessing's processes, by which a live one tells how it was started."""
+
+
+@dataclass(frozen=True)
+class BatchesRan:
+    """What `core.runs.events.WhatRan` tells of batches, field by field."""
+
+    workers: tuple[int, ...]
+    worker_start: str
+    pinned: bool
+    padded_to: str
+    sampling: str
+    batches_per_step: int
+    effective_batch: int
+
+
+def batches_ran(trainer: WatchedTrainer) -> BatchesRan:
+    """Read the loader that trains, while it runs."""
+    loader: Any = live_loader(_loader_of(trainer))
+    running = list(getattr(loader._iterator, "_workers", ()))  # kept by torch for persistent workers
+    return BatchesRan(
+        workers=tuple(worker.pid for worker in running),
+        worker_start=START_METHODS.get(type(running[0]).__name__, "") if running else "",
+        pinned=loader.pin_memory
+        and torch.cuda.is_available(),  # torch pins where there is something to pin for
+        padded_to=_padded_to(loader.collate_fn),
+        sampling=_sampling(loader.batch_sampler),
+        batches_per_step=trainer.args.gradient_accumulation_steps,
+        effective_batch=_full_step(trainer, loader),
+    )
+
+
+def _full_step(trainer: WatchedTrainer, loader: Any) -> int:
+    """Samples of a full step: those of the last one; after an epoch's last, which may be short, as the loader batches.
+
+    A run that goes on may have that one as its first.
+    """
+    counted, accumulated = trainer.last_step[0], trainer.args.gradient_accumulation_steps
+    an_epoch = math.ceil(len(trainer.callback_handler.train_dataloader) / accumulated)
+    if an_epoch <= 1 or trainer.state.global_step % an_epoch:
+        return counted
+    return max(counted, accumulated * (_plain(loader.batch_sampler).batch_size or 0))
+
+
+def _padded_to(collator: Any) -> str:
+    """How long rows are made; empty where they are no texts. Collators that wrap another keep it as `collate`."""
+    while not isinstance(collator, PadTexts):
+        collator = getattr(collator, "collate", None)
+        if collator is None:
+            return ""
+    return "each batch's longest" if collator.length is None else f"{collator.length:,} tokens"
+
+
+def _loader_of(trainer: WatchedTrainer) -> Any:
+    """The loader that trains now: an epoch that is gone on with in the middle has one of its own."""
+    active = trainer.accelerator.gradient_state.active_dataloader
+    return trainer.callback_handler.train_dataloader if active is None else active
+
+
+def _plain(batches: Any) -> Any:
+    """The sampler of batches, without the one around it that skips what was trained on before."""
+    return getattr(batches, "batch_sampler", batches)
+
+
+def _sampling(batches: Any) -> str:
+    sampler = _plain(batches).sampler
+    return "grouped by length" if isinstance(sampler, LengthGroupedSampler) else "random"
+
+
+# --- What is compared of a request and of what a run states of itself, one line of a table each
+
+
+OPTIMIZERS = {
+    Optimizer.ADAMW: "AdamW, fused",
+    Optimizer.ADAM: "Adam, fused",
+    Optimizer.ADAFACTOR: "Adafactor",
+    Optimizer.ADAMW_8BIT: "AdamW, 8-bit (bitsandbytes)",
+    Optimizer.PAGED_ADAMW_8BIT: "AdamW, 8-bit, paged (bitsandbytes)",
+    Optimizer.ADAMW_8BIT_TORCHAO: "AdamW8bit (torchao)",
+    Optimizer.LION_8BIT: "Lion, 8-bit (bitsandbytes)",
+    Optimizer.ADEMAMIX: "AdEMAMix (bitsandbytes)",
+    Optimizer.SGD: "SGD",
+}
+"""What `WhatRan.optimizer` says of each."""
+
+IN_MAIN_MEMORY = "CPUOffloadOptimizer (torchao)"
+IN_8_BITS = (
+    Optimizer.ADAMW_8BIT,
+    Optimizer.PAGED_ADAMW_8BIT,
+    Optimizer.ADAMW_8BIT_TORCHAO,
+    Optimizer.LION_8BIT,
+)
+WITH_ADAPTER = (Method.LORA, Method.QLORA)
+GROUPED = "grouped by length"
+ZERO = {DeepSpeed.OFF: "", DeepSpeed.ZERO_2: "ZeRO-2", DeepSpeed.ZERO_3: "ZeRO-3"}
+OFFLOADED = ((Offload.CPU, "in main memory"), (Offload.NVME, "in NVMe"))
+"""What `WhatRan.deepspeed` begins with, and what it says of each place to offload to."""
+HALF = (Precision.BF16, Precision.FP16)
+AUTOCAST = {Precision.BF16: "bfloat16", Precision.FP16: "float16", Precision.FP32: None, Precision.TF32: None}
+
+
+@dataclass(frozen=True)
+class Comparison:
+    """When an option ran otherwise than asked, and what is said then.
+
+    `differs` and `says` are given the settled options and what ran; `says` is called only where they differ.
+    """
+
+    path: str
+    title: str
+    differs: Callable[[RunOptions, WhatRan], bool]
+    says: Callable[[RunOptions, WhatRan], str]
+
+
+def _other_device(settled: RunOptions, ran: WhatRan) -> bool:
+    """DeepSpeed may keep the weights elsewhere than it computes."""
+    asked = settled.device.name.partition(":")[0]
+    is_whole = settled.memory.deepspeed is DeepSpeed.OFF
+    return is_whole and asked not in ("auto", ran.device.partition(":")[0])
+
+
+def _other_padding(settled: RunOptions, ran: WhatRan) -> bool:
+    """What rows are padded to is empty where they are no texts."""
+    return bool(ran.padded_to) and (settled.data.padding is Padding.FIXED) != ran.padded_to.endswith("tokens")
+
+
+def _other_grouping(settled: RunOptions, ran: WhatRan) -> bool:
+    of_texts = settled.task.reads_text
+    return of_texts and _is_otherwise(settled.data.group_by_length, ran.sampling == GROUPED)
+
+
+def _is_otherwise(asked: Toggle, runs: bool) -> bool:
+    return asked is not Toggle.AUTO and (asked is Toggle.ON) != runs
+
+
+def _compiled_as(settled: RunOptions) -> str:
+    device = settled.device
+    if not device.compile:
+        return ""
+    inductor = device.compile_backend == "inductor"
+    return f"{device.compile_backend}, {device.compile_mode}" if inductor else device.compile_backend
+
+
+def _other_stage(settled: RunOptions, ran: WhatRan) -> bool:
+    return ran.deepspeed.partition(",")[0] != ZERO[settled.memory.deepspeed]
+
+
+def _other_place(settled: RunOptions, ran: WhatRan) -> bool:
+    """Of another stage than asked for that is said, and no more."""
+    if not ran.deepspeed or _other_stage(settled, ran):
+        return False
+    return any((words in ran.deepspeed) != (settled.memory.offload is to) for to, words in OFFLOADED)
+
+
+def _optimizer_of(settled: RunOptions) -> str:
+    return IN_MAIN_MEMORY if settled.memory.offload_optimizer else OPTIMIZERS[settled.training.optimizer]
+
+
+def _not_in_8_bits(settled: RunOptions, ran: WhatRan) -> bool:
+    in_8_bits = settled.training.optimizer in IN_8_BITS
+    return in_8_bits and bool(ran.optimizer_state) and "uint8" not in ran.optimizer_state
+
+
+def _other_autocast(settled: RunOptions, ran: WhatRan) -> bool:
+    """On a GPU DeepSpeed holds the weights themselves in 16 bits."""
+    asked, computes_in = settled.device.precision, ran.autocast_dtype
+    if settled.memory.deepspeed is not DeepSpeed.OFF and ran.parameter_dtype != "float32":
+        computes_in = ran.parameter_dtype
+    return asked in AUTOCAST and computes_in != AUTOCAST[asked]
+
+
+def _other_matmul(settled: RunOptions, ran: WhatRan) -> bool:
+    asked = settled.device.precision
+    return bool(ran.matmul) and asked not in HALF and (asked is Precision.TF32) != (ran.matmul == "tf32")
+
+
+def _other_attention(settled: RunOptions, ran: WhatRan) -> bool:
+    """A model without PyTorch's own attention runs eager in its place; that is stated, and nothing to warn of."""
+    asked = settled.model.attention
+    eager_instead = asked is Attention.SDPA and ran.attention == Attention.EAGER
+    of_texts = settled.task.reads_text
+    return of_texts and ran.attention not in (None, asked) and not eager_instead
+
+
+def _other_number(option: Option, settled: RunOptions, ran: WhatRan) -> bool:
+    """Not every optimizer reads every number."""
+    reads = settled.training.optimizer in option.needs.get("training.optimizer", Optimizer)
+    runs = ran.optimizer_numbers.get(option.name)
+    return reads and runs is not None and not math.isclose(runs, _number(option, settled), rel_tol=1e-6)
+
+
+def _says_number(option: Option, settled: RunOptions, ran: WhatRan) -> str:
+    asked, runs = _number(option, settled), ran.optimizer_numbers[option.name]
+    return f"{option.title} was to be {asked:g}, the optimizer runs with {runs:g}."
+
+
+def _number(option: Option, settled: RunOptions) -> float:
+    return float(getattr(settled.training, option.name))
+
+
+COMPARISONS: tuple[Comparison, ...] = (
+    Comparison(
+        "device.name",
+        "Another device computes than asked for",
+        _other_device,
+        lambda settled, ran: f"{settled.device.name} was asked for, the model lies on {ran.device}.",
+    ),
+    Comparison(
+        "model.method",
+        "Other weights learn than asked for",
+        lambda settled, ran: (settled.model.method in WITH_ADAPTER) != bool(ran.adapter),
+        lambda settled, ran: (
+            f"{settled.model.method} was asked for, and the model has {ran.adapter or 'no LoRA matrices'}."
+        ),
+    ),
+    Comparison(
+        "model.method",
+        "Other weights learn than asked for",
+        lambda settled, ran: (
+            settled.model.method is not Method.FULL and ran.trainable_parameters == ran.total_parameters
+        ),
+        lambda settled, _: f"{settled.model.method} was asked for, and all weights of the model learn.",
+    ),
+    Comparison(
+        "model.quantization",
+        "No weights are packed",
+        lambda settled, ran: settled.model.method is Method.QLORA and not ran.packed_parameters,
+        lambda settled, _: (
+            f"The frozen weights were to be packed as {settled.model.quantization}, and none are."
+        ),
+    ),
+    Comparison(
+        "data.workers",
+        "Another number of workers runs than asked for",
+        lambda settled, ran: settled.data.workers not in (None, len(ran.workers)),
+        lambda settled, ran: f"{settled.data.workers} were asked for, {len(ran.workers)} run.",
+    ),
+    Comparison(
+        "data.pin_memory",
+        "Batches are pinned otherwise than asked for",
+        lambda settled, ran: _is_otherwise(settled.data.pin_memory, ran.pinned),
+        lambda settled, ran: (
+            f"Pinned memory was to be {settled.data.pin_memory}, and batches are {'' if ran.pinned else 'not '}pinned."
+        ),
+    ),
+    Comparison(
+        "data.padding",
+        "Texts are padded otherwise than asked for",
+        _other_padding,
+        lambda settled, ran: f"{settled.data.padding} was asked for, they are padded to {ran.padded_to}.",
+    ),
+    Comparison(
+        "data.group_by_length",
+        "Batches are put together otherwise than asked for",
+        _other_grouping,
+        lambda settled, ran: (
+            f"Grouping by length was to be {settled.data.group_by_length}, their order is {ran.sampling or 'unknown'}."
+        ),
+    ),
+    Comparison(  # a compilation that fails has its message already (core.engine.compile)
+        "device.compile",
+        "The model is compiled otherwise than asked for",
+        lambda settled, ran: ran.compiled not in ("", _compiled_as(settled)),
+        lambda settled, ran: (
+            f"{_compiled_as(settled) or 'No compilation'} was asked for, {ran.compiled} runs."
+        ),
+    ),
+    Comparison(
+        "memory.deepspeed",
+        "DeepSpeed runs otherwise than asked for",
+        _other_stage,
+        lambda settled, ran: (
+            f"{settled.memory.deepspeed} was asked for, {ran.deepspeed or 'no DeepSpeed'} runs."
+        ),
+    ),
+    Comparison(
+        "memory.offload",
+        "DeepSpeed keeps its state elsewhere than asked for",
+        _other_place,
+        lambda settled, ran: f"{settled.memory.offload} was asked for, {ran.deepspeed} runs.",
+    ),
+    Comparison(
+        "training.optimizer",
+        "Another optimizer runs than asked for",
+        lambda settled, ran: ran.optimizer != _optimizer_of(settled),
+        lambda settled, ran: f"{_optimizer_of(settled)} was asked for, {ran.optimizer} runs.",
+    ),
+    Comparison(
+        "training.optimizer",
+        "The optimizer's state is not in 8 bits",
+        _not_in_8_bits,
+        lambda *_: (
+            "Embeddings and tensors below 4,096 numbers keep theirs in fp32, and this run trains nothing larger: "
+            "AdamW does the same here."
+        ),
+    ),
+    Comparison(
+        "training.weight_decay",
+        "Weight decay reaches nothing",
+        lambda settled, ran: bool(settled.training.weight_decay) and ran.decayed_parameters == 0,
+        lambda *_: "Biases and norms are left out of it, and this run trains nothing else.",
+    ),
+    *(
+        Comparison(
+            option.path,
+            "The optimizer runs with another number than asked for",
+            partial(_other_number, option),
+            partial(_says_number, option),
+        )
+        for option in all_options()
+        if option.section == "training"
+    ),
+    Comparison(
+        "device.precision",
+        "Another precision runs than asked for",
+        _other_autocast,
+        lambda settled, ran: (
+            f"{settled.device.precision} was asked for, "
+            f"the model computes in {ran.autocast_dtype or ran.parameter_dtype}."
+        ),
+    ),
+    Comparison(
+        "device.precision",
+        "Another precision runs than asked for",
+        _other_matmul,
+        lambda settled, ran: f"{settled.device.precision} was asked for, the GPU multiplies in {ran.matmul}.",
+    ),
+    Comparison(
+        "device.precision",
+        "fp16 runs without loss scaling",
+        lambda settled, ran: settled.device.precision is Precision.FP16 and ran.loss_scale is None,
+        lambda *_: "Small gradients may be lost; bf16 doesn't need it.",
+    ),
+    Comparison(
+        "memory.batch_size",
+        "Another batch size runs than asked for",
+        lambda settled, ran: ran.effective_batch != settled.effective_batch,
+        lambda settled, ran: (
+            f"{settled.effective_batch} samples a step were asked for, {ran.effective_batch} are taken."
+        ),
+    ),
+    Comparison(
+        "memory.activation_checkpointing",
+        "Activations are kept",
+        lambda settled, ran: settled.memory.activation_checkpointing and not ran.recomputed,
+        lambda *_: "They were to be computed again for the gradients, and no layer's were.",
+    ),
+    Comparison(
+        "model.attention",
+        "Another attention runs than asked for",
+        _other_attention,
+        lambda settled, ran: f"{settled.model.attention} was asked for, {ran.attention} was called.",
+    ),
+    Comparison(
+        "device.threads",
+        "Another number of CPU threads runs than asked for",
+        lambda settled, ran: (
+            settled.device.threads is not None and ran.threads not in (None, settled.device.threads)
+        ),
+        lambda settled, ran: f"{settled.device.threads} were asked for, {ran.threads} run.",
+    ),
+    Comparison(
+        "training.deterministic",
+        "The run is not deterministic",
+        lambda settled, ran: settled.training.deterministic and not ran.deterministic,
+        lambda *_: "PyTorch was not told to use such kernels only.",
+    ),
+)
+"""Of those about one option, the first that differs is told."""
+
+
+# --- Names the operators that MPS lacks and torch computes on the CPU instead
+
+
+# torch's words: "The operator 'aten::x' is not currently supported on the MPS backend and will fall back to run on the
+# CPU. This may have performance implications."
+FALLBACK = re.compile(r"The operator '(?P<operator>[^']+)' is not currently supported on the MPS backend")
+
+
+def report_fallbacks(reporter: Reporter) -> list[str]:
+    """Turn torch's warning about each such operator into a message of the run; other warnings go on to the log.
+
+    torch warns of the first operator only, unless told to warn always; each is reported once.
+
+    Returns:
+        The operators so far; the list grows as more of them fall back.
+    """
+    torch.set_warn_always(True)
+    show = warnings.showwarning
+    told: list[str] = []
+
+    def listen(  # noqa: PLR0917 - the signature of warnings.showwarning
+        message: Warning | str,
+        category: type[Warning],
+        filename: str,
+        lineno: int,
+        file: TextIO | None = None,
+        line: str | None = None,
+    ) -> None:
+        found = FALLBACK.search(str(message))
+        if found is None:
+            show(message, category, filename, lineno, file, line)
+        elif (operator := found["operator"]) not in told:
+            told.append(operator)
+            reporter.warn(
+                f"fallback-{operator}",
+                f"{operator} runs on the CPU",
+                "Apple's MPS lacks this operator, so its data goes to the CPU and back at every step: "
+                "slower, not wrong.",
+            )
+
+    warnings.showwarning = listen
+    return told
+
+
+# --- What a live optimizer is and holds: read from its objects, whoever made it
+
+
+EIGHT_BITS = 8
+OWN = ("torch", "transformers")
+"""Packages whose optimizers go by their class alone."""
+FLAGS = ("fused", "foreach", "capturable", "amsgrad", "maximize")
+"""What PyTorch's optimizers keep in each group of parameters."""
+
+
+def bare(optimizer: Any) -> Any:
+    """The optimizer inside accelerate's wrapper, and inside DeepSpeed's."""
+    found = getattr(optimizer, "optimizer", optimizer)
+    return found.optimizer if type(found).__module__.startswith("deepspeed.") else found
+
+
+def optimizer_name(optimizer: Any) -> str:
+    """Its class and what the class doesn't tell, such as "AdamW, fused" or "AdamW, 8-bit, paged (bitsandbytes)"."""
+    kind = type(optimizer)
+    package = kind.__module__.partition(".")[0]
+    words = [kind.__name__]
+    words += [flag for flag in FLAGS if any(group.get(flag) for group in optimizer.param_groups)]
+    if getattr(getattr(optimizer, "args", None), "optim_bits", None) == EIGHT_BITS:
+        words.append("8-bit")
+    if getattr(optimizer, "is_paged", False):
+        words.append("paged")
+    return ", ".join(words) + ("" if package in OWN else f" ({package})")
+
+
+def optimizer_numbers(optimizer: Any) -> dict[str, float]:
+    """What it runs with of the numbers of `TrainingOptions`, by their names, in a group that decays where one does."""
+    group = max(optimizer.param_groups, key=lambda one: one.get("weight_decay", 0.0))
+    betas = dict(zip(("beta1", "beta2"), group.get("betas", ()), strict=False))
+    found = {
+        "learning_rate": group.get("initial_lr"),
+        **betas,
+        "epsilon": group.get("eps"),
+        "momentum": group.get("momentum"),
+        "weight_decay": group.get("weight_decay"),
+    }
+    return {
+        name: float(number) for name, number in found.items() if isinstance(number, (float, torch.Tensor))
+    }
+
+
+def state_bytes(optimizer: Any, kind: str | None = None) -> dict[str, int]:
+    """Bytes of its state by dtype, such as `{"uint8": 4096}`. A table that many weights share counts once.
+
+    Args:
+        optimizer: A bare one.
+        kind: Only what lies on devices of this kind (`cuda`, `mps`, `cpu`); None: wherever it lies.
+    """
+    found: dict[str, int] = {}
+    counted = set()
+    for tensor in _state_tensors(optimizer):
+        here = kind is None or tensor.device.type == kind
+        if here and tensor.numel() and tensor.data_ptr() not in counted:
+            counted.add(tensor.data_ptr())
+            name = str(tensor.dtype).removeprefix("torch.")
+            found[name] = found.get(name, 0) + tensor.numel() * tensor.element_size()
+    return found
+
+
+def decayed_parameters(optimizer: Any) -> int:
+    """How many parameters weight decay reaches."""
+    return sum(
+        parameter.numel()
+        for group in optimizer.param_groups
+        if group.get("weight_decay")
+        for parameter in group["params"]
+    )
+
+
+def _state_tensors(optimizer: Any) -> Iterator[torch.Tensor]:
+    for part in _parts(optimizer):
+        for state in part.state.values():
+            for value in state.values():
+                if isinstance(value, torch.Tensor):
+                    yield from _plain_state(value)
+
+
+def _parts(optimizer: Any) -> tuple[Any, ...]:
+    """The optimizers inside: torchao's `CPUOffloadOptimizer` has one a tensor, and one for all small tensors."""
+    if not hasattr(optimizer, "optim_dict"):
+        return (optimizer,)
+    return (*optimizer.optim_dict.values(), *([optimizer.d_opt] if optimizer.d_opt else []))
+
+
+def _plain_state(tensor: torch.Tensor) -> Iterator[torch.Tensor]:
+    """The tensors a tensor is made of: torchao's 8-bit states say they are fp32 and consist of codes and scales."""
+    if not hasattr(tensor, "__tensor_flatten__"):
+        yield tensor
+        return
+    names, _ = tensor.__tensor_flatten__()
+    for name in names:
+        yield from _plain_state(getattr(tensor, name))
+
+
+# --- Where what ran is not what was asked for
+
+
+@dataclass(frozen=True)
+class Difference:
+    """Something that ran otherwise than asked: the option it is about, and what to tell the person."""
+
+    path: str
+    title: str
+    detail: str
+
+    @property
+    def message_id(self) -> str:
+        """The id of its message, one for each option."""
+        return f"ran-differently-{self.path}"
+
+
+def differences(settled: RunOptions, ran: WhatRan) -> tuple[Difference, ...]:
+    """Everything in which `ran` differs from `settled`, the options with nothing automatic left in them.
+
+    Of an option that several comparisons are about, the first that finds something is told.
+    """
+    found: dict[str, Difference] = {}
+    for difference in _found(settled, ran):
+        found.setdefault(difference.path, difference)
+    return tuple(found.values())
+
+
+def _found(settled: RunOptions, ran: WhatRan) -> Iterator[Difference]:
+    for comparison in COMPARISONS:
+        if comparison.differs(settled, ran):
+            yield Difference(comparison.path, comparison.title, comparison.says(settled, ran))
+
+
+# --- States what actually ran, from the live objects and not from the request
 
 
 def what_ran(trainer: WatchedTrainer, choice: Choice) -> WhatRan:

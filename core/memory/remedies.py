@@ -4,23 +4,62 @@ Each function looks at what is asked and gives what there is to change, nothing 
 device refuses, a rule forbids or a model lacks is left out afterwards, in one place.
 """
 
-from collections.abc import Iterator, Mapping
+import math
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
+from itertools import product
 from typing import Any
 
-from core.capabilities import caution
-from core.capabilities import half_precision as half_of
-from core.choices import DeepSpeed, Method, Optimizer, Padding, Precision
-from core.hints import LORA_RATE
-from core.memory import anatomy, costs
-from core.memory.changes import can_be_made, with_changes
-from core.memory.forecast import Forecast, Room
-from core.memory.optimizer_memory import STATE
-from core.memory.shape import ModelShape
-from core.model_report import ModelReport
+import msgspec
+
+from core.memory import estimate as anatomy
+from core.memory.estimate import STATE
+from core.memory.model import TIGHT, Forecast, ModelReport, ModelShape, Room, can_be_made, with_changes
 from core.options import RunOptions
-from core.reports import DeviceReport
-from core.scratch_models import starts_random
+from core.options.catalogue import starts_random
+from core.options.choices import DeepSpeed, Method, Optimizer, Padding, Precision
+from core.options.device_support import LORA_RATE, DeviceReport, caution, settle
+from core.options.device_support import half_precision as half_of
+
+# --- What each remedy costs in time: by what factor a step takes longer, and who says so
+
+
+class Cost(msgspec.Struct, frozen=True):
+    """By what factor a step takes longer (below 1: shorter), and why."""
+
+    factor: float
+    why: str
+
+
+PADDING = Cost(1.0, "shorter rows are never slower; how much faster depends on the texts")
+SHORTER = Cost(1.0, "only the long texts take less time, and those are few")
+HALF_BATCH = Cost(
+    1.07, "the guide: four batches of 1 in place of one of 4, 66.03 s; that is two halvings of 7 % each"
+)
+CHECKPOINTING = Cost(1.29, "the guide: 85.47 s after 66.03 s; one more forward pass would be a third")
+HALF_ON_CUDA = Cost(0.48, "the guide, for fp16: 27.46 s")
+HALF_ON_CPU = Cost(
+    0.4, "measured with a CPU that computes bf16 in hardware: MiniLM, batch 16, 2.5 times as fast"
+)
+HALF_ON_MPS = Cost(1.0, "not measured, no Mac was at hand: taken to be no faster")
+EMULATED = Cost(1.5, "a guess: this processor computes bf16 through fp32 and converts forth and back")
+ADAMW_8BIT = Cost(0.97, "the guide: 55.95 s")
+ADAFACTOR = Cost(1.11, "the guide: 64.31 s")
+LORA = Cost(0.8, "LoRA's paper (arXiv 2106.09685, 4.2): 25 % faster than training all of GPT-3")
+QLORA_OVER_LORA = Cost(
+    1.39,
+    "S. Raschka, Finetuning LLMs with LoRA and QLoRA (2023): 39 % more time than LoRA, for a model of 7 billion",
+)
+OFFLOAD_OPTIMIZER = Cost(
+    1.2,
+    "a guess: gradients and weights cross to main memory and back; torchao's README calls the loss minimal",
+)
+ZERO_2 = Cost(1.5, "a guess: the state is updated by the CPU")
+ZERO_3 = Cost(2.0, "a guess: the weights, too, cross from main memory at each layer")
+
+
+# --- What can be changed about a run so that it takes less memory, whatever that saves
+
 
 SHORTEST_TEXT = 32
 SMALLEST_IMAGE = 64
@@ -97,7 +136,7 @@ def dynamic_padding(asked: Asked) -> Iterator[Step]:
             "Pad to the batch's longest",
             "Rows are no longer than the longest text of their batch. The result is the same.",
             {"data.padding": Padding.DYNAMIC.value},
-            costs.PADDING.factor,
+            PADDING.factor,
         )
 
 
@@ -112,7 +151,7 @@ def shorter_rows(asked: Asked) -> Iterator[Step]:
             f"Rows of {enough:,} tokens",
             f"The longest text found has {asked.length:,}, so that nothing is cut off.",
             {"data.max_length": enough},
-            costs.SHORTER.factor,
+            SHORTER.factor,
         )
 
 
@@ -127,7 +166,7 @@ def smaller_batches(asked: Asked) -> Iterator[Step]:
             f"Batches of {size:,}, accumulated {steps:,} times",
             _accumulated(asked, size * steps),
             {"memory.batch_size": size, "memory.gradient_accumulation_steps": steps},
-            costs.HALF_BATCH.factor**halvings,
+            HALF_BATCH.factor**halvings,
         )
 
 
@@ -148,8 +187,8 @@ def half_precision(asked: Asked) -> Iterator[Step]:
     if value is None:
         return
     told = caution(asked.device, "device.precision", value)
-    by_kind = {"cuda": costs.HALF_ON_CUDA, "mps": costs.HALF_ON_MPS}
-    cost = costs.EMULATED if told else by_kind.get(asked.kind, costs.HALF_ON_CPU)
+    by_kind = {"cuda": HALF_ON_CUDA, "mps": HALF_ON_MPS}
+    cost = EMULATED if told else by_kind.get(asked.kind, HALF_ON_CPU)
     yield Step(
         "precision",
         f"Compute in {value}",
@@ -169,7 +208,7 @@ def checkpointing(asked: Asked) -> Iterator[Step]:
             "Compute activations again",
             "What layers computed is forgotten, and computed again for the gradients. The result is the same.",
             {"memory.activation_checkpointing": True},
-            costs.CHECKPOINTING.factor,
+            CHECKPOINTING.factor,
         )
 
 
@@ -182,7 +221,7 @@ def leaner_optimizers(asked: Asked) -> Iterator[Step]:
             "AdamW in 8 bits",
             f"Its state takes 2 bytes a weight instead of {STATE[optimizer]:g}. Results come out as good as always.",
             {"training.optimizer": Optimizer.ADAMW_8BIT.value},
-            costs.ADAMW_8BIT.factor,
+            ADAMW_8BIT.factor,
         )
     if optimizer in (*OF_TWO_MOMENTS, *OF_8_BITS):
         yield Step(
@@ -190,7 +229,7 @@ def leaner_optimizers(asked: Asked) -> Iterator[Step]:
             "Adafactor",
             "It keeps its state by rows and columns: almost none. It sometimes learns more slowly.",
             {"training.optimizer": Optimizer.ADAFACTOR.value},
-            costs.ADAFACTOR.factor,
+            ADAFACTOR.factor,
         )
 
 
@@ -202,7 +241,7 @@ def small_matrices(asked: Asked) -> Iterator[Step]:
             "Train LoRA in place of all weights",
             "The model is frozen, and small matrices beside its layers learn: nearly the result.",
             {"model.method": Method.LORA.value, "training.learning_rate": LORA_RATE},
-            costs.LORA.factor,
+            LORA.factor,
         )
 
 
@@ -220,7 +259,7 @@ def packed_weights(asked: Asked) -> Iterator[Step]:
             "model.method": Method.QLORA.value,
             **({"training.learning_rate": LORA_RATE} if from_full else {}),
         },
-        costs.QLORA_OVER_LORA.factor * (costs.LORA.factor if from_full else 1.0),
+        QLORA_OVER_LORA.factor * (LORA.factor if from_full else 1.0),
     )
 
 
@@ -234,11 +273,11 @@ def offloading(asked: Asked) -> Iterator[Step]:
             "Optimizer in main memory",
             "The optimizer's state is kept and updated there; gradients can't be clipped then.",
             {"memory.offload_optimizer": True, "training.max_grad_norm": 0.0},
-            costs.OFFLOAD_OPTIMIZER.factor,
+            OFFLOAD_OPTIMIZER.factor,
         )
     for stage, cost, what in (
-        (DeepSpeed.ZERO_2, costs.ZERO_2, "gradients and the optimizer's state"),
-        (DeepSpeed.ZERO_3, costs.ZERO_3, "the weights, too,"),
+        (DeepSpeed.ZERO_2, ZERO_2, "gradients and the optimizer's state"),
+        (DeepSpeed.ZERO_3, ZERO_3, "the weights, too,"),
     ):
         if asked.options.memory.deepspeed is not stage:
             yield Step(
@@ -262,7 +301,7 @@ def less_to_see(asked: Asked) -> Iterator[Step]:
                 f"Cut texts at {shorter:,} tokens",
                 "What comes later in a text is not seen.",
                 {"data.max_length": shorter},
-                costs.SHORTER.factor,
+                SHORTER.factor,
             )
     elif data.image_size > SMALLEST_IMAGE:
         smaller = max(SMALLEST_IMAGE, data.image_size // 2)
@@ -279,3 +318,221 @@ def smaller_model(asked: Asked) -> Iterator[Step]:
     """What is left in the end: advice."""
     such = "a distilled one has about half the layers" if asked.is_text else "such as resnet18 or a mobilenet"
     yield Step("model", "Choose a smaller model", f"Fewer and narrower layers save in every part: {such}.")
+
+
+# --- The combinations of remedies that "Fit it for me" may try
+
+
+LOSSES: dict[str, int] = {"optimizer": 1, "lora": 2, "qlora": 3, "offload": 4}
+"""How much of what was asked a step gives up, by its name; the others keep the result. As on the ladder, offloading is
+last: it leans on main memory, and gradients can't be clipped."""
+
+
+AS_ASKED = "As asked"
+"""The title of what changes nothing."""
+
+
+@dataclass(frozen=True)
+class Candidate:
+    """Some steps taken together, and what is forecast of them. Without any it is what was asked."""
+
+    steps: tuple[Step, ...]
+    forecast: Forecast
+
+    @property
+    def changes(self) -> dict[str, Any]:
+        """All they change."""
+        return together(self.steps)
+
+    @property
+    def title(self) -> str:
+        """What they are, in words."""
+        return "; ".join(step.title for step in self.steps) or AS_ASKED
+
+    @property
+    def total(self) -> int:
+        """Bytes it takes by forecast."""
+        return self.forecast.parts.total
+
+    @property
+    def slower(self) -> float:
+        """By what factor a step takes longer, by forecast."""
+        factor = 1.0
+        for step in self.steps:
+            factor *= step.slower
+        return factor
+
+    @property
+    def loss(self) -> int:
+        """How much is given up of what was asked; 0: nothing."""
+        return max((LOSSES.get(step.name, 0) for step in self.steps), default=0)
+
+    @property
+    def batch_size(self) -> float:
+        """Of how many samples the batches are made; infinity: as asked."""
+        return float(self.changes.get("memory.batch_size", math.inf))
+
+    def goes_further_than(self, other: "Candidate") -> bool:
+        """Whether it does all that `other` does, and more, in batches no larger: then it is hardly faster."""
+        mine, theirs = ({step.title for step in one.steps if step.name != "batch"} for one in (self, other))
+        return mine >= theirs and self.batch_size <= other.batch_size
+
+
+def candidates(asked: Asked) -> list[Candidate]:
+    """Every combination that can be made, in the order in which to try them.
+
+    What was asked comes first. Then what keeps the result, what changes the optimizer, LoRA, QLoRA, offloading; the
+    fastest first in each.
+    """
+    found = [Candidate(steps, asked.forecast(together(steps))) for steps in _combinations(asked)]
+    return sorted(found, key=lambda one: (bool(one.steps), one.loss, one.slower, one.total))
+
+
+def together(steps: tuple[Step, ...]) -> dict[str, Any]:
+    """What some steps change together; a later one has the last word."""
+    return {path: value for step in steps for path, value in step.changes.items()}
+
+
+def _combinations(asked: Asked) -> Iterator[tuple[Step, ...]]:
+    axes = [[None, *axis(asked)] for axis in AXES]
+    for chosen in product(*axes):
+        steps = tuple(step for step in chosen if step is not None)
+        if not steps or asked.allows(Step("", "", "", together(steps))):
+            yield steps
+
+
+def _same_batches(asked: Asked) -> Iterator[Step]:
+    """Smaller batches, of those only that move the weights by as many samples as before."""
+    before = asked.options.effective_batch
+    for step in smaller_batches(asked):
+        values: Mapping[str, Any] = step.changes
+        if values["memory.batch_size"] * values["memory.gradient_accumulation_steps"] == before:
+            yield step
+
+
+def _methods(asked: Asked) -> Iterator[Step]:
+    yield from small_matrices(asked)
+    yield from packed_weights(asked)
+
+
+AXES: tuple[Callable[[Asked], Iterator[Step]], ...] = (
+    dynamic_padding,
+    _same_batches,
+    half_precision,
+    checkpointing,
+    leaner_optimizers,
+    _methods,
+    offloading,
+)
+"""One of each, or none, makes a combination."""
+
+
+# --- The ladder: what to do about a run that doesn't fit, or fits tightly
+
+
+LEAST = 0.01
+"""A remedy that saves less than this share of the memory is none."""
+
+RUNGS: tuple[Callable[[Asked], Iterator[Step]], ...] = (
+    dynamic_padding,
+    shorter_rows,
+    smaller_batches,
+    half_precision,
+    checkpointing,
+    leaner_optimizers,
+    small_matrices,
+    packed_weights,
+    offloading,
+    less_to_see,
+    smaller_model,
+)
+"""In the order of least loss."""
+
+
+class Remedy(msgspec.Struct, frozen=True, kw_only=True):
+    """One thing to do about memory, with what it brings by forecast.
+
+    `name` tells its kind (`batch`, `precision`, ...). `changes` are values by the path of their option, as a `Fix` has
+    them; without any it is advice. `saves` is bytes, `slower` the factor by which a step takes longer, `forecast` what
+    the run takes after it.
+    """
+
+    name: str
+    title: str
+    help: str
+    changes: dict[str, object] = {}
+    saves: int = 0
+    slower: float = 1.0
+    forecast: Forecast
+
+
+def ladder(
+    options: RunOptions,
+    report: ModelReport,
+    device: DeviceReport,
+    room: Room | None,
+    *,
+    length: int | None = None,
+    correction: float = 1.0,
+) -> tuple[Remedy, ...]:
+    """The remedies that apply to a run, the one that loses least first. Takes a few milliseconds.
+
+    Args:
+        options: What is asked.
+        report: What is known of its model; without a shape nothing can be forecast, and there is no ladder.
+        device: Where it computes.
+        room: The device's memory; a smaller batch is made as small as it takes to fit.
+        length: Tokens of the longest row before padding, where that is known.
+        correction: As `core.memory.estimate.forecast` takes it.
+    """
+    asked = asked_of(options, report, device, room, length=length, correction=correction)
+    if asked is None:
+        return ()
+    now = asked.forecast({})
+    found = [_remedy(asked, step, now) for rung in RUNGS for step in _one_batch(asked, rung)]
+    least = LEAST * now.parts.total
+    return tuple(remedy for remedy in found if remedy.saves >= least or not remedy.changes)
+
+
+def asked_of(
+    options: RunOptions,
+    report: ModelReport,
+    device: DeviceReport,
+    room: Room | None,
+    *,
+    length: int | None = None,
+    correction: float = 1.0,
+) -> Asked | None:
+    """What is asked, as remedies look at it; None where the model's shape isn't known."""
+    if report.shape is None:
+        return None
+    return Asked(settle(device, options), report, report.shape, device, room, length, correction)
+
+
+def fits(forecast: Forecast, room: Room | None) -> bool:
+    """Whether a run fits with a tenth to spare; without a room nobody knows, and it doesn't."""
+    return room is not None and forecast.parts.total <= TIGHT * room.free
+
+
+def _one_batch(asked: Asked, rung: Callable[[Asked], Iterator[Step]]) -> list[Step]:
+    """The steps of a rung that can be made; of batches the largest that fits, and the half where that isn't known."""
+    steps = [step for step in rung(asked) if asked.allows(step)]
+    if rung is not smaller_batches or not steps:
+        return steps
+    if asked.room is None:
+        return steps[:1]
+    enough = (step for step in steps if fits(asked.forecast(step.changes), asked.room))
+    return [next(enough, steps[-1])]
+
+
+def _remedy(asked: Asked, step: Step, now: Forecast) -> Remedy:
+    after = asked.forecast(step.changes)
+    return Remedy(
+        name=step.name,
+        title=step.title,
+        help=step.help,
+        changes=dict(step.changes),
+        saves=now.parts.total - after.parts.total,
+        slower=step.slower,
+        forecast=after,
+    )

@@ -1,22 +1,18 @@
 """What a run can be asked to do: every option, declared once.
 
 Type, default, limits, title and help of each option stand in this package and nowhere else, a section of the run file
-in each module; the values of those that choose stand in `core.choices`. The form, the command line, the run file, its
-checks and the reference page are made from these declarations (see `core.catalogue`).
+in each module; the values of those that choose stand in `core.options.choices`. The form, the command line, the run
+file, its checks and the reference page are made from these declarations (see `core.options.catalogue`).
 """
 
 from typing import Annotated, Any
 
 import msgspec
 
-from core.choices import Task
+from core.options.choices import Task
 from core.options.data import DataOptions
-from core.options.declaring import Section, about
-from core.options.device import DeviceOptions
-from core.options.memory import MemoryOptions
-from core.options.model import ModelOptions
-from core.options.output import OutputOptions
-from core.options.training import TrainingOptions
+from core.options.declare import Section, about
+from core.options.sections import DeviceOptions, MemoryOptions, ModelOptions, OutputOptions, TrainingOptions
 
 __all__ = [
     "SCHEMA",

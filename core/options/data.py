@@ -2,8 +2,8 @@
 
 from typing import Annotated
 
-from core.choices import ChatTemplate, LossOn, Padding, Toggle
-from core.options.declaring import (
+from core.options.choices import ChatTemplate, LossOn, Padding, Toggle
+from core.options.declare import (
     FOR_CHAT,
     FOR_CONVERSATIONS,
     FOR_IMAGES,

@@ -5,14 +5,13 @@ from collections.abc import Sequence
 from PySide6.QtCore import Qt, Signal
 from PySide6.QtWidgets import QGridLayout, QHBoxLayout, QLabel, QPushButton, QSizePolicy, QVBoxLayout, QWidget
 
-from core.errors import Fix, Problem
-from core.option_words import unit_beside, unit_of
-from gui.field import Field
-from gui.offers import Offer, Refused
-from gui.theme import SPACING
-from gui.widgets.disclosure import Disclosure
-from gui.widgets.reset_mark import ResetMark
-from gui.widgets.roles import Role, set_role
+from core.base.errors import Fix, Problem
+from core.options.catalogue import unit_beside, unit_of
+from gui.base.theme import Role, set_role
+from gui.base.tokens import SPACING
+from gui.widgets.fields import Field, Offer, Refused
+from gui.widgets.inputs import ResetMark
+from gui.widgets.layout import Disclosure
 
 LONGEST_LABEL = "Pretrained weights"
 """Gives the column of labels its width; longer labels wrap. Average widths of letters differ too much by font."""
@@ -22,7 +21,7 @@ class FormRow(QWidget):
     """A labelled control, with a mark where its value differs from the default.
 
     Signals:
-        fix_chosen: The `core.errors.Fix` whose button was pressed.
+        fix_chosen: The `core.base.errors.Fix` whose button was pressed.
         reset_chosen: The person wants the default again.
 
     Args:

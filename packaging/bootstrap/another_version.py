@@ -10,7 +10,7 @@ from pathlib import Path
 from bootstrap import debian
 from bootstrap.errors import SetupError
 
-MODULE = b"core/version.py"
+MODULE = b"core/base/settings.py"
 """What the byte code of Hone's version names as its source."""
 
 STORED = b"\x78\x01\x01"

@@ -1,10 +1,10 @@
-"""core/jobs: the generic part stays; what asks of particular reports becomes core/questions."""
+"""core/base/jobs: the generic part stays; what asks of particular reports becomes core/services/questions."""
 
 import re, subprocess, sys
 from pathlib import Path
 
 root = Path(sys.argv[1])
-jobs = root / "core/jobs.py"
+jobs = root / "core/base/jobs.py"
 s = jobs.read_text()
 start = s.index("def ask_devices()")
 end = s.index("def decoded(")
@@ -12,12 +12,12 @@ asks = s[start:end]
 s = s[:start] + s[end:]
 # imports that only the questions need
 for line in (
-    "from core.data_report import DataReport, InspectRequest\n",
-    "from core.device_check_report import DeviceCheckReport, DeviceCheckRequest\n",
-    "from core.hub import ConfigFetched, ConfigRequest\n",
-    "from core.memory.forecast import Forecast, ForecastRequest\n",
-    "from core.model_report import ModelReport, ModelRequest\n",
-    "from core.starting import CantResume, extend, keeper_command, resume, start\n",
+    "from core.services.inspect import DataReport, InspectRequest\n",
+    "from core.services.devices import DeviceCheckReport, DeviceCheckRequest\n",
+    "from core.services.hub import ConfigFetched, ConfigRequest\n",
+    "from core.memory.model import Forecast, ForecastRequest\n",
+    "from core.memory.model import ModelReport, ModelRequest\n",
+    "from core.runs.start import CantResume, extend, keeper_command, resume, start\n",
 ):
     assert line in s, line
     s = s.replace(line, "")
@@ -27,7 +27,7 @@ for name in ("CHECK_SECONDS", "FETCH_SECONDS"):
     consts += m[0]
     s = s.replace(m[0], "")
 s = re.sub(r"__all__ = \[\n.*?\]\n\n", "", s, flags=re.S)
-reports = root / "core/reports.py"
+reports = root / "core/options/device_support.py"
 r = reports.read_text()
 moved = ""
 for cls in ("FailureReport", "JobFailure", "JobProgress"):
@@ -37,29 +37,29 @@ for cls in ("FailureReport", "JobFailure", "JobProgress"):
 r = r.replace(
     '"""Answers of short engine jobs: what this machine can compute on, and why a job gave no answer.',
     '"""The answer of the engine to the question what this machine can compute on.',
-).replace("from core.errors import Fix\n\n\n", "\n")
+).replace("from core.base.errors import Fix\n\n\n", "\n")
 reports.write_text(r)
-s = s.replace("from core.reports import JobFailure, JobProgress, MachineReport\n", "")
+s = s.replace("from core.options.device_support import JobFailure, JobProgress, MachineReport\n", "")
 i = s.index("class EngineCrashed")
 a = s.index("TellProgress = ")
 # the two structs stand before the alias that names one
 s = s[:a] + s[a:]
 k = s.index("Answer = TypeVar")
 s = s[:k] + "\n\n" + moved + s[k:]
-s = s.replace("from core.errors import UserError\n", "from core.errors import Fix, UserError\n")
+s = s.replace("from core.base.errors import UserError\n", "from core.base.errors import Fix, UserError\n")
 jobs.write_text(s)
-(root / "core/questions.py").write_text(
+(root / "core/services/questions.py").write_text(
     '''"""What the window and the command line ask the engine: one function a question, each with the answer it gets."""
 
 import msgspec
 
-from core.data_report import DataReport, InspectRequest
-from core.device_check_report import DeviceCheckReport, DeviceCheckRequest
-from core.hub import ConfigFetched, ConfigRequest
-from core.jobs import EngineJob, TellProgress, ask_engine, decoded
-from core.memory.forecast import Forecast, ForecastRequest
-from core.model_report import ModelReport, ModelRequest
-from core.reports import MachineReport
+from core.services.inspect import DataReport, InspectRequest
+from core.services.devices import DeviceCheckReport, DeviceCheckRequest
+from core.services.hub import ConfigFetched, ConfigRequest
+from core.base.jobs import EngineJob, TellProgress, ask_engine, decoded
+from core.memory.model import Forecast, ForecastRequest
+from core.memory.model import ModelReport, ModelRequest
+from core.options.device_support import MachineReport
 
 '''
     + consts.rstrip()
@@ -73,20 +73,20 @@ listed = subprocess.run(["git", "ls-files", "*.py"], cwd=root, capture_output=Tr
 for name in listed:
     p = root / name
     t = o = p.read_text()
-    if name in ("core/jobs.py", "core/questions.py", "core/starting.py"):
+    if name in ("core/base/jobs.py", "core/services/questions.py", "core/runs/start.py"):
         continue
 
     def split(m):
         names = [n.strip() for n in m[2].strip("()\n ").replace("\n", " ").split(",") if n.strip()]
-        groups = {"core.questions": [], "core.starting": [], "core.jobs": []}
+        groups = {"core.services.questions": [], "core.runs.start": [], "core.base.jobs": []}
         for n in names:
             base = n.split(" as ")[0]
             key = (
-                "core.questions"
+                "core.services.questions"
                 if re.fullmatch(ASKS, base)
-                else "core.starting"
+                else "core.runs.start"
                 if base in STARTS
-                else "core.jobs"
+                else "core.base.jobs"
             )
             groups[key].append(n)
         return "\n".join(f"{m[1]}from {k} import {', '.join(v)}" for k, v in groups.items() if v)
@@ -100,17 +100,17 @@ for name in listed:
 
     def rep(m):
         names = [n.strip() for n in m[2].split(",")]
-        groups = {"core.jobs": [], "core.reports": []}
+        groups = {"core.base.jobs": [], "core.options.device_support": []}
         for n in names:
             groups[
-                "core.jobs" if n in ("FailureReport", "JobFailure", "JobProgress") else "core.reports"
+                "core.base.jobs" if n in ("FailureReport", "JobFailure", "JobProgress") else "core.options.device_support"
             ].append(n)
         return "\n".join(f"{m[1]}from {k} import {', '.join(v)}" for k, v in groups.items() if v)
 
     t = re.sub(
         r"^([ \t]*)from core\.reports import \(([^)]*)\)",
         lambda m: (
-            f"{m[1]}from core.reports import "
+            f"{m[1]}from core.options.device_support import "
             + ", ".join(n.strip() for n in m[2].replace("\n", " ").split(",") if n.strip())
         ),
         t,

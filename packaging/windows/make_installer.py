@@ -14,7 +14,7 @@ from pathlib import Path
 ROOT = Path(__file__).resolve().parents[2]
 sys.path[:0] = [str(ROOT), str(ROOT / "packaging")]
 
-from core.version import VERSION  # noqa: E402
+from core.base.settings import VERSION  # noqa: E402
 from windows.version_info import four_numbers  # noqa: E402
 
 PROGRAMS = ("Hone.exe", "hone-cli.exe")

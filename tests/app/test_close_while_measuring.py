@@ -6,11 +6,11 @@ import psutil
 import pytest
 from PySide6.QtCore import Qt
 
-from core.memory.measuring import DryRun
-from core.settings import Appearance, Settings
-from gui.memory_tools import MemoryTools
-from gui.theme import Theme
-from gui.window import MainWindow
+from core.base.settings import Appearance, Settings
+from core.services.memory import DryRun
+from gui.app.window import MainWindow
+from gui.base.theme import Theme
+from gui.new_run.memory_state import MemoryTools
 from tests.fakes.asking import CPU_ONLY, FakeEngine
 from tests.fakes.memory import FakeRoom
 from tests.fakes.runs import FAKES

@@ -19,16 +19,16 @@ from PySide6.QtWidgets import (
     QWidget,
 )
 
-from core.bench.kept import Kept
-from core.choices import Task
-from core.memory.forecast import Room
-from core.presets import presets
-from core.run_folder import RunFolder
-from core.settings import Appearance, Settings
-from gui.app import dress
-from gui.sidebar import Place
-from gui.theme import Theme
-from gui.window import MainWindow
+from core.base.settings import Appearance, Settings
+from core.benchmark.result import Kept
+from core.memory.model import Room
+from core.options.choices import Task
+from core.options.presets import presets
+from core.runs.folder import RunFolder
+from gui.app.application import dress
+from gui.app.sidebar import Place
+from gui.app.window import MainWindow
+from gui.base.theme import Theme
 from tests.fakes.asking import FakeEngine
 from tests.fakes.bench import methods_result
 from tests.fakes.data_reports import report_for

@@ -8,10 +8,10 @@ from random import Random
 
 import pytest
 
-from core.checkpoint_files import newest_first
-from core.event_files import EventReader
-from core.events import StepFinished
-from core.story import State
+from core.runs.event_log import EventReader
+from core.runs.events import StepFinished
+from core.runs.models import newest_first
+from core.runs.status import State
 from tests.fakes.command import ROOT
 from tests.performance.faults.disk import limited_keeper
 from tests.performance.faults.kills import differences, kill_at, train_alone, wrong_with_crash

@@ -2,11 +2,9 @@
 
 from PySide6.QtCore import Qt
 
-from core.hub_files import names_here, partial_files
-from core.hub_questions import Kind
-from gui.engine_question import ask_real_engine
-from gui.pages.hub_sheet import HubSheet
-from gui.pausable import State
+from core.services.hub import Kind, names_here, partial_files
+from gui.base.background import State, ask_real_engine
+from gui.settings.model_browser import HubSheet
 from tests.fakes.tiny_on_hub import WEIGHTS, a_hub
 
 SECONDS_20 = 20_000

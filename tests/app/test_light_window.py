@@ -12,11 +12,11 @@ SHOW_ALL_PAGES = """
 import json, sys
 from pathlib import Path
 from PySide6.QtWidgets import QApplication
-from core.settings import Appearance, Settings
-from gui.app import HoneApplication, dress
-from gui.sidebar import Place
-from gui.theme import Theme
-from gui.window import MainWindow
+from core.base.settings import Appearance, Settings
+from gui.app.application import HoneApplication, dress
+from gui.app.sidebar import Place
+from gui.base.theme import Theme
+from gui.app.window import MainWindow
 from tests.fakes.asking import FakeEngine
 from tests.fakes.run_stories import Plot, finish, write_story
 from tests.fakes.run_stories import make_folder

@@ -10,10 +10,10 @@ from pathlib import Path
 import pytest
 from PySide6.QtWidgets import QLabel
 
-from core.settings import Appearance, Settings
-from gui.sidebar import Place
-from gui.theme import Theme
-from gui.window import MainWindow
+from core.base.settings import Appearance, Settings
+from gui.app.sidebar import Place
+from gui.app.window import MainWindow
+from gui.base.theme import Theme
 from tests.fakes.asking import FakeEngine
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -25,7 +25,7 @@ from PySide6.QtCore import QTimer
 from PySide6.QtGui import QFileOpenEvent
 from PySide6.QtWidgets import QApplication
 from gui import app
-from gui.window import MainWindow
+from gui.app.window import MainWindow
 from tests.fakes.asking import FakeEngine
 
 by_argument, by_event, by_second = sys.argv[1:]

@@ -3,14 +3,14 @@
 import pytest
 from PySide6.QtCore import Qt
 
-from core.runs import read_story
-from core.settings import Appearance, Settings
-from core.story import State
-from gui.closing import Closing
-from gui.engine_question import ask_real_engine
-from gui.sidebar import Place
-from gui.theme import Theme
-from gui.window import MainWindow
+from core.base.settings import Appearance, Settings
+from core.runs.library import read_story
+from core.runs.status import State
+from gui.app.closing import Closing
+from gui.app.sidebar import Place
+from gui.app.window import MainWindow
+from gui.base.background import ask_real_engine
+from gui.base.theme import Theme
 
 PATIENCE_MS = 300_000
 

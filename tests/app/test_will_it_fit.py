@@ -3,12 +3,12 @@
 import pytest
 from PySide6.QtCore import Qt
 
-from core.memory.forecast import Room
-from core.settings import Appearance, Settings
-from gui.engine_question import ask_real_engine
-from gui.memory_tools import MemoryTools
-from gui.theme import Theme
-from gui.window import MainWindow
+from core.base.settings import Appearance, Settings
+from core.memory.model import Room
+from gui.app.window import MainWindow
+from gui.base.background import ask_real_engine
+from gui.base.theme import Theme
+from gui.new_run.memory_state import MemoryTools
 from tests.fakes.asking import CPU_ONLY
 from tests.fakes.memory import GB, FakeRoom
 

@@ -8,14 +8,14 @@ from pathlib import Path
 
 import pytest
 
-from core.run_folder import Action
-from core.settings import Appearance, Settings
-from core.story import State
-from gui.closing import Closing
-from gui.pages.new_run_header import DIGITS
-from gui.single_instance import socket_name
-from gui.theme import Theme
-from gui.window import MainWindow
+from core.base.settings import Appearance, Settings
+from core.runs.folder import Action
+from core.runs.status import State
+from gui.app.closing import Closing
+from gui.app.single_instance import socket_name
+from gui.app.window import MainWindow
+from gui.base.theme import Theme
+from gui.new_run.header import DIGITS
 from tests.fakes.asking import FakeEngine
 from tests.fakes.run_stories import make_folder
 
@@ -27,12 +27,12 @@ import sys
 from functools import partial
 from pathlib import Path
 from core import starting
-from core.run_folder import RunFolder
-from core.settings import Appearance, Settings
-from core.story import State
-from gui.app import HoneApplication, dress
-from gui.theme import Theme
-from gui.window import MainWindow
+from core.runs.folder import RunFolder
+from core.base.settings import Appearance, Settings
+from core.runs.status import State
+from gui.app.application import HoneApplication, dress
+from gui.base.theme import Theme
+from gui.app.window import MainWindow
 from tests.fakes.asking import FakeEngine
 
 run, keeper = RunFolder(Path(sys.argv[1])), sys.argv[2]

@@ -5,9 +5,9 @@ import sys
 
 import pytest
 
-from core import settings
-from core.awake import awake
-from core.settings import Settings
+from core.base import settings
+from core.base.processes import awake
+from core.base.settings import Settings
 
 
 @pytest.fixture(autouse=True)
@@ -61,5 +61,5 @@ def test_a_bug_meanwhile_comes_through() -> None:
 
 
 def test_the_keeper_brings_the_library_only_when_it_asks() -> None:
-    code = "import sys, core.keeper; sys.exit('wakepy' in sys.modules)"
+    code = "import sys, core.monitor.keeper; sys.exit('wakepy' in sys.modules)"
     assert subprocess.run([sys.executable, "-c", code], check=False).returncode == 0

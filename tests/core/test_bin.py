@@ -6,15 +6,16 @@ from pathlib import Path
 import msgspec
 import pytest
 
-from core import bin as the_bin
-from core import cli, starting
-from core.bin import NoBinError
-from core.errors import RunFolderError
-from core.events import Outcome, RunFinished, RunStarted
-from core.locks import locked
-from core.options import ModelOptions
-from core.run_folder import RunFolder
-from core.runs import create
+from core.base.errors import RunFolderError
+from core.base.files import locked
+from core.cli import main
+from core.options.sections import ModelOptions
+from core.runs import bin as the_bin
+from core.runs import start
+from core.runs.bin import NoBinError
+from core.runs.events import Outcome, RunFinished, RunStarted
+from core.runs.folder import RunFolder
+from core.runs.library import create
 from tests.fakes.run_stories import keep_alive
 from tests.fakes.runs import digits_options, new_run, write_events
 
@@ -90,7 +91,7 @@ def test_nobody_starts_a_run_while_it_is_taken_away(runs: Path) -> None:
     the_bin.move(run, move)
     assert told == []
     with pytest.raises(RunFolderError):
-        starting.resume(run, [sys.executable, "-c", "pass"])
+        start.resume(run, [sys.executable, "-c", "pass"])
     assert not run.path.exists()
 
 
@@ -121,16 +122,16 @@ def test_the_command_asks_for_a_yes_and_moves_to_the_bin_of_the_system(
     run, moved = over(runs), []
     monkeypatch.setattr(the_bin, "_send_to_trash", moved.append)
     monkeypatch.setattr("sys.stdin", io.StringIO())
-    assert cli.main(["bin", run.name]) == 2
+    assert main.main(["bin", run.name]) == 2
     assert moved == []
-    assert cli.main(["bin", run.name, "--yes"]) == 0
+    assert main.main(["bin", run.name, "--yes"]) == 0
     assert moved == [run.path]
     assert "1 run, " in capsys.readouterr().out
     monkeypatch.setattr(the_bin, "_send_to_trash", refuse)
-    assert cli.main(["bin", run.name, "--yes"]) == 1
+    assert main.main(["bin", run.name, "--yes"]) == 1
     assert "--for-good" in capsys.readouterr().err
     assert run.path.is_dir()
-    assert cli.main(["bin", run.name, "--yes", "--for-good"]) == 0
+    assert main.main(["bin", run.name, "--yes", "--for-good"]) == 0
     assert not run.path.exists()
 
 

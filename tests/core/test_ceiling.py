@@ -12,19 +12,18 @@ import pyarrow as pa
 import pytest
 from pyarrow import parquet
 
-from core import ceiling
-from core.ceiling import Ceiling, Pace, RanOut, room_for_reading
-from core.choices import Task
-from core.data_report import InspectRequest
-from core.errors import UserError
-from core.event_files import EventReader
-from core.events import Level, MessageRaised
-from core.follow import RunFollower
-from core.jobs import EngineJob
-from core.machine.memory import SystemMemory
-from core.model_report import ModelRequest
+from core.base import ceiling
+from core.base.ceiling import Ceiling, Pace, RanOut, room_for_reading
+from core.base.errors import UserError
+from core.base.jobs import EngineJob
+from core.base.system import SystemMemory
+from core.memory.model import ModelRequest
 from core.options import Tree
-from core.state import State
+from core.options.choices import Task
+from core.runs.event_log import EventReader, RunFollower
+from core.runs.events import Level, MessageRaised
+from core.runs.status import State
+from core.services.inspect import InspectRequest
 from tests.fakes.runs import FAKES, follow_until, new_run, start
 from tests.fakes.tiny_talker import instructions, save_tiny_talker, write_json
 

@@ -5,9 +5,9 @@ from pathlib import Path
 
 import pytest
 
-from core.checkpoint_files import MARKER, incomplete, is_undamaged, newest, newest_first
 from core.engine.checkpoints import seal
-from core.run_folder import RunFolder
+from core.runs.folder import RunFolder
+from core.runs.models import MARKER, incomplete, is_undamaged, newest, newest_first
 
 
 def saved(run: RunFolder, step: int, *, sealed: bool = True) -> Path:

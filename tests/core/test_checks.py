@@ -2,12 +2,11 @@ from pathlib import Path
 
 import pytest
 
-from core.catalogue import all_options
-from core.checks import check_tree, read_options
-from core.choices import Precision, Task
 from core.options import RunOptions
-from core.rules import RULES
-from core.vision_models import VISION_MODELS
+from core.options.catalogue import all_options
+from core.options.choices import Precision, Task
+from core.options.sources import VISION_MODELS
+from core.options.validate import RULES, check_tree, read_options
 
 TREE = {
     "schema": 1,

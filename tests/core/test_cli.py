@@ -12,13 +12,13 @@ from pathlib import Path
 import msgspec
 import pytest
 
-from core import settings
-from core.choices import Task
-from core.cli import main
-from core.commands.reports import device_lines
-from core.reports import DeviceReport, MachineReport, Settled
-from core.run_folder import RunFolder
-from core.version import VERSION
+from core.base import settings as base_settings
+from core.base.settings import VERSION
+from core.cli.data import device_lines
+from core.cli.main import main
+from core.options.choices import Task
+from core.options.device_support import DeviceReport, MachineReport, Settled
+from core.runs.folder import RunFolder
 from tests.fakes import runs
 from tests.fakes.runs import FAKES, digits_options, new_run
 
@@ -60,7 +60,7 @@ class TestTrain:
     ) -> None:
         monkeypatch.setenv("HF_HUB_CACHE", str(tmp_path / "hub"))
         monkeypatch.delenv("HF_HUB_OFFLINE")
-        settings.save(settings.Settings(offline=not given))
+        base_settings.save(base_settings.Settings(offline=not given))
         file = tmp_path / "a.hone"
         file.write_text(
             'task = "text-classification"\n[model]\nsource = "org/tiny"\n[data]\ntrain = "synthetic:8x8"\n'
@@ -126,7 +126,7 @@ class TestTrain:
             cautions={"device.mps_memory_limit": {"0.0": "Without a ceiling, the whole Mac may halt."}},
         )
         machine = MachineReport(devices=(warned,), automatic="mps")
-        monkeypatch.setattr("core.commands.train.questions.ask_devices", lambda: machine)
+        monkeypatch.setattr("core.cli.train.questions.ask_devices", lambda: machine)
         asked = ("training.optimizer=sgd", "device.name=mps", "device.mps_memory_limit=0")
         settings = [part for option in asked for part in ("--set", option)]
         assert hone("finish", "train", DIGITS, *settings, "--set", "training.learning_rate=1e-4") == 0
@@ -330,9 +330,7 @@ def test_a_new_file_can_be_written_but_never_over_another(
 def test_data_that_is_not_there_is_told_without_an_engine(
     source: str, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    monkeypatch.setattr(
-        "core.commands.inspecting.ask_inspect", lambda *_: pytest.fail("the engine was asked")
-    )
+    monkeypatch.setattr("core.cli.data.ask_inspect", lambda *_: pytest.fail("the engine was asked"))
     assert main(["inspect", source]) == 1
     assert "There is nothing to look into" in capsys.readouterr().err
 
@@ -362,7 +360,7 @@ class TestTheOuterEdge:
         def fail(_: Path) -> list[RunFolder]:
             raise error
 
-        monkeypatch.setattr("core.commands.runs.list_runs", fail)
+        monkeypatch.setattr("core.cli.runs.list_runs", fail)
         assert main(["runs"]) == 1
         first, second = capsys.readouterr().err.splitlines()
         assert first == sentence
@@ -373,7 +371,7 @@ class TestTheOuterEdge:
         self, home: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
     ) -> None:
         (home / "hone.log").mkdir(parents=True)
-        monkeypatch.setattr("core.commands.runs.list_runs", lambda _: 1 / 0)
+        monkeypatch.setattr("core.cli.runs.list_runs", lambda _: 1 / 0)
         assert main(["runs"]) == 1
         err = capsys.readouterr().err
         assert "Traceback" in err
@@ -386,7 +384,7 @@ class TestTheOuterEdge:
             raise PermissionError(13, "Permission denied", "runs")
 
         (home / "hone.log").mkdir(parents=True)
-        monkeypatch.setattr("core.commands.runs.list_runs", fail)
+        monkeypatch.setattr("core.cli.runs.list_runs", fail)
         assert main(["runs"]) == 1
         assert capsys.readouterr().err == "runs: Permission denied\n"
 

@@ -1,8 +1,14 @@
 import pytest
 
-from core.choices import Task
-from core.column_roles import chosen_columns, guessed_columns, options_of_columns, uses_for, with_use
-from core.data_report import DataReport
+from core.options.choices import Task
+from core.services.inspect import (
+    DataReport,
+    chosen_columns,
+    guessed_columns,
+    options_of_columns,
+    uses_for,
+    with_use,
+)
 
 
 def test_two_columns_change_places_at_once():

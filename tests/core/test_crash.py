@@ -6,12 +6,12 @@ from pathlib import Path
 import msgspec
 import pytest
 
-from core import crash
-from core.crash import crash_of
-from core.events import RunStarted, StepFinished, TurnAwaited
-from core.run_folder import ExitRecord, KeeperRecord, RunFolder
-from core.runs import read_story
-from core.story import RunStory, State
+from core.runs import crash
+from core.runs.crash import crash_of
+from core.runs.events import RunStarted, StepFinished, TurnAwaited
+from core.runs.folder import ExitRecord, KeeperRecord, RunFolder
+from core.runs.library import read_story
+from core.runs.status import RunStory, State
 from tests.fakes.runs import new_run, save_checkpoint, write_events
 
 

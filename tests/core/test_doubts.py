@@ -4,7 +4,7 @@ from typing import Any
 
 import pytest
 
-from core.doubts import machine_may_refuse, model_may_refuse
+from core.options.device_support import machine_may_refuse, model_may_refuse
 from tests.fakes.asked_of_bert import asked
 
 BERT = {"source": "/somewhere/bert"}

@@ -3,7 +3,7 @@ from pathlib import Path
 
 import pytest
 
-from core.ending import OUT_OF_MEMORY, describe, log_tail, out_of_memory_kills, signal_name
+from core.base.processes import OUT_OF_MEMORY, describe, log_tail, out_of_memory_kills, signal_name
 
 
 def test_signals_have_their_names() -> None:

@@ -4,10 +4,10 @@ from pathlib import Path
 import msgspec
 import pytest
 
-from core import events
-from core.errors import Fix, FixAction
-from core.event_files import EventReader, EventWriter
-from core.events import (
+from core.base.errors import Fix, FixAction
+from core.runs import events
+from core.runs.event_log import EventReader, EventWriter
+from core.runs.events import (
     Evaluated,
     Level,
     MemorySampled,

@@ -10,16 +10,13 @@ from pathlib import Path
 
 import pytest
 
-from core import run_file
-from core.choices import Task
-from core.errors import OptionsError, UserError
-from core.export_job import Export, Wanted
-from core.export_offers import find_source
-from core.export_room import SMALL_FILES, bytes_of
-from core.exporting import ExportKind, NumberFormat
-from core.jobs import EngineJob, JobCancelled
-from core.options import ModelOptions, RunOptions
-from core.run_folder import RunFolder
+from core.base.errors import OptionsError, UserError
+from core.base.jobs import EngineJob, JobCancelled
+from core.options import RunOptions, run_file
+from core.options.choices import Task
+from core.options.sections import ModelOptions
+from core.runs.folder import RunFolder
+from core.services.export import SMALL_FILES, Export, ExportKind, NumberFormat, Wanted, bytes_of, find_source
 
 SCRIPT = Path(__file__).parents[1] / "fakes" / "export_job.py"
 

@@ -6,17 +6,15 @@ from pathlib import Path
 
 import pytest
 
-from core import export_offers, run_file
-from core.choices import Method, Task
-from core.export_offers import default_pushed, find_source, offers
-from core.exporting import ExportKind
-from core.options import ModelOptions, RunOptions
-from core.run_folder import RunFolder
+from core.options import RunOptions, run_file
+from core.options.choices import Method, Task
+from core.options.sections import ModelOptions
+from core.runs.folder import RunFolder
+from core.services import export
+from core.services.export import ExportKind, default_pushed, find_source, offers
 
 
-def source(
-    folder: Path, task: Task, *, architecture: str = "", adapter: str = ""
-) -> export_offers.ExportSource:
+def source(folder: Path, task: Task, *, architecture: str = "", adapter: str = "") -> export.ExportSource:
     (folder / "model").mkdir(parents=True)
     (folder / "model" / "model.safetensors").touch()
     if architecture:
@@ -30,7 +28,7 @@ def source(
     return find_source(RunFolder(folder))
 
 
-def refusals(found: export_offers.ExportSource) -> dict[ExportKind, str]:
+def refusals(found: export.ExportSource) -> dict[ExportKind, str]:
     return {one.kind: one.refusal for one in offers(found)}
 
 
@@ -73,7 +71,7 @@ def test_the_architecture_of_what_lora_was_trained_beside_counts(tmp_path: Path)
 def test_a_package_that_is_missing_is_named_with_how_to_get_it(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(export_offers, "ONNX_PACKAGES", ("onnx", "not_to_be_had"))
+    monkeypatch.setattr(export, "ONNX_PACKAGES", ("onnx", "not_to_be_had"))
     said = refusals(source(tmp_path / "run", Task.TEXT_REGRESSION, architecture="Bert"))
     assert "takes not_to_be_had" in said[ExportKind.ONNX]
     assert "pip install" in said[ExportKind.ONNX]
@@ -83,4 +81,4 @@ def test_the_versions_it_asks_for_are_those_that_are_tested() -> None:
     with (Path(__file__).parents[2] / "pyproject.toml").open("rb") as file:
         extras = tomllib.load(file)["project"]["optional-dependencies"]
     assert set(extras["onnx"]) <= set(extras["test"])
-    assert all(f'"{wanted}"' in export_offers.ONNX_INSTALL for wanted in extras["onnx"])
+    assert all(f'"{wanted}"' in export.ONNX_INSTALL for wanted in extras["onnx"])

@@ -4,9 +4,11 @@ from typing import Any
 
 import pytest
 
-from core.choices import Task
-from core.extent import Extent, batch_hint, extent, steps_hint, useful_steps, warmup_problem
-from core.options import DataOptions, MemoryOptions, ModelOptions, RunOptions, TrainingOptions
+from core.options import RunOptions
+from core.options.choices import Task
+from core.options.data import DataOptions
+from core.options.method_rules import Extent, batch_hint, extent, steps_hint, useful_steps, warmup_problem
+from core.options.sections import MemoryOptions, ModelOptions, TrainingOptions
 
 
 def options(**sections: Any) -> RunOptions:

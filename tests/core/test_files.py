@@ -5,7 +5,15 @@ from pathlib import Path
 
 import pytest
 
-from core.files import is_there, read_small, read_text, remove, why_missing, without_tilde, write_atomically
+from core.base.files import (
+    is_there,
+    read_small,
+    read_text,
+    remove,
+    why_missing,
+    without_tilde,
+    write_atomically,
+)
 
 
 def test_a_file_is_replaced_whole_and_leaves_nothing_beside(tmp_path: Path) -> None:

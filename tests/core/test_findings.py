@@ -2,8 +2,8 @@
 
 import msgspec
 
-from core.errors import Fix
-from core.findings import Finding, FindingKind, FindingLevel, Tally
+from core.base.errors import Fix
+from core.services.inspect import Finding, FindingKind, FindingLevel, Tally
 
 EMPTY = FindingKind(
     "empty", FindingLevel.WARNING, "{rows} {have} no text and {are} left out.", "Fill them in"

@@ -4,9 +4,9 @@ from pathlib import Path
 import pytest
 from msgspec.structs import replace
 
-from core import follow
-from core.event_files import EventWriter
-from core.events import (
+from core.runs import event_log
+from core.runs.event_log import EventWriter, RunFollower
+from core.runs.events import (
     MemorySampled,
     Outcome,
     RunFinished,
@@ -16,9 +16,8 @@ from core.events import (
     StepFinished,
     encode,
 )
-from core.follow import RunFollower
-from core.run_folder import Action, ExitRecord, RunFolder
-from core.story import State
+from core.runs.folder import Action, ExitRecord, RunFolder
+from core.runs.status import State
 from tests.fakes.clock import FakeClock
 from tests.fakes.runs import new_run
 
@@ -100,7 +99,7 @@ def test_the_process_table_is_asked_now_and_then_and_not_with_every_poll(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     clock = FakeClock()
-    monkeypatch.setattr(follow, "time", clock)
+    monkeypatch.setattr(event_log, "time", clock)
     looks: list[float] = []
     monkeypatch.setattr(RunFolder, "is_alive", lambda run, story: not looks.append(clock.now))
     follower = RunFollower(new_run(tmp_path))

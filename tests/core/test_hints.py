@@ -2,10 +2,9 @@
 
 from typing import Any
 
-from core.checks import check_tree
-from core.hints import hints
 from core.options import RunOptions
-from core.reports import DeviceReport, MachineReport, Settled
+from core.options.device_support import DeviceReport, MachineReport, Settled, hints
+from core.options.validate import check_tree
 
 
 def options(**sections: dict[str, Any]) -> RunOptions:

@@ -2,8 +2,8 @@
 
 import pytest
 
-from core.choices import Task
-from core.hub_standing import PURPOSES, standing, wanted, weight_bytes
+from core.options.choices import Task
+from core.services.hub import PURPOSES, standing, wanted, weight_bytes
 
 
 @pytest.mark.parametrize(

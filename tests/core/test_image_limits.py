@@ -3,10 +3,9 @@
 import pytest
 import torch
 
-from core.engine.models.vision_models import VisionClassifier, load_vision_model
-from core.options import ModelOptions
-from core.sources import Scheme
-from core.vision_models import VISION_MODELS
+from core.engine.models.vision import VisionClassifier, load_vision_model
+from core.options.sections import ModelOptions
+from core.options.sources import VISION_MODELS, Scheme
 
 BATCHES = {"smallest": 2, "smallest_alone": 1}
 

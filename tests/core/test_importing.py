@@ -6,12 +6,12 @@ from typing import Any
 
 import pytest
 
-from core import run_file
-from core.aliases import in_our_words
-from core.checks import check_tree
-from core.cli import main
-from core.errors import OptionsError
-from core.importing import NOT_SAID, Imported, import_text
+from core.base.errors import OptionsError
+from core.cli.main import main
+from core.options import run_file
+from core.options.importing import NOT_SAID, Imported, import_text
+from core.options.trainer_args import in_our_words
+from core.options.validate import check_tree
 
 RUN_GLUE = """
 torchrun --nproc_per_node 2 examples/pytorch/text-classification/run_glue.py \\

@@ -5,7 +5,7 @@ import time
 
 import pytest
 
-from core import interrupted
+from core.runs import crash as runs_crash
 from tests.fakes.run_stories import Plot, crash, finish, keep_alive, make_folder, write_story
 
 
@@ -37,7 +37,7 @@ def test_those_that_ended_without_a_word_are_found_the_newest_first(tmp_path):
     for number, run in enumerate((killed, lost)):
         for path in run.path.iterdir():
             os.utime(path, (time.time() + number, time.time() + number))
-    found = interrupted.find(folder, since=0.0)
+    found = runs_crash.find(folder, since=0.0)
     assert [(one.run, one.step) for one in found] == [(lost, 90), (killed, None)]
     assert found[0].title == "Handwritten digits"
 
@@ -46,11 +46,11 @@ def test_what_was_seen_once_is_not_told_again(tmp_path):
     run = make_folder(tmp_path / "runs" / "lost")
     write_story(run, Plot(reached=100))
     kept_by_nobody(run)
-    assert interrupted.find(tmp_path / "runs", interrupted.seen_until())
-    interrupted.mark_seen()
+    assert runs_crash.find(tmp_path / "runs", runs_crash.seen_until())
+    runs_crash.mark_seen()
     later = time.time() + 60
-    os.utime(interrupted.settings.home() / "seen", (later, later))
-    assert interrupted.find(tmp_path / "runs", interrupted.seen_until()) == []
+    os.utime(runs_crash.settings.home() / "seen", (later, later))
+    assert runs_crash.find(tmp_path / "runs", runs_crash.seen_until()) == []
 
 
 def test_a_run_whose_options_are_damaged_is_not_offered(tmp_path):
@@ -58,4 +58,4 @@ def test_a_run_whose_options_are_damaged_is_not_offered(tmp_path):
     write_story(run, Plot(reached=100))
     kept_by_nobody(run)
     run.options_file.write_text("task = [")
-    assert interrupted.find(tmp_path / "runs", 0.0) == []
+    assert runs_crash.find(tmp_path / "runs", 0.0) == []

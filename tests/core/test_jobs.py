@@ -5,12 +5,13 @@ from pathlib import Path
 
 import pytest
 
-from core import jobs, starting
-from core.data_report import DataReport
-from core.errors import RunFolderError, UserError
-from core.jobs import EngineCrashed, EngineJob, JobCancelled, engine_command
-from core.starting import keeper_command
-from core.story import RunStory, State
+from core.base import jobs
+from core.base.errors import RunFolderError, UserError
+from core.base.jobs import EngineCrashed, EngineJob, JobCancelled, engine_command
+from core.runs import start
+from core.runs.start import keeper_command
+from core.runs.status import RunStory, State
+from core.services.inspect import DataReport
 from tests.fakes.runs import FAKES, new_run
 
 
@@ -83,7 +84,7 @@ def test_an_answer_that_is_none_is_a_crash_and_not_a_riddle() -> None:
 def test_a_run_whose_keeper_cannot_be_started_is_crashed_with_the_reason(tmp_path: Path) -> None:
     run = new_run(tmp_path)
     with pytest.raises(RunFolderError, match="can't be started"):
-        starting.start(run, [str(tmp_path / "nothing")])
+        start.start(run, [str(tmp_path / "nothing")])
     record = run.exit_record()
     assert record is not None
     assert "nothing" in record.reason
@@ -95,7 +96,7 @@ class TestCommands:
         self, tmp_path: Path
     ) -> None:
         assert engine_command("train", "x") == [sys.executable, "-P", "-m", "core.engine", "train", "x"]
-        assert keeper_command(tmp_path) == [sys.executable, "-P", "-m", "core.keeper", str(tmp_path)]
+        assert keeper_command(tmp_path) == [sys.executable, "-P", "-m", "core.monitor.keeper", str(tmp_path)]
 
     def test_in_a_bundle_the_program_runs_itself(
         self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch

@@ -12,11 +12,13 @@ from pathlib import Path
 import psutil
 import pytest
 
-from core import follow
-from core import keeper as keeping
-from core.commands.runs import show
-from core.event_files import EventReader
-from core.events import (
+from core.base.processes import NICENESS
+from core.cli.runs import show
+from core.monitor import keeper as keeping
+from core.monitor.keeper import SAMPLE_SECONDS, Keeper
+from core.runs import event_log
+from core.runs.event_log import EventReader, RunFollower
+from core.runs.events import (
     DeviceSampled,
     DiskSampled,
     MemorySampled,
@@ -27,11 +29,8 @@ from core.events import (
     RunStarted,
     Source,
 )
-from core.follow import RunFollower
-from core.keeper import SAMPLE_SECONDS, Keeper
-from core.processes import NICENESS
-from core.run_folder import Action, RunFolder, is_same_process
-from core.story import State
+from core.runs.folder import Action, RunFolder, is_same_process
+from core.runs.status import State
 from tests.fakes.clock import FakeClock
 from tests.fakes.runs import FAKES, follow_until, new_run, start
 
@@ -116,7 +115,7 @@ def test_with_its_keeper_killed_too_a_killed_engine_is_still_a_crash_within_2_s(
     keeper.wait()
     engine.kill()
     follow_until(follower, keeper, lambda: not is_same_process(engine.pid, created))
-    monkeypatch.setattr(follow, "time", FakeClock(time.monotonic() + 2.0))
+    monkeypatch.setattr(event_log, "time", FakeClock(time.monotonic() + 2.0))
     follower.poll()
     assert follower.is_over
     assert follower.state is State.CRASHED

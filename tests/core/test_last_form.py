@@ -4,7 +4,8 @@ from pathlib import Path
 
 import pytest
 
-from core import last_form, settings
+from core.base import settings
+from core.options import presets
 
 TREE = {
     "schema": 1,
@@ -21,9 +22,9 @@ def home(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Path:
 
 
 def test_what_is_kept_is_found_as_it_was_typed() -> None:
-    assert last_form.find() is None
-    last_form.keep(TREE)
-    assert last_form.find() == TREE
+    assert presets.find_last_form() is None
+    presets.keep(TREE)
+    assert presets.find_last_form() == TREE
 
 
 @pytest.mark.parametrize(
@@ -41,12 +42,12 @@ def test_what_is_kept_is_found_as_it_was_typed() -> None:
 def test_a_broken_file_is_ignored(home: Path, content: bytes) -> None:
     home.mkdir()
     (home / "new-run.toml").write_bytes(content)
-    assert last_form.find() is None
+    assert presets.find_last_form() is None
 
 
 def test_what_can_t_be_kept_is_lost_and_ends_nothing(home: Path) -> None:
-    last_form.keep({**TREE, "data": {"train": "half a character \udcff"}})
-    assert last_form.find() is None
+    presets.keep({**TREE, "data": {"train": "half a character \udcff"}})
+    assert presets.find_last_form() is None
     home.write_text("a file where the folder should be")
-    last_form.keep(TREE)
-    assert last_form.find() is None
+    presets.keep(TREE)
+    assert presets.find_last_form() is None

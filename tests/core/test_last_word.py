@@ -5,9 +5,9 @@ from pathlib import Path
 
 import pytest
 
-from core.event_files import EventWriter
-from core.last_word import SPARE_BYTES, LastWord
-from core.run_folder import ExitRecord, RunFolder
+from core.monitor.keeper import SPARE_BYTES, LastWord
+from core.runs.event_log import EventWriter
+from core.runs.folder import ExitRecord, RunFolder
 from tests.fakes.runs import new_run
 
 
@@ -19,8 +19,8 @@ def run(tmp_path: Path) -> RunFolder:
 def test_a_disk_that_is_full_costs_neither_the_run_nor_its_end(
     run: RunFolder, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
 ) -> None:
-    from core import keeper as keeping
-    from core import last_word
+    from core.monitor import keeper as keeping
+    from core.monitor import keeper as monitor_keeper
 
     full = OSError(28, "No space left on device")
     failing = {"left": 4}  # with the end of the log and without it, twice
@@ -39,7 +39,7 @@ def test_a_disk_that_is_full_costs_neither_the_run_nor_its_end(
     assert keeper.keep().code == 0
     assert [record.attempt for record in written] == [1]
     failing["left"] = 10**9
-    monkeypatch.setattr(last_word, "LAST_WORD_SECONDS", 0.0)
+    monkeypatch.setattr(monitor_keeper, "LAST_WORD_SECONDS", 0.0)
     keeping.Keeper(run, [sys.executable, "-c", "pass"]).keep()
     assert "exit.json can't be written" in capfd.readouterr().err
 

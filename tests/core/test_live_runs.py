@@ -7,8 +7,9 @@ from pathlib import Path
 import msgspec
 import pytest
 
-from core.event_files import EventWriter
-from core.events import (
+from core.memory.model import Basis, Parts
+from core.runs.event_log import EventWriter
+from core.runs.events import (
     Level,
     MemoryForecast,
     MessageRaised,
@@ -18,11 +19,10 @@ from core.events import (
     RunStarted,
     StepFinished,
 )
-from core.live_runs import LiveRuns
-from core.memory.forecast import Basis, Parts
-from core.run_folder import ExitRecord, RunFolder
-from core.run_summary import BLOCK_BYTES, story_at_end
-from core.story import State
+from core.runs.folder import ExitRecord, RunFolder
+from core.runs.queue import LiveRuns
+from core.runs.status import State
+from core.runs.summary import BLOCK_BYTES, story_at_end
 from tests.fakes.runs import new_run, write_events
 
 PLAN = RunPlanned(total_steps=1000, epochs=2, train_samples=80, eval_samples=8, effective_batch=8)

@@ -2,10 +2,10 @@
 
 import pytest
 
-from core.capabilities import machine_problems
-from core.choices import Task
-from core.options import DeviceOptions, ModelOptions, RunOptions
-from core.reports import DeviceReport, MachineReport
+from core.options import RunOptions
+from core.options.choices import Task
+from core.options.device_support import DeviceReport, MachineReport, machine_problems
+from core.options.sections import DeviceOptions, ModelOptions
 
 GONE = DeviceReport(name="cpu", title="CPU", available=False, reason="It broke.")
 NONE_AVAILABLE = MachineReport(devices=(GONE,), automatic="cpu")

@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from core.checks import check_tree
+from core.options.validate import check_tree
 
 TEXT: dict[str, Any] = {
     "task": "text-classification",

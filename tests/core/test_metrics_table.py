@@ -10,9 +10,9 @@ from typing import Any
 import pytest
 from pyarrow import parquet
 
-from core.cli import main
-from core.event_files import EventReader, EventWriter
-from core.events import (
+from core.cli.main import main
+from core.runs.event_log import EventReader, EventWriter
+from core.runs.events import (
     BatterySampled,
     DeviceSampled,
     DiskSampled,
@@ -24,8 +24,8 @@ from core.events import (
     Source,
     StepFinished,
 )
-from core.metrics_table import MetricsTable, What, write_csv
-from core.run_folder import RunFolder
+from core.runs.folder import RunFolder
+from core.runs.metrics import MetricsTable, What, write_csv
 from tests.fakes.runs import new_run, write_events
 
 
@@ -219,7 +219,7 @@ class TestCommand:
     def test_parquet_has_types_and_tells_missing_from_nan(
         self, run: RunFolder, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
     ) -> None:
-        monkeypatch.setattr("core.metrics_parquet.ROWS_AT_ONCE", 2)
+        monkeypatch.setattr("core.runs.metrics.ROWS_AT_ONCE", 2)
         write_events(run.events_file, step(1, non_finite="nan"), step(2), step(3, loss=0.5, tokens=9))
         target = tmp_path / "steps.parquet"
         assert main(["export-metrics", str(run.path), "--parquet", str(target)]) == 0

@@ -9,16 +9,16 @@ from pathlib import Path
 import msgspec
 import pytest
 
-from core import questions
-from core.choices import Method, Task
-from core.cli import main
-from core.errors import Fix, Problem, UserError
-from core.hub import may_be_there
-from core.jobs import EngineCrashed
-from core.model_folders import Lack, what_lacks
-from core.model_lookup import is_complete, is_in_hub_cache, question_about
-from core.model_report import ModelReport, ModelRequest
-from core.options import MemoryOptions, ModelOptions, RunOptions, TrainingOptions
+from core.base.errors import Fix, Problem, UserError
+from core.base.jobs import EngineCrashed
+from core.cli.main import main
+from core.memory.model import ModelReport, ModelRequest
+from core.options import RunOptions
+from core.options.choices import Method, Task
+from core.options.sections import MemoryOptions, ModelOptions, TrainingOptions
+from core.options.sources import Lack, what_lacks
+from core.services import questions
+from core.services.hub import is_complete, is_in_hub_cache, may_be_there, question_about
 from tests.fakes import runs
 from tests.fakes.runs import FAKES
 from tests.fakes.tiny_bert import save_tiny_bert
@@ -202,7 +202,7 @@ class TestTrain:
         return tmp_path / "home"
 
     def train(self, monkeypatch: pytest.MonkeyPatch, ask: FakeAsk, *arguments: str) -> int:
-        monkeypatch.setattr("core.questions.ask_check_model", ask)
+        monkeypatch.setattr("core.services.questions.ask_check_model", ask)
         return main(("train", DIGITS, *arguments), start=lambda run, **_: runs.start(run, "finish"))
 
     def test_targets_that_match_nothing_make_no_run(

@@ -8,13 +8,14 @@ import msgspec
 import psutil
 import pytest
 
-from core import keeper, starting
+from core.base.files import ENGINE_LOCK, locked
 from core.engine import __main__ as engine
-from core.events import RunStarted
-from core.locks import ENGINE_LOCK, locked
-from core.run_folder import ExitRecord, KeeperRecord, RunFolder
-from core.starting import CantResume
-from core.story import RunStory
+from core.monitor import keeper
+from core.runs import start
+from core.runs.events import RunStarted
+from core.runs.folder import ExitRecord, KeeperRecord, RunFolder
+from core.runs.start import CantResume
+from core.runs.status import RunStory
 from tests.fakes.runs import new_run, write_events
 
 
@@ -35,7 +36,7 @@ def test_an_engine_that_works_keeps_all_others_out_whatever_the_records_say(
     monkeypatch.setattr(engine, "print_leniently", lambda: None)
     told = run.events_file.read_bytes()
     with locked(run.path, name=ENGINE_LOCK):
-        for begin in (starting.resume, starting.start):
+        for begin in (start.resume, start.start):
             with pytest.raises(CantResume, match="under way already"):
                 begin(run, [sys.executable, "-c", "pass"])
         assert engine._train(run.path) == 1

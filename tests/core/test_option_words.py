@@ -4,9 +4,9 @@ from typing import Any
 
 import pytest
 
-from core.catalogue import options_by_path
-from core.choices import Method
-from core.option_words import unit_beside, value_words, with_unit
+from core.options.catalogue import options_by_path, unit_beside, with_unit
+from core.options.catalogue import plain_value_words as value_words
+from core.options.choices import Method
 
 
 @pytest.mark.parametrize(

@@ -4,14 +4,13 @@ from pathlib import Path
 
 import pytest
 
-from core import run_file
-from core.catalogue import options_by_path
-from core.checks import check_tree, read_options
-from core.choices import Task
-from core.options import Tree
-from core.presets import Preset, differences, find, presets
-from core.starting_values import starting_options
-from core.tree import copied, put, value_at
+from core.options import Tree, run_file
+from core.options.catalogue import copied, options_by_path, put, value_at
+from core.options.choices import Task
+from core.options.method_rules import starting_options
+from core.options.presets import Preset, differences, presets
+from core.options.presets import find_preset as find
+from core.options.validate import check_tree, read_options
 
 
 def applied(tree: Tree, preset: Preset) -> Tree:

@@ -7,9 +7,9 @@ from pathlib import Path
 import msgspec
 import pytest
 
-from core import queue
-from core.queue import Move
-from core.run_folder import KeeperRecord, RunFolder
+from core.runs import queue
+from core.runs.folder import KeeperRecord, RunFolder
+from core.runs.queue import Move
 
 posix = pytest.mark.skipif(os.name != "posix", reason="ends processes with POSIX signals")
 

@@ -12,15 +12,15 @@ import msgspec
 import psutil
 import pytest
 
-from core import queue, starting
-from core.event_files import EventReader
-from core.events import RequestAnswered
-from core.follow import RunFollower
-from core.queue import Move
-from core.run_folder import Action, KeeperRecord, RunFolder
-from core.run_notes import title_of
-from core.runs import create, read_story
-from core.story import State
+from core.options.past_runs import title_of
+from core.runs import queue
+from core.runs import start as runs_start
+from core.runs.event_log import EventReader, RunFollower
+from core.runs.events import RequestAnswered
+from core.runs.folder import Action, KeeperRecord, RunFolder
+from core.runs.library import create, read_story
+from core.runs.queue import Move
+from core.runs.status import State
 from tests.fakes.runs import digits_options, follow_until, keeper_command, start
 
 posix = pytest.mark.skipif(os.name != "posix", reason="ends processes with POSIX signals")
@@ -70,7 +70,7 @@ class Keepers:
         run = follower.run
         self.processes[run.path].wait(10)
         command = keeper_command(run, scenario, queued=queued)
-        self.processes[run.path] = starting.resume(run, command, queued=queued)
+        self.processes[run.path] = runs_start.resume(run, command, queued=queued)
         return RunFollower(run)
 
 
@@ -262,7 +262,7 @@ RACER = """
 import os, sys
 from pathlib import Path
 from core import queue
-from core.run_folder import KeeperRecord, RunFolder
+from core.runs.folder import KeeperRecord, RunFolder
 name, log = sys.argv[1:]
 run, keeper = RunFolder(Path(name)), KeeperRecord.of(os.getpid())
 for turn in range(6):

@@ -9,9 +9,8 @@ import msgspec
 import pytest
 from safetensors import safe_open
 
-from core.checkpoint_files import is_complete
-from core.event_files import EventReader
-from core.events import (
+from core.runs.event_log import EventReader
+from core.runs.events import (
     Evaluated,
     MemorySampled,
     Outcome,
@@ -21,10 +20,11 @@ from core.events import (
     StepFinished,
     WhatRan,
 )
-from core.run_folder import RunFolder
-from core.run_summary import summarize
-from core.runs import read_story
-from core.story import State
+from core.runs.folder import RunFolder
+from core.runs.library import read_story
+from core.runs.models import is_complete
+from core.runs.status import State
+from core.runs.summary import summarize
 from tests.fakes.command import ROOT, hone
 
 DIGITS = ROOT / "resources" / "examples" / "digits.hone"

@@ -1,8 +1,7 @@
 from pathlib import Path
 
-from core.catalogue import all_options
-from core.choices import ChatTemplate, DeepSpeed, Precision, Toggle
-from core.reference import as_markdown, as_text
+from core.options.catalogue import all_options, as_markdown, as_text
+from core.options.choices import ChatTemplate, DeepSpeed, Precision, Toggle
 
 DOCS = Path(__file__).resolve().parents[2] / "docs"
 

@@ -9,11 +9,16 @@ from pathlib import Path
 import msgspec
 import pytest
 
-from core.choices import Task
-from core.cli import main
-from core.event_files import EventWriter
-from core.events import (
+from core.cli.main import main
+from core.options.choices import Task
+from core.options.data import DataOptions
+from core.options.sections import ModelOptions, OutputOptions, TrainingOptions
+from core.runs.event_log import EventWriter
+from core.runs.events import (
+    MOST_LABELS,
+    ConfusionCounted,
     Evaluated,
+    Example,
     ExamplesChosen,
     Level,
     MemorySampled,
@@ -22,13 +27,12 @@ from core.events import (
     Predicted,
     RunFinished,
     RunStarted,
+    Said,
     Source,
     StepFinished,
 )
-from core.options import DataOptions, ModelOptions, OutputOptions, TrainingOptions
-from core.predictions import MOST_LABELS, ConfusionCounted, Example, Said
-from core.report import WIDTH, page_of, read_history, thinned, ticks
-from core.run_folder import ExitRecord, RunFolder
+from core.runs.folder import ExitRecord, RunFolder
+from core.sharing.report import WIDTH, page_of, read_history, thinned, ticks
 from tests.fakes.run_stories import OPTIONS, Plot, finish, make_folder, write_story
 from tests.fakes.runs import write_events
 

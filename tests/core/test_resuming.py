@@ -14,19 +14,18 @@ import msgspec
 import psutil
 import pytest
 
-from core import run_file, starting
-from core.attempts import current_attempt, next_attempt
-from core.commands.runs import show
-from core.errors import RunFolderError
-from core.event_files import EventReader, EventWriter
-from core.events import MemorySampled, Outcome, RunFinished, RunPlanned, RunStarted, StepFinished
-from core.follow import RunFollower
-from core.live_runs import LiveRuns
-from core.run_folder import Action, ExitRecord, KeeperRecord, RunFolder
-from core.run_summary import summarize
-from core.runs import read_story
-from core.starting import CantResume
-from core.story import State
+from core.base.errors import RunFolderError
+from core.cli.runs import show
+from core.options import run_file
+from core.runs import start as runs_start
+from core.runs.event_log import EventReader, EventWriter, RunFollower, current_attempt, next_attempt
+from core.runs.events import MemorySampled, Outcome, RunFinished, RunPlanned, RunStarted, StepFinished
+from core.runs.folder import Action, ExitRecord, KeeperRecord, RunFolder
+from core.runs.library import read_story
+from core.runs.queue import LiveRuns
+from core.runs.start import CantResume
+from core.runs.status import State
+from core.runs.summary import summarize
 from tests.fakes.runs import follow_until, keeper_command, new_run, save_checkpoint, start, write_events
 
 posix = pytest.mark.skipif(os.name != "posix", reason="ends processes with POSIX signals")
@@ -83,7 +82,7 @@ def test_a_run_is_starting_from_the_moment_it_is_resumed_whoever_looks(
     attached, runs = RunFollower(run), LiveRuns()
     attached.poll()
     assert attached.is_over
-    keepers.append(starting.resume(run, [sys.executable, "-c", "import time; time.sleep(60)"]))
+    keepers.append(runs_start.resume(run, [sys.executable, "-c", "import time; time.sleep(60)"]))
     assert state(run) is summarize(run).state is State.STARTING
     assert (run.attempt_kept(), run.exit_record()) == (2, None)
     late = RunFollower(run)
@@ -105,7 +104,7 @@ def test_a_crash_before_the_engine_said_anything_is_told_with_its_own_reason(
     run: RunFolder, keepers: "list[subprocess.Popen[bytes]]", capsys: pytest.CaptureFixture[str]
 ) -> None:
     end(run, Outcome.FINISHED)
-    keepers.append(starting.extend(run, keeper_command(run, "no such scenario"), epochs=9))
+    keepers.append(runs_start.extend(run, keeper_command(run, "no such scenario"), epochs=9))
     keepers[0].wait(10)
     follower = RunFollower(run)
     follow_until(follower, keepers[0], lambda: follower.is_over)
@@ -115,7 +114,7 @@ def test_a_crash_before_the_engine_said_anything_is_told_with_its_own_reason(
     shown = capsys.readouterr().out
     assert "crashed" in shown
     assert "The first attempt's end." not in shown
-    again = starting.resume(run, keeper_command(run, "finish"))
+    again = runs_start.resume(run, keeper_command(run, "finish"))
     keepers.append(again)
     follow_until(follower := RunFollower(run), again, lambda: follower.is_over)
     assert (follower.state, follower.attempt) == (State.FINISHED, 3)
@@ -136,7 +135,7 @@ def test_what_was_told_before_is_all_there_and_a_request_of_old_ends_nothing(
     mine = run.path.with_name("mine.json")
     mine.write_text("{}")
     (run.requests / "a.json").write_text('{"id": "../../mine", "action": "kill"}')
-    keepers.append(starting.resume(run, keeper_command(run, "wait")))
+    keepers.append(runs_start.resume(run, keeper_command(run, "wait")))
     assert mine.exists()
     follower = RunFollower(run)
     last = follower.story.step
@@ -161,7 +160,7 @@ def test_of_two_who_resume_at_once_one_does(run: RunFolder, keepers: "list[subpr
 
     def press(_: int) -> object:
         try:
-            keepers.append(starting.resume(run, sleeping))
+            keepers.append(runs_start.resume(run, sleeping))
         except CantResume as error:
             return error.title
         return None
@@ -171,14 +170,14 @@ def test_of_two_who_resume_at_once_one_does(run: RunFolder, keepers: "list[subpr
     assert sorted(told, key=str) == [None, *["The run is under way already"] * 3]
     assert len(keepers) == 1
     with pytest.raises(CantResume):
-        starting.extend(run, sleeping, epochs=100)
+        runs_start.extend(run, sleeping, epochs=100)
     assert run.options().training.epochs == 3
 
 
 def test_a_run_that_has_finished_is_not_gone_on_with_unless_it_is_to_train_longer(run: RunFolder) -> None:
     end(run, Outcome.FINISHED)
     with pytest.raises(CantResume, match="has finished"):
-        starting.resume(run)
+        runs_start.resume(run)
     assert state(run) is State.FINISHED
 
 
@@ -189,7 +188,7 @@ def test_where_nothing_can_be_started_the_run_is_as_it_was(
     end(run, outcome)
     before = run.options_file.read_bytes()
     with pytest.raises(RunFolderError, match="can't be started"):
-        starting.extend(run, [str(tmp_path / "nothing")], epochs=5)
+        runs_start.extend(run, [str(tmp_path / "nothing")], epochs=5)
     assert run.options_file.read_bytes() == before
     assert state(run).value == outcome.value
     assert run.exit_record().reason == "The first attempt's end."
@@ -199,7 +198,7 @@ def test_a_damaged_run_file_is_told(run: RunFolder) -> None:
     end(run, None)
     run.options_file.write_text("nonsense")
     with pytest.raises(CantResume, match="can't be resumed"):
-        starting.resume(run)
+        runs_start.resume(run)
     assert run.attempt_kept() == 1
 
 
@@ -215,7 +214,7 @@ def test_a_folder_that_leads_elsewhere_is_not_written_through(
     (run.path / name).unlink(missing_ok=True)
     (run.path / name).symlink_to(outside)
     with pytest.raises(RunFolderError):
-        starting.resume(run, [sys.executable, "-c", "print('here')"])
+        runs_start.resume(run, [sys.executable, "-c", "print('here')"])
     assert not outside.exists()
 
 
@@ -225,37 +224,37 @@ def test_a_pipe_in_a_strangers_folder_is_not_waited_for(run: RunFolder) -> None:
     run.log_file.unlink(missing_ok=True)
     os.mkfifo(run.log_file)
     with pytest.raises(CantResume, match="neither a file nor a folder"):
-        starting.resume(run, [sys.executable, "-c", "print('here')"])
+        runs_start.resume(run, [sys.executable, "-c", "print('here')"])
     assert run.attempt_kept() == 1
 
 
 class TestExtending:
     @pytest.fixture(autouse=True)
     def no_keeper(self, monkeypatch: pytest.MonkeyPatch) -> None:
-        monkeypatch.setattr("core.starting._start", lambda *_, **__: None)
+        monkeypatch.setattr("core.runs.start._start", lambda *_, **__: None)
 
     def test_the_rest_of_the_run_file_stays_as_it_is(self, run: RunFolder) -> None:
         end(run, Outcome.FINISHED)
         text = run.options_file.read_text().replace("[training]", "# a note\n[training]  # how long")
         text = text.replace("epochs = 3.0", "epochs = 3.0  # three").replace("seed", "seed")
         run.options_file.write_text(text)
-        starting.extend(run, epochs=5)
+        runs_start.extend(run, epochs=5)
         assert run.options_file.read_text() == text.replace("epochs = 3.0", "epochs = 5.0")
 
     def test_steps_are_asked_for_where_there_were_none(self, run: RunFolder) -> None:
         end(run, Outcome.STOPPED)
         before = tomllib.loads(run.options_file.read_text())
-        starting.extend(run, max_steps=50)
+        runs_start.extend(run, max_steps=50)
         after = tomllib.loads(run.options_file.read_text())
         assert after["training"].pop("max_steps") == 50
         assert after == before
-        starting.extend(run, max_steps=60)
+        runs_start.extend(run, max_steps=60)
         assert run.options().training.max_steps == 60
 
     def test_a_file_that_lacks_the_section_gets_it(self, run: RunFolder) -> None:
         end(run, Outcome.FINISHED)
         run.options_file.write_text('task = "image-classification"\n[data]\ntrain = "builtin:digits"')
-        starting.extend(run, epochs=4.5)
+        runs_start.extend(run, epochs=4.5)
         assert run.options().training.epochs == 4.5
         assert run.options_file.read_text().startswith('task = "image-classification"\n[data]\ntrain')
 
@@ -263,7 +262,7 @@ class TestExtending:
         end(run, Outcome.FINISHED)
         text = run_file.dumps(run.options()).replace("epochs = 3.0", "num_train_epochs = 3.0")
         run.options_file.write_text(text)
-        starting.extend(run, epochs=4)
+        runs_start.extend(run, epochs=4)
         assert run.options().training.epochs == 4.0
 
     @pytest.mark.parametrize(
@@ -282,7 +281,7 @@ class TestExtending:
         end(run, Outcome.FINISHED)
         before = run.options_file.read_bytes()
         with pytest.raises(CantResume, match=why):
-            starting.extend(run, **longer)
+            runs_start.extend(run, **longer)
         assert run.options_file.read_bytes() == before
 
     @pytest.mark.parametrize("longer", [{"epochs": 5}, {"max_steps": 20}])
@@ -290,28 +289,28 @@ class TestExtending:
         self, run: RunFolder, longer: dict[str, float]
     ) -> None:
         end(run, Outcome.FINISHED, 9)
-        starting.extend(run, **longer)
+        runs_start.extend(run, **longer)
         asked = run.options_file.read_bytes()
-        starting.extend(run, **longer)  # no keeper was started
+        runs_start.extend(run, **longer)  # no keeper was started
         assert run.options_file.read_bytes() == asked
         write_events(run.events_file, msgspec.structs.replace(PLAN, epochs=5, total_steps=20), step(20))
         write_events(run.events_file, RunFinished(state=Outcome.FINISHED, steps=20))
         with pytest.raises(CantResume, match="already"):
-            starting.extend(run, **longer)
+            runs_start.extend(run, **longer)
 
     def test_one_that_kept_no_checkpoint_would_lose_its_model(self, run: RunFolder) -> None:
         end(run, Outcome.FINISHED)
         shutil.rmtree(run.checkpoints)
         before = run.options_file.read_bytes()
         with pytest.raises(CantResume, match=f"run:{run.name}"):
-            starting.extend(run, epochs=9)
+            runs_start.extend(run, epochs=9)
         assert run.options_file.read_bytes() == before
 
     def test_a_run_that_counts_steps_is_extended_by_steps(self, run: RunFolder) -> None:
         end(run, Outcome.FINISHED)
-        starting.extend(run, max_steps=7)
+        runs_start.extend(run, max_steps=7)
         with pytest.raises(CantResume, match="7 steps, whatever the epochs"):
-            starting.extend(run, epochs=10)
+            runs_start.extend(run, epochs=10)
 
 
 class TestAttempts:

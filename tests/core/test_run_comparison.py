@@ -3,12 +3,13 @@ from pathlib import Path
 import msgspec
 import pytest
 
-from core.choices import Task
-from core.events import Evaluated, Outcome, RunFinished, RunPlanned, RunStarted, StepFinished, WhatRan
-from core.options import MemoryOptions, ModelOptions, OutputOptions, RunOptions, TrainingOptions
-from core.run_comparison import Absent, compare, differing_options
-from core.run_folder import RunFolder
-from core.runs import create
+from core.options import RunOptions
+from core.options.choices import Task
+from core.options.sections import MemoryOptions, ModelOptions, OutputOptions, TrainingOptions
+from core.runs.compare import Absent, compare, differing_options
+from core.runs.events import Evaluated, Outcome, RunFinished, RunPlanned, RunStarted, StepFinished, WhatRan
+from core.runs.folder import RunFolder
+from core.runs.library import create
 from tests.fakes.runs import digits_options, write_events
 
 PLAIN = digits_options()

@@ -2,12 +2,12 @@ from pathlib import Path
 
 import pytest
 
-from core import run_file
-from core.catalogue import all_options, value_of
-from core.choices import Task
-from core.errors import OptionsError
-from core.files import LARGEST_TEXT, load_toml
-from core.starting_values import starting_options
+from core.base.errors import OptionsError
+from core.base.files import LARGEST_TEXT, load_toml
+from core.options import run_file
+from core.options.catalogue import all_options, value_of
+from core.options.choices import Task
+from core.options.method_rules import starting_options
 from tests.fakes.runs import digits_options
 
 DIGITS = 'task = "image-classification"\n[model]\nsource = "torchvision:resnet18"\n[data]\ntrain = "builtin:digits"\n'
@@ -178,7 +178,7 @@ def test_a_path_that_cannot_be_looked_at_is_a_problem(name: str, tmp_path: Path)
 
 
 def test_an_absolute_path_is_not_looked_for(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("core.run_file.is_there", lambda _path: pytest.fail("looked for"))
+    monkeypatch.setattr("core.options.run_file.is_there", lambda _path: pytest.fail("looked for"))
     model = str(tmp_path / "model")
     assert run_file.absolute(model, tmp_path, must_exist=True) == model
 

@@ -2,13 +2,15 @@ from pathlib import Path
 
 import pytest
 
-from core import runs
-from core.choices import Task
-from core.model_lookup import question_about
-from core.options import DataOptions, ModelOptions, RunOptions
-from core.rules import problems_of
-from core.run_models import model_folder
-from core.sources import short_name
+from core.options import RunOptions
+from core.options.choices import Task
+from core.options.data import DataOptions
+from core.options.past_runs import model_folder
+from core.options.sections import ModelOptions
+from core.options.sources import short_name
+from core.options.validate import problems_of
+from core.runs import library
+from core.services.hub import question_about
 
 
 @pytest.fixture(autouse=True)
@@ -45,9 +47,9 @@ def test_a_run_is_found_by_its_name_and_by_its_path(home: Path) -> None:
 
 def test_a_new_run_keeps_the_path_of_the_one_it_started_from(home: Path) -> None:
     folder = past_run(home, "first")
-    made = runs.create(asked("run:first"), home / "elsewhere")
+    made = library.create(asked("run:first"), home / "elsewhere")
     assert made.options().model.source == f"run:{folder}"
-    assert runs.create(asked("some/model"), home / "elsewhere").options().model.source == "some/model"
+    assert library.create(asked("some/model"), home / "elsewhere").options().model.source == "some/model"
 
 
 def test_a_run_that_is_not_there_is_told_with_those_of_like_names(home: Path) -> None:
@@ -64,7 +66,7 @@ def test_a_run_is_found_by_the_name_it_was_given(home: Path) -> None:
     first = past_run(home, "2026-01-01-1200-sea", name="my sea")
     assert told("run:my sea") == []
     assert model_folder("run:my sea") == first / "model"
-    made = runs.create(asked("run:my sea"), home / "elsewhere")
+    made = library.create(asked("run:my sea"), home / "elsewhere")
     assert made.options().model.source == f"run:{first}", "whatever is called so later"
     second = past_run(home, "2026-02-02-1200-sea", name="my sea")
     found = next(found for found in problems_of(asked("run:my sea")) if found.path == "model.source")

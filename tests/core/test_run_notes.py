@@ -3,15 +3,16 @@ from pathlib import Path
 import msgspec
 import pytest
 
-from core import run_notes
-from core.choices import Task
-from core.commands.runs import find_run
-from core.errors import OptionsError
-from core.live_runs import LiveRuns
-from core.options import DataOptions, ModelOptions, RunOptions
-from core.run_folder import RunFolder
-from core.run_notes import RunNotes, asked_title, read, retagged, tags_in, title_of, write
-from core.run_summary import summarize
+from core.base.errors import OptionsError
+from core.cli.runs import find_run
+from core.options import RunOptions, past_runs
+from core.options.choices import Task
+from core.options.data import DataOptions
+from core.options.past_runs import RunNotes, asked_title, read, retagged, tags_in, title_of, write
+from core.options.sections import ModelOptions
+from core.runs.folder import RunFolder
+from core.runs.queue import LiveRuns
+from core.runs.summary import summarize
 from tests.fakes.run_stories import keep_alive
 from tests.fakes.runs import digits_options, new_run
 
@@ -64,7 +65,7 @@ def test_what_is_no_file_or_too_long_is_put_aside(run: RunFolder) -> None:
     write(run.path, SAID)
     assert read(run.path) == SAID
     (run.path / "notes.damaged.json").rmdir()
-    (run.path / "notes.json").write_bytes(b" " * (run_notes.LARGEST_FILE + 1))
+    (run.path / "notes.json").write_bytes(b" " * (past_runs.LARGEST_FILE + 1))
     assert read(run.path) == RunNotes()
     write(run.path, SAID)
     assert read(run.path) == SAID
@@ -82,11 +83,11 @@ def test_no_more_of_a_strangers_file_is_shown_than_the_limits_allow(run: RunFold
     (run.path / "notes.json").write_bytes(msgspec.json.encode(wild))
     found = read(run.path)
     assert "\n" not in found.title
-    assert len(found.title) <= run_notes.LONGEST_TITLE
-    assert len(found.tags) <= run_notes.MOST_TAGS
+    assert len(found.title) <= past_runs.LONGEST_TITLE
+    assert len(found.tags) <= past_runs.MOST_TAGS
     assert found.tags[0] == "x-y"
-    assert max(map(len, found.tags)) <= run_notes.LONGEST_TAG
-    assert len(found.text) == run_notes.LONGEST_NOTE
+    assert max(map(len, found.tags)) <= past_runs.LONGEST_TAG
+    assert len(found.text) == past_runs.LONGEST_NOTE
 
 
 def test_a_run_from_another_one_is_named_after_what_that_is_called(run: RunFolder, tmp_path: Path) -> None:
@@ -105,7 +106,7 @@ def test_a_run_from_another_one_is_named_after_what_that_is_called(run: RunFolde
     assert asked(f"run:{past}") == "Sea on chat"
     (past / "notes.json").unlink()
     (past / "run.toml").write_text(f'[model]\nsource = "run:{past}"\n[data]\ntrain = "/d/text.txt"\n')
-    assert asked(f"run:{past}").count(" on text") == run_notes.MOST_GENERATIONS, (
+    assert asked(f"run:{past}").count(" on text") == past_runs.MOST_GENERATIONS, (
         "a stranger's may name itself"
     )
     (past / "run.toml").unlink()

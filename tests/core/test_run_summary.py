@@ -5,9 +5,9 @@ from pathlib import Path
 import psutil
 import pytest
 
-from core import run_summary
-from core.event_files import LARGEST_LINE
-from core.events import (
+from core.runs import summary as runs_summary
+from core.runs.event_log import LARGEST_LINE, RunFollower
+from core.runs.events import (
     Evaluated,
     Event,
     MemorySampled,
@@ -21,10 +21,9 @@ from core.events import (
     decode,
     encode,
 )
-from core.follow import RunFollower
-from core.run_folder import ExitRecord, RunFolder
-from core.run_summary import BLOCK_BYTES, TAIL_BYTES, RunSummary, seconds_spent, state_at_end, summarize
-from core.story import State
+from core.runs.folder import ExitRecord, RunFolder
+from core.runs.status import State
+from core.runs.summary import BLOCK_BYTES, TAIL_BYTES, RunSummary, seconds_spent, state_at_end, summarize
 from tests.fakes.runs import new_run, write_events
 
 
@@ -155,7 +154,7 @@ def test_little_of_a_long_run_is_read_and_none_of_its_evaluations_is_missed(
         + encode(RunFinished(state=Outcome.FINISHED, time=190, steps=6))
     )
     read: list[bytes] = []
-    monkeypatch.setattr(run_summary, "decode", lambda line: decode(read.append(line) or line))
+    monkeypatch.setattr(runs_summary, "decode", lambda line: decode(read.append(line) or line))
     summary = summarize(run)
     assert (summary.best, summary.last, summary.state) == (0.99, 0.5, State.FINISHED)
     assert (summary.started, summary.seconds, summary.device) == (100, 90, "cpu")

@@ -9,14 +9,15 @@ import msgspec
 import psutil
 import pytest
 
-from core import run_file, run_folder
-from core.errors import OptionsError, RunFolderError
-from core.events import MemorySampled, RunPlanned, RunStarted, Source, encode
-from core.options import DataOptions
-from core.run_folder import Action, KeeperRecord, RunFolder
-from core.run_notes import asked_title
-from core.runs import create, folder_name, list_runs, read_story
-from core.story import RunStory, State
+from core.base.errors import OptionsError, RunFolderError
+from core.options import run_file
+from core.options.data import DataOptions
+from core.options.past_runs import asked_title
+from core.runs import folder
+from core.runs.events import MemorySampled, RunPlanned, RunStarted, Source, encode
+from core.runs.folder import Action, KeeperRecord, RunFolder
+from core.runs.library import create, folder_name, list_runs, read_story
+from core.runs.status import RunStory, State
 from tests.fakes.runs import digits_options, new_run, write_events
 
 
@@ -57,7 +58,7 @@ def test_options_are_read_without_a_look_at_data_and_model(
     run = new_run(tmp_path)
     gone = msgspec.structs.replace(digits_options(), data=DataOptions(train=str(tmp_path / ("x" * 5000))))
     run_file.write(gone, run.options_file)
-    monkeypatch.setattr("core.rules.why_missing", lambda *_: pytest.fail("the disk was asked"))
+    monkeypatch.setattr("core.options.validate.why_missing", lambda *_: pytest.fail("the disk was asked"))
     assert run.options() == gone
 
 
@@ -173,7 +174,7 @@ class TestRequests:
             raise OSError(errno.EIO, "Input/output error", str(path))
 
         with monkeypatch.context() as patched:
-            patched.setattr("core.run_folder.read_small", fail)
+            patched.setattr("core.runs.folder.read_small", fail)
             assert run.open_requests(clean=True) == []
         assert run.open_requests() == [asked]
 
@@ -198,7 +199,7 @@ class TestSignsOfLife:
         assert run.is_alive(RunStory())  # its files tell that somebody has just written
         for path in (run.keeper_file, run.events_file):
             path.touch()
-            os.utime(path, (0, time.time() - run_folder.SILENCE_SECONDS - 1))
+            os.utime(path, (0, time.time() - folder.SILENCE_SECONDS - 1))
         assert not run.is_alive(RunStory())
         run.machine_file.touch()
         assert run.is_alive(RunStory())
@@ -212,7 +213,7 @@ class TestSignsOfLife:
     def test_a_new_folder_is_starting_an_old_one_without_a_keeper_never_did(self, tmp_path: Path) -> None:
         run = new_run(tmp_path)
         assert run.state(RunStory()) is State.STARTING
-        long_ago = time.time() - run_folder.STARTING_SECONDS - 1
+        long_ago = time.time() - folder.STARTING_SECONDS - 1
         os.utime(run.options_file, (long_ago, long_ago))
         assert run.state(RunStory()) is State.CRASHED
 

@@ -2,19 +2,17 @@ from pathlib import Path
 
 import pytest
 
-from core import run_file
-from core.checks import check_tree
-from core.choices import Method, Task
-from core.hints import hints
+from core.memory.model import ModelReport, ModelShape
 from core.memory.remedies import Asked, packed_weights, small_matrices
-from core.memory.shape import ModelShape
-from core.model_lookup import is_complete, question_about
-from core.model_report import ModelReport
-from core.options import DataOptions, ModelOptions, RunOptions, TrainingOptions
-from core.reports import DeviceReport
-from core.rules import problems_of
-from core.scratch_models import SCRATCH_MODELS, TIMED_MODELS, positions_of, scratch_model
-from core.sources import short_name
+from core.options import RunOptions, run_file
+from core.options.catalogue import SCRATCH_MODELS, TIMED_MODELS, positions_of, scratch_model
+from core.options.choices import Method, Task
+from core.options.data import DataOptions
+from core.options.device_support import DeviceReport, hints
+from core.options.sections import ModelOptions, TrainingOptions
+from core.options.sources import short_name
+from core.options.validate import check_tree, problems_of
+from core.services.hub import is_complete, question_about
 
 EXAMPLES = Path(__file__).parents[2] / "resources" / "examples"
 

@@ -14,12 +14,14 @@ from typing import Any
 import msgspec
 import pytest
 
-from core.catalogue import Kind, Option, all_options, options_by_path, value_of
-from core.choices import Method, Precision, Quantization, Task, Toggle
 from core.engine.script import comment, write_script
-from core.options import DataOptions, DeviceOptions, MemoryOptions, ModelOptions, RunOptions, TrainingOptions
-from core.run_folder import RunFolder
-from core.script import Script, ScriptRequest, script_of_run
+from core.options import RunOptions
+from core.options.catalogue import Kind, Option, all_options, options_by_path, value_of
+from core.options.choices import Method, Precision, Quantization, Task, Toggle
+from core.options.data import DataOptions
+from core.options.sections import DeviceOptions, MemoryOptions, ModelOptions, TrainingOptions
+from core.runs.folder import RunFolder
+from core.sharing.script import Script, ScriptRequest, script_of_run
 from tests.fakes.answered_texts import write_data
 from tests.fakes.tiny_bert import save_tiny_bert
 from tests.fakes.tiny_talker import instructions, pairs, save_tiny_talker, write_json

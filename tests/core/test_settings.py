@@ -3,8 +3,8 @@ from pathlib import Path
 import msgspec
 import pytest
 
-from core import settings
-from core.settings import Appearance, Settings
+from core.base import settings
+from core.base.settings import Appearance, Settings
 
 
 @pytest.fixture(autouse=True)

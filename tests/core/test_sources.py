@@ -1,6 +1,6 @@
 import pytest
 
-from core.sources import (
+from core.options.sources import (
     Scheme,
     parse_synthetic,
     scheme_of,

@@ -6,11 +6,11 @@ from typing import Any
 import msgspec
 import pytest
 
-from core.checks import read_options
-from core.choices import Task
-from core.options import DataOptions, RunOptions
-from core.split_rules import splits
-from core.tree import value_at
+from core.options import RunOptions
+from core.options.catalogue import value_at
+from core.options.choices import Task
+from core.options.data import DataOptions
+from core.options.validate import read_options, splits
 
 
 def asked(**data: Any) -> RunOptions:

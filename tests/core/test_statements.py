@@ -2,11 +2,10 @@
 
 import msgspec
 
-from core.commands.run_text import what_ran_text
-from core.events import Outcome, RunFinished, WhatRan
-from core.figures import size
-from core.statements import Statement, statements
-from core.story import RunStory
+from core.base.format import size
+from core.runs.events import Outcome, RunFinished, WhatRan
+from core.runs.status import RunStory
+from core.runs.words import Statement, statements, what_ran_text
 from tests.fakes.run_stories import FORECAST
 
 PLAIN = WhatRan(

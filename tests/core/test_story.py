@@ -1,7 +1,8 @@
 import msgspec
 import pytest
 
-from core.events import (
+from core.memory.model import Basis, Parts
+from core.runs.events import (
     Evaluated,
     Level,
     MemoryForecast,
@@ -18,8 +19,7 @@ from core.events import (
     TurnAwaited,
     TurnCame,
 )
-from core.memory.forecast import Basis, Parts
-from core.story import RunStory, State
+from core.runs.status import RunStory, State
 
 PLAN = RunPlanned(total_steps=20, epochs=2, train_samples=80, eval_samples=8, effective_batch=8)
 

@@ -9,18 +9,19 @@ from pathlib import Path
 import msgspec
 import pytest
 
-from core import run_file, starting, support
-from core.checkpoint_files import MARKER, newest, newest_first
+from core.base.errors import RunFolderError, UserError
+from core.base.files import file_inside
 from core.engine import checkpoints
-from core.errors import RunFolderError, UserError
-from core.event_files import EventReader, EventWriter
-from core.events import PhaseChanged, RunStarted
-from core.files import file_inside
-from core.follow import RunFollower
-from core.run_folder import Action, KeeperRecord, RunFolder
-from core.run_summary import summarize
-from core.runs import create, read_story
-from core.support_redaction import Redactor
+from core.options import run_file
+from core.runs import start
+from core.runs.event_log import EventReader, EventWriter, RunFollower
+from core.runs.events import PhaseChanged, RunStarted
+from core.runs.folder import Action, KeeperRecord, RunFolder
+from core.runs.library import create, read_story
+from core.runs.models import MARKER, newest, newest_first
+from core.runs.summary import summarize
+from core.sharing import support
+from core.sharing.support import Redactor
 from tests.fakes.runs import digits_options, keeper_command, new_run, write_events
 
 pytestmark = pytest.mark.skipif(os.name != "posix", reason="links need a right of their own on Windows")
@@ -71,7 +72,7 @@ def test_nothing_is_written_through_a_link(place: str, run: RunFolder, outside: 
     link.symlink_to(outside if is_folder else outside / "mine.txt")
     before = content(outside)
     with pytest.raises(RunFolderError) as refused:
-        starting.start(run, keeper_command(run, "finish")).wait()
+        start.start(run, keeper_command(run, "finish")).wait()
     assert str(link) in str(refused.value)
     assert content(outside) == before
 

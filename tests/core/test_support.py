@@ -7,23 +7,26 @@ from pathlib import Path
 
 import pytest
 
-from core import support
-from core.cli import main
-from core.event_files import EventWriter
-from core.events import (
+from core.cli.main import main
+from core.options import RunOptions
+from core.options.data import DataOptions
+from core.options.sections import OutputOptions
+from core.runs.event_log import EventWriter
+from core.runs.events import (
+    Example,
     ExamplesChosen,
     Level,
     MessageRaised,
     Predicted,
     RunPlanned,
     RunStarted,
+    Said,
     StepFinished,
     WhatRan,
 )
-from core.options import DataOptions, OutputOptions, RunOptions
-from core.predictions import Example, Said
-from core.run_folder import ExitRecord, RunFolder
-from core.support_redaction import Redactor
+from core.runs.folder import ExitRecord, RunFolder
+from core.sharing import support
+from core.sharing.support import Redactor
 from tests.fakes.run_stories import make_folder
 from tests.fakes.runs import write_events
 
@@ -277,7 +280,7 @@ def test_the_facts_of_a_long_run_are_those_of_its_newest_attempt(
             writer.write(event)
         writer.close()
     monkeypatch.setattr(
-        "core.event_files.EventReader.read_all", lambda _self: pytest.fail("all of it is read")
+        "core.runs.event_log.EventReader.read_all", lambda _self: pytest.fail("all of it is read")
     )
     about = support.collect(run, REDACT)[0].text
     assert "Attempts: 2\n" in about

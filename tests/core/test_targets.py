@@ -7,11 +7,11 @@ from pathlib import Path
 
 import pytest
 
-from core import settings
-from core.cli import main
-from core.errors import TargetError, UserError
-from core.run_folder import RunFolder
-from core.targets import writing
+from core.base import settings
+from core.base.errors import TargetError, UserError
+from core.base.files import writing
+from core.cli.main import main
+from core.runs.folder import RunFolder
 from tests.fakes.runs import new_run
 
 

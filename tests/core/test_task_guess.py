@@ -1,8 +1,8 @@
 import pytest
 
-from core.choices import Task
-from core.engine.data.file_kinds import ENDINGS
-from core.task_guess import DATA_ENDINGS, find_task, guess_task
+from core.engine.data.text_files import ENDINGS
+from core.options.choices import Task
+from core.options.presets import DATA_ENDINGS, find_task, guess_task
 
 
 @pytest.mark.parametrize(

@@ -4,22 +4,21 @@ from pathlib import Path
 
 import pytest
 
-from core import run_file
-from core.choices import Task
-from core.commands.run_text import ending_text
-from core.event_files import EventWriter
-from core.events import Event, Outcome, RunFinished, RunStarted
-from core.export_offers import find_source
-from core.options import DataOptions, ModelOptions, RunOptions
-from core.rules import problems_of
-from core.run_folder import RunFolder
-from core.run_models import problem_with
-from core.run_summary import story_at_end
-from core.state import State
-from core.trained_model import trained_model
-from core.trying import Which
-from core.trying_choice import look
-from core.trying_models import name_of
+from core.options import RunOptions, run_file
+from core.options.choices import Task
+from core.options.data import DataOptions
+from core.options.past_runs import problem_with
+from core.options.sections import ModelOptions
+from core.options.validate import problems_of
+from core.runs.event_log import EventWriter
+from core.runs.events import Event, Outcome, RunFinished, RunStarted
+from core.runs.folder import RunFolder
+from core.runs.models import trained_model
+from core.runs.status import State
+from core.runs.summary import story_at_end
+from core.runs.words import ending_text
+from core.services.chat import Which, look, name_of
+from core.services.export import find_source
 from tests.fakes.runs import save_checkpoint
 
 TASK = Task.CAUSAL_LM

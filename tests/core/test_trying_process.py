@@ -3,11 +3,22 @@
 import psutil
 import pytest
 
-from core import ceiling
-from core.errors import OutOfMemory, UserError
-from core.jobs import EngineCrashed, JobCancelled
-from core.trying import Answered, Ask, EndedBy, Load, Loaded, NotAnswered, Piece, Stop, Texts, Which
-from core.trying_process import TryProcess
+from core.base import ceiling
+from core.base.errors import OutOfMemory, UserError
+from core.base.jobs import EngineCrashed, JobCancelled
+from core.services.chat import (
+    Answered,
+    Ask,
+    EndedBy,
+    Load,
+    Loaded,
+    NotAnswered,
+    Piece,
+    Stop,
+    Texts,
+    TryProcess,
+    Which,
+)
 from tests.fakes.try_process import command
 
 LOAD = Load(run="/runs/one", which=Which.TRAINED)

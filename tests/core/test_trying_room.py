@@ -6,13 +6,12 @@ from pathlib import Path
 
 import pytest
 
-from core import queue
-from core.choices import Method, Precision, Task
-from core.options import DeviceOptions, ModelOptions, RunOptions
-from core.run_folder import KeeperRecord, RunFolder
-from core.trying import Which
-from core.trying_models import name_of, parameters_of
-from core.trying_room import Need, judge, need_of, that_train
+from core.options import RunOptions
+from core.options.choices import Method, Precision, Task
+from core.options.sections import DeviceOptions, ModelOptions
+from core.runs import queue
+from core.runs.folder import KeeperRecord, RunFolder
+from core.services.chat import Need, Which, judge, name_of, need_of, parameters_of, that_train
 from tests.fakes.run_stories import keep_alive
 from tests.fakes.runs import new_run
 

@@ -2,7 +2,7 @@
 
 import pytest
 
-from core.events import (
+from core.runs.events import (
     MemorySampled,
     MessageRaised,
     Outcome,
@@ -15,10 +15,9 @@ from core.events import (
     TurnAwaited,
     TurnCame,
 )
-from core.work_clock import Interruption
-from gui.models.marks import MarkKind
-from gui.models.run_history import RunHistory
-from gui.plots.phase_marks import interruption_marks
+from core.runs.status import Interruption
+from gui.charts.history import MarkKind, RunHistory
+from gui.charts.overlays import interruption_marks
 
 
 def step(number, at, attempt):

@@ -3,7 +3,7 @@
 import json
 from pathlib import Path
 
-from core.choices import Task
+from core.options.choices import Task
 from tests.fakes.tiny_bert import WORDS
 
 TAGS = ("O", "B-GOOD", "I-GOOD")

@@ -4,10 +4,9 @@ from typing import Any
 
 import msgspec
 
-from core.checks import read_options
-from core.memory.shape import ModelShape
-from core.model_report import ModelReport
+from core.memory.model import ModelReport, ModelShape
 from core.options import RunOptions
+from core.options.validate import read_options
 
 LAYERS, HIDDEN, INNER = 12, 768, 3072
 

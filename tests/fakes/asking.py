@@ -5,13 +5,12 @@ from collections.abc import Callable
 
 import msgspec
 
-from core.data_report import Column, ColumnKind, DataReport, InspectRequest
-from core.device_check_report import Agreement, Comparison, DeviceCheckReport
-from core.hub_questions import Account, CacheReport
-from core.jobs import JobCancelled, JobProgress, TellProgress
-from core.memory.forecast import Basis, Forecast, ForecastRequest, LayerMemory, Parts
-from core.model_report import ModelRequest
-from core.reports import DeviceReport, MachineReport, Settled
+from core.base.jobs import JobCancelled, JobProgress, TellProgress
+from core.memory.model import Basis, Forecast, ForecastRequest, LayerMemory, ModelRequest, Parts
+from core.options.device_support import DeviceReport, MachineReport, Settled
+from core.services.devices import Agreement, Comparison, DeviceCheckReport
+from core.services.hub import Account, CacheReport
+from core.services.inspect import Column, ColumnKind, DataReport, InspectRequest
 from tests.fakes.asked_of_bert import MODEL
 
 CPU_ONLY = MachineReport(

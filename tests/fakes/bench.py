@@ -8,12 +8,11 @@ from typing import Any, NamedTuple
 
 import msgspec
 
-from core.bench.plan import Kind, Plan, Rung
-from core.bench.result import Machine, Pass, Result, Row, Surroundings
-from core.bench.sample import Sample
-from core.jobs import JobCancelled
-from core.memory.forecast import Parts
-from core.vision_models import VISION_TITLES
+from core.base.jobs import JobCancelled
+from core.benchmark.plan import Kind, Plan, Rung
+from core.benchmark.result import Machine, Pass, Result, Row, Sample, Surroundings
+from core.memory.model import Parts
+from core.options.sources import VISION_TITLES
 
 MB = 1 << 20
 MACHINE = Machine(
@@ -68,7 +67,7 @@ Answer = Pass | Callable[[], Pass]
 
 
 class Takes:
-    """Stands in for `core.bench.taking.Taking`: answers by a rung's name, one answer a pass; the last one stays.
+    """Stands in for `core.benchmark.runner.Taking`: answers by a rung's name, one answer a pass; the last one stays.
 
     `taken` are the rungs' names in the order in which they were measured.
     """

@@ -3,10 +3,12 @@
 from pathlib import Path
 from typing import Any
 
-from core.choices import Precision, Task
+from core.engine.environment import prepare_torchvision
 from core.engine.reporter import Reporter
-from core.engine.torchvision_ops import prepare_torchvision
-from core.options import DataOptions, DeviceOptions, MemoryOptions, OutputOptions, RunOptions, TrainingOptions
+from core.options import RunOptions
+from core.options.choices import Precision, Task
+from core.options.data import DataOptions
+from core.options.sections import DeviceOptions, MemoryOptions, OutputOptions, TrainingOptions
 
 prepare_torchvision()
 
@@ -29,7 +31,7 @@ def options(task: Task, model: Any, data: DataOptions, **sections: Any) -> RunOp
 
 def built(asked: RunOptions, folder: Path, kind: Any = None) -> Any:
     """The trainer of a run, or of that `kind`; its checkpoints would go into `folder`."""
-    from core.engine.building import build_trainer, chosen_device, prepare
+    from core.engine.train import build_trainer, chosen_device, prepare
     from core.engine.trainer import WatchedTrainer
 
     reporter = Reporter(None)

@@ -3,8 +3,10 @@
 from pathlib import Path
 from typing import Any
 
-from core.choices import Method, Task
-from core.options import DataOptions, ModelOptions, RunOptions
+from core.options import RunOptions
+from core.options.choices import Method, Task
+from core.options.data import DataOptions
+from core.options.sections import ModelOptions
 from tests.fakes.building import options
 
 
@@ -16,7 +18,7 @@ def asked(folder: Path, *, method: Method = Method.FULL, **more: Any) -> RunOpti
 
 
 def prepared(asked_for: RunOptions) -> Any:
-    from core.engine.building import prepare
     from core.engine.reporter import Reporter
+    from core.engine.train import prepare
 
     return prepare(asked_for, Reporter(None))

@@ -7,13 +7,11 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from core.engine.data.checking.repeats import Prints64
-from core.engine.data.conversations.checking import of_the_file, repeated_rows
-from core.engine.data.conversations.reading import read_rows
-from core.engine.data.conversations.rows import Row, fingerprint
-from core.engine.data.conversations.shapes import find_shape
+from core.engine.data.checks import Prints64
+from core.engine.data.conversation_shapes import Row, find_shape, fingerprint
+from core.engine.data.conversations import of_the_file, read_rows, repeated_rows
 from core.engine.data.tables import Table, read_table
-from core.findings import Finding, FindingLevel, Tally, in_order
+from core.services.inspect import Finding, FindingLevel, Tally, in_order
 
 GOOD = [{"role": "user", "content": "hi"}, {"role": "assistant", "content": "hello"}]
 

@@ -6,10 +6,18 @@ from typing import Any
 
 from PIL import Image
 
-from core.choices import Task
-from core.data_report import Column, ColumnKind, DataReport, Lengths, Seen, SeenPart
-from core.errors import Fix
-from core.findings import Finding, FindingLevel
+from core.base.errors import Fix
+from core.options.choices import Task
+from core.services.inspect import (
+    Column,
+    ColumnKind,
+    DataReport,
+    Finding,
+    FindingLevel,
+    Lengths,
+    Seen,
+    SeenPart,
+)
 
 INSTRUCTIONS = (
     ("Name three primary colours.", "", "Red, blue and yellow."),

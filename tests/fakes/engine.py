@@ -16,11 +16,10 @@ import sys
 import time
 from pathlib import Path
 
-from core.attempts import current_attempt
-from core.ceiling import Pace, say
-from core.errors import Fix
-from core.event_files import EventReader, EventWriter
-from core.events import (
+from core.base.ceiling import Pace, say
+from core.base.errors import Fix
+from core.runs.event_log import EventReader, EventWriter, current_attempt
+from core.runs.events import (
     CheckpointSaved,
     Evaluated,
     Level,
@@ -34,10 +33,10 @@ from core.events import (
     RunStarted,
     StepFinished,
 )
-from core.memory.shortage import ONLY_IF_IT_FITS
-from core.run_folder import Action, RunFolder
-from core.runs import read_story
-from core.story import DOESNT_FIT
+from core.runs.folder import Action, RunFolder
+from core.runs.library import read_story
+from core.runs.status import DOESNT_FIT
+from core.runs.words import ONLY_IF_IT_FITS
 
 OUTCOMES = {Action.STOP: Outcome.STOPPED, Action.PAUSE: Outcome.PAUSED}
 

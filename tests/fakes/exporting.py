@@ -2,9 +2,9 @@
 
 from pathlib import Path
 
-from core.engine.exporting.exporting import export
-from core.exporting import ExportKind, ExportReport, ExportRequest, NumberFormat
-from core.run_folder import RunFolder
+from core.engine.export.job import export
+from core.runs.folder import RunFolder
+from core.services.export import ExportKind, ExportReport, ExportRequest, NumberFormat
 
 LABELS = ("bad", "good", "so-so")
 PROMPTS = ("<user>Say hello.</s>\n<assistant>", "<user>How are you?</s>\n<assistant>")

@@ -5,14 +5,14 @@ from typing import Any
 
 import msgspec
 
-from core import run_file
-from core.choices import Precision, Task
-from core.engine.models.adapters import apply_method
-from core.engine.torchvision_ops import prepare_torchvision
-from core.events import Evaluated, RunStarted
-from core.options import DataOptions, DeviceOptions, ModelOptions, RunOptions
-from core.predictions import Example, ExamplesChosen
-from core.run_folder import RunFolder
+from core.engine.environment import prepare_torchvision
+from core.engine.models.parts import apply_method
+from core.options import RunOptions, run_file
+from core.options.choices import Precision, Task
+from core.options.data import DataOptions
+from core.options.sections import DeviceOptions, ModelOptions
+from core.runs.events import Evaluated, Example, ExamplesChosen, RunStarted
+from core.runs.folder import RunFolder
 from tests.fakes.runs import write_events
 
 METRICS = {"eval_accuracy": 0.875, "eval_loss": 0.5}
@@ -45,7 +45,7 @@ def with_model(run: RunFolder, options: RunOptions, labels: tuple[str, ...] = ()
     prepare_torchvision()
     import torch
 
-    from core.engine.models.text_models import load_config, load_model, load_tokenizer
+    from core.engine.models.text import load_config, load_model, load_tokenizer
 
     tokenizer = load_tokenizer(options.model.source)
     loaded = load_model(options, load_config(options), labels, tokenizer)
@@ -67,8 +67,7 @@ def with_network(run: RunFolder, options: RunOptions, size: int = 64) -> Any:
     prepare_torchvision()
     from safetensors.torch import save_file
 
-    from core.engine.models.image_models import RECIPE, VisionRecipe
-    from core.engine.models.vision_models import load_vision_model
+    from core.engine.models.vision import RECIPE, VisionRecipe, load_vision_model
 
     labels = ("cat", "dog", "owl")
     model = load_vision_model(options.model, len(labels), 3).eval()

@@ -4,12 +4,9 @@ import sys
 import threading
 from collections.abc import Callable
 
-from core.errors import UserError
-from core.gpu_pack.install import PackProgress, Step
-from core.gpu_pack.pack import Checked, Filled, Needs, Pack
-from core.gpu_pack.using import Standing
-from core.gpu_pack.what import Card, Offer, Place, Situation, offer
-from core.jobs import JobCancelled
+from core.base.errors import UserError
+from core.base.jobs import Checked, Filled, JobCancelled, Needs, Pack, Standing
+from core.services.gpu_install import Card, Offer, PackProgress, Place, Situation, Step, offer
 
 GB = 1 << 30
 CARD = Card("NVIDIA GeForce RTX 3060", (8, 6), 580)

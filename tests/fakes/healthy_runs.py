@@ -2,7 +2,7 @@
 
 from collections.abc import Callable
 
-from core.events import BatterySampled, DeviceSampled, DiskSampled, Event, Outcome, Source
+from core.runs.events import BatterySampled, DeviceSampled, DiskSampled, Event, Outcome, Source
 from tests.fakes.told_run import GB, MB, ToldRun
 
 GPU = DeviceSampled(

@@ -4,14 +4,14 @@ import errno
 import threading
 from collections.abc import Callable
 
-from core.bench.plan import Plan, Rung
-from core.bench.result import Pass, Result
-from core.bench.running import Bench
-from core.errors import OptionsError, Problem
-from core.events import TurnAwaited
-from core.jobs import JobCancelled
-from core.reports import MachineReport
-from gui.bench_tools import BenchTools
+from core.base.errors import OptionsError, Problem
+from core.base.jobs import JobCancelled
+from core.benchmark.plan import Plan, Rung
+from core.benchmark.result import Pass, Result
+from core.benchmark.runner import Bench
+from core.options.device_support import MachineReport
+from core.runs.events import TurnAwaited
+from gui.benchmark.page import BenchTools
 from tests.fakes.bench import MACHINE, plan, rung, sample
 
 PLAIN = rung("plain")

@@ -2,7 +2,7 @@
 
 import sys
 
-from core.cli import main
+from core.cli.main import main
 from tests.fakes import runs
 
 if __name__ == "__main__":

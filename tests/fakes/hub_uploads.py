@@ -10,8 +10,8 @@ import json
 from dataclasses import dataclass, field
 from typing import Any
 
-from core.engine.hub.words import page_of
-from core.hub_questions import Kind
+from core.engine.hub.account import page_of
+from core.services.hub import Kind
 
 LARGE = (".safetensors", ".gguf", ".onnx")
 

@@ -6,14 +6,16 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from core.choices import Precision, Task
+from core.engine.__main__ import find_start
+from core.engine.environment import prepare_torchvision
 from core.engine.reporter import Reporter
-from core.engine.resuming import find_start
-from core.engine.torchvision_ops import prepare_torchvision
-from core.event_files import EventReader
-from core.events import Evaluated, Event, RunFinished, RunStarted, StepFinished
-from core.options import DataOptions, DeviceOptions, MemoryOptions, RunOptions, TrainingOptions
-from core.run_folder import Action, RunFolder
+from core.options import RunOptions
+from core.options.choices import Precision, Task
+from core.options.data import DataOptions
+from core.options.sections import DeviceOptions, MemoryOptions, TrainingOptions
+from core.runs.event_log import EventReader
+from core.runs.events import Evaluated, Event, RunFinished, RunStarted, StepFinished
+from core.runs.folder import Action, RunFolder
 
 prepare_torchvision()
 

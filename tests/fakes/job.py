@@ -5,9 +5,9 @@ import time
 
 import msgspec
 
-from core.ceiling import Pace, reading, say
-from core.errors import Fix
-from core.jobs import FailureReport, JobFailure
+from core.base.ceiling import Pace, reading, say
+from core.base.errors import Fix
+from core.base.jobs import FailureReport, JobFailure
 
 if __name__ == "__main__":
     request = sys.stdin.buffer.read()

@@ -12,27 +12,27 @@ import sys
 import threading
 from pathlib import Path
 
-from core import ceiling, turn
-from core import keeper as keeping
-from core.keeper import Keeper
-from core.machine import computer
-from core.machine.memory import SystemMemory
-from core.run_folder import RunFolder
-from core.starting import QUEUE_FLAG
-from core.watchers import thresholds
+from core.base import ceiling
+from core.base.system import SystemMemory
+from core.monitor import keeper as keeping
+from core.monitor import recent, system
+from core.monitor.keeper import Keeper
+from core.runs import queue
+from core.runs.folder import RunFolder
+from core.runs.start import QUEUE_FLAG
 
 GB = 1 << 30
 
 
 def fill_memory() -> None:
-    computer.system_memory = lambda: SystemMemory(used=int(15.5 * GB), total=16 * GB, swap=GB)
+    system.system_memory = lambda: SystemMemory(used=int(15.5 * GB), total=16 * GB, swap=GB)
     keeping.SAMPLE_SECONDS = 0.05
-    thresholds.PAGING_ALONE_SECONDS = 0.2
+    recent.PAGING_ALONE_SECONDS = 0.2
 
 
 def miss_steps() -> None:
     keeping.SAMPLE_SECONDS = 0.05
-    thresholds.SILENT_SECONDS = 0.5
+    recent.SILENT_SECONDS = 0.5
 
 
 def never_answer() -> None:
@@ -40,7 +40,7 @@ def never_answer() -> None:
         threading.Event().wait()
 
     keeping.gpu_of = hang
-    computer.psutil.disk_usage = hang
+    system.psutil.disk_usage = hang
     keeping.SAMPLE_SECONDS = 0.05
 
 
@@ -54,8 +54,8 @@ if __name__ == "__main__":
         never_answer()
     if scenario in ("spin", "eat"):
         ceiling.SECONDS[ceiling.Pace.QUICK] = 1.0 if scenario == "spin" else 60.0
-        keeping.room_for_reading = lambda _memory: 200 << 20
-    turn.LOOK_SECONDS, turn.LIFE_SECONDS, turn.CHECK_SECONDS = 0.02, 0.1, 0.1
+        ceiling.room_for_reading = lambda _memory: 200 << 20
+    queue.LOOK_SECONDS, queue.LIFE_SECONDS, queue.CHECK_SECONDS = 0.02, 0.1, 0.1
     engine = Path(__file__).with_name("engine.py")
     os.chdir(run_dir)
     command = [sys.executable, "-P", str(engine), scenario, "."]

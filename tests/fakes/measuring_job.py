@@ -12,9 +12,9 @@ from pathlib import Path
 
 import msgspec
 
-from core.bench.sample import Sample, SampleRequest
-from core.jobs import FailureReport, JobFailure, JobProgress
-from core.memory.forecast import Measurement, MeasureRequest, Parts
+from core.base.jobs import FailureReport, JobFailure, JobProgress
+from core.benchmark.result import Sample, SampleRequest
+from core.memory.model import Measurement, MeasureRequest, Parts
 
 PIECE = 10 << 20
 MOST = 40

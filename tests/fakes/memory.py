@@ -3,14 +3,13 @@
 import threading
 from collections.abc import Callable
 
-from core.jobs import JobCancelled
-from core.memory import anatomy
-from core.memory.forecast import Forecast, Measurement, Parts, Room
-from core.memory.shape import ModelShape
+from core.base.jobs import JobCancelled
+from core.memory import estimate
+from core.memory.model import Forecast, Measurement, ModelShape, Parts, Room
 from core.options import RunOptions
-from core.reports import DeviceReport
-from gui.memory_tools import MemoryTools
-from gui.pages.new_run import NewRunPage
+from core.options.device_support import DeviceReport
+from gui.new_run.memory_state import MemoryTools
+from gui.new_run.page import NewRunPage
 
 MB, GB = 1 << 20, 1 << 30
 
@@ -108,7 +107,7 @@ class FakeMemory:
         correction: float = 1.0,
     ) -> Forecast:
         self.forecasts += 1
-        return anatomy.forecast(options, shape, device, length=length, room=room, correction=correction)
+        return estimate.forecast(options, shape, device, length=length, room=room, correction=correction)
 
 
 def hurry(page: NewRunPage) -> None:

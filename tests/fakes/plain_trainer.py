@@ -5,7 +5,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-from core.engine.torchvision_ops import prepare_torchvision
+from core.engine.environment import prepare_torchvision
 
 Encode = Callable[[Any, dict[str, str]], dict[str, Any]]
 """Makes a sample with its label of a tokenizer and a row of the data."""

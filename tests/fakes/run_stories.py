@@ -14,11 +14,15 @@ from typing import Any
 
 import msgspec
 
-from core import run_file
-from core.checkpoint_files import MARKER, STATE, FileEntry
-from core.choices import Task
-from core.errors import Fix
-from core.events import (
+from core.base.errors import Fix
+from core.memory.model import Basis, Parts
+from core.monitor.apple import Throttle
+from core.monitor.system_rules import PAGING as MESSAGE
+from core.options import RunOptions, run_file
+from core.options.choices import Task
+from core.options.data import DataOptions
+from core.options.sections import MemoryOptions, ModelOptions, OutputOptions, TrainingOptions
+from core.runs.events import (
     CheckpointSaved,
     DeviceSampled,
     Evaluated,
@@ -39,11 +43,8 @@ from core.events import (
     WhatRan,
     split_non_finite,
 )
-from core.machine.throttling import Throttle
-from core.memory.forecast import Basis, Parts
-from core.options import DataOptions, MemoryOptions, ModelOptions, OutputOptions, RunOptions, TrainingOptions
-from core.run_folder import ExitRecord, RunFolder
-from core.watchers.paging import MESSAGE
+from core.runs.folder import ExitRecord, RunFolder
+from core.runs.models import MARKER, STATE, FileEntry
 from tests.fakes.runs import write_events
 
 GB = 1 << 30

@@ -7,15 +7,16 @@ import time
 from collections.abc import Callable
 from pathlib import Path
 
-from core import starting
-from core.choices import Task
-from core.event_files import EventWriter
-from core.events import Event
-from core.follow import RunFollower
-from core.options import DataOptions, ModelOptions, OutputOptions, RunOptions
-from core.run_folder import RunFolder
-from core.runs import create
-from core.starting import QUEUE_FLAG
+from core.options import RunOptions
+from core.options.choices import Task
+from core.options.data import DataOptions
+from core.options.sections import ModelOptions, OutputOptions
+from core.runs import start as runs_start
+from core.runs.event_log import EventWriter, RunFollower
+from core.runs.events import Event
+from core.runs.folder import RunFolder
+from core.runs.library import create
+from core.runs.start import QUEUE_FLAG
 
 FAKES = Path(__file__).parent
 
@@ -58,7 +59,7 @@ def keeper_command(run: RunFolder, scenario: str, *, queued: bool = False) -> li
 
 def start(run: RunFolder, scenario: str, *, queued: bool = False) -> subprocess.Popen[bytes]:
     """Start the real keeper with the fake engine playing `scenario`."""
-    return starting.start(run, keeper_command(run, scenario, queued=queued), queued=queued)
+    return runs_start.start(run, keeper_command(run, scenario, queued=queued), queued=queued)
 
 
 def follow_until(

@@ -11,9 +11,9 @@ import time
 
 import msgspec
 
-from core.bench.sample import Sample, SampleRequest
-from core.jobs import JobProgress
-from core.memory.forecast import Parts
+from core.base.jobs import JobProgress
+from core.benchmark.result import Sample, SampleRequest
+from core.memory.model import Parts
 
 MB = 1 << 20
 

@@ -5,8 +5,8 @@ from typing import Any
 
 import msgspec
 
-from core.events import BatterySampled, DeviceSampled, MemorySampled, Pressure, Source
-from core.machine.picture import MachinePicture
+from core.monitor.sampler import MachinePicture
+from core.runs.events import BatterySampled, DeviceSampled, MemorySampled, Pressure, Source
 
 GB = 1 << 30
 

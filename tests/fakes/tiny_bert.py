@@ -4,7 +4,7 @@ import json
 from pathlib import Path
 from typing import Any
 
-from core.engine.torchvision_ops import prepare_torchvision
+from core.engine.environment import prepare_torchvision
 
 WORDS = ("good", "bad", "fine", "poor", "a", "the", "story", "film", "very", "not")
 SIZES = {"hidden_size": 16, "num_hidden_layers": 1, "num_attention_heads": 2, "intermediate_size": 32}

@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 from typing import Any
 
-from core.engine.torchvision_ops import prepare_torchvision
+from core.engine.environment import prepare_torchvision
 
 SENTENCES = (
     *("What is the capital of France? The capital of France is Paris.", "Say hello to the user, please."),

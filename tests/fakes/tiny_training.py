@@ -5,13 +5,15 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from core.choices import Precision, Task, Toggle
+from core.engine.environment import prepare_torchvision
 from core.engine.reporter import Reporter
-from core.engine.torchvision_ops import prepare_torchvision
-from core.event_files import EventReader
-from core.events import Event, MessageRaised, StepFinished, WhatRan
-from core.options import DataOptions, DeviceOptions, MemoryOptions, ModelOptions, RunOptions, TrainingOptions
-from core.run_folder import RunFolder
+from core.options import RunOptions
+from core.options.choices import Precision, Task, Toggle
+from core.options.data import DataOptions
+from core.options.sections import DeviceOptions, MemoryOptions, ModelOptions, TrainingOptions
+from core.runs.event_log import EventReader
+from core.runs.events import Event, MessageRaised, StepFinished, WhatRan
+from core.runs.folder import RunFolder
 from tests.fakes.tiny_bert import WORDS
 
 prepare_torchvision()

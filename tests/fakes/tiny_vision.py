@@ -4,7 +4,7 @@ import json
 from collections.abc import Sequence
 from pathlib import Path
 
-from core.engine.torchvision_ops import prepare_torchvision
+from core.engine.environment import prepare_torchvision
 
 SIZE = 32
 VIT = {

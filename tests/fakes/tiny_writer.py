@@ -3,7 +3,7 @@
 from pathlib import Path
 from typing import Any
 
-from core.engine.torchvision_ops import prepare_torchvision
+from core.engine.environment import prepare_torchvision
 from tests.fakes.tiny_tokenizer import tiny_tokenizer
 
 LINES = (

@@ -4,11 +4,9 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-from core.memory.forecast import Basis, Forecast, Measurement, Parts, Room
-from core.memory.shape import ModelShape
-from core.model_report import ModelReport
+from core.memory.model import Basis, Forecast, Measurement, ModelReport, ModelShape, Parts, Room
 from core.options import RunOptions
-from core.reports import DeviceReport, MachineReport
+from core.options.device_support import DeviceReport, MachineReport
 
 MB, GB = 1 << 20, 1 << 30
 FILE = Path(__file__).parents[2] / "resources" / "examples" / "digits.hone"

@@ -6,8 +6,12 @@ from dataclasses import dataclass, field
 from itertools import groupby
 from operator import attrgetter
 
-from core.choices import Task
-from core.events import (
+from core.monitor.watchdog import Watchdog
+from core.options import RunOptions
+from core.options.choices import Task
+from core.options.data import DataOptions
+from core.options.sections import ModelOptions, OutputOptions, TrainingOptions
+from core.runs.events import (
     BatterySampled,
     CheckpointSaved,
     DeviceSampled,
@@ -29,8 +33,6 @@ from core.events import (
     WhatRan,
     split_non_finite,
 )
-from core.options import DataOptions, ModelOptions, OutputOptions, RunOptions, TrainingOptions
-from core.watchers.watchdog import Watchdog
 
 GB = 1 << 30
 MB = 1 << 20

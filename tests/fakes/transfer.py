@@ -3,9 +3,9 @@
 import threading
 from collections.abc import Callable
 
-from core.errors import UserError
-from core.hub_questions import Downloaded, DownloadRequest, Progress
-from core.jobs import JobCancelled
+from core.base.errors import UserError
+from core.base.jobs import JobCancelled
+from core.services.hub import Downloaded, DownloadRequest, Progress
 
 MB = 1 << 20
 

@@ -3,20 +3,18 @@
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from core import run_file
-from core.choices import Precision
-from core.engine.trying.hearing import Hearing
-from core.engine.trying.job import plain_options
-from core.event_files import EventReader
-from core.events import ExamplesChosen, Predicted
-from core.options import DeviceOptions, MemoryOptions, OutputOptions, RunOptions, TrainingOptions
-from core.predictions import Example, Said
-from core.run_folder import RunFolder
-from core.trying import Answered, Ask, Given, Load, Piece, Which, Writing
+from core.engine.generate.chat_job import Hearing, plain_options
+from core.options import RunOptions, run_file
+from core.options.choices import Precision
+from core.options.sections import DeviceOptions, MemoryOptions, OutputOptions, TrainingOptions
+from core.runs.event_log import EventReader
+from core.runs.events import Example, ExamplesChosen, Predicted, Said
+from core.runs.folder import RunFolder
+from core.services.chat import Answered, Ask, Given, Load, Piece, Which, Writing
 from tests.fakes.tiny_training import train
 
 if TYPE_CHECKING:
-    from core.engine.trying.loading import TriedModel
+    from core.engine.generate.loading import TriedModel
 
 
 def tried(folder: Path, **sections: Any) -> RunFolder:
@@ -49,7 +47,7 @@ def _events(run: RunFolder) -> list[Any]:
 
 
 def load(run: RunFolder, which: Which = Which.TRAINED) -> "TriedModel":
-    from core.engine.trying.loading import load_model
+    from core.engine.generate.loading import load_model
 
     return load_model(run, plain_options(run.options(), Load(run=str(run.path), which=which)), which)
 
@@ -71,7 +69,7 @@ class Heard(Hearing):
 
 
 def ask(model: "TriedModel", given: Given, heard: Heard | None = None, **writing: Any) -> Answered:
-    from core.engine.trying.talking import answer
+    from core.engine.generate.chat_job import answer
 
     heard = heard or Heard()
     return answer(model, Ask(id=1, given=given, writing=Writing(**writing)), heard, heard.take)

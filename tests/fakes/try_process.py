@@ -6,12 +6,11 @@ from pathlib import Path
 
 import msgspec
 
-from core import ceiling
-from core.choices import Task
-from core.conversation_words import Speaker
-from core.errors import Fix
-from core.jobs import FailureReport
-from core.trying import (
+from core.base import ceiling
+from core.base.errors import Fix
+from core.base.jobs import FailureReport
+from core.options.choices import Speaker, Task
+from core.services.chat import (
     Answered,
     Ask,
     Chance,

@@ -8,8 +8,7 @@ from pathlib import Path
 
 import msgspec
 
-from core.gpu_pack.needs import name_of
-from core.gpu_pack.pack import Needs
+from core.base.jobs import Needs, name_of
 
 VERSION = "2.13.0"
 TORCH = """

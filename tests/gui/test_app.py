@@ -4,7 +4,7 @@ import os
 import subprocess
 import sys
 
-from gui.app import SWITCH_SECONDS, take_short_turns
+from gui.app.application import SWITCH_SECONDS, take_short_turns
 
 
 def test_the_window_waits_half_a_millisecond_for_another_thread():
@@ -22,7 +22,7 @@ def test_charts_are_imported_in_a_thread():
         [
             sys.executable,
             "-c",
-            "import sys, gui.app; before = 'pyqtgraph' in sys.modules; gui.app.import_charts().join();"
+            "import sys, gui.app.application as a; before = 'pyqtgraph' in sys.modules; a.import_charts().join();"
             "print(before, 'pyqtgraph' in sys.modules)",
         ],
         check=True,
@@ -36,9 +36,9 @@ def test_charts_are_imported_in_a_thread():
 GERMAN = """
 import time
 from PySide6.QtTest import QTest
-from core.catalogue import options_by_path
-from gui.app import HoneApplication, dress
-from gui.fields import make_field
+from core.options.catalogue import options_by_path
+from gui.app.application import HoneApplication, dress
+from gui.widgets.fields import make_field
 dress(HoneApplication(["hone"]))
 print(time.strftime("%b", time.gmtime(6e6)))
 for text in ("12.5", "12,5"):

@@ -5,12 +5,12 @@ from pathlib import Path
 import pytest
 from PySide6.QtWidgets import QMainWindow
 
-from core.events import Level, MessageRaised, Outcome, RunFinished, RunStarted
-from core.live_runs import EndedRun, LiveRun
-from core.run_folder import RunFolder
-from core.story import RunStory, State
-from gui import attention as attention_module
-from gui.attention import Attention
+from core.runs.events import Level, MessageRaised, Outcome, RunFinished, RunStarted
+from core.runs.folder import RunFolder
+from core.runs.queue import EndedRun, LiveRun
+from core.runs.status import RunStory, State
+from gui.app import live_runs as attention_module
+from gui.app.live_runs import Attention
 from tests.fakes.tray import FakeTray
 
 DIGITS, LETTERS = RunFolder(Path("digits")), RunFolder(Path("letters"))

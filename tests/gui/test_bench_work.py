@@ -4,9 +4,9 @@ import threading
 
 import pytest
 
-from core.bench.plan import Kind
-from core.errors import OptionsError, Problem
-from gui.bench_work import Benchmarking, Ending
+from core.base.errors import OptionsError, Problem
+from core.benchmark.plan import Kind
+from gui.benchmark.setup import Benchmarking, Ending
 from tests.fakes.bench import plan
 from tests.fakes.held_bench import BF16, LORA, PLAIN, HeldBenches, always
 

@@ -5,18 +5,17 @@ import os
 import pytest
 from PySide6.QtWidgets import QApplication, QPushButton
 
-from core import queue
-from core.choices import Task
-from core.events import TurnAwaited
+from core.base.settings import Appearance
 from core.options import RunOptions
-from core.run_folder import KeeperRecord
-from core.settings import Appearance
-from gui import turn_question
-from gui.pages.benchmark import BenchmarkPage
-from gui.pages.benchmark_turn import BenchTurn, question_about
-from gui.theme import Theme
-from gui.turn_question import Turn
-from gui.widgets.fitting_scroll import PageScroll
+from core.options.choices import Task
+from core.runs import queue
+from core.runs.events import TurnAwaited
+from core.runs.folder import KeeperRecord
+from gui.base.theme import Theme
+from gui.benchmark.page import BenchmarkPage, BenchTurn, question_about
+from gui.run import words
+from gui.run.words import Turn
+from gui.widgets.layout import PageScroll
 from tests.fakes.asking import CPU_ONLY
 from tests.fakes.bench import devices_result
 from tests.fakes.held_bench import HeldBenches
@@ -301,9 +300,7 @@ def test_a_run_can_be_paused_first(qtbot, ready, benches):
 
 
 def test_a_run_started_meanwhile_is_told_of_the_benchmark(qtbot):
-    asked = turn_question.question_about(
-        TurnAwaited(ahead=1, behind=queue.BENCHMARK, time=0.0, attempt=1), None
-    )
+    asked = words.question_about(TurnAwaited(ahead=1, behind=queue.BENCHMARK, time=0.0, attempt=1), None)
     qtbot.addWidget(asked)
     assert asked.text() == "A benchmark is being measured"
     assert set(asked.says().values()) == {Turn.WAIT, Turn.NOW}

@@ -6,12 +6,12 @@ import msgspec
 import pytest
 from PySide6.QtGui import QGuiApplication, QImage
 
-from core.bench import kept
-from core.bench.result import speed_against
-from core.settings import Appearance
-from gui.benchmark_picture import SCALE, WIDTH
-from gui.benchmark_saving import BenchmarkSaving
-from gui.theme import LIGHT, Theme
+from core.base.settings import Appearance
+from core.benchmark import result as benchmark_result
+from core.benchmark.result import speed_against
+from gui.base.theme import Theme
+from gui.base.tokens import LIGHT
+from gui.benchmark.saving import SCALE, WIDTH, BenchmarkSaving
 from tests.fakes.bench import devices_result, methods_result
 
 
@@ -62,7 +62,7 @@ def test_a_table_has_the_figures_of_the_result(save, tmp_path):
 def test_all_that_was_measured_reads_back_the_same(save, tmp_path):
     result = devices_result()
     save(result, tmp_path / "all.json")
-    assert kept.load(tmp_path / "all.json") == result
+    assert benchmark_result.load(tmp_path / "all.json") == result
 
 
 @pytest.mark.parametrize("result", [methods_result(), devices_result(done=7)], ids=["methods", "devices"])

@@ -3,13 +3,13 @@
 import pytest
 from PySide6.QtWidgets import QPushButton
 
-from core.bench.plan import Rung
-from core.settings import Appearance, Settings
-from gui.closing import Closing
-from gui.pages.benchmark import BenchmarkPage
-from gui.sidebar import Place
-from gui.theme import Theme
-from gui.window import MainWindow
+from core.base.settings import Appearance, Settings
+from core.benchmark.plan import Rung
+from gui.app.closing import Closing
+from gui.app.sidebar import Place
+from gui.app.window import MainWindow
+from gui.base.theme import Theme
+from gui.benchmark.page import BenchmarkPage
 from tests.fakes.asking import FakeEngine
 from tests.fakes.bench import plan
 from tests.fakes.held_bench import HeldBenches

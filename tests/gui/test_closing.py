@@ -7,12 +7,12 @@ import pytest
 from PySide6.QtCore import Qt, QTimer
 from PySide6.QtWidgets import QLabel
 
-from core import queue
-from core.events import TurnAwaited
-from core.run_folder import Action, RunFolder
-from core.story import State
-from gui import closing
-from gui.closing import Closing, Underway, may_close, question_about, title_for, underway, words_for
+from core.runs import queue
+from core.runs.events import TurnAwaited
+from core.runs.folder import Action, RunFolder
+from core.runs.status import State
+from gui.app import closing
+from gui.app.closing import Closing, Underway, may_close, question_about, title_for, underway, words_for
 from tests.fakes.run_stories import Plot, keep_alive, make_folder, write_story
 from tests.fakes.runs import write_events
 
@@ -166,7 +166,7 @@ def test_at_shutdown_runs_are_paused_where_nobody_may_be_asked(make_window, trai
 
 
 def test_a_shutdown_can_be_called_off(make_window, training, monkeypatch):
-    monkeypatch.setattr("gui.window.ask_at_shutdown", lambda *_, **_more: Closing.CANCEL)
+    monkeypatch.setattr("gui.app.window.ask_at_shutdown", lambda *_, **_more: Closing.CANCEL)
     window, session = make_window(), Session(interacts=True)
     window.end_session(session)
     assert session.cancelled
@@ -175,9 +175,9 @@ def test_a_shutdown_can_be_called_off(make_window, training, monkeypatch):
 
 @pytest.fixture
 def make_window(qtbot, tmp_path):
-    from core.settings import Appearance, Settings
-    from gui.theme import Theme
-    from gui.window import MainWindow
+    from core.base.settings import Appearance, Settings
+    from gui.app.window import MainWindow
+    from gui.base.theme import Theme
     from tests.fakes.asking import FakeEngine
 
     made = []

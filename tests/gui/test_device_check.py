@@ -2,9 +2,9 @@ import msgspec
 import pytest
 from PySide6.QtWidgets import QWidget
 
-from core.device_check_report import DeviceCheckRequest
-from core.errors import DeviceError
-from gui.device_check import DeviceCheckDialog
+from core.base.errors import DeviceError
+from core.services.devices import DeviceCheckRequest
+from gui.settings.page import DeviceCheckDialog
 from tests.fakes.asking import FakeEngine
 
 

@@ -1,11 +1,10 @@
 import pytest
 
-from core.data_report import DataReport, InspectRequest
-from core.errors import Fix, UserError
-from core.jobs import EngineCrashed, JobProgress
-from core.reports import MachineReport
-from gui.engine_question import EngineQuestion
-from gui.engine_work import EngineBroke
+from core.base.errors import Fix, UserError
+from core.base.jobs import EngineCrashed, JobProgress
+from core.options.device_support import MachineReport
+from core.services.inspect import DataReport, InspectRequest
+from gui.base.background import EngineBroke, EngineQuestion
 from tests.fakes.asking import CPU_ONLY, DIGITS, PAIRS, FakeEngine
 
 

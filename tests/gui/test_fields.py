@@ -3,10 +3,19 @@ from PySide6.QtCore import QPoint, QPointF, Qt
 from PySide6.QtGui import QWheelEvent
 from PySide6.QtWidgets import QApplication
 
-from core.catalogue import Kind, Option, all_options, options_by_path
-from core.checks import read_options
-from gui.fields import ComboField, SegmentedField, SwitchField, TextField, TextsField, make_field
-from gui.number_fields import NumberField, ShareField, WholeField, plain_number
+from core.options.catalogue import Kind, Option, all_options, options_by_path, plain_number
+from core.options.validate import read_options
+from gui.widgets.fields import (
+    ComboField,
+    NumberField,
+    SegmentedField,
+    ShareField,
+    SwitchField,
+    TextField,
+    TextsField,
+    WholeField,
+    make_field,
+)
 
 
 def option(path: str) -> Option:

@@ -2,8 +2,8 @@ import threading
 
 import pytest
 
-from core.errors import UserError
-from gui.file_work import FileWork
+from core.base.errors import UserError
+from gui.base.background import FileWork
 
 
 @pytest.fixture

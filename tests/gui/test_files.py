@@ -2,8 +2,8 @@
 
 import pytest
 
-from gui import files
-from gui.files import reveal
+from gui.base import trash
+from gui.base.trash import reveal
 
 
 class FileManager:
@@ -21,7 +21,7 @@ class FileManager:
 @pytest.fixture
 def manager(monkeypatch):
     manager = FileManager()
-    monkeypatch.setattr(files, "QDesktopServices", manager)
+    monkeypatch.setattr(trash, "QDesktopServices", manager)
     return manager
 
 

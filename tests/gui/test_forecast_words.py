@@ -1,8 +1,8 @@
 """How good forecasts of memory have been, in words."""
 
-from core.memory.forecast import Basis
-from core.memory.record import PastRun
-from gui.forecast_words import forecast_words
+from core.memory.history import PastRun
+from core.memory.model import Basis
+from gui.run.words import forecast_words
 
 
 def kept(forecast: int, measured: int, device: str = "Apple M2") -> PastRun:

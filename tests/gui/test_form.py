@@ -1,15 +1,15 @@
 import pytest
 from PySide6.QtWidgets import QPushButton, QVBoxLayout, QWidget
 
-from core.catalogue import all_options
-from core.checks import check_tree
-from core.choices import Task
-from core.errors import Fix, Problem
+from core.base.errors import Fix, Problem
 from core.options import RunOptions
-from core.reports import DeviceReport, MachineReport
-from core.run_file import to_tree
-from core.starting_values import starting_options
-from gui.form import Form
+from core.options.catalogue import all_options
+from core.options.choices import Task
+from core.options.device_support import DeviceReport, MachineReport
+from core.options.method_rules import starting_options
+from core.options.run_file import to_tree
+from core.options.validate import check_tree
+from gui.widgets.form import Form
 
 
 @pytest.fixture

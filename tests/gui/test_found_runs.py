@@ -6,19 +6,20 @@ from dataclasses import replace
 import pytest
 from PySide6.QtWidgets import QLineEdit, QPushButton
 
-from core import interrupted, queue
-from core.errors import UserError
-from core.events import TurnAwaited
-from core.interrupted import Interrupted
-from core.live_runs import LiveRun
-from core.run_folder import Action, RunFolder
-from core.settings import Appearance, Settings
-from core.story import State
-from gui.closing import Closing
-from gui.sidebar import Place
-from gui.theme import Theme
-from gui.turn_question import Turn, question_about
-from gui.window import MainWindow
+from core.base.errors import UserError
+from core.base.settings import Appearance, Settings
+from core.runs import crash as runs_crash
+from core.runs import queue
+from core.runs.crash import Interrupted
+from core.runs.events import TurnAwaited
+from core.runs.folder import Action, RunFolder
+from core.runs.queue import LiveRun
+from core.runs.status import State
+from gui.app.closing import Closing
+from gui.app.sidebar import Place
+from gui.app.window import MainWindow
+from gui.base.theme import Theme
+from gui.run.words import Turn, question_about
 from tests.fakes.asking import FakeEngine
 from tests.fakes.run_stories import OPTIONS, Plot, crash, keep_alive, make_folder, write_story
 from tests.fakes.runs import write_events
@@ -27,7 +28,7 @@ from tests.fakes.runs import write_events
 @pytest.fixture(autouse=True)
 def home(tmp_path, monkeypatch):
     monkeypatch.setenv("HONE_HOME", str(tmp_path / "home"))
-    monkeypatch.setattr("gui.live_runs.FIRST_SECONDS", 0.0)
+    monkeypatch.setattr("gui.app.live_runs.FIRST_SECONDS", 0.0)
     (tmp_path / "home").mkdir()
 
 
@@ -88,7 +89,7 @@ def test_a_window_that_opens_while_a_run_trains_shows_it(qtbot, make_window, tra
 
 
 def test_who_is_busy_in_the_form_is_told_of_it(qtbot, make_window, training, monkeypatch):
-    monkeypatch.setattr("gui.live_runs.FIRST_SECONDS", 60.0)
+    monkeypatch.setattr("gui.app.live_runs.FIRST_SECONDS", 60.0)
     window = make_window()
     window.show()
     window.activateWindow()
@@ -160,7 +161,7 @@ def test_interrupted_runs_are_offered_once(qtbot, make_window, folder):
     press(strip, "Resume")
     assert resumed == [run]
     assert not strip.isVisible()
-    qtbot.waitUntil(lambda: interrupted.seen_until() > time.time() - 60, timeout=2000)
+    qtbot.waitUntil(lambda: runs_crash.seen_until() > time.time() - 60, timeout=2000)
 
 
 def test_several_interrupted_runs_go_on_one_after_the_other(qtbot, make_window, folder, monkeypatch):
@@ -169,7 +170,7 @@ def test_several_interrupted_runs_go_on_one_after_the_other(qtbot, make_window, 
         keep_alive(run)
         crash(run, write_story(run, Plot(reached=100)))
     asked = []
-    monkeypatch.setattr("core.starting.resume", lambda run, **how: asked.append((run.name, how)))
+    monkeypatch.setattr("core.runs.start.resume", lambda run, **how: asked.append((run.name, how)))
     window = make_window()
     open_and_look(qtbot, window)
     strip = window.found.strip.interrupted
@@ -207,7 +208,7 @@ def test_those_that_wait_stand_in_their_order_and_can_be_moved(qtbot, make_windo
 def test_a_start_beside_another_run_is_asked_about(make_window, training, turn, queued, monkeypatch):
     queue.enter(training, "cpu", training.keeper_record())
     asked, begun = [], []
-    monkeypatch.setattr("core.starting.start", lambda run, **how: begun.append(how))
+    monkeypatch.setattr("core.runs.start.start", lambda run, **how: begun.append(how))
     window = make_window(ask_turn=lambda awaited, _: asked.append(awaited) or turn)
     window.found._take_live((LiveRun(training, "Handwritten digits", 0.0, State.TRAINING),))
     monkeypatch.setattr(window, "show_run", lambda run, begin: begin())

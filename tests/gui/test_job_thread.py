@@ -6,15 +6,15 @@ from pathlib import Path
 import pytest
 from PySide6.QtCore import QObject
 
-from core import starting
-from core.event_files import EventWriter
-from core.events import RunFinished, TurnAwaited
-from core.run_folder import Action, ExitRecord
-from core.runs import read_story
-from core.story import RunStory, State
-from gui import job_thread
-from gui.job_thread import JobThread
-from gui.models.run_history import RunHistory
+from core.runs import start
+from core.runs.event_log import EventWriter
+from core.runs.events import RunFinished, TurnAwaited
+from core.runs.folder import Action, ExitRecord
+from core.runs.library import read_story
+from core.runs.status import RunStory, State
+from gui.charts.history import RunHistory
+from gui.run import follower
+from gui.run.follower import JobThread
 from tests.fakes.run_stories import Plot, crash, finish, keep_alive, make_folder, opening, write_story
 
 KEEPER = Path(__file__).resolve().parent.parent / "fakes" / "keeper.py"
@@ -148,7 +148,7 @@ def test_stops_following_at_once_and_leaves_the_run_alone(qtbot, live, follow):
 def test_starts_the_run_when_asked(qtbot, tmp_path, follow):
     run = make_folder(tmp_path / "run")
     thread, told = follow(
-        run, begin=partial(starting.start, run, [sys.executable, "-P", str(KEEPER), "finish", str(run.path)])
+        run, begin=partial(start.start, run, [sys.executable, "-P", str(KEEPER), "finish", str(run.path)])
     )
     with qtbot.waitSignal(thread.finished, timeout=10_000):
         thread.start()
@@ -160,7 +160,7 @@ def test_starts_the_run_when_asked(qtbot, tmp_path, follow):
 
 def test_a_run_that_cannot_be_started_is_told(qtbot, tmp_path, follow):
     run = make_folder(tmp_path / "run")
-    thread, told = follow(run, begin=partial(starting.start, run, [str(tmp_path / "no such program")]))
+    thread, told = follow(run, begin=partial(start.start, run, [str(tmp_path / "no such program")]))
     with qtbot.waitSignal(thread.finished, timeout=5000):
         thread.start()
     qtbot.waitUntil(lambda: told.states == [State.CRASHED], timeout=2000)
@@ -168,7 +168,7 @@ def test_a_run_that_cannot_be_started_is_told(qtbot, tmp_path, follow):
 
 
 def test_a_long_past_comes_in_several_parts_and_whole(qtbot, tmp_path, follow, monkeypatch):
-    monkeypatch.setattr(job_thread, "POLL_SECONDS", 0.0)
+    monkeypatch.setattr(follower, "POLL_SECONDS", 0.0)
     run = make_folder(tmp_path / "run")
     plot = Plot(steps=4000, reached=4000)
     finish(run, plot, write_story(run, plot))
@@ -190,7 +190,7 @@ def test_a_long_past_comes_in_several_parts_and_whole(qtbot, tmp_path, follow, m
 def test_a_run_that_waits_with_a_long_past_is_told_as_waiting_from_the_first_moment(
     qtbot, tmp_path, follow, monkeypatch
 ):
-    monkeypatch.setattr(job_thread, "POLL_SECONDS", 0.0)
+    monkeypatch.setattr(follower, "POLL_SECONDS", 0.0)
     run = make_folder(tmp_path / "run")
     plot = Plot(steps=4000, reached=2000)
     write_story(run, plot)

@@ -2,14 +2,14 @@
 
 import pytest
 
-from core.events import Level, MessageRaised, Outcome, RunFinished, RunStarted
-from core.settings import Appearance, Settings
-from core.story import State
-from gui.closing import Closing
-from gui.live_runs import LiveRunsThread
-from gui.sidebar import Place
-from gui.theme import Theme
-from gui.window import MainWindow
+from core.base.settings import Appearance, Settings
+from core.runs.events import Level, MessageRaised, Outcome, RunFinished, RunStarted
+from core.runs.status import State
+from gui.app.closing import Closing
+from gui.app.live_runs import LiveRunsThread
+from gui.app.sidebar import Place
+from gui.app.window import MainWindow
+from gui.base.theme import Theme
 from tests.fakes.asking import FakeEngine
 from tests.fakes.run_stories import OPTIONS, Plot, finish, keep_alive, make_folder, write_story
 from tests.fakes.runs import write_events

@@ -1,4 +1,4 @@
-from gui.log_tail import FIRST_BYTES, LogTail
+from gui.run.follower import FIRST_BYTES, LogTail
 
 
 def test_waits_for_whole_lines(tmp_path):

@@ -11,17 +11,15 @@ import msgspec
 import pytest
 from PySide6.QtWidgets import QLabel
 
-from core.events import BatterySampled, DeviceSampled, Event, MemorySampled, Pressure, Source
-from core.machine.picture import BATTERY_SECONDS, STALE_SECONDS, MachinePicture, MachineView
-from core.reports import DeviceReport, MachineReport
-from core.settings import Appearance, Settings
-from gui.closing import Closing
-from gui.machine_strip import MachineStrip
-from gui.machine_watch import sampler_for
-from gui.machine_words import SWAP_MATTERS
-from gui.theme import Theme
-from gui.widgets.meter import Meter
-from gui.window import MainWindow
+from core.base.settings import Appearance, Settings
+from core.monitor.sampler import BATTERY_SECONDS, STALE_SECONDS, MachinePicture, MachineView
+from core.options.device_support import DeviceReport, MachineReport
+from core.runs.events import BatterySampled, DeviceSampled, Event, MemorySampled, Pressure, Source
+from gui.app.closing import Closing
+from gui.app.sidebar import SWAP_MATTERS, MachineStrip, sampler_for
+from gui.app.window import MainWindow
+from gui.base.theme import Theme
+from gui.widgets.bars import Meter
 from tests.fakes.asking import FakeEngine
 from tests.fakes.run_stories import make_folder
 from tests.fakes.seen_machines import CARD, GB, MAC, PC, changed
@@ -240,9 +238,9 @@ import threading
 
 from PySide6.QtWidgets import QApplication
 
-from core.settings import Appearance
-from gui.machine_strip import MachineStrip
-from gui.theme import Theme
+from core.base.settings import Appearance
+from gui.app.sidebar import MachineStrip
+from gui.base.theme import Theme
 
 begun = threading.Event()
 

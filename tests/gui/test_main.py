@@ -8,10 +8,10 @@ from pathlib import Path
 
 import pytest
 
-from core.settings import Settings
-from gui import app
+from core.base.settings import Settings
 from gui.__main__ import SCREENS, has_screen
-from gui.app import open_home
+from gui.app import application
+from gui.app.application import open_home
 
 ROOT = Path(__file__).resolve().parents[2]
 
@@ -59,7 +59,7 @@ def test_a_home_that_is_a_file_ends_nothing(tmp_path, monkeypatch):
 
 def test_settings_that_cannot_be_read_are_the_defaults(tmp_path, monkeypatch):
     monkeypatch.setenv("HONE_HOME", str(tmp_path))
-    monkeypatch.setattr(app, "open_log", lambda path: None)
+    monkeypatch.setattr(application, "open_log", lambda path: None)
     (tmp_path / "settings.json").mkdir()
     chosen, trouble, _ = open_home()
     assert chosen == Settings()
@@ -152,7 +152,7 @@ def test_what_hone_does_not_understand_is_said_in_plain_words_where_nobody_reads
 def test_garbage_is_looked_for_again_once_the_window_has_settled():
     gc.disable()
     try:
-        app.collect_garbage()
+        application.collect_garbage()
         assert gc.isenabled()
         assert gc.get_freeze_count() > 0
     finally:

@@ -1,12 +1,9 @@
 import pytest
 
-from core.catalogue import options_by_path
-from core.reports import Settled
-from gui.fields import make_field
-from gui.number_fields import AutomaticField
-from gui.offers import Offer, Refused, offer_of, refused
-from gui.values import value_words
-from gui.widgets.segmented import Segment
+from core.options.catalogue import options_by_path, value_words
+from core.options.device_support import Settled
+from gui.widgets.fields import AutomaticField, Offer, Refused, make_field, offer_of, refused
+from gui.widgets.inputs import Segment
 from tests.fakes.asking import CPU_ONLY
 
 CPU = CPU_ONLY.devices[-1]

@@ -4,7 +4,7 @@ import pytest
 
 import about
 from bootstrap import old_systems as at_set_up
-from gui.old_systems import OLDEST_MACOS, System, this_system, why_too_old
+from gui.__main__ import OLDEST_MACOS, System, this_system, why_too_old
 
 
 @pytest.mark.parametrize(

@@ -1,7 +1,7 @@
 import pytest
 
-from core.data_report import DataReport, InspectRequest
-from gui.patient_question import PatientQuestion
+from core.services.inspect import DataReport, InspectRequest
+from gui.base.background import PatientQuestion
 from tests.fakes.asking import DIGITS, FakeEngine
 
 

@@ -6,9 +6,9 @@ import sys
 
 import pytest
 
-from core.processes import foreign_environment
-from gui import plain_words
-from gui.plain_words import box, tell
+from core.base.processes import foreign_environment
+from gui import __main__
+from gui.__main__ import box, tell
 
 LINUX = {"DISPLAY": ":0"}
 
@@ -68,7 +68,7 @@ def test_who_reads_the_terminal_gets_no_box(monkeypatch, watched):
 
     monkeypatch.setattr(sys, "stderr", io.StringIO())
     monkeypatch.setattr(sys, watched, Terminal())
-    monkeypatch.setattr(plain_words, "_show", lambda command: pytest.fail("a box beside the terminal"))
+    monkeypatch.setattr(__main__, "_show", lambda command: pytest.fail("a box beside the terminal"))
     tell("Too old")
     assert sys.stderr.getvalue() == "Too old\n"
 

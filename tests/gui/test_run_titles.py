@@ -3,12 +3,12 @@
 import time
 from pathlib import Path
 
-from gui import numbers
-from gui.run_titles import told_apart
+from core.base import format
+from gui.base.trash import told_apart
 
 
 def at(moment):
-    return numbers.moment(time.mktime(time.strptime(moment, "%Y-%m-%d-%H%M")))
+    return format.moment(time.mktime(time.strptime(moment, "%Y-%m-%d-%H%M")))
 
 
 def test_titles_that_several_runs_bear_say_when_each_was_made():

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from gui.screen_libraries import ALWAYS, ON_WAYLAND, ON_X11, qt_plugins, what_is_missing
+from gui.__main__ import ALWAYS, ON_WAYLAND, ON_X11, qt_plugins, what_is_missing
 
 ROOT = Path(__file__).resolve().parents[2]
 CURSOR = "libxcb-cursor.so.0"

@@ -4,7 +4,7 @@ import sys
 
 import pytest
 
-from gui.screens import why_no_answer
+from gui.__main__ import why_no_answer
 
 pytestmark = pytest.mark.skipif(not sys.platform.startswith("linux"), reason="asked on Linux only")
 X11, WAYLAND = {"DISPLAY": ":3"}, {"WAYLAND_DISPLAY": "wayland-0"}

@@ -10,15 +10,15 @@ import pytest
 from PySide6.QtCore import QCoreApplication, QLockFile
 from PySide6.QtNetwork import QLocalSocket
 
-from gui import single_instance
-from gui.app import claim_place
-from gui.single_instance import LARGEST_MESSAGE, SingleInstance, decoded, encoded, lock_path, socket_name
+from gui.app import single_instance
+from gui.app.application import claim_place
+from gui.app.single_instance import LARGEST_MESSAGE, SingleInstance, decoded, encoded, lock_path, socket_name
 
 SECOND = """
 import sys
 from pathlib import Path
 from PySide6.QtCore import QCoreApplication
-from gui.single_instance import SingleInstance
+from gui.app.single_instance import SingleInstance
 application = QCoreApplication([])
 paths = [Path(path) for path in sys.argv[2:]]
 sys.exit(3 if SingleInstance(Path(sys.argv[1])).claim(paths) else 0)
@@ -26,8 +26,8 @@ sys.exit(3 if SingleInstance(Path(sys.argv[1])).claim(paths) else 0)
 
 OF_ANOTHER_VERSION = (
     """
-import core.version
-core.version.VERSION = "99.0.0"
+import core.base.settings
+core.base.settings.VERSION = "99.0.0"
 """
     + SECOND
 )
@@ -46,7 +46,7 @@ KILLED = """
 import os, signal, sys
 from pathlib import Path
 from PySide6.QtCore import QCoreApplication
-from gui.single_instance import SingleInstance
+from gui.app.single_instance import SingleInstance
 application = QCoreApplication([])
 instance = SingleInstance(Path(sys.argv[1]))
 instance.claim(())

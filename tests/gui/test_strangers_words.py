@@ -8,15 +8,19 @@ from PySide6.QtCore import QModelIndex, Qt
 from PySide6.QtGui import Qt as GuiQt
 from PySide6.QtWidgets import QAbstractItemView, QLabel, QTextBrowser, QWidget
 
-from core import run_notes
-from core.choices import Task
-from core.errors import Fix
-from core.event_files import EventWriter
-from core.events import (
+from core.base.errors import Fix
+from core.base.settings import Appearance, Settings
+from core.options import RunOptions, past_runs
+from core.options.choices import Task
+from core.options.data import DataOptions
+from core.options.sections import ModelOptions, OutputOptions
+from core.runs.event_log import EventWriter
+from core.runs.events import (
     CheckpointSaved,
     ConfusionCounted,
     DeviceSampled,
     Evaluated,
+    Example,
     ExamplesChosen,
     Level,
     MessageRaised,
@@ -27,19 +31,17 @@ from core.events import (
     RunFinished,
     RunPlanned,
     RunStarted,
+    Said,
     Source,
     StepFinished,
     WhatRan,
 )
-from core.options import DataOptions, ModelOptions, OutputOptions, RunOptions
-from core.predictions import Example, Said
-from core.run_folder import ExitRecord, RunFolder
-from core.runs import create
-from core.settings import Appearance, Settings
-from core.story import State
-from gui.sidebar import Place
-from gui.theme import Theme
-from gui.window import MainWindow
+from core.runs.folder import ExitRecord, RunFolder
+from core.runs.library import create
+from core.runs.status import State
+from gui.app.sidebar import Place
+from gui.app.window import MainWindow
+from gui.base.theme import Theme
 from tests.fakes.asking import FakeEngine
 
 EVIL = "<b>EVIL</b><img src='file:///etc/hostname'>"
@@ -98,7 +100,7 @@ def strangers_run(folder, outcome: Outcome | None) -> RunFolder:
         output=OutputOptions(name=EVIL),
     )
     run = create(options, folder, folder / f"theirs-{outcome}")
-    run_notes.write(run.path, run_notes.RunNotes(title=EVIL, tags=(EVIL[:11],), text=EVIL))
+    past_runs.write(run.path, past_runs.RunNotes(title=EVIL, tags=(EVIL[:11],), text=EVIL))
     EventWriter(run.events_file).write(*told(outcome))
     run.log_file.write_text(EVIL + "\n")
     run.record_exit(ExitRecord(time=time.time(), code=1, signal=None, reason=EVIL, log_tail=EVIL))

@@ -4,11 +4,11 @@ import pytest
 from PySide6.QtGui import QColor, QFont
 from PySide6.QtWidgets import QDialogButtonBox
 
-from core.settings import Appearance
-from gui.style_sheet import style_sheet
-from gui.style_sizes import ICONS, sizes_for
-from gui.theme import DARK, LIGHT, Theme, palette
-from gui.widgets.link_label import LinkLabel
+from core.base.settings import Appearance
+from gui.base.style import ICONS, sizes_for
+from gui.base.theme import Theme, palette, style_sheet
+from gui.base.tokens import DARK, LIGHT
+from gui.widgets.labels import LinkLabel
 
 
 def luminance(name):

@@ -5,21 +5,19 @@ from PySide6.QtCore import QMimeData, QPointF, Qt, QUrl
 from PySide6.QtGui import QDropEvent, QImage
 from PySide6.QtWidgets import QPushButton
 
-from core import run_file
-from core.choices import Task
-from core.events import ExamplesChosen, encode
-from core.live_runs import LiveRun
-from core.options import DataOptions, ModelOptions, OutputOptions, RunOptions
-from core.predictions import Example
-from core.run_folder import RunFolder
-from core.settings import Appearance, Settings
-from core.story import State
-from core.trying import Which
-from core.trying_process import TryProcess
-from core.trying_room import Verdict
-from gui.pages.try_it import TryPage
-from gui.theme import Theme
-from gui.window import MainWindow
+from core.base.settings import Appearance, Settings
+from core.options import RunOptions, run_file
+from core.options.choices import Task
+from core.options.data import DataOptions
+from core.options.sections import ModelOptions, OutputOptions
+from core.runs.events import Example, ExamplesChosen, encode
+from core.runs.folder import RunFolder
+from core.runs.queue import LiveRun
+from core.runs.status import State
+from core.services.chat import TryProcess, Verdict, Which
+from gui.app.window import MainWindow
+from gui.base.theme import Theme
+from gui.try_it.page import TryPage
 from tests.fakes.asking import FakeEngine
 from tests.fakes.try_process import command
 

@@ -8,18 +8,19 @@ from PySide6.QtCore import QByteArray, QMimeData, QPoint, QPointF, QRect, Qt, QU
 from PySide6.QtGui import QDropEvent
 from PySide6.QtWidgets import QLabel, QPlainTextEdit, QPushButton
 
-from core import settings
-from core.errors import RunFolderError
-from core.jobs import EngineCrashed
-from core.run_folder import Action, RunFolder
-from core.settings import Appearance, Settings
-from gui.bug_report import BugReporter
-from gui.closing import Closing, underway
-from gui.pages.new_run_header import DIGITS
-from gui.sidebar import Place
-from gui.theme import DARK, LIGHT, Theme
-from gui.turn_question import Turn
-from gui.window import FRAME, MainWindow
+from core.base import settings
+from core.base.errors import RunFolderError
+from core.base.jobs import EngineCrashed
+from core.base.settings import Appearance, Settings
+from core.runs.folder import Action, RunFolder
+from gui.app.bug_report import BugReporter
+from gui.app.closing import Closing, underway
+from gui.app.sidebar import Place
+from gui.app.window import FRAME, MainWindow
+from gui.base.theme import Theme
+from gui.base.tokens import DARK, LIGHT
+from gui.new_run.header import DIGITS
+from gui.run.words import Turn
 from tests.fakes.asking import CPU_ONLY, FakeEngine
 from tests.fakes.run_stories import Plot, finish, make_folder, write_story
 
@@ -286,7 +287,7 @@ def test_a_runs_folder_that_may_not_be_looked_into_stops_nothing(window, monkeyp
     def refuse(folder):
         raise PermissionError(13, "Permission denied", str(folder))
 
-    monkeypatch.setattr("gui.closing.list_runs", refuse)
+    monkeypatch.setattr("gui.app.closing.list_runs", refuse)
     assert underway(runs_folder) == []
     assert window.close()
 

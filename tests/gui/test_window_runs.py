@@ -3,12 +3,12 @@
 import pytest
 from PySide6.QtCore import Qt
 
-from core import run_notes
-from core.run_notes import RunNotes
-from core.settings import Appearance, Settings
-from gui.sidebar import Place
-from gui.theme import Theme
-from gui.window import MainWindow
+from core.base.settings import Appearance, Settings
+from core.options import past_runs
+from core.options.past_runs import RunNotes
+from gui.app.sidebar import Place
+from gui.app.window import MainWindow
+from gui.base.theme import Theme
 from tests.fakes.asking import FakeEngine
 from tests.fakes.run_stories import Plot, finish, make_folder, write_story
 
@@ -61,7 +61,7 @@ def test_another_name_stands_on_the_page_of_the_run(qtbot, window):
     run = window.runs.model.summary(0).run
     window.show_run(run)
     window.go_to(Place.RUNS)
-    run_notes.write(run.path, RunNotes(title="Renamed"))
+    past_runs.write(run.path, RunNotes(title="Renamed"))
     window.show_run(run)
     assert window.run.view.header.name.text() == "Renamed"
     assert window.run.view.title == "Renamed"

@@ -3,7 +3,7 @@
 from pathlib import Path
 
 from check_tag import file_name, main, why_not
-from core.version import VERSION
+from core.base.settings import VERSION
 from windows import make_installer
 
 

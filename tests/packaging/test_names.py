@@ -5,7 +5,7 @@ import plistlib
 from pathlib import Path
 
 import about
-from core.run_file import ENDINGS
+from core.options.run_file import ENDINGS
 from macos.info import info
 from windows import version_info
 

@@ -67,7 +67,7 @@ def test_hiding_libraries_takes_what_not_everybody_has(lends, words, tmp_path, m
 
 def program_of(version):
     """As PyInstaller packs byte code where the recipe has it stored: one piece after the other."""
-    modules = [b"code of core/cli.py 0.1.0", b"\xe3 core/version.py VERSION " + version, b"more"]
+    modules = [b"code of core/cli/main.py 0.1.0", b"\xe3 core/base/settings.py VERSION " + version, b"more"]
     return b"ELF" + b"".join(zlib.compress(module, 0) for module in modules)
 
 
@@ -77,7 +77,11 @@ def test_another_version_is_the_same_program_but_for_its_number():
 
 @pytest.mark.parametrize(
     "content",
-    [b"", b"ELF core/version.py 0.1.0", b"ELF" + zlib.compress(b"core/version.py 0.1.0 0.1.0", 0)],
+    [
+        b"",
+        b"ELF core/base/settings.py 0.1.0",
+        b"ELF" + zlib.compress(b"core/base/settings.py 0.1.0 0.1.0", 0),
+    ],
     ids=["nothing", "not stored", "twice"],
 )
 def test_a_version_that_is_not_found_is_told(content):

@@ -6,8 +6,8 @@ from pathlib import Path
 import pytest
 
 import about
+from core.base.settings import VERSION
 from core.engine.hub import account
-from core.version import VERSION
 from windows import make_installer
 
 SCRIPT = Path(make_installer.__file__).with_name("hone.nsi")

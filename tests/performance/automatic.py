@@ -189,9 +189,9 @@ def shares(options: argparse.Namespace, rung: str, folder: Path) -> dict[str, fl
 
 def shares_inside(options: argparse.Namespace) -> dict[str, float]:
     """The same engine job, with clocks around the calls that Trainer's loop makes."""
-    from core import run_file
     from core.engine.__main__ import main as engine
-    from core.runs import create
+    from core.options import run_file
+    from core.runs.library import create
 
     clocks = dict.fromkeys(PARTS, 0.0)
     options.steps = STEPS_TIMED + STEPS_WARM
@@ -211,7 +211,7 @@ def shares_inside(options: argparse.Namespace) -> dict[str, float]:
 
 def put_clocks(clocks: dict[str, float]) -> None:
     """Time the calls of each part, once the first steps are over."""
-    from core.engine.torchvision_ops import prepare_torchvision
+    from core.engine.environment import prepare_torchvision
 
     prepare_torchvision()
     from accelerate import Accelerator

@@ -18,14 +18,25 @@ sys.path[:0] = [str(ROOT), str(ROOT / "tests" / "performance")]
 
 from window_guard import guarded  # noqa: E402 - the checkout is on the path only now
 
-from core import run_file, runs, starting  # noqa: E402
-from core.capabilities import find_device  # noqa: E402
-from core.event_files import EventReader  # noqa: E402
-from core.events import PhaseChanged, StepFinished  # noqa: E402
-from core.jobs import ask_devices  # noqa: E402
-from core.options import RunOptions  # noqa: E402
-from core.processes import start_worker  # noqa: E402
-from core.settling import settle  # noqa: E402
+from core.base.jobs import ask_devices  # noqa: E402
+from core.base.processes import start_worker  # noqa: E402
+from core.options import (  # noqa: E402
+    RunOptions,
+    run_file,
+)
+from core.options.device_support import (  # noqa: E402
+    find_device,
+    settle,
+)
+from core.runs import (  # noqa: E402
+    library,
+    start,
+)
+from core.runs.event_log import EventReader  # noqa: E402
+from core.runs.events import (  # noqa: E402
+    PhaseChanged,
+    StepFinished,
+)
 from tests.performance.suite.figures import add_json  # noqa: E402 - as above
 
 DIGITS = ROOT / "resources" / "examples" / "digits.hone"
@@ -86,9 +97,9 @@ def by_turns(asked: argparse.Namespace) -> Iterator[tuple[Told, Told]]:
 
 def run_hone(options: RunOptions, folder: Path) -> Told:
     """Train as the window does: a keeper, an engine, and their files."""
-    run = runs.create(options, folder)
+    run = library.create(options, folder)
     asked = time.time()
-    starting.start(run).wait()
+    start.start(run).wait()
     events = EventReader(run.events_file).read_all()
     steps = [event for event in events if isinstance(event, StepFinished)]
     if not steps:

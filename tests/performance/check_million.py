@@ -21,10 +21,12 @@ from pathlib import Path
 import msgspec
 import psutil
 
-from core.choices import Task
-from core.data_report import DataReport, inspect_request
-from core.jobs import EngineJob, JobProgress
-from core.options import DataOptions, ModelOptions, RunOptions
+from core.base.jobs import EngineJob, JobProgress
+from core.options import RunOptions
+from core.options.choices import Task
+from core.options.data import DataOptions
+from core.options.sections import ModelOptions
+from core.services.inspect import DataReport, inspect_request
 from tests.performance.suite.figures import add_json, figure, hand_over
 
 WORDS = tuple(

@@ -19,8 +19,8 @@ from pathlib import Path
 
 from long_story import write_long_run
 
-from core.follow import RunFollower
-from core.run_folder import RunFolder
+from core.runs.event_log import RunFollower
+from core.runs.folder import RunFolder
 from tests.performance.suite.figures import add_json, at_least, figure, hand_over, ratio_at_least
 
 GOAL_RATIO, GOAL_RATE = 1.0, 10_000.0

@@ -14,8 +14,8 @@ from pathlib import Path
 
 from long_story import START, STEP_SECONDS, samples, step
 
-from core.events import encode
-from core.run_folder import RunFolder
+from core.runs.events import encode
+from core.runs.folder import RunFolder
 
 TURN_SECONDS = 0.01
 

@@ -28,14 +28,14 @@ from typing import Any, NamedTuple
 
 from forecast_runs import BERT_LARGE, GROUPS, ROOT, Run, asked, cpu_runs, model_folder
 
-from core import jobs, questions
-from core.bench.published import GUIDE
-from core.errors import UserError
-from core.memory import anatomy, overhead
-from core.memory.forecast import Forecast, forecast_request
-from core.model_report import model_request
+from core.base import jobs
+from core.base.errors import UserError
+from core.benchmark.published import GUIDE
+from core.memory import estimate, overhead
+from core.memory.model import Forecast, forecast_request, model_request
 from core.options import RunOptions
-from core.reports import DeviceReport
+from core.options.device_support import DeviceReport
+from core.services import questions
 from tests.performance.suite.figures import Figure, add_json, at_most, figure, hand_over
 
 MEDIAN_GOAL, WORST_GOAL = 0.10, 0.20
@@ -172,7 +172,7 @@ def by_formula(options: RunOptions, where: DeviceReport) -> Forecast:
     report = questions.ask_check_model(model_request(options))
     if report.shape is None:
         raise SystemExit(f"{options.model.source}: {report.problems}")
-    return anatomy.forecast(options, report.shape, where)
+    return estimate.forecast(options, report.shape, where)
 
 
 def by_trace(options: RunOptions) -> Forecast | None:
@@ -192,7 +192,7 @@ def device(name: str) -> DeviceReport:
 
 def trained(run: Run, folder: Path) -> dict[str, int]:
     """Train it in a fresh process: `base` and `peak` in bytes."""
-    from core.runs import create
+    from core.runs.library import create
 
     made = create(run.options, folder, Path(tempfile.mkdtemp(dir=folder)) / "run")
     out = made.path.parent / "measured.json"
@@ -206,21 +206,18 @@ def trained(run: Run, folder: Path) -> dict[str, int]:
 
 def train_here(path: Path, out: Path) -> int:
     """The engine's job `train`, with a look at the memory between its imports and its work."""
-    from core.engine.environment import prepare_environment
-    from core.engine.libraries import leave_aside
+    from core.engine.environment import leave_aside, prepare_environment, prepare_torchvision
     from core.engine.reporter import Reporter
-    from core.engine.torchvision_ops import prepare_torchvision
-    from core.event_files import EventReader
-    from core.run_folder import RunFolder
+    from core.runs.event_log import EventReader
+    from core.runs.folder import RunFolder
 
     run = RunFolder(path)
     options = run.options()
     prepare_environment(options)
     leave_aside(options)
     prepare_torchvision()
-    from core.engine.building import load_libraries
-    from core.engine.memory.held import HeldMemory, gpu_used
-    from core.engine.train import train_run
+    from core.engine.memory.weigh import HeldMemory, gpu_used
+    from core.engine.train import load_libraries, train_run
 
     load_libraries(options)
     used = gpu_used()

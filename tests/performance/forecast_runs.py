@@ -12,8 +12,8 @@ from importlib.util import find_spec
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from core.checks import read_options
 from core.options import RunOptions
+from core.options.validate import read_options
 
 ROOT = Path(__file__).resolve().parents[2]
 STEPS = 4
@@ -191,7 +191,7 @@ def model_folder(folder: Path, config: tuple[str, dict[str, Any]]) -> Path:
             shutil.copy(file, folder)
     kind, settings = config
     script = (
-        "from core.engine.torchvision_ops import prepare_torchvision; prepare_torchvision()\n"
+        "from core.engine.environment import prepare_torchvision; prepare_torchvision()\n"
         f"from transformers import AutoModelForSequenceClassification, {kind}\n"
         f"model = AutoModelForSequenceClassification.from_config({kind}(**{settings!r}))\n"
         f"model.save_pretrained({str(folder)!r})\n"

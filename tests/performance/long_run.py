@@ -25,8 +25,8 @@ from PySide6.QtCore import QEvent, QObject, QTimer
 from PySide6.QtWidgets import QMainWindow
 from window_gauges import INTERVAL_MS, Lateness, open_window
 
-from core.run_folder import RunFolder
-from gui.app import import_charts
+from core.runs.folder import RunFolder
+from gui.app.application import import_charts
 from tests.performance.suite.figures import Figure, add_json, at_least, at_most, figure, hand_over
 
 ROOT = Path(__file__).resolve().parents[2]

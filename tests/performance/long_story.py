@@ -12,8 +12,9 @@ from pathlib import Path
 ROOT = Path(__file__).resolve().parents[2]
 sys.path.insert(0, str(ROOT))
 
-from core import run_file, runs  # noqa: E402 - the checkout is on the path only now
-from core.events import (  # noqa: E402 - the checkout is on the path only now
+from core.options import run_file  # noqa: E402 - the checkout is on the path only now
+from core.runs import library  # noqa: E402 - the checkout is on the path only now
+from core.runs.events import (  # noqa: E402
     CheckpointSaved,
     DeviceSampled,
     Evaluated,
@@ -29,7 +30,10 @@ from core.events import (  # noqa: E402 - the checkout is on the path only now
     StepFinished,
     encode,
 )
-from core.run_folder import ExitRecord, RunFolder  # noqa: E402 - the checkout is on the path only now
+from core.runs.folder import (  # noqa: E402
+    ExitRecord,
+    RunFolder,
+)
 
 DIGITS = ROOT / "resources" / "examples" / "digits.hone"
 START = 1_790_000_000.0
@@ -43,7 +47,7 @@ GB = 1 << 30
 
 def write_long_run(folder: Path, steps: int, *, is_over: bool = True) -> RunFolder:
     """Make a run that has come to step `steps`. One that isn't over is left for a writer to go on with."""
-    run = runs.create(run_file.read(DIGITS), folder)
+    run = library.create(run_file.read(DIGITS), folder)
     chance = random.Random(3)
     with run.events_file.open("wb") as file:
         for event in _opening(steps if is_over else 2 * steps):

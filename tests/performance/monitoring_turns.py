@@ -27,8 +27,9 @@ sys.path[:0] = [str(ROOT), str(ROOT / "tests" / "performance")]
 
 from window_guard import guarded  # noqa: E402 - the checkout is on the path only now
 
-from core import run_file, runs  # noqa: E402
-from core.run_folder import RunFolder  # noqa: E402
+from core.options import run_file  # noqa: E402
+from core.runs import library  # noqa: E402
+from core.runs.folder import RunFolder  # noqa: E402
 from tests.performance.suite.figures import Figure, add_json, figure, hand_over, ratio_at_least  # noqa: E402
 
 DIGITS = ROOT / "resources" / "examples" / "digits.hone"
@@ -58,7 +59,7 @@ def main() -> int:
     steps = TURN * (asked.turns + WARM_TURNS)
     changes = (f"training.max_steps={steps}", "output.keep_checkpoints=0", "data.eval_fraction=0")
     with tempfile.TemporaryDirectory() as folder, guarded(Path(folder)):
-        run = runs.create(run_file.read(asked.run_file, changes), Path(folder))
+        run = library.create(run_file.read(asked.run_file, changes), Path(folder))
         subprocess.run([sys.executable, __file__, "--keeper", str(run.path)], check=True)
         told = run.path / "turns.json"
         if not told.exists():
@@ -74,7 +75,7 @@ def main() -> int:
 
 
 def keep(folder: Path) -> int:
-    from core.keeper import Keeper
+    from core.monitor.keeper import Keeper
 
     begun = time.monotonic(), time.process_time()
     Keeper(RunFolder(folder), [sys.executable, __file__, "--engine", str(folder)]).keep()
@@ -85,18 +86,16 @@ def keep(folder: Path) -> int:
 
 def train(run: RunFolder) -> int:
     """In the engine's process: train as Hone does, switching its monitoring off and on."""
-    from core.engine.environment import prepare_environment
-    from core.engine.libraries import leave_aside
+    from core.engine.environment import leave_aside, prepare_environment
 
     options = run.options()
     prepare_environment(options)
     leave_aside(options)
-    from core.engine.torchvision_ops import prepare_torchvision
+    from core.engine.environment import prepare_torchvision
 
     prepare_torchvision()
-    from core.engine.reporter import Reporter
+    from core.engine.reporter import Reporter, StepLog
     from core.engine.requests import RequestBox
-    from core.engine.step_log import StepLog
     from core.engine.train import train_run
 
     ends: list[float] = []

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from core.bench.result import Machine
+from core.benchmark.result import Machine
 from tests.performance.suite import __main__ as suite
 from tests.performance.suite import readme, record, running, tables
 from tests.performance.suite.entries import BENCHMARKS, Benchmark, UnknownNameError, chosen

@@ -23,7 +23,7 @@ from PySide6.QtCore import QObject, QTimer
 from PySide6.QtWidgets import QMainWindow
 from window_gauges import INTERVAL_MS, Lateness, Processors, open_window
 
-from core.run_folder import RunFolder
+from core.runs.folder import RunFolder
 from tests.performance.suite.figures import Figure, add_json, at_most, figure, hand_over
 
 ROOT = Path(__file__).resolve().parents[2]

@@ -22,16 +22,16 @@ os.environ.setdefault("QT_QPA_PLATFORM", "offscreen")
 
 from PySide6.QtWidgets import QApplication
 
-from core import questions
-from core.checks import read_options
-from core.memory import anatomy
-from core.memory.forecast import Room
-from core.memory.ladder import ladder
-from core.model_lookup import question_about
-from core.settings import Appearance
-from gui.memory_tools import MemoryTools
-from gui.pages.new_run import NewRunPage
-from gui.theme import Theme
+from core.base.settings import Appearance
+from core.memory import estimate
+from core.memory.model import Room
+from core.memory.remedies import ladder
+from core.options.validate import read_options
+from core.services import questions
+from core.services.hub import question_about
+from gui.base.theme import Theme
+from gui.new_run.memory_state import MemoryTools
+from gui.new_run.page import NewRunPage
 from tests.performance.suite.figures import add_json, at_most, figure, hand_over
 
 GOAL_MS = 50.0
@@ -96,7 +96,7 @@ def measure(changes: int, out: Path | None) -> int:
         page._options.form.set_values({"memory.batch_size": 8 + number % 50})
         application.processEvents()
         taken.append(1000 * (time.perf_counter() - begun))
-    formula = milliseconds(lambda: anatomy.forecast(options, model.shape, device))
+    formula = milliseconds(lambda: estimate.forecast(options, model.shape, device))
     rungs = milliseconds(lambda: ladder(options, model, device, SMALL_ROOM))
     page.close_questions()
     print(f"a change of the batch size, {changes} times: median {statistics.median(taken):.1f} ms, ", end="")

@@ -10,13 +10,13 @@ from PySide6.QtCore import QObject, Qt, QTimer
 from PySide6.QtWidgets import QApplication
 from window_guard import processes_of
 
-from core import settings
-from core.run_folder import RunFolder
-from core.settings import Appearance
-from gui.app import dress, take_short_turns
-from gui.engine_question import ask_real_engine
-from gui.theme import Theme
-from gui.window import MainWindow
+from core.base import settings
+from core.base.settings import Appearance
+from core.runs.folder import RunFolder
+from gui.app.application import dress, take_short_turns
+from gui.app.window import MainWindow
+from gui.base.background import ask_real_engine
+from gui.base.theme import Theme
 
 INTERVAL_MS = 16
 

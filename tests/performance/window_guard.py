@@ -19,8 +19,11 @@ import psutil
 ROOT = Path(__file__).resolve().parents[2]
 sys.path.insert(0, str(ROOT))
 
-from core.run_folder import Action, RunFolder  # noqa: E402 - the checkout is on the path only now
-from core.runs import list_runs  # noqa: E402 - the checkout is on the path only now
+from core.runs.folder import (  # noqa: E402
+    Action,
+    RunFolder,
+)
+from core.runs.library import list_runs  # noqa: E402 - the checkout is on the path only now
 
 PATIENCE_SECONDS = 10.0
 

@@ -31,9 +31,10 @@ from PySide6.QtWidgets import QMainWindow
 from window_gauges import INTERVAL_MS, Lateness, Processors, open_window
 from window_guard import guarded
 
-from core import run_file, runs, starting
-from core.processes import NICENESS
-from core.run_folder import RunFolder
+from core.base.processes import NICENESS
+from core.options import run_file
+from core.runs import library, start
+from core.runs.folder import RunFolder
 from tests.performance.suite.figures import Figure, add_json, at_most, figure, hand_over
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -235,9 +236,9 @@ def measure_one(options: argparse.Namespace) -> int:
     """One measurement in this process."""
     application, window = open_window()
     asked = run_file.read(options.run_file, ENDLESS)
-    run = runs.create(asked, options.result.parent / "runs")
+    run = library.create(asked, options.result.parent / "runs")
     if options.one == "process":
-        window.show_run(run, partial(starting.start, run))
+        window.show_run(run, partial(start.start, run))
     elif options.one == "thread":
         # A shell's background job starts with it ignored; the engine sets it back, which only a main thread may do.
         signal.signal(signal.SIGINT, signal.default_int_handler)

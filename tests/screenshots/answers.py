@@ -11,32 +11,59 @@ import msgspec
 from PySide6.QtCore import Qt
 from PySide6.QtGui import QColor, QImage, QPainter
 
-from core.bench.result import Result
-from core.bench.running import Underway
-from core.checks import read_options
-from core.choices import Method, Task
-from core.data_report import Column, ColumnKind, DataReport, InspectRequest
-from core.device_check_report import Agreement as Agreed
-from core.device_check_report import Comparison, DeviceCheckReport
+from core.base.errors import Fix, Problem
+from core.benchmark.result import Result
+from core.benchmark.runner import Underway
 from core.engine.devices import report
-from core.errors import Fix, Problem
-from core.events import ExamplesChosen
-from core.export_job import Wanted
-from core.export_offers import Offer
-from core.exporting import Agreement, Compared, ExportKind, ExportReport
-from core.hub_questions import Account, Cached, CacheReport, Found, Kind, Removed, SearchAnswer
-from core.hub_standing import NEEDS_CODE, standing
-from core.memory import anatomy
-from core.memory.forecast import Basis, Forecast, ForecastRequest, LayerMemory, Measurement, Room
-from core.memory.shape import ModelShape
-from core.model_report import ModelReport, ModelRequest
-from core.options import DataOptions, ModelOptions, OutputOptions, RunOptions
-from core.predictions import Example
-from core.reports import DeviceReport
-from core.run_folder import RunFolder
-from core.sources import short_name
-from core.trying import Answered, Ask, Chance, EndedBy, Load, Loaded, Said, Told, Which, Word
-from core.trying_process import TryProcess
+from core.memory import estimate
+from core.memory.model import (
+    Basis,
+    Forecast,
+    ForecastRequest,
+    LayerMemory,
+    Measurement,
+    ModelReport,
+    ModelRequest,
+    ModelShape,
+    Room,
+)
+from core.options import RunOptions
+from core.options.choices import Method, Task
+from core.options.data import DataOptions
+from core.options.device_support import DeviceReport
+from core.options.sections import ModelOptions, OutputOptions
+from core.options.sources import short_name
+from core.options.validate import read_options
+from core.runs.events import Example, ExamplesChosen
+from core.runs.folder import RunFolder
+from core.services.chat import (
+    Answered,
+    Ask,
+    Chance,
+    EndedBy,
+    Load,
+    Loaded,
+    Said,
+    Told,
+    TryProcess,
+    Which,
+    Word,
+)
+from core.services.devices import Agreement as Agreed
+from core.services.devices import Comparison, DeviceCheckReport
+from core.services.export import Agreement, Compared, ExportKind, ExportReport, Offer, Wanted
+from core.services.hub import (
+    NEEDS_CODE,
+    Account,
+    Cached,
+    CacheReport,
+    Found,
+    Kind,
+    Removed,
+    SearchAnswer,
+    standing,
+)
+from core.services.inspect import Column, ColumnKind, DataReport, InspectRequest
 from tests.fakes.asked_of_bert import DISTILBERT, RESNET, SMOL
 from tests.fakes.asking import FakeEngine
 from tests.fakes.data_reports import report_for
@@ -165,7 +192,7 @@ def _shape(task: Task) -> ModelShape:
 def forecast_of(options: RunOptions) -> Forecast:
     """The formula's figure, for a machine of no special kind."""
     device = DeviceReport(name="cpu", title="CPU", available=True)
-    return anatomy.forecast(options, _shape(options.task), device, length=min(128, options.data.max_length))
+    return estimate.forecast(options, _shape(options.task), device, length=min(128, options.data.max_length))
 
 
 def _traced(request: bytes) -> Forecast:

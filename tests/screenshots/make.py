@@ -20,37 +20,37 @@ from PySide6.QtCore import QEventLoop, QTimer
 from PySide6.QtGui import QFont, QFontDatabase
 from PySide6.QtWidgets import QApplication, QMessageBox, QPushButton, QWidget
 
-from core import run_file, run_notes
-from core.bench import kept
-from core.bench.plan import Kind
-from core.choices import Task
-from core.events import TurnAwaited
-from core.interrupted import Interrupted
-from core.live_runs import LiveRun
-from core.memory.forecast import Room
-from core.presets import presets
-from core.run_folder import ExitRecord, RunFolder
-from core.run_notes import RunNotes
-from core.settings import Appearance, Settings
-from core.state import State
-from core.trying import Which
-from core.trying_room import Verdict
-from gui import closing, turn_question
-from gui.app import dress
-from gui.pages.benchmark import BenchmarkPage
-from gui.pages.export_sheet import ExportSheet
-from gui.pages.import_sheet import ImportSheet
-from gui.pages.new_run_fit import FitCard
-from gui.pages.new_run_header import DIGITS
-from gui.pages.new_run_tasks import starting_tree
-from gui.pages.support_sheet import SupportSheet
-from gui.pages.try_it import TryPage
-from gui.pages.try_question import Question as Asked
-from gui.plots.repaint_queue import RepaintQueue
-from gui.sidebar import Place
-from gui.theme import Theme
-from gui.widgets.question import Question
-from gui.window import MainWindow
+from core.base.settings import Appearance, Settings
+from core.benchmark import result as benchmark_result
+from core.benchmark.plan import Kind
+from core.memory.model import Room
+from core.options import past_runs, run_file
+from core.options.choices import Task
+from core.options.past_runs import RunNotes
+from core.options.presets import presets
+from core.runs.crash import Interrupted
+from core.runs.events import TurnAwaited
+from core.runs.folder import ExitRecord, RunFolder
+from core.runs.queue import LiveRun
+from core.runs.status import State
+from core.services.chat import Verdict, Which
+from gui.app import closing as app_closing
+from gui.app.application import dress
+from gui.app.sidebar import Place
+from gui.app.window import MainWindow
+from gui.base.theme import Theme
+from gui.base.trash import Question
+from gui.benchmark.page import BenchmarkPage
+from gui.charts.chart import RepaintQueue
+from gui.new_run.header import DIGITS
+from gui.new_run.import_dialog import ImportSheet
+from gui.new_run.memory_card import FitCard
+from gui.new_run.page import starting_tree
+from gui.run import words as run_words
+from gui.run.export_dialog import ExportSheet
+from gui.run.share import SupportSheet
+from gui.try_it.input import Question as Asked
+from gui.try_it.page import TryPage
 from tests.fakes.bench import BEGUN, NOTEBOOK, PC, devices_result, methods_result, updated_result
 from tests.fakes.memory import RAN_OUT, FakeMemory
 from tests.fakes.run_stories import (
@@ -163,7 +163,7 @@ class Stage:
         on_pc = methods_result(PC, speed=2.4, begun=BEGUN + 3 * DAY)
         broken_off = methods_result(NOTEBOOK, speed=0.2, done=3, begun=BEGUN - 20 * DAY)
         for result in (self.methods, self.devices, updated, on_pc, broken_off):
-            kept.save(result)
+            benchmark_result.save(result)
         self.box: QMessageBox | None = None
         self.window.show()
         self.window.ask_for_devices()
@@ -271,7 +271,7 @@ class Stage:
             run = self._digits(listed / f"2026-11-19-210{number}-digits", plot, finish, **asked)
             run.model.mkdir()
             (run.model / "model.safetensors").write_bytes(bytes(45_000_000 - 2_000_000 * number))
-            run_notes.write(run.path, notes)
+            past_runs.write(run.path, notes)
             others.append(run)
         shown = {
             "live": live,
@@ -432,15 +432,15 @@ class Stage:
     def closing(self) -> None:
         states = State.TRAINING, State.TRAINING, State.QUEUED
         found = [
-            closing.Underway(one.run, one.title, state)
+            app_closing.Underway(one.run, one.title, state)
             for one, state in zip(self._waiting(), states, strict=True)
         ]
-        self.box = closing.question_about(found, self.window)
+        self.box = app_closing.question_about(found, self.window)
         self.box.open()
 
     def turn(self) -> None:
         about = TurnAwaited(ahead=1, behind="“Handwritten digits”")
-        self.box = turn_question.question_about(about, self.window)
+        self.box = run_words.question_about(about, self.window)
         self.box.open()
 
     def ask(self, name: str) -> None:

@@ -1,12 +1,271 @@
 """From samples to a batch. Workers import this module, so it imports nothing that is slow or large."""
 
+import hashlib
+import logging
+import os
+import time
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
-from typing import Any
+from importlib.metadata import version
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
 
-import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
 import torch
 
-from core.engine.data.lengths import NO_LABEL
+if TYPE_CHECKING:
+    from datasets import Dataset
+import multiprocessing
+import random
+import signal
+import threading
+from importlib import import_module
+from types import FrameType
+
+import numpy as np
+from torch.utils.data import DataLoader, Sampler
+from torch.utils.data import Dataset as data_Dataset
+from transformers import Trainer
+from transformers.trainer_pt_utils import LengthGroupedSampler
+
+from core.base.errors import UserError
+from core.engine.requests import on_signals
+
+# --- The columns of tokenized texts, and how long texts are, without reading them
+
+
+TOKENS = "input_ids"
+NO_LABEL = -100
+"""The label of a token that is not learned from, as torch's cross entropy and transformers have it."""
+PAIR = PROMPT, CHOSEN, REJECTED = "prompt_ids", "chosen_ids", "rejected_ids"
+
+
+def lengths_of(samples: Any) -> list[int] | None:
+    """Tokens of each sample of a `datasets.Dataset`, in its order; None for samples that are no texts.
+
+    Of a pair of answers the longer one counts, with the prompt: both get rows of that length. Trainer would make lists
+    of every sample for it at the start of a run.
+    """
+    from datasets import Dataset
+
+    if not isinstance(samples, Dataset):
+        return None
+    names = set(samples.column_names)
+    if TOKENS not in names and not names.issuperset(PAIR):
+        return None
+    table = samples.with_format("arrow")[:]  # as a table, so that a selection of rows is heeded
+    if TOKENS in names:
+        return list(pc.list_value_length(table[TOKENS]).to_pylist())
+    prompt, chosen, rejected = (pc.list_value_length(table[name]) for name in PAIR)
+    return list(pc.add(prompt, pc.max_element_wise(chosen, rejected)).to_pylist())
+
+
+# --- Keeps float64 from devices that don't have it
+
+
+Collator = Callable[[list[dict[str, Any]]], dict[str, torch.Tensor]]
+
+WITHOUT_FLOAT64 = ("mps",)
+"""Kinds of devices that have no float64."""
+
+
+@dataclass(frozen=True)
+class SinglePrecision:
+    """A collator whose batches hold float32 where the samples held float64; it can be sent to spawned workers."""
+
+    collate: Collator
+
+    def __call__(self, samples: list[dict[str, Any]]) -> dict[str, torch.Tensor]:
+        """Collate, still on the CPU, and cast; everything but float64 is left as it is."""
+        batch = self.collate(samples)
+        for name, value in list(batch.items()):
+            if isinstance(value, torch.Tensor) and value.dtype == torch.float64:
+                batch[name] = value.float()
+        return batch
+
+
+def collator_for(kind: str, collator: Collator) -> Collator:
+    """`collator` as a device of this kind (`cuda`, `mps`, `cpu`) needs it."""
+    return SinglePrecision(collator) if kind in WITHOUT_FLOAT64 else collator
+
+
+# --- Tokenized texts kept between runs, so that the same file
+
+
+LIMIT_BYTES = 2 * 2**30
+"""All files together; the one that wasn't used for longest goes first."""
+
+UNFINISHED_SECONDS = 86_400.0
+"""After so long a file that was never finished belongs to an engine that is gone."""
+
+FORMAT = "1"
+LIBRARIES = ("transformers", "tokenizers", "datasets")
+LOG = logging.getLogger(__name__)
+
+
+@dataclass(frozen=True)
+class TokenCache:
+    """Tokenized texts in a folder, which may be removed at any time. `limit` is in bytes."""
+
+    folder: Path
+    limit: int = LIMIT_BYTES
+
+    def get(self, key: str, make: Callable[[], "Dataset"]) -> "Dataset":
+        """What `make` returned for this key in an earlier run, or what it returns now."""
+        kept = self._find(key)
+        if kept is not None:
+            return kept
+        made = make()
+        try:
+            self._keep(key, made)
+        except OSError as error:
+            LOG.warning("Tokenized texts are not kept for the next run: %s", error)
+            return made
+        return self._find(key) or made
+
+    def _find(self, key: str) -> "Dataset | None":
+        """The whole and undamaged file of a key, read; damaged ones are taken away."""
+        from datasets import Dataset
+
+        for path in self._files(f"{key}.*.arrow"):
+            try:
+                if _digest(path) == path.suffixes[-2][1:]:
+                    os.utime(path)
+                    return Dataset.from_file(str(path))
+                LOG.warning("%s is damaged; the texts are tokenized again", path)
+                path.unlink()
+            except OSError as error:
+                LOG.warning("%s can't be used: %s", path, error)
+        return None
+
+    def _keep(self, key: str, made: "Dataset") -> None:
+        """Write what was made; raises OSError where that fails, and leaves nothing behind."""
+        table = made.data.table
+        if table.nbytes > self.limit:
+            return
+        self.folder.mkdir(parents=True, exist_ok=True)
+        unfinished = self.folder / f"{key}.{os.getpid()}.unfinished"
+        try:
+            with unfinished.open("wb") as file, pa.ipc.new_stream(file, table.schema) as stream:
+                stream.write_table(table)
+            unfinished.replace(self.folder / f"{key}.{_digest(unfinished)}.arrow")
+        finally:
+            unfinished.unlink(missing_ok=True)
+        self._make_room(key)
+
+    def _make_room(self, newest: str) -> None:
+        """Take the oldest files away until the rest is within the limit; that of the key `newest` stays."""
+        for path in self._files("*.unfinished"):
+            if time.time() - path.stat().st_mtime > UNFINISHED_SECONDS:
+                path.unlink(missing_ok=True)
+        files = sorted(self._files("*.arrow"), key=lambda path: path.stat().st_mtime)
+        size = sum(path.stat().st_size for path in files)
+        for path in files:
+            if size <= self.limit:
+                return
+            if not path.name.startswith(newest):
+                size -= path.stat().st_size
+                path.unlink(
+                    missing_ok=True
+                )  # Windows refuses where another run reads it: OSError, told in the log
+
+    def _files(self, pattern: str) -> Iterator[Path]:
+        return iter(list(self.folder.glob(pattern)))
+
+
+def cache_key(texts: "Dataset", tokenizer: str, length: int) -> str:
+    """What tokenized texts depend on, as 32 hexadecimal digits.
+
+    Args:
+        texts: The texts, with their labels.
+        tokenizer: What `tokenizer_print` told of the tokenizer.
+        length: Tokens at which they are cut off.
+    """
+    digest = hashlib.blake2b(digest_size=16)
+    for part in (FORMAT, *map(version, LIBRARIES), tokenizer, str(length)):
+        digest.update(part.encode() + b"\0")
+    with pa.ipc.new_stream(_Digesting(digest), texts.data.table.schema.remove_metadata()) as stream:
+        stream.write_table(texts.data.table.replace_schema_metadata(None))
+    return digest.hexdigest()
+
+
+def tokenizer_print(tokenizer: Any) -> str:
+    """Everything about a tokenizer that decides its tokens; empty for one that can't be told apart from others.
+
+    Ask before it is used: tokenizing leaves the last length in it.
+    """
+    backend = getattr(tokenizer, "backend_tokenizer", None)
+    if backend is None:  # written in Python: what it does stands in its code
+        return ""
+    parts = (type(tokenizer).__qualname__, tokenizer.truncation_side, *tokenizer.model_input_names)
+    return "\0".join((*parts, hashlib.blake2b(backend.to_str().encode()).hexdigest()))
+
+
+class _Digesting:
+    """A file for Arrow that keeps nothing of what is written but its digest."""
+
+    closed = False
+
+    def __init__(self, digest: "hashlib.blake2b") -> None:
+        self._digest = digest
+
+    def write(self, content: Any) -> int:
+        self._digest.update(content)
+        return len(content)
+
+    def flush(self) -> None:
+        """Nothing waits."""
+
+    def close(self) -> None:
+        """Nothing is open."""
+
+
+def _digest(path: Path) -> str:
+    with path.open("rb") as file:
+        return hashlib.file_digest(file, lambda: hashlib.blake2b(digest_size=16)).hexdigest()
+
+
+# --- Orders of texts grouped by length, such that an epoch can be gone on with in the middle
+
+
+class OrderedByLength(LengthGroupedSampler):
+    """Trainer's own order, drawn from the same random numbers.
+
+    They are those that dropout uses, too, so that the order of an epoch depends on all steps before it. `begun_with` is
+    where they stood when the order under way was drawn; whoever sets `begin_with` has the next one drawn from there.
+    """
+
+    def __init__(self, *args: Any, **kwargs: Any) -> None:
+        super().__init__(*args, **kwargs)
+        self.begun_with: torch.Tensor | None = None
+        self.begin_with: torch.Tensor | None = None
+
+    def __iter__(self) -> Iterator[int]:
+        if self.begin_with is not None:
+            torch.set_rng_state(self.begin_with)
+            self.begin_with = None
+        self.begun_with = torch.get_rng_state()
+        yield from super().__iter__()
+
+
+class SameEachTime(LengthGroupedSampler):
+    """Trainer's own order for what is evaluated: the same in every evaluation, also where one loader serves them all.
+
+    In another order the batches would be others, and with them the last digits of the loss.
+    """
+
+    def __init__(self, *args: Any, seed: int, **kwargs: Any) -> None:
+        super().__init__(*args, generator=torch.Generator(), **kwargs)
+        self._seed = seed
+
+    def __iter__(self) -> Iterator[int]:
+        self.generator.manual_seed(self._seed)
+        yield from super().__iter__()
+
+
+# --- From samples to a batch. Workers import this module
+
 
 BY_TOKEN = ("input_ids", "token_type_ids", "attention_mask")
 """What every sample has one number a token of; labels may come one a token, too."""
@@ -89,3 +348,261 @@ class StackBlocks:
             np.stack([np.asarray(sample["input_ids"], dtype=np.int64) for sample in samples])
         )
         return {"input_ids": tokens, "labels": tokens.clone()}
+
+
+# --- Processes that prepare batches: how they are started, what they are sent
+
+
+PRELOADED = ("core.engine.data.batches", "core.engine.data.batches")
+"""What the fork server imports once, before it forks the workers: torch above all."""
+
+REFUSED = "refused"
+"""The key under which a worker sends a `UserError` in place of a batch."""
+
+
+def start_method(system: str) -> str:
+    """How workers are started: `forkserver` or `spawn`, never `fork`.
+
+    By the time there are workers the engine runs threads (OpenMP, tokenizers, Arrow), holds a CUDA context or a Metal
+    device; a fork copies their locks without the threads that would release them. Trainer itself would fork on MPS.
+
+    Args:
+        system: As `platform.system()` says it: `Linux`, `Darwin`, `Windows`.
+    """
+    return "forkserver" if system == "Linux" else "spawn"
+
+
+@dataclass(frozen=True)
+class SentSamples:
+    """A data set on its way to workers: what stops the person's run comes back whole.
+
+    torch makes a text of any exception of a worker, so that the title, the detail and the fixes of a `UserError` would
+    be lost in a traceback.
+    """
+
+    samples: Any
+
+    def __len__(self) -> int:
+        return len(self.samples)
+
+    def __getitems__(self, indices: list[int]) -> list[Any]:
+        """The samples of one batch, or the one error that keeps them back."""
+        try:
+            if hasattr(self.samples, "__getitems__"):
+                return list(self.samples.__getitems__(indices))
+            return [self.samples[index] for index in indices]
+        except UserError as error:
+            return [error]
+
+
+@dataclass(frozen=True)
+class SentCollator:
+    """The collator that goes with `SentSamples`."""
+
+    collate: Collator
+
+    def __call__(self, samples: list[Any]) -> dict[str, Any]:
+        """A batch, or the error under its key."""
+        first = samples[0]
+        return {REFUSED: first} if isinstance(first, UserError) else self.collate(samples)
+
+
+def received(batch: dict[str, Any]) -> dict[str, Any]:
+    """The batch as it is.
+
+    Raises:
+        UserError: The worker sent one in place of it.
+    """
+    error = batch.get(REFUSED)
+    if error is not None:
+        raise error
+    return batch
+
+
+def begin_worker(_worker: int) -> None:
+    """Called in each worker as it starts.
+
+    Its random numbers get the seed that Trainer would give them; Trainer's own function would import transformers.
+    """
+    signal.signal(signal.SIGTERM, _leave_to_engine)
+    threading.Thread(target=_end_with_engine, name="end-with-engine", daemon=True).start()
+    seed = torch.initial_seed() % 2**32
+    random.seed(seed)
+    np.random.seed(seed)
+    torch.manual_seed(seed)
+
+
+def _leave_to_engine(number: int, _frame: FrameType | None) -> None:
+    """A shutdown asks every process to end: the engine needs its workers until it has saved. It asks a second time."""
+    signal.signal(number, signal.SIG_DFL)
+
+
+def _end_with_engine() -> None:
+    """Wait until the engine is gone, then end.
+
+    torch's own watchdog looks at the worker's parent. That is the fork server, which in turn waits for the workers: a
+    killed engine would leave them all behind.
+    """
+    engine = multiprocessing.parent_process()
+    if engine is not None:
+        engine.join()
+        os._exit(1)
+
+
+# --- Batches of conversations, packed or not, and of pairs of answers. Workers import this
+
+
+LENGTHS = "seq_lengths"
+"""The column, by the name TRL gives it, that says how long each conversation of a packed row is."""
+
+
+@dataclass(frozen=True)
+class PadConversations(PadTexts):
+    """Collates `input_ids` and `labels` into int64 [batch, tokens], filled up on the right.
+
+    Where rows hold several conversations, `position_ids` begin anew with each in place of an `attention_mask`: by that,
+    transformers keeps them from seeing each other (`find_packed_sequence_indices`). Padding stays at position 0.
+    """
+
+    def __call__(self, samples: list[dict[str, Any]]) -> dict[str, torch.Tensor]:
+        """Make one batch."""
+        batch = super().__call__([_tokens(sample) for sample in samples])
+        width = batch["input_ids"].shape[1]
+        if LENGTHS in samples[0]:
+            rows = [np.concatenate([np.arange(length) for length in sample[LENGTHS]]) for sample in samples]
+            return {**batch, "position_ids": _stacked(rows, width)}
+        ones = [np.ones(len(sample["input_ids"])) for sample in samples]
+        return {**batch, "attention_mask": _stacked(ones, width)}
+
+
+@dataclass(frozen=True)
+class PadPairs(PadTexts):
+    """Collates pairs as TRL's DPO takes them: first a row for each better answer, then one for each worse.
+
+    `completion_mask` is 1 where an answer is. Each sample has `prompt_ids`, `chosen_ids` and `rejected_ids`.
+    """
+
+    def __call__(self, samples: list[dict[str, Any]]) -> dict[str, torch.Tensor]:
+        """Make one batch of int64 [2 x pairs, tokens]."""
+        halves = [(sample["prompt_ids"], sample["chosen_ids"]) for sample in samples]
+        halves += [(sample["prompt_ids"], sample["rejected_ids"]) for sample in samples]
+        batch = super().__call__([{"input_ids": [*prompt, *answer]} for prompt, answer in halves])
+        width = batch["input_ids"].shape[1]
+        ones = [np.ones(len(prompt) + len(answer)) for prompt, answer in halves]
+        answers = [np.r_[np.zeros(len(prompt)), np.ones(len(answer))] for prompt, answer in halves]
+        return {
+            **batch,
+            "attention_mask": _stacked(ones, width),
+            "completion_mask": _stacked(answers, width),
+        }
+
+
+def _tokens(sample: dict[str, Any]) -> dict[str, Any]:
+    return {"input_ids": sample["input_ids"], "labels": sample["labels"]}
+
+
+def _stacked(rows: list[Any], width: int) -> torch.Tensor:
+    """Rows of numbers filled up with zeros on the right."""
+    found: Any = np.zeros((len(rows), width), dtype=np.int64)
+    for row, values in zip(found, rows, strict=True):
+        row[: len(values)] = values
+    return torch.from_numpy(found)
+
+
+# --- How Trainer's batches are loaded: its data loaders
+
+
+class LoadingTrainer(Trainer):
+    """Trainer, its batches and their order untouched.
+
+    Two things differ. Workers are sent what can be sent to a new process, and import little there; and texts are
+    grouped by lengths that were read from their Arrow columns at once instead of text by text.
+
+    `train_order` is the order in which it learns, where that is drawn from the random numbers that all share.
+    """
+
+    train_order: OrderedByLength | None = None
+
+    def _get_dataloader(self, dataset: Any, description: str, batch_size: int, **kwargs: Any) -> DataLoader:
+        if not self.args.dataloader_num_workers:
+            return super()._get_dataloader(dataset, description, batch_size, **kwargs)
+        if self.args.dataloader_multiprocessing_context == "forkserver":
+            multiprocessing.set_forkserver_preload(list(PRELOADED))
+            with on_signals(signal.SIG_IGN):  # a shutdown asks every process to end; the engine ends this one
+                import_module("multiprocessing.forkserver").ensure_running()
+        collator: Collator = self.data_collator
+        self.data_collator: Collator = SentCollator(collator)
+        try:
+            loader = super()._get_dataloader(SentSamples(dataset), description, batch_size, **kwargs)
+        finally:
+            self.data_collator = collator
+        live_loader(loader).worker_init_fn = begin_worker
+        if not kwargs.get("is_training") and self._has_evaluated():
+            draw_no_seed(loader)
+        return loader
+
+    def _has_evaluated(self) -> bool:
+        return any("eval_loss" in entry for entry in self.state.log_history)
+
+    def _get_train_sampler(self, train_dataset: data_Dataset | None = None) -> Sampler | None:
+        dataset: Any = self.train_dataset if train_dataset is None else train_dataset
+        if isinstance(dataset, SentSamples):
+            dataset = dataset.samples
+        if self.args.train_sampling_strategy == "group_by_length":
+            lengths = lengths_of(dataset)
+            if lengths is not None:  # the arguments are Trainer's own
+                together = self.args.train_batch_size * self.args.gradient_accumulation_steps
+                self.train_order = OrderedByLength(together, lengths=lengths)
+                return self.train_order
+        sampler = super()._get_train_sampler(dataset)
+        if isinstance(sampler, LengthGroupedSampler):
+            sampler = self.train_order = OrderedByLength(sampler.batch_size, lengths=sampler.lengths)
+        return sampler
+
+    def _get_eval_sampler(self, eval_dataset: Any) -> Sampler | None:
+        if self.args.train_sampling_strategy == "group_by_length":
+            samples = eval_dataset.samples if isinstance(eval_dataset, SentSamples) else eval_dataset
+            lengths = lengths_of(samples)
+            if lengths is not None:
+                return SameEachTime(self.args.eval_batch_size, lengths=lengths, seed=self.args.seed)
+        return super()._get_eval_sampler(eval_dataset)
+
+    def get_batch_samples(
+        self, epoch_iterator: Iterator[Any], num_batches: int, device: torch.device
+    ) -> tuple[list[Any], Any]:
+        """The batches of one optimizer step.
+
+        Raises:
+            UserError: A worker found a sample that can't be used.
+        """
+        return super().get_batch_samples(map(received, epoch_iterator), num_batches, device)
+
+    def prediction_step(
+        self, model: torch.nn.Module, inputs: dict[str, Any], *args: Any, **kwargs: Any
+    ) -> Any:
+        """Evaluate one batch.
+
+        Raises:
+            UserError: A worker found a sample that can't be used.
+        """
+        return super().prediction_step(model, received(inputs), *args, **kwargs)
+
+    def stop_workers(self) -> None:
+        """End the processes that prepare batches; a loader asked for more starts new ones."""
+        loaders = [self.callback_handler.train_dataloader, *getattr(self, "_eval_dataloaders", {}).values()]
+        for loader in filter(None, loaders):
+            live_loader(loader)._iterator = None  # torch ends them where it lets go of the iterator
+
+
+def live_loader(loader: Any) -> DataLoader:
+    """The loader of torch's own that accelerate wraps: its iterator holds the workers."""
+    return getattr(loader, "base_dataloader", loader)
+
+
+def draw_no_seed(loader: Any) -> None:
+    """Let a loader start its workers without moving the random numbers that all share.
+
+    torch draws a number when workers start. They live from one epoch to the next, so that a run draws it once: one that
+    goes on must not draw it a second time.
+    """
+    live_loader(loader).generator = loader.generator = torch.Generator()

@@ -1,10 +1,14 @@
 """What the columns of a table hold, and which of them are likely the text and the label."""
 
+import ast
+import difflib
 import json
 import re
 import zlib
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
+from itertools import islice
+from pathlib import PurePosixPath
 from typing import Any
 from weakref import WeakKeyDictionary
 
@@ -12,10 +16,16 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from core.data_report import Column, ColumnKind
-from core.engine.data.column_names import LABEL_NAMES, PAIR_NAMES, TEXT_NAMES
-from core.engine.data.json_values import EXACT_FLOAT
+from core.base.errors import DataError, Fix
+from core.engine.data.json_files import EXACT_FLOAT, Why
+from core.engine.data.splits import HOLD_OUT_INSTEAD
 from core.engine.data.tables import Table
+from core.engine.data.text_files import LABEL_NAMES, LEAVE_OUT, PAIR_NAMES, TEXT_NAMES, listed
+from core.options.presets import IMAGE_FORMATS
+from core.services.inspect import Column, ColumnKind
+
+# --- What the columns of a table hold, and which of them are likely the text and the label
+
 
 EXAMPLES = 3
 EXAMPLE_CHARACTERS = 120
@@ -250,3 +260,494 @@ def guess_pair(texts: list[str]) -> tuple[str, ...]:
 def _mean_length(table: Table, name: str) -> float:
     mean = pc.mean(pc.utf8_length(as_text(table.rows[name]))).as_py()
     return float(mean or 0.0)
+
+
+# --- Lists of words out of a table's column: as Arrow has them, written out as text
+
+
+class BadListError(Exception):
+    """A cell that begins as a list and is none: the row's place in the column, and what stands there."""
+
+    def __init__(self, index: int, text: str) -> None:
+        super().__init__(text)
+        self.index = index
+        self.text = text
+
+
+def is_list(kind: pa.DataType) -> bool:
+    """Whether a column holds lists of texts or numbers; of spans of a text and the like, nothing can be made here."""
+    has_lists = pa.types.is_list(kind) or pa.types.is_large_list(kind) or pa.types.is_fixed_size_list(kind)
+    return has_lists and not pa.types.is_nested(kind.value_type)
+
+
+def word_lists(column: pa.ChunkedArray) -> pa.ListArray:
+    """Every row as a list of texts; a missing one is an empty list.
+
+    Raises:
+        BadListError: A cell of text begins as a list and can't be read as one.
+    """
+    lists, bad = read_lists(column)
+    if bad:
+        raise bad[0]
+    return lists
+
+
+def read_lists(column: pa.ChunkedArray) -> tuple[pa.ListArray, list[BadListError]]:
+    """As `word_lists`; cells that can't be read are empty lists, and told."""
+    if is_list(column.type):
+        lists = column.cast(pa.list_(column.type.value_type)).combine_chunks()
+        lists = lists.cast(pa.list_(pa.string()))
+        found = (
+            lists if lists.null_count == 0 else pa.array([row or [] for row in lists.to_pylist()], lists.type)
+        )
+        return found, []
+    bad: list[BadListError] = []
+    rows: list[list[str | None]] = []
+    for index, text in enumerate(pc.fill_null(column.cast(pa.string()), "").to_pylist()):
+        try:
+            rows.append(_split(index, text))
+        except BadListError as error:
+            bad.append(error)
+            rows.append([])
+    return pa.array(rows, pa.list_(pa.string())), bad
+
+
+def _split(index: int, text: str) -> list[str | None]:
+    text = text.strip()
+    if not (text.startswith("[") and text.endswith("]")):
+        return list(text.split())
+    try:
+        found = _read(text)
+    except (ValueError, SyntaxError, RecursionError, MemoryError) as error:
+        raise BadListError(index, text) from error
+    if not isinstance(found, list) or any(isinstance(value, list | dict | tuple) for value in found):
+        raise BadListError(index, text)
+    return [None if value is None else str(value) for value in found]
+
+
+def _read(text: str) -> object:
+    try:
+        return json.loads(text)
+    except ValueError:
+        return ast.literal_eval(text)  # as pandas writes lists into a CSV file; it computes nothing
+
+
+# --- Which column of a table holds images, and which their labels
+
+
+IMAGE_NAMES = (
+    *(
+        "image",
+        "img",
+        "image_path",
+        "img_path",
+        "file_name",
+        "filename",
+        "path",
+        "file",
+        "filepath",
+        "file_path",
+    ),
+    *("image_file", "picture", "photo", "pixels", "image_name", "image_id", "images"),
+)
+IMAGE_ROWS_LOOKED_AT = 200
+"""Rows at the beginning that tell what a column holds."""
+MOSTLY = 0.5
+PREVIEW_ROWS = 200
+PREVIEW_CHARACTERS = 300
+
+
+def holds_bytes(kind: pa.DataType) -> bool:
+    """Whether a column's type is that of stored images: bytes, or the Hub's pair of bytes and path."""
+    if pa.types.is_struct(kind):
+        return any(
+            field.name == "bytes" and is_binary(field.type)
+            for field in (kind.field(i) for i in range(kind.num_fields))
+        )
+    return is_binary(kind)
+
+
+def is_binary(kind: pa.DataType) -> bool:
+    """Whether values of this type are bytes."""
+    return pa.types.is_binary(kind) or pa.types.is_large_binary(kind) or pa.types.is_fixed_size_binary(kind)
+
+
+def choose_image_column(table: Table, asked: str | None) -> str:
+    """The column of image paths: the one asked for, else the one whose values look most like paths of images.
+
+    Raises:
+        DataError: There is none of that name, or none that looks like it.
+    """
+    if asked is not None:
+        check_column(table.path.name, table.columns, asked, "data.image_column")
+        return asked
+    shares = {name: share_of_paths(table, name) for name in table.columns}
+    best = max(shares, key=lambda name: (shares[name], _place(name)), default="")
+    if best and shares[best] > MOSTLY:
+        return best
+    named = [name for name in sorted(table.columns, key=_place, reverse=True) if _place(name) >= 0]
+    if named and not shares[best]:  # names without an ending: "cats/001"
+        return named[0]
+    raise no_images(table.path.name, str(table.path), table.columns)
+
+
+def choose_label_column(table: Table, image: str, asked: str | None) -> str:
+    """The column of labels: the one asked for, else the likeliest.
+
+    Raises:
+        DataError: There is none of that name, or none that could be it.
+    """
+    if asked is not None:
+        check_column(table.path.name, table.columns, asked, "data.label_column")
+        return asked
+    found = guess_columns(table, (image,)).label
+    if found is None:
+        others = [name for name in table.columns if name != image]
+        raise DataError(
+            f"{table.path.name} has no column of labels",
+            f"{table.path}: beside the images (“{image}”) there is {listed(others) or 'no other column'}. Each image "
+            "needs a label that other images have, too.",
+            tuple(Fix(f"Use “{name}”", {"data.label_column": name}) for name in others[:3]),
+        )
+    return found
+
+
+def first_rows(table: Table, names: Sequence[str]) -> tuple[tuple[str, ...], ...]:
+    """The first rows as text, long values cut; a column that isn't in the table, as stored images are, is empty."""
+    first = table.first(PREVIEW_ROWS).rows
+    empty = [""] * first.num_rows
+    columns = [as_text(first[name]).to_pylist() if name in first.column_names else empty for name in names]
+    return tuple(
+        tuple((value or "")[:PREVIEW_CHARACTERS] for value in row) for row in zip(*columns, strict=True)
+    )
+
+
+def check_column(file: str, columns: tuple[str, ...], asked: str, option: str) -> None:
+    """Stop where a table has no column of this name.
+
+    Raises:
+        DataError: It has none.
+    """
+    if asked not in columns:
+        raise DataError(
+            f"{file} has no column “{asked}”",
+            f"Its columns are {listed(columns)}.",
+            tuple(Fix(f"Use “{name}”", {option: name}) for name in columns[:4]),
+        )
+
+
+def no_images(file: str, path: str, columns: tuple[str, ...]) -> DataError:
+    """The error for a table in which nothing looks like an image."""
+    return DataError(
+        f"{file} has no column of images",
+        f"{path}: in {listed(columns)} there are no paths of images (they end in {_endings()}), and no stored images.",
+        (Fix("Choose a table with a column of image paths, or a folder with one folder a class"),),
+    )
+
+
+def share_of_paths(table: Table, name: str) -> float:
+    """The share of the first values that end as files of images do."""
+    values = [
+        value for value in as_text(table.rows[name].slice(0, IMAGE_ROWS_LOOKED_AT)).to_pylist() if value
+    ]
+    fitting = sum(PurePosixPath(value.strip()).suffix.lower() in IMAGE_FORMATS for value in values)
+    return fitting / len(values) if values else 0.0
+
+
+def _place(name: str) -> int:
+    """How much a column's name sounds like images; -1: not at all."""
+    lowered = name.strip().lower()
+    return len(IMAGE_NAMES) - IMAGE_NAMES.index(lowered) if lowered in IMAGE_NAMES else -1
+
+
+def _endings() -> str:
+    return ", ".join(IMAGE_FORMATS)
+
+
+# --- Lists and objects among the texts of a column, as a file of JSON may have them
+
+
+def refuse_nested(table: Table, names: tuple[str, ...]) -> None:
+    """Stop where a column of texts holds lists or objects in some rows.
+
+    Raises:
+        DataError: It does.
+    """
+    for name in names:
+        found = nested_rows(table, name)
+        if found:
+            raise nested_values(table, name, found[0], len(found))
+
+
+def nested_rows(table: Table, name: str) -> list[int]:
+    """Which rows of a column hold lists or objects among texts."""
+    return list(nested_places(as_text(table.rows[name]))) if is_mixed(table, name) else []
+
+
+def is_mixed(table: Table, name: str) -> bool:
+    """Whether a column of JSON had several kinds of values, which were made texts."""
+    return any(note.startswith(f"Column “{name}” {Why.MIXED.value}") for note in table.notes)
+
+
+def nested_places(texts: pa.ChunkedArray) -> Iterator[int]:
+    """Places of texts that are a list or an object written as JSON."""
+    likely = pc.fill_null(pc.match_substring_regex(texts, r"^[\[{]"), False)
+    for place in np.flatnonzero(likely.to_numpy()):
+        try:
+            json.loads(texts[int(place)].as_py())
+        except ValueError:
+            continue
+        except RecursionError:
+            pass  # nested so deeply that nobody meant it as a text
+        yield int(place)
+
+
+def nested_values(table: Table, name: str, index: int, count: int) -> DataError:
+    """The error for lists or objects among texts: the first of them, and how many there are."""
+    others = f" So it is in {count:,} rows." if count > 1 else ""
+    return DataError(
+        f"“{name}” holds a list or an object in {table.where(index)}",
+        f"{table.path}: a model reads texts, and in other rows there is one.{others}",
+        (Fix("Write a text there, or choose another column"), LEAVE_OUT),
+    )
+
+
+# --- What may be wrong with the chosen columns; the form shows it before a run
+
+
+def check_text_columns(table: Table, guess: Guess) -> None:
+    """Stop where the texts can't be what was chosen.
+
+    Raises:
+        DataError: A column is missing, or holds numbers or something else than text.
+    """
+    if not guess.text:
+        raise DataError(
+            f"{table.path.name} has no column of texts",
+            f"{table.path} has the columns {listed(table.columns)}; none of them holds texts.",
+            (Fix("Choose a file with a column of texts"),),
+        )
+    for name in guess.text:
+        if name not in table.columns:
+            likely = guess_columns(table).text
+            raise missing_column(table, name, "data.text_columns", guess.text, next(iter(likely), None))
+        kind = kind_of(table.rows[name])
+        if kind is not ColumnKind.TEXT:
+            likely = guess_columns(table).text
+            raise _no_text(table, name, kind, (_use_texts(likely),) if likely else ())
+
+
+def check_label_column(table: Table, guess: Guess) -> None:
+    """Stop where the labels can't be what was chosen.
+
+    Raises:
+        DataError: The column is missing, empty, or has nearly as many values as there are rows.
+    """
+    if guess.label is None:
+        raise DataError(
+            f"{table.path.name} has no column that looks like a label",
+            f"{table.path} has the columns {listed(table.columns)}. A label column has a few values that repeat.",
+            (Fix("Choose the label column yourself, or another file"),),
+        )
+    if guess.label not in table.columns:
+        likely = guess_columns(table).label
+        raise missing_column(table, guess.label, "data.label_column", (guess.label,), likely)
+    column = next(column for column in describe(table) if column.name == guess.label)
+    if column.distinct == 0:
+        raise DataError(
+            f"Label column “{guess.label}” is empty",
+            f"{table.path}: none of the {table.rows.num_rows:,} rows has a value in it.",
+            _other_label(table, guess),
+        )
+    if column.distinct > 1 and not may_be_label(column, table.rows.num_rows):
+        raise _too_many_labels(table, guess, column)
+
+
+def check_eval_columns(table: Table, columns: Guess, instead: Fix = HOLD_OUT_INSTEAD) -> None:
+    """Stop where an evaluation file lacks a column of the training file, or has something else in it.
+
+    Raises:
+        DataError: It does.
+    """
+    check_columns_are_there(table, columns, instead)
+    for name in columns.text:
+        kind = kind_of(table.rows[name])
+        if kind is not ColumnKind.TEXT:
+            raise _no_text(table, name, kind, (instead,))
+
+
+def check_columns_are_there(table: Table, columns: Guess, instead: Fix = HOLD_OUT_INSTEAD) -> None:
+    """Stop where an evaluation file lacks a column of the training file.
+
+    Raises:
+        DataError: It does.
+    """
+    for name in (*columns.text, columns.label):
+        if name is not None and name not in table.columns:
+            raise DataError(
+                f"{table.path.name} has no column “{name}”",
+                f"The evaluation data needs the columns of the training data. {table.path} has the columns "
+                f"{listed(table.columns)}.",
+                (Fix(f"Rename its column to “{name}”"), instead),
+            )
+
+
+def missing_column(
+    table: Table, name: str, path: str, chosen: tuple[str, ...], likely: str | None
+) -> DataError:
+    """The error for a chosen column that isn't there.
+
+    Args:
+        table: Where it isn't.
+        name: Its name.
+        path: The option that names it.
+        chosen: All columns of that option.
+        likely: What else it could be, where no column is called nearly the same.
+    """
+    by_lower = {column.lower(): column for column in table.columns}
+    close = [by_lower[match] for match in difflib.get_close_matches(name.lower(), by_lower, n=1, cutoff=0.5)]
+    if not close and likely:
+        close = [likely]
+    fixes = []
+    for match in close:
+        replaced = [match if column == name else column for column in chosen]
+        fixes.append(Fix(f"Use “{match}”", {path: match if path == "data.label_column" else replaced}))
+    return DataError(
+        f"{table.path.name} has no column “{name}”",
+        f"{table.path} has the columns {listed(table.columns)}.",
+        tuple(fixes),
+    )
+
+
+def _use_texts(names: tuple[str, ...]) -> Fix:
+    return Fix(f"Use {listed(names)}", {"data.text_columns": list(names)})
+
+
+def _no_text(table: Table, name: str, kind: ColumnKind, fixes: tuple[Fix, ...]) -> DataError:
+    column = next(column for column in describe(table) if column.name == name)
+    what = "numbers" if kind is ColumnKind.NUMBER else "something else than text"
+    return DataError(
+        f"Text column “{name}” of {table.path.name} holds {what}",
+        f"{table.path}, {table.where(0).partition(' of ')[0]} and on: {', '.join(column.examples)}. A text model "
+        "learns from words.",
+        fixes,
+    )
+
+
+def _too_many_labels(table: Table, guess: Guess, column: Column) -> DataError:
+    rows = table.rows.num_rows
+    return DataError(
+        f"Column “{column.name}” has too many different values to be a label",
+        f"{table.path}: {column.distinct:,} different values in {rows:,} rows ({', '.join(column.examples)}, ...). "
+        f"A label repeats from row to row, and there are at most {MOST_LABELS:,} of them.",
+        _other_label(table, guess),
+    )
+
+
+def _other_label(table: Table, guess: Guess) -> tuple[Fix, ...]:
+    columns = [
+        column
+        for column in describe(table)
+        if column.name not in (*guess.text, guess.label) and may_be_label(column, table.rows.num_rows)
+    ]
+    best = min(columns, key=lambda column: column.distinct, default=None)
+    if best is None:
+        return (Fix("Choose another label column"),)
+    return (Fix(f"Use “{best.name}”", {"data.label_column": best.name}),)
+
+
+# --- Which columns of a table hold words and their tags
+
+
+WORD_NAMES = ("tokens", "words", "token", "word", "sentence", "text", "form", "forms")
+TAG_NAMES = (
+    *("ner_tags", "tags", "ner", "labels", "label", "tag", "entities", "ner_labels", "named_entities"),
+    *("pos_tags", "upos", "pos", "chunk_tags", "xpos"),
+)
+TAG_ROWS_LOOKED_AT = 100
+"""Rows by which it is told whether two columns go together."""
+
+
+def guess_tag_columns(table: Table, text: tuple[str, ...] = (), tags: str | None = None) -> Guess:
+    """Fill in the columns that weren't chosen: by what such columns are called, else two with lists of equal length."""
+    names = {name.strip().lower(): name for name in table.columns}
+    words = text or tuple(
+        islice((names[name] for name in WORD_NAMES if name in names and names[name] != tags), 1)
+    )
+    called = [names[name] for name in TAG_NAMES if name in names and names[name] not in words]
+    tags = tags or next(iter(called), None)
+    lists = [name for name in table.columns if is_list(table.rows.schema.field(name).type)]
+    if not words:
+        texts = [name for name in lists if name != tags and not _holds_numbers(table, name)]
+        words = tuple(texts[:1])
+    if tags is None and words:
+        fitting = (
+            name for name in table.columns if name not in words and _go_together(table, words[0], name)
+        )
+        tags = next(fitting, None)
+    return Guess(words, tags)
+
+
+def check_tag_columns(table: Table, guess: Guess) -> None:
+    """Stop where words or tags can't be what was chosen.
+
+    Raises:
+        DataError: A column is missing, two of them are to hold the words, or what is in one is no list.
+    """
+    if len(guess.text) > 1:
+        raise DataError(
+            "Words stand in one column",
+            f"{listed(guess.text)} were chosen; labelling words reads one column of words and one of tags.",
+            (Fix(f"Use “{guess.text[0]}”", {"data.text_columns": [guess.text[0]]}),),
+        )
+    if not guess.text or guess.label is None:
+        what = "words" if not guess.text else "tags"
+        raise DataError(
+            f"{table.path.name} has no column of {what}",
+            f"{table.path} has the columns {listed(table.columns)}. Labelling words needs two columns with a list in "
+            "each row: words such as tokens, and as many tags such as ner_tags; or a CoNLL file.",
+            (Fix("Choose the columns yourself, or another file"),),
+        )
+    likely = guess_tag_columns(table)
+    if guess.text[0] not in table.columns:
+        raise missing_column(
+            table, guess.text[0], "data.text_columns", guess.text, next(iter(likely.text), None)
+        )
+    if guess.label not in table.columns:
+        raise missing_column(table, guess.label, "data.label_column", (guess.label,), likely.label)
+    for name in (guess.text[0], guess.label):
+        kind = table.rows.schema.field(name).type
+        if not is_list(kind) and not pa.types.is_string(kind) and not pa.types.is_large_string(kind):
+            what = "words" if name == guess.text[0] else "tags"
+            raise DataError(
+                f"Column “{name}” of {table.path.name} holds no lists of {what}",
+                f"{table.path}: labelling words needs a list of words and a list of as many tags in each row.",
+                (Fix("Choose the columns yourself, or another file"),),
+            )
+
+
+def tag_names(table: Table, column: str) -> tuple[str, ...]:
+    """What the numbers of a column stand for, where the file says so as the library `datasets` writes it; or empty."""
+    if not _holds_numbers(table, column):
+        return ()
+    written = (table.rows.schema.metadata or {}).get(b"huggingface", b"{}")
+    try:
+        feature = json.loads(written)["info"]["features"][column]
+        names = feature.get("feature", feature)["names"]
+        return tuple(map(str, names))
+    except (ValueError, KeyError, TypeError, AttributeError):
+        return ()
+
+
+def _holds_numbers(table: Table, name: str) -> bool:
+    kind = table.rows.schema.field(name).type
+    return is_list(kind) and pa.types.is_integer(kind.value_type)
+
+
+def _go_together(table: Table, words: str, tags: str) -> bool:
+    first = table.first(TAG_ROWS_LOOKED_AT).rows
+    try:
+        lengths = [[len(row) for row in word_lists(first[name]).to_pylist()] for name in (words, tags)]
+    except (BadListError, pa.ArrowException):
+        return False
+    return lengths[0] == lengths[1] and max(lengths[0], default=0) > 1

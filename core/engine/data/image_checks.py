@@ -13,12 +13,31 @@ from pathlib import Path
 import msgspec
 import numpy as np
 
-from core.engine.data.column_names import listed
-from core.engine.data.image_looks import Fault, Look, Trait, digest, look
-from core.engine.data.image_opening import Encoded, looked_at
-from core.engine.data.image_sets import EncodedImages, ImageFiles, LabelledImages
-from core.errors import Fix
-from core.findings import ROWS_NAMED, Finding, FindingKind, FindingLevel, in_order
+from core.base.errors import DataError, Fix, Problem
+from core.engine.data.image_files import (
+    Encoded,
+    EncodedImages,
+    Fault,
+    FoundImages,
+    ImageFiles,
+    ImageTransform,
+    LabelledImages,
+    Look,
+    Trait,
+    digest,
+    look,
+    looked_at,
+)
+from core.engine.data.images import Splits, find_images, preview
+from core.engine.data.splits import HOLD_OUT_INSTEAD, indices, refuse_single, stratified_split
+from core.engine.data.splits import in_order as splits_in_order
+from core.engine.data.text_files import listed
+from core.options import RunOptions
+from core.options.sources import parse_synthetic
+from core.services.inspect import ROWS_NAMED, DataReport, Finding, FindingKind, FindingLevel, Seen, in_order
+
+# --- What is wrong or odd with images, found before a run begins, all of it at once
+
 
 NAMED = 5
 """Images that a finding names."""
@@ -109,8 +128,8 @@ class _Seen:
         self.reasons.setdefault(kind, reason)
 
     def findings(self) -> Iterator[Finding]:
-        for kind, indices in self.marked.items():
-            yield _finding(kind, self.images, indices, self.reasons[kind])
+        for kind, marked in self.marked.items():
+            yield _finding(kind, self.images, marked, self.reasons[kind])
 
 
 def check_images(
@@ -203,7 +222,7 @@ def _finding(
 ) -> Finding:
     """A finding that names the rows of a table, or else the files."""
     count = count or len(indices)
-    rows = _rows(images, indices)
+    rows = _row_numbers(images, indices)
     shown = [_name(images, index) for index in indices[:NAMED]]
     more = f" and {count - len(shown):,} more" if count > len(shown) else ""
     because = f" ({reason})" if reason else ""
@@ -218,7 +237,7 @@ def _finding(
     )
 
 
-def _rows(images: LabelledImages, indices: Sequence[int]) -> tuple[int, ...]:
+def _row_numbers(images: LabelledImages, indices: Sequence[int]) -> tuple[int, ...]:
     """Numbers in the table that names the images; empty for files in folders."""
     rows = getattr(images, "rows", None)
     return tuple(int(rows.numbers[index]) for index in indices[:ROWS_NAMED]) if rows else ()
@@ -238,3 +257,134 @@ def _name(images: LabelledImages, index: int) -> str:
 
 def _and(names: Sequence[str]) -> str:
     return "".join(f", {name}" for name in names)
+
+
+# --- What a person is told of images before a run: how many of which label, what is wrong
+
+
+MOST_LABELS = 200
+SHOWN_IMAGES = 8
+"""Images shown, of different labels first."""
+
+
+def report_on_images(options: RunOptions, progress: Progress = lambda _done, _total: None) -> DataReport:
+    """Look at all images that a run with these options would train and evaluate on.
+
+    Args:
+        options: What is asked; of the model nothing is needed.
+        progress: Hears how many images have been looked at.
+
+    Raises:
+        DataError: There are no images at all. What is wrong with some is in the answer.
+    """
+    data = options.data
+    splits = Splits(data.train_split, data.eval_split)
+    columns = (data.image_column, data.label_column)
+    found = find_images(data.train, options.training.seed, *columns, splits=splits, open_all=False)
+    held_out = _held_out(options, found)
+    random = parse_synthetic(data.train)
+    problems = () if random else tuple(_problems(options, found))
+    stored = None if held_out.problem else held_out.images
+    findings = () if random else check_images(found.train, stored, progress)
+    train_rows, eval_rows = _row_counts(options, found, held_out)
+    return DataReport(
+        source=data.train,
+        format=found.format,
+        rows=len(found.train.names),
+        columns=found.columns,
+        preview=found.preview,
+        preview_rows=found.preview_rows,
+        label_column=found.label_column,
+        columns_by_role={"image": found.image_column} if found.image_column else {},
+        splits=found.splits,
+        labels=dict(Counter(found.train.names).most_common(MOST_LABELS)),
+        seen=tuple(_seen(found.train, ImageTransform(random[1] if random else data.image_size))),
+        train_rows=train_rows,
+        eval_rows=eval_rows,
+        problems=(*problems, *((held_out.problem,) if held_out.problem else ())),
+        findings=findings,
+        notes=(*found.notes, *_eval_note(options, found)),
+    )
+
+
+@dataclass(frozen=True)
+class _HeldOut:
+    """Images to evaluate on, where there are any of their own, or what would stop a run there."""
+
+    images: LabelledImages | None = None
+    problem: Problem | None = None
+
+
+def _held_out(options: RunOptions, found: FoundImages) -> _HeldOut:
+    data = options.data
+    images = found.eval
+    try:
+        if data.eval:
+            used = (found.image_column, found.label_column)
+            splits = Splits(data.eval_split)
+            other = find_images(data.eval, options.training.seed, *used, splits=splits, open_all=False)
+            images = other.eval or other.train
+        if images is not None:
+            fixes = (HOLD_OUT_INSTEAD,) if data.eval else ()
+            known = splits_in_order(found.train.names[: data.max_train_samples])
+            indices(images.names[: data.max_eval_samples], known, images.where, fixes)
+    except DataError as error:
+        return _HeldOut(images, _as_problem("data.eval", error))
+    return _HeldOut(images)
+
+
+def _problems(options: RunOptions, found: FoundImages) -> Iterator[Problem]:
+    names = found.train.names[: options.data.max_train_samples]
+    try:
+        refuse_single(splits_in_order(names), Path(options.data.train).name)
+    except DataError as error:
+        yield _as_problem("data.train", error)
+
+
+def _row_counts(options: RunOptions, found: FoundImages, held_out: _HeldOut) -> tuple[int, int | None]:
+    """How many images are trained and evaluated on; None where evaluation can't be."""
+    data = options.data
+    names = found.train.names[: data.max_train_samples]
+    if parse_synthetic(data.train):
+        return len(names), 0
+    if held_out.problem:
+        return len(names), None
+    if held_out.images is not None:
+        return len(names), len(held_out.images.names[: data.max_eval_samples])
+    numbers = {name: number for number, name in enumerate(splits_in_order(names))}
+    train, rest = stratified_split(
+        [numbers[name] for name in names], data.eval_fraction, options.training.seed
+    )
+    return len(train), len(rest[: data.max_eval_samples])
+
+
+def _seen(images: LabelledImages, transform: ImageTransform) -> Iterator[Seen]:
+    """The first image of each label, then others; those that can't be read are told elsewhere."""
+    first = {name: index for index, name in reversed(list(enumerate(images.names)))}
+    order = list(dict.fromkeys([*sorted(first.values()), *range(len(images.names))][: 4 * SHOWN_IMAGES]))
+    yield from islice(_readable(images, order, transform), SHOWN_IMAGES)
+
+
+def _readable(images: LabelledImages, order: list[int], transform: ImageTransform) -> Iterator[Seen]:
+    rows = getattr(images, "rows", None)
+    for index in order:
+        try:
+            shown = preview(images, index, transform)
+        except DataError:
+            continue
+        yield Seen(
+            row=int(rows.numbers[index]) if rows else index + 1,
+            label=images.names[index],
+            image=shown.seen,
+            original=shown.original,
+        )
+
+
+def _eval_note(options: RunOptions, found: FoundImages) -> tuple[str, ...]:
+    if found.eval is None or options.data.eval or options.data.eval_split:
+        return ()
+    return (f"{found.eval_name} is used for evaluation unless you choose other data.",)
+
+
+def _as_problem(path: str, error: DataError) -> Problem:
+    return Problem(path, f"{error.title}. {error.detail}", error.fixes)

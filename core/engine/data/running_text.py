@@ -1,27 +1,185 @@
 """Running text: documents to train on and documents held out, and their cutting into pieces."""
 
-from collections.abc import Iterator
+import os
+import tempfile
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
-from typing import Any
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from core.engine.data.checking.repeats import first_of_equals
-from core.engine.data.column_names import listed
-from core.engine.data.columns import as_text, guess_text, is_blank
-from core.engine.data.file_kinds import TEXT_ENDINGS, ending
-from core.engine.data.leaving_out import repeats, told
-from core.engine.data.nested_values import nested_rows, refuse_nested
-from core.engine.data.plain_text import PlainText, is_plain_text, read_plain_text, read_texts
-from core.engine.data.shards import read_files
+from core.base.errors import DataError, Fix
+from core.engine.data import json_files as json_rows
+from core.engine.data import text_files as conll
+from core.engine.data.batches import TOKENS, TokenCache, cache_key, lengths_of
+from core.engine.data.checks import first_of_equals
+from core.engine.data.columns import as_text, guess_text, is_blank, nested_rows, refuse_nested
+from core.engine.data.delimited import SAMPLE_CHARACTERS, is_split
 from core.engine.data.splits import Files, HeldOut, held_out_of, texts_of
-from core.engine.data.tables import Table
-from core.engine.data.text_files import Tell
-from core.errors import DataError, Fix
+from core.engine.data.tables import Table, read_files
+from core.engine.data.text_encoding import open_text
+from core.engine.data.text_files import (
+    ENDINGS,
+    TEXT_ENDINGS,
+    Passes,
+    Reading,
+    Tell,
+    TextFile,
+    ending,
+    first_bytes,
+    in_order,
+    is_parquet,
+    listed,
+    of_text,
+    refuse_foreign,
+    repeats,
+    size_of,
+    told,
+    unreadable,
+)
 from core.options import RunOptions
-from core.sources import Scheme, scheme_of
+from core.options.sources import Scheme, scheme_of
+
+if TYPE_CHECKING:
+    from datasets import Dataset
+
+
+# --- Running text to continue: one file as one document, or a folder of files as several
+
+
+PROSE_ENDINGS = (".md", ".markdown", ".rst")
+"""Never a table, whatever their lines look like."""
+
+
+@dataclass(frozen=True)
+class Document:
+    """One text; `name` is its path below the folder that was chosen."""
+
+    path: Path
+    name: str
+    content: str = field(repr=False)
+
+    def where(self, place: int) -> str:
+        """Where a character stands, such as "line 17 of chapters/one.txt"."""
+        return f"line {self.content.count(chr(10), 0, place) + 1:,} of {self.name}"
+
+
+@dataclass(frozen=True)
+class PlainText:
+    """Documents in the order of their names; lines end in a line feed, whatever they ended in on disk."""
+
+    path: Path
+    documents: tuple[Document, ...]
+    notes: tuple[str, ...] = ()
+    format: str = "text"
+    reading: Reading = field(default_factory=dict)
+
+    @property
+    def characters(self) -> int:
+        """How long all documents are together."""
+        return sum(len(document.content) for document in self.documents)
+
+
+def is_plain_text(path: Path) -> bool:
+    """Whether a path is running text rather than a table: by its ending, and by its first lines where that is open.
+
+    Raises:
+        DataError: It can't be read.
+    """
+    if path.is_dir():
+        return next(_files(path), None) is not None
+    if ending(path) in ENDINGS:
+        return False
+    size_of(path)
+    if is_parquet(path, first_bytes(path)):
+        return False
+    head = open_text(path, Passes(0, None)).head(SAMPLE_CHARACTERS)
+    if ending(path) in PROSE_ENDINGS:
+        return True
+    return not (json_rows.looks_like_json(head) or conll.looks_like_conll(path, head) or is_split(path, head))
+
+
+def read_plain_text(path: Path, progress: Tell | None = None) -> PlainText:
+    """Read a text, or all texts of a folder and its subfolders, by the order of their names.
+
+    Raises:
+        DataError: There is none, or one is no text.
+    """
+    if not path.is_dir():
+        document, source = _document(path, path.name, progress)
+        return PlainText(path, (document,), source.notes, reading=of_text(source))
+    found = sorted(in_order(_files(path)), key=lambda file: file.relative_to(path).parts)
+    if not found:
+        raise DataError(
+            f"{path.name} holds no texts",
+            f"{path}: there is no file in it that ends in {', '.join(TEXT_ENDINGS)}.",
+            (Fix("Choose a text, or a folder of texts"),),
+        )
+    return _read_documents(path, found, progress)
+
+
+def read_texts(files: Sequence[Path], progress: Tell | None = None) -> PlainText:
+    """Several files of a folder as documents, in this order.
+
+    Raises:
+        DataError: One is no text.
+    """
+    return _read_documents(Path(os.path.commonpath([path.parent for path in files])), list(files), progress)
+
+
+def _read_documents(path: Path, found: list[Path], progress: Tell | None) -> PlainText:
+    documents, notes, empty = list[Document](), list[str](), list[str]()
+    for file in found:
+        name = file.relative_to(path).as_posix()
+        if file.exists() and file.stat().st_size == 0:
+            empty.append(name)
+            continue
+        document, source = _document(file, name, None)
+        documents.append(document)
+        notes.extend(source.notes)
+        if progress:
+            progress(len(documents), len(found))
+    if not documents:
+        raise DataError(f"{path.name} holds only empty texts", f"{path}: {', '.join(empty[:5])}.")
+    if empty:
+        notes.append(f"Left out, because empty: {', '.join(empty[:5])}{', ...' if len(empty) > 5 else ''}.")
+    return PlainText(path, tuple(documents), tuple(notes))
+
+
+def _document(path: Path, name: str, progress: Tell | None) -> tuple[Document, TextFile]:
+    passes = Passes(size_of(path), progress)
+    refuse_foreign(path, first_bytes(path))
+    source = open_text(path, passes)
+    content = source.whole().replace("\r\n", "\n").replace("\r", "\n")
+    passes.end()
+    return Document(path, name, content), source
+
+
+def _files(folder: Path) -> Iterator[Path]:
+    """The texts in a folder and below, hidden ones left out; a link back to a folder above is followed once."""
+    seen = set[tuple[int, int]]()
+
+    def refuse(error: OSError) -> None:
+        raise unreadable(Path(error.filename or folder), error)
+
+    for at, folders, files in os.walk(folder, followlinks=True, onerror=refuse):
+        found = Path(at).stat()
+        key = (found.st_dev, found.st_ino)
+        if key in seen:
+            folders.clear()
+            continue
+        seen.add(key)
+        folders[:] = sorted(name for name in folders if not name.startswith("."))
+        for name in sorted(files):
+            if not name.startswith(".") and ending(Path(name)) in TEXT_ENDINGS:
+                yield Path(at, name)
+
+
+# --- Running text: documents to train on and documents held out, and their cutting into pieces
+
 
 PIECE_CHARACTERS = 1 << 16
 """Texts are cut into pieces of about this size, which are tokenized side by side."""
@@ -108,7 +266,7 @@ def _read_eval(apart: HeldOut, columns: tuple[str, ...], *, skip: bool) -> tuple
     found = read_running(texts_of(apart.source, apart.split, apart.option), columns)
     if isinstance(found, Table):
         return _rows(found, columns, skip=skip)
-    return _documents([document.content for document in found.documents]), found.notes
+    return _as_documents([document.content for document in found.documents]), found.notes
 
 
 def _rows(table: Table, asked: tuple[str, ...], *, skip: bool) -> tuple[Documents, tuple[str, ...]]:
@@ -204,7 +362,7 @@ def _split_tails(texts: list[str], fraction: float) -> tuple[Documents, Document
     ends = [_place(text, fraction) for text in texts]
     tails = [text[end:] for text, end in zip(texts, ends, strict=True) if end < len(text)]
     heads = [text[:end] for text, end in zip(texts, ends, strict=True)]
-    return _documents(heads), _documents(tails) if tails else None
+    return _as_documents(heads), _as_documents(tails) if tails else None
 
 
 def _place(text: str, fraction: float) -> int:
@@ -214,7 +372,7 @@ def _place(text: str, fraction: float) -> int:
     return line or wanted or len(text)
 
 
-def _documents(texts: list[str]) -> Documents:
+def _as_documents(texts: list[str]) -> Documents:
     return Documents(
         pa.chunked_array([pa.array([text], pa.large_string()) for text in texts], pa.large_string())
     )
@@ -235,3 +393,134 @@ def pieces(text: str, size: int = PIECE_CHARACTERS) -> Iterator[str]:
             end = text.rfind("\n", near, end) + 1 or max(text.rfind(" ", near, end), 0) or end
         yield text[start:end]
         start = end
+
+
+# --- Running text as blocks of tokens: every row as long as the next
+
+
+TOGETHER_CHARACTERS = 1 << 20
+"""So much is handed to the tokenizer at once, which spreads the pieces over the cores."""
+
+UNUSED = "blocks"
+"""A fingerprint for `datasets`, which would copy all rows to make one; Hone has a cache of its own."""
+
+LEAST_TOKENS = 2
+"""One to see and one to say."""
+
+
+@dataclass(frozen=True)
+class Blocks:
+    """Rows of `length` tokens. A text shorter than that is one shorter row; `left_over` tokens at the end are in none.
+
+    `rows` is a `datasets.Dataset` of `input_ids` [length], int32.
+    """
+
+    rows: "Dataset"
+    length: int
+    tokens: int
+
+    @property
+    def left_over(self) -> int:
+        """Tokens at the end that fill no row."""
+        return self.tokens - len(self.rows) * min(self.length, self.tokens)
+
+
+def make_blocks(
+    documents: Documents, tokenizer: Any, length: int, cache: TokenCache, known: str
+) -> Blocks | None:
+    """Tokenize documents and cut them into rows; the token that ends a text stands after each.
+
+    Args:
+        documents: The texts.
+        tokenizer: The model's.
+        length: Tokens of a row.
+        cache: Where tokens are kept for the next run.
+        known: What `tokenizer_print` told of the tokenizer; empty: nothing is kept.
+
+    Returns:
+        None where the texts have too few tokens to learn from or be measured by.
+    """
+
+    def make() -> "Dataset":
+        return _rows_of(_tokens(documents, tokenizer), length)
+
+    decides = f"{known}\0{tokenizer.eos_token_id}"  # models may share all but the token that ends a text
+    key = f"blocks-{cache_key(_table(documents), decides, length)}"
+    found = cache.get(key, make) if known else make()
+    lengths = lengths_of(found) or []
+    if sum(lengths) < LEAST_TOKENS:
+        return None
+    full = sum(1 for count in lengths if count == length) or 1
+    rows = found if full == len(lengths) else found.select(range(full))
+    return Blocks(rows.with_format("numpy"), length, sum(lengths))
+
+
+def too_short(source: str) -> DataError:
+    """The error for a text of which nothing can be learned."""
+    return DataError(
+        "The text is too short to learn from",
+        f"{source}: what is trained on comes to less than two tokens.",
+        (Fix("Choose a longer text"),),
+    )
+
+
+def _table(documents: Documents) -> "Dataset":
+    from datasets import Dataset
+
+    return Dataset(pa.table({"text": documents.texts}), fingerprint=UNUSED)
+
+
+def _tokens(documents: Documents, tokenizer: Any) -> np.ndarray[Any, np.dtype[np.int32]]:
+    """All tokens one after the other, in a file that is gone once nobody looks at it any more."""
+    end = tokenizer.eos_token_id
+    with tempfile.TemporaryFile() as file:
+        for batch in _together(documents, end is not None):
+            found = _ids([piece for piece, _ in batch], tokenizer)
+            for ids, (_, is_last) in zip(found, batch, strict=True):
+                np.asarray([*ids, end] if is_last else ids, dtype=np.int32).tofile(file)
+        file.flush()
+        if not file.tell():
+            return np.zeros(0, np.int32)
+        return np.memmap(file, dtype=np.int32, mode="r")
+
+
+def _ids(texts: list[str], tokenizer: Any) -> Iterator[list[int]]:
+    """The tokens of each text, without special ones.
+
+    Asked of the tokenizer's own engine where it has one: that spares where each token stands, and half the time.
+    """
+    backend = getattr(tokenizer, "backend_tokenizer", None)
+    if backend is not None:
+        backend.no_truncation()
+        backend.no_padding()
+        return (found.ids for found in backend.encode_batch_fast(texts, add_special_tokens=False))
+    # it would warn of texts that are longer than its model can see
+    found = tokenizer(texts, add_special_tokens=False, verbose=False)
+    return iter(found[TOKENS])
+
+
+def _together(documents: Iterable[str], ends: bool) -> Iterator[list[tuple[str, bool]]]:
+    """Pieces to be tokenized together, each with whether the token that ends a text follows."""
+    batch: list[tuple[str, bool]] = []
+    size = 0
+    for text in documents:
+        place = 0
+        for piece in pieces(text):
+            place += len(piece)
+            batch.append((piece, ends and place == len(text)))
+            size += len(piece)
+            if size >= TOGETHER_CHARACTERS:
+                yield batch
+                batch, size = [], 0
+    if batch:
+        yield batch
+
+
+def _rows_of(tokens: Any, length: int) -> "Dataset":
+    """The tokens in rows of `length`, the last one shorter."""
+    from datasets import Dataset
+
+    places: Any = np.append(np.arange(0, len(tokens), length, dtype=np.int64), len(tokens))
+    values = pa.Array.from_buffers(pa.int32(), len(tokens), [None, pa.py_buffer(tokens)])
+    rows = pa.LargeListArray.from_arrays(pa.array(places), values)
+    return Dataset(pa.table({TOKENS: rows}), fingerprint=UNUSED)

@@ -8,23 +8,22 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
-from core.data_report import Column, ColumnKind
-from core.engine.data.column_names import listed
-from core.engine.data.columns import Guess, as_text, describe, guess_columns
-from core.engine.data.labels import NOTHING_HELD_OUT, USE_ALL_SAMPLES
-from core.engine.data.leaving_out import LEAVE_OUT, told
-from core.engine.data.shards import read_training
-from core.engine.data.split import random_split
-from core.engine.data.splits import HeldOut, held_out_of
-from core.engine.data.tables import Table
-from core.engine.data.text import LabelledTexts, TextData, read_eval_table, unrepeated, usable_rows
-from core.engine.data.text_checks import (
+from core.base.errors import DataError, Fix
+from core.engine.data.columns import (
+    Guess,
+    as_text,
     check_eval_columns,
     check_text_columns,
+    describe,
+    guess_columns,
     missing_column,
 )
-from core.errors import DataError, Fix
+from core.engine.data.labelled_texts import LabelledTexts, TextData, read_eval_table, unrepeated, usable_rows
+from core.engine.data.splits import NOTHING_HELD_OUT, USE_ALL_SAMPLES, HeldOut, held_out_of, random_split
+from core.engine.data.tables import Table, read_training
+from core.engine.data.text_files import LEAVE_OUT, listed, told
 from core.options import RunOptions
+from core.services.inspect import Column, ColumnKind
 
 if TYPE_CHECKING:
     from datasets import Dataset
@@ -91,19 +90,19 @@ def load_scored_texts(options: RunOptions) -> TextData:
     if apart:
         evaluation = read_scored_eval(apart, columns, data.max_eval_samples, skip=data.skip_bad_rows)
         notes = (*notes, *evaluation.found.table.notes, *evaluation.found.notes)
-        eval_set = _dataset(evaluation, list(range(len(evaluation.scores))))
+        eval_set = _scored_dataset(evaluation, list(range(len(evaluation.scores))))
     else:
         notes = (*notes, NOTHING_HELD_OUT) if fraction and not held_out else notes
         held_out = held_out[: data.max_eval_samples]
-        eval_set = _dataset(scored, held_out) if held_out else None
+        eval_set = _scored_dataset(scored, held_out) if held_out else None
     assert columns.label is not None, "checked above"
-    return TextData(_dataset(scored, train), eval_set, (), columns.text, columns.label, notes)
+    return TextData(_scored_dataset(scored, train), eval_set, (), columns.text, columns.label, notes)
 
 
 def scored_texts(
     table: Table, text: tuple[str, ...] = (), score: str | None = None, *, skip: bool = False
 ) -> pa.Table:
-    """As `core.engine.data.text.labelled_texts`, of texts with numbers."""
+    """As `core.engine.data.labelled_texts.labelled_texts`, of texts with numbers."""
     columns = guess_score_columns(table, text, score)
     check_text_columns(table, columns)
     check_score_column(table, columns)
@@ -332,7 +331,7 @@ def large_numbers(largest: float, columns: Guess) -> tuple[str, ...]:
     )
 
 
-def _dataset(scored: ScoredTexts, chosen: list[int]) -> "Dataset":
+def _scored_dataset(scored: ScoredTexts, chosen: list[int]) -> "Dataset":
     from datasets import Dataset
 
     rows = scored.found.texts.append_column("label", pa.array(scored.scores, pa.float64())).take(chosen)

@@ -5,19 +5,149 @@ A folder is divided by the names of what is in it, as the Hub divides data sets:
 """
 
 import re
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from core.choices import Toggle
-from core.engine.data.column_names import listed
-from core.engine.data.file_kinds import ENDINGS, TEXT_ENDINGS, ending
-from core.engine.data.labels import HOLD_OUT_INSTEAD
-from core.engine.data.text_files import in_order, unreadable
-from core.engine.hub import data_files, data_sets
-from core.errors import DataError, Fix
-from core.options import DataOptions
-from core.sources import Scheme, hub_data, scheme_of
+import numpy as np
+
+from core.base.errors import DataError, Fix
+from core.engine.data.text_files import ENDINGS, TEXT_ENDINGS, ending, listed, unreadable
+from core.engine.data.text_files import in_order as text_files_in_order
+from core.engine.hub import search as data_files
+from core.engine.hub import search as data_sets
+from core.options.choices import Toggle
+from core.options.data import DataOptions
+from core.options.sources import Scheme, hub_data, scheme_of
+
+# --- The names of the classes: their order, and the checks every kind of data shares
+
+
+HOLD_OUT_INSTEAD = Fix("Hold out a part of the training data instead", {"data.eval": None})
+NO_EVALUATION = Fix("Evaluate on no data of its own", {"data.eval": None})
+USE_ALL_SAMPLES = Fix("Use all samples", {"data.max_train_samples": None})
+NOTHING_HELD_OUT = "There are too few samples to hold any out: nothing is evaluated."
+
+
+def in_order(names: Iterable[str]) -> tuple[str, ...]:
+    """The distinct names, numbers by value and everything else by alphabet."""
+    distinct = set(names)
+    try:
+        return tuple(sorted(distinct, key=lambda name: (float(name), name)))
+    except ValueError:
+        return tuple(sorted(distinct))
+
+
+def refuse_single(labels: tuple[str, ...], source: str, fixes: tuple[Fix, ...] = ()) -> None:
+    """Stop where there is nothing to tell apart.
+
+    Raises:
+        DataError: Fewer than two classes.
+    """
+    if len(labels) < 2:
+        only = f'every sample is labelled "{labels[0]}"' if labels else "there are none"
+        raise DataError(
+            f"{source} has only one class", f"Classification needs two labels or more; {only}.", fixes
+        )
+
+
+def indices(
+    names: Sequence[str],
+    labels: tuple[str, ...],
+    where: Callable[[int], str],
+    fixes: tuple[Fix, ...] = (),
+    sample: str = "sample",
+) -> list[int]:
+    """The class index of each name.
+
+    Args:
+        names: The label of each sample.
+        labels: The classes that were trained on.
+        where: Says where a sample stands, such as "row 17 of test.csv".
+        fixes: What else could be done about a label that isn't among `labels`.
+        sample: What a label belongs to, in one word.
+
+    Raises:
+        DataError: A name is not among `labels`.
+    """
+    index_of = {label: index for index, label in enumerate(labels)}
+    unseen = [number for number, name in enumerate(names) if name not in index_of]
+    if unseen:
+        foreign = list(dict.fromkeys(names[number] for number in unseen))
+        raise unseen_labels(foreign, len(unseen), labels, where(unseen[0]), fixes=fixes, sample=sample)
+    return [index_of[name] for name in names]
+
+
+def unseen_labels(
+    names: Sequence[str],
+    count: int,
+    labels: tuple[str, ...],
+    first_place: str,
+    *,
+    fixes: tuple[Fix, ...] = (),
+    sample: str = "sample",
+) -> DataError:
+    """The error for labels that weren't trained on: which, in how many samples, and where the first of them is."""
+    shown = ", ".join(f'"{name}"' for name in in_order(names)[:5])
+    known = ", ".join(f'"{label}"' for label in labels[:10]) + (", ..." if len(labels) > 10 else "")
+    counted = f"1 {sample} has" if count == 1 else f"{count:,} {sample}s have"
+    return DataError(
+        f'The evaluation data has a label the training data lacks: "{names[0]}"',
+        f"First at {first_place}. {counted} a label the model can't have learned ({shown}); it learns {known}.",
+        (Fix(f"Remove these {sample}s, or add {sample}s of these labels to the training data"), *fixes),
+    )
+
+
+# --- Hold out a part of the data, each class by its share where there are classes
+
+
+def stratified_split(labels: Sequence[int], fraction: float, seed: int) -> tuple[list[int], list[int]]:
+    """Split sample numbers into training and held-out ones, both in ascending order.
+
+    Each class gives its share, rounded so that the whole comes out at `fraction` (largest remainders first). A class
+    always keeps one sample for training, so one that has only a single sample is not held out.
+
+    Args:
+        labels: The class index of each sample.
+        fraction: The share to hold out, 0 to 1.
+        seed: The same seed gives the same split.
+
+    Returns:
+        Training samples and held-out samples.
+    """
+    classes = np.asarray(labels)
+    order = np.random.default_rng(seed).permutation(len(classes))
+    members = [order[classes[order] == label] for label in np.unique(classes)]
+    held_out = [
+        int(sample)
+        for group, share in zip(members, _shares([len(group) for group in members], fraction), strict=True)
+        for sample in group[:share]
+    ]
+    training = np.setdiff1d(order, held_out)  # sorted
+    return training.tolist(), sorted(held_out)
+
+
+def random_split(samples: int, fraction: float, seed: int) -> tuple[list[int], list[int]]:
+    """As `stratified_split`, where there are no classes to heed; one sample is always trained on."""
+    return stratified_split([0] * samples, fraction, seed)
+
+
+def held_out_count(sizes: Sequence[int], fraction: float) -> int:
+    """How many samples `stratified_split` holds out of classes of these sizes, in the order of their indices."""
+    return sum(_shares(list(sizes), fraction))
+
+
+def _shares(sizes: list[int], fraction: float) -> list[int]:
+    exact = np.asarray(sizes) * fraction
+    shares = np.floor(exact).astype(int)
+    missing = round(sum(sizes) * fraction) - int(shares.sum())
+    for group in np.argsort(shares - exact, kind="stable")[: max(0, missing)]:
+        shares[group] += 1
+    return np.minimum(shares, np.asarray(sizes) - 1).tolist()
+
+
+# --- Which files a source and the name of a split come to: of a folder
+
 
 TRAIN_SPLIT, EVAL_SPLIT = "data.train_split", "data.eval_split"
 SHOWN = 5
@@ -171,7 +301,7 @@ def _rows_in(folder: Path) -> Iterator[Path]:
 
 def _visible(folder: Path) -> list[Path]:
     try:
-        return in_order(path for path in folder.iterdir() if not path.name.startswith((".", "_")))
+        return text_files_in_order(path for path in folder.iterdir() if not path.name.startswith((".", "_")))
     except OSError as error:
         raise unreadable(folder, error) from error
 

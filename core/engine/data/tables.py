@@ -4,34 +4,345 @@ Arrow reads the files; docs/decisions/0008-tables-by-arrow.md says why not `data
 block into a file of the cache and mapped into memory.
 """
 
+import contextlib
+import hashlib
+import json
 import logging
-from collections.abc import Callable
+import os
+import shutil
+import time
+import uuid
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import partial
+from itertools import accumulate
 from pathlib import Path
+from types import TracebackType
+from typing import Any, Self
+from weakref import WeakValueDictionary
 
+import numpy as np
 import pyarrow as pa
+from pyarrow import parquet
 
-from core import settings
-from core.engine.data import conll, delimited, json_rows, parquet_rows
-from core.engine.data.file_kinds import ENDINGS, Kind, ending, is_parquet, mismatch
-from core.engine.data.how_read import Reading, of_text
-from core.engine.data.parsed_rows import Numbers, ParsedRows, Shelf
-from core.engine.data.table_cache import (
-    CacheUnusableError,
-    MemoryShelf,
-    StoredRows,
-    TableCache,
-    cache_key,
-)
+from core.base import settings
+from core.base.ceiling import RESERVE, RESERVE_SHARE, Pace, reading, say
+from core.base.errors import DataError, Fix
+from core.base.format import size
+from core.engine.data import delimited
+from core.engine.data import json_files as json_rows
+from core.engine.data import text_files as conll
+from core.engine.data.splits import EVAL_SPLIT, TRAIN_SPLIT, HeldOut, files_of, header_asked
 from core.engine.data.text_encoding import open_text
-from core.engine.data.text_files import Passes, Tell, TextFile, first_bytes, size_of
-from core.errors import DataError, Fix
+from core.engine.data.text_files import (
+    ENDINGS,
+    Kind,
+    Numbers,
+    ParsedRows,
+    Passes,
+    Reading,
+    Shelf,
+    Tell,
+    TextFile,
+    ending,
+    first_bytes,
+    is_parquet,
+    listed,
+    mismatch,
+    of_text,
+    refuse_repeated,
+    size_of,
+    without_blank_rows,
+)
+from core.options.data import DataOptions
+
+# --- Rows of a Parquet file
+
+
+BATCH_ROWS = 16_384
+
+
+def open_parquet(path: Path) -> parquet.ParquetFile:
+    """Open a file by what stands at its end.
+
+    Raises:
+        DataError: It is damaged or cut short.
+    """
+    try:
+        return parquet.ParquetFile(path)
+    except (pa.ArrowException, OSError, UnicodeDecodeError) as error:
+        raise _damaged(path, error) from error
+
+
+def unpacked_size(file: parquet.ParquetFile) -> int:
+    """How many bytes its columns take up when they aren't compressed, at the least: what repeats may count once."""
+    groups = (file.metadata.row_group(number) for number in range(file.metadata.num_row_groups))
+    cells = file.metadata.num_rows * file.metadata.num_columns
+    return max(sum(group.total_byte_size for group in groups), cells)
+
+
+def parse(path: Path, file: parquet.ParquetFile, passes: Passes, shelf: Shelf) -> ParsedRows:
+    """Read its rows, some thousands at a time.
+
+    Raises:
+        DataError: A column is damaged, or two have the same name.
+    """
+    refuse_repeated(path, file.schema_arrow.names, "")
+    schema = file.schema_arrow
+    rows, done = shelf.writer(schema), 0
+    passes.begin()
+    try:
+        for batch in _read(path, file):
+            batch.validate(full=True)  # a text that isn't one would fall over whoever reads it
+            numbers = np.arange(done + 1, done + batch.num_rows + 1)
+            rows.add(pa.RecordBatch.from_arrays(batch.columns, schema=schema), numbers)
+            done += batch.num_rows
+            passes.at(path.stat().st_size * done // max(1, file.metadata.num_rows))
+    except (pa.ArrowException, OSError) as error:
+        raise _damaged(path, error) from error
+    return ParsedRows(rows, "Parquet", "row")
+
+
+def _read(path: Path, file: parquet.ParquetFile) -> Iterator[pa.RecordBatch]:
+    with reading(path.name):
+        for number, batch in enumerate(file.iter_batches(BATCH_ROWS), 1):
+            say(f"Row {number * BATCH_ROWS + 1:,} and on of {path.name}", Pace.SLOW)
+            yield batch
+
+
+def _damaged(path: Path, error: Exception) -> DataError:
+    return DataError(
+        f"{path.name} is damaged",
+        f"{path} begins as a Parquet file but can't be read: {error}",
+        (Fix("Get the file again"),),
+    )
+
+
+# --- Where the rows of a table are while and after it is read: small ones in memory
+
+
+LIMIT_BYTES = 8 * 2**30
+"""All files together; the one that wasn't used for longest goes first."""
+UNFINISHED_SECONDS = 86_400.0
+"""After so long a file that was never finished belongs to a process that is gone."""
+FORMAT = "3"
+"""Raise it whenever the same file would be read as other rows or notes."""
+LOG = logging.getLogger(__name__)
+
+
+class CacheUnusableError(Exception):
+    """The cache can't be written to; the table has to be read into memory."""
+
+
+@dataclass(frozen=True)
+class StoredRows:
+    """A table's rows and all that is known of them beside the path."""
+
+    rows: pa.Table = field(repr=False)
+    numbers: Numbers = field(repr=False)
+    format: str
+    row_word: str
+    notes: tuple[str, ...]
+    reading: Mapping[str, str] = field(default_factory=dict)
+
+
+class MemoryShelf:
+    """Keeps rows in memory."""
+
+    is_on_disk = False
+
+    def writer(self, schema: pa.Schema) -> "MemoryRows":
+        """A place for the rows of one more reading."""
+        return MemoryRows(schema)
+
+    def finish(self, found: ParsedRows) -> StoredRows:
+        """The rows of the reading that counts."""
+        assert isinstance(found.rows, MemoryRows), "it was made by this shelf"
+        rows, numbers = found.rows.taken()
+        return StoredRows(rows, numbers, found.format, found.row_word, found.notes, found.reading)
+
+
+class MemoryRows:
+    """The rows of one reading, in memory."""
+
+    def __init__(self, schema: pa.Schema) -> None:
+        self._schema = schema
+        self._batches: list[pa.RecordBatch] = []
+        self._numbers: list[Numbers] = [np.zeros(0, np.int64)]
+
+    def add(self, rows: pa.RecordBatch, numbers: Numbers) -> None:
+        """Keep further rows."""
+        rows, numbers = without_blank_rows(rows, numbers)
+        self._batches.append(rows)
+        self._numbers.append(numbers)
+
+    def discard(self) -> None:
+        """Forget the rows."""
+        self._batches.clear()
+
+    def taken(self) -> tuple[pa.Table, Numbers]:
+        """All rows, and their places in the file."""
+        return pa.Table.from_batches(self._batches, self._schema), np.concatenate(self._numbers)
+
+
+@dataclass(frozen=True)
+class TableCache:
+    """Tables in files of a folder, which may be removed at any time. `limit` is in bytes."""
+
+    folder: Path
+    limit: int = LIMIT_BYTES
+
+    def find(self, key: str) -> StoredRows | None:
+        """The table kept for a key; a damaged file is taken away."""
+        path = self.folder / f"{key}.arrow"
+        if not path.exists():
+            return None
+        try:
+            found = _stored(path)
+            os.utime(path)
+        except (OSError, pa.ArrowException, KeyError, ValueError) as error:
+            LOG.warning("%s can't be used, the table is read again: %s", path, error)
+            with contextlib.suppress(OSError):
+                path.unlink()
+            return None
+        return found
+
+    def shelf(self, key: str) -> "DiskShelf":
+        """Where to keep the rows of a table while it is read; use it in a `with`, which leaves nothing unfinished."""
+        return DiskShelf(self, key)
+
+    def make_room(self, newest: Path) -> None:
+        """Take the oldest files away until the rest is within the limit; the newest one stays."""
+        with contextlib.suppress(OSError):  # of another process that reads or removes it
+            for path in self.folder.glob("*.unfinished"):
+                if time.time() - path.stat().st_mtime > UNFINISHED_SECONDS:
+                    path.unlink(missing_ok=True)
+            files = sorted(self.folder.glob("*.arrow"), key=lambda path: path.stat().st_mtime)
+            size = sum(path.stat().st_size for path in files)
+            for path in files:
+                if size > self.limit and path != newest:
+                    size -= path.stat().st_size
+                    path.unlink(missing_ok=True)
+
+
+class DiskShelf:
+    """Keeps rows in files of the cache."""
+
+    is_on_disk = True
+
+    def __init__(self, cache: TableCache, key: str) -> None:
+        self._cache, self._key = cache, key
+        self._writers: list[DiskRows] = []
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        for writer in self._writers:
+            writer.discard()
+
+    def writer(self, schema: pa.Schema) -> "DiskRows":
+        """A place for the rows of one more reading."""
+        with _as_unusable():
+            self._cache.folder.mkdir(parents=True, exist_ok=True)
+            path = self._cache.folder / f"{self._key}.{uuid.uuid4().hex[:12]}.unfinished"
+            self._writers.append(DiskRows(path, schema))
+        return self._writers[-1]
+
+    def finish(self, found: ParsedRows) -> StoredRows:
+        """The rows of the reading that counts, from the file that is kept from now on."""
+        assert isinstance(found.rows, DiskRows), "it was made by this shelf"
+        target = self._cache.folder / f"{self._key}.arrow"
+        with _as_unusable():
+            about = {"format": found.format, "row_word": found.row_word, "notes": list(found.notes)}
+            found.rows.finish({**about, "reading": dict(found.reading)}, target)
+            self._cache.make_room(target)
+            return _stored(target)
+
+
+class DiskRows:
+    """The rows of one reading, in a file that isn't finished yet."""
+
+    def __init__(self, path: Path, schema: pa.Schema) -> None:
+        self._path = path
+        self._schema = schema.append(pa.field("", pa.int64()))
+        self._file = path.open("xb")
+        self._writer = pa.ipc.new_file(self._file, self._schema)
+
+    def add(self, rows: pa.RecordBatch, numbers: Numbers) -> None:
+        """Write further rows."""
+        rows, numbers = without_blank_rows(rows, numbers)
+        room = shutil.disk_usage(self._path.parent)
+        if room.free < min(RESERVE, RESERVE_SHARE * room.total):
+            raise DataError(
+                "The disk has no room for the rows of this table",
+                f"{size(room.free)} are free where tables are kept while they are read ({self._path.parent}).",
+                (Fix("Make room there, or choose a smaller table"),),
+            )
+        columns = [*rows.columns, pa.array(numbers, pa.int64())]
+        with _as_unusable():
+            self._writer.write_batch(pa.RecordBatch.from_arrays(columns, schema=self._schema))
+
+    def discard(self) -> None:
+        """Take the file away, where it wasn't finished."""
+        with contextlib.suppress(OSError, pa.ArrowException):
+            self._file.close()
+        with contextlib.suppress(OSError):
+            self._path.unlink(missing_ok=True)
+
+    def finish(self, about: dict[str, Any], target: Path) -> None:
+        """Write what isn't rows, and give the file its name."""
+        nothing = pa.RecordBatch.from_arrays(
+            [pa.nulls(0, field.type) for field in self._schema], schema=self._schema
+        )
+        self._writer.write_batch(nothing, custom_metadata={"about": json.dumps(about)})
+        self._writer.close()
+        self._file.close()
+        try:
+            self._path.replace(target)
+        except PermissionError:  # Windows, where another process has read and mapped the same table meanwhile
+            if not target.exists():
+                raise
+
+
+def cache_key(path: Path, *reading: str) -> str:
+    """What a table depends on, as 32 hexadecimal digits: the file, its size and time, and how it is read.
+
+    Raises:
+        OSError: The file is gone.
+    """
+    found = path.stat()
+    parts = (FORMAT, str(path.resolve()), str(found.st_size), str(found.st_mtime_ns), *reading)
+    return hashlib.blake2b("\0".join(parts).encode(errors="surrogateescape"), digest_size=16).hexdigest()
+
+
+def _stored(path: Path) -> StoredRows:
+    reader = pa.ipc.open_file(pa.memory_map(str(path)))
+    _, metadata = reader.get_batch_with_custom_metadata(reader.num_record_batches - 1)
+    about = json.loads(metadata[b"about"])
+    whole = reader.read_all()
+    last = whole.num_columns - 1
+    numbers = whole.column(last).to_numpy()
+    rows, notes = whole.remove_column(last), tuple(about["notes"])
+    return StoredRows(rows, numbers, about["format"], about["row_word"], notes, about["reading"])
+
+
+@contextlib.contextmanager
+def _as_unusable() -> Iterator[None]:
+    try:
+        yield
+    except OSError as error:
+        raise CacheUnusableError(str(error)) from error
+
+
+# --- A table of the person's: CSV, TSV, JSON, JSONL, CoNLL or Parquet
+
 
 LARGE_BYTES = 32 * 2**20
 """Files that are as large when unpacked go through the cache instead of through memory."""
 HEAD_CHARACTERS = 1 << 20
-LOG = logging.getLogger(__name__)
 
 
 @dataclass(frozen=True, eq=False)
@@ -82,7 +393,7 @@ def read_table(path: Path, progress: Tell | None = None, *, header: bool | None 
     cache = TableCache(settings.home() / "cache" / "tables")
     try:
         key = cache_key(path, f"header={header}")
-        found = cache.find(key) or _read(path, header, passes, cache, key)
+        found = cache.find(key) or _read_table(path, header, passes, cache, key)
     except FileNotFoundError as error:
         raise _changed(path) from error
     passes.end()
@@ -91,7 +402,7 @@ def read_table(path: Path, progress: Tell | None = None, *, header: bool | None 
     return Table(path, found.format, found.rows, found.numbers, found.row_word, found.notes, found.reading)
 
 
-def _read(path: Path, header: bool | None, passes: Passes, cache: TableCache, key: str) -> StoredRows:
+def _read_table(path: Path, header: bool | None, passes: Passes, cache: TableCache, key: str) -> StoredRows:
     """Read a file whose rows aren't in the cache yet."""
     size, parse = _parser(path, header, passes)
 
@@ -117,8 +428,8 @@ def _read(path: Path, header: bool | None, passes: Passes, cache: TableCache, ke
 def _parser(path: Path, header: bool | None, passes: Passes) -> tuple[int, Callable[[Shelf], ParsedRows]]:
     """How many bytes a file has when it is unpacked, and what puts its rows on a shelf."""
     if is_parquet(path, first_bytes(path)):
-        file = parquet_rows.open_parquet(path)
-        return parquet_rows.unpacked_size(file), partial(parquet_rows.parse, path, file, passes)
+        file = open_parquet(path)
+        return unpacked_size(file), partial(parse, path, file, passes)
     source = open_text(path, passes)
     return source.size, partial(_parse_text, source, header)
 
@@ -145,3 +456,127 @@ def _changed(path: Path) -> DataError:
         f"{path} is being written or was replaced.",
         (Fix("Wait until it is whole, and try again"),),
     )
+
+
+# --- Several files with the same columns as one table: the parts of a large one
+
+
+_RECENT: WeakValueDictionary[tuple[Any, ...], Table] = WeakValueDictionary()
+"""Tables that somebody holds: looking into one takes several steps, and each would read it anew."""
+
+
+@dataclass(frozen=True, eq=False)
+class Shards(Table):
+    """Several files, one after the other. Row numbers go on from file to file; `where` tells the file and its own row.
+
+    `first_rows` has the index of each file's first row, and `last_numbers` what the numbers of those before came to.
+    """
+
+    files: tuple[Path, ...] = field(kw_only=True)
+    first_rows: tuple[int, ...] = field(kw_only=True)
+    last_numbers: tuple[int, ...] = field(kw_only=True)
+
+    def where(self, index: int) -> str:
+        """Where a row stands, such as "row 17 of train-00001-of-00002.parquet"."""
+        at = int(np.searchsorted(self.first_rows, index, side="right")) - 1
+        return f"{self.row_word} {self.numbers[index] - self.last_numbers[at]:,} of {self.files[at].name}"
+
+
+def read_training(data: DataOptions, progress: Tell | None = None) -> Table:
+    """The rows of a run's training data, all of them.
+
+    Raises:
+        DataError: They can't be read, or there is no such split.
+    """
+    files = files_of(data.train, data.train_split, TRAIN_SPLIT)
+    return read_files(files, progress, header=header_asked(data.header))
+
+
+def read_held_out(found: HeldOut, progress: Tell | None = None) -> Table:
+    """The rows that a run is evaluated on.
+
+    Raises:
+        DataError: They can't be read, or there is no such split.
+    """
+    return read_files(files_of(found.source, found.split, EVAL_SPLIT), progress, header=found.header)
+
+
+def read_files(files: Sequence[Path], progress: Tell | None = None, *, header: bool | None = None) -> Table:
+    """One file, or several as one table.
+
+    Args:
+        files: In order.
+        progress: As `read_table` takes it.
+        header: As `read_table` takes it.
+
+    Raises:
+        DataError: One can't be read, or their columns differ.
+    """
+    key = (*_standing(files), header)
+    found = _RECENT.get(key)
+    if found is None:
+        found = _RECENT[key] = (
+            read_table(files[0], progress, header=header)
+            if len(files) == 1
+            else _together(files, progress, header)
+        )
+    return found
+
+
+def _standing(files: Sequence[Path]) -> tuple[Any, ...]:
+    """What says that files are still those that were read; nothing is found by it where one is missing."""
+    try:
+        found = [path.stat() for path in files]
+    except OSError:
+        return (object(),)
+    return tuple((path, one.st_size, one.st_mtime_ns) for path, one in zip(files, found, strict=True))
+
+
+def _together(files: Sequence[Path], progress: Tell | None, header: bool | None) -> Table:
+    tables = [
+        read_table(path, _part(progress, place, len(files)), header=header)
+        for place, path in enumerate(files)
+    ]
+    first = tables[0]
+    for table in tables[1:]:
+        _refuse_other_columns(first, table)
+    try:
+        rows = pa.concat_tables([table.rows for table in tables], promote_options="permissive")
+    except pa.ArrowException as error:
+        raise DataError(
+            f"The files of {files[0].parent.name} don't go together",
+            f"{files[0].parent}: a column holds different kinds of values: {error}",
+            (Fix("Choose one of the files"),),
+        ) from error
+    counts = [table.rows.num_rows for table in tables]
+    ends = [int(table.numbers[-1]) for table in tables]
+    before = (0, *accumulate(ends[:-1]))
+    notes = dict.fromkeys(note for table in tables for note in table.notes)
+    return Shards(
+        path=files[0].parent / f"{files[0].name} and {len(files) - 1} more",
+        format=first.format,
+        rows=rows,
+        numbers=np.concatenate([table.numbers + start for table, start in zip(tables, before, strict=True)]),
+        row_word=first.row_word,
+        notes=tuple(notes),
+        reading=first.reading,
+        files=tuple(files),
+        first_rows=(0, *accumulate(counts[:-1])),
+        last_numbers=before,
+    )
+
+
+def _part(progress: Tell | None, place: int, parts: int) -> Tell | None:
+    """Progress of one file of several, which count alike: their sizes unpacked aren't known before."""
+    if progress is None:
+        return None
+    return lambda done, total: progress(place * total + done, parts * total)
+
+
+def _refuse_other_columns(first: Table, other: Table) -> None:
+    if set(first.columns) != set(other.columns):
+        raise DataError(
+            f"{other.path.name} has other columns than {first.path.name}",
+            f"{other.path} has {listed(other.columns)}; {first.path.name} has {listed(first.columns)}.",
+            (Fix("Choose one of the files"),),
+        )

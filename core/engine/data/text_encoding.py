@@ -3,9 +3,8 @@
 import codecs
 from pathlib import Path
 
-from core.engine.data.file_kinds import GZIP_MAGIC, no_text
-from core.engine.data.text_files import Passes, TextFile, raw_blocks
-from core.errors import DataError, Fix
+from core.base.errors import DataError, Fix
+from core.engine.data.text_files import GZIP_MAGIC, Passes, TextFile, no_text, raw_blocks
 
 SNIFFED_BYTES = 4096
 UTF16_SHARE = 0.3

@@ -3,12 +3,25 @@
 Hone writes a token nowhere else: not into settings, run files, events or logs.
 """
 
+import errno
 import os
+import re
+import socket
 from collections.abc import Callable
+from dataclasses import dataclass
+from http import HTTPStatus
 from typing import Any
 
-from core.errors import UserError
-from core.hub_questions import Account, AccountAction, AccountRequest, TokenPlace
+import msgspec
+from huggingface_hub import errors
+from huggingface_hub.errors import HTTPError  # type: ignore[attr-defined]  # of its HTTP library, whichever that is
+
+from core.base.errors import DataError, ModelError, UserError
+from core.services import hub
+from core.services.hub import Account, AccountAction, AccountRequest, Kind, TokenPlace
+
+# --- The person's token for the Hub: kept in the operating system's keychain
+
 
 SERVICE, USER = "Hone", "huggingface.co"
 """Under which names the token stands in the keychain."""
@@ -80,9 +93,7 @@ def _look(name: str = "") -> Account:
 
 def _whose() -> str:
     """The name of the token's owner, as the Hub knows it."""
-    from core.engine.hub.asking import ask
-    from core.engine.hub.records import Person
-    from core.engine.hub.words import Subject
+    from core.engine.hub.search import ask
 
     if not find_token()[0]:
         raise UserError(
@@ -141,3 +152,216 @@ def _keychain() -> Any | None:
 
 def _title(keychain: Any) -> str:
     return KEYCHAINS[type(keychain).__module__]
+
+
+# --- What the Hub's API tells of models and data sets, as far as Hone reads it
+
+
+class Person(msgspec.Struct, frozen=True, kw_only=True):
+    """Whose token it is."""
+
+    name: str
+
+
+class Large(msgspec.Struct, frozen=True, kw_only=True):
+    """A file kept in large-file storage, by its hash."""
+
+    sha256: str = ""
+    size: int | None = None
+
+
+class Sibling(msgspec.Struct, frozen=True, kw_only=True):
+    """A file of a repository; a search tells its name only. `blobId` is Git's hash of it."""
+
+    rfilename: str
+    size: int | None = None
+    blobId: str = ""  # noqa: N815 - the API's name
+    lfs: Large | None = None
+
+
+class Tensors(msgspec.Struct, frozen=True, kw_only=True):
+    """How many numbers of each format a model's safetensors hold."""
+
+    parameters: dict[str, int] = {}
+    total: int | None = None
+
+
+class Record(msgspec.Struct, frozen=True, kw_only=True):
+    """A model or a data set.
+
+    `gated` is "auto" or "manual" where terms have to be accepted; `mainSize` is told of data sets, in bytes.
+    """
+
+    id: str
+    sha: str = ""
+    downloads: int | None = None
+    likes: int | None = None
+    gated: Any = False
+    private: bool = False
+    tags: list[str] = []
+    pipeline_tag: str | None = None
+    library_name: str | None = None
+    config: dict[str, Any] | None = None
+    safetensors: Tensors | None = None
+    siblings: list[Sibling] | None = None
+    mainSize: int | None = None  # noqa: N815 - the API's name
+
+
+# --- What went wrong with the Hub, in words a person can act on; no token is in them
+
+
+FAILURES = (HTTPError, errors.HFValidationError, OSError)
+"""What huggingface_hub raises here; its own errors are among them."""
+
+SIGN_IN = "Give Hone your token in Settings, under Hugging Face Hub, or run: hf auth login"
+
+_TOKEN = re.compile(r"\b(?:hf|api)_[A-Za-z0-9_-]{6,}|(?<=Bearer )[^\s\"']+")
+
+
+@dataclass(frozen=True)
+class Subject:
+    """What was asked about: a repository, or with an empty name the Hub as a whole."""
+
+    name: str = ""
+    kind: Kind = Kind.MODEL
+    has_token: bool = False
+
+    @property
+    def title(self) -> str:
+        """The repository, or the Hub."""
+        return self.name or hub.host()
+
+    @property
+    def noun(self) -> str:
+        """What it is called: a model, a data set."""
+        return "model" if self.kind is Kind.MODEL else "data set"
+
+    @property
+    def page(self) -> str:
+        """Where it is shown on the web."""
+        return page_of(self.name, self.kind)
+
+    def error(self, title: str, detail: str) -> UserError:
+        """The error of this subject, with no token in it."""
+        kind = ModelError if self.kind is Kind.MODEL else DataError
+        return kind(without_token(title), without_token(detail))
+
+
+def page_of(name: str, kind: Kind) -> str:
+    """The address of a repository's page."""
+    return f"{hub.PUBLIC}/{'' if kind is Kind.MODEL else 'datasets/'}{name}"
+
+
+def without_token(text: str) -> str:
+    """A text with everything that looks like a token taken out."""
+    return _TOKEN.sub("(token)", text)
+
+
+def told(error: Exception, subject: Subject) -> UserError:
+    """The error in words; `error` is one of `FAILURES`."""
+    if isinstance(error, errors.OfflineModeIsEnabled):
+        return offline(subject)
+    if isinstance(error, errors.FileMetadataError):
+        return not_the_hub(subject)
+    title, detail = _said_by_the_hub(error, subject) or _said_here(error, subject)
+    return subject.error(title, detail)
+
+
+def _said_by_the_hub(error: Exception, subject: Subject) -> tuple[str, str] | None:
+    """Title and detail of what the Hub answers; None where it gave no answer."""
+    title, detail = f"{hub.host()} refuses {subject.title}", ""
+    match error:
+        case errors.GatedRepoError():
+            title = f"{subject.title} is open only to those who accepted its terms"
+            detail = _gated(subject)
+        case errors.RepositoryNotFoundError():
+            hidden = "your token doesn't let you see it" if subject.has_token else "it is private"
+            title = f"There is no {subject.noun} {subject.title} on {hub.host()}, or {hidden}"
+            detail = f"Is its name spelled right? It may have been taken down. For a private one: {SIGN_IN}"
+        case errors.RevisionNotFoundError() | errors.RemoteEntryNotFoundError():
+            title = f"{subject.title} has changed meanwhile"
+            detail = "A file that it listed is gone. Download it again."
+        case errors.HfHubHTTPError():
+            detail = _refusal(error)
+        case _:
+            return None
+    return title, detail
+
+
+def _said_here(error: Exception, subject: Subject) -> tuple[str, str]:
+    """Title and detail of what the network or this computer says."""
+    match error:
+        case errors.HFValidationError():
+            return (
+                f"“{subject.name}” is no name on the Hub",
+                "Such a name is “model” or “owner/model”: letters, digits, “-”, “_” and “.”.",
+            )
+        case HTTPError():
+            return f"{hub.host()} can't be reached", _unreachable(error)
+        case OSError(errno=errno.ENOSPC | errno.EDQUOT):
+            return "The disk is full", f"{_first_line(error)}. What has come is kept: make room and go on."
+    return f"{subject.title} can't be kept on this computer", _first_line(error)
+
+
+def offline(subject: Subject) -> UserError:
+    """The error where the Hub must not be asked."""
+    return subject.error(
+        "Hone works offline", f"{hub.forbidden_by()} forbids to ask {hub.host()} for anything."
+    )
+
+
+def not_the_hub(subject: Subject) -> UserError:
+    """The error where somebody else answers in the Hub's place."""
+    return subject.error(
+        f"{hub.host()} doesn't answer as the Hub does",
+        "Something on the way answers in its place: a proxy, or a network that wants a login first.",
+    )
+
+
+def _gated(subject: Subject) -> str:
+    if not subject.has_token:
+        return f"Sign in on {hub.PUBLIC}, open {subject.page}, and accept them there. {SIGN_IN}"
+    return (
+        f"Open {subject.page} in a browser and accept them, signed in as the one whose token this is. Some owners "
+        "answer each request themselves, which can take days; then try again."
+    )
+
+
+def _refusal(error: errors.HfHubHTTPError) -> str:
+    """What a status means."""
+    match error.response.status_code:
+        case HTTPStatus.UNAUTHORIZED:
+            return f"It doesn't accept the token: it may have expired or been revoked. {SIGN_IN}"
+        case HTTPStatus.FORBIDDEN:
+            return "The token has no leave for this. Make one with leave to read, at huggingface.co/settings/tokens."
+        case HTTPStatus.TOO_MANY_REQUESTS:
+            return "It was asked too often from here. Try again in some minutes; signed in, one may ask more often."
+        case status:
+            return f"It said {status} {error.response.reason_phrase}. Try again later."
+
+
+def _unreachable(error: Exception) -> str:
+    words = _first_line(error)
+    lower = words.lower()
+    if "Timeout" in type(error).__name__:
+        return f"It kept silent for too long. Is the network slow, or gone? ({words})"
+    if _no_such_host(error):
+        return f"Its name isn't known here: this computer seems to be offline. ({words})"
+    if "certificate" in lower:
+        return f"Its certificate isn't trusted: a proxy may listen in, or this computer's clock is wrong. ({words})"
+    return f"Is this computer online? ({words})"
+
+
+def _no_such_host(error: BaseException | None) -> bool:
+    """Whether looking up the host's name is what failed: the words of that are the system's, in its language."""
+    while error is not None and not isinstance(error, socket.gaierror):
+        error = error.__cause__ or error.__context__
+    return error is not None
+
+
+def _first_line(error: Exception) -> str:
+    """What a library or the system says, in short; the kind of the error where it says nothing."""
+    if isinstance(error, OSError) and error.strerror:
+        return f"{error.filename}: {error.strerror}" if error.filename else error.strerror
+    lines = str(error.__cause__ or error).strip().splitlines()
+    return lines[0] if lines else type(error).__name__

@@ -6,12 +6,20 @@ import msgspec
 from huggingface_hub import scan_cache_dir
 from huggingface_hub.errors import CacheNotFound
 
-from core.engine.hub.data_files import is_data
+from core.base.errors import DataError, ModelError
 from core.engine.hub.download import drop_partial
-from core.errors import DataError, ModelError
-from core.hub_files import cache_folder, names_here, partial_files
-from core.hub_questions import Cached, CacheReport, Kind, Removed, RemoveRequest
-from core.hub_standing import weights
+from core.engine.hub.search import is_data
+from core.services.hub import (
+    Cached,
+    CacheReport,
+    Kind,
+    Removed,
+    RemoveRequest,
+    cache_folder,
+    names_here,
+    partial_files,
+    weights,
+)
 
 KINDS = {kind.value: kind for kind in Kind}
 

@@ -8,12 +8,13 @@ from typing import TypeVar
 import msgspec
 
 from core.engine.environment import prepare_fetching
-from core.hub_questions import AccountRequest, DownloadRequest, Progress, RemoveRequest, SearchRequest
+from core.services.export import PushRequest
+from core.services.hub import AccountRequest, DownloadRequest, Progress, RemoveRequest, SearchRequest
 
 Request = TypeVar("Request", bound=msgspec.Struct)
 
 
-def search() -> msgspec.Struct:
+def search_job() -> msgspec.Struct:
     """Which models or data sets answer to these words?"""
     request = _request(SearchRequest)
     from core.engine.hub.search import search
@@ -21,7 +22,7 @@ def search() -> msgspec.Struct:
     return search(request)
 
 
-def download(descriptor: int) -> msgspec.Struct:
+def download_job(descriptor: int) -> msgspec.Struct:
     """Bring this here; each line before the answer tells how far it is."""
     request = _request(DownloadRequest)
     from core.engine.hub.download import download
@@ -32,7 +33,7 @@ def download(descriptor: int) -> msgspec.Struct:
     return download(request, tell)
 
 
-def cached() -> msgspec.Struct:
+def cached_job() -> msgspec.Struct:
     """What is in the cache?"""
     prepare_fetching()
     from core.engine.hub.cached import cached
@@ -48,7 +49,15 @@ def remove() -> msgspec.Struct:
     return remove_cached(request)
 
 
-def account() -> msgspec.Struct:
+def push_job(request: PushRequest, tell: Callable[[str], None]) -> msgspec.Struct:
+    """Send this folder to the Hub."""
+    prepare_fetching()
+    from core.engine.hub.push import push
+
+    return push(request, tell)
+
+
+def account_job() -> msgspec.Struct:
     """Whose token is there, and where?"""
     request = _request(AccountRequest)
     from core.engine.hub.account import account
@@ -57,10 +66,10 @@ def account() -> msgspec.Struct:
 
 
 QUESTIONS: dict[str, Callable[[], msgspec.Struct]] = {
-    "hub-search": search,
-    "hub-cached": cached,
+    "hub-search": search_job,
+    "hub-cached": cached_job,
     "hub-remove": remove,
-    "hub-account": account,
+    "hub-account": account_job,
 }
 
 

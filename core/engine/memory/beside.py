@@ -2,7 +2,7 @@
 
 import psutil
 
-from core.errors import DataError
+from core.base.errors import DataError
 from core.memory.overhead import CUDA_CONTEXT, FIRST_USE, MPS_DRIVER
 from core.options import RunOptions
 
@@ -16,7 +16,7 @@ def libraries_bytes(options: RunOptions) -> int:
 
     The process that trains imports the same, so this is measured rather than estimated.
     """
-    from core.engine.building import load_libraries
+    from core.engine.train import load_libraries
 
     load_libraries(options)
     return int(psutil.Process().memory_info().rss)
@@ -46,7 +46,7 @@ def data_bytes(options: RunOptions, text_bytes: int) -> int:
 
 def _image_bytes(options: RunOptions) -> int:
     """Pixels that are kept in memory, resized at once where a run does so; images in files are read one by one."""
-    from core.engine.data.image_sets import RESIZED_AT_ONCE_BYTES, ImagePixels
+    from core.engine.data.image_files import RESIZED_AT_ONCE_BYTES, ImagePixels
     from core.engine.data.images import find_images
 
     if not options.data.train:

@@ -7,7 +7,7 @@ from typing import Any
 import torch
 
 from core.engine.memory.rehearsal import Rehearsed
-from core.memory.forecast import Parts
+from core.memory.model import Parts
 
 SHALLOW, DEEPER = 6, 12
 """Tensors could be extended from two and three blocks exactly. What an allocator holds unused grows evenly only from

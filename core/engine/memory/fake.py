@@ -8,16 +8,13 @@ from typing import Any
 import torch
 from torch._subclasses.fake_tensor import FakeTensorMode
 
-from core.choices import Attention, Method, Task
 from core.engine.memory.packed import pack
-from core.engine.models import text_models
-from core.engine.models.adapters import apply_method
-from core.engine.models.attention import implementation_for
-from core.engine.models.checkpointing import check_checkpointing
-from core.engine.models.image_models import find_image_model, image_model_without_numbers
-from core.engine.models.packing import COMPUTED_IN
-from core.engine.models.parts import base_of, head_names
+from core.engine.models import text
+from core.engine.models.parts import COMPUTED_IN, apply_method, base_of, head_names
+from core.engine.models.text import implementation_for
+from core.engine.models.vision import check_checkpointing, find_image_model, image_model_without_numbers
 from core.options import RunOptions
+from core.options.choices import Attention, Method, Task
 
 
 @contextmanager
@@ -43,11 +40,11 @@ def text_model(options: RunOptions, config: Any) -> Any:
     config = copy.deepcopy(config)
     if options.task is Task.TEXT_CLASSIFICATION:  # DeBERTa would look at the labels' numbers to find that out
         config.problem_type = "single_label_classification"
-    attention = implementation_for(options.model, config, text_models.class_of(config, options.task))
+    attention = implementation_for(options.model, config, text.class_of(config, options.task))
     if options.model.attention in (Attention.FLASH_2, Attention.FLASH_3):
         attention = Attention.SDPA.value  # keeps as little, and needs no package
     with torch.device("meta"):
-        model = text_models.random_model(config, options.task, attn_implementation=attention)
+        model = text.random_model(config, options.task, attn_implementation=attention)
         model.config.use_cache = False  # as Trainer does
         if options.model.method is Method.QLORA:
             computed_in = COMPUTED_IN.get(options.device.precision, torch.float32)

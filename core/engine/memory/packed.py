@@ -10,9 +10,9 @@ from typing import Any
 
 import torch
 
-from core.choices import Quantization
 from core.engine.models.parts import adaptable_layers
-from core.memory.weight_memory import NF4
+from core.memory.estimate import NF4
+from core.options.choices import Quantization
 
 
 class PackedLinear(torch.nn.Linear):

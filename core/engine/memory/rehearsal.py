@@ -6,14 +6,14 @@ from typing import Any
 import msgspec
 import torch
 
-from core.choices import Method, Task
 from core.engine.memory.replay import SMALL_OBJECTS, SMALL_WITHOUT_GRADIENTS, Allocator, peak_of
 from core.engine.memory.stand_in_optimizer import optimizer_for
 from core.engine.memory.stand_in_scores import scored
 from core.engine.memory.tape import BOTTOM, EARLIER, FORWARD, MIDDLE, TOP, UPDATE, Kind, Recorder, Tape
-from core.engine.models.packing import COMPUTED_IN
-from core.memory.forecast import Parts
+from core.engine.models.parts import COMPUTED_IN
+from core.memory.model import Parts
 from core.options import RunOptions
+from core.options.choices import Method, Task
 
 WRAPPED = "base_model.model."
 """What PEFT puts before the names of a model's modules."""

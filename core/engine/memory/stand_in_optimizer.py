@@ -6,9 +6,9 @@ from typing import Any
 
 import torch
 
-from core.choices import Optimizer
-from core.memory.optimizer_memory import BESIDE_ON_CPU, STATE, TABLES_IN_32_BITS
+from core.memory.estimate import BESIDE_ON_CPU, STATE, TABLES_IN_32_BITS
 from core.options import RunOptions
+from core.options.choices import Optimizer
 
 SMALL = 4096
 """Smaller weights keep their state in fp32 in bitsandbytes (`min_8bit_size`) and torchao (`_subclass_zeros`)."""

@@ -9,7 +9,7 @@ from typing import Any
 import torch
 
 from core.engine.models.parts import base_of
-from core.memory.scores import FOLDS_BACKWARD, FOLDS_FORWARD, tile_of
+from core.memory.activations import FOLDS_BACKWARD, FOLDS_FORWARD, tile_of
 
 
 class _Scores(torch.autograd.Function):

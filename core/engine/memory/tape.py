@@ -15,7 +15,7 @@ from torch.nn.modules.module import register_module_forward_hook, register_modul
 from torch.utils._python_dispatch import TorchDispatchMode
 from torch.utils._pytree import tree_leaves
 
-from core.memory.forecast import Parts
+from core.memory.model import Parts
 
 CUDA_BLOCK = 512
 """CUDA's caching allocator rounds to so many bytes (`kMinBlockSize` in torch's CUDACachingAllocator)."""

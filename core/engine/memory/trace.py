@@ -13,27 +13,26 @@ from typing import Any
 import msgspec
 import torch
 
-from core.choices import Attention, DeepSpeed, Optimizer
+from core.base.errors import ModelError, OptionsError, Problem
+from core.engine.capabilities import gather
 from core.engine.devices import Choice, choose_visible
-from core.engine.machine_facts import gather
 from core.engine.memory import depths, fake, trace_cache
 from core.engine.memory.beside import data_bytes, libraries_bytes, overhead_bytes
-from core.engine.memory.longest import Longest, longest_row
+from core.engine.memory.forecast import Longest, longest_row
+from core.engine.memory.model_shape import shape_of
 from core.engine.memory.rehearsal import Rehearsed, rehearse
 from core.engine.memory.replay import allocator_of
-from core.engine.memory.shape import shape_of
-from core.engine.models import text_models
-from core.engine.models.image_models import find_image_model, image_model_without_numbers
+from core.engine.models import text
+from core.engine.models.parts import TargetError
 from core.engine.models.refusals import NotFetched, explained
-from core.engine.models.targets import TargetError
-from core.errors import ModelError, OptionsError, Problem
-from core.extent import with_batch_within
-from core.memory import anatomy, record
-from core.memory.forecast import Basis, Forecast, LayerMemory, Parts, Room
-from core.memory.room import room_of
-from core.memory.shape import ModelShape
+from core.engine.models.vision import find_image_model, image_model_without_numbers
+from core.memory import estimate, history
+from core.memory.model import Basis, Forecast, LayerMemory, ModelShape, Parts, Room
 from core.options import RunOptions
-from core.sources import parse_synthetic
+from core.options.choices import Attention, DeepSpeed, Optimizer
+from core.options.method_rules import with_batch_within
+from core.options.sources import parse_synthetic
+from core.services.memory import room_of
 
 MOST_LAYERS = 12
 
@@ -116,7 +115,7 @@ def _forecast(case: _Case, libraries: int) -> Forecast:
         layers=_largest(traced.kept),
         notes=(*case.longest.notes, *_notes(options, choice.kind)),
     )
-    return record.corrected(found, record.correction(choice.title))
+    return history.corrected(found, history.correction(choice.title))
 
 
 def _with_unused(parts: Parts, beside: int, unused: int, kind: str) -> Parts:
@@ -129,13 +128,13 @@ def _with_unused(parts: Parts, beside: int, unused: int, kind: str) -> Parts:
 def _by_formula(case: _Case, reason: str) -> Forecast:
     """The formula's forecast in place of a trace."""
     choice = case.choice
-    found = anatomy.forecast(
+    found = estimate.forecast(
         case.options,
         case.shape,
         choice.device,
         length=case.longest.tokens,
         room=_room(choice),
-        correction=record.correction(choice.title),
+        correction=history.correction(choice.title),
     )
     notes = (f"A formula tells this, not a trace: {reason}.", *case.longest.notes, *found.notes)
     return msgspec.structs.replace(found, device=choice.label, longest_text=case.longest.text, notes=notes)
@@ -168,16 +167,16 @@ def _case(choice: Choice, labels: int) -> _Case:
     if choice.settled.task.reads_images:
         return _image_case(choice, labels)
     options = choice.settled
-    config = text_models.load_config(options)
-    tokenizer = text_models.tokenizer_at_hand(options.model.source)
+    config = text.load_config(options)
+    tokenizer = text.tokenizer_at_hand(options.model.source)
     longest = longest_row(options, config, tokenizer)
     if longest.rows is not None:
         choice = replace(choice, settled=with_batch_within(options, longest.rows))
-    text_models.set_labels(config, options.task, tuple(map(str, range(labels))))
+    text.set_labels(config, options.task, tuple(map(str, range(labels))))
     if config.pad_token_id is None:
         config.pad_token_id = tokenizer.pad_token_id if tokenizer is not None else 0
     with explained(options.model.source, builds=True), torch.device("meta"):
-        model = text_models.random_model(copy.deepcopy(config), options.task)
+        model = text.random_model(copy.deepcopy(config), options.task)
     return _Case(choice, labels, shape_of(model, config), longest, config)
 
 

@@ -11,10 +11,10 @@ from typing import Any
 
 import msgspec
 
-from core import settings
+from core.base import settings
+from core.base.files import write_atomically
+from core.base.settings import VERSION
 from core.engine.memory.rehearsal import Rehearsed
-from core.files import write_atomically
-from core.version import VERSION
 
 FORMAT = 1
 MOST_KEPT = 200

@@ -15,12 +15,17 @@ from peft import (
 )
 from peft.tuners.tuners_utils import BaseTunerLayer
 
-from core.choices import Task
-from core.engine.models.freezing import hold_still
-from core.engine.models.parts import head_names, is_packed, says_tokens, whole_names
+from core.engine.models.parts import (
+    find_targets,
+    head_names,
+    hold_still,
+    is_packed,
+    says_tokens,
+    whole_names,
+)
 from core.engine.models.past_runs import weights_in
-from core.engine.models.targets import find_targets
 from core.options import RunOptions
+from core.options.choices import Task
 
 
 class _Saved:

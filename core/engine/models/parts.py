@@ -1,10 +1,57 @@
-"""The parts of a model: its classifier, the layers LoRA can stand beside, and how many weights it really has."""
+"""The parts of a model and which of them learn: all weights, the last layer, or LoRA matrices beside frozen layers."""
 
+import difflib
+import logging
 import math
-from collections.abc import Iterable, Iterator
+import warnings
+from collections.abc import Iterable, Iterator, Sequence
 from typing import Any
 
 import torch
+
+from core.base.errors import Fix, ModelError
+from core.options import RunOptions
+from core.options.choices import Method, Precision, Quantization
+
+# --- Keeping parts of a model as they are while others learn
+
+
+def freeze_all_but(model: Any, moving: Iterable[str]) -> None:
+    """Let only the weights in the modules called `moving` learn, and keep all else as it is."""
+    kept = tuple(moving)
+    for name, weight in model.named_parameters():
+        weight.requires_grad_(any(name.startswith(f"{module}.") for module in kept))
+    hold_still(model)
+
+
+def hold_still(model: Any) -> None:
+    """Keep frozen batch norms in evaluation mode.
+
+    Their running mean and variance are no weights, so freezing them takes more than `requires_grad`: in training mode
+    every forward pass moves them, and a backbone that isn't saved again would differ from the one that was trained on.
+    """
+    for part in model.modules():
+        if isinstance(part, torch.nn.modules.batchnorm._BatchNorm) and not _learns(part):
+            part.eval()
+            part.train = _Still(part)  # Trainer calls model.train() before each step
+
+
+def _learns(part: torch.nn.Module) -> bool:
+    return any(weight.requires_grad for weight in part.parameters())
+
+
+class _Still:
+    """Stands in for the method `train` of a module that stays in evaluation mode."""
+
+    def __init__(self, module: torch.nn.Module) -> None:
+        self._module = module
+
+    def __call__(self, mode: bool = True) -> torch.nn.Module:
+        return self._module
+
+
+# --- The parts of a model: its classifier, the layers LoRA can stand beside
+
 
 REPLACED = ".original_module."
 """In the name of a weight PEFT keeps for reference beside the copy that trains; it takes no part in the model."""
@@ -92,3 +139,194 @@ def count(weight: Any) -> int:
 def is_packed(weight: torch.nn.Parameter) -> bool:
     """Whether a weight is held in 4 or 8 bits, as bitsandbytes does."""
     return weight.dtype in (torch.uint8, torch.int8)
+
+
+# --- Which weights of a model learn: all, the last layer, or LoRA matrices beside frozen layers
+
+
+def apply_method(model: torch.nn.Module, options: RunOptions, fresh: Iterable[str] = ()) -> torch.nn.Module:
+    """Make `model` learn as `model.method` asks; PEFT is imported only where it is needed.
+
+    Args:
+        model: A text model with a classifier, or a `VisionClassifier`; for QLoRA, a text model loaded packed.
+        options: What is asked.
+        fresh: Modules of the body that the checkpoint had no weights for; they always learn.
+
+    Returns:
+        The model to train: the same one, or wrapped with LoRA matrices.
+
+    Raises:
+        ModelError: LoRA's targets match no layer.
+    """
+    match options.model.method:
+        case Method.FULL:
+            return model
+        case Method.HEAD:
+            freeze_all_but(model, (*head_names(model), *fresh))
+            return model
+        case Method.LORA | Method.QLORA:
+            if getattr(model, "is_quantized", False):
+                make_trainable(model)
+            from core.engine.models.lora import with_lora
+
+            adapted: torch.nn.Module = with_lora(model, options, fresh)
+            return adapted
+
+
+def describe_adapter(model: Any) -> str:
+    """What LoRA matrices a live model has; empty where there are none."""
+    if not hasattr(model, "peft_config"):
+        return ""
+    from core.engine.models.lora import describe
+
+    return describe(model)
+
+
+# --- Loading a text model with its weights packed into 4 or 8 bits, for QLoRA
+
+
+COMPUTED_IN = {Precision.BF16: torch.bfloat16, Precision.FP16: torch.float16}
+"""What packed weights are unpacked to for a multiplication; float32 where the precision is none of these."""
+
+
+def packing_arguments(options: RunOptions, unpacked: Sequence[str]) -> dict[str, Any]:
+    """What `from_pretrained` takes beside the rest to pack the weights as it reads them.
+
+    Args:
+        options: What is asked, its precision settled.
+        unpacked: Names of the modules that keep their weights as they are, because they learn.
+    """
+    from transformers import BitsAndBytesConfig
+
+    _quieten()
+    if options.model.quantization is Quantization.INT8:
+        config = BitsAndBytesConfig(load_in_8bit=True, llm_int8_skip_modules=list(unpacked))
+    else:
+        config = BitsAndBytesConfig(
+            load_in_4bit=True,
+            bnb_4bit_quant_type="nf4",
+            bnb_4bit_use_double_quant=True,
+            bnb_4bit_compute_dtype=COMPUTED_IN.get(options.device.precision, torch.float32),
+            llm_int8_skip_modules=list(unpacked),
+        )
+    found: dict[str, Any] = {"quantization_config": config}
+    if options.device.name == "cpu":  # left to itself, it would take a GPU where there is one
+        found["device_map"] = {"": "cpu"}
+    return found
+
+
+def make_trainable(model: Any) -> None:
+    """Prepare a packed model for LoRA: freeze it, hold its norms in fp32, and keep its packing as it is.
+
+    On CPUs with AVX512_BF16, bitsandbytes packs 4-bit weights anew the first time they are used without gradients,
+    into a form that has no backward pass: the first evaluation would end the training.
+    """
+    from peft import prepare_model_for_kbit_training
+
+    with warnings.catch_warnings():
+        warnings.simplefilter(
+            "ignore", FutureWarning
+        )  # PEFT 0.21 asks transformers 5 by names that are going
+        prepare_model_for_kbit_training(model, use_gradient_checkpointing=False)
+    for part in model.modules():
+        if hasattr(part, "support_avx512bf16_for_cpu"):
+            part.support_avx512bf16_for_cpu = False
+    _let_go_of_file(model)
+
+
+def _let_go_of_file(model: Any) -> None:
+    """Copy the weights that aren't packed: on a CPU they are views of the file they were read from.
+
+    As long as one is, all of it stays mapped, with the pages that were read only to be packed: 326 MB of a BERT of base
+    size, whose packed weights take 41 MB.
+    """
+    for weight in model.parameters():
+        if weight.device.type == "cpu" and not is_packed(weight):
+            weight.data = weight.data.clone()
+
+
+def _quieten() -> None:
+    """Leave out that int8 multiplies in fp16: said once a layer and batch, it would fill the log."""
+    logging.getLogger("bitsandbytes.autograd._functions").setLevel(logging.ERROR)
+
+
+# --- Which layers LoRA stands beside: all that can have it, or those whose names a person gave
+
+
+SHOWN = 8
+ALL_LAYERS = Fix("LoRA on all layers that can have it", {"model.lora_targets": ()})
+
+
+class TargetError(ModelError):
+    """LoRA can't stand beside what was asked for; `path` is the option to change."""
+
+    path = "model.lora_targets"
+
+
+def find_targets(model: Any, asked: Iterable[str], trained_whole: Iterable[str]) -> list[str]:
+    """Full names of the layers that get LoRA matrices.
+
+    Args:
+        model: The model, not yet wrapped; its weights may be on the meta device.
+        asked: Ends of names, as `model.lora_targets` has them: `query` means every layer called that. None: all.
+        trained_whole: Modules that move as a whole, such as the classifier, and get none.
+
+    Raises:
+        TargetError: A name matches no layer that can have them, or there is no such layer at all.
+    """
+    layers = adaptable_layers(model, trained_whole)
+    wanted = tuple(asked)
+    unknown = [name for name in wanted if not any(_ends_in(layer, name) for layer in layers)]
+    if unknown or not layers:
+        raise _no_such_layers(model, wanted, unknown, layers)
+    return [layer for layer in layers if not wanted or any(_ends_in(layer, name) for name in wanted)]
+
+
+def _ends_in(layer: str, name: str) -> bool:
+    """Whether `name` is the last part or the last parts of a layer's name, as PEFT reads it."""
+    return layer == name or layer.endswith(f".{name}")
+
+
+def _no_such_layers(model: Any, asked: Iterable[str], unknown: list[str], layers: list[str]) -> TargetError:
+    if not layers:
+        return TargetError(
+            "LoRA finds no layer in this model",
+            "It has no linear layer and no convolution beside its classifier.",
+            (Fix("Train everything", {"model.method": "full"}),),
+        )
+    parts = [name for name, _ in model.named_modules()]
+    groups = [name for name in unknown if any(_ends_in(part, name) for part in parts)]
+    last_names = list(dict.fromkeys(map(_telling_end, layers)))
+    usable = f"Layers of this model that can have LoRA are called {_listed(last_names)}."
+    told = (
+        f"{_listed(groups)} can't have it (it is no linear layer, or trains as a whole). " if groups else ""
+    )
+    return TargetError(
+        f"No layer for LoRA is called {_listed(unknown)}",
+        f"{told}{usable}",
+        _fixes(asked, unknown, last_names),
+    )
+
+
+def _telling_end(layer: str) -> str:
+    """The last part of a layer's name with the one before it where it is a mere number: `query`, `downsample.0`."""
+    parts = layer.split(".")
+    return ".".join(parts[-2:]) if parts[-1].isdecimal() else parts[-1]
+
+
+def _fixes(asked: Iterable[str], unknown: list[str], last_names: list[str]) -> tuple[Fix, ...]:
+    close = [match for name in unknown for match in difflib.get_close_matches(name, last_names, n=1)]
+    attention = [name for name in last_names if name in USUAL]
+    kept = [name for name in asked if name not in unknown] if close else []
+    offered = tuple(dict.fromkeys([*kept, *close] or attention))
+    fix = (Fix(f"Use {', '.join(offered)}", {"model.lora_targets": offered}),) if offered else ()
+    return (*fix, ALL_LAYERS)
+
+
+USUAL = ("query", "value", "q_proj", "v_proj", "q_lin", "v_lin", "query_proj", "value_proj", "c_attn", "Wqkv")
+"""What models call the layers that the paper on LoRA (arXiv 2106.09685) adapts."""
+
+
+def _listed(names: list[str]) -> str:
+    more = f" and {len(names) - SHOWN} more" if len(names) > SHOWN else ""
+    return ", ".join(names[:SHOWN]) + more

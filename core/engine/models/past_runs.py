@@ -13,13 +13,12 @@ import uuid
 from pathlib import Path
 from typing import Any
 
-from core import settings
+from core.base import settings
+from core.base.errors import Fix, ModelError
+from core.base.files import write_atomically
 from core.engine.models.refusals import explained
-from core.errors import Fix, ModelError
-from core.files import write_atomically
-from core.model_folders import ADAPTER, MATRICES
-from core.run_models import holds_adapter, is_run, model_folder, problem_with, task_of
-from core.sources import short_name
+from core.options.past_runs import holds_adapter, is_run, model_folder, problem_with, task_of
+from core.options.sources import ADAPTER, MATRICES, short_name
 
 KEPT_MODELS = 2
 """So many models with LoRA matrices worked in are kept for the next run."""
@@ -168,7 +167,7 @@ def _merged(folder: Path) -> Path:
 def _merge(folder: Path, base: str, into: Path) -> None:
     from transformers import AutoConfig
 
-    from core.engine.models.text_models import load_tokenizer, read_pretrained
+    from core.engine.models.text import load_tokenizer, read_pretrained
 
     task = task_of(folder.parent)
     assert task is not None, "looked at before"

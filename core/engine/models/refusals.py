@@ -14,13 +14,14 @@ import torch
 from huggingface_hub.errors import StrictDataclassError
 from safetensors import SafetensorError
 
-from core import hub, sources
-from core.ceiling import Pace, reading
-from core.choices import Task
+from core.base.ceiling import Pace, reading
+from core.base.errors import Fix, ModelError
 from core.engine.failures import is_out_of_memory
-from core.errors import Fix, ModelError
-from core.model_folders import ADAPTER, INDEX, RANDOM_WEIGHTS, SAID, Lack, names_safe_parts, what_lacks
-from core.run_models import is_run, model_folder
+from core.options import sources
+from core.options.choices import Task
+from core.options.past_runs import is_run, model_folder
+from core.options.sources import ADAPTER, INDEX, RANDOM_WEIGHTS, SAID, Lack, names_safe_parts, what_lacks
+from core.services import hub
 
 LOADING_ERRORS = (OSError, ValueError, KeyError, ImportError, StrictDataclassError, SafetensorError)
 """What transformers raises for a model that is missing, damaged or foreign. Hub and network errors are OSErrors."""

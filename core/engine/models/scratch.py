@@ -7,10 +7,10 @@ held out. Its special tokens come first, so that their numbers are known before 
 from collections.abc import Iterable, Iterator, Sequence
 from typing import Any
 
-from core.engine.data.conversations.templates import TURN_END, TURN_START
-from core.errors import ModelError
+from core.base.errors import ModelError
+from core.engine.data.chat_tokens import TURN_END, TURN_START
 from core.options import RunOptions
-from core.scratch_models import SCRATCH_MODELS, ScratchModel, positions_of, scratch_model
+from core.options.catalogue import SCRATCH_MODELS, ScratchModel, positions_of, scratch_model
 
 END, PAD = "<|endoftext|>", "<|pad|>"
 WRITING = (END, PAD, TURN_START, TURN_END)

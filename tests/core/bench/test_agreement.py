@@ -3,10 +3,9 @@
 import msgspec
 import pytest
 
-from core.bench.agreement import FP32, HALF, Verdict, agreement
-from core.bench.plan import Rung
-from core.bench.result import Pass, Row
-from core.bench.sample import Sample
+from core.benchmark.plan import Rung
+from core.benchmark.result import Pass, Row, Sample
+from core.benchmark.table import FP32, HALF, Verdict, agreement
 
 FIRST = Sample(device="cpu", seconds=(1.0,), samples_a_step=4, rows=8, first_loss=2.5, losses=(2.4, 2.3, 2.2))
 

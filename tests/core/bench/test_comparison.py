@@ -3,11 +3,10 @@
 import msgspec
 import pytest
 
-from core.bench.comparison import Change, compare
-from core.bench.comparison_table import comparison_table
-from core.bench.plan import Kind
-from core.bench.result import Surroundings
-from core.errors import OptionsError
+from core.base.errors import OptionsError
+from core.benchmark.comparison import Change, compare, comparison_table
+from core.benchmark.plan import Kind
+from core.benchmark.result import Surroundings
 from tests.fakes.bench import MACHINE, MB, measured, result, rung
 
 SLOW, FAST = (1.0, 1.02, 0.98, 1.01), (0.5, 0.51, 0.49, 0.5)

@@ -7,12 +7,11 @@ from typing import Any
 
 import pytest
 
-from core.bench.devices import devices_plan
-from core.bench.plan import Kind, Plan, Rung
-from core.bench.sides import Sides
-from core.checks import check_tree
+from core.base.errors import OptionsError
+from core.benchmark.device_plan import Sides, devices_plan
+from core.benchmark.plan import Kind, Plan, Rung
 from core.engine.devices import report
-from core.errors import OptionsError
+from core.options.validate import check_tree
 from tests.fakes.machines import EVERY_MACHINE, M2_8GB, M3_MAX, PC, SERVER, variant
 
 NATIVE = variant(PC, cpu_bf16=True)

@@ -5,16 +5,12 @@ from typing import Any
 
 import pytest
 
-from core.bench.ladder import pieces_of
-from core.bench.making import changed
-from core.bench.methods import BATCH, methods_plan
-from core.bench.plan import Kind, Plan, Rung
-from core.checks import check_tree
+from core.base.errors import OptionsError
+from core.benchmark.plan import BATCH, Kind, Plan, Rung, changed, methods_plan, pieces_of
 from core.engine.devices import report
-from core.errors import OptionsError
-from core.memory.changes import with_changes
-from core.memory.forecast import Room
+from core.memory.model import Room, with_changes
 from core.options import RunOptions
+from core.options.validate import check_tree
 from tests.fakes.machines import (
     BARE,
     BUNDLED,

@@ -2,13 +2,13 @@
 
 import pytest
 
-from core.bench.devices import ARTICLE as MODELS
-from core.bench.devices import devices_plan
-from core.bench.methods import methods_plan
-from core.bench.published import ARTICLE, GUIDE, article_row, guide_row
-from core.checks import read_options
+from core.benchmark.device_plan import ARTICLE as MODELS
+from core.benchmark.device_plan import devices_plan
+from core.benchmark.plan import methods_plan
+from core.benchmark.published import ARTICLE, GUIDE, article_row, guide_row
 from core.engine.devices import report
-from core.memory.forecast import Room
+from core.memory.model import Room
+from core.options.validate import read_options
 from tests.fakes.machines import M2_8GB, M3_MAX, SERVER
 
 ENOUGH = Room(free=1 << 36, ceiling=1 << 36)

@@ -10,17 +10,15 @@ from pathlib import Path
 import msgspec
 import pytest
 
-from core import queue
-from core.bench import kept
-from core.bench.device_turn import DeviceBusy
-from core.bench.plan import Plan, Rung
-from core.bench.result import Pass, Result, Standing
-from core.bench.running import Bench, Underway
-from core.bench.sample import Sample
-from core.ending import describe
-from core.options import DeviceOptions
-from core.queue import BENCHMARK
-from core.run_folder import KeeperRecord, RunFolder
+from core.base.processes import describe
+from core.benchmark import result as benchmark_result
+from core.benchmark.plan import Plan, Rung
+from core.benchmark.result import Pass, Result, Sample, Standing
+from core.benchmark.runner import Bench, DeviceBusy, Underway
+from core.options.sections import DeviceOptions
+from core.runs import queue
+from core.runs.folder import KeeperRecord, RunFolder
+from core.runs.queue import BENCHMARK
 from tests.fakes.bench import MACHINE, Takes, plan, rung, sample
 
 SELF = KeeperRecord.of(os.getpid())
@@ -36,7 +34,7 @@ def home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 
 def bench(asked: Plan, takes: Takes, *, beside: bool = False) -> Bench:
-    return Bench(asked, MACHINE, take=takes, save=kept.save, beside=beside)
+    return Bench(asked, MACHINE, take=takes, save=benchmark_result.save, beside=beside)
 
 
 def names(result: Result) -> list[tuple[str, int]]:
@@ -70,7 +68,7 @@ class TestOrder:
     def test_where_nothing_can_be_measured_nothing_is_kept(self) -> None:
         (found,) = bench(plan(rung("a", refusal="It needs a GPU.")), Takes()).run()
         assert found.is_whole
-        assert kept.kept() == []
+        assert benchmark_result.kept() == []
 
 
 class TestFailures:
@@ -112,11 +110,11 @@ class TestStopping:
         assert takes.taken == ["a", "b"]
         assert names(found) == [("a", 1), ("b", 0), ("c", 0)]
         assert (found.is_whole, found.ended is None) == (False, False)
-        assert kept.kept()[0].result == found
+        assert benchmark_result.kept()[0].result == found
 
     def test_what_failed_because_of_the_stop_is_no_failure(self) -> None:
         asked = plan(rung("a"), rung("b"), passes=1)
-        one = Bench(asked, MACHINE, take=lambda of, _plan: Stopped(of, one.stop), save=kept.save)
+        one = Bench(asked, MACHINE, take=lambda of, _plan: Stopped(of, one.stop), save=benchmark_result.save)
         *_, found = one.run()
         assert names(found) == [("a", 1), ("b", 0)]
 
@@ -124,7 +122,7 @@ class TestStopping:
         one = bench(plan(rung("a")), takes := Takes())
         one.stop()
         (found,) = one.run()
-        assert (takes.taken, found.is_whole, kept.kept()) == ([], False, [])
+        assert (takes.taken, found.is_whole, benchmark_result.kept()) == ([], False, [])
 
     def test_whoever_asks_for_no_more_results_ends_it(self) -> None:
         one = bench(plan(rung("a"), rung("b")), takes := Takes())
@@ -140,7 +138,7 @@ class TestStanding:
         one = bench(plan(rung("a"), rung("b")), Takes())
         results = one.run()
         assert next(results).standing is Standing.UNDER_WAY
-        assert kept.load(kept.path_of(one.result)).standing is Standing.UNDER_WAY
+        assert benchmark_result.load(benchmark_result.path_of(one.result)).standing is Standing.UNDER_WAY
         assert list(results)[-1].standing is Standing.WHOLE
 
     def test_what_a_process_left_that_is_gone_was_broken_off(self) -> None:
@@ -173,7 +171,7 @@ class Stopped:
 class TestKeeping:
     def test_the_file_can_be_read_after_every_pass(self) -> None:
         for found in bench(plan(rung("a"), rung("b")), Takes(b=[FAILED])).run():
-            (one,) = kept.kept()
+            (one,) = benchmark_result.kept()
             assert one.result == found
 
     def test_a_full_disk_costs_the_file_and_not_the_figures(self) -> None:

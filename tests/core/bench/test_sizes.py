@@ -3,15 +3,14 @@
 import msgspec
 import pytest
 
-from core.bench.methods import methods_plan
-from core.bench.sizes import POSITIONS, SIZES, VOCABULARY, choose_size, cores_of
-from core.checks import read_options
+from core.benchmark.plan import POSITIONS, SIZES, VOCABULARY, choose_size, cores_of, methods_plan
 from core.engine.check_model import check_model
 from core.engine.devices import report
-from core.engine.torchvision_ops import prepare_torchvision
-from core.memory.forecast import Room
+from core.engine.environment import prepare_torchvision
+from core.memory.model import Room
 from core.options import RunOptions
-from core.reports import DeviceReport
+from core.options.device_support import DeviceReport
+from core.options.validate import read_options
 from tests.fakes.machines import LAPTOP, M2_8GB, M3_MAX, PC, SERVER, variant
 
 prepare_torchvision()

@@ -6,12 +6,11 @@ import sys
 import psutil
 import pytest
 
-from core.bench.result import Surroundings
-from core.bench.surroundings import Busy, BusyGauge, Lookout, other_load
-from core.event import Event
-from core.machine.memory import ProcessorTimes
-from core.machine.throttling import Throttle
-from core.samples import BatterySampled, DeviceSampled, MemorySampled, Source
+from core.base.system import ProcessorTimes
+from core.benchmark.conditions import Busy, BusyGauge, Lookout, other_load
+from core.benchmark.result import Surroundings
+from core.monitor.apple import Throttle
+from core.runs.events import BatterySampled, DeviceSampled, Event, MemorySampled, Source
 
 CORES = psutil.cpu_count() or 1
 BEGIN, END = 100.0, 110.0

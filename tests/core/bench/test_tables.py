@@ -6,9 +6,9 @@ import io
 import msgspec
 import pytest
 
-from core.bench import tables
-from core.bench.plan import Kind
-from core.bench.result import Pass, Result, Row, Surroundings
+from core.benchmark import table as benchmark_table
+from core.benchmark.plan import Kind
+from core.benchmark.result import Pass, Result, Row, Surroundings
 from tests.fakes.bench import MB, measured, plan, result, rung, sample
 
 STEADY, FAST, WIDE = (1.0, 1.0, 1.0, 1.0), (0.5, 0.5, 0.5, 0.5), (0.8, 1.0, 1.2, 1.0)
@@ -40,7 +40,7 @@ def devices(**first: object) -> Result:
 
 
 def cells(found: Result, column: str) -> list[object]:
-    table = tables.table(found)
+    table = benchmark_table.table(found)
     assert {len(row) for row in table.rows} == {len(table.titles)}
     return [row[table.titles.index(column)] for row in table.rows]
 
@@ -49,8 +49,8 @@ class TestMethods:
     def test_each_is_held_against_the_plain_one(self) -> None:
         assert cells(methods(), "Time an epoch") == ["8.00 s", "4.00 s", "8.00 s", "-", "-", "-"]
         assert cells(methods(), "Against plain") == ["1.00 x", "2.00 x", "1.00 x", "-", "-", "-"]
-        assert tables.table(methods()).titles[5] == "Against plain"
-        assert [row[5] for row in tables.table(methods()).rows][:3] == ["1.00 x", "0.25 x", "0.50 x"]
+        assert benchmark_table.table(methods()).titles[5] == "Against plain"
+        assert [row[5] for row in benchmark_table.table(methods()).rows][:3] == ["1.00 x", "0.25 x", "0.50 x"]
         assert cells(methods(), "Peak memory")[:3] == ["800 MB", "200 MB", "400 MB"]
 
     def test_a_spread_is_shown_where_there_is_one(self) -> None:
@@ -82,19 +82,19 @@ class TestMethods:
         ]
 
     def test_what_the_guide_published_stands_beside(self) -> None:
-        rows = tables.table(methods(), published=True).rows
+        rows = benchmark_table.table(methods(), published=True).rows
         assert [row[-3:-1] for row in rows][:3] == [
             ("1.00 x", "1.00 x"),
             ("2.10 x", "0.93 x"),
             ("2.10 x", "0.93 x"),
         ]
         assert rows[5][-3:-1] == ("-", "-")
-        assert "Tesla V100" in tables.text(methods(), published=True)
+        assert "Tesla V100" in benchmark_table.text(methods(), published=True)
 
     def test_samples_a_joule_stand_there_where_power_could_be_read(self) -> None:
         with_power = measured(rung("plain"), *STEADY, surroundings=Surroundings(watts=4.0))
         assert cells(result(with_power, measured(rung("b"))), "Samples/J") == ["2.00", "-"]
-        assert "Samples/J" not in tables.table(methods()).titles
+        assert "Samples/J" not in benchmark_table.table(methods()).titles
 
 
 class TestDevices:
@@ -118,22 +118,22 @@ class TestDevices:
 
     def test_what_others_published_stands_beside_where_they_did(self) -> None:
         found = devices()
-        table = tables.table(found, published=True)
+        table = benchmark_table.table(found, published=True)
         assert table.rows[0][-4:-1] == ("42.1", "18.6", "2.26 x")
         assert {len(row) for row in table.rows} == {len(table.titles)}
         unknown = msgspec.structs.replace(found.rows[0], rung=rung("own-4-cpu", group="own-4", side="CPU"))
-        assert tables.table(result(unknown, kind=Kind.DEVICES), published=True).rows[0][-4:-1] == (
+        assert benchmark_table.table(result(unknown, kind=Kind.DEVICES), published=True).rows[0][-4:-1] == (
             "-",
             "-",
             "-",
         )
-        assert "Published by others" in tables.markdown(found, published=True)
-        assert "ublished" not in tables.markdown(found)
+        assert "Published by others" in benchmark_table.markdown(found, published=True)
+        assert "ublished" not in benchmark_table.markdown(found)
 
 
 class TestMarkdown:
     def test_it_is_a_table_with_what_has_to_be_known(self) -> None:
-        text = tables.markdown(methods())
+        text = benchmark_table.markdown(methods())
         lines = text.splitlines()
         assert lines[0] == "### Tiny BERT, 64 rows"
         assert lines[2].startswith("| Method | Time an epoch | Samples/s |")
@@ -146,53 +146,55 @@ class TestMarkdown:
         assert "ended before" not in text
 
     def test_one_that_was_stopped_says_so(self) -> None:
-        assert "ended before all passes" in tables.markdown(
+        assert "ended before all passes" in benchmark_table.markdown(
             msgspec.structs.replace(methods(), is_whole=False)
         )
 
     def test_no_text_of_others_breaks_the_table(self) -> None:
         odd = rung("a|b <b>*", refusal="no | <script>\nyes")
-        text = tables.markdown(result(Row(rung=odd)))
+        text = benchmark_table.markdown(result(Row(rung=odd)))
         assert "| A\\|B &lt;B&gt;\\* |" in text
         assert "no \\| &lt;script&gt; yes" in text
 
     def test_a_benchmark_of_nothing_is_a_table_too(self) -> None:
         empty = msgspec.structs.replace(result(), plan=plan())
-        assert "| Method |" in tables.markdown(empty)
-        assert tables.csv(empty) == ""
+        assert "| Method |" in benchmark_table.markdown(empty)
+        assert benchmark_table.csv(empty) == ""
 
 
 @pytest.mark.parametrize(("held", "said"), [(300 * MB, ""), (5 << 30, "others held 5.0 GB of the GPU")])
 def test_what_others_held_of_the_gpu_is_noted(held: int, said: str) -> None:
     found = result(measured(rung("plain"), surroundings=Surroundings(gpu_others=held)))
     assert cells(found, "Notes") == [said]
-    (line,) = csv.DictReader(io.StringIO(tables.csv(found)))
+    (line,) = csv.DictReader(io.StringIO(benchmark_table.csv(found)))
     assert line["gpu_others_bytes"] == str(held)
 
 
 def test_whose_power_it_was_is_said() -> None:
     around = Surroundings(watts=100.0, power_source="NVML")
-    assert "- Samples/J: by the power of the GPU alone, as NVML tells it." in tables.markdown(
+    assert "- Samples/J: by the power of the GPU alone, as NVML tells it." in benchmark_table.markdown(
         result(measured(rung("plain"), surroundings=around))
     )
-    assert "Samples/J" not in tables.markdown(methods())
+    assert "Samples/J" not in benchmark_table.markdown(methods())
 
 
 class TestText:
     def test_remarks_stand_below_the_table(self) -> None:
-        text = tables.text(methods())
+        text = benchmark_table.text(methods())
         assert "METHOD     " in text
         busy = measured(rung("plain"), surroundings=Surroundings(other_load=0.5))
         assert "not measured" not in text
-        assert "Plain *" in tables.text(result(busy))
+        assert "Plain *" in benchmark_table.text(result(busy))
         assert "best trade here, in speed and in memory: Bf16, 2.00 times as fast as plain" in text
         assert "Adamw-8Bit: it needs a CUDA GPU" in text.splitlines()
-        assert "ResNet-18, batch 4: CPU: no" in tables.text(devices(passes=(Pass(begun=1.0, problem="no"),)))
+        assert "ResNet-18, batch 4: CPU: no" in benchmark_table.text(
+            devices(passes=(Pass(begun=1.0, problem="no"),))
+        )
 
 
 class TestCsv:
     def test_a_line_a_row_in_plain_numbers(self) -> None:
-        lines = list(csv.DictReader(io.StringIO(tables.csv(methods()))))
+        lines = list(csv.DictReader(io.StringIO(benchmark_table.csv(methods()))))
         assert [line["name"] for line in lines][:3] == ["plain", "bf16", "fp16"]
         plain, bf16, *_, waiting = lines
         assert float(bf16["samples_per_second"]) == 16.0
@@ -206,11 +208,11 @@ class TestCsv:
     def test_no_title_reads_as_a_formula(self) -> None:
         added = msgspec.structs.replace(rung("b"), title="+ checkpointing")
         found = result(measured(rung("a")), measured(added))
-        lines = list(csv.DictReader(io.StringIO(tables.csv(found))))
+        lines = list(csv.DictReader(io.StringIO(benchmark_table.csv(found))))
         assert [line["title"] for line in lines] == ["A", "A + checkpointing"]
 
     def test_devices_are_held_against_the_first_of_their_group(self) -> None:
-        lines = list(csv.DictReader(io.StringIO(tables.csv(devices()))))
+        lines = list(csv.DictReader(io.StringIO(benchmark_table.csv(devices()))))
         assert [(line["batch_size"], line["side"], float(line["speed_ratio"])) for line in lines] == [
             ("4", "CPU", 1.0),
             ("4", "MPS", 2.0),

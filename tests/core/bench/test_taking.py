@@ -7,16 +7,16 @@ from collections.abc import Iterator
 import psutil
 import pytest
 
-from core import jobs
-from core.bench import taking
-from core.bench.plan import Kind, Plan, Rung
-from core.bench.result import Surroundings
-from core.bench.surroundings import Lookout
-from core.bench.taking import Taking
-from core.errors import UserError
-from core.jobs import EngineCrashed, JobCancelled
-from core.machine.memory import SystemMemory
-from core.memory.forecast import Room
+from core.base import jobs
+from core.base.errors import UserError
+from core.base.jobs import EngineCrashed, JobCancelled
+from core.base.system import SystemMemory
+from core.benchmark import runner
+from core.benchmark.conditions import Lookout
+from core.benchmark.plan import Kind, Plan, Rung
+from core.benchmark.result import Surroundings
+from core.benchmark.runner import Taking
+from core.memory.model import Room
 from core.options import Tree
 from tests.fakes.runs import FAKES
 
@@ -88,7 +88,7 @@ def test_a_pass_has_what_the_engine_measured_and_what_was_around() -> None:
 
 
 def test_power_of_a_device_that_did_not_compute_is_none_of_the_passs(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(taking, "probable_device", lambda _options: "cuda:0")
+    monkeypatch.setattr(runner, "probable_device", lambda _options: "cuda:0")
     found = take("sample").run()
     assert (found.surroundings.watts, found.surroundings.power_source) == (None, "")
 
@@ -118,7 +118,7 @@ def test_what_the_kernel_ended_for_lack_of_memory_did_not_fit(monkeypatch: pytes
 
 def test_what_takes_more_than_is_free_is_ended_and_did_not_fit(monkeypatch: pytest.MonkeyPatch) -> None:
     free = 150 * MB
-    monkeypatch.setattr(taking, "room_of", lambda _device: Room(free=free, ceiling=64 << 30))
+    monkeypatch.setattr(runner, "room_of", lambda _device: Room(free=free, ceiling=64 << 30))
     found = take("grow").run()
     assert found.sample is not None
     assert "A batch of 48 rows didn't fit" in found.failure
@@ -184,4 +184,4 @@ def test_given_up_before_it_began_it_starts_nothing() -> None:
     ],
 )
 def test_reasons_fit_on_a_line(error: Exception, words: str) -> None:
-    assert taking.in_words(error) == words
+    assert runner.in_words(error) == words

@@ -5,10 +5,9 @@ from typing import Any
 
 import pytest
 
-from core.bench.plan import Kind, Plan, Rung
-from core.bench.result import Machine, Pass, Result, Row, Surroundings
-from core.bench.sample import Sample
-from core.bench.trade import best_trade, is_faster
+from core.benchmark.plan import Kind, Plan, Rung
+from core.benchmark.result import Machine, Pass, Result, Row, Sample, Surroundings
+from core.benchmark.table import best_trade, is_faster
 
 
 def row(

@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from core.commands import memory
+from core.cli import memory
 from tests.fakes.told_memory import Engine
 
 

@@ -8,14 +8,14 @@ from pathlib import Path
 
 import pytest
 
-from core.cli import main
-from core.commands.attendance import REMOVED, Attendance, Interrupts
+from core.base.errors import UserError
+from core.cli.main import main
+from core.cli.train import REMOVED, Attendance, Interrupts
 from core.engine.reporter import Reporter
-from core.errors import UserError
-from core.events import Event, RunPlanned, RunStarted, encode
-from core.follow import RunFollower
-from core.run_folder import Action, ExitRecord, RunFolder
-from core.story import State
+from core.runs.event_log import RunFollower
+from core.runs.events import Event, RunPlanned, RunStarted, encode
+from core.runs.folder import Action, ExitRecord, RunFolder
+from core.runs.status import State
 from tests.fakes import runs
 from tests.fakes.runs import FAKES, follow_until, new_run, start, write_events
 

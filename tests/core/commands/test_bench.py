@@ -14,18 +14,17 @@ from typing import Any
 import msgspec
 import pytest
 
-from core import queue
-from core.bench import kept
-from core.bench.methods import methods_plan
-from core.bench.plan import Plan
-from core.bench.result import Surroundings
-from core.bench.running import Underway
-from core.bench.surroundings import Lookout
-from core.bench.taking import Taking
-from core.cli import main
-from core.commands import bench, bench_running
-from core.commands.bench_progress import BenchProgress
-from core.run_folder import KeeperRecord, RunFolder
+from core.benchmark import result as benchmark_result
+from core.benchmark import runner
+from core.benchmark.conditions import Lookout
+from core.benchmark.plan import Plan, methods_plan
+from core.benchmark.result import Surroundings
+from core.benchmark.runner import Taking, Underway
+from core.cli import benchmark
+from core.cli.benchmark import BenchProgress
+from core.cli.main import main
+from core.runs import queue
+from core.runs.folder import KeeperRecord, RunFolder
 from tests.fakes.bench import measured, result, rung
 from tests.fakes.sampling_job import MB
 from tests.fakes.told_memory import Engine
@@ -40,14 +39,14 @@ TINY = ("bench", "methods", "--model", "tiny", "--steps", "4", "--passes", "1", 
 @pytest.fixture(autouse=True)
 def home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     monkeypatch.setenv("HONE_HOME", str(tmp_path / "home"))
-    monkeypatch.setattr(bench_running.questions, "ask_devices", Engine().devices)
+    monkeypatch.setattr(benchmark.questions, "ask_devices", Engine().devices)
     play(monkeypatch, "answer")
     return tmp_path / "home"
 
 
 def play(monkeypatch: pytest.MonkeyPatch, scenario: str) -> None:
     command = [sys.executable, "-P", str(FAKES / "sampling_job.py"), scenario]
-    monkeypatch.setattr(bench_running, "Taking", partial(Taking, command=command, lookout=Blind))
+    monkeypatch.setattr(benchmark, "Taking", partial(Taking, command=command, lookout=Blind))
 
 
 class Blind(Lookout):
@@ -73,7 +72,7 @@ def few(*asked: Any, **named: Any) -> Plan:
 def test_the_ladder_ends_with_a_table_and_is_kept(
     capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(bench, "methods_plan", few)
+    monkeypatch.setattr(benchmark, "methods_plan", few)
     assert main(TINY) == 0
     said = capsys.readouterr()
     table = said.out.split("\n\n")[1].splitlines()
@@ -82,7 +81,7 @@ def test_the_ladder_ends_with_a_table_and_is_kept(
     assert "+ compile: left out as asked" in said.out
     assert "plain, pass 1 (1 of 2)" in said.err
     assert "  bf16: 16.0 samples/s, 100 MB" in said.err
-    (one,) = kept.kept()
+    (one,) = benchmark_result.kept()
     assert str(one.path) in said.err
     assert one.result is not None
     assert one.result.is_whole
@@ -118,9 +117,9 @@ def test_ctrl_c_keeps_what_is_done(
             assert stopped.wait(10)
 
     stopped = threading.Event()
-    stop = bench_running.Bench.stop
+    stop = runner.Bench.stop
 
-    def told(one: bench_running.Bench) -> None:
+    def told(one: runner.Bench) -> None:
         stop(one)
         stopped.set()
 
@@ -128,13 +127,13 @@ def test_ctrl_c_keeps_what_is_done(
         play(monkeypatch, "hang")
 
     monkeypatch.setattr(BenchProgress, "begin", interrupt)
-    monkeypatch.setattr(bench_running.Bench, "stop", told)
+    monkeypatch.setattr(runner.Bench, "stop", told)
     assert main(TINY) == 130
     said = capsys.readouterr()
     assert len(heard) == 2
     assert "It was ended before all passes were made." in said.out
     assert "plain    " in said.out
-    (one,) = kept.kept()
+    (one,) = benchmark_result.kept()
     assert one.result is not None
     assert [len(row.passes) for row in one.result.rows][:2] == [1, 0]
     assert not one.result.is_whole
@@ -189,14 +188,14 @@ def test_a_wrong_request_says_what_there_is_to_choose(
         status = left.code if isinstance(left.code, int) else 1
     assert status == 2
     assert said in capsys.readouterr().err
-    assert kept.kept() == []
+    assert benchmark_result.kept() == []
 
 
 class TestKept:
     def test_they_are_listed_shown_and_compared(self, capsys: pytest.CaptureFixture[str]) -> None:
         for begun, second in ((1_760_000_000.0, 1.0), (1_760_009_000.0, 0.5)):
-            kept.save(result(measured(rung("plain"), *[second] * 4), begun=begun))
-        (kept.folder() / "broken.json").write_text("{")
+            benchmark_result.save(result(measured(rung("plain"), *[second] * 4), begun=begun))
+        (benchmark_result.folder() / "broken.json").write_text("{")
         assert main(("bench", "results")) == 0
         lines = capsys.readouterr().out.splitlines()
         assert [line.split()[0] for line in lines] == ["NAME", "1", "2", "3"]
@@ -222,7 +221,7 @@ class TestKept:
         assert json.loads(capsys.readouterr().out) == []
 
     def test_a_file_elsewhere_is_shown_too(self, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-        path = kept.save(result(measured(rung("plain")))).rename(tmp_path / "sent.json")
+        path = benchmark_result.save(result(measured(rung("plain")))).rename(tmp_path / "sent.json")
         assert main(("bench", "show", str(path), "--json")) == 0
         assert json.loads(capsys.readouterr().out)["plan"]["title"] == "Tiny BERT, 64 rows"
 

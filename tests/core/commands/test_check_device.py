@@ -3,8 +3,8 @@
 import msgspec
 import pytest
 
-from core.cli import main
-from core.device_check_report import Agreement, Comparison, DeviceCheckReport, DeviceCheckRequest
+from core.cli.main import main
+from core.services.devices import Agreement, Comparison, DeviceCheckReport, DeviceCheckRequest
 
 SOUND = Comparison(
     name="Loss",
@@ -57,7 +57,7 @@ class FakeAsk:
 
 
 def ended(monkeypatch: pytest.MonkeyPatch, *comparisons: Comparison) -> int:
-    monkeypatch.setattr("core.commands.check_device.ask_device_check", FakeAsk(*comparisons))
+    monkeypatch.setattr("core.cli.data.ask_device_check", FakeAsk(*comparisons))
     return main(["check-device"])
 
 
@@ -99,7 +99,7 @@ def test_asks_for_the_device_and_the_form(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     ask = FakeAsk(WRONG)
-    monkeypatch.setattr("core.commands.check_device.ask_device_check", ask)
+    monkeypatch.setattr("core.cli.data.ask_device_check", ask)
     assert main(["check-device", "--short", "--device", "cuda:1", "--json"]) == 1
     assert ask.requests == [DeviceCheckRequest(device="cuda:1", short=True)]
     captured = capsys.readouterr()

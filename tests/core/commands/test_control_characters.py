@@ -6,17 +6,15 @@ from pathlib import Path
 
 import pytest
 
-from core import cli, figures
-from core.commands.output import print_json
-from core.commands.predictions import predictions
-from core.commands.progress import Progress
-from core.commands.run_text import error_text
-from core.commands.runs import show
-from core.errors import OptionsError, Problem, UserError
-from core.event_files import EventWriter
-from core.events import ExamplesChosen, Level, MessageRaised, Predicted, RunStarted
-from core.predictions import Example, Said
-from core.story import RunStory
+from core.base import format
+from core.base.errors import OptionsError, Problem, UserError
+from core.cli import main
+from core.cli.output import Progress, print_json
+from core.cli.runs import predictions, show
+from core.runs.event_log import EventWriter
+from core.runs.events import Example, ExamplesChosen, Level, MessageRaised, Predicted, RunStarted, Said
+from core.runs.status import RunStory
+from core.runs.words import error_text
 
 TITLE = "\x1b]0;title\x07"
 SHOWN = r"\u001b]0;title\u0007"
@@ -28,14 +26,14 @@ def is_harmless(text: str) -> bool:
 
 
 def test_what_a_terminal_acts_on_is_shown() -> None:
-    assert figures.visible(TITLE) == SHOWN
-    assert is_harmless(figures.visible(ACTED_ON))
+    assert format.visible(TITLE) == SHOWN
+    assert is_harmless(format.visible(ACTED_ON))
     plain = "Ünïcode 漢字 👩\u200d🚀\tand\r\nlines\n"
-    assert figures.visible(plain) == plain
+    assert format.visible(plain) == plain
 
 
 def test_columns_line_up_beside_it() -> None:
-    lines = figures.table(("NAME", "KIND"), [(TITLE, "text"), ("plain", "text")]).splitlines()
+    lines = format.table(("NAME", "KIND"), [(TITLE, "text"), ("plain", "text")]).splitlines()
     assert lines[1] == f"{SHOWN}  text"
     assert {line.index("text") for line in lines[1:]} == {len(SHOWN) + 2}
 
@@ -67,7 +65,7 @@ def test_progress_and_errors(tmp_path: Path, capsys: pytest.CaptureFixture[str])
     assert stream.getvalue() == f"Warning: {SHOWN}\n"
     data = tmp_path / "data.csv"
     data.write_text("text,label\na,b\n")
-    assert cli.main(["inspect", str(data), "--set", f"data.label_column.{TITLE}=a"]) == 2
+    assert main.main(["inspect", str(data), "--set", f"data.label_column.{TITLE}=a"]) == 2
     told = capsys.readouterr().err
     assert SHOWN in told
     assert is_harmless(told)

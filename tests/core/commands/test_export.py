@@ -5,14 +5,13 @@ from pathlib import Path
 
 import msgspec
 
-from core import run_file
-from core.choices import Task
-from core.cli import main
-from core.commands import export
-from core.export_job import Wanted
-from core.exporting import Agreement, Compared, ExportKind, ExportReport
-from core.jobs import JobProgress
-from core.options import ModelOptions, RunOptions
+from core.base.jobs import JobProgress
+from core.cli import models
+from core.cli.main import main
+from core.options import RunOptions, run_file
+from core.options.choices import Task
+from core.options.sections import ModelOptions
+from core.services.export import Agreement, Compared, ExportKind, ExportReport, Wanted
 
 AGREEMENT = Agreement(
     examples=16,
@@ -55,7 +54,7 @@ def wanted() -> Wanted:
 
 def test_it_tells_what_came_of_it(capsys) -> None:
     assert (
-        export.export(wanted(), as_json=False, make=Answering(report(agreement=AGREEMENT, notes=("Next.",))))
+        models.export(wanted(), as_json=False, make=Answering(report(agreement=AGREEMENT, notes=("Next.",))))
         == 0
     )
     said = capsys.readouterr()
@@ -73,12 +72,12 @@ def test_what_is_missing_ends_with_one(capsys) -> None:
     found = report(
         kind=ExportKind.GGUF, unchecked="Not checked: why.", missing="No converter.", notes=("Then run: it",)
     )
-    assert export.export(wanted(), as_json=False, make=Answering(found)) == 1
+    assert models.export(wanted(), as_json=False, make=Answering(found)) == 1
     assert capsys.readouterr().out.splitlines()[1:] == ["Not checked: why.", "No converter.", "Then run: it"]
 
 
 def test_json(capsys) -> None:
-    assert export.export(wanted(), as_json=True, make=Answering(report(agreement=AGREEMENT))) == 0
+    assert models.export(wanted(), as_json=True, make=Answering(report(agreement=AGREEMENT))) == 0
     said = capsys.readouterr()
     assert not said.err
     assert msgspec.json.decode(said.out, type=ExportReport).agreement == AGREEMENT

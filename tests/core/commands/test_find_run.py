@@ -4,8 +4,8 @@ from pathlib import Path
 
 import pytest
 
-from core.commands.runs import find_run
-from core.errors import OptionsError
+from core.base.errors import OptionsError
+from core.cli.runs import find_run
 
 
 @pytest.fixture(autouse=True)

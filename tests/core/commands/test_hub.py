@@ -7,11 +7,10 @@ from pathlib import Path
 
 import pytest
 
-from core import settings
-from core.cli import main
-from core.commands import hub as commands
-from core.hub_download import Pace
-from core.hub_questions import Progress
+from core.base import settings
+from core.cli import models as commands
+from core.cli.main import main
+from core.services.hub import Pace, Progress
 from tests.fakes.clock import FakeClock
 from tests.fakes.tiny_on_hub import a_hub
 from tests.fakes.whole_hub import WholeHub

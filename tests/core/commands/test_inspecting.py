@@ -6,15 +6,25 @@ from typing import Any
 
 import pytest
 
-from core.choices import Task
-from core.cli import main
-from core.commands import inspecting
-from core.commands.inspecting import data_lines
-from core.data_report import Column, ColumnKind, DataReport, InspectRequest, Lengths, Seen, SeenPart
-from core.errors import Fix, Problem
-from core.findings import Finding, FindingLevel
-from core.jobs import JobProgress
-from core.options import DataOptions, RunOptions
+from core.base.errors import Fix, Problem
+from core.base.jobs import JobProgress
+from core.cli import data as cli_data
+from core.cli.data import data_lines
+from core.cli.main import main
+from core.options import RunOptions
+from core.options.choices import Task
+from core.options.data import DataOptions
+from core.services.inspect import (
+    Column,
+    ColumnKind,
+    DataReport,
+    Finding,
+    FindingLevel,
+    InspectRequest,
+    Lengths,
+    Seen,
+    SeenPart,
+)
 
 TEXT = Column(name="text", kind=ColumnKind.TEXT, distinct=900, empty=2, examples=("a\nb", "c" * 99))
 LABEL = Column(name="mood", kind=ColumnKind.TEXT, distinct=2, empty=0, examples=("good", "bad"))
@@ -108,7 +118,7 @@ class Engine:
 @pytest.fixture
 def engine(monkeypatch: pytest.MonkeyPatch) -> Engine:
     engine = Engine(DataReport(source="a.csv", format="CSV", rows=3, suits=Task.CHAT))
-    monkeypatch.setattr(inspecting, "ask_inspect", engine)
+    monkeypatch.setattr(cli_data, "ask_inspect", engine)
     return engine
 
 

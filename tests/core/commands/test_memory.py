@@ -6,15 +6,13 @@ from typing import Any
 import msgspec
 import pytest
 
-from core import run_file
-from core.choices import Padding
-from core.cli import main
-from core.commands import memory
-from core.errors import UserError
-from core.jobs import EngineCrashed
-from core.memory.forecast import Room
-from core.model_report import ModelReport
-from core.options import RunOptions
+from core.base.errors import UserError
+from core.base.jobs import EngineCrashed
+from core.cli import memory
+from core.cli.main import main
+from core.memory.model import ModelReport, Room
+from core.options import RunOptions, run_file
+from core.options.choices import Padding
 from tests.fakes.asked_of_bert import MODEL, asked
 from tests.fakes.told_memory import FILE, GB, MB, TRACED, DryRuns, Engine
 

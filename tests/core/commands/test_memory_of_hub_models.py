@@ -5,12 +5,12 @@ from pathlib import Path
 import msgspec
 import pytest
 
-from core import run_file
-from core.cli import main
-from core.commands import memory
-from core.errors import UserError
-from core.hub import ConfigFetched
-from core.model_report import ModelReport
+from core.base.errors import UserError
+from core.cli import memory
+from core.cli.main import main
+from core.memory.model import ModelReport
+from core.options import run_file
+from core.services.hub import ConfigFetched
 from tests.fakes.asked_of_bert import MODEL, asked
 from tests.fakes.told_memory import Engine
 

@@ -2,9 +2,9 @@
 
 import msgspec
 
-from core.commands.memory_text import ladder_lines, measurement_lines
-from core.memory.forecast import Basis, Forecast, Measurement, Parts, Room
-from core.memory.ladder import Remedy
+from core.cli.memory import ladder_lines, measurement_lines
+from core.memory.model import Basis, Forecast, Measurement, Parts, Room
+from core.memory.remedies import Remedy
 
 GB = 1 << 30
 MEASURED = Measurement(

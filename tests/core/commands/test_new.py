@@ -4,10 +4,10 @@ from pathlib import Path
 
 import pytest
 
-from core import run_file
-from core.checks import read_options
-from core.choices import Task
-from core.cli import main
+from core.cli.main import main
+from core.options import run_file
+from core.options.choices import Task
+from core.options.validate import read_options
 
 
 def test_a_preset_says_what_is_learned(tmp_path: Path) -> None:

@@ -5,10 +5,9 @@ from pathlib import Path
 
 import pytest
 
-from core.commands.predictions import predictions
-from core.event_files import EventWriter
-from core.events import ConfusionCounted, ExamplesChosen, Predicted, RunStarted
-from core.predictions import Example, Said
+from core.cli.runs import predictions
+from core.runs.event_log import EventWriter
+from core.runs.events import ConfusionCounted, Example, ExamplesChosen, Predicted, RunStarted, Said
 
 
 @pytest.fixture

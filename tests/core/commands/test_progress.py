@@ -3,10 +3,11 @@ from pathlib import Path
 
 import pytest
 
-from core import figures
-from core.commands.progress import Progress
-from core.errors import Fix
-from core.events import (
+from core.base import format
+from core.base.errors import Fix
+from core.cli.output import Progress
+from core.monitor.recent import STOP
+from core.runs.events import (
     Evaluated,
     Level,
     MessageRaised,
@@ -18,9 +19,8 @@ from core.events import (
     StepFinished,
     TurnAwaited,
 )
-from core.queue import BENCHMARK
-from core.story import RunStory
-from core.watchers.offers import STOP
+from core.runs.queue import BENCHMARK
+from core.runs.status import RunStory
 
 PLAN = RunPlanned(
     total_steps=100, epochs=2, train_samples=800, eval_samples=8, effective_batch=16, device="mps"
@@ -111,21 +111,21 @@ def test_saving_is_told_at_the_end_and_not_at_each_checkpoint() -> None:
 @pytest.mark.parametrize(
     ("text", "expected"),
     [
-        (figures.size(None), "-"),
-        (figures.size(500), "500 B"),
-        (figures.size(912 << 20), "912 MB"),
-        (figures.size(1.5 * (1 << 30)), "1.5 GB"),
-        (figures.size(24 << 30), "24 GB"),
-        (figures.duration(8.2), "8 s"),
-        (figures.duration(125), "2 min 05 s"),
-        (figures.duration(4800), "1 h 20 min"),
-        (figures.counted(1, "step"), "1 step"),
-        (figures.counted(1797, "sample"), "1,797 samples"),
-        (figures.counted(1.0, "epoch"), "1 epoch"),
-        (figures.counted(2.5, "epoch"), "2.5 epochs"),
-        (figures.number(float("nan")), "not a number"),
-        (figures.number(0.123456), "0.1235"),
-        (figures.metric("eval_recall", 0.5), "recall 0.5"),
+        (format.size(None), "-"),
+        (format.size(500), "500 B"),
+        (format.size(912 << 20), "912 MB"),
+        (format.size(1.5 * (1 << 30)), "1.5 GB"),
+        (format.size(24 << 30), "24 GB"),
+        (format.plain_duration(8.2), "8 s"),
+        (format.plain_duration(125), "2 min 05 s"),
+        (format.plain_duration(4800), "1 h 20 min"),
+        (format.counted(1, "step"), "1 step"),
+        (format.counted(1797, "sample"), "1,797 samples"),
+        (format.counted(1.0, "epoch"), "1 epoch"),
+        (format.counted(2.5, "epoch"), "2.5 epochs"),
+        (format.number(float("nan")), "not a number"),
+        (format.number(0.123456), "0.1235"),
+        (format.metric("eval_recall", 0.5), "recall 0.5"),
     ],
 )
 def test_figures_have_units(text: str, expected: str) -> None:

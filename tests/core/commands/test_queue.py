@@ -9,12 +9,14 @@ from pathlib import Path
 
 import pytest
 
-from core import queue, settings, starting
-from core.cli import main
-from core.follow import RunFollower
-from core.run_folder import Action, RunFolder
-from core.runs import run_title
-from core.story import State
+from core.base import settings
+from core.cli.main import main
+from core.runs import queue
+from core.runs import start as runs_start
+from core.runs.event_log import RunFollower
+from core.runs.folder import Action, RunFolder
+from core.runs.library import run_title
+from core.runs.status import State
 from tests.fakes import runs
 from tests.fakes.runs import follow_until, new_run, save_checkpoint
 
@@ -147,4 +149,4 @@ def test_a_new_run_waits_where_it_is_told_to(
 
 
 def test_both_the_keeper_and_the_engine_of_the_program_are_known(tmp_path: Path) -> None:
-    assert starting.keeper_command(tmp_path, queued=True)[-2:] == [str(tmp_path), "--queue"]
+    assert runs_start.keeper_command(tmp_path, queued=True)[-2:] == [str(tmp_path), "--queue"]

@@ -4,13 +4,22 @@ from pathlib import Path
 
 import pytest
 
-from core import settings
-from core.commands.run_text import ending_text, message_text, queued_text, time_spent_text
-from core.errors import Fix
-from core.events import Evaluated, Event, Level, MessageRaised, Outcome, RunFinished, RunStarted, StepFinished
-from core.run_folder import ExitRecord, RunFolder
-from core.story import RunStory, State
-from core.watchers.offers import END, REVEAL, STOP
+from core.base import settings
+from core.base.errors import Fix
+from core.monitor.recent import END, REVEAL, STOP
+from core.runs.events import (
+    Evaluated,
+    Event,
+    Level,
+    MessageRaised,
+    Outcome,
+    RunFinished,
+    RunStarted,
+    StepFinished,
+)
+from core.runs.folder import ExitRecord, RunFolder
+from core.runs.status import RunStory, State
+from core.runs.words import ending_text, message_text, queued_text, time_spent_text
 from tests.fakes.run_stories import FORECAST, make_folder
 from tests.fakes.runs import save_checkpoint
 

@@ -4,13 +4,13 @@ from pathlib import Path
 
 import pytest
 
-from core import run_file
-from core.choices import Task
-from core.cli import main
-from core.commands import trying
-from core.options import DataOptions, ModelOptions, RunOptions
-from core.trying import Ask, Chat, Image, Load, Texts, Which, Writing
-from core.trying_process import TryProcess
+from core.cli import ask, runs
+from core.cli.main import main
+from core.options import RunOptions, run_file
+from core.options.choices import Task
+from core.options.data import DataOptions
+from core.options.sections import ModelOptions
+from core.services.chat import Ask, Chat, Image, Load, Texts, TryProcess, Which, Writing
 from tests.fakes.try_process import command
 
 
@@ -36,7 +36,7 @@ class Started:
 @pytest.fixture
 def started(monkeypatch: pytest.MonkeyPatch) -> Started:
     started = Started()
-    monkeypatch.setattr(trying.try_run, "__defaults__", (started,))
+    monkeypatch.setattr(ask.try_run, "__defaults__", (started,))
     return started
 
 
@@ -118,7 +118,7 @@ def test_it_waits_while_a_run_trains(
     tmp_path: Path, started: Started, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     folder = made(tmp_path / "one")
-    monkeypatch.setattr(trying, "that_train", lambda _folder: (trying.find_run(folder),))
+    monkeypatch.setattr(ask, "that_train", lambda _folder: (runs.find_run(folder),))
     assert main(["try", folder, "--prompt", "Hello"]) == 1
     assert "b on c is training" in capsys.readouterr().err
     assert started.loads == []

@@ -10,21 +10,15 @@ from typing import Any
 import pytest
 import torch
 
-from core.choices import Optimizer, Precision, Schedule, Task, Toggle
 from core.engine.data.batches import NO_LABEL, PadTexts, stack
 from core.engine.devices import Choice
-from core.engine.models.vision_models import load_vision_model
+from core.engine.environment import prepare_torchvision
+from core.engine.models.vision import load_vision_model
 from core.engine.tasks import Prepared
-from core.engine.torchvision_ops import prepare_torchvision
-from core.options import (
-    DataOptions,
-    DeviceOptions,
-    MemoryOptions,
-    ModelOptions,
-    OutputOptions,
-    RunOptions,
-    TrainingOptions,
-)
+from core.options import RunOptions
+from core.options.choices import Optimizer, Precision, Schedule, Task, Toggle
+from core.options.data import DataOptions
+from core.options.sections import DeviceOptions, MemoryOptions, ModelOptions, OutputOptions, TrainingOptions
 
 prepare_torchvision()
 
@@ -148,8 +142,8 @@ DATA: dict[Any, tuple[Callable[[], Any], Any]] = {
 
 def trainer_of(network: torch.nn.Module, data: tuple[Any, Any], batch: int, folder: Path, task: Task) -> Any:
     """Hone's own trainer for one epoch."""
-    from core.engine.building import build_trainer
     from core.engine.reporter import Reporter
+    from core.engine.train import build_trainer
 
     prepared = Prepared(
         model=network, train=data[0], eval=None, collator=data[1], labels=(), save_extras=lambda _: None

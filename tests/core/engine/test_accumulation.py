@@ -6,21 +6,15 @@ from typing import Any
 
 import pytest
 
-from core.choices import Precision, Task, Toggle
+from core.engine.environment import prepare_torchvision
 from core.engine.reporter import Reporter
-from core.engine.torchvision_ops import prepare_torchvision
-from core.event_files import EventReader
-from core.events import StepFinished
-from core.options import (
-    DataOptions,
-    DeviceOptions,
-    MemoryOptions,
-    ModelOptions,
-    OutputOptions,
-    RunOptions,
-    TrainingOptions,
-)
-from core.run_folder import RunFolder
+from core.options import RunOptions
+from core.options.choices import Precision, Task, Toggle
+from core.options.data import DataOptions
+from core.options.sections import DeviceOptions, MemoryOptions, ModelOptions, OutputOptions, TrainingOptions
+from core.runs.event_log import EventReader
+from core.runs.events import StepFinished
+from core.runs.folder import RunFolder
 from tests.fakes.plain_trainer import train_plainly
 from tests.fakes.tiny_bert import WORDS, save_tiny_bert
 

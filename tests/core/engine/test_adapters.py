@@ -9,12 +9,13 @@ import pytest
 import torch
 from safetensors.torch import load_file, save_file
 
-from core.choices import Method, Quantization, Task
-from core.engine.models.adapters import apply_method
-from core.events import CheckpointSaved
-from core.options import MemoryOptions, RunOptions, TrainingOptions
-from core.presets import find
-from core.rules import problems_of
+from core.engine.models.parts import apply_method
+from core.options import RunOptions
+from core.options.choices import Method, Quantization, Task
+from core.options.presets import find_preset as find
+from core.options.sections import MemoryOptions, TrainingOptions
+from core.options.validate import problems_of
+from core.runs.events import CheckpointSaved
 from tests.fakes.tiny_bert import save_tiny_bert
 from tests.fakes.tiny_training import TinyRun, model, reviews, train, write_reviews
 

@@ -6,9 +6,10 @@ from typing import Any
 
 import pytest
 
-from core import run_file, runs, starting
-from core.event_files import EventReader
-from core.events import StepFinished
+from core.options import run_file
+from core.runs import library, start
+from core.runs.event_log import EventReader
+from core.runs.events import StepFinished
 from tests.fakes.plain_trainer import train_plainly
 
 ROWS = 24
@@ -32,8 +33,8 @@ def pairs(tmp_path: Path) -> Path:
 
 def hone_losses(pairs: Path, model: Path, folder: Path) -> list[float | None]:
     options = run_file.read(write_run_file(pairs, model, folder / "pairs.hone"))
-    run = runs.create(options, folder)
-    starting.start(run).wait(timeout=600)
+    run = library.create(options, folder)
+    start.start(run).wait(timeout=600)
     events = EventReader(run.events_file).read_all()
     return [event.loss for event in events if isinstance(event, StepFinished)]
 

@@ -6,11 +6,13 @@ from typing import Any
 import msgspec
 import pytest
 
-from core.choices import Precision, Schedule, Task, Toggle
 from core.engine.arguments import trainer_arguments
 from core.engine.devices import Choice
-from core.engine.torchvision_ops import prepare_torchvision
-from core.options import DataOptions, DeviceOptions, MemoryOptions, OutputOptions, RunOptions, TrainingOptions
+from core.engine.environment import prepare_torchvision
+from core.options import RunOptions
+from core.options.choices import Precision, Schedule, Task, Toggle
+from core.options.data import DataOptions
+from core.options.sections import DeviceOptions, MemoryOptions, OutputOptions, TrainingOptions
 
 prepare_torchvision()
 

@@ -5,18 +5,12 @@ from typing import Any
 import msgspec
 import pytest
 
-from core.choices import DeepSpeed, Method, Optimizer, Padding, Precision, Task, Toggle
-from core.engine.asked_and_ran import differences
-from core.engine.comparisons import OPTIMIZERS
-from core.events import WhatRan
-from core.options import (
-    DataOptions,
-    DeviceOptions,
-    MemoryOptions,
-    ModelOptions,
-    RunOptions,
-    TrainingOptions,
-)
+from core.engine.what_ran import OPTIMIZERS, differences
+from core.options import RunOptions
+from core.options.choices import DeepSpeed, Method, Optimizer, Padding, Precision, Task, Toggle
+from core.options.data import DataOptions
+from core.options.sections import DeviceOptions, MemoryOptions, ModelOptions, TrainingOptions
+from core.runs.events import WhatRan
 
 RAN = WhatRan(
     device="cpu",

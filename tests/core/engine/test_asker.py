@@ -7,8 +7,8 @@ import threading
 import psutil
 import pytest
 
-from core.engine.asker import end_with_asker
-from core.processes import ASKER, child_environment
+from core.base.processes import ASKER, child_environment
+from core.engine.__main__ import end_with_asker
 
 JOB = """
 import subprocess, sys, time
@@ -21,7 +21,7 @@ time.sleep(60)
 """
 ASKS = f"""
 import sys, time
-from core.jobs import EngineJob
+from core.base.jobs import EngineJob
 job = EngineJob("measure", [sys.executable, "-P", "-c", {JOB!r}])
 print(job.pid, job._process.stdout.readline().decode(), flush=True)
 time.sleep(60)

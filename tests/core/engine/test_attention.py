@@ -5,13 +5,14 @@ from pathlib import Path
 import pytest
 import torch
 
-from core.choices import Attention, Task
-from core.engine.first_batch import FirstBatch
-from core.engine.models import text_models
-from core.engine.models.attention import implementation_for
-from core.engine.torchvision_ops import prepare_torchvision
-from core.errors import ModelError
-from core.options import ModelOptions, RunOptions
+from core.base.errors import ModelError
+from core.engine.environment import prepare_torchvision
+from core.engine.models import text
+from core.engine.models.text import implementation_for
+from core.engine.trainer import FirstBatch
+from core.options import RunOptions
+from core.options.choices import Attention, Task
+from core.options.sections import ModelOptions
 from tests.fakes.tiny_bert import edit_config, save_tiny_bert
 from tests.fakes.tiny_training import model, train
 
@@ -61,9 +62,7 @@ def test_flash_attention_that_a_model_lacks_is_refused_by_its_name(attention: At
     edit_config(bert, model_type="openai-gpt")
     asked = ModelOptions(source=str(bert), attention=attention)
     with pytest.raises(ModelError, match=f"has no {attention}") as refused:
-        implementation_for(
-            asked, text_models.load_config(RunOptions(task=Task.TEXT_CLASSIFICATION, model=asked))
-        )
+        implementation_for(asked, text.load_config(RunOptions(task=Task.TEXT_CLASSIFICATION, model=asked)))
     assert refused.value.fixes[0].changes == {"model.attention": "sdpa"}
 
 

@@ -5,9 +5,9 @@ from pathlib import Path
 import torch
 from safetensors.torch import load_file
 
-from core.events import MessageRaised
-from core.options import MemoryOptions, OutputOptions, TrainingOptions
-from core.run_folder import RunFolder
+from core.options.sections import MemoryOptions, OutputOptions, TrainingOptions
+from core.runs.events import MessageRaised
+from core.runs.folder import RunFolder
 from tests.fakes.interrupted import attempt, short_run, story_of
 from tests.fakes.tiny_bert import save_tiny_bert
 from tests.fakes.tiny_training import model, reviews, write_reviews
@@ -18,7 +18,9 @@ def evaluated(step: int, **metrics: float) -> dict[str, float]:
 
 
 def test_the_best_is_the_first_of_equals_by_the_metric_a_run_is_judged_by() -> None:
-    from core.engine.best import best_step  # transformers, which torchvision is prepared for by the fakes
+    from core.engine.callbacks import (
+        best_step,  # transformers, which torchvision is prepared for by the fakes
+    )
 
     log = [
         {"step": 1, "loss": 9.0},

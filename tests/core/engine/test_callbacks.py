@@ -7,29 +7,49 @@ from typing import Any
 import pytest
 import torch
 
-from core.engine.torchvision_ops import prepare_torchvision
+from core.engine.environment import prepare_torchvision
 
 prepare_torchvision()
 
 from transformers import TrainerCallback, TrainingArguments  # noqa: E402 - torchvision must be prepared first
 
-from core.choices import Precision, Task  # noqa: E402
+from core.base.errors import UserError  # noqa: E402
 from core.engine.arguments import trainer_arguments  # noqa: E402
-from core.engine.asked_and_ran import differences  # noqa: E402
-from core.engine.callbacks import ReportCallback, epochs_of  # noqa: E402
+from core.engine.callbacks import (  # noqa: E402
+    ReportCallback,
+    RequestCallback,
+    epochs_of,
+)
 from core.engine.data.batches import stack  # noqa: E402
 from core.engine.device_memory import DeviceMemory  # noqa: E402
 from core.engine.devices import Choice  # noqa: E402
-from core.engine.models.vision_models import VisionClassifier  # noqa: E402
-from core.engine.reporter import Reporter  # noqa: E402
-from core.engine.request_callback import RequestCallback  # noqa: E402
-from core.engine.requests import EndRequested, RequestBox  # noqa: E402
-from core.engine.step_log import StepLog  # noqa: E402
+from core.engine.models.vision import VisionClassifier  # noqa: E402
+from core.engine.reporter import (  # noqa: E402
+    Reporter,
+    StepLog,
+)
+from core.engine.requests import (  # noqa: E402
+    EndRequested,
+    RequestBox,
+)
 from core.engine.trainer import WatchedTrainer  # noqa: E402
-from core.engine.what_ran import what_ran  # noqa: E402
-from core.errors import UserError  # noqa: E402
-from core.event_files import EventReader  # noqa: E402
-from core.events import (  # noqa: E402
+from core.engine.what_ran import (  # noqa: E402
+    differences,
+    what_ran,
+)
+from core.options import RunOptions  # noqa: E402
+from core.options.choices import (  # noqa: E402
+    Precision,
+    Task,
+)
+from core.options.sections import (  # noqa: E402
+    DeviceOptions,
+    MemoryOptions,
+    OutputOptions,
+    TrainingOptions,
+)
+from core.runs.event_log import EventReader  # noqa: E402
+from core.runs.events import (  # noqa: E402
     CheckpointSaved,
     Evaluated,
     Event,
@@ -42,8 +62,10 @@ from core.events import (  # noqa: E402
     StepFinished,
     WhatRan,
 )
-from core.options import DeviceOptions, MemoryOptions, OutputOptions, RunOptions, TrainingOptions  # noqa: E402
-from core.run_folder import Action, RunFolder  # noqa: E402
+from core.runs.folder import (  # noqa: E402
+    Action,
+    RunFolder,
+)
 
 
 def on_cpu(options: RunOptions) -> Choice:

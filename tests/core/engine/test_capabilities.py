@@ -6,14 +6,20 @@ from typing import Any
 import msgspec
 import pytest
 
-from core.capabilities import cautions, find_device, machine_problems, refusal
-from core.catalogue import options_by_path
-from core.choices import Task
-from core.doubts import OF_MACHINES, machine_may_refuse
+from core.base.errors import DeviceError
+from core.engine.capabilities import MachineFacts
 from core.engine.devices import choose, report
-from core.engine.machine_facts import MachineFacts
-from core.errors import DeviceError
 from core.options import RunOptions
+from core.options.catalogue import options_by_path
+from core.options.choices import Task
+from core.options.device_support import (
+    OF_MACHINES,
+    cautions,
+    find_device,
+    machine_may_refuse,
+    machine_problems,
+    refusal,
+)
 from tests.fakes.machines import (
     BARE,
     BUNDLED,

@@ -6,9 +6,9 @@ from typing import Any
 import pytest
 import torch
 
-from core.choices import Method, Task
-from core.engine.torchvision_ops import prepare_torchvision
-from core.options import ModelOptions, OutputOptions
+from core.engine.environment import prepare_torchvision
+from core.options.choices import Method, Task
+from core.options.sections import ModelOptions, OutputOptions
 from tests.fakes.answered_texts import write_data
 from tests.fakes.tiny_tokenizer import tiny_tokenizer
 from tests.fakes.tiny_training import TinyRun, reviews, train, write_reviews

@@ -5,19 +5,13 @@ from typing import Any
 import pytest
 import torch
 
-from core.choices import Method, Optimizer, Precision, Quantization, Task
 from core.engine.check_model import check_model
-from core.engine.surprise import HeldOut, surprise
-from core.events import Evaluated
-from core.options import (
-    DataOptions,
-    DeviceOptions,
-    MemoryOptions,
-    ModelOptions,
-    OutputOptions,
-    RunOptions,
-    TrainingOptions,
-)
+from core.engine.metrics import HeldOut, surprise
+from core.options import RunOptions
+from core.options.choices import Method, Optimizer, Precision, Quantization, Task
+from core.options.data import DataOptions
+from core.options.sections import DeviceOptions, MemoryOptions, ModelOptions, OutputOptions, TrainingOptions
+from core.runs.events import Evaluated
 from tests.fakes.tiny_training import TinyRun
 from tests.fakes.tiny_training import train as train_tiny
 from tests.fakes.tiny_writer import save_tiny_gpt2, save_tiny_llama, write_text

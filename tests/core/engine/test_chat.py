@@ -10,19 +10,13 @@ import msgspec
 import pytest
 import torch
 
-from core.choices import ChatTemplate, LossOn, Method, Padding, Precision, Task, Toggle
-from core.engine.torchvision_ops import prepare_torchvision
-from core.errors import DataError
-from core.events import CheckpointSaved, Evaluated
-from core.options import (
-    DataOptions,
-    DeviceOptions,
-    MemoryOptions,
-    ModelOptions,
-    OutputOptions,
-    TrainingOptions,
-)
-from core.run_folder import Action
+from core.base.errors import DataError
+from core.engine.environment import prepare_torchvision
+from core.options.choices import ChatTemplate, LossOn, Method, Padding, Precision, Task, Toggle
+from core.options.data import DataOptions
+from core.options.sections import DeviceOptions, MemoryOptions, ModelOptions, OutputOptions, TrainingOptions
+from core.runs.events import CheckpointSaved, Evaluated
+from core.runs.folder import Action
 from tests.fakes import chat_templates as templates
 from tests.fakes.building import built, inputs_of
 from tests.fakes.chats import asked, prepared
@@ -188,7 +182,7 @@ def test_a_model_whose_rows_are_not_told_apart_is_found_out(folder: Path) -> Non
 
     from transformers import AutoModelForCausalLM
 
-    from core.engine.models.neighbours import sees_neighbours
+    from core.engine.models.text import sees_neighbours
 
     class Running(torch.nn.Module):
         """Adds up all that came before, wherever a conversation begins."""
@@ -302,10 +296,10 @@ def test_random_conversations_answer_with_their_second_half(folder: Path, tmp_pa
 
 
 def test_a_stop_is_heeded_after_a_step(folder: Path, tmp_path: Path) -> None:
+    from core.engine.callbacks import RequestCallback
     from core.engine.reporter import Reporter
-    from core.engine.request_callback import RequestCallback
     from core.engine.requests import RequestBox
-    from core.run_folder import RunFolder
+    from core.runs.folder import RunFolder
 
     run = RunFolder(tmp_path / "run")
     run.path.mkdir()

@@ -5,12 +5,13 @@ from typing import Any
 
 import pytest
 
-from core.choices import Precision, Task
-from core.engine.torchvision_ops import prepare_torchvision
-from core.errors import DataError, ModelError
-from core.event_files import EventReader
-from core.events import MessageRaised, Outcome, RunFinished
-from core.options import DataOptions, DeviceOptions, ModelOptions
+from core.base.errors import DataError, ModelError
+from core.engine.environment import prepare_torchvision
+from core.options.choices import Precision, Task
+from core.options.data import DataOptions
+from core.options.sections import DeviceOptions, ModelOptions
+from core.runs.event_log import EventReader
+from core.runs.events import MessageRaised, Outcome, RunFinished
 from tests.fakes.chats import asked, prepared
 from tests.fakes.tiny_bert import save_tiny_bert
 from tests.fakes.tiny_talker import instructions, save_tiny_talker, write_json
@@ -59,9 +60,9 @@ class TestBadInput:
     def test_answers_that_are_cut_off_are_told_with_a_way_to_keep_them(
         self, folder: Path, tmp_path: Path
     ) -> None:
-        from core.engine.building import prepare
         from core.engine.reporter import Reporter
-        from core.run_folder import RunFolder
+        from core.engine.train import prepare
+        from core.runs.folder import RunFolder
 
         run = RunFolder(tmp_path)
         prepare(asked(folder, max_length=60), Reporter(run))

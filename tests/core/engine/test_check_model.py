@@ -6,13 +6,14 @@ from typing import Any
 import msgspec
 import pytest
 
-from core.choices import Attention, Method, Task
 from core.engine.check_model import check_model
-from core.engine.torchvision_ops import prepare_torchvision
-from core.model_report import ModelReport, model_request
-from core.options import MemoryOptions, ModelOptions, RunOptions
-from core.questions import ask_check_model
-from core.vision_models import VISION_MODELS
+from core.engine.environment import prepare_torchvision
+from core.memory.model import ModelReport, model_request
+from core.options import RunOptions
+from core.options.choices import Attention, Method, Task
+from core.options.sections import MemoryOptions, ModelOptions
+from core.options.sources import VISION_MODELS
+from core.services.questions import ask_check_model
 from tests.fakes.tiny_bert import edit_config, save_tiny_bert
 from tests.fakes.tiny_training import model, train
 

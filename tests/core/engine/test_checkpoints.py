@@ -3,10 +3,10 @@ from pathlib import Path
 
 import pytest
 
-from core import checkpoint_files
 from core.engine import checkpoints
-from core.engine.resuming import find_start
-from core.run_folder import RunFolder
+from core.engine.__main__ import find_start
+from core.runs import models
+from core.runs.folder import RunFolder
 
 
 def saved(folder: Path) -> Path:
@@ -18,9 +18,9 @@ def saved(folder: Path) -> Path:
 
 def test_a_sealed_checkpoint_is_complete_and_holds_no_pickle(tmp_path: Path) -> None:
     folder = saved(tmp_path / "checkpoint-1")
-    assert not checkpoint_files.is_complete(folder)
+    assert not models.is_complete(folder)
     assert checkpoints.seal(folder) == len(b"weights")
-    assert checkpoint_files.is_complete(folder)
+    assert models.is_complete(folder)
     assert not (folder / "training_args.bin").exists()
 
 
@@ -28,7 +28,7 @@ def test_a_file_cut_short_makes_it_incomplete(tmp_path: Path) -> None:
     folder = saved(tmp_path / "checkpoint-1")
     checkpoints.seal(folder)
     (folder / "model.safetensors").write_bytes(b"wei")
-    assert not checkpoint_files.is_complete(folder)
+    assert not models.is_complete(folder)
 
 
 def test_half_written_checkpoints_are_cleaned_and_whole_ones_kept(tmp_path: Path) -> None:
@@ -108,6 +108,6 @@ def test_one_that_another_program_reads_in_ends_no_run(
         patched.setattr(shutil, "rmtree", refuse)
         checkpoints.keep(tmp_path, 1)
         checkpoints.clean(tmp_path)
-    assert [step for step in (1, 2) if checkpoint_files.is_complete(tmp_path / f"checkpoint-{step}")] == [2]
+    assert [step for step in (1, 2) if models.is_complete(tmp_path / f"checkpoint-{step}")] == [2]
     checkpoints.clean(tmp_path)
     assert [path.name for path in tmp_path.iterdir()] == ["checkpoint-2"]

@@ -10,14 +10,16 @@ import torch
 from torch._dynamo.backends import registry
 from torch._dynamo.backends.common import aot_autograd
 
-from core.choices import Padding, Precision, Task
-from core.engine.compiling import Compilation, has_many_shapes
-from core.engine.first_batch import FirstBatch
-from core.engine.models.vision_models import VisionClassifier
+from core.engine.compile import Compilation, has_many_shapes
+from core.engine.models.vision import VisionClassifier
 from core.engine.reporter import Reporter
-from core.events import Phase, PhaseChanged
-from core.options import DataOptions, DeviceOptions, MemoryOptions, RunOptions
-from core.run_folder import RunFolder
+from core.engine.trainer import FirstBatch
+from core.options import RunOptions
+from core.options.choices import Padding, Precision, Task
+from core.options.data import DataOptions
+from core.options.sections import DeviceOptions, MemoryOptions
+from core.runs.events import Phase, PhaseChanged
+from core.runs.folder import RunFolder
 from tests.fakes.tiny_bert import save_tiny_bert
 from tests.fakes.tiny_training import TinyRun, model, reviews, train, write_reviews
 

@@ -6,9 +6,9 @@ from pathlib import Path
 import pytest
 import torch
 
-from core.choices import Precision
-from core.engine.process_settings import process_ran
-from core.options import DeviceOptions, TrainingOptions
+from core.engine.environment import process_ran
+from core.options.choices import Precision
+from core.options.sections import DeviceOptions, TrainingOptions
 from tests.fakes.tiny_bert import save_tiny_bert
 from tests.fakes.tiny_training import TinyRun, model, train
 

@@ -4,7 +4,7 @@ from types import SimpleNamespace
 
 import numpy as np
 
-from core.engine.confusion import confusion, confusion_of
+from core.engine.metrics import confusion, confusion_of
 
 
 def test_rows_are_what_is_right_and_columns_what_was_answered():

@@ -12,11 +12,12 @@ import pytest
 import torch
 from PIL import Image
 
-from core.choices import Task
-from core.engine.data.image_transform import IMAGENET_MEAN, IMAGENET_STD, ImageTransform
+from core.base.errors import DataError
+from core.engine.data.image_files import IMAGENET_MEAN, IMAGENET_STD, ImageTransform
 from core.engine.data.images import ImageData, load_image_data
-from core.errors import DataError
-from core.options import DataOptions, RunOptions
+from core.options import RunOptions
+from core.options.choices import Task
+from core.options.data import DataOptions
 
 
 def load(train: Path | str, **data: Any) -> ImageData:
@@ -71,7 +72,7 @@ class TestDigits:
 
     def test_resized_at_once_or_one_by_one_is_the_same(self, monkeypatch: pytest.MonkeyPatch) -> None:
         at_once = load("builtin:digits", image_size=48)
-        monkeypatch.setattr("core.engine.data.image_sets.RESIZED_AT_ONCE_BYTES", 0)
+        monkeypatch.setattr("core.engine.data.image_files.RESIZED_AT_ONCE_BYTES", 0)
         one_by_one = load("builtin:digits", image_size=48)
         assert torch.equal(at_once.train[3]["pixel_values"], one_by_one.train[3]["pixel_values"])
 

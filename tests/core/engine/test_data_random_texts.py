@@ -5,10 +5,11 @@ from typing import Any
 
 import pytest
 
-from core.choices import Task
-from core.engine.data.random_texts import load_random_texts, random_tokens
-from core.errors import DataError
-from core.options import DataOptions, RunOptions
+from core.base.errors import DataError
+from core.engine.data.synthetic import load_random_texts, random_tokens
+from core.options import RunOptions
+from core.options.choices import Task
+from core.options.data import DataOptions
 
 
 def options(**data: Any) -> RunOptions:

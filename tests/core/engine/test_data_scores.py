@@ -5,11 +5,12 @@ from typing import Any
 
 import pytest
 
-from core.choices import Task
+from core.base.errors import DataError
 from core.engine.data.scores import guess_score_columns, load_scored_texts
 from core.engine.data.tables import read_table
-from core.errors import DataError
-from core.options import DataOptions, RunOptions
+from core.options import RunOptions
+from core.options.choices import Task
+from core.options.data import DataOptions
 
 ROWS = 20
 PAIRS = "idx,sentence1,sentence2,score\n" + "".join(

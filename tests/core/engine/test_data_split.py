@@ -2,7 +2,7 @@
 
 from collections import Counter
 
-from core.engine.data.split import stratified_split
+from core.engine.data.splits import stratified_split
 
 
 def test_each_class_gives_its_share() -> None:

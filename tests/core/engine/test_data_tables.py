@@ -7,8 +7,8 @@ import pyarrow as pa
 import pytest
 from pyarrow import parquet
 
+from core.base.errors import DataError
 from core.engine.data.tables import Table, read_table
-from core.errors import DataError
 
 ROWS = [{"text": "good, really", "label": "pos"}, {"text": 'a "fine" one', "label": "neg"}]
 

@@ -8,10 +8,11 @@ import pyarrow as pa
 import pytest
 from pyarrow import parquet
 
-from core.choices import Task
-from core.engine.data.tags import load_tagged_texts
-from core.errors import DataError
-from core.options import DataOptions, RunOptions
+from core.base.errors import DataError
+from core.engine.data.labelled_texts import load_tagged_texts
+from core.options import RunOptions
+from core.options.choices import Task
+from core.options.data import DataOptions
 
 CONLL = """-DOCSTART- -X- O O
 

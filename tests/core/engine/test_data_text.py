@@ -8,12 +8,13 @@ from typing import Any
 import pyarrow as pa
 import pytest
 
-from core.choices import Task
+from core.base.errors import DataError
 from core.engine.data.columns import as_text, guess_columns
+from core.engine.data.labelled_texts import load_text_data
 from core.engine.data.tables import read_table
-from core.engine.data.text import load_text_data
-from core.errors import DataError
-from core.options import DataOptions, RunOptions
+from core.options import RunOptions
+from core.options.choices import Task
+from core.options.data import DataOptions
 
 REVIEWS = "text,label\n" + "".join(
     f"a review number {n} of many,{('good', 'bad')[n % 2]}\n" for n in range(40)

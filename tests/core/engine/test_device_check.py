@@ -9,14 +9,13 @@ import msgspec
 import pytest
 import torch
 
-from core import questions
-from core.device_check_report import Agreement, Comparison, DeviceCheckReport, DeviceCheckRequest
-from core.engine.device_check import probes, run
-from core.engine.device_check.checks import CHECKS, FP32, Check
-from core.engine.device_check.compare import Difference, Side, Tensors, difference, relative_error
-from core.engine.device_check.run import check_device, conclusion, run_checks, sides
-from core.errors import DeviceError
-from core.reports import DeviceReport, MachineReport
+from core.base.errors import DeviceError
+from core.engine import device_check, device_probes
+from core.engine.device_check import CHECKS, FP32, Check, check_device, conclusion, run_checks, sides
+from core.engine.device_probes import Difference, Side, Tensors, difference, relative_error
+from core.options.device_support import DeviceReport, MachineReport
+from core.services import questions
+from core.services.devices import Agreement, Comparison, DeviceCheckReport, DeviceCheckRequest
 from tests.fakes.asking import CPU_ONLY
 
 REFERENCE = Side("cpu", "Old processor, 2 threads", 2, is_reference=True)
@@ -56,7 +55,7 @@ def with_probe(found: Check, probe: Callable[[Side], Tensors]) -> Check:
 
 class TestForReal:
     def test_one_thread_computes_what_several_do(self, monkeypatch: pytest.MonkeyPatch) -> None:
-        monkeypatch.setattr(run, "SHORT_SECONDS", math.inf)  # on a busy machine, too
+        monkeypatch.setattr(device_check, "SHORT_SECONDS", math.inf)  # on a busy machine, too
         threads, numbers = torch.get_num_threads(), torch.get_rng_state()
         report = check_device(DeviceCheckRequest(device="cpu", short=True))
         assert [comparison.name for comparison in report.comparisons] == [
@@ -82,17 +81,17 @@ class TestForReal:
         assert comparison.agrees, comparison
 
     def test_every_trained_weight_is_compared(self) -> None:
-        found = CANDIDATE.compute(probes.all_gradients)
+        found = CANDIDATE.compute(device_probes.all_gradients)
         assert {name.partition(": ")[0] for name in found} == {"encoder", "decoder"}
         assert "decoder: gradient of layers.layers.1.self_attn.in_proj_weight" in found
         assert all(value.dtype == torch.float32 for value in found.values())
         assert all(value.abs().max() > 0 for value in found.values())
 
     def test_the_limit_is_crossed_twice_after_smaller_batches(self) -> None:
-        found = CANDIDATE.compute(probes.across_the_limit)
+        found = CANDIDATE.compute(device_probes.across_the_limit)
         shapes = {name.partition(" tokens")[0] for name in found}
         assert shapes == {"8194 x 4", "259 x 127"}
-        assert all(math.prod(map(int, shape.split(" x "))) > probes.LIMIT for shape in shapes)
+        assert all(math.prod(map(int, shape.split(" x "))) > device_probes.LIMIT for shape in shapes)
 
 
 class TestWrongDevices:

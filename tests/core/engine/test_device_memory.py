@@ -10,9 +10,9 @@ import torch
 
 from core.engine.device_memory import DeviceMemory, MemoryReports
 from core.engine.reporter import Reporter
-from core.event_files import EventReader
-from core.events import MemorySampled, RunStarted, Source, StepFinished
-from core.run_folder import RunFolder
+from core.runs.event_log import EventReader
+from core.runs.events import MemorySampled, RunStarted, Source, StepFinished
+from core.runs.folder import RunFolder
 
 MB = 1 << 20
 

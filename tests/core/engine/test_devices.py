@@ -4,12 +4,13 @@ import os
 
 import pytest
 
-from core.choices import Precision, Task
+from core.base.errors import DeviceError
+from core.engine.capabilities import MachineFacts
 from core.engine.devices import choose, choose_visible, report
 from core.engine.environment import prepare_environment
-from core.engine.machine_facts import MachineFacts
-from core.errors import DeviceError
-from core.options import DeviceOptions, RunOptions
+from core.options import RunOptions
+from core.options.choices import Precision, Task
+from core.options.sections import DeviceOptions
 from tests.fakes.machines import (
     GTX_1660,
     INTEL_MAC,

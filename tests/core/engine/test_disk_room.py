@@ -11,16 +11,16 @@ from typing import Any
 
 import pytest
 
-from core.checkpoint_files import newest
-from core.ending import CANT_WRITE
-from core.engine.disk_room import CantSave, cant_save, need_of, writing
-from core.engine.failures import explain
-from core.engine.lenient_log import LenientStream
+from core.base.errors import FixAction
+from core.base.processes import CANT_WRITE
+from core.engine.__main__ import LenientStream
+from core.engine.failures import CantSave, cant_save, explain, need_of, writing
 from core.engine.reporter import Reporter
-from core.errors import FixAction
-from core.events import CheckpointSaved, Event, MessageRaised, Outcome, StepFinished
-from core.options import OutputOptions, RunOptions, TrainingOptions
-from core.run_folder import RunFolder
+from core.options import RunOptions
+from core.options.sections import OutputOptions, TrainingOptions
+from core.runs.events import CheckpointSaved, Event, MessageRaised, Outcome, StepFinished
+from core.runs.folder import RunFolder
+from core.runs.models import newest
 from tests.fakes.interrupted import attempt, in_attempts, short_run, story_of
 from tests.fakes.tiny_bert import save_tiny_bert
 from tests.fakes.tiny_training import model, reviews, write_reviews

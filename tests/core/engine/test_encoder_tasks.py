@@ -8,24 +8,18 @@ from typing import Any
 import pytest
 import torch
 
-from core.choices import Method, Precision, Task
 from core.engine.check_model import check_model
 from core.engine.memory import trace
 from core.engine.models.parts import base_of
 from core.engine.reporter import Reporter
-from core.engine.tasks import text_regression, token_classification
-from core.events import Evaluated
-from core.memory.forecast import Basis
-from core.options import (
-    DataOptions,
-    DeviceOptions,
-    MemoryOptions,
-    ModelOptions,
-    OutputOptions,
-    RunOptions,
-    TrainingOptions,
-)
-from core.run_folder import RunFolder
+from core.engine.tasks import text
+from core.memory.model import Basis
+from core.options import RunOptions
+from core.options.choices import Method, Precision, Task
+from core.options.data import DataOptions
+from core.options.sections import DeviceOptions, MemoryOptions, ModelOptions, OutputOptions, TrainingOptions
+from core.runs.events import Evaluated
+from core.runs.folder import RunFolder
 from tests.fakes.answered_texts import TAGS, write_data
 from tests.fakes.tiny_bert import save_tiny_bert
 from tests.fakes.tiny_training import TinyRun, train
@@ -152,9 +146,11 @@ def test_it_is_looked_at_and_traced_before_it_runs(task: Task, bert: Path, tmp_p
     )
     report = check_model(options, HEADS[task])
     assert report.problems == ()
-    live = token_classification if task is Task.TOKEN_CLASSIFICATION else text_regression
+    prepare = (
+        text.prepare_token_classification if task is Task.TOKEN_CLASSIFICATION else text.prepare_regression
+    )
     (tmp_path / "run").mkdir()
-    model = live.prepare(options, Reporter(RunFolder(tmp_path / "run"))).model
+    model = prepare(options, Reporter(RunFolder(tmp_path / "run"))).model
     learning = [weight.numel() for weight in model.parameters() if weight.requires_grad]
     assert (report.trainable_parameters, report.architecture) == (
         sum(learning),

@@ -6,18 +6,18 @@ from typing import Any
 import pytest
 import torch
 
-from core.choices import Task
+from core.base.errors import ModelError
 from core.engine.data.batches import NO_LABEL, PadTexts
-from core.engine.data.encoding import encode_texts, encode_words
-from core.engine.data.text import TextData
+from core.engine.data.labelled_texts import TextData, encode_texts, encode_words
+from core.engine.environment import prepare_torchvision
 from core.engine.models.refusals import check_tells_words
 from core.engine.reporter import Reporter
-from core.engine.torchvision_ops import prepare_torchvision
-from core.errors import ModelError
-from core.event_files import EventReader
-from core.events import MessageRaised
-from core.options import DataOptions, RunOptions
-from core.run_folder import RunFolder
+from core.options import RunOptions
+from core.options.choices import Task
+from core.options.data import DataOptions
+from core.runs.event_log import EventReader
+from core.runs.events import MessageRaised
+from core.runs.folder import RunFolder
 from tests.fakes.tiny_tokenizer import tiny_tokenizer
 
 prepare_torchvision()

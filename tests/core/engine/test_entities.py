@@ -6,8 +6,7 @@ import numpy as np
 import pytest
 import torch
 
-from core.engine.entities import Entity, TagScheme
-from core.engine.tag_metrics import most_likely, tag_metrics
+from core.engine.metrics import Entity, TagScheme, most_likely, tag_metrics
 
 LABELS = ("B-LOC", "B-PER", "E-PER", "I-LOC", "I-PER", "O", "S-LOC", "S-PER")
 

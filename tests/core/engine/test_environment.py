@@ -2,9 +2,10 @@ import os
 
 import pytest
 
-from core.choices import Task
 from core.engine.environment import mps_watermarks, prepare_environment
-from core.options import DeviceOptions, RunOptions
+from core.options import RunOptions
+from core.options.choices import Task
+from core.options.sections import DeviceOptions
 
 
 @pytest.mark.parametrize(

@@ -15,15 +15,17 @@ import msgspec
 import pytest
 import torch
 
-from core.catalogue import Kind, Option, all_options, options_by_path, value_of
-from core.choices import Task, Toggle
-from core.engine import process_settings
+from core.engine import environment
 from core.engine.arguments import trainer_arguments
 from core.engine.devices import Choice
 from core.engine.environment import prepare_environment
 from core.engine.reporter import Reporter
-from core.options import DataOptions, DeviceOptions, ModelOptions, RunOptions
-from core.run_folder import RunFolder
+from core.options import RunOptions
+from core.options.catalogue import Kind, Option, all_options, options_by_path, value_of
+from core.options.choices import Task, Toggle
+from core.options.data import DataOptions
+from core.options.sections import DeviceOptions, ModelOptions
+from core.runs.folder import RunFolder
 from tests.fakes.tiny_bert import WORDS, save_tiny_bert
 
 ROOT = Path(__file__).resolve().parents[3]
@@ -181,7 +183,7 @@ def of_trainer(options: RunOptions, folder: Path) -> Any:
 
 def of_process(options: RunOptions, folder: Path) -> Any:
     prepare_environment(options)
-    process_settings.apply(options)
+    environment.apply(options)
     return dict(os.environ), torch.get_num_threads()
 
 
@@ -191,7 +193,7 @@ def of_task(options: RunOptions, folder: Path) -> Any:
         from core.engine.data.images import load_image_data
 
         return load_image_data(options).size
-    from core.engine.tasks.text_classification import prepare
+    from core.engine.tasks.text import prepare_classification as prepare
 
     (folder / "run").mkdir(exist_ok=True)
     prepared = prepare(options, Reporter(RunFolder(folder / "run")))

@@ -10,10 +10,12 @@ import pytest
 import torch
 from safetensors import SafetensorError
 
-from core.choices import Method, Task
+from core.base.errors import OutOfMemory
 from core.engine.failures import explain
-from core.errors import OutOfMemory
-from core.options import DataOptions, MemoryOptions, ModelOptions, RunOptions
+from core.options import RunOptions
+from core.options.choices import Method, Task
+from core.options.data import DataOptions
+from core.options.sections import MemoryOptions, ModelOptions
 
 
 def options(batch_size: int = 8, steps: int = 1, **data: Any) -> RunOptions:

@@ -7,11 +7,11 @@ from pathlib import Path
 import pytest
 import torch
 
-from core.engine.fallback import report_fallbacks
 from core.engine.reporter import Reporter
-from core.event_files import EventReader
-from core.events import MessageRaised
-from core.run_folder import RunFolder
+from core.engine.what_ran import report_fallbacks
+from core.runs.event_log import EventReader
+from core.runs.events import MessageRaised
+from core.runs.folder import RunFolder
 
 WORDS = (
     "The operator '{}' is not currently supported on the MPS backend and will fall back to run on the CPU. "

@@ -8,14 +8,15 @@ import httpx2
 import pytest
 from huggingface_hub import errors
 
-from core import hub as asking
-from core import questions
-from core.checks import read_options
-from core.engine.fetch_config import FAILURES, MOST_BYTES, fetch_config, not_fetched
-from core.errors import ModelError, UserError
-from core.memory.forecast import Basis, forecast_request
-from core.model_lookup import is_complete, question_about
+from core.base.errors import ModelError, UserError
+from core.engine.hub.download import FAILURES, fetch_config, not_fetched
+from core.engine.hub.download import MOST_CONFIG_BYTES as MOST_BYTES
+from core.memory.model import Basis, forecast_request
 from core.options import RunOptions
+from core.options.validate import read_options
+from core.services import hub as asking
+from core.services import questions
+from core.services.hub import is_complete, question_about
 from tests.fakes.hub import FakeHub
 
 TINY = {
@@ -96,13 +97,13 @@ def test_a_failure_reaches_the_person_as_it_is(hub: FakeHub) -> None:
 def test_code_that_comes_with_a_model_is_neither_fetched_nor_run(
     hub: FakeHub, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    from core.engine.models import text_models
+    from core.engine.models import text
 
     hub.configs["org/theirs"] = json.dumps(OWN_CODE).encode()
     fetch_config("org/theirs")
     monkeypatch.setattr("huggingface_hub.constants.HF_HUB_OFFLINE", True)  # as it is looked at
     with pytest.raises(ModelError, match="needs its own code to run"):
-        text_models.load_config(of("org/theirs"))
+        text.load_config(of("org/theirs"))
     assert not [request for request in hub.asked if "config.json" not in request]
 
 

@@ -9,10 +9,10 @@ from io import BytesIO
 
 import pytest
 
-from core.engine import fetch_uv as module
-from core.engine.fetch_uv import fetch_uv
-from core.errors import UserError
-from core.gpu_pack.uv import VERSION, UvRequest, program_in, unpack_uv
+from core.base.errors import UserError
+from core.engine.hub import fetch_uv as module
+from core.engine.hub.fetch_uv import fetch_uv
+from core.services.gpu_install import VERSION, UvRequest, program_in, unpack_uv
 
 NAME = "uv-for-tests.whl"
 

@@ -4,16 +4,16 @@ from pathlib import Path
 
 import pytest
 
-from core.device_check_report import Agreement, Comparison, DeviceCheckReport, DeviceCheckRequest
-from core.engine import first_mps_check
-from core.engine.first_mps_check import memory_file, recall, warn_of_wrong_numbers
+from core.base.errors import UserError
+from core.base.jobs import EngineCrashed
+from core.engine import device_check
+from core.engine.device_check import memory_file, recall, warn_of_wrong_numbers
 from core.engine.reporter import Reporter
-from core.errors import UserError
-from core.event_files import EventReader
-from core.events import Level, MessageRaised
-from core.jobs import EngineCrashed
-from core.run_folder import RunFolder
-from core.story import RunStory
+from core.runs.event_log import EventReader
+from core.runs.events import Level, MessageRaised
+from core.runs.folder import RunFolder
+from core.runs.status import RunStory
+from core.services.devices import Agreement, Comparison, DeviceCheckReport, DeviceCheckRequest
 
 
 def comparison(agreement: Agreement, error: float | None = 0.5) -> Comparison:
@@ -155,4 +155,4 @@ def test_while_it_compares_the_run_says_so(tmp_path: Path) -> None:
     warn_of_wrong_numbers(Reporter(run), FakeCheck(comparison(Agreement.AGREES)))
     raised = [event for event in EventReader(run.events_file).read_all() if isinstance(event, MessageRaised)]
     assert [message.title for message in raised] == ["Comparing this Mac's GPU with its CPU"]
-    assert raised[0].id == first_mps_check.MESSAGE
+    assert raised[0].id == device_check.MESSAGE

@@ -7,9 +7,10 @@ import pytest
 import torch
 from safetensors.torch import load_file
 
-from core.choices import Method, Precision, Task
-from core.engine.models.vision_models import load_vision_model
-from core.options import DataOptions, DeviceOptions, MemoryOptions, TrainingOptions
+from core.engine.models.vision import load_vision_model
+from core.options.choices import Method, Precision, Task
+from core.options.data import DataOptions
+from core.options.sections import DeviceOptions, MemoryOptions, TrainingOptions
 from tests.fakes.tiny_bert import save_tiny_bert
 from tests.fakes.tiny_training import TinyRun, model, reviews, train, write_reviews
 

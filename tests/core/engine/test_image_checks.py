@@ -13,13 +13,12 @@ import torch
 from PIL import Image
 from pyarrow import parquet
 
-from core.engine.data import image_checks, image_opening
+from core.base.errors import DataError
+from core.engine.data import image_checks, image_files
 from core.engine.data.image_checks import check_images
-from core.engine.data.image_preview import preview
-from core.engine.data.image_transform import IMAGENET_MEAN, IMAGENET_STD, ImageTransform
-from core.engine.data.images import find_images
-from core.errors import DataError
-from core.findings import Finding, FindingLevel
+from core.engine.data.image_files import IMAGENET_MEAN, IMAGENET_STD, ImageTransform
+from core.engine.data.images import find_images, preview
+from core.services.inspect import Finding, FindingLevel
 
 Writes = Callable[[Path], None]
 
@@ -315,7 +314,7 @@ def test_of_many_images_each_is_opened_a_few_times_and_few_are_held(
         opens += 1
         return plain_open(*args, **kwargs)
 
-    monkeypatch.setattr(image_opening.Image, "open", counting)
+    monkeypatch.setattr(image_files.Image, "open", counting)
     for number in range(300):
         noise(1000 + number, (8, 8)).save(pets / "cat" / f"n{number}.png")
         noise(2000 + number, (8, 8)).save(pets / "dog" / f"n{number}.png")
@@ -331,8 +330,8 @@ def test_of_many_images_each_is_opened_a_few_times_and_few_are_held(
             asked += 1
             yield path
 
-    next(image_opening.looked_at(images(), lambda _image: 0))
-    assert asked == image_opening.AHEAD
+    next(image_files.looked_at(images(), lambda _image: 0))
+    assert asked == image_files.AHEAD
 
 
 class TestPreview:

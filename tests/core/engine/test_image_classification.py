@@ -7,21 +7,21 @@ import pytest
 import torch
 from torch.func import functional_call
 
-from core.choices import Task
-from core.engine.data.builtin_images import synthetic
-from core.engine.data.image_sets import ImageSet
-from core.engine.data.image_transform import ImageTransform
-from core.engine.data.lone_image import leaves_one_over, without_one
-from core.engine.models.vision_models import VisionClassifier, load_vision_model
+from core.base.errors import ModelError
+from core.engine.data.image_files import ImageSet, ImageTransform
+from core.engine.data.images import synthetic_images as synthetic
+from core.engine.models.vision import VisionClassifier, VisionRecipe, load_vision_model
 from core.engine.reporter import Reporter
 from core.engine.tasks import Prepared
-from core.engine.tasks.image_classification import LARGE_ENOUGH, VisionRecipe, prepare
-from core.errors import ModelError
-from core.event_files import EventReader
-from core.events import MessageRaised
-from core.options import DataOptions, MemoryOptions, ModelOptions, RunOptions
-from core.run_folder import RunFolder
-from core.vision_models import VISION_MODELS
+from core.engine.tasks.images import LARGE_ENOUGH, leaves_one_over, prepare, without_one
+from core.options import RunOptions
+from core.options.choices import Task
+from core.options.data import DataOptions
+from core.options.sections import MemoryOptions, ModelOptions
+from core.options.sources import VISION_MODELS
+from core.runs.event_log import EventReader
+from core.runs.events import MessageRaised
+from core.runs.folder import RunFolder
 
 SINGLE_REFUSED = ("resnet18", "mobilenet_v2", "efficientnet_b0")
 """These normalise batches, and shrink 32 pixels to one."""

@@ -11,18 +11,20 @@ import pytest
 import torch
 from PIL import Image
 
-from core.choices import Method, Task
-from core.engine.data.image_transform import IMAGENET_MEAN, ImageTransform
-from core.engine.loss_scaling import mend_loss_scaling
-from core.engine.models.image_models import find_image_model
+from core.base.errors import ModelError
+from core.engine.data.image_files import IMAGENET_MEAN, ImageTransform
+from core.engine.models.vision import find_image_model
 from core.engine.reporter import Reporter
 from core.engine.tasks import Prepared
-from core.engine.tasks.image_classification import prepare
-from core.errors import ModelError
-from core.event_files import EventReader
-from core.events import MessageRaised
-from core.options import DataOptions, MemoryOptions, ModelOptions, RunOptions
-from core.run_folder import RunFolder
+from core.engine.tasks.images import prepare
+from core.engine.trainer import mend_loss_scaling
+from core.options import RunOptions
+from core.options.choices import Method, Task
+from core.options.data import DataOptions
+from core.options.sections import MemoryOptions, ModelOptions
+from core.runs.event_log import EventReader
+from core.runs.events import MessageRaised
+from core.runs.folder import RunFolder
 from tests.fakes.tiny_vision import CONFIGS, SIZE, save_tiny_vision
 
 
@@ -345,7 +347,7 @@ class TestPastRuns:
     ],
 )
 def test_rules_let_models_of_images_pass_and_no_others(source: str, words: str) -> None:
-    from core.rules import problems_of
+    from core.options.validate import problems_of
 
     options = msgspec.structs.replace(asked(source), data=DataOptions(train="builtin:digits"))
     found = [problem.message for problem in problems_of(options) if problem.path == "model.source"]

@@ -7,12 +7,13 @@ from typing import Any
 import pytest
 from PIL import Image
 
-from core.choices import Task
-from core.data_report import DataReport
-from core.engine.data.image_report import report_on_images
+from core.base.errors import DataError
+from core.engine.data.image_checks import report_on_images
 from core.engine.data.images import load_image_data
-from core.errors import DataError
-from core.options import DataOptions, RunOptions
+from core.options import RunOptions
+from core.options.choices import Task
+from core.options.data import DataOptions
+from core.services.inspect import DataReport
 
 
 def asked(train: Path | str, **data: Any) -> RunOptions:

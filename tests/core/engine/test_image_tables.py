@@ -14,12 +14,12 @@ import torch
 from PIL import Image
 from pyarrow import parquet
 
-from core.choices import Task
-from core.engine.data import unpacked_images
-from core.engine.data.image_tables import read_image_table
-from core.engine.data.images import ImageData, load_image_data
-from core.errors import DataError
-from core.options import DataOptions, RunOptions
+from core.base.errors import DataError
+from core.engine.data import parquet_images
+from core.engine.data.images import ImageData, load_image_data, read_image_table
+from core.options import RunOptions
+from core.options.choices import Task
+from core.options.data import DataOptions
 
 SHADES = {"cat": 0, "dog": 200}
 
@@ -320,7 +320,7 @@ class TestStoredImagesRefused:
     def test_no_room_on_the_disk_leaves_nothing_behind(
         self, tmp_path: Path, own_home: Path, monkeypatch: pytest.MonkeyPatch
     ) -> None:
-        monkeypatch.setattr(unpacked_images, "SPARE_BYTES", 1 << 60)
+        monkeypatch.setattr(parquet_images, "SPARE_BYTES", 1 << 60)
         error = refusal(stored(tmp_path / "a.parquet", ["cat", "dog"]))
         assert "no room" in error.title
         assert list((own_home / "cache" / "images").iterdir()) == []

@@ -6,15 +6,15 @@ import sys
 
 import pytest
 
-from core.choices import Method
+from core.options.choices import Method
 
 SCRIPT = """
 import json, sys
-from core.choices import Method, Task
-from core.engine.libraries import leave_aside
+from core.options.choices import Method, Task
+from core.engine.environment import leave_aside
 from core.options import ModelOptions, RunOptions
 leave_aside(RunOptions(task=Task.TEXT_CLASSIFICATION, model=ModelOptions(method=Method(sys.argv[1]))))
-from core.engine.torchvision_ops import prepare_torchvision
+from core.engine.environment import prepare_torchvision
 prepare_torchvision()
 from transformers import Trainer
 from transformers.utils import is_kernels_available, is_peft_available

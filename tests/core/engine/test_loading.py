@@ -14,21 +14,29 @@ import pytest
 import tomli_w
 import torch
 
-from core.choices import Padding, Precision, Task, Toggle
+from core.base.errors import DataError, Fix
+from core.base.processes import child_environment
 from core.engine.arguments import trainer_arguments
-from core.engine.data.batches import PadTexts, pad_as, stack
-from core.engine.data.image_sets import EncodedImageSet, ImageFiles
-from core.engine.data.image_transform import ImageTransform
-from core.engine.data.lengths import lengths_of
-from core.engine.data.workers import SentCollator, SentSamples, received, start_method
+from core.engine.capabilities import MachineFacts
+from core.engine.data.batches import (
+    PadTexts,
+    SentCollator,
+    SentSamples,
+    lengths_of,
+    pad_as,
+    received,
+    stack,
+    start_method,
+)
+from core.engine.data.image_files import EncodedImageSet, ImageFiles, ImageTransform
 from core.engine.devices import Choice, choose
-from core.engine.machine_facts import MachineFacts
-from core.errors import DataError, Fix
-from core.event_files import EventReader
-from core.events import WhatRan
-from core.options import DataOptions, MemoryOptions, ModelOptions, OutputOptions, RunOptions, TrainingOptions
-from core.processes import child_environment
-from core.run_folder import RunFolder
+from core.options import RunOptions
+from core.options.choices import Padding, Precision, Task, Toggle
+from core.options.data import DataOptions
+from core.options.sections import MemoryOptions, ModelOptions, OutputOptions, TrainingOptions
+from core.runs.event_log import EventReader
+from core.runs.events import WhatRan
+from core.runs.folder import RunFolder
 from tests.fakes.machines import LAPTOP, M3_MAX, PC, variant
 from tests.fakes.tiny_bert import save_tiny_bert
 from tests.fakes.tiny_training import TinyRun, model, reviews, train, write_reviews

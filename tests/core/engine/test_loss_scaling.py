@@ -6,11 +6,11 @@ from typing import Any
 import pytest
 import torch
 
-from core.choices import Precision
-from core.engine.loss_scaling import mend_loss_scaling
-from core.engine.models.vision_models import VisionClassifier
-from core.engine.torchvision_ops import prepare_torchvision
-from core.options import DeviceOptions, MemoryOptions, TrainingOptions
+from core.engine.environment import prepare_torchvision
+from core.engine.models.vision import VisionClassifier
+from core.engine.trainer import mend_loss_scaling
+from core.options.choices import Precision
+from core.options.sections import DeviceOptions, MemoryOptions, TrainingOptions
 from tests.fakes.tiny_bert import save_tiny_bert
 from tests.fakes.tiny_training import model, train
 
@@ -116,7 +116,7 @@ def test_the_model_is_asked_in_the_precision_it_trains_in(
         with model.register_forward_pre_hook(lambda *_: seen.append(torch.is_autocast_enabled("cpu"))):
             return mend_loss_scaling(model, batch)
 
-    monkeypatch.setattr("core.engine.building.mend_loss_scaling", watched)
+    monkeypatch.setattr("core.engine.train.mend_loss_scaling", watched)
     run = train(
         tmp_path / "run",
         model=model(save_tiny_bert(tmp_path / "bert")),
@@ -166,10 +166,10 @@ def test_the_model_is_asked_with_a_sample_that_has_labels(
         seen.append(batch["labels"])
         return mend_loss_scaling(model, batch)
 
-    monkeypatch.setattr("core.engine.building.mend_loss_scaling", watched)
-    from core.engine import building
+    monkeypatch.setattr("core.engine.train.mend_loss_scaling", watched)
+    from core.engine import train as engine_train
 
-    prepare = building._made
+    prepare = engine_train._made
 
     def without_first_label(*args: Any) -> Any:
         trainer = prepare(*args)
@@ -184,7 +184,7 @@ def test_the_model_is_asked_with_a_sample_that_has_labels(
         trainer.data_collator = collated
         return trainer
 
-    monkeypatch.setattr(building, "_made", without_first_label)
+    monkeypatch.setattr(engine_train, "_made", without_first_label)
     run = train(
         tmp_path / "run",
         model=model(save_tiny_bert(tmp_path / "bert")),

@@ -6,10 +6,10 @@ from pathlib import Path
 
 import pytest
 
-from core import run_file
-from core.choices import Optimizer, Schedule
 from core.engine.data.images import load_image_data
-from core.vision_models import VISION_MODELS
+from core.options import run_file
+from core.options.choices import Optimizer, Schedule
+from core.options.sources import VISION_MODELS
 
 EXAMPLES = Path(__file__).parents[3] / "resources" / "examples"
 NAMES = ("resnet18", "alexnet", "mobilenet_v2", "vgg16", "efficientnet_b0")

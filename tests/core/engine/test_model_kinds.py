@@ -7,8 +7,8 @@ import pytest
 import torch
 from safetensors.torch import load_file
 
-from core.events import Outcome, RunFinished
-from core.options import MemoryOptions
+from core.options.sections import MemoryOptions
+from core.runs.events import Outcome, RunFinished
 from tests.fakes.tiny_bert import save_tiny_bert
 from tests.fakes.tiny_training import model, reviews, train, write_reviews
 

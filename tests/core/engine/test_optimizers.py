@@ -8,16 +8,16 @@ from typing import Any
 import pytest
 import torch
 
-from core.choices import Optimizer, Task
-from core.engine.arguments import trainer_arguments
+from core.engine.arguments import norm_parameters, optimizer_arguments, optimizer_class, trainer_arguments
 from core.engine.data.batches import stack
 from core.engine.devices import Choice
-from core.engine.models.vision_models import VisionClassifier, load_vision_model
-from core.engine.optimizer_state import state_bytes
-from core.engine.optimizers import norm_parameters, optimizer_arguments, optimizer_class
-from core.options import MemoryOptions, ModelOptions, OutputOptions, RunOptions, TrainingOptions
-from core.trainer_names import OPTIMIZER_NAMES
-from core.vision_models import VISION_MODELS
+from core.engine.models.vision import VisionClassifier, load_vision_model
+from core.engine.what_ran import state_bytes
+from core.options import RunOptions
+from core.options.choices import Optimizer, Task
+from core.options.sections import MemoryOptions, ModelOptions, OutputOptions, TrainingOptions
+from core.options.sources import VISION_MODELS
+from core.options.trainer_args import OPTIMIZER_NAMES
 from tests.fakes.main_memory import CPUOffloadOptimizer
 from tests.fakes.tiny_bert import save_tiny_bert
 from tests.fakes.tiny_training import TinyRun, model, train

@@ -6,12 +6,12 @@ from pathlib import Path
 import pytest
 import torch
 
-from core.choices import Method, Task
-from core.engine.models import text_models
-from core.engine.models.adapters import apply_method
-from core.engine.models.parts import is_packed
-from core.engine.torchvision_ops import prepare_torchvision
-from core.options import DeviceOptions, ModelOptions, RunOptions
+from core.engine.environment import prepare_torchvision
+from core.engine.models import text
+from core.engine.models.parts import apply_method, is_packed
+from core.options import RunOptions
+from core.options.choices import Method, Task
+from core.options.sections import DeviceOptions, ModelOptions
 from tests.fakes.tiny_bert import save_tiny_bert
 
 prepare_torchvision()
@@ -25,8 +25,8 @@ def test_no_weight_is_a_view_of_the_file(tmp_path: Path) -> None:
         model=ModelOptions(source=str(bert), method=Method.QLORA),
         device=DeviceOptions(name="cpu"),
     )
-    config, tokenizer = text_models.load_config(options), text_models.load_tokenizer(str(bert))
-    loaded = text_models.load_model(options, config, ("0", "1"), tokenizer)
+    config, tokenizer = text.load_config(options), text.load_tokenizer(str(bert))
+    loaded = text.load_model(options, config, ("0", "1"), tokenizer)
     assert views_of(bert, loaded.model)  # as transformers loads it
     model = apply_method(loaded.model, options, loaded.fresh)
     assert any(is_packed(weight) for weight in model.parameters())

@@ -9,12 +9,14 @@ from typing import Any
 import pytest
 import torch
 
-from core.choices import Method, Precision, Task
+from core.base.errors import ModelError
 from core.engine.check_model import check_model
 from core.engine.models import past_runs
 from core.engine.models.past_runs import weights_in
-from core.errors import ModelError
-from core.options import DataOptions, DeviceOptions, ModelOptions, OutputOptions, RunOptions, TrainingOptions
+from core.options import RunOptions
+from core.options.choices import Method, Precision, Task
+from core.options.data import DataOptions
+from core.options.sections import DeviceOptions, ModelOptions, OutputOptions, TrainingOptions
 from tests.fakes.tiny_bert import save_tiny_bert
 from tests.fakes.tiny_training import TinyRun, reviews, train, write_reviews
 from tests.fakes.tiny_writer import save_tiny_llama, write_text

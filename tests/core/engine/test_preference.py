@@ -8,19 +8,13 @@ from typing import Any
 import pytest
 import torch
 
-from core.choices import Method, Precision, Task, Toggle
-from core.engine.torchvision_ops import prepare_torchvision
-from core.errors import DataError
-from core.events import Evaluated
-from core.options import (
-    DataOptions,
-    DeviceOptions,
-    MemoryOptions,
-    ModelOptions,
-    OutputOptions,
-    RunOptions,
-    TrainingOptions,
-)
+from core.base.errors import DataError
+from core.engine.environment import prepare_torchvision
+from core.options import RunOptions
+from core.options.choices import Method, Precision, Task, Toggle
+from core.options.data import DataOptions
+from core.options.sections import DeviceOptions, MemoryOptions, ModelOptions, OutputOptions, TrainingOptions
+from core.runs.events import Evaluated
 from tests.fakes.building import built, inputs_of, options
 from tests.fakes.tiny_talker import pairs, save_tiny_talker, write_json
 from tests.fakes.tiny_training import TinyRun, train
@@ -220,8 +214,8 @@ def test_random_pairs_share_a_prompt(folder: Path, tmp_path: Path) -> None:
 
 
 def test_long_pairs_are_cut_at_the_end_of_their_answers(folder: Path) -> None:
-    from core.engine.building import prepare
     from core.engine.reporter import Reporter
+    from core.engine.train import prepare
 
     found = prepare(asked(folder, max_length=64), Reporter(None))
     rows = [

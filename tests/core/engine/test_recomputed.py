@@ -6,13 +6,19 @@ from pathlib import Path
 import pytest
 import torch
 
-from core.choices import Task
-from core.engine.first_batch import FirstBatch
-from core.engine.models.checkpointing import check_checkpointing, checkpoint_rows, segments
-from core.engine.models.vision_models import VisionClassifier, load_vision_model
-from core.errors import ModelError
-from core.options import DataOptions, MemoryOptions, ModelOptions, TrainingOptions
-from core.vision_models import VISION_MODELS
+from core.base.errors import ModelError
+from core.engine.models.vision import (
+    VisionClassifier,
+    check_checkpointing,
+    checkpoint_rows,
+    load_vision_model,
+    segments,
+)
+from core.engine.trainer import FirstBatch
+from core.options.choices import Task
+from core.options.data import DataOptions
+from core.options.sections import MemoryOptions, ModelOptions, TrainingOptions
+from core.options.sources import VISION_MODELS
 from tests.fakes.tiny_bert import save_tiny_bert
 from tests.fakes.tiny_training import TinyRun, model, train
 

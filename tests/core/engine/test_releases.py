@@ -6,13 +6,14 @@ import time
 import msgspec
 import pytest
 
-from core import settings
-from core.engine import releases
-from core.engine.releases import NOT_FETCHED, newest_release
-from core.errors import UserError
-from core.jobs import ask_engine
-from core.releases import ReleaseRequest, Standing, compared
-from core.settings import Settings
+from core.base import settings
+from core.base.errors import UserError
+from core.base.jobs import ask_engine
+from core.base.settings import Settings
+from core.engine.hub import releases
+from core.engine.hub.releases import NOT_FETCHED, newest_release
+from core.services.hub import ReleaseRequest, compared
+from core.services.hub import ReleaseStanding as Standing
 from tests.fakes.publisher import Publisher
 
 REQUEST = ReleaseRequest(repository="someone/hone", running="0.1.0")
@@ -138,7 +139,7 @@ def test_nobody_there_and_somebody_who_hangs_up_are_told(publisher):
 
 
 def test_who_says_nothing_is_not_waited_for(monkeypatch):
-    monkeypatch.setattr(releases, "SECONDS", 0.05)
+    monkeypatch.setattr(releases, "RELEASE_SECONDS", 0.05)
     with socket.socket() as silent:
         silent.bind(("127.0.0.1", 0))
         silent.listen()

@@ -7,14 +7,14 @@ from pathlib import Path
 
 import pytest
 
-from core.choices import Task
+from core.engine.environment import prepare_torchvision
 from core.engine.reporter import Reporter
 from core.engine.requests import BETWEEN_LOOKS, EndRequested, EndWhileLoading, RequestBox, on_signals
-from core.engine.torchvision_ops import prepare_torchvision
-from core.event_files import EventReader
-from core.events import Event, Outcome, RequestAnswered, RunFinished
 from core.options import RunOptions
-from core.run_folder import Action, RunFolder
+from core.options.choices import Task
+from core.runs.event_log import EventReader
+from core.runs.events import Event, Outcome, RequestAnswered, RunFinished
+from core.runs.folder import Action, RunFolder
 from tests.fakes.clock import FakeClock
 
 

@@ -11,12 +11,14 @@ import torch
 from msgspec.structs import replace
 from safetensors.torch import load_file
 
-from core.checkpoint_files import newest
-from core.choices import Method, Schedule, Task, Toggle
-from core.engine.exporting.trained import read_recipe
-from core.events import CheckpointSaved, Evaluated, Outcome, RequestAnswered, RunStarted
-from core.options import DataOptions, MemoryOptions, OutputOptions, RunOptions, TrainingOptions
-from core.run_folder import Action, RunFolder
+from core.engine.export.verify import read_recipe
+from core.options import RunOptions
+from core.options.choices import Method, Schedule, Task, Toggle
+from core.options.data import DataOptions
+from core.options.sections import MemoryOptions, OutputOptions, TrainingOptions
+from core.runs.events import CheckpointSaved, Evaluated, Outcome, RequestAnswered, RunStarted
+from core.runs.folder import Action, RunFolder
+from core.runs.models import newest
 from tests.fakes.interrupted import Story, attempt, in_attempts, short_run, story_of
 from tests.fakes.tiny_bert import save_tiny_bert
 from tests.fakes.tiny_talker import instructions, pairs, save_tiny_talker, write_json

@@ -7,12 +7,13 @@ from pathlib import Path
 import pytest
 import torch
 
-from core.checkpoint_files import newest
+from core.base.errors import RunFolderError
 from core.engine import checkpoints
-from core.errors import RunFolderError
-from core.events import MessageRaised, Outcome, RunStarted
-from core.options import OutputOptions, RunOptions, TrainingOptions
-from core.run_folder import Action, RunFolder
+from core.options import RunOptions
+from core.options.sections import OutputOptions, TrainingOptions
+from core.runs.events import MessageRaised, Outcome, RunStarted
+from core.runs.folder import Action, RunFolder
+from core.runs.models import newest
 from tests.fakes.interrupted import attempt, in_attempts, short_run, story_of
 from tests.fakes.tiny_bert import save_tiny_bert
 from tests.fakes.tiny_training import model, reviews, write_reviews

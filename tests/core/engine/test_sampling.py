@@ -7,12 +7,14 @@ import msgspec
 import pytest
 import torch
 
-from core.bench.plan import Kind, Plan, Rung
-from core.bench.sample import Sample
-from core.bench.taking import Taking
-from core.choices import Method, Optimizer, Task
-from core.errors import DataError
-from core.options import DataOptions, MemoryOptions, ModelOptions, RunOptions, TrainingOptions
+from core.base.errors import DataError
+from core.benchmark.plan import Kind, Plan, Rung
+from core.benchmark.result import Sample
+from core.benchmark.runner import Taking
+from core.options import RunOptions
+from core.options.choices import Method, Optimizer, Task
+from core.options.data import DataOptions
+from core.options.sections import MemoryOptions, ModelOptions, TrainingOptions
 from tests.fakes.building import options
 from tests.fakes.tiny_bert import save_tiny_bert
 from tests.fakes.tiny_talker import instructions, save_tiny_talker, write_json
@@ -40,7 +42,7 @@ def texts(folder: Path, model: str = "dropping", **sections: Any) -> RunOptions:
 
 
 def sampled(asked: RunOptions, steps: int = 4, warm_up: int = 1, tell: Any = lambda _done: None) -> Sample:
-    from core.engine.sampling.sample import sample
+    from core.engine.memory.weigh import sample
 
     return sample(asked, steps=steps, warm_up=warm_up, tell=tell)
 
@@ -124,7 +126,7 @@ def test_the_first_loss_is_that_without_dropout(folder: Path) -> None:
 def test_a_loss_that_is_no_number_is_none_and_the_rest_is_measured(
     folder: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    from core.engine.sampling.trainer import SampledTrainer
+    from core.engine.memory.weigh import SampledTrainer
 
     compute = SampledTrainer.compute_loss
 
@@ -139,7 +141,7 @@ def test_a_loss_that_is_no_number_is_none_and_the_rest_is_measured(
 
 
 def test_memory_that_runs_out_is_the_answer(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    from core.engine.sampling.trainer import SampledTrainer
+    from core.engine.memory.weigh import SampledTrainer
 
     compute, batches = SampledTrainer.training_step, iter(range(3))
 

@@ -3,14 +3,16 @@ from pathlib import Path
 import pytest
 import torch
 
-from core.choices import Precision, Task
+from core.base.errors import ModelError
 from core.engine.check_model import check_model
+from core.engine.environment import prepare_torchvision
 from core.engine.models.scratch import sample, scratch_config, train_tokenizer
-from core.engine.models.text_models import longest_text, random_model, tokenizer_for
-from core.engine.torchvision_ops import prepare_torchvision
-from core.errors import ModelError
-from core.options import DataOptions, DeviceOptions, ModelOptions, OutputOptions, RunOptions
-from core.scratch_models import SCRATCH_MODELS
+from core.engine.models.text import longest_text, random_model, tokenizer_for
+from core.options import RunOptions
+from core.options.catalogue import SCRATCH_MODELS
+from core.options.choices import Precision, Task
+from core.options.data import DataOptions
+from core.options.sections import DeviceOptions, ModelOptions, OutputOptions
 from tests.fakes.tiny_training import reviews, train, write_reviews
 
 prepare_torchvision()

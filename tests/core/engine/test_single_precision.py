@@ -7,14 +7,13 @@ from typing import Any
 import pytest
 import torch
 
-from core.choices import Task
-from core.engine.data.batches import stack
-from core.engine.data.single_precision import SinglePrecision, collator_for
+from core.engine.data.batches import SinglePrecision, collator_for, stack
 from core.engine.devices import Choice
-from core.engine.models.vision_models import VisionClassifier
+from core.engine.environment import prepare_torchvision
+from core.engine.models.vision import VisionClassifier
 from core.engine.tasks import Prepared
-from core.engine.torchvision_ops import prepare_torchvision
 from core.options import RunOptions
+from core.options.choices import Task
 
 prepare_torchvision()
 
@@ -27,8 +26,8 @@ def no_extras(_folder: Path) -> None:
 
 def first_batch(kind: str, folder: Path) -> dict[str, Any]:
     """What Hone's trainer would take to a device of this kind."""
-    from core.engine.building import build_trainer
     from core.engine.reporter import Reporter
+    from core.engine.train import build_trainer
 
     choice = Choice(kind, "", RunOptions(task=Task.IMAGE_CLASSIFICATION), {}, asked="auto")
     network = VisionClassifier(torch.nn.Sequential(torch.nn.Flatten(), torch.nn.Linear(12, 4)))

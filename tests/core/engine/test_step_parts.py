@@ -7,19 +7,33 @@ from typing import Any
 import pytest
 import torch
 
-from core.engine.torchvision_ops import prepare_torchvision
+from core.engine.environment import prepare_torchvision
 
 prepare_torchvision()
 
-from core.choices import Toggle  # noqa: E402
 from core.engine.device_memory import DeviceMemory  # noqa: E402
-from core.engine.reporter import Reporter  # noqa: E402
-from core.engine.step_log import StepLog  # noqa: E402
-from core.engine.step_parts import LEAST, SHARE, Part, Sampling, StepParts, StepTimes, wait_for  # noqa: E402
-from core.event_files import EventReader  # noqa: E402
-from core.events import Event, StepFinished  # noqa: E402
-from core.options import MemoryOptions, TrainingOptions  # noqa: E402
-from core.run_folder import RunFolder  # noqa: E402
+from core.engine.reporter import (  # noqa: E402
+    LEAST,
+    SHARE,
+    Part,
+    Reporter,
+    Sampling,
+    StepLog,
+    StepParts,
+    StepTimes,
+    wait_for,
+)
+from core.options.choices import Toggle  # noqa: E402
+from core.options.sections import (  # noqa: E402
+    MemoryOptions,
+    TrainingOptions,
+)
+from core.runs.event_log import EventReader  # noqa: E402
+from core.runs.events import (  # noqa: E402
+    Event,
+    StepFinished,
+)
+from core.runs.folder import RunFolder  # noqa: E402
 from tests.fakes import tiny_training  # noqa: E402
 from tests.fakes.asynchronous_device import AsynchronousDevice  # noqa: E402
 from tests.fakes.tiny_bert import save_tiny_bert  # noqa: E402
@@ -253,7 +267,7 @@ def test_the_time_a_device_is_waited_for_is_shared_out_among_the_steps_it_was_be
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     device = AsynchronousDevice()
-    monkeypatch.setattr("core.engine.step_log.time", device)
+    monkeypatch.setattr("core.engine.reporter.time", device)
     parts = StepParts(device.wait, clock=device.clock)
     begun = device.now
     log = StepLog(Reporter(RunFolder(tmp_path)), DeviceMemory("cpu"))

@@ -7,17 +7,18 @@ from typing import Any
 import pytest
 import torch
 
-from core import run_file
-from core.checkpoint_files import newest
-from core.choices import Precision, Task
 from core.engine import checkpoints
+from core.engine.environment import prepare_torchvision
 from core.engine.reporter import Reporter
-from core.engine.torchvision_ops import prepare_torchvision
-from core.event_files import EventReader
-from core.events import MessageRaised
-from core.options import DataOptions, DeviceOptions, MemoryOptions, ModelOptions, RunOptions, TrainingOptions
-from core.run_folder import RunFolder
-from core.runs import create
+from core.options import RunOptions, run_file
+from core.options.choices import Precision, Task
+from core.options.data import DataOptions
+from core.options.sections import DeviceOptions, MemoryOptions, ModelOptions, TrainingOptions
+from core.runs.event_log import EventReader
+from core.runs.events import MessageRaised
+from core.runs.folder import RunFolder
+from core.runs.library import create
+from core.runs.models import newest
 from tests.fakes.tiny_bert import save_tiny_bert
 from tests.fakes.tiny_training import write_reviews
 

@@ -9,12 +9,13 @@ from typing import Any
 import pytest
 from tensorboardX.proto import event_pb2
 
-from core.choices import Task
 from core.engine.reporter import Reporter
 from core.engine.tensorboard import TensorBoardFiles, open_records
-from core.events import Evaluated, Event, MessageRaised, RunPlanned, StepFinished
-from core.options import OutputOptions, RunOptions, TrainingOptions
-from core.run_folder import RunFolder
+from core.options import RunOptions
+from core.options.choices import Task
+from core.options.sections import OutputOptions, TrainingOptions
+from core.runs.events import Evaluated, Event, MessageRaised, RunPlanned, StepFinished
+from core.runs.folder import RunFolder
 from tests.fakes.tiny_bert import save_tiny_bert
 
 CRC_POLYNOMIAL = 0x82F63B78

@@ -11,13 +11,14 @@ import pytest
 import torch
 from safetensors.torch import load_file
 
-from core.choices import Task
-from core.engine.models import text_models
+from core.base.errors import ModelError
+from core.engine.environment import prepare_torchvision
+from core.engine.models import text
 from core.engine.models.past_runs import with_matrices
 from core.engine.models.refusals import explained
-from core.engine.torchvision_ops import prepare_torchvision
-from core.errors import ModelError
-from core.options import ModelOptions, RunOptions
+from core.options import RunOptions
+from core.options.choices import Task
+from core.options.sections import ModelOptions
 from tests.fakes.tiny_bert import edit_config, save_tiny_bert
 
 prepare_torchvision()
@@ -26,7 +27,7 @@ COMMIT = "0123456789abcdef0123456789abcdef01234567"
 
 
 def config_of(**model: Any) -> Any:
-    return text_models.load_config(RunOptions(task=Task.TEXT_CLASSIFICATION, model=ModelOptions(**model)))
+    return text.load_config(RunOptions(task=Task.TEXT_CLASSIFICATION, model=ModelOptions(**model)))
 
 
 def copy_of(minilm: Path, folder: Path, *names: str) -> Path:
@@ -86,9 +87,9 @@ def test_a_hub_id_without_the_hub(monkeypatch: pytest.MonkeyPatch) -> None:
 def load(folder: Path | str, *, pretrained: bool = True) -> Any:
     model = ModelOptions(source=str(folder), pretrained=pretrained)
     options = RunOptions(task=Task.TEXT_CLASSIFICATION, model=model)
-    config = text_models.load_config(options)
-    tokenizer = text_models.load_tokenizer(model.source)
-    return text_models.load_model(options, config, ("no", "yes"), tokenizer).model
+    config = text.load_config(options)
+    tokenizer = text.load_tokenizer(model.source)
+    return text.load_model(options, config, ("no", "yes"), tokenizer).model
 
 
 def refusal(folder: Path | str, *, pretrained: bool = True) -> ModelError:
@@ -267,7 +268,7 @@ def test_a_tokenizer_that_fails_on_a_text(
     change(parts)
     (tiny / "tokenizer.json").write_text(json.dumps(parts))
     (tiny / "tokenizer_config.json").write_text('{"tokenizer_class": "PreTrainedTokenizerFast"}')
-    tokenizer = text_models.load_tokenizer(str(tiny))
+    tokenizer = text.load_tokenizer(str(tiny))
     with pytest.raises(ModelError, match="The tokenizer of tiny fails on a text") as refused:
         tokenizer([f"{'a' * 40}b"])
     assert (str(tiny) in refused.value.detail, says in refused.value.detail) == (True, True)
@@ -309,7 +310,7 @@ class TestCodeInTheFolder:
         config.write_text(
             '{"tokenizer_class": "OwnTokenizer", "auto_map": {"AutoTokenizer": ["own.Own", "own.Own"]}}'
         )
-        assert type(text_models.load_tokenizer(str(tempting))).__module__.startswith("transformers.")
+        assert type(text.load_tokenizer(str(tempting))).__module__.startswith("transformers.")
         assert not (tempting / "ran").exists()
 
 

@@ -8,8 +8,7 @@ from pathlib import Path
 import pytest
 from datasets import Dataset
 
-from core.engine.data.lengths import lengths_of
-from core.engine.data.token_cache import TokenCache, cache_key, tokenizer_print
+from core.engine.data.batches import TokenCache, cache_key, lengths_of, tokenizer_print
 from tests.fakes.tiny_bert import save_tiny_bert
 from tests.fakes.tiny_training import model, reviews, train, write_reviews
 
@@ -134,14 +133,14 @@ def test_the_key_tells_texts_labels_lengths_and_tokenizers_apart(tmp_path: Path)
 
 
 def test_a_second_run_takes_them_from_the_first(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    from core.engine.data import encoding
+    from core.engine.data import labelled_texts
 
     monkeypatch.setenv("HONE_HOME", str(tmp_path / "home"))
     bert = save_tiny_bert(tmp_path / "model")
     data = reviews(write_reviews(tmp_path / "reviews.csv"), eval_fraction=0.25)
     asked: list[int] = []
-    tokenize = encoding._tokenize
-    monkeypatch.setattr(encoding, "_tokenize", lambda *args: asked.append(1) or tokenize(*args))
+    tokenize = labelled_texts._tokenize
+    monkeypatch.setattr(labelled_texts, "_tokenize", lambda *args: asked.append(1) or tokenize(*args))
     first = train(tmp_path / "first", model=model(bert), data=data)
     assert (first.status, len(asked)) == (0, 2)  # to train on, and to evaluate on
     second = train(tmp_path / "second", model=model(bert), data=data)

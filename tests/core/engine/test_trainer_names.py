@@ -2,8 +2,8 @@
 
 import dataclasses
 
-from core.engine.torchvision_ops import prepare_torchvision
-from core.trainer_translation import Known, translate
+from core.engine.environment import prepare_torchvision
+from core.options.trainer_args import Known, translate
 
 prepare_torchvision()
 
@@ -19,7 +19,7 @@ def test_no_name_of_trainer_is_unknown() -> None:
 def test_names_said_to_be_gone_are_gone() -> None:
     from transformers import TrainingArguments
 
-    from core.trainer_names import GONE, OBSOLETE
+    from core.options.trainer_args import GONE, OBSOLETE
 
     fields = {field.name for field in dataclasses.fields(TrainingArguments)}
     still_there = {name for name in (*GONE, *OBSOLETE) if name in fields}

@@ -5,13 +5,12 @@ from typing import Any
 
 import pytest
 
-from core.choices import Method, Task
-from core.conversation_words import Speaker
-from core.errors import ModelError, UserError
-from core.options import DataOptions, ModelOptions, OutputOptions, TrainingOptions
-from core.run_folder import RunFolder
-from core.trying import Chat, EndedBy, Image, Texts, Turn, Which
-from core.trying_models import lacks_model, parameters_of
+from core.base.errors import ModelError, UserError
+from core.options.choices import Method, Speaker, Task
+from core.options.data import DataOptions
+from core.options.sections import ModelOptions, OutputOptions, TrainingOptions
+from core.runs.folder import RunFolder
+from core.services.chat import Chat, EndedBy, Image, Texts, Turn, Which, lacks_model, parameters_of
 from tests.fakes.runs import save_checkpoint
 from tests.fakes.tiny_bert import save_tiny_bert
 from tests.fakes.tiny_talker import instructions, save_tiny_talker, write_json

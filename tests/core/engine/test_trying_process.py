@@ -3,11 +3,12 @@
 import msgspec
 import pytest
 
-from core.choices import Task
-from core.commands.trying import Asked, try_run
-from core.options import DataOptions, ModelOptions, OutputOptions, TrainingOptions
-from core.run_folder import RunFolder
-from core.trying import Answered, Loaded, Writing
+from core.cli.ask import Asked, try_run
+from core.options.choices import Task
+from core.options.data import DataOptions
+from core.options.sections import ModelOptions, OutputOptions, TrainingOptions
+from core.runs.folder import RunFolder
+from core.services.chat import Answered, Loaded, Writing
 from tests.fakes.tiny_writer import write_text
 from tests.fakes.tried_runs import examples, first_and_last, tried
 

@@ -1,10 +1,10 @@
 import pytest
 import torch
 
-from core.engine.models.vision_models import VisionClassifier, load_vision_model
-from core.errors import ModelError
-from core.options import ModelOptions
-from core.vision_models import VISION_MODELS
+from core.base.errors import ModelError
+from core.engine.models.vision import VisionClassifier, load_vision_model
+from core.options.sections import ModelOptions
+from core.options.sources import VISION_MODELS
 
 
 @pytest.mark.parametrize("name", VISION_MODELS)

@@ -8,18 +8,18 @@ from typing import Any
 
 import pytest
 
-from core import jobs, run_file
-from core.big_models import big_model_advice
-from core.checks import check_tree
-from core.choices import DeepSpeed, Offload, Precision, Task
-from core.engine.arguments import trainer_arguments
+from core.base import jobs
+from core.engine.arguments import describe_zero, trainer_arguments, zero_config
 from core.engine.devices import Choice
-from core.engine.zero_config import zero_config
-from core.engine.zero_process import describe_zero
-from core.event_files import EventReader
-from core.events import MessageRaised, StepFinished, WhatRan
-from core.options import DataOptions, DeviceOptions, MemoryOptions, RunOptions, TrainingOptions
-from core.run_folder import RunFolder
+from core.options import RunOptions, run_file
+from core.options.choices import DeepSpeed, Offload, Precision, Task
+from core.options.data import DataOptions
+from core.options.method_rules import big_model_advice
+from core.options.sections import DeviceOptions, MemoryOptions, TrainingOptions
+from core.options.validate import check_tree
+from core.runs.event_log import EventReader
+from core.runs.events import MessageRaised, StepFinished, WhatRan
+from core.runs.folder import RunFolder
 from tests.fakes.tiny_bert import save_tiny_bert
 from tests.fakes.tiny_training import model, train
 

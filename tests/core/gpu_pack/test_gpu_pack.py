@@ -11,16 +11,14 @@ from pathlib import Path
 import psutil
 import pytest
 
-from core import jobs, processes
-from core.errors import UserError
-from core.gpu_pack import install as installing
-from core.gpu_pack import using, what
-from core.gpu_pack.child import Child
-from core.gpu_pack.install import Install, Step, drop_begun, remove
-from core.gpu_pack.pack import MARKER, read_pack
-from core.gpu_pack.tools import PipTool, UvTool
-from core.jobs import JobCancelled
-from core.processes import ASKER
+from core.base import jobs, processes
+from core.base.errors import UserError
+from core.base.jobs import MARKER, JobCancelled, read_pack
+from core.base.processes import ASKER
+from core.services import gpu_install
+from core.services import gpu_install as installing
+from core.services.gpu_install import Install, PipTool, Step, UvTool, drop_begun, remove
+from core.services.gpu_pack import Child
 from tests.fakes.gpu_pack import StubTool
 from tests.fakes.wheels import TINY, fake_torch, variant
 
@@ -29,7 +27,7 @@ from tests.fakes.wheels import TINY, fake_torch, variant
 def home(tmp_path, monkeypatch):
     home = tmp_path / "Höne data"
     monkeypatch.setenv("HONE_HOME", str(home))
-    monkeypatch.setattr(using, "needs", lambda build: variant(TINY, build=build))
+    monkeypatch.setattr(jobs, "needs", lambda build: variant(TINY, build=build))
     return home
 
 
@@ -54,7 +52,7 @@ def test_it_is_made_of_a_folder_of_wheels_and_the_engine_runs_from_it(home, whee
     assert (pack.checked.torch, pack.checked.cuda) == ("2.13.0", None)
     assert list(dict.fromkeys(found.step for found in told)) == [Step.PYTHON, Step.LIBRARIES, Step.CHECK]
     assert folders(home) == ["gpu-pack"]
-    assert using.standing().is_used
+    assert jobs.standing().is_used
     assert read_pack(home / "gpu-pack") == pack
     command = jobs.engine_command("no-such-job")
     assert command[:3] == [sys._base_executable, "-P", "-s"]
@@ -76,7 +74,7 @@ def test_what_the_engine_starts_finds_the_pack_too(home, tmp_path):
         "print(torch.__version__, again.stdout.strip(), sys.argv[1:])\n"
     )
     install(None, tool=StubTool()).run(lambda _: None)
-    launch = Path(using.__file__).with_name("launch.py")
+    launch = Path(jobs.__file__).with_name("launch.py")
     asked = [sys._base_executable, "-P", "-s", launch, home / "gpu-pack" / "libraries", own, "devices"]
     ended = subprocess.run(asked, capture_output=True, text=True, check=True)
     assert ended.stdout.strip() == "9 9 ['devices']"
@@ -92,7 +90,7 @@ def test_a_cancelled_one_leaves_nothing_and_the_next_one_goes_on(home, wheels):
         job.run(lambda _: None)
     assert folders(home) == ["gpu-pack.cache"]
     assert jobs.engine_command("devices")[0] == sys.executable
-    assert what.look().begun == 10
+    assert gpu_install.look().begun == 10
     install(wheels, tool=StubTool()).run(lambda _: None)
     assert folders(home) == ["gpu-pack"]
 
@@ -124,9 +122,9 @@ def test_giving_up_deletes_what_has_come_and_leaves_the_pack(home, wheels):
     (home / "gpu-pack.cache").mkdir()
     (home / "gpu-pack.cache" / "torch").write_bytes(b"half of it")
     assert drop_begun() == 10
-    assert using.standing().is_used
+    assert jobs.standing().is_used
     assert remove() > 0
-    assert not using.standing().is_there
+    assert not jobs.standing().is_there
     assert folders(home) == []
 
 
@@ -134,38 +132,38 @@ def test_what_a_killed_installer_left_is_never_used_and_cleaned_up(home, wheels)
     left = home / "gpu-pack.new-1234"
     (left / "libraries" / "torch").mkdir(parents=True)
     shutil.copytree(left, home / "gpu-pack")
-    assert using.engine_program("devices") is None
-    assert "isn't complete" in using.standing().refusal
+    assert jobs.engine_program("devices") is None
+    assert "isn't complete" in jobs.standing().refusal
     install(wheels, tool=StubTool()).run(lambda _: None)
     assert folders(home) == ["gpu-pack"]
-    assert using.engine_program("devices") is not None
+    assert jobs.engine_program("devices") is not None
 
 
 def test_a_newer_hone_says_so_and_renews_it_without_its_libraries(home, wheels, monkeypatch):
     install(wheels, tool=StubTool()).run(lambda _: None)
-    for module in (using, installing):
+    for module in (jobs, installing):
         monkeypatch.setattr(module, "VERSION", "99.0")
-    found = using.standing()
+    found = jobs.standing()
     assert found.refusal.startswith("The GPU pack was made by Hone 0.1.0, and this is 99.0: renew it")
     assert found.can_renew
     assert jobs.engine_command("devices")[0] == sys.executable
     told = []
     install(wheels, tool=StubTool(then=lambda: pytest.fail("its libraries are right"))).run(told.append)
     assert [found.step for found in told] == [Step.CHECK]
-    assert using.standing().is_used
+    assert jobs.standing().is_used
 
 
 def test_other_libraries_are_refused(home, wheels, monkeypatch):
     install(wheels, tool=StubTool()).run(lambda _: None)
-    monkeypatch.setattr(using, "needs", lambda build: variant(TINY, requirements=("torch==3",)))
-    found = using.standing()
+    monkeypatch.setattr(jobs, "needs", lambda build: variant(TINY, requirements=("torch==3",)))
+    found = jobs.standing()
     assert "other libraries" in found.refusal
     assert not found.can_renew
 
 
 def test_without_room_nothing_begins(home, wheels, monkeypatch):
     usage = shutil.disk_usage(wheels)
-    monkeypatch.setattr(what.shutil, "disk_usage", lambda _: usage._replace(free=5 << 30))
+    monkeypatch.setattr(gpu_install.shutil, "disk_usage", lambda _: usage._replace(free=5 << 30))
     with pytest.raises(UserError) as caught:
         install(wheels, room=8 << 30).run(lambda _: None)
     assert caught.value.detail.startswith("5.0 GB are free")
@@ -215,7 +213,7 @@ def test_one_that_is_in_use_stays(home, wheels):
         with pytest.raises(UserError, match="in use"):
             remove()
         user.stdin.close()
-    assert using.standing().is_used
+    assert jobs.standing().is_used
 
 
 def test_two_at_once_are_refused(home, wheels):
@@ -260,9 +258,9 @@ def test_a_marker_of_another_kind_counts_for_nothing(home, wheels):
     install(wheels, tool=StubTool()).run(lambda _: None)
     marker = home / "gpu-pack" / MARKER
     marker.write_text(marker.read_text().replace('"schema": 1', '"schema": 2'))
-    assert not using.standing().is_used
+    assert not jobs.standing().is_used
     marker.write_text("{")
-    assert "isn't complete" in using.standing().refusal
+    assert "isn't complete" in jobs.standing().refusal
 
 
 def test_a_bundle_without_the_internet_says_what_its_folder_lacks(home, wheels, monkeypatch):

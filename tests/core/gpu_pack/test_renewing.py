@@ -6,14 +6,12 @@ import sys
 import msgspec
 import pytest
 
-from core import processes
-from core.errors import UserError
-from core.gpu_pack import install as installing
-from core.gpu_pack import using
-from core.gpu_pack.child import Child
-from core.gpu_pack.install import Install, Step
-from core.gpu_pack.pack import FILLED, MARKER, read_filled, read_pack, write
-from core.jobs import JobCancelled
+from core.base import jobs, processes
+from core.base.errors import UserError
+from core.base.jobs import FILLED, MARKER, JobCancelled, read_filled, read_pack, write
+from core.services import gpu_install as installing
+from core.services.gpu_install import Install, Step
+from core.services.gpu_pack import Child
 from tests.fakes.gpu_pack import StubTool
 from tests.fakes.wheels import TINY, variant
 
@@ -22,9 +20,9 @@ from tests.fakes.wheels import TINY, variant
 def pack(tmp_path, monkeypatch):
     """The folder of a pack that is used."""
     monkeypatch.setenv("HONE_HOME", str(tmp_path / "home"))
-    monkeypatch.setattr(using, "needs", lambda build: variant(TINY, build=build))
+    monkeypatch.setattr(jobs, "needs", lambda build: variant(TINY, build=build))
     install().run(lambda _: None)
-    assert using.standing().is_used
+    assert jobs.standing().is_used
     return tmp_path / "home" / "gpu-pack"
 
 
@@ -50,10 +48,10 @@ def test_one_whose_python_is_gone_is_made_anew(pack, is_done):
     move_python(pack, "python/gone")
     if not is_done:
         (pack / MARKER).unlink()
-    assert using.standing().refusal
-    assert not using.standing().can_renew  # so that the window says how much comes
+    assert jobs.standing().refusal
+    assert not jobs.standing().can_renew  # so that the window says how much comes
     assert Step.LIBRARIES in steps_of(install())
-    assert using.standing().is_used
+    assert jobs.standing().is_used
 
 
 def damage_library(pack):
@@ -75,10 +73,10 @@ def test_one_that_works_no_more_is_given_up_then_made_anew(pack, damage):
     assert said in caught.value.detail
     assert "taken away" not in caught.value.detail
     assert "brought anew" in caught.value.fixes[0].label
-    assert not using.standing().is_used
-    assert not using.standing().can_renew
+    assert not jobs.standing().is_used
+    assert not jobs.standing().can_renew
     assert Step.LIBRARIES in steps_of(install())
-    assert using.standing().is_used
+    assert jobs.standing().is_used
 
 
 @pytest.mark.parametrize("how", [KeyboardInterrupt, JobCancelled])
@@ -92,7 +90,7 @@ def test_one_that_is_used_stays_so_when_its_check_is_broken_off(pack, how):
 
     with pytest.raises(how):
         job.run(break_off)
-    assert using.standing().is_used
+    assert jobs.standing().is_used
     assert steps_of(install()) == [Step.CHECK]
 
 

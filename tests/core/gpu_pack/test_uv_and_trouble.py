@@ -5,12 +5,11 @@ from pathlib import Path
 
 import pytest
 
-from core.commands import gpu_pack as command
-from core.errors import UserError
-from core.gpu_pack import install, tools, trouble
-from core.gpu_pack.pack import Needs
-from core.gpu_pack.tools import UvTool
-from core.gpu_pack.uv import VERSION, program_in
+from core.base.errors import UserError
+from core.base.jobs import Needs
+from core.cli import data as command
+from core.services import gpu_install, gpu_pack
+from core.services.gpu_install import VERSION, UvTool, program_in
 
 
 class FakeChild:
@@ -31,7 +30,7 @@ class FakeChild:
 @pytest.fixture
 def cache(tmp_path, monkeypatch):
     monkeypatch.setenv("HONE_HOME", str(tmp_path))
-    monkeypatch.setattr(tools.shutil, "which", lambda name: f"/of/the/person/{name}")
+    monkeypatch.setattr(gpu_install.shutil, "which", lambda name: f"/of/the/person/{name}")
     return tmp_path / "gpu-pack.cache"
 
 
@@ -54,7 +53,7 @@ def test_an_older_one_is_left_alone(cache, said):
 
 
 def test_an_older_uv_among_the_wheels_is_left_alone(cache, tmp_path, monkeypatch):
-    monkeypatch.setattr(tools.shutil, "which", lambda _: None)
+    monkeypatch.setattr(gpu_install.shutil, "which", lambda _: None)
     (tmp_path / "uv-0.9.0-py3-none-any.whl").touch()
     with pytest.raises(UserError, match="wasn't installed") as caught:
         UvTool(FakeChild(""), tmp_path)._uv()
@@ -62,18 +61,18 @@ def test_an_older_uv_among_the_wheels_is_left_alone(cache, tmp_path, monkeypatch
 
 
 def test_all_that_a_folder_lacks_is_named_at_once_before_anything_is_brought(cache, tmp_path, monkeypatch):
-    monkeypatch.setattr(tools.shutil, "which", lambda _: None)
-    monkeypatch.setattr(install, "is_frozen", lambda: True)
+    monkeypatch.setattr(gpu_install.shutil, "which", lambda _: None)
+    monkeypatch.setattr(gpu_install, "is_frozen", lambda: True)
     wanted = Needs(python="3.11", build="", requirements=("torch==2.13.0", "Data_Sets==5", "x==1; os == ''"))
-    monkeypatch.setattr(install, "needs", lambda _: wanted)
+    monkeypatch.setattr(gpu_install, "needs", lambda _: wanted)
     with pytest.raises(UserError) as caught:
-        install.installation(tmp_path)
+        gpu_install.installation(tmp_path)
     named = f"cpython-3.11.…-install_only….tar.gz, uv-{VERSION}-….whl, torch-….whl, data-sets-….whl"
     assert caught.value.detail == f"This is missing in {tmp_path}: {named}"
     (tmp_path / "cpython-3.11.9-install_only.tar.gz").touch()
     for name in (f"uv-{VERSION}", "torch-2.13.0+cu130", "data_sets-5"):
         (tmp_path / f"{name}-py3-none-any.whl").touch()
-    install.installation(tmp_path)
+    gpu_install.installation(tmp_path)
 
 
 def test_without_a_card_a_pack_from_a_folder_is_tried_and_the_card_missed_first(
@@ -126,4 +125,4 @@ NETWORK, GUARDED, DAMAGED = (
     ],
 )
 def test_a_slow_line_or_a_guarded_file_is_not_called_damage(said, cause):
-    assert trouble.explain(said, Path("log")).detail.startswith(cause)
+    assert gpu_pack.explain(said, Path("log")).detail.startswith(cause)

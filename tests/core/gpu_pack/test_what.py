@@ -2,15 +2,25 @@
 
 import pytest
 
-from core import cli, figures
-from core.commands import gpu_pack as command
-from core.commands.gpu_pack import status_lines
-from core.errors import UserError
-from core.gpu_pack import builds, uv
-from core.gpu_pack.needs import OF_THE_WINDOW, name_of, needs
-from core.gpu_pack.using import Standing
-from core.gpu_pack.what import DOWNLOAD, INSTALLED, ROOM, Card, Place, Situation, find_card, look, offer
-from core.processes import SOURCE_ROOT
+from core.base import format
+from core.base.errors import UserError
+from core.base.jobs import OF_THE_WINDOW, Standing, name_of, needs
+from core.base.processes import SOURCE_ROOT
+from core.cli import data as command
+from core.cli import main
+from core.cli.data import status_lines
+from core.services import gpu_install
+from core.services.gpu_install import (
+    DOWNLOAD,
+    INSTALLED,
+    ROOM,
+    Card,
+    Place,
+    Situation,
+    find_card,
+    look,
+    offer,
+)
 from tests.fakes import machines
 from tests.fakes.nvml import FakeNvml
 
@@ -96,10 +106,10 @@ def test_start_py_would_choose_the_same(system, capability):
     from bootstrap import graphics
 
     alike = (
-        graphics.cuda_build(system, float("{}.{}".format(*capability))) or builds.CUDA_13
+        graphics.cuda_build(system, float("{}.{}".format(*capability))) or gpu_install.CUDA_13
     )  # PyPI's on Linux
-    assert builds.build_for(capability, 580) == alike
-    assert builds.INDEX == graphics.INDEX
+    assert gpu_install.build_for(capability, 580) == alike
+    assert gpu_install.TORCH_INDEX == graphics.INDEX
 
 
 def test_the_terminal_is_told_what_it_takes():
@@ -113,16 +123,16 @@ def test_the_terminal_is_told_what_it_takes():
 
 def test_the_page_on_installing_names_the_same_sizes():
     page = " ".join((SOURCE_ROOT / "docs" / "install.md").read_text(encoding="utf-8").split())
-    assert f"about {figures.size(DOWNLOAD)} to download, {figures.size(INSTALLED)} on the disk" in page
-    assert f"{figures.size(ROOM)} free while it is installed" in page
+    assert f"about {format.size(DOWNLOAD)} to download, {format.size(INSTALLED)} on the disk" in page
+    assert f"{format.size(ROOM)} free while it is installed" in page
 
 
 def test_who_fills_a_folder_is_told_with_what(tmp_path, capsys):
     folder = tmp_path / "of wheels"
-    assert cli.main(["gpu-pack", "needs", str(folder), "--build", "cu126"]) == 0
+    assert main.main(["gpu-pack", "needs", str(folder), "--build", "cu126"]) == 0
     said = capsys.readouterr().out
     assert "--requirement requirements.txt --constraint constraints.txt" in said
-    assert f"--extra-index-url {builds.index_of('cu126')} uv=={uv.VERSION}" in said
+    assert f"--extra-index-url {gpu_install.index_of('cu126')} uv=={gpu_install.VERSION}" in said
     wanted = needs("cu126")
     assert f"an archive cpython-{wanted.python}.…-install_only….tar.gz" in said
     assert (folder / "requirements.txt").read_text().splitlines() == list(wanted.requirements)

@@ -7,9 +7,8 @@ import sys
 
 import pytest
 
-from core.gpu_pack.needs import name_of, needs
-from core.gpu_pack.pack import read_pack
-from core.processes import SOURCE_ROOT
+from core.base.jobs import name_of, needs, read_pack
+from core.base.processes import SOURCE_ROOT
 from tests.fakes.wheels import wheels_of_this_environment
 
 

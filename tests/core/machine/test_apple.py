@@ -7,21 +7,23 @@ from types import SimpleNamespace
 
 import pytest
 
-from core.events import DeviceSampled, MemorySampled, Source
-from core.machine.apple import (
+from core.monitor.apple import (
     IOREG,
-    THERMAL,
+    SLOW_SECONDS,
+    STALE_SECONDS,
     VM_STAT,
     AppleFigures,
     AppleGpu,
+    AppleSource,
+    GpuPower,
     compressed_bytes,
     read_gpu,
     thermal_level,
 )
-from core.machine.apple_power import GpuPower
-from core.machine.apple_source import SLOW_SECONDS, STALE_SECONDS, AppleSource
-from core.machine.pressure import PressureGauge
-from core.machine.sampler import Sampler
+from core.monitor.apple import THERMAL_COMMAND as THERMAL
+from core.monitor.sampler import Sampler
+from core.monitor.system import PressureGauge
+from core.runs.events import DeviceSampled, MemorySampled, Source
 from tests.fakes.clock import FakeClock
 
 DATA = Path(__file__).parent.parent.parent / "data" / "apple"

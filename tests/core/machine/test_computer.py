@@ -6,12 +6,19 @@ from pathlib import Path
 import psutil
 import pytest
 
-from core.events import BatterySampled, DeviceSampled, DiskSampled, MemorySampled, Source
-from core.machine import computer
-from core.machine.computer import DEAR_SECONDS, Battery, Disk, Processor, processor_clock
-from core.machine.linux_sensors import processor_sensor, read_sensor
-from core.machine.sampler import SLOW_SECONDS, Sampler
-from core.machine.sources import Query
+from core.monitor import system as monitor_system
+from core.monitor.sampler import SLOW_SECONDS, Sampler
+from core.monitor.system import (
+    DEAR_SECONDS,
+    Battery,
+    Disk,
+    Processor,
+    Query,
+    processor_clock,
+    processor_sensor,
+    read_sensor,
+)
+from core.runs.events import BatterySampled, DeviceSampled, DiskSampled, MemorySampled, Source
 from tests.fakes.clock import FakeClock
 
 Power = namedtuple("Power", "percent secsleft power_plugged")
@@ -103,9 +110,9 @@ class TestProcessor:
         assert (processor_clock("linux", cpu.monotonic)() is not None) == is_read
 
     def test_what_is_told_makes_one_event(self, monkeypatch: pytest.MonkeyPatch) -> None:
-        monkeypatch.setattr(computer, "ProcessorLoad", lambda: Load(None, None, 0.4, 0.5))
-        monkeypatch.setattr(computer, "processor_clock", lambda: Query(lambda: (2596.0, 4200.0)))
-        monkeypatch.setattr(computer, "_processor_temperature", lambda: Query(lambda: 71.5))
+        monkeypatch.setattr(monitor_system, "ProcessorLoad", lambda: Load(None, None, 0.4, 0.5))
+        monkeypatch.setattr(monitor_system, "processor_clock", lambda: Query(lambda: (2596.0, 4200.0)))
+        monkeypatch.setattr(monitor_system, "_processor_temperature", lambda: Query(lambda: 71.5))
         processor = Processor()
         assert processor.read() == [], "a load needs a span"
         [found] = processor.read()
@@ -114,9 +121,9 @@ class TestProcessor:
         assert (found.clock, found.clock_limit, found.temperature) == (2596.0, 4200.0, 71.5)
 
     def test_what_is_not_told_is_none(self, monkeypatch: pytest.MonkeyPatch) -> None:
-        monkeypatch.setattr(computer, "ProcessorLoad", lambda: Load(None, 0.0))
-        monkeypatch.setattr(computer, "processor_clock", lambda: Query(lambda: None))
-        monkeypatch.setattr(computer, "_processor_temperature", lambda: Query(lambda: None))
+        monkeypatch.setattr(monitor_system, "ProcessorLoad", lambda: Load(None, 0.0))
+        monkeypatch.setattr(monitor_system, "processor_clock", lambda: Query(lambda: None))
+        monkeypatch.setattr(monitor_system, "_processor_temperature", lambda: Query(lambda: None))
         [found] = Processor().read()
         assert (found.busy, found.clock, found.clock_limit, found.temperature) == (0.0, None, None, None)
 

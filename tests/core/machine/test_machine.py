@@ -7,11 +7,11 @@ from pathlib import Path
 import psutil
 import pytest
 
-from core.events import DeviceSampled, Event, MemorySampled, Source
-from core.machine import sampler
-from core.machine.memory import ProcessorLoad, system_memory, tree_bytes
-from core.machine.nvidia import find_gpu
-from core.machine.sampler import Sampler, gpu_of
+from core.base.system import ProcessorLoad, system_memory, tree_bytes
+from core.monitor import sampler as monitor_sampler
+from core.monitor.nvidia import find_gpu
+from core.monitor.sampler import Sampler, gpu_of
+from core.runs.events import DeviceSampled, Event, MemorySampled, Source
 from tests.fakes.nvml import FakeNvml
 
 
@@ -153,7 +153,7 @@ class TestNvidia:
     def test_a_run_has_the_gpu_that_its_engine_will_see(
         self, device: str, visible: str | None, name: str | None, monkeypatch: pytest.MonkeyPatch
     ) -> None:
-        monkeypatch.setattr(sampler, "find_gpu", lambda name: find_gpu(name, FakeNvml(count=4)))
+        monkeypatch.setattr(monitor_sampler, "find_gpu", lambda name: find_gpu(name, FakeNvml(count=4)))
         monkeypatch.delenv("CUDA_VISIBLE_DEVICES", raising=False)
         if visible is not None:
             monkeypatch.setenv("CUDA_VISIBLE_DEVICES", visible)

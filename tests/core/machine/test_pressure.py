@@ -5,10 +5,10 @@ from collections.abc import Callable
 
 import pytest
 
-from core.events import MemorySampled, Pressure, Source
-from core.machine import pressure
-from core.machine.pressure import PressureGauge, linux_pressure, mac_pressure, pressure_gauge
-from core.machine.sampler import Sampler
+from core.monitor import system as monitor_system
+from core.monitor.sampler import Sampler
+from core.monitor.system import PressureGauge, linux_pressure, mac_pressure, pressure_gauge
+from core.runs.events import MemorySampled, Pressure, Source
 
 PSI = """\
 some avg10={some} avg60=1.00 avg300=0.20 total=123456
@@ -83,7 +83,7 @@ def test_macos_as_sysctlbyname_gives_it(
             raise value
         return value
 
-    monkeypatch.setattr(pressure, "sysctl", recorded)
+    monkeypatch.setattr(monitor_system, "sysctl", recorded)
     assert pressure_gauge("darwin").read() is expected
 
 
@@ -98,7 +98,7 @@ def test_what_fails_once_is_not_asked_again() -> None:
 
 
 def test_each_system_is_asked_in_its_own_way(monkeypatch: pytest.MonkeyPatch, tmp_path) -> None:
-    monkeypatch.setattr(pressure, "PSI", tmp_path / "memory")
+    monkeypatch.setattr(monitor_system, "PSI", tmp_path / "memory")
     assert pressure_gauge("linux").read() is None
     (tmp_path / "memory").write_text(PSI.format(some="12.00"))
     assert pressure_gauge("linux").read() is Pressure.WARN

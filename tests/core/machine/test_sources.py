@@ -7,10 +7,10 @@ from threading import Event as Flag
 
 import pytest
 
-from core.events import DiskSampled, Event
-from core.machine import process_tree as trees
-from core.machine.process_tree import WORTH, ProcessTree
-from core.machine.sources import Every, InBackground, Query
+from core.base import system as trees
+from core.base.system import WORTH, ProcessTree
+from core.monitor.system import Every, InBackground, Query
+from core.runs.events import DiskSampled, Event
 from tests.fakes.clock import FakeClock
 
 

@@ -5,15 +5,13 @@ from typing import Any
 import pytest
 from msgspec.structs import replace
 
-from core.checks import read_options
-from core.memory import anatomy, heap, overhead
-from core.memory.activations import scores_each
-from core.memory.case import case_of
-from core.memory.explanations import explain_parts
-from core.memory.forecast import Basis, Forecast, Parts, Room, Verdict
-from core.memory.shape import ModelShape
+from core.memory import estimate, overhead
+from core.memory.activations import case_of, scores_each
+from core.memory.explain import explain_parts
+from core.memory.model import Basis, Forecast, ModelShape, Parts, Room, Verdict
 from core.options import RunOptions
-from core.reports import DeviceReport, Settled
+from core.options.device_support import DeviceReport, Settled
+from core.options.validate import read_options
 from tests.fakes import asked_of_bert
 
 CPU = DeviceReport(name="cpu", title="a processor", available=True, memory_bytes=32 << 30)
@@ -54,7 +52,7 @@ def asked(task: str = "text-classification", **sections: dict[str, Any]) -> RunO
 
 
 def parts(where: DeviceReport = CUDA, shape: ModelShape = BERT, **sections: Any) -> Parts:
-    return anatomy.forecast(asked(**sections), shape, where).parts
+    return estimate.forecast(asked(**sections), shape, where).parts
 
 
 def test_a_plain_run_keeps_weights_state_and_activations_until_gradients_come() -> None:
@@ -242,18 +240,18 @@ def test_images_take_by_the_pixel() -> None:
 
 def test_random_data_says_how_long_its_rows_are() -> None:
     options = asked(data={"train": "synthetic:64x256"}, memory={"batch_size": 32})
-    assert anatomy.forecast(options, BERT, CPU).length == 256
-    assert anatomy.forecast(options, BERT, CPU, length=100).length == 100
+    assert estimate.forecast(options, BERT, CPU).length == 256
+    assert estimate.forecast(options, BERT, CPU, length=100).length == 100
 
 
 def test_rows_of_fixed_length_are_as_long_as_is_allowed_whatever_is_in_them() -> None:
     fixed = asked(data={"padding": "fixed", "max_length": 256})
-    assert anatomy.forecast(fixed, BERT, CUDA, length=60).length == 256
-    assert anatomy.forecast(asked(data={"max_length": 256}), BERT, CUDA, length=60).length == 60
+    assert estimate.forecast(fixed, BERT, CUDA, length=60).length == 256
+    assert estimate.forecast(asked(data={"max_length": 256}), BERT, CUDA, length=60).length == 60
 
 
 def test_no_row_is_longer_than_the_model_sees() -> None:
-    assert anatomy.forecast(asked(data={"max_length": 4096}), BERT, CPU).length == 512
+    assert estimate.forecast(asked(data={"max_length": 4096}), BERT, CPU).length == 512
 
 
 def test_what_is_left_to_hone_is_settled_first() -> None:
@@ -283,7 +281,7 @@ def test_the_heap_keeps_gaps_where_it_is_glibcs(monkeypatch: pytest.MonkeyPatch)
     tiny, again = ({"batch_size": 16, "activation_checkpointing": recomputed} for recomputed in (False, True))
     found = {}
     for has_glibc in (True, False):
-        monkeypatch.setattr(heap, "uses_glibc", lambda it=has_glibc: it)
+        monkeypatch.setattr(overhead, "uses_glibc", lambda it=has_glibc: it)
         found[has_glibc] = parts(CPU, memory=tiny), parts(CPU, memory=again), parts(memory=tiny)
     gaps = [one.overhead - other.overhead for one, other in zip(found[True], found[False], strict=True)]
     assert 0.25 < gaps[0] / found[True][0].activations < 0.6
@@ -294,7 +292,7 @@ def test_the_heap_keeps_gaps_where_it_is_glibcs(monkeypatch: pytest.MonkeyPatch)
 
 def test_large_tensors_leave_few_gaps() -> None:
     one, four = (
-        heap.unused_bytes(case_of(asked(memory={"batch_size": rows}), BERT, CPU)) for rows in (16, 64)
+        overhead.unused_bytes(case_of(asked(memory={"batch_size": rows}), BERT, CPU)) for rows in (16, 64)
     )
     assert one < four < 3.5 * one
 
@@ -312,24 +310,24 @@ def test_every_device_has_something_beside_the_tensors() -> None:
 
 
 def test_a_lesson_of_past_runs_and_the_room_are_told_with_it() -> None:
-    plain = anatomy.forecast(asked(), BERT, CPU)
+    plain = estimate.forecast(asked(), BERT, CPU)
     room = Room(free=4 << 30, ceiling=8 << 30)
-    taught = anatomy.forecast(asked(), BERT, CPU, room=room, correction=1.2)
+    taught = estimate.forecast(asked(), BERT, CPU, room=room, correction=1.2)
     assert (taught.basis, taught.device, taught.correction, taught.room) == (Basis.FORMULA, "cpu", 1.2, room)
     assert taught.parts.total == pytest.approx(1.2 * plain.parts.total, rel=1e-6)
     assert (plain.verdict, taught.verdict) == (Verdict.UNKNOWN, Verdict.TOO_LARGE)
 
 
 def test_a_limit_beyond_what_the_model_sees_is_named() -> None:
-    (note,) = anatomy.forecast(asked(data={"max_length": 1024}), BERT, CUDA, length=60).notes
+    (note,) = estimate.forecast(asked(data={"max_length": 1024}), BERT, CUDA, length=60).notes
     assert note.startswith("data.max_length is 1,024, and the model sees 512 tokens at most")
 
 
 def test_what_was_taken_for_granted_is_said() -> None:
-    (note,) = anatomy.forecast(asked(), BERT, CPU).notes
+    (note,) = estimate.forecast(asked(), BERT, CPU).notes
     assert "128 tokens" in note
-    assert anatomy.forecast(asked(), BERT, CPU, length=80).notes == ()
-    zero = anatomy.forecast(asked(memory={"deepspeed": "zero-2"}), BERT, CUDA, length=80).notes
+    assert estimate.forecast(asked(), BERT, CPU, length=80).notes == ()
+    zero = estimate.forecast(asked(memory={"deepspeed": "zero-2"}), BERT, CUDA, length=80).notes
     assert ["DeepSpeed" in note for note in zero] == [True, False]
 
 
@@ -350,7 +348,7 @@ EVERY_RUN = {
 @pytest.mark.parametrize("device", [CPU, CUDA, MPS], ids=lambda device: device.name)
 def test_every_part_is_explained(name: str, device: DeviceReport) -> None:
     options = asked(**EVERY_RUN[name])
-    found = anatomy.forecast(options, BERT, device)
+    found = estimate.forecast(options, BERT, device)
     told = explain_parts(options, BERT, device, found)
     assert [part.name for part in told] == list(Parts.__struct_fields__)
     assert sum(part.bytes for part in told) == found.parts.total
@@ -363,7 +361,7 @@ def test_every_part_is_explained(name: str, device: DeviceReport) -> None:
 def test_a_formula_has_the_numbers_of_the_run() -> None:
     options = asked(memory={"batch_size": 32})
     by_name = {
-        part.name: part for part in explain_parts(options, BERT, CUDA, anatomy.forecast(options, BERT, CUDA))
+        part.name: part for part in explain_parts(options, BERT, CUDA, estimate.forecast(options, BERT, CUDA))
     }
     assert by_name["weights"].formula == "109 million weights × 4 bytes"
     assert by_name["optimizer"].formula == "109 million weights that learn × 8 bytes"

@@ -5,17 +5,15 @@ from collections.abc import Callable
 
 from msgspec.structs import replace
 
-from core.choices import Method, Precision
+from core.base.errors import UserError
+from core.base.jobs import JobCancelled
 from core.engine.devices import report as devices_of
-from core.errors import UserError
-from core.jobs import JobCancelled
-from core.memory.anatomy import forecast
-from core.memory.candidates import candidates
-from core.memory.fitting import Fitting, MeasuringEach, Try
-from core.memory.forecast import Measurement, Parts, Room, Verdict
-from core.memory.ladder import asked_of, ladder
-from core.model_report import ModelReport
+from core.memory.estimate import forecast
+from core.memory.model import Measurement, ModelReport, Parts, Room, Verdict
+from core.memory.remedies import asked_of, candidates, ladder
 from core.options import RunOptions
+from core.options.choices import Method, Precision
+from core.services.autofit import Fitting, MeasuringEach, Try
 from tests.fakes.asked_of_bert import BERT, MODEL, asked
 from tests.fakes.machines import LAPTOP
 

@@ -4,17 +4,13 @@ from typing import Any
 
 import pytest
 
+from core.engine.capabilities import MachineFacts
 from core.engine.devices import report as devices_of
-from core.engine.machine_facts import MachineFacts
-from core.hints import LORA_RATE
-from core.memory.anatomy import forecast
-from core.memory.changes import with_changes
-from core.memory.forecast import Room
-from core.memory.ladder import Remedy, ladder
-from core.model_report import ModelReport
+from core.memory.estimate import forecast
+from core.memory.model import ModelReport, Room, with_changes
+from core.memory.remedies import Remedy, ladder
 from core.options import RunOptions
-from core.reports import DeviceReport
-from core.settling import settle
+from core.options.device_support import LORA_RATE, DeviceReport, settle
 from tests.fakes.asked_of_bert import BERT, MODEL, asked
 from tests.fakes.machines import LAPTOP, M2_8GB, M3_MAX, PC, SERVER
 

@@ -1,10 +1,11 @@
 import msgspec
 import pytest
 
-from core.catalogue import all_options
-from core.choices import Optimizer, Task
-from core.memory.matters import key_of, matters, that_matter
-from core.options import MemoryOptions, OutputOptions, RunOptions, TrainingOptions
+from core.memory.model import key_of, matters, that_matter
+from core.options import RunOptions
+from core.options.catalogue import all_options
+from core.options.choices import Optimizer, Task
+from core.options.sections import MemoryOptions, OutputOptions, TrainingOptions
 
 ASKED = RunOptions(task=Task.TEXT_CLASSIFICATION)
 

@@ -8,16 +8,17 @@ from pathlib import Path
 import psutil
 import pytest
 
-from core import jobs
-from core.choices import Task
-from core.ending import out_of_memory_kills
-from core.errors import UserError
-from core.jobs import EngineCrashed, JobCancelled
-from core.machine.memory import SystemMemory
-from core.memory import guarding
-from core.memory.forecast import Room, Verdict
-from core.memory.measuring import DryRun
-from core.options import DeviceOptions, MemoryOptions, RunOptions
+from core.base import jobs
+from core.base.errors import UserError
+from core.base.jobs import EngineCrashed, JobCancelled
+from core.base.processes import out_of_memory_kills
+from core.base.system import SystemMemory
+from core.memory.model import Room, Verdict
+from core.options import RunOptions
+from core.options.choices import Task
+from core.options.sections import DeviceOptions, MemoryOptions
+from core.services import memory
+from core.services.memory import DryRun
 from tests.fakes.runs import FAKES
 
 MB = 1 << 20
@@ -59,8 +60,8 @@ def test_the_answer_comes_with_the_room_it_was_measured_in() -> None:
 
 @pytest.mark.skipif(sys.platform != "linux", reason="only Linux lets a process be offered to its killer")
 def test_linux_is_told_to_end_the_dry_run_before_other_programs() -> None:
-    assert dry_run("answer", ROOMY).run().total_steps == guarding.SCORE
-    assert int(Path("/proc/self/oom_score_adj").read_text()) < guarding.SCORE
+    assert dry_run("answer", ROOMY).run().total_steps == memory.SCORE
+    assert int(Path("/proc/self/oom_score_adj").read_text()) < memory.SCORE
 
 
 def test_a_dry_run_that_grows_beyond_the_room_is_ended_and_that_is_the_answer() -> None:
@@ -133,6 +134,6 @@ def test_who_gives_up_waiting_leaves_no_engine_behind(monkeypatch: pytest.Monkey
     def interrupted(*_: object) -> bytes:
         raise KeyboardInterrupt
 
-    monkeypatch.setattr(guarding.EngineJob, "ask", interrupted)
+    monkeypatch.setattr(jobs.EngineJob, "ask", interrupted)
     with pytest.raises(KeyboardInterrupt):
         dry_run("hang", ROOMY).run()

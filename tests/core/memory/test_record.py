@@ -4,9 +4,9 @@ from pathlib import Path
 
 import pytest
 
-from core import settings
-from core.memory.forecast import Basis, Forecast, Parts
-from core.memory.record import PastRun, corrected, correction, read, remember, typical_error
+from core.base import settings
+from core.memory.history import PastRun, corrected, correction, read, remember, typical_error
+from core.memory.model import Basis, Forecast, Parts
 
 
 @pytest.fixture(autouse=True)

@@ -5,12 +5,11 @@ from typing import Any
 
 import pytest
 
-from core.machine.memory import SystemMemory
-from core.machine.nvidia import find_gpu
-from core.memory import room
-from core.memory.cgroup import GroupMemory, group_memory
-from core.memory.forecast import Room
-from core.reports import DeviceReport
+from core.base.system import GroupMemory, SystemMemory, group_memory
+from core.memory.model import Room
+from core.monitor.nvidia import find_gpu
+from core.options.device_support import DeviceReport
+from core.services import memory as services_memory
 from tests.fakes.nvml import FakeNvml
 
 GB = 1 << 30
@@ -19,8 +18,8 @@ SYSTEM = SystemMemory(used=6 * GB, total=16 * GB, swap=0)
 
 @pytest.fixture(autouse=True)
 def computer(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(room, "system_memory", lambda: SYSTEM)
-    monkeypatch.setattr(room, "group_memory", lambda: None)
+    monkeypatch.setattr(services_memory, "system_memory", lambda: SYSTEM)
+    monkeypatch.setattr(services_memory, "group_memory", lambda: None)
 
 
 def device(name: str, memory: int | None = None) -> DeviceReport:
@@ -32,29 +31,33 @@ def gpu(**facts: Any) -> Any:
 
 
 def test_a_cpu_has_what_the_computer_has_left() -> None:
-    assert room.room_of(device("cpu", 16 * GB)) == Room(free=10 * GB, ceiling=16 * GB)
+    assert services_memory.room_of(device("cpu", 16 * GB)) == Room(free=10 * GB, ceiling=16 * GB)
 
 
 def test_a_control_group_may_leave_less() -> None:
-    assert room.shared_room(SYSTEM, GroupMemory(limit=8 * GB, used=GB)) == Room(free=7 * GB, ceiling=8 * GB)
-    full = room.shared_room(SYSTEM, GroupMemory(limit=12 * GB, used=GB))
+    assert services_memory.shared_room(SYSTEM, GroupMemory(limit=8 * GB, used=GB)) == Room(
+        free=7 * GB, ceiling=8 * GB
+    )
+    full = services_memory.shared_room(SYSTEM, GroupMemory(limit=12 * GB, used=GB))
     assert full == Room(free=10 * GB, ceiling=12 * GB)  # others of the computer have the rest
-    assert room.shared_room(SYSTEM, GroupMemory(limit=GB, used=2 * GB)).free == 0
-    assert room.shared_room(SYSTEM, GroupMemory(limit=64 * GB, used=GB)).ceiling == 16 * GB
+    assert services_memory.shared_room(SYSTEM, GroupMemory(limit=GB, used=2 * GB)).free == 0
+    assert services_memory.shared_room(SYSTEM, GroupMemory(limit=64 * GB, used=GB)).ceiling == 16 * GB
 
 
 def test_an_nvidia_gpu_has_its_own() -> None:
-    found = room.room_of(device("cuda:0", 8 * GB), gpu=gpu())
+    found = services_memory.room_of(device("cuda:0", 8 * GB), gpu=gpu())
     assert found == Room(free=4 * GB, ceiling=7 * GB)  # 3 in use, 1 reserved, of 8
 
 
 def test_one_that_shares_the_computers_memory_has_that() -> None:
-    assert room.room_of(device("cuda:0", 12 * GB), gpu=gpu(total=0)) == Room(free=10 * GB, ceiling=12 * GB)
+    assert services_memory.room_of(device("cuda:0", 12 * GB), gpu=gpu(total=0)) == Room(
+        free=10 * GB, ceiling=12 * GB
+    )
 
 
 def test_without_the_drivers_library_nothing_is_known(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(room, "gpu_of", lambda _name: None)
-    assert room.room_of(device("cuda:0", 8 * GB)) is None
+    monkeypatch.setattr(services_memory, "gpu_of", lambda _name: None)
+    assert services_memory.room_of(device("cuda:0", 8 * GB)) is None
 
 
 @pytest.mark.parametrize(
@@ -64,15 +67,17 @@ def test_without_the_drivers_library_nothing_is_known(monkeypatch: pytest.Monkey
 def test_a_mac_has_what_macos_recommends_or_less_where_that_is_asked(
     limit: float, free: float, ceiling: float
 ) -> None:
-    found = room.room_of(device("mps", 11 * GB), mps_limit=limit)
+    found = services_memory.room_of(device("mps", 11 * GB), mps_limit=limit)
     assert found == Room(free=int(free), ceiling=int(ceiling))
 
 
 def test_what_a_mac_has_free_beyond_what_is_recommended_is_no_room(monkeypatch: pytest.MonkeyPatch) -> None:
     empty = SystemMemory(used=2 * GB, total=16 * GB, swap=0)
-    monkeypatch.setattr(room, "system_memory", lambda: empty)
-    assert room.room_of(device("mps", 11 * GB)) == Room(free=11 * GB, ceiling=11 * GB)
-    assert room.room_of(device("mps")) == Room(free=14 * GB, ceiling=16 * GB)  # nothing is recommended
+    monkeypatch.setattr(services_memory, "system_memory", lambda: empty)
+    assert services_memory.room_of(device("mps", 11 * GB)) == Room(free=11 * GB, ceiling=11 * GB)
+    assert services_memory.room_of(device("mps")) == Room(
+        free=14 * GB, ceiling=16 * GB
+    )  # nothing is recommended
 
 
 def group(folder: Path, limit: str, used: int, inactive: int = 0) -> None:

@@ -2,12 +2,14 @@
 
 import pytest
 
-from core.choices import Method, Task
-from core.errors import Fix
-from core.events import MemoryForecast
-from core.memory.forecast import Basis, Parts, Room
-from core.memory.shortage import first_aid, out_of_memory
-from core.options import DataOptions, MemoryOptions, ModelOptions, RunOptions
+from core.base.errors import Fix
+from core.memory.model import Basis, Parts, Room
+from core.options import RunOptions
+from core.options.choices import Method, Task
+from core.options.data import DataOptions
+from core.options.sections import MemoryOptions, ModelOptions
+from core.runs.events import MemoryForecast
+from core.runs.words import first_aid, out_of_memory
 
 MB, GB = 1 << 20, 1 << 30
 ASKED = RunOptions(task=Task.TEXT_CLASSIFICATION, memory=MemoryOptions(batch_size=16))

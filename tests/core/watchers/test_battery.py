@@ -1,5 +1,5 @@
-from core.events import BatterySampled, Level
-from core.watchers.offers import STOP
+from core.monitor.recent import STOP
+from core.runs.events import BatterySampled, Level
 from tests.fakes.told_run import ToldRun, watch
 
 

@@ -3,10 +3,10 @@ from typing import Any
 import pytest
 from msgspec.structs import replace
 
-from core.errors import Fix
-from core.events import DiskSampled, WhatRan
-from core.options import OutputOptions
-from core.watchers.offers import REVEAL, STOP
+from core.base.errors import Fix
+from core.monitor.recent import REVEAL, STOP
+from core.options.sections import OutputOptions
+from core.runs.events import DiskSampled, WhatRan
 from tests.fakes.told_run import GB, OPTIONS, ToldRun, watch
 
 

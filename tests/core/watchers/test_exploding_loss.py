@@ -3,11 +3,10 @@ import random
 import pytest
 from msgspec.structs import replace
 
-from core.choices import Task
-from core.events import Level
-from core.options import TrainingOptions
-from core.watchers.loss_curve import LossCurve, Low
-from core.watchers.offers import STOP
+from core.monitor.recent import STOP, LossCurve, Low
+from core.options.choices import Task
+from core.options.sections import TrainingOptions
+from core.runs.events import Level
 from tests.fakes.told_run import OPTIONS, ToldRun, watch
 
 KEEPS_TWO = replace(OPTIONS, output=replace(OPTIONS.output, keep_checkpoints=2))

@@ -4,8 +4,8 @@ from pathlib import Path
 
 import pytest
 
-from core.event_files import EventReader
-from core.events import StepFinished
+from core.runs.event_log import EventReader
+from core.runs.events import StepFinished
 from tests.fakes.healthy_runs import HEALTHY, told
 from tests.fakes.told_run import FakeActivity, watch
 

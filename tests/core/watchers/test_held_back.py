@@ -3,10 +3,9 @@
 import pytest
 from msgspec.structs import replace
 
-from core.events import DeviceSampled, Source
-from core.machine.heat import SLOWED_FROM, THERMAL_NAMES, thermal_name
-from core.machine.throttling import Throttle
-from core.watchers.held_back import held_back
+from core.monitor.apple import SLOWED_FROM, THERMAL_NAMES, Throttle, thermal_name
+from core.monitor.system_rules import held_back
+from core.runs.events import DeviceSampled, Source
 
 GPU = DeviceSampled(
     time=0.0, source=Source.NVML, busy=0.97, temperature=71, clock=2600, clock_limit=2800, throttled=()

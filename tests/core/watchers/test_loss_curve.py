@@ -3,7 +3,7 @@ from itertools import pairwise
 
 import pytest
 
-from core.watchers.loss_curve import MOST_BLOCKS, Block, LossCurve, trend
+from core.monitor.recent import MOST_BLOCKS, Block, LossCurve, trend
 
 
 def test_a_million_losses_take_little_room_and_none_is_lost() -> None:

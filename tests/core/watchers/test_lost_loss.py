@@ -3,10 +3,10 @@ import math
 import pytest
 from msgspec.structs import replace
 
-from core.errors import Fix
-from core.events import Level, MessageRaised, Outcome
-from core.options import OutputOptions
-from core.watchers.offers import END, REVEAL, STOP
+from core.base.errors import Fix
+from core.monitor.recent import END, REVEAL, STOP
+from core.options.sections import OutputOptions
+from core.runs.events import Level, MessageRaised, Outcome
 from tests.fakes.told_run import OPTIONS, ToldRun, watch
 
 SLOWER = Fix("Lower the learning rate to 0.0001", {"training.learning_rate": 1e-4})

@@ -4,8 +4,12 @@ import sys
 
 import pytest
 
-from core.errors import Fix
-from core.events import (
+from core.base.errors import Fix
+from core.memory.model import Basis, Parts
+from core.monitor.recent import STOP
+from core.monitor.system_rules import PAGING as MESSAGE
+from core.monitor.system_rules import PagingWatch
+from core.runs.events import (
     Event,
     Level,
     MemoryForecast,
@@ -20,10 +24,7 @@ from core.events import (
     Source,
     StepFinished,
 )
-from core.events import Outcome as Ended
-from core.memory.forecast import Basis, Parts
-from core.watchers.offers import STOP
-from core.watchers.paging import MESSAGE, PagingWatch
+from core.runs.events import Outcome as Ended
 
 GB = 1 << 30
 MB = 1 << 20

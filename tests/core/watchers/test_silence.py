@@ -1,8 +1,7 @@
 import pytest
 
-from core.events import Phase, RunStarted, StepFinished
-from core.watchers.offers import END, STOP
-from core.watchers.thresholds import SILENT_PHASES
+from core.monitor.recent import END, SILENT_PHASES, STOP
+from core.runs.events import Phase, RunStarted, StepFinished
 from tests.fakes.told_run import FakeActivity, ToldRun, watch
 
 

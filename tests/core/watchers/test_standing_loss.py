@@ -1,9 +1,9 @@
 import pytest
 from msgspec.structs import replace
 
-from core.events import Level
-from core.options import TrainingOptions
-from core.watchers.offers import STOP
+from core.monitor.recent import STOP
+from core.options.sections import TrainingOptions
+from core.runs.events import Level
 from tests.fakes.told_run import OPTIONS, ToldRun, watch
 
 

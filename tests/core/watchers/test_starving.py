@@ -1,7 +1,7 @@
 import pytest
 
-from core.errors import Fix
-from core.watchers.offers import STOP
+from core.base.errors import Fix
+from core.monitor.recent import STOP
 from tests.fakes.healthy_runs import GPU
 from tests.fakes.told_run import ToldRun, watch
 

@@ -1,8 +1,8 @@
 import pytest
 from msgspec.structs import replace
 
-from core.events import DeviceSampled, Source
-from core.watchers.offers import STOP
+from core.monitor.recent import STOP
+from core.runs.events import DeviceSampled, Source
 from tests.fakes.healthy_runs import GPU, RESTING_GPU
 from tests.fakes.told_run import ToldRun, watch
 

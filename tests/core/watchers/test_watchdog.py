@@ -4,9 +4,9 @@ import psutil
 import pytest
 from msgspec.structs import replace
 
-from core.events import Event, MessageRaised, RunStarted, StepFinished
-from core.watchers.activity import Activity
-from core.watchers.watchdog import OF_THE_MOMENT, WATCHERS, Watchdog
+from core.monitor.system_rules import Activity
+from core.monitor.watchdog import OF_THE_MOMENT, WATCHERS, Watchdog
+from core.runs.events import Event, MessageRaised, RunStarted, StepFinished
 from tests.fakes.told_run import GB, DiskSampled, ToldRun, watch
 
 

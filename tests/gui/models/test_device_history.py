@@ -4,9 +4,9 @@ import math
 
 import pytest
 
-from core.events import BatterySampled, DeviceSampled, DiskSampled, RunPlanned, Source
-from core.machine.throttling import Throttle
-from gui.models.device_history import DeviceHistory
+from core.monitor.apple import Throttle
+from core.runs.events import BatterySampled, DeviceSampled, DiskSampled, RunPlanned, Source
+from gui.charts.machine_history import DeviceHistory
 
 
 def cpu(busy=0.5, **figures):

@@ -4,8 +4,8 @@ import math
 
 import pytest
 
-from core.events import MemorySampled, Pressure, RunPlanned, Source
-from gui.models.memory_history import MemoryHistory
+from core.runs.events import MemorySampled, Pressure, RunPlanned, Source
+from gui.charts.machine_history import MemoryHistory
 
 GB = 1 << 30
 

@@ -4,7 +4,7 @@ import random
 
 import pytest
 
-from core.events import (
+from core.runs.events import (
     CheckpointSaved,
     Evaluated,
     MemorySampled,
@@ -14,8 +14,7 @@ from core.events import (
     Source,
     StepFinished,
 )
-from gui.models.run_history import Pause, RunHistory
-from gui.models.smoothing import RunningMedian
+from gui.charts.history import Pause, RunHistory, RunningMedian
 
 
 def step(number, *, at, loss=None, seconds=0.1, non_finite=None):

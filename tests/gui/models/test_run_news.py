@@ -5,7 +5,7 @@ import random
 import numpy as np
 import pytest
 
-from core.events import (
+from core.runs.events import (
     BatterySampled,
     CheckpointSaved,
     DeviceSampled,
@@ -22,12 +22,10 @@ from core.events import (
     Source,
     StepFinished,
 )
-from core.story import RunStory
-from gui.models.device_history import DeviceHistory, DevicePicture
-from gui.models.memory_history import MemoryHistory, MemoryPicture
-from gui.models.run_history import RunHistory
-from gui.models.run_news import NewsMaker
-from gui.plots.series import Series
+from core.runs.status import RunStory
+from gui.charts.history import NewsMaker, RunHistory
+from gui.charts.machine_history import DeviceHistory, DevicePicture, MemoryHistory, MemoryPicture
+from gui.charts.series import Series
 
 
 class Teller:

@@ -5,14 +5,13 @@ import pytest
 from PySide6.QtCore import Qt
 from PySide6.QtGui import QIcon
 
-from core.run_folder import RunFolder
-from core.run_summary import RunSummary
-from core.settings import Appearance
-from core.story import State
-from gui.models.runs_columns import Column
-from gui.models.runs_filter import RunsFilter
-from gui.models.runs_model import RunsModel
-from gui.theme import Theme
+from core.base.settings import Appearance
+from core.runs.folder import RunFolder
+from core.runs.status import State
+from core.runs.summary import RunSummary
+from gui.base.theme import Theme
+from gui.runs.columns import Column
+from gui.runs.table import RunsFilter, RunsModel
 
 
 def summary(name, **known):

@@ -3,11 +3,11 @@
 import msgspec
 import pytest
 
-from core.choices import Task
-from core.data_report import DataReport, InspectRequest
-from core.settings import Appearance
-from gui.pages.new_run import NewRunPage
-from gui.theme import Theme
+from core.base.settings import Appearance
+from core.options.choices import Task
+from core.services.inspect import DataReport, InspectRequest
+from gui.base.theme import Theme
+from gui.new_run.page import NewRunPage
 from tests.fakes.asking import FakeEngine
 from tests.fakes.data_reports import report_for
 from tests.fakes.memory import FakeMemory

@@ -3,13 +3,13 @@
 import msgspec
 import pytest
 
-from core.bench import kept
-from core.bench.kept import Kept
-from core.settings import Appearance
-from gui.pages.benchmark_devices import DevicesView
-from gui.pages.benchmark_methods import MethodsView
-from gui.pages.benchmark_results import EarlierResults
-from gui.theme import Theme
+from core.base.settings import Appearance
+from core.benchmark import result as benchmark_result
+from core.benchmark.result import Kept
+from gui.base.theme import Theme
+from gui.benchmark.devices import DevicesView
+from gui.benchmark.methods import MethodsView
+from gui.benchmark.saved import EarlierResults
 from tests.fakes.bench import BEGUN, NOTEBOOK, devices_result, methods_result, updated_result
 
 OLD, NEW = methods_result(), updated_result()
@@ -21,12 +21,12 @@ BROKEN_OFF = methods_result(NOTEBOOK, done=3, begun=BEGUN - 9 * 86_400)
 def home(monkeypatch, tmp_path):
     monkeypatch.setenv("HONE_HOME", str(tmp_path))
     for result in (OLD, NEW, DEVICES, BROKEN_OFF):
-        kept.save(result)
+        benchmark_result.save(result)
     return tmp_path / "benchmarks"
 
 
 def path_of(result):
-    return str(kept.path_of(result))
+    return str(benchmark_result.path_of(result))
 
 
 @pytest.fixture
@@ -134,7 +134,7 @@ def test_others_are_not(page, chosen, why):
 
 def test_the_list_read_anew_keeps_what_is_chosen(qtbot, page):
     page.list.table.choose(path_of(OLD))
-    kept.save(msgspec.structs.replace(DEVICES, begun=BEGUN + 99 * 86_400))
+    benchmark_result.save(msgspec.structs.replace(DEVICES, begun=BEGUN + 99 * 86_400))
     page.refresh()
     qtbot.waitUntil(lambda: len(page.list.table.rows.lines) == 5)
     assert page.list.table.chosen == (path_of(OLD),)
@@ -148,7 +148,7 @@ def test_some_go_to_the_bin_when_that_is_agreed_to(qtbot, page, gone):
     assert OLD.plan.title in box.informativeText()
     next(button for button in box.buttons() if "bin" in button.text()).click()
     qtbot.waitUntil(lambda: len(page.list.table.rows.lines) == 2)
-    assert sorted(gone) == sorted(kept.path_of(one).name for one in (OLD, DEVICES))
+    assert sorted(gone) == sorted(benchmark_result.path_of(one).name for one in (OLD, DEVICES))
 
 
 def test_cancel_leaves_them(qtbot, page, gone):

@@ -5,16 +5,17 @@ import pytest
 from PySide6.QtCore import QPointF, Qt
 from PySide6.QtWidgets import QVBoxLayout, QWidget
 
-from core.bench.agreement import agreement
-from core.bench.result import Pass, memory_against, speed_against
-from core.settings import Appearance
-from gui.models.figures_model import Tone
-from gui.numbers import memory, three_figures
-from gui.pages.benchmark_devices import DevicesView
-from gui.pages.benchmark_methods import MethodsView
-from gui.plots.bar_painting import MARK
-from gui.theme import LIGHT, Theme
-from gui.widgets.fitting_scroll import PageScroll
+from core.base.format import memory, three_figures
+from core.base.settings import Appearance
+from core.benchmark.result import Pass, memory_against, speed_against
+from core.benchmark.table import agreement
+from gui.base.theme import Theme
+from gui.base.tokens import LIGHT
+from gui.benchmark.devices import DevicesView
+from gui.benchmark.methods import MethodsView
+from gui.benchmark.results import Tone
+from gui.charts.bars import MARK
+from gui.widgets.layout import PageScroll
 from tests.fakes.bench import devices_result, methods_result
 
 WIDE, CLOSE = 1150, 770

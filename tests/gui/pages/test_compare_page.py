@@ -4,14 +4,13 @@ import msgspec
 import pytest
 from PySide6.QtCore import Qt
 
-from core import run_file
-from core.options import MemoryOptions
-from core.run_folder import RunFolder
-from core.settings import Appearance
-from gui.models.compare_reader import CompareReader
-from gui.pages.compare import ComparePage
-from gui.plots.shared_view import Smoothing, Stretch, XKind
-from gui.theme import Theme
+from core.base.settings import Appearance
+from core.options import run_file
+from core.options.sections import MemoryOptions
+from core.runs.folder import RunFolder
+from gui.base.theme import Theme
+from gui.charts.axes import Smoothing, Stretch, XKind
+from gui.runs.compare import ComparePage, CompareReader
 from tests.fakes.run_stories import OPTIONS, Plot, crash, finish, keep_alive, make_folder, write_story
 
 SLOW = Plot(steps=60, reached=60, epochs=3, step_seconds=0.5)

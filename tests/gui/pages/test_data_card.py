@@ -5,11 +5,11 @@ import pytest
 from PySide6.QtCore import QPoint
 from PySide6.QtWidgets import QApplication, QLabel, QLineEdit, QPushButton
 
-from core.choices import Task
-from core.errors import DataError, Fix
-from core.findings import FindingLevel
-from core.jobs import JobProgress
-from gui.patient_question import PatientQuestion
+from core.base.errors import DataError, Fix
+from core.base.jobs import JobProgress
+from core.options.choices import Task
+from core.services.inspect import FindingLevel
+from gui.base.background import PatientQuestion
 from tests.fakes.data_reports import report_for
 from tests.gui.pages.data_card import await_reading, choose, drop, lists, load_chat, press
 

@@ -3,10 +3,10 @@
 import msgspec
 import pytest
 
-from core.choices import Task
-from core.data_report import Column, ColumnKind
-from core.errors import DataError, Fix
-from gui.patient_question import PatientQuestion
+from core.base.errors import DataError, Fix
+from core.options.choices import Task
+from core.services.inspect import Column, ColumnKind
+from gui.base.background import PatientQuestion
 from tests.fakes.data_reports import report_for
 from tests.gui.pages.data_card import await_reading, choose, drop, lists, load_chat, press
 

@@ -5,22 +5,16 @@ from msgspec.structs import replace
 from PySide6.QtCore import Qt
 from PySide6.QtWidgets import QAbstractButton, QAbstractSpinBox, QComboBox, QLabel, QLineEdit, QPlainTextEdit
 
-from core.choices import Task
-from core.column_roles import guessed_columns, uses_for
-from core.data_report import Column, ColumnKind, DataReport
-from core.settings import Appearance
-from gui.pages.data_findings import FindingsPane, summary
-from gui.pages.data_lengths import LengthsPane
-from gui.pages.data_line import reading_words
-from gui.pages.data_rows import MOST_COLUMNS, RowsPane
-from gui.pages.data_seen import SeenPane
-from gui.pages.data_split import FILE, FRACTION, SPLIT, TRAIN_SPLIT
-from gui.pages.new_run_task import TaskChooser
-from gui.pages.new_run_tasks import starting_tree
-from gui.patient_question import PatientQuestion
-from gui.theme import Theme
-from gui.widgets.length_bars import cut_by
-from gui.widgets.seen_text import trained_format
+from core.base.settings import Appearance
+from core.options.choices import Task
+from core.services.inspect import Column, ColumnKind, DataReport, guessed_columns, uses_for
+from gui.base.background import PatientQuestion
+from gui.base.theme import Theme
+from gui.new_run.data_charts import LengthsPane, cut_by
+from gui.new_run.data_panel import FILE, FRACTION, SPLIT, TRAIN_SPLIT, FindingsPane, reading_words, summary
+from gui.new_run.data_views import MOST_COLUMNS, RowsPane, SeenPane, trained_format
+from gui.new_run.header import TaskChooser
+from gui.new_run.page import starting_tree
 from tests.fakes.data_reports import CHAT_FINDINGS, bell, report_for
 
 

@@ -7,13 +7,11 @@ import pytest
 from PySide6.QtCore import Qt
 from PySide6.QtWidgets import QLabel, QPushButton
 
-from core.errors import OptionsError, Problem, UserError
-from core.export_job import Wanted
-from core.export_offers import Offer
-from core.exporting import Agreement, Compared, ExportKind, ExportReport, NumberFormat
-from core.jobs import JobCancelled, JobProgress
-from core.run_folder import RunFolder
-from gui.pages.export_sheet import ExportSheet
+from core.base.errors import OptionsError, Problem, UserError
+from core.base.jobs import JobCancelled, JobProgress
+from core.runs.folder import RunFolder
+from core.services.export import Agreement, Compared, ExportKind, ExportReport, NumberFormat, Offer, Wanted
+from gui.run.export_dialog import ExportSheet
 
 NO_ADAPTER = "This run trained no LoRA matrices: its model is whole already."
 OFFERS = (

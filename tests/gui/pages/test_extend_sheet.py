@@ -5,11 +5,11 @@ import itertools
 import msgspec
 import pytest
 
-from core.choices import Schedule
-from core.events import RunPlanned, StepFinished
-from core.extending import Extension
-from core.story import RunStory
-from gui.pages.extend_sheet import ExtendSheet, Length
+from core.options.choices import Schedule
+from core.runs.events import RunPlanned, StepFinished
+from core.runs.start import Extension
+from core.runs.status import RunStory
+from gui.run.extend_dialog import ExtendSheet, Length
 from tests.fakes.run_stories import OPTIONS
 
 

@@ -5,8 +5,8 @@ import pytest
 from PySide6.QtCore import Qt
 from PySide6.QtGui import QShowEvent
 
-from core.errors import UserError
-from core.memory.forecast import Parts, Room
+from core.base.errors import UserError
+from core.memory.model import Parts, Room
 from tests.fakes.asking import CPU_ONLY
 from tests.fakes.memory import GB, MB, MEASURED, hurry
 

@@ -3,15 +3,14 @@
 import pytest
 from PySide6.QtWidgets import QWidget
 
-from core.errors import Fix, UserError
-from core.settings import Settings
-from gui.gpu_pack_work import PackWork
-from gui.memory_tools import MemoryTools
-from gui.pages.gpu_pack_panel import GpuPackPanel
-from gui.pages.new_run import NewRunPage
-from gui.pages.settings import SettingsPage
-from gui.pausable import State
-from gui.theme import Theme
+from core.base.errors import Fix, UserError
+from core.base.settings import Settings
+from gui.base.background import State
+from gui.base.theme import Theme
+from gui.new_run.memory_state import MemoryTools
+from gui.new_run.page import NewRunPage
+from gui.settings.gpu_install import GpuPackPanel, PackWork
+from gui.settings.page import SettingsPage
 from tests.fakes.asking import FakeEngine
 from tests.fakes.gpu_pack import CHECKOUT, OFFERED, OLD_DRIVER, OUTDATED, USED, FakePack
 

@@ -3,8 +3,9 @@
 import msgspec
 import pytest
 
-from core.errors import UserError
-from core.hub_questions import (
+from core.base.errors import UserError
+from core.base.settings import Settings
+from core.services.hub import (
     Account,
     AccountAction,
     AccountRequest,
@@ -15,9 +16,8 @@ from core.hub_questions import (
     RemoveRequest,
     TokenPlace,
 )
-from core.settings import Settings
-from gui.pages.hub_settings import CacheCard, HubCard
-from gui.pages.settings import SettingsPage
+from gui.settings.hub import CacheCard, HubCard
+from gui.settings.page import SettingsPage
 from tests.fakes.asking import FakeEngine
 
 MB = 1 << 20

@@ -4,8 +4,9 @@ import msgspec
 import pytest
 from PySide6.QtCore import Qt
 
-from core.errors import UserError
-from core.hub_questions import (
+from core.base.errors import UserError
+from core.base.settings import Settings, save
+from core.services.hub import (
     Account,
     AccountRequest,
     Cached,
@@ -19,9 +20,8 @@ from core.hub_questions import (
     SearchRequest,
     TokenPlace,
 )
-from core.settings import Settings, save
-from gui.pages.hub_sheet import HubSheet
-from gui.pausable import State
+from gui.base.background import State
+from gui.settings.model_browser import HubSheet
 from tests.fakes.asking import FakeEngine
 from tests.fakes.transfer import MB, FakeTransfers
 

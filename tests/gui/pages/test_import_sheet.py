@@ -1,6 +1,6 @@
 import pytest
 
-from gui.pages.import_sheet import ImportSheet
+from gui.new_run.import_dialog import ImportSheet
 
 COMMAND = "python run_glue.py --learning_rate 3e-5 --per_device_train_batch_size 8 --warmup_shape round"
 

@@ -2,13 +2,12 @@
 
 import pytest
 
-from core import last_form
-from core.settings import Appearance, Settings
-from gui.app import keep_form
-from gui.kept_form import KeptForm
-from gui.pages.new_run import NewRunPage
-from gui.theme import Theme
-from gui.window import MainWindow
+from core.base.settings import Appearance, Settings
+from core.options import presets
+from gui.app.application import KeptForm, keep_form
+from gui.app.window import MainWindow
+from gui.base.theme import Theme
+from gui.new_run.page import NewRunPage
 from tests.fakes.asking import FakeEngine
 from tests.fakes.memory import FakeMemory
 
@@ -44,7 +43,7 @@ def lead_back(page):
 def test_what_was_never_changed_is_not_kept(opened):
     page, kept = opened()
     kept.keep()
-    assert last_form.find() is None
+    assert presets.find_last_form() is None
     assert not lead_back(page).isVisible()
 
 
@@ -69,8 +68,8 @@ def test_it_is_kept_once_it_rests(qtbot, opened):
     page, kept = opened()
     kept._timer.setInterval(0)
     page._options.form.set_values({"training.epochs": 7.0})
-    qtbot.waitUntil(lambda: last_form.find() is not None)
-    assert last_form.find()["training"]["epochs"] == 7.0
+    qtbot.waitUntil(lambda: presets.find_last_form() is not None)
+    assert presets.find_last_form()["training"]["epochs"] == 7.0
 
 
 def test_another_task_comes_back_too_and_guessed_columns_do_not(qtbot, opened, pairs, model):
@@ -84,14 +83,14 @@ def test_another_task_comes_back_too_and_guessed_columns_do_not(qtbot, opened, p
     )
     qtbot.waitUntil(lambda: page.tree()["data"].get("label_column") == "same")
     kept.keep()
-    assert not {"text_columns", "label_column"} & set(last_form.find()["data"])
+    assert not {"text_columns", "label_column"} & set(presets.find_last_form()["data"])
     page, kept = opened()
     assert page.tree()["task"] == "text-classification"
     assert page.tree()["data"]["max_length"] == 99
 
 
 def test_another_file_is_not_said_to_be_the_form_that_was_left(opened):
-    last_form.keep({"schema": 1, "task": "image-classification", "training": {"epochs": 7.0}})
+    presets.keep({"schema": 1, "task": "image-classification", "training": {"epochs": 7.0}})
     page, _ = opened()
     assert lead_back(page).isVisible()
     page.load_tree({"task": "image-classification"})
@@ -99,12 +98,12 @@ def test_another_file_is_not_said_to_be_the_form_that_was_left(opened):
 
 
 def test_the_window_keeps_it_when_hone_ends(qtbot, qapp):
-    last_form.keep({"schema": 1, "task": "image-classification", "training": {"epochs": 7.0}})
+    presets.keep({"schema": 1, "task": "image-classification", "training": {"epochs": 7.0}})
     window = MainWindow(Theme(Appearance.LIGHT), Settings(), FakeEngine(), tools=FakeMemory().tools)
     qtbot.addWidget(window)
     keep_form(qapp, window)
     assert window.new_run.tree()["training"]["epochs"] == 7.0
     window.new_run._options.form.set_values({"training.epochs": 8.0})
     qapp.aboutToQuit.emit()
-    assert last_form.find()["training"]["epochs"] == 8.0
+    assert presets.find_last_form()["training"]["epochs"] == 8.0
     window.end_work()

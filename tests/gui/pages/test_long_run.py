@@ -5,13 +5,12 @@ import math
 import numpy as np
 import pytest
 
-from core.events import DeviceSampled, MemorySampled, RunPlanned, RunStarted, Source, StepFinished
-from core.settings import Appearance
-from gui.models.run_history import RunHistory
-from gui.models.run_news import NewsMaker
-from gui.pages.run_charts import RunCharts
-from gui.plots.shared_view import Stretch
-from gui.theme import Theme
+from core.base.settings import Appearance
+from core.runs.events import DeviceSampled, MemorySampled, RunPlanned, RunStarted, Source, StepFinished
+from gui.base.theme import Theme
+from gui.charts.axes import Stretch
+from gui.charts.grid import RunCharts
+from gui.charts.history import NewsMaker, RunHistory
 
 STEPS = 40_000
 SPIKES = {1: 61.0, 27_183: 64.0, STEPS: 62.0}

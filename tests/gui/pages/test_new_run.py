@@ -3,13 +3,13 @@ from pathlib import Path
 from PySide6.QtCore import QMimeData, Qt, QUrl
 from PySide6.QtGui import QDropEvent
 
-from core import run_file
-from core.choices import Task
-from core.data_report import DataReport
-from core.errors import Fix, Problem, UserError
-from core.jobs import EngineCrashed
-from gui.pages.new_run_checking import all_problems, check_form
-from gui.pages.new_run_header import MRPC
+from core.base.errors import Fix, Problem, UserError
+from core.base.jobs import EngineCrashed
+from core.options import run_file
+from core.options.choices import Task
+from core.services.inspect import DataReport
+from gui.new_run.header import MRPC
+from gui.new_run.state import all_problems, check_form
 from tests.fakes.asking import CPU_ONLY, PAIRS
 
 

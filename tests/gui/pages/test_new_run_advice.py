@@ -1,7 +1,7 @@
 """The decision tree for large models stands in the form, every branch of it."""
 
-from core.big_models import big_model_advice
-from gui.pages.new_run_advice import BigModelAdvice
+from core.options.method_rules import big_model_advice
+from gui.new_run.options import BigModelAdvice
 
 
 def test_every_branch_is_told_once_it_is_asked_for(qtbot):

@@ -4,14 +4,14 @@ import msgspec
 import pytest
 from PySide6.QtCore import Qt
 
-from core import queue
-from core.errors import UserError
-from core.events import TurnAwaited
-from core.jobs import EngineCrashed
-from core.memory.forecast import Basis, Room, Verdict
-from gui.pages.new_run_fit_actions import Start
-from gui.pages.new_run_fit_explained import ExplainedSheet
-from gui.widgets.question import Question
+from core.base.errors import UserError
+from core.base.jobs import EngineCrashed
+from core.memory.model import Basis, Room, Verdict
+from core.runs import queue
+from core.runs.events import TurnAwaited
+from gui.base.trash import Question
+from gui.new_run.memory_card import ExplainedSheet
+from gui.new_run.memory_dialogs import Start
 from tests.fakes.asking import CPU_ONLY, MODEL, TRACED
 from tests.fakes.memory import GB, MB, MEASURED, RAN_OUT, hurry, let_trace
 

@@ -2,7 +2,7 @@
 
 import pytest
 
-from gui.pages.new_run_fit_length import KnownLength
+from gui.new_run.memory_state import KnownLength
 from tests.fakes.asked_of_bert import asked
 
 FOUND = {"max_length": 128, "train": "texts.csv"}

@@ -4,9 +4,9 @@ import msgspec
 import pytest
 from PySide6.QtCore import Qt
 
-from core.errors import Problem, UserError
-from core.hub import ConfigFetched, ConfigRequest
-from core.model_report import ModelReport
+from core.base.errors import Problem, UserError
+from core.memory.model import ModelReport
+from core.services.hub import ConfigFetched, ConfigRequest
 from tests.fakes.asking import CPU_ONLY, MODEL
 from tests.fakes.memory import hurry
 

@@ -3,10 +3,9 @@ import time
 import msgspec
 import pytest
 
-from core.memory.forecast import Basis, Forecast, Parts, Room, Verdict
-from core.memory.ladder import Remedy
-from gui.pages.new_run_fit_measured import Measured, gain
-from gui.pages.new_run_fit_words import (
+from core.memory.model import Basis, Forecast, Parts, Room, Verdict
+from core.memory.remedies import Remedy
+from gui.new_run.memory_card import (
     bar_parts,
     basis_help,
     basis_words,
@@ -16,6 +15,7 @@ from gui.pages.new_run_fit_words import (
     slower_words,
     time_words,
 )
+from gui.new_run.memory_state import Measured, gain
 from tests.fakes.memory import GB, MB, MEASURED, RAN_OUT
 
 FORECAST = Forecast(

@@ -3,12 +3,13 @@
 from PySide6.QtCore import Qt
 from PySide6.QtWidgets import QPushButton
 
-from core.catalogue import options_by_path
-from core.choices import Task
-from core.errors import Fix
-from core.importing import import_text
-from core.presets import Preset, differences, find, presets
-from core.reports import DeviceReport, MachineReport
+from core.base.errors import Fix
+from core.options.catalogue import options_by_path
+from core.options.choices import Task
+from core.options.device_support import DeviceReport, MachineReport
+from core.options.importing import import_text
+from core.options.presets import Preset, differences, presets
+from core.options.presets import find_preset as find
 from tests.fakes.asking import CPU_ONLY
 
 

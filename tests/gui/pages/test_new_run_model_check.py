@@ -3,11 +3,11 @@
 import msgspec
 import pytest
 
-from core.errors import Fix, Problem, UserError
-from core.jobs import EngineCrashed
-from core.model_report import ModelReport, ModelRequest
-from gui.pages.new_run_methods import trained_words
-from gui.pages.new_run_model_check import ModelCheck
+from core.base.errors import Fix, Problem, UserError
+from core.base.jobs import EngineCrashed
+from core.memory.model import ModelReport, ModelRequest
+from gui.new_run.outcome import trained_words
+from gui.new_run.state import ModelCheck
 from tests.fakes.asking import MODEL, PAIRS
 from tests.fakes.runs import digits_options
 

@@ -1,10 +1,10 @@
 """The lists of models to start from."""
 
-from core.choices import Task
-from core.run_folder import RunFolder
-from core.runs import create, run_title
-from core.sources import Scheme
-from gui.pages.new_run_model_lists import PastRunList, run_segments, title_of_source
+from core.options.choices import Task
+from core.options.sources import Scheme
+from core.runs.folder import RunFolder
+from core.runs.library import create, run_title
+from gui.new_run.model_field import PastRunList, run_segments, title_of_source
 from tests.fakes.runs import digits_options
 
 

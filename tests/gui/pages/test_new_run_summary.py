@@ -1,12 +1,13 @@
 import pytest
 
-from core.capabilities import machine_problems
-from core.choices import Precision, Task
-from core.options import DataOptions, DeviceOptions, MemoryOptions, ModelOptions, RunOptions, TrainingOptions
-from core.reports import DeviceReport, MachineReport, Settled
-from gui.pages.new_run_machine import computed, device_segments
-from gui.pages.new_run_model import download_note, model_title
-from gui.pages.new_run_summary import summary_rows
+from core.options import RunOptions
+from core.options.choices import Precision, Task
+from core.options.data import DataOptions
+from core.options.device_support import DeviceReport, MachineReport, Settled, machine_problems
+from core.options.sections import DeviceOptions, MemoryOptions, ModelOptions, TrainingOptions
+from gui.new_run.model_field import download_note, model_title
+from gui.new_run.options import computed, device_segments
+from gui.new_run.outcome import summary_rows
 from tests.fakes.asking import CPU_ONLY, DIGITS
 
 

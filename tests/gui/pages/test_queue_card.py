@@ -6,11 +6,10 @@ import pytest
 from PySide6.QtCore import Qt
 from PySide6.QtWidgets import QApplication, QPushButton
 
-from core.live_runs import LiveRun
-from core.queue import Move
-from core.run_folder import RunFolder
-from core.story import State
-from gui.pages.queue_card import QueueCard
+from core.runs.folder import RunFolder
+from core.runs.queue import LiveRun, Move
+from core.runs.status import State
+from gui.runs.queue_card import QueueCard
 
 FIRST, SECOND, THIRD = (
     LiveRun(RunFolder(Path(f"/runs/{name}")), name, 0.0, state=State.QUEUED) for name in ("a", "b", "c")

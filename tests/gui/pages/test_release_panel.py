@@ -5,15 +5,14 @@ from pathlib import Path
 import msgspec
 import pytest
 
-from core.errors import Fix, UserError
-from core.releases import Release, ReleaseRequest, Standing
-from core.settings import Appearance, Settings
-from core.version import REPOSITORY, VERSION
-from gui.pages.release_panel import ReleasePanel
-from gui.pages.settings import SettingsPage
-from gui.sidebar import Place
-from gui.theme import Theme
-from gui.window import MainWindow
+from core.base.errors import Fix, UserError
+from core.base.settings import REPOSITORY, VERSION, Appearance, Settings
+from core.services.hub import Release, ReleaseRequest
+from core.services.hub import ReleaseStanding as Standing
+from gui.app.sidebar import Place
+from gui.app.window import MainWindow
+from gui.base.theme import Theme
+from gui.settings.page import ReleasePanel, SettingsPage
 
 ROOT = Path(__file__).resolve().parents[3]
 ASKS_THE_NETWORK = {"release", "hub-search", "hub-download", "hub-account", "fetch-config", "export-push"}

@@ -1,6 +1,6 @@
 """What came of a run stays in the window, however long its figures are."""
 
-from gui.pages.run_figures import RunFigures
+from gui.run.header import RunFigures
 
 ROWS = [
     ("Last evaluated at step 12,345", "Loss 0.147 · Accuracy 98.1 % · F1 97.7 %"),

@@ -3,12 +3,12 @@ import time
 import pytest
 from PySide6.QtWidgets import QPushButton
 
-from core.events import Level, MessageRaised, MessageWithdrawn
-from core.run_folder import Action, ExitRecord
-from core.settings import Appearance
-from core.watchers.offers import END, REVEAL, STOP
-from gui.pages.run_view import RunView
-from gui.theme import Theme
+from core.base.settings import Appearance
+from core.monitor.recent import END, REVEAL, STOP
+from core.runs.events import Level, MessageRaised, MessageWithdrawn
+from core.runs.folder import Action, ExitRecord
+from gui.base.theme import Theme
+from gui.run.page import RunView
 from tests.fakes.run_stories import keep_alive, make_folder, write_paging
 from tests.fakes.runs import write_events
 
@@ -64,7 +64,7 @@ def test_a_message_can_stop_the_run_as_its_own_button_does(qtbot, offered):
 
 def test_a_message_can_show_the_runs_folder(offered, monkeypatch):
     shown = []
-    monkeypatch.setattr("gui.pages.run_view.reveal", shown.append)
+    monkeypatch.setattr("gui.run.page.reveal", shown.append)
     buttons(offered)["Show the folder"].click()
     assert shown == [offered.run.path]
     assert asked(offered) == []

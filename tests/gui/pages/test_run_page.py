@@ -9,17 +9,16 @@ from PySide6.QtCore import QPointF, Qt
 from PySide6.QtGui import QEnterEvent, QMouseEvent
 from PySide6.QtWidgets import QLabel, QPushButton
 
-from core import starting
-from core.errors import UserError
-from core.events import SCHEMA, Level, MessageRaised, MessageWithdrawn, Outcome, RunFinished, RunStarted
-from core.run_folder import Action, ExitRecord
-from core.settings import Appearance
-from core.story import State
-from gui.pages import run_actions
-from gui.pages.run import RunPage
-from gui.pages.run_view import RunView
-from gui.plots.x_scale import CLOCK_SCALE
-from gui.theme import Theme
+from core.base.errors import UserError
+from core.base.settings import Appearance
+from core.runs import start
+from core.runs.events import SCHEMA, Level, MessageRaised, MessageWithdrawn, Outcome, RunFinished, RunStarted
+from core.runs.folder import Action, ExitRecord
+from core.runs.status import State
+from gui.base.theme import Theme
+from gui.charts.axes import CLOCK_SCALE
+from gui.run import header as run_header
+from gui.run.page import RunPage, RunView
 from tests.fakes.run_stories import (
     FORECAST,
     OPTIONS,
@@ -219,7 +218,7 @@ def test_stop_asks_the_run_and_end_now_waits_its_time(qtbot, live, open_run, mon
     assert [request.action for request in live.open_requests()] == [Action.STOP]
     assert not view.header.buttons.stop.isEnabled()
     assert not view.header.buttons.end.isVisible()
-    monkeypatch.setattr(run_actions, "PATIENCE_SECONDS", 0.0)
+    monkeypatch.setattr(run_header, "PATIENCE_SECONDS", 0.0)
     qtbot.waitUntil(view.header.buttons.end.isVisible, timeout=2000)
     view.header.buttons.end.click()
     qtbot.waitUntil(lambda: Action.KILL in [found.action for found in live.open_requests()], timeout=2000)
@@ -280,7 +279,7 @@ def test_every_chart_and_button_has_a_name(live, open_run):
 def test_a_run_started_from_the_page_ends_on_it(qtbot, tmp_path, theme):
     run = make_folder(tmp_path / "run")
     command = [sys.executable, "-P", str(KEEPER), "finish", str(run.path)]
-    view = RunView(theme, run, begin=partial(starting.start, run, command))
+    view = RunView(theme, run, begin=partial(start.start, run, command))
     qtbot.addWidget(view)
     qtbot.waitUntil(lambda: view.state is State.FINISHED, timeout=10_000)
     assert "Accuracy 75.0 %" in view.figures.text
@@ -289,7 +288,7 @@ def test_a_run_started_from_the_page_ends_on_it(qtbot, tmp_path, theme):
 
 def test_a_run_that_did_not_start_says_why(qtbot, tmp_path, theme):
     run = make_folder(tmp_path / "run")
-    view = RunView(theme, run, begin=partial(starting.start, run, [str(tmp_path / "no such program")]))
+    view = RunView(theme, run, begin=partial(start.start, run, [str(tmp_path / "no such program")]))
     qtbot.addWidget(view)
     qtbot.waitUntil(lambda: view.state is State.CRASHED, timeout=5000)
     assert view.messages.titles() == ["The run can't be started"]
@@ -315,7 +314,7 @@ def test_a_finished_run_says_where_its_model_is_and_shows_it(tmp_path, open_run,
     assert view.model.isVisible()
     assert view.model.path.text() == str(run.model)
     opened = []
-    monkeypatch.setattr("gui.pages.run_view.reveal", opened.append)
+    monkeypatch.setattr("gui.run.page.reveal", opened.append)
     view.model.button.click()
     view.header.buttons.reveal.trigger()
     assert opened == [run.model, run.path]
@@ -331,12 +330,12 @@ def test_a_folder_that_cant_be_shown_is_named(tmp_path, open_run, monkeypatch):
     run = make_folder(tmp_path / "run")
     finish(run, Plot(), write_story(run, Plot()))
     view = open_run(run, State.FINISHED)
-    monkeypatch.setattr("gui.pages.run_view.reveal", lambda path: UserError("Not shown", f"It is {path}"))
+    monkeypatch.setattr("gui.run.page.reveal", lambda path: UserError("Not shown", f"It is {path}"))
     view.header.buttons.reveal.trigger()
     view.header.buttons.reveal.trigger()
     assert view.messages.titles() == ["Not shown"]
     assert f"It is {run.path}" in [label.text() for label in view.messages.findChildren(QLabel)]
-    monkeypatch.setattr("gui.pages.run_view.reveal", lambda path: None)
+    monkeypatch.setattr("gui.run.page.reveal", lambda path: None)
     view.header.buttons.reveal.trigger()
     assert view.messages.titles() == []
 

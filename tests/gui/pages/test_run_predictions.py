@@ -8,16 +8,13 @@ from PySide6.QtCore import QPoint, Qt
 from PySide6.QtGui import QImage
 from PySide6.QtWidgets import QWidget
 
-from core.events import ConfusionCounted, ExamplesChosen, Predicted, RunStarted
-from core.prediction_story import PredictionStory
-from core.predictions import Example, Said
-from core.settings import Appearance
-from core.story import RunStory
-from gui.models.predictions import Column, PredictionsModel, given_words, visible
-from gui.models.run_history import RunHistory
-from gui.pages.run_details import RunDetails
-from gui.pages.run_predictions import RunPredictions
-from gui.theme import Theme
+from core.base.settings import Appearance
+from core.runs.events import ConfusionCounted, Example, ExamplesChosen, Predicted, RunStarted, Said
+from core.runs.status import PredictionStory, RunStory
+from gui.base.theme import Theme
+from gui.charts.history import RunHistory
+from gui.run.predictions import Column, PredictionsModel, RunPredictions, given_words, visible
+from gui.run.tabs import RunDetails
 
 EXAMPLES = (
     Example(given="The film was fine.\nI liked it.", expected="yes"),

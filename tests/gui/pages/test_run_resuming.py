@@ -10,10 +10,11 @@ import msgspec
 import pytest
 from PySide6.QtWidgets import QLabel, QPushButton
 
-from core import starting
-from core.errors import FixAction, RunFolderError
-from core.event_files import EventWriter
-from core.events import (
+from core.base.errors import FixAction, RunFolderError
+from core.base.settings import Appearance
+from core.runs import start
+from core.runs.event_log import EventWriter
+from core.runs.events import (
     CheckpointSaved,
     Level,
     MessageRaised,
@@ -23,13 +24,12 @@ from core.events import (
     RunStarted,
     TurnAwaited,
 )
-from core.extending import Extension
-from core.run_folder import ExitRecord
-from core.settings import Appearance
-from core.story import State
-from gui.pages.extend_sheet import ExtendSheet
-from gui.pages.run_view import RunView
-from gui.theme import Theme
+from core.runs.folder import ExitRecord
+from core.runs.start import Extension
+from core.runs.status import State
+from gui.base.theme import Theme
+from gui.run.extend_dialog import ExtendSheet
+from gui.run.page import RunView
 from tests.fakes.run_stories import (
     FORECAST,
     Plot,
@@ -86,8 +86,8 @@ def test_a_paused_run_goes_on_where_it_was_on_the_same_page(qtbot, tmp_path, sho
     view = show(
         run,
         State.TRAINING,
-        begin=partial(starting.start, run, command(run, "wait")),
-        resume=lambda run: starting.resume(run, command(run, "wait")),
+        begin=partial(start.start, run, command(run, "wait")),
+        resume=lambda run: start.resume(run, command(run, "wait")),
     )
     buttons = view.header.buttons
     assert buttons.pause.isVisible()
@@ -117,8 +117,8 @@ def test_a_second_press_of_the_space_bar_does_not_stop_a_run_that_pauses(qtbot, 
     view = show(
         run,
         State.TRAINING,
-        begin=partial(starting.start, run, command(run, "wait")),
-        resume=lambda run: starting.resume(run, command(run, "wait")),
+        begin=partial(start.start, run, command(run, "wait")),
+        resume=lambda run: start.resume(run, command(run, "wait")),
     )
     buttons = view.header.buttons
     qtbot.waitUntil(lambda: len(view._history.loss) > 2, timeout=5000)
@@ -325,7 +325,7 @@ def test_a_finished_run_trains_longer_on_the_same_page(qtbot, tmp_path, show):
 
     def extend(run, to):
         asked.append(to)
-        return starting.extend(run, command(run, "wait"), epochs=to.epochs)
+        return start.extend(run, command(run, "wait"), epochs=to.epochs)
 
     view = show(run, State.FINISHED, extend=extend)
     view.header.buttons.extend.trigger()

@@ -9,11 +9,10 @@ import shiboken6
 from PySide6.QtGui import QGuiApplication
 from PySide6.QtWidgets import QWidget
 
-from core.errors import UserError
-from core.events import Level
-from gui.left_work import end_left
-from gui.pages.run_taking import RunTaking
-from gui.pages.support_sheet import SupportSheet
+from core.base.errors import UserError
+from core.runs.events import Level
+from gui.base.background import end_left
+from gui.run.share import RunTaking, SupportSheet
 from tests.fakes.run_stories import Plot, finish, make_folder, write_story
 
 SCRIPT = "import torch\nprint(1)\n"
@@ -124,7 +123,7 @@ def test_a_report_that_can_not_be_written_is_no_bug(qtbot, taking, tmp_path):
 @pytest.mark.parametrize("leave", [SupportSheet.reject, SupportSheet.close])
 def test_a_support_file_that_nobody_waits_for_is_read_out_of_sight(qtbot, taking, monkeypatch, leave):
     may_end = threading.Event()
-    monkeypatch.setattr("core.support.collect", lambda _run: may_end.wait(5) and ())
+    monkeypatch.setattr("core.sharing.support.collect", lambda _run: may_end.wait(5) and ())
     found = taking(Asked(""))
     found.show_support()
     (sheet,) = found.parent().findChildren(SupportSheet)
@@ -139,7 +138,7 @@ def test_a_support_file_that_nobody_waits_for_is_read_out_of_sight(qtbot, taking
 def test_whoever_leaves_the_page_waits_for_no_report(qtbot, run, monkeypatch, tmp_path):
     may_end, written = threading.Event(), []
     monkeypatch.setattr(
-        "gui.pages.run_taking_work.save_report", lambda _run, path: may_end.wait(5) and written.append(path)
+        "gui.run.share.save_report", lambda _run, path: may_end.wait(5) and written.append(path)
     )
     page = QWidget()
     asked = Asked(tmp_path / "page.html")
@@ -158,7 +157,7 @@ def test_whoever_leaves_the_page_waits_for_no_report(qtbot, run, monkeypatch, tm
 
 def test_whoever_leaves_the_page_waits_for_no_support_file(qtbot, run, monkeypatch):
     may_end = threading.Event()
-    monkeypatch.setattr("core.support.collect", lambda _run: may_end.wait(5) and ())
+    monkeypatch.setattr("core.sharing.support.collect", lambda _run: may_end.wait(5) and ())
     page = QWidget()
     taking = RunTaking(run, page)
     taking.show_support()

@@ -5,12 +5,12 @@ import time
 import pytest
 from PySide6.QtWidgets import QLabel
 
-from core.extending import Extension
-from core.run_folder import RunFolder
-from core.settings import Appearance
-from gui.pages.extend_sheet import ExtendSheet
-from gui.pages.runs import RunsPage
-from gui.theme import Theme
+from core.base.settings import Appearance
+from core.runs.folder import RunFolder
+from core.runs.start import Extension
+from gui.base.theme import Theme
+from gui.run.extend_dialog import ExtendSheet
+from gui.runs.page import RunsPage
 from tests.fakes.run_stories import Plot, finish, keep_alive, make_folder, write_story
 
 

@@ -7,20 +7,19 @@ import pytest
 from PySide6.QtCore import Qt
 from PySide6.QtWidgets import QLabel
 
-from core import run_notes
-from core.errors import UserError
-from core.memory import record
-from core.memory.forecast import Basis
-from core.run_folder import Action, RunFolder
-from core.run_notes import RunNotes
-from core.settings import Appearance
-from gui import left_work
-from gui.models.runs_columns import Column
-from gui.models.runs_reader import RunsReader
-from gui.pages.export_sheet import ExportSheet
-from gui.pages.runs import RunsPage
-from gui.pages.runs_table import share_out
-from gui.theme import Theme
+from core.base.errors import UserError
+from core.base.settings import Appearance
+from core.memory import history
+from core.memory.model import Basis
+from core.options import past_runs
+from core.options.past_runs import RunNotes
+from core.runs.folder import Action, RunFolder
+from gui.base import background
+from gui.base.theme import Theme
+from gui.run.export_dialog import ExportSheet
+from gui.runs.columns import Column
+from gui.runs.page import RunsPage
+from gui.runs.table import RunsReader, share_out
 from tests.fakes.run_stories import Plot, crash, finish, keep_alive, make_folder, write_story
 
 
@@ -103,7 +102,7 @@ def test_duplicate_from_the_menu(qtbot, page):
 
 
 def test_a_folder_that_cant_be_shown_is_named(page, folder, monkeypatch):
-    monkeypatch.setattr("gui.pages.runs.reveal", lambda path: UserError("Not shown", f"It is {path}"))
+    monkeypatch.setattr("gui.runs.page.reveal", lambda path: UserError("Not shown", f"It is {path}"))
     menu = page.menu_for(page.table.model().index(1, 0))
     next(action for action in menu.actions() if action.text() == "Show the folder").trigger()
     assert page.strip.isVisible()
@@ -131,7 +130,7 @@ def test_a_folder_that_may_not_be_looked_into_is_told_of(qtbot, page, monkeypatc
         raise PermissionError(13, "Permission denied", str(folder))
 
     with monkeypatch.context() as patch:
-        patch.setattr("gui.models.runs_reader.list_runs", refuse)
+        patch.setattr("gui.runs.table.list_runs", refuse)
         page.refresh()
         qtbot.waitUntil(lambda: "Permission denied" in page.list.words.text(), timeout=2000)
     assert not page.table.isVisible()
@@ -150,7 +149,7 @@ def test_the_list_does_not_load_the_charts():
     import subprocess
     import sys
 
-    code = "import sys, gui.pages.runs; sys.exit('pyqtgraph' in sys.modules or 'numpy' in sys.modules)"
+    code = "import sys, gui.runs.page; sys.exit('pyqtgraph' in sys.modules or 'numpy' in sys.modules)"
     assert subprocess.run([sys.executable, "-c", code], check=False, timeout=30).returncode == 0
 
 
@@ -179,11 +178,11 @@ def test_what_is_short_of_room_is_cut_alike_and_the_name_takes_the_rest():
 def test_how_good_forecasts_have_been_stands_below_the_list(qtbot, page):
     page.refresh()
     qtbot.waitUntil(lambda: not page.list.forecasts.isVisible(), timeout=5000)
-    record.remember(record.PastRun(device="a CPU", basis=Basis.TRACE, forecast=96, measured=100))
+    history.remember(history.PastRun(device="a CPU", basis=Basis.TRACE, forecast=96, measured=100))
     page.refresh()
     qtbot.waitUntil(page.list.forecasts.isVisible, timeout=5000)
     assert "off by 4 % in one run" in page.list.forecasts.text()
-    record.remember(record.PastRun(device="a CPU", basis=Basis.TRACE, forecast=88, measured=100))
+    history.remember(history.PastRun(device="a CPU", basis=Basis.TRACE, forecast=88, measured=100))
     qtbot.waitUntil(lambda: "8 % in the median of 2 runs" in page.list.forecasts.text(), timeout=9000)
 
 
@@ -213,7 +212,7 @@ def test_a_name_tags_and_a_note_are_kept_in_the_folder_and_found_by_the_filter(q
         field.selectAll()
         qtbot.keyClicks(field, words)
     settle(qtbot, page)
-    assert run_notes.read(folder / "older") == RunNotes(
+    assert past_runs.read(folder / "older") == RunNotes(
         title="The long one", tags=("night", "lr"), text="No better"
     )
     qtbot.waitUntil(lambda: "The long one" in column(page, Column.NAME), timeout=2000)
@@ -233,8 +232,8 @@ def test_a_name_tags_and_a_note_are_kept_in_the_folder_and_found_by_the_filter(q
 
 
 def test_of_several_runs_the_shared_tags_are_changed(qtbot, page, folder):
-    run_notes.write(folder / "older", RunNotes(tags=("both", "old")))
-    run_notes.write(folder / "newer", RunNotes(tags=("Both",)))
+    past_runs.write(folder / "older", RunNotes(tags=("both", "old")))
+    past_runs.write(folder / "newer", RunNotes(tags=("Both",)))
     settle(qtbot, page)
     qtbot.waitUntil(lambda: page.model.has_tags, timeout=2000)
     choose(page, 0, 1)
@@ -243,8 +242,8 @@ def test_of_several_runs_the_shared_tags_are_changed(qtbot, page, folder):
     page.panel.tags.selectAll()
     qtbot.keyClicks(page.panel.tags, "shared")
     settle(qtbot, page)
-    assert run_notes.read(folder / "older").tags == ("old", "shared")
-    assert run_notes.read(folder / "newer").tags == ("shared",)
+    assert past_runs.read(folder / "older").tags == ("old", "shared")
+    assert past_runs.read(folder / "newer").tags == ("shared",)
 
 
 def test_a_note_that_cant_be_written_is_told_of(qtbot, page, folder):
@@ -253,7 +252,7 @@ def test_a_note_that_cant_be_written_is_told_of(qtbot, page, folder):
     with qtbot.waitSignal(page.work.failed, timeout=2000):
         page.panel.keep()
     assert page.strip.isVisible()
-    assert run_notes.read(folder / "older") == RunNotes()
+    assert past_runs.read(folder / "older") == RunNotes()
 
 
 def test_two_runs_are_compared_by_the_button_and_the_menu(qtbot, page, folder):
@@ -384,8 +383,8 @@ def test_where_room_is_short_the_least_columns_leave(page):
 def test_a_long_list_comes_in_pieces(qtbot, tmp_path, monkeypatch):
     for number in range(6):
         make_folder(tmp_path / "many" / f"run-{number}")
-    monkeypatch.setattr("gui.models.runs_reader.FIRST_SECONDS", 0.0)
-    monkeypatch.setattr("gui.models.runs_reader.TELL_SECONDS", 0.0)
+    monkeypatch.setattr("gui.runs.table.FIRST_SECONDS", 0.0)
+    monkeypatch.setattr("gui.runs.table.TELL_SECONDS", 0.0)
     reader = RunsReader()
     pieces = []
     reader.some_read.connect(pieces.append)
@@ -398,15 +397,15 @@ def test_a_long_list_comes_in_pieces(qtbot, tmp_path, monkeypatch):
 
 def test_the_program_ends_though_a_run_is_read_without_end(monkeypatch, qtbot, folder):
     reading, done, ended = threading.Event(), threading.Event(), []
-    monkeypatch.setattr("gui.models.runs_reader.summarize", lambda _: reading.set() or done.wait())
-    monkeypatch.setattr(left_work, "PATIENCE_MS", 1)
-    monkeypatch.setattr(left_work, "_stuck", [])
+    monkeypatch.setattr("gui.runs.table.summarize", lambda _: reading.set() or done.wait())
+    monkeypatch.setattr(background, "PATIENCE_MS", 1)
+    monkeypatch.setattr(background, "_stuck", [])
     monkeypatch.setattr(os, "_exit", ended.append)
     reader = RunsReader()
     reader.read(folder)
     assert reading.wait(5)
     reader.stop()
-    assert (left_work.end_program(3), ended) == (3, [3])
+    assert (background.end_program(3), ended) == (3, [3])
     done.set()
     assert reader.wait(5000)
-    assert (left_work.end_program(4), ended) == (4, [3])
+    assert (background.end_program(4), ended) == (4, [3])

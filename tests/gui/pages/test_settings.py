@@ -3,10 +3,10 @@ from importlib import metadata
 import pytest
 from PySide6.QtWidgets import QLabel
 
-from core.errors import UserError
-from core.settings import Appearance, Settings
-from gui.pages import settings as settings_page
-from gui.pages.settings import SettingsPage
+from core.base.errors import UserError
+from core.base.settings import Appearance, Settings
+from gui.settings import page as settings_page
+from gui.settings.page import SettingsPage
 from tests.fakes.asking import CPU_ONLY
 
 

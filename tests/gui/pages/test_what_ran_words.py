@@ -3,15 +3,14 @@
 import pytest
 from PySide6.QtWidgets import QLabel, QWidget
 
-from core.events import WhatRan
-from core.settings import Appearance
-from core.statements import statements
-from core.story import RunStory
-from gui import numbers
-from gui.models.run_history import RunHistory
-from gui.pages.run_details import RunDetails
-from gui.pages.what_ran_words import what_ran_groups
-from gui.theme import Theme
+from core.base import format
+from core.base.settings import Appearance
+from core.runs.events import WhatRan
+from core.runs.status import RunStory
+from core.runs.words import statements
+from gui.base.theme import Theme
+from gui.charts.history import RunHistory
+from gui.run.tabs import RunDetails, what_ran_groups
 
 PLAIN = WhatRan(
     device="cpu",
@@ -88,7 +87,7 @@ def test_a_reason_stands_below_what_it_is_about_and_nothing_twice():
 
 
 def test_it_says_what_the_terminal_says():
-    told = statements(FULL, numbers.memory, {"torch": "2.13.0"})
+    told = statements(FULL, format.memory, {"torch": "2.13.0"})
     rows = rows_of(what_ran_groups(RunStory(what_ran=FULL, versions={"torch": "2.13.0"})))
     assert {name: row.value for name, row in rows.items()} == {each.title: each.value for each in told}
 

@@ -1,7 +1,7 @@
 import pytest
 
-from gui.numbers import memory_tick
-from gui.plots.axes import VALUES, RoundAxis, clock_step, clock_text, decimal_step, memory_step, whole_step
+from core.base.format import memory_tick
+from gui.charts.axes import VALUES, RoundAxis, clock_step, clock_text, decimal_step, memory_step, whole_step
 
 
 @pytest.mark.parametrize(

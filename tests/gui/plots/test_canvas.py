@@ -3,9 +3,8 @@
 import pytest
 from PySide6.QtGui import QFont, QFontMetrics
 
-from gui.numbers import memory_tick
-from gui.plots.axes import CLOCK, TEXT_OFFSET, AxisUnit, RoundAxis, decimal_step, memory_step
-from gui.plots.canvas import Canvas
+from core.base.format import memory_tick
+from gui.charts.axes import CLOCK, TEXT_OFFSET, AxisUnit, Canvas, RoundAxis, decimal_step, memory_step
 
 
 @pytest.fixture

@@ -2,9 +2,9 @@
 
 import pytest
 
-from core.settings import Appearance
-from gui.plots.legend import Legend, Reading
-from gui.theme import Theme
+from core.base.settings import Appearance
+from gui.base.theme import Theme
+from gui.charts.overlays import Legend, Reading
 
 READINGS = [
     Reading("Accuracy 91.2 %", "run", "Accuracy"),

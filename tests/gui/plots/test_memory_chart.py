@@ -4,18 +4,17 @@ import numpy as np
 import pytest
 from PySide6.QtGui import QColor
 
-from core.event_files import EventReader
-from core.events import Phase, PhaseChanged, RunStarted
-from core.settings import Appearance
-from gui.models.run_history import RunHistory
-from gui.plots.chart import Stage
-from gui.plots.lines import mixed
-from gui.plots.memory_chart import HELD, WHOLE, MemoryChart
-from gui.plots.phase_marks import has_room_before, marks, placed
-from gui.plots.pressure_band import stretches
-from gui.plots.repaint_queue import RepaintQueue
-from gui.plots.shared_view import SharedView, Stretch
-from gui.theme import DARK, LIGHT, Theme
+from core.base.settings import Appearance
+from core.runs.event_log import EventReader
+from core.runs.events import Phase, PhaseChanged, RunStarted
+from gui.base.theme import Theme
+from gui.base.tokens import DARK, LIGHT
+from gui.charts.axes import SharedView, Stretch
+from gui.charts.chart import RepaintQueue, Stage
+from gui.charts.history import RunHistory
+from gui.charts.machine import HELD, WHOLE, MemoryChart
+from gui.charts.overlays import has_room_before, marks, placed, stretches
+from gui.charts.series import mixed
 from tests.fakes.run_stories import FIRST_STEP, LOADED, make_folder, write_on_card, write_paging
 
 MINUTES = 4.0

@@ -3,8 +3,7 @@
 import numpy as np
 import pytest
 
-from gui.plots.reduction import group_size
-from gui.plots.series import Series
+from gui.charts.series import Series, group_size
 
 
 def of(y):

@@ -1,7 +1,7 @@
 import pytest
 
-from gui.plots import repaint_queue
-from gui.plots.repaint_queue import (
+from gui.charts import chart as charts_chart
+from gui.charts.chart import (
     HURRIED_TURN_MS,
     LONGEST_TURN_MS,
     PAINTING,
@@ -29,7 +29,7 @@ class FakeChart:
 @pytest.fixture
 def clock(monkeypatch):
     fake = FakeClock(100.0)
-    monkeypatch.setattr(repaint_queue, "time", fake)
+    monkeypatch.setattr(charts_chart, "time", fake)
     return fake
 
 

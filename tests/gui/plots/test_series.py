@@ -4,8 +4,7 @@ import random
 import numpy as np
 import pytest
 
-from gui.plots.columns import BLOCK
-from gui.plots.series import Series
+from gui.charts.series import BLOCK, Series
 
 
 def filled(count):

@@ -1,6 +1,6 @@
 import pytest
 
-from gui.plots.shared_view import SharedView, Stretch, XKind
+from gui.charts.axes import SharedView, Stretch, XKind
 
 
 @pytest.fixture

@@ -1,13 +1,12 @@
 import pytest
 
-from core.events import StepFinished
-from core.settings import Appearance
-from gui.models.run_history import RunHistory
-from gui.plots.chart import Stage
-from gui.plots.repaint_queue import RepaintQueue
-from gui.plots.shared_view import SharedView
-from gui.plots.step_time_chart import StepTimeChart
-from gui.theme import Theme
+from core.base.settings import Appearance
+from core.runs.events import StepFinished
+from gui.base.theme import Theme
+from gui.charts.axes import SharedView
+from gui.charts.chart import RepaintQueue, Stage
+from gui.charts.history import RunHistory
+from gui.charts.training import StepTimeChart
 
 
 @pytest.fixture

@@ -6,10 +6,9 @@ import pytest
 from PySide6.QtCore import QCoreApplication, QEvent
 from PySide6.QtWidgets import QPushButton
 
-from core.settings import Appearance
-from gui.models.figures_model import Cell, Heading, Line
-from gui.theme import Theme
-from gui.widgets.figures_table import FiguresTable
+from core.base.settings import Appearance
+from gui.base.theme import Theme
+from gui.benchmark.results import Cell, FiguresTable, Heading, Line
 
 HEADINGS = (Heading("Method"), Heading("Time"), Heading(""))
 LINES = tuple(Line(key, (Cell(key), Cell("1 s"), Cell())) for key in ("plain", "bf16"))

@@ -4,7 +4,7 @@ import pytest
 from PySide6.QtCore import QSize, Qt
 from PySide6.QtWidgets import QWidget
 
-from gui.widgets.flow_layout import FlowLayout
+from gui.widgets.layout import FlowLayout
 
 
 @pytest.fixture

@@ -4,10 +4,10 @@ import pytest
 from PySide6.QtCore import QPoint, QRectF, Qt
 from PySide6.QtWidgets import QLabel, QVBoxLayout, QWidget
 
-from core.settings import Appearance
-from gui.theme import Theme
-from gui.widgets.direction import mirrored
-from gui.widgets.parts_bar import SQUARE, THINNEST, Limit, Part, PartsBar
+from core.base.settings import Appearance
+from gui.base.theme import Theme
+from gui.widgets.bars import SQUARE, THINNEST, Limit, Part, PartsBar
+from gui.widgets.labels import mirrored
 
 GB = 1 << 30
 PARTS = (

@@ -3,8 +3,8 @@ from PySide6.QtCore import QPointF, Qt
 from PySide6.QtGui import QFontMetrics
 from PySide6.QtWidgets import QLineEdit, QToolButton, QWidget
 
-from gui.widgets.elided_label import ElidedLabel
-from gui.widgets.path_line import PathLabel, PathLine, end_of_path
+from gui.widgets.inputs import PathLabel, PathLine, end_of_path
+from gui.widgets.labels import ElidedLabel
 
 LONG = "/home/somebody/a very long folder name for the pictures/another one/56fe82f8/reviews.csv"
 

@@ -1,19 +1,18 @@
 import pytest
 from PySide6.QtWidgets import QLabel, QPushButton, QVBoxLayout, QWidget
 
-from core.catalogue import options_by_path
-from core.errors import Fix, UserError
-from core.events import Level
-from core.settings import Appearance
-from gui.fields import make_field
-from gui.theme import Theme
-from gui.widgets.card import Card
-from gui.widgets.fitting_scroll import PageScroll
+from core.base.errors import Fix, UserError
+from core.base.settings import Appearance
+from core.options.catalogue import options_by_path
+from core.runs.events import Level
+from gui.base.theme import Theme
+from gui.new_run.data_charts import LabelBars
+from gui.widgets.cards import Card, MessageStrip
+from gui.widgets.fields import make_field
 from gui.widgets.form_row import FormRow
-from gui.widgets.key_value import Group, KeyValue, Row
-from gui.widgets.label_bars import LabelBars
-from gui.widgets.message_strip import MessageStrip
-from gui.widgets.segmented import Segment, Segmented
+from gui.widgets.inputs import Segment, Segmented
+from gui.widgets.layout import PageScroll
+from gui.widgets.tables import Group, KeyValue, Row
 
 
 def texts(widget):

@@ -9,7 +9,7 @@ from random import Random
 import msgspec
 import psutil
 
-from core.run_folder import KeeperRecord
+from core.runs.folder import KeeperRecord
 
 FolderDamage = Callable[[Random, Path], None]
 

@@ -14,10 +14,10 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from random import Random
 
-from core import starting
-from core.checkpoint_files import is_undamaged, newest_first
-from core.run_folder import RunFolder
-from core.story import State
+from core.runs import start
+from core.runs.folder import RunFolder
+from core.runs.models import is_undamaged, newest_first
+from core.runs.status import State
 from tests.performance.faults.kills import Reference, differences, train_alone
 from tests.performance.faults.training import (
     Attended,
@@ -145,7 +145,7 @@ def limit_files(path: Path, data: Path, reference: Reference, limit: tuple[str, 
     point = Point(LIMIT, f"{limit[1]:,} bytes a file, below {limit[0]}")
     run = new_run(small_options(data, epochs), path)
 
-    attended = Attended(run, lambda run: starting.start(run, limited_keeper(run, limit[1])))
+    attended = Attended(run, lambda run: start.start(run, limited_keeper(run, limit[1])))
     try:
         attended.until_over()
         before = whole_lines(run)
@@ -158,7 +158,7 @@ def limit_files(path: Path, data: Path, reference: Reference, limit: tuple[str, 
 
 def limited_keeper(run: RunFolder, limit: int) -> list[str]:
     """What starts a keeper that, and whose engine, can write no file of more bytes."""
-    return [sys.executable, "-c", _LIMITED, str(limit), *starting.keeper_command(run.path.absolute())]
+    return [sys.executable, "-c", _LIMITED, str(limit), *start.keeper_command(run.path.absolute())]
 
 
 def look(attended: Attended, point: Point) -> None:

@@ -10,9 +10,9 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from random import Random
 
-from core.checkpoint_files import newest
-from core.events import Phase
-from core.story import State
+from core.runs.events import Phase
+from core.runs.models import newest
+from core.runs.status import State
 from tests.performance.faults.training import (
     Attended,
     final_metrics,

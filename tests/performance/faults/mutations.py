@@ -20,8 +20,8 @@ from pathlib import Path
 from queue import Empty, Queue
 from random import Random
 
-from core import run_file
-from core.run_folder import RunFolder
+from core.options import run_file
+from core.runs.folder import RunFolder
 from tests.performance.faults.damage import DAMAGES
 from tests.performance.faults.damage_folder import FOLDER_DAMAGES, OUTSIDE
 from tests.performance.faults.reading import FAILED, OPENED, REFUSED, Finding, read_run, read_run_file

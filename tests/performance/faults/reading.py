@@ -8,19 +8,20 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
-from core import cli, run_file
-from core.checkpoint_files import incomplete, is_complete, newest, newest_first
-from core.errors import UserError
-from core.follow import RunFollower
-from core.live_runs import LiveRuns
-from core.run_folder import RunFolder
-from core.run_summary import state_at_end, summarize
-from core.runs import list_runs, read_story
+from core.base.errors import UserError
+from core.cli import main
+from core.options import run_file
+from core.runs.event_log import RunFollower
+from core.runs.folder import RunFolder
+from core.runs.library import list_runs, read_story
+from core.runs.models import incomplete, is_complete, newest, newest_first
+from core.runs.queue import LiveRuns
+from core.runs.summary import state_at_end, summarize
 
 LIMIT_SECONDS = 20.0
 """Wall time that one reader may take; on a busy machine nearly all of it is waiting for a core."""
 
-cli._parser = functools.lru_cache(cli._parser)  # making it takes longer than all the commands
+main._parser = functools.lru_cache(main._parser)  # making it takes longer than all the commands
 
 OPENED, REFUSED, FAILED = "opened", "refused", "failed"
 
@@ -167,7 +168,7 @@ def _command(*arguments: str) -> Callable[[], str | None]:
         err = io.StringIO()
         with contextlib.redirect_stdout(out), contextlib.redirect_stderr(err):
             try:
-                status = cli.main(arguments)
+                status = main.main(arguments)
             except SystemExit as ended:
                 status = ended.code if isinstance(ended.code, int) else 1
         said = err.getvalue()

@@ -13,14 +13,14 @@ os.environ.setdefault("QT_QPA_PLATFORM", "offscreen")
 from PySide6.QtCore import QAbstractItemModel, QModelIndex, QtMsgType, qInstallMessageHandler
 from PySide6.QtWidgets import QApplication
 
-from core import run_file
-from core.errors import UserError
-from core.run_folder import RunFolder
-from core.settings import Appearance, Settings
-from gui.app import dress
-from gui.sidebar import Place
-from gui.theme import Theme
-from gui.window import MainWindow
+from core.base.errors import UserError
+from core.base.settings import Appearance, Settings
+from core.options import run_file
+from core.runs.folder import RunFolder
+from gui.app.application import dress
+from gui.app.sidebar import Place
+from gui.app.window import MainWindow
+from gui.base.theme import Theme
 from tests.performance.faults.reading import Finding, judge
 
 PATIENCE_SECONDS = 15.0

@@ -2,10 +2,14 @@
 
 import msgspec
 
-from core.choices import Task
-from core.errors import Fix, FixAction
-from core.event_files import EventWriter
-from core.events import (
+from core.base.errors import Fix, FixAction
+from core.memory.model import Basis, Forecast, Parts, Room
+from core.options import RunOptions
+from core.options.choices import Task
+from core.options.data import DataOptions
+from core.options.sections import ModelOptions, OutputOptions, TrainingOptions
+from core.runs.event_log import EventWriter
+from core.runs.events import (
     BatterySampled,
     CheckpointSaved,
     ConfusionCounted,
@@ -13,6 +17,7 @@ from core.events import (
     DiskSampled,
     Evaluated,
     Event,
+    Example,
     ExamplesChosen,
     Level,
     MemoryForecast,
@@ -27,17 +32,15 @@ from core.events import (
     RunFinished,
     RunPlanned,
     RunStarted,
+    Said,
     Source,
     StepFinished,
     TurnAwaited,
     TurnCame,
     WhatRan,
 )
-from core.memory.forecast import Basis, Forecast, Parts, Room
-from core.options import DataOptions, ModelOptions, OutputOptions, RunOptions, TrainingOptions
-from core.predictions import Example, Said
-from core.run_folder import Action, ExitRecord, KeeperRecord, Request, RunFolder
-from core.runs import create
+from core.runs.folder import Action, ExitRecord, KeeperRecord, Request, RunFolder
+from core.runs.library import create
 
 START = 1_795_230_000.0
 STEPS = 60

@@ -11,22 +11,15 @@ from random import Random
 
 import msgspec
 
-from core import starting
-from core.choices import Precision, Task
-from core.event_files import EventReader
-from core.events import RunStarted, StepFinished
-from core.follow import RunFollower
-from core.options import (
-    DataOptions,
-    DeviceOptions,
-    MemoryOptions,
-    ModelOptions,
-    OutputOptions,
-    RunOptions,
-    TrainingOptions,
-)
-from core.run_folder import RunFolder
-from core.runs import create
+from core.options import RunOptions
+from core.options.choices import Precision, Task
+from core.options.data import DataOptions
+from core.options.sections import DeviceOptions, MemoryOptions, ModelOptions, OutputOptions, TrainingOptions
+from core.runs import start as runs_start
+from core.runs.event_log import EventReader, RunFollower
+from core.runs.events import RunStarted, StepFinished
+from core.runs.folder import RunFolder
+from core.runs.library import create
 
 WORDS = (
     *("a", "the", "film", "story", "play", "very", "not", "good", "bad", "fine"),
@@ -77,7 +70,7 @@ class Attended:
     """
 
     def __init__(
-        self, run: RunFolder, start: Callable[[RunFolder], "subprocess.Popen[bytes]"] = starting.start
+        self, run: RunFolder, start: Callable[[RunFolder], "subprocess.Popen[bytes]"] = runs_start.start
     ):
         self.run = run
         self.keeper = start(run)
@@ -85,8 +78,8 @@ class Attended:
         self.follower.poll()
 
     def resume(self, command: Sequence[str] | None = None) -> None:
-        """Go on with it; see `core.starting.resume`."""
-        self.keeper = starting.resume(self.run, command)
+        """Go on with it; see `core.runs.start.resume`."""
+        self.keeper = runs_start.resume(self.run, command)
         self.follower = RunFollower(self.run)
         self.follower.poll()
 

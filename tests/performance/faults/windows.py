@@ -12,12 +12,12 @@ from functools import partial
 from pathlib import Path
 from random import Random
 
-from core import starting
-from core.event_files import EventReader
-from core.events import StepFinished
-from core.run_folder import Action, RunFolder
-from core.run_summary import state_at_end
-from core.story import State
+from core.runs import start
+from core.runs.event_log import EventReader
+from core.runs.events import StepFinished
+from core.runs.folder import Action, RunFolder
+from core.runs.status import State
+from core.runs.summary import state_at_end
 from tests.performance.faults.training import PATIENCE_SECONDS, new_run, small_options, write_texts
 
 ROOT = Path(__file__).resolve().parents[3]
@@ -150,7 +150,7 @@ def show(path: Path, *, starts: bool) -> int:
 
     application, window = open_window((1100, 800))
     run = RunFolder(path)
-    window.show_run(run, partial(starting.start, run) if starts else None)
+    window.show_run(run, partial(start.start, run) if starts else None)
     timer = QTimer(interval=30)
 
     def tell() -> None:

@@ -5,9 +5,8 @@ import sys
 from datetime import date
 from pathlib import Path
 
-from core import questions
-from core.bench.result import Machine
-from core.bench.this_machine import this_machine
+from core.benchmark.result import Machine, this_machine
+from core.services import questions
 from tests.performance.suite import readme, record, running, tables
 from tests.performance.suite.entries import BENCHMARKS, Benchmark, UnknownNameError, chosen
 from tests.performance.suite.record import Form

@@ -8,8 +8,8 @@ from pathlib import Path
 
 import msgspec
 
-from core.bench.result import BUSY, Machine
-from core.files import write_atomically
+from core.base.files import write_atomically
+from core.benchmark.result import BUSY, Machine
 from tests.performance.suite.figures import Figure
 
 SCHEMA = 1

@@ -14,13 +14,14 @@ import pyarrow as pa
 import pytest
 from pyarrow import parquet
 
-from core.choices import Task
+from core.base.errors import DataError
 from core.engine.data.columns import guess_pair
-from core.engine.data.headers import refuse_repeated
+from core.engine.data.labelled_texts import load_text_data
 from core.engine.data.tables import Table, read_table
-from core.engine.data.text import load_text_data
-from core.errors import DataError
-from core.options import DataOptions, RunOptions
+from core.engine.data.text_files import refuse_repeated
+from core.options import RunOptions
+from core.options.choices import Task
+from core.options.data import DataOptions
 
 DEEP = f"{'[' * 50}{{}}{']' * 50}"
 REVIEWS = [("good, really good", "pos"), ("bad", "neg"), ("so so", "pos"), ("never again", "neg")]
@@ -307,7 +308,7 @@ def test_a_packed_file_is_read_as_long_as_the_disk_has_room(
     path = write(tmp_path, "a.csv.gz", gzip.compress(b"text,label\n" + b"a,b\n" * 10**6))
     assert read_table(path).rows.num_rows == 10**6
     full = SimpleNamespace(free=2**20, total=2**40)
-    monkeypatch.setattr("core.engine.data.table_cache.shutil.disk_usage", lambda _path: full)
+    monkeypatch.setattr("core.engine.data.tables.shutil.disk_usage", lambda _path: full)
     with pytest.raises(DataError, match="no room"):
         read_table(path.rename(tmp_path / "b.csv.gz"))
 

@@ -6,11 +6,9 @@ import pyarrow as pa
 import pytest
 import torch
 
-from core.engine.data import blocks
-from core.engine.data.batches import StackBlocks
-from core.engine.data.blocks import make_blocks
-from core.engine.data.running_text import Documents
-from core.engine.data.token_cache import TokenCache, tokenizer_print
+from core.engine.data import running_text
+from core.engine.data.batches import StackBlocks, TokenCache, tokenizer_print
+from core.engine.data.running_text import Documents, make_blocks
 from tests.fakes.tiny_tokenizer import tiny_tokenizer
 
 TEXT = "Hello there, how are you? I am fine. one two three four five six\n" * 20
@@ -20,12 +18,12 @@ def documents(*texts: str) -> Documents:
     return Documents(pa.chunked_array([pa.array(texts, pa.large_string())]))
 
 
-def made(found: Documents, length: int, cache: Path, tokenizer: Any = None) -> blocks.Blocks | None:
+def made(found: Documents, length: int, cache: Path, tokenizer: Any = None) -> running_text.Blocks | None:
     tokenizer = tokenizer or tiny_tokenizer()
     return make_blocks(found, tokenizer, length, TokenCache(cache), tokenizer_print(tokenizer))
 
 
-def ids(found: blocks.Blocks) -> list[int]:
+def ids(found: running_text.Blocks) -> list[int]:
     return [int(token) for row in found.rows for token in row["input_ids"]]
 
 
@@ -42,8 +40,8 @@ def test_rows_are_the_text_from_end_to_end(tmp_path: Path) -> None:
 
 def test_cut_into_pieces_a_text_has_the_same_tokens(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     once = made(documents(TEXT), 16, tmp_path / "a")
-    monkeypatch.setattr(blocks, "pieces", lambda text: text.splitlines(keepends=True))
-    monkeypatch.setattr(blocks, "TOGETHER_CHARACTERS", 100)
+    monkeypatch.setattr(running_text, "pieces", lambda text: text.splitlines(keepends=True))
+    monkeypatch.setattr(running_text, "TOGETHER_CHARACTERS", 100)
     again = made(documents(TEXT), 16, tmp_path / "b")
     assert once is not None
     assert again is not None

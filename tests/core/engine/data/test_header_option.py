@@ -4,9 +4,10 @@ from pathlib import Path
 
 import pytest
 
-from core.choices import Task, Toggle
-from core.engine.data.text import load_text_data
-from core.options import DataOptions, RunOptions
+from core.engine.data.labelled_texts import load_text_data
+from core.options import RunOptions
+from core.options.choices import Task, Toggle
+from core.options.data import DataOptions
 
 
 @pytest.fixture

@@ -10,11 +10,10 @@ import pyarrow as pa
 import pytest
 from pyarrow import parquet
 
-from core.engine.data import table_cache
+from core.base.errors import DataError
+from core.engine.data import tables
 from core.engine.data.columns import describe
-from core.engine.data.table_cache import TableCache
-from core.engine.data.tables import Table, read_table
-from core.errors import DataError
+from core.engine.data.tables import Table, TableCache, read_table
 
 COUNT = 3000
 
@@ -25,8 +24,8 @@ def cache(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     monkeypatch.setenv("HONE_HOME", str(tmp_path / "home"))
     monkeypatch.setattr("core.engine.data.text_files.BLOCK_BYTES", 1000)
     monkeypatch.setattr("core.engine.data.delimited.BLOCK_BYTES", 4096)
-    monkeypatch.setattr("core.engine.data.parquet_rows.BATCH_ROWS", 100)
-    monkeypatch.setattr("core.engine.data.conll.BLOCK_SENTENCES", 100)
+    monkeypatch.setattr("core.engine.data.tables.BATCH_ROWS", 100)
+    monkeypatch.setattr("core.engine.data.text_files.BLOCK_SENTENCES", 100)
     return tmp_path / "home" / "cache" / "tables"
 
 
@@ -164,7 +163,7 @@ def test_progress_rises_to_the_end(tmp_path: Path, name: str, make: Callable[[Pa
 def test_an_array_is_read_whole_where_it_is_not_one_of_objects(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("core.engine.data.json_array.LARGEST_RECORD", 2000)
+    monkeypatch.setattr("core.engine.data.json_files.LARGEST_RECORD", 2000)
     path = tmp_path / "a.json"
     json_array(path)
     assert read_table(path).rows.num_rows == COUNT
@@ -223,7 +222,7 @@ def test_without_a_cache_to_write_to_memory_is_used(tmp_path: Path) -> None:
 def test_the_oldest_go_where_there_is_too_much(
     tmp_path: Path, cache: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(table_cache, "UNFINISHED_SECONDS", -1.0)
+    monkeypatch.setattr(tables, "UNFINISHED_SECONDS", -1.0)
     cache.mkdir(parents=True)
     (cache / "x.unfinished").write_text("of an engine that was killed")
     for number in range(3):

@@ -6,8 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from core.engine.data.plain_text import is_plain_text, read_plain_text
-from core.errors import DataError
+from core.base.errors import DataError
+from core.engine.data.running_text import is_plain_text, read_plain_text
 
 PROSE = "First Citizen:\nBefore we proceed any further, hear me speak.\n\nAll:\nSpeak, speak.\n"
 

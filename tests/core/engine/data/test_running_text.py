@@ -3,10 +3,12 @@ from pathlib import Path
 
 import pytest
 
-from core.choices import Task
+from core.base.errors import DataError
 from core.engine.data.running_text import Documents, load_running_text, pieces
-from core.errors import DataError
-from core.options import DataOptions, ModelOptions, RunOptions
+from core.options import RunOptions
+from core.options.choices import Task
+from core.options.data import DataOptions
+from core.options.sections import ModelOptions
 
 
 @pytest.fixture(autouse=True)

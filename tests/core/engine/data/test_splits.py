@@ -8,14 +8,15 @@ import pyarrow as pa
 import pytest
 from pyarrow import parquet
 
-from core.choices import Task
-from core.engine.data.shards import read_files, read_training
+from core.base.errors import DataError
+from core.engine.data.labelled_texts import load_text_data
 from core.engine.data.splits import HeldOut, files_of, held_out_of, splits_of, texts_of
-from core.engine.data.text import load_text_data
+from core.engine.data.tables import read_files, read_training
 from core.engine.hub.download import download
-from core.errors import DataError
-from core.hub_questions import DownloadRequest, Kind
-from core.options import DataOptions, RunOptions
+from core.options import RunOptions
+from core.options.choices import Task
+from core.options.data import DataOptions
+from core.services.hub import DownloadRequest, Kind
 from tests.fakes.tiny_on_hub import a_hub
 from tests.fakes.whole_hub import Repo, WholeHub
 

@@ -7,8 +7,8 @@ from typing import Any
 import pytest
 import torch
 
-from core.choices import Method, Task
-from core.run_folder import RunFolder
+from core.options.choices import Method, Task
+from core.runs.folder import RunFolder
 from tests.fakes.chat_templates import PLAIN
 from tests.fakes.exporting import LABELS, PROMPTS, TEXTS
 from tests.fakes.finished_runs import finished_run, with_model

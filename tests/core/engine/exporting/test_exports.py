@@ -14,21 +14,29 @@ import torch
 from PIL import Image
 from safetensors.torch import load_file, save_file
 
-from core.choices import Method, Quantization, Task
+from core.base.errors import ModelError
+from core.base.jobs import JobProgress
 from core.engine.checkpoints import seal
-from core.engine.exporting import card, folders
-from core.engine.exporting.exporting import NotTheSame, export
-from core.engine.exporting.trained import read_recipe
+from core.engine.export import card as export_card
+from core.engine.export import folders
+from core.engine.export.job import NotTheSame, export
+from core.engine.export.verify import read_recipe
 from core.engine.models.past_runs import keep_base
-from core.errors import ModelError
-from core.events import Evaluated
-from core.export_job import Export, Wanted
-from core.export_offers import ExportSource
-from core.exporting import Compared, ExportKind, ExportRequest, NumberFormat
-from core.jobs import JobProgress
-from core.options import OutputOptions, RunOptions
-from core.run_folder import RunFolder
-from core.story import RunStory
+from core.options import RunOptions
+from core.options.choices import Method, Quantization, Task
+from core.options.sections import OutputOptions
+from core.runs.events import Evaluated
+from core.runs.folder import RunFolder
+from core.runs.status import RunStory
+from core.services.export import (
+    Compared,
+    Export,
+    ExportKind,
+    ExportRequest,
+    ExportSource,
+    NumberFormat,
+    Wanted,
+)
 from tests.fakes.exporting import LABELS, TEXTS, exported
 from tests.fakes.finished_runs import finished_run, with_model, with_network
 from tests.fakes.runs import write_events
@@ -177,7 +185,7 @@ def test_the_card_tells_no_figures_of_another_step(
     )  # 0.9: of the model that was kept
     options = RunOptions(task=Task.TEXT_CLASSIFICATION, output=OutputOptions(keep_best=keep_best))
     source = ExportSource(run, options, tmp_path / folder, is_adapter=False)
-    told = "\n".join(card._results(source, story))
+    told = "\n".join(export_card._results(source, story))
     assert ("accuracy" in told, said in told) == (bool(said), True)
     assert ("after step" in told) == ("step" in said)
     assert ("0.4" in told) == (folder == "checkpoints/checkpoint-20")
@@ -217,7 +225,7 @@ def test_a_checkpoint_of_images_that_lacks_its_labels_takes_those_of_the_model(t
 def test_a_vision_model_brings_its_image_processor(tmp_path: Path) -> None:
     from transformers import AutoImageProcessor
 
-    from core.engine.models.image_models import preprocessor
+    from core.engine.models.vision import preprocessor
 
     run, _ = finished_run(tmp_path / "run", Task.IMAGE_CLASSIFICATION, "vit")
     save_tiny_vision(run.model)

@@ -7,12 +7,12 @@ from typing import Any
 
 import pytest
 
-from core.choices import Task
-from core.engine.exporting import gguf, ollama
-from core.engine.exporting.exporting import NotTheSame, export
-from core.errors import ModelError
-from core.exporting import Compared, ExportKind, ExportRequest
-from core.run_folder import RunFolder
+from core.base.errors import ModelError
+from core.engine.export import formats
+from core.engine.export.job import NotTheSame, export
+from core.options.choices import Task
+from core.runs.folder import RunFolder
+from core.services.export import Compared, ExportKind, ExportRequest
 from tests.fakes.chat_templates import BRACKETS, DIARY
 from tests.fakes.exporting import exported
 from tests.fakes.finished_runs import finished_run, with_model
@@ -42,7 +42,7 @@ def test_a_template_beyond_ollamas_is_refused(tmp_path: Path, template: str) -> 
 
 
 def test_what_a_modelfiles_line_cant_hold_is_no_stop() -> None:
-    assert [text for text in ("</s>", "<\n>", 'a "b"', "\u2028", " ") if ollama._fits_a_line(text)] == [
+    assert [text for text in ("</s>", "<\n>", 'a "b"', "\u2028", " ") if formats._fits_a_line(text)] == [
         "</s>",
         " ",
     ]
@@ -93,7 +93,7 @@ def test_a_converter_makes_one_file_of_the_model(
 def test_a_bundle_without_a_python_leaves_the_model_and_says_what_is_missing(
     talker: tuple[RunFolder, Any], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(gguf, "is_frozen", lambda: True)
+    monkeypatch.setattr(formats, "is_frozen", lambda: True)
     monkeypatch.setenv("LLAMA_CPP", str(tmp_path))
     monkeypatch.setenv("PATH", "")
     (tmp_path / "convert_hf_to_gguf.py").write_text(CONVERTER.format(fails=False))
@@ -135,9 +135,9 @@ time.sleep(60)
 def test_a_gguf_file_is_asked_where_llama_cpp_can_run_it(
     talker: tuple[RunFolder, Any], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    from core.engine.exporting.gguf import BEGINNING, as_texts
-    from core.engine.exporting.rows import continued, find_rows
-    from core.export_offers import find_source
+    from core.engine.export.formats import BEGINNING, as_texts
+    from core.engine.export.verify import continued, find_rows
+    from core.services.export import find_source
 
     rows = continued(find_rows(find_source(talker[0])), talker[1])
     said = {}
@@ -153,7 +153,7 @@ def test_a_gguf_file_is_asked_where_llama_cpp_can_run_it(
     assert report.agreement is not None
     assert (report.agreement.compared, report.agreement.equal) == (Compared.TEXTS, len(said))
     runner.write_text(SLEEPER.format(python=sys.executable))
-    monkeypatch.setattr(gguf, "RUN_SECONDS", 0.1)
+    monkeypatch.setattr(formats, "RUN_SECONDS", 0.1)
     asked = ExportRequest(
         run=str(talker[0].path), kind=ExportKind.GGUF, staging=str(tmp_path / "gguf"), target="there"
     )

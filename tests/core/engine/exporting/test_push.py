@@ -6,9 +6,9 @@ from pathlib import Path
 import pytest
 from huggingface_hub import constants
 
-from core.engine.exporting.push import push
-from core.errors import UserError
-from core.exporting import Pushed, PushRequest
+from core.base.errors import UserError
+from core.engine.hub.push import push
+from core.services.export import Pushed, PushRequest
 from tests.fakes.tiny_on_hub import a_hub
 from tests.fakes.whole_hub import WholeHub
 

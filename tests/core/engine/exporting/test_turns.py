@@ -2,8 +2,8 @@
 
 import pytest
 
-from core.engine.data.conversations.templates import CHATML
-from core.engine.exporting.turns import Messages, SystemIn, Turns, find_turns, renderer
+from core.engine.data.chat_tokens import CHATML
+from core.engine.export.formats import Messages, SystemIn, Turns, find_turns, renderer
 from tests.fakes.chat_templates import ASKS_FOR_THOUGHTS, BRACKETS, DIARY, LAST_ENDS, NEVER_ASKS, PLAIN
 from tests.fakes.tiny_tokenizer import tiny_tokenizer
 

@@ -7,10 +7,10 @@ import keyring
 import msgspec
 import pytest
 
-from core import jobs
+from core.base import jobs
+from core.base.errors import UserError
 from core.engine.hub.account import account, find_token, lend_token
-from core.errors import UserError
-from core.hub_questions import Account, AccountAction, AccountRequest, TokenPlace
+from core.services.hub import Account, AccountAction, AccountRequest, TokenPlace
 from tests.fakes.keychain import FakeKeychain, PlainFile
 from tests.fakes.whole_hub import WholeHub
 

@@ -6,8 +6,8 @@ from pathlib import Path
 import pytest
 import torch
 
-from core.engine.torchvision_ops import prepare_torchvision
-from core.hub_standing import conversion, standing
+from core.engine.environment import prepare_torchvision
+from core.services.hub import conversion, standing
 
 prepare_torchvision()
 

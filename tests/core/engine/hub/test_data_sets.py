@@ -2,10 +2,10 @@
 
 import pytest
 
-from core.engine.hub.data_sets import dataset_files, dataset_splits
+from core.base.errors import DataError, UserError
 from core.engine.hub.download import download
-from core.errors import DataError, UserError
-from core.hub_questions import DownloadRequest, Kind
+from core.engine.hub.search import dataset_files, dataset_splits
+from core.services.hub import DownloadRequest, Kind
 from tests.fakes.whole_hub import Repo, WholeHub
 
 CARD = b"""---

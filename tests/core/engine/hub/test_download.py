@@ -7,16 +7,15 @@ from pathlib import Path
 
 import pytest
 
-from core import hub as asking
-from core import questions, settings
+from core.base import settings
+from core.base.errors import ModelError, UserError
+from core.base.jobs import JobCancelled
 from core.engine.hub import download as downloading
-from core.engine.hub import fetch
+from core.engine.hub import download as hub_download
 from core.engine.hub.download import download, drop_partial
-from core.errors import ModelError, UserError
-from core.hub_download import Download
-from core.hub_files import names_here
-from core.hub_questions import DownloadRequest, Kind, Progress
-from core.jobs import JobCancelled
+from core.services import hub as asking
+from core.services import questions
+from core.services.hub import Download, DownloadRequest, Kind, Progress, names_here
 from tests.fakes.tiny_on_hub import CONFIG, TINY, WEIGHTS, blob, partials, point_at
 from tests.fakes.whole_hub import Repo, WholeHub
 
@@ -135,12 +134,12 @@ def test_a_hub_that_stays_busy_is_left_alone(hub: WholeHub) -> None:
     with pytest.raises(ModelError, match="refuses org/tiny") as caught:
         download(REQUEST, lambda _: None, waits.append)
     assert "503" in caught.value.detail
-    assert waits == list(fetch.WAITS)
+    assert waits == list(hub_download.WAITS)
     assert names_here("org/tiny", Kind.MODEL) == {}
 
 
 def test_a_hub_that_falls_silent(hub: WholeHub, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(fetch, "SECONDS", 0.05)
+    monkeypatch.setattr(hub_download, "FETCH_SECONDS", 0.05)
     hub.gate.clear()
     hub.is_silent = True
     error = refused()
@@ -175,14 +174,14 @@ def test_a_disk_that_fills_up_meanwhile(hub: WholeHub, cache: Path, monkeypatch:
         raise OSError(errno.ENOSPC, "No space left on device")
 
     hub.moods = [None, None, 300_000]
-    genuine: Callable[..., None] = fetch._write
+    genuine: Callable[..., None] = hub_download._write
     calls: list[int] = []
 
     def write(*given: object) -> None:
         calls.append(1)
         (full if len(calls) > 3 else genuine)(*given)
 
-    monkeypatch.setattr(fetch, "_write", write)
+    monkeypatch.setattr(hub_download, "_write", write)
     error = refused()
     assert error.title == "The disk is full"
     assert blob(cache, WEIGHTS).stat().st_size == 300_000

@@ -6,11 +6,11 @@ from pathlib import Path
 import pytest
 import torch
 
-from core import hub as asking
-from core import settings
-from core.engine.models.vision_models import load_vision_model
-from core.errors import ModelError
-from core.options import ModelOptions
+from core.base import settings
+from core.base.errors import ModelError
+from core.engine.models.vision import load_vision_model
+from core.options.sections import ModelOptions
+from core.services import hub as asking
 from tests.fakes.whole_hub import WholeHub
 
 ALEXNET = ModelOptions(source="torchvision:alexnet", pretrained=True)

@@ -3,13 +3,12 @@
 import pytest
 from huggingface_hub import constants
 
-from core import settings
-from core.engine.hub import asking
+from core.base import settings
+from core.base.errors import UserError
+from core.engine.hub import search as hub_search
 from core.engine.hub.download import download
 from core.engine.hub.search import search
-from core.errors import UserError
-from core.hub_files import cache_folder
-from core.hub_questions import DownloadRequest, Found, Kind, SearchRequest
+from core.services.hub import DownloadRequest, Found, Kind, SearchRequest, cache_folder
 from tests.fakes.tiny_on_hub import CONFIG, FACTS, TINY, WEIGHTS, blob
 from tests.fakes.whole_hub import Repo, WholeHub
 
@@ -132,8 +131,8 @@ def test_offline_nothing_is_asked(hub: WholeHub) -> None:
 def test_an_answer_that_does_not_end_is_not_read_to_its_end(
     hub: WholeHub, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(asking, "MOST_BYTES", 1000)
+    monkeypatch.setattr(hub_search, "MOST_ANSWER_BYTES", 1000)
     hub.repos["models", "org/long"] = Repo(dict(TINY), {**FACTS, "tags": ["x" * (8 << 20)]})
     with pytest.raises(UserError, match="answer as the Hub does"):
         find("long")
-    assert len(asking._content(f"{constants.ENDPOINT}/api/models/org/long", None)) < 4 << 20
+    assert len(hub_search._content(f"{constants.ENDPOINT}/api/models/org/long", None)) < 4 << 20

@@ -7,14 +7,15 @@ from typing import Any
 import msgspec
 import pytest
 
-from core.choices import Task
-from core.data_report import DataReport
-from core.engine.inspecting.looking import inspect
-from core.engine.inspecting.packed import packed_rows
-from core.engine.torchvision_ops import prepare_torchvision
-from core.errors import DataError
-from core.findings import FindingLevel
-from core.options import DataOptions, ModelOptions, RunOptions
+from core.base.errors import DataError
+from core.engine.environment import prepare_torchvision
+from core.engine.inspect.preview import packed_rows
+from core.engine.inspect.report import inspect
+from core.options import RunOptions
+from core.options.choices import Task
+from core.options.data import DataOptions
+from core.options.sections import ModelOptions
+from core.services.inspect import DataReport, FindingLevel
 from tests.fakes.answered_texts import write_data
 from tests.fakes.tiny_bert import save_tiny_bert
 from tests.fakes.tiny_talker import instructions, save_tiny_talker, write_json
@@ -84,8 +85,8 @@ def asked(folder: Path, models: Path, task: Task, **data: Any) -> RunOptions:
 
 def counts(options: RunOptions) -> tuple[DataReport, Any]:
     """What a look says, and what the run has prepared."""
-    from core.engine.building import prepare
     from core.engine.reporter import Reporter
+    from core.engine.train import prepare
 
     report = inspect(options)
     assert report.problems == ()
@@ -172,8 +173,8 @@ def said(question: str, answer: str) -> list[dict[str, str]]:
 
 @pytest.mark.parametrize("task", [task for task in Task if task.reads_text])
 def test_bad_rows_stop_a_run_and_can_be_left_out(task: Task, models: Path, tmp_path: Path) -> None:
-    from core.engine.building import prepare
     from core.engine.reporter import Reporter
+    from core.engine.train import prepare
 
     path = str(spoilt(tmp_path, task))
     options = asked(tmp_path, models, task, train=path, eval_fraction=0.0)
@@ -210,7 +211,7 @@ def test_repeats_can_be_left_out(task: Task, fraction: float, models: Path, tmp_
 
 def inspect_all(options: RunOptions) -> DataReport:
     """A report that shows every row."""
-    from core.engine.inspecting import conversations, gathering
+    from core.engine.inspect import conversations, gathering
 
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(gathering, "SHOWN", 1000)
@@ -222,8 +223,8 @@ def inspect_all(options: RunOptions) -> DataReport:
 def test_a_length_that_keeps_rows_is_proposed_where_nothing_fits(
     task: Task, models: Path, tmp_path: Path
 ) -> None:
-    from core.engine.building import prepare
     from core.engine.reporter import Reporter
+    from core.engine.train import prepare
 
     options = asked(
         tmp_path, models, task, train=str(spoilt(tmp_path, task)), skip_bad_rows=True, max_length=8
@@ -289,7 +290,7 @@ def test_a_model_from_scratch_shows_what_it_sees(task: Task, tmp_path: Path) -> 
 @pytest.mark.parametrize("name", ["a.txt", "a.jsonl"])
 @pytest.mark.parametrize("of", ["scratch:llama-tiny", "talker"])
 def test_rows_of_a_long_text_are_estimated(name: str, of: str, models: Path, tmp_path: Path) -> None:
-    from core.engine.inspecting import running
+    from core.engine.inspect import running_text
 
     lines = [
         f"In the year {n} there was a story of {n * n} people who went {n % 7} miles." for n in range(3000)
@@ -302,7 +303,7 @@ def test_rows_of_a_long_text_are_estimated(name: str, of: str, models: Path, tmp
     options = RunOptions(task=Task.CAUSAL_LM, model=model, data=data)
     exact = inspect(options)
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(running, "COUNTED_CHARACTERS", 1000)
+        patch.setattr(running_text, "COUNTED_CHARACTERS", 1000)
         about = inspect(options)
     assert about.train_rows == pytest.approx(exact.train_rows, rel=0.1)
     assert about.eval_rows == pytest.approx(exact.eval_rows, rel=0.1)

@@ -15,11 +15,12 @@ import pytest
 from PIL import Image
 from pyarrow import parquet
 
-from core.choices import Task
-from core.data_report import DataReport
-from core.engine.inspecting.looking import inspect
-from core.errors import DataError
-from core.options import DataOptions, RunOptions
+from core.base.errors import DataError
+from core.engine.inspect.report import inspect
+from core.options import RunOptions
+from core.options.choices import Task
+from core.options.data import DataOptions
+from core.services.inspect import DataReport
 
 GOOD = "".join(f"words {n},{'ab'[n % 2]}\n" for n in range(12))
 TALK = [{"role": "user", "content": "Hi"}, {"role": "assistant", "content": "Hello."}]

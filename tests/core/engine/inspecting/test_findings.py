@@ -7,16 +7,16 @@ from typing import Any
 
 import pytest
 
-from core.choices import Task
-from core.data_report import DataReport
+from core.base.errors import DataError
+from core.engine.data.labelled_texts import load_tagged_texts, load_text_data
 from core.engine.data.scores import load_scored_texts
-from core.engine.data.tags import load_tagged_texts
-from core.engine.data.text import load_text_data
-from core.engine.inspecting import samples
-from core.engine.inspecting.looking import inspect
-from core.errors import DataError
-from core.findings import Finding, FindingLevel
-from core.options import DataOptions, ModelOptions, RunOptions
+from core.engine.inspect import gathering
+from core.engine.inspect.report import inspect
+from core.options import RunOptions
+from core.options.choices import Task
+from core.options.data import DataOptions
+from core.options.sections import ModelOptions
+from core.services.inspect import DataReport, Finding, FindingLevel
 from tests.fakes.tiny_bert import save_tiny_bert
 
 CLASSIFY, SCORE, WORDS, TEXT = (
@@ -286,7 +286,7 @@ def test_texts_that_are_cut_off_are_counted_and_named(tmp_path: Path, bert: Mode
 def test_of_many_rows_some_are_measured_and_that_is_said(
     tmp_path: Path, bert: ModelOptions, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(samples, "MOST_SAMPLED", 10)
+    monkeypatch.setattr(gathering, "MOST_SAMPLED", 10)
     data = DataOptions(train=str(table(tmp_path, *many(95))), max_length=8)
     report = inspect(RunOptions(task=CLASSIFY, model=bert, data=data))
     assert report.lengths is not None

@@ -6,11 +6,12 @@ from typing import Any
 import pytest
 from PIL import Image
 
-from core.choices import Task
-from core.data_report import ColumnKind, DataReport
-from core.engine.inspecting.looking import inspect
-from core.errors import DataError
-from core.options import DataOptions, RunOptions
+from core.base.errors import DataError
+from core.engine.inspect.report import inspect
+from core.options import RunOptions
+from core.options.choices import Task
+from core.options.data import DataOptions
+from core.services.inspect import ColumnKind, DataReport
 
 
 def look(source: Path | str, task: Task = Task.TEXT_CLASSIFICATION, **columns: Any) -> DataReport:

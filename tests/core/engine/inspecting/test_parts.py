@@ -4,16 +4,15 @@ from pathlib import Path
 
 import pytest
 
-from core.choices import Task
-from core.engine.data.checking.labels import told_of
-from core.engine.data.checking.repeats import Prints64
-from core.engine.data.shards import read_files
-from core.engine.inspecting import samples
-from core.engine.inspecting.lengths import histogram
-from core.engine.inspecting.looking import inspect
-from core.engine.inspecting.progress import WHOLE, Stages
-from core.engine.inspecting.samples import Sampled
-from core.options import DataOptions, RunOptions
+from core.engine.data.checks import Prints64, told_of
+from core.engine.data.tables import read_files
+from core.engine.inspect import gathering
+from core.engine.inspect.gathering import WHOLE, Sampled, Stages
+from core.engine.inspect.preview import histogram
+from core.engine.inspect.report import inspect
+from core.options import RunOptions
+from core.options.choices import Task
+from core.options.data import DataOptions
 from tests.fakes.clock import FakeClock
 
 
@@ -41,7 +40,7 @@ def test_the_last_word_on_progress_comes_even_where_nothing_is_done() -> None:
 
 
 def test_rows_are_chosen_evenly(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(samples, "MOST_SAMPLED", 4)
+    monkeypatch.setattr(gathering, "MOST_SAMPLED", 4)
     sampled = Sampled(10)
     assert not sampled.is_all
     assert [

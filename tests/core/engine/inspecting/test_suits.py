@@ -5,11 +5,12 @@ from pathlib import Path
 
 import pytest
 
-from core.choices import Task
-from core.engine.inspecting.looking import inspect
-from core.engine.inspecting.suits import find_suiting_task
-from core.errors import DataError
-from core.options import DataOptions, RunOptions
+from core.base.errors import DataError
+from core.engine.inspect.gathering import find_suiting_task
+from core.engine.inspect.report import inspect
+from core.options import RunOptions
+from core.options.choices import Task
+from core.options.data import DataOptions
 
 N = range(60)
 TALK = [{"role": "user", "content": "Hi"}, {"role": "assistant", "content": "Hello."}]

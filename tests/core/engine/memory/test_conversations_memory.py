@@ -5,10 +5,12 @@ from typing import Any
 
 import pytest
 
-from core.choices import Method, Precision, Task
-from core.engine.torchvision_ops import prepare_torchvision
-from core.memory.forecast import Basis, Forecast
-from core.options import DataOptions, DeviceOptions, MemoryOptions, ModelOptions, RunOptions
+from core.engine.environment import prepare_torchvision
+from core.memory.model import Basis, Forecast
+from core.options import RunOptions
+from core.options.choices import Method, Precision, Task
+from core.options.data import DataOptions
+from core.options.sections import DeviceOptions, MemoryOptions, ModelOptions
 from tests.fakes.building import built, options
 from tests.fakes.tiny_talker import instructions, pairs, save_tiny_talker, write_json
 
@@ -49,9 +51,9 @@ def traced(asked_for: RunOptions) -> Forecast:
 
 @pytest.mark.parametrize("task", [Task.CHAT, Task.PREFERENCE])
 def test_the_longest_row_is_that_of_the_run(folder: Path, task: Task) -> None:
-    from core.engine.building import prepare
-    from core.engine.data.lengths import lengths_of
+    from core.engine.data.batches import lengths_of
     from core.engine.reporter import Reporter
+    from core.engine.train import prepare
 
     longest = max(lengths_of(prepare(asked(folder, task), Reporter(None)).train) or ())
     told = traced(asked(folder, task))
@@ -62,8 +64,8 @@ def test_the_longest_row_is_that_of_the_run(folder: Path, task: Task) -> None:
 @pytest.mark.parametrize("task", [Task.CHAT, Task.PREFERENCE])
 def test_a_trace_counts_what_is_kept(folder: Path, tmp_path: Path, task: Task, method: Method) -> None:
     """In the trainer of a dry run, whose first batch has the longest rows."""
-    from core.engine.memory.dry_trainer import DryTrainer
-    from core.engine.memory.weighing import state_bytes_on, weight_bytes_on
+    from core.engine.memory.measure import DryTrainer
+    from core.engine.memory.weigh import state_bytes_on, weight_bytes_on
 
     asked_for = asked(folder, task, method)
     trainer = built(asked_for, tmp_path, DryTrainer)
@@ -97,16 +99,16 @@ def test_a_pair_takes_two_rows(folder: Path) -> None:
 
 @pytest.mark.parametrize("task", [Task.CHAT, Task.PREFERENCE])
 def test_the_formula_is_near_the_trace(folder: Path, task: Task) -> None:
+    from core.engine.capabilities import gather
     from core.engine.check_model import check_model
     from core.engine.devices import choose_visible
-    from core.engine.machine_facts import gather
-    from core.memory import anatomy
+    from core.memory import estimate
 
     asked_for = asked(folder, task)
     shape = check_model(asked_for).shape
     assert shape is not None
     device = choose_visible(gather(with_compilers=False), asked_for).device
     trace = traced(asked_for)
-    formula = anatomy.forecast(asked_for, shape, device, length=trace.length).parts
+    formula = estimate.forecast(asked_for, shape, device, length=trace.length).parts
     assert formula.weights == pytest.approx(trace.parts.weights, rel=0.02)
     assert formula.activations == pytest.approx(trace.parts.activations, rel=0.35)

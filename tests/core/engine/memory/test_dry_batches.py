@@ -1,8 +1,9 @@
 """Which rows a dry run trains on."""
 
-from core.choices import Task
-from core.engine.memory.dry_batches import fitted, pick
-from core.options import MemoryOptions, RunOptions, TrainingOptions
+from core.engine.memory.measure import fitted, pick
+from core.options import RunOptions
+from core.options.choices import Task
+from core.options.sections import MemoryOptions, TrainingOptions
 
 LENGTHS = [3, 9, 4, 8, 5, 7, 6, 2, 30, 1, 20, 10]
 ORDER = [5, 11, 0, 8, 3, 1, 10, 2, 4, 6, 9, 7]

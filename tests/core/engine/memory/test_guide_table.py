@@ -9,13 +9,14 @@ from typing import Any
 import pytest
 import torch
 
-from core.choices import Optimizer, Precision, Task
+from core.engine.environment import prepare_torchvision
 from core.engine.memory import depths, fake
 from core.engine.memory.cuda_cache import CudaCache
 from core.engine.memory.rehearsal import rehearse
-from core.engine.torchvision_ops import prepare_torchvision
 from core.memory.overhead import CUDA_CONTEXT
-from core.options import DeviceOptions, MemoryOptions, ModelOptions, RunOptions, TrainingOptions
+from core.options import RunOptions
+from core.options.choices import Optimizer, Precision, Task
+from core.options.sections import DeviceOptions, MemoryOptions, ModelOptions, TrainingOptions
 
 prepare_torchvision()
 

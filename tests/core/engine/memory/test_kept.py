@@ -6,15 +6,14 @@ import msgspec
 import pytest
 import torch
 
-from core.checks import read_options
-from core.engine.memory.keeping import NUMBER_BYTES, Kept
-from core.engine.memory.shape import shape_of
-from core.engine.models.adapters import apply_method
-from core.engine.torchvision_ops import prepare_torchvision
+from core.engine.environment import prepare_torchvision
+from core.engine.memory.model_shape import NUMBER_BYTES, Kept, shape_of
+from core.engine.models.parts import apply_method
 from core.memory import activations
-from core.memory.case import case_of
+from core.memory.activations import case_of
 from core.options import RunOptions
-from core.reports import DeviceReport
+from core.options.device_support import DeviceReport
+from core.options.validate import read_options
 
 prepare_torchvision()
 

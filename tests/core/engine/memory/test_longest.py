@@ -4,12 +4,14 @@ from pathlib import Path
 
 import pytest
 
-from core.choices import Padding, Task
-from core.engine.data.lengths import lengths_of
-from core.engine.memory.longest import CANDIDATES, longest_row
-from core.engine.models import text_models
-from core.errors import OptionsError
-from core.options import DataOptions, ModelOptions, RunOptions
+from core.base.errors import OptionsError
+from core.engine.data.batches import lengths_of
+from core.engine.memory.forecast import CANDIDATES, longest_row
+from core.engine.models import text
+from core.options import RunOptions
+from core.options.choices import Padding, Task
+from core.options.data import DataOptions
+from core.options.sections import ModelOptions
 from tests.fakes.answered_texts import write_data
 from tests.fakes.tiny_bert import WORDS, save_tiny_bert
 from tests.fakes.tiny_training import model, reviews, train, write_reviews
@@ -24,7 +26,7 @@ def found(bert: Path, **data: object) -> object:
     options = RunOptions(
         task=Task.TEXT_CLASSIFICATION, model=ModelOptions(source=str(bert)), data=DataOptions(**data)
     )
-    config, tokenizer = text_models.load_config(options), text_models.load_tokenizer(str(bert))
+    config, tokenizer = text.load_config(options), text.load_tokenizer(str(bert))
     return longest_row(options, config, tokenizer)
 
 
@@ -90,7 +92,7 @@ def test_texts_with_numbers_and_with_tags_are_measured_as_a_run_does(
     data = DataOptions(train=write_data(tmp_path, task), max_length=32, eval_fraction=0.0)
     trainer = train(tmp_path / "run", task=task, model=model(bert), data=data).trainer
     options = RunOptions(task=task, model=model(bert), data=data)
-    config, tokenizer = text_models.load_config(options), text_models.load_tokenizer(str(bert))
+    config, tokenizer = text.load_config(options), text.load_tokenizer(str(bert))
     longest = longest_row(options, config, tokenizer)
     assert (longest.tokens, longest.notes) == (max(lengths_of(trainer.train_dataset)), ())
 
@@ -101,7 +103,7 @@ def test_tags_that_fit_no_words_are_a_note(bert: Path, tmp_path: Path) -> None:
     options = RunOptions(
         task=Task.TOKEN_CLASSIFICATION, model=model(bert), data=DataOptions(train=str(path), max_length=32)
     )
-    config, tokenizer = text_models.load_config(options), text_models.load_tokenizer(str(bert))
+    config, tokenizer = text.load_config(options), text.load_tokenizer(str(bert))
     longest = longest_row(options, config, tokenizer)
     assert longest.tokens == 32
     assert "has 2 words and 1 tag" in longest.notes[0]

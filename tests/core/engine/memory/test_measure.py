@@ -9,13 +9,15 @@ from typing import Any
 import pytest
 import torch
 
-from core.choices import Optimizer, Precision, Task
+from core.base.errors import DataError
 from core.engine.device_memory import process_peak
-from core.engine.torchvision_ops import prepare_torchvision
-from core.errors import DataError
-from core.memory.forecast import Measurement, Room
-from core.memory.measuring import DryRun
-from core.options import DataOptions, DeviceOptions, MemoryOptions, ModelOptions, RunOptions, TrainingOptions
+from core.engine.environment import prepare_torchvision
+from core.memory.model import Measurement, Room
+from core.options import RunOptions
+from core.options.choices import Optimizer, Precision, Task
+from core.options.data import DataOptions
+from core.options.sections import DeviceOptions, MemoryOptions, ModelOptions, TrainingOptions
+from core.services.memory import DryRun
 from tests.fakes.tiny_bert import WORDS, save_tiny_bert
 
 prepare_torchvision()
@@ -61,7 +63,7 @@ def measure(asked: RunOptions) -> Measurement:
 
 def widths(monkeypatch: pytest.MonkeyPatch) -> list[int]:
     """Tokens of a row of each batch that is trained on from now on."""
-    from core.engine.memory.dry_trainer import DryTrainer
+    from core.engine.memory.measure import DryTrainer
 
     seen: list[int] = []
     compute = DryTrainer.training_step
@@ -121,14 +123,13 @@ def test_where_steps_take_long_one_ordinary_step_has_to_do(
     folder: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     seen = widths(monkeypatch)
-    monkeypatch.setattr("core.engine.memory.dry_trainer.PATIENCE_SECONDS", 0.0)
+    monkeypatch.setattr("core.engine.memory.measure.PATIENCE_SECONDS", 0.0)
     assert measure(options(folder)).step_seconds is not None
     assert len(seen) == 3
 
 
 def test_the_time_of_a_step_is_without_compiling() -> None:
-    from core.engine.memory.dry_batches import DryBatches
-    from core.engine.memory.dry_trainer import DryCallback
+    from core.engine.memory.measure import DryBatches, DryCallback
 
     compiling = SimpleNamespace(step_seconds=100.0)
     trainer = SimpleNamespace(
@@ -150,7 +151,7 @@ def test_memory_that_runs_out_in_a_step_is_the_answer(folder: Path, monkeypatch:
             "CUDA out of memory. Tried to allocate 20.00 GiB. It may cause system failure."
         )
 
-    monkeypatch.setattr("core.engine.memory.dry_trainer.DryTrainer.training_step", full)
+    monkeypatch.setattr("core.engine.memory.measure.DryTrainer.training_step", full)
     found = measure(options(folder))
     assert "A batch of 4 rows" in found.out_of_memory
     assert "system failure" not in found.out_of_memory
@@ -169,7 +170,7 @@ def test_what_the_person_can_mend_is_raised(folder: Path, tmp_path: Path) -> Non
 
 class TestSavedTensors:
     def test_each_piece_of_memory_counts_once_and_the_models_own_not(self) -> None:
-        from core.engine.memory.weighing import SavedTensors
+        from core.engine.memory.weigh import SavedTensors
 
         layer = torch.nn.Linear(8, 8, bias=False)
         saved = SavedTensors(layer)
@@ -180,7 +181,7 @@ class TestSavedTensors:
         assert saved.copies == 0
 
     def test_copies_of_weights_in_half_precision_are_told_apart(self) -> None:
-        from core.engine.memory.weighing import SavedTensors
+        from core.engine.memory.weigh import SavedTensors
 
         layer = torch.nn.Linear(8, 8, bias=False)
         saved = SavedTensors(layer)

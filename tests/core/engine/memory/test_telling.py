@@ -7,16 +7,18 @@ import msgspec
 import pytest
 import torch
 
-from core.choices import Task
+from core.base.errors import FixAction
+from core.engine.capabilities import gather
 from core.engine.devices import choose
-from core.engine.machine_facts import gather
-from core.errors import FixAction
-from core.events import MemoryForecast, PhaseChanged, StepFinished
-from core.memory import record
-from core.memory.forecast import Basis, Forecast, Parts, Room
-from core.memory.shortage import ONLY_IF_IT_FITS
-from core.options import DataOptions, MemoryOptions, ModelOptions, RunOptions, TrainingOptions
-from core.story import DOESNT_FIT
+from core.memory import history
+from core.memory.model import Basis, Forecast, Parts, Room
+from core.options import RunOptions
+from core.options.choices import Task
+from core.options.data import DataOptions
+from core.options.sections import MemoryOptions, ModelOptions, TrainingOptions
+from core.runs.events import MemoryForecast, PhaseChanged, StepFinished
+from core.runs.status import DOESNT_FIT
+from core.runs.words import ONLY_IF_IT_FITS
 from tests.fakes.tiny_bert import save_tiny_bert
 from tests.fakes.tiny_training import train
 
@@ -40,7 +42,7 @@ def test_told_before_the_first_step_and_remembered_after_the_last(tmp_path: Path
     assert told.parts.weights == 4 * sum(weight.numel() for weight in done.trainer.model.parameters())
     assert told.room is not None
     assert told.room.free > 0
-    (kept,) = record.read()
+    (kept,) = history.read()
     assert kept.forecast == told.parts.total
     assert kept.measured == next(event.peak_bytes for event in done.events if hasattr(event, "peak_bytes"))
 
@@ -64,14 +66,14 @@ def test_memory_that_runs_out_is_told_with_what_was_forecast(
     assert "2.5 GB more" in message.detail
     assert message.fixes == told.fixes
     assert told.fixes[0].changes["memory.batch_size"] < 512
-    assert record.read() == ()  # it trained nothing: there is nothing to learn
+    assert history.read() == ()  # it trained nothing: there is nothing to learn
 
 
 def test_what_does_not_fit_ends_before_the_model_is_loaded_where_nobody_agreed(
     tmp_path: Path, model: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(
-        "core.engine.memory.telling._before_loading", lambda *_: Room(free=1, ceiling=1 << 30)
+        "core.engine.memory.forecast._before_loading", lambda *_: Room(free=1, ceiling=1 << 30)
     )
     options = {"model": ModelOptions(source=str(model))}
     assert train(tmp_path / "asked", **options).status == 0
@@ -95,7 +97,7 @@ def test_what_does_not_fit_with_rows_as_long_as_the_data_s_ends_before_it_trains
     fits = train(tmp_path / "fits", **options)
     told = next(event for event in fits.events if isinstance(event, MemoryForecast))
     room = Room(free=told.parts.total - 1, ceiling=1 << 40)
-    monkeypatch.setattr("core.engine.memory.telling._before_loading", lambda *_: room)
+    monkeypatch.setattr("core.engine.memory.forecast._before_loading", lambda *_: room)
     done = train(tmp_path / "large", **options)
     assert DOESNT_FIT in done.messages
     assert any(isinstance(event, PhaseChanged) for event in done.events)
@@ -116,9 +118,9 @@ def test_a_batch_larger_than_the_data_takes_what_the_data_takes(tmp_path: Path, 
 
 
 def test_what_was_found_out_before_the_start_goes_before_the_formula(model: Path) -> None:
-    from core.engine.memory.telling import foretell
+    from core.engine.memory.forecast import foretell
     from core.engine.reporter import Reporter
-    from core.engine.tasks.text_classification import prepare
+    from core.engine.tasks.text import prepare_classification as prepare
 
     options = RunOptions(
         task=Task.TEXT_CLASSIFICATION,
@@ -137,4 +139,4 @@ def test_a_run_that_has_not_seen_all_its_data_teaches_nothing(tmp_path: Path, mo
     few = TrainingOptions(max_steps=1, learning_rate=1e-2)
     done = train(tmp_path / "run", model=ModelOptions(source=str(model)), training=few)
     assert len(done.steps) == 1
-    assert record.read() == ()
+    assert history.read() == ()

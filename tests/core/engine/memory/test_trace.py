@@ -7,18 +7,20 @@ import msgspec
 import pytest
 import torch
 
-from core.choices import Method, Optimizer, Precision, Quantization, Task
+from core.base.errors import OptionsError
 from core.engine.__main__ import _prepared_for
+from core.engine.capabilities import gather
 from core.engine.devices import choose
-from core.engine.machine_facts import gather
 from core.engine.memory import depths, fake, trace, trace_cache
 from core.engine.memory.glibc_heap import GlibcHeap
 from core.engine.memory.rehearsal import Rehearsed, rehearse
-from core.engine.models import text_models
-from core.engine.optimizer_state import bare, state_bytes
-from core.errors import OptionsError
-from core.memory.forecast import Basis, Forecast, Parts
-from core.options import DataOptions, DeviceOptions, MemoryOptions, ModelOptions, RunOptions, TrainingOptions
+from core.engine.models import text
+from core.engine.what_ran import bare, state_bytes
+from core.memory.model import Basis, Forecast, Parts
+from core.options import RunOptions
+from core.options.choices import Method, Optimizer, Precision, Quantization, Task
+from core.options.data import DataOptions
+from core.options.sections import DeviceOptions, MemoryOptions, ModelOptions, TrainingOptions
 from tests.fakes.tiny_bert import edit_config, save_tiny_bert
 from tests.fakes.tiny_training import model, train
 
@@ -56,8 +58,8 @@ def tensors(found: Forecast) -> int:
 
 def kept_by_autograd(options: RunOptions) -> int:
     """Bytes a real forward pass on the CPU keeps, weights left out, each storage once; and what enters it."""
-    config = text_models.load_config(options)
-    real = text_models.random_model(config, options.task, attn_implementation="sdpa").train()
+    config = text.load_config(options)
+    real = text.random_model(config, options.task, attn_implementation="sdpa").train()
     own = {weight.untyped_storage().data_ptr() for weight in (*real.parameters(), *real.buffers())}
     saved: dict[int, torch.UntypedStorage] = {}
 
@@ -82,9 +84,7 @@ def test_weights_and_state_are_the_model_s(bert: Path) -> None:
     found = trace.forecast(asked(bert), labels=2)
     weights = sum(
         p.numel()
-        for p in text_models.random_model(
-            text_models.load_config(asked(bert)), Task.TEXT_CLASSIFICATION
-        ).parameters()
+        for p in text.random_model(text.load_config(asked(bert)), Task.TEXT_CLASSIFICATION).parameters()
     )
     assert found.basis is Basis.TRACE
     assert (found.length, found.longest_text) == (LENGTH, LENGTH)
@@ -171,7 +171,7 @@ def test_a_deep_model_traced_at_two_depths_is_as_traced_whole(tmp_path: Path, ch
     bert = save_tiny_bert(tmp_path / "deep", num_hidden_layers=14, hidden_size=32)
     memory = MemoryOptions(batch_size=16, activation_checkpointing=checkpointing)
     options = choose(gather(), asked(bert, memory=memory)).settled
-    config = text_models.load_config(options)
+    config = text.load_config(options)
 
     def traced(config: Any) -> Any:
         made = fake.text_model(options, config)
@@ -189,9 +189,7 @@ def test_a_deep_model_traced_at_two_depths_is_as_traced_whole(tmp_path: Path, ch
 
 def test_what_the_allocator_has_unused_is_extended_too(tmp_path: Path) -> None:
     bert = save_tiny_bert(tmp_path / "deep", num_hidden_layers=24)
-    config = text_models.load_config(
-        RunOptions(task=Task.TEXT_CLASSIFICATION, model=ModelOptions(source=str(bert)))
-    )
+    config = text.load_config(RunOptions(task=Task.TEXT_CLASSIFICATION, model=ModelOptions(source=str(bert))))
 
     def traced(config: Any) -> Rehearsed:
         depth = depths.depth_of(config)
@@ -202,7 +200,7 @@ def test_what_the_allocator_has_unused_is_extended_too(tmp_path: Path) -> None:
 
 def test_a_process_takes_more_than_its_tensors(bert: Path) -> None:
     options = asked(bert, memory=MemoryOptions(batch_size=64, activation_checkpointing=True))
-    made = fake.text_model(options, text_models.load_config(options))
+    made = fake.text_model(options, text.load_config(options))
     with fake.without_numbers("cpu") as device:
         fake.bring(made, device)
         found = rehearse(

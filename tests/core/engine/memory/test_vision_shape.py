@@ -6,16 +6,17 @@ from typing import Any
 import pytest
 import torch
 
-from core.choices import Method, Precision, Task
 from core.engine.check_model import check_model
-from core.engine.data import image_opening
+from core.engine.data import image_files
 from core.engine.memory import trace
 from core.engine.memory.beside import data_bytes
-from core.engine.models.adapters import apply_method
-from core.engine.models.image_models import find_image_model, load_image_model
-from core.engine.models.parts import count, weights_of
-from core.memory.forecast import Basis
-from core.options import DataOptions, DeviceOptions, MemoryOptions, ModelOptions, RunOptions, TrainingOptions
+from core.engine.models.parts import apply_method, count, weights_of
+from core.engine.models.vision import find_image_model, load_image_model
+from core.memory.model import Basis
+from core.options import RunOptions
+from core.options.choices import Method, Precision, Task
+from core.options.data import DataOptions
+from core.options.sections import DeviceOptions, MemoryOptions, ModelOptions, TrainingOptions
 from tests.fakes.tiny_training import train
 from tests.fakes.tiny_vision import CONFIGS, SIZE, save_tiny_vision
 
@@ -109,7 +110,7 @@ def test_it_trains_to_the_end_with_accumulated_batches(tmp_path: Path) -> None:
 
 def test_images_are_not_opened_to_foretell_memory(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     opened: list[object] = []
-    monkeypatch.setattr(image_opening.Image, "open", opened.append)
+    monkeypatch.setattr(image_files.Image, "open", opened.append)
     for name in ("cat", "dog"):
         (tmp_path / "pets" / name).mkdir(parents=True)
         (tmp_path / "pets" / name / "0.png").write_text("no image")

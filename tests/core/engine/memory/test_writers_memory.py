@@ -4,17 +4,19 @@ from pathlib import Path
 
 import pytest
 
-from core.choices import Method, Precision, Task
+from core.engine.capabilities import gather
 from core.engine.check_model import check_model
 from core.engine.devices import choose
-from core.engine.machine_facts import gather
+from core.engine.environment import prepare_torchvision
 from core.engine.memory import trace
-from core.engine.memory.longest import longest_row
-from core.engine.models import text_models
-from core.engine.torchvision_ops import prepare_torchvision
-from core.memory import anatomy
-from core.memory.forecast import Basis
-from core.options import DataOptions, DeviceOptions, MemoryOptions, ModelOptions, RunOptions
+from core.engine.memory.forecast import longest_row
+from core.engine.models import text
+from core.memory import estimate, model
+from core.memory.model import Basis
+from core.options import RunOptions
+from core.options.choices import Method, Precision, Task
+from core.options.data import DataOptions
+from core.options.sections import DeviceOptions, MemoryOptions, ModelOptions
 from tests.fakes.tiny_writer import save_tiny_llama, write_text
 
 prepare_torchvision()
@@ -35,11 +37,11 @@ def asked(vocabulary: int, precision: Precision = Precision.FP32) -> RunOptions:
     )
 
 
-def by_formula(options: RunOptions) -> anatomy.Forecast:
+def by_formula(options: RunOptions) -> model.Forecast:
     report = check_model(options)
     assert report.shape is not None
     device = choose(gather(with_compilers=False), options).device
-    return anatomy.forecast(options, report.shape, device, length=128)
+    return estimate.forecast(options, report.shape, device, length=128)
 
 
 @pytest.mark.parametrize("precision", [Precision.FP32, Precision.BF16])
@@ -72,6 +74,6 @@ def test_rows_of_a_text_are_as_long_as_is_allowed(tmp_path: Path) -> None:
     llama = save_tiny_llama(tmp_path / "llama")
     data = DataOptions(train=str(write_text(tmp_path / "text.txt")), max_length=48)
     options = RunOptions(task=Task.CAUSAL_LM, model=ModelOptions(source=str(llama)), data=data)
-    config = text_models.load_config(options)
+    config = text.load_config(options)
     assert longest_row(options, config, None).tokens == 48
-    assert longest_row(options, config, text_models.load_tokenizer(str(llama))).tokens == 48
+    assert longest_row(options, config, text.load_tokenizer(str(llama))).tokens == 48

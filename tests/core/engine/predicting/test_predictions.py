@@ -7,19 +7,26 @@ from typing import Any
 import pytest
 import torch
 
-from core.choices import Task
 from core.engine.data.batches import stack
-from core.engine.predicting.choosing import choose, prompt_and_answer
-from core.engine.predicting.classes import Classes, WordLabels, tagged_words
-from core.engine.predicting.speaker import AT_ONCE, Speakers
-from core.engine.predicting.written import Written
+from core.engine.generate.predict import (
+    AT_ONCE,
+    Classes,
+    Speakers,
+    WordLabels,
+    Written,
+    choose,
+    prompt_and_answer,
+    tagged_words,
+)
 from core.engine.reporter import Reporter
 from core.engine.tasks import Prepared
-from core.event_files import EventReader
-from core.events import ConfusionCounted, Evaluated, ExamplesChosen, MessageRaised, Predicted
-from core.options import DataOptions, ModelOptions, OutputOptions, RunOptions, TrainingOptions
-from core.predictions import Example
-from core.run_folder import RunFolder
+from core.options import RunOptions
+from core.options.choices import Task
+from core.options.data import DataOptions
+from core.options.sections import ModelOptions, OutputOptions, TrainingOptions
+from core.runs.event_log import EventReader
+from core.runs.events import ConfusionCounted, Evaluated, Example, ExamplesChosen, MessageRaised, Predicted
+from core.runs.folder import RunFolder
 from tests.fakes.tiny_bert import save_tiny_bert
 from tests.fakes.tiny_tokenizer import tiny_tokenizer
 from tests.fakes.tiny_training import TinyRun, reviews, train, write_reviews
@@ -96,7 +103,7 @@ def test_a_model_that_can_t_be_asked_is_told_of_and_trained(folder: Path, monkey
     def fail(*_args: Any) -> None:
         raise RuntimeError("no such operator")
 
-    monkeypatch.setattr("core.engine.predicting.classes.Classes.say", fail)
+    monkeypatch.setattr("core.engine.generate.predict.Classes.say", fail)
     run = trained(folder, "failing", output=OutputOptions(predictions=2))
     assert run.status == 0
     assert "no such operator" in run.messages["no-predictions"].detail

@@ -6,11 +6,10 @@ from typing import Any
 
 import pytest
 
-from core.engine.data.conversations.rows import Conversation, Row
-from core.engine.data.conversations.shapes import find_shape
+from core.base.errors import DataError
+from core.engine.data.conversation_shapes import Conversation, Row, find_shape
 from core.engine.data.tables import read_table
-from core.errors import DataError
-from core.findings import FindingLevel
+from core.services.inspect import FindingLevel
 from tests.fakes.conversation_tables import GOOD, checked, checked_messages, csv_table, json_table, only
 
 USER, ANSWER = GOOD

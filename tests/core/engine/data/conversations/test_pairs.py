@@ -5,8 +5,8 @@ from typing import Any
 
 import pytest
 
-from core.conversation_words import Speaker
-from core.engine.data.conversations.rows import Message, Pair
+from core.engine.data.conversation_shapes import Message, Pair
+from core.options.choices import Speaker
 from tests.fakes.conversation_tables import checked, json_table
 
 QUESTION = {"role": "user", "content": "Say hello to Ada"}

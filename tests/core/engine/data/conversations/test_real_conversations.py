@@ -4,8 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from core.engine.data.conversations.rows import Pair
-from core.engine.data.conversations.shapes import ShapeKind, find_shape
+from core.engine.data.conversation_shapes import Pair, ShapeKind, find_shape
 from core.engine.data.tables import read_table
 from tests.fakes.conversation_tables import checked
 

@@ -6,16 +6,21 @@ from typing import Any
 
 import pytest
 
-from core.choices import ChatTemplate, LossOn
-from core.conversation_words import Speaker
-from core.engine.data.conversations.rendering import Rendered, Renderer
-from core.engine.data.conversations.rows import Conversation, Message, Pair, PlainText, ToolCall
-from core.engine.data.conversations.seeing import see
-from core.engine.data.conversations.spans import TemplateRefused
-from core.engine.data.conversations.templates import TURN_END, TURN_START, set_template
-from core.engine.data.conversations.tokens import render_pairs, render_rows
-from core.errors import ModelError
-from core.findings import FindingLevel, Tally
+from core.base.errors import ModelError
+from core.engine.data.chat_tokens import (
+    TURN_END,
+    TURN_START,
+    Rendered,
+    Renderer,
+    TemplateRefused,
+    render_pairs,
+    render_rows,
+    see,
+    set_template,
+)
+from core.engine.data.conversation_shapes import Conversation, Message, Pair, PlainText, ToolCall
+from core.options.choices import ChatTemplate, LossOn, Speaker
+from core.services.inspect import FindingLevel, Tally
 from tests.fakes import chat_templates as templates
 from tests.fakes.conversation_tables import checked, json_table
 from tests.fakes.tiny_tokenizer import metaspace_tokenizer, tiny_tokenizer

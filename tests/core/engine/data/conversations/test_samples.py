@@ -5,12 +5,12 @@ from pathlib import Path
 
 import pytest
 
-from core.choices import Task
-from core.engine.data.conversations.rendering import Renderer
-from core.engine.data.conversations.samples import load_conversations
-from core.engine.data.conversations.templates import set_template
-from core.engine.data.lengths import NO_LABEL, lengths_of
-from core.options import DataOptions, RunOptions
+from core.engine.data.batches import NO_LABEL, lengths_of
+from core.engine.data.chat_samples import load_conversations
+from core.engine.data.chat_tokens import Renderer, set_template
+from core.options import RunOptions
+from core.options.choices import Task
+from core.options.data import DataOptions
 from tests.fakes.tiny_tokenizer import tiny_tokenizer
 
 

@@ -6,10 +6,16 @@ from typing import Any
 
 import pytest
 
-from core.conversation_words import Speaker
-from core.engine.data.conversations.rows import Conversation, Message, PlainText, ToolCall
-from core.engine.data.conversations.shapes import ShapeKind, find_shape
-from core.errors import DataError
+from core.base.errors import DataError
+from core.engine.data.conversation_shapes import (
+    Conversation,
+    Message,
+    PlainText,
+    ShapeKind,
+    ToolCall,
+    find_shape,
+)
+from core.options.choices import Speaker
 from tests.fakes.conversation_tables import GOOD, checked, csv_table, json_table
 
 SHAREGPT = [{"from": "human", "value": "hi"}, {"from": "gpt", "value": "hello"}]

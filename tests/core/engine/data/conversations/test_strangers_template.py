@@ -4,11 +4,10 @@ from pathlib import Path
 
 import pytest
 
-from core.conversation_words import Speaker
-from core.engine.data.conversations.rendering import Renderer
-from core.engine.data.conversations.rows import Conversation, Message
-from core.engine.data.conversations.spans import TemplateRefused
-from core.errors import ModelError
+from core.base.errors import ModelError
+from core.engine.data.chat_tokens import Renderer, TemplateRefused
+from core.engine.data.conversation_shapes import Conversation, Message
+from core.options.choices import Speaker
 from tests.fakes.tiny_tokenizer import tiny_tokenizer
 
 TRICKS = (

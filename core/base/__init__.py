@@ -1,0 +1,1 @@
+"""What everything else builds on: errors, files, formats, settings, processes, jobs."""

@@ -1,0 +1,385 @@
+"""Numbers as people read them: with a unit, about three figures, and never a bare NaN.
+
+Memory is counted as macOS, Windows and the makers of graphics cards count it: 1 GB is 1,073,741,824 bytes, so
+that a computer sold with 16 GB shows 16 GB.
+"""
+
+import math
+import re
+import time
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+from gettext import gettext as _
+
+# --- The metrics a run is evaluated by: their names as Trainer gives them, their titles
+
+
+@dataclass(frozen=True)
+class Metric:
+    """One metric. `title` is in plain English, as the command line prints it; the window has its own, translated."""
+
+    name: str
+    title: str
+    less_is_better: bool = False
+
+    def best(self, values: list[float]) -> float:
+        """The best of some values."""
+        return min(values) if self.less_is_better else max(values)
+
+
+METRICS = (
+    Metric("eval_accuracy", "accuracy"),
+    Metric("eval_f1", "F1"),
+    Metric("eval_pearson", "Pearson"),
+    Metric("eval_spearman", "Spearman"),
+    Metric("eval_mae", "mean absolute error", less_is_better=True),
+    Metric("eval_reward_accuracy", "reward accuracy"),
+    Metric("eval_perplexity", "perplexity", less_is_better=True),
+    Metric("eval_loss", "loss", less_is_better=True),
+    Metric("eval_matthews", "Matthews correlation"),
+    Metric("eval_top5_accuracy", "top-5 accuracy"),
+    Metric("eval_token_accuracy", "token accuracy"),
+    Metric("eval_precision", "precision"),
+    Metric("eval_recall", "recall"),
+    Metric("eval_reward_margin", "reward margin"),
+    Metric("eval_bits_per_character", "bits a character", less_is_better=True),
+    Metric("eval_nats_per_character", "nats a character", less_is_better=True),
+)
+"""All metrics; a run is judged by the first of these that it has."""
+
+LESS_IS_BETTER = frozenset(metric.name for metric in METRICS if metric.less_is_better)
+METRIC_NAMES = tuple(metric.name for metric in METRICS)
+METRIC_TITLES = {metric.name: metric.title for metric in METRICS}
+
+
+# --- Numbers as people read them: with a unit, about three figures, and never a bare NaN
+
+
+MISSING = "–"
+"""Stands where there is no figure."""
+
+NumberFormat = Callable[[float], str]
+
+
+_MINUTE = 60
+_HOUR = 3600
+_DAY = 86_400
+
+
+def three_figures(value: float) -> str:
+    """About three significant figures, without an exponent where it can be: 0.0213, 1.31, 48.2, 1,204."""
+    if not math.isfinite(value):
+        return not_finite(value)
+    size = abs(value)
+    if size >= 999.5:
+        return f"{value:,.0f}"
+    if size and size < 0.001:
+        return f"{value:.1e}"
+    decimals = 4 if size < 0.0995 else 3 if size < 0.995 else 2 if size < 9.95 else 1 if size < 99.5 else 0
+    return f"{value:.{decimals}f}"
+
+
+def not_finite(value: float) -> str:
+    """The words for a value that is no number any more."""
+    if math.isnan(value):
+        return _("not a number")
+    return _("infinite")
+
+
+def loss(value: float | None) -> str:
+    """A loss: `1.31`, `0.0042`; says so when it is not a number."""
+    if value is None:
+        return MISSING
+    if value == 0:
+        return "0"
+    return three_figures(value)
+
+
+def count(value: int | None) -> str:
+    """A count with its thousands set apart: `1,797`."""
+    return MISSING if value is None else f"{value:,}"
+
+
+def compact_count(value: int) -> str:
+    """A large count in three figures: `11.2 million`."""
+    for limit, word in (
+        (1_000_000_000, _("billion")),
+        (1_000_000, _("million")),
+    ):
+        if value >= limit:
+            return f"{_scaled(value / limit)} {word}"
+    return f"{value:,}"
+
+
+def share(value: float | None) -> str:
+    """A share of 1 in percent: `95.3 %`."""
+    if value is None:
+        return MISSING
+    if not math.isfinite(value):
+        return not_finite(value)
+    return f"{value * 100:.1f} %"
+
+
+def whole_percent(value: float) -> str:
+    """A share of 1 in whole percent: `4 %`."""
+    return f"{value * 100:.0f} %"
+
+
+def memory(value: float | None) -> str:
+    """Bytes: `912 MB`, `9.6 GB`, `134 GB`."""
+    if value is None:
+        return MISSING
+    for power, unit in ((4, "TB"), (3, "GB"), (2, "MB"), (1, "KB")):
+        if abs(value) >= 0.9995 * 1024**power:
+            return f"{_scaled(value / 1024**power)} {unit}"
+    return f"{value:.0f} B"
+
+
+def rate(samples_per_second: float | None) -> str:
+    """Samples a second: `152 rows/s`."""
+    if samples_per_second is None:
+        return MISSING
+    return _("{} rows/s").format(three_figures(samples_per_second))
+
+
+def step_time(seconds: float | None) -> str:
+    """The time of one step: `42.1 ms`, `1.93 s`, `2 min 05 s`."""
+    if seconds is None:
+        return MISSING
+    if not math.isfinite(seconds):
+        return not_finite(seconds)
+    if seconds >= _MINUTE:
+        return duration(seconds)
+    if seconds >= 0.9995:
+        return f"{three_figures(seconds)} s"
+    return "0 s" if seconds == 0 else f"{three_figures(seconds * 1000)} ms"
+
+
+def duration(seconds: float | None) -> str:
+    """A length of time: `8 s`, `2 min 05 s`, `1 h 20 min`, `2 d 3 h`."""
+    if seconds is None:
+        return MISSING
+    whole = max(0, round(seconds))
+    if whole < _MINUTE:
+        return f"{whole} s"
+    if whole < _HOUR:
+        return f"{whole // _MINUTE} min {whole % _MINUTE:02d} s"
+    if whole < _DAY:
+        return f"{whole // _HOUR} h {whole % _HOUR // _MINUTE:02d} min"
+    return f"{whole // _DAY} d {whole % _DAY // _HOUR} h"
+
+
+def about(seconds: float) -> str:
+    """A forecast length of time, no finer than it can be known: `25 s`, `8 min`, `2 h 10 min`."""
+    if seconds < _MINUTE - 2.5:
+        return f"{max(5, 5 * round(seconds / 5))} s"
+    if seconds < _HOUR - 30:
+        return f"{round(seconds / _MINUTE)} min"
+    step = 5 * _MINUTE
+    whole = step * round(seconds / step)
+    if whole % _HOUR == 0 or whole >= _DAY:
+        return f"{round(whole / _HOUR)} h"
+    return f"{whole // _HOUR} h {whole % _HOUR // _MINUTE} min"
+
+
+def moment(unix_seconds: float | None) -> str:
+    """A point in time, local: `21 Nov, 14:05`; of another year the day: `21 Nov 2025`."""
+    if unix_seconds is None:
+        return MISSING
+    then = time.localtime(unix_seconds)
+    form = "%d %b, %H:%M" if then.tm_year == time.localtime().tm_year else "%d %b %Y"
+    return time.strftime(form, then).lstrip("0")
+
+
+def epochs(value: float) -> str:
+    """Passes over the data: `3`, `0.9`."""
+    return f"{value:,.1f}".removesuffix(".0")
+
+
+def loss_tick(value: float, digits: int = 4) -> str:
+    """A tick of an axis of losses, with so many digits at most: `0`, `0.5`, `2`."""
+    return f"{value:,.{digits}g}"
+
+
+def step_time_tick(seconds: float) -> str:
+    """A tick of an axis of step times: `0`, `250 ms`, `1.5 s`."""
+    if seconds == 0:
+        return "0"
+    return f"{seconds:,.4g} s" if seconds >= 0.9995 else f"{1000 * seconds:.4g} ms"
+
+
+def share_tick(value: float) -> str:
+    """A tick of an axis of shares: `90 %`."""
+    return f"{100 * value:.10g} %"
+
+
+def percent_tick(value: float) -> str:
+    """A tick of an axis of percent: `50 %`."""
+    return f"{value:.10g} %"
+
+
+def memory_tick(value: float) -> str:
+    """A tick of an axis of bytes: `0`, `0.5 GB`, `16 GB`; tenths of a unit stay in that unit."""
+    for power, unit in ((4, "TB"), (3, "GB"), (2, "MB"), (1, "KB")):
+        size = value / 1024**power
+        if size >= 0.9995 or (size > 0.05 and abs(size - round(size, 1)) < 1e-6):
+            return f"{size:.3g} {unit}" if size < 999.5 else f"{size:,.0f} {unit}"
+    return f"{value:.0f} B" if value else "0"
+
+
+def is_share(metric: str) -> bool:
+    """Whether a metric of this name is a share of 1, the more the better."""
+    return any(word in metric for word in ("accuracy", "f1", "precision", "recall"))
+
+
+def metric_format(name: str) -> Callable[[float | None], str]:
+    """How a metric of this name is written: shares as percent, losses and errors as numbers."""
+    return share if is_share(name) else loss
+
+
+def metric_title(name: str) -> str:
+    """What a metric is called on screen: `eval_f1` is `F1`."""
+    bare = name.removeprefix("eval_")
+    titles = {
+        "loss": _("Loss"),
+        "accuracy": _("Accuracy"),
+        "f1": _("F1"),
+        "precision": _("Precision"),
+        "recall": _("Recall"),
+        "token_accuracy": _("Token accuracy"),
+        "bits_per_character": _("Bits a character"),
+        "nats_per_character": _("Nats a character"),
+        "pearson": _("Pearson"),
+        "spearman": _("Spearman"),
+        "mae": _("Mean absolute error"),
+        "matthews": _("Matthews correlation"),
+        "top5_accuracy": _("Top-5 accuracy"),
+    }
+    return titles.get(bare, bare.replace("_", " ").capitalize())
+
+
+def _scaled(value: float) -> str:
+    return f"{value:.0f}" if value >= 99.95 else f"{value:.1f}" if value >= 9.995 else f"{value:.2f}"
+
+
+# --- Figures in plain text, as the command line prints them (the window has its own, translated
+
+
+PLAIN_MISSING = "-"
+
+_UNSEEN = re.compile(r"[\x00-\x08\x0b\x0c\x0e-\x1f\x7f-\x9f\u2028-\u202e\u2066-\u2069\ufeff]|\r(?!\n)")
+"""What a terminal acts on in place of showing it: control characters, other line ends, turns of the direction."""
+
+
+def visible(text: str) -> str:
+    """Text of data, models or names as a terminal may have it: what it would act on stands there as `\\u001b`.
+
+    JSON stays the JSON it is. New lines and tabs stay.
+    """
+    return _UNSEEN.sub(lambda found: f"\\u{ord(found[0]):04x}", text)
+
+
+def size(count: float | None) -> str:
+    """Bytes with their unit, 1 GB being 1024^3 bytes as computers are sold: `912 MB`, `9.6 GB`."""
+    if count is None:
+        return PLAIN_MISSING
+    for unit in ("B", "KB", "MB", "GB"):
+        if abs(count) < 999.5:
+            return f"{count:.0f} {unit}" if count >= 9.95 or unit == "B" else f"{count:.1f} {unit}"
+        count /= 1024
+    return f"{count:.1f} TB"
+
+
+def megabytes(count: float) -> str:
+    """Bytes in whole MB of 1024 x 1024, for figures that are compared: `1,177 MB`."""
+    return f"{count / (1 << 20):,.0f} MB"
+
+
+def counted(count: float, noun: str) -> str:
+    """A count with its noun: `1 step`, `1,797 samples`, `2.5 epochs`."""
+    shown = f"{count:,}" if isinstance(count, int) else f"{count:.3g}"
+    return f"{shown} {noun}" if count == 1 else f"{shown} {noun}s"
+
+
+def plain_duration(seconds: float | None) -> str:
+    """A length of time: `8 s`, `2 min 05 s`, `1 h 20 min`."""
+    if seconds is None:
+        return PLAIN_MISSING
+    whole = max(0, round(seconds))
+    if whole < 60:
+        return f"{whole} s"
+    if whole < 3600:
+        return f"{whole // 60} min {whole % 60:02d} s"
+    return f"{whole // 3600} h {whole % 3600 // 60:02d} min"
+
+
+def full_moment(unix_seconds: float | None) -> str:
+    """A local date and time to the minute."""
+    if unix_seconds is None:
+        return PLAIN_MISSING
+    return time.strftime("%Y-%m-%d %H:%M", time.localtime(unix_seconds))
+
+
+def number(value: float | None) -> str:
+    """A loss or score in about four figures; says so when it is not a number any more."""
+    if value is None:
+        return PLAIN_MISSING
+    return f"{value:.4g}" if math.isfinite(value) else "not a number" if math.isnan(value) else "infinite"
+
+
+def metric(name: str, value: float | None) -> str:
+    """A metric with its title, such as `accuracy 0.9611`."""
+    return f"{METRIC_TITLES.get(name, name.removeprefix('eval_'))} {number(value)}"
+
+
+def metrics(values: dict[str, float | None]) -> str:
+    """The metrics that have a title, in their usual order, then other scores."""
+    known = [name for name in METRIC_TITLES if name in values]
+    others = sorted(name for name in values if name not in METRIC_TITLES)
+    return ", ".join(metric(name, values[name]) for name in (*known, *others))
+
+
+def table(titles: tuple[str, ...], rows: Sequence[tuple[str, ...]]) -> str:
+    """Columns lined up under their titles, two spaces apart."""
+    shown = [tuple(map(visible, row)) for row in (titles, *rows)]
+    widths = [max(len(row[column]) for row in shown) for column in range(len(titles))]
+    lines = ["  ".join(cell.ljust(width) for cell, width in zip(row, widths, strict=True)) for row in shown]
+    return "\n".join(line.rstrip() for line in lines)
+
+
+@dataclass(frozen=True)
+class Table:
+    """Rows under their titles. `numbers` are the columns that are lined up on the right."""
+
+    titles: tuple[str, ...]
+    rows: Sequence[tuple[str, ...]]
+    numbers: frozenset[int] = frozenset()
+
+
+def markdown_lines(table: Table) -> Iterator[str]:
+    """A table as lines of Markdown, an empty one behind it."""
+    yield f"| {' | '.join(map(markdown, table.titles))} |"
+    yield (
+        "|"
+        + "|".join(" ---: " if place in table.numbers else " --- " for place in range(len(table.titles)))
+        + "|"
+    )
+    for row in table.rows:
+        yield f"| {' | '.join(markdown(cell).replace(chr(10), '<br>') for cell in row)} |"
+    yield ""
+
+
+def markdown(text: str) -> str:
+    """A text of which Markdown makes nothing else, on as many lines as it has."""
+    marked = re.sub(r"([\\`*_{}\[\]#|~!])", r"\\\1", text.replace("\r\n", "\n").replace("\r", "\n"))
+    return marked.replace("&", "&amp;").replace("<", "&lt;").replace(">", "&gt;")
+
+
+# --- Figures in the words of messages
+
+
+def seconds(value: float) -> str:
+    """A length of time, however short: `400 ms`, `4.2 s`, `1 min 20 s`."""
+    if value < 0.9995:
+        return f"{1000 * value:.0f} ms"
+    return f"{value:.1f} s" if value < 9.95 else plain_duration(value)

@@ -1,0 +1,390 @@
+"""Starting and ending processes on every operating system: detached, at lower priority, with their children."""
+
+import contextlib
+import os
+import shlex
+import signal
+import subprocess
+import sys
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from pathlib import Path
+
+import psutil
+
+import core
+from core.base import settings
+from core.base.files import open_plain
+
+# --- Keeps the computer awake while a run trains. The display may sleep
+
+
+@contextlib.contextmanager
+def awake() -> Iterator[bool]:
+    """Keep the computer from going to sleep by itself, where the person's settings want that.
+
+    It holds for as long as this process lives: the operating system drops it when the process is killed. Whoever closes
+    the lid or chooses Sleep still puts the computer to sleep. Where it can't be had, standard error says why.
+
+    Yields:
+        Whether it is kept awake.
+    """
+    if not (_is_wanted() and _can_sleep()):
+        yield False
+        return
+    from wakepy import keep
+
+    kept = contextlib.ExitStack()
+    mode = kept.enter_context(keep.running(on_fail="pass"))
+    if not mode.active:
+        print("This desktop has no way to keep the computer awake.", file=sys.stderr)
+    try:
+        yield mode.active
+    finally:
+        with contextlib.suppress(RuntimeError):  # the desktop is gone meanwhile, and what it held with it
+            kept.close()
+
+
+def _is_wanted() -> bool:
+    try:
+        return settings.load().keep_awake
+    except OSError:  # settings that can't be read change nothing about a run
+        return settings.Settings().keep_awake
+
+
+def _can_sleep() -> bool:
+    """Whether there is anybody to ask: on Linux it is the desktop that lets a computer sleep, and D-Bus reaches it."""
+    return sys.platform in ("win32", "darwin") or "DBUS_SESSION_BUS_ADDRESS" in os.environ
+
+
+# --- How a process ended, in plain words: exit status, signal, out-of-memory kill
+
+
+TAIL_LINES = 40
+TAIL_BYTES = 32 << 10
+
+CANT_WRITE = 74
+"""Exit status of an engine that can't even write down why it failed (EX_IOERR of sysexits.h)."""
+
+_REASONS = {
+    "SIGKILL": "It was killed from outside. Often the operating system does this when memory runs out: "
+    "try a smaller batch size.",
+    "SIGTERM": "It was asked to end from outside (the computer was shutting down, or somebody ended it).",
+    "SIGSEGV": "A library it uses touched memory that isn't its own. This is a bug in native code.",
+    "SIGABRT": "A library it uses gave up. The end of the log says why.",
+    "SIGBUS": "A file it was reading went away or the disk is full.",
+    "SIGILL": "A library it uses needs a newer processor than this one.",
+    "SIGINT": "It was interrupted.",
+}
+
+OUT_OF_MEMORY = "The computer ran out of memory and the operating system ended it: try a smaller batch size."
+
+_WINDOWS_ENDINGS = {
+    0xC0000005: "A library it uses touched memory that isn't its own. This is a bug in native code.",
+    0xC0000017: OUT_OF_MEMORY,
+    0xC00000FD: "A library it uses ran out of stack. This is a bug in native code.",
+    0xC000013A: "It was interrupted.",
+    0xC0000409: "A library it uses gave up. The end of the log says why.",
+}
+
+
+def signal_name(code: int | None) -> str | None:
+    """The signal behind a negative exit status as Python gives it, such as `SIGKILL`; None for others."""
+    if code is None or code >= 0:
+        return None
+    try:
+        return signal.Signals(-code).name
+    except ValueError:
+        return f"signal {-code}"
+
+
+def is_out_of_memory(code: int, *, kills: bool) -> bool:
+    """Whether a process that ended with `code` was ended for lack of memory.
+
+    Args:
+        code: Its exit status.
+        kills: Whether any process was ended for that while it ran (see `out_of_memory_kills`).
+    """
+    return (signal_name(code) == "SIGKILL" and kills) or _WINDOWS_ENDINGS.get(code) == OUT_OF_MEMORY
+
+
+def describe(code: int, *, out_of_memory: bool = False) -> str:
+    """Why a process that ended with `code` ended, as far as the status tells."""
+    name = signal_name(code)
+    if name == "SIGKILL" and out_of_memory:
+        return OUT_OF_MEMORY
+    if name is not None:
+        return _REASONS.get(name, f"It was ended by {name}.")
+    if code == 0:
+        return "It ended by itself."
+    if code == CANT_WRITE:
+        return "It can't write into its folder any more: the disk may be full, or the folder gone."
+    if code in _WINDOWS_ENDINGS:
+        return _WINDOWS_ENDINGS[code]
+    return f"It ended with exit status {code}. The end of the log says why."
+
+
+def log_tail(path: Path, lines: int = TAIL_LINES) -> str:
+    """The last `lines` lines of a log; empty where there is none. Redrawn progress bars count as their last state."""
+    try:
+        with open_plain(path) as file:
+            file.seek(max(0, path.stat().st_size - TAIL_BYTES))
+            text = file.read().decode(errors="replace")
+    except OSError:
+        return ""
+    shown = [line.rstrip("\r").rpartition("\r")[2] for line in text.rstrip().split("\n")]
+    return "\n".join(shown[-lines:])
+
+
+def out_of_memory_kills(root: Path = Path("/")) -> int | None:
+    """How often the operating system has ended a process for lack of memory, here or around; None: that isn't told.
+
+    Linux counts in the kernel's files under `root`: for this control group (v2 or v1) where it has a count of its own,
+    else for the whole machine. See the kernel's documentation of `memory.events`, `memory.oom_control` and
+    `/proc/vmstat`. macOS leaves a report each time it does so.
+    """
+    reports = _jetsam_reports(root)
+    if reports is not None:
+        return reports
+    for path in (*_group_files(root), root / "proc/vmstat"):
+        count = _count_in(path)
+        if count is not None:
+            return count
+    return None
+
+
+def _jetsam_reports(root: Path) -> int | None:
+    """How many reports there are that macOS has ended processes for lack of memory; None where it keeps none.
+
+    Apple calls them jetsam event reports. Read from documentation, never seen at work: a report may come too late to be
+    counted, and the reason then is that of the signal.
+    """
+    try:
+        names = [path.name for path in (root / "Library/Logs/DiagnosticReports").iterdir()]
+    except OSError:
+        return None
+    return sum(name.startswith("JetsamEvent") for name in names)
+
+
+def _group_files(root: Path) -> list[Path]:
+    try:
+        lines = (root / "proc/self/cgroup").read_text().splitlines()
+    except OSError:
+        return []
+    found = []
+    for line in lines:
+        number, controllers, group = line.split(":", 2)
+        if "memory" in controllers.split(","):
+            found.append(root / "sys/fs/cgroup/memory" / group.lstrip("/") / "memory.oom_control")
+        elif number == "0" and group != "/":
+            found.append(root / "sys/fs/cgroup" / group.lstrip("/") / "memory.events")
+    return found
+
+
+def _count_in(path: Path) -> int | None:
+    try:
+        fields = dict(line.split(maxsplit=1) for line in path.read_text().splitlines() if " " in line)
+        return int(fields["oom_kill"])
+    except (OSError, KeyError, ValueError):
+        return None
+
+
+# --- Starting and ending processes on every operating system: detached, at lower priority
+
+
+SOURCE_ROOT = Path(core.__file__).resolve().parents[1]
+
+SIGNALS = tuple(
+    getattr(signal, name) for name in ("SIGINT", "SIGTERM", "SIGHUP", "SIGBREAK") if hasattr(signal, name)
+)
+"""What asks a process to end: Ctrl-C, a shutdown (systemd's sends SIGTERM, and SIGHUP after it), Ctrl-Break."""
+
+ASKER = "HONE_ASKER"
+"""In the environment of a job that answers a question: the number of the process that asked."""
+
+NICENESS = 5
+"""How far the engine steps back behind the window (POSIX niceness): at 10 a busy machine gave it a tenth of a core."""
+
+if sys.platform == "win32":
+    _WORKER_FLAGS = subprocess.CREATE_NO_WINDOW | subprocess.BELOW_NORMAL_PRIORITY_CLASS
+else:
+    _WORKER_FLAGS = 0
+
+
+def is_frozen() -> bool:
+    """Whether this is the bundled program and not Python on source files."""
+    return bool(getattr(sys, "frozen", False))
+
+
+def own_program() -> str:
+    """The frozen program as it is started for work: on Windows the one of its two that has standard streams."""
+    with_streams = Path(sys.executable).with_name("hone-cli.exe")
+    return str(with_streams) if sys.platform == "win32" and with_streams.is_file() else sys.executable
+
+
+def command_line(*arguments: str | Path) -> str:
+    """A command as a person can copy it into this system's terminal, with what has spaces in it in quotes."""
+    words = [str(argument) for argument in arguments]
+    return subprocess.list2cmdline(words) if sys.platform == "win32" else shlex.join(words)
+
+
+def child_environment(extra: Mapping[str, str] | None = None) -> dict[str, str]:
+    """The environment of Hone's own child processes.
+
+    They are the same program, frozen or not, so library paths of a bundle are kept. In a source checkout that isn't
+    installed the checkout is made importable, since `-P` keeps the working folder out.
+    """
+    environment = {**os.environ, "PYTHONUTF8": "1"}
+    if not is_frozen() and (SOURCE_ROOT / "pyproject.toml").is_file():
+        known = [path for path in os.environ.get("PYTHONPATH", "").split(os.pathsep) if path]
+        environment["PYTHONPATH"] = os.pathsep.join(dict.fromkeys([str(SOURCE_ROOT), *known]))
+    return {**environment, **(extra or {})}
+
+
+_OF_A_BUNDLE = (
+    "LD_LIBRARY_PATH",
+    "DYLD_LIBRARY_PATH",
+    "QT_PLUGIN_PATH",
+    "QML2_IMPORT_PATH",
+    "PYTHONPATH",
+    "PYTHONHOME",
+)
+
+
+def foreign_environment() -> dict[str, str]:
+    """The environment for programs that aren't Hone: the person's own, without what a bundle sets for itself.
+
+    PyInstaller keeps what stood in a variable as `…_ORIG`
+    (https://pyinstaller.org/en/stable/runtime-information.html#ld-library-path-libpath-considerations).
+    """
+    if not is_frozen():
+        return dict(os.environ)
+    own = {
+        name: value
+        for name, value in os.environ.items()
+        if name not in _OF_A_BUNDLE and not name.startswith(("_PYI_", "_MEI"))
+    }
+    kept = {name: own.pop(f"{name}_ORIG", "") for name in _OF_A_BUNDLE}
+    return own | {name: value for name, value in kept.items() if value}
+
+
+def start_detached(command: Sequence[str], log: Path, folder: Path) -> subprocess.Popen[bytes]:
+    """Start a process that outlives this one, its output appended to `log`, working in `folder`.
+
+    Raises:
+        OSError: It can't be started.
+    """
+    environment = child_environment()
+    with log.open("ab") as output:
+
+        def start(flags: int = 0) -> subprocess.Popen[bytes]:
+            return subprocess.Popen(
+                command,
+                stdin=subprocess.DEVNULL,
+                stdout=output,
+                stderr=subprocess.STDOUT,
+                cwd=folder,
+                env=environment,
+                start_new_session=True,
+                creationflags=flags,
+            )
+
+        if sys.platform == "win32":
+            flags = subprocess.CREATE_NO_WINDOW | subprocess.CREATE_NEW_PROCESS_GROUP
+            try:  # a terminal may hold its programs in a job that ends with it; leaving isn't always allowed
+                return start(flags | subprocess.CREATE_BREAKAWAY_FROM_JOB)
+            except PermissionError:
+                return start(flags)
+        else:
+            return start()
+
+
+def _environment_for(program: str, extra: Mapping[str, str] | None) -> dict[str, str]:
+    """The environment of a worker; the Python of a GPU pack must not load a bundle's libraries."""
+    if is_frozen() and program not in (sys.executable, own_program()):
+        return {**foreign_environment(), "PYTHONUTF8": "1", **(extra or {})}
+    return child_environment(extra)
+
+
+def start_worker(
+    command: Sequence[str],
+    *,
+    stdin: int,
+    stdout: int,
+    stderr: int,
+    folder: Path | None = None,
+    environment: Mapping[str, str] | None = None,
+) -> subprocess.Popen[bytes]:
+    """Start a child that computes: in a process group of its own, at lower priority than the window.
+
+    In a bundle a program other than Hone itself gets the person's own environment.
+
+    Args:
+        command: What to start.
+        stdin: As `subprocess` takes it, like the two below: a constant or a file number.
+        stdout: Where its output goes.
+        stderr: Where its messages go.
+        folder: Its working folder.
+        environment: Variables set besides the usual ones.
+
+    Raises:
+        OSError: It can't be started.
+    """
+    process = subprocess.Popen(
+        command,
+        stdin=stdin,
+        stdout=stdout,
+        stderr=stderr,
+        cwd=folder,
+        env=_environment_for(command[0], environment),
+        process_group=None if sys.platform == "win32" else 0,
+        creationflags=_WORKER_FLAGS,
+    )
+    if sys.platform != "win32":
+        with contextlib.suppress(OSError):
+            os.setpriority(os.PRIO_PGRP, process.pid, NICENESS)
+    return process
+
+
+def converse(process: subprocess.Popen[bytes], request: bytes, hear: Callable[[bytes], None]) -> bytes:
+    """Send a worker its request and pass on each line it says until it ends; returns the last one, its answer.
+
+    Args:
+        process: Started with pipes at its input and output; it is ended where anything is raised here (Ctrl-C).
+        request: All it gets.
+        hear: Hears each line.
+    """
+    assert process.stdin is not None
+    assert process.stdout is not None
+    last = b""
+    with process:
+        try:
+            process.stdin.write(request)
+        except OSError:
+            pass  # it has ended; its messages say why
+        finally:
+            with contextlib.suppress(OSError):  # what is left to be written fails once more
+                process.stdin.close()
+        try:
+            for line in process.stdout:
+                last = line
+                hear(line)
+        except BaseException:
+            kill_with_children(process)
+            raise
+    return last
+
+
+def kill_with_children(process: subprocess.Popen[bytes]) -> None:
+    """End a worker and everything it started, at once."""
+    with contextlib.suppress(psutil.Error):
+        for child in psutil.Process(process.pid).children(recursive=True):
+            with contextlib.suppress(psutil.Error):
+                child.kill()
+    process.kill()
+
+
+def end_group(pid: int) -> None:
+    """End what a worker left running (data loaders outlive a killed engine). POSIX only; elsewhere nothing."""
+    if sys.platform != "win32":
+        with contextlib.suppress(ProcessLookupError, PermissionError):
+            os.killpg(pid, signal.SIGKILL)

@@ -1,0 +1,1 @@
+"""Methods and devices measured on this computer, beside published figures."""

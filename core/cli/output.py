@@ -1,0 +1,215 @@
+"""How the command line prints: text with nothing in it that a terminal would act on, and values as JSON."""
+
+import argparse
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    Commands = argparse._SubParsersAction[argparse.ArgumentParser]
+    """Where a command adds its parser."""
+import os
+import sys
+from pathlib import Path
+from typing import Any, TextIO
+
+import msgspec
+from tqdm import tqdm
+
+from core.base import format as figures
+from core.base.format import visible
+from core.runs import queue
+from core.runs.events import (
+    Evaluated,
+    Event,
+    Level,
+    MessageRaised,
+    MessageWithdrawn,
+    Phase,
+    PhaseChanged,
+    RunPlanned,
+    StepFinished,
+    TurnAwaited,
+    TurnCame,
+)
+from core.runs.status import RunStory
+from core.runs.words import message_text
+
+# --- What the parsers of several commands have in common
+
+
+NAME_HELP = "a run's folder, or its name in `hone runs`"
+
+
+# --- How the command line prints: text with nothing in it that a terminal would act on
+
+
+def say(text: object, stream: TextIO | None = None, *, end: str = "\n") -> None:
+    """Print text that may hold words of data, models or names, with control characters made visible.
+
+    Args:
+        text: What to print.
+        stream: Where to; None: standard output.
+        end: What follows it.
+    """
+    print(visible(str(text)), file=stream or sys.stdout, end=end, flush=True)
+
+
+def agrees(question: str) -> bool:
+    """Ask whoever is at the terminal; anything but yes is no."""
+    return input(f"{question} [y/N] ").strip().casefold() in ("y", "yes")
+
+
+def print_json(value: Any) -> None:
+    """Print a value as JSON, indented."""
+    say(msgspec.json.format(msgspec.json.encode(value)).decode())
+
+
+# --- The three standard streams
+
+
+FLAGS = {0: os.O_RDONLY, 1: os.O_WRONLY, 2: os.O_WRONLY}
+
+
+def open_missing() -> None:
+    """Let streams that are closed lead nowhere, for this process and for those it starts."""
+    for number, flags in FLAGS.items():
+        if not _is_open(number):
+            _lead_nowhere(number, flags)
+    if sys.stdin is None:
+        sys.stdin = open(os.devnull, encoding="utf-8")  # noqa: SIM115, PTH123 - for as long as the process lives
+    if sys.stdout is None:
+        sys.stdout = open(os.devnull, "w", encoding="utf-8")  # noqa: SIM115, PTH123
+    if sys.stderr is None:
+        sys.stderr = open(os.devnull, "w", encoding="utf-8")  # noqa: SIM115, PTH123
+
+
+def _is_open(number: int) -> bool:
+    try:
+        os.fstat(number)
+    except OSError:
+        return False
+    return True
+
+
+def _lead_nowhere(number: int, flags: int) -> None:
+    opened = os.open(os.devnull, flags)
+    if opened != number:
+        os.dup2(opened, number)
+        os.close(opened)
+    os.set_inheritable(number, True)
+
+
+# --- A run's progress on a terminal: one bar
+
+
+LINES_WITHOUT_A_BAR = 10
+"""How often a run tells its step where a bar can't be drawn."""
+
+PHASES = {
+    Phase.LOADING_DATA: "Loading the data",
+    Phase.LOADING_MODEL: "Loading the model",
+    Phase.TOKENIZING: "Tokenizing",
+    Phase.COMPILING: "Compiling",
+    Phase.TRAINING: "Training",
+    Phase.EVALUATING: "Evaluating",
+    Phase.SAVING: "Saving",
+}
+
+
+class Progress:
+    """Shows events as they come.
+
+    Args:
+        story: The run's story, already holding each event that is shown.
+        stream: Where to write; a bar is drawn if it is a terminal, else a line every tenth of the run.
+        run: The run's folder, for the commands that messages offer.
+    """
+
+    def __init__(self, story: RunStory, stream: TextIO, run: Path | None = None) -> None:
+        self._run = run
+        self._story = story
+        self._stream = stream
+        self._bar: tqdm | None = None
+        self._told = 0
+        self._raised: dict[str, str] = {}
+
+    def show(self, event: Event) -> None:
+        """Show one event, where it is worth it."""
+        match event:
+            case TurnAwaited(ahead=1, behind=queue.BENCHMARK):
+                self.say("Waiting for its turn, until a benchmark is done")
+            case TurnAwaited(ahead=ahead) if ahead:
+                last = event.title or event.behind
+                self.say(
+                    f"Waiting for its turn, {figures.counted(ahead, 'run')} ahead; it comes after {last}"
+                )
+            case TurnCame():
+                self.say("Its turn has come")
+            case PhaseChanged():
+                self._show_phase(event)
+            case RunPlanned():
+                self._show_plan(event)
+            case StepFinished():
+                self._show_step()
+            case Evaluated():
+                self.say(f"Step {event.step}, evaluated: {figures.metrics(event.metrics)}")
+            case MessageRaised() if (
+                event.level is not Level.ERROR
+            ):  # errors are said last, where one looks for them
+                self._raised[event.id] = event.title
+                self.say(message_text(event, self._run))
+            case MessageWithdrawn() if event.id in self._raised:
+                self.say(f"No longer so: {self._raised.pop(event.id)}")
+
+    def say(self, text: str) -> None:
+        """Print a line above the bar."""
+        if self._bar is not None:
+            self._bar.write(visible(text), file=self._stream)
+        else:
+            say(text, self._stream)
+
+    def close(self) -> None:
+        """Leave the bar as it stands and go on below it."""
+        if self._bar is not None:
+            self._bar.close()
+            self._bar = None
+
+    def _show_phase(self, event: PhaseChanged) -> None:
+        words = PHASES[event.phase]
+        if self._bar is not None:
+            self._bar.set_description_str(words)
+        elif event.phase not in (Phase.TRAINING, Phase.EVALUATING) and not self._is_checkpoint(event):
+            self.say(f"{words}: {event.detail}" if event.detail else words)
+
+    def _is_checkpoint(self, event: PhaseChanged) -> bool:
+        """Whether what is saved is a checkpoint on the way, and no news."""
+        return event.phase is Phase.SAVING and self._story.step < (self._story.total_steps or 0)
+
+    def _show_plan(self, plan: RunPlanned) -> None:
+        held_out = f", {plan.eval_samples:,} held out" if plan.eval_samples else ""
+        self.say(
+            f"{figures.counted(plan.total_steps, 'step')}, {figures.counted(plan.effective_batch, 'sample')} each, "
+            f"on {plan.device or 'this computer'}: "
+            f"{figures.counted(plan.train_samples, 'training sample')}{held_out}, "
+            f"{figures.counted(plan.epochs, 'epoch')}"
+        )
+        if self._stream.isatty():
+            tqdm.monitor_interval = 0  # no watching thread for a bar that is fed ten times a second
+            self._bar = tqdm(
+                total=plan.total_steps,
+                unit="step",
+                file=self._stream,
+                dynamic_ncols=True,
+                desc=PHASES[Phase.TRAINING],
+            )
+
+    def _show_step(self) -> None:
+        step, total = self._story.step, self._story.total_steps or 0
+        loss = figures.number(self._story.loss)
+        if self._bar is not None:
+            self._bar.set_postfix_str(f"loss {loss}", refresh=False)
+            self._bar.update(step - self._bar.n)
+        elif total and step * LINES_WITHOUT_A_BAR // total > self._told:
+            self._told = step * LINES_WITHOUT_A_BAR // total
+            left = self._story.seconds_left
+            about = f", about {figures.plain_duration(left)} left" if left and left >= 1 else ""
+            self.say(f"Step {step} of {total}, loss {loss}{about}")

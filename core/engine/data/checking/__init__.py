@@ -1,1 +1,0 @@
-"""What may be wrong with rows of texts and their answers: found in one pass, in memory that hardly grows with them."""

@@ -1,0 +1,117 @@
+"""Writes an export and checks it against the trained model."""
+
+from collections.abc import Callable
+from pathlib import Path
+
+import torch
+
+from core.base.errors import ModelError
+from core.engine.export.card import write_card
+from core.engine.export.folders import write_adapter, write_folder
+from core.engine.export.formats import write_coreml, write_gguf, write_ollama, write_onnx
+from core.engine.export.verify import (
+    NotChecked,
+    Place,
+    Tell,
+    Written,
+    answers,
+    continued,
+    find_rows,
+    load_trained,
+)
+from core.runs.folder import RunFolder
+from core.services.export import (
+    Agreement,
+    ExportKind,
+    ExportReport,
+    ExportRequest,
+    ExportSource,
+    agreement_words,
+    find_source,
+)
+
+# --- The job that exports: write, hold what was written against the trained model
+
+
+WRITERS: dict[ExportKind, Callable[[ExportSource, Place, Tell], Written]] = {
+    ExportKind.FOLDER: write_folder,
+    ExportKind.ADAPTER: write_adapter,
+    ExportKind.MERGED: write_folder,
+    ExportKind.OLLAMA: write_ollama,
+    ExportKind.GGUF: write_gguf,
+    ExportKind.ONNX: write_onnx,
+    ExportKind.COREML: write_coreml,
+}
+
+
+class NotTheSame(ModelError):  # noqa: N818 - said as the person sees it
+    """An exported model doesn't answer as the trained one: it is thrown away."""
+
+
+def export(request: ExportRequest, tell: Tell) -> ExportReport:
+    """Write the export into the folder for it, and check it there.
+
+    The two models are in memory in turn, in fp32 on the CPU: a run that trains keeps its GPU.
+
+    Raises:
+        UserError: The model can't be read or exported.
+        NotTheSame: What was written doesn't answer as the trained model does.
+    """
+    source = find_source(RunFolder(Path(request.run)), request.checkpoint)
+    into = Path(request.staging)
+    written = WRITERS[request.kind](source, Place(into, Path(request.target), request.numbers), tell)
+    agreement, unchecked = _agreement(source, written, tell)
+    if agreement is not None and not agreement.holds:
+        raise NotTheSame(
+            "The exported model doesn't answer as the trained one",
+            f"{agreement_words(agreement)} Nothing was kept. Please report this: it is a fault in Hone or a library.",
+        )
+    report = ExportReport(
+        kind=request.kind,
+        path=request.target,
+        files=(),
+        size=0,
+        agreement=agreement,
+        unchecked=unchecked,
+        notes=tuple(note for note in (source.told, *written.notes) if note),
+        missing=written.missing,
+    )
+    write_card(source, report, into)
+    return _with_files(report, into)
+
+
+def _agreement(source: ExportSource, written: Written, tell: Tell) -> tuple[Agreement | None, str]:
+    """How the export answers beside the trained model, or why nobody knows."""
+    if written.check is None:
+        return None, written.unchecked
+    tell("Asking the trained model")
+    rows = find_rows(source)
+    model = load_trained(source)
+    if source.options.task.writes_text:
+        rows = continued(rows, model)
+    before = answers(model, rows)
+    del model  # before the other comes
+    tell("Asking the exported one")
+    try:
+        with torch.no_grad():
+            agreement = written.check(rows, before)
+    except NotChecked as error:
+        return None, str(error)
+    return agreement, "" if agreement is not None else written.unchecked
+
+
+def _with_files(report: ExportReport, folder: Path) -> ExportReport:
+    files = sorted(path for path in folder.rglob("*") if path.is_file())
+    mode = (folder / "README.md").stat().st_mode & 0o777
+    for path in files:
+        path.chmod(mode)  # safetensors writes files that nobody else may read
+    return ExportReport(
+        kind=report.kind,
+        path=report.path,
+        files=tuple(path.relative_to(folder).as_posix() for path in files),
+        size=sum(path.stat().st_size for path in files),
+        agreement=report.agreement,
+        unchecked=report.unchecked,
+        notes=report.notes,
+        missing=report.missing,
+    )

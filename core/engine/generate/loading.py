@@ -1,0 +1,203 @@
+"""Loads one of a run's two models as it was when the run asked it about its examples: the same weights, head and seed.
+
+The trained one comes from `model/`: a whole model, or the model it started from with its LoRA matrices. The one before
+is loaded as the run did, so that a fresh head has the same random weights; tokenizer, chat template, labels and the
+tokens that end an answer are those the run saved.
+"""
+
+from contextlib import AbstractContextManager
+from dataclasses import dataclass
+from typing import Any
+
+import msgspec
+import torch
+
+from core.base import format as figures
+from core.base.errors import DeviceError, ModelError, OutOfMemory
+from core.engine import environment as process_settings
+from core.engine.capabilities import gather
+from core.engine.data.image_files import ImageTransform
+from core.engine.data.labelled_texts import length_limit, row_length
+from core.engine.devices import Choice, choose_visible
+from core.engine.models import text as text_models
+from core.engine.models.parts import COMPUTED_IN, make_trainable
+from core.engine.models.past_runs import base_of, with_matrices
+from core.engine.models.refusals import explained
+from core.engine.models.vision import RECIPE, VisionRecipe, find_image_model, load_image_model
+from core.options import RunOptions
+from core.options.choices import Method, Precision, Task
+from core.options.past_runs import holds_adapter
+from core.options.sections import DeviceOptions
+from core.options.sources import Scheme
+from core.runs.folder import RunFolder
+from core.services.chat import Which, lacks_model, name_of
+from core.services.memory import room_of
+
+GENERATION = "generation_config.json"
+
+
+@dataclass(frozen=True)
+class TriedModel:
+    """A model in evaluation mode on its device, and what turns a question into what it reads.
+
+    `length` is the most tokens a text is cut to, `row` those of each row where padding was fixed; both count for what
+    reads a text and says something of it. `transform` is an image model's.
+    """
+
+    model: Any
+    name: str
+    options: RunOptions
+    choice: Choice
+    labels: tuple[str, ...] = ()
+    tokenizer: Any = None
+    transform: ImageTransform | None = None
+    length: int = 0
+    row: int | None = None
+
+    @property
+    def task(self) -> Task:
+        """What it has learned."""
+        return self.options.task
+
+    @property
+    def dtype(self) -> str:
+        """What it computes in."""
+        return self.choice.precision.value
+
+    def computing(self) -> AbstractContextManager[Any]:
+        """The number format of the run's own evaluations, for as long as an answer takes."""
+        dtype = COMPUTED_IN.get(self.choice.precision)
+        return torch.autocast(self.choice.kind, dtype=dtype, enabled=dtype is not None)
+
+
+def load_model(run: RunFolder, options: RunOptions, which: Which) -> TriedModel:
+    """Load a model of `run`.
+
+    Args:
+        run: The run.
+        options: What of its options matters (`core.engine.generate.chat_job.plain_options`).
+        which: The trained model, or the one before.
+
+    Raises:
+        ModelError: It is gone, damaged, or isn't on this computer.
+        DeviceError: This computer can't compute it.
+        OutOfMemory: The GPU has no room for it.
+    """
+    lack = lacks_model(run)
+    if lack:
+        raise ModelError(f"There is no model of {run.name} to try", lack)
+    choice = _choice(options)
+    process_settings.apply(choice.settled)
+    if choice.precision is Precision.TF32:
+        torch.set_float32_matmul_precision("high")
+    load = _load_image_model if options.task.reads_images else _load_text_model
+    made = load(run, choice.settled, which, choice)
+    _check_room(made)
+    if not getattr(made.model, "is_quantized", False):
+        made.model.to(choice.name)
+    made.model.eval()
+    return made
+
+
+def _choice(options: RunOptions) -> Choice:
+    """The device of the run; the best there is where a run comes from another computer."""
+    facts = gather()
+    try:
+        return choose_visible(facts, options)
+    except DeviceError:
+        return choose_visible(facts, msgspec.structs.replace(options, device=DeviceOptions()))
+
+
+def _load_text_model(run: RunFolder, options: RunOptions, which: Which, choice: Choice) -> TriedModel:
+    own = Scheme.RUN.of(str(run.path.absolute()))
+    tokenizer = text_models.load_tokenizer(own)
+    labels = _labels(own, options)
+    has_adapter = holds_adapter(run.model)
+    asked = _from(base_of(run.model), options) if has_adapter else options
+    if which is Which.TRAINED and not has_adapter:
+        asked = _whole(own, options)
+    config = text_models.load_config(asked)
+    loaded = text_models.load_model(asked, config, labels, tokenizer)
+    model: Any = loaded.model
+    if getattr(model, "is_quantized", False):
+        make_trainable(model)  # as in training, or bitsandbytes packs its weights anew and computes otherwise
+    if which is Which.TRAINED and not has_adapter and loaded.fresh:
+        raise ModelError(
+            f"The model of {run.name} isn't whole",
+            f"{run.model} has no weights for {', '.join(loaded.fresh)}.",
+        )
+    if options.task.writes_text:
+        _end_as_saved(model, run)
+    longest = text_models.longest_text(config, tokenizer)
+    return TriedModel(
+        model=with_matrices(model, run.model) if which is Which.TRAINED and has_adapter else model,
+        name=name_of(run, options, which),
+        options=options,
+        choice=choice,
+        labels=labels,
+        tokenizer=tokenizer,
+        length=length_limit(options, longest),
+        row=row_length(options, longest),
+    )
+
+
+def _load_image_model(run: RunFolder, options: RunOptions, which: Which, choice: Choice) -> TriedModel:
+    recipe = _recipe(run)
+    has_adapter = holds_adapter(run.model)
+    is_whole = which is Which.TRAINED and not has_adapter
+    asked = _whole(Scheme.RUN.of(str(run.path.absolute())), options) if is_whole else options
+    model: Any = load_image_model(asked, find_image_model(asked), recipe.labels).model
+    return TriedModel(
+        model=with_matrices(model, run.model) if which is Which.TRAINED and has_adapter else model,
+        name=name_of(run, options, which),
+        options=options,
+        choice=choice,
+        labels=recipe.labels,
+        transform=ImageTransform(recipe.image_size, recipe.mean, recipe.std),
+    )
+
+
+def _recipe(run: RunFolder) -> VisionRecipe:
+    path = run.model / RECIPE
+    try:
+        return msgspec.json.decode(path.read_bytes(), type=VisionRecipe)
+    except (OSError, msgspec.MsgspecError) as error:
+        raise ModelError(f"The model of {run.name} isn't whole", f"{path}: {error}") from error
+
+
+def _from(source: str, options: RunOptions) -> RunOptions:
+    return msgspec.structs.replace(options, model=msgspec.structs.replace(options.model, source=source))
+
+
+def _whole(source: str, options: RunOptions) -> RunOptions:
+    """As the run's own model is loaded: all of it, whatever of it has learned."""
+    whole = msgspec.structs.replace(options.model, method=Method.FULL, pretrained=True, source=source)
+    return msgspec.structs.replace(options, model=whole)
+
+
+def _labels(own: str, options: RunOptions) -> tuple[str, ...]:
+    """What the run has learned to tell apart, as its model's config has it."""
+    if not options.task.has_labels:
+        return ()
+    config = text_models.load_config(_whole(own, options))
+    return tuple(str(config.id2label[index]) for index in range(config.num_labels))
+
+
+def _end_as_saved(model: Any, run: RunFolder) -> None:
+    """Let a model that writes stop at the tokens at which the run's model learned to stop."""
+    from transformers import GenerationConfig
+
+    if (run.model / GENERATION).is_file():
+        with explained(str(run.model)):
+            model.generation_config = GenerationConfig.from_pretrained(run.model)
+
+
+def _check_room(made: TriedModel) -> None:
+    """Stop before a GPU of its own memory has too little for the weights."""
+    room = room_of(made.choice.device) if made.choice.kind == "cuda" else None
+    taken = sum(weight.numel() * weight.element_size() for weight in made.model.parameters())
+    if room is not None and taken > room.free:
+        raise OutOfMemory(
+            f"{made.name} doesn't fit on the GPU now",
+            f"Its weights take {figures.size(taken)}, and {figures.size(room.free)} are free on {made.choice.title}.",
+        )

@@ -1,0 +1,253 @@
+"""What a causal model writes: an answer in a conversation, or a text gone on from, told token by token.
+
+With temperature 0 it is what `core.engine.generate.predict` writes, so that Try it says what the predictions of the
+run said.
+"""
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import torch
+
+from core.base.errors import UserError
+from core.engine.data.chat_tokens import TemplateRefused, Writer
+from core.engine.data.conversation_shapes import Message
+from core.engine.data.conversations import joined_text
+from core.engine.generate.loading import TriedModel
+from core.engine.generate.predict import Stop, ends_of, positions
+from core.options.choices import Speaker
+from core.services.chat import Answered, Ask, Chat, EndedBy, Texts, Turn, Writing
+
+# --- A text while it is written: tokens come in one by one, pieces that can be read go out
+
+
+UNFINISHED = "\N{REPLACEMENT CHARACTER}"
+"""What a tokenizer decodes the first bytes of a character to whose others are still to come."""
+
+
+class Stream:
+    """What transformers calls a streamer: `put` gets the prompt first, then each token, `end` comes last.
+
+    Args:
+        tokenizer: The model's.
+        ends: Tokens that end the text; they are no part of it.
+        stop_at: Texts that end it, which are no part of it either.
+        tell: Hears each further piece.
+    """
+
+    def __init__(
+        self, tokenizer: Any, ends: set[int | None], stop_at: Sequence[str], tell: Callable[[str], None]
+    ) -> None:
+        self._tokenizer = tokenizer
+        self._ends = ends
+        self._stop_at = tuple(filter(None, stop_at))
+        self._tell = tell
+        self._ids: list[int] = []
+        self._has_prompt = False
+        self._told = ""
+        self.text = ""
+        self.tokens = 0
+        self.ended_by: EndedBy | None = None
+
+    @property
+    def is_over(self) -> bool:
+        """Whether the text has come to its end by itself."""
+        return self.ended_by is not None
+
+    def put(self, value: Any) -> None:
+        """Take the prompt, or the next token."""
+        if not self._has_prompt:
+            self._has_prompt = True
+            return
+        for token in value.reshape(-1).tolist():
+            self._add(token)
+
+    def end(self) -> None:
+        """Tell what was held back."""
+        self._tell_until(len(self.text))
+
+    def _add(self, token: int) -> None:
+        if self.is_over:
+            return
+        self.tokens += 1
+        if token in self._ends:
+            self.ended_by = EndedBy.MODEL
+            return
+        self._ids.append(token)
+        self.text = self._tokenizer.decode(self._ids, skip_special_tokens=True)
+        stop = min((place for text in self._stop_at if (place := self.text.find(text)) >= 0), default=-1)
+        if stop >= 0:
+            self.text = self.text[:stop]
+            self.ended_by = EndedBy.STOP_TEXT
+            self._tell_until(stop)
+            return
+        self._tell_until(len(self.text.rstrip(UNFINISHED)) - self._held_back())
+
+    def _held_back(self) -> int:
+        """How many of the last letters may be the beginning of a text that ends it."""
+        most = max(map(len, self._stop_at), default=1) - 1
+        return next(
+            (
+                count
+                for count in range(min(most, len(self.text)), 0, -1)
+                if any(stop.startswith(self.text[-count:]) for stop in self._stop_at)
+            ),
+            0,
+        )
+
+    def _tell_until(self, end: int) -> None:
+        """Tell what is new up to there; a decoder that writes earlier letters anew is put right by the whole text."""
+        if end > len(self._told):
+            self._tell(self.text[len(self._told) : end])
+            self._told = self.text[:end]
+
+
+# --- What a causal model writes: an answer in a conversation, or a text gone on from
+
+
+@dataclass(frozen=True)
+class Prompt:
+    """What the model reads as token ids; `notes` say what was left out of it."""
+
+    ids: tuple[int, ...]
+    notes: tuple[str, ...] = ()
+
+
+def write(
+    model: TriedModel, asked: Ask, tell: Callable[[str], None], is_stopped: Callable[[], bool]
+) -> Answered:
+    """Write an answer.
+
+    Args:
+        model: A causal model.
+        asked: A conversation, or a text.
+        tell: Hears each further piece of the text.
+        is_stopped: Whether it is to end early.
+
+    Raises:
+        UserError: There is nothing to go on from, or the chat template can't write it.
+    """
+    room = _room(model, asked.writing)
+    prompt = _prompt(model, asked, positions(model.model) - room)
+    ends = {_pad(model), model.tokenizer.eos_token_id, *ends_of(model.model)}
+    stream = Stream(model.tokenizer, ends, asked.writing.stop_at, tell)
+    device = next(model.model.parameters()).device
+    ids = torch.tensor([prompt.ids], device=device)
+    torch.manual_seed(asked.writing.seed)
+    model.model.generate(
+        input_ids=ids,
+        attention_mask=torch.ones_like(ids),
+        max_new_tokens=room,
+        num_beams=1,
+        use_cache=True,
+        pad_token_id=_pad(model),
+        streamer=stream,
+        stopping_criteria=[Stop(lambda: stream.is_over or is_stopped())],
+        **_drawing(asked.writing),
+    )
+    return Answered(
+        id=asked.id,
+        name=model.name,
+        text=stream.text,
+        ended_by=stream.ended_by or (EndedBy.PERSON if is_stopped() else EndedBy.LENGTH),
+        read=len(prompt.ids),
+        tokens=stream.tokens,
+        notes=prompt.notes,
+    )
+
+
+def _room(model: TriedModel, writing: Writing) -> int:
+    """Tokens that may be written; at most half of what the model can see, which leaves the rest to read."""
+    return max(1, min(writing.max_tokens, positions(model.model) // 2))
+
+
+def _drawing(writing: Writing) -> dict[str, Any]:
+    """How the next token is chosen, for transformers' `generate`."""
+    if writing.temperature <= 0:
+        return {"do_sample": False}
+    return {"do_sample": True, "temperature": writing.temperature, "top_p": writing.top_p, "top_k": 0}
+
+
+def _pad(model: TriedModel) -> int:
+    pad = model.tokenizer.pad_token_id
+    return int(model.tokenizer.eos_token_id if pad is None else pad)
+
+
+def _prompt(model: TriedModel, asked: Ask, room: int) -> Prompt:
+    match asked.given:
+        case Chat():
+            found = _of_chat(model, asked.given, room)
+        case Texts():
+            found = _of_text(model, asked.given, room)
+        case _:
+            raise UserError("This model can't be asked that", f"{model.name} reads texts.")
+    if not found.ids:
+        raise UserError("There is nothing to go on from", "Write how the text begins, or what is asked.")
+    return found
+
+
+def _of_text(model: TriedModel, given: Texts, room: int) -> Prompt:
+    text = "\n".join(given.texts)
+    ids = tuple(model.tokenizer(text, add_special_tokens=not given.as_read, verbose=False)["input_ids"])
+    if len(ids) <= room:
+        return Prompt(ids)
+    return Prompt(
+        ids[-room:], (f"Only the last {room:,} of {len(ids):,} tokens were read: {_sight(model)}.",)
+    )
+
+
+def _of_chat(model: TriedModel, given: Chat, room: int) -> Prompt:
+    """The conversation as the model's template writes it; where it is too long, without its oldest turns."""
+    turns = _settled(given.turns)
+    whole = len(turns)
+    ids = _written(model, given.system, turns)
+    while len(ids) > room and len(turns) > 1:
+        turns = _without_oldest(turns)
+        ids = _written(model, given.system, turns)
+    left = whole - len(turns)
+    notes: tuple[str, ...] = ()
+    if left:
+        earlier = "The earliest turn was" if left == 1 else f"The earliest {left} turns were"
+        notes = (f"{earlier} left out: {_sight(model)}.",)
+    if len(ids) > room:
+        notes = (*notes, f"Only the last {room:,} tokens of the question were read: {_sight(model)}.")
+    return Prompt(ids[-room:], notes)
+
+
+def _sight(model: TriedModel) -> str:
+    return f"the model sees {positions(model.model):,} tokens, those it writes included"
+
+
+def _settled(turns: Sequence[Turn]) -> list[Turn]:
+    """Two turns of one speaker as one: many templates refuse them (an answer may have been empty)."""
+    settled: list[Turn] = []
+    for turn in turns:
+        if not turn.text.strip():
+            continue
+        if settled and settled[-1].role is turn.role:
+            settled[-1] = Turn(turn.role, joined_text(settled[-1].text, turn.text))
+        else:
+            settled.append(turn)
+    return settled
+
+
+def _without_oldest(turns: Sequence[Turn]) -> list[Turn]:
+    """Without the first turn, and what answers it: a conversation begins with a person."""
+    rest = list(turns[1:])
+    while len(rest) > 1 and rest[0].role is not Speaker.USER:
+        rest = rest[1:]
+    return rest
+
+
+def _written(model: TriedModel, system: str, turns: Sequence[Turn]) -> tuple[int, ...]:
+    messages = [Message(turn.role, turn.text) for turn in turns]
+    if not messages:
+        return ()
+    if system.strip():
+        messages = [Message(Speaker.SYSTEM, system), *messages]
+    try:
+        text = Writer(model.tokenizer).prompt(messages)
+    except TemplateRefused as refused:
+        raise UserError("The model's chat template refuses this conversation", refused.reason) from refused
+    return tuple(model.tokenizer(text, add_special_tokens=False, verbose=False)["input_ids"])

@@ -1,0 +1,288 @@
+"""What a run is told to take of memory, once its model is loaded; and what it took, remembered at its end."""
+
+from dataclasses import dataclass, replace
+from functools import reduce
+from pathlib import Path
+from typing import Any
+
+import msgspec
+import psutil
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from core.base import format as figures
+from core.base.errors import DataError, DoesntFit, Fix, FixAction, OptionsError, Problem
+from core.engine.check_model import check_model
+from core.engine.data.batches import lengths_of
+from core.engine.devices import Choice
+from core.engine.models.text import longest_text
+from core.engine.tasks import Prepared
+from core.memory import estimate as anatomy
+from core.memory import history as record
+from core.memory.model import Forecast, Room, Verdict, verdict
+from core.memory.remedies import Remedy, ladder
+from core.options import RunOptions
+from core.options.choices import Padding, Task
+from core.options.method_rules import with_batch_within
+from core.options.sources import parse_synthetic, synthetic, synthetic_lengths
+from core.runs.events import MemoryForecast
+from core.runs.status import RunStory
+from core.runs.words import what_was_told
+from core.services.memory import room_of
+
+# --- How many tokens the longest row of the data has, found without tokenizing all of it
+
+
+CANDIDATES = 512
+"""So many texts with the most bytes are tokenized: tokens go with bytes, but not exactly. UTF-8 needs more of them for
+the writings that also need more tokens a letter."""
+
+
+@dataclass(frozen=True)
+class Longest:
+    """Tokens of the longest row, bytes of all texts as they were read, and what was taken for granted.
+
+    `text` is tokens of the longest text: fewer than `tokens` where rows are padded beyond it; `rows` how many there
+    are, those that will be held out included. None: not known.
+    """
+
+    tokens: int
+    text: int | None = None
+    text_bytes: int = 0
+    notes: tuple[str, ...] = ()
+    rows: int | None = None
+
+
+def longest_row(options: RunOptions, config: Any, tokenizer: Any) -> Longest:
+    """The length of the longest row a run would see, special tokens counted, cut off as the run cuts.
+
+    Args:
+        options: What is asked, settled.
+        config: The model's.
+        tokenizer: The model's; None where only its config is to be had.
+
+    Raises:
+        OptionsError: Random texts were asked for that are longer than the model can see.
+    """
+    positions = getattr(config, "max_position_embeddings", None) or 0
+    if tokenizer is not None:
+        limit = longest_text(config, tokenizer)
+    else:
+        limit = positions if positions > 0 else options.data.max_length
+    random = parse_synthetic(options.data.train)
+    if random:
+        _refuse_too_long(options.data.train, *random, limit)
+        return Longest(_padded(options, random[1], limit), random[1], random[0] * random[1], rows=random[0])
+    most = min(options.data.max_length, limit)
+    notes = (
+        ()
+        if options.data.max_length <= limit
+        else (f"Texts are cut off at {limit:,} tokens: the model sees no more.",)
+    )
+    if options.task is Task.CAUSAL_LM:  # rows are blocks, each as long as is allowed
+        return Longest(most, most, _bytes_of(options.data.train) // 2, notes)
+    try:
+        found = _in_data(options, tokenizer, most)
+    except DataError as error:
+        return Longest(most, notes=(*notes, f"{_taken(most)}: the data can't be read ({error.title})."))
+    if options.data.padding is Padding.FIXED:
+        return replace(found, tokens=most, notes=notes)
+    return replace(found, notes=(*notes, *found.notes))
+
+
+def _bytes_of(source: str) -> int:
+    """The size of a file, or of all files of a folder."""
+    path = Path(source)
+    files = [path] if path.is_file() else path.rglob("*")
+    return sum(file.stat().st_size for file in files if file.is_file())
+
+
+def _padded(options: RunOptions, length: int, limit: int) -> int:
+    """Tokens of a row whose text has `length` of them, which are never cut off."""
+    fixed = options.data.padding is Padding.FIXED
+    return max(length, min(options.data.max_length, limit)) if fixed else length
+
+
+def _taken(tokens: int) -> str:
+    return f"Every row was taken to have {tokens:,} tokens"
+
+
+def _refuse_too_long(source: str, samples: int, length: int, limit: int) -> None:
+    if length > limit:
+        shortest, _ = synthetic_lengths(source) or (limit, limit)
+        fitting = synthetic(samples, limit, min(shortest, limit))
+        fix = Fix(f"Use texts of {limit:,} tokens", {"data.train": fitting})
+        message = f"has texts of {length:,} tokens, and the model sees {limit:,} at most"
+        raise OptionsError((Problem("data.train", message, (fix,)),))
+
+
+def _in_data(options: RunOptions, tokenizer: Any, most: int) -> Longest:
+    if not options.data.train:
+        return Longest(most, notes=(f"{_taken(most)}: no data is chosen yet.",))
+    if options.task.reads_conversations:
+        return _in_conversations(options, tokenizer, most)
+    texts = _texts(options)
+    if tokenizer is None:
+        return Longest(
+            most,
+            text_bytes=texts.nbytes,
+            notes=(f"{_taken(most)}: the model's tokenizer isn't on this computer yet.",),
+            rows=texts.num_rows,
+        )
+    chosen = texts.take(_with_most_bytes(texts))
+    columns = [chosen[name].to_pylist() for name in chosen.column_names]
+    rows = tokenizer(*columns, truncation=True, max_length=most)["input_ids"]
+    longest = max(map(len, rows))
+    return Longest(longest, longest, texts.nbytes, rows=texts.num_rows)
+
+
+def _in_conversations(options: RunOptions, tokenizer: Any, most: int) -> Longest:
+    from core.engine.data.chat_samples import longest_conversation
+
+    found = longest_conversation(options, tokenizer, most)
+    if (
+        options.data.packing and options.task is Task.CHAT
+    ):  # the fullest row has nearly as many as are allowed
+        return Longest(most, most, found.text_bytes)
+    if not found.tokens:
+        why = (
+            "no row can be used"
+            if tokenizer is not None
+            else "the model's tokenizer isn't on this computer yet"
+        )
+        return Longest(most, text_bytes=found.text_bytes, notes=(f"{_taken(most)}: {why}.",))
+    return Longest(found.tokens, found.tokens, found.text_bytes)
+
+
+def _texts(options: RunOptions) -> pa.Table:
+    """The texts of the training data, one or two columns; words are put together."""
+    from core.engine.data.tables import read_training
+
+    table = read_training(options.data).first(options.data.max_train_samples)
+    chosen = options.data.text_columns, options.data.label_column
+    match options.task:
+        case Task.TOKEN_CLASSIFICATION:
+            from core.engine.data.labelled_texts import words_of
+
+            return pa.table(
+                {"text": pc.binary_join(words_of(table, *chosen, skip=options.data.skip_bad_rows), " ")}
+            )
+        case Task.TEXT_REGRESSION:
+            from core.engine.data.scores import scored_texts
+
+            return scored_texts(table, *chosen, skip=options.data.skip_bad_rows)
+        case _:
+            from core.engine.data.labelled_texts import labelled_texts
+
+            return labelled_texts(table, *chosen, skip=options.data.skip_bad_rows)
+
+
+def _with_most_bytes(texts: pa.Table) -> pa.Array:
+    sizes = reduce(pc.add, (pc.binary_length(texts[name]) for name in texts.column_names))
+    return pc.top_k_unstable(sizes, CANDIDATES)
+
+
+# --- What a run is told to take of memory, once its model is loaded; and what it took
+
+
+MOST_FIXES = 5
+WHOLE_EPOCH = 0.999
+SHORTEST = 1
+"""Tokens of a row before any has been read: what such rows take is the least that the run can take."""
+
+
+def foretell(choice: Choice, prepared: Prepared | None, known: Forecast | None) -> MemoryForecast | None:
+    """The forecast of a run, with what to do should it not come true.
+
+    The model is built once more without numbers: the loaded one may be packed, or wrapped with what learns beside it.
+    Random numbers are drawn meanwhile; whoever counts on their order sets the seed afterwards, as Trainer does.
+
+    Args:
+        choice: What it computes on.
+        prepared: Its model and data; None before they are loaded: the forecast is then the least it can take,
+            a batch of one short row.
+        known: What was found out before it started; None: the formula is asked.
+
+    Returns:
+        None where the model's shape can't be told.
+    """
+    options = with_batch_within(choice.settled, len(prepared.train) if prepared else 1)
+    device = choice.device
+    model = check_model(options, len(prepared.labels)) if prepared else check_model(options)
+    if model.shape is None:
+        return None
+    room = _before_loading(room_of(device), choice)
+    length = None
+    if options.task.reads_text:
+        length = _longest(prepared.train) if prepared else SHORTEST
+    correction = record.correction(device.title)
+    forecast = known or anatomy.forecast(
+        options, model.shape, device, length=length, room=room, correction=correction
+    )
+    remedies = ladder(options, model, device, room, length=length, correction=correction)
+    return MemoryForecast(
+        device=choice.label,
+        basis=forecast.basis,
+        parts=forecast.parts,
+        room=room or forecast.room,
+        correction=forecast.correction,
+        length=length if forecast.length is None else forecast.length,
+        fixes=tuple(_as_fix(remedy) for remedy in remedies if remedy.changes)[:MOST_FIXES],
+    )
+
+
+def refuse_too_large(told: MemoryForecast | None) -> None:
+    """End a run before it takes what isn't there.
+
+    Raises:
+        DoesntFit: By forecast more is needed than is free.
+    """
+    if told is not None and verdict(told.parts.total, told.room) is Verdict.TOO_LARGE:
+        anyway = Fix("Start it anyway", action=FixAction.RESUME)
+        raise DoesntFit(
+            "It doesn't fit into memory", " ".join(what_was_told(told, before=True)), (*told.fixes, anyway)
+        )
+
+
+def remember(story: RunStory, choice: Choice) -> None:
+    """Keep what a run that has ended well took, so that the next forecasts on this device come closer.
+
+    One that has not gone through all its data may not have met its longest batch, and would teach too little.
+    """
+    told, measured = story.forecast_bytes, story.peak_bytes
+    if (
+        story.epoch < WHOLE_EPOCH
+        or story.forecast_error is None
+        or story.forecast is None
+        or told is None
+        or measured is None
+    ):
+        return
+    record.remember(
+        record.PastRun(
+            device=choice.device.title,
+            basis=story.forecast.basis,
+            forecast=told,
+            measured=measured,
+            correction=story.forecast.correction,
+        )
+    )
+
+
+def _longest(samples: Any) -> int | None:
+    """Tokens of the longest row; None where rows tell no lengths."""
+    return max(lengths_of(samples) or (), default=None)
+
+
+def _before_loading(room: Room | None, choice: Choice) -> Room | None:
+    """The room there was before this process took what it holds of the computer's memory already."""
+    if room is None or choice.kind != "cpu":
+        return room
+    return msgspec.structs.replace(
+        room, free=min(room.ceiling, room.free + psutil.Process().memory_info().rss)
+    )
+
+
+def _as_fix(remedy: Remedy) -> Fix:
+    saves = f" (saves {figures.size(remedy.saves)})" if remedy.saves > 0 else ""
+    return Fix(f"{remedy.title}{saves}", remedy.changes)

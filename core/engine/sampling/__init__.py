@@ -1,1 +1,0 @@
-"""A measurement of a benchmark: timed steps of a run in a fresh process."""

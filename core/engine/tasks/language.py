@@ -1,0 +1,273 @@
+"""Tasks of language models: continue a text, chat, preferences; the latter two by TRL's trainers.
+
+With preferences, the model is held to what it was: with LoRA, the adapter switched off, which takes no memory; where
+all weights move, a copy of them.
+"""
+
+import copy
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from core.base import settings
+from core.engine.data.batches import PadConversations, PadPairs, StackBlocks, TokenCache, tokenizer_print
+from core.engine.data.chat_samples import Conversations, load_conversations
+from core.engine.data.chat_tokens import Renderer
+from core.engine.data.labelled_texts import length_limit, row_length
+from core.engine.data.running_text import (
+    NOTHING_HELD_OUT,
+    Blocks,
+    Documents,
+    RunningText,
+    load_running_text,
+    make_blocks,
+    too_short,
+)
+from core.engine.data.synthetic import asked_samples, random_conversations, random_pairs, random_tokens
+from core.engine.metrics import HeldOut
+from core.engine.models import text as text_models
+from core.engine.models.parts import apply_method
+from core.engine.models.scratch import sample
+from core.engine.models.text import warn_if_neighbours_show
+from core.engine.reporter import Reporter
+from core.engine.tasks import Prepared, TrainedBy
+from core.engine.tasks.base import ReadyTokenizer, load_writer, ready_tokenizer, tell
+from core.engine.trainer import LanguageTrainer
+from core.options import RunOptions
+from core.options.catalogue import is_scratch
+from core.options.choices import Method
+from core.options.sources import parse_synthetic
+from core.runs.events import Phase
+
+# --- Go on writing a text, with a causal language model
+
+
+@dataclass(frozen=True)
+class _Rows:
+    """Blocks to train on, those held out, and how long the held-out text is; None where nothing is."""
+
+    train: Any
+    eval: Any = None
+    held_out: HeldOut | None = None
+
+
+def prepare_causal_lm(options: RunOptions, reporter: Reporter) -> Prepared:
+    """Load texts and model.
+
+    Raises:
+        DataError: The texts can't be used.
+        ModelError: The model can't be found, loaded or trained, or doesn't write.
+    """
+    from transformers import TrainingArguments
+
+    reporter.phase(Phase.LOADING_MODEL, options.model.source)
+    config = text_models.load_config(options)
+    reporter.phase(Phase.LOADING_DATA, Path(options.data.train).name)
+    text = None if parse_synthetic(options.data.train) else load_running_text(options)
+    tokenizer = _tokenizer(options, text, reporter)
+    longest = text_models.longest_text(config, tokenizer)
+    rows = (
+        _random_rows(options, config, longest)
+        if text is None
+        else _rows(options, text, tokenizer, length_limit(options, longest), reporter)
+    )
+    reporter.phase(Phase.LOADING_MODEL, options.model.source)
+    model: Any = text_models.load_model(options, config, (), tokenizer).model
+    model.generation_config.pad_token_id = tokenizer.pad_token_id
+    return Prepared(
+        model=apply_method(model, options),
+        train=rows.train,
+        eval=rows.eval,
+        collator=StackBlocks(),
+        labels=(),
+        save_extras=model.generation_config.save_pretrained,
+        processing_class=tokenizer,
+        trained_by=TrainedBy(LanguageTrainer, TrainingArguments, more={"held_out": rows.held_out}),
+    )
+
+
+def _tokenizer(options: RunOptions, text: RunningText | None, reporter: Reporter) -> Any:
+    """The model's tokenizer; trained on the training part of the text where the model comes from nothing."""
+    reporter.phase(Phase.TOKENIZING)
+    tokenizer = text_models.tokenizer_for(
+        options, lambda: sample(list(text.train.pieces())) if text is not None else ()
+    )
+    if is_scratch(options.model.source) and text is not None:
+        _tell_vocabulary(len(tokenizer), options, reporter)
+    return tokenizer
+
+
+def _tell_vocabulary(tokens: int, options: RunOptions, reporter: Reporter) -> None:
+    asked = options.model.vocabulary
+    trained = f"A tokenizer of {tokens:,} tokens was trained on the text"
+    if tokens < asked:
+        reporter.note("vocabulary", trained, f"{asked:,} were asked for; it holds no more that come twice.")
+    else:
+        reporter.note("vocabulary", trained, "It is saved with the model.")
+
+
+def _rows(options: RunOptions, text: RunningText, tokenizer: Any, length: int, reporter: Reporter) -> _Rows:
+    for index, note in enumerate(text.notes):
+        reporter.note(f"data-{index}", note)
+    train = _blocks(text.train, tokenizer, length)
+    if train is None:
+        raise too_short(options.data.train)
+    _tell_blocks(train, options, reporter)
+    rows = _first(train.rows, options.data.max_train_samples)
+    if text.eval is None:
+        return _Rows(rows)
+    held_out = _blocks(text.eval, tokenizer, length)
+    if held_out is None:
+        reporter.note("held-out", NOTHING_HELD_OUT)
+        return _Rows(rows)
+    measured = HeldOut(held_out.tokens, text.eval.characters)
+    return _Rows(rows, _first(held_out.rows, options.data.max_eval_samples), measured)
+
+
+def _random_rows(options: RunOptions, config: Any, longest: int) -> _Rows:
+    asked = asked_samples(options, longest)
+    assert asked is not None, "there is no text where random ones are asked for"
+    random = random_tokens(*asked, config.get_text_config().vocab_size, options.training.seed)
+    return _Rows(random.select_columns(["input_ids"]))
+
+
+def _blocks(documents: Documents, tokenizer: Any, length: int) -> Blocks | None:
+    cache = TokenCache(settings.home() / "cache" / "tokens")
+    return make_blocks(documents, tokenizer, length, cache, tokenizer_print(tokenizer))
+
+
+def _first(rows: Any, count: int | None) -> Any:
+    return rows if count is None or count >= len(rows) else rows.select(range(count))
+
+
+def _tell_blocks(train: Blocks, options: RunOptions, reporter: Reporter) -> None:
+    rows = "1 row" if len(train.rows) == 1 else f"{len(train.rows):,} rows"
+    if train.tokens < train.length:
+        reporter.note(
+            "blocks",
+            f"The text is one row of {train.tokens:,} tokens",
+            f"It is shorter than the {train.length:,} tokens that a row may have.",
+        )
+        return
+    left = f"; {train.left_over:,} at its end fill no row" if train.left_over else ""
+    asked = options.data.max_length
+    why = f"The model can't see more at once; {asked:,} were asked for." if train.length < asked else ""
+    reporter.note("blocks", f"The text is cut into {rows} of {train.length:,} tokens{left}", why)
+
+
+# --- Learn to answer as in conversations or instructions, by TRL's SFTTrainer
+
+
+ARGUMENTS = {
+    "dataset_kwargs": {"skip_prepare_dataset": True},  # samples are tokens already, those of the preview
+    "max_length": None,
+    "activation_offloading": False,
+}
+"""What TRL's `SFTConfig` is told beside Trainer's arguments."""
+
+
+def prepare_chat(options: RunOptions, reporter: Reporter) -> Prepared:
+    """Load conversations and model.
+
+    Raises:
+        DataError: The data can't be used.
+        ModelError: The model can't be found, loaded or trained, or doesn't write.
+    """
+    from trl import SFTConfig
+
+    from core.engine.trl_trainers import ChatTrainer
+
+    ready = ready_tokenizer(options, reporter)
+    found = _chat_samples(options, ready, reporter)
+    loaded = load_writer(options, ready, reporter, found.turn_end)
+    model = apply_method(loaded, options)
+    train = found.train
+    if options.data.packing:
+        train = _packed(train, ready.length, reporter)
+        warn_if_neighbours_show(model, reporter)
+    return Prepared(
+        model=model,
+        train=train,
+        eval=found.eval,
+        collator=PadConversations(
+            pad_id=ready.tokenizer.pad_token_id, length=row_length(options, ready.longest)
+        ),
+        labels=(),
+        save_extras=loaded.generation_config.save_pretrained,
+        processing_class=ready.tokenizer,
+        trained_by=TrainedBy(ChatTrainer, SFTConfig, ARGUMENTS),
+    )
+
+
+def _chat_samples(options: RunOptions, ready: ReadyTokenizer, reporter: Reporter) -> Conversations:
+    random = random_conversations(options, ready.vocabulary, ready.longest)
+    if random is not None:
+        return random
+    found = load_conversations(options, Renderer(ready.tokenizer, options.data.loss_on), ready.length)
+    tell(found, ready, reporter)
+    return found
+
+
+def _packed(samples: Any, length: int, reporter: Reporter) -> Any:
+    """Several conversations in each row, by TRL's best fit."""
+    from trl import pack_dataset
+
+    reporter.phase(Phase.TOKENIZING)
+    packed = pack_dataset(samples, length, "bfd")
+    reporter.note(
+        "packed",
+        f"{len(samples):,} conversations are packed into {len(packed):,} rows of {length:,} tokens at most",
+        "An epoch has fewer steps by that.",
+    )
+    return packed
+
+
+# --- Learn to prefer the better of two answers, by TRL's DPOTrainer
+
+
+def prepare_preference(options: RunOptions, reporter: Reporter) -> Prepared:
+    """Load pairs and model.
+
+    Raises:
+        DataError: The data can't be used.
+        ModelError: The model can't be found, loaded or trained, or doesn't write.
+    """
+    from trl import DPOConfig
+
+    from core.engine.trl_trainers import PreferenceTrainer
+
+    ready = ready_tokenizer(options, reporter)
+    found = _preference_samples(options, ready, reporter)
+    model = load_writer(options, ready, reporter, found.turn_end)
+    more: dict[str, Any] = {}
+    if options.model.method is Method.FULL:
+        more["ref_model"] = copy.deepcopy(model)
+        reporter.note(
+            "reference-copy",
+            "A copy of the model is kept beside it",
+            "It is held to what it was. With LoRA, that takes no memory.",
+        )
+    return Prepared(
+        model=apply_method(model, options),
+        train=found.train,
+        eval=found.eval,
+        collator=PadPairs(pad_id=ready.tokenizer.pad_token_id, length=row_length(options, ready.longest)),
+        labels=(),
+        save_extras=model.generation_config.save_pretrained,
+        processing_class=ready.tokenizer,
+        trained_by=TrainedBy(
+            PreferenceTrainer,
+            DPOConfig,
+            {"beta": options.training.beta, "max_length": None, "disable_dropout": False},
+            more,
+        ),
+    )
+
+
+def _preference_samples(options: RunOptions, ready: ReadyTokenizer, reporter: Reporter) -> Conversations:
+    random = random_pairs(options, ready.vocabulary, ready.longest)
+    if random is not None:
+        return random
+    found = load_conversations(options, Renderer(ready.tokenizer), ready.length)
+    tell(found, ready, reporter)
+    return found

@@ -1,1 +1,0 @@
-"""What this computer has and is doing, without torch: memory, processors, graphics cards."""

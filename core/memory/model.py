@@ -1,0 +1,373 @@
+"""Which options change how much memory a run takes, and how long a step: what is known survives changes of others."""
+
+from collections.abc import Iterator, Mapping
+from enum import StrEnum
+from typing import Any
+
+import msgspec
+
+from core.base.errors import Problem
+from core.options import RunOptions, Tree
+from core.options.catalogue import options_by_path, value_of
+from core.options.device_support import DeviceReport, refusal
+from core.options.method_rules import METHOD_RULES
+from core.options.sections import OutputOptions, TrainingOptions
+from core.options.validate import TASK_RULES
+
+# --- Options with some of them changed, as a fix or a remedy says, and whether that can be done
+
+
+Changes = Mapping[str, Any]
+"""Values by the path of their option, such as `{"memory.batch_size": 4}`."""
+
+
+def with_changes(options: RunOptions, changes: Changes) -> RunOptions:
+    """`options` with the values of `changes`, plain or of the option's own type, in place of theirs."""
+    for path, value in changes.items():
+        section, _, name = path.partition(".")
+        of_its_type = None if value is None else msgspec.convert(value, options_by_path()[path].value_type)
+        changed = msgspec.structs.replace(getattr(options, section), **{name: of_its_type})
+        options = msgspec.structs.replace(options, **{section: changed})
+    return options
+
+
+def can_be_made(options: RunOptions, changes: Changes, device: DeviceReport) -> bool:
+    """Whether `changes` change something, mean something here, work on `device`, and break no rule that held before."""
+    changed = with_changes(options, changes)
+    return (
+        changed != options
+        and all(options_by_path()[path].applies_to(changed) for path in changes)
+        and not any(refusal(device, path, value_of(changed, path)) for path in changes)
+        and not {str(found) for found in _broken(changed)} - {str(found) for found in _broken(options)}
+    )
+
+
+def _broken(options: RunOptions) -> Iterator[Problem]:
+    for rule in (*METHOD_RULES, *TASK_RULES):
+        yield from rule(options)
+
+
+# --- What is told of a run's memory: its parts, how the figures came about
+
+
+DISTURBED = 1.2
+"""Ordinary steps so many times as long as those on the longest batch were held up."""
+
+TIGHT = 0.9
+"""From this share of the free memory on, a run fits only tightly: other programs grow, and batches differ."""
+
+
+class Basis(StrEnum):
+    """How a figure came about; said wherever it is shown."""
+
+    FORMULA = "formula"
+    TRACE = "trace"
+    MEASURED = "measured"
+
+
+class Verdict(StrEnum):
+    """Whether a run fits into the memory that is free now."""
+
+    FITS = "fits"
+    TIGHT = "tight"
+    TOO_LARGE = "too_large"
+    UNKNOWN = "unknown"
+
+
+class Parts(msgspec.Struct, frozen=True, kw_only=True):
+    """Bytes of each part at the fullest moment of a step, so that they add up to the peak.
+
+    `weights` are the model's (copies in half precision that autocast keeps count as `temporary`), `optimizer` its
+    state, `activations` what the forward pass keeps for the gradients, `temporary` buffers that live no longer than
+    an operator, `overhead` what stands beside all tensors: Python and its libraries on a CPU, the CUDA context, Metal's
+    driver, and what the allocator holds without using it.
+    """
+
+    weights: int = 0
+    gradients: int = 0
+    optimizer: int = 0
+    activations: int = 0
+    temporary: int = 0
+    overhead: int = 0
+
+    @property
+    def total(self) -> int:
+        """The peak."""
+        return sum(getattr(self, name) for name in self.__struct_fields__)
+
+    @property
+    def largest(self) -> str:
+        """The name of the largest part."""
+        return max(self.__struct_fields__, key=lambda name: getattr(self, name))
+
+
+PART_TITLES = {
+    "weights": "Weights",
+    "gradients": "Gradients",
+    "optimizer": "Optimizer state",
+    "activations": "Activations",
+    "temporary": "Temporary buffers",
+    "overhead": "Overhead (libraries, context)",
+}
+"""What the fields of `Parts` are called wherever they are told in words."""
+
+
+class Room(msgspec.Struct, frozen=True, kw_only=True):
+    """Memory of the device a run computes on: `free` for it now, and the `ceiling` nothing gets beyond."""
+
+    free: int
+    ceiling: int
+
+
+class LayerMemory(msgspec.Struct, frozen=True):
+    """What one module of a traced model holds at most, its own weights and what it keeps, by its dotted name."""
+
+    name: str
+    bytes: int
+
+
+class Forecast(msgspec.Struct, frozen=True, kw_only=True):
+    """The memory a run takes at its fullest moment, and how that is known.
+
+    `device` is as in `device.name`, never "auto". `correction` is the factor that past runs on this device have taught
+    and that is in `parts` already. `length` is how many tokens the longest row was taken to have, padding counted;
+    None: not a text. `longest_text` is how many the longest text was found to have, cut off as the run cuts; None: not
+    known. `layers` are the largest modules of a trace, largest first. `notes` are plain sentences: what was taken for
+    granted, and why a trace was not to be had.
+    """
+
+    basis: Basis
+    device: str
+    parts: Parts
+    room: Room | None = None
+    correction: float = 1.0
+    length: int | None = None
+    longest_text: int | None = None
+    layers: tuple[LayerMemory, ...] = ()
+    notes: tuple[str, ...] = ()
+
+    @property
+    def verdict(self) -> Verdict:
+        """Whether it fits now."""
+        return verdict(self.parts.total, self.room)
+
+    @property
+    def unpadded_length(self) -> int | None:
+        """Tokens of the longest row before padding, as far as known: what the ladder has to know."""
+        return self.length if self.longest_text is None else self.longest_text
+
+
+def verdict(total: int, room: Room | None) -> Verdict:
+    """Whether `total` bytes fit into what is free now."""
+    if room is None:
+        return Verdict.UNKNOWN
+    if total > room.free:
+        return Verdict.TOO_LARGE
+    return Verdict.TIGHT if total > TIGHT * room.free else Verdict.FITS
+
+
+class ForecastRequest(msgspec.Struct, frozen=True, kw_only=True):
+    """The question "how much memory would this run take?", best made by `forecast_request`.
+
+    `asked` is a run's options as plain values, folders absolute; `labels` is how many labels the data has.
+    """
+
+    asked: Tree
+    labels: int = 2
+
+
+def forecast_request(options: RunOptions, labels: int = 2) -> ForecastRequest:
+    """The question about the memory of `options`; `labels` as in `ForecastRequest`."""
+    return ForecastRequest(asked=msgspec.to_builtins(options), labels=labels)
+
+
+class MeasureRequest(msgspec.Struct, frozen=True, kw_only=True):
+    """The wish for a dry run: `asked` as in `ForecastRequest`."""
+
+    asked: Tree
+
+
+class Measurement(msgspec.Struct, frozen=True, kw_only=True):
+    """What a dry run measured: a few real steps on the longest batch, then a few on ordinary ones.
+
+    `peak` is what `Parts.total` forecasts: on a CPU what the process held at most (resident set), on a GPU what
+    torch's allocator reserved at most, with the context. `base` is what it held before data and model, libraries
+    loaded. `longest` is the tokens a row of the longest batch has, padding counted, and `longest_text` those of the
+    longest text; None: not a text. `longest_step_seconds` is a steady step on that batch, `step_seconds` the mean
+    of ordinary ones, of short, middling and long rows; `compile_seconds` came before them. `train_samples` and
+    `total_steps` are those of the whole run and `run_seconds` what they will take, evaluation and saving left out.
+    `out_of_memory` says, where memory ran out, what was asked and what there was; the other figures are then those
+    of that moment.
+    """
+
+    device: str
+    parts: Parts
+    peak: int
+    base: int
+    room: Room | None = None
+    longest: int | None = None
+    longest_text: int | None = None
+    longest_step_seconds: float | None = None
+    step_seconds: float | None = None
+    compile_seconds: float = 0.0
+    train_samples: int | None = None
+    total_steps: int | None = None
+    run_seconds: float | None = None
+    out_of_memory: str = ""
+
+    @property
+    def is_undivided(self) -> bool:
+        """Whether only the whole is known, which stands as `overhead`: the dry run was ended from outside."""
+        return bool(self.out_of_memory) and self.parts.overhead == self.parts.total
+
+    @property
+    def was_disturbed(self) -> bool:
+        """Whether ordinary steps took longer than those on the longest batch: something else was computing."""
+        longest, ordinary = self.longest_step_seconds, self.step_seconds
+        return longest is not None and ordinary is not None and ordinary > DISTURBED * longest
+
+    @property
+    def forecast(self) -> Forecast:
+        """The same as a forecast whose basis is that it was measured."""
+        return Forecast(
+            basis=Basis.MEASURED,
+            device=self.device,
+            parts=self.parts,
+            room=self.room,
+            length=self.longest,
+            longest_text=self.longest_text,
+        )
+
+
+# --- Which options change how much memory a run takes, and how long a step
+
+
+OF_TRAINING = ("optimizer", "momentum", "max_grad_norm", "deterministic")
+"""The options of training that matter. How long a run is and at which learning rate changes nothing."""
+
+
+def matters(path: str) -> bool:
+    """Whether the option at a path changes anything, such as `memory.batch_size`."""
+    section, _, name = path.partition(".")
+    return section != "output" and (section != "training" or name in OF_TRAINING)
+
+
+def that_matter(options: RunOptions) -> RunOptions:
+    """`options` with those that don't matter at their defaults.
+
+    Where two of these are equal, a forecast or a measurement of the one is good for the other.
+    """
+    kept = {name: getattr(options.training, name) for name in OF_TRAINING}
+    return msgspec.structs.replace(options, training=TrainingOptions(**kept), output=OutputOptions())
+
+
+def key_of(options: RunOptions) -> bytes:
+    """What tells options that matter apart, to look something up by."""
+    return msgspec.json.encode(that_matter(options))
+
+
+# --- What of a model decides how much memory it takes: counts and widths
+
+
+class ModelShape(msgspec.Struct, frozen=True, kw_only=True):
+    """Counts of weights, and widths of layers. The engine reads it off a model without numbers.
+
+    `parameters` counts all weights, `packable` those that QLoRA packs, `head` those of the layers that turn what the
+    model has seen into labels (none of a model that writes), `linear_sides` the sum of inputs and outputs of the layers
+    LoRA stands beside (its matrices have as many weights, times the rank). `linears` has inputs and outputs apart, by
+    the last part of a layer's name, for LoRA on some layers only. `embeddings` counts the weights of tables of tokens
+    and positions, `largest` those of the largest single weight, `factored` the numbers Adafactor remembers of all: a
+    sum for each row and each column of their last two sides, which spares little of a convolution's 3 x 3.
+
+    Of a transformer: `layers` blocks of width `hidden`, `intermediate` wide inside, with `heads` attention heads
+    (`key_heads` of them for keys and values, `head_width` each), `gated` where two layers feed the inner width;
+    `crossing` of the blocks, those of a decoder, look at what an encoder put out, too; `vocabulary` tokens, `positions`
+    at most; `said` of them are told apart at every place by a model that writes, 0 by one with a head of labels.
+    `experts` compute a token, of `all_experts`; 1 of 1 where there are none. `dropout` and `attention_dropout` tell
+    that numbers are left out at random after layers and in attention's scores. `turns_fused` tells that one layer
+    computes queries, keys and values, which are then turned by their positions. `norm_keeps` and `activation_keeps` are
+    how many numbers a normalising layer and the activation function keep for each number they compute, beside it: 1 for
+    LayerNorm and GELU by one kernel, more where written out step by step. `inner_dropped` are those kept for each
+    number of the inner width because some are left out at random there: 0 where dropout comes after the inner layers
+    only, as in BERT.
+
+    Of a vision model: `kept_per_pixel` and `widest_per_pixel` are the numbers that a pass keeps, and that its widest
+    layer puts out, for each pixel of the image; `recomputed_per_pixel` those kept where the others are computed again,
+    `inputs_per_pixel` those that enter layers LoRA can stand beside. 0 for a transformer.
+    """
+
+    parameters: int
+    packable: int = 0
+    head: int = 0
+    linear_sides: int = 0
+    linears: dict[str, tuple[int, int]] = {}
+    embeddings: int = 0
+    largest: int = 0
+    factored: int = 0
+    layers: int = 0
+    crossing: int = 0
+    hidden: int = 0
+    intermediate: int = 0
+    heads: int = 0
+    key_heads: int = 0
+    head_width: int = 0
+    gated: bool = False
+    vocabulary: int = 0
+    said: int = 0
+    positions: int | None = None
+    experts: int = 1
+    all_experts: int = 1
+    dropout: bool = False
+    attention_dropout: bool = False
+    turns_fused: bool = False
+    norm_keeps: float = 1.0
+    activation_keeps: float = 1.0
+    inner_dropped: int = 0
+    kept_per_pixel: float = 0.0
+    widest_per_pixel: float = 0.0
+    recomputed_per_pixel: float = 0.0
+    inputs_per_pixel: float = 0.0
+
+
+# --- The engine's answer to "what is this model, and what of it would learn?"
+
+
+class ModelRequest(msgspec.Struct, frozen=True, kw_only=True):
+    """The question, best made by `model_request`.
+
+    `asked` is a run's options as plain values, folders absolute; the data is not looked at. `labels` is how many labels
+    the data has; 2 where that isn't known yet.
+    """
+
+    asked: Tree
+    labels: int = 2
+
+
+def model_request(options: RunOptions, labels: int = 2) -> ModelRequest:
+    """The question about the model of `options`; `labels` as in `ModelRequest`."""
+    return ModelRequest(asked=msgspec.to_builtins(options), labels=labels)
+
+
+class ModelReport(msgspec.Struct, frozen=True, kw_only=True):
+    """What is known of a model before its weights are read.
+
+    `architecture` is the name of its class, such as `BertForSequenceClassification`. `total_parameters` and
+    `trainable_parameters` count weights with those LoRA adds, under the method asked for. `layers` counts a
+    transformer's blocks, or a vision model's linear layers and convolutions. `attention` holds the values of
+    `model.attention` its architecture has (none for vision models), `max_length` the most tokens it can see; None:
+    nothing limits it. `normalises_batch` tells that it has batch norm, so that accumulated small batches differ from a
+    large one. `shape` is what its memory is forecast from, whatever is trained of it. `problems` are
+    what would end a run with this model, each at its option; where it can't be read at all, they are all there is, and
+    without any, nothing is known: it isn't on this computer yet.
+    """
+
+    architecture: str = ""
+    total_parameters: int = 0
+    trainable_parameters: int = 0
+    layers: int = 0
+    activation_checkpointing: bool = False
+    attention: tuple[str, ...] = ()
+    max_length: int | None = None
+    normalises_batch: bool = False
+    shape: ModelShape | None = None
+    problems: tuple[Problem, ...] = ()

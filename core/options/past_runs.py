@@ -1,0 +1,427 @@
+"""The model of a past run as a place to start from: `run:NAME`, by its folder, the name it was given, or its path.
+
+A new run keeps the path, so that its run file means the same later, wherever runs go by then.
+"""
+
+import difflib
+import os
+import re
+import stat
+from collections.abc import Iterable
+from functools import lru_cache
+from pathlib import Path
+
+import msgspec
+
+from core.base import settings
+from core.base.errors import Fix, OptionsError, Problem
+from core.base.files import is_there, load_toml, read_small, read_text, write_atomically
+from core.options import RunOptions
+from core.options.choices import Task
+from core.options.sources import Lack, Scheme, scheme_of, short_name, what_lacks
+
+# --- What a person says of a run: another name for it, tags, and a note. Kept in its folder
+
+
+SCHEMA = 1
+FILE = "notes.json"
+
+LONGEST_TITLE = 120
+LONGEST_TAG = 32
+MOST_TAGS = 16
+MOST_GENERATIONS = 3
+"""So many runs that started from one another are named after the first; a stranger's may name each other."""
+LONGEST_NOTE = 20_000
+LARGEST_FILE = 1 << 20
+"""Bytes; a longer file isn't one of these."""
+
+_BREAKS = re.compile(r"[\s,]+")
+
+
+class RunNotes(msgspec.Struct, frozen=True, kw_only=True):
+    """`notes.json`: a title in place of the run's own (empty: its own), tags without spaces, and a text."""
+
+    schema: int = SCHEMA
+    title: str = ""
+    tags: tuple[str, ...] = ()
+    text: str = ""
+
+
+def read(folder: Path) -> RunNotes:
+    """What is said of the run in `folder`, within limits; nothing where the file is missing, damaged or too long."""
+    try:
+        return _read(folder / FILE, _stamp(folder / FILE))
+    except (OSError, ValueError, RecursionError):
+        return RunNotes()
+
+
+def write(folder: Path, notes: RunNotes) -> None:
+    """Write what is said of the run in `folder`. A damaged file, or one of a newer Hone, is first kept beside.
+
+    Raises:
+        OptionsError: Something of it is too long.
+        OSError: It can't be written.
+    """
+    _check(notes)
+    path = folder / FILE
+    _keep_what_cant_be_read(path)
+    write_atomically(path, msgspec.json.format(msgspec.json.encode(notes)))
+
+
+def tags_in(text: str) -> tuple[str, ...]:
+    """The tags that a text names, parted by spaces or commas; `#` before one is left away. Each once, as first said."""
+    words = (word.lstrip("#") for word in _BREAKS.split(text))
+    return _each_once(word for word in words if word)
+
+
+def retagged(notes: RunNotes, add: Iterable[str] = (), remove: Iterable[str] = ()) -> RunNotes:
+    """The notes with some tags more and some less; upper and lower case are one."""
+    gone = {tag.casefold() for tag in remove}
+    kept = [tag for tag in notes.tags if tag.casefold() not in gone]
+    return msgspec.structs.replace(notes, tags=_each_once([*kept, *add]))
+
+
+def title_of(folder: Path, options: RunOptions | None) -> str:
+    """What a run is called: the name it was given later or at its start, else model and data, else its folder's name.
+
+    Args:
+        folder: The run's.
+        options: What was asked of it; None: that can't be read.
+    """
+    return read(folder).title or (asked_title(options) if options else "") or folder.name
+
+
+def asked_title(options: RunOptions) -> str:
+    """What a run is called where nobody has renamed it: its name, or model and data; empty where it names neither."""
+    if options.output.name or not (options.model.source or options.data.train):
+        return options.output.name or ""
+    return f"{model_name(options)} on {data_name(options)}"
+
+
+def model_name(options: RunOptions) -> str:
+    """The model's short name: what follows a scheme, or the last part of its path or id; of a past run, its title."""
+    return _model_name(options.model.source)
+
+
+def _model_name(source: str, generations: int = MOST_GENERATIONS) -> str:
+    name = Scheme.RUN.name_of(source)
+    if name and generations:
+        folder = Path(name) if Path(name).is_absolute() else settings.runs_folder() / name
+        try:
+            return _title_of_past(folder, generations - 1) or short_name(source)
+        except (OSError, ValueError, RecursionError):  # it is gone, or its run file is damaged
+            pass
+    return short_name(source)
+
+
+def _title_of_past(folder: Path, generations: int) -> str:
+    """What a run is called that another one started from; empty where its run file doesn't tell.
+
+    Raises:
+        OSError: It has no run file.
+        ValueError: That can't be read.
+    """
+    path = folder / "run.toml"
+    name, model, data = _asked(path, path.stat().st_mtime_ns)
+    own = name or (f"{_model_name(model, generations)} on {_data_name(data)}" if model and data else "")
+    return read(folder).title or own
+
+
+@lru_cache(maxsize=4096)
+def _asked(path: Path, _changed: int) -> tuple[str, str, str]:
+    """The name, the model and the data that a run file names."""
+    tree = load_toml(read_text(path))
+    asked = (("output", "name"), ("model", "source"), ("data", "train"))
+    sections = ((tree.get(section), name) for section, name in asked)
+    found = [values.get(name) if isinstance(values, dict) else "" for values, name in sections]
+    name, model, data = (one if isinstance(one, str) else "" for one in found)
+    return name, model, data
+
+
+def data_name(options: RunOptions) -> str:
+    """The training data's short name: what follows a scheme, or the file's name without its ending."""
+    return _data_name(options.data.train)
+
+
+def _data_name(source: str) -> str:
+    name = short_name(source)
+    return name if scheme_of(source) else Path(name).stem
+
+
+def _each_once(tags: Iterable[str]) -> tuple[str, ...]:
+    found: dict[str, str] = {}
+    for tag in tags:
+        found.setdefault(tag.casefold(), tag)
+    return tuple(found.values())
+
+
+def _check(notes: RunNotes) -> None:
+    problems = []
+    if len(notes.title) > LONGEST_TITLE:
+        problems.append(f"a name has {LONGEST_TITLE} letters at most, this one {len(notes.title):,}")
+    if len(notes.tags) > MOST_TAGS:
+        problems.append(f"a run has {MOST_TAGS} tags at most, these are {len(notes.tags)}")
+    problems += [
+        f"a tag has {LONGEST_TAG} letters at most and no space or comma: {tag[:LONGEST_TAG]}…"
+        for tag in notes.tags
+        if len(tag) > LONGEST_TAG or _BREAKS.search(tag)
+    ]
+    if len(notes.text) > LONGEST_NOTE:
+        problems.append(f"a note has {LONGEST_NOTE:,} letters at most, this one {len(notes.text):,}")
+    if problems:
+        raise OptionsError(tuple(Problem("", said) for said in problems), "What is said of the run")
+
+
+def _stamp(path: Path) -> tuple[int, int]:
+    """When a file was written and how long it is.
+
+    Raises:
+        OSError: It isn't there.
+        ValueError: It is no file, or too long.
+    """
+    found = path.stat()
+    if not stat.S_ISREG(found.st_mode) or found.st_size > LARGEST_FILE:
+        raise ValueError(f"{path} holds no notes")
+    return found.st_mtime_ns, found.st_size
+
+
+@lru_cache(maxsize=4096)
+def _read(path: Path, _stamp: tuple[int, int]) -> RunNotes:
+    return _within_limits(msgspec.json.decode(read_small(path), type=RunNotes))
+
+
+def _within_limits(notes: RunNotes) -> RunNotes:
+    """Somebody else's file may hold anything: no more of it than is shown anywhere."""
+    tags = (_BREAKS.sub("-", tag.strip())[:LONGEST_TAG] for tag in notes.tags[:MOST_TAGS])
+    return RunNotes(
+        title=" ".join(notes.title[: 2 * LONGEST_TITLE].split())[:LONGEST_TITLE],
+        tags=_each_once(tag for tag in tags if tag),
+        text=notes.text[:LONGEST_NOTE],
+    )
+
+
+def _keep_what_cant_be_read(path: Path) -> None:
+    """Copy a file beside that the next writing would lose.
+
+    Raises:
+        OSError: That can't be done.
+    """
+    try:
+        _stamp(path)
+        content = path.read_bytes()
+    except FileNotFoundError:
+        return
+    except ValueError:
+        path.replace(path.with_suffix(".damaged.json"))
+        return
+    try:
+        schema = msgspec.json.decode(content, type=RunNotes).schema
+    except (ValueError, RecursionError):  # no JSON, other fields, or no UTF-8
+        write_atomically(path.with_suffix(".damaged.json"), content)
+        return
+    if schema > SCHEMA:
+        write_atomically(path.with_suffix(f".schema-{schema}.json"), content)
+
+
+# --- Finding a run by what it is called: its folder's name, or the name that a person gave it
+
+
+CLOSE = 3
+"""So many runs with names like the one asked for are offered."""
+
+
+def folder_called(name: str) -> Path | None:
+    """The folder among the runs that has this name, else that of the only run with this name given to it."""
+    if not name:
+        return None
+    folder = settings.runs_folder() / name
+    if is_there(folder) and folder.is_dir():
+        return folder
+    namesakes = folders_given(name)
+    return namesakes[0] if len(namesakes) == 1 else None
+
+
+def folders_given(name: str) -> list[Path]:
+    """The folders of all runs that a person gave this name, newest first."""
+    return [folder for folder in run_folders() if name and given_name(folder) == name]
+
+
+def run_folders() -> list[Path]:
+    """All folders among the runs, newest first by their names."""
+    try:
+        found = [path for path in settings.runs_folder().iterdir() if path.is_dir()]
+    except OSError:
+        return []
+    return sorted(found, reverse=True)
+
+
+def given_name(folder: Path) -> str:
+    """What a person called the run in `folder`; empty where they didn't, or its run file can't be read."""
+    later = read(folder).title
+    if later:
+        return later
+    path = folder / "run.toml"
+    try:
+        return _given_name(path, path.stat().st_mtime_ns)
+    except (OSError, ValueError, RecursionError):
+        return ""
+
+
+@lru_cache(maxsize=4096)
+def _given_name(path: Path, _changed: int) -> str:
+    output = load_toml(read_text(path)).get("output")
+    return str(output.get("name") or "") if isinstance(output, dict) else ""
+
+
+def close_to(name: str, folders: list[Path]) -> list[Path]:
+    """The folders whose names, or names given to them, are most like `name`: at most `CLOSE`.
+
+    Args:
+        name: What was asked for.
+        folders: Those that may be meant, newest first.
+    """
+    names = {folder: {folder.name, given_name(folder) or folder.name} for folder in folders}
+    alike = difflib.get_close_matches(name, {one for both in names.values() for one in both}, CLOSE, 0.5)
+    best = [folder for one in alike for folder in folders if one in names[folder]]
+    parts = [folder for folder in folders if any(name in one for one in names[folder])]
+    same = [folder for folder in folders if name in names[folder]]
+    return list(dict.fromkeys((*same, *best, *parts)))[:CLOSE]
+
+
+# --- The model of a past run as a place to start from: `run:NAME`, by its folder
+
+
+def is_run(source: str) -> bool:
+    """Whether a model's source names a past run."""
+    return Scheme.RUN.name_of(source) is not None
+
+
+def run_folder(source: str) -> Path | None:
+    """The folder of the run that `run:NAME` names, there or not; None where `source` is something else."""
+    name = Scheme.RUN.name_of(source)
+    if name is None:
+        return None
+    if Path(name).is_absolute():
+        return Path(name)
+    return folder_called(name) or settings.runs_folder() / name
+
+
+def model_folder(source: str) -> Path | None:
+    """Where the run that `run:NAME` names has its model, there or not; None where `source` is something else."""
+    folder = run_folder(source)
+    return None if folder is None else folder / "model"
+
+
+def with_run_path(options: RunOptions) -> RunOptions:
+    """The options with a past run named by its path."""
+    folder = run_folder(options.model.source)
+    if folder is None:
+        return options
+    source = Scheme.RUN.of(str(folder.absolute()))
+    return msgspec.structs.replace(options, model=msgspec.structs.replace(options.model, source=source))
+
+
+def task_of(folder: Path) -> Task | None:
+    """What a run has learned; None where its run file doesn't tell."""
+    try:
+        return Task(load_toml(read_text(folder / "run.toml"))["task"])
+    except (OSError, ValueError, KeyError, RecursionError):
+        return None
+
+
+def holds_adapter(folder: Path) -> bool:
+    """Whether a run's model folder holds LoRA matrices and not a whole model."""
+    return (folder / "adapter_config.json").is_file()
+
+
+def problem_with(source: str, task: Task, *, is_new: bool = False) -> Problem | None:
+    """Why the model of a past run can't be trained on for `task`; None where it can.
+
+    Args:
+        source: `run:NAME`.
+        task: What is to be learned.
+        is_new: Whether a new run is to start from it: not from a model that is older than its run's newest checkpoint.
+            A run that has started from that model may go on.
+    """
+    folder = run_folder(source)
+    assert folder is not None, "asked only of runs"
+    if not Scheme.RUN.name_of(source) or not folder.is_dir():
+        return _no_run(source, folder)
+    said = _unfit(folder, task) or (_left_behind(folder) if is_new else "")
+    return Problem("model.source", said) if said else None
+
+
+def _unfit(folder: Path, task: Task) -> str:
+    """What keeps the model of the run in `folder` from being trained on; empty: nothing."""
+    model, learned = folder / "model", task_of(folder)
+    if not model.is_dir():
+        return f"the run {folder.name} has no model: it didn't end, or its model was deleted"
+    if learned is None:
+        return f"nobody knows what {folder.name} learned: its run file can't be read"
+    if learned.reads_images != task.reads_images or (task.writes_text and not learned.writes_text):
+        return f"the run {folder.name} learned “{learned.label}”; its model can't be used for “{task.label}”"
+    if task.reads_images and not any(
+        (model / name).is_file() for name in ("config.json", "model.safetensors")
+    ):
+        return (
+            f"the run {folder.name} trained LoRA matrices beside a model of torchvision's, which can't be trained on "
+            "further; choose a run that trained all weights, or the last layer"
+        )
+    lacks_matrices = holds_adapter(model) and not (model / "adapter_model.safetensors").is_file()
+    lack = what_lacks(model, needs_weights=True) if task.reads_text else None
+    if lacks_matrices or lack not in (None, Lack.ALL_BUT_ADAPTER):
+        return f"the model of the run {folder.name} isn't whole: files are missing in {model}"
+    return ""
+
+
+def _left_behind(folder: Path) -> str:
+    """Why what stands in `model/` isn't the run's trained model any more; empty: it is."""
+    from core.runs.folder import RunFolder  # which reads run files, and so needs this module
+    from core.runs.models import is_left_behind, trained_model
+
+    run = RunFolder(folder)
+    newest = trained_model(run) if is_left_behind(run) else None
+    if newest is None:
+        return ""
+    return (
+        f"the run {folder.name} has trained on since its model was written: its newest weights are those of its "
+        f"checkpoint of step {newest.step:,}; let it go on until it ends, or export that checkpoint and start from "
+        "the folder"
+    )
+
+
+def _no_run(source: str, folder: Path) -> Problem:
+    name = Scheme.RUN.name_of(source) or ""
+    known = [path for path in _beside(name, folder) if (path / "model").is_dir()]
+    namesakes = folders_given(name)
+    if not name:
+        such = f", such as run:{known[0].name}" if known else ""
+        return Problem("model.source", f"name a run{such}", _fixes(known[:CLOSE]))
+    if namesakes:
+        message = (
+            f"{len(namesakes)} runs are called “{name}”; name one by its folder, such as {namesakes[0].name}"
+        )
+        return Problem("model.source", message, _fixes(namesakes[:CLOSE]))
+    close = close_to(Path(name).name, known)
+    where = os.path.normpath(folder.parent)
+    rest = f"did you mean {close[0].name}?" if close else f"runs are in {where}"
+    return Problem("model.source", f"there is no run called “{name}”; {rest}", _fixes(close))
+
+
+def _beside(name: str, folder: Path) -> list[Path]:
+    """The folders that lie where a run was looked for."""
+    if not Path(name).is_absolute():
+        return run_folders()
+    try:
+        return sorted((path for path in folder.parent.iterdir() if path.is_dir()), reverse=True)
+    except OSError:
+        return []
+
+
+def _fixes(folders: list[Path]) -> tuple[Fix, ...]:
+    """A fix for each run that may be meant: by its name where it lies among the others, else by its path."""
+    home = settings.runs_folder()
+    sources = {path.name: path.name if path.parent == home else str(path) for path in folders}
+    return tuple(
+        Fix(f"Use {name}", {"model.source": Scheme.RUN.of(source)}) for name, source in sources.items()
+    )

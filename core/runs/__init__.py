@@ -1,0 +1,1 @@
+"""Runs: their folders, events, state, queue and summaries."""

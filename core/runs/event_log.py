@@ -1,0 +1,338 @@
+"""Following a run, live or long over: its new events, what they amount to, and where it stands."""
+
+import bisect
+import contextlib
+import heapq
+import os
+import time
+from collections.abc import Iterator
+from operator import attrgetter
+from pathlib import Path
+from typing import BinaryIO
+
+import msgspec
+
+from core.base.files import open_plain
+from core.runs.events import AnyEvent, Event, decode, decode_all, encode, is_retired
+from core.runs.folder import Attempt, ExitRecord, RunFolder
+from core.runs.status import RunStory, State
+
+# --- Files of events: read as they grow, written a whole line at a time
+
+
+LARGEST_LINE = 16 << 20
+"""A line of more bytes is no event: what has no end of line at all would fill the memory."""
+
+TORN_BLOCK = 1 << 16
+"""So much is read at once to find where the last whole line ends."""
+
+
+class EventReader:
+    """Reads a file of events from its beginning, again and again as it grows.
+
+    A torn last line is left for the next call. Lines of unknown type, and lines that are no events, are counted in
+    `skipped`; neither ends the reading. A file that doesn't exist yet has no events, nor has what can't be opened:
+    `trouble` then says why. `is_at_end` tells whether the last call read all there was.
+    """
+
+    def __init__(self, path: Path) -> None:
+        self.path = path
+        self.skipped = 0
+        self.is_at_end = False
+        self.trouble = ""
+        self._offset = 0
+        self._is_amid_line = False
+
+    def start_at_end(self) -> None:
+        """Leave out all the lines that there are by now; nothing happens where they can't be read."""
+        with contextlib.suppress(OSError):
+            self._offset, _ = _end_of_lines(self.path)
+
+    def read(self, limit: int = 1 << 20) -> list[AnyEvent]:
+        """The events completed since the last call, from at most about `limit` bytes."""
+        try:
+            with open_plain(self.path) as file:
+                file.seek(self._offset)
+                block = file.read(limit)
+                if b"\n" not in block:
+                    block += file.readline(LARGEST_LINE)
+                self.is_at_end = not file.read(1)
+            self.trouble = ""
+        except OSError as error:
+            self.is_at_end = True
+            self.trouble = "" if isinstance(error, FileNotFoundError) else f"{self.path}: {error.strerror}"
+            return []
+        complete = block[: block.rfind(b"\n") + 1]
+        if not complete and len(block) > LARGEST_LINE:
+            return self._pass_over(block)
+        self._offset += len(complete)
+        if self._is_amid_line:  # what is left of it
+            self._is_amid_line = not complete
+            complete = complete[complete.find(b"\n") + 1 :]
+        return self._decoded(complete)
+
+    def _pass_over(self, block: bytes) -> list[AnyEvent]:
+        """Leave out a part of a line that is too long to be an event."""
+        self.skipped += not self._is_amid_line
+        self._is_amid_line = True
+        self._offset += len(block)
+        return []
+
+    def read_all(self) -> list[AnyEvent]:
+        """Everything up to the end of the file."""
+        found: list[AnyEvent] = []
+        while True:
+            before = self._offset
+            found += self.read()
+            if self._offset == before:
+                return found
+
+    def _decoded(self, block: bytes) -> list[AnyEvent]:
+        try:
+            return decode_all(block)
+        except msgspec.MsgspecError:
+            return list(self._decoded_lines(block))
+
+    def _decoded_lines(self, block: bytes) -> Iterator[AnyEvent]:
+        """One line after the other, because not all of them can be read."""
+        for line in block.splitlines():
+            if not line.strip():
+                continue
+            try:
+                event = decode(line)
+                is_known = event is not None or is_retired(line)
+            except msgspec.MsgspecError:
+                event, is_known = None, False
+            self.skipped += not is_known
+            if event is not None:
+                yield event
+
+
+class EventWriter:
+    """Appends events to a file; the only writer of that file.
+
+    A torn last line left by a process that died is cut off, and its bytes kept beside in `NAME.torn`.
+    """
+
+    def __init__(self, path: Path, attempt: int = 1) -> None:
+        self.attempt = attempt
+        _cut_torn_line(path)
+        self._file: BinaryIO = path.open("ab", buffering=0)
+
+    def write(self, *events: Event) -> None:
+        """Append events, stamped with this writer's attempt: all of the lines or nothing.
+
+        Raises:
+            OSError: They can't be written (the disk is full, the folder is gone).
+        """
+        lines = b"".join(encode(msgspec.structs.replace(event, attempt=self.attempt)) for event in events)
+        begun = self._file.seek(0, os.SEEK_END)
+        try:
+            written = self._file.write(lines)
+            while written < len(lines):  # an unbuffered file may take only a part
+                written += self._file.write(lines[written:])
+        except OSError:
+            self._file.truncate(begun)
+            raise
+
+    def close(self) -> None:
+        """Close the file."""
+        self._file.close()
+
+
+def _cut_torn_line(path: Path) -> None:
+    """Move what stands after the last end of line aside.
+
+    Raises:
+        OSError: It can't be read, or is no ordinary file.
+    """
+    if not path.exists():
+        return
+    kept, torn = _end_of_lines(path)
+    if torn:
+        with contextlib.suppress(OSError), path.with_name(path.name + ".torn").open("ab") as aside:
+            aside.write(torn + b"\n")  # on a full disk they are lost, not the run
+        os.truncate(path, kept)
+
+
+def _end_of_lines(path: Path) -> tuple[int, bytes]:
+    """Where the last whole line ends, and what stands behind it; found from the end, for the file may be long.
+
+    Raises:
+        OSError: It can't be read, or is no ordinary file.
+    """
+    with open_plain(path) as file:
+        kept = file.seek(0, os.SEEK_END)
+        torn = b""
+        while kept and b"\n" not in torn:
+            begin = max(0, kept - max(TORN_BLOCK, len(torn)))
+            file.seek(begin)
+            torn, kept = file.read(kept - begin) + torn, begin
+    whole = torn.rfind(b"\n") + 1
+    return kept + whole, torn[whole:]
+
+
+# --- Attempts of a run: the first, and one more each time the run is resumed
+
+
+BLOCK_BYTES = 64 << 10
+
+
+class _Line(msgspec.Struct):
+    """What every line of a file of events has."""
+
+    attempt: Attempt
+
+
+_DECODER = msgspec.json.Decoder(_Line)
+
+
+def current_attempt(run: RunFolder) -> int:
+    """The number of the attempt that is under way, for its keeper and its engine.
+
+    Whoever starts a run writes it into `keeper.json`; a keeper or an engine that is started without that counts on.
+    """
+    return max(run.attempt_kept(), next_attempt(run.events_file))
+
+
+def next_attempt(events_file: Path) -> int:
+    """One more than the newest attempt that the file tells of; only its end is read."""
+    for line in _lines_from_the_end(events_file):
+        with contextlib.suppress(ValueError, RecursionError):
+            return _DECODER.decode(line).attempt + 1
+    return 1
+
+
+def _lines_from_the_end(path: Path) -> Iterator[bytes]:
+    """The complete lines of a file, the last one first; none where it can't be read."""
+    try:
+        with open_plain(path) as file:
+            place = file.seek(0, os.SEEK_END)
+            rest = b""
+            while place:
+                begin = max(0, place - BLOCK_BYTES)
+                file.seek(begin)
+                block = file.read(place - begin) + rest
+                rest, *lines = block.split(b"\n")
+                yield from reversed(lines)
+                rest, place = rest if len(rest) <= LARGEST_LINE else b"", begin
+            yield rest
+    except OSError:
+        return
+
+
+# --- Following a run, live or long over: its new events, what they amount to
+
+
+LIFE_SIGN_SECONDS = 0.5
+"""How often the process table is asked whether the run's processes live."""
+
+
+PIECE_BYTES = 1 << 20
+"""How much of each file one poll reads."""
+
+_TIME = attrgetter("time")
+
+
+class _Stream:
+    """One file of events, and those read from it that wait for the other one to come as far."""
+
+    def __init__(self, path: Path) -> None:
+        self.reader = EventReader(path)
+        self.waiting: list[AnyEvent] = []
+
+    def read(self, piece: int) -> None:
+        if not self.waiting:
+            self.waiting = self.reader.read(piece)
+
+    @property
+    def is_done(self) -> bool:
+        """Whether all there was is read and told."""
+        return self.reader.is_at_end and not self.waiting
+
+    def take(self, until: float | None) -> list[AnyEvent]:
+        """The events up to a time; None: all."""
+        place = len(self.waiting) if until is None else bisect.bisect_right(self.waiting, until, key=_TIME)
+        taken, self.waiting = self.waiting[:place], self.waiting[place:]
+        return taken
+
+
+class RunFollower:
+    """Reads a run's two streams as they grow. Cheap enough to be polled ten times a second.
+
+    `story` is the sum of all events so far and `state` where the run stood at the last poll; before the first there is
+    none. A long file is read in parts, one a poll, and the run isn't called over before all of it is read. Of two long
+    files, neither is told further than the other one is read.
+    """
+
+    def __init__(self, run: RunFolder) -> None:
+        self.run = run
+        self.story = RunStory()
+        self.state: State
+        self.exit_record: ExitRecord | None = None
+        self.attempt = 0
+        self.is_caught_up = False
+        self._streams = (_Stream(run.events_file), _Stream(run.machine_file))
+        self._is_alive = True
+        self._clock_moved = 0.0
+        self._next_look = 0.0
+
+    def poll(self, piece: int = PIECE_BYTES) -> list[AnyEvent]:
+        """The events written since the last poll, in the order of time; refreshes `story` and `state`.
+
+        Args:
+            piece: So many bytes of each file are read at most, and a whole line at least.
+        """
+        self._look_for_life()  # before reading: what a process wrote is there once it is seen to be gone
+        events = self._read(piece)
+        self.story.apply_all(events)
+        self.story.clock_moved = self._clock_moved
+        self.story.skipped = sum(stream.reader.skipped for stream in self._streams)
+        self.story.trouble = next(filter(None, (stream.reader.trouble for stream in self._streams)), "")
+        self.is_caught_up = all(stream.is_done for stream in self._streams)
+        self.state = self.story.state(
+            engine_ended=self.exit_record is not None and self.is_caught_up,
+            keeper_alive=self._is_alive or not self.is_caught_up,
+            asked=self.run.actions_asked() if self._is_alive else (),
+            attempt=self.attempt,
+        )
+        return events
+
+    def _read(self, piece: int) -> list[AnyEvent]:
+        for stream in self._streams:
+            stream.read(piece)
+        behind = [stream for stream in self._streams if not stream.reader.is_at_end]
+        if not all(stream.waiting for stream in behind):
+            return []  # a piece in which no line could be read: how far in time it goes isn't known
+        slowest = min(behind, key=lambda stream: stream.waiting[-1].time, default=None)
+        until = slowest.waiting[-1].time if slowest is not None else None
+        taken = [stream.take(None if stream is slowest else until) for stream in self._streams]
+        return list(heapq.merge(*taken, key=_TIME)) if all(taken) else [*taken[0], *taken[1]]
+
+    @property
+    def is_over(self) -> bool:
+        """Whether the run has ended and nothing more will be written: stop polling."""
+        return not self._is_alive and self.state.is_over
+
+    def look_again(self) -> None:
+        """Find out at the next poll whether somebody works on the run, whatever was found last."""
+        self._is_alive, self._next_look = True, 0.0
+
+    def _look_for_life(self) -> None:
+        if time.monotonic() >= self._next_look:
+            self._next_look = time.monotonic() + LIFE_SIGN_SECONDS
+            self._look_for_attempt()
+            self._is_alive = self.exit_record is None and self.run.is_alive(self.story)
+            self._clock_moved = self.run.clock_moved()
+        if self.exit_record is None:
+            self.exit_record = self.run.exit_record()
+        if self.exit_record is not None:
+            self.attempt = max(self.attempt, self.exit_record.attempt)
+            self._is_alive = False
+
+    def _look_for_attempt(self) -> None:
+        """Find out whether the run is taken up again; what is known of its earlier end then counts no more."""
+        attempt = self.run.attempt_kept()
+        if attempt > self.attempt:
+            self.attempt = attempt
+            self.exit_record = None

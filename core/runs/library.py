@@ -1,0 +1,116 @@
+"""The runs there are: create one, list them, read what happened."""
+
+import heapq
+import re
+import time
+import unicodedata
+from operator import attrgetter
+from pathlib import Path
+
+import msgspec
+
+from core.base.errors import OptionsError, Problem, RunFolderError
+from core.base.files import write_atomically
+from core.memory.model import Forecast
+from core.options import RunOptions, run_file
+from core.options.past_runs import asked_title, title_of, with_run_path
+from core.runs.event_log import EventReader
+from core.runs.folder import RunFolder
+from core.runs.status import RunStory
+
+
+def create(
+    options: RunOptions, runs_folder: Path, path: Path | None = None, forecast: Forecast | None = None
+) -> RunFolder:
+    """Make the folder of a new run and write what was asked into it.
+
+    Args:
+        options: What is asked.
+        runs_folder: Where the folder goes, under a name made from the run's name and the date.
+        path: The folder itself, instead; it must be empty or absent.
+        forecast: What is known of its memory already; None: the engine makes a forecast of its own.
+
+    Raises:
+        OptionsError: `path` holds something already.
+        RunFolderError: The folder can't be made.
+    """
+    try:
+        made = _take_folder(path) if path else _make_folder(runs_folder / folder_name(options))
+        folder = RunFolder(made)
+        run_file.write(with_run_path(options), folder.options_file)
+        if forecast is not None:
+            write_atomically(folder.forecast_file, msgspec.json.encode(forecast))
+    except OSError as error:
+        where = error.filename or path or runs_folder
+        raise RunFolderError("The run's folder can't be made", f"{where}: {error.strerror}") from error
+    return folder
+
+
+def _take_folder(path: Path) -> Path:
+    """Make the folder the person named, or take it as it is if it is empty.
+
+    Raises:
+        OptionsError: It holds something, or is a file.
+    """
+    path = path.absolute()
+    is_free = not any(path.iterdir()) if path.is_dir() else not path.exists()
+    if not is_free:
+        raise OptionsError((Problem("", f"{path} is not empty; name a new folder"),), "The run folder")
+    path.mkdir(parents=True, exist_ok=True)
+    return path
+
+
+def _make_folder(wanted: Path) -> Path:
+    """Make `wanted`, or `wanted-2`, `wanted-3`, … where other runs have taken the name, an empty folder included."""
+    wanted = wanted.absolute()
+    wanted.parent.mkdir(parents=True, exist_ok=True)
+    candidate, number = wanted, 1
+    while True:
+        try:
+            candidate.mkdir()
+        except FileExistsError:
+            number += 1
+            candidate = wanted.with_name(f"{wanted.name}-{number}")
+        else:
+            return candidate
+
+
+def folder_name(options: RunOptions) -> str:
+    """A folder name that sorts by date and is safe on every operating system; letters lose their accents."""
+    plain = unicodedata.normalize("NFKD", asked_title(options).casefold()).encode("ascii", "ignore").decode()
+    slug = re.sub(r"[^a-z0-9]+", "-", plain).strip("-")[:48]
+    return f"{time.strftime('%Y-%m-%d-%H%M')}-{slug or 'run'}"
+
+
+def list_runs(runs_folder: Path) -> list[RunFolder]:
+    """All runs in a folder, newest first. A folder whose run file is damaged or lost is a run all the same."""
+    if not runs_folder.is_dir():
+        return []
+    asked = {path: _asked_at(path) for path in runs_folder.iterdir() if path.is_dir()}
+    found = [(moment, path) for path, moment in asked.items() if moment is not None]
+    return [RunFolder(path) for _, path in sorted(found, reverse=True)]
+
+
+def _asked_at(path: Path) -> float | None:
+    """When the run in `path` was asked for, in unix seconds; None where there is no run."""
+    for name in ("run.toml", "events.jsonl", "exit.json"):
+        try:
+            return (path / name).stat().st_mtime
+        except OSError:
+            continue
+    return None
+
+
+def run_title(run: RunFolder) -> str:
+    """What a run is called (`core.options.past_runs.title_of`); reads its files."""
+    return title_of(run.path, run.readable_options())
+
+
+def read_story(run: RunFolder) -> RunStory:
+    """Fold all of a run's events and machine samples, in the order of time."""
+    story = RunStory()
+    readers = [EventReader(path) for path in (run.events_file, run.machine_file)]
+    story.apply_all(heapq.merge(*(reader.read_all() for reader in readers), key=attrgetter("time")))
+    story.skipped = sum(reader.skipped for reader in readers)
+    story.trouble = next((reader.trouble for reader in readers if reader.trouble), "")
+    return story

@@ -1,0 +1,172 @@
+"""Checkpoints as files: which of a run's are complete, and from which step it would go on.
+
+A checkpoint counts when its marker, written last, lists its files with size and hash and each has its size.
+Nothing in it is loaded here. A run's folder may come from a stranger: a name in the marker that leads out of the
+checkpoint, and a link in its place, make it none.
+"""
+
+import hashlib
+import re
+from dataclasses import dataclass
+from pathlib import Path, PurePosixPath, PureWindowsPath
+
+import msgspec
+
+from core.base.files import is_link, open_plain, read_small
+from core.runs.folder import RunFolder
+from core.runs.summary import saved_model_of
+
+# --- Checkpoints as files: which of a run's are complete, and from which step it would go on
+
+
+MARKER = "complete.json"
+STATE = "trainer_state.json"
+"""What no checkpoint can be gone on from without: it says which step it is of."""
+
+_NAME = re.compile(r"checkpoint-([0-9]{1,15})")
+
+
+class FileEntry(msgspec.Struct, frozen=True):
+    """One file of a checkpoint: its size in bytes and SHA-256."""
+
+    bytes: int
+    sha256: str
+
+
+@dataclass(frozen=True)
+class Checkpoint:
+    """A complete checkpoint: the step it is of, its folder, and its size in bytes."""
+
+    step: int
+    path: Path
+    bytes: int
+
+
+def newest(run: RunFolder) -> Checkpoint | None:
+    """The one a run would go on from, judged by names and sizes alone; None: it would begin anew."""
+    return next(iter(newest_first(run.checkpoints)), None)
+
+
+def newest_first(folder: Path) -> list[Checkpoint]:
+    """All complete checkpoints of a folder of checkpoints, the newest first; none where it is a link elsewhere."""
+    found = []
+    for path in _candidates(folder):
+        entries = _standing(path)
+        if STATE in entries:
+            found.append(Checkpoint(step_of(path), path, sum(entry.bytes for entry in entries.values())))
+    return sorted(found, key=lambda one: one.step, reverse=True)
+
+
+def incomplete(folder: Path) -> list[Path]:
+    """The folders that were to become checkpoints and aren't complete; links are none of them."""
+    return [path for path in _candidates(folder) if not is_complete(path)]
+
+
+def is_complete(path: Path) -> bool:
+    """Whether the marker is there and every file it lists has its size."""
+    return bool(_standing(path))
+
+
+def is_undamaged(path: Path) -> bool:
+    """Whether every file of a complete checkpoint has the hash it was saved with. It reads all of it."""
+    entries = _standing(path)
+    return bool(entries) and all(_has_hash(path / name, entry.sha256) for name, entry in entries.items())
+
+
+def step_of(path: Path) -> int:
+    """The step in a checkpoint's name."""
+    match = _NAME.fullmatch(path.name)
+    return int(match[1]) if match else -1
+
+
+def _candidates(folder: Path) -> list[Path]:
+    """Folders named as checkpoints are."""
+    if is_link(folder):
+        return []
+    try:
+        return [
+            path
+            for path in folder.iterdir()
+            if _NAME.fullmatch(path.name) and not is_link(path) and path.is_dir()
+        ]
+    except OSError:  # there is none, or it can't be read
+        return []
+
+
+def _standing(path: Path) -> dict[str, FileEntry]:
+    """What the marker lists, where all of it stands there in its size; nothing otherwise."""
+    marker = path / MARKER
+    try:
+        if is_link(marker):
+            return {}
+        entries = msgspec.json.decode(read_small(marker), type=dict[str, FileEntry])
+    except (OSError, ValueError, RecursionError):  # ValueError: no JSON, other fields, or no UTF-8
+        return {}
+    return entries if all(_has_size(path, name, entry.bytes) for name, entry in entries.items()) else {}
+
+
+def _has_size(folder: Path, name: str, size: int) -> bool:
+    """Whether a file that the marker lists lies within the checkpoint, in full."""
+    if not _stays_inside(name):
+        return False
+    path = folder
+    try:
+        for part in PurePosixPath(name).parts:
+            path /= part
+            if is_link(path):
+                return False
+        return path.is_file() and path.stat().st_size == size
+    except (OSError, ValueError):
+        return False
+
+
+def _stays_inside(name: str) -> bool:
+    """Whether a name is relative, in the POSIX and in the Windows way of reading it, and goes nowhere up."""
+    windows = PureWindowsPath(name)
+    return bool(name) and not (windows.drive or windows.root or "\\" in name or ".." in windows.parts)
+
+
+def _has_hash(path: Path, expected: str) -> bool:
+    try:
+        with open_plain(path) as file:
+            return hashlib.file_digest(file, "sha256").hexdigest() == expected
+    except OSError:
+        return False
+
+
+# --- Which weights a run's trained model is now: those in `model/`
+
+
+WEIGHTS = "*.safetensors"
+
+
+@dataclass(frozen=True)
+class TrainedModel:
+    """Where the newest weights of a run lie: in `model/`, or in a checkpoint.
+
+    `step` is the one they are of, None where nobody knows. `has_gone_on`: the run has begun to train again since
+    `model/` was written, and has saved nothing newer yet.
+    """
+
+    folder: Path
+    step: int | None
+    is_checkpoint: bool = False
+    has_gone_on: bool = False
+
+
+def trained_model(run: RunFolder) -> TrainedModel | None:
+    """The newest weights of a run; None where it has neither a model nor a complete checkpoint."""
+    saved = newest(run)
+    has_model = any(run.model.glob(WEIGHTS))
+    if saved is None:
+        return TrainedModel(run.model, None) if has_model else None
+    kept = saved_model_of(run) if has_model else None
+    if kept is not None and kept.step >= saved.step:
+        return TrainedModel(run.model, kept.step, has_gone_on=kept.has_gone_on)
+    return TrainedModel(saved.path, saved.step, is_checkpoint=True)
+
+
+def is_left_behind(run: RunFolder) -> bool:
+    """Whether what stands in `model/` is older than the newest checkpoint."""
+    newest = trained_model(run)
+    return newest is not None and newest.is_checkpoint and any(run.model.glob(WEIGHTS))

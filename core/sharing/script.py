@@ -1,0 +1,98 @@
+"""A run, or a run file, as a readable Python script with Trainer, TRL, PEFT and `datasets`; the engine writes it.
+
+For the command, and threads of the window.
+"""
+
+import contextlib
+import re
+from collections.abc import Callable
+from typing import Any
+
+import msgspec
+
+from core.base import jobs
+from core.options import RunOptions, Tree
+from core.options.catalogue import options_by_path, value_of
+from core.options.choices import Attention
+from core.options.past_runs import asked_title, title_of, with_run_path
+from core.runs.folder import RunFolder
+from core.runs.library import read_story
+
+JOB = "script"
+Ask = Callable[[str, bytes], bytes]
+"""Asks the engine a question, as `core.base.jobs.ask_engine` does."""
+
+LEFT_TO_HONE = (
+    "device.precision",
+    "device.threads",
+    "data.group_by_length",
+    "data.pin_memory",
+    "data.workers",
+)
+"""Options that may be automatic."""
+
+_DEVICE = re.compile(r"cpu|mps|cuda(:[0-9]{1,3})?")
+
+
+class ScriptRequest(msgspec.Struct, frozen=True, kw_only=True):
+    """The question.
+
+    `asked` are options with absolute paths, `device` torch's name of what it ran on (empty: what it would run on here).
+    `notes` say what was decided already, `versions` are those that ran.
+    """
+
+    asked: Tree
+    title: str = ""
+    device: str = ""
+    notes: tuple[str, ...] = ()
+    versions: dict[str, str] = {}
+
+
+class Script(msgspec.Struct, frozen=True):
+    """The answer."""
+
+    text: str
+
+
+def script_of_run(run: RunFolder, ask: Ask = jobs.ask_engine) -> str:
+    """The script of a run, as it ran.
+
+    Raises:
+        OptionsError: `run.toml` is missing or damaged.
+        UserError: Its data or model is gone.
+        EngineCrashed: The engine ended without an answer.
+    """
+    options, story = run.options(), read_story(run)
+    title, ran = title_of(run.path, options), story.what_ran
+    if ran is None:
+        return script_of(options, ask, title)
+    notes = []
+    for path in LEFT_TO_HONE:
+        told = ran.reasons.get(path, "")
+        value, colon, _ = told.partition(": ")
+        left = value_of(options, path) in ("auto", None) and options_by_path()[path].applies_to(options)
+        if colon and left:
+            with contextlib.suppress(msgspec.ValidationError):
+                options = _with(options, path, value)
+                notes.append(f"{path} = {told}")
+    if ran.attention == Attention.EAGER and options.model.attention is Attention.SDPA:
+        options = _with(options, "model.attention", ran.attention)
+    device = ran.device if _DEVICE.fullmatch(ran.device) else "cpu"
+    return _asked(options, ask, title=title, device=device, notes=tuple(notes), versions=story.versions)
+
+
+def script_of(options: RunOptions, ask: Ask = jobs.ask_engine, title: str = "") -> str:
+    """The script of a run file, as it would run on this computer; raises as `script_of_run`."""
+    return _asked(with_run_path(options), ask, title=title or asked_title(options))
+
+
+def _asked(options: RunOptions, ask: Ask, **more: Any) -> str:
+    request = ScriptRequest(asked=msgspec.to_builtins(options), **more)
+    return jobs.decoded(JOB, ask(JOB, msgspec.json.encode(request)), Script).text
+
+
+def _with(options: RunOptions, path: str, value: Any) -> RunOptions:
+    section, _, name = path.partition(".")
+    typed = msgspec.convert(value, options_by_path()[path].value_type, strict=False)
+    changed = msgspec.structs.replace(getattr(options, section), **{name: typed})
+    return msgspec.structs.replace(options, **{section: changed})

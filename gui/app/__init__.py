@@ -1,0 +1,1 @@
+"""The application: window, sidebar, live runs, closing."""

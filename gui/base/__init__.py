@@ -1,0 +1,1 @@
+"""Colours, theme and background work."""

@@ -1,0 +1,362 @@
+"""Moving runs to the bin from the window: looks what goes, asks once, moves in a thread, and tells what came of it."""
+
+import time
+from collections import Counter
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Generic, TypeVar
+
+from PySide6.QtCore import QCoreApplication, QObject, Qt, QUrl, Signal
+from PySide6.QtGui import QDesktopServices
+from PySide6.QtWidgets import QApplication, QLabel, QMessageBox, QPushButton, QWidget
+
+from core.base import format as numbers
+from core.base.errors import RunFolderError, UserError
+from core.base.files import is_there
+from core.runs import bin as the_bin
+from core.runs.bin import BinPlan, Going, NoBinError, Trash
+from core.runs.folder import RunFolder
+from gui.base.background import FileWork
+from gui.base.theme import Role, set_role
+
+# --- Showing files in the operating system's own file manager
+
+
+_translate = QCoreApplication.translate
+
+
+def reveal(folder: Path) -> UserError | None:
+    """Open a folder in the file manager; where that can't be done, returns what to tell instead."""
+    if not is_there(folder):
+        title = _translate("files", "The folder is not there")
+        return UserError(title, _translate("files", "There is nothing at {} any more.").format(folder))
+    if not QDesktopServices.openUrl(QUrl.fromLocalFile(str(folder))):
+        title = _translate("files", "The folder can't be shown")
+        detail = _translate("files", "No file manager answered. The folder is {}")
+        return UserError(title, detail.format(folder))
+    return None
+
+
+# --- Telling runs apart that bear the same title, wherever several stand beside each other
+
+
+STAMP = "%Y-%m-%d-%H%M"
+"""How the names of run folders begin, as `core.runs.library` makes them."""
+
+STAMP_LETTERS = len("2026-01-31-2359")
+
+
+def told_apart(runs: Sequence[tuple[Path, str]]) -> list[str]:
+    """The titles of runs, in their order; titles that several of them bear go on with when each was made.
+
+    Args:
+        runs: Their folders and titles. No file is read: a folder's name tells when it was made.
+    """
+    counts = Counter(title for _, title in runs)
+    dated = [f"{title} · {made(path)}" if counts[title] > 1 else title for path, title in runs]
+    counts = Counter(dated)
+    return [
+        f"{title} · {path.name}" if counts[words] > 1 else words
+        for (path, title), words in zip(runs, dated, strict=True)
+    ]
+
+
+def made(path: Path) -> str:
+    """When a run was made, as its folder's name says; else that name."""
+    try:
+        then = time.mktime(time.strptime(path.name[:STAMP_LETTERS], STAMP))
+    except (ValueError, OverflowError):
+        return path.name
+    return numbers.moment(then)
+
+
+# --- A question about something that is about to happen, with an answer a button, and Cancel
+
+
+Answer = TypeVar("Answer")
+
+ICON_SIZE = 48
+
+
+def show_as_written(box: QMessageBox) -> None:
+    """Take none of its words for HTML: a run may be called anything. Call it once the texts are set."""
+    for label in box.findChildren(QLabel):
+        label.setTextFormat(Qt.TextFormat.PlainText)
+
+
+class Question(QMessageBox, Generic[Answer]):
+    """Asks; the first answer is what Return gives.
+
+    Args:
+        title: What is at stake, in one short sentence.
+        words: What each answer does.
+        answers: What each button says, by what it stands for.
+        parent: The window it is about.
+    """
+
+    def __init__(
+        self, title: str, words: str, answers: Mapping[Answer, str], parent: QWidget | None = None
+    ) -> None:
+        super().__init__(parent)
+        self.setIconPixmap(QApplication.windowIcon().pixmap(ICON_SIZE))
+        self.setText(title)
+        self.setInformativeText(words)
+        show_as_written(self)
+        heading = self.findChild(QLabel, "qt_msgbox_label")
+        if heading is not None:
+            set_role(heading, Role.STRONG)
+        self._answers = {
+            self.addButton(says, QMessageBox.ButtonRole.AcceptRole): answer
+            for answer, says in answers.items()
+        }
+        self.setDefaultButton(next(iter(self._answers)))
+        self.addButton(QMessageBox.StandardButton.Cancel)
+
+    def says(self) -> dict[str, Answer]:
+        """What each button stands for, by its words; Cancel left out."""
+        return {button.text(): answer for button, answer in self._answers.items()}
+
+    def ask(self, otherwise: Answer) -> Answer:
+        """Wait for the answer; `otherwise` where it was called off."""
+        self.exec()
+        return next(
+            (answer for button, answer in self._answers.items() if button is self.clickedButton()), otherwise
+        )
+
+
+# --- The question before something goes to the bin, shared by whatever can be moved there
+
+
+class BinQuestion(QObject):
+    """Asks one question at a time; Cancel is what Return gives.
+
+    Args:
+        window: What the questions belong to.
+    """
+
+    def __init__(self, window: QWidget) -> None:
+        super().__init__(window)
+        self._window = window
+        self.box: QMessageBox | None = None
+
+    @property
+    def is_open(self) -> bool:
+        """Whether one is being asked."""
+        return self.box is not None
+
+    def ask(
+        self, words: str, details: str, agree: str, do: Callable[[], None], *, is_grave: bool = False
+    ) -> None:
+        """Ask, and do it where the person agrees. Returns at once.
+
+        Args:
+            words: The question.
+            details: What a person has to know before answering.
+            agree: What the button says that agrees.
+            do: What is done then.
+            is_grave: Whether it can't be put back.
+        """
+        icon = QMessageBox.Icon.Warning if is_grave else QMessageBox.Icon.Question
+        box = QMessageBox(icon, "", words, parent=self._window)
+        box.setInformativeText(details)
+        show_as_written(box)
+        button = box.addButton(agree, QMessageBox.ButtonRole.DestructiveRole)
+        box.addButton(QMessageBox.StandardButton.Cancel)
+        box.setDefaultButton(QMessageBox.StandardButton.Cancel)
+        box.finished.connect(lambda _: self._take_answer(box, button, do))
+        self.box = box
+        box.open()
+
+    def put_away(self) -> None:
+        """Take it as answered with no."""
+        if self.box is not None:
+            self.box.reject()
+
+    def _take_answer(self, box: QMessageBox, agree: QPushButton, do: Callable[[], None]) -> None:
+        self.box = None
+        if box.clickedButton() is agree:
+            do()
+        box.deleteLater()
+
+
+# --- Moving runs to the bin from the window: looks what goes, asks once, moves in a thread
+
+
+MOST_NAMED = 6
+"""So many names stand in a question; the others are counted."""
+
+
+class NotOverError(UserError):
+    """None of `runs` can go before it is over."""
+
+    def __init__(self, title: str, detail: str, runs: tuple[RunFolder, ...]) -> None:
+        super().__init__(title, detail)
+        self.runs = runs
+
+
+@dataclass(frozen=True)
+class _Moved:
+    """What came of it: the folders that went, and the runs that didn't, each with the reason."""
+
+    gone: list[Path]
+    stayed: list[tuple[Going, UserError]]
+
+    @property
+    def without_bin(self) -> list[Going]:
+        """Those that only deleting for good would take away."""
+        return [one for one, error in self.stayed if isinstance(error, NoBinError)]
+
+
+class RunBin(QObject):
+    """Asks and moves. One of it serves a page for as long as that lives.
+
+    Signals:
+        moved: The folders, a list of `Path`, that are gone now.
+        failed: A `core.base.errors.UserError`: why something stayed.
+
+    Args:
+        window: What the questions belong to.
+        runs_folder: Where the other runs are.
+        trash: What moves a folder; None: the system's bin.
+    """
+
+    moved = Signal(object)
+    failed = Signal(object)
+
+    def __init__(self, window: QWidget, runs_folder: Callable[[], Path], trash: Trash | None = None) -> None:
+        super().__init__(window)
+        self._runs_folder = runs_folder
+        self._trash = trash
+        self.work = FileWork(self)
+        self.work.failed.connect(self.failed)
+        self._asking = BinQuestion(window)
+
+    @property
+    def question(self) -> QMessageBox | None:
+        """What is being asked now."""
+        return self._asking.box
+
+    def begin(self, runs: Sequence[RunFolder]) -> None:
+        """Look at runs, then ask whether they are to go. Returns at once."""
+        wanted, folder = tuple(runs), self._runs_folder()
+        if wanted and not self._asking.is_open:
+            self.work.put(lambda: the_bin.plan(wanted, folder), lambda planned: self._ask(planned, wanted))
+
+    def end_work(self) -> None:
+        """Put the question away, and wait for what is being moved."""
+        self._asking.put_away()
+        self.work.end_work()
+
+    def _ask(self, planned: BinPlan, wanted: tuple[RunFolder, ...]) -> None:
+        if not planned.going:
+            title = (
+                self.tr("It can't go to the bin yet")
+                if len(planned.busy) == 1
+                else self.tr("They can't go yet")
+            )
+            self.failed.emit(NotOverError(title, busy_words(planned.busy), wanted))
+            return
+        self._asking.ask(
+            question_of(planned),
+            "\n\n".join(details_of(planned)),
+            self.tr("Move to the bin"),
+            lambda: self._move(planned.going),
+        )
+
+    def _move(self, going: Sequence[Going]) -> None:
+        self.work.put(lambda: _each(going, lambda run: the_bin.move(run, self._trash)), self._tell_moved)
+
+    def _tell_moved(self, found: _Moved) -> None:
+        self._tell(found)
+        going = found.without_bin
+        if not going:
+            return
+        reasons = [error.detail for _, error in found.stayed if isinstance(error, NoBinError)]
+        self._asking.ask(
+            self._for_good_words(going),
+            f"{self._cant_be_put_back()}\n\n{reasons[0]}",
+            self.tr("Delete for good"),
+            lambda: self._delete(going),
+            is_grave=True,
+        )
+
+    def _delete(self, going: Sequence[Going]) -> None:
+        self.work.put(lambda: _each(going, the_bin.delete), self._tell)
+
+    def _tell(self, found: _Moved) -> None:
+        if found.gone:
+            self.moved.emit(found.gone)
+        others = [error for _, error in found.stayed if not isinstance(error, NoBinError)]
+        if others:
+            details = "\n".join(dict.fromkeys(error.detail for error in others))
+            self.failed.emit(RunFolderError(others[0].title, details))
+
+    def _for_good_words(self, going: Sequence[Going]) -> str:
+        if len(going) == 1:
+            return self.tr("There is no bin for “{}”. Delete it for good?").format(going[0].title)
+        return self.tr("There is no bin for {} runs. Delete them for good?").format(numbers.count(len(going)))
+
+    def _cant_be_put_back(self) -> str:
+        return self.tr("What is deleted for good can't be put back.")
+
+
+def _each(going: Sequence[Going], take_away: Callable[[RunFolder], None]) -> _Moved:
+    found = _Moved([], [])
+    for one in going:
+        try:
+            take_away(one.run)
+        except UserError as error:
+            found.stayed.append((one, error))
+        else:
+            found.gone.append(one.run.path)
+    return found
+
+
+def question_of(planned: BinPlan) -> str:
+    """What is asked, with the room that it takes."""
+    size = numbers.memory(planned.size)
+    if len(planned.going) == 1:
+        return _translate("RunBin", "Move “{}” to the bin? It takes {}.").format(planned.going[0].title, size)
+    count = numbers.count(len(planned.going))
+    return _translate("RunBin", "Move {} runs to the bin? They take {}.").format(count, size)
+
+
+def details_of(planned: BinPlan) -> list[str]:
+    """What a person has to know before answering, a paragraph each."""
+    found = []
+    if len(planned.going) > 1:
+        titles = told_apart([(one.run.path, one.title) for one in planned.going])
+        lines = [
+            f"{title}, {numbers.memory(one.size)}" for title, one in zip(titles, planned.going, strict=True)
+        ]
+        found.append("\n".join(_some(lines)))
+    elif planned.going:  # another run may bear its title
+        found.append(_translate("RunBin", "Its folder is {}.").format(planned.going[0].run.name))
+    found += [
+        _translate("RunBin", "Other runs started from the model of “{}”: {}.").format(
+            one.title, ", ".join(_some([f"“{title}”" for title in one.needed_by]))
+        )
+        for one in planned.needed[:MOST_NAMED]
+    ]
+    if planned.busy:
+        found.append(busy_words(planned.busy))
+    found.append(_translate("RunBin", "What lies in the bin can be put back until the bin is emptied."))
+    return found
+
+
+def busy_words(titles: Sequence[str]) -> str:
+    """Which runs stay because they train or wait."""
+    if len(titles) == 1:
+        return _translate("RunBin", "“{}” trains, or waits for its turn, and stays. Stop it first.").format(
+            titles[0]
+        )
+    words = _translate("RunBin", "These train, or wait for their turn, and stay: {}. Stop them first.")
+    return words.format(", ".join(_some([f"“{title}”" for title in titles])))
+
+
+def _some(names: list[str]) -> list[str]:
+    if len(names) <= MOST_NAMED:
+        return names
+    more = _translate("RunBin", "and {} more").format(numbers.count(len(names) - MOST_NAMED + 1))
+    return [*names[: MOST_NAMED - 1], more]

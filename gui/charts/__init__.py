@@ -1,0 +1,1 @@
+"""Charts, their series and axes."""

@@ -1,0 +1,591 @@
+"""Axes with few, round ticks in the unit people read."""
+
+import math
+from collections.abc import Callable
+from dataclasses import dataclass
+from enum import StrEnum
+
+import pyqtgraph as pg
+from PySide6.QtCore import QT_TRANSLATE_NOOP, QCoreApplication, QEvent, QObject, QPointF, QRectF, Qt, Signal
+from PySide6.QtGui import QFont, QFontMetrics, QMouseEvent, QWheelEvent
+from PySide6.QtWidgets import QWidget
+
+from core.base.format import NumberFormat, loss_tick, memory_tick, percent_tick, share_tick, step_time_tick
+from gui.charts.history import RunHistory
+from gui.charts.series import Floats
+
+# --- Ticks of an axis whose positions are decimal logarithms: whole powers of ten
+
+
+_WITHIN_A_DECADE = ((1, 2, 3, 4, 5, 6, 7, 8, 9), (1, 2, 5), (1, 3))
+"""What may stand in each decade, the densest first."""
+
+_NEARLY = 1e-9
+
+
+def between(low: float, high: float, most: int) -> list[float]:
+    """Positions of ticks.
+
+    Args:
+        low: Where the picture begins, as a logarithm.
+        high: Where it ends.
+        most: How many there is room for.
+
+    Returns:
+        Ascending logarithms of round values.
+    """
+    found = _candidates(low, high)
+    for ticks in found:
+        inside = [tick for tick in ticks if low - _NEARLY <= tick <= high + _NEARLY]
+        if len(inside) <= most:
+            return inside
+    decades = range(math.ceil(low - _NEARLY), math.floor(high + _NEARLY) + 1)
+    return [float(decade) for decade in decades[:: math.ceil(len(decades) / most)]]
+
+
+def frame(low: float, high: float, most: int) -> tuple[float, float]:
+    """Widen a span of logarithms to the next ticks; at least to a factor of two."""
+    if high - low < math.log10(2):
+        middle = (low + high) / 2
+        low, high = middle - math.log10(2) / 2, middle + math.log10(2) / 2
+    for ticks in _candidates(math.floor(low), math.ceil(high)):
+        below = max(tick for tick in ticks if tick <= low + _NEARLY)
+        above = min(tick for tick in ticks if tick >= high - _NEARLY)
+        if sum(below <= tick <= above for tick in ticks) <= most:
+            return below, above
+    return float(math.floor(low + _NEARLY)), float(math.ceil(high - _NEARLY))
+
+
+def _candidates(low: float, high: float) -> list[list[float]]:
+    decades = range(math.floor(low), math.ceil(high) + 1)
+    return [
+        [decade + math.log10(factor) for decade in decades for factor in factors]
+        for factors in _WITHIN_A_DECADE
+    ]
+
+
+# --- What all charts of a run share: where the cursor is, which stretch is looked at
+
+
+FOLLOWED_SHARE = 0.2
+"""Share of the run that following its end shows where nobody has chosen a stretch."""
+
+FOLLOWED_SECONDS = 60.0
+"""Following shows at least so much."""
+
+
+class XKind(StrEnum):
+    """What the charts over training steps lie over."""
+
+    STEP = "step"
+    EPOCH = "epoch"
+    TIME = "time"
+
+
+class Smoothing(StrEnum):
+    """How much a loss is smoothed."""
+
+    OFF = "off"
+    LIGHT = "light"
+    STRONG = "strong"
+
+
+@dataclass(frozen=True)
+class Stretch:
+    """A part of a run, in seconds since its start."""
+
+    low: float
+    high: float
+
+
+class SharedView(QObject):
+    """Cursor and zoom, both in seconds since the run's start: the one measure every chart can turn into its own.
+
+    `follows` tells that the stretch moves along with the end of the run. Zooming lets go of the end.
+    """
+
+    changed = Signal()
+
+    def __init__(self, parent: QObject | None = None) -> None:
+        super().__init__(parent)
+        self.cursor: float | None = None
+        self.stretch: Stretch | None = None
+        self.x_kind = XKind.STEP
+        self.smoothing = Smoothing.LIGHT
+        self.follows = False
+        self._end = 0.0
+
+    def point_at(self, clock: float | None) -> None:
+        """Move the cursor; None takes it away."""
+        if clock != self.cursor:
+            self.cursor = clock
+            self.changed.emit()
+
+    def zoom_to(self, stretch: Stretch | None) -> None:
+        """Look at one stretch only; None shows the whole run."""
+        if stretch != self.stretch or self.follows:
+            self.stretch, self.follows = stretch, False
+            self.changed.emit()
+
+    def follow(self, follows: bool) -> None:
+        """Move along with the end of the run, showing as much of it as now; or stay where the view is."""
+        if follows == self.follows:
+            return
+        self.follows = follows
+        if follows:
+            shown = self.stretch
+            width = (
+                max(FOLLOWED_SECONDS, FOLLOWED_SHARE * self._end) if shown is None else shown.high - shown.low
+            )
+            self._show_end(width)
+        self.changed.emit()
+
+    def advance(self, end: float) -> None:
+        """The run has come to `end`, in seconds since its start. Tells nobody: charts are about to be redrawn."""
+        self._end = end
+        if self.follows and self.stretch is not None:
+            self._show_end(self.stretch.high - self.stretch.low)
+
+    def lie_over(self, kind: XKind) -> None:
+        """Draw charts of training steps over steps, epochs or time."""
+        if kind is not self.x_kind:
+            self.x_kind = kind
+            self.changed.emit()
+
+    def smooth(self, smoothing: Smoothing) -> None:
+        """Smooth losses by so much."""
+        if smoothing is not self.smoothing:
+            self.smoothing = smoothing
+            self.changed.emit()
+
+    def _show_end(self, width: float) -> None:
+        low = max(
+            0.0, self._end - width
+        )  # a run that is shorter than what is shown has no time before its start
+        self.stretch = Stretch(low, low + width)
+
+
+# --- Axes with few, round ticks in the unit people read
+
+
+StepRule = Callable[[float, int], float]
+"""Gives the distance between ticks for a span of values and a wanted number of ticks."""
+
+_translate = QCoreApplication.translate
+
+_CLOCK_STEPS = (1, 2, 5, 10, 15, 30, 60, 120, 300, 600, 900, 1800, 3600, 7200, 14_400, 21_600, 43_200, 86_400)
+
+
+def decimal_step(span: float, ticks: int) -> float:
+    """The nearest of 1, 2, 5, 10, … that gives at most about so many ticks."""
+    if span <= 0 or not math.isfinite(span):
+        return 1.0
+    rough = span / ticks
+    power = 10.0 ** math.floor(math.log10(rough))
+    return next(factor * power for factor in (1, 2, 5, 10) if factor * power >= 0.999 * rough)
+
+
+def whole_step(span: float, ticks: int) -> float:
+    """Like `decimal_step`, never below 1: there is no half training step."""
+    return max(1.0, decimal_step(span, ticks))
+
+
+def memory_step(span: float, ticks: int) -> float:
+    """Round numbers of MB, GB or TB (powers of 1024 apart)."""
+    if span <= 0:
+        return 1.0
+    unit = 1024.0 ** max(0, math.floor(math.log(span, 1024)))
+    return decimal_step(span / unit, ticks) * unit
+
+
+def clock_step(span: float, ticks: int) -> float:
+    """Steps of a clock, in seconds: 1, 2, 5, 10, 15, 30 s, then minutes, hours, days."""
+    rough = span / ticks
+    fitting = next((step for step in _CLOCK_STEPS if step >= rough), None)
+    return float(fitting) if fitting is not None else 86_400.0 * math.ceil(rough / 86_400)
+
+
+def clock_text(seconds: float) -> str:
+    """A tick of a time axis: `0`, `30 s`, `5 min`, `1 h 30`."""
+    whole = round(seconds)
+    if whole == 0:
+        return "0"
+    if whole % 60:
+        minutes = f"{whole // 60}:" if whole >= 60 else ""
+        return f"{minutes}{whole % 60:02d}" if minutes else f"{whole} s"
+    if whole < 3600:
+        return f"{whole // 60} min"
+    return f"{whole // 3600} h" if whole % 3600 == 0 else f"{whole // 3600} h {whole % 3600 // 60:02d}"
+
+
+def step_text(step: float) -> str:
+    """A tick of a step axis."""
+    return f"{step:,.0f}"
+
+
+def epoch_text(epoch: float) -> str:
+    """A tick of an axis of epochs: `0`, `0.5`, `3`."""
+    return f"{epoch:,.6g}"
+
+
+TEXT_OFFSET = 6
+"""Pixels between an axis and its texts."""
+
+FINER_DIGITS = (6, 8, 10, 12)
+"""Digits that are tried one after the other until all ticks of an axis differ."""
+
+OVERHANG = 40
+"""Pixels by which a tick's text may reach beyond the axis."""
+
+
+@dataclass(frozen=True)
+class AxisUnit:
+    """What an axis counts.
+
+    Args:
+        rule: Chooses the distance between ticks.
+        write: Turns a tick's value into text.
+        pixels_per_tick: Room that each tick has at least.
+        write_finely: The same with so many digits, where those of `write` don't tell ticks apart; None: they always do.
+        prefix: A word before the first tick, which names the axis without taking a line of its own. It is translated
+            when it is shown.
+    """
+
+    rule: StepRule
+    write: NumberFormat
+    pixels_per_tick: int
+    prefix: str = ""
+    write_finely: Callable[[float, int], str] | None = None
+
+
+STEP = AxisUnit(whole_step, step_text, 72, str(QT_TRANSLATE_NOOP("axes", "step")))
+EPOCH = AxisUnit(decimal_step, epoch_text, 72, str(QT_TRANSLATE_NOOP("axes", "epoch")))
+CLOCK = AxisUnit(clock_step, clock_text, 80)
+"""Time worked, in seconds."""
+
+ROW = 26
+"""Pixels that each tick of an upright axis has at least."""
+
+VALUES = AxisUnit(decimal_step, loss_tick, ROW, write_finely=loss_tick)
+STEP_TIMES = AxisUnit(decimal_step, step_time_tick, ROW)
+SHARES = AxisUnit(decimal_step, share_tick, ROW)
+BYTES = AxisUnit(memory_step, memory_tick, ROW)
+PERCENT = AxisUnit(decimal_step, percent_tick, ROW)
+
+
+class RoundAxis(pg.AxisItem):
+    """An axis with one level of ticks at round values.
+
+    Args:
+        orientation: `left` or `bottom`.
+        unit: What it counts; may be changed later by `measure`.
+    """
+
+    def __init__(self, orientation: str, unit: AxisUnit) -> None:
+        super().__init__(orientation, pen=None, maxTickLength=0)
+        self.unit = unit
+        self.is_log = False
+        self.setStyle(
+            tickTextOffset=TEXT_OFFSET,
+            autoExpandTextSpace=False,
+            autoReduceTextSpace=False,
+            hideOverlappingLabels=False,
+        )
+
+    def measure(self, unit: AxisUnit) -> None:
+        """Count something else from now on."""
+        if unit != self.unit:
+            self.unit = unit
+            self._redraw()
+
+    def set_log(self, is_log: bool) -> None:
+        """Take positions for decimal logarithms of values, or for the values themselves."""
+        if is_log != self.is_log:
+            self.is_log = is_log
+            self._redraw()
+
+    def boundingRect(self) -> QRectF:
+        """A little more than its own: pyqtgraph leaves out texts that stand across the edge, the outermost ones."""
+        return super().boundingRect().adjusted(-OVERHANG, -OVERHANG, OVERHANG, OVERHANG)
+
+    def frame(self, low: float, high: float, size: float) -> tuple[float, float]:
+        """Widen a span of positions to whole ticks, so that the outermost grid lines frame the picture."""
+        if self.is_log:
+            return frame(low, high, self._most_ticks(size))
+        if high <= low:
+            low, high = (0.0, 2 * high) if high > 0 else (low - 1.0, low + 1.0)
+        for _ in range(2):  # widening may ask for a coarser step
+            step = self.tick_step(high - low, size)
+            low, high = math.floor(low / step + 1e-9) * step, math.ceil(high / step - 1e-9) * step
+        return low, high
+
+    def tick_step(self, span: float, size: float) -> float:
+        """Distance between ticks for `span` on `size` pixels."""
+        return self.unit.rule(span, self._most_ticks(size))
+
+    def tickValues(self, minVal: float, maxVal: float, size: float) -> list[tuple[float, list[float]]]:  # noqa: N802, N803
+        """The ticks in the picture, as pyqtgraph asks for them: one level only."""
+        low, high = sorted((minVal, maxVal))
+        if self.is_log:
+            return [(1.0, between(low, high, self._most_ticks(size)))]
+        step = self.tick_step(high - low, size)
+        first, last = math.ceil(low / step - 1e-6), math.floor(high / step + 1e-6)
+        return [(step, [number * step for number in range(first, last + 1)])]
+
+    def texts_between(self, low: float, high: float, size: float) -> list[str]:
+        """What stands at the ticks from `low` to `high` on `size` pixels."""
+        [(step, values)] = self.tickValues(low, high, size)
+        return self.tickStrings(values, 1.0, step)
+
+    def tickStrings(self, values: list[float], scale: float, spacing: float) -> list[str]:
+        """The ticks' texts."""
+        texts = self._told_apart([10.0**value if self.is_log else value for value in values])
+        if texts and self.unit.prefix:
+            texts[0] = f"{_translate('axes', self.unit.prefix)} {texts[0]}"
+        return texts
+
+    def _told_apart(self, values: list[float]) -> list[str]:
+        texts, finely = [self.unit.write(value) for value in values], self.unit.write_finely
+        for digits in FINER_DIGITS:
+            if finely is None or len(set(texts)) == len(texts):
+                break
+            texts = [finely(value, digits) for value in values]
+        return texts
+
+    def _most_ticks(self, size: float) -> int:
+        return max(2, int(size / self.unit.pixels_per_tick))
+
+    def _redraw(self) -> None:
+        self.picture = None
+        self.update()
+
+
+# --- The drawing area of a chart: fixed ranges, and a mouse that reads, selects and resets
+
+
+WIDEST_VALUE = "1,000 MB"
+"""Gives all charts the same room to the left, so that those one below the other line up."""
+
+WIDEST_STEP = "100,000"
+"""Half of it may reach beyond the right end of the axis."""
+
+BELOW = 5
+"""Pixels below the texts of the x axis."""
+UNDERMOST = -200
+"""Below pyqtgraph's view box (-100): the grid lies under the lines, not over them."""
+
+SHORTEST_DRAG = 6
+"""Pixels; below this a drag is a click with a shaky hand."""
+
+
+class Canvas(pg.PlotWidget):
+    """A plot whose ranges are set by hand only; everything the mouse does comes out as a signal.
+
+    Positions are values on the x axis. pyqtgraph's own panning, wheel zoom and menu are off: the wheel belongs to
+    the page.
+    """
+
+    hovered = Signal(object)
+    selected = Signal(float, float)
+    reset = Signal()
+
+    def __init__(self, x_axis: RoundAxis, y_axis: RoundAxis, parent: QWidget | None = None) -> None:
+        super().__init__(parent, axisItems={"bottom": x_axis, "left": y_axis}, enableMenu=False)
+        self.x_axis = x_axis
+        self.y_axis = y_axis
+        y_axis.setGrid(255)
+        y_axis.setStyle(tickAlpha=255)
+        y_axis.setZValue(UNDERMOST)
+        self._view = self.getPlotItem().getViewBox()
+        self._view.setMouseEnabled(x=False, y=False)
+        self._view.disableAutoRange()
+        self._view.setDefaultPadding(0.0)
+        self.getPlotItem().hideButtons()
+        self.setFocusPolicy(Qt.FocusPolicy.NoFocus)
+        self.setMouseTracking(True)
+        # Time runs to the right in every language.
+        self.getPlotItem().setLayoutDirection(Qt.LayoutDirection.LeftToRight)
+        self._selection = pg.LinearRegionItem(movable=False)
+        self._selection.setZValue(-20)
+        self._selection.hide()
+        self.addItem(self._selection)
+        self._pressed_at: QPointF | None = None
+        self._room = 0
+        self._metrics = QFontMetrics(self.font())
+        self.set_axis_font(self.font())
+
+    def set_axis_font(self, font: QFont) -> None:
+        """Write the axes' values in this font, and keep as much room for them as they need."""
+        self.axis_font = font
+        self._metrics = QFontMetrics(font)
+        line = self._metrics.height()
+        for axis in (self.x_axis, self.y_axis):
+            axis.setTickFont(font)
+        self.x_axis.setHeight(line + TEXT_OFFSET + BELOW)
+        self.getPlotItem().setContentsMargins(
+            0, (line + 1) // 2, self._metrics.horizontalAdvance(WIDEST_STEP) // 2, 0
+        )
+        self._make_room([])
+
+    def _make_room(self, texts: list[str]) -> None:
+        """Keep room to the left for these values; never less than for usual ones."""
+        room = TEXT_OFFSET + max(map(self._metrics.horizontalAdvance, (WIDEST_VALUE, *texts)))
+        if room != self._room:
+            self._room = room
+            self.y_axis.setWidth(room)
+
+    def columns(self) -> int:
+        """Pixel columns of the picture itself."""
+        return max(50, int(self._view.width()))
+
+    def rows(self) -> int:
+        """Pixel rows of the picture itself."""
+        return max(30, int(self._view.height()))
+
+    def picture(self) -> QRectF:
+        """Where the picture itself lies, in pixels of the whole."""
+        return self._view.sceneBoundingRect()
+
+    def place_of(self, x: float) -> float:
+        """Where a value of the x axis lies, in pixels of the whole."""
+        return float(self._view.mapViewToScene(QPointF(x, 0.0)).x())
+
+    def set_ranges(self, low_x: float, high_x: float, low_y: float, high_y: float) -> None:
+        """Show exactly this part."""
+        self._make_room(self.y_axis.texts_between(low_y, high_y, self.rows()))
+        self._view.setRange(xRange=(low_x, high_x), yRange=(low_y, high_y), padding=0, disableAutoRange=True)
+
+    def show_values(self, shown: bool) -> None:
+        """Show the picture, its grid and the axes' values, or leave them away where nothing is drawn yet."""
+        for item in (self.x_axis, self.y_axis, self._view):
+            item.setOpacity(1.0 if shown else 0.0)
+
+    def set_selection_colour(self, colour: str) -> None:
+        """Colour of the stretch that is being dragged out."""
+        self._selection.setBrush(pg.mkBrush(colour))
+        for line in self._selection.lines:
+            line.setPen(pg.mkPen(None))
+
+    def _x_of(self, position: QPointF) -> float:
+        return float(self._view.mapSceneToView(self.mapToScene(position.toPoint())).x())
+
+    def mouseMoveEvent(self, ev: QMouseEvent) -> None:
+        """Read the value under the mouse, or drag out a stretch."""
+        x = self._x_of(ev.position())
+        if self._pressed_at is not None:
+            self._selection.setRegion(sorted((self._x_of(self._pressed_at), x)))
+            self._selection.setVisible(self._is_drag(ev))
+        self.hovered.emit(x)
+
+    def mousePressEvent(self, ev: QMouseEvent) -> None:
+        """Begin to drag out a stretch."""
+        if ev.button() is Qt.MouseButton.LeftButton:
+            self._pressed_at = ev.position()
+
+    def mouseReleaseEvent(self, ev: QMouseEvent) -> None:
+        """Zoom into the stretch that was dragged out."""
+        if self._pressed_at is not None and self._is_drag(ev):
+            low, high = sorted((self._x_of(self._pressed_at), self._x_of(ev.position())))
+            self.selected.emit(low, high)
+        self._pressed_at = None
+        self._selection.hide()
+
+    def mouseDoubleClickEvent(self, ev: QMouseEvent) -> None:
+        """Show the whole run again."""
+        self._pressed_at = None
+        self.reset.emit()
+
+    def wheelEvent(self, ev: QWheelEvent) -> None:
+        """Leave the wheel to the page."""
+        ev.ignore()
+
+    def leaveEvent(self, ev: QEvent) -> None:
+        """Take the cursor away."""
+        self.hovered.emit(None)
+
+    def _is_drag(self, ev: QMouseEvent) -> bool:
+        return self._pressed_at is not None and abs(ev.position().x() - self._pressed_at.x()) >= SHORTEST_DRAG
+
+
+# --- What a chart lies over: how its series
+
+
+def _same(values: Floats) -> Floats:
+    return values
+
+
+@dataclass(frozen=True)
+class XScale:
+    """One way to lie over something.
+
+    Args:
+        unit: How the axis is written.
+        to_clock: From the axis to seconds worked; None where that isn't known yet.
+        from_clock: The other way.
+        to_axis: From where a series has its points to where they stand on the axis. Shape (n,), ascending.
+        from_axis: From a place on the axis to one in the series.
+        counts_steps: Whether the series lie over training steps.
+    """
+
+    unit: AxisUnit
+    to_clock: Callable[[float], float | None]
+    from_clock: Callable[[float], float | None]
+    to_axis: Callable[[Floats], Floats] = _same
+    from_axis: Callable[[float], float | None] = float
+    counts_steps: bool = False
+
+    def nearest(self, place: float) -> float | None:
+        """Where in the series a place on the axis is: of training steps, the nearest one."""
+        found = self.from_axis(place)
+        return float(round(found)) if found is not None and self.counts_steps else found
+
+
+SHORTEST_CLOCK = 10.0
+"""Seconds that a chart over time covers at least."""
+
+CLOCK_SCALE = XScale(CLOCK, float, float)
+"""Of series over the seconds worked."""
+
+
+def step_scale(history: RunHistory, kind: XKind) -> XScale:
+    """Of series over training steps: drawn over these, over epochs, or over time."""
+    match kind:
+        case XKind.STEP:
+            return XScale(STEP, history.clock_of_step, history.step_at, counts_steps=True)
+        case XKind.TIME:
+            return XScale(CLOCK, float, float, _to_clock(history), history.step_at, counts_steps=True)
+        case XKind.EPOCH:
+            return _over_epochs(history)
+
+
+def epochs_a_step(history: RunHistory) -> float:
+    """How much of an epoch one step is; 1 before that is known."""
+    steps, epochs = history.step_epoch.last_x, history.step_epoch.last
+    return epochs / steps if steps and epochs else 1.0
+
+
+def _over_epochs(history: RunHistory) -> XScale:
+    share = epochs_a_step(history)
+
+    def to_clock(epoch: float) -> float | None:
+        return history.clock_of_step(epoch / share)
+
+    def from_clock(clock: float) -> float | None:
+        step = history.step_at(clock)
+        return None if step is None else step * share
+
+    return XScale(
+        EPOCH,
+        to_clock,
+        from_clock,
+        lambda steps: steps * share,
+        lambda epoch: epoch / share,
+        counts_steps=True,
+    )
+
+
+def _to_clock(history: RunHistory) -> Callable[[Floats], Floats]:
+    def convert(steps: Floats) -> Floats:
+        return history.step_clock.along(steps) if len(history.step_clock) else steps
+
+    return convert

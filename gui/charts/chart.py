@@ -1,0 +1,476 @@
+"""One chart: a title, what it reads right now, and lines over a shared stretch of the run."""
+
+import math
+import time
+from collections import OrderedDict
+from dataclasses import dataclass
+from typing import Protocol
+
+import pyqtgraph as pg
+from PySide6.QtCore import QObject, Qt, QTimer
+from PySide6.QtGui import QContextMenuEvent, QFont, QFontInfo, QPixmap, QResizeEvent, QShowEvent
+from PySide6.QtWidgets import QGridLayout, QLabel, QSizePolicy, QWidget
+
+from gui.base.theme import Role, Theme, set_role
+from gui.base.tokens import SPACING, Tokens
+from gui.charts.axes import CLOCK, AxisUnit, Canvas, RoundAxis, SharedView, Stretch, XScale
+from gui.charts.history import RunHistory
+from gui.charts.menu import ChartData, MenuButton, columns_of
+from gui.charts.overlays import HoverBox, Legend, MarkItems, PhaseMarks, Reading, interruption_marks, plain
+from gui.charts.series import DrawnLine, Line
+from gui.widgets.cards import Card
+
+# --- What a chart is made of before anything is drawn: a card with canvas, legend, cursor
+
+
+HEIGHT = 96
+HEADING_GAPS = 7 * SPACING
+"""Pixels of the heading's line that are neither title, legend nor button."""
+AXIS_FONT = 0.88
+"""Size of the axes' figures, as a share of the page's own."""
+
+
+class ChartFrame(Card):
+    """The card and its parts; it knows nothing of a run.
+
+    Args:
+        title: What the chart shows, in a word or two.
+        x_unit: What its width counts.
+        y_unit: What its height counts.
+    """
+
+    def __init__(self, title: str, x_unit: AxisUnit, y_unit: AxisUnit, parent: QWidget | None = None) -> None:
+        super().__init__(title, parent)
+        self._canvas = Canvas(RoundAxis("bottom", x_unit), RoundAxis("left", y_unit))
+        self._canvas.setAccessibleName(title)
+        self._canvas.setMinimumHeight(HEIGHT)
+        self._canvas.show_values(False)
+        self._canvas.setSizePolicy(QSizePolicy.Policy.Expanding, QSizePolicy.Policy.Ignored)
+        self._cursor = pg.InfiniteLine(angle=90, movable=False)
+        self._cursor.setZValue(20)
+        self._canvas.addItem(self._cursor, ignoreBounds=True)
+        self._mark_items = MarkItems(self._canvas)
+        self._box = HoverBox()
+        self._canvas.scene().addItem(self._box)
+        self._legend = Legend()
+        self.set_trailing(self._legend)
+        self._button: QWidget | None = None
+        self._empty = QLabel(alignment=Qt.AlignmentFlag.AlignCenter)
+        set_role(self._empty, Role.MUTED)
+        self._empty.setAttribute(Qt.WidgetAttribute.WA_TransparentForMouseEvents)
+        QGridLayout(self._canvas).addWidget(self._empty)
+        self.body.addWidget(self._canvas)
+
+    def set_button(self, button: QWidget) -> None:
+        """Put a button at the end of the heading; it isn't in pictures of the chart."""
+        self._button = button
+        self.add_to_heading(button)
+
+    def add_decoration(self, item: pg.GraphicsObject) -> None:
+        """Put something that is no line into the picture."""
+        self._canvas.addItem(item, ignoreBounds=True)
+
+    def picture_rows(self) -> int:
+        """Height of the picture itself, in pixels."""
+        return self._canvas.rows()
+
+    def grab_picture(self, scale: float, ground: str) -> QPixmap:
+        """The whole card as an image of `scale` pixels for each on screen, on a colour, without its button."""
+        image = QPixmap(self.size() * scale)
+        image.setDevicePixelRatio(scale)
+        image.fill(ground)
+        if self._button is not None:
+            self._button.hide()
+        self.render(image)
+        if self._button is not None:
+            self._button.show()
+        return image
+
+    def show_readings(self, readings: list[Reading], empty: str, tokens: Tokens) -> None:
+        """Write the legend; or `empty` in place of the picture, where there is nothing to draw."""
+        self._empty.setText(empty)
+        self._empty.setVisible(bool(empty))
+        self._canvas.show_values(not empty)
+        taken = self.title_width() + (0 if self._button is None else self._button.sizeHint().width())
+        room = self.contentsRect().width() - HEADING_GAPS - taken
+        if self._legend.show_readings([] if empty else readings, room, tokens):
+            self._canvas.setAccessibleDescription(empty or plain(readings))
+
+    def show_box(self, values: list[tuple[str, str]], place: float) -> None:
+        """Show names with values beside a place on the x axis; none: no box."""
+        self._box.show_values(values, self._canvas.place_of(place), self._canvas.picture())
+
+    def paint_with(self, tokens: Tokens) -> None:
+        """Take the colours in force."""
+        self._canvas.setBackground(tokens.surface)
+        self._canvas.set_selection_colour(tokens.accent_soft)
+        self._cursor.setPen(pg.mkPen(tokens.muted, width=1, dash=[2, 3]))
+        font = QFont(self.font())
+        font.setPixelSize(round(AXIS_FONT * QFontInfo(font).pixelSize()))
+        for axis in (self._canvas.x_axis, self._canvas.y_axis):
+            axis.setTextPen(pg.mkPen(tokens.faint))
+            axis.setTickPen(pg.mkPen(tokens.grid))
+            axis.setPen(pg.mkPen(None))
+        self._canvas.set_axis_font(font)
+        self._box.paint_with(tokens, font)
+        self._mark_items.paint_with(tokens)
+
+
+# --- Charts take turns to redraw, so that no turn of the event loop pays for more than one
+
+
+TURN_MS = 25
+"""The least between two turns."""
+
+HURRIED_TURN_MS = 12
+"""The same while a person moves the mouse over a chart: eight charts follow ten times a second."""
+
+HURRY_SECONDS = 0.5
+
+PERIOD_SECONDS = 0.1
+"""No chart is redrawn more often, however often it asks."""
+
+SHARE = 0.07
+"""Of a processor, what redrawing takes at most as long as nobody hurries."""
+
+LONGEST_TURN_MS = 150
+
+PAINTING = 2.0
+"""Times as long as `redraw` itself takes all that follows from it: Qt paints what has changed afterwards."""
+
+
+class Redrawn(Protocol):
+    """What can stand in the queue."""
+
+    def redraw(self) -> None:
+        """Bring the picture up to date."""
+
+    def is_shown(self) -> bool:
+        """Whether anyone could see it."""
+
+
+class RepaintQueue(QObject):
+    """Redraws whoever asked, one each turn, in the order of asking.
+
+    Who is hidden when its turn comes is passed over: it asks again when it is shown. What a redraw costs makes the next
+    turn wait, so that a live run leaves the processor to the training.
+    """
+
+    def __init__(self, parent: QObject | None = None) -> None:
+        super().__init__(parent)
+        self._waiting: OrderedDict[Redrawn, None] = OrderedDict()
+        self._drawn_at: dict[Redrawn, float] = {}
+        self._hurried_until = time.monotonic() + HURRY_SECONDS  # a new page is looked at
+        self._turn = QTimer(self, timerType=Qt.TimerType.PreciseTimer)
+        self._turn.setInterval(TURN_MS)
+        self._turn.timeout.connect(self._take_turn)
+
+    @property
+    def is_idle(self) -> bool:
+        """Whether nobody waits for its turn: what is shown is up to date."""
+        return not self._waiting
+
+    def request(self, chart: Redrawn) -> None:
+        """Ask for `chart` to be redrawn soon; asking twice is asking once."""
+        self._waiting[chart] = None
+        if not self._turn.isActive():
+            self._turn.start()
+
+    def hurry(self) -> None:
+        """Somebody waits for it: draw fast for a while, whatever it costs."""
+        self._hurried_until = time.monotonic() + HURRY_SECONDS
+        if self._turn.interval() > HURRIED_TURN_MS:
+            self._turn.setInterval(HURRIED_TURN_MS)
+
+    def _take_turn(self) -> None:
+        began = time.monotonic()
+        for chart in list(self._waiting):
+            if began - self._drawn_at.get(chart, -math.inf) < PERIOD_SECONDS:
+                continue
+            del self._waiting[chart]
+            if chart.is_shown():
+                self._drawn_at[chart] = began
+                before = time.thread_time()
+                chart.redraw()
+                self._rest(time.thread_time() - before)
+                return
+        if not self._waiting:
+            self._turn.stop()
+
+    def _rest(self, cost: float) -> None:
+        """Let the next turn wait, by the seconds for which this one has kept a processor busy."""
+        if time.monotonic() < self._hurried_until:
+            wait = HURRIED_TURN_MS
+        else:
+            wait = min(LONGEST_TURN_MS, max(TURN_MS, round(1000 * PAINTING * cost / SHARE)))
+        if wait != self._turn.interval():
+            self._turn.setInterval(wait)
+
+
+# --- One chart: a title, what it reads right now, and lines over a shared stretch of the run
+
+
+__all__ = ["Chart", "Reading", "Span", "Stage"]
+
+Span = tuple[float, float]
+
+
+@dataclass(frozen=True)
+class Stage:
+    """What all charts of a page share."""
+
+    theme: Theme
+    queue: RepaintQueue
+    view: SharedView
+
+
+class Chart(ChartFrame):
+    """Base of the charts of a run.
+
+    A chart never draws by itself: it asks its `RepaintQueue`, and `redraw` does everything at its turn. Subclasses
+    say over what they lie, what the readings are, and what stands there while nothing can be drawn.
+
+    `place_column` is what the places of its series are called where its data is saved.
+
+    Args:
+        title: What it shows, in a word or two.
+        stage: What it shares with the others.
+        history: The run.
+        y_unit: What its height counts.
+        can_be_log: Whether a logarithmic axis makes sense.
+    """
+
+    place_column = "seconds"
+
+    def __init__(
+        self,
+        title: str,
+        stage: Stage,
+        history: RunHistory,
+        y_unit: AxisUnit,
+        *,
+        can_be_log: bool = False,
+        parent: QWidget | None = None,
+    ) -> None:
+        self.history = history
+        self._theme = stage.theme
+        self._queue = stage.queue
+        self._view = stage.view
+        self._lines: list[DrawnLine] = []
+        self._moments = PhaseMarks()
+        self._is_pointed_at = False
+        self.can_be_log = can_be_log
+        self.is_over: bool | None = False
+        super().__init__(title, self.x_scale().unit, y_unit, parent)
+        self.menu_button = MenuButton(self)
+        self.set_button(self.menu_button)
+        self._canvas.hovered.connect(self._point_at)
+        self._canvas.selected.connect(self._zoom_to)
+        self._canvas.reset.connect(self._show_all)
+        stage.view.changed.connect(self.refresh)
+        stage.theme.changed.connect(self._take_colours)
+        self._take_colours()
+
+    def set_lines(self, lines: list[Line]) -> None:
+        """Draw these lines from now on, the first one undermost."""
+        for drawn in self._lines:
+            self._canvas.removeItem(drawn.item)
+        self._lines = [DrawnLine(line) for line in lines]
+        for depth, drawn in enumerate(self._lines):
+            drawn.item.setZValue(depth - 10)
+            self._canvas.addItem(drawn.item, ignoreBounds=True)
+        self._take_colours()
+
+    def picture(self, scale: float) -> QPixmap:
+        """The whole card as an image of `scale` pixels for each on screen, without its button."""
+        self.redraw()
+        return self.grab_picture(scale, self._theme.tokens.surface)
+
+    def data(self) -> ChartData:
+        """What it shows, every point of it."""
+        scale = self.x_scale()
+        low, high = (scale.from_axis(edge) or 0.0 for edge in self._x_range(scale))
+        return ChartData(
+            self.place_column, columns_of(self.lines, low, high), columns_of(self.beside(), low, high)
+        )
+
+    @property
+    def lines(self) -> list[Line]:
+        """What is drawn."""
+        return [drawn.line for drawn in self._lines]
+
+    @property
+    def legend_text(self) -> str:
+        """What the legend says, as plain text."""
+        return plain(self._readings())
+
+    @property
+    def is_log(self) -> bool:
+        """Whether the height counts orders of magnitude."""
+        return self._canvas.y_axis.is_log
+
+    def set_log(self, is_log: bool) -> None:
+        """Let the height count orders of magnitude, or the values themselves."""
+        self._canvas.y_axis.set_log(is_log and self.can_be_log)
+        self.refresh()
+
+    # What subclasses decide.
+
+    def x_scale(self) -> XScale:
+        """Over what it lies at the moment."""
+        raise NotImplementedError
+
+    def x_span(self) -> Span:
+        """What the x axis covers when the whole run is shown."""
+        raise NotImplementedError
+
+    def readings(self, x: float | None) -> list[Reading]:
+        """The legend: values at `x`, a place in the series, or the newest where it is None."""
+        raise NotImplementedError
+
+    def empty_text(self) -> str:
+        """Words in place of the picture; empty when there is something to draw."""
+        raise NotImplementedError
+
+    def y_span(self, drawn: Span) -> Span:
+        """What the y axis covers, given the lowest and highest value in the picture."""
+        return drawn
+
+    def draw_more(self, low: float, high: float, scale: XScale) -> Span | None:
+        """Draw what is no line, from `low` to `high` of the series; returns its lowest and highest value."""
+        return None
+
+    def decorate(self, x: Span, y: Span) -> None:
+        """Place what is no line (ceilings, bands) into the picture; both in places on the axes."""
+
+    def details(self, x: float) -> list[tuple[str, str]]:
+        """All that is known of a place in the series, as names with values, for the box at the cursor."""
+        return []
+
+    def beside(self) -> list[Line]:
+        """What is saved beside the lines, of the places at which these have a point."""
+        return []
+
+    def moments(self) -> list[tuple[float, str]]:
+        """What upright lines point out where it lies over time: seconds worked, with words."""
+        return interruption_marks(self.history.interruptions)
+
+    def taken_at_top(self, y: Span) -> int:
+        """Pixels at the end of the picture's topmost line in which something is written."""
+        return 0
+
+    def colour(self, tokens: Tokens) -> None:
+        """Give decorations the colours in force."""
+
+    # Drawing.
+
+    def refresh(self) -> None:
+        """Ask to be redrawn."""
+        self._queue.request(self)
+
+    def is_shown(self) -> bool:
+        """Whether any of it can be seen."""
+        is_in_view = self.isVisible() and not self.visibleRegion().isEmpty()
+        return is_in_view and not self.window().isMinimized()
+
+    def redraw(self) -> None:
+        """Bring the picture up to date. Only the repaint queue calls this."""
+        scale = self.x_scale()
+        self._canvas.x_axis.measure(scale.unit)
+        x = self._x_range(scale)
+        y = self._draw_lines(x, scale)
+        self._canvas.set_ranges(*x, *y)
+        self.decorate(x, y)
+        moments = self.moments() if scale.unit is CLOCK else []
+        self._moments.draw(self._canvas, moments, *x, self.taken_at_top(y))
+        cursor = self._cursor_place(scale)
+        is_in_picture = cursor is not None and x[0] <= cursor <= x[1]
+        empty = self.empty_text()
+        if empty and self.is_over is None:
+            empty = " "  # why there is nothing is known once all is read
+        self._cursor.setVisible(is_in_picture and not empty)
+        if cursor is not None:
+            self._cursor.setValue(cursor)
+        self._mark_items.draw(self.history.marks.found, scale, x, y)
+        self.show_readings(self._readings(), empty, self._theme.tokens)
+        self.show_box(self._details_at(cursor, scale, x), cursor or 0.0)
+
+    def showEvent(self, event: QShowEvent) -> None:
+        """Draw what was missed while hidden."""
+        super().showEvent(event)
+        self.refresh()
+
+    def resizeEvent(self, event: QResizeEvent) -> None:
+        """What has room has changed."""
+        super().resizeEvent(event)
+        self.refresh()
+
+    def contextMenuEvent(self, event: QContextMenuEvent) -> None:
+        """What can be done with the chart, at the mouse."""
+        self.menu_button.pop_up(event.globalPos())
+
+    def _draw_lines(self, x: Span, scale: XScale) -> Span:
+        """Draw all lines; returns the frame they stand in, in places on the y axis."""
+        low, high = (scale.from_axis(edge) for edge in x)
+        found: list[Span] = []
+        if low is not None and high is not None:
+            columns = self._canvas.columns()
+            spans = [
+                drawn.draw(low, high, columns, to_axis=scale.to_axis, is_log=self.is_log)
+                for drawn in self._lines
+            ]
+            found = [span for span in (*spans, self.draw_more(low, high, scale)) if span is not None]
+        span = (min(span[0] for span in found), max(span[1] for span in found)) if found else (0.0, 1.0)
+        return self._canvas.y_axis.frame(
+            *(span if self.is_log else self.y_span(span)), float(self._canvas.rows())
+        )
+
+    def _x_range(self, scale: XScale) -> Span:
+        stretch = self._view.stretch
+        if stretch is not None:
+            low, high = scale.from_clock(stretch.low), scale.from_clock(stretch.high)
+            if low is not None and high is not None:
+                return (low, high) if high > low else (low - 0.5, low + 0.5)  # no step ended meanwhile
+        return self.x_span()
+
+    def _cursor_place(self, scale: XScale) -> float | None:
+        return None if self._view.cursor is None else scale.from_clock(self._view.cursor)
+
+    def _readings(self) -> list[Reading]:
+        scale = self.x_scale()
+        cursor = self._cursor_place(scale)
+        return self.readings(None if cursor is None else scale.nearest(cursor))
+
+    def _details_at(self, cursor: float | None, scale: XScale, x: Span) -> list[tuple[str, str]]:
+        """What the box at the cursor says; nothing where the mouse is at another chart."""
+        if cursor is None or not self._is_pointed_at or self.empty_text():
+            return []
+        place = scale.nearest(cursor)
+        values = self.details(place) if place is not None else []
+        return [*values, *self._mark_items.words_near(cursor, x)] if values else []
+
+    def _take_colours(self) -> None:
+        tokens = self._theme.tokens
+        self.paint_with(tokens)
+        self._moments.paint_with(tokens)
+        for drawn in self._lines:
+            drawn.paint_with(tokens)
+        self.colour(tokens)
+        self.refresh()
+
+    # The mouse.
+
+    def _point_at(self, x: float | None) -> None:
+        self._is_pointed_at = x is not None
+        self._queue.hurry()
+        self._view.point_at(None if x is None else self.x_scale().to_clock(x))
+        self.refresh()
+
+    def _zoom_to(self, low: float, high: float) -> None:
+        scale = self.x_scale()
+        clocks = scale.to_clock(low), scale.to_clock(high)
+        if clocks[0] is not None and clocks[1] is not None and clocks[1] > clocks[0]:
+            self._view.zoom_to(Stretch(clocks[0], clocks[1]))
+
+    def _show_all(self) -> None:
+        self._view.zoom_to(None)

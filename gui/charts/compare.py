@@ -1,0 +1,338 @@
+"""Charts in which several runs lie over each other, each with one colour, on the same axes."""
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+from PySide6.QtCore import QCoreApplication
+
+from core.base import format as numbers
+from gui.charts.axes import (
+    BYTES,
+    CLOCK,
+    CLOCK_SCALE,
+    EPOCH,
+    SHARES,
+    SHORTEST_CLOCK,
+    STEP,
+    STEP_TIMES,
+    VALUES,
+    AxisUnit,
+    SharedView,
+    Smoothing,
+    XKind,
+    XScale,
+    step_scale,
+)
+from gui.charts.chart import Chart, Span, Stage
+from gui.charts.history import RunHistory
+from gui.charts.menu import ChartData, Columns, columns_of
+from gui.charts.overlays import Reading
+from gui.charts.series import Line, Look, Series
+
+UNITS = {XKind.STEP: STEP, XKind.EPOCH: EPOCH, XKind.TIME: CLOCK}
+
+ROOM_AT_END = 1.015
+"""The axis goes on a little beyond the last point, so that its dot is whole."""
+
+NAME_LETTERS = 28
+"""So much of a run's name stands in the box at the cursor."""
+
+LAST_LETTERS = 16
+"""So much of its end, which tells when it was made where several have its name."""
+
+PEAKS = 200
+"""Stretches of a run whose slowest steps tell what is usual."""
+
+SPIKE = 2.0
+"""Steps so many times slower than nearly all would squash the rest."""
+
+_translate = QCoreApplication.translate
+
+
+@dataclass(frozen=True)
+class Curve:
+    """A run that is compared: its name, the field of `gui.base.theme.Tokens` that is its colour, and its series."""
+
+    name: str
+    colour: str
+    history: RunHistory
+
+
+class CompareView(SharedView):
+    """What charts of several runs share. Cursor and stretch count what the axis does, as each run has its own clock."""
+
+    def lie_over(self, kind: XKind) -> None:
+        """Draw over steps, epochs or time. A stretch of the one is none of the other."""
+        if kind is not self.x_kind:
+            self.stretch = self.cursor = None
+        super().lie_over(kind)
+
+
+class CompareChart(Chart):
+    """Base of these charts. Subclasses say which series of a run is drawn, and how its values are written.
+
+    Args:
+        title: What it shows.
+        stage: What it shares with the others; its view is a `CompareView`.
+        y_unit: What its height counts.
+        quantity: What its values are called where they are saved.
+        look: How a curve is drawn.
+        can_be_log: Whether a logarithmic axis makes sense.
+    """
+
+    place_column = "step"
+
+    def __init__(
+        self,
+        title: str,
+        stage: Stage,
+        y_unit: AxisUnit,
+        quantity: str,
+        *,
+        look: Look = Look.LINE,
+        can_be_log: bool = False,
+    ) -> None:
+        self._curves: list[Curve] = []
+        self._drawn: list[Curve] = []
+        self._look = look
+        self.quantity = quantity
+        super().__init__(title, stage, RunHistory(), y_unit, can_be_log=can_be_log)
+
+    def show_curves(self, curves: Sequence[Curve]) -> None:
+        """Draw these runs from now on."""
+        self._curves = list(curves)
+        self.refresh()
+
+    # What subclasses decide.
+
+    def series_of(self, history: RunHistory) -> Series | None:
+        """What is drawn of a run; None: it has nothing of the kind."""
+        raise NotImplementedError
+
+    def scale_of(self, history: RunHistory) -> XScale:
+        """How a run's series lies on the axis."""
+        return step_scale(history, self._view.x_kind)
+
+    def write(self, value: float) -> str:
+        """A value in words."""
+        return numbers.loss(value)
+
+    def value_at(self, series: Series, place: float) -> float | None:
+        """The value of a run at a place of its series; None beyond its ends."""
+        return series.at(place)
+
+    # What a chart is asked.
+
+    def refresh(self) -> None:
+        """Take in series that have come."""
+        series = [(curve, self.series_of(curve.history)) for curve in self._curves]
+        found = [(curve, one) for curve, one in series if one is not None]
+        lines = [
+            Line(curve.name, one, curve.colour, self._look, column=f"{curve.name} {self.quantity}")
+            for curve, one in found
+        ]
+        if lines != self.lines:
+            self._drawn = [curve for curve, _ in found]
+            self.set_lines(lines)
+        super().refresh()
+
+    def x_scale(self) -> XScale:
+        """What the page has chosen; places on the axis are what all runs have in common."""
+        return XScale(UNITS[self._view.x_kind], float, float, counts_steps=self._view.x_kind is XKind.STEP)
+
+    def x_span(self) -> Span:
+        """As far as the longest run goes."""
+        ends = [self._end_of(curve, line.series) for curve, line in zip(self._drawn, self.lines, strict=True)]
+        shortest = SHORTEST_CLOCK if self.x_scale().unit is CLOCK else 0.0
+        return 0.0, ROOM_AT_END * max([shortest, *ends]) or 1.0
+
+    def readings(self, x: float | None) -> list[Reading]:
+        """The value of each run under the cursor, or its newest, as its colour tells."""
+        found = [
+            Reading(self.write(value), curve.colour)
+            for curve, value in self._values(x)
+            if value is not None and value == value  # noqa: PLR0124 - NaN
+        ]
+        return found if x is None else [*found, Reading(self._place_words(x))]
+
+    def details(self, x: float) -> list[tuple[str, str]]:
+        """The value of each run with its name."""
+        values = [(curve, value) for curve, value in self._values(x) if value is not None]
+        named = [(_short(curve.name), self.write(value)) for curve, value in values]
+        return [(self.tr("at"), self._place_words(x)), *named] if named else []
+
+    def empty_text(self) -> str:
+        """Says when no run has anything to draw."""
+        return (
+            "" if any(len(line.series) for line in self.lines) else _translate("Compare", "Nothing to draw")
+        )
+
+    def data(self) -> ChartData:
+        """What it shows of each run, every point of it."""
+        span = self._x_range(self.x_scale())
+        columns: Columns = {}
+        for curve, line in zip(self._drawn, self.lines, strict=True):
+            low, high = (self.scale_of(curve.history).from_axis(edge) for edge in span)
+            if low is not None and high is not None:
+                columns |= columns_of([line], low, high)
+        return ChartData(self.place_column, columns, {})
+
+    def _draw_lines(self, x: Span, scale: XScale) -> Span:
+        """Draw each run by its own scale; returns the frame they stand in."""
+        spans = []
+        for curve, drawn in zip(self._drawn, self._lines, strict=True):
+            own = self.scale_of(curve.history)
+            low, high = (own.from_axis(edge) for edge in x)
+            if low is not None and high is not None:
+                columns = self._canvas.columns()
+                spans.append(drawn.draw(low, high, columns, to_axis=own.to_axis, is_log=self.is_log))
+        found = [span for span in spans if span is not None]
+        span = (min(low for low, _ in found), max(high for _, high in found)) if found else (0.0, 1.0)
+        wanted = span if self.is_log else self.y_span(span)
+        return self._canvas.y_axis.frame(*wanted, float(self._canvas.rows()))
+
+    def _values(self, x: float | None) -> list[tuple[Curve, float | None]]:
+        pairs = zip(self._drawn, self.lines, strict=True)
+        return [(curve, self._value(curve, line.series, x)) for curve, line in pairs]
+
+    def _value(self, curve: Curve, series: Series, x: float | None) -> float | None:
+        if x is None or not len(series):
+            return series.last
+        if x > self._end_of(curve, series):
+            return None
+        place = self.scale_of(curve.history).nearest(x)
+        return None if place is None else self.value_at(series, place)
+
+    def _end_of(self, curve: Curve, series: Series) -> float:
+        """Where a run's last point lies on the axis."""
+        x, y = series.rows(max(0, len(series) - 1))
+        return float(self.scale_of(curve.history).to_axis(x)[0]) if len(y) else 0.0
+
+    def _place_words(self, x: float) -> str:
+        unit = self.x_scale().unit
+        if unit is CLOCK:
+            return numbers.duration(x)
+        if unit is EPOCH:
+            return _translate("Compare", "epoch {}").format(f"{x:.2f}")
+        return _translate("Compare", "step {}").format(numbers.count(round(x)))
+
+
+class CompareLoss(CompareChart):
+    """The losses of training, smoothed as the page says."""
+
+    def __init__(self, stage: Stage) -> None:
+        title = _translate("Compare", "Training loss")
+        super().__init__(title, stage, VALUES, "train_loss", can_be_log=True)
+
+    def series_of(self, history: RunHistory) -> Series:
+        """The loss as it came, or smoothed."""
+        kinds = {
+            Smoothing.OFF: history.loss,
+            Smoothing.LIGHT: history.smooth_loss,
+            Smoothing.STRONG: history.smoother_loss,
+        }
+        return kinds[self._view.smoothing]
+
+
+class CompareMetric(CompareChart):
+    """One metric of the evaluations."""
+
+    def __init__(self, stage: Stage) -> None:
+        self.metric_name = "eval_loss"
+        title = _translate("Compare", "Evaluation")
+        super().__init__(title, stage, VALUES, self.metric_name, look=Look.DOTS)
+
+    def show_metric(self, name: str) -> None:
+        """Draw another one."""
+        self.metric_name = self.quantity = name
+        self.set_title(numbers.metric_title(name) if name != "eval_loss" else self.tr("Evaluation loss"))
+        self._canvas.y_axis.measure(SHARES if numbers.is_share(name) else VALUES)
+        self.refresh()
+
+    def series_of(self, history: RunHistory) -> Series | None:
+        """The metric's; None where a run wasn't evaluated by it."""
+        return history.eval_loss if self.metric_name == "eval_loss" else history.metrics.get(self.metric_name)
+
+    def write(self, value: float) -> str:
+        """Percent, or a number."""
+        return numbers.metric_format(self.metric_name)(value)
+
+    def value_at(self, series: Series, place: float) -> float | None:
+        """That of the last evaluation up to there."""
+        return series.up_to(place)
+
+    def y_span(self, drawn: Span) -> Span:
+        """Of shares never beyond 100 %."""
+        if not numbers.is_share(self.metric_name):
+            return drawn
+        return (drawn[0], min(1.0, drawn[1])) if drawn[1] > drawn[0] else (max(0.0, drawn[0] - 0.1), 1.0)
+
+
+class FromZero(CompareChart):
+    """A chart whose height begins at nothing."""
+
+    def __init__(
+        self, title: str, stage: Stage, y_unit: AxisUnit, quantity: str, write: Callable[[float], str]
+    ) -> None:
+        self._write = write
+        super().__init__(title, stage, y_unit, quantity)
+
+    def write(self, value: float) -> str:
+        """With its unit."""
+        return self._write(value)
+
+    def y_span(self, drawn: Span) -> Span:
+        """From zero."""
+        return 0.0, drawn[1]
+
+
+class CompareStepTime(FromZero):
+    """The usual time of a step: the median of the last fifty."""
+
+    def __init__(self, stage: Stage) -> None:
+        title = _translate("Compare", "Step time")
+        super().__init__(title, stage, STEP_TIMES, "step_seconds", numbers.step_time)
+        self.explain(
+            self.tr("The median of the last 51 steps, so that a lone slow one doesn't hide the rest.")
+        )
+
+    def series_of(self, history: RunHistory) -> Series:
+        """The running median."""
+        return history.median_seconds
+
+    def y_span(self, drawn: Span) -> Span:
+        """From zero; the first steps, which may be very slow, run out at the top."""
+        peaks = [line.series.reduced(-np.inf, np.inf, PEAKS)[1] for line in self.lines]
+        usual = max(
+            (float(np.nanpercentile(one, 90)) for one in peaks if np.isfinite(one).any()), default=0.0
+        )
+        return 0.0, drawn[1] if drawn[1] <= SPIKE * usual else 1.5 * usual
+
+
+class CompareMemory(FromZero):
+    """What each run holds, always over time: memory is held between steps, too."""
+
+    place_column = "seconds"
+
+    def __init__(self, stage: Stage) -> None:
+        title = _translate("Compare", "Memory")
+        super().__init__(title, stage, BYTES, "bytes", numbers.memory)
+        self.explain(self.tr("What each run holds where it computes, over the time it has worked."))
+
+    def series_of(self, history: RunHistory) -> Series:
+        """That of the card, or of the computer."""
+        return history.memory.picture.run
+
+    def scale_of(self, history: RunHistory) -> XScale:
+        """Time."""
+        return CLOCK_SCALE
+
+    def x_scale(self) -> XScale:
+        """Time."""
+        return CLOCK_SCALE
+
+
+def _short(name: str) -> str:
+    first = NAME_LETTERS - LAST_LETTERS - 1
+    return name if len(name) <= NAME_LETTERS else f"{name[:first].rstrip()}…{name[-LAST_LETTERS:]}"

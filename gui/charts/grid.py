@@ -1,0 +1,255 @@
+"""What is chosen for all charts of a run page: over what they lie, how losses are smoothed, which part is shown."""
+
+from PySide6.QtCore import QSize, Qt
+from PySide6.QtGui import QResizeEvent
+from PySide6.QtWidgets import (
+    QFrame,
+    QGridLayout,
+    QHBoxLayout,
+    QLabel,
+    QPushButton,
+    QScrollArea,
+    QVBoxLayout,
+    QWidget,
+)
+
+from gui.base.theme import Role, Theme, set_flag, set_role
+from gui.base.tokens import GUTTER, SPACING
+from gui.charts.axes import SharedView, Smoothing, XKind
+from gui.charts.chart import Chart, RepaintQueue, Stage
+from gui.charts.history import RunHistory
+from gui.charts.machine import DeviceChart, MemoryChart
+from gui.charts.training import (
+    GradientNormChart,
+    LearningRateChart,
+    LossChart,
+    MetricsChart,
+    StepChart,
+    StepTimeChart,
+    ThroughputChart,
+)
+from gui.widgets.inputs import Segment, Segmented
+from gui.widgets.layout import QuietBar
+
+# --- What is chosen for all charts of a run page: over what they lie, how losses are smoothed
+
+
+class ChartBar(QWidget):
+    """A line of controls above the charts. It says what the view says, and changes it."""
+
+    def __init__(self, view: SharedView, parent: QWidget | None = None) -> None:
+        super().__init__(parent)
+        self._view = view
+        self.x_kind = Segmented(
+            (
+                Segment(XKind.STEP, self.tr("Steps"), self.tr("Draw over training steps")),
+                Segment(XKind.EPOCH, self.tr("Epochs"), self.tr("Draw over passes through the data")),
+                Segment(
+                    XKind.TIME,
+                    self.tr("Time"),
+                    self.tr("Draw over the time since the start, as memory and device always are"),
+                ),
+            )
+        )
+        self.x_kind.setAccessibleName(self.tr("Charts over"))
+        self.smoothing = Segmented(
+            (
+                Segment(Smoothing.OFF, self.tr("Off"), self.tr("The loss of each step as it came")),
+                Segment(Smoothing.LIGHT, self.tr("Light"), self.tr("Over about the last 20 steps")),
+                Segment(Smoothing.STRONG, self.tr("Strong"), self.tr("Over about the last 100 steps")),
+            )
+        )
+        self.smoothing.setAccessibleName(self.tr("Smoothing of the loss"))
+        self.follow = _link(self.tr("Follow the end"))
+        self.follow.setCheckable(True)
+        set_flag(self.follow, "stays", True)
+        self.follow.setToolTip(
+            self.tr(
+                "Show the newest part and move along with it. Drag across a chart to choose how much of it."
+            )
+        )
+        self.show_all = _link(self.tr("Whole run"))
+        self.show_all.setToolTip(self.tr("A double click on a chart does the same"))
+        self._lay_out()
+        self.x_kind.chosen.connect(self._lie_over)
+        self.smoothing.chosen.connect(self._smooth)
+        self.follow.toggled.connect(view.follow)
+        self.show_all.clicked.connect(self._show_all)
+        view.changed.connect(self._tell)
+        self._tell()
+
+    def offer_following(self, is_live: bool) -> None:
+        """A run that is over has no end to follow."""
+        self.follow.setVisible(is_live)
+        if not is_live:
+            self._view.follow(False)
+
+    def _lay_out(self) -> None:
+        row = QHBoxLayout(self)
+        row.setContentsMargins(0, 0, 0, 0)
+        row.setSpacing(SPACING)
+        row.addWidget(self.x_kind)
+        row.addSpacing(SPACING)
+        row.addWidget(_label(self.tr("Smoothing")))
+        row.addWidget(self.smoothing)
+        row.addStretch(1)
+        row.addWidget(self.follow)
+        row.addWidget(self.show_all)
+
+    def _lie_over(self, kind: str) -> None:
+        self._view.lie_over(XKind(kind))
+
+    def _smooth(self, smoothing: str) -> None:
+        self._view.smooth(Smoothing(smoothing))
+
+    def _show_all(self) -> None:
+        self._view.zoom_to(None)
+
+    def _tell(self) -> None:
+        self.x_kind.set_value(self._view.x_kind)
+        self.smoothing.set_value(self._view.smoothing)
+        self.follow.setChecked(self._view.follows)
+        self.show_all.setEnabled(self._view.stretch is not None)
+
+
+def _label(words: str) -> QLabel:
+    label = QLabel(words, alignment=Qt.AlignmentFlag.AlignVCenter)
+    set_role(label, Role.MUTED)
+    return label
+
+
+def _link(words: str) -> QPushButton:
+    button = QPushButton(words)
+    set_role(button, Role.LINK)
+    return button
+
+
+# --- The eight charts of a run page, over one shared stretch of the run
+
+
+NARROWEST = 350
+"""Pixels that a chart has at least before one less stands side by side."""
+
+COLUMNS = (4, 2)
+"""How many may stand side by side: eight charts leave no gap."""
+
+LOWEST = 188
+"""Pixels that a row of charts has at least before the charts scroll."""
+
+GAP = SPACING + SPACING // 2
+
+
+class RunCharts(QWidget):
+    """How well it goes, where the time goes, what the machine does; then how it is driven.
+
+    As many stand side by side as there is room for; where not all rows fit, they scroll.
+    """
+
+    def __init__(self, theme: Theme, history: RunHistory, parent: QWidget | None = None) -> None:
+        super().__init__(parent)
+        self._history = history
+        self.queue = RepaintQueue(self)
+        self.view = SharedView(self)
+        stage = Stage(theme, self.queue, self.view)
+        self.loss = LossChart(stage, history)
+        self.metrics = MetricsChart(stage, history)
+        self.step_time = StepTimeChart(stage, history)
+        self.memory = MemoryChart(stage, history)
+        self.device = DeviceChart(stage, history)
+        self.throughput = ThroughputChart(stage, history)
+        self.learning_rate = LearningRateChart(stage, history)
+        self.gradient_norm = GradientNormChart(stage, history)
+        for chart in self.charts:
+            chart.is_over = None
+        self.bar = ChartBar(self.view)
+        self.bar.offer_following(False)
+        self._columns = 0
+        self._grid = QGridLayout()
+        self._grid.setContentsMargins(0, 0, GUTTER, 0)
+        self._grid.setSpacing(GAP)
+        self._area = self._scrolling()
+        column = QVBoxLayout(self)
+        column.setContentsMargins(0, SPACING, 0, 0)
+        column.setSpacing(SPACING)
+        column.addWidget(self.bar)
+        column.addWidget(self._area, 1)
+        self._arrange(2)
+
+    @property
+    def charts(self) -> tuple[Chart, ...]:
+        """All of them, in reading order."""
+        return (
+            self.loss,
+            self.metrics,
+            self.step_time,
+            self.memory,
+            self.device,
+            self.throughput,
+            self.learning_rate,
+            self.gradient_norm,
+        )
+
+    def refresh(self, total_steps: int | None, *, is_over: bool | None) -> None:
+        """Ask all charts to be redrawn.
+
+        Args:
+            total_steps: How long the step axis is, once known.
+            is_over: Whether nothing more will come; None: its past is still being read.
+        """
+        self.view.advance(self._history.last_clock)
+        self.bar.offer_following(is_over is False)
+        for chart in self.charts:
+            chart.is_over = is_over
+            if isinstance(chart, StepChart):
+                chart.total_steps = total_steps
+            chart.refresh()
+
+    def end_work(self) -> None:
+        """Wait until every file that is being saved is whole."""
+        for chart in self.charts:
+            chart.menu_button.end_work()
+
+    def minimumSizeHint(self) -> QSize:
+        """One row and the controls; the others are scrolled to."""
+        return QSize(NARROWEST, LOWEST + self.bar.sizeHint().height() + 2 * SPACING)
+
+    def resizeEvent(self, event: QResizeEvent) -> None:
+        """As many side by side as there is room for."""
+        super().resizeEvent(event)
+        room = self.width() - GUTTER
+        fitting = (columns for columns in COLUMNS if columns * (NARROWEST + GAP) - GAP <= room)
+        self._arrange(next(fitting, min(COLUMNS)))
+
+    def _arrange(self, columns: int) -> None:
+        if columns == self._columns:
+            return
+        for place in range(max(COLUMNS)):
+            self._grid.setColumnStretch(place, 1 if place < columns else 0)
+        rows = -(-len(self.charts) // columns)
+        for row in range(len(self.charts)):
+            self._grid.setRowStretch(row, 1 if row < rows else 0)
+            self._grid.setRowMinimumHeight(row, LOWEST if row < rows else 0)
+        for place, chart in enumerate(self.charts):
+            self._grid.addWidget(chart, place // columns, place % columns)
+        self._columns = columns
+
+    def _scrolling(self) -> QScrollArea:
+        inside = QWidget()
+        set_role(inside, Role.PAGE)
+        inside.setLayout(self._grid)
+        area = QScrollArea()
+        set_role(area, Role.PAGE)
+        area.setFrameShape(QFrame.Shape.NoFrame)
+        area.setWidgetResizable(True)
+        area.setHorizontalScrollBarPolicy(Qt.ScrollBarPolicy.ScrollBarAlwaysOff)
+        area.setVerticalScrollBar(QuietBar())
+        area.setVerticalScrollBarPolicy(Qt.ScrollBarPolicy.ScrollBarAsNeeded)
+        area.setAccessibleName(self.tr("Charts"))
+        area.setWidget(inside)
+        area.verticalScrollBar().valueChanged.connect(self._redraw)
+        return area
+
+    def _redraw(self) -> None:
+        """What has come into view was passed over while nobody could see it."""
+        for chart in self.charts:
+            chart.refresh()

@@ -1,0 +1,351 @@
+"""The chart of what the processor does that trains: how busy it is, what it draws, how warm it is, how fast it runs."""
+
+import math
+
+import numpy as np
+from PySide6.QtCore import QCoreApplication
+
+from core.base import format as numbers
+from core.base.format import NumberFormat
+from core.monitor.apple import Throttle
+from gui.base.tokens import Tokens
+from gui.charts.axes import BYTES, CLOCK_SCALE, PERCENT, SHORTEST_CLOCK, XScale, clock_text
+from gui.charts.chart import Chart, Span, Stage
+from gui.charts.history import RunHistory
+from gui.charts.machine_history import LEVELS, DevicePicture, MemoryPicture
+from gui.charts.overlays import CeilingLine, PressureBand, Reading, marks, phase_words
+from gui.charts.series import Line, Look, Series
+
+# --- The chart of what the processor does that trains: how busy it is, what it draws
+
+
+class DeviceChart(Chart):
+    """One height for figures of several kinds: each in percent of its limit, a temperature in degrees Celsius.
+
+    Power and clock count against what the device may have at most; where nobody tells, against the most so far. The
+    legend and the box at the cursor have the figures themselves.
+    """
+
+    def __init__(self, stage: Stage, history: RunHistory) -> None:
+        self._band = PressureBand()
+        super().__init__(QCoreApplication.translate("DeviceChart", "Device"), stage, history, PERCENT)
+        self.add_decoration(self._band)
+
+    def refresh(self) -> None:
+        """Take in figures that were told for the first time."""
+        wanted = self._wanted_lines()
+        if wanted != self.lines:
+            self.set_lines(wanted)
+        super().refresh()
+
+    def x_scale(self) -> XScale:
+        """Time, always: a device is warm between steps, too."""
+        return CLOCK_SCALE
+
+    def x_span(self) -> Span:
+        """From the start until now."""
+        return 0.0, max(SHORTEST_CLOCK, self.history.last_clock)
+
+    def y_span(self, drawn: Span) -> Span:
+        """From nothing to the limit."""
+        return 0.0, max(100.0, drawn[1])
+
+    def readings(self, x: float | None) -> list[Reading]:
+        """Busy, temperature, power, clock; and that it is held back."""
+        picture = self._picture
+        found: list[Reading] = []
+        reasons = self._reasons_at(x)
+        if reasons:
+            found.append(Reading(self.tr("held back: {}").format(", ".join(reasons)), "warn"))
+        told: tuple[tuple[Series, NumberFormat, str], ...] = (
+            (picture.busy, numbers.whole_percent, "run"),
+            (picture.temperature, _celsius, "optimizer"),
+            (picture.power, _watts, "gradients"),
+            (picture.clock, _gigahertz, "others"),
+        )
+        for series, write, colour in told:
+            value = series.read(x)
+            if value is not None and math.isfinite(value):
+                words = self.tr("busy {}") if series is picture.busy else "{}"
+                found.append(Reading(words.format(write(value)), colour))
+        return found if x is None else [*found, Reading(clock_text(x))]
+
+    def details(self, x: float) -> list[tuple[str, str]]:
+        """All that is known of a moment."""
+        picture, devices = self._picture, self.history.devices
+        cpu = devices.cpu.busy if picture is not devices.cpu else Series()
+        values: tuple[tuple[str, Series, NumberFormat], ...] = (
+            (self.tr("busy"), picture.busy, numbers.whole_percent),
+            (self.tr("temperature"), picture.temperature, _celsius),
+            (self.tr("power"), picture.power, lambda value: self._of(value, picture.power_limit, "W")),
+            (self.tr("clock"), picture.clock, lambda value: self._of(value, picture.clock_limit, "MHz")),
+            (self.tr("thermal state"), picture.thermal, self._thermal_words),
+            (self.tr("CPU busy"), cpu, numbers.whole_percent),
+            (self.tr("battery"), devices.battery, numbers.whole_percent),
+            (self.tr("free on disk"), devices.disk_free, numbers.memory),
+        )
+        reasons = self._reasons_at(x)
+        return [
+            (clock_text(x), picture.name),
+            *(
+                (name, write(value))
+                for name, series, write in values
+                if (value := series.at(x)) is not None and math.isfinite(value)
+            ),
+            *([(self.tr("held back"), ", ".join(reasons))] if reasons else []),
+        ]
+
+    def empty_text(self) -> str:
+        """Samples come once a second."""
+        if len(self._picture):
+            return ""
+        return self.tr("Never measured") if self.is_over else self.tr("Not measured yet")
+
+    def decorate(self, x: Span, y: Span) -> None:
+        """Draw where the device was held back."""
+        spans = [found for found in self._picture.throttled if found[1] >= x[0] and found[0] <= x[1]]
+        begins, ends = (np.array([found[edge] for found in spans]) for edge in (0, 1))
+        size = self._canvas.columns(), self._canvas.rows()
+        self._band.show_stretches((begins, ends + 1.0, np.ones(len(spans))), x, y, size)
+
+    def colour(self, tokens: Tokens) -> None:
+        """Amber is for what holds it back."""
+        self._band.paint_with(tokens)
+
+    @property
+    def _picture(self) -> DevicePicture:
+        return self.history.devices.picture
+
+    def _wanted_lines(self) -> list[Line]:
+        picture = self._picture
+        wanted = (
+            (picture.clock, "others", _share_of(picture.clock, picture.clock_limit), "clock_mhz"),
+            (picture.power, "gradients", _share_of(picture.power, picture.power_limit), "power_watts"),
+            (picture.temperature, "optimizer", 1.0, "temperature_celsius"),
+            (picture.busy, "run", 100.0, "busy"),
+        )
+        return [
+            Line("", series, colour, factor=factor, column=column)
+            for series, colour, factor, column in wanted
+            if len(series)
+        ]
+
+    def _reasons_at(self, x: float | None) -> tuple[str, ...]:
+        """What holds it back there, or at the end, in the person's language."""
+        picture = self._picture
+        moment = picture.last_clock if x is None else x
+        stretches = reversed(picture.throttled)
+        found = next((reasons for low, high, reasons in stretches if low <= moment <= high + 1.0), ())
+        words = self._throttle_words()
+        return tuple(words.get(reason, reason) for reason in found)
+
+    def _throttle_words(self) -> dict[str, str]:
+        return {
+            Throttle.POWER_CAP: self.tr("its power limit"),
+            Throttle.POWER_BRAKE: self.tr("the power supply"),
+            Throttle.THERMAL_SOFTWARE: self.tr("heat"),
+            Throttle.THERMAL_HARDWARE: self.tr("great heat"),
+            Throttle.HARDWARE: self.tr("heat or power"),
+            Throttle.PRESSURE: self.tr("heat"),
+            Throttle.HOT: self.tr("heat"),
+        }
+
+    def _of(self, value: float, limit: float | None, unit: str) -> str:
+        words = numbers.three_figures(value)
+        if limit is None:
+            return f"{words} {unit}"
+        return self.tr("{} of {} {}").format(words, numbers.three_figures(limit), unit)
+
+    def _thermal_words(self, level: float) -> str:
+        words = (
+            self.tr("normal"),
+            self.tr("warm"),
+            self.tr("hot, slowed down"),
+            self.tr("very hot, slowed down much"),
+            self.tr("too hot to work"),
+        )
+        return words[max(0, min(len(words) - 1, round(level)))]
+
+
+def _share_of(series: Series, limit: float | None) -> float:
+    """What a value is multiplied by to be percent of its limit, or of the most so far."""
+    most = limit or (series.extremes() or (0.0, 0.0))[1]
+    return 100.0 / most if most > 0 else 1.0
+
+
+def _celsius(value: float) -> str:
+    return f"{value:.0f} °C"
+
+
+def _watts(value: float) -> str:
+    return f"{numbers.three_figures(value)} W"
+
+
+def _gigahertz(megahertz: float) -> str:
+    return f"{megahertz / 1000:.2f} GHz"
+
+
+# --- The chart of memory over time: who holds it, how much there is
+
+
+CEILING_IN_PICTURE = 0.25
+"""From this share of the ceiling on, the ceiling is drawn; further below it would squash what is in use."""
+
+SAME_CEILING = 0.97
+"""A limit of the run that is so near the ceiling needs no line of its own."""
+
+HELD, WHOLE = 0.6, 0.35
+"""Strength of the colour where tensors aren't: what is held for them, and the rest of the run."""
+
+LEAST_SWAP = 16 << 20
+"""Bytes; below, nothing worth a line lies in swap."""
+
+
+class MemoryChart(Chart):
+    """Memory of this run under that of all other programs, and how much there is.
+
+    One picture: that of the graphics card where the run computes on one with a memory of its own, else the computer's.
+    """
+
+    def __init__(self, stage: Stage, history: RunHistory) -> None:
+        self._ceiling, self._limit = CeilingLine(0.995), CeilingLine(0.4)
+        self._band = PressureBand()
+        super().__init__(QCoreApplication.translate("MemoryChart", "Memory"), stage, history, BYTES)
+        for item in (self._ceiling, self._limit, self._band):
+            self.add_decoration(item)
+
+    def refresh(self) -> None:
+        """Take in bands that were measured for the first time."""
+        wanted = self._wanted_lines()
+        if wanted != self.lines:
+            self.set_lines(wanted)
+        super().refresh()
+
+    def x_scale(self) -> XScale:
+        """Time, always: memory goes on being held between steps."""
+        return CLOCK_SCALE
+
+    def x_span(self) -> Span:
+        """From the start until now."""
+        return 0.0, max(SHORTEST_CLOCK, self.history.last_clock)
+
+    def y_span(self, drawn: Span) -> Span:
+        """From zero; up to the ceiling unless that is far away."""
+        ceiling = self._picture.ceiling
+        if ceiling is not None and drawn[1] >= CEILING_IN_PICTURE * ceiling:
+            return 0.0, max(drawn[1], 1.04 * ceiling)
+        return 0.0, 1.1 * drawn[1]
+
+    def readings(self, x: float | None) -> list[Reading]:
+        """This run, all others, what is free, and what tells of a shortage."""
+        picture, memory = self._picture, self.history.memory
+        found: list[Reading] = []
+        mine, everyone = picture.run.read(x), picture.used.read(x)
+        if mine is not None:
+            found.append(Reading(self.tr("this run {}").format(numbers.memory(mine)), "run"))
+        if everyone is not None:
+            others = numbers.memory(everyone - (mine or 0.0))
+            found.append(Reading(self.tr("others {}").format(others), "others"))
+        level = memory.pressure.read(x)
+        if level is not None and level > 0:
+            words = self.tr("pressure {}").format(self._level_word(level))
+            found.append(Reading(words, "bad" if level > 1 else "warn"))
+        swap = memory.swap.read(x)
+        if swap is not None and swap >= LEAST_SWAP:
+            found.append(Reading(self.tr("swap {}").format(numbers.memory(swap)), "text"))
+        if x is None and picture.ceiling is not None and not self._ceiling.isVisible():
+            found.append(Reading(self.tr("of {}").format(numbers.memory_tick(picture.ceiling))))
+        elif everyone is not None and picture.ceiling is not None:
+            free = numbers.memory(max(0.0, picture.ceiling - everyone))
+            found.append(Reading(self.tr("free {}").format(free)))
+        return found if x is None else [*found, Reading(clock_text(x))]
+
+    def details(self, x: float) -> list[tuple[str, str]]:
+        """All that is known of a moment, as names with their values."""
+        picture, memory = self._picture, self.history.memory
+        phase = self.history.phase_at(x)
+        run, used = picture.run.at(x), picture.used.at(x)
+        bytes_by_name = [
+            (self.tr("tensors"), picture.tensors.at(x)),
+            (self.tr("held"), picture.held.at(x)),
+            (self.tr("this run"), run),
+            (self.tr("others"), None if used is None else used - (run or 0.0)),
+            (
+                self.tr("free"),
+                None if used is None or not picture.ceiling else max(0.0, picture.ceiling - used),
+            ),
+            (self.tr("main memory"), memory.computer.used.at(x) if memory.is_of_card else None),
+            (self.tr("swap"), memory.swap.at(x)),
+            (self.tr("compressed"), memory.compressed.at(x)),
+        ]
+        level = memory.pressure.at(x)
+        return [
+            (clock_text(x), "" if phase is None else phase_words(phase)),
+            *((name, numbers.memory(value)) for name, value in bytes_by_name if value is not None),
+            *([(self.tr("pressure"), self._level_word(level))] if level is not None and level >= 0 else []),
+        ]
+
+    def empty_text(self) -> str:
+        """Samples come once a second."""
+        if len(self._picture):
+            return ""
+        return self.tr("Never measured") if self.is_over else self.tr("Not measured yet")
+
+    def moments(self) -> list[tuple[float, str]]:
+        """What loading went on to, too."""
+        return [*marks(self.history.phases), *super().moments()]
+
+    def taken_at_top(self, y: Span) -> int:
+        """The words on the ceiling, where it is high enough."""
+        return self._ceiling.taken_at_top(y, self.picture_rows())
+
+    def decorate(self, x: Span, y: Span) -> None:
+        """Draw ceilings and pressure."""
+        self._draw_ceilings(y)
+        self._band.draw(self.history.memory.pressure, x, y, (self._canvas.columns(), self._canvas.rows()))
+
+    def colour(self, tokens: Tokens) -> None:
+        """Red is for ceilings, and for pressure that is critical."""
+        self._band.paint_with(tokens)
+        font = self._canvas.axis_font
+        for line in (self._ceiling, self._limit):
+            line.paint_with(tokens, font)
+
+    @property
+    def _picture(self) -> MemoryPicture:
+        return self.history.memory.picture
+
+    def _wanted_lines(self) -> list[Line]:
+        picture, swap = self._picture, self.history.memory.swap
+        is_told_by_torch = len(picture.tensors) > 0
+        lines = [
+            Line("", picture.used, "others", Look.AREA),
+            Line("", picture.used, "others", column="all_programs_bytes"),
+            Line("", picture.run, "run", Look.AREA, WHOLE if is_told_by_torch else 1.0),
+        ]
+        if is_told_by_torch:
+            lines += [
+                Line("", picture.held, "run", Look.AREA, HELD, column="held_bytes"),
+                Line("", picture.tensors, "run", Look.AREA, column="tensor_bytes"),
+            ]
+        lines.append(Line("", picture.run, "run", column="this_run_bytes"))
+        if _has_swap(swap):
+            lines.append(Line("", swap, "text", Look.DASHED, column="swap_bytes"))
+        return lines
+
+    def _draw_ceilings(self, y: Span) -> None:
+        memory, picture = self.history.memory, self._picture
+        rows = self.picture_rows()
+        has = self.tr("the GPU has {}") if memory.is_of_card else self.tr("this computer has {}")
+        self._ceiling.draw(picture.ceiling, has, y, rows)
+        limit, ceiling = picture.limit, picture.ceiling
+        is_own = limit is not None and (ceiling is None or limit < SAME_CEILING * ceiling)
+        self._limit.draw(limit if is_own else None, self.tr("its GPU may have {}"), y, rows)
+
+    def _level_word(self, level: float) -> str:
+        words = [self.tr("normal"), self.tr("high"), self.tr("critical")]
+        return dict(zip(LEVELS.values(), words, strict=True))[level]
+
+
+def _has_swap(swap: Series) -> bool:
+    return len(swap) > 0 and bool((swap.y >= LEAST_SWAP).any())

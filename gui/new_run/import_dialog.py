@@ -1,0 +1,186 @@
+"""Bringing options along from TrainingArguments or a command line: paste, look what it comes to, fill the form."""
+
+from pathlib import Path
+
+from PySide6.QtCore import QCoreApplication, QTimer, Signal
+from PySide6.QtWidgets import (
+    QDialog,
+    QDialogButtonBox,
+    QFileDialog,
+    QHBoxLayout,
+    QLabel,
+    QPlainTextEdit,
+    QPushButton,
+    QVBoxLayout,
+    QWidget,
+)
+
+from core.base.errors import OptionsError
+from core.options.catalogue import options_by_path, value_words
+from core.options.importing import Imported, Left, Taken, import_file, import_text
+from gui.base.theme import Role, set_role
+from gui.base.tokens import SPACING
+from gui.widgets.form_row import sentence
+from gui.widgets.layout import PageScroll
+from gui.widgets.tables import Group, KeyValue, Row
+
+PATIENCE_MS = 150
+"""A pause in typing after which the text is read."""
+
+EXAMPLE = "python run_glue.py --task_name mrpc --learning_rate 2e-5 --fp16"
+LINES_OF_TEXT = 7
+
+_translate = QCoreApplication.translate
+
+
+class ImportSheet(QDialog):
+    """Reads what is pasted as it is typed, and says of every name what becomes of it.
+
+    Signals:
+        imported: The `core.options.importing.Imported` the person wants in the form.
+    """
+
+    imported = Signal(object)
+
+    def __init__(self, parent: QWidget | None = None) -> None:
+        super().__init__(parent)
+        self.setWindowTitle(self.tr("Import from a script"))
+        self.resize(680, 600)
+        self._found: Imported | None = None
+        self._text = QPlainTextEdit()
+        self._status = QLabel()
+        self._rows = KeyValue()
+        self._take = QPushButton(self.tr("Fill the form"))
+        self._timer = QTimer(self)
+        self._timer.setSingleShot(True)
+        self._timer.setInterval(PATIENCE_MS)
+        self._timer.timeout.connect(self.read_text)
+        self._lay_out()
+        self._text.textChanged.connect(self._timer.start)
+        self.read_text()
+
+    @property
+    def found(self) -> Imported | None:
+        """What the text comes to; None: nothing yet."""
+        return self._found
+
+    def set_text(self, text: str) -> None:
+        """Read this text."""
+        self._text.setPlainText(text)
+        self._timer.stop()
+        self.read_text()
+
+    def read_text(self) -> None:
+        """Say what the text comes to."""
+        text = self._text.toPlainText()
+        self._found = None
+        words = self.tr("Nothing yet: paste TrainingArguments as JSON or Python, or a command line.")
+        if text.strip():
+            try:
+                self._found = import_text(text)
+                words = self._summary(self._found)
+            except OptionsError as error:
+                words = self.tr("This {problem}.").format(problem=error.problems[0].message)
+        self._show(words)
+
+    def open_file(self, path: Path) -> None:
+        """Read a file, and show it to be changed."""
+        try:
+            import_file(path)
+        except OptionsError as error:
+            self._found = None
+            self._show(f"{path.name}: {error.problems[0].message}")
+            return
+        self.set_text(path.read_text(encoding="utf-8"))
+
+    def accept(self) -> None:
+        """Fill the form with what was found."""
+        self._timer.stop()
+        self.read_text()
+        if self._found is not None:
+            self.imported.emit(self._found)
+            super().accept()
+
+    def _show(self, words: str) -> None:
+        self._status.setText(words)
+        self._rows.set_groups(_groups(self._found) if self._found else [])
+        self._take.setEnabled(self._found is not None and bool(self._found.taken))
+
+    def _summary(self, found: Imported) -> str:
+        text = self.tr("{taken} of {all} names mean something here.")
+        return text.format(taken=len(found.taken), all=len(found.taken) + len(found.left))
+
+    def _lay_out(self) -> None:
+        words = QLabel(
+            self.tr(
+                "Paste the arguments of a Trainer script. Names that no longer exist are told with what has taken "
+                "their place; nothing is run."
+            )
+        )
+        words.setWordWrap(True)
+        self._text.setAccessibleName(self.tr("Script or command line"))
+        self._text.setPlaceholderText(EXAMPLE)
+        self._text.setTabChangesFocus(True)
+        self._text.setFixedHeight(LINES_OF_TEXT * self._text.fontMetrics().lineSpacing() + 2 * SPACING)
+        choose = QPushButton(self.tr("Choose a file…"))
+        choose.clicked.connect(self._choose)
+        set_role(self._status, Role.HINT)
+        self._status.setWordWrap(True)
+        line = QHBoxLayout()
+        line.addWidget(self._status, 1)
+        line.addWidget(choose)
+        content = QWidget()
+        body = QVBoxLayout(content)
+        body.setContentsMargins(0, 0, SPACING, 0)
+        body.addWidget(self._rows)
+        body.addStretch(1)
+        layout = QVBoxLayout(self)
+        layout.setContentsMargins(*[2 * SPACING] * 4)
+        layout.setSpacing(SPACING + 4)
+        layout.addWidget(words)
+        layout.addWidget(self._text)
+        layout.addLayout(line)
+        layout.addWidget(PageScroll(content), 1)
+        layout.addWidget(self._buttons())
+
+    def _buttons(self) -> QDialogButtonBox:
+        buttons = QDialogButtonBox(QDialogButtonBox.StandardButton.Cancel)
+        buttons.addButton(self._take, QDialogButtonBox.ButtonRole.AcceptRole)
+        set_role(self._take, Role.PRIMARY)
+        self._take.setDefault(True)
+        buttons.accepted.connect(self.accept)
+        buttons.rejected.connect(self.reject)
+        return buttons
+
+    def _choose(self) -> None:
+        kinds = self.tr("Scripts and arguments ({filter})").format(filter="*.py *.json *.sh *.txt")
+        chosen, _ = QFileDialog.getOpenFileName(
+            self, self.tr("Import from a script"), str(Path.home()), kinds
+        )
+        if chosen:
+            self.open_file(Path(chosen))
+
+
+def _groups(found: Imported) -> list[Group]:
+    titles = (
+        (
+            _translate("Import", "To mend"),
+            tuple(Row(problem.path, sentence(problem.message)) for problem in found.problems),
+        ),
+        (_translate("Import", "Taken over"), tuple(map(_taken_row, found.taken))),
+        (_translate("Import", "Left out"), tuple(map(_left_row, found.left))),
+    )
+    return [Group(title, rows) for title, rows in titles if rows]
+
+
+def _taken_row(taken: Taken) -> Row:
+    known = options_by_path()
+    parts = (
+        f"{known[path].title}: {value_words(known[path], value)}" for path, value in taken.options.items()
+    )
+    said = taken.name if taken.value is True else f"{taken.name} {taken.value}"
+    return Row(said, ", ".join(parts), sentence(taken.note))
+
+
+def _left_row(left: Left) -> Row:
+    return Row(left.name, sentence(left.reason))

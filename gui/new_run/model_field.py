@@ -1,0 +1,332 @@
+"""What a run starts from: a model of a list, of a folder or the Hub, made from nothing, or of a past run."""
+
+import os
+from enum import StrEnum
+from pathlib import Path
+from typing import TypeVar
+
+from PySide6.QtCore import QCoreApplication, Qt, Signal
+from PySide6.QtWidgets import QComboBox, QPushButton, QStackedWidget, QVBoxLayout, QWidget
+
+from core.base import settings
+from core.base.format import MISSING
+from core.options import RunOptions
+from core.options import choices as names
+from core.options import past_runs as run_models
+from core.options.catalogue import SCRATCH_MODELS, Option, scratch_model
+from core.options.choices import Task
+from core.options.past_runs import is_run
+from core.options.sources import VISION_MODELS, Scheme, scheme_of
+from core.runs.folder import RunFolder
+from core.runs.library import list_runs, run_title
+from core.services.hub import is_complete
+from gui.base.theme import Role, set_flag, set_role
+from gui.base.tokens import SPACING
+from gui.base.trash import told_apart
+from gui.widgets.fields import Field, PathField, Wanted
+from gui.widgets.inputs import CalmComboBox, ChoiceList, Segment, Segmented
+
+# --- Lists of models to start from: small ones made from nothing, and those of past runs
+
+
+_translate = QCoreApplication.translate
+
+MOST_RUNS = 60
+
+
+def scratch_segments(task: Task) -> list[Segment]:
+    """The models from scratch that suit a task, those made for it first."""
+    fitting = [
+        (name, model) for name, model in SCRATCH_MODELS.items() if model.writes or not task.writes_text
+    ]
+    fitting.sort(key=lambda pair: pair[1].writes is not task.writes_text)
+    return [Segment(Scheme.SCRATCH.of(name), model.title, model.help) for name, model in fitting]
+
+
+def run_segments(task: Task, folder: Path) -> list[Segment]:
+    """The past runs whose model can be trained on for a task, the newest first."""
+    found = [
+        run
+        for run in list_runs(folder)[:MOST_RUNS]
+        if run_models.problem_with(_source_of(run), task, is_new=True) is None
+    ]
+    titles = told_apart([(run.path, run_title(run)) for run in found])
+    return [
+        Segment(_source_of(run), title, _what_it_learned(run))
+        for title, run in zip(titles, found, strict=True)
+    ]
+
+
+def _source_of(run: RunFolder) -> str:
+    return Scheme.RUN.of(str(run.path.absolute()))
+
+
+def title_of_source(source: str) -> str:
+    """What the past run of `run:NAME` is called."""
+    folder = run_models.run_folder(source)
+    return run_title(RunFolder(folder)) if folder is not None else source
+
+
+def _what_it_learned(run: RunFolder) -> str:
+    learned = run_models.task_of(run.path)
+    return learned.label if learned is not None else ""
+
+
+class PastRunList(ChoiceList):
+    """The past runs that fit; looked for each time the list is opened."""
+
+    def __init__(self, parent: QWidget | None = None) -> None:
+        super().__init__((), parent)
+        self._task = Task.TEXT_CLASSIFICATION
+        self.setPlaceholderText(self.tr("Choose a run"))
+
+    def set_task(self, task: Task) -> None:
+        """Offer the runs that fit a task."""
+        self._task = task
+
+    def choose(self, value: str) -> None:
+        """Choose a run, named by the folder's name or by its path."""
+        if not value:
+            self.setCurrentIndex(-1)
+            return
+        if self.findData(value) < 0:  # not looked for yet, or named by its folder's name
+            super().choose(value)
+            self.setItemText(self.findData(value), title_of_source(value))
+        else:
+            super().choose(value)
+
+    def showPopup(self) -> None:  # noqa: N802 - Qt's name
+        """Look for runs, then open."""
+        self.look()
+        super().showPopup()
+
+    def look(self) -> None:
+        """Look for runs; what is chosen stays chosen."""
+        segments = run_segments(self._task, settings.runs_folder())
+        if not segments:
+            segments = [
+                Segment("", self.tr("No run fits"), refusal=self.tr("None has a model for this task."))
+            ]
+        chosen = str(self.currentData() or "")
+        self.set_choices(segments)
+        self.choose(chosen)
+
+
+# --- What a run starts from: a model of a list, of a folder or the Hub, made from nothing
+
+
+SCHEME = f"{Scheme.TORCHVISION}:"
+
+WEIGHTS_MEGABYTES = {
+    "resnet18": 45,
+    "mobilenet_v2": 14,
+    "efficientnet_b0": 21,
+    "squeezenet1_0": 5,
+    "alexnet": 233,
+    "vgg16": 528,
+}
+"""Sizes of the published weights, from torchvision's table of weights."""
+
+
+Chooser = TypeVar("Chooser", bound=QComboBox)
+
+
+class Place(StrEnum):
+    """Where a model comes from."""
+
+    LIST = "list"
+    FOLDER = "folder"
+    SCRATCH = "scratch"
+    RUN = "run"
+
+
+class ModelField(Field):
+    """`model.source`: where the model comes from, and which one: of a list, a folder or a Hub id, a past run.
+
+    Signals:
+        hub_wanted: The person wants to look for one on the Hub.
+    """
+
+    hub_wanted = Signal()
+
+    def __init__(self, option: Option, parent: QWidget | None = None) -> None:
+        super().__init__(option, parent)
+        self._task = Task.IMAGE_CLASSIFICATION
+        self._vision = _list_of(CalmComboBox(), option.title, option.help)
+        for name in VISION_MODELS:
+            self._vision.addItem(names.model_title(name), SCHEME + name)
+        self._text = PathField(option, Wanted.FOLDER, self.tr("A folder, or a Hub id"))
+        self._scratch = _list_of(
+            ChoiceList(), option.title, self.tr("Made from nothing, small enough to learn here")
+        )
+        self._runs = _list_of(PastRunList(), option.title, self.tr("Goes on from what a run has learned"))
+        self._places: dict[Place, QWidget] = {
+            Place.LIST: self._vision,
+            Place.FOLDER: self._text,
+            Place.SCRATCH: self._scratch,
+            Place.RUN: self._runs,
+        }
+        self._place = Segmented()
+        self._place.chosen.connect(self._choose_place)
+        self._stack = QStackedWidget()
+        for widget in self._places.values():
+            self._stack.addWidget(widget)
+        lines = QVBoxLayout()
+        lines.setSpacing(SPACING)
+        lines.addWidget(self._place)
+        lines.addWidget(self._stack)
+        self.hub = QPushButton(self.tr("Find one on the Hub…"))
+        set_role(self.hub, Role.LINK)
+        set_flag(self.hub, "flush", True)
+        self.hub.clicked.connect(self.hub_wanted)
+        lines.addWidget(self.hub, 0, Qt.AlignmentFlag.AlignLeading)
+        self._row.addLayout(lines, 1)
+        for chooser in (self._vision, self._scratch, self._runs):
+            chooser.activated.connect(self._tell)
+        self._text.changed.connect(self._tell)
+        self._offer()
+
+    def set_task(self, task: Task) -> None:
+        """Offer the models of a task; what is chosen stays chosen where it is one of them."""
+        if task is not self._task:
+            before, self._task = str(self.value() or ""), task
+            self._offer()
+            place = place_of(before)
+            is_offered = place in self._offered() and place is not Place.LIST
+            if is_offered and (place is not Place.SCRATCH or self._scratch.findData(before) >= 0):
+                self.set_value(before)
+
+    def _offer(self) -> None:
+        self._place.set_segments(self._segments(), keeps_value=False)
+        self._place.setAccessibleName(self.tr("Where the model comes from"))
+        self._runs.clear()
+        self._runs.set_task(self._task)
+        self._scratch.clear()
+        self._scratch.set_choices(scratch_segments(self._task))
+        taken = Place(self._place.value()) if self._place.value() in self._offered() else self._offered()[0]
+        self._show_place(taken)
+
+    def value(self) -> object:
+        """The source as a run file holds it."""
+        chosen = self._stack.currentWidget()
+        if chosen is self._text:
+            return self._text.value()
+        return (chosen.currentData() if isinstance(chosen, QComboBox) else None) or ""
+
+    def set_value(self, value: object) -> None:
+        """Show a source; one that is not in its list is added as it is."""
+        source = str(value or "")
+        place = place_of(source)
+        if place is None or place not in self._offered():
+            place = Place.LIST if self._task.reads_images and not source else Place.FOLDER
+        self._text.set_value(source if place is Place.FOLDER else "")
+        if place is Place.LIST and source:
+            if self._vision.findData(source) < 0:
+                self._vision.addItem(source, source)
+            self._vision.setCurrentIndex(self._vision.findData(source))
+        elif place is Place.SCRATCH:
+            self._scratch.choose(source)
+        elif place is Place.RUN:
+            self._runs.choose(source)
+        self._show_place(place)
+
+    @property
+    def is_scratch(self) -> bool:
+        """Whether the model is made from nothing, its tokenizer too."""
+        return self._stack.currentWidget() is self._scratch
+
+    @property
+    def is_run(self) -> bool:
+        """Whether it is the model of a past run."""
+        return self._stack.currentWidget() is self._runs
+
+    def _offered(self) -> tuple[Place, ...]:
+        if self._task.reads_images:
+            return (Place.LIST, Place.FOLDER, Place.RUN)
+        if self._task.reads_conversations:
+            return (Place.FOLDER, Place.RUN)  # who has never read can't learn to answer
+        return (Place.FOLDER, Place.SCRATCH, Place.RUN)
+
+    def _segments(self) -> list[Segment]:
+        words = {
+            Place.LIST: (self.tr("Well-known"), self.tr("A vision model of torchvision.")),
+            Place.FOLDER: (
+                self.tr("Folder or Hub"),
+                self.tr("A folder with a model in it, or an id on the Hub."),
+            ),
+            Place.SCRATCH: (
+                self.tr("From scratch"),
+                self.tr(
+                    "A small model made from nothing; its tokenizer is trained on your data. Needs no network."
+                ),
+            ),
+            Place.RUN: (self.tr("A past run"), self.tr("The model that a run of yours has trained.")),
+        }
+        return [Segment(place.value, *words[place]) for place in self._offered()]
+
+    def _show_place(self, place: Place) -> None:
+        self._place.set_value(place.value)
+        widget = self._places[place]
+        self._stack.setCurrentWidget(widget)
+        self.hub.setVisible(widget is self._text)
+        self.setFocusProxy(self._text.line if widget is self._text else widget)
+
+    def _choose_place(self, value: str) -> None:
+        self._show_place(Place(value))
+        self._tell()
+
+
+def place_of(source: str) -> Place | None:
+    """Where a source is to be chosen; None where it is empty."""
+    if not source:
+        return None
+    places = {Scheme.TORCHVISION: Place.LIST, Scheme.SCRATCH: Place.SCRATCH, Scheme.RUN: Place.RUN}
+    scheme = scheme_of(source)
+    return Place.FOLDER if scheme is None else places.get(scheme, Place.FOLDER)
+
+
+def _list_of(chooser: Chooser, name: str, tip: str) -> Chooser:
+    chooser.setAccessibleName(name)
+    chooser.setToolTip(tip)
+    return chooser
+
+
+def model_title(options: RunOptions) -> str:
+    """The model in words: `ResNet-18, pretrained`."""
+    source = options.model.source
+    if not source:
+        return _translate("NewRun", "choose a model")
+    scratch = scratch_model(source)
+    if scratch is not None:
+        return _translate("NewRun", "{model}, from scratch").format(model=scratch.title)
+    if is_run(source):
+        return _translate("NewRun", "of the run {run}").format(run=title_of_source(source))
+    is_folder = Path(source).is_absolute()
+    name = Path(source).name if is_folder else names.model_title(source.removeprefix(SCHEME))
+    if options.model.pretrained:
+        return _translate("NewRun", "{model}, pretrained").format(model=name)
+    return _translate("NewRun", "{model}, from scratch").format(model=name)
+
+
+def download_note(options: RunOptions) -> str:
+    """What will be fetched when the run starts, as far as that can be known without a network."""
+    source = options.model.source
+    if not source:
+        return MISSING
+    if Path(source).is_absolute() or scheme_of(source) in (Scheme.SCRATCH, Scheme.RUN):
+        return _translate("NewRun", "none")
+    if source.startswith(SCHEME):
+        return _vision_download(source.removeprefix(SCHEME), options.model.pretrained)
+    if is_complete(options):
+        return _translate("NewRun", "none, the model is here already")
+    return _translate("NewRun", "the model, once, from the Hugging Face Hub")
+
+
+def _vision_download(name: str, pretrained: bool) -> str:
+    if not pretrained:
+        return _translate("NewRun", "none")
+    home = Path(os.environ.get("TORCH_HOME") or Path.home() / ".cache" / "torch")
+    if any((home / "hub" / "checkpoints").glob(f"{name}-*.pth")):
+        return _translate("NewRun", "none, the weights are here already")
+    megabytes = WEIGHTS_MEGABYTES.get(name, 0)
+    return _translate("NewRun", "about {megabytes} MB of weights, once").format(megabytes=megabytes)

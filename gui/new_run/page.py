@@ -1,0 +1,549 @@
+"""What was chosen for each task, so that going back to one finds it as it was; and which task dropped data is for."""
+
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from typing import Any
+
+from PySide6.QtCore import QCoreApplication, QObject, QTimer, Signal
+from PySide6.QtWidgets import QHBoxLayout, QVBoxLayout, QWidget
+
+from core.base.errors import Fix, OptionsError, Problem, UserError
+from core.base.files import is_there, why_missing, writing
+from core.memory.model import Basis, Forecast
+from core.options import RunOptions, Tree, run_file
+from core.options import presets as recent_data
+from core.options.catalogue import copied
+from core.options.choices import Task
+from core.options.device_support import MachineReport, hints
+from core.options.method_rules import starting_options
+from core.options.presets import Preset, find_task
+from core.options.sources import Scheme, scheme_of, short_name
+from core.options.validate import check_tree
+from core.runs.events import Level
+from core.services.hub import Download, Kind
+from core.services.inspect import DataReport
+from gui.base.background import Ask
+from gui.base.theme import Role, Theme, set_role
+from gui.base.tokens import GUTTER, PAGE_MARGINS, SPACING
+from gui.new_run.data_panel import DataViews
+from gui.new_run.header import DIGITS, MRPC, NewRunHeader
+from gui.new_run.import_dialog import ImportSheet
+from gui.new_run.memory_dialogs import FitActions
+from gui.new_run.memory_state import FitOutlook, MemoryTools
+from gui.new_run.options import Laying, OptionsColumn
+from gui.new_run.outcome import FINDINGS, OutcomeColumn
+from gui.new_run.state import (
+    FormQuestions,
+    all_problems,
+    check_form,
+    data_request,
+    length_hints,
+    length_problems,
+)
+from gui.settings.download import MakeTransfer
+from gui.settings.gpu_install import PackWork
+from gui.settings.model_browser import HubSheet
+from gui.widgets.cards import ChangesStrip, MessageStrip
+from gui.widgets.form import Form
+from gui.widgets.labels import margins
+from gui.widgets.layout import PageScroll
+
+# --- Opening the sheets of the Hub from the form, and putting what is chosen there into it
+
+
+class HubOpening(QObject):
+    """Holds the sheet while it is open.
+
+    Args:
+        form: Where the model is chosen.
+        ask: Starts an engine job.
+        parent: Above which the sheet opens.
+        make: Makes what downloads.
+    """
+
+    def __init__(self, form: Form, ask: Ask, parent: QWidget, make: MakeTransfer = Download) -> None:
+        super().__init__(parent)
+        self._form = form
+        self._ask = ask
+        self._make = make
+        self.sheet: HubSheet | None = None
+
+    def open(self) -> None:
+        """Open the sheet of models for the task of the form."""
+        self._open(Kind.MODEL)
+
+    def open_data(self) -> None:
+        """Open the sheet of data sets."""
+        self._open(Kind.DATASET)
+
+    def _open(self, kind: Kind) -> None:
+        task = self._form.task
+        above = self.parent()  # asked for, not kept: the page holds this
+        assert isinstance(above, QWidget)
+        sheet = HubSheet(self._ask, above, task=task.value, task_title=task.label, kind=kind, make=self._make)
+        sheet.chosen.connect(self._use if kind is Kind.MODEL else self._use_data)
+        sheet.finished.connect(self._forget)
+        self.sheet = sheet
+        sheet.open()
+
+    def close(self) -> None:
+        """Close the sheet, should it be open; what it downloads is paused."""
+        if self.sheet is not None:
+            self.sheet.reject()
+
+    def _use(self, name: str) -> None:
+        self._form.set_values({"model.source": name})
+
+    def _use_data(self, name: str) -> None:
+        self._form.set_values({"data.train": Scheme.HUB.of(name)})
+
+    def _forget(self) -> None:
+        self.sheet = None
+
+
+# --- What was chosen for each task, so that going back to one finds it as it was
+
+
+_translate = QCoreApplication.translate
+
+
+class TaskMemory:
+    """The form of each task that was shown; of one that wasn't, good values to start from."""
+
+    def __init__(self) -> None:
+        self._trees: dict[Task, Tree] = {}
+
+    def exchange(self, before: Tree, task: Task) -> Tree:
+        """Keep the form as it is and give that of another task; the device stays."""
+        self._trees[Task(before["task"])] = before
+        tree = self._trees.get(task) or _with_chosen(starting_tree(task), before, task)
+        return {**tree, "device": before.get("device", {})}
+
+
+def save_form(tree: Tree, path: Path) -> None:
+    """Write the form as a run file.
+
+    Raises:
+        UserError: It has problems, or the file can't be written.
+    """
+    options, problems = check_tree(tree)
+    if options is None:
+        raise OptionsError(problems, _translate("NewRun", "The form"))
+    with writing(path):
+        run_file.write(options, path)
+
+
+def starting_tree(task: Task) -> Tree:
+    """Good values for a first run of a task, its data left open; a text model is for the person to choose."""
+    tree = run_file.to_tree(starting_options(task))
+    tree["data"]["train"] = ""
+    if task.reads_text:
+        tree["model"]["source"] = ""
+    return tree
+
+
+def _with_chosen(tree: Tree, before: Tree, task: Task) -> Tree:
+    """Good values, beside the data that was chosen for another task, and the model where it can do this one, too."""
+    made = copied(tree)
+    data, model = before["data"].get("train") or "", before["model"].get("source") or ""
+    if Path(data).is_absolute() or scheme_of(data) is Scheme.HUB:
+        made["data"]["train"] = data
+    other = Task(before["task"])
+    is_alike = task.reads_text and other.reads_text and task.writes_text is other.writes_text
+    if is_alike and scheme_of(model) is not Scheme.SCRATCH:
+        made["model"]["source"] = model
+    return made
+
+
+def proposal(source: str, task: Task, likely: Task | None) -> tuple[str, Fix] | None:
+    """What to say of data that is likely for another task, and the fix that changes to it; None: it fits."""
+    if likely is None or likely is task or _reads_the_same(likely, task):
+        return None
+    title = likely.label
+    words = _translate("NewRun", "{name} looks like data for “{task}”").format(
+        name=short_name(source), task=title
+    )
+    changes = {"task": likely.value, "data.train": source}
+    return words, Fix(_translate("NewRun", "Change to “{task}”").format(task=title), changes)
+
+
+def _reads_the_same(likely: Task, task: Task) -> bool:
+    """Whether the other task reads such data as well: plain texts can be chatted about, as prose goes."""
+    return likely is Task.CAUSAL_LM and task is Task.CHAT
+
+
+# --- Doing what a fix says, one that changes the task too
+
+
+ROLES = "data.roles"
+
+
+class Remedies(QObject):
+    """What is pressed to mend something.
+
+    Args:
+        options: The form.
+        strip: Where another task is offered.
+        change_task: Shows the form of another task.
+    """
+
+    def __init__(
+        self, options: OptionsColumn, strip: MessageStrip, change_task: Callable[[Task], None]
+    ) -> None:
+        super().__init__(options)
+        self._options = options
+        self._strip = strip
+        self._change_task = change_task
+        self._judged = ""
+        self._has_offered = False
+
+    def apply(self, fix: Fix) -> None:
+        """Do what a fix says; one that changes the task does that first."""
+        changes = dict(fix.changes)
+        task = changes.pop("task", None)
+        if task is not None:
+            changes = {**self._carried_over(Task(task)), **changes}
+            self._strip.hide()
+            self._change_task(Task(task))
+        if ROLES in changes:  # pressed one after the other, each says the roles known when it was offered
+            changes[ROLES] = {**self._options.roles, **changes[ROLES]}
+        self._options.form.set_values(changes)
+
+    def propose_task(self) -> None:
+        """Offer to change the task where the chosen data is likely for another, by its name and how it begins."""
+        source = str(self._options.fields.train.value() or "")
+        self._judged = source
+        can_be_judged = bool(source) and (scheme_of(source) is not None or is_there(Path(source)))
+        self._offer(source, find_task(source) if can_be_judged else None)
+
+    def judge(self, report: DataReport) -> None:
+        """Offer it again, or no longer, once the engine has looked into the data that was chosen last."""
+        if report.source == self._judged:
+            self._judged = ""
+            self._offer(report.source, report.suits)
+
+    def judge_failure(self, failure: UserError) -> None:
+        """The same where the data can't be read for the task: what its error proposes is offered, or nothing."""
+        if self._judged:
+            source, self._judged = self._judged, ""
+            proposed = [fix.changes["task"] for fix in failure.fixes if "task" in fix.changes]
+            self._offer(source, Task(proposed[0]) if proposed else None)
+
+    def _offer(self, source: str, likely: Task | None) -> None:
+        found = proposal(source, self._options.form.task, likely)
+        if found is not None:
+            words, fix = found
+            self._strip.show_message(Level.INFO, words, "", (fix,))
+        elif self._has_offered:
+            self._strip.hide()
+        self._has_offered = found is not None
+
+    def _carried_over(self, task: Task) -> Tree:
+        """What another task begins with, too: the data, and a model for texts that was made before."""
+        form = self._options.form
+        kept = {path: form.field(path).value() for path in ("data.train", "model.source")}
+        is_for_both = form.task.reads_text and task.reads_text
+        if not is_for_both or scheme_of(str(kept["model.source"] or "")) is Scheme.SCRATCH:
+            del kept["model.source"]
+        return {path: value for path, value in kept.items() if value}
+
+
+# --- The page on which a run is put together: options on the left
+
+
+class NewRunPage(QWidget):
+    """Puts a run together.
+
+    Signals:
+        start_requested: The `core.options.RunOptions` to train, checked and without problems.
+        check_requested: The person wants a device checked; its name as in `device.name`.
+        form_changed: Something in the form may be another.
+
+    Args:
+        theme: Colours for what paints itself.
+        ask: Starts an engine job (`gui.base.background.Ask`).
+        tools: What is asked about memory.
+        parent: Qt's parent.
+    """
+
+    start_requested = Signal(object)
+    check_requested = Signal(str)
+    form_changed = Signal()
+
+    def __init__(
+        self, theme: Theme, ask: Ask, tools: MemoryTools | None = None, parent: QWidget | None = None
+    ) -> None:
+        super().__init__(parent)
+        set_role(self, Role.PAGE)
+        self._machine: MachineReport | None = None
+        self._ready: RunOptions | None = None
+        self._tasks = TaskMemory()
+        self._adopted: DataReport | None = None
+        self._questions = FormQuestions(ask, self)
+        self._reading = self._questions.data
+        self._fit = FitOutlook(ask, tools or MemoryTools(), self)
+        self._header = NewRunHeader()
+        self._strip = MessageStrip(closable=True)
+        self._options = OptionsColumn(theme, self._reading)
+        self._changes = ChangesStrip()
+        self._remedies = Remedies(self._options, self._strip, self._change_task)
+        self._laying = Laying(self._options, self._changes, self)
+        self._scroll = PageScroll(self._options)
+        self._outcome = OutcomeColumn(theme, self._fit)
+        self._fit_actions = FitActions(self._outcome.fit, self._fit, self._laying)
+        self.hub = HubOpening(self._options.form, ask, self)
+        self._lay_out()
+        self._connect()
+        self.load_file(DIGITS)
+
+    def load_tree(self, tree: Mapping[str, Any]) -> None:
+        """Fill the form from the plain values of a run file; what they leave out takes its default."""
+        self._strip.hide()
+        self._changes.hide()
+        self._header.show_restored(False)
+        self._options.load(tree)
+        self._header.show_task(self._options.form.task)
+        self._refresh()
+
+    def restore_tree(self, tree: Mapping[str, Any]) -> None:
+        """Fill the form as it was left, and offer the way back."""
+        self.load_tree(tree)
+        self._header.show_restored(True)
+
+    def start_afresh(self) -> None:
+        """Put back what Hone starts with, list what that changed, and offer to undo that."""
+        self._header.show_restored(False)
+        self._laying.replace(run_file.read_tree(DIGITS))
+
+    def load_file(self, path: Path) -> None:
+        """Fill the form from a run file; what is wrong with it is said on the page."""
+        try:
+            tree = run_file.read_tree(path)
+        except OptionsError as error:
+            self._strip.show_error(error)
+            return
+        self.load_tree(tree)
+        options, problems = check_tree(tree)
+        if options is None or any(self._has_no_row(problem) for problem in problems):
+            self._strip.show_error(OptionsError(problems, path.name))
+
+    def load_example(self, path: Path) -> None:
+        """Fill the form from an example; the files it can't bring along are left for the person to choose."""
+        self.load_file(path)
+        if path == MRPC:
+            self._options.form.set_values({"data.train": "", "data.eval": None})
+            self.go_to_option("data.train")
+
+    def apply_preset(self, preset: Preset) -> None:
+        """Change the options a preset is about, list them, and offer to undo that."""
+        self._strip.hide()
+        self._laying.apply(preset)
+
+    def lay_changes(self, title: str, words: str, changes: Mapping[str, Any]) -> None:
+        """Change some options by their paths, list them with why, and offer to undo that."""
+        self._strip.hide()
+        self._laying.change(title, words, changes)
+
+    def import_options(self) -> None:
+        """Ask for a script or its arguments and take over what they say."""
+        sheet = ImportSheet(self)
+        sheet.imported.connect(self._laying.take_over)
+        sheet.open()
+
+    def set_data(self, path: Path) -> None:
+        """Train on this file or folder; where it is likely for another task, offer to change to that.
+
+        Where there is nothing, that is said on the page, and the form stays as it is.
+        """
+        missing = why_missing(path)
+        if missing:
+            title = self.tr("“{}” can't be opened").format(path.name or path)
+            self._strip.show_error(UserError(title, f"{missing[0].upper()}{missing[1:]}."))
+            return
+        self._strip.hide()
+        self._options.form.set_values({"data.train": str(path)})
+        self._remedies.propose_task()
+
+    def go_to_option(self, path: str) -> None:
+        """Bring an option, or what was found in the data, into view and give it the focus."""
+        if path == FINDINGS:
+            self._options.data.findings.setFocus()
+        self._options.form.focus(path)
+        QTimer.singleShot(0, self._scroll_to_focus)  # once a card that has been opened has its new height
+
+    def open_more(self) -> None:
+        """Show the options behind "More" in every card."""
+        self._options.open_more()
+
+    def show_gpu_pack(self, work: PackWork) -> None:
+        """Offer the GPU pack below the choice of the device, where it is to be had; call it once."""
+        from gui.settings.gpu_install import GpuPackPanel
+
+        self._options.show_gpu_pack(GpuPackPanel(work, only_offers=True))
+
+    def set_machine(self, machine: MachineReport) -> None:
+        """Say what this machine has."""
+        self._machine = machine
+        self._options.set_machine(machine)
+        self._refresh()
+
+    def show_error(self, error: UserError) -> None:
+        """Show on the page what went wrong; where that was a start, the card goes on."""
+        self._strip.show_error(error)
+        if self.isVisible() and self._fit_actions.sheet is None:
+            self._fit.resume()
+
+    @property
+    def ready(self) -> RunOptions | None:
+        """The options in the form, checked; None: something is wrong with them, or isn't known yet."""
+        return self._ready
+
+    @property
+    def data_views(self) -> DataViews:
+        """The views of the data."""
+        return self._options.data.views
+
+    @property
+    def known_memory(self) -> Forecast | None:
+        """What was traced or measured of the run's memory; None: nothing that the run couldn't tell by itself.
+
+        What a dry run held when memory ran out is not what the run takes.
+        """
+        forecast = None if self._fit.ran_out else self._fit.forecast
+        return forecast if forecast is not None and forecast.basis is not Basis.FORMULA else None
+
+    def tree(self) -> Tree:
+        """The values in the form, as a run file holds them."""
+        return self._options.tree()
+
+    def chosen_tree(self) -> Tree:
+        """The same without what was guessed from the data."""
+        return self._options.chosen_tree()
+
+    def start(self) -> None:
+        """Ask for the run to be started, if nothing is wrong with it; one that doesn't fit is asked about first."""
+        if self._ready is not None and self._fit_actions.may_start():
+            self._strip.hide()
+            self._fit.rest()
+            self.start_requested.emit(self._ready)
+
+    def open_file(self) -> None:
+        """Ask for a run file and fill the form from it."""
+        self._header.open_file()
+
+    def save_file(self) -> None:
+        """Ask where to save the form as a run file."""
+        self._header.save_file()
+
+    def close_questions(self) -> None:
+        """Give up what the engine was asked; call before the application ends."""
+        self._questions.close()
+        self.hub.close()
+        self._fit_actions.close()
+        self._fit.close()
+
+    def _lay_out(self) -> None:
+        columns = QHBoxLayout()
+        columns.setSpacing(SPACING // 2)
+        foot = QVBoxLayout()  # what comes in by itself comes in here: the fields above must not move
+        foot.setContentsMargins(margins(self, 0, 0, GUTTER, 2 * SPACING))
+        foot.setSpacing(SPACING)
+        foot.addWidget(self._strip)
+        foot.addWidget(self._changes)
+        form = QVBoxLayout()
+        form.setSpacing(2 * SPACING)
+        form.addWidget(self._scroll, 1)
+        form.addLayout(foot)
+        columns.addLayout(form, 3)
+        columns.addWidget(self._outcome, 2)
+        layout = QVBoxLayout(self)
+        start, top, end, _ = PAGE_MARGINS
+        self._header.setContentsMargins(margins(self, 0, 0, GUTTER, 0))
+        layout.setContentsMargins(margins(self, start, top, end - GUTTER, 0))
+        layout.setSpacing(2 * SPACING)
+        layout.addWidget(self._header)
+        layout.addLayout(columns, 1)
+        self._strip.hide()
+
+    def _connect(self) -> None:
+        self._header.task_chosen.connect(self._change_task)
+        self._header.file_chosen.connect(self.load_file)
+        self._header.example_chosen.connect(self.load_example)
+        self._header.preset_chosen.connect(self.apply_preset)
+        self._header.import_chosen.connect(self.import_options)
+        self._header.afresh_chosen.connect(self.start_afresh)
+        self._header.save_chosen.connect(self._save)
+        self._laying.task_wanted.connect(self._change_task)
+        self._laying.restored.connect(self.load_tree)
+        self._options.changed.connect(self._refresh)
+        self._options.check_requested.connect(self.check_requested)
+        self._reading.changed.connect(self._take_reading)
+        self._questions.model.changed.connect(self._refresh)
+        self._fit.lookup.fetched.connect(self._look_again)
+        self._outcome.path_chosen.connect(self.go_to_option)
+        self._outcome.start_pressed.connect(self.start)
+        self._options.fix_chosen.connect(self._remedies.apply)
+        self._options.fields.train.changed.connect(self._remedies.propose_task)
+        self._options.fields.model.hub_wanted.connect(self.hub.open)
+        self._options.fields.train.hub_wanted.connect(self.hub.open_data)
+        self._strip.fix_chosen.connect(self._remedies.apply)
+
+    def _scroll_to_focus(self) -> None:
+        focused = self._options.focusWidget()
+        if focused is not None:
+            findings = self._options.data.findings
+            whole = findings if findings.isAncestorOf(focused) else focused
+            self._scroll.ensureWidgetVisible(whole, 0, 8 * SPACING)
+
+    def _change_task(self, task: Task) -> None:
+        """Show what was chosen for this task before, or good values to start from; the device stays."""
+        self.load_tree(self._tasks.exchange(self._options.full_tree(), task))
+
+    def _take_reading(self) -> None:
+        report = self._reading.report
+        if report is not None and report is not self._adopted and not self._reading.is_reading:
+            self._adopted = report
+            recent_data.remember(report.source)
+            self._remedies.judge(report)
+            if self._options.take_guesses(report):
+                request = data_request(check_form(self._options.tree()).readable)
+                if request is not None:
+                    self._reading.settle_on(request)
+        if self._reading.failure is not None and not self._reading.has_broken:
+            self._remedies.judge_failure(self._reading.failure)
+        self._refresh()
+
+    def _look_again(self) -> None:
+        """Ask about the model anew: more of it is on this computer now."""
+        self._questions.model.look_at(None)
+        self._refresh()
+
+    def _refresh(self) -> None:
+        checked = check_form(self._options.tree())
+        questions = self._questions
+        questions.look_at(checked)
+        form = self._options.form
+        answers = (*length_problems(checked, questions.data.counted), *questions.model.problems())
+        problems = all_problems(checked, questions.data.problems(), self._machine, form.paths, answers)
+        form.show_problems(problems)
+        of_options = hints(checked.readable, self._machine) if checked.readable else ()
+        advice = (*of_options, *length_hints(checked, questions.data.counted))
+        form.show_advice(advice)
+        self._options.show_meanings(checked.readable, questions.model.longest)
+        waits = questions.keeps_waiting(checked.readable)
+        stops = bool(problems) or waits or questions.data.stops
+        self._ready = None if stops else checked.options
+        self._fit.look_at(checked, self._machine, questions, is_ready=self._ready is not None)
+        self._outcome.show_outcome(checked, problems, self._machine, questions, advice, is_waiting=waits)
+        self.form_changed.emit()
+
+    def _has_no_row(self, problem: Problem) -> bool:
+        return problem.path not in self._options.form.paths
+
+    def _save(self, path: Path) -> None:
+        try:
+            save_form(self._options.tree(), path)
+        except UserError as error:
+            self._strip.show_error(error)
+        else:
+            self._strip.show_message(Level.INFO, self.tr("Saved"), str(path))

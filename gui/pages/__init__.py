@@ -1,1 +1,0 @@
-"""One page of the window a file."""

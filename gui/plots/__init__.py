@@ -1,1 +1,0 @@
-"""Charts: data reduction, axes and the widgets that draw them."""

@@ -1,0 +1,562 @@
+"""What becomes of a run's options when a new run is to be made of it."""
+
+from collections.abc import Callable
+from functools import partial
+from pathlib import Path
+from subprocess import Popen
+
+from PySide6.QtCore import QCoreApplication, Qt, QTimer, Signal
+from PySide6.QtGui import QShowEvent
+from PySide6.QtWidgets import QFrame, QHBoxLayout, QLabel, QPushButton, QScrollArea, QVBoxLayout, QWidget
+
+from core.base import format as numbers
+from core.base import settings
+from core.base.errors import Fix, FixAction, OptionsError, UserError
+from core.base.files import is_there, read_small
+from core.options import RunOptions, Tree, run_file
+from core.options.past_runs import title_of
+from core.options.sources import Scheme
+from core.runs import start as starting
+from core.runs.events import Level, MessageRaised
+from core.runs.folder import Action, ExitRecord, RunFolder
+from core.runs.models import TrainedModel
+from core.runs.start import Extension
+from core.runs.status import RunStory, State
+from gui.base.background import end_left
+from gui.base.theme import Role, Theme, set_role
+from gui.base.tokens import GUTTER, PAGE_MARGINS, SPACING
+from gui.base.trash import NotOverError, RunBin, reveal
+from gui.charts.grid import RunCharts
+from gui.charts.history import RunHistory, RunNews
+from gui.run import words as run_words
+from gui.run.export_dialog import ExportSheet
+from gui.run.extend_dialog import ExtendSheet, Length
+from gui.run.follower import Begin, JobThread, Rest
+from gui.run.header import RunActions, RunFigures, RunHeader, RunMessages
+from gui.run.share import RunTaking
+from gui.run.tabs import RunDetails
+from gui.run.words import RunFacts, left_queue_message
+from gui.widgets.inputs import PathLabel
+from gui.widgets.labels import margins
+from gui.widgets.layout import QuietBar
+
+# --- Where the trained model of a run is, and a button that shows it
+
+
+class RunModel(QWidget):
+    """A line with the model's folder; hidden while there is none.
+
+    Signals:
+        reveal_pressed: The `Path` of the model's folder, to be shown in the file manager.
+    """
+
+    reveal_pressed = Signal(object)
+
+    def __init__(self, parent: QWidget | None = None) -> None:
+        super().__init__(parent)
+        self._folder: Path | None = None
+        self.title = QLabel(self.tr("Trained model"))
+        set_role(self.title, Role.MUTED)
+        self.path = PathLabel()
+        self.button = QPushButton(self.tr("Show the model"))
+        set_role(self.button, Role.LINK)
+        self.button.clicked.connect(self._reveal)
+        row = QHBoxLayout(self)
+        row.setContentsMargins(0, 0, 0, 0)
+        row.setSpacing(SPACING)
+        for widget in (self.title, self.path, self.button):
+            row.addWidget(widget)
+        row.addStretch(1)
+        self.hide()
+
+    def show_model(self, folder: Path | None, step: int | None = None) -> None:
+        """Say that the model is in this folder; None: there is none. `step` is told where it isn't the run's last."""
+        self._folder = folder
+        of_step = self.tr("Trained model of step {}")
+        self.title.setText(self.tr("Trained model") if step is None else of_step.format(numbers.count(step)))
+        self.path.setText("" if folder is None else str(folder))
+        self.path.setAccessibleName("" if folder is None else self.tr("Trained model: {}").format(folder))
+        self.setVisible(folder is not None)
+
+    def _reveal(self) -> None:
+        if self._folder is not None:
+            self.reveal_pressed.emit(self._folder)
+
+
+# --- What becomes of a run's options when a new run is to be made of it
+
+
+def with_changes(tree: Tree, fix: Fix) -> Tree:
+    """A copy of a run's options in which a fix has been applied."""
+    changed: Tree = {key: dict(value) if isinstance(value, dict) else value for key, value in tree.items()}
+    for path, value in fix.changes.items():
+        section, _, name = path.rpartition(".")
+        target = changed.setdefault(section, {}) if section else changed
+        target[name] = value
+    return changed
+
+
+def from_its_model(tree: Tree, run: RunFolder) -> Tree:
+    """The options of a new run that goes on from what this one has learned, on the same data."""
+    source = Scheme.RUN.of(str(run.path.absolute()))
+    return with_changes(tree, Fix("", {"model.source": source}))
+
+
+# --- One run on screen, from the first event to the last
+
+
+TICK_MS = 1000
+
+NOT_OVER = "not-over"
+"""The id of a message that goes once the run is over."""
+
+Resume = Callable[[RunFolder], Popen[bytes]]
+"""Goes on with a run that is over, as `core.runs.start.resume` does."""
+
+Extend = Callable[[RunFolder, Extension], Popen[bytes]]
+
+
+def extend_in_turn(run: RunFolder, to: Extension) -> Popen[bytes]:
+    """Let a run that is over train longer, once nothing else trains on its device."""
+    return starting.extend(run, epochs=to.epochs, max_steps=to.max_steps, queued=True)
+
+
+LARGEST_SHOWN = 1 << 20
+"""Bytes of a run file that are shown; what is longer is none that anybody wrote."""
+
+
+class RunView(QWidget):
+    """Follows a run and shows it. All it knows comes out of the run's events, folded once and handed to its parts.
+
+    Signals:
+        edit_requested: A tree of options to start anew from.
+        state_changed: The `core.runs.status.State` in which the run now is.
+        bin_requested: The run is to go to the bin.
+        try_requested: Its model is to be tried.
+    """
+
+    edit_requested = Signal(object)
+    state_changed = Signal(object)
+    bin_requested = Signal()
+    try_requested = Signal()
+
+    def __init__(
+        self,
+        theme: Theme,
+        run: RunFolder,
+        *,
+        begin: Begin | None = None,
+        resume: Resume | None = None,
+        extend: Extend = extend_in_turn,
+        parent: QWidget | None = None,
+    ) -> None:
+        super().__init__(parent)
+        self.run = run
+        self._resume_run = resume or partial(starting.resume, queued=True)
+        self._extend_run = extend
+        self._story = RunStory()
+        self._history = RunHistory()
+        self._state: State | None = None
+        self._is_read = False
+        self._exit_record: ExitRecord | None = None
+        self._is_gone = False
+        self._rest = Rest()
+        self._attempt_left = -1
+        self._failures: list[MessageRaised] = []
+        self._not_shown: MessageRaised | None = None
+        self._options = self._read_options()
+        self.header = RunHeader(self.title)
+        self.messages = RunMessages()
+        self.figures = RunFigures()
+        self.model = RunModel()
+        self.charts = RunCharts(theme, self._history)
+        self.details = RunDetails(theme, run.path, self.charts, self._history)
+        self.taking = RunTaking(run, self)
+        self._lay_out()
+        self.job = JobThread(run, begin=begin, parent=self)
+        self._tick = QTimer(self, interval=TICK_MS)
+        self._connect()
+        self._show_options()
+        self.job.start()
+
+    @property
+    def title(self) -> str:
+        """What the run is called."""
+        return title_of(self.run.path, self._options)
+
+    @property
+    def state(self) -> State | None:
+        """Where the run stands; None: nothing of it is read yet."""
+        return self._state
+
+    def close_view(self) -> None:
+        """Stop following; the run goes on. Returns within the few milliseconds that a poll takes."""
+        self._tick.stop()
+        for sheet in self.findChildren(ExportSheet):
+            sheet.reject()
+        self.taking.leave_work()
+        self.job.stop_following()
+        self.job.wait()
+        self.charts.end_work()
+
+    def _lay_out(self) -> None:
+        layout = QVBoxLayout(self)
+        start, top, end, bottom = PAGE_MARGINS
+        layout.setContentsMargins(margins(self, start, top, end - GUTTER, bottom))
+        layout.setSpacing(SPACING + SPACING // 2)
+        for part in (self.header, self.figures, self.model, self.messages):
+            layout.addWidget(part)
+        layout.addWidget(self.details, 1)
+
+    def _connect(self) -> None:
+        self._connect_actions(self.header.buttons)
+        self.model.reveal_pressed.connect(self._reveal)
+        self.taking.told.connect(self._note)
+        self.messages.fix_chosen.connect(self._apply_fix)
+        self.job.news_arrived.connect(self._take_news)
+        self.job.log_arrived.connect(self.details.add_log)
+        self.job.ended.connect(self._take_end)
+        self.job.rested.connect(self._take_rest)
+        self.job.state_changed.connect(self._take_state)
+        self.job.job_failed.connect(self._take_failure)
+        self._tick.timeout.connect(self._show_facts)
+
+    def _connect_actions(self, actions: RunActions) -> None:
+        actions.pause_pressed.connect(self._pause)
+        actions.resume_pressed.connect(self.resume)
+        actions.stop_pressed.connect(self._stop)
+        actions.end_pressed.connect(self._end)
+        actions.save_pressed.connect(self._save)
+        actions.duplicate_pressed.connect(self._duplicate)
+        actions.new_from_model_pressed.connect(self._start_from_model)
+        actions.extend_pressed.connect(self._ask_to_extend)
+        actions.export_pressed.connect(self._export)
+        actions.script_pressed.connect(self.taking.copy_script)
+        actions.report_pressed.connect(self.taking.save_report)
+        actions.support_pressed.connect(self.taking.show_support)
+        actions.reveal_pressed.connect(self._reveal_run)
+        actions.bin_pressed.connect(self.bin_requested)
+        actions.try_pressed.connect(self.try_requested)
+
+    def showEvent(self, event: QShowEvent) -> None:
+        """It may have been renamed in the list meanwhile."""
+        super().showEvent(event)
+        self.header.name.setText(self.title)
+
+    def show_error(self, error: UserError) -> None:
+        """Say what went wrong with the run."""
+        self._take_failure(error)
+
+    # What the thread tells.
+
+    def _take_news(self, news: RunNews) -> None:
+        self._story, self._is_read = news.story, news.is_whole
+        for batch in news.batches:
+            self._history.take(batch)
+        self._refresh()
+
+    def _take_end(self, record: ExitRecord) -> None:
+        self._exit_record = record
+
+    def _take_rest(self, rest: Rest) -> None:
+        self._rest = rest
+
+    def _take_state(self, state: State) -> None:
+        if self._state is not None and self._state.is_over and not state.is_over:
+            self._begin_attempt(state)
+        if state.is_over:
+            self._failures = [failure for failure in self._failures if failure.id != NOT_OVER]
+            self._attempt_left = -1  # one that waited and never began leaves what was said before it
+        self._state = state
+        self._is_gone = state.is_over and not is_there(self.run.path)
+        self._refresh()
+        self._show_model()
+        if state is State.CRASHED:
+            self._show_crash()
+        if state.is_over:
+            self._tick.stop()
+        else:
+            self._tick.start()
+        self.state_changed.emit(state)
+
+    def _begin_attempt(self, state: State) -> None:
+        """What was said of the attempts before holds no more; their steps stay as far as the run goes on from them."""
+        self._attempt_left = self._story.attempt
+        self._exit_record = None
+        if state is not State.QUEUED:  # what waits was told from where it will go on
+            self._rest = Rest()
+        self._failures.clear()
+        self._options = self._read_options()  # it may have been asked to train longer
+        self._show_options()
+
+    def _take_failure(self, error: UserError) -> None:
+        self._failures.append(
+            MessageRaised(
+                id=NOT_OVER if isinstance(error, NotOverError) else f"failure-{len(self._failures)}",
+                level=Level.ERROR,
+                title=error.title,
+                detail=error.detail,
+                fixes=error.fixes,
+            )
+        )
+        self._refresh()
+
+    def _show_crash(self) -> None:
+        record = self._exit_record
+        if record is not None and record.log_tail and self.details.log.document().isEmpty():
+            self.details.add_log(record.log_tail)
+        self.details.show_end_of_log()
+
+    # What the parts show.
+
+    def _refresh(self) -> None:
+        if self._state is None:  # what isn't known yet is not shown
+            return
+        self._show_facts()
+        self._show_messages()
+        is_over = self._state.is_over if self._is_read else None
+        self.charts.refresh(self._story.total_steps, is_over=is_over)
+        self.details.refresh(self._story, is_over=bool(is_over))
+
+    def _facts(self) -> RunFacts:
+        assert self._state is not None, "the page is shown once the state is known"
+        return RunFacts(
+            self._story,
+            self._state,
+            self._options,
+            self._exit_record,
+            self._is_gone,
+            self._trained is not None,
+            self._rest.step,
+            self._rest.crash,
+            self._story.attempt <= self._attempt_left,
+        )
+
+    def _show_facts(self) -> None:
+        facts = self._facts()
+        self.header.show_facts(facts)
+        self.figures.show_figures(run_words.summary(facts))
+
+    def _show_messages(self) -> None:
+        facts = self._facts()
+        crash = run_words.crash_message(facts) or left_queue_message(facts)
+        own = self._failures or ([crash] if crash else [])
+        notes = (self._not_shown, run_words.unread_message(self._story))
+        said = (found for found in self._story.messages.values() if found.attempt > self._attempt_left)
+        messages = [*own, *said, *filter(None, notes)]
+        self.messages.show_messages(messages, is_over=facts.state.is_over)
+
+    def _show_model(self) -> None:
+        trained = self._trained
+        step = trained.step if trained is not None and trained.has_gone_on else None
+        self.model.show_model(None if trained is None else trained.folder, step)
+
+    @property
+    def _trained(self) -> TrainedModel | None:
+        """The trained model, where it has one that is its newest; never a checkpoint."""
+        is_over = self._state is not None and self._state.is_over
+        newest = self._rest.model if is_over and not self._is_gone else None
+        return newest if newest is not None and not newest.is_checkpoint else None
+
+    # What the person asks.
+
+    def _stop(self) -> None:
+        self.job.ask(Action.STOP)
+
+    def resume(self) -> None:
+        """Go on with the run; what stands here stays."""
+        self.job.go_on(partial(self._resume_run, self.run))
+
+    def _ask_to_extend(self) -> None:
+        if self._options is not None:
+            sheet = ExtendSheet(Length(self._options, self._story), self)
+            sheet.setAttribute(Qt.WidgetAttribute.WA_DeleteOnClose)
+            sheet.chosen.connect(self.extend)
+            sheet.open()
+
+    def extend(self, to: Extension) -> None:
+        """Train longer, and show it here."""
+        self.job.go_on(partial(self._extend_run, self.run, to))
+
+    def follow_again(self) -> None:
+        """Show what goes on where somebody else has gone on with the run."""
+        self.job.follow_again()
+
+    def _pause(self) -> None:
+        self.job.ask(Action.PAUSE)
+
+    def _save(self) -> None:
+        self.job.ask(Action.SAVE)
+
+    def _end(self) -> None:
+        self.job.ask(Action.KILL)
+
+    def _reveal_run(self) -> None:
+        self._reveal(self.run.path)
+
+    def _reveal(self, folder: Path) -> None:
+        error = reveal(folder)
+        self._not_shown = None
+        if error is not None:
+            self._not_shown = MessageRaised(
+                id="not-shown", level=Level.WARNING, title=error.title, detail=error.detail
+            )
+        self._show_messages()
+
+    def _note(self, message: MessageRaised | None) -> None:
+        self._not_shown = message
+        self._show_messages()
+
+    def _export(self) -> None:
+        ExportSheet(self.run, self.title, self).open()
+
+    def _duplicate(self) -> None:
+        tree = self._read_tree()
+        if tree is not None:
+            self.edit_requested.emit(tree)
+
+    def _start_from_model(self) -> None:
+        tree = self._read_tree()
+        if tree is not None:
+            self.edit_requested.emit(from_its_model(tree, self.run))
+
+    def _apply_fix(self, fix: Fix) -> None:
+        match fix.action:
+            case FixAction.STOP:
+                self.header.buttons.ask_stop()
+            case FixAction.PAUSE:
+                self.header.buttons.ask_pause()
+            case FixAction.END:
+                self._end()
+            case FixAction.RESUME:
+                self.header.buttons.ask_resume()
+            case FixAction.REVEAL:
+                self._reveal_run()
+            case None:
+                self._start_changed(fix)
+
+    def _start_changed(self, fix: Fix) -> None:
+        tree = self._read_tree()
+        if tree is not None:
+            self.edit_requested.emit(with_changes(tree, fix))
+
+    def _read_tree(self) -> Tree | None:
+        try:
+            return run_file.read_tree(self.run.options_file)
+        except OptionsError as error:
+            self._take_failure(error)
+            return None
+
+    def _read_options(self) -> RunOptions | None:
+        try:
+            return self.run.options()
+        except OptionsError:
+            return None
+
+    def _show_options(self) -> None:
+        try:
+            text = read_small(self.run.options_file)[:LARGEST_SHOWN].decode(errors="replace")
+            self.details.options.setPlainText(text)
+        except OSError as error:
+            self.details.options.setPlainText(
+                self.tr("{} can't be read: {}").format(self.run.options_file, error.strerror)
+            )
+
+
+# --- The run page: shows one run at a time, live or long over
+
+
+class RunPage(QScrollArea):
+    """Room for the run at hand; scrolls where the window is too low for all of it.
+
+    Signals:
+        edit_requested: A tree of options to start anew from ("Duplicate", or a fix that was pressed).
+        run_changed: The `RunFolder` whose state has changed.
+        run_gone: The run that was shown lies in the bin.
+        try_requested: The `RunFolder` whose model is to be tried.
+
+    Args:
+        theme: Colours.
+        runs_folder: Where the other runs are.
+        parent: Qt's parent.
+    """
+
+    edit_requested = Signal(object)
+    run_changed = Signal(object)
+    run_gone = Signal()
+    try_requested = Signal(object)
+
+    def __init__(
+        self,
+        theme: Theme,
+        runs_folder: Callable[[], Path] = settings.runs_folder,
+        parent: QWidget | None = None,
+    ) -> None:
+        super().__init__(parent)
+        self._theme = theme
+        set_role(self, Role.PAGE)
+        self.view: RunView | None = None
+        self.bin = RunBin(self, runs_folder)
+        self.bin.moved.connect(self.forget)
+        self.bin.failed.connect(self._tell_not_gone)
+        self.setFrameShape(QFrame.Shape.NoFrame)
+        self.setWidgetResizable(True)
+        self.setHorizontalScrollBarPolicy(Qt.ScrollBarPolicy.ScrollBarAlwaysOff)
+        self.setVerticalScrollBarPolicy(Qt.ScrollBarPolicy.ScrollBarAlwaysOn)
+        self.setVerticalScrollBar(QuietBar())
+        self.setAccessibleName(self.tr("Run"))
+        self._show_nothing()
+        application = QCoreApplication.instance()
+        assert application is not None
+        application.aboutToQuit.connect(self.close_run)
+        application.aboutToQuit.connect(end_left)
+
+    def show_run(self, run: RunFolder, begin: Begin | None = None) -> None:
+        """Show a run, and let `begin` start it first; a run that is shown already stays as it is."""
+        if self.view is not None and self.view.run == run and begin is None:
+            return
+        self.close_run()
+        self.view = RunView(self._theme, run, begin=begin)
+        self.view.edit_requested.connect(self.edit_requested)
+        self.view.state_changed.connect(self._tell)
+        self.view.bin_requested.connect(self._throw_away)
+        self.view.try_requested.connect(self._ask_for_try)
+        set_role(self.view, Role.PAGE)
+        self.setWidget(self.view)
+        self.setFocus()
+
+    def close_run(self) -> None:
+        """Stop following the run at hand; it goes on by itself."""
+        if self.view is not None:
+            self.view.close_view()
+            self.view = None
+            self._show_nothing()
+
+    def _tell(self, _state: State) -> None:
+        if self.view is not None:
+            self.run_changed.emit(self.view.run)
+
+    def forget(self, gone: list[Path]) -> None:
+        """Show a run no longer whose folder has been moved away."""
+        if self.view is not None and self.view.run.path in gone:
+            self.close_run()
+            self.run_gone.emit()
+
+    def _throw_away(self) -> None:
+        if self.view is not None:
+            self.bin.begin([self.view.run])
+
+    def _tell_not_gone(self, error: UserError) -> None:
+        if self.view is not None:
+            self.view.show_error(error)
+
+    def _ask_for_try(self) -> None:
+        if self.view is not None:
+            self.try_requested.emit(self.view.run)
+
+    def _show_nothing(self) -> None:
+        words = QLabel(
+            self.tr("No run is open. Choose one under Runs."), alignment=Qt.AlignmentFlag.AlignCenter
+        )
+        set_role(words, Role.MUTED)
+        self.setWidget(words)

@@ -1,0 +1,268 @@
+"""The tabs of a run page: charts, predictions, what is mixed up, metrics, what ran, log, options."""
+
+from itertools import groupby
+from operator import attrgetter
+from pathlib import Path
+from typing import Any
+
+from PySide6.QtCore import (
+    QAbstractTableModel,
+    QCoreApplication,
+    QModelIndex,
+    QObject,
+    QPersistentModelIndex,
+    Qt,
+)
+from PySide6.QtGui import QFontDatabase, QTextCursor
+from PySide6.QtWidgets import (
+    QAbstractItemView,
+    QFrame,
+    QHeaderView,
+    QLabel,
+    QPlainTextEdit,
+    QTableView,
+    QTabWidget,
+    QVBoxLayout,
+    QWidget,
+)
+
+from core.base import format as numbers
+from core.runs.events import ConfusionCounted, Evaluated, WhatRan
+from core.runs.status import RunStory
+from core.runs.words import Statement, statements
+from gui.base.theme import Role, Theme, set_role
+from gui.base.tokens import GUTTER, SPACING
+from gui.charts.history import RunHistory
+from gui.run.predictions import ConfusionGrid, RunPredictions
+from gui.widgets.form_row import sentence
+from gui.widgets.layout import PageScroll
+from gui.widgets.tables import Group, KeyValue, Row
+
+# --- The evaluations of a run as a table
+
+
+Index = QModelIndex | QPersistentModelIndex
+
+_FIXED = 3
+
+_translate = QCoreApplication.translate
+
+
+class MetricsModel(QAbstractTableModel):
+    """One row an evaluation, newest first: step, epoch, time, then every metric that any of them measured."""
+
+    def __init__(self, parent: QObject | None = None) -> None:
+        super().__init__(parent)
+        self._evaluations: tuple[Evaluated, ...] = ()
+        self._metrics: tuple[str, ...] = ()
+
+    def show(self, evaluations: list[Evaluated]) -> None:
+        """Make these the rows."""
+        wanted = tuple(reversed(evaluations))
+        if wanted == self._evaluations:
+            return
+        self.beginResetModel()
+        self._evaluations = wanted
+        self._metrics = tuple(dict.fromkeys(name for found in evaluations for name in found.metrics))
+        self.endResetModel()
+
+    def rowCount(self, parent: Index | None = None) -> int:
+        """One row an evaluation."""
+        return 0 if parent is not None and parent.isValid() else len(self._evaluations)
+
+    def columnCount(self, parent: Index | None = None) -> int:
+        """Step, epoch and time, and one a metric."""
+        return 0 if parent is not None and parent.isValid() else _FIXED + len(self._metrics)
+
+    def headerData(
+        self, section: int, orientation: Qt.Orientation, role: int = Qt.ItemDataRole.DisplayRole
+    ) -> Any:
+        """What a column is."""
+        if orientation is not Qt.Orientation.Horizontal:
+            return None
+        if role == Qt.ItemDataRole.TextAlignmentRole:
+            return Qt.AlignmentFlag.AlignRight | Qt.AlignmentFlag.AlignVCenter
+        if role != Qt.ItemDataRole.DisplayRole:
+            return None
+        fixed = (_translate("metrics", "Step"), _translate("metrics", "Epoch"), _translate("metrics", "Took"))
+        return fixed[section] if section < _FIXED else numbers.metric_title(self._metrics[section - _FIXED])
+
+    def data(self, index: Index, role: int = Qt.ItemDataRole.DisplayRole) -> Any:
+        """The text of a cell."""
+        if not index.isValid():
+            return None
+        if role == Qt.ItemDataRole.TextAlignmentRole:
+            return Qt.AlignmentFlag.AlignRight | Qt.AlignmentFlag.AlignVCenter
+        return self._text(index.row(), index.column()) if role == Qt.ItemDataRole.DisplayRole else None
+
+    def _text(self, row: int, column: int) -> str:
+        found = self._evaluations[row]
+        fixed = (numbers.count(found.step), numbers.epochs(found.epoch), numbers.step_time(found.seconds))
+        if column < _FIXED:
+            return fixed[column]
+        name = self._metrics[column - _FIXED]
+        return numbers.metric_format(name)(found.metrics.get(name))
+
+
+# --- What actually ran, in rows below headings: `core.runs.words` has the words
+
+
+def what_ran_groups(story: RunStory) -> list[Group]:
+    """All that is known of what ran; groups of which nothing is known are left out."""
+    told = statements(story.what_ran, numbers.memory, story.versions, story)
+    groups = [
+        Group(_translate("run", title), tuple(map(_row, lines)))
+        for title, lines in groupby(told, attrgetter("group"))
+    ]
+    if story.what_ran is None:
+        later = Row(_translate("run", "What ran"), _translate("run", "Known after the first step"))
+        groups.insert(0, Group("", (later,)))
+    return groups
+
+
+def _row(told: Statement) -> Row:
+    return Row(_translate("run", told.title), told.value, sentence(told.reason))
+
+
+# --- The tabs of a run page: charts, predictions, what is mixed up, metrics, what ran, log
+
+
+LOG_LINES = 5000
+"""Lines of the log that are kept on screen; all of it stands in `log.txt`."""
+
+
+class TextView(QPlainTextEdit):
+    """Text in equal-width letters, to be read and copied."""
+
+    def __init__(self, name: str, parent: QWidget | None = None) -> None:
+        super().__init__(parent)
+        self.setAccessibleName(name)
+        self.setReadOnly(True)
+        self.setFrameShape(QFrame.Shape.NoFrame)
+        self.setLineWrapMode(QPlainTextEdit.LineWrapMode.NoWrap)
+        self.setFont(QFontDatabase.systemFont(QFontDatabase.SystemFont.FixedFont))
+        set_role(self, Role.MONOSPACE)
+
+
+class RunDetails(QTabWidget):
+    """The charts of a run, and behind them everything that is read rather than glanced at."""
+
+    def __init__(
+        self,
+        theme: Theme,
+        folder: Path,
+        charts: QWidget,
+        history: RunHistory,
+        parent: QWidget | None = None,
+    ) -> None:
+        super().__init__(parent)
+        set_role(self, Role.TABS)
+        self._history = history
+        self.log = TextView(self.tr("Log"))
+        self.log.setMaximumBlockCount(LOG_LINES)
+        self.log.setPlaceholderText(self.tr("Nothing printed"))
+        self.metrics = MetricsModel(self)
+        self.what_ran = KeyValue()
+        self._what_ran_told: tuple[WhatRan | None, dict[str, str], float | None] | None = None
+        self._confusion_told: ConfusionCounted | None = None
+        self.options = TextView(self.tr("Options"))
+        self.addTab(charts, self.tr("Charts"))
+        self.predictions = RunPredictions(folder, history.predictions)
+        self._predictions_page = _framed(self.predictions)
+        self.addTab(self._predictions_page, self.tr("Predictions"))
+        self.confusion = ConfusionGrid(theme)
+        self._confusion_page = _framed(self._with_words(self.confusion))
+        self.addTab(self._confusion_page, self.tr("Confusion matrix"))
+        self.addTab(_framed(self._metrics_table()), self.tr("Metrics"))
+        self.addTab(_framed(self._scrolled(self.what_ran, self.tr("What ran"))), self.tr("What ran"))
+        self._log_page = _framed(self.log)
+        self.addTab(self._log_page, self.tr("Log"))
+        self.addTab(_framed(self.options), self.tr("Options"))
+        self._show_confusion()
+
+    def add_log(self, text: str) -> None:
+        """Append printed text; the view follows the end unless somebody scrolled away from it."""
+        self.log.appendPlainText(text.removesuffix("\n"))
+
+    def show_end_of_log(self) -> None:
+        """Bring the last printed lines into view."""
+        self.setCurrentWidget(self._log_page)
+        self.log.moveCursor(QTextCursor.MoveOperation.End)
+        self.log.moveCursor(QTextCursor.MoveOperation.StartOfLine)
+
+    def refresh(self, story: RunStory, *, is_over: bool) -> None:
+        """Show what has been measured and found out since."""
+        self.metrics.show(self._history.evaluations)
+        self.predictions.refresh(is_over=is_over)
+        self._show_confusion()
+        self._show_what_ran(story)
+
+    def _show_what_ran(self, story: RunStory) -> None:
+        told = (story.what_ran, story.versions, story.forecast_error)
+        if told != self._what_ran_told:
+            self._what_ran_told = told
+            self.what_ran.set_groups(what_ran_groups(story))
+
+    def _show_confusion(self) -> None:
+        found = self._history.predictions.confusion
+        self.setTabVisible(self.indexOf(self._confusion_page), found is not None)
+        if found is None or found is self._confusion_told:
+            return
+        self._confusion_told = found
+        words = self.tr("After step {step}. Rows are the right labels, columns what the model said.")
+        more = self.tr("{count} more labels are mixed up less.") if found.left_out else ""
+        text = f"{words} {more}".format(step=numbers.count(found.step), count=found.left_out)
+        self._confusion_words.setText(text.strip())
+        self.confusion.show_confusion(found)
+
+    def _with_words(self, grid: QWidget) -> QWidget:
+        """The grid below a line that says how to read it."""
+        page = QWidget()
+        self._confusion_words = QLabel()
+        set_role(self._confusion_words, Role.HINT)
+        column = QVBoxLayout(page)
+        column.setContentsMargins(2 * SPACING, SPACING, 2 * SPACING, SPACING)
+        column.setSpacing(SPACING)
+        column.addWidget(self._confusion_words)
+        column.addWidget(grid, 1)
+        return page
+
+    def _metrics_table(self) -> QTableView:
+        table = QTableView()
+        table.setModel(self.metrics)
+        table.setAccessibleName(self.tr("Metrics"))
+        table.setFrameShape(QFrame.Shape.NoFrame)
+        set_role(table, Role.INSET)
+        table.setShowGrid(False)
+        table.setTabKeyNavigation(False)
+        table.setSelectionBehavior(QAbstractItemView.SelectionBehavior.SelectRows)
+        table.verticalHeader().hide()
+        table.verticalHeader().setDefaultSectionSize(table.fontMetrics().height() + SPACING + 2)
+        table.horizontalHeader().setSectionResizeMode(QHeaderView.ResizeMode.Stretch)
+        table.horizontalHeader().setHighlightSections(False)
+        return table
+
+    def _scrolled(self, content: QWidget, name: str) -> QWidget:
+        page = QWidget()
+        column = QVBoxLayout(page)
+        column.setContentsMargins(2 * SPACING, SPACING, 2 * SPACING, SPACING)
+        column.addWidget(content)
+        column.addStretch()
+        area = PageScroll(page)
+        area.setFocusPolicy(Qt.FocusPolicy.StrongFocus)
+        area.setAccessibleName(name)
+        return area
+
+
+def _framed(content: QWidget) -> QFrame:
+    """What is read stands on a card, below the tabs as the charts do."""
+    frame = QFrame()
+    set_role(frame, Role.CARD)
+    column = QVBoxLayout(frame)
+    column.setContentsMargins(2, SPACING, 2, SPACING)
+    column.addWidget(content)
+    outer = QFrame()
+    around = QVBoxLayout(outer)
+    around.setContentsMargins(0, SPACING + SPACING // 2, GUTTER, 0)
+    around.addWidget(frame)
+    return outer

@@ -1,0 +1,442 @@
+"""Starting a run while another one trains on its device: let it wait for its turn, or train both at once."""
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from enum import Enum, auto
+
+from PySide6.QtCore import QCoreApplication
+from PySide6.QtWidgets import QWidget
+
+from core.base import format as numbers
+from core.base.errors import Fix, FixAction
+from core.memory.history import PastRun, correction, teaching, typical_error
+from core.options import RunOptions
+from core.options.choices import DEVICE_KINDS, device_title
+from core.runs import queue
+from core.runs.crash import Crash
+from core.runs.events import Level, MessageRaised, Phase, TurnAwaited
+from core.runs.folder import ExitRecord
+from core.runs.status import OUTCOMES, RunStory, State
+from core.runs.summary import seconds_spent
+from core.runs.words import dtypes, out_of_memory
+from gui.base.trash import Question
+
+# --- How good forecasts of memory have been, on this computer, in words
+
+
+_translate = QCoreApplication.translate
+
+EXACT = 0.005
+"""Nearer than this the percent says 0."""
+
+MINUS = "\N{MINUS SIGN}"
+
+
+def forecast_words(past: Sequence[PastRun]) -> str:
+    """How good the forecasts have been, and what they have taught; empty while there were none."""
+    found = teaching(past)
+    error = typical_error(found)
+    if error is None:
+        return ""
+    one = _translate(
+        "runs", "Memory forecast on this computer: off by {error} in one run that went through all its data"
+    )
+    several = _translate(
+        "runs",
+        "Memory forecasts on this computer: off by {error} in the median of {count} runs that went through all "
+        "their data",
+    )
+    said = (one if len(found) == 1 else several).format(
+        error=numbers.whole_percent(error), count=numbers.count(len(found))
+    )
+    return " ".join([f"{said}.", *_lessons(found)])
+
+
+def _lessons(past: Sequence[PastRun]) -> list[str]:
+    """The correction of each device that has one: a sentence of its own for one, a list for several."""
+    devices = dict.fromkeys(one.device for one in past)
+    factors = {device: correction(device, past) for device in devices}
+    learned = {device: factor - 1 for device, factor in factors.items() if abs(factor - 1) >= EXACT}
+    if len(learned) > 1:
+        each = ", ".join(f"{device} {_signed(change)}" for device, change in learned.items())
+        return [_translate("runs", "New ones are corrected: {devices}.").format(devices=each)]
+    more = _translate("runs", "New ones for {device} are raised by {share}.")
+    less = _translate("runs", "New ones for {device} are lowered by {share}.")
+    return [
+        (more if change > 0 else less).format(device=device, share=numbers.whole_percent(abs(change)))
+        for device, change in learned.items()
+    ]
+
+
+def _signed(share: float) -> str:
+    return f"{'+' if share > 0 else MINUS}{numbers.whole_percent(abs(share))}"
+
+
+# --- The states of a run as a word and a colour
+
+
+def state_title(state: State) -> str:
+    """One word for a state."""
+    titles = {
+        State.QUEUED: _translate("run", "Waiting"),
+        State.STARTING: _translate("run", "Starting"),
+        State.TRAINING: _translate("run", "Training"),
+        State.PAUSING: _translate("run", "Pausing"),
+        State.PAUSED: _translate("run", "Paused"),
+        State.STOPPING: _translate("run", "Stopping"),
+        State.STOPPED: _translate("run", "Stopped"),
+        State.FINISHED: _translate("run", "Finished"),
+        State.FAILED: _translate("run", "Failed"),
+        State.CRASHED: _translate("run", "Crashed"),
+    }
+    return titles[state]
+
+
+def state_colour(state: State) -> str:
+    """The field of `gui.base.theme.Tokens` that stands for a state."""
+    colours = {
+        State.QUEUED: "others",
+        State.STARTING: "accent",
+        State.TRAINING: "accent",
+        State.PAUSING: "warn",
+        State.PAUSED: "warn",
+        State.STOPPING: "warn",
+        State.STOPPED: "others",
+        State.FINISHED: "ok",
+        State.FAILED: "bad",
+        State.CRASHED: "bad",
+    }
+    return colours[state]
+
+
+# --- Starting a run while another one trains on its device: let it wait for its turn
+
+
+class Turn(Enum):
+    """When a run begins."""
+
+    WAIT = auto()
+    NOW = auto()
+    NEVER = auto()
+
+
+AskTurn = Callable[[TurnAwaited, QWidget], Turn]
+"""Asks when a run is to begin that others are ahead of."""
+
+
+def question_about(awaited: TurnAwaited, parent: QWidget | None) -> Question[Turn]:
+    """What is asked."""
+    if awaited.behind == queue.BENCHMARK:
+        return _about_benchmark(parent)
+    words = _translate(
+        "Turn",
+        "Two runs at once share the device: both become slower, and together they need the memory of both. "
+        "Where that runs out, one of them ends.",
+    )
+    one = _translate("Turn", "Start when that one is done")
+    several = _translate("Turn", "Start when those are done")
+    answers = {
+        Turn.WAIT: one if awaited.ahead == 1 else several,
+        Turn.NOW: _translate("Turn", "Start now beside it"),
+    }
+    return Question(_title(awaited), words, answers, parent)
+
+
+def _about_benchmark(parent: QWidget | None) -> Question[Turn]:
+    words = _translate(
+        "Turn",
+        "A run beside it would make both slower, and the benchmark's figures would say as much of the run as of what "
+        "is measured.",
+    )
+    answers = {
+        Turn.WAIT: _translate("Turn", "Start when it is done"),
+        Turn.NOW: _translate("Turn", "Start now beside it"),
+    }
+    return Question(_translate("Turn", "A benchmark is being measured"), words, answers, parent)
+
+
+def _title(awaited: TurnAwaited) -> str:
+    if awaited.ahead == 1:
+        return _translate("Turn", "{} uses this device").format(awaited.behind)
+    return _translate("Turn", "{} runs train on this device, or wait for it").format(awaited.ahead)
+
+
+def ask_turn(awaited: TurnAwaited, parent: QWidget) -> Turn:
+    """Ask when the run is to begin."""
+    return question_about(awaited, parent).ask(Turn.NEVER)
+
+
+# --- What a run page says in words, made from the run's story
+
+
+DOT = " · "
+
+RESULTS = (
+    *("eval_loss", "eval_accuracy", "eval_f1", "eval_pearson", "eval_spearman", "eval_mae"),
+    *("eval_perplexity", "eval_reward_accuracy"),
+)
+"""The metrics that stand among what came of a run; its table of evaluations has all of them."""
+
+
+@dataclass(frozen=True)
+class RunFacts:
+    """All that a run page knows at one moment.
+
+    `options` is None where `run.toml` can't be read; `is_gone` says that there is no folder of the run any more,
+    `has_model` that there is a trained model to work with, `saved_step` of which step there is a checkpoint to go on
+    from, once it is over, and `crash` what is known of an end without a word. `is_between` says that it goes on, while
+    its story still tells of the attempt before.
+    """
+
+    story: RunStory
+    state: State
+    options: RunOptions | None = None
+    exit_record: ExitRecord | None = None
+    is_gone: bool = False
+    has_model: bool = False
+    saved_step: int | None = None
+    crash: Crash | None = None
+    is_between: bool = False
+
+
+def state_line(facts: RunFacts) -> str:
+    """The line under a run's name."""
+    if facts.state.is_over and facts.state is not State.PAUSED:
+        lasted = "" if summary(facts) else elapsed(facts, now=0.0)
+        after = [_translate("run", "after {}").format(lasted)] if lasted else []
+        progress = _progress(facts.story)
+        return DOT.join([state_title(facts.state), *after, *progress, *_where_computed(facts)])
+    return DOT.join(filter(None, _going_on(facts)))
+
+
+def _going_on(facts: RunFacts) -> list[str]:
+    """What a run does that isn't over, or that rests."""
+    story = facts.story
+    match facts.state:
+        case State.STARTING:
+            phase = "" if facts.is_between else _phase_line(story)
+            return [phase or _translate("run", "Starting")]
+        case State.QUEUED:
+            doing = _awaited(story)
+            if story.attempt and facts.saved_step is None:
+                return [doing, _translate("run", "begins anew")]
+        case State.PAUSED:
+            return _resting(story)
+        case State.PAUSING:
+            doing = _translate("run", "Pausing: saving a checkpoint, then the memory is free")
+        case State.STOPPING:
+            doing = _translate("run", "Stopping, and keeping what is trained")
+        case _:
+            doing = _doing(facts)
+    return [doing, *_progress(story)]
+
+
+def _resting(story: RunStory) -> list[str]:
+    """Where a paused run goes on, and that nothing of it is in memory."""
+    steps, *passes = _progress(story) or [""]
+    paused = _translate("run", "Paused at {}").format(steps) if steps else state_title(State.PAUSED)
+    return [paused, *passes, _translate("run", "its memory is free")]
+
+
+def _awaited(story: RunStory) -> str:
+    """For whom a run waits that trains later."""
+    awaited = story.awaited
+    if awaited is None or not awaited.behind:
+        return _translate("run", "Waiting for its turn")
+    others, name = awaited.ahead - 1, f"“{awaited.title}”" if awaited.title else awaited.behind
+    if not others:
+        return _translate("run", "Waiting for its turn behind {}").format(name)
+    words = _translate("run", "Waiting for its turn behind {} and {} more")
+    return words.format(name, numbers.count(others))
+
+
+def _doing(facts: RunFacts) -> str:
+    if facts.story.phase in (Phase.EVALUATING, Phase.SAVING, Phase.COMPILING):
+        return _phase_line(facts.story)
+    where = _where_computed(facts)
+    if not where:
+        return _translate("run", "Training")
+    is_cpu = where[0].startswith(DEVICE_KINDS["cpu"])
+    words = _translate("run", "Training on the {}") if is_cpu else _translate("run", "Training on {}")
+    return words.format(where[0])
+
+
+def _phase_line(story: RunStory) -> str:
+    words = {
+        Phase.LOADING_DATA: _translate("run", "Loading the data"),
+        Phase.LOADING_MODEL: _translate("run", "Loading the model"),
+        Phase.TOKENIZING: _translate("run", "Splitting the texts into tokens"),
+        Phase.COMPILING: _translate("run", "Compiling the model"),
+        Phase.TRAINING: _translate("run", "Preparing the first step"),
+        Phase.EVALUATING: _translate("run", "Evaluating on held-out data"),
+        Phase.SAVING: _translate("run", "Saving"),
+    }
+    if story.phase is None:
+        return ""
+    return f"{words[story.phase]}: {story.phase_detail}" if story.phase_detail else words[story.phase]
+
+
+def _where_computed(facts: RunFacts) -> list[str]:
+    """Device and precision: measured where the run has said so, else as planned."""
+    ran, plan = facts.story.what_ran, facts.story.plan
+    if ran is not None:
+        return [f"{device_title(ran.device)}, {dtypes(ran.autocast_dtype or ran.parameter_dtype)}"]
+    return [device_title(plan.device)] if plan is not None and plan.device else []
+
+
+def _progress(story: RunStory) -> list[str]:
+    plan = story.plan
+    if plan is None:
+        return []
+    steps = _translate("run", "step {} of {}").format(
+        numbers.count(story.step), numbers.count(plan.total_steps)
+    )
+    epoch, planned = numbers.epochs(story.epoch), numbers.epochs(plan.epochs)
+    if (
+        story.epoch > plan.epochs and epoch != planned
+    ):  # a last step of fewer rows: the plan's share is a little off
+        return [steps, _translate("run", "epoch {}").format(epoch)]
+    return [steps, _translate("run", "epoch {} of {}").format(epoch, planned)]
+
+
+def time_left(facts: RunFacts) -> str:
+    """How long the training still takes; empty until that can be told."""
+    left = facts.story.seconds_left if facts.state is State.TRAINING else None
+    if left is None:
+        return ""
+    return _translate("run", "about {} left").format(numbers.about(left))
+
+
+def elapsed(facts: RunFacts, now: float) -> str:
+    """How long the run has been worked on in all its attempts. `now` is unix seconds."""
+    seconds = seconds_spent(facts.story, facts.state, facts.exit_record, now)
+    return "" if seconds is None else numbers.duration(seconds)
+
+
+def summary(facts: RunFacts) -> list[tuple[str, str]]:
+    """What came of a run that ended by itself: titles and values; empty before, and where nothing was trained."""
+    done = facts.story.finished
+    if done is None or not facts.state.is_over or not done.steps:
+        return []
+    rows = _results(done.metrics) if done.metrics else _last_evaluation(facts.story)
+    speed = _translate("run", "Speed of the last stretch")
+    if facts.story.attempt <= 1:
+        speed = _translate("run", "Speed")
+    rows.append((speed, numbers.rate(done.samples_per_second)))
+    rows.append((_translate("run", "Time"), elapsed(facts, now=0.0)))
+    rows.append((_translate("run", "Peak memory"), numbers.memory(facts.story.peak_bytes)))
+    return [(title, value) for title, value in rows if value not in (numbers.MISSING, "")]
+
+
+def _results(metrics: dict[str, float | None]) -> list[tuple[str, str]]:
+    return [
+        (numbers.metric_title(name), numbers.metric_format(name)(value))
+        for name, value in metrics.items()
+        if value is not None and name in RESULTS
+    ]
+
+
+def _last_evaluation(story: RunStory) -> list[tuple[str, str]]:
+    """What was measured before the training went on: no result of the model that was kept."""
+    measured = _results(story.metrics)
+    if not measured or story.evaluated_at is None:
+        return []
+    title = _translate("run", "Last evaluated at step {}").format(numbers.count(story.evaluated_at))
+    return [(title, DOT.join(f"{name} {value}" for name, value in measured))]
+
+
+def crash_message(facts: RunFacts) -> MessageRaised | None:
+    """What to say about a run whose process ended without a word; None for any other."""
+    if facts.state is not State.CRASHED:
+        return None
+    if facts.is_gone:
+        title = _translate("run", "This run's folder was removed")
+        detail = _translate("run", "It was deleted, moved or renamed, or its disk is not connected.")
+        return MessageRaised(id="crashed", level=Level.WARNING, title=title, detail=detail)
+    title, reason = _crash_words(facts)
+    fixes: tuple[Fix, ...] = ()
+    if facts.exit_record is not None and facts.exit_record.out_of_memory and facts.options is not None:
+        shortage = out_of_memory(facts.options, facts.story.forecast)
+        title, reason, fixes = shortage.title, f"{shortage.detail}\n{reason}", shortage.fixes
+    detail = "\n".join(part for part in (reason, _kept(facts.saved_step)) if part)
+    if facts.options is not None:
+        fixes = (*fixes, going_on(facts.saved_step))
+    return MessageRaised(id="crashed", level=Level.ERROR, title=title, detail=detail, fixes=fixes)
+
+
+def going_on(saved_step: int | None) -> Fix:
+    """The button that takes up a run again: from its last checkpoint, or from the beginning where none was saved."""
+    if saved_step is None:
+        return Fix(_translate("run", "Start again"), action=FixAction.RESUME)
+    words = _translate("run", "Go on from step {}")
+    return Fix(words.format(numbers.count(saved_step)), action=FixAction.RESUME)
+
+
+def _crash_words(facts: RunFacts) -> tuple[str, str]:
+    record, crash = facts.exit_record, facts.crash
+    if record is None:
+        title = _translate("run", "The training process is gone")
+        return (crash.title.rstrip("."), crash.reason) if crash is not None else (title, "")
+    if record.signal:
+        title = _translate("run", "The training process was ended by {}").format(record.signal)
+    elif record.code is None:
+        title = _translate("run", "The training process was not started")
+    else:
+        title = _translate("run", "The training process crashed")
+    return title, record.reason
+
+
+def _kept(saved_step: int | None) -> str:
+    """What of a crashed run's work is still there."""
+    if saved_step is None:
+        return ""
+    return _translate("run", "Its checkpoint of step {} is complete.").format(numbers.count(saved_step))
+
+
+def unread_message(story: RunStory) -> MessageRaised | None:
+    """A note on what of a run can't be read; None where all of it was."""
+    if story.is_of_newer_hone:
+        title = _translate("run", "A newer Hone wrote this run")
+        detail = _translate("run", "There may be more to it than is shown.")
+    elif story.trouble:
+        title, detail = _translate("run", "Not all of what happened can be read"), story.trouble
+    elif story.skipped:
+        one = _translate("run", "A line of what happened can't be read")
+        several = _translate("run", "{} lines of what happened can't be read")
+        title = one if story.skipped == 1 else several.format(numbers.count(story.skipped))
+        detail = _translate("run", "What stood there is left out here.")
+    else:
+        return None
+    return MessageRaised(id="unread", level=Level.INFO, title=title, detail=detail)
+
+
+# --- What a run page says of a run that was to go on and was taken out of the queue before its
+
+
+def left_queue_message(facts: RunFacts) -> MessageRaised | None:
+    """Where the run stands, how the attempt before crashed, and that it can go on; None for any other run."""
+    story, record = facts.story, facts.exit_record
+    has_left = facts.state in (State.STOPPED, State.PAUSED) and record is not None and record.code is None
+    is_of_before = story.finished is not None and OUTCOMES[story.finished.state] is facts.state
+    if record is None or not has_left or is_of_before or not story.attempt or facts.is_gone:
+        return None
+    crash = facts.crash
+    title = _translate("run", "It waited for its turn, and did not go on")
+    before = _translate("run", "Before that: {}").format(f"{crash.title}\n{crash.reason}") if crash else ""
+    parts = (record.reason, _standing(facts), before)
+    return MessageRaised(
+        id="left-queue",
+        level=Level.WARNING if crash else Level.INFO,
+        title=title,
+        detail="\n".join(part for part in parts if part),
+        fixes=(going_on(facts.saved_step),) if facts.options is not None else (),
+    )
+
+
+def _standing(facts: RunFacts) -> str:
+    """At which step it stands, and from where it would go on."""
+    at = _translate("run", "It stands at step {}.").format(numbers.count(facts.story.step))
+    if facts.saved_step is None:
+        return " ".join((at, _translate("run", "No checkpoint was saved, so it would begin anew.")))
+    kept = _translate("run", "It can go on from its checkpoint of step {}.")
+    return " ".join((at, kept.format(numbers.count(facts.saved_step))))

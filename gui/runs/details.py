@@ -1,0 +1,235 @@
+"""Below the list of runs: what a person says of the run that is chosen, and what can be done with it."""
+
+from collections.abc import Sequence
+
+from PySide6.QtCore import Qt, QTimer, Signal
+from PySide6.QtGui import QFocusEvent
+from PySide6.QtWidgets import (
+    QGridLayout,
+    QHBoxLayout,
+    QLabel,
+    QLineEdit,
+    QPlainTextEdit,
+    QPushButton,
+    QVBoxLayout,
+    QWidget,
+)
+
+from core.base import format as numbers
+from core.options.past_runs import LONGEST_TITLE, tags_in
+from core.runs.compare import FEWEST, MOST
+from core.runs.summary import RunSummary
+from gui.base.theme import Role, set_role
+from gui.base.tokens import SPACING
+from gui.run.words import state_title
+from gui.runs.columns import metric_in_full
+from gui.widgets.cards import Card
+from gui.widgets.labels import ElidedLabel
+
+RESTING_MS = 1200
+"""So long after the last key a note is kept, if nobody leaves it before."""
+
+
+class NoteEdit(QPlainTextEdit):
+    """A few lines of plain text; Tab leaves it.
+
+    Signals:
+        left: Somebody has written into it, and has left it or rests.
+    """
+
+    left = Signal()
+
+    def __init__(self, parent: QWidget | None = None) -> None:
+        super().__init__(parent)
+        self.setTabChangesFocus(True)
+        self._rest = QTimer(self, singleShot=True, interval=RESTING_MS)
+        self._rest.timeout.connect(self.keep)
+        self.textChanged.connect(self._wait)
+
+    def focusOutEvent(self, event: QFocusEvent) -> None:
+        """Keep what was written."""
+        super().focusOutEvent(event)
+        self.keep()
+
+    def keep(self) -> None:
+        """Tell of what was written, if there is anything new."""
+        self._rest.stop()
+        if self.document().isModified():
+            self.document().setModified(False)
+            self.left.emit()
+
+    def show_text(self, text: str) -> None:
+        """Show a text that somebody has written before."""
+        if text != self.toPlainText():
+            self.setPlainText(text)
+        self.document().setModified(False)
+        self._rest.stop()
+
+    def _wait(self) -> None:
+        if self.document().isModified():
+            self._rest.start()
+
+
+class RunsPanel(Card):
+    """Name, tags and note of the runs that are chosen; of several, only the tags they share can be changed.
+
+    Signals:
+        renamed: A `RunSummary` and its new name; empty: its own again.
+        tagged: The `RunSummary` objects, the tags that came and those that went.
+        noted: A `RunSummary` and the text of its note.
+        open_pressed, compare_pressed, bin_pressed: What is to be done with the runs that are chosen.
+    """
+
+    renamed = Signal(object, str)
+    tagged = Signal(object, object, object)
+    noted = Signal(object, str)
+    open_pressed = Signal()
+    compare_pressed = Signal()
+    bin_pressed = Signal()
+
+    def __init__(self, parent: QWidget | None = None) -> None:
+        super().__init__("", parent)
+        self._runs: tuple[RunSummary, ...] = ()
+        self.name, self.tags, self.note = QLineEdit(), QLineEdit(), NoteEdit()
+        self.words = ElidedLabel()
+        self.open = QPushButton(self.tr("Open"))
+        self.compare = QPushButton(self.tr("Compare"))
+        self.bin = QPushButton(self.tr("Move to the bin"))
+        self._dress()
+        self._lay_out()
+        self.name.editingFinished.connect(self._rename)
+        self.tags.editingFinished.connect(self._tag)
+        self.note.left.connect(self._note)
+        self.open.clicked.connect(self.open_pressed)
+        self.compare.clicked.connect(self.compare_pressed)
+        self.bin.clicked.connect(self.bin_pressed)
+
+    def show_runs(self, runs: Sequence[RunSummary], size: int | None) -> None:
+        """Show the runs that are chosen. What somebody is writing stays.
+
+        Args:
+            runs: The runs.
+            size: Bytes they take together; None: nobody has counted them.
+        """
+        is_other = [run.run.path for run in runs] != [run.run.path for run in self._runs]
+        if is_other:
+            self.keep()
+        self._runs = tuple(runs)
+        self._show_words(size)
+        is_one = len(runs) == 1
+        for field in (self.name, self.note):
+            field.setEnabled(is_one)
+        self.tags.setEnabled(bool(runs))
+        if is_other or not self.name.isModified():
+            self._fill(self.name, runs[0].title if is_one else "")
+        if is_other or not self.tags.isModified():
+            self._fill(self.tags, " ".join(self._shared_tags()))
+        if is_other or not self.note.document().isModified():
+            self.note.show_text(runs[0].note if is_one else "")
+        self.note.setPlaceholderText(self.tr("What you tried, and what came of it") if is_one else "")
+        self._show_buttons()
+
+    def keep(self) -> None:
+        """Tell of everything that was written and not told yet."""
+        self._rename()
+        self._tag()
+        self.note.keep()
+
+    def _fill(self, line: QLineEdit, text: str) -> None:
+        if line.text() != text:
+            line.setText(text)
+        line.setModified(False)
+
+    def _shared_tags(self) -> list[str]:
+        """The tags that all runs have, as the first one spells them."""
+        others = [{tag.casefold() for tag in run.tags} for run in self._runs[1:]]
+        first = self._runs[0].tags if self._runs else ()
+        return [tag for tag in first if all(tag.casefold() in tags for tags in others)]
+
+    def _show_words(self, size: int | None) -> None:
+        runs = self._runs
+        if len(runs) == 1:
+            known = (state_title(runs[0].state), metric_in_full(runs[0]), numbers.duration(runs[0].seconds))
+            parts = [word for word in known if word not in ("", numbers.MISSING)]
+        else:
+            parts = (
+                [self.tr("{} runs chosen").format(numbers.count(len(runs)))]
+                if runs
+                else [self.tr("No run chosen")]
+            )
+        if size is not None and runs:
+            parts.append(self.tr("{} on disk").format(numbers.memory(size)))
+        self.words.setText(" · ".join(parts))
+
+    def _show_buttons(self) -> None:
+        count = len(self._runs)
+        self.open.setEnabled(count == 1)
+        self.bin.setEnabled(count > 0 and any(run.state.is_over for run in self._runs))
+        self.compare.setEnabled(FEWEST <= count <= MOST)
+        how = self.tr("Choose {} to {} runs: click with Ctrl or Shift held, on a Mac with Cmd.")
+        self.compare.setToolTip("" if self.compare.isEnabled() else how.format(FEWEST, MOST))
+        over = self.tr("Only runs that are over can go. Stop it first.")
+        self.bin.setToolTip("" if self.bin.isEnabled() or not count else over)
+
+    def _rename(self) -> None:
+        if self.name.isModified() and len(self._runs) == 1:
+            self.name.setModified(False)
+            self.renamed.emit(self._runs[0], " ".join(self.name.text().split()))
+
+    def _tag(self) -> None:
+        if not self.tags.isModified() or not self._runs:
+            return
+        self.tags.setModified(False)
+        before, after = self._shared_tags(), tags_in(self.tags.text())
+        came = tuple(tag for tag in after if tag not in before)
+        kept = {tag.casefold() for tag in after}
+        went = tuple(tag for tag in before if tag.casefold() not in kept)
+        if came or went:
+            self.tagged.emit(self._runs, came, went)
+
+    def _note(self) -> None:
+        if len(self._runs) == 1:
+            self.noted.emit(self._runs[0], self.note.toPlainText())
+
+    def _dress(self) -> None:
+        self.name.setMaxLength(LONGEST_TITLE)
+        self.name.setAccessibleName(self.tr("Name of the run"))
+        self.tags.setAccessibleName(self.tr("Tags"))
+        self.tags.setPlaceholderText(self.tr("night, lr-search"))
+        self.tags.setToolTip(
+            self.tr("Words to find the run by, parted by spaces: the filter knows tag:night")
+        )
+        self.note.setAccessibleName(self.tr("Note"))
+        set_role(self.words, Role.MUTED)
+
+    def _lay_out(self) -> None:
+        grid = QGridLayout()
+        grid.setHorizontalSpacing(SPACING)
+        grid.setVerticalSpacing(SPACING)
+        for row, (words, field) in enumerate(((self.tr("Name"), self.name), (self.tr("Tags"), self.tags))):
+            grid.addWidget(_label(words, field), row, 0)
+            grid.addWidget(field, row, 1)
+        note_label = _label(self.tr("Note"), self.note)
+        note_label.setContentsMargins(0, SPACING // 2 + 1, 0, 0)  # in line with the name
+        grid.addWidget(note_label, 0, 2, alignment=Qt.AlignmentFlag.AlignTop)
+        grid.addWidget(self.note, 0, 3, 2, 1)
+        grid.setColumnStretch(1, 2)
+        grid.setColumnStretch(3, 3)
+        self.note.setFixedHeight(2 * self.name.sizeHint().height() + SPACING)
+        buttons = QHBoxLayout()
+        buttons.setSpacing(SPACING)
+        buttons.addWidget(self.words, 1)
+        for button in (self.open, self.compare, self.bin):
+            buttons.addWidget(button)
+        body = QVBoxLayout()
+        body.setSpacing(SPACING)
+        body.addLayout(grid)
+        body.addLayout(buttons)
+        self.body.addLayout(body)
+
+
+def _label(words: str, field: QWidget) -> QLabel:
+    label = QLabel(words)
+    set_role(label, Role.LABEL)
+    label.setBuddy(field)
+    return label

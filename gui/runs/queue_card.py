@@ -1,0 +1,117 @@
+"""The runs that wait for their turn, in the order in which they will train; hidden while none does."""
+
+from collections.abc import Sequence
+from functools import partial
+from operator import itemgetter
+from pathlib import Path
+
+from PySide6.QtCore import Signal
+from PySide6.QtWidgets import QGridLayout, QLabel, QPushButton, QWidget
+
+from core.runs.folder import RunFolder
+from core.runs.queue import LiveRun, Move
+from gui.base.theme import Role, set_role
+from gui.base.tokens import SPACING
+from gui.base.trash import told_apart
+from gui.widgets.cards import Card
+from gui.widgets.labels import ElidedLabel
+
+FIRST_BUTTON = 2
+"""The column of the first button, behind the place and the name."""
+
+
+class QueueCard(Card):
+    """A line a run: its place, its name, and buttons that move it or take it out.
+
+    Signals:
+        run_opened: The `RunFolder` to be shown.
+        move_requested: A `RunFolder`, and the `core.runs.queue.Move` to make with it.
+        leave_requested: The `RunFolder` that is to wait no longer.
+    """
+
+    run_opened = Signal(object)
+    move_requested = Signal(object, object)
+    leave_requested = Signal(object)
+
+    def __init__(self, parent: QWidget | None = None) -> None:
+        super().__init__("", parent)
+        self.set_title(self.tr("Waiting for their turn"))
+        self._waiting: tuple[LiveRun, ...] = ()
+        self._titles: list[str] = []
+        self._buttons: dict[tuple[Path, int], QPushButton] = {}
+        self._rows = QWidget()
+        self.body.addWidget(self._rows)
+        self.hide()
+
+    def show_waiting(self, waiting: Sequence[LiveRun]) -> None:
+        """Show these, the next one first."""
+        focused = self._focused()
+        self._waiting = tuple(waiting)
+        self._titles = told_apart([(live.run.path, live.title) for live in self._waiting])
+        self._buttons = {}
+        rows = QWidget()
+        grid = QGridLayout(rows)
+        grid.setContentsMargins(0, 0, 0, 0)
+        grid.setHorizontalSpacing(SPACING // 2)
+        grid.setVerticalSpacing(0)
+        grid.setColumnStretch(1, 1)
+        for place, live in enumerate(self._waiting):
+            self._add_row(grid, place, live)
+        self.body.replaceWidget(self._rows, rows)
+        self._rows.deleteLater()
+        self._rows = rows
+        self.setVisible(bool(self._waiting))
+        if focused is not None:
+            rows.show()  # what isn't seen yet takes no focus
+            self._focus(*focused)
+
+    def titles(self) -> list[str]:
+        """The names that stand there, in their order."""
+        return list(self._titles)
+
+    def _add_row(self, grid: QGridLayout, place: int, live: LiveRun) -> None:
+        number = QLabel(f"{place + 1}")
+        set_role(number, Role.MUTED)
+        grid.addWidget(number, place, 0)
+        grid.addWidget(ElidedLabel(self._titles[place]), place, 1)
+        for column, button in enumerate(self._made_buttons(place, live), FIRST_BUTTON):
+            self._buttons[live.run.path, column] = button
+            set_role(button, Role.LINK)
+            button.setAccessibleName(f"{button.text()}: {self._titles[place]}")
+            grid.addWidget(button, place, column)
+
+    def _focused(self) -> tuple[Path, int] | None:
+        """The run and the column of the button that the keyboard is at."""
+        return next((at for at, button in self._buttons.items() if button.hasFocus()), None)
+
+    def _focus(self, run: Path, column: int) -> None:
+        """Put the keyboard back there; at the end of the list the same button is grey, and its neighbour is next."""
+        at_the_row = [
+            (abs(other - column), button)
+            for (path, other), button in self._buttons.items()
+            if path == run and button.isEnabled()
+        ]
+        if at_the_row:
+            min(at_the_row, key=itemgetter(0))[1].setFocus()
+
+    def _made_buttons(self, place: int, live: LiveRun) -> tuple[QPushButton, ...]:
+        run = live.run
+        titles = self.tr("Open"), self.tr("Move up"), self.tr("Move down"), self.tr("Leave the queue")
+        opening, up, down, leaving = (QPushButton(title) for title in titles)
+        opening.clicked.connect(partial(self._open, run))
+        up.clicked.connect(partial(self._move, run, Move.UP))
+        up.setEnabled(place > 0)
+        down.clicked.connect(partial(self._move, run, Move.DOWN))
+        down.setEnabled(place < len(self._waiting) - 1)
+        leaving.clicked.connect(partial(self._leave, run))
+        leaving.setToolTip(self.tr("It will not train. It can be started later."))
+        return opening, up, down, leaving
+
+    def _open(self, run: RunFolder, _checked: bool = False) -> None:
+        self.run_opened.emit(run)
+
+    def _move(self, run: RunFolder, to: Move, _checked: bool = False) -> None:
+        self.move_requested.emit(run, to)
+
+    def _leave(self, run: RunFolder, _checked: bool = False) -> None:
+        self.leave_requested.emit(run)

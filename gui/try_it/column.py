@@ -1,0 +1,479 @@
+"""What one model says of a text or an image: bars of probabilities, a number, or the text with its words labelled."""
+
+import threading
+
+from PySide6.QtCore import QObject, Qt, QTimer, Signal
+from PySide6.QtWidgets import QFrame, QLabel, QStackedWidget, QVBoxLayout, QWidget
+
+from core.base import format as numbers
+from core.base.errors import UserError
+from core.options.choices import Speaker
+from core.services.chat import (
+    Answered,
+    Ask,
+    Load,
+    Loaded,
+    NotAnswered,
+    Piece,
+    Said,
+    Start,
+    Stop,
+    Told,
+    Triable,
+    TryProcess,
+    Turn,
+    Which,
+    Writing,
+)
+from gui.base.background import EngineWork
+from gui.base.theme import Role, Theme, set_role
+from gui.base.tokens import SPACING
+from gui.try_it.input import Question, ending_words, expected_words, figures_words, which_words
+from gui.widgets.bars import ChanceBars
+from gui.widgets.cards import Card
+from gui.widgets.labels import ElidedLabel, LabelledText
+from gui.widgets.layout import PageScroll
+
+# --- A conversation with one model, or texts it has gone on with: questions and answers
+
+
+PAINT_MS = 50
+"""So often a text that is being written is painted anew."""
+NEAR_END = 40
+"""Pixels above the end at which somebody still reads along."""
+
+
+class Utterance(QFrame):
+    """What one side has said: who, the text, and below it what it took."""
+
+    def __init__(self, speaker: str, parent: QWidget | None = None) -> None:
+        super().__init__(parent)
+        self.speaker = QLabel(speaker)
+        self.speaker.setTextFormat(Qt.TextFormat.PlainText)
+        self.speaker.setWordWrap(True)
+        set_role(self.speaker, Role.GROUP_TITLE)
+        self.words = _text()
+        self.below = _text()
+        set_role(self.below, Role.HINT)
+        self.below.hide()
+        self.column = QVBoxLayout(self)
+        self.column.setSpacing(SPACING // 2)
+        for label in (self.speaker, self.words, self.below):
+            self.column.addWidget(label)
+
+    def say_below(self, *lines: str) -> None:
+        """Put lines below the text; empty ones are left out."""
+        self.below.setText("\n".join(filter(None, lines)))
+        self.below.setVisible(bool(self.below.text()))
+
+
+class Transcript(PageScroll):
+    """Everything said so far; follows the end while it is written, unless somebody has scrolled back."""
+
+    def __init__(self, parent: QWidget | None = None) -> None:
+        self._content = QWidget()
+        super().__init__(self._content, parent)
+        self.setFocusPolicy(Qt.FocusPolicy.StrongFocus)
+        self.setAccessibleName(self.tr("Answers"))
+        self._lines = QVBoxLayout(self._content)
+        self._lines.setContentsMargins(0, 0, 0, 0)
+        self._lines.setSpacing(SPACING)
+        self._lines.addStretch(1)
+        self._answer: Utterance | None = None
+        self._text = ""
+        self._paint = QTimer(self, interval=PAINT_MS, singleShot=True)
+        self._paint.timeout.connect(self._show_text)
+        self.verticalScrollBar().rangeChanged.connect(self._follow)
+        self._reads_along = True
+
+    def clear(self) -> None:
+        """Begin anew."""
+        self._paint.stop()
+        self._answer = None
+        while self._lines.count() > 1:
+            item = self._lines.takeAt(0)
+            widget = None if item is None else item.widget()
+            if widget is not None:
+                widget.hide()
+                widget.deleteLater()
+
+    def begin(self, question: Question, name: str) -> None:
+        """Show what is asked of the model `name`, and room for its answer."""
+        title = self.tr("The model reads") if question.as_read else self.tr("You")
+        asked = self._add(title)
+        set_role(asked, Role.SAID)
+        asked.words.setText(question.shown)
+        asked.say_below(expected_words(question.expected))
+        self._answer = self._add(name)
+        set_role(self._answer, Role.ANSWER)
+        self._text = ""
+        self._show_text()
+        self._reads_along = True
+
+    def wait(self, words: str) -> None:
+        """Say why there is no answer yet."""
+        if self._answer is not None:
+            self._answer.say_below(words)
+
+    def add(self, piece: str) -> None:
+        """Some more of the answer."""
+        bar = self.verticalScrollBar()
+        self._reads_along = bar.value() >= bar.maximum() - NEAR_END
+        self._text += piece
+        if not self._paint.isActive():
+            self._paint.start()
+
+    def finish(self, answered: Answered) -> None:
+        """The whole answer, and what it took."""
+        self._text = answered.text
+        self._show_text()
+        if self._answer is not None:
+            silent = "" if answered.text.strip() else self.tr("It ended without a word.")
+            self._answer.speaker.setText(answered.name)
+            self._answer.say_below(silent, *answered.notes, ending_words(answered), figures_words(answered))
+
+    def fail(self, error: UserError) -> None:
+        """There is no answer, and why."""
+        self._show_text()
+        if self._answer is not None:
+            self._answer.say_below(*str(error).splitlines())
+
+    def stop(self) -> None:
+        """The answer will not come."""
+        if self._answer is not None and not self._text:
+            self._answer.say_below(self.tr("Stopped."))
+
+    def _add(self, speaker: str) -> Utterance:
+        made = Utterance(speaker)
+        self._lines.insertWidget(self._lines.count() - 1, made)
+        return made
+
+    def _show_text(self) -> None:
+        self._paint.stop()
+        if self._answer is not None:
+            self._answer.words.setText(self._text)
+            self._answer.words.setVisible(bool(self._text))
+
+    def _follow(self, _least: int, most: int) -> None:
+        if self._reads_along:
+            self.verticalScrollBar().setValue(most)
+
+
+def _text() -> QLabel:
+    label = QLabel()
+    label.setWordWrap(True)
+    label.setTextFormat(Qt.TextFormat.PlainText)
+    label.setTextInteractionFlags(Qt.TextInteractionFlag.TextSelectableByMouse)
+    return label
+
+
+# --- A model that is being tried, as the window sees it
+
+
+class TrySession(EngineWork):
+    """One model in a process of its own; `start` begins it, `cancel` ends it and frees its memory.
+
+    `failure` tells why it has ended, None: it was told to.
+
+    Signals:
+        told: A line of the process (`core.services.chat.Told`).
+
+    Args:
+        start: Starts the process.
+        load: What it is to load.
+        parent: Qt's parent.
+    """
+
+    told = Signal(object)
+
+    def __init__(self, start: Start, load: Load, parent: QObject) -> None:
+        super().__init__(parent)
+        self._start_process = start
+        self._load = load
+        self._process: TryProcess | None = None
+        self._queue = threading.Lock()
+        self._early: list[Said] = []
+
+    def say(self, said: Said) -> None:
+        """Send a line; one that comes before the process is there waits for it."""
+        with self._queue:
+            if self._process is None:
+                self._early.append(said)
+            else:
+                self._process.say(said)
+
+    def begin(self) -> None:
+        """Start the process, and say what was to be said meanwhile."""
+        process = self._start_process(self._load)
+        with self._queue:
+            self._process = process
+            for said in self._early:
+                process.say(said)
+
+    def work(self) -> None:
+        """Pass on what the process says until it ends."""
+        assert self._process is not None
+        for told in self._process.lines():
+            self.told.emit(told)
+
+    def kill(self) -> None:
+        """End the process, if it has been started."""
+        if self._process is not None:
+            self._process.kill()
+
+
+# --- What one model says of a text or an image: bars of probabilities, a number
+
+
+class Judgement(PageScroll):
+    """The newest question and its answer, headed by the model's name, in place of those before."""
+
+    def __init__(self, theme: Theme, parent: QWidget | None = None) -> None:
+        content = QWidget()
+        super().__init__(content, parent)
+        self._question = Question()
+        self.asked = Utterance(self.tr("You"))
+        set_role(self.asked, Role.SAID)
+        self.answer = Utterance("")
+        set_role(self.answer, Role.ANSWER)
+        self.answer.words.hide()
+        self.bars = ChanceBars(theme)
+        self.number = QLabel()
+        self.number.setTextInteractionFlags(Qt.TextInteractionFlag.TextSelectableByMouse)
+        set_role(self.number, Role.PAGE_TITLE)
+        self.labelled = LabelledText(theme)
+        self._kinds: tuple[QWidget, ...] = (self.bars, self.number, self.labelled)
+        for place, widget in enumerate(self._kinds):
+            self.answer.column.insertWidget(2 + place, widget)
+        layout = QVBoxLayout(content)
+        layout.setContentsMargins(0, 0, 0, 0)
+        layout.setSpacing(SPACING)
+        layout.addWidget(self.asked)
+        layout.addWidget(self.answer)
+        layout.addStretch(1)
+        self.clear()
+
+    def clear(self) -> None:
+        """Begin anew."""
+        self.asked.hide()
+        self.answer.hide()
+        self._show(None)
+
+    def begin(self, question: Question, name: str) -> None:
+        """A question to the model `name`; an answer before it stays until the new one comes."""
+        self._question = question
+        self.asked.words.setText(question.shown)
+        self.asked.setVisible(bool(question.shown))
+        self.answer.speaker.setText(name)
+        self.answer.show()
+        self.answer.say_below()
+
+    def wait(self, words: str) -> None:
+        """Say why there is no answer yet."""
+        self.answer.say_below(words)
+
+    def add(self, piece: str) -> None:
+        """These models write no text."""
+
+    def finish(self, answered: Answered) -> None:
+        """The answer, and what it took."""
+        self.answer.speaker.setText(answered.name)
+        if answered.chances:
+            self.bars.show_chances(answered.chances, self._question.expected)
+            self._show(self.bars)
+        elif answered.number is not None:
+            self.number.setText(numbers.three_figures(answered.number))
+            self._show(self.number)
+        else:
+            self.labelled.show_words(" ".join(self._question.texts), answered.words)
+            self._show(self.labelled)
+        self.answer.say_below(
+            expected_words(self._question.expected), *answered.notes, figures_words(answered)
+        )
+
+    def fail(self, error: UserError) -> None:
+        """There is no answer, and why."""
+        self._show(None)
+        self.answer.say_below(*str(error).splitlines())
+
+    def stop(self) -> None:
+        """The answer will not come."""
+        self.answer.say_below(self.tr("Stopped."))
+
+    def _show(self, widget: QWidget | None) -> None:
+        for kind in self._kinds:
+            kind.setVisible(kind is widget)
+
+
+# --- One of the two models on the page Try it: its process, its conversation
+
+
+class TryColumn(Card):
+    """Headed by the model's name; its process is started by the first question.
+
+    Signals:
+        settled: The question is answered, failed or was stopped.
+    """
+
+    settled = Signal()
+
+    def __init__(self, theme: Theme, which: Which, start: Start, parent: QWidget | None = None) -> None:
+        super().__init__("", parent)
+        self.which = which
+        self._start = start
+        self._chosen: Triable | None = None
+        self._session: TrySession | None = None
+        self._ending: list[TrySession] = []
+        self._turns: tuple[Turn, ...] = ()
+        self._question: Question | None = None
+        self._asked = 0
+        self._is_loading = False
+        self.name = ElidedLabel()
+        set_role(self.name, Role.CARD_TITLE)
+        self.state = QLabel()
+        set_role(self.state, Role.HINT)
+        self.transcript = Transcript()
+        self.judgement = Judgement(theme)
+        self._bodies = QStackedWidget()
+        self._bodies.addWidget(self.transcript)
+        self._bodies.addWidget(self.judgement)
+        head = QVBoxLayout()
+        head.setSpacing(2)
+        head.addWidget(self.name)
+        head.addWidget(self.state)
+        self.body.addLayout(head)
+        self.body.addSpacing(SPACING // 2)
+        self.body.addWidget(self._bodies, 1)
+        self.show_model(None)
+
+    @property
+    def is_busy(self) -> bool:
+        """Whether an answer is still to come."""
+        return self._question is not None
+
+    @property
+    def is_loaded(self) -> bool:
+        """Whether its process lives, be the model ready or on its way."""
+        return self._session is not None
+
+    def show_model(self, chosen: Triable | None) -> None:
+        """Show another run's model; the process of the one before ends."""
+        self.end()
+        self._chosen = chosen
+        self.begin_conversation()
+        name = "" if chosen is None else chosen.name(self.which)
+        self.name.setText(name)
+        self.setAccessibleName(f"{which_words(self.which)}: {name}")
+        self._bodies.setCurrentWidget(self._answers)
+
+    def begin_conversation(self) -> None:
+        """Forget what was said; what is still to come of an answer is for nobody."""
+        self._turns = ()
+        self._question = None
+        self._asked += 1
+        self.transcript.clear()
+        self.judgement.clear()
+
+    def ask(self, question: Question, writing: Writing, *, on_cpu: bool = False) -> None:
+        """Ask the model, loaded first where it isn't yet."""
+        assert self._chosen is not None, "a run is chosen before anything is asked"
+        if self._session is None:
+            self._begin_session(self._chosen, on_cpu=on_cpu)
+        assert self._session is not None
+        self._asked += 1
+        given = question.given_to(self._chosen.task, self._turns)
+        self._session.say(Ask(id=self._asked, given=given, writing=writing))
+        self._question = question
+        self._answers.begin(question, self._chosen.name(self.which))
+        if self._is_loading:
+            self._answers.wait(self.tr("The model is being loaded …"))
+
+    def stop(self) -> None:
+        """End the answer early; a model that is still being loaded is let go."""
+        if self._question is None or self._session is None:
+            return
+        if self._is_loading:
+            self.end()
+        else:
+            self._session.say(Stop(id=self._asked))
+
+    def end(self, why: str = "") -> None:
+        """End the process, which frees its memory; what it has said stays."""
+        if self._session is not None:
+            session, self._session = self._session, None
+            self._ending.append(session)
+            session.cancel()
+        self._say_state(why)
+        if self._question is not None:
+            self._answers.stop()
+            self._settle()
+
+    def end_work(self) -> None:
+        """End, and wait until no thread is left."""
+        self.end()
+        for session in tuple(self._ending):
+            session.wait()
+
+    @property
+    def _answers(self) -> Transcript | Judgement:
+        writes = self._chosen is None or self._chosen.task.writes_text
+        return self.transcript if writes else self.judgement
+
+    def _begin_session(self, chosen: Triable, *, on_cpu: bool) -> None:
+        load = Load(run=str(chosen.run.path.absolute()), which=self.which, on_cpu=on_cpu)
+        self._session = TrySession(self._start, load, self)
+        self._session.told.connect(self._take)
+        self._session.finished.connect(self._take_end)
+        self._is_loading = True
+        self._say_state(self.tr("loading …"))
+        self._session.start()
+
+    def _take(self, told: Told) -> None:
+        if self.sender() is not self._session:
+            return
+        match told:
+            case Loaded():
+                self._is_loading = False
+                self._answers.wait("")
+                self._say_state(f"{told.device}, {told.dtype}", *told.notes)
+            case Piece() if told.id == self._asked:
+                self._answers.add(told.text)
+            case Answered() if told.id == self._asked:
+                self._finish(told)
+            case NotAnswered() if told.id == self._asked:
+                self._fail(UserError(told.error.title, told.error.detail, told.error.fixes))
+
+    def _finish(self, answered: Answered) -> None:
+        question = self._question
+        if question is None:
+            return
+        self._answers.finish(answered)
+        if not question.as_read:
+            said = Turn(Speaker.USER, question.shown), Turn(Speaker.ASSISTANT, answered.text)
+            self._turns = (*self._turns, *said)
+        self._settle()
+
+    def _fail(self, error: UserError) -> None:
+        if self._question is not None:
+            self._answers.fail(error)
+            self._settle()
+
+    def _settle(self) -> None:
+        self._question = None
+        self.settled.emit()
+
+    def _take_end(self) -> None:
+        session = self.sender()
+        if not isinstance(session, TrySession):
+            return
+        if session in self._ending:
+            self._ending.remove(session)
+        elif session is self._session:
+            self._session = None
+            self._say_state()
+            if session.failure is not None:
+                self._fail(session.failure)
+        session.deleteLater()
+
+    def _say_state(self, *words: str) -> None:
+        self.state.setText(" · ".join(filter(None, (which_words(self.which), *words))))

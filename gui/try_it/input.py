@@ -1,0 +1,559 @@
+"""How a model writes on the page Try it: by chance or not, how much, until where; and what it is told before."""
+
+import re
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from PySide6.QtCore import QCoreApplication, QSize, Qt, Signal
+from PySide6.QtGui import QDragEnterEvent, QDropEvent, QIcon, QImageReader, QKeyEvent, QPixmap
+from PySide6.QtWidgets import (
+    QFileDialog,
+    QFrame,
+    QHBoxLayout,
+    QLabel,
+    QLineEdit,
+    QPlainTextEdit,
+    QPushButton,
+    QVBoxLayout,
+    QWidget,
+)
+
+from core.base import format as numbers
+from core.base.files import file_inside
+from core.options.choices import Speaker, Task
+from core.runs.events import Example
+from core.services.chat import Answered, Chat, Choice, EndedBy, Given, Image, Texts, Turn, Which, Writing
+from gui.base.theme import Role, set_flag, set_role
+from gui.base.tokens import SPACING
+from gui.widgets.cards import Card
+from gui.widgets.inputs import CalmDoubleSpinBox, CalmSpinBox, dropped_path
+from gui.widgets.labels import ElidedLabel, tip_of
+from gui.widgets.layout import FlowLayout
+
+# --- A place for an image on the page Try it: drop one there, or choose a file
+
+
+SIDE = 72
+"""Pixels of the small picture."""
+KINDS = "*.png *.jpg *.jpeg *.webp *.bmp *.gif *.tif *.tiff"
+
+
+class ImagePlace(QFrame):
+    """Takes one image and shows it small.
+
+    Signals:
+        chosen: The path of an image, as text.
+    """
+
+    chosen = Signal(str)
+
+    def __init__(self, parent: QWidget | None = None) -> None:
+        super().__init__(parent)
+        set_role(self, Role.DROP)
+        self.setAcceptDrops(True)
+        self.picture = QLabel()
+        self.picture.setFixedSize(SIDE, SIDE)
+        self.picture.setAlignment(Qt.AlignmentFlag.AlignCenter)
+        self.picture.hide()
+        self.words = ElidedLabel(self.tr("Drop an image here"))
+        set_role(self.words, Role.MUTED)
+        self.button = QPushButton(self.tr("Choose an image…"))
+        self.button.clicked.connect(self._choose)
+        beside = QVBoxLayout()
+        beside.setSpacing(SPACING)
+        beside.addStretch(1)
+        beside.addWidget(self.words)
+        beside.addWidget(self.button, alignment=Qt.AlignmentFlag.AlignLeft)
+        beside.addStretch(1)
+        row = QHBoxLayout(self)
+        row.setContentsMargins(2 * SPACING, SPACING, 2 * SPACING, SPACING)
+        row.setSpacing(2 * SPACING)
+        row.addWidget(self.picture)
+        row.addLayout(beside, 1)
+
+    def show_image(self, path: str) -> None:
+        """Show an image without saying that it was chosen; empty: none."""
+        self.picture.setVisible(bool(path))
+        self.words.setText(Path(path).name if path else self.tr("Drop an image here"))
+        if path:
+            self.picture.setPixmap(small_picture(path, SIDE))
+
+    def dragEnterEvent(self, event: QDragEnterEvent) -> None:
+        """Welcome a file."""
+        if dropped_path(event.mimeData()) is not None:
+            event.acceptProposedAction()
+
+    def dropEvent(self, event: QDropEvent) -> None:
+        """Take it."""
+        path = dropped_path(event.mimeData())
+        if path is not None:
+            event.acceptProposedAction()
+            self._take(str(path))
+
+    def _choose(self) -> None:
+        kinds = self.tr("Images ({})").format(KINDS)
+        path, _ = QFileDialog.getOpenFileName(self, self.tr("Choose an image"), "", kinds)
+        if path:
+            self._take(path)
+
+    def _take(self, path: str) -> None:
+        self.show_image(path)
+        self.chosen.emit(path)
+
+
+def small_picture(path: str, side: int) -> QPixmap:
+    """An image no larger than `side` pixels, decoded at that size; nothing where it can't be read."""
+    reader = QImageReader(path)
+    reader.setAutoTransform(True)
+    size = reader.size()
+    if size.isValid():
+        reader.setScaledSize(size.scaled(QSize(side, side), Qt.AspectRatioMode.KeepAspectRatio))
+    return QPixmap.fromImage(reader.read())
+
+
+# --- What a person asks on the page Try it
+
+
+@dataclass(frozen=True)
+class Question:
+    """A text, a pair of texts, or an image file.
+
+    `expected` is what a held-out example says; `as_read`: the text is what the model reads, special tokens included.
+    """
+
+    texts: tuple[str, ...] = ()
+    image: str = ""
+    system: str = ""
+    expected: str = ""
+    as_read: bool = False
+
+    @property
+    def shown(self) -> str:
+        """The texts, one below the other."""
+        return "\n".join(self.texts)
+
+    @property
+    def is_empty(self) -> bool:
+        """Whether nothing is asked."""
+        return not (self.image or self.shown.strip())
+
+    def given_to(self, task: Task, turns: Sequence[Turn]) -> Given:
+        """What a model that has learned `task` is asked, after the `turns` of its conversation so far."""
+        if self.image:
+            return Image(path=self.image)
+        if task.reads_conversations and not self.as_read:
+            return Chat(turns=(*turns, Turn(Speaker.USER, self.shown)), system=self.system)
+        return Texts(texts=self.texts, as_read=self.as_read)
+
+
+# --- The sentences of the page Try it that are made of figures and names
+
+
+_translate = QCoreApplication.translate
+
+
+def which_words(which: Which) -> str:
+    """Which of the two models it is."""
+    if which is Which.TRAINED:
+        return _translate("Try", "Trained")
+    return _translate("Try", "Before training")
+
+
+def ask_words(task: Task) -> str:
+    """What the button says."""
+    match task:
+        case Task.CHAT | Task.PREFERENCE:
+            return _translate("Try", "Ask")
+        case Task.CAUSAL_LM:
+            return _translate("Try", "Go on")
+        case Task.TEXT_REGRESSION:
+            return _translate("Try", "Score")
+        case Task.TOKEN_CLASSIFICATION:
+            return _translate("Try", "Label the words")
+        case Task.TEXT_CLASSIFICATION | Task.IMAGE_CLASSIFICATION:
+            return _translate("Try", "Classify")
+
+
+def hint_words(task: Task) -> str:
+    """What stands in the empty field."""
+    match task:
+        case Task.CHAT | Task.PREFERENCE:
+            return _translate("Try", "Say something. Return sends it, Shift+Return begins a new line.")
+        case Task.CAUSAL_LM:
+            return _translate("Try", "How the text begins. Return sends it, Shift+Return begins a new line.")
+        case _:
+            return _translate("Try", "Write or paste a text. Return sends it.")
+
+
+def expected_words(expected: str) -> str:
+    """What a held-out example says; empty where nobody knows."""
+    return _translate("Try", "Expected: {}").format(expected) if expected else ""
+
+
+def figures_words(answered: Answered) -> str:
+    """What an answer took, such as "41 tokens in 1.2 s · 34 tokens/s · cpu, bf16"."""
+    took = numbers.step_time(answered.seconds)
+    where = f"{answered.device}, {answered.dtype}"
+    speed = answered.tokens_per_second
+    if speed is None:
+        return f"{took} · {where}"
+    wrote = _translate("Try", "%n tokens in {seconds}", None, answered.tokens).format(seconds=took)
+    pace = _translate("Try", "{speed} tokens/s").format(speed=numbers.three_figures(speed))
+    return f"{wrote} · {pace} · {where}"
+
+
+def ending_words(answered: Answered) -> str:
+    """Why a written answer ended, where that isn't the model's own doing; empty where it is."""
+    match answered.ended_by:
+        case EndedBy.LENGTH:
+            return _translate("Try", "Ended by the most tokens it may write.")
+        case EndedBy.STOP_TEXT:
+            return _translate("Try", "Ended by a text to stop at.")
+        case EndedBy.PERSON:
+            return _translate("Try", "Stopped.")
+        case _:
+            return ""
+
+
+# --- How a model writes on the page Try it: by chance or not, how much, until where
+
+
+MOST_TOKENS = 32_768
+LARGEST_SEED = 2**31 - 1
+
+
+class WritingSettings(QWidget):
+    """The fields; each says in its tool tip what it does."""
+
+    def __init__(self, parent: QWidget | None = None) -> None:
+        super().__init__(parent)
+        plain = Writing()
+        self.temperature = CalmDoubleSpinBox()
+        self.temperature.setRange(0.0, 2.0)
+        self.temperature.setSingleStep(0.1)
+        self.temperature.setDecimals(2)
+        self.temperature.setValue(plain.temperature)
+        self.max_tokens = _whole(1, MOST_TOKENS, plain.max_tokens)
+        self.top_p = CalmDoubleSpinBox()
+        self.top_p.setRange(0.01, 1.0)
+        self.top_p.setSingleStep(0.05)
+        self.top_p.setValue(plain.top_p)
+        self.seed = _whole(0, LARGEST_SEED, plain.seed)
+        self.stop_at = QLineEdit()
+        self.stop_at.setPlaceholderText(self.tr("none"))
+        self.system = QLineEdit()
+        self.system.setPlaceholderText(self.tr("What the assistant is told before the conversation"))
+        self._system_row = self._field(self.tr("System prompt"), self.system, "")
+        self._lay_out()
+
+    def writing(self) -> Writing:
+        """What is chosen."""
+        return Writing(
+            max_tokens=self.max_tokens.value(),
+            temperature=self.temperature.value(),
+            top_p=self.top_p.value(),
+            seed=self.seed.value(),
+            stop_at=(self.stop_at.text(),) if self.stop_at.text() else (),
+        )
+
+    def offer_system(self, offered: bool) -> None:
+        """Whether the model reads conversations, which may begin with a system prompt."""
+        self._system_row.setVisible(offered)
+
+    def _lay_out(self) -> None:
+        line = QWidget()
+        flow = FlowLayout(2 * SPACING, SPACING, line)
+        tips = (
+            (self.tr("Temperature"), self.temperature, self._temperature_tip()),
+            (self.tr("Most tokens"), self.max_tokens, self.tr("An answer ends after so many tokens.")),
+            (
+                self.tr("Top-p"),
+                self.top_p,
+                self.tr("Draws among the likeliest tokens only that come to this share."),
+            ),
+            (self.tr("Seed"), self.seed, self.tr("The same seed draws the same answer.")),
+            (self.tr("Stop at"), self.stop_at, self.tr("Writing ends where this text comes up.")),
+        )
+        for title, widget, tip in tips:
+            flow.addWidget(self._field(title, widget, tip))
+        column = QVBoxLayout(self)
+        column.setContentsMargins(0, 0, 0, 0)
+        column.setSpacing(SPACING)
+        column.addWidget(self._system_row)
+        column.addWidget(line)
+
+    def _temperature_tip(self) -> str:
+        return self.tr(
+            "0: always the likeliest token, so that the same question gets the same answer. Higher: more by chance."
+        )
+
+    def _field(self, title: str, widget: QWidget, tip: str) -> QWidget:
+        label = QLabel(title)
+        label.setBuddy(widget)
+        set_role(label, Role.LABEL)
+        widget.setAccessibleName(title)
+        for part in (label, widget):
+            part.setToolTip(tip)
+        made = QWidget()
+        row = QHBoxLayout(made)
+        row.setContentsMargins(0, 0, 0, 0)
+        row.setSpacing(SPACING)
+        row.addWidget(label)
+        row.addWidget(widget, 1)
+        return made
+
+
+def _whole(least: int, most: int, value: int) -> CalmSpinBox:
+    made = CalmSpinBox()
+    made.setRange(least, most)
+    made.setValue(value)
+    made.setAlignment(Qt.AlignmentFlag.AlignLeft)
+    return made
+
+
+# --- A run's held-out examples as buttons: one press asks about one of them
+
+
+MOST_TEXTS, MOST_IMAGES = 4, 12
+EXAMPLE_LETTERS = 26
+"""So many letters of a text stand on its button."""
+PICTURE = 28
+SPECIAL = re.compile(r"<\|?[\w /-]{1,30}\|?>|\[(?:INST|/INST)\]")
+"""What templates put around turns; nobody wants to read it on a button."""
+
+
+class ExampleRow(QWidget):
+    """A few examples; hidden where the run kept none.
+
+    Signals:
+        chosen: The `Question` of the one that was pressed.
+    """
+
+    chosen = Signal(object)
+
+    def __init__(self, parent: QWidget | None = None) -> None:
+        super().__init__(parent)
+        self._flow = FlowLayout(SPACING, SPACING // 2, self)
+        self.buttons: list[QPushButton] = []
+        self._title = QLabel(self.tr("Examples"))
+        set_role(self._title, Role.HINT)
+        self._title.setFixedHeight(self._title.fontMetrics().height() + SPACING // 2)
+        self._flow.addWidget(self._title)
+        self.hide()
+
+    def show_examples(
+        self, examples: tuple[Example, ...], folder: Path, task: Task, *, in_pairs: bool
+    ) -> None:
+        """Offer a run's examples; `in_pairs`: their texts are pairs, a line each."""
+        for button in self.buttons:
+            self._flow.removeWidget(button)
+            button.hide()
+            button.deleteLater()
+        most = MOST_IMAGES if task.reads_images else MOST_TEXTS
+        self.buttons = [self._button(example, folder, task, in_pairs=in_pairs) for example in examples[:most]]
+        self.setVisible(bool(self.buttons))
+
+    def _button(self, example: Example, folder: Path, task: Task, *, in_pairs: bool) -> QPushButton:
+        question = question_of(example, folder, task, in_pairs=in_pairs)
+        button = QPushButton()
+        button.setAutoDefault(False)
+        set_role(button, Role.LINK)
+        if question.image:
+            button.setIcon(QIcon(small_picture(question.image, 2 * PICTURE)))
+            button.setIconSize(QSize(PICTURE, PICTURE))
+            button.setAccessibleName(self.tr("Image that is: {}").format(example.expected))
+        else:
+            button.setText(short(question.shown, from_end=question.as_read))
+        button.setToolTip(tip_of(example.given[:1000] or example.expected))
+        button.clicked.connect(lambda: self.chosen.emit(question))
+        self._flow.addWidget(button)
+        return button
+
+
+def question_of(example: Example, folder: Path, task: Task, *, in_pairs: bool) -> Question:
+    """What an example asks: an image, a text or a pair, or, of a model that writes, exactly what it read then."""
+    if example.image:
+        path = file_inside(folder, example.image)
+        return Question(image=str(path or folder / "none"), expected=example.expected)
+    texts = tuple(example.given.split("\n", 1)) if in_pairs and not task.writes_text else (example.given,)
+    is_read = task.writes_text and not example.is_own
+    return Question(texts=texts, expected=example.expected, as_read=is_read)
+
+
+def short(text: str, *, from_end: bool = False) -> str:
+    """A text on a button: its first letters, or its last words where a template stands around it."""
+    plain = " ".join(SPECIAL.sub(" ", text).split())
+    if len(plain) <= EXAMPLE_LETTERS:
+        return plain
+    return (
+        f"… {plain[-EXAMPLE_LETTERS:].partition(' ')[2]}"
+        if from_end
+        else f"{plain[:EXAMPLE_LETTERS].rstrip()} …"
+    )
+
+
+# --- The foot of the page Try it: what is asked, in the form that suits the run
+
+
+LINES = 3
+"""Lines of a text that are seen without scrolling."""
+
+
+class AskedText(QPlainTextEdit):
+    """A text field in which Return asks, and Shift+Return begins a new line.
+
+    Signals:
+        return_pressed: Ask.
+    """
+
+    return_pressed = Signal()
+
+    def __init__(self, name: str, parent: QWidget | None = None) -> None:
+        super().__init__(parent)
+        self.setAccessibleName(name)
+        self.setTabChangesFocus(True)
+        frame = 2 * (self.frameWidth() + SPACING)
+        self.setFixedHeight(LINES * self.fontMetrics().lineSpacing() + frame)
+
+    def keyPressEvent(self, event: QKeyEvent) -> None:
+        """Ask at Return."""
+        is_return = event.key() in (Qt.Key.Key_Return, Qt.Key.Key_Enter)
+        if is_return and not event.modifiers() & Qt.KeyboardModifier.ShiftModifier:
+            self.return_pressed.emit()
+        else:
+            super().keyPressEvent(event)
+
+
+class TryInput(Card):
+    """Texts, or a place for an image; examples; how a model writes; the button.
+
+    Signals:
+        asked: The `Question` to ask.
+        stop_pressed: End the answers early.
+        anew_pressed: Begin a new conversation.
+    """
+
+    asked = Signal(object)
+    stop_pressed = Signal()
+    anew_pressed = Signal()
+
+    def __init__(self, parent: QWidget | None = None) -> None:
+        super().__init__("", parent)
+        self._task = Task.CHAT
+        self._is_busy = False
+        self.text = AskedText(self.tr("Text"))
+        self.second = AskedText(self.tr("Second text"))
+        self.image = ImagePlace()
+        self.examples = ExampleRow()
+        self.settings = WritingSettings()
+        self.button = QPushButton()
+        set_role(self.button, Role.PRIMARY)
+        self.more = self._link(self.tr("Settings"))
+        self.more.setCheckable(True)
+        set_flag(self.more, "stays", True)
+        self.anew = self._link(self.tr("New conversation"))
+        self._lay_out()
+        self.settings.hide()
+        self.button.clicked.connect(self._press)
+        self.more.toggled.connect(self.settings.setVisible)
+        self.anew.clicked.connect(self.anew_pressed)
+        self.image.chosen.connect(self._take_image)
+        self.examples.chosen.connect(self._take_example)
+        for field in (self.text, self.second):
+            field.return_pressed.connect(self._ask_texts)
+            field.textChanged.connect(self._show_button)
+
+    def show_choice(self, choice: Choice) -> None:
+        """Take the form that suits a run, empty."""
+        chosen = choice.chosen
+        if chosen is None:
+            return
+        task = self._task = chosen.task
+        for field in (self.text, self.second):
+            field.clear()
+        self.text.setVisible(not task.reads_images)
+        self.text.setPlaceholderText(hint_words(task))
+        self.second.setVisible(choice.reads_pairs)
+        self.second.setPlaceholderText(self.tr("The second text of the pair."))
+        self.image.setVisible(task.reads_images)
+        self.image.show_image("")
+        self.more.setVisible(task.writes_text)
+        self.settings.setVisible(task.writes_text and self.more.isChecked())
+        self.settings.offer_system(task.reads_conversations)
+        self.anew.setVisible(task.writes_text)
+        self.anew.setText(self.tr("New conversation") if task.reads_conversations else self.tr("Clear"))
+        self.examples.show_examples(choice.examples, chosen.run.path, task, in_pairs=choice.reads_pairs)
+        self._show_button()
+
+    def take_away(self, question: Question) -> None:
+        """Clear what has been said in a conversation; a text that is judged or gone on with stays to be changed."""
+        if self._task.reads_conversations and self.text.toPlainText().strip() == question.shown:
+            self.text.clear()
+
+    def show_busy(self, busy: bool) -> None:
+        """Offer to stop while answers come."""
+        self._is_busy = busy
+        self._show_button()
+
+    def _lay_out(self) -> None:
+        texts = QHBoxLayout()
+        texts.setSpacing(SPACING)
+        texts.addWidget(self.text, 1)
+        texts.addWidget(self.second, 1)
+        texts.addWidget(self.image, 1)
+        buttons = QVBoxLayout()
+        buttons.addStretch(1)
+        buttons.addWidget(self.button)
+        texts.addLayout(buttons)
+        below = QHBoxLayout()
+        below.setSpacing(SPACING)
+        below.addWidget(self.examples, 1)
+        below.addStretch()
+        for link in (self.anew, self.more):
+            below.addWidget(link, alignment=Qt.AlignmentFlag.AlignTop)
+        for row in (texts, below):
+            self.body.addLayout(row)
+        self.body.addWidget(self.settings)
+
+    def _link(self, title: str) -> QPushButton:
+        made = QPushButton(title)
+        set_role(made, Role.LINK)
+        return made
+
+    def _press(self) -> None:
+        if self._is_busy:
+            self.stop_pressed.emit()
+        else:
+            self._ask_texts()
+
+    def _ask_texts(self) -> None:
+        texts: tuple[str, ...] = (self.text.toPlainText().strip(),)
+        if self.second.isVisibleTo(self):
+            texts = (*texts, self.second.toPlainText().strip())
+        question = Question(texts=texts, system=self.settings.system.text())
+        if self._is_busy or question.is_empty or self._task.reads_images:
+            return
+        self.asked.emit(question)
+
+    def _take_image(self, path: str) -> None:
+        if not self._is_busy:
+            self.asked.emit(Question(image=path))
+
+    def _take_example(self, question: Question) -> None:
+        if self._is_busy:
+            return
+        if question.image:
+            self.image.show_image(question.image)
+        elif not self._task.writes_text:
+            for field, text in zip((self.text, self.second), question.texts, strict=False):
+                field.setPlainText(text)
+        if self._task.writes_text:
+            self.anew_pressed.emit()
+        self.asked.emit(question)
+
+    def _show_button(self) -> None:
+        self.button.setText(self.tr("Stop") if self._is_busy else ask_words(self._task))
+        has_text = bool(self.text.toPlainText().strip())
+        self.button.setEnabled(self._is_busy or has_text)
+        self.button.setVisible(self._is_busy or not self._task.reads_images)

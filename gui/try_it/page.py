@@ -1,0 +1,330 @@
+"""The page Try it: the model a run has trained beside the one it started from, asked the same."""
+
+from collections.abc import Callable
+from pathlib import Path
+
+from PySide6.QtCore import QCoreApplication, Qt, QTimer
+from PySide6.QtGui import QHideEvent, QShowEvent
+from PySide6.QtWidgets import QHBoxLayout, QLabel, QStackedWidget, QVBoxLayout, QWidget
+
+from core.base.errors import Fix
+from core.runs.events import Level
+from core.runs.folder import RunFolder
+from core.runs.queue import LiveRun
+from core.runs.status import State
+from core.services import chat as trying_choice
+from core.services.chat import Choice, Start, Triable, TryProcess, Verdict, Which
+from gui.base.background import Looking
+from gui.base.theme import Role, Theme, set_role
+from gui.base.tokens import PAGE_MARGINS, SPACING
+from gui.base.trash import told_apart
+from gui.try_it.column import TryColumn
+from gui.try_it.input import Question, TryInput
+from gui.widgets.cards import MessageStrip
+from gui.widgets.inputs import ChoiceList, Segment, Segmented
+
+IDLE_MS = 5 * 60 * 1000
+"""Models are let go of so long after the page was left."""
+TITLE_LETTERS = 60
+"""Width of the list of runs at most, in letters."""
+BOTH = "both"
+ON_CPU, ONLY = "try.on_cpu", "try.only"
+"""What the buttons of this page's own messages change."""
+
+RoomFor = Callable[..., Verdict]
+
+
+class TryPage(QWidget):
+    """Asks one model of a run, or both.
+
+    Args:
+        theme: Colours.
+        runs_folder: Gives the folder that holds the runs.
+        start: Starts the process of a model.
+        room_for: Says whether models may be loaded now (`core.services.chat.room_for`).
+        parent: Qt's parent.
+    """
+
+    def __init__(
+        self,
+        theme: Theme,
+        runs_folder: Callable[[], Path],
+        start: Start = TryProcess,
+        room_for: RoomFor = trying_choice.room_for,
+        parent: QWidget | None = None,
+    ) -> None:
+        super().__init__(parent)
+        self._runs_folder = runs_folder
+        self._room_for = room_for
+        self._wanted: RunFolder | None = None
+        self._choice = Choice(())
+        self._waiting: Question | None = None
+        self._on_cpu = False
+        self._goes: Callable[[list[RunFolder]], bool] | None = None
+        self._runs: Looking[Choice] = Looking(self)
+        self._room: Looking[Verdict] = Looking(self)
+        self._idle = QTimer(self, interval=IDLE_MS, singleShot=True)
+        self.run_list = ChoiceList()
+        self.run_list.setAccessibleName(self.tr("Run"))
+        self.shown = Segmented(self._segments())
+        self.shown.setAccessibleName(self.tr("Models to ask"))
+        self.shown.set_value(BOTH)
+        self.learned = QLabel()
+        set_role(self.learned, Role.MUTED)
+        self.strip = MessageStrip(closable=True)
+        self.strip.hide()
+        self.columns = {which: TryColumn(theme, which, start) for which in Which}
+        self.input = TryInput()
+        self.empty = QLabel()
+        self._lay_out()
+        self._connect()
+        self._show_choice(Choice(()))
+
+    def show_run(self, run: RunFolder) -> None:
+        """Choose a run."""
+        self._wanted = run
+        self._look()
+
+    def let_go(self, why: str = "") -> None:
+        """End the models' processes; the memory is free at once. What was said stays."""
+        self._waiting = None
+        self._room.forget()
+        had_any = self._any_loaded
+        for column in self.columns.values():
+            column.end()
+        if had_any and why:
+            self.strip.show_message(Level.INFO, why, self.tr("The next question loads the models again."))
+        self._show_busy()
+
+    def take_live(self, live: tuple[LiveRun, ...]) -> None:
+        """Runs train or wait: those that train get the memory, unless models were asked for beside them."""
+        training = [run for run in live if run.state is not State.QUEUED]
+        if self._goes is not None and self._goes([one.run for one in training]):
+            self._goes = self._waiting = None
+            self.strip.hide()
+        if not training:
+            self._on_cpu = False
+        elif not self._on_cpu and self._any_loaded:
+            self.let_go(self.tr("{} is training and gets the memory").format(training[0].title))
+            self._goes = lambda runs: training[0].run not in runs
+
+    def close_questions(self) -> None:
+        """End everything, and wait until no thread is left."""
+        self._idle.stop()
+        for looking in (self._runs, self._room):
+            looking.close()
+        for column in self.columns.values():
+            column.end_work()
+
+    def showEvent(self, event: QShowEvent) -> None:
+        """Look which runs there are now."""
+        super().showEvent(event)
+        self._idle.stop()
+        self._look()
+
+    def hideEvent(self, event: QHideEvent) -> None:
+        """Keep the models a while: somebody may come back at once."""
+        super().hideEvent(event)
+        self._idle.start()
+
+    def _segments(self) -> tuple[Segment, ...]:
+        return (
+            Segment(BOTH, self.tr("Both"), self.tr("The trained model beside the one it started from.")),
+            Segment(Which.TRAINED.value, self.tr("Trained"), self.tr("Only the trained model.")),
+            Segment(
+                Which.BEFORE.value,
+                self.tr("Before training"),
+                self.tr("Only the model the run started from."),
+            ),
+        )
+
+    def _lay_out(self) -> None:
+        title = QLabel(self.tr("Try it"))
+        set_role(title, Role.PAGE_TITLE)
+        top = QHBoxLayout()
+        top.setSpacing(SPACING)
+        top.addWidget(title)
+        top.addSpacing(SPACING)
+        self.run_list.setMaximumWidth(TITLE_LETTERS * self.fontMetrics().averageCharWidth())
+        top.addWidget(self.run_list, 3)
+        top.addWidget(self.learned)
+        top.addStretch(1)
+        top.addWidget(self.shown)
+        columns = QHBoxLayout()
+        columns.setSpacing(SPACING + SPACING // 2)
+        for column in self.columns.values():
+            columns.addWidget(column, 1)
+        page = QWidget()
+        rows = QVBoxLayout(page)
+        rows.setContentsMargins(0, 0, 0, 0)
+        rows.setSpacing(SPACING + SPACING // 2)
+        rows.addLayout(columns, 1)
+        rows.addWidget(self.input)
+        set_role(self.empty, Role.MUTED)
+        self.empty.setAlignment(Qt.AlignmentFlag.AlignCenter)
+        self.empty.setWordWrap(True)
+        self._stack = QStackedWidget()
+        self._stack.addWidget(self.empty)
+        self._stack.addWidget(page)
+        outer = QVBoxLayout(self)
+        outer.setContentsMargins(*PAGE_MARGINS)
+        outer.setSpacing(SPACING + SPACING // 2)
+        outer.addLayout(top)
+        outer.addWidget(self.strip)
+        outer.addWidget(self._stack, 1)
+
+    def _connect(self) -> None:
+        self._runs.found.connect(self._show_choice)
+        self._room.found.connect(self._take_verdict)
+        self._idle.timeout.connect(self.let_go)
+        self.run_list.currentIndexChanged.connect(self._choose)
+        self.shown.chosen.connect(self._show_columns)
+        self.strip.fix_chosen.connect(self._apply)
+        self.input.asked.connect(self._ask)
+        self.input.stop_pressed.connect(self._stop)
+        self.input.anew_pressed.connect(self._begin_anew)
+        for column in self.columns.values():
+            column.settled.connect(self._show_busy)
+        application = QCoreApplication.instance()
+        assert application is not None
+        application.aboutToQuit.connect(self.close_questions)
+
+    # Which run, which of its models.
+
+    def _look(self) -> None:
+        folder, wanted = self._runs_folder(), self._wanted
+        self._runs.look(lambda: trying_choice.look(folder, wanted))
+
+    def _choose(self, row: int) -> None:
+        path = self.run_list.itemData(row)
+        if path:
+            self.show_run(RunFolder(Path(path)))
+
+    def _show_choice(self, choice: Choice) -> None:
+        before, self._choice = self._choice.chosen, choice
+        chosen = choice.chosen
+        titles = told_apart([(run.run.path, run.title) for run in choice.runs])
+        self.run_list.set_choices(map(_entry, choice.runs, titles))
+        for widget in (self.run_list, self.shown, self.learned):
+            widget.setVisible(chosen is not None)
+        self._stack.setCurrentIndex(0 if chosen is None else 1)
+        self.empty.setText(self._why_empty(choice))
+        if chosen is None:
+            self.let_go()
+            return
+        self._wanted = chosen.run
+        self.run_list.choose(str(chosen.run.path))
+        self.learned.setText(chosen.task.label)
+        if chosen != before:
+            self._show_chosen(choice, chosen)
+
+    def _show_chosen(self, choice: Choice, chosen: Triable) -> None:
+        self.strip.hide()
+        for column in self.columns.values():
+            column.show_model(chosen)
+        self.input.show_choice(choice)
+        self._show_columns()
+
+    def _why_empty(self, choice: Choice) -> str:
+        if choice.problem:
+            return self.tr("This run can't be tried.\n{}").format(choice.problem)
+        return self.tr("No run has a model yet.\nTrain one under New run: then it can be asked here.")
+
+    @property
+    def _asked_models(self) -> tuple[Which, ...]:
+        """The models that are to be asked, the trained one first."""
+        value = self.shown.value()
+        return tuple(Which) if value == BOTH else (Which(value),)
+
+    @property
+    def _any_loaded(self) -> bool:
+        return any(column.is_loaded for column in self.columns.values())
+
+    def _show_columns(self, _value: str = "") -> None:
+        for which, column in self.columns.items():
+            is_shown = which in self._asked_models
+            column.setVisible(is_shown)
+            if not is_shown:
+                column.end()
+        self._show_busy()
+
+    # Asking.
+
+    def _ask(self, question: Question) -> None:
+        """Ask; models that aren't loaded yet are, where there is room."""
+        chosen = self._choice.chosen
+        if chosen is None:
+            return
+        self.strip.hide()
+        lacking = tuple(which for which in self._asked_models if not self.columns[which].is_loaded)
+        if not lacking:
+            self._put(question, self._asked_models)
+            return
+        self._waiting = question
+        folder, on_cpu, room_for = self._runs_folder(), self._on_cpu, self._room_for
+        self._room.look(lambda: room_for(chosen, lacking, folder, on_cpu=on_cpu))
+        self._show_busy()
+
+    def _take_verdict(self, verdict: Verdict) -> None:
+        question, self._waiting = self._waiting, None
+        if question is None:
+            return
+        if verdict.title:
+            level = Level.INFO if verdict.allowed else Level.WARNING
+            self.strip.show_message(level, verdict.title, verdict.detail, self._ways_out(verdict))
+            self._goes = None if verdict.allowed else lambda training: not training
+        loaded = [which for which in self._asked_models if self.columns[which].is_loaded]
+        models = [which for which in self._asked_models if which in loaded or which in verdict.allowed]
+        if models:
+            self._put(question, tuple(models))
+        else:
+            self._waiting = question if verdict.cpu_helps else None
+        self._show_busy()
+
+    def _ways_out(self, verdict: Verdict) -> tuple[Fix, ...]:
+        if verdict.cpu_helps:
+            return (Fix(self.tr("Try anyway on the CPU"), {ON_CPU: True}),)
+        if verdict.allowed and len(self._asked_models) > 1:
+            return (
+                Fix(self.tr("Ask only the trained model"), {ONLY: Which.TRAINED.value}),
+                Fix(self.tr("Ask only the one before training"), {ONLY: Which.BEFORE.value}),
+            )
+        return ()
+
+    def _apply(self, fix: Fix) -> None:
+        question, self._waiting = self._waiting, None
+        self.strip.hide()
+        if ON_CPU in fix.changes:
+            self._on_cpu = True
+        elif ONLY in fix.changes:
+            self.shown.set_value(str(fix.changes[ONLY]))
+            self._show_columns()
+        if question is not None:
+            self._ask(question)
+
+    def _put(self, question: Question, models: tuple[Which, ...]) -> None:
+        self.input.take_away(question)
+        writing = self.input.settings.writing()
+        for which in models:
+            self.columns[which].ask(question, writing, on_cpu=self._on_cpu)
+        self._show_busy()
+
+    def _stop(self) -> None:
+        self._waiting = None
+        self._room.forget()
+        for column in self.columns.values():
+            column.stop()
+        self._show_busy()
+
+    def _begin_anew(self) -> None:
+        self._stop()
+        for column in self.columns.values():
+            column.begin_conversation()
+
+    def _show_busy(self) -> None:
+        answers_come = any(column.is_busy for column in self.columns.values())
+        self.input.show_busy(answers_come or self._room.is_looking)
+
+
+def _entry(run: Triable, title: str) -> Segment:
+    return Segment(str(run.run.path), title, run.task.label)

@@ -1,0 +1,512 @@
+"""Qt's own inputs, made calm: the wheel scrolls the page and changes a value only where the person is typing."""
+
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass
+from pathlib import Path
+
+from PySide6.QtCore import (
+    QMimeData,
+    QModelIndex,
+    QPersistentModelIndex,
+    QPointF,
+    QRect,
+    QRectF,
+    QSize,
+    Qt,
+    Signal,
+)
+from PySide6.QtGui import (
+    QColor,
+    QDragEnterEvent,
+    QDropEvent,
+    QFont,
+    QFontMetrics,
+    QPainter,
+    QPaintEvent,
+    QPalette,
+    QPen,
+    QStandardItem,
+    QStandardItemModel,
+    QValidator,
+    QWheelEvent,
+)
+from PySide6.QtWidgets import (
+    QAbstractButton,
+    QAbstractSpinBox,
+    QButtonGroup,
+    QComboBox,
+    QDoubleSpinBox,
+    QFrame,
+    QHBoxLayout,
+    QLineEdit,
+    QPushButton,
+    QSizePolicy,
+    QSpinBox,
+    QStyle,
+    QStyledItemDelegate,
+    QStyleOptionFrame,
+    QStyleOptionViewItem,
+    QToolButton,
+    QWidget,
+)
+
+from gui.base.theme import Role, set_role
+from gui.base.tokens import SPACING
+from gui.widgets.labels import ElidedLabel, tip_of
+
+# --- Qt's own inputs, made calm
+
+
+TEXT_MARGIN = 7
+
+
+class CalmSpinBox(QSpinBox):
+    """A whole number."""
+
+    def __init__(self, parent: QWidget | None = None) -> None:
+        super().__init__(parent)
+        _calm(self)
+        self.setGroupSeparatorShown(True)
+
+    def wheelEvent(self, event: QWheelEvent) -> None:
+        """Step only with the focus; else let the page scroll."""
+        super().wheelEvent(event) if self.hasFocus() else event.ignore()
+
+
+class CalmDoubleSpinBox(QDoubleSpinBox):
+    """A number with decimals; a typed comma is a decimal point, too."""
+
+    def __init__(self, parent: QWidget | None = None) -> None:
+        super().__init__(parent)
+        _calm(self)
+
+    def validate(self, text: str, place: int) -> tuple[QValidator.State, str, int]:
+        """Whether a text is a number; Qt would take a comma for what sets thousands apart, and 12,5 for 125."""
+        return super().validate(text.replace(",", "."), place)
+
+    def wheelEvent(self, event: QWheelEvent) -> None:
+        """Step only with the focus; else let the page scroll."""
+        super().wheelEvent(event) if self.hasFocus() else event.ignore()
+
+
+class CalmComboBox(QComboBox):
+    """A list to choose from, no wider than the form lets it be."""
+
+    def __init__(self, parent: QWidget | None = None) -> None:
+        super().__init__(parent)
+        self.setFocusPolicy(Qt.FocusPolicy.StrongFocus)
+        self.setSizeAdjustPolicy(QComboBox.SizeAdjustPolicy.AdjustToMinimumContentsLengthWithIcon)
+        self.setMinimumContentsLength(8)
+        self.setSizePolicy(QSizePolicy.Policy.Expanding, QSizePolicy.Policy.Fixed)
+
+    def wheelEvent(self, event: QWheelEvent) -> None:
+        """Step only with the focus; else let the page scroll."""
+        super().wheelEvent(event) if self.hasFocus() else event.ignore()
+
+
+def _calm(spin: QAbstractSpinBox) -> None:
+    spin.lineEdit().setTextMargins(TEXT_MARGIN, 0, 0, 0)  # style sheets don't pad the text of a spin box
+    spin.setFocusPolicy(Qt.FocusPolicy.StrongFocus)
+    spin.setKeyboardTracking(True)
+    spin.setCorrectionMode(QAbstractSpinBox.CorrectionMode.CorrectToNearestValue)
+
+
+# --- A line for a path: takes what is dropped on it
+
+
+MARGIN = 2
+"""What Qt keeps free on both sides of the text of a line."""
+
+
+class PathLine(QLineEdit):
+    """A line of text that takes a dropped file or folder as its path.
+
+    Without the focus, of a path too long for the line the end is shown; the tool tip has all of it.
+    """
+
+    def __init__(self, help_text: str = "", parent: QWidget | None = None) -> None:
+        super().__init__(parent)
+        self._help = help_text
+        self.setToolTip(help_text)
+        self.textChanged.connect(self._show_tip)
+
+    def shown_text(self) -> str:
+        """What of the text can be read now."""
+        text = self.text()
+        metrics = self.fontMetrics()
+        if self.hasFocus() or metrics.horizontalAdvance(text) <= self._text_rect().width():
+            return text
+        return end_of_path(text, metrics, self._text_rect().width())
+
+    def show_path(self, path: str) -> None:
+        """Show a path without saying that it changed."""
+        blocked = self.blockSignals(True)
+        self.setText(path)
+        self.blockSignals(blocked)
+        self._show_tip()
+
+    def paintEvent(self, event: QPaintEvent) -> None:
+        """Paint the end of a long path; whatever else as usual."""
+        text = self.shown_text()
+        if text == self.text():
+            super().paintEvent(event)
+            return
+        frame = QStyleOptionFrame()
+        self.initStyleOption(frame)
+        painter = QPainter(self)
+        self.style().drawPrimitive(QStyle.PrimitiveElement.PE_PanelLineEdit, frame, painter, self)
+        side = QStyle.visualAlignment(self.layoutDirection(), self.alignment())
+        painter.setPen(frame.palette.text().color())
+        painter.setLayoutDirection(
+            Qt.LayoutDirection.LeftToRight
+        )  # a path is read from its root in any language
+        painter.drawText(self._text_rect(), side | Qt.AlignmentFlag.AlignVCenter, text)
+
+    def dragEnterEvent(self, event: QDragEnterEvent) -> None:
+        """Take local files, and texts as usual."""
+        if dropped_path(event.mimeData()) is not None:
+            event.acceptProposedAction()
+        else:
+            super().dragEnterEvent(event)
+
+    def dropEvent(self, event: QDropEvent) -> None:
+        """Replace the text by the dropped path."""
+        path = dropped_path(event.mimeData())
+        if path is None:
+            super().dropEvent(event)
+        else:
+            self.setText(str(path))
+            event.acceptProposedAction()
+
+    def _show_tip(self) -> None:
+        self.setToolTip(tip_of(self.text()) or self._help)
+
+    def _text_rect(self) -> QRect:
+        frame = QStyleOptionFrame()
+        self.initStyleOption(frame)
+        inside = self.style().subElementRect(QStyle.SubElement.SE_LineEditContents, frame, self)
+        clear = next(iter(self.findChildren(QToolButton)), None)
+        taken = clear.width() + SPACING // 2 if clear is not None and self.text() else 0
+        if self.layoutDirection() is Qt.LayoutDirection.RightToLeft:
+            return inside.adjusted(MARGIN + taken, 0, -MARGIN, 0)
+        return inside.adjusted(MARGIN, 0, -MARGIN - taken, 0)
+
+
+class PathLabel(ElidedLabel):
+    """A path on one line, no wider than itself; without room its end is shown, and its tool tip has all of it."""
+
+    def __init__(self, path: str = "", parent: QWidget | None = None) -> None:
+        super().__init__(path, parent)
+        self.setSizePolicy(QSizePolicy.Policy.Maximum, QSizePolicy.Policy.Preferred)
+        self.setLayoutDirection(Qt.LayoutDirection.LeftToRight)  # as in any language
+
+    def shown_text(self) -> str:
+        """What of the path can be read now."""
+        text, metrics, room = self.text(), self.fontMetrics(), self.contentsRect().width()
+        return text if metrics.horizontalAdvance(text) <= room else end_of_path(text, metrics, room)
+
+
+def end_of_path(path: str, metrics: QFontMetrics, width: int) -> str:
+    """As many of a path's last parts as fit into `width` pixels; of a part too long for that, its end."""
+    return _longest_that_fits(
+        path, lambda text: metrics.horizontalAdvance(text) <= width
+    ) or metrics.elidedText(path, Qt.TextElideMode.ElideLeft, width)
+
+
+def _longest_that_fits(path: str, fits: Callable[[str], bool]) -> str:
+    parts = path.replace("\\", "/").split("/")
+    for first in range(1, len(parts)):
+        text = "…/" + "/".join(parts[first:])
+        if fits(text):
+            return text
+    return ""
+
+
+def dropped_path(data: QMimeData) -> Path | None:
+    """The first local file or folder in what is dragged; None: there is none."""
+    return next(iter(dropped_paths(data)), None)
+
+
+def dropped_paths(data: QMimeData) -> list[Path]:
+    """The local files and folders in what is dragged."""
+    return [Path(url.toLocalFile()) for url in data.urls() if url.isLocalFile()]
+
+
+# --- The sign of a choice that differs from its default
+
+
+DOT = 2.8
+ARROW = 4.4
+"""Radii in pixels."""
+
+
+class ResetMark(QAbstractButton):
+    """A dot; under the pointer, or with the focus, an arrow that goes back."""
+
+    def __init__(self, parent: QWidget | None = None) -> None:
+        super().__init__(parent)
+        self.setSizePolicy(QSizePolicy.Policy.Fixed, QSizePolicy.Policy.Fixed)
+        self.setFocusPolicy(Qt.FocusPolicy.TabFocus)
+        self.setCursor(Qt.CursorShape.PointingHandCursor)
+        self.setAttribute(Qt.WidgetAttribute.WA_Hover)
+        keeps = self.sizePolicy()
+        keeps.setRetainSizeWhenHidden(True)
+        self.setSizePolicy(keeps)
+        self.hide()
+
+    def sizeHint(self) -> QSize:
+        """As wide as the gap between a label and its control."""
+        return QSize(2 * SPACING, self.fontMetrics().height() + SPACING)
+
+    def paintEvent(self, event: QPaintEvent) -> None:
+        """Paint the dot or the arrow in the accent colour."""
+        painter = QPainter(self)
+        painter.setRenderHint(QPainter.RenderHint.Antialiasing)
+        colour = self.palette().color(QPalette.ColorRole.Link)
+        centre = QRectF(self.rect()).center()
+        if self.underMouse() or self.hasFocus():
+            _paint_arrow(painter, centre, colour)
+        else:
+            painter.setPen(Qt.PenStyle.NoPen)
+            painter.setBrush(colour)
+            painter.drawEllipse(centre, DOT, DOT)
+
+
+def _paint_arrow(painter: QPainter, centre: QPointF, colour: QColor) -> None:
+    """Three quarters of a circle that end, at the left, in a tip."""
+    pen = QPen(colour, 1.6)
+    pen.setCapStyle(Qt.PenCapStyle.RoundCap)
+    painter.setPen(pen)
+    around = QRectF(centre.x() - ARROW, centre.y() - ARROW, 2 * ARROW, 2 * ARROW)
+    painter.drawArc(around, -120 * 16, 280 * 16)  # sixteenths of a degree, from below to the upper left
+    tip = QPointF(centre.x() - ARROW * 0.94, centre.y() - ARROW * 0.34)
+    painter.drawLine(tip, QPointF(tip.x() - 0.4, tip.y() - 3.4))
+    painter.drawLine(tip, QPointF(tip.x() + 3.2, tip.y() + 0.2))
+
+
+# --- A few choices side by side, one of them taken: what macOS calls a segmented control
+
+
+@dataclass(frozen=True)
+class Segment:
+    """One choice. `refusal` says why it can't be taken (it is then greyed and this is its tool tip)."""
+
+    value: str
+    title: str
+    help: str = ""
+    refusal: str = ""
+
+
+class Segmented(QFrame):
+    """One of a few choices. Tab reaches it once, the arrow keys move within it.
+
+    Signals:
+        chosen: The value the person took.
+    """
+
+    chosen = Signal(str)
+
+    def __init__(self, segments: Iterable[Segment] = (), parent: QWidget | None = None) -> None:
+        super().__init__(parent)
+        set_role(self, Role.SEGMENTS)
+        self.setSizePolicy(QSizePolicy.Policy.Maximum, QSizePolicy.Policy.Fixed)
+        self._row = QHBoxLayout(self)
+        self._row.setContentsMargins(2, 2, 2, 2)
+        self._row.setSpacing(2)
+        self._group = QButtonGroup(self)
+        self._group.buttonClicked.connect(self._tell)
+        self._segments: dict[str, QPushButton] = {}
+        self.set_segments(segments)
+
+    def set_segments(self, segments: Iterable[Segment], *, keeps_value: bool = True) -> None:
+        """Show other choices. The value stays taken; one that is not among them only where it `keeps_value`."""
+        taken = self.value()
+        wanted = {segment.value: segment for segment in segments}
+        for value in [value for value in self._segments if value not in wanted]:
+            button = self._segments.pop(value)
+            self._group.removeButton(button)
+            self._row.removeWidget(button)
+            button.hide()
+            button.deleteLater()
+        for index, segment in enumerate(wanted.values()):
+            button = self._segments.get(segment.value) or self._add(segment.value, index)
+            self._dress(button, segment)
+        self._segments = {value: self._segments[value] for value in wanted}
+        if taken and (keeps_value or taken in self._segments):
+            self.set_value(taken)
+
+    def value(self) -> str:
+        """The value that is taken; empty: none."""
+        return next((value for value, button in self._segments.items() if button.isChecked()), "")
+
+    def set_value(self, value: str) -> None:
+        """Take a value without telling anybody; one that is not among the choices is added as it is."""
+        if value not in self._segments:
+            self._dress(self._add(value, len(self._segments)), Segment(value, value))
+        self._segments[value].setChecked(True)
+        self.setFocusProxy(self._segments[value])
+
+    def buttons(self) -> dict[str, QPushButton]:
+        """The buttons by their values."""
+        return dict(self._segments)
+
+    def setAccessibleName(self, name: str) -> None:  # noqa: N802 - Qt's name
+        """Name the whole control; every button says what it is part of."""
+        super().setAccessibleName(name)
+        for button in self._segments.values():
+            button.setAccessibleName(f"{name}: {button.text()}")
+
+    def _add(self, value: str, index: int) -> QPushButton:
+        button = QPushButton(self)
+        button.setCheckable(True)
+        button.setProperty("value", value)
+        set_role(button, Role.SEGMENT)
+        self._group.addButton(button)
+        self._row.insertWidget(index, button)
+        self._segments[value] = button
+        return button
+
+    def _dress(self, button: QPushButton, segment: Segment) -> None:
+        button.setText(segment.title)
+        button.setToolTip(segment.refusal or segment.help)
+        button.setEnabled(not segment.refusal)
+        name = self.accessibleName()
+        button.setAccessibleName(f"{name}: {segment.title}" if name else segment.title)
+
+    def _tell(self, button: QPushButton) -> None:
+        self.setFocusProxy(button)
+        self.chosen.emit(str(button.property("value")))
+
+
+# --- A list of choices that says below each what it is, or why it can't be taken
+
+
+SMALLER = 0.92
+"""Size of the second line beside the first."""
+
+QUIETER = 0.65
+"""Opacity of the second line."""
+
+GREYED = 0.45
+"""Opacity of what can't be chosen."""
+
+SECOND_LINE = Qt.ItemDataRole.UserRole + 1
+MOST_SHOWN = 12
+MOST_LETTERS = 76
+"""Width of the opened list at most, in letters."""
+
+Index = QModelIndex | QPersistentModelIndex
+
+
+class ChoiceList(CalmComboBox):
+    """One of many choices; those that can't be taken are greyed and say why."""
+
+    def __init__(self, choices: Iterable[Segment] = (), parent: QWidget | None = None) -> None:
+        super().__init__(parent)
+        self.setMaxVisibleItems(MOST_SHOWN)
+        self.view().setItemDelegate(TwoLines(self.view()))
+        self.view().setTextElideMode(Qt.TextElideMode.ElideMiddle)
+        self.set_choices(choices)
+
+    def showPopup(self) -> None:  # noqa: N802 - Qt's name
+        """Open the list, wide enough for what its choices say, within reason."""
+        metrics = QFontMetrics(_smaller(self.font()))
+        words = [str(self._items().item(row).data(SECOND_LINE) or "") for row in range(self.count())]
+        needed = max((metrics.horizontalAdvance(line) for line in words), default=0) + 6 * SPACING
+        self.view().setMinimumWidth(min(needed, MOST_LETTERS * metrics.averageCharWidth()))
+        super().showPopup()
+
+    def set_choices(self, choices: Iterable[Segment]) -> None:
+        """Show other choices; what is chosen stays chosen. Nobody is told."""
+        taken = self.currentData()
+        blocked = self.blockSignals(True)
+        self.clear()
+        for choice in choices:
+            self._append(choice)
+        self.blockSignals(blocked)
+        if taken is not None:
+            self.choose(str(taken))
+
+    def choose(self, value: str) -> None:
+        """Choose a value without telling anybody; one that is not in the list is added as it is."""
+        blocked = self.blockSignals(True)
+        index = self.findData(value)
+        if index < 0:
+            self._append(Segment(value, value))
+            index = self.count() - 1
+        self.setCurrentIndex(index)
+        self.blockSignals(blocked)
+
+    def refusal(self, value: str) -> str:
+        """Why a value can't be taken; empty where it can."""
+        index = self.findData(value)
+        item = self._items().item(index)
+        return "" if item is None or item.isEnabled() else str(item.data(SECOND_LINE))
+
+    def _append(self, choice: Segment) -> None:
+        words = choice.refusal or choice.help
+        item = QStandardItem(choice.title)
+        item.setData(choice.value, Qt.ItemDataRole.UserRole)
+        item.setData(words, SECOND_LINE)
+        item.setData(words, Qt.ItemDataRole.ToolTipRole)
+        item.setData(words, Qt.ItemDataRole.AccessibleDescriptionRole)
+        item.setEnabled(not choice.refusal)
+        self._items().appendRow(item)
+
+    def _items(self) -> QStandardItemModel:
+        model = self.model()
+        assert isinstance(model, QStandardItemModel)
+        return model
+
+
+class TwoLines(QStyledItemDelegate):
+    """Paints a choice, and below it in smaller letters what it is."""
+
+    def sizeHint(self, option: QStyleOptionViewItem, index: Index) -> QSize:
+        """Room for two lines where there are two."""
+        size = super().sizeHint(option, index)
+        if index.data(SECOND_LINE):
+            lines = option.fontMetrics.height() * (1 + SMALLER)
+            size.setHeight(round(lines) + SPACING + 2)
+            size.setWidth(0)  # the second line is cut where it is too long; the tool tip has all of it
+        return size
+
+    def paint(self, painter: QPainter, option: QStyleOptionViewItem, index: Index) -> None:
+        """Paint the row's background as ever, then the two lines."""
+        words = str(index.data(SECOND_LINE) or "")
+        if not words:
+            super().paint(painter, option, index)
+            return
+        shown = QStyleOptionViewItem(option)
+        self.initStyleOption(shown, index)
+        title, shown.text = shown.text, ""
+        widget = shown.widget
+        widget.style().drawControl(QStyle.ControlElement.CE_ItemViewItem, shown, painter, widget)
+        painter.save()
+        is_on = bool(shown.state & QStyle.StateFlag.State_Enabled)
+        self._lines(painter, shown, title, words, is_on=is_on)
+        painter.restore()
+
+    def _lines(
+        self, painter: QPainter, shown: QStyleOptionViewItem, title: str, words: str, *, is_on: bool
+    ) -> None:
+        room = shown.rect.adjusted(SPACING + 2, SPACING // 2, -SPACING, -SPACING // 2)
+        side = QStyle.visualAlignment(shown.direction, Qt.AlignmentFlag.AlignLeft)
+        colour = shown.palette.color(QPalette.ColorRole.Text)  # a style sheet gives greyed texts no other
+        colour.setAlphaF(1.0 if is_on else GREYED)
+        painter.setPen(colour)
+        painter.drawText(room, side | Qt.AlignmentFlag.AlignTop, title)
+        colour.setAlphaF(QUIETER if is_on else GREYED)
+        painter.setPen(colour)
+        painter.setFont(_smaller(shown.font))
+        cut = painter.fontMetrics().elidedText(words, Qt.TextElideMode.ElideMiddle, room.width())
+        painter.drawText(room, side | Qt.AlignmentFlag.AlignBottom, cut)
+
+
+def _smaller(font: QFont) -> QFont:
+    smaller = QFont(font)
+    if font.pointSizeF() > 0:
+        smaller.setPointSizeF(SMALLER * font.pointSizeF())
+    else:
+        smaller.setPixelSize(round(SMALLER * font.pixelSize()))
+    return smaller

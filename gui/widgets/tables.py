@@ -1,0 +1,210 @@
+"""What tables of whole rows have in common: read, not edited; one row chosen; no grid; titles in line with texts."""
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+
+from PySide6.QtCore import Qt
+from PySide6.QtWidgets import (
+    QAbstractItemView,
+    QFrame,
+    QGridLayout,
+    QHBoxLayout,
+    QLabel,
+    QTableView,
+    QVBoxLayout,
+    QWidget,
+)
+
+from gui.base.theme import Role, set_role
+from gui.base.tokens import SPACING
+from gui.widgets.labels import tip_of
+
+# --- Rows of a name and what it is, divided by hairlines, below headings where there are many
+
+
+@dataclass(frozen=True)
+class Row:
+    """A name, what it is, and a muted line below that, such as why it is so."""
+
+    name: str
+    value: str
+    note: str = ""
+
+
+@dataclass(frozen=True)
+class Group:
+    """Rows below a heading; an empty title is no heading."""
+
+    title: str
+    rows: tuple[Row, ...]
+
+
+class KeyValue(QWidget):
+    """A list of names with their values. Values wrap and may be selected and copied.
+
+    Args:
+        name_width: Least width of the names in pixels, to stand in line with other rows.
+        parent: Qt's parent.
+    """
+
+    def __init__(self, name_width: int = 0, parent: QWidget | None = None) -> None:
+        super().__init__(parent)
+        self._shape: list[tuple[str, list[str]]] = []
+        self._rows: list[Row] = []
+        self._values: list[_Value] = []
+        self._grid = QGridLayout(self)
+        self._grid.setContentsMargins(0, 0, 0, 0)
+        self._grid.setHorizontalSpacing(2 * SPACING)
+        self._grid.setVerticalSpacing(SPACING - 2)
+        self._grid.setColumnStretch(1, 1)
+        self._grid.setColumnMinimumWidth(0, name_width)
+
+    def set_rows(self, rows: Iterable[tuple[str, str]]) -> None:
+        """Show these (name, value) pairs; rows whose names stay the same are only given their new values."""
+        self.set_groups([Group("", tuple(Row(name, value) for name, value in rows))])
+
+    def set_groups(self, groups: Iterable[Group]) -> None:
+        """Show these groups; where headings and names stay the same, only the values are new."""
+        groups = list(groups)
+        shape = [(group.title, [row.name for row in group.rows]) for group in groups]
+        if shape != self._shape:
+            self._shape = shape
+            self._rebuild()
+        self._rows = [row for group in groups for row in group.rows]
+        for row, value in zip(self._rows, self._values, strict=True):
+            value.show_row(row)
+
+    def set_marks(self, marks: Mapping[str, str]) -> None:
+        """Mark the rows of these names with a dot; each says in a tool tip what its mark means."""
+        for row, value in zip(self._rows, self._values, strict=True):
+            value.show_mark(marks.get(row.name, ""))
+
+    def marks(self) -> dict[str, str]:
+        """What the marks say, by name."""
+        return {
+            row.name: value.mark for row, value in zip(self._rows, self._values, strict=True) if value.mark
+        }
+
+    def rows(self) -> list[tuple[str, str]]:
+        """The names and values shown."""
+        return [(row.name, row.value) for row in self._rows]
+
+    def notes(self) -> dict[str, str]:
+        """What is said below the values, by name."""
+        return {row.name: row.note for row in self._rows if row.note}
+
+    def headings(self) -> list[str]:
+        """The headings shown."""
+        return [title for title, _ in self._shape if title]
+
+    def _rebuild(self) -> None:
+        while (item := self._grid.takeAt(0)) is not None:
+            old = item.widget()
+            if old is not None:
+                old.hide()
+                old.deleteLater()
+        self._values = []
+        place = 0
+        for title, names in self._shape:
+            if title:
+                self._grid.addWidget(_heading(title, is_first=not place), place, 0, 1, 2)
+                place += 1
+            for index, name in enumerate(names):
+                if index or title:
+                    self._grid.addWidget(_hairline(), place, 0, 1, 2)
+                    place += 1
+                self._add(place, name)
+                place += 1
+
+    def _add(self, place: int, name: str) -> None:
+        title, value = QLabel(name), _Value(name)
+        set_role(title, Role.MUTED)
+        self._grid.addWidget(title, place, 0, Qt.AlignmentFlag.AlignTop)
+        self._grid.addWidget(value, place, 1, Qt.AlignmentFlag.AlignTop)
+        self._values.append(value)
+
+
+class _Value(QWidget):
+    """What a row's name is, and the note below."""
+
+    def __init__(self, name: str) -> None:
+        super().__init__()
+        self._value, self._note = _text(), _text()
+        self._value.setAccessibleName(name)
+        set_role(self._note, Role.HINT)
+        self._note.hide()
+        self._dot = QLabel("•")
+        set_role(self._dot, Role.CHANGED)
+        self._dot.hide()
+        line = QHBoxLayout()
+        line.addWidget(self._value, 1)
+        line.addWidget(self._dot, 0, Qt.AlignmentFlag.AlignTop)
+        column = QVBoxLayout(self)
+        column.setContentsMargins(0, 0, 0, 0)
+        column.setSpacing(2)
+        column.addLayout(line)
+        column.addWidget(self._note)
+
+    def show_row(self, row: Row) -> None:
+        """Show what has changed; a selection in what has not stays."""
+        for label, text in ((self._value, row.value), (self._note, row.note)):
+            if label.text() != text:
+                label.setText(text)
+        self._note.setVisible(bool(row.note))
+
+    @property
+    def mark(self) -> str:
+        """What its mark says; empty: it has none."""
+        return self._dot.toolTip()
+
+    def show_mark(self, words: str) -> None:
+        """Mark the value, or take the mark away where there are no words."""
+        for label in (self._dot, self._value):
+            label.setToolTip(tip_of(words))
+        self._value.setAccessibleDescription(words)
+        self._dot.setVisible(bool(words))
+
+
+def _heading(title: str, *, is_first: bool) -> QLabel:
+    heading = QLabel(title)
+    set_role(heading, Role.STRONG)
+    heading.setContentsMargins(0, 0 if is_first else 2 * SPACING, 0, 0)
+    return heading
+
+
+def _text() -> QLabel:
+    label = QLabel()
+    label.setWordWrap(True)
+    label.setTextFormat(Qt.TextFormat.PlainText)
+    label.setTextInteractionFlags(Qt.TextInteractionFlag.TextSelectableByMouse)
+    return label
+
+
+def _hairline() -> QFrame:
+    line = QFrame()
+    line.setFixedHeight(1)
+    set_role(line, Role.RULE)
+    return line
+
+
+# --- What tables of whole rows have in common: read, not edited; one row chosen; no grid
+
+
+def set_up_rows(table: QTableView, *, padding: int = 2 * SPACING) -> None:
+    """Make a table one of whole rows, of which one can be chosen. Widths and names are its owner's.
+
+    Args:
+        table: The table, new.
+        padding: What a row is higher than its text, in pixels.
+    """
+    table.setEditTriggers(QAbstractItemView.EditTrigger.NoEditTriggers)
+    table.setSelectionBehavior(QAbstractItemView.SelectionBehavior.SelectRows)
+    table.setSelectionMode(QAbstractItemView.SelectionMode.SingleSelection)
+    table.setTabKeyNavigation(False)
+    table.setShowGrid(False)
+    table.setWordWrap(False)
+    table.verticalHeader().hide()
+    table.verticalHeader().setDefaultSectionSize(table.fontMetrics().height() + padding)
+    header = table.horizontalHeader()
+    header.setHighlightSections(False)
+    header.setDefaultAlignment(Qt.AlignmentFlag.AlignLeading | Qt.AlignmentFlag.AlignVCenter)
