@@ -6,6 +6,7 @@ import platform
 import sys
 import threading
 import traceback
+from gettext import gettext as _
 from pathlib import Path
 from types import TracebackType
 from typing import TextIO
@@ -100,12 +101,12 @@ class BugDialog(QDialog):
     def __init__(self, report: str, parent: QWidget | None = None) -> None:
         super().__init__(parent)
         self._report = report
-        self.setWindowTitle(self.tr("Hone"))
+        self.setWindowTitle(_("Hone"))
         self.resize(640, 420)
-        title = QLabel(self.tr("Hone ran into a bug"))
+        title = QLabel(_("Hone ran into a bug"))
         set_role(title, Role.PAGE_TITLE)
         words = QLabel(
-            self.tr(
+            _(
                 "Your runs are not touched: each trains in a process of its own. Copy the report and send it to us, "
                 "then start Hone again if something looks wrong."
             )
@@ -113,9 +114,9 @@ class BugDialog(QDialog):
         words.setWordWrap(True)
         text = QPlainTextEdit(report)
         text.setReadOnly(True)
-        text.setAccessibleName(self.tr("Report"))
+        text.setAccessibleName(_("Report"))
         buttons = QDialogButtonBox(QDialogButtonBox.StandardButton.Close)
-        copying = QPushButton(self.tr("Copy the report"))
+        copying = QPushButton(_("Copy the report"))
         buttons.addButton(copying, QDialogButtonBox.ButtonRole.ActionRole)
         copying.clicked.connect(self._copy)
         buttons.rejected.connect(self.reject)

@@ -7,10 +7,10 @@ import logging
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from enum import Enum, auto
+from gettext import gettext as _
 from pathlib import Path
 from typing import Protocol
 
-from PySide6.QtCore import QCoreApplication
 from PySide6.QtWidgets import QWidget
 
 from core.runs import queue
@@ -24,8 +24,6 @@ log = logging.getLogger("hone")
 
 MOST_NAMES = 4
 """So many runs are named; of more the rest is counted."""
-
-_translate = QCoreApplication.translate
 
 
 class Closing(Enum):
@@ -95,25 +93,24 @@ def ask_all(found: Iterable[Underway], action: Action) -> None:
 def title_for(found: Sequence[Underway]) -> str:
     """What there is: “Digits” is training; 2 runs are training; or that some wait; without any, a benchmark."""
     if not found:
-        return _translate("Closing", "A benchmark is being measured")
+        return _("A benchmark is being measured")
     training = [one for one in found if not one.waits]
     if not training:
         one, several = (
-            _translate("Closing", "“{}” waits for its turn"),
-            _translate("Closing", "{} runs wait for their turn"),
+            _("“{}” waits for its turn"),
+            _("{} runs wait for their turn"),
         )
         return one.format(found[0].title) if len(found) == 1 else several.format(len(found))
     if len(training) == 1:
-        return _translate("Closing", "“{}” is training").format(training[0].title)
-    return _translate("Closing", "{} runs are training").format(len(training))
+        return _("“{}” is training").format(training[0].title)
+    return _("{} runs are training").format(len(training))
 
 
 def words_for(
     found: Sequence[Underway], *, is_shutting_down: bool = False, is_measuring: bool = False
 ) -> str:
     """Which runs there are, and what each answer does; `is_measuring`: a benchmark is under way, too."""
-    measuring = _translate(
-        "Closing",
+    measuring = _(
         "The benchmark ends with this window; what is measured so far is kept under Earlier results.",
     )
     if not found:
@@ -124,15 +121,13 @@ def words_for(
     if len(training) > 1:
         lines.append(_names(training))
     if waiting and training:
-        lines.append(_translate("Closing", "Waiting for their turn: {}").format(_names(waiting)))
+        lines.append(_("Waiting for their turn: {}").format(_names(waiting)))
     if is_shutting_down:
-        going_on = _translate("Closing", "When the computer shuts down, what was not saved is lost.")
+        going_on = _("When the computer shuts down, what was not saved is lost.")
     else:
-        going_on = _translate(
-            "Closing", "Training can go on without this window; open Hone again to see how it does."
-        )
-    pausing = _translate("Closing", "Pausing saves where it is, and it can be resumed from there later.")
-    stopping = _translate("Closing", "Stopping ends it and keeps the model as it is.")
+        going_on = _("Training can go on without this window; open Hone again to see how it does.")
+    pausing = _("Pausing saves where it is, and it can be resumed from there later.")
+    stopping = _("Stopping ends it and keeps the model as it is.")
     lines.append(f"{going_on} {pausing} {stopping}")
     if waiting:
         lines.append(_waiting_words(one=len(waiting) == 1))
@@ -144,12 +139,10 @@ def words_for(
 def _waiting_words(*, one: bool) -> str:
     """What pausing and stopping do to runs that have not begun."""
     if one:
-        return _translate(
-            "Closing",
+        return _(
             "Both also take the waiting run out of the queue; it can be resumed or started again later.",
         )
-    return _translate(
-        "Closing",
+    return _(
         "Both also take the waiting runs out of the queue; they can be resumed or started again later.",
     )
 
@@ -157,7 +150,7 @@ def _waiting_words(*, one: bool) -> str:
 def _names(found: Sequence[Underway]) -> str:
     titles = [f"“{one.title}”" for one in found[:MOST_NAMES]]
     if len(found) > MOST_NAMES:
-        titles.append(_translate("Closing", "and {} more").format(len(found) - MOST_NAMES))
+        titles.append(_("and {} more").format(len(found) - MOST_NAMES))
     return ", ".join(titles)
 
 
@@ -170,12 +163,12 @@ def question_about(
 ) -> Question[Closing]:
     """What is asked; as the computer shuts down nothing can go on."""
     if not found:
-        ending = {Closing.KEEP_TRAINING: _translate("Closing", "End it and close")}
+        ending = {Closing.KEEP_TRAINING: _("End it and close")}
         return Question(title_for(found), words_for(found), ending, parent)
     answers = {
-        Closing.KEEP_TRAINING: _translate("Closing", "Keep training"),
-        Closing.PAUSE: _translate("Closing", "Pause"),
-        Closing.STOP: _translate("Closing", "Stop and keep"),
+        Closing.KEEP_TRAINING: _("Keep training"),
+        Closing.PAUSE: _("Pause"),
+        Closing.STOP: _("Stop and keep"),
     }
     if is_shutting_down:
         answers.pop(Closing.KEEP_TRAINING)

@@ -6,6 +6,7 @@ import logging
 import threading
 from collections.abc import Callable, Sequence
 from functools import partial
+from gettext import gettext as _
 from pathlib import Path
 from queue import Empty, SimpleQueue
 from typing import TYPE_CHECKING
@@ -333,10 +334,10 @@ class StartStrip(QWidget):
         """Say that runs train, the newest first."""
         self._training = list(live)
         if len(live) == 1:
-            title = self.tr("“{}” is training").format(live[0].title)
-            words = self.tr("It went on while Hone was closed.")
+            title = _("“{}” is training").format(live[0].title)
+            words = _("It went on while Hone was closed.")
         else:
-            title = self.tr("{} runs are training").format(len(live))
+            title = _("{} runs are training").format(len(live))
             words = listed([_with_percent(one) for one in live])
         self.training.show_words(title, words, self._show_words(one=len(live) == 1))
         self._fit()
@@ -384,9 +385,9 @@ class StartStrip(QWidget):
         self._interrupted = list(found)
         one = len(found) == 1
         title = (
-            self.tr("“{}” was interrupted").format(found[0].title)
+            _("“{}” was interrupted").format(found[0].title)
             if one
-            else self.tr("{} runs were interrupted").format(len(found))
+            else _("{} runs were interrupted").format(len(found))
         )
         self.interrupted.show_message(Level.WARNING, title, self._where(found), self._fixes(one=one))
         self._fit()
@@ -400,21 +401,21 @@ class StartStrip(QWidget):
         if len(found) == 1:
             step = found[0].step
             if step is None:
-                return self.tr("Nothing of it had been saved, so it would start again.")
-            return self.tr("It can go on from its checkpoint of step {}.").format(numbers.count(step))
+                return _("Nothing of it had been saved, so it would start again.")
+            return _("It can go on from its checkpoint of step {}.").format(numbers.count(step))
         names = [f"“{one.title}”" for one in found]
-        order = self.tr("They can go on from their last checkpoints, one after the other.")
+        order = _("They can go on from their last checkpoints, one after the other.")
         return f"{listed(names)}. {order}"
 
     def _fixes(self, *, one: bool) -> tuple[Fix, ...]:
-        resume = self.tr("Resume") if one else self.tr("Resume all")
+        resume = _("Resume") if one else _("Resume all")
         return (
             Fix(resume, action=FixAction.RESUME),
             Fix(self._show_words(one=one), action=FixAction.REVEAL),
         )
 
     def _show_words(self, *, one: bool) -> str:
-        return self.tr("Show it") if one else self.tr("Show them")
+        return _("Show it") if one else _("Show them")
 
     def _show_training(self) -> None:
         runs = [one.run for one in self._training]

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Callable
+from gettext import gettext as _
 from typing import TYPE_CHECKING
 
 from PySide6.QtCore import QObject
@@ -22,23 +23,23 @@ class Commands(QObject):
         super().__init__(window)
         self._window = window
         run = (
-            self._action(self.tr("New run"), "Ctrl+N", self._go_to_new_run),
-            self._action(self.tr("Open…"), "Ctrl+O", self._open),
-            self._action(self.tr("Save as…"), "Ctrl+S", self._save),
-            self._action(self.tr("Start"), "Ctrl+Return", window.start_shown),
+            self._action(_("New run"), "Ctrl+N", self._go_to_new_run),
+            self._action(_("Open…"), "Ctrl+O", self._open),
+            self._action(_("Save as…"), "Ctrl+S", self._save),
+            self._action(_("Start"), "Ctrl+Return", window.start_shown),
         )
         pages = (
-            self._action(self.tr("New run"), "Ctrl+1", self._go_to_new_run),
-            self._action(self.tr("Runs"), "Ctrl+2", self._go_to_runs),
-            self._action(self.tr("Benchmark"), "Ctrl+3", self._go_to_benchmark),
-            self._action(self.tr("Try it"), "Ctrl+4", self._go_to_try),
-            self._action(self.tr("Settings"), "Ctrl+5", self._go_to_settings),
+            self._action(_("New run"), "Ctrl+1", self._go_to_new_run),
+            self._action(_("Runs"), "Ctrl+2", self._go_to_runs),
+            self._action(_("Benchmark"), "Ctrl+3", self._go_to_benchmark),
+            self._action(_("Try it"), "Ctrl+4", self._go_to_try),
+            self._action(_("Settings"), "Ctrl+5", self._go_to_settings),
         )
-        leave = self._action(self.tr("Quit"), "Ctrl+Q", self._quit)
+        leave = self._action(_("Quit"), "Ctrl+Q", self._quit)
         leave.setMenuRole(QAction.MenuRole.QuitRole)
         if sys.platform == "darwin":
-            window.menuBar().addMenu(self.tr("Run")).addActions((*run, leave))
-            window.menuBar().addMenu(self.tr("View")).addActions(pages)
+            window.menuBar().addMenu(_("Run")).addActions((*run, leave))
+            window.menuBar().addMenu(_("View")).addActions(pages)
 
     def _action(self, title: str, keys: str, do: Callable[[], None]) -> QAction:
         action = QAction(title, self)

@@ -7,10 +7,11 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from enum import IntEnum
 from functools import partial
+from gettext import gettext as _
 from itertools import zip_longest
 from typing import Protocol
 
-from PySide6.QtCore import QCoreApplication, QObject, Signal
+from PySide6.QtCore import QObject, Signal
 from PySide6.QtGui import QHideEvent, QShowEvent
 from PySide6.QtWidgets import QButtonGroup, QFrame, QLabel, QPushButton, QVBoxLayout, QWidget
 
@@ -127,8 +128,6 @@ class MachineWatch(QObject):
 SWAP_MATTERS = 256 << 20
 """Bytes by which the swap has grown before it is worth a line."""
 
-_translate = QCoreApplication.translate
-
 
 @dataclass(frozen=True)
 class Note:
@@ -158,7 +157,7 @@ def main_memory(picture: MachinePicture) -> Reading | None:
     found = picture.memory
     if found is None or not found.ceiling:
         return None
-    words = _of_total(_translate("MachineStrip", "Memory {used} of {total}"), found)
+    words = _of_total(_("Memory {used} of {total}"), found)
     said = [*_pressure(found), *_swap(found, picture.swap_grown)]
     return Reading(words, found.bytes / found.ceiling, tip=_memory_tip(found), notes=tuple(said))
 
@@ -168,7 +167,7 @@ def card_memory(picture: MachinePicture) -> Reading | None:
     found = picture.card
     if found is None or not found.ceiling:
         return None
-    words = _of_total(_translate("MachineStrip", "GPU {used} of {total}"), found)
+    words = _of_total(_("GPU {used} of {total}"), found)
     return Reading(words=words, share=found.bytes / found.ceiling)
 
 
@@ -177,9 +176,9 @@ def duty(picture: MachinePicture) -> Reading | None:
 
     With it goes what holds the GPU back, where something does.
     """
-    device, words = picture.gpu, _translate("MachineStrip", "GPU {percent} busy")
+    device, words = picture.gpu, _("GPU {percent} busy")
     if device is None or device.busy is None:
-        device, words = picture.processor, _translate("MachineStrip", "CPU {percent} busy")
+        device, words = picture.processor, _("CPU {percent} busy")
     if device is None or device.busy is None:
         return None
     said = _held_back(picture.gpu) if picture.gpu is not None else []
@@ -191,23 +190,23 @@ def battery(picture: MachinePicture, trains: bool) -> Note | None:
     """What is left of the battery, which matters while a run trains on it."""
     if not trains or picture.battery is None:
         return None
-    words = _translate("MachineStrip", "On battery, {percent} left")
+    words = _("On battery, {percent} left")
     return Note(words.format(percent=whole_percent(picture.battery.share)))
 
 
 def _pressure(sample: MemorySampled) -> list[Note]:
     """A normal pressure says nothing."""
     if sample.pressure is Pressure.WARN:
-        return [Note(_translate("MachineStrip", "Memory pressure high"))]
+        return [Note(_("Memory pressure high"))]
     if sample.pressure is Pressure.CRITICAL:
-        return [Note(_translate("MachineStrip", "Memory pressure critical"))]
+        return [Note(_("Memory pressure critical"))]
     return []
 
 
 def _swap(sample: MemorySampled, grown: int) -> list[Note]:
     if grown < SWAP_MATTERS:
         return []
-    return [Note(_translate("MachineStrip", "Swap grew to {}").format(memory(sample.swap)), alarms=False)]
+    return [Note(_("Swap grew to {}").format(memory(sample.swap)), alarms=False)]
 
 
 def _held_back(gpu: DeviceSampled) -> list[Note]:
@@ -215,15 +214,15 @@ def _held_back(gpu: DeviceSampled) -> list[Note]:
     reasons = set(held_back(gpu))
     if reasons & THERMAL:
         if gpu.temperature is None:
-            return [Note(_translate("MachineStrip", "Slowed by heat"))]
-        words = _translate("MachineStrip", "Slowed by heat, {degrees} °C")
+            return [Note(_("Slowed by heat"))]
+        words = _("Slowed by heat, {degrees} °C")
         return [Note(words.format(degrees=f"{gpu.temperature:.0f}"))]
     if Throttle.POWER_BRAKE in reasons:
-        return [Note(_translate("MachineStrip", "Slowed by its power supply"))]
+        return [Note(_("Slowed by its power supply"))]
     if Throttle.HARDWARE in reasons:
-        return [Note(_translate("MachineStrip", "Slowed by its hardware"))]
+        return [Note(_("Slowed by its hardware"))]
     if Throttle.POWER_CAP in reasons:
-        return [Note(_translate("MachineStrip", "Slowed much by its power limit"))]
+        return [Note(_("Slowed much by its power limit"))]
     return []
 
 
@@ -237,9 +236,9 @@ def _of_total(words: str, sample: MemorySampled) -> str:
 def _memory_tip(sample: MemorySampled) -> str:
     lines = []
     if sample.swap is not None:
-        lines.append(_translate("MachineStrip", "Swap in use: {}").format(memory(sample.swap)))
+        lines.append(_("Swap in use: {}").format(memory(sample.swap)))
     if sample.compressed is not None:
-        lines.append(_translate("MachineStrip", "Compressed: {}").format(memory(sample.compressed)))
+        lines.append(_("Compressed: {}").format(memory(sample.compressed)))
     return "\n".join(lines)
 
 
@@ -253,14 +252,14 @@ def _device_tip(device: DeviceSampled) -> str:
     if device.clock is not None:
         parts.append(_with_limit(device.clock, device.clock_limit, "MHz"))
     if device.throttled and Throttle.POWER_CAP in device.throttled:
-        parts.append(_translate("MachineStrip", "at its power limit"))
+        parts.append(_("at its power limit"))
     return ", ".join(parts)
 
 
 def _with_limit(value: float, limit: float | None, unit: str) -> str:
     if limit is None:
         return f"{three_figures(value)} {unit}"
-    words = _translate("MachineStrip", "{value} of {limit}")
+    words = _("{value} of {limit}")
     return words.format(value=three_figures(value), limit=f"{three_figures(limit)} {unit}")
 
 
@@ -297,10 +296,10 @@ class MachineStrip(QWidget):
         self._watch: MachineWatch | None = None
         self._ending: list[MachineWatch] = []
         self._device = _line(Role.STRONG)
-        self._device.setText(self.tr("This computer"))
-        self._card = _ReadingLines(theme, "run", self.tr("GPU memory in use"))
-        self._memory = _ReadingLines(theme, "run", self.tr("Memory in use"))
-        self._duty = _ReadingLines(theme, "activations", self.tr("How busy the device is"))
+        self._device.setText(_("This computer"))
+        self._card = _ReadingLines(theme, "run", _("GPU memory in use"))
+        self._memory = _ReadingLines(theme, "run", _("Memory in use"))
+        self._duty = _ReadingLines(theme, "activations", _("How busy the device is"))
         self._battery = _line(Role.HINT)
         layout = QVBoxLayout(self)
         layout.setContentsMargins(SPACING + 2, SPACING, SPACING + 2, 0)
@@ -466,11 +465,11 @@ class Sidebar(QFrame):
         layout.addWidget(name)
         layout.addSpacing(SPACING)
         titles = {
-            Place.NEW_RUN: self.tr("New run"),
-            Place.RUNS: self.tr("Runs"),
-            Place.BENCHMARK: self.tr("Benchmark"),
-            Place.TRY: self.tr("Try it"),
-            Place.SETTINGS: self.tr("Settings"),
+            Place.NEW_RUN: _("New run"),
+            Place.RUNS: _("Runs"),
+            Place.BENCHMARK: _("Benchmark"),
+            Place.TRY: _("Try it"),
+            Place.SETTINGS: _("Settings"),
         }
         for place, title in titles.items():
             layout.addWidget(self._button(place, title))
@@ -484,17 +483,17 @@ class Sidebar(QFrame):
     def show_training(self, count: int) -> None:
         """Say beside Runs how many train."""
         button = self._group.button(Place.RUNS)
-        title = self.tr("Runs")
+        title = _("Runs")
         button.setText(f"{title} ({count})" if count else title)
-        one, several = self.tr("One run is training"), self.tr("{} runs are training").format(count)
+        one, several = _("One run is training"), _("{} runs are training").format(count)
         button.setToolTip("" if not count else one if count == 1 else several)
 
     def show_measuring(self, share: float | None) -> None:
         """Say beside Benchmark how much of one is done, from 0 to 1; None: none is under way."""
         button = self._group.button(Place.BENCHMARK)
-        title = self.tr("Benchmark")
+        title = _("Benchmark")
         button.setText(title if share is None else f"{title} ({whole_percent(share)})")
-        button.setToolTip("" if share is None else self.tr("A benchmark is being measured"))
+        button.setToolTip("" if share is None else _("A benchmark is being measured"))
 
     def _button(self, place: Place, title: str) -> QPushButton:
         button = QPushButton(title)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from gettext import gettext as _
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -96,8 +97,8 @@ class AsideStrip(QWidget):
 
     def show_names(self, names: Sequence[str]) -> None:
         """Say that these were left aside; nothing is said, and no longer, where there are none."""
-        title = self.tr("Hone opens one file or folder at a time")
-        self.strip.show_message(Level.INFO, title, self.tr("Left aside: {}").format(listed(names)))
+        title = _("Hone opens one file or folder at a time")
+        self.strip.show_message(Level.INFO, title, _("Left aside: {}").format(listed(names)))
         self.setVisible(bool(names))
 
 
@@ -120,18 +121,18 @@ class HomeStrip(QWidget):
     def show_trouble(self, error: OSError) -> None:
         """Say why Hone's folder can't be used."""
         if isinstance(error, FileExistsError | NotADirectoryError):
-            reason = self.tr("{} can't be made: a file stands in the way.").format(home())
+            reason = _("{} can't be made: a file stands in the way.").format(home())
         else:
             reason = f"{error.filename or home()}: {error.strerror or error}."
-        meaning = self.tr(
+        meaning = _(
             "Hone works all the same, but its log and your settings are not kept, and runs only in another folder, "
             "which you can choose under Settings."
         )
-        advice = self.tr(
+        advice = _(
             "To mend it, make {} a folder that you may write to, or name another one in HONE_HOME; then start Hone "
             "again."
         ).format(home())
-        title = self.tr("Nothing can be kept in Hone's folder")
+        title = _("Nothing can be kept in Hone's folder")
         self.strip.show_message(Level.WARNING, title, f"{reason} {meaning}\n{advice}")
         self.show()
 

@@ -7,6 +7,7 @@ import os
 import threading
 from collections.abc import Callable
 from enum import Enum, auto
+from gettext import gettext as _
 from queue import Empty, SimpleQueue
 from typing import Any, Generic, Protocol, TypeVar
 
@@ -124,7 +125,7 @@ class FileWork(QThread):
             except UserError as error:
                 self.failed.emit(error)
             except OSError as error:
-                title = self.tr("A file can't be written")
+                title = _("A file can't be written")
                 where = f"{error.filename}: " if error.filename else ""
                 self.failed.emit(RunFolderError(title, f"{where}{error.strerror or error}"))
 

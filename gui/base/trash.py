@@ -4,10 +4,11 @@ import time
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from gettext import gettext as _
 from pathlib import Path
 from typing import Generic, TypeVar
 
-from PySide6.QtCore import QCoreApplication, QObject, Qt, QUrl, Signal
+from PySide6.QtCore import QObject, Qt, QUrl, Signal
 from PySide6.QtGui import QDesktopServices
 from PySide6.QtWidgets import QApplication, QLabel, QMessageBox, QPushButton, QWidget
 
@@ -23,17 +24,14 @@ from gui.base.theme import Role, set_role
 # --- Showing files in the operating system's own file manager
 
 
-_translate = QCoreApplication.translate
-
-
 def reveal(folder: Path) -> UserError | None:
     """Open a folder in the file manager; where that can't be done, returns what to tell instead."""
     if not is_there(folder):
-        title = _translate("files", "The folder is not there")
-        return UserError(title, _translate("files", "There is nothing at {} any more.").format(folder))
+        title = _("The folder is not there")
+        return UserError(title, _("There is nothing at {} any more.").format(folder))
     if not QDesktopServices.openUrl(QUrl.fromLocalFile(str(folder))):
-        title = _translate("files", "The folder can't be shown")
-        detail = _translate("files", "No file manager answered. The folder is {}")
+        title = _("The folder can't be shown")
+        detail = _("No file manager answered. The folder is {}")
         return UserError(title, detail.format(folder))
     return None
 
@@ -250,17 +248,13 @@ class RunBin(QObject):
 
     def _ask(self, planned: BinPlan, wanted: tuple[RunFolder, ...]) -> None:
         if not planned.going:
-            title = (
-                self.tr("It can't go to the bin yet")
-                if len(planned.busy) == 1
-                else self.tr("They can't go yet")
-            )
+            title = _("It can't go to the bin yet") if len(planned.busy) == 1 else _("They can't go yet")
             self.failed.emit(NotOverError(title, busy_words(planned.busy), wanted))
             return
         self._asking.ask(
             question_of(planned),
             "\n\n".join(details_of(planned)),
-            self.tr("Move to the bin"),
+            _("Move to the bin"),
             lambda: self._move(planned.going),
         )
 
@@ -272,11 +266,11 @@ class RunBin(QObject):
         going = found.without_bin
         if not going:
             return
-        reasons = [error.detail for _, error in found.stayed if isinstance(error, NoBinError)]
+        reasons = [error.detail for _path, error in found.stayed if isinstance(error, NoBinError)]
         self._asking.ask(
             self._for_good_words(going),
             f"{self._cant_be_put_back()}\n\n{reasons[0]}",
-            self.tr("Delete for good"),
+            _("Delete for good"),
             lambda: self._delete(going),
             is_grave=True,
         )
@@ -287,18 +281,18 @@ class RunBin(QObject):
     def _tell(self, found: _Moved) -> None:
         if found.gone:
             self.moved.emit(found.gone)
-        others = [error for _, error in found.stayed if not isinstance(error, NoBinError)]
+        others = [error for _path, error in found.stayed if not isinstance(error, NoBinError)]
         if others:
             details = "\n".join(dict.fromkeys(error.detail for error in others))
             self.failed.emit(RunFolderError(others[0].title, details))
 
     def _for_good_words(self, going: Sequence[Going]) -> str:
         if len(going) == 1:
-            return self.tr("There is no bin for “{}”. Delete it for good?").format(going[0].title)
-        return self.tr("There is no bin for {} runs. Delete them for good?").format(numbers.count(len(going)))
+            return _("There is no bin for “{}”. Delete it for good?").format(going[0].title)
+        return _("There is no bin for {} runs. Delete them for good?").format(numbers.count(len(going)))
 
     def _cant_be_put_back(self) -> str:
-        return self.tr("What is deleted for good can't be put back.")
+        return _("What is deleted for good can't be put back.")
 
 
 def _each(going: Sequence[Going], take_away: Callable[[RunFolder], None]) -> _Moved:
@@ -317,9 +311,9 @@ def question_of(planned: BinPlan) -> str:
     """What is asked, with the room that it takes."""
     size = numbers.memory(planned.size)
     if len(planned.going) == 1:
-        return _translate("RunBin", "Move “{}” to the bin? It takes {}.").format(planned.going[0].title, size)
+        return _("Move “{}” to the bin? It takes {}.").format(planned.going[0].title, size)
     count = numbers.count(len(planned.going))
-    return _translate("RunBin", "Move {} runs to the bin? They take {}.").format(count, size)
+    return _("Move {} runs to the bin? They take {}.").format(count, size)
 
 
 def details_of(planned: BinPlan) -> list[str]:
@@ -332,31 +326,29 @@ def details_of(planned: BinPlan) -> list[str]:
         ]
         found.append("\n".join(_some(lines)))
     elif planned.going:  # another run may bear its title
-        found.append(_translate("RunBin", "Its folder is {}.").format(planned.going[0].run.name))
+        found.append(_("Its folder is {}.").format(planned.going[0].run.name))
     found += [
-        _translate("RunBin", "Other runs started from the model of “{}”: {}.").format(
+        _("Other runs started from the model of “{}”: {}.").format(
             one.title, ", ".join(_some([f"“{title}”" for title in one.needed_by]))
         )
         for one in planned.needed[:MOST_NAMED]
     ]
     if planned.busy:
         found.append(busy_words(planned.busy))
-    found.append(_translate("RunBin", "What lies in the bin can be put back until the bin is emptied."))
+    found.append(_("What lies in the bin can be put back until the bin is emptied."))
     return found
 
 
 def busy_words(titles: Sequence[str]) -> str:
     """Which runs stay because they train or wait."""
     if len(titles) == 1:
-        return _translate("RunBin", "“{}” trains, or waits for its turn, and stays. Stop it first.").format(
-            titles[0]
-        )
-    words = _translate("RunBin", "These train, or wait for their turn, and stay: {}. Stop them first.")
+        return _("“{}” trains, or waits for its turn, and stays. Stop it first.").format(titles[0])
+    words = _("These train, or wait for their turn, and stay: {}. Stop them first.")
     return words.format(", ".join(_some([f"“{title}”" for title in titles])))
 
 
 def _some(names: list[str]) -> list[str]:
     if len(names) <= MOST_NAMED:
         return names
-    more = _translate("RunBin", "and {} more").format(numbers.count(len(names) - MOST_NAMED + 1))
+    more = _("and {} more").format(numbers.count(len(names) - MOST_NAMED + 1))
     return [*names[: MOST_NAMED - 1], more]

@@ -2,8 +2,8 @@
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from gettext import gettext as _
 
-from PySide6.QtCore import QCoreApplication
 from PySide6.QtWidgets import QWidget
 
 from core.base import format as numbers
@@ -33,9 +33,6 @@ from gui.charts.bars import Line as bars_Line
 from gui.charts.overlays import Reading
 
 # --- The table of devices: a line a model and batch, a column a side
-
-
-_translate = QCoreApplication.translate
 
 
 @dataclass(frozen=True)
@@ -70,7 +67,7 @@ class Group:
         """Model and batch."""
         if self.batch is None:
             return self.model
-        return _translate("Bench", "{}, batch {}").format(self.model, self.batch)
+        return _("{}, batch {}").format(self.model, self.batch)
 
     def of(self, side: str) -> Row | None:
         """The row of a side."""
@@ -108,23 +105,23 @@ def sides_of(result: Result) -> tuple[str, ...]:
 
 def device_headings(sides: Sequence[str]) -> tuple[Heading, ...]:
     """The columns."""
-    seconds = _translate("Bench", "{}, an epoch")
-    tip = _translate("Bench", "What all the data, once through, takes on {} at the median pace")
-    speed = _translate("Bench", "Speed-up")
+    seconds = _("{}, an epoch")
+    tip = _("What all the data, once through, takes on {} at the median pace")
+    speed = _("Speed-up")
     return (
-        Heading(_translate("Bench", "Model"), is_figure=False),
-        Heading(_translate("Bench", "Batch")),
+        Heading(_("Model"), is_figure=False),
+        Heading(_("Batch")),
         *(Heading(seconds.format(side), tip.format(side)) for side in sides),
         *(
             Heading(
-                speed if len(sides) == 2 else _translate("Bench", "Speed-up, {}").format(side),
-                _translate("Bench", "How many times as fast as {}").format(sides[0]),
+                speed if len(sides) == 2 else _("Speed-up, {}").format(side),
+                _("How many times as fast as {}").format(sides[0]),
             )
             for side in sides[1:]
         ),
         Heading(
-            _translate("Bench", "Losses"),
-            _translate("Bench", "Whether both compute the same, by the loss of the first batch"),
+            _("Losses"),
+            _("Whether both compute the same, by the loss of the first batch"),
             is_figure=False,
         ),
     )
@@ -151,7 +148,7 @@ def device_lines(
 def _published_device_line(group: Group, theirs: ArticleRow, sides: int) -> Line:
     """Its devices stand in the cells: they may not be those of this machine."""
     texts = (
-        f"    {_translate('Bench', MARK_OF_OTHERS)}",
+        f"    {_(MARK_OF_OTHERS)}",
         "",
         f"CPU {numbers.step_time(theirs.cpu_seconds)}",
         f"MPS {numbers.step_time(theirs.mps_seconds)}",
@@ -192,10 +189,10 @@ def _seconds(row: Row | None, result: Result, underway: str | None) -> Cell:
     place = standing(row, result, underway)
     if place is not Standing.MEASURED:
         words = {
-            Standing.UNDERWAY: Cell(_translate("Bench", "measuring…"), Tone.ACTIVE),
+            Standing.UNDERWAY: Cell(_("measuring…"), Tone.ACTIVE),
             Standing.WAITING: Cell("", Tone.QUIET),
         }
-        failed = Cell(_translate("Bench", "no figure"), Tone.QUIET, without_words(row, result, underway))
+        failed = Cell(_("no figure"), Tone.QUIET, without_words(row, result, underway))
         return words.get(place, failed)
     epoch = row.epoch_seconds
     mark = f" {MARK}" if row.is_disturbed else ""
@@ -216,14 +213,14 @@ class DevicesView(BenchView):
     """
 
     def __init__(self, theme: Theme, parent: QWidget | None = None, *, is_picture: bool = False) -> None:
-        super().__init__(theme, self.tr("Devices"), ARTICLE_IS, parent, is_picture=is_picture)
-        self.chart = BarChart(self.tr("Speed-up"), Better.MORE, theme)
+        super().__init__(theme, _("Devices"), ARTICLE_IS, parent, is_picture=is_picture)
+        self.chart = BarChart(_("Speed-up"), Better.MORE, theme)
         self._lay_out(self.chart)
 
     def _show(self, result: Result, underway: str | None) -> None:
         groups, sides = groups_of(result), sides_of(result)
         if len(sides) > 1:
-            words = self.tr("Speed-up of {} over {}") if len(sides) == 2 else self.tr("Speed-up over {1}")
+            words = _("Speed-up of {} over {}") if len(sides) == 2 else _("Speed-up over {1}")
             self.chart.set_title(words.format(sides[1], sides[0]))
         bars = [bar for group in groups for bar in self._bars(group, sides)]
         self.chart.show_bars(bars, line=bars_Line(1.0), meanings=self._meanings(sides[0]))
@@ -245,16 +242,16 @@ class DevicesView(BenchView):
         return found
 
     def _meanings(self, first: str) -> list[Reading]:
-        line = Reading(self.tr("The line is at 1 ×: as fast as {}.").format(first))
+        line = Reading(_("The line is at 1 ×: as fast as {}.").format(first))
         if not self.shows_published:
             return [line]
-        others = Reading(self.tr("published by others, MPS over CPU"), "others")
-        return [Reading(self.tr("measured here"), "run"), others, line]
+        others = Reading(_("published by others, MPS over CPU"), "others")
+        return [Reading(_("measured here"), "run"), others, line]
 
 
 def _published_bar(group: Group, theirs: ArticleRow) -> Bar:
     speed = times(theirs.speed)
-    words = _translate("Bench", "{}: published by others, MPS over CPU").format(group.title)
+    words = _("{}: published by others, MPS over CPU").format(group.title)
     tip = f"{speed}\n{ARTICLE_IS}"
     return Bar(words, theirs.speed, speed, "others", tip=tip, is_faint=True, has_name=False)
 

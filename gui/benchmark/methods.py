@@ -1,8 +1,9 @@
 """What the ladder of methods came to: samples a second and peak memory as bars, and all figures as a table."""
 
 from collections.abc import Sequence
+from gettext import gettext as _
 
-from PySide6.QtCore import QCoreApplication, Signal
+from PySide6.QtCore import Signal
 from PySide6.QtWidgets import QWidget
 
 from core.base import format as numbers
@@ -36,44 +37,42 @@ from gui.widgets.layout import Arrangement, SideBySide
 COMPILE = "device.compile"
 """The option that makes a rung compile."""
 
-_translate = QCoreApplication.translate
-
 
 def method_headings(rows: Sequence[Row], *, has_links: bool = True) -> tuple[Heading, ...]:
     """The columns; those of which nothing is known are left out. The last one is that of links, where there are any."""
     found = [
-        Heading(_translate("Bench", "Method"), is_figure=False),
+        Heading(_("Method"), is_figure=False),
         Heading(
-            _translate("Bench", "Time"),
-            _translate("Bench", "What all the data, once through, takes at the median pace"),
+            _("Time"),
+            _("What all the data, once through, takes at the median pace"),
         ),
-        Heading(_translate("Bench", "Samples/s"), _translate("Bench", "The median of all timed steps")),
+        Heading(_("Samples/s"), _("The median of all timed steps")),
         Heading(
-            _translate("Bench", "middle half"),
-            _translate("Bench", "Between these lies the middle half of all timed steps"),
+            _("middle half"),
+            _("Between these lies the middle half of all timed steps"),
             leaves=3,
         ),
-        Heading(_translate("Bench", "against plain"), _translate("Bench", "How many times as fast")),
+        Heading(_("against plain"), _("How many times as fast")),
         Heading(
-            _translate("Bench", "Peak memory"),
-            _translate("Bench", "The most that the process held at any moment"),
+            _("Peak memory"),
+            _("The most that the process held at any moment"),
         ),
-        Heading(_translate("Bench", "against plain"), _translate("Bench", "Which share of that memory")),
+        Heading(_("against plain"), _("Which share of that memory")),
     ]
     compiles, has_power = _columns_beside(rows)
     if compiles:
         found.append(
             Heading(
-                _translate("Bench", "Compiling"),
-                _translate("Bench", "Once, before the first step; it is in no other figure"),
+                _("Compiling"),
+                _("Once, before the first step; it is in no other figure"),
                 leaves=1,
             )
         )
     if has_power:
         found.append(
             Heading(
-                _translate("Bench", "Samples/J"),
-                _translate("Bench", "Samples a joule, by the power of the GPU alone"),
+                _("Samples/J"),
+                _("Samples a joule, by the power of the GPU alone"),
                 leaves=2,
             )
         )
@@ -97,7 +96,7 @@ def method_lines(
 
 def _published_method_line(row: Row, theirs: GuideRow) -> Line:
     texts = (
-        f"    {_translate('Bench', MARK_OF_OTHERS)}",
+        f"    {_(MARK_OF_OTHERS)}",
         numbers.step_time(theirs.seconds),
         figure(theirs.samples_per_second),
         "",
@@ -166,9 +165,9 @@ class MethodsView(BenchView):
     use_requested = Signal(object)
 
     def __init__(self, theme: Theme, parent: QWidget | None = None, *, is_picture: bool = False) -> None:
-        super().__init__(theme, self.tr("Methods"), GUIDE_IS, parent, is_picture=is_picture)
-        self.speed = BarChart(self.tr("Samples a second"), Better.MORE, theme)
-        self.memory = BarChart(self.tr("Peak memory"), Better.LESS, theme)
+        super().__init__(theme, _("Methods"), GUIDE_IS, parent, is_picture=is_picture)
+        self.speed = BarChart(_("Samples a second"), Better.MORE, theme)
+        self.memory = BarChart(_("Peak memory"), Better.LESS, theme)
         self.table.pressed_link.connect(self._use)
         charts = SideBySide((self.speed, self.memory), wide=WIDE_LETTERS, close=CLOSE_LETTERS)
         charts.arranged.connect(self._arrange)
@@ -185,11 +184,9 @@ class MethodsView(BenchView):
         return any(guide_row(rung) is not None for rung in result.plan.rungs)
 
     def _show_table(self, lines: Sequence[Line], rows: Sequence[Row]) -> None:
-        tip = self.tr("Carry the options of this row into New run")
+        tip = _("Carry the options of this row into New run")
         links = {
-            row.rung.name: (self.tr("Use this"), tip)
-            for row in rows
-            if row.is_measured and not self._is_picture
+            row.rung.name: (_("Use this"), tip) for row in rows if row.is_measured and not self._is_picture
         }
         self.table.show_lines(method_headings(rows, has_links=not self._is_picture), lines, links)
 

@@ -4,6 +4,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from enum import Enum, auto
 from functools import partial
+from gettext import gettext as _
 from typing import Protocol
 
 from PySide6.QtCore import QCoreApplication, QObject, Qt, QTimer, Signal
@@ -108,12 +109,12 @@ class BenchmarkProgress(Card):
         self._doing.setWordWrap(True)
         set_role(self._doing, Role.STRONG)
         set_role(self._left, Role.MUTED)
-        self.cancel = QPushButton(self.tr("Cancel"))
-        self.cancel.setToolTip(self.tr("End it now; what is measured so far is kept"))
+        self.cancel = QPushButton(_("Cancel"))
+        self.cancel.setToolTip(_("End it now; what is measured so far is kept"))
         self.cancel.clicked.connect(self.cancel_pressed)
         self.bar = QProgressBar()
         self.bar.setTextVisible(False)
-        self.bar.setAccessibleName(self.tr("Progress of the benchmark"))
+        self.bar.setAccessibleName(_("Progress of the benchmark"))
         line = QHBoxLayout()
         line.setSpacing(SPACING)
         line.addWidget(self._doing, 1)
@@ -130,7 +131,7 @@ class BenchmarkProgress(Card):
     def show_state(self, measuring: Benchmarking, waits_for: str = "") -> None:
         """Say what is under way now; `waits_for` is the run that is to pause before."""
         underway = measuring.underway
-        waiting = self.tr("Waiting until “{}” has paused…").format(waits_for)
+        waiting = _("Waiting until “{}” has paused…").format(waits_for)
         self._doing.setText(waiting if waits_for else doing_words(measuring))
         self._left.setText("" if underway is None or measuring.is_stopping else left_words(underway))
         if measuring.is_stopping and self.window().focusWidget() is self.cancel:
@@ -144,8 +145,6 @@ class BenchmarkProgress(Card):
 
 
 POLL_MS = 500
-
-_translate = QCoreApplication.translate
 
 
 class BenchTurn(Enum):
@@ -163,27 +162,26 @@ AskBenchTurn = Callable[[TurnAwaited, QWidget], BenchTurn]
 def question_about(awaited: TurnAwaited, parent: QWidget | None) -> Question[BenchTurn]:
     """What is asked. Where more than one run is there, pausing one only lets the next begin."""
     is_run = awaited.behind != queue.BENCHMARK
-    words = _translate(
-        "Benchmark",
+    words = _(
         "What is measured beside something else is slower than alone, has less memory, and is marked as disturbed. "
         "What it is measured beside becomes slower, too.",
     )
-    beside = _translate("Benchmark", "Measure beside it anyway")
+    beside = _("Measure beside it anyway")
     answers = {BenchTurn.BESIDE: beside}
     if awaited.ahead == 1 and is_run:
-        pause = _translate("Benchmark", "Pause it, then measure")
+        pause = _("Pause it, then measure")
         answers = {BenchTurn.AFTER_PAUSE: pause, BenchTurn.BESIDE: beside}
-        words += " " + _translate("Benchmark", "A paused run is resumed under Runs; it loses nothing.")
+        words += " " + _("A paused run is resumed under Runs; it loses nothing.")
     return Question(_title(awaited), words, answers, parent)
 
 
 def _title(awaited: TurnAwaited) -> str:
     if awaited.behind == queue.BENCHMARK:
-        return _translate("Benchmark", "Another benchmark is being measured")
+        return _("Another benchmark is being measured")
     if awaited.ahead == 1:
         name = awaited.title or awaited.behind
-        return _translate("Benchmark", "“{}” trains on this device").format(name)
-    return _translate("Benchmark", "{} runs train on this device, or wait for it").format(awaited.ahead)
+        return _("“{}” trains on this device").format(name)
+    return _("{} runs train on this device, or wait for it").format(awaited.ahead)
 
 
 def ask_bench_turn(awaited: TurnAwaited, parent: QWidget) -> BenchTurn:
@@ -292,7 +290,7 @@ class BenchmarkTab(QWidget):
         self.strip = MessageStrip(closable=True)
         self.strip.hide()
         self.progress = BenchmarkProgress()
-        self.start = QPushButton(self.tr("Measure"))
+        self.start = QPushButton(_("Measure"))
         set_role(self.start, Role.PRIMARY)
         self.said = _wrapping(Role.HINT)
         self.words = _wrapping(Role.MUTED)
@@ -301,9 +299,9 @@ class BenchmarkTab(QWidget):
         self.conclusion.setWordWrap(True)
         self.conclusion.setTextFormat(Qt.TextFormat.PlainText)
         self.conclusion.setTextInteractionFlags(Qt.TextInteractionFlag.TextSelectableByMouse)
-        self.notes = Disclosure(self.tr("Show"))
-        self.again = QPushButton(self.tr("Measure again…"))
-        self.again.setToolTip(self.tr("Choose what to measure; this result is kept under Earlier results"))
+        self.notes = Disclosure(_("Show"))
+        self.again = QPushButton(_("Measure again…"))
+        self.again.setToolTip(_("Choose what to measure; this result is kept under Earlier results"))
         self.card = self._wish_card()
         self._lay_out()
         self._connect()
@@ -353,7 +351,7 @@ class BenchmarkTab(QWidget):
     def show_error(self, error: UserError) -> None:
         """Say what went wrong; where the device is taken, offer to measure all the same."""
         if isinstance(error, DeviceBusy):
-            beside = Fix(self.tr("Measure beside it"), {BESIDE: True})
+            beside = Fix(_("Measure beside it"), {BESIDE: True})
             self.strip.show_message(Level.WARNING, error.title, error.detail, (beside,))
         else:
             self.strip.show_error(error)
@@ -422,7 +420,7 @@ class BenchmarkTab(QWidget):
         self.conclusion.setText(best_trade(result) if result is not None and has_figures else "")
         self.conclusion.setVisible(bool(self.conclusion.text()))
         notes = result.plan.notes if result is not None else ()
-        self.notes.show_words(self.tr("What was measured, and how."), notes)
+        self.notes.show_words(_("What was measured, and how."), notes)
         self.notes.setVisible(bool(notes))
 
     def _ask_again(self) -> None:
@@ -432,7 +430,7 @@ class BenchmarkTab(QWidget):
         self.start.setFocus()
 
     def _wish_card(self) -> Card:
-        card = Card(self.tr("What to measure"))
+        card = Card(_("What to measure"))
         line = QHBoxLayout()
         line.setSpacing(2 * SPACING)
         line.addWidget(self.start)
@@ -602,7 +600,7 @@ class BenchmarkPage(QWidget):
         try:
             self._tools.pause(awaited)
         except OSError as error:
-            tab.show_error(RunFolderError(self.tr("The run can't be asked"), str(error)))
+            tab.show_error(RunFolderError(_("The run can't be asked"), str(error)))
             return
         self._waiting = tab
         self._pausing.wait_for(awaited, tab.wish.device(), partial(self._start, tab, is_beside=False))
@@ -644,9 +642,7 @@ class BenchmarkPage(QWidget):
     def _elsewhere(self, busy: BenchmarkTab | None) -> str:
         if busy is None:
             return ""
-        return self.tr("{} is being measured; one at a time.").format(
-            self.tabs.tabText(self.tabs.indexOf(busy))
-        )
+        return _("{} is being measured; one at a time.").format(self.tabs.tabText(self.tabs.indexOf(busy)))
 
     def _show_head(self) -> None:
         measuring, tab = self.measuring, self.shown_tab
@@ -655,7 +651,7 @@ class BenchmarkPage(QWidget):
         elif tab is not None and tab.result is not None:
             self.head.setText(result_words(tab.result))
         else:
-            self.head.setText(self.tr("What the guides promise, measured on this computer"))
+            self.head.setText(_("What the guides promise, measured on this computer"))
 
     def _look(self) -> None:
         self._kept.look(self._tools.earlier)
@@ -667,7 +663,7 @@ class BenchmarkPage(QWidget):
     # Putting it together.
 
     def _methods_tab(self, theme: Theme, form: FormOptions) -> BenchmarkTab:
-        words = self.tr(
+        words = _(
             "The guide's ladder: the same model trained in a dozen ways, each in a process of its own, with its speed "
             "and its memory. It shows which options pay on this computer; any of them can be carried into New run."
         )
@@ -675,7 +671,7 @@ class BenchmarkPage(QWidget):
         return self._tab(theme, wish, MethodsView(theme), words)
 
     def _devices_tab(self, theme: Theme) -> BenchmarkTab:
-        words = self.tr(
+        words = _(
             "The same models on the processor and on the accelerator: seconds an epoch, how many times as fast, and "
             "whether both compute the same. A computer without one compares threads or precisions."
         )
@@ -705,13 +701,13 @@ class BenchmarkPage(QWidget):
         application.aboutToQuit.connect(self.end_work)
 
     def _lay_out(self) -> None:
-        title = QLabel(self.tr("Benchmark"))
+        title = QLabel(_("Benchmark"))
         set_role(title, Role.PAGE_TITLE)
-        self.tabs.addTab(self.methods, self.tr("Methods"))
-        self.tabs.addTab(self.devices, self.tr("Devices"))
-        self.tabs.addTab(self.earlier, self.tr("Earlier results"))
+        self.tabs.addTab(self.methods, _("Methods"))
+        self.tabs.addTab(self.devices, _("Devices"))
+        self.tabs.addTab(self.earlier, _("Earlier results"))
         layout = QVBoxLayout(self)
-        start, top, end, _ = PAGE_MARGINS
+        start, top, end, _bottom = PAGE_MARGINS
         layout.setContentsMargins(margins(self, start, top, end - GUTTER, 0))
         layout.setSpacing(SPACING // 2)
         layout.addWidget(title)

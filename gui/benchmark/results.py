@@ -3,11 +3,11 @@
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from enum import Enum
+from gettext import gettext as _
 from typing import Any
 
 from PySide6.QtCore import (
     QAbstractTableModel,
-    QCoreApplication,
     QEvent,
     QItemSelectionModel,
     QModelIndex,
@@ -223,22 +223,19 @@ def _small() -> QFont:
 # --- What the page Benchmark says in words
 
 
-_translate = QCoreApplication.translate
-
-
 def doing_words(measuring: Benchmarking) -> str:
     """What is under way, with the pass where there are several."""
     if measuring.is_stopping:
-        return _translate("Benchmark", "Ending the pass that runs; what is done is kept…")
+        return _("Ending the pass that runs; what is done is kept…")
     plan, underway = measuring.plan, measuring.underway
     if plan is None:
-        return _translate("Benchmark", "Choosing what this machine can measure…")
+        return _("Choosing what this machine can measure…")
     if underway is None:
-        return _translate("Benchmark", "Getting ready…")
-    words = _translate("Benchmark", "Measuring: {}").format(rung_title(underway))
+        return _("Getting ready…")
+    words = _("Measuring: {}").format(rung_title(underway))
     if plan.passes < 2:
         return words
-    which = _translate("Benchmark", "pass {} of {}").format(underway.number_of_pass, plan.passes)
+    which = _("pass {} of {}").format(underway.number_of_pass, plan.passes)
     return f"{words} · {which}"
 
 
@@ -251,25 +248,19 @@ def rung_title(underway: Underway) -> str:
 def left_words(underway: Underway) -> str:
     """How long it still takes; before that can be told, how much is done."""
     if underway.seconds_left is not None:
-        return _translate("Benchmark", "about {} left").format(numbers.about(underway.seconds_left))
-    return _translate("Benchmark", "{} of {} done").format(
-        numbers.count(underway.done), numbers.count(underway.total)
-    )
+        return _("about {} left").format(numbers.about(underway.seconds_left))
+    return _("{} of {} done").format(numbers.count(underway.done), numbers.count(underway.total))
 
 
 def head_words(plan: Plan, underway: Underway | None) -> str:
     """A plan and how far it is: `BERT-base, 512 sequences of 512 tokens · 9 of 12 rows, about 6 min left`."""
     if underway is None:
         return plan.title
-    form = (
-        _translate("Benchmark", "{} · {} of {} passes")
-        if plan.passes > 1
-        else _translate("Benchmark", "{} · {} of {} rows")
-    )
+    form = _("{} · {} of {} passes") if plan.passes > 1 else _("{} · {} of {} rows")
     far = form.format(plan.title, numbers.count(underway.done), numbers.count(underway.total))
     if underway.seconds_left is None:
         return far
-    return _translate("Benchmark", "{}, about {} left").format(far, numbers.about(underway.seconds_left))
+    return _("{}, about {} left").format(far, numbers.about(underway.seconds_left))
 
 
 def result_words(result: Result) -> str:
@@ -283,24 +274,24 @@ def plan_words(plan: Plan) -> str:
     """What a plan measures: `BERT-base, 512 sequences of 512 tokens: 12 rows, 3 passes of 20 timed steps`."""
     able = sum(not rung.refusal for rung in plan.rungs)
     words = (
-        _translate("Benchmark", "{}: {} rows, {} of {}")
+        _("{}: {} rows, {} of {}")
         if plan.kind is Kind.METHODS
-        else _translate("Benchmark", "{}: {} measurements, {} of {} at most")
+        else _("{}: {} measurements, {} of {} at most")
     )
-    passes = _translate("Benchmark", "{} passes").format(plan.passes)
+    passes = _("{} passes").format(plan.passes)
     if plan.passes == 1:
-        passes = _translate("Benchmark", "one pass")
-    steps = _translate("Benchmark", "{} timed steps").format(numbers.count(plan.steps))
+        passes = _("one pass")
+    steps = _("{} timed steps").format(numbers.count(plan.steps))
     if plan.steps == 1:
-        steps = _translate("Benchmark", "one timed step")
+        steps = _("one timed step")
     said = words.format(plan.title, numbers.count(able), passes, steps)
     if able == len(plan.rungs):
         return f"{said}."
     left = len(plan.rungs) - able
     others = (
-        _translate("Benchmark", "{}; one more is left out and says why.")
+        _("{}; one more is left out and says why.")
         if left == 1
-        else _translate("Benchmark", "{}; {} more are left out, each says why.")
+        else _("{}; {} more are left out, each says why.")
     )
     return others.format(said, numbers.count(left))
 
@@ -312,11 +303,9 @@ def expected_words(plan: Plan, earlier: Sequence[Kept]) -> str:
         if found is None or found.kind is not plan.kind or not found.is_whole or found.ended is None:
             continue
         if found.plan.title == plan.title and found.plan.passes == plan.passes:
-            words = _translate("Benchmark", "The last one, of {}, took {}.")
+            words = _("The last one, of {}, took {}.")
             return words.format(numbers.moment(found.begun), numbers.duration(found.ended - found.begun))
-    return _translate(
-        "Benchmark", "It takes minutes to an hour; how long here is told once two passes are measured."
-    )
+    return _("It takes minutes to an hour; how long here is told once two passes are measured.")
 
 
 def ending_words(ending: Ending, result: Result | None) -> tuple[str, str] | None:
@@ -324,9 +313,9 @@ def ending_words(ending: Ending, result: Result | None) -> tuple[str, str] | Non
     if ending is not Ending.CANCELLED:
         return None
     has_any = result is not None and any(row.is_measured for row in result.rows)
-    kept = _translate("Benchmark", "What was measured until then is shown, and kept under Earlier results.")
-    none = _translate("Benchmark", "Nothing had been measured yet, so nothing is kept.")
-    return _translate("Benchmark", "The benchmark was cancelled"), kept if has_any else none
+    kept = _("What was measured until then is shown, and kept under Earlier results.")
+    none = _("Nothing had been measured yet, so nothing is kept.")
+    return _("The benchmark was cancelled"), kept if has_any else none
 
 
 # --- The figures of a benchmark in words, as its tables, bars and tips have them
@@ -363,15 +352,15 @@ def without_words(row: Row, result: Result, underway: str | None) -> str:
     """What stands in place of figures; the reason of one that gets none."""
     match standing(row, result, underway):
         case Standing.UNDERWAY:
-            return _translate("Bench", "being measured…")
+            return _("being measured…")
         case Standing.WAITING:
-            return _translate("Bench", "waits for its turn")
+            return _("waits for its turn")
         case Standing.WITHOUT:
             if row.rung.refusal:
-                return _translate("Bench", "not measured: {}").format(_bare(row.rung.refusal))
+                return _("not measured: {}").format(_bare(row.rung.refusal))
             if row.reason:
-                return _translate("Bench", "failed: {}").format(_bare(row.reason))
-            return _translate("Bench", "not measured")
+                return _("failed: {}").format(_bare(row.reason))
+            return _("not measured")
         case Standing.MEASURED:
             return ""
 
@@ -411,17 +400,16 @@ def disturbed_words(row: Row) -> str:
     loads = [one.other_load for one in around if one.other_load is not None and one.other_load > BUSY]
     causes = list(dict.fromkeys(cause for one in around for cause in one.throttled))
     if loads:
-        words = _translate("Bench", "other programs took {} of the processor")
+        words = _("other programs took {} of the processor")
         causes.insert(0, words.format(numbers.whole_percent(max(loads))))
-    return _translate("Bench", "{} Measured while {}").format(MARK, "; ".join(causes))
+    return _("{} Measured while {}").format(MARK, "; ".join(causes))
 
 
 def mark_words(rows: Iterable[Row]) -> str:
     """What the sign at some figures means; empty where none has it."""
     if not any(row.is_disturbed for row in rows):
         return ""
-    return _translate(
-        "Bench",
+    return _(
         "{} Measured beside other work, or while heat or a power cap held the clock down: on a quiet machine it is "
         "faster.",
     ).format(MARK)
@@ -445,7 +433,7 @@ def _steps_words(row: Row) -> str:
     if step is None:
         return ""
     steps = sum(len(sample.seconds) for sample in row.samples)
-    words = _translate("Bench", "A step: {}, half of them between {} and {}; {} steps in {} passes").format(
+    words = _("A step: {}, half of them between {} and {}; {} steps in {} passes").format(
         numbers.step_time(step.median),
         numbers.step_time(step.lowest),
         numbers.step_time(step.highest),
@@ -460,22 +448,22 @@ def _memory_words(row: Row) -> str:
     if fullest is None or not fullest.peak:
         return ""
     parts = ", ".join(part.words for part in bar_parts(fullest.parts) if part.bytes)
-    words = _translate("Bench", "Memory at most: {}").format(numbers.memory(fullest.peak))
+    words = _("Memory at most: {}").format(numbers.memory(fullest.peak))
     return f"{words} ({parts})" if parts else words
 
 
 def _more(row: Row) -> list[str]:
     found = []
     if row.gpu_others and row.gpu_others > GPU_HELD:
-        found.append(_translate("Bench", "Others held {} of the GPU").format(numbers.memory(row.gpu_others)))
+        found.append(_("Others held {} of the GPU").format(numbers.memory(row.gpu_others)))
     if row.compile_seconds:
-        words = _translate("Bench", "Compiling took {}, which is in no other figure")
+        words = _("Compiling took {}, which is in no other figure")
         found.append(words.format(numbers.step_time(row.compile_seconds)))
     if row.samples_per_joule is not None:
         source = next(
             (one.surroundings.power_source for one in row.passes if one.surroundings.power_source), ""
         )
-        words = _translate("Bench", "{} samples a joule").format(figure(row.samples_per_joule))
+        words = _("{} samples a joule").format(figure(row.samples_per_joule))
         found.append(f"{words} ({source})" if source else words)
     return found
 
@@ -740,7 +728,7 @@ class BenchView(QWidget):
         self._underway: str | None = None
         self._published_words = published
         self.table = FiguresTable(name, theme)
-        self.published = QCheckBox(self.tr("Show figures published by others beside"))
+        self.published = QCheckBox(_("Show figures published by others beside"))
         self.published.setToolTip(published)
         self.published.toggled.connect(self._toggle)
         self.note = QLabel()

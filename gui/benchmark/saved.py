@@ -1,6 +1,7 @@
 """The list of results that were kept, newest first: to open one, to hold two against each other, to be rid of some."""
 
 from collections.abc import Callable, Sequence
+from gettext import gettext as _
 from pathlib import Path
 
 from PySide6.QtCore import QCoreApplication, QObject, Signal
@@ -82,13 +83,13 @@ class BenchBin(QObject):
         if not results or self.asking.is_open:
             return
         if len(results) == 1:
-            words = self.tr("Move “{}” to the bin?").format(kept_title(results[0]))
+            words = _("Move “{}” to the bin?").format(kept_title(results[0]))
         else:
-            words = self.tr("Move {} results to the bin?").format(numbers.count(len(results)))
+            words = _("Move {} results to the bin?").format(numbers.count(len(results)))
         names = "\n".join(f"{kept_title(one)}, {numbers.moment(one.begun)}" for one in results[:6])
-        back = self.tr("What lies in the bin can be put back until the bin is emptied.")
+        back = _("What lies in the bin can be put back until the bin is emptied.")
         paths = tuple(one.path for one in results)
-        agree = self.tr("Move to the bin")
+        agree = _("Move to the bin")
         self.asking.ask(words, f"{names}\n\n{back}", agree, lambda: self._move(paths))
 
     def end_work(self) -> None:
@@ -108,9 +109,6 @@ class BenchBin(QObject):
 # --- Two results of different days, held against each other: what became faster
 
 
-_translate = QCoreApplication.translate
-
-
 class ComparedResults(QWidget):
     """A chart of how many times as fast the later one is, a table of both, and notes.
 
@@ -126,7 +124,7 @@ class ComparedResults(QWidget):
 
     def __init__(self, theme: Theme, parent: QWidget | None = None) -> None:
         super().__init__(parent)
-        self.back = QPushButton(self.tr("‹ Earlier results"))
+        self.back = QPushButton(_("‹ Earlier results"))
         set_role(self.back, Role.LINK)
         self.back.clicked.connect(self.left)
         self.title, self.which = ElidedLabel(), ElidedLabel()
@@ -135,23 +133,21 @@ class ComparedResults(QWidget):
         self.notes = QLabel()
         self.notes.setWordWrap(True)
         set_role(self.notes, Role.MUTED)
-        self.chart = BarChart(self.tr("Speed, the later against the earlier"), Better.MORE, theme)
-        self.table = FiguresTable(self.tr("Both results"), theme)
+        self.chart = BarChart(_("Speed, the later against the earlier"), Better.MORE, theme)
+        self.table = FiguresTable(_("Both results"), theme)
         self._lay_out()
 
     def show_comparison(self, found: Comparison) -> None:
         """Show it."""
         self.title.setText(found.later.plan.title)
-        self.which.setText(
-            self.tr("Earlier: {} · later: {}").format(_named(found.earlier), _named(found.later))
-        )
+        self.which.setText(_("Earlier: {} · later: {}").format(_named(found.earlier), _named(found.later)))
         self.notes.setText("\n".join(found.notes))
         self.notes.setVisible(bool(found.notes))
         meanings = (
-            Reading(self.tr("faster"), "activations"),
-            Reading(self.tr("slower"), "optimizer"),
-            Reading(self.tr("within the spread"), "others"),
-            Reading(self.tr("the line is at 1 ×")),
+            Reading(_("faster"), "activations"),
+            Reading(_("slower"), "optimizer"),
+            Reading(_("within the spread"), "others"),
+            Reading(_("the line is at 1 ×")),
         )
         line = Across(1.0, is_origin=True)
         self.chart.show_bars([_bar(one) for one in found.rows], line=line, meanings=meanings)
@@ -183,9 +179,9 @@ def _named(result: Result) -> str:
 def change_words(change: Change) -> str:
     """What became of a pace."""
     words = {
-        Change.FASTER: _translate("Bench", "faster"),
-        Change.SLOWER: _translate("Bench", "slower"),
-        Change.SAME: _translate("Bench", "within the spread"),
+        Change.FASTER: _("faster"),
+        Change.SLOWER: _("slower"),
+        Change.SAME: _("within the spread"),
         Change.UNKNOWN: "",
     }
     return words[change]
@@ -203,26 +199,26 @@ def _bar(one: Compared) -> Bar:
 
 def _why_without(one: Compared) -> str:
     if one.earlier is None:
-        return _translate("Bench", "only in the later one")
+        return _("only in the later one")
     if one.later is None:
-        return _translate("Bench", "only in the earlier one")
+        return _("only in the earlier one")
     lacking = [row for row in (one.later, one.earlier) if not row.is_measured]
-    return next((row.reason for row in lacking if row.reason), _translate("Bench", "not measured"))
+    return next((row.reason for row in lacking if row.reason), _("not measured"))
 
 
 def _headings() -> tuple[Heading, ...]:
-    faster = _translate("Bench", "How many times as fast the later one is")
-    memory = _translate("Bench", "Which share of the earlier one's memory the later one takes")
-    spread = _translate("Bench", "Whether the middle halves of the timed steps lie apart")
+    faster = _("How many times as fast the later one is")
+    memory = _("Which share of the earlier one's memory the later one takes")
+    spread = _("Whether the middle halves of the timed steps lie apart")
     return (
-        Heading(_translate("Bench", "Row"), is_figure=False),
-        Heading(_translate("Bench", "Samples/s, earlier")),
-        Heading(_translate("Bench", "later")),
-        Heading(_translate("Bench", "Speed"), faster),
-        Heading(_translate("Bench", "Change"), spread, is_figure=False),
-        Heading(_translate("Bench", "Memory, earlier"), leaves=1),
-        Heading(_translate("Bench", "later"), leaves=1),
-        Heading(_translate("Bench", "Memory"), memory),
+        Heading(_("Row"), is_figure=False),
+        Heading(_("Samples/s, earlier")),
+        Heading(_("later")),
+        Heading(_("Speed"), faster),
+        Heading(_("Change"), spread, is_figure=False),
+        Heading(_("Memory, earlier"), leaves=1),
+        Heading(_("later"), leaves=1),
+        Heading(_("Memory"), memory),
     )
 
 
@@ -286,15 +282,15 @@ class KeptList(QWidget):
         super().__init__(parent)
         self._kept: tuple[Kept, ...] = ()
         self.empty = QLabel(
-            self.tr("Nothing has been measured yet. What you measure under Methods and Devices is kept here.")
+            _("Nothing has been measured yet. What you measure under Methods and Devices is kept here.")
         )
         self.empty.setWordWrap(True)
         set_role(self.empty, Role.MUTED)
-        self.table = FiguresTable(self.tr("Earlier results"), theme)
+        self.table = FiguresTable(_("Earlier results"), theme)
         self.table.setSelectionMode(QAbstractItemView.SelectionMode.ExtendedSelection)
-        self.open = QPushButton(self.tr("Open"))
-        self.compare = QPushButton(self.tr("Compare"))
-        self.bin = QPushButton(self.tr("Move to the bin…"))
+        self.open = QPushButton(_("Open"))
+        self.compare = QPushButton(_("Compare"))
+        self.bin = QPushButton(_("Move to the bin…"))
         self.said = QLabel()
         set_role(self.said, Role.HINT)
         self._card = on_card(self.table)
@@ -334,20 +330,20 @@ class KeptList(QWidget):
 
     def _why_not(self, chosen: Sequence[Kept]) -> str:
         if len(chosen) < 2:
-            return self.tr("Choose two of the same kind to compare them.") if len(self._kept) > 1 else ""
+            return _("Choose two of the same kind to compare them.") if len(self._kept) > 1 else ""
         if len(chosen) > 2:
-            return self.tr("Only two can be compared.")
+            return _("Only two can be compared.")
         if any(one.result is None for one in chosen):
-            return self.tr("A file that can't be read can't be compared.")
-        return "" if self._pair() else self.tr("Methods and devices can't be compared.")
+            return _("A file that can't be read can't be compared.")
+        return "" if self._pair() else _("Methods and devices can't be compared.")
 
     def _headings(self) -> tuple[Heading, ...]:
         return (
-            Heading(self.tr("What was measured"), is_figure=False),
-            Heading(self.tr("Kind"), is_figure=False),
-            Heading(self.tr("Machine"), is_figure=False),
-            Heading(self.tr("Measured"), is_figure=False),
-            Heading(self.tr("Rows"), self.tr("How many have figures, of how many"), leaves=1),
+            Heading(_("What was measured"), is_figure=False),
+            Heading(_("Kind"), is_figure=False),
+            Heading(_("Machine"), is_figure=False),
+            Heading(_("Measured"), is_figure=False),
+            Heading(_("Rows"), _("How many have figures, of how many"), leaves=1),
             Heading("", is_figure=False),
         )
 
@@ -357,9 +353,9 @@ class KeptList(QWidget):
             return Line(
                 key, (Cell(kept_title(one), Tone.QUIET),), Cell(one.problem, Tone.WARNING), one.problem
             )
-        kinds = {Kind.METHODS: self.tr("Methods"), Kind.DEVICES: self.tr("Devices")}
+        kinds = {Kind.METHODS: _("Methods"), Kind.DEVICES: _("Devices")}
         measured = sum(row.is_measured for row in result.rows)
-        rows = self.tr("{} of {}").format(numbers.count(measured), numbers.count(len(result.plan.rungs)))
+        rows = _("{} of {}").format(numbers.count(measured), numbers.count(len(result.plan.rungs)))
         cells = (
             Cell(result.plan.title, tip=result.plan.title),
             Cell(kinds[result.kind]),
@@ -372,10 +368,10 @@ class KeptList(QWidget):
 
     def _state(self, result: Result) -> str:
         words = {
-            Standing.WHOLE: self.tr("whole"),
-            Standing.CANCELLED: self.tr("cancelled"),
-            Standing.UNDER_WAY: self.tr("under way"),
-            Standing.BROKEN_OFF: self.tr("broken off"),
+            Standing.WHOLE: _("whole"),
+            Standing.CANCELLED: _("cancelled"),
+            Standing.UNDER_WAY: _("under way"),
+            Standing.BROKEN_OFF: _("broken off"),
         }
         return words[result.standing]
 
@@ -442,7 +438,7 @@ class OpenedResult(QWidget):
         super().__init__(parent)
         self._theme = theme
         self.view: MethodsView | DevicesView | None = None
-        self.back = QPushButton(self.tr("‹ Earlier results"))
+        self.back = QPushButton(_("‹ Earlier results"))
         set_role(self.back, Role.LINK)
         self.title, self.where = ElidedLabel(), ElidedLabel()
         set_role(self.title, Role.CARD_TITLE)

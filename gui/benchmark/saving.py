@@ -1,6 +1,7 @@
 """A result as a picture for a document: its heading, the machine, the charts and the table, at twice the pixels."""
 
 from collections.abc import Callable
+from gettext import gettext as _
 from pathlib import Path
 
 import msgspec
@@ -46,7 +47,7 @@ def picture(result: Result, theme: Theme, *, published: bool = False) -> QPixmap
     """
     sheet = _sheet(result, theme, published=published)
     height = sheet.heightForWidth(WIDTH) if sheet.hasHeightForWidth() else sheet.sizeHint().height()
-    for _ in range(TURNS):
+    for _turn in range(TURNS):
         sheet.resize(WIDTH, height)
         sheet.grab()
         height = max(sheet.sizeHint().height(), sheet.heightForWidth(WIDTH))
@@ -132,11 +133,11 @@ class BenchmarkSaving(QWidget):
         self._published = False
         self._files = FileWork(self)
         self._files.failed.connect(self.failed)
-        self.copy = QPushButton(self.tr("Copy as Markdown"))
-        self.copy.setToolTip(self.tr("Put the table on the clipboard, to be pasted into a page or a message"))
+        self.copy = QPushButton(_("Copy as Markdown"))
+        self.copy.setToolTip(_("Put the table on the clipboard, to be pasted into a page or a message"))
         self.copy.clicked.connect(self.copy_table)
-        self.save = QPushButton(self.tr("Save…"))
-        self.save.setToolTip(self.tr("As a picture (PNG), a table (CSV), or all that was measured (JSON)"))
+        self.save = QPushButton(_("Save…"))
+        self.save.setToolTip(_("As a picture (PNG), a table (CSV), or all that was measured (JSON)"))
         self.save.clicked.connect(self.ask_place)
         row = QHBoxLayout(self)
         row.setContentsMargins(0, 0, 0, 0)
@@ -147,7 +148,7 @@ class BenchmarkSaving(QWidget):
 
     def tell_in(self, strip: MessageStrip) -> None:
         """Say there what became of it."""
-        copied, saved = self.tr("The table is on the clipboard, as Markdown"), self.tr("Saved")
+        copied, saved = _("The table is on the clipboard, as Markdown"), _("Saved")
         self.copied.connect(lambda: strip.show_message(Level.INFO, copied))
         self.saved.connect(lambda path: strip.show_message(Level.INFO, saved, str(path)))
         self.failed.connect(strip.show_error)
@@ -177,12 +178,12 @@ class BenchmarkSaving(QWidget):
         begins = str(Path(folder) / kept.path_of(self._result).with_suffix(PICTURE).name)
         kinds = ";;".join(
             (
-                self.tr("Picture (*.png)"),
-                self.tr("Table (*.csv)"),
-                self.tr("All that was measured (*.json)"),
+                _("Picture (*.png)"),
+                _("Table (*.csv)"),
+                _("All that was measured (*.json)"),
             )
         )
-        chosen = self._choose(self, self.tr("Save the result"), begins, kinds)
+        chosen = self._choose(self, _("Save the result"), begins, kinds)
         if chosen:
             path = Path(chosen)
             self.write(path if path.suffix.lower() in (PICTURE, TABLE, WHOLE) else Path(f"{path}{PICTURE}"))

@@ -3,6 +3,7 @@
 from collections.abc import Callable, Iterator, Sequence
 from enum import Enum, auto
 from functools import partial
+from gettext import gettext as _
 from pathlib import Path
 from typing import Protocol
 
@@ -270,7 +271,7 @@ class Wish(QWidget):
     def obstacle(self) -> str:
         """What has to be mended before it can be measured, in a sentence; empty: nothing."""
         if self.machine is None:
-            return self.tr("Looking at what this machine can do…")
+            return _("Looking at what this machine can do…")
         return self.mistake()
 
     # What each kind says of itself.
@@ -325,10 +326,10 @@ class Wish(QWidget):
 
     def passes_box(self, passes: int) -> CalmSpinBox:
         """How often each is measured."""
-        box = self.number_box(1, MOST_PASSES, self.tr("Passes"))
+        box = self.number_box(1, MOST_PASSES, _("Passes"))
         box.setValue(passes)
         box.setToolTip(
-            self.tr(
+            _(
                 "Each is measured so often, one after the other and then from the first again, so that what changes "
                 "with time (heat, other programs) meets all of them."
             )
@@ -337,10 +338,10 @@ class Wish(QWidget):
 
     def steps_box(self) -> CalmSpinBox:
         """How many steps are timed; 0: Hone chooses."""
-        box = self.number_box(0, MOST_STEPS, self.tr("Timed steps"))
-        box.setSpecialValueText(self.tr("automatic"))
+        box = self.number_box(0, MOST_STEPS, _("Timed steps"))
+        box.setSpecialValueText(_("automatic"))
         box.setToolTip(
-            self.tr("Optimizer steps that are timed in a pass, after those that warm up. More are steadier.")
+            _("Optimizer steps that are timed in a pass, after those that warm up. More are steadier.")
         )
         return box
 
@@ -407,13 +408,11 @@ class DevicesWish(Wish):
         self.sides = Segmented()
         self.models = {name: QCheckBox(title_of(name)) for name in (*ARTICLE, *TEXTS)}
         self.batches = QLineEdit(_written(BATCHES))
-        self.images = self.number_box(1, MOST_IMAGES, self.tr("Images"))
+        self.images = self.number_box(1, MOST_IMAGES, _("Images"))
         self.images.setValue(IMAGES)
         self.data = ChoiceList(self._data())
-        self.folder = PathLine(
-            self.tr("A folder with MNIST's files, or with a folder of images for each label")
-        )
-        self.choose_folder = QPushButton(self.tr("Choose…"))
+        self.folder = PathLine(_("A folder with MNIST's files, or with a folder of images for each label"))
+        self.choose_folder = QPushButton(_("Choose…"))
         self.passes, self.steps = self.passes_box(DEVICE_PASSES), self.steps_box()
         self._lay_out()
         self.sides.chosen.connect(self._tell)
@@ -430,7 +429,7 @@ class DevicesWish(Wish):
         """Offer what can be held against each other here, and what suits this machine first."""
         is_first = not self.sides.value()
         self.sides.set_segments(self._sides(machine))
-        self.sides.setAccessibleName(self.tr("What is held against each other"))
+        self.sides.setAccessibleName(_("What is held against each other"))
         if is_first:
             self.sides.set_value(automatic_sides(machine))
             suiting = default_models(machine, pair_of(machine, None))
@@ -440,14 +439,14 @@ class DevicesWish(Wish):
     def mistake(self) -> str:
         """What is wrong with what is chosen."""
         if not any(box.isChecked() for box in self.models.values()):
-            return self.tr("Choose a model.")
+            return _("Choose a model.")
         if not self._batches():
-            return self.tr("Batches are whole numbers from 1 to {most}, such as {such}.").format(
+            return _("Batches are whole numbers from 1 to {most}, such as {such}.").format(
                 most=f"{LARGEST_BATCH:,}", such=_written(BATCHES)
             )
         folder = self.folder.text().strip()
         if self.data.currentData() == FOLDER and not (folder and Path(folder).expanduser().is_dir()):
-            return self.tr("Choose a folder of images that is there.")
+            return _("Choose a folder of images that is there.")
         return ""
 
     def device(self) -> str:
@@ -490,12 +489,12 @@ class DevicesWish(Wish):
         self._tell()
 
     def _ask_folder(self) -> None:
-        chosen = QFileDialog.getExistingDirectory(self, self.tr("A folder of images"), str(Path.home()))
+        chosen = QFileDialog.getExistingDirectory(self, _("A folder of images"), str(Path.home()))
         if chosen:
             self.folder.setText(chosen)
 
     def _sides(self, machine: MachineReport) -> list[Segment]:
-        refusal = self.tr("There is no accelerator here that Hone can train on.")
+        refusal = _("There is no accelerator here that Hone can train on.")
         refused = {Sides.DEVICES: refusal} if machine.automatic in ("", CPU) else {}
         return [
             Segment(one.value, pair_of(machine, one).title, refusal=refused.get(one, "")) for one in Sides
@@ -503,8 +502,8 @@ class DevicesWish(Wish):
 
     def _data(self) -> tuple[Segment, ...]:
         return (
-            Segment(DIGITS, self.tr("Handwritten digits that come with Hone")),
-            Segment(FOLDER, self.tr("A folder of mine, such as MNIST's")),
+            Segment(DIGITS, _("Handwritten digits that come with Hone")),
+            Segment(FOLDER, _("A folder of mine, such as MNIST's")),
         )
 
     def _lay_out(self) -> None:
@@ -512,23 +511,23 @@ class DevicesWish(Wish):
         flow = FlowLayout(2 * SPACING, 0, boxes)
         for box in self.models.values():
             flow.addWidget(box)
-        self.sides.setAccessibleName(self.tr("What is held against each other"))
-        self.batches.setAccessibleName(self.tr("Batches"))
-        self.batches.setToolTip(self.tr("Rows in a batch; several numbers make a row of the table each"))
-        self.data.setAccessibleName(self.tr("Data"))
-        self.folder.setAccessibleName(self.tr("Folder of images"))
-        self.choose_folder.setAccessibleName(self.tr("Choose a folder of images"))
-        self.add_row(self.tr("Compare"), self.sides)
-        self.add_row(self.tr("Models"), boxes)
+        self.sides.setAccessibleName(_("What is held against each other"))
+        self.batches.setAccessibleName(_("Batches"))
+        self.batches.setToolTip(_("Rows in a batch; several numbers make a row of the table each"))
+        self.data.setAccessibleName(_("Data"))
+        self.folder.setAccessibleName(_("Folder of images"))
+        self.choose_folder.setAccessibleName(_("Choose a folder of images"))
+        self.add_row(_("Compare"), self.sides)
+        self.add_row(_("Models"), boxes)
         self.add_line(
-            self.tr("Batches"),
-            self.beside(self.batches, (self.tr("Images"), self.images)),
+            _("Batches"),
+            self.beside(self.batches, (_("Images"), self.images)),
             self.batches,
         )
-        self.add_row(self.tr("Data"), self.data)
-        self._folder_label = self.add_row(self.tr("Folder"), self.folder, trailing=self.choose_folder)
-        often = self.beside(self.passes, (self.tr("Timed steps"), self.steps))
-        self.add_line(self.tr("Passes"), often, self.passes)
+        self.add_row(_("Data"), self.data)
+        self._folder_label = self.add_row(_("Folder"), self.folder, trailing=self.choose_folder)
+        often = self.beside(self.passes, (_("Timed steps"), self.steps))
+        self.add_line(_("Passes"), often, self.passes)
 
 
 def _written(batches: Sequence[int]) -> str:
@@ -571,11 +570,11 @@ class MethodsWish(Wish):
         super().__init__(parent)
         self._make_plan, self._form = make_plan, form
         self.models = ChoiceList(self._models())
-        self.file = PathLine(self.tr("A run file, on whose model and data the methods are tried"))
-        self.choose_file = QPushButton(self.tr("Choose…"))
-        self.devices = ChoiceList([Segment(AUTOMATIC, self.tr("Automatic"))])
+        self.file = PathLine(_("A run file, on whose model and data the methods are tried"))
+        self.choose_file = QPushButton(_("Choose…"))
+        self.devices = ChoiceList([Segment(AUTOMATIC, _("Automatic"))])
         self.passes, self.steps = self.passes_box(METHOD_PASSES), self.steps_box()
-        self.compiled = QCheckBox(self.tr("also compiled (takes longer)"))
+        self.compiled = QCheckBox(_("also compiled (takes longer)"))
         self.compiled.setChecked(True)
         self._lay_out()
         self.models.currentIndexChanged.connect(self._choose_model)
@@ -587,14 +586,14 @@ class MethodsWish(Wish):
 
     def show_machine(self, machine: MachineReport) -> None:
         """Offer its devices."""
-        self.devices.set_choices(device_choices(machine, self.tr("Automatic ({})")))
+        self.devices.set_choices(device_choices(machine, _("Automatic ({})")))
         self._judge_compiling()
 
     def mistake(self) -> str:
         """What of the options or the file stands in the way."""
         match self.models.currentData():
             case "form":
-                return "" if self._form() else self.tr("Something is wrong on New run: mend it there first.")
+                return "" if self._form() else _("Something is wrong on New run: mend it there first.")
             case "file":
                 return self._mistake_in_file()
         return ""
@@ -636,7 +635,7 @@ class MethodsWish(Wish):
 
     def _mistake_in_file(self) -> str:
         if not self.file.text().strip():
-            return self.tr("Choose a run file.")
+            return _("Choose a run file.")
         options, problem = self._read()
         return "" if options is not None else problem
 
@@ -650,8 +649,8 @@ class MethodsWish(Wish):
         return (None, str(problems[0])) if problems else (options, "")
 
     def _ask_file(self) -> None:
-        names = self.tr("Run files ({})").format(FILE_FILTER)
-        chosen, _ = QFileDialog.getOpenFileName(self, self.tr("Open a run file"), str(Path.home()), names)
+        names = _("Run files ({})").format(FILE_FILTER)
+        chosen, _kind = QFileDialog.getOpenFileName(self, _("Open a run file"), str(Path.home()), names)
         if chosen:
             self.file.setText(chosen)
 
@@ -670,32 +669,28 @@ class MethodsWish(Wish):
         device = find_device(self.machine, self.device()) if self.machine else None
         reason = refusal(device, "device.compile", True) if device else ""
         self.compiled.setEnabled(not reason)
-        self.compiled.setToolTip(
-            reason or self.tr("Adds a rung with torch.compile, measured once it is compiled")
-        )
+        self.compiled.setToolTip(reason or _("Adds a rung with torch.compile, measured once it is compiled"))
 
     def _models(self) -> list[Segment]:
-        weights = self.tr("{} weights, made from the config: nothing is fetched.")
+        weights = _("{} weights, made from the config: nothing is fetched.")
         sizes = [
             Segment(name, size.title, weights.format(compact_count(size.shape.parameters)))
             for name, size in SIZES.items()
         ]
         return [
-            Segment(
-                FITTING, self.tr("Chosen to fit"), self.tr("The largest whose plain training has room here.")
-            ),
+            Segment(FITTING, _("Chosen to fit"), _("The largest whose plain training has room here.")),
             *sizes,
-            Segment(FORM, self.tr("As on New run"), self.tr("Your model and data, as the form stands now.")),
-            Segment(FILE, self.tr("A run file of mine"), self.tr("Your model and data, as a file says.")),
+            Segment(FORM, _("As on New run"), _("Your model and data, as the form stands now.")),
+            Segment(FILE, _("A run file of mine"), _("Your model and data, as a file says.")),
         ]
 
     def _lay_out(self) -> None:
-        self.models.setAccessibleName(self.tr("Model"))
-        self.devices.setAccessibleName(self.tr("Device"))
-        self.file.setAccessibleName(self.tr("Run file"))
-        self.choose_file.setAccessibleName(self.tr("Choose a run file"))
-        self.add_row(self.tr("Model"), self.models)
-        self._file_label = self.add_row(self.tr("Run file"), self.file, trailing=self.choose_file)
-        self.add_row(self.tr("Device"), self.devices)
-        often = self.beside(self.passes, (self.tr("Timed steps"), self.steps), self.compiled)
-        self.add_line(self.tr("Passes"), often, self.passes)
+        self.models.setAccessibleName(_("Model"))
+        self.devices.setAccessibleName(_("Device"))
+        self.file.setAccessibleName(_("Run file"))
+        self.choose_file.setAccessibleName(_("Choose a run file"))
+        self.add_row(_("Model"), self.models)
+        self._file_label = self.add_row(_("Run file"), self.file, trailing=self.choose_file)
+        self.add_row(_("Device"), self.devices)
+        often = self.beside(self.passes, (_("Timed steps"), self.steps), self.compiled)
+        self.add_line(_("Passes"), often, self.passes)

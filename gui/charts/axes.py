@@ -4,9 +4,10 @@ import math
 from collections.abc import Callable
 from dataclasses import dataclass
 from enum import StrEnum
+from gettext import gettext as _
 
 import pyqtgraph as pg
-from PySide6.QtCore import QT_TRANSLATE_NOOP, QCoreApplication, QEvent, QObject, QPointF, QRectF, Qt, Signal
+from PySide6.QtCore import QT_TRANSLATE_NOOP, QEvent, QObject, QPointF, QRectF, Qt, Signal
 from PySide6.QtGui import QFont, QFontMetrics, QMouseEvent, QWheelEvent
 from PySide6.QtWidgets import QWidget
 
@@ -171,7 +172,6 @@ class SharedView(QObject):
 StepRule = Callable[[float, int], float]
 """Gives the distance between ticks for a span of values and a wanted number of ticks."""
 
-_translate = QCoreApplication.translate
 
 _CLOCK_STEPS = (1, 2, 5, 10, 15, 30, 60, 120, 300, 600, 900, 1800, 3600, 7200, 14_400, 21_600, 43_200, 86_400)
 
@@ -314,7 +314,7 @@ class RoundAxis(pg.AxisItem):
             return frame(low, high, self._most_ticks(size))
         if high <= low:
             low, high = (0.0, 2 * high) if high > 0 else (low - 1.0, low + 1.0)
-        for _ in range(2):  # widening may ask for a coarser step
+        for _turn in range(2):  # widening may ask for a coarser step
             step = self.tick_step(high - low, size)
             low, high = math.floor(low / step + 1e-9) * step, math.ceil(high / step - 1e-9) * step
         return low, high
@@ -341,7 +341,7 @@ class RoundAxis(pg.AxisItem):
         """The ticks' texts."""
         texts = self._told_apart([10.0**value if self.is_log else value for value in values])
         if texts and self.unit.prefix:
-            texts[0] = f"{_translate('axes', self.unit.prefix)} {texts[0]}"
+            texts[0] = f"{_(self.unit.prefix)} {texts[0]}"
         return texts
 
     def _told_apart(self, values: list[float]) -> list[str]:

@@ -3,6 +3,7 @@
 from collections.abc import Sequence
 from dataclasses import dataclass
 from enum import Enum
+from gettext import gettext as _
 
 from PySide6.QtCore import QEvent, QLineF, QRectF, QSize, Qt
 from PySide6.QtGui import QColor, QFontMetrics, QHelpEvent, QPainter, QPainterPath, QPaintEvent, QPen
@@ -370,7 +371,7 @@ class BarChart(Card):
         column.addWidget(self.legend)
         column.addStretch(1)
         self.body.addLayout(column)
-        words = {Better.MORE: self.tr("more is better"), Better.LESS: self.tr("less is better")}
+        words = {Better.MORE: _("more is better"), Better.LESS: _("less is better")}
         self.set_trailing(words[better] if better else "")
         theme.changed.connect(self._explain)
 

@@ -2,9 +2,9 @@
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from gettext import gettext as _
 
 import numpy as np
-from PySide6.QtCore import QCoreApplication
 
 from core.base import format as numbers
 from gui.charts.axes import (
@@ -46,8 +46,6 @@ PEAKS = 200
 
 SPIKE = 2.0
 """Steps so many times slower than nearly all would squash the rest."""
-
-_translate = QCoreApplication.translate
 
 
 @dataclass(frozen=True)
@@ -160,13 +158,11 @@ class CompareChart(Chart):
         """The value of each run with its name."""
         values = [(curve, value) for curve, value in self._values(x) if value is not None]
         named = [(_short(curve.name), self.write(value)) for curve, value in values]
-        return [(self.tr("at"), self._place_words(x)), *named] if named else []
+        return [(_("at"), self._place_words(x)), *named] if named else []
 
     def empty_text(self) -> str:
         """Says when no run has anything to draw."""
-        return (
-            "" if any(len(line.series) for line in self.lines) else _translate("Compare", "Nothing to draw")
-        )
+        return "" if any(len(line.series) for line in self.lines) else _("Nothing to draw")
 
     def data(self) -> ChartData:
         """What it shows of each run, every point of it."""
@@ -214,15 +210,15 @@ class CompareChart(Chart):
         if unit is CLOCK:
             return numbers.duration(x)
         if unit is EPOCH:
-            return _translate("Compare", "epoch {}").format(f"{x:.2f}")
-        return _translate("Compare", "step {}").format(numbers.count(round(x)))
+            return _("epoch {}").format(f"{x:.2f}")
+        return _("step {}").format(numbers.count(round(x)))
 
 
 class CompareLoss(CompareChart):
     """The losses of training, smoothed as the page says."""
 
     def __init__(self, stage: Stage) -> None:
-        title = _translate("Compare", "Training loss")
+        title = _("Training loss")
         super().__init__(title, stage, VALUES, "train_loss", can_be_log=True)
 
     def series_of(self, history: RunHistory) -> Series:
@@ -240,13 +236,13 @@ class CompareMetric(CompareChart):
 
     def __init__(self, stage: Stage) -> None:
         self.metric_name = "eval_loss"
-        title = _translate("Compare", "Evaluation")
+        title = _("Evaluation")
         super().__init__(title, stage, VALUES, self.metric_name, look=Look.DOTS)
 
     def show_metric(self, name: str) -> None:
         """Draw another one."""
         self.metric_name = self.quantity = name
-        self.set_title(numbers.metric_title(name) if name != "eval_loss" else self.tr("Evaluation loss"))
+        self.set_title(numbers.metric_title(name) if name != "eval_loss" else _("Evaluation loss"))
         self._canvas.y_axis.measure(SHARES if numbers.is_share(name) else VALUES)
         self.refresh()
 
@@ -291,11 +287,9 @@ class CompareStepTime(FromZero):
     """The usual time of a step: the median of the last fifty."""
 
     def __init__(self, stage: Stage) -> None:
-        title = _translate("Compare", "Step time")
+        title = _("Step time")
         super().__init__(title, stage, STEP_TIMES, "step_seconds", numbers.step_time)
-        self.explain(
-            self.tr("The median of the last 51 steps, so that a lone slow one doesn't hide the rest.")
-        )
+        self.explain(_("The median of the last 51 steps, so that a lone slow one doesn't hide the rest."))
 
     def series_of(self, history: RunHistory) -> Series:
         """The running median."""
@@ -316,9 +310,9 @@ class CompareMemory(FromZero):
     place_column = "seconds"
 
     def __init__(self, stage: Stage) -> None:
-        title = _translate("Compare", "Memory")
+        title = _("Memory")
         super().__init__(title, stage, BYTES, "bytes", numbers.memory)
-        self.explain(self.tr("What each run holds where it computes, over the time it has worked."))
+        self.explain(_("What each run holds where it computes, over the time it has worked."))
 
     def series_of(self, history: RunHistory) -> Series:
         """That of the card, or of the computer."""

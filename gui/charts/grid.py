@@ -1,5 +1,7 @@
 """What is chosen for all charts of a run page: over what they lie, how losses are smoothed, which part is shown."""
 
+from gettext import gettext as _
+
 from PySide6.QtCore import QSize, Qt
 from PySide6.QtGui import QResizeEvent
 from PySide6.QtWidgets import (
@@ -42,34 +44,32 @@ class ChartBar(QWidget):
         self._view = view
         self.x_kind = Segmented(
             (
-                Segment(XKind.STEP, self.tr("Steps"), self.tr("Draw over training steps")),
-                Segment(XKind.EPOCH, self.tr("Epochs"), self.tr("Draw over passes through the data")),
+                Segment(XKind.STEP, _("Steps"), _("Draw over training steps")),
+                Segment(XKind.EPOCH, _("Epochs"), _("Draw over passes through the data")),
                 Segment(
                     XKind.TIME,
-                    self.tr("Time"),
-                    self.tr("Draw over the time since the start, as memory and device always are"),
+                    _("Time"),
+                    _("Draw over the time since the start, as memory and device always are"),
                 ),
             )
         )
-        self.x_kind.setAccessibleName(self.tr("Charts over"))
+        self.x_kind.setAccessibleName(_("Charts over"))
         self.smoothing = Segmented(
             (
-                Segment(Smoothing.OFF, self.tr("Off"), self.tr("The loss of each step as it came")),
-                Segment(Smoothing.LIGHT, self.tr("Light"), self.tr("Over about the last 20 steps")),
-                Segment(Smoothing.STRONG, self.tr("Strong"), self.tr("Over about the last 100 steps")),
+                Segment(Smoothing.OFF, _("Off"), _("The loss of each step as it came")),
+                Segment(Smoothing.LIGHT, _("Light"), _("Over about the last 20 steps")),
+                Segment(Smoothing.STRONG, _("Strong"), _("Over about the last 100 steps")),
             )
         )
-        self.smoothing.setAccessibleName(self.tr("Smoothing of the loss"))
-        self.follow = _link(self.tr("Follow the end"))
+        self.smoothing.setAccessibleName(_("Smoothing of the loss"))
+        self.follow = _link(_("Follow the end"))
         self.follow.setCheckable(True)
         set_flag(self.follow, "stays", True)
         self.follow.setToolTip(
-            self.tr(
-                "Show the newest part and move along with it. Drag across a chart to choose how much of it."
-            )
+            _("Show the newest part and move along with it. Drag across a chart to choose how much of it.")
         )
-        self.show_all = _link(self.tr("Whole run"))
-        self.show_all.setToolTip(self.tr("A double click on a chart does the same"))
+        self.show_all = _link(_("Whole run"))
+        self.show_all.setToolTip(_("A double click on a chart does the same"))
         self._lay_out()
         self.x_kind.chosen.connect(self._lie_over)
         self.smoothing.chosen.connect(self._smooth)
@@ -90,7 +90,7 @@ class ChartBar(QWidget):
         row.setSpacing(SPACING)
         row.addWidget(self.x_kind)
         row.addSpacing(SPACING)
-        row.addWidget(_label(self.tr("Smoothing")))
+        row.addWidget(_label(_("Smoothing")))
         row.addWidget(self.smoothing)
         row.addStretch(1)
         row.addWidget(self.follow)
@@ -244,7 +244,7 @@ class RunCharts(QWidget):
         area.setHorizontalScrollBarPolicy(Qt.ScrollBarPolicy.ScrollBarAlwaysOff)
         area.setVerticalScrollBar(QuietBar())
         area.setVerticalScrollBarPolicy(Qt.ScrollBarPolicy.ScrollBarAsNeeded)
-        area.setAccessibleName(self.tr("Charts"))
+        area.setAccessibleName(_("Charts"))
         area.setWidget(inside)
         area.verticalScrollBar().valueChanged.connect(self._redraw)
         return area

@@ -1,9 +1,9 @@
 """The chart of what the processor does that trains: how busy it is, what it draws, how warm it is, how fast it runs."""
 
 import math
+from gettext import gettext as _
 
 import numpy as np
-from PySide6.QtCore import QCoreApplication
 
 from core.base import format as numbers
 from core.base.format import NumberFormat
@@ -28,7 +28,7 @@ class DeviceChart(Chart):
 
     def __init__(self, stage: Stage, history: RunHistory) -> None:
         self._band = PressureBand()
-        super().__init__(QCoreApplication.translate("DeviceChart", "Device"), stage, history, PERCENT)
+        super().__init__(_("Device"), stage, history, PERCENT)
         self.add_decoration(self._band)
 
     def refresh(self) -> None:
@@ -56,7 +56,7 @@ class DeviceChart(Chart):
         found: list[Reading] = []
         reasons = self._reasons_at(x)
         if reasons:
-            found.append(Reading(self.tr("held back: {}").format(", ".join(reasons)), "warn"))
+            found.append(Reading(_("held back: {}").format(", ".join(reasons)), "warn"))
         told: tuple[tuple[Series, NumberFormat, str], ...] = (
             (picture.busy, numbers.whole_percent, "run"),
             (picture.temperature, _celsius, "optimizer"),
@@ -66,7 +66,7 @@ class DeviceChart(Chart):
         for series, write, colour in told:
             value = series.read(x)
             if value is not None and math.isfinite(value):
-                words = self.tr("busy {}") if series is picture.busy else "{}"
+                words = _("busy {}") if series is picture.busy else "{}"
                 found.append(Reading(words.format(write(value)), colour))
         return found if x is None else [*found, Reading(clock_text(x))]
 
@@ -75,14 +75,14 @@ class DeviceChart(Chart):
         picture, devices = self._picture, self.history.devices
         cpu = devices.cpu.busy if picture is not devices.cpu else Series()
         values: tuple[tuple[str, Series, NumberFormat], ...] = (
-            (self.tr("busy"), picture.busy, numbers.whole_percent),
-            (self.tr("temperature"), picture.temperature, _celsius),
-            (self.tr("power"), picture.power, lambda value: self._of(value, picture.power_limit, "W")),
-            (self.tr("clock"), picture.clock, lambda value: self._of(value, picture.clock_limit, "MHz")),
-            (self.tr("thermal state"), picture.thermal, self._thermal_words),
-            (self.tr("CPU busy"), cpu, numbers.whole_percent),
-            (self.tr("battery"), devices.battery, numbers.whole_percent),
-            (self.tr("free on disk"), devices.disk_free, numbers.memory),
+            (_("busy"), picture.busy, numbers.whole_percent),
+            (_("temperature"), picture.temperature, _celsius),
+            (_("power"), picture.power, lambda value: self._of(value, picture.power_limit, "W")),
+            (_("clock"), picture.clock, lambda value: self._of(value, picture.clock_limit, "MHz")),
+            (_("thermal state"), picture.thermal, self._thermal_words),
+            (_("CPU busy"), cpu, numbers.whole_percent),
+            (_("battery"), devices.battery, numbers.whole_percent),
+            (_("free on disk"), devices.disk_free, numbers.memory),
         )
         reasons = self._reasons_at(x)
         return [
@@ -92,14 +92,14 @@ class DeviceChart(Chart):
                 for name, series, write in values
                 if (value := series.at(x)) is not None and math.isfinite(value)
             ),
-            *([(self.tr("held back"), ", ".join(reasons))] if reasons else []),
+            *([(_("held back"), ", ".join(reasons))] if reasons else []),
         ]
 
     def empty_text(self) -> str:
         """Samples come once a second."""
         if len(self._picture):
             return ""
-        return self.tr("Never measured") if self.is_over else self.tr("Not measured yet")
+        return _("Never measured") if self.is_over else _("Not measured yet")
 
     def decorate(self, x: Span, y: Span) -> None:
         """Draw where the device was held back."""
@@ -141,28 +141,28 @@ class DeviceChart(Chart):
 
     def _throttle_words(self) -> dict[str, str]:
         return {
-            Throttle.POWER_CAP: self.tr("its power limit"),
-            Throttle.POWER_BRAKE: self.tr("the power supply"),
-            Throttle.THERMAL_SOFTWARE: self.tr("heat"),
-            Throttle.THERMAL_HARDWARE: self.tr("great heat"),
-            Throttle.HARDWARE: self.tr("heat or power"),
-            Throttle.PRESSURE: self.tr("heat"),
-            Throttle.HOT: self.tr("heat"),
+            Throttle.POWER_CAP: _("its power limit"),
+            Throttle.POWER_BRAKE: _("the power supply"),
+            Throttle.THERMAL_SOFTWARE: _("heat"),
+            Throttle.THERMAL_HARDWARE: _("great heat"),
+            Throttle.HARDWARE: _("heat or power"),
+            Throttle.PRESSURE: _("heat"),
+            Throttle.HOT: _("heat"),
         }
 
     def _of(self, value: float, limit: float | None, unit: str) -> str:
         words = numbers.three_figures(value)
         if limit is None:
             return f"{words} {unit}"
-        return self.tr("{} of {} {}").format(words, numbers.three_figures(limit), unit)
+        return _("{} of {} {}").format(words, numbers.three_figures(limit), unit)
 
     def _thermal_words(self, level: float) -> str:
         words = (
-            self.tr("normal"),
-            self.tr("warm"),
-            self.tr("hot, slowed down"),
-            self.tr("very hot, slowed down much"),
-            self.tr("too hot to work"),
+            _("normal"),
+            _("warm"),
+            _("hot, slowed down"),
+            _("very hot, slowed down much"),
+            _("too hot to work"),
         )
         return words[max(0, min(len(words) - 1, round(level)))]
 
@@ -210,7 +210,7 @@ class MemoryChart(Chart):
     def __init__(self, stage: Stage, history: RunHistory) -> None:
         self._ceiling, self._limit = CeilingLine(0.995), CeilingLine(0.4)
         self._band = PressureBand()
-        super().__init__(QCoreApplication.translate("MemoryChart", "Memory"), stage, history, BYTES)
+        super().__init__(_("Memory"), stage, history, BYTES)
         for item in (self._ceiling, self._limit, self._band):
             self.add_decoration(item)
 
@@ -242,22 +242,22 @@ class MemoryChart(Chart):
         found: list[Reading] = []
         mine, everyone = picture.run.read(x), picture.used.read(x)
         if mine is not None:
-            found.append(Reading(self.tr("this run {}").format(numbers.memory(mine)), "run"))
+            found.append(Reading(_("this run {}").format(numbers.memory(mine)), "run"))
         if everyone is not None:
             others = numbers.memory(everyone - (mine or 0.0))
-            found.append(Reading(self.tr("others {}").format(others), "others"))
+            found.append(Reading(_("others {}").format(others), "others"))
         level = memory.pressure.read(x)
         if level is not None and level > 0:
-            words = self.tr("pressure {}").format(self._level_word(level))
+            words = _("pressure {}").format(self._level_word(level))
             found.append(Reading(words, "bad" if level > 1 else "warn"))
         swap = memory.swap.read(x)
         if swap is not None and swap >= LEAST_SWAP:
-            found.append(Reading(self.tr("swap {}").format(numbers.memory(swap)), "text"))
+            found.append(Reading(_("swap {}").format(numbers.memory(swap)), "text"))
         if x is None and picture.ceiling is not None and not self._ceiling.isVisible():
-            found.append(Reading(self.tr("of {}").format(numbers.memory_tick(picture.ceiling))))
+            found.append(Reading(_("of {}").format(numbers.memory_tick(picture.ceiling))))
         elif everyone is not None and picture.ceiling is not None:
             free = numbers.memory(max(0.0, picture.ceiling - everyone))
-            found.append(Reading(self.tr("free {}").format(free)))
+            found.append(Reading(_("free {}").format(free)))
         return found if x is None else [*found, Reading(clock_text(x))]
 
     def details(self, x: float) -> list[tuple[str, str]]:
@@ -266,30 +266,30 @@ class MemoryChart(Chart):
         phase = self.history.phase_at(x)
         run, used = picture.run.at(x), picture.used.at(x)
         bytes_by_name = [
-            (self.tr("tensors"), picture.tensors.at(x)),
-            (self.tr("held"), picture.held.at(x)),
-            (self.tr("this run"), run),
-            (self.tr("others"), None if used is None else used - (run or 0.0)),
+            (_("tensors"), picture.tensors.at(x)),
+            (_("held"), picture.held.at(x)),
+            (_("this run"), run),
+            (_("others"), None if used is None else used - (run or 0.0)),
             (
-                self.tr("free"),
+                _("free"),
                 None if used is None or not picture.ceiling else max(0.0, picture.ceiling - used),
             ),
-            (self.tr("main memory"), memory.computer.used.at(x) if memory.is_of_card else None),
-            (self.tr("swap"), memory.swap.at(x)),
-            (self.tr("compressed"), memory.compressed.at(x)),
+            (_("main memory"), memory.computer.used.at(x) if memory.is_of_card else None),
+            (_("swap"), memory.swap.at(x)),
+            (_("compressed"), memory.compressed.at(x)),
         ]
         level = memory.pressure.at(x)
         return [
             (clock_text(x), "" if phase is None else phase_words(phase)),
             *((name, numbers.memory(value)) for name, value in bytes_by_name if value is not None),
-            *([(self.tr("pressure"), self._level_word(level))] if level is not None and level >= 0 else []),
+            *([(_("pressure"), self._level_word(level))] if level is not None and level >= 0 else []),
         ]
 
     def empty_text(self) -> str:
         """Samples come once a second."""
         if len(self._picture):
             return ""
-        return self.tr("Never measured") if self.is_over else self.tr("Not measured yet")
+        return _("Never measured") if self.is_over else _("Not measured yet")
 
     def moments(self) -> list[tuple[float, str]]:
         """What loading went on to, too."""
@@ -336,14 +336,14 @@ class MemoryChart(Chart):
     def _draw_ceilings(self, y: Span) -> None:
         memory, picture = self.history.memory, self._picture
         rows = self.picture_rows()
-        has = self.tr("the GPU has {}") if memory.is_of_card else self.tr("this computer has {}")
+        has = _("the GPU has {}") if memory.is_of_card else _("this computer has {}")
         self._ceiling.draw(picture.ceiling, has, y, rows)
         limit, ceiling = picture.limit, picture.ceiling
         is_own = limit is not None and (ceiling is None or limit < SAME_CEILING * ceiling)
-        self._limit.draw(limit if is_own else None, self.tr("its GPU may have {}"), y, rows)
+        self._limit.draw(limit if is_own else None, _("its GPU may have {}"), y, rows)
 
     def _level_word(self, level: float) -> str:
-        words = [self.tr("normal"), self.tr("high"), self.tr("critical")]
+        words = [_("normal"), _("high"), _("critical")]
         return dict(zip(LEVELS.values(), words, strict=True))[level]
 
 

@@ -3,6 +3,7 @@
 import csv
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
+from gettext import gettext as _
 from pathlib import Path
 from typing import Protocol
 
@@ -154,20 +155,20 @@ class MenuButton(QToolButton):
         self._writers: list[TableWriter] = []
         set_role(self, Role.MORE)
         self.setText("⋯")
-        self.setAccessibleName(self.tr("{}: copy, save, scale").format(chart.title))
-        self.setToolTip(self.tr("Copy, save, scale"))
+        self.setAccessibleName(_("{}: copy, save, scale").format(chart.title))
+        self.setToolTip(_("Copy, save, scale"))
         self.setPopupMode(QToolButton.ToolButtonPopupMode.InstantPopup)
         self.setFocusPolicy(Qt.FocusPolicy.TabFocus)
         policy = self.sizePolicy()
         policy.setRetainSizeWhenHidden(True)  # or the legend would move while a picture is taken
         self.setSizePolicy(policy)
         self._menu = QMenu(self)
-        self._add(self.tr("Copy image"), self.copy_image)
-        self._add(self.tr("Save image…"), self._ask_image)
-        self._add(self.tr("Save data as CSV…"), self._ask_table)
+        self._add(_("Copy image"), self.copy_image)
+        self._add(_("Save image…"), self._ask_image)
+        self._add(_("Save data as CSV…"), self._ask_table)
         self._menu.addSeparator()
         if chart.can_be_log:
-            self.add_switch(self.tr("Logarithmic scale"), chart.set_log)
+            self.add_switch(_("Logarithmic scale"), chart.set_log)
         self.setMenu(self._menu)
 
     def add_switch(self, words: str, switch: Callable[[bool], None]) -> None:
@@ -211,10 +212,10 @@ class MenuButton(QToolButton):
         self._menu.addAction(words).triggered.connect(do)
 
     def _ask_image(self) -> None:
-        self._ask(self.tr("Save image"), ".png", self.tr("PNG images (*.png)"), self.save_image)
+        self._ask(_("Save image"), ".png", _("PNG images (*.png)"), self.save_image)
 
     def _ask_table(self) -> None:
-        self._ask(self.tr("Save data"), ".csv", self.tr("CSV tables (*.csv)"), self.save_table)
+        self._ask(_("Save data"), ".csv", _("CSV tables (*.csv)"), self.save_table)
 
     def _ask(self, title: str, ending: str, kinds: str, save: Callable[[Path], None]) -> None:
         folder = QStandardPaths.writableLocation(QStandardPaths.StandardLocation.DocumentsLocation)

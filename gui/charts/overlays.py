@@ -2,12 +2,13 @@
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from gettext import gettext as _
 from html import escape
 from itertools import accumulate
 
 import numpy as np
 import pyqtgraph as pg
-from PySide6.QtCore import QCoreApplication, QRectF, Qt
+from PySide6.QtCore import QRectF, Qt
 from PySide6.QtGui import QBrush, QColor, QFont, QFontMetrics, QPainter
 from PySide6.QtWidgets import QGraphicsTextItem, QLabel, QStyleOptionGraphicsItem, QWidget
 
@@ -228,8 +229,6 @@ MOST_WORDS = 4
 INSET = 5
 """Pixels between a mark and the edge of the picture."""
 
-_translate = QCoreApplication.translate
-
 
 @dataclass(frozen=True)
 class _Look:
@@ -317,13 +316,13 @@ def _thinned(places: Floats, x: tuple[float, float], columns: int) -> Floats:
 
 
 def _words(mark: Mark) -> tuple[str, str]:
-    step = "" if mark.step is None else _translate("marks", "step {}").format(f"{mark.step:,}")
+    step = "" if mark.step is None else _("step {}").format(f"{mark.step:,}")
     names = {
-        MarkKind.CHECKPOINT: _translate("marks", "checkpoint"),
-        MarkKind.EVALUATION: _translate("marks", "evaluated"),
-        MarkKind.NOTE: _translate("marks", "note"),
-        MarkKind.WARNING: _translate("marks", "warning"),
-        MarkKind.ERROR: _translate("marks", "error"),
+        MarkKind.CHECKPOINT: _("checkpoint"),
+        MarkKind.EVALUATION: _("evaluated"),
+        MarkKind.NOTE: _("note"),
+        MarkKind.WARNING: _("warning"),
+        MarkKind.ERROR: _("error"),
     }
     return names[mark.kind], mark.title or step
 
@@ -427,13 +426,13 @@ BEHIND, BEFORE = [(-0.04, 0.0)] * 2, [(1.04, 0.0)] * 2
 def phase_words(phase: Phase) -> str:
     """What the engine is busy with, in two or three words."""
     words = {
-        Phase.LOADING_DATA: _translate("phases", "loading the data"),
-        Phase.LOADING_MODEL: _translate("phases", "loading the model"),
-        Phase.TOKENIZING: _translate("phases", "splitting texts"),
-        Phase.COMPILING: _translate("phases", "compiling"),
-        Phase.TRAINING: _translate("phases", "training"),
-        Phase.EVALUATING: _translate("phases", "evaluating"),
-        Phase.SAVING: _translate("phases", "saving"),
+        Phase.LOADING_DATA: _("loading the data"),
+        Phase.LOADING_MODEL: _("loading the model"),
+        Phase.TOKENIZING: _("splitting texts"),
+        Phase.COMPILING: _("compiling"),
+        Phase.TRAINING: _("training"),
+        Phase.EVALUATING: _("evaluating"),
+        Phase.SAVING: _("saving"),
     }
     return words[phase]
 
@@ -443,14 +442,14 @@ def marks(phases: list[tuple[float, Phase]]) -> list[tuple[float, str]]:
     found: list[tuple[float, str]] = []
     for clock, phase in phases:
         if phase is Phase.TRAINING:
-            return [*found, (clock, _translate("phases", "first step"))]
+            return [*found, (clock, _("first step"))]
         found.append((clock, phase_words(phase)))
     return found
 
 
 def interruption_marks(interruptions: list[Interruption]) -> list[tuple[float, str]]:
     """Where attempts go on: seconds worked, with words."""
-    paused, resumed = _translate("phases", "paused {}"), _translate("phases", "resumed")
+    paused, resumed = _("paused {}"), _("resumed")
     return [
         (one.clock, paused.format(numbers.about(one.seconds)) if one.was_paused else resumed)
         for one in interruptions

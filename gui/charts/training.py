@@ -3,10 +3,10 @@
 import itertools
 import math
 from dataclasses import dataclass
+from gettext import gettext as _
 
 import numpy as np
 import pyqtgraph as pg
-from PySide6.QtCore import QCoreApplication
 from PySide6.QtGui import QColor
 
 from core.base import format as numbers
@@ -78,19 +78,19 @@ class StepChart(Chart):
         """A run without steps says so."""
         if len(self.history.step_seconds):
             return ""
-        return self.tr("No step was made") if self.is_over else self.tr("No steps yet")
+        return _("No step was made") if self.is_over else _("No steps yet")
 
     def under_cursor(self, x: float | None) -> list[Reading]:
         """Names the step under the cursor."""
-        return [] if x is None else [Reading(self.tr("step {}").format(numbers.count(round(x))))]
+        return [] if x is None else [Reading(_("step {}").format(numbers.count(round(x))))]
 
     def place_details(self, x: float) -> list[tuple[str, str]]:
         """Which step is under the cursor, and when it ended."""
         epoch, clock = self.history.epoch_of_step(x), self.history.clock_of_step(x)
         return [
-            (self.tr("step"), numbers.count(round(x))),
-            *([] if epoch is None else [(self.tr("epoch"), f"{epoch:.2f}")]),
-            *([] if clock is None else [(self.tr("after"), numbers.duration(clock))]),
+            (_("step"), numbers.count(round(x))),
+            *([] if epoch is None else [(_("epoch"), f"{epoch:.2f}")]),
+            *([] if clock is None else [(_("after"), numbers.duration(clock))]),
         ]
 
     def beside(self) -> list[Line]:
@@ -111,11 +111,11 @@ class ThroughputChart(StepChart):
     def __init__(self, stage: Stage, history: RunHistory) -> None:
         self._counts_tokens = False
         self._mean = MeanLine(history.samples_per_second, "run")
-        title = QCoreApplication.translate("ThroughputChart", "Throughput")
+        title = _("Throughput")
         super().__init__(title, stage, history, VALUES)
         self.add_decoration(self._mean.item)
         self._take_series()
-        self.menu_button.add_switch(self.tr("Count tokens"), self.count_tokens)
+        self.menu_button.add_switch(_("Count tokens"), self.count_tokens)
 
     def count_tokens(self, tokens: bool) -> None:
         """Draw tokens a second in place of samples."""
@@ -136,8 +136,8 @@ class ThroughputChart(StepChart):
         """Samples and tokens a second."""
         history = self.history
         values = (
-            (history.samples_per_second.read(x), self.tr("{} rows/s"), not self._counts_tokens),
-            (history.tokens_per_second.read(x), self.tr("{} tokens/s"), self._counts_tokens),
+            (history.samples_per_second.read(x), _("{} rows/s"), not self._counts_tokens),
+            (history.tokens_per_second.read(x), _("{} tokens/s"), self._counts_tokens),
         )
         found = [
             Reading(words.format(numbers.three_figures(value)), "run" if is_drawn else "")
@@ -150,8 +150,8 @@ class ThroughputChart(StepChart):
         """Both, and what makes them up."""
         history = self.history
         values = (
-            (self.tr("rows/s"), history.samples_per_second.at(x)),
-            (self.tr("tokens/s"), history.tokens_per_second.at(x)),
+            (_("rows/s"), history.samples_per_second.at(x)),
+            (_("tokens/s"), history.tokens_per_second.at(x)),
         )
         return [
             *self.place_details(x),
@@ -165,7 +165,7 @@ class ThroughputChart(StepChart):
     def empty_text(self) -> str:
         """Texts alone have tokens."""
         if self._counts_tokens and len(self.history.step_seconds) and not self.lines[0].series.extremes():
-            return self.tr("This run has no tokens")
+            return _("This run has no tokens")
         return super().empty_text()
 
     def colour(self, tokens: Tokens) -> None:
@@ -184,7 +184,7 @@ class LearningRateChart(StepChart):
     """The learning rate of each step, as the schedule had it."""
 
     def __init__(self, stage: Stage, history: RunHistory) -> None:
-        title = QCoreApplication.translate("LearningRateChart", "Learning rate")
+        title = _("Learning rate")
         super().__init__(title, stage, history, VALUES, can_be_log=True)
         self.set_lines([Line("", history.learning_rate, "run", column="learning_rate")])
 
@@ -202,7 +202,7 @@ class LearningRateChart(StepChart):
         value = self.history.learning_rate.at(x)
         return [
             *self.place_details(x),
-            *([] if value is None else [(self.tr("learning rate"), f"{value:.6g}")]),
+            *([] if value is None else [(_("learning rate"), f"{value:.6g}")]),
         ]
 
 
@@ -211,7 +211,7 @@ class GradientNormChart(StepChart):
 
     def __init__(self, stage: Stage, history: RunHistory) -> None:
         self._mean = MeanLine(history.grad_norm, "gradients")
-        title = QCoreApplication.translate("GradientNormChart", "Gradient norm")
+        title = _("Gradient norm")
         super().__init__(title, stage, history, VALUES, can_be_log=True)
         self.add_decoration(self._mean.item)
         self.set_lines([Line("", history.grad_norm, "gradients", Look.FAINT, column="grad_norm")])
@@ -233,12 +233,12 @@ class GradientNormChart(StepChart):
     def details(self, x: float) -> list[tuple[str, str]]:
         """The one of this step."""
         value = self.history.grad_norm.at(x)
-        return [*self.place_details(x), *([] if value is None else [(self.tr("norm"), numbers.loss(value))])]
+        return [*self.place_details(x), *([] if value is None else [(_("norm"), numbers.loss(value))])]
 
     def empty_text(self) -> str:
         """Not every run clips its gradients, and their norm is known only where it does."""
         if len(self.history.step_seconds) and self.history.grad_norm.extremes() is None:
-            return self.tr("Known only where gradients are clipped")
+            return _("Known only where gradients are clipped")
         return super().empty_text()
 
     def colour(self, tokens: Tokens) -> None:
@@ -253,7 +253,7 @@ class LossChart(StepChart):
     """Training loss as it came and smoothed, evaluation loss as dots."""
 
     def __init__(self, stage: Stage, history: RunHistory) -> None:
-        title = QCoreApplication.translate("LossChart", "Loss")
+        title = _("Loss")
         super().__init__(title, stage, history, VALUES, can_be_log=True)
         self._take_smoothing()
         stage.view.changed.connect(self._take_smoothing)
@@ -281,21 +281,21 @@ class LossChart(StepChart):
         if train is not None and math.isnan(train):
             found.append(Reading(self._not_finite_words(x), "bad"))
         elif train is not None:
-            found.append(Reading(self.tr("train {}").format(numbers.loss(train)), "run"))
+            found.append(Reading(_("train {}").format(numbers.loss(train)), "run"))
         held_out = self.history.eval_loss.up_to(x)
         if held_out is not None:
-            found.append(Reading(self.tr("eval {}").format(numbers.loss(held_out)), "optimizer"))
+            found.append(Reading(_("eval {}").format(numbers.loss(held_out)), "optimizer"))
         if x is None and train is not None and self._view.smoothing is not Smoothing.OFF:
-            found.append(Reading(self.tr("train is smoothed")))
+            found.append(Reading(_("train is smoothed")))
         return found + self.under_cursor(x)
 
     def details(self, x: float) -> list[tuple[str, str]]:
         """The loss of this step, as it came and smoothed, and the last evaluation up to it."""
         history = self.history
         values = (
-            (self.tr("train"), history.loss.at(x)),
-            (self.tr("smoothed"), self._smoothed.at(x)),
-            (self.tr("eval"), history.eval_loss.up_to(x)),
+            (_("train"), history.loss.at(x)),
+            (_("smoothed"), self._smoothed.at(x)),
+            (_("eval"), history.eval_loss.up_to(x)),
         )
         return [
             *self.place_details(x),
@@ -306,12 +306,12 @@ class LossChart(StepChart):
         step, value = self.history.first_non_finite or (0, math.nan)
         if x is not None:
             return numbers.not_finite(math.nan)
-        return self.tr("{} since step {}").format(numbers.not_finite(value), numbers.count(step))
+        return _("{} since step {}").format(numbers.not_finite(value), numbers.count(step))
 
     def empty_text(self) -> str:
         """Says when there is nothing but NaN to draw."""
         if len(self.history.loss) and self.history.loss.extremes() is None:
-            return self.tr("Every loss so far is not a number")
+            return _("Every loss so far is not a number")
         return super().empty_text()
 
 
@@ -321,7 +321,7 @@ class MetricsChart(StepChart):
     COLOURS = ("activations", "gradients", "optimizer", "run")
 
     def __init__(self, stage: Stage, history: RunHistory) -> None:
-        title = QCoreApplication.translate("MetricsChart", "Evaluation")
+        title = _("Evaluation")
         super().__init__(title, stage, history, SHARES)
 
     def refresh(self) -> None:
@@ -365,7 +365,7 @@ class MetricsChart(StepChart):
         """An evaluation comes at the end of an epoch."""
         if self.lines:
             return ""
-        return self.tr("Never evaluated") if self.is_over else self.tr("Not evaluated yet")
+        return _("Never evaluated") if self.is_over else _("Not evaluated yet")
 
 
 # --- The chart of where a step's time goes
@@ -413,8 +413,8 @@ class StepTimeChart(StepChart):
         self._parts: Parts | None = None
         self._pauses = PauseLines()
         self._pause_share = 0.0
-        self._bands = [pg.PlotDataItem(fillLevel=0.0, pen=None) for _ in COLOURS]
-        title = QCoreApplication.translate("StepTimeChart", "Step time")
+        self._bands = [pg.PlotDataItem(fillLevel=0.0, pen=None) for _colour in COLOURS]
+        title = _("Step time")
         super().__init__(title, stage, history, STEP_TIMES)
         for depth, band in enumerate(reversed(self._bands)):  # the whole step undermost
             band.setZValue(depth - 30)
@@ -422,7 +422,7 @@ class StepTimeChart(StepChart):
         self.add_decoration(self._pauses)
         self._take_lines()
         self.explain(
-            self.tr(
+            _(
                 "Where the time of a step goes. On a GPU, which works on after it was told to, Hone waits for it "
                 "between the parts in one step of many, so seldom that it is meant to cost less than 1 % of the time; "
                 "the other steps are wall time. Upright lines are what steps waited for: evaluations and checkpoints."
@@ -463,13 +463,13 @@ class StepTimeChart(StepChart):
         median, longest = self.history.median_seconds.last, self.history.longest_step
         if median is None or longest is None:
             return []
-        found = [Reading(self.tr("median {}").format(numbers.step_time(median)))]
+        found = [Reading(_("median {}").format(numbers.step_time(median)))]
         found += self._share_readings()
         if self._pause_share >= LEAST_SHARE:
-            words = self.tr("evaluating, saving {} of all time")
+            words = _("evaluating, saving {} of all time")
             found.append(Reading(words.format(numbers.whole_percent(self._pause_share)), "gradients"))
         if longest > SPIKE * median:
-            found.append(Reading(self.tr("longest {}").format(numbers.step_time(longest))))
+            found.append(Reading(_("longest {}").format(numbers.step_time(longest))))
         return found
 
     def details(self, x: float) -> list[tuple[str, str]]:
@@ -479,8 +479,8 @@ class StepTimeChart(StepChart):
             return []
         return [
             *self.place_details(x),
-            (self.tr("step time"), numbers.step_time(whole)),
-            *((name, numbers.step_time(value)) for name, _, value in self._named_parts(x)),
+            (_("step time"), numbers.step_time(whole)),
+            *((name, numbers.step_time(value)) for name, _colour, value in self._named_parts(x)),
             *self._pauses_after(round(x)),
         ]
 
@@ -492,7 +492,7 @@ class StepTimeChart(StepChart):
         self._pauses.paint_with(tokens)
 
     def _pauses_after(self, step: int) -> list[tuple[str, str]]:
-        names = {"evaluation": self.tr("evaluation after it"), "checkpoint": self.tr("checkpoint after it")}
+        names = {"evaluation": _("evaluation after it"), "checkpoint": _("checkpoint after it")}
         return [
             (names[pause.kind], numbers.step_time(pause.seconds))
             for pause in self.history.pauses
@@ -519,11 +519,11 @@ class StepTimeChart(StepChart):
 
     def _names(self) -> tuple[str, ...]:
         return (
-            self.tr("data"),
-            self.tr("forward"),
-            self.tr("backward"),
-            self.tr("optimizer"),
-            self.tr("the rest"),
+            _("data"),
+            _("forward"),
+            _("backward"),
+            _("optimizer"),
+            _("the rest"),
         )
 
     def _named_parts(self, x: float) -> list[tuple[str, str, float]]:

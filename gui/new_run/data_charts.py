@@ -1,5 +1,7 @@
 """How long the samples are: a histogram with the line where they are cut off, and the same in words."""
 
+from gettext import gettext as _
+
 from PySide6.QtCore import QPointF, QRectF, QSize, Qt
 from PySide6.QtGui import QColor, QFont, QPainter, QPaintEvent, QPen, QPixmap, QResizeEvent
 from PySide6.QtWidgets import QHBoxLayout, QLabel, QSizePolicy, QVBoxLayout, QWidget
@@ -17,7 +19,7 @@ class ImagesOfOne(QWidget):
 
     def __init__(self, parent: QWidget | None = None) -> None:
         super().__init__(parent)
-        self.before, self.after = Picture(self.tr("In the file")), Picture(self.tr("What the model sees"))
+        self.before, self.after = Picture(_("In the file")), Picture(_("What the model sees"))
         arrow = QLabel("→" if self.layoutDirection() is Qt.LayoutDirection.LeftToRight else "←")
         set_role(arrow, Role.MUTED)
         font = QFont(arrow.font())
@@ -62,7 +64,7 @@ class Picture(QWidget):
         self._pixmap.loadFromData(content)
         size = self._pixmap.size()
         self._caption.setText(
-            self.tr("{title}, {width} × {height}").format(
+            _("{title}, {width} × {height}").format(
                 title=self._title, width=size.width(), height=size.height()
             )
         )
@@ -115,9 +117,9 @@ class LabelBars(QWidget):
         ordered = sorted(counts.items(), key=lambda pair: -pair[1])
         self._counts = [(" ".join(label.split()), count) for label, count in ordered[:MOST_BARS]]
         self._more = len(ordered) - len(self._counts)
-        self._largest = max((count for _, count in self._counts), default=1)
+        self._largest = max((count for _label, count in self._counts), default=1)
         spoken = ", ".join(f"{label}: {count:,}" for label, count in self._counts)
-        self.setAccessibleName(self.tr("Rows per label: {counts}").format(counts=spoken))
+        self.setAccessibleName(_("Rows per label: {counts}").format(counts=spoken))
         self.setVisible(bool(counts))
         self.updateGeometry()
         self.update()
@@ -145,7 +147,7 @@ class LabelBars(QWidget):
             )
         if self._more:
             painter.setPen(QColor(self._theme.tokens.muted))
-            text = self.tr("and {count} more").format(count=self._more)
+            text = _("and {count} more").format(count=self._more)
             below = QRectF(0, lines * self._line_height(), self.width(), self._line_height())
             painter.drawText(below, Qt.AlignmentFlag.AlignVCenter, text)
 
@@ -277,7 +279,7 @@ class LengthBars(QWidget):
         x = self._x(plot, self._limit)
         painter.setPen(QPen(QColor(tokens.bad), 1.5, Qt.PenStyle.DashLine))
         painter.drawLine(QPointF(x, plot.top() - 2), QPointF(x, plot.bottom()))
-        text = self.tr("cut off at {limit:,}").format(limit=self._limit)
+        text = _("cut off at {limit:,}").format(limit=self._limit)
         width = metrics.horizontalAdvance(text)
         left = min(max(0.0, x - width / 2), self.width() - width)
         painter.setPen(QColor(tokens.bad))
@@ -373,25 +375,25 @@ class LengthsPane(QWidget):
         self._bars.show_lengths(lengths, limit)
         words = " ".join(part for part in (self._cut_words(lengths, limit), self._spread(lengths)) if part)
         self._words.setText(words)
-        self._bars.setAccessibleName(self.tr("Lengths of the rows: {words}").format(words=words))
+        self._bars.setAccessibleName(_("Lengths of the rows: {words}").format(words=words))
 
     def _cut_words(self, lengths: Lengths, limit: int | None) -> str:
         if limit is None:
             return ""
         count, is_exact = cut_by(lengths, limit)
         if not count:
-            return self.tr("None is cut off at {limit:,} {unit}.").format(limit=limit, unit=self._unit())
+            return _("None is cut off at {limit:,} {unit}.").format(limit=limit, unit=self._unit())
         words = (
-            self.tr("{count:,} of {rows:,} are cut off at {limit:,} {unit}.")
+            _("{count:,} of {rows:,} are cut off at {limit:,} {unit}.")
             if is_exact
-            else self.tr("About {count:,} of {rows:,} are cut off at {limit:,} {unit}.")
+            else _("About {count:,} of {rows:,} are cut off at {limit:,} {unit}.")
         )
         return words.format(count=count, rows=self._rows, limit=limit, unit=self._unit())
 
     def _spread(self, lengths: Lengths) -> str:
-        words = self.tr("Half have {median:,} {unit} or fewer, the longest has {longest:,}.")
+        words = _("Half have {median:,} {unit} or fewer, the longest has {longest:,}.")
         return words.format(median=lengths.median, longest=lengths.longest, unit=self._unit())
 
     def _unit(self) -> str:
         is_tokens = self._lengths is None or self._lengths.unit == TOKENS
-        return self.tr("tokens") if is_tokens else self.tr("characters")
+        return _("tokens") if is_tokens else _("characters")

@@ -5,8 +5,9 @@ Below it stands what else is worth knowing of the data: facts, nothing to mend.
 
 import html
 from collections.abc import Sequence, Set
+from gettext import gettext as _
 
-from PySide6.QtCore import QCoreApplication, QSize, Qt, Signal
+from PySide6.QtCore import QSize, Qt, Signal
 from PySide6.QtWidgets import (
     QDialog,
     QDialogButtonBox,
@@ -36,8 +37,6 @@ from gui.widgets.layout import FlowLayout, PageScroll
 
 # --- What the checks of the data have found: all of it at once
 
-
-_translate = QCoreApplication.translate
 
 MARKS = {FindingLevel.PROBLEM: ("✕", Role.PROBLEM_MARK), FindingLevel.WARNING: ("!", Role.WARNING)}
 
@@ -89,7 +88,7 @@ class FindingsPane(QWidget):
         if lines:
             self.setFocusProxy(lines[0].label)
         self._summary.setText(summary(findings))
-        self.setAccessibleName(self.tr("Found in the data: {summary}").format(summary=self.words))
+        self.setAccessibleName(_("Found in the data: {summary}").format(summary=self.words))
         self.setVisible(bool(findings))
 
     @property
@@ -184,19 +183,15 @@ def summary(findings: Sequence[Finding]) -> str:
 def level_word(level: FindingLevel) -> str:
     """What one of them is called."""
     if level is FindingLevel.PROBLEM:
-        return _translate("NewRun", "Problem")
-    return _translate("NewRun", "Warning")
+        return _("Problem")
+    return _("Warning")
 
 
 def _counted(count: int, level: FindingLevel) -> str:
     if level is FindingLevel.PROBLEM:
-        words = (
-            _translate("NewRun", "1 problem") if count == 1 else _translate("NewRun", "{count:,} problems")
-        )
+        words = _("1 problem") if count == 1 else _("{count:,} problems")
     else:
-        words = (
-            _translate("NewRun", "1 warning") if count == 1 else _translate("NewRun", "{count:,} warnings")
-        )
+        words = _("1 warning") if count == 1 else _("{count:,} warnings")
     return words.format(count=count)
 
 
@@ -241,15 +236,15 @@ class DataLine(QWidget):
         self._words = QLabel()
         self._words.setWordWrap(True)
         set_role(self._words, Role.HINT)
-        self._enlarge = _link_button(self.tr("Enlarge"), self.tr("Show the data in a window of its own"))
+        self._enlarge = _link_button(_("Enlarge"), _("Show the data in a window of its own"))
         self._enlarge.clicked.connect(self.enlarge_pressed)
-        self._cancel = _link_button(self.tr("Cancel"), self.tr("Stop reading the data"))
+        self._cancel = _link_button(_("Cancel"), _("Stop reading the data"))
         self._cancel.clicked.connect(reading.cancel)
-        self._again = _link_button(self.tr("Look again"), self.tr("Read the data again"))
+        self._again = _link_button(_("Look again"), _("Read the data again"))
         self._again.clicked.connect(reading.look_again)
         self._bar = QProgressBar()
         self._bar.setTextVisible(False)
-        self._bar.setAccessibleName(self.tr("Reading the data"))
+        self._bar.setAccessibleName(_("Reading the data"))
         reading.progressed.connect(self.show_state)
         line = QHBoxLayout()
         line.setSpacing(SPACING // 2)
@@ -297,9 +292,9 @@ class DataLine(QWidget):
         if reading.is_reading:
             self._words.setText(self._progress())
         elif reading.is_cancelled:
-            self._words.setText(self.tr("The data was not checked."))
+            self._words.setText(_("The data was not checked."))
         elif report is None and reading.failure is None:
-            self._words.setText(self.tr("The data is shown here once it is read."))
+            self._words.setText(_("The data is shown here once it is read."))
         else:
             self._words.setText(reading_words(report) if report is not None and report.rows else "")
         self.notes_label.setText("\n".join(report.notes) if report is not None else "")
@@ -310,16 +305,16 @@ class DataLine(QWidget):
         share = self._reading.progress
         self._bar.setRange(0, 0 if share is None else 1000)
         if share is None:
-            return self.tr("Reading and checking…")
+            return _("Reading and checking…")
         self._bar.setValue(round(1000 * share))
-        return self.tr("Reading and checking: {share:.0f} %").format(share=100 * share)
+        return _("Reading and checking: {share:.0f} %").format(share=100 * share)
 
 
 def reading_words(report: DataReport) -> str:
     """How data was read and how much there is: `2,340 rows · CSV · UTF-8 · comma · header in the first row`."""
     parts = [rows_words(report.rows)]
     if report.labels:
-        parts.append(_translate("NewRun", "{labels:,} labels").format(labels=len(report.labels)))
+        parts.append(_("{labels:,} labels").format(labels=len(report.labels)))
     parts.append(report.format)
     if report.shape:
         parts.append(report.shape)
@@ -330,13 +325,13 @@ def reading_words(report: DataReport) -> str:
 def _way(name: str, words: str) -> str:
     """One thing of how data was read, such as `delimiter tab` or `no quoting`."""
     if words == NONE:
-        return _translate("NewRun", "no {name}").format(name=name)
+        return _("no {name}").format(name=name)
     return words if name in SPEAKS_FOR_ITSELF else f"{name} {words}"
 
 
 def rows_words(count: int) -> str:
     """So many rows."""
-    words = _translate("NewRun", "1 row") if count == 1 else _translate("NewRun", "{count:,} rows")
+    words = _("1 row") if count == 1 else _("{count:,} rows")
     return words.format(count=count)
 
 
@@ -377,7 +372,7 @@ class SplitChoice(QWidget):
         self._kept: dict[str, object] = {}
         self._splits: tuple[str, ...] = ()
         self._asked = ""
-        label = QLabel(self.tr("Evaluate on"))
+        label = QLabel(_("Evaluate on"))
         set_role(label, Role.LABEL)
         label.setFixedWidth(label_width(self))
         self.choice = Segmented()
@@ -438,14 +433,14 @@ class SplitChoice(QWidget):
 
     def _offer(self) -> None:
         segments = [
-            Segment(FRACTION, self.tr("A share"), self.tr("A part of the training data is kept apart.")),
-            Segment(FILE, self.tr("Another file"), self.tr("Held-out data in the same form.")),
+            Segment(FRACTION, _("A share"), _("A part of the training data is kept apart.")),
+            Segment(FILE, _("Another file"), _("Held-out data in the same form.")),
         ]
         if self._has_split:
-            named = self.tr("One of: {splits}").format(splits=", ".join(self._splits))
-            segments.append(Segment(SPLIT, self.tr("A split"), named if self._splits else ""))
+            named = _("One of: {splits}").format(splits=", ".join(self._splits))
+            segments.append(Segment(SPLIT, _("A split"), named if self._splits else ""))
         self.choice.set_segments(segments, keeps_value=False)
-        self.choice.setAccessibleName(self.tr("Evaluate on"))
+        self.choice.setAccessibleName(_("Evaluate on"))
 
     def _choose(self, path: str) -> None:
         """Take back the others; what they held comes again with them."""
@@ -472,16 +467,16 @@ class SplitChoice(QWidget):
 
     def _meanwhile(self) -> str:
         share = 100 * float(str(self._form.field(FRACTION).value()))
-        return self.tr("None is chosen yet; until then {share:g} % are held out").format(share=share)
+        return _("None is chosen yet; until then {share:g} % are held out").format(share=share)
 
     def _share_words(self) -> str:
         task = self._form.task
         if task is Task.CAUSAL_LM:
-            words = self.tr("The last part of each text; of a table, rows drawn at random by the seed {seed}")
+            words = _("The last part of each text; of a table, rows drawn at random by the seed {seed}")
         elif task in STRATIFIED:
-            words = self.tr("Drawn at random by the seed {seed}, each label in the same proportion")
+            words = _("Drawn at random by the seed {seed}, each label in the same proportion")
         else:
-            words = self.tr("Drawn at random by the seed {seed}")
+            words = _("Drawn at random by the seed {seed}")
         return words.format(seed=self._form.field("training.seed").value())
 
 
@@ -507,7 +502,7 @@ class DataViews(QTabWidget):
     def __init__(self, theme: Theme, parent: QWidget | None = None) -> None:
         super().__init__(parent)
         set_role(self, Role.TABS)
-        self.setAccessibleName(self.tr("The data"))
+        self.setAccessibleName(_("The data"))
         self.rows = RowsPane()
         self.seen = SeenPane(theme)
         self.lengths = LengthsPane(theme)
@@ -519,10 +514,10 @@ class DataViews(QTabWidget):
         around.addWidget(self.labels)
         around.addStretch(1)
         self._pages: dict[QWidget, str] = {
-            self.rows: self.tr("Rows"),
-            self.seen: self.tr("What the model sees"),
-            self.lengths: self.tr("Lengths"),
-            labels: self.tr("Labels"),
+            self.rows: _("Rows"),
+            self.seen: _("What the model sees"),
+            self.lengths: _("Lengths"),
+            labels: _("Labels"),
         }
         for page in self._pages:
             page.setParent(self)

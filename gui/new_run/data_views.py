@@ -2,6 +2,8 @@
 
 from collections.abc import Mapping, Sequence, Set
 from dataclasses import dataclass
+from gettext import gettext as _
+from gettext import ngettext
 
 from PySide6.QtCore import (
     QAbstractTableModel,
@@ -158,15 +160,11 @@ class RoleHeader(QHeaderView):
         box.choose(column.use)
         for index, choice in enumerate(self._choices):
             is_marked = column.is_guess and choice.value == column.use
-            text = self.tr("{use} · guess").format(use=choice.title) if is_marked else choice.title
+            text = _("{use} · guess").format(use=choice.title) if is_marked else choice.title
             box.setItemText(index, text)
-        name = (
-            self.tr("What column {name} is, guessed") if column.is_guess else self.tr("What column {name} is")
-        )
+        name = _("What column {name} is, guessed") if column.is_guess else _("What column {name} is")
         box.setAccessibleName(name.format(name=column.name))
-        box.setToolTip(
-            self.tr("Guessed from the data; choose another if it is wrong") if column.is_guess else ""
-        )
+        box.setToolTip(_("Guessed from the data; choose another if it is wrong") if column.is_guess else "")
 
     def _place(self) -> None:
         top = self._name_height()
@@ -212,7 +210,7 @@ class SeenText(QPlainTextEdit):
         """Show these stretches of text, one after the other."""
         self._parts = tuple(parts)
         learned = " … ".join(part.text for part in parts if part.trained)
-        self.setAccessibleDescription(self.tr("Learned: {text}").format(text=learned) if learned else "")
+        self.setAccessibleDescription(_("Learned: {text}").format(text=learned) if learned else "")
         self._paint_parts()
 
     @property
@@ -309,12 +307,12 @@ class RowsPane(QWidget):
         self._report = report
         self._known = ()
         if report is not None:
-            name = self.tr("The first {count} of {rows:,} rows")
+            name = _("The first {count} of {rows:,} rows")
             words = name.format(count=len(report.preview), rows=report.rows)
             self.table.setAccessibleName(words)
-            left_out = self.tr(
-                "The first {count} of {all:,} columns; others are chosen below the table"
-            ).format(count=MOST_COLUMNS, all=len(report.columns))
+            left_out = _("The first {count} of {all:,} columns; others are chosen below the table").format(
+                count=MOST_COLUMNS, all=len(report.columns)
+            )
             told = (words if report.rows > len(report.preview) else "", left_out if self.leaves_out else "")
             self._words.setText(" · ".join(part for part in told if part))
         self._words.setVisible(bool(self._words.text()))
@@ -344,7 +342,7 @@ class RowsPane(QWidget):
         ]
         is_other = self._model.show_rows(report, shown, uses)
         choices = [Segment(use.key, use.title, use.help) for use in uses_for(task)]
-        nothing = Segment("", self.tr("Ignore"), self.tr("The model doesn't see it."))
+        nothing = Segment("", _("Ignore"), _("The model doesn't see it."))
         heads = [_head(report.columns[index].name, uses, guessed) for index in shown]
         self.header.set_columns(heads, [*choices, nothing])
         if is_other:
@@ -450,11 +448,11 @@ class RowsModel(QAbstractTableModel):
     def _describe(self, column: Column) -> str:
         """What a column holds, for its tool tip."""
         kinds = {
-            ColumnKind.TEXT: self.tr("text"),
-            ColumnKind.NUMBER: self.tr("numbers"),
-            ColumnKind.OTHER: self.tr("other values"),
+            ColumnKind.TEXT: _("text"),
+            ColumnKind.NUMBER: _("numbers"),
+            ColumnKind.OTHER: _("other values"),
         }
-        words = self.tr("{name}: {kind}, {distinct:,} different, {empty:,} empty")
+        words = _("{name}: {kind}, {distinct:,} different, {empty:,} empty")
         return words.format(
             name=column.name, kind=kinds[column.kind], distinct=column.distinct, empty=column.empty
         )
@@ -531,8 +529,8 @@ class SeenPane(QWidget):
         self._words = QLabel()
         self._words.setWordWrap(True)
         set_role(self._words, Role.HINT)
-        self._back = self._button(self.tr("Previous"), self.tr("Previous row"), -1)
-        self._on = self._button(self.tr("Next"), self.tr("Next row"), 1)
+        self._back = self._button(_("Previous"), _("Previous row"), -1)
+        self._on = self._button(_("Next"), _("Next row"), 1)
         line = QHBoxLayout()
         line.setSpacing(SPACING // 2)
         line.addWidget(self._words, 1)
@@ -567,15 +565,17 @@ class SeenPane(QWidget):
         self._stack.setCurrentWidget(self._images if seen.image else self._texts)
 
     def _describe(self, seen: Seen) -> str:
-        parts = [self.tr("{place} of {count}").format(place=self._place + 1, count=len(self._seen))]
+        parts = [_("{place} of {count}").format(place=self._place + 1, count=len(self._seen))]
         if self._has_rows:
-            parts.append(self.tr("row {row:,}").format(row=seen.row))
+            parts.append(_("row {row:,}").format(row=seen.row))
         if seen.tokens is not None:
-            parts.append(self.tr("%n tokens", "", seen.tokens))
+            parts.append(
+                ngettext("{count:,} token", "{count:,} tokens", seen.tokens).format(count=seen.tokens)
+            )
         if seen.is_cut:
-            parts.append(self.tr("cut off at its end"))
+            parts.append(_("cut off at its end"))
         if seen.label:
-            parts.append(self.tr("answer: {label}").format(label=seen.label))
+            parts.append(_("answer: {label}").format(label=seen.label))
         return " · ".join(parts)
 
 
@@ -585,8 +585,8 @@ class TextsOfOne(QWidget):
     def __init__(self, theme: Theme, parent: QWidget | None = None) -> None:
         super().__init__(parent)
         self.first, self.second = SeenText(theme), SeenText(theme)
-        self.second.setAccessibleName(self.tr("The worse answer, as the model sees it"))
-        self._better, self._worse = QLabel(self.tr("Better answer")), QLabel(self.tr("Worse answer"))
+        self.second.setAccessibleName(_("The worse answer, as the model sees it"))
+        self._better, self._worse = QLabel(_("Better answer")), QLabel(_("Worse answer"))
         self._columns = QHBoxLayout()
         self._columns.setSpacing(SPACING)
         self._sides = (QWidget(), QWidget())
@@ -619,9 +619,7 @@ class TextsOfOne(QWidget):
         self.second.show_parts(seen.rejected)
         for widget in (self._better, self._sides[1]):
             widget.setVisible(is_pair)
-        name = (
-            self.tr("The better answer, as the model sees it") if is_pair else self.tr("What the model sees")
-        )
+        name = _("The better answer, as the model sees it") if is_pair else _("What the model sees")
         self.first.setAccessibleName(name)
         self.legend.setVisible(any(part.trained for part in (*seen.parts, *seen.rejected)))
 
@@ -663,12 +661,10 @@ class Legend(QWidget):
         """Say that all of it is learned, which needs no mark, or what the mark means."""
         self._mark.setVisible(not is_all)
         if is_all:
-            self._words.setText(self.tr("All of it is learned."))
+            self._words.setText(_("All of it is learned."))
         elif self._task is Task.PREFERENCE:
             self._words.setText(
-                self.tr(
-                    "tinted and underlined: made likelier on the better side, unlikelier on the worse one"
-                )
+                _("tinted and underlined: made likelier on the better side, unlikelier on the worse one")
             )
         else:
-            self._words.setText(self.tr("tinted and underlined: learned; all else is only read"))
+            self._words.setText(_("tinted and underlined: learned; all else is only read"))

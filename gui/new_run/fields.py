@@ -1,9 +1,10 @@
 """Which columns hold the texts, the images and the answer: lists filled with what is in the data."""
 
 from collections.abc import Iterable
+from gettext import gettext as _
 from pathlib import Path
 
-from PySide6.QtCore import QCoreApplication, QSize, Qt, Signal
+from PySide6.QtCore import QSize, Qt, Signal
 from PySide6.QtGui import QAction
 from PySide6.QtWidgets import QLineEdit, QMenu, QPlainTextEdit, QPushButton, QVBoxLayout, QWidget
 
@@ -44,7 +45,7 @@ class DataPathField(PathField):
         button = super()._choose_button(wanted)
         menu = button.menu()
         menu.setToolTipsVisible(True)
-        menu.addAction(self.tr("From the Hub…"), self.hub_wanted.emit)
+        menu.addAction(_("From the Hub…"), self.hub_wanted.emit)
         self._own = len(menu.actions())
         menu.aboutToShow.connect(self._offer_recent)
         return button
@@ -58,11 +59,11 @@ class DataPathField(PathField):
             menu.removeAction(old)
         sources = recent_data.recent()
         if sources:
-            self._add_heading(menu, self.tr("Lately"))
+            self._add_heading(menu, _("Lately"))
         for source in sources:
             self._add(menu, short_name(source), source)
-        self._add_heading(menu, self.tr("Comes with Hone"))
-        self._add(menu, self.tr("Handwritten digits"), DIGITS)
+        self._add_heading(menu, _("Comes with Hone"))
+        self._add(menu, _("Handwritten digits"), DIGITS)
 
     def _add_heading(self, menu: QMenu, title: str) -> None:
         """A line, and below it words that can't be chosen: style sheets show no sections."""
@@ -119,10 +120,10 @@ class TextColumnsField(Field):
 
     def __init__(self, option: Option, parent: QWidget | None = None) -> None:
         super().__init__(option, parent)
-        self.first = ColumnList(self.tr("Guess"))
-        self.second = ColumnList(self.tr("No second text"))
-        self.first.setAccessibleName(self.tr("First text column"))
-        self.second.setAccessibleName(self.tr("Second text column, for pairs"))
+        self.first = ColumnList(_("Guess"))
+        self.second = ColumnList(_("No second text"))
+        self.first.setAccessibleName(_("First text column"))
+        self.second.setAccessibleName(_("Second text column, for pairs"))
         lists = QVBoxLayout()
         lists.setSpacing(SPACING)
         for column_list in (self.first, self.second):
@@ -154,7 +155,7 @@ class OneColumnField(Field):
 
     def __init__(self, option: Option, parent: QWidget | None = None) -> None:
         super().__init__(option, parent)
-        self.columns = ColumnList(self.tr("Guess"))
+        self.columns = ColumnList(_("Guess"))
         self._adopt(self.columns, stretch=True)
         self.columns.activated.connect(self._tell)
 
@@ -193,10 +194,10 @@ class LinesField(Field):
         self.edit = _Lines()
         self.edit.setTabChangesFocus(True)
         self.edit.setAcceptDrops(False)  # a file dropped anywhere is the data
-        self.edit.setPlaceholderText(self.tr("One in each line"))
+        self.edit.setPlaceholderText(_("One in each line"))
         self.edit.setFixedHeight(LINES * self.edit.fontMetrics().lineSpacing() + 18)
         self._adopt(self.edit, stretch=True)
-        self.edit.setAccessibleDescription(self.tr("One in each line"))
+        self.edit.setAccessibleDescription(_("One in each line"))
         self.edit.textChanged.connect(self._tell)
 
     def value(self) -> object:
@@ -216,19 +217,14 @@ class LinesField(Field):
 # --- The controls of the New run page that are more than what an option's kind asks for
 
 
-_translate = QCoreApplication.translate
-
-
 class OwnFields:
     """All of them; `by_path` has them by the paths of their options."""
 
     def __init__(self) -> None:
         self.model = ModelField(_option("model.source"))
         self.device = SegmentedField(_option("device.name"))
-        self.train = DataPathField(_option("data.train"), _translate("NewRun", "Drop a file or folder"))
-        self.eval = PathField(
-            _option("data.eval"), Wanted.EITHER, _translate("NewRun", "Choose the held-out data")
-        )
+        self.train = DataPathField(_option("data.train"), _("Drop a file or folder"))
+        self.eval = PathField(_option("data.eval"), Wanted.EITHER, _("Choose the held-out data"))
         self.text_columns = TextColumnsField(_option("data.text_columns"))
         self.label_column = OneColumnField(_option("data.label_column"))
         self.image_column = OneColumnField(_option("data.image_column"))

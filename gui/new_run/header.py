@@ -1,9 +1,10 @@
 """Choosing what the model learns to do: a list in groups, and beside it what the chosen task means."""
 
 from collections.abc import Iterable
+from gettext import gettext as _
 from pathlib import Path
 
-from PySide6.QtCore import QCoreApplication, Qt, Signal
+from PySide6.QtCore import Qt, Signal
 from PySide6.QtGui import QAction, QFont, QStandardItem
 from PySide6.QtWidgets import QFileDialog, QHBoxLayout, QLabel, QMenu, QPushButton, QVBoxLayout, QWidget
 
@@ -18,8 +19,6 @@ from gui.widgets.inputs import SECOND_LINE, ChoiceList, Segment
 # --- Choosing what the model learns to do: a list in groups
 
 
-_translate = QCoreApplication.translate
-
 LETTERS = 26
 
 
@@ -29,9 +28,9 @@ def groups() -> tuple[tuple[str, tuple[Task, ...]], ...]:
     images = tuple(task for task in Task if task.reads_images)
     texts = tuple(task for task in Task if task not in (*talks, *images))
     return (
-        (_translate("NewRun", "Text"), texts),
-        (_translate("NewRun", "Conversations"), talks),
-        (_translate("NewRun", "Images"), images),
+        (_("Text"), texts),
+        (_("Conversations"), talks),
+        (_("Images"), images),
     )
 
 
@@ -155,34 +154,34 @@ class NewRunHeader(QWidget):
         """Say that the form stands as it was left, or what to do with a new one."""
         self._afresh.setVisible(is_restored)
         self._words.setText(
-            self.tr("This is how you left the form.")
+            _("This is how you left the form.")
             if is_restored
-            else self.tr("Choose a model and your data; the rest is set for this computer.")
+            else _("Choose a model and your data; the rest is set for this computer.")
         )
 
     def open_file(self) -> None:
         """Ask for a run file to open."""
-        names = self.tr("Run files ({filter})").format(filter=FILE_FILTER)
-        chosen, _ = QFileDialog.getOpenFileName(self, self.tr("Open a run file"), str(Path.home()), names)
+        names = _("Run files ({filter})").format(filter=FILE_FILTER)
+        chosen, _kind = QFileDialog.getOpenFileName(self, _("Open a run file"), str(Path.home()), names)
         if chosen:
             self.file_chosen.emit(Path(chosen))
 
     def save_file(self) -> None:
         """Ask where to save the form."""
-        names = self.tr("Run files ({filter})").format(filter="*.hone")
+        names = _("Run files ({filter})").format(filter="*.hone")
         start = str(Path.home() / "my.hone")
-        chosen, _ = QFileDialog.getSaveFileName(self, self.tr("Save as a run file"), start, names)
+        chosen, _kind = QFileDialog.getSaveFileName(self, _("Save as a run file"), start, names)
         if chosen:
             path = Path(chosen)
             self.save_chosen.emit(path if path.suffix else path.with_suffix(".hone"))
 
     def _title_line(self) -> QHBoxLayout:
-        title = QLabel(self.tr("New run"))
+        title = QLabel(_("New run"))
         set_role(title, Role.PAGE_TITLE)
         self._words = QLabel()
         set_role(self._words, Role.MUTED)
-        self._afresh = QPushButton(self.tr("Start afresh"))
-        self._afresh.setToolTip(self.tr("Put every choice back to what Hone starts with; it can be undone"))
+        self._afresh = QPushButton(_("Start afresh"))
+        self._afresh.setToolTip(_("Put every choice back to what Hone starts with; it can be undone"))
         set_role(self._afresh, Role.LINK)
         self._afresh.clicked.connect(self._ask_to_start_afresh)
         self.show_restored(False)
@@ -204,20 +203,18 @@ class NewRunHeader(QWidget):
         return line
 
     def _buttons(self) -> tuple[QPushButton, ...]:
-        saving = QPushButton(self.tr("Save as…"))
-        saving.setToolTip(self.tr("Save these choices as a run file"))
+        saving = QPushButton(_("Save as…"))
+        saving.setToolTip(_("Save these choices as a run file"))
         saving.clicked.connect(self.save_file)
         return self._examples_button(), self._open_button(), saving
 
     def _examples_button(self) -> QPushButton:
-        button = QPushButton(self.tr("Examples"))
+        button = QPushButton(_("Examples"))
         menu = QMenu(button)
         menu.setToolTipsVisible(True)
-        menu.addAction(self.tr("Handwritten digits"), self._start_from_digits)
-        menu.addAction(
-            self.tr("Sentence pairs (MRPC; asks for your copy of the files)"), self._start_from_mrpc
-        )
-        menu.addSection(self.tr("Presets: change a few options, keep the rest"))
+        menu.addAction(_("Handwritten digits"), self._start_from_digits)
+        menu.addAction(_("Sentence pairs (MRPC; asks for your copy of the files)"), self._start_from_mrpc)
+        menu.addSection(_("Presets: change a few options, keep the rest"))
         for preset in presets():
             action = menu.addAction(preset.title, self._tell_preset)
             action.setData(preset.name)
@@ -227,12 +224,12 @@ class NewRunHeader(QWidget):
         return button
 
     def _open_button(self) -> QPushButton:
-        button = QPushButton(self.tr("Open"))
+        button = QPushButton(_("Open"))
         menu = QMenu(button)
-        menu.addAction(self.tr("Run file…"), self.open_file)
-        menu.addAction(self.tr("Import from a script…"), self._ask_to_import)
+        menu.addAction(_("Run file…"), self.open_file)
+        menu.addAction(_("Import from a script…"), self._ask_to_import)
         menu.addSeparator()
-        afresh = menu.addAction(self.tr("Start afresh"), self._ask_to_start_afresh)
+        afresh = menu.addAction(_("Start afresh"), self._ask_to_start_afresh)
         afresh.setToolTip(self._afresh.toolTip())
         menu.setToolTipsVisible(True)
         button.setMenu(menu)

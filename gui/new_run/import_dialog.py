@@ -1,8 +1,9 @@
 """Bringing options along from TrainingArguments or a command line: paste, look what it comes to, fill the form."""
 
+from gettext import gettext as _
 from pathlib import Path
 
-from PySide6.QtCore import QCoreApplication, QTimer, Signal
+from PySide6.QtCore import QTimer, Signal
 from PySide6.QtWidgets import (
     QDialog,
     QDialogButtonBox,
@@ -30,8 +31,6 @@ PATIENCE_MS = 150
 EXAMPLE = "python run_glue.py --task_name mrpc --learning_rate 2e-5 --fp16"
 LINES_OF_TEXT = 7
 
-_translate = QCoreApplication.translate
-
 
 class ImportSheet(QDialog):
     """Reads what is pasted as it is typed, and says of every name what becomes of it.
@@ -44,13 +43,13 @@ class ImportSheet(QDialog):
 
     def __init__(self, parent: QWidget | None = None) -> None:
         super().__init__(parent)
-        self.setWindowTitle(self.tr("Import from a script"))
+        self.setWindowTitle(_("Import from a script"))
         self.resize(680, 600)
         self._found: Imported | None = None
         self._text = QPlainTextEdit()
         self._status = QLabel()
         self._rows = KeyValue()
-        self._take = QPushButton(self.tr("Fill the form"))
+        self._take = QPushButton(_("Fill the form"))
         self._timer = QTimer(self)
         self._timer.setSingleShot(True)
         self._timer.setInterval(PATIENCE_MS)
@@ -74,13 +73,13 @@ class ImportSheet(QDialog):
         """Say what the text comes to."""
         text = self._text.toPlainText()
         self._found = None
-        words = self.tr("Nothing yet: paste TrainingArguments as JSON or Python, or a command line.")
+        words = _("Nothing yet: paste TrainingArguments as JSON or Python, or a command line.")
         if text.strip():
             try:
                 self._found = import_text(text)
                 words = self._summary(self._found)
             except OptionsError as error:
-                words = self.tr("This {problem}.").format(problem=error.problems[0].message)
+                words = _("This {problem}.").format(problem=error.problems[0].message)
         self._show(words)
 
     def open_file(self, path: Path) -> None:
@@ -107,22 +106,22 @@ class ImportSheet(QDialog):
         self._take.setEnabled(self._found is not None and bool(self._found.taken))
 
     def _summary(self, found: Imported) -> str:
-        text = self.tr("{taken} of {all} names mean something here.")
+        text = _("{taken} of {all} names mean something here.")
         return text.format(taken=len(found.taken), all=len(found.taken) + len(found.left))
 
     def _lay_out(self) -> None:
         words = QLabel(
-            self.tr(
+            _(
                 "Paste the arguments of a Trainer script. Names that no longer exist are told with what has taken "
                 "their place; nothing is run."
             )
         )
         words.setWordWrap(True)
-        self._text.setAccessibleName(self.tr("Script or command line"))
+        self._text.setAccessibleName(_("Script or command line"))
         self._text.setPlaceholderText(EXAMPLE)
         self._text.setTabChangesFocus(True)
         self._text.setFixedHeight(LINES_OF_TEXT * self._text.fontMetrics().lineSpacing() + 2 * SPACING)
-        choose = QPushButton(self.tr("Choose a file…"))
+        choose = QPushButton(_("Choose a file…"))
         choose.clicked.connect(self._choose)
         set_role(self._status, Role.HINT)
         self._status.setWordWrap(True)
@@ -153,10 +152,8 @@ class ImportSheet(QDialog):
         return buttons
 
     def _choose(self) -> None:
-        kinds = self.tr("Scripts and arguments ({filter})").format(filter="*.py *.json *.sh *.txt")
-        chosen, _ = QFileDialog.getOpenFileName(
-            self, self.tr("Import from a script"), str(Path.home()), kinds
-        )
+        kinds = _("Scripts and arguments ({filter})").format(filter="*.py *.json *.sh *.txt")
+        chosen, _kind = QFileDialog.getOpenFileName(self, _("Import from a script"), str(Path.home()), kinds)
         if chosen:
             self.open_file(Path(chosen))
 
@@ -164,11 +161,11 @@ class ImportSheet(QDialog):
 def _groups(found: Imported) -> list[Group]:
     titles = (
         (
-            _translate("Import", "To mend"),
+            _("To mend"),
             tuple(Row(problem.path, sentence(problem.message)) for problem in found.problems),
         ),
-        (_translate("Import", "Taken over"), tuple(map(_taken_row, found.taken))),
-        (_translate("Import", "Left out"), tuple(map(_left_row, found.left))),
+        (_("Taken over"), tuple(map(_taken_row, found.taken))),
+        (_("Left out"), tuple(map(_left_row, found.left))),
     )
     return [Group(title, rows) for title, rows in titles if rows]
 

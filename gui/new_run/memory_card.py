@@ -3,8 +3,9 @@
 import time
 from collections.abc import Sequence
 from dataclasses import dataclass
+from gettext import gettext as _
 
-from PySide6.QtCore import QCoreApplication, Qt, QTimer, Signal
+from PySide6.QtCore import Qt, QTimer, Signal
 from PySide6.QtGui import QHideEvent, QShowEvent
 from PySide6.QtWidgets import (
     QDialog,
@@ -68,17 +69,17 @@ class LookupLine(QWidget):
         """Show what can be looked up, what is under way, or what came of it."""
         self._is_fetching = lookup.is_fetching
         self.setVisible(bool(lookup.source))
-        self.button.setText(self.tr("Cancel") if self._is_fetching else self.tr("Look up its size"))
+        self.button.setText(_("Cancel") if self._is_fetching else _("Look up its size"))
         self._words.setText(self._state_words(lookup))
         set_role(self._words, Role.PROBLEM if lookup.failure else Role.HINT)
 
     def _state_words(self, lookup: HubLookup) -> str:
         failure = lookup.failure
         if self._is_fetching:
-            return self.tr("Fetching {file} from {host}…").format(file=hub.CONFIG, host=hub.host())
+            return _("Fetching {file} from {host}…").format(file=hub.CONFIG, host=hub.host())
         if failure is not None:
             return f"{failure.title}. {failure.detail}"
-        words = self.tr("Fetches only what describes the model, from {host}: {file}, a few KB")
+        words = _("Fetches only what describes the model, from {host}: {file}, a few KB")
         return words.format(host=hub.host(), file=hub.CONFIG)
 
     def _press(self) -> None:
@@ -87,8 +88,6 @@ class LookupLine(QWidget):
 
 # --- What the card "Will it fit?" says: verdicts, how a figure is known, times
 
-
-_translate = QCoreApplication.translate
 
 JUST_NOW = 5 * 60.0
 """Seconds for which something was measured "just now"."""
@@ -115,57 +114,55 @@ def headline(forecast: Forecast, ran_out: bool = False) -> Headline:
     """
     total, room = forecast.parts.total, forecast.room
     if ran_out:
-        words = _translate("Fit", "memory ran out at {size}").format(size=memory(total))
-        return Headline(_translate("Fit", "Doesn't fit"), words, Role.VERDICT_BAD)
+        words = _("memory ran out at {size}").format(size=memory(total))
+        return Headline(_("Doesn't fit"), words, Role.VERDICT_BAD)
     if room is None:
-        words = _translate("Fit", "how much is free can't be told here")
-        return Headline(_translate("Fit", "Takes {size}").format(size=memory(total)), words, Role.VERDICT)
-    known = _translate("Fit", "{size} of {free} free").format(size=memory(total), free=memory(room.free))
+        words = _("how much is free can't be told here")
+        return Headline(_("Takes {size}").format(size=memory(total)), words, Role.VERDICT)
+    known = _("{size} of {free} free").format(size=memory(total), free=memory(room.free))
     match forecast.verdict:
         case Verdict.TOO_LARGE:
-            over = _translate("Fit", "{size}, that is {over} too much")
+            over = _("{size}, that is {over} too much")
             words = over.format(size=memory(total), over=memory(total - room.free))
-            return Headline(_translate("Fit", "Doesn't fit"), words, Role.VERDICT_BAD)
+            return Headline(_("Doesn't fit"), words, Role.VERDICT_BAD)
         case Verdict.TIGHT:
-            return Headline(_translate("Fit", "Fits tightly"), known, Role.VERDICT_TIGHT)
+            return Headline(_("Fits tightly"), known, Role.VERDICT_TIGHT)
         case _:
-            return Headline(_translate("Fit", "Fits"), known, Role.VERDICT_GOOD)
+            return Headline(_("Fits"), known, Role.VERDICT_GOOD)
 
 
 def basis_words(basis: Basis, measured_at: float | None = None) -> str:
     """How the figures are known, beside the card's title."""
     match basis:
         case Basis.FORMULA:
-            return _translate("Fit", "forecast by formula")
+            return _("forecast by formula")
         case Basis.TRACE:
-            return _translate("Fit", "forecast, traced")
+            return _("forecast, traced")
     if measured_at is None or time.time() - measured_at < JUST_NOW:
-        return _translate("Fit", "measured just now")
-    return _translate("Fit", "measured at {clock}").format(clock=clock(measured_at))
+        return _("measured just now")
+    return _("measured at {clock}").format(clock=clock(measured_at))
 
 
 def basis_help(basis: Basis) -> str:
     """What it means that the figures are known this way."""
     match basis:
         case Basis.FORMULA:
-            return _translate(
-                "Fit",
+            return _(
                 "Counted from the size of the model and your choices, without trying anything. It changes at once as "
                 "you choose.",
             )
         case Basis.TRACE:
-            return _translate(
-                "Fit",
+            return _(
                 "Hone went through one step of this very model with tensors that hold nothing, and added up what "
                 "each of them would take.",
             )
         case Basis.MEASURED:
-            return _translate("Fit", "A few real steps were trained, and this is the most that they held.")
+            return _("A few real steps were trained, and this is the most that they held.")
 
 
 def undivided_words() -> str:
     """What the only figure of a dry run that was ended from outside is."""
-    return _translate("Fit", "What the dry run held when it was ended; nobody could look inside.")
+    return _("What the dry run held when it was ended; nobody could look inside.")
 
 
 def bar_parts(parts: Parts, *, is_undivided: bool = False) -> list[Part]:
@@ -176,38 +173,37 @@ def bar_parts(parts: Parts, *, is_undivided: bool = False) -> list[Part]:
         is_undivided: Whether only the whole is known.
     """
     if is_undivided:
-        return [Part(_translate("Fit", "held in all"), parts.total, "run", undivided_words())]
+        return [Part(_("held in all"), parts.total, "run", undivided_words())]
     return [
         Part(
-            _translate("Fit", "weights"),
+            _("weights"),
             parts.weights,
             "run",
-            _translate("Fit", "The numbers the model consists of."),
+            _("The numbers the model consists of."),
         ),
         Part(
-            _translate("Fit", "gradients"),
+            _("gradients"),
             parts.gradients,
             "gradients",
-            _translate("Fit", "For each weight that learns, which way it should move."),
+            _("For each weight that learns, which way it should move."),
         ),
         Part(
-            _translate("Fit", "optimizer"),
+            _("optimizer"),
             parts.optimizer,
             "optimizer",
-            _translate("Fit", "What the optimizer remembers of the steps before."),
+            _("What the optimizer remembers of the steps before."),
         ),
         Part(
-            _translate("Fit", "activations"),
+            _("activations"),
             parts.activations,
             "activations",
-            _translate("Fit", "What each layer computed for this batch, kept until the gradients are known."),
+            _("What each layer computed for this batch, kept until the gradients are known."),
         ),
         Part(
-            _translate("Fit", "overhead"),
+            _("overhead"),
             parts.overhead + parts.temporary,
             "others",
-            _translate(
-                "Fit",
+            _(
                 "{temporary} of temporary buffers, and {overhead} of overhead: PyTorch itself, its libraries, and "
                 "memory that it holds back without using it.",
             ).format(temporary=memory(parts.temporary), overhead=memory(parts.overhead)),
@@ -219,8 +215,8 @@ def bar_limits(room: Room | None) -> list[Limit]:
     """What is free and what there is at most."""
     if room is None:
         return []
-    free = _translate("Fit", "{size} free now").format(size=memory(room.free))
-    ceiling = _translate("Fit", "{size} in all").format(size=memory(room.ceiling))
+    free = _("{size} free now").format(size=memory(room.free))
+    ceiling = _("{size} in all").format(size=memory(room.ceiling))
     return [Limit(free, room.free, "text"), Limit(ceiling, room.ceiling, "bad")]
 
 
@@ -236,12 +232,12 @@ def saving_words(remedy: Remedy, now: Verdict, after: Verdict, gain: Gain | None
     if not remedy.changes:
         return remedy.help
     if gain is not None and gain.ran_out:
-        return _translate("Fit", "memory ran out with it, too, when that was measured")
+        return _("memory ran out with it, too, when that was measured")
     saved = _saved_words(remedy, gain)
     if now is Verdict.TOO_LARGE and after in (Verdict.FITS, Verdict.TIGHT):
-        saved = _translate("Fit", "{saved}, then it fits").format(saved=saved)
+        saved = _("{saved}, then it fits").format(saved=saved)
     if now is Verdict.TIGHT and after is Verdict.FITS:
-        saved = _translate("Fit", "{saved}, then with room to spare").format(saved=saved)
+        saved = _("{saved}, then with room to spare").format(saved=saved)
     if gain is not None and gain.slower is not None:
         return f"{saved} · {_measured_slower_words(gain.slower)}"
     return f"{saved} · {slower_words(remedy.slower)}"
@@ -249,29 +245,23 @@ def saving_words(remedy: Remedy, now: Verdict, after: Verdict, gain: Gain | None
 
 def _saved_words(remedy: Remedy, gain: Gain | None) -> str:
     if gain is None:
-        return _translate("Fit", "−{size}").format(size=memory(remedy.saves))
+        return _("−{size}").format(size=memory(remedy.saves))
     if gain.saves is None:
-        return _translate("Fit", "{size} in all measured").format(size=memory(gain.takes))
-    words = (
-        _translate("Fit", "−{size} measured") if gain.saves >= 0 else _translate("Fit", "+{size} measured")
-    )
+        return _("{size} in all measured").format(size=memory(gain.takes))
+    words = _("−{size} measured") if gain.saves >= 0 else _("+{size} measured")
     return words.format(size=memory(abs(gain.saves)))
 
 
 def slower_words(factor: float) -> str:
     """What a factor of the time of a step means, as far as a forecast can know it: `about 30 % slower`."""
     if abs(factor - 1) < SAME_TIME:
-        return _translate("Fit", "no slower")
+        return _("no slower")
     if factor >= 2:
-        return _translate("Fit", "about {factor} times as long").format(factor=three_figures(factor))
+        return _("about {factor} times as long").format(factor=three_figures(factor))
     percent = max(1, round(abs(factor - 1) * 100))
     if percent > 5:
         percent = 5 * round(percent / 5)
-    words = (
-        _translate("Fit", "about {percent} % slower")
-        if factor > 1
-        else _translate("Fit", "about {percent} % faster")
-    )
+    words = _("about {percent} % slower") if factor > 1 else _("about {percent} % faster")
     return words.format(percent=percent)
 
 
@@ -279,25 +269,21 @@ def _measured_slower_words(factor: float) -> str:
     """The same, measured: `12 % slower measured`."""
     percent = round(abs(factor - 1) * 100)
     if abs(factor - 1) < SAME_TIME:
-        return _translate("Fit", "no slower measured")
+        return _("no slower measured")
     if factor >= 2:
-        return _translate("Fit", "{factor} times as long measured").format(factor=three_figures(factor))
-    words = (
-        _translate("Fit", "{percent} % slower measured")
-        if factor > 1
-        else _translate("Fit", "{percent} % faster measured")
-    )
+        return _("{factor} times as long measured").format(factor=three_figures(factor))
+    words = _("{percent} % slower measured") if factor > 1 else _("{percent} % faster measured")
     return words.format(percent=percent)
 
 
 def time_words(step_seconds: float, run_seconds: float | None, compile_seconds: float) -> str:
     """How long it takes: `420 ms a step · about 12 min, done at 14:35`; compiling is told apart."""
-    parts = [_translate("Fit", "{time} a step").format(time=step_time(step_seconds))]
+    parts = [_("{time} a step").format(time=step_time(step_seconds))]
     if run_seconds is not None:
-        words = _translate("Fit", "about {span}, done at {clock}")
+        words = _("about {span}, done at {clock}")
         parts.append(words.format(span=about(run_seconds), clock=clock(time.time() + run_seconds)))
     if compile_seconds >= 1:
-        parts.append(_translate("Fit", "{span} of it to compile").format(span=about(compile_seconds)))
+        parts.append(_("{span} of it to compile").format(span=about(compile_seconds)))
     return " · ".join(parts)
 
 
@@ -329,7 +315,7 @@ class ExplainedSheet(QDialog):
         self, forecast: Forecast, parts: Sequence[PartExplained], parent: QWidget | None = None
     ) -> None:
         super().__init__(parent)
-        self.setWindowTitle(self.tr("What takes the memory"))
+        self.setWindowTitle(_("What takes the memory"))
         self.resize(*EXPLAINED_SIZE)
         words = QLabel(" ".join((basis_help(forecast.basis), *forecast.notes)))
         words.setWordWrap(True)
@@ -353,17 +339,17 @@ class ExplainedSheet(QDialog):
 def groups(forecast: Forecast, parts: Sequence[PartExplained]) -> list[Group]:
     """The parts, and the largest layers where they were traced."""
     explained = tuple(Row(part.title, f"{memory(part.bytes)}. {part.sentence}", _how(part)) for part in parts)
-    whole = Row(_translate("Fit", "Held in all"), f"{memory(forecast.parts.total)}. {undivided_words()}")
-    found = [Group(_translate("Fit", "Parts"), explained or (whole,))]
+    whole = Row(_("Held in all"), f"{memory(forecast.parts.total)}. {undivided_words()}")
+    found = [Group(_("Parts"), explained or (whole,))]
     if forecast.layers:
         layers = tuple(Row(layer.name, memory(layer.bytes)) for layer in forecast.layers[:MOST_LAYERS])
-        found.append(Group(_translate("Fit", "Largest layers"), layers))
+        found.append(Group(_("Largest layers"), layers))
     return found
 
 
 def _how(part: PartExplained) -> str:
     """The formula, and below it where it is from."""
-    source = _translate("Fit", "Source: {source}").format(source=part.source) if part.source else ""
+    source = _("Source: {source}").format(source=part.source) if part.source else ""
     return "\n".join(line for line in (part.formula, source) if line)
 
 
@@ -388,7 +374,7 @@ class MeasureLine(QWidget):
 
     def __init__(self, parent: QWidget | None = None) -> None:
         super().__init__(parent)
-        self._button = QPushButton(self.tr("Measure"))
+        self._button = QPushButton(_("Measure"))
         self._button.clicked.connect(self._press)
         self._words = QLabel()
         self._words.setWordWrap(True)
@@ -422,30 +408,30 @@ class MeasureLine(QWidget):
         measured, case = outlook.measured, outlook.case
         if self._is_running:
             spent = duration(outlook.measuring.seconds)
-            return self.tr("{doing}… {spent}").format(doing=_doing(outlook), spent=spent)
+            return _("{doing}… {spent}").format(doing=_doing(outlook), spent=spent)
         if measured is not None and measured.ran_out:
             return ""
         if case is not None and not case.is_complete:
-            return self.tr("Can be measured once the weights are here: the first run fetches them")
+            return _("Can be measured once the weights are here: the first run fetches them")
         if measured is None or case is None or measured.measurement.step_seconds is None:
-            return self.tr("Trains a few steps for real, to know for sure")
+            return _("Trains a few steps for real, to know for sure")
         found = measured.measurement
         whole = measured.run_seconds(case.steps)
         return time_words(measured.measurement.step_seconds, whole, found.compile_seconds)
 
     def _button_words(self, outlook: FitOutlook) -> str:
         if self._is_running:
-            return self.tr("Cancel")
-        return self.tr("Measure") if outlook.measured is None else self.tr("Measure again")
+            return _("Cancel")
+        return _("Measure") if outlook.measured is None else _("Measure again")
 
     def _tip(self, outlook: FitOutlook) -> str:
         if self._is_running:
-            return self.tr("Give up measuring")
+            return _("Give up measuring")
         if outlook.case is not None and not outlook.case.is_ready:
-            return self.tr("First mend what stands under Checks")
+            return _("First mend what stands under Checks")
         if outlook.case is not None and not outlook.case.is_complete:
-            return self.tr("It trains the model itself, which isn't on this computer yet")
-        return self.tr("{doing}, keeping nothing: how much memory and time the run takes").format(
+            return _("It trains the model itself, which isn't on this computer yet")
+        return _("{doing}, keeping nothing: how much memory and time the run takes").format(
             doing=_doing(outlook)
         )
 
@@ -464,21 +450,19 @@ class TimeBox(QWidget):
 
     def __init__(self, parent: QWidget | None = None) -> None:
         super().__init__(parent)
-        before = QLabel(self.tr("I have"))
+        before = QLabel(_("I have"))
         set_role(before, Role.MUTED)
         self.hours = CalmDoubleSpinBox()
         self.hours.setDecimals(1)
         self.hours.setRange(0.1, MOST_HOURS)
         self.hours.setSingleStep(0.5)
         self.hours.setValue(FIRST_HOURS)
-        self.hours.setSuffix(self.tr(" h"))
+        self.hours.setSuffix(_(" h"))
         self.hours.setFixedWidth(self.hours.fontMetrics().horizontalAdvance(WIDEST_HOURS) + 5 * SPACING)
-        self.hours.setAccessibleName(self.tr("Hours that the run may take"))
+        self.hours.setAccessibleName(_("Hours that the run may take"))
         before.setBuddy(self.hours)
-        self.button = QPushButton(self.tr("Set steps"))
-        self.button.setToolTip(
-            self.tr("Stop after as many steps as fit into that time, by what was measured")
-        )
+        self.button = QPushButton(_("Set steps"))
+        self.button.setToolTip(_("Stop after as many steps as fit into that time, by what was measured"))
         set_role(self.button, Role.LINK)
         self.button.clicked.connect(self._tell)
         row = QHBoxLayout(self)
@@ -495,8 +479,8 @@ class TimeBox(QWidget):
 def _doing(outlook: FitOutlook) -> str:
     """What a dry run does, in words."""
     if outlook.case is not None and outlook.case.options.task.reads_text:
-        return _translate("Fit", "Training a few steps on your longest texts")
-    return _translate("Fit", "Training a few steps on your images")
+        return _("Training a few steps on your longest texts")
+    return _("Training a few steps on your images")
 
 
 # --- The card "Will it fit?": the memory a run takes beside what is free, how that is known
@@ -530,21 +514,21 @@ class FitCard(Card):
 
     def __init__(self, theme: Theme, outlook: FitOutlook, parent: QWidget | None = None) -> None:
         super().__init__("", parent)
-        self.set_title(self.tr("Will it fit?"))
+        self.set_title(_("Will it fit?"))
         self.outlook = outlook
         self._was_short = False
         self._verdict, self._figures = QLabel(), _wrapping_label(Role.MUTED)
         self._basis = QLabel()
         set_role(self._basis, Role.MUTED)
         self.set_trailing(self._basis)
-        self._bar = PartsBar(theme, self.tr("Memory this run takes"))
+        self._bar = PartsBar(theme, _("Memory this run takes"))
         self._note = _wrapping_label(Role.HINT)
         self._missing = _wrapping_label(Role.MUTED)
         self._lookup = LookupLine()
         self._measure = MeasureLine()
         self._time_box = TimeBox()
         self._ladder = LadderView()
-        self._explain = QPushButton(self.tr("What is this?"))
+        self._explain = QPushButton(_("What is this?"))
         self._known = QWidget()
         self._lay_out()
         self._connect()
@@ -629,7 +613,7 @@ class FitCard(Card):
         line.addWidget(self._verdict, 0, Qt.AlignmentFlag.AlignTop)
         line.addWidget(self._figures, 1, Qt.AlignmentFlag.AlignBottom)
         set_role(self._explain, Role.LINK)
-        self._explain.setToolTip(self.tr("What each part is, and how Hone counts it"))
+        self._explain.setToolTip(_("What each part is, and how Hone counts it"))
         known = QVBoxLayout(self._known)
         known.setContentsMargins(0, 0, 0, 0)
         known.setSpacing(SPACING)

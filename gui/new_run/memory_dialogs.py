@@ -7,6 +7,7 @@ import time
 from collections.abc import Iterator
 from enum import Enum, auto
 from functools import partial
+from gettext import gettext as _
 from typing import Protocol
 
 from PySide6.QtCore import QObject, QRect, Qt, QThread, QTimer, Signal
@@ -57,10 +58,8 @@ class TriesTable(QTableWidget):
     def __init__(self, parent: QWidget | None = None) -> None:
         super().__init__(0, 4, parent)
         self.tries: list[Try] = []
-        self.setHorizontalHeaderLabels(
-            [self.tr("Changed"), self.tr("Memory at most"), self.tr("A step"), self.tr("Result")]
-        )
-        self.setAccessibleName(self.tr("What was tried"))
+        self.setHorizontalHeaderLabels([_("Changed"), _("Memory at most"), _("A step"), _("Result")])
+        self.setAccessibleName(_("What was tried"))
         set_up_rows(self)
         self.setWordWrap(True)
         header = self.horizontalHeader()
@@ -100,13 +99,13 @@ class TriesTable(QTableWidget):
     def _result(self, done: Try) -> str:
         match done.verdict:
             case Verdict.FITS:
-                return self.tr("✓ fits")
+                return _("✓ fits")
             case Verdict.TIGHT:
-                return self.tr("! fits tightly")
+                return _("! fits tightly")
             case Verdict.TOO_LARGE:
-                return self.tr("✕ doesn't fit")
+                return _("✕ doesn't fit")
             case Verdict.UNKNOWN:
-                return self.tr("✕ failed")
+                return _("✕ failed")
 
     def _fit_rows(self) -> None:
         """Give each row the height of its words."""
@@ -193,10 +192,10 @@ class FitSheet(QDialog):
         set_role(self._status, Role.STRONG)
         self._progress = QProgressBar()
         self._progress.setRange(0, 0)
-        self._progress.setAccessibleName(self.tr("Trying"))
+        self._progress.setAccessibleName(_("Trying"))
         self.table = TriesTable()
-        self._stop = QPushButton(self.tr("Stop"))
-        self.take = QPushButton(self.tr("Apply"))
+        self._stop = QPushButton(_("Stop"))
+        self.take = QPushButton(_("Apply"))
         self._lay_out(words)
         self._timer = QTimer(self)
         self._timer.setInterval(TICK_MS)
@@ -266,16 +265,16 @@ class FitSheet(QDialog):
             return " ".join(part for part in (failure.title, failure.detail) if part)
         found = self._found()
         if found is not None and not found.changes:
-            return self.tr("It fits as it is, with room to spare: there is nothing to change.")
+            return _("It fits as it is, with room to spare: there is nothing to change.")
         if found is not None:
-            return self.tr("Found: {changes}.").format(changes=found.title)
+            return _("Found: {changes}.").format(changes=found.title)
         reason = str(getattr(self._tries, "reason", ""))
-        stopped = self.tr("Stopped.") if self._work.cancelled else self.tr("All were measured.")
+        stopped = _("Stopped.") if self._work.cancelled else _("All were measured.")
         return reason or stopped
 
     def _tell(self) -> None:
         spent = duration(time.monotonic() - self._began)
-        words = self.tr("Trying: {title}… {spent}") if self._trying else self.tr("Getting ready…")
+        words = _("Trying: {title}… {spent}") if self._trying else _("Getting ready…")
         self._status.setText(words.format(title=self._trying, spent=spent))
 
     def _choose(self) -> None:
@@ -288,7 +287,7 @@ class FitSheet(QDialog):
         said.setWordWrap(True)
         set_role(said, Role.MUTED)
         set_role(self.take, Role.PRIMARY)
-        self.take.setToolTip(self.tr("Change the form as the chosen line says; it can be undone"))
+        self.take.setToolTip(_("Change the form as the chosen line says; it can be undone"))
         self.take.setEnabled(False)
         line = QHBoxLayout()
         line.setSpacing(SPACING)
@@ -376,16 +375,16 @@ class FitActions(QObject):
     def _question(self, figures: str, remedy: Remedy | None) -> Question[Start]:
         """What is asked; Return never starts what doesn't fit."""
         outlook = self._outlook
-        words = self.tr("Where memory runs out, the run ends, and other programs may become slow.")
-        answers = {Start.ANYWAY: self.tr("Start anyway")}
+        words = _("Where memory runs out, the run ends, and other programs may become slow.")
+        answers = {Start.ANYWAY: _("Start anyway")}
         if remedy is not None:
             after, gain = outlook.verdict_after(remedy), outlook.gain(remedy)
             words += f"\n\n{remedy.title}: {saving_words(remedy, outlook.verdict, after, gain)}"
-            answers = {Start.WITH_REMEDY: self.tr("Apply: {remedy}").format(remedy=remedy.title), **answers}
+            answers = {Start.WITH_REMEDY: _("Apply: {remedy}").format(remedy=remedy.title), **answers}
         elif outlook.can_measure:
-            words += "\n\n" + self.tr("No single change makes it fit; Hone can look for several that do.")
-            answers = {Start.WITH_REMEDY: self.tr("Fit it for me…"), **answers}
-        title = self.tr("It doesn't fit into memory: {figures}").format(figures=figures)
+            words += "\n\n" + _("No single change makes it fit; Hone can look for several that do.")
+            answers = {Start.WITH_REMEDY: _("Fit it for me…"), **answers}
+        title = _("It doesn't fit into memory: {figures}").format(figures=figures)
         question = Question(title, words, answers, self._card.window())
         if len(answers) == 1:
             question.setDefaultButton(QMessageBox.StandardButton.Cancel)
@@ -406,12 +405,12 @@ class FitActions(QObject):
             length=self._outlook.known_length,
             correction=self._outlook.correction,
         )
-        words = self.tr(
+        words = _(
             "Short real runs on your longest rows, what was asked first if it has a chance, until one fits "
             "with a tenth to spare. Hone looks for the fastest that keeps the result, then for the fastest of those "
             "that lose least. The form changes only when you press Apply."
         )
-        self._open(FitSheet(self.tr("Fit it for me"), words, fitting, self._card.window()), case.options)
+        self._open(FitSheet(_("Fit it for me"), words, fitting, self._card.window()), case.options)
 
     def measure_all(self) -> None:
         """Measure what each remedy really saves and costs."""
@@ -421,11 +420,11 @@ class FitActions(QObject):
             return
         remedies, dry_run = self._outlook.remedies(), self._outlook.tools.dry_run
         each = MeasuringEach(case.options, remedies, case.device, room, dry_run, as_asked=now)
-        words = self.tr(
+        words = _(
             "A short real run as asked, then one with each remedy alone; what they saved and cost stays beside the "
             "remedies. Choose a line and press Apply to take it; the form does not change before."
         )
-        self._open(FitSheet(self.tr("Measure all"), words, each, self._card.window()), case.options)
+        self._open(FitSheet(_("Measure all"), words, each, self._card.window()), case.options)
 
     def close(self) -> None:
         """End what a sheet still runs."""
@@ -444,11 +443,11 @@ class FitActions(QObject):
             return
         samples = measured.measurement.train_samples
         useful = useful_steps(case.options, samples) if samples else steps
-        words = self.tr("As many as fit into {hours:g} h, by what was measured.")
+        words = _("As many as fit into {hours:g} h, by what was measured.")
         if steps > useful:
-            words = self.tr("{steps:,} would fit into {hours:g} h; more than {epochs:g} epochs seldom help.")
+            words = _("{steps:,} would fit into {hours:g} h; more than {epochs:g} epochs seldom help.")
         least = min(steps, useful)
-        title = self.tr("Stop after {steps:,} steps").format(steps=least)
+        title = _("Stop after {steps:,} steps").format(steps=least)
         told = words.format(steps=steps, hours=hours, epochs=most_epochs(case.options))
         self._laying.change(title, told, {"training.max_steps": least})
 
@@ -465,7 +464,7 @@ class FitActions(QObject):
             self._outlook.keep(with_changes(asked, done.changes), done.measurement)
 
     def _take(self, done: Try) -> None:
-        self._laying.change(done.title, self.tr("Measured by a short run."), done.changes)
+        self._laying.change(done.title, _("Measured by a short run."), done.changes)
 
     def _forget(self) -> None:
         self.sheet = None

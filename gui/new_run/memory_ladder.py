@@ -1,6 +1,7 @@
 """The ladder: remedies for a run that needs too much memory, each with its worth, its price and a button."""
 
 from collections.abc import Callable, Sequence
+from gettext import gettext as _
 
 from PySide6.QtCore import Qt, Signal
 from PySide6.QtWidgets import QHBoxLayout, QLabel, QPushButton, QVBoxLayout, QWidget
@@ -39,10 +40,10 @@ class RemedyRow(QWidget):
         row.setContentsMargins(0, 0, 0, 0)
         row.setSpacing(SPACING)
         row.addLayout(words, 1)
-        self.button = QPushButton(self.tr("Apply"))
+        self.button = QPushButton(_("Apply"))
         set_role(self.button, Role.LINK)
         self.button.setToolTip(remedy.help)
-        self.button.setAccessibleName(self.tr("Apply: {remedy}").format(remedy=remedy.title))
+        self.button.setAccessibleName(_("Apply: {remedy}").format(remedy=remedy.title))
         self.button.clicked.connect(self._tell)
         self.button.setVisible(bool(remedy.changes))
         row.addWidget(self.button, 0, Qt.AlignmentFlag.AlignVCenter)
@@ -83,18 +84,18 @@ class LadderView(QWidget):
         self._places = QVBoxLayout(self._list)
         self._places.setContentsMargins(0, SPACING // 2, 0, 0)
         self._places.setSpacing(SPACING)
-        self._nothing = _wrapping_text(self.tr("Nothing more can be saved by these choices."))
+        self._nothing = _wrapping_text(_("Nothing more can be saved by these choices."))
         set_role(self._nothing, Role.HINT)
         self._more = _link()
         self._more.clicked.connect(self._show_all)
-        self._fit = QPushButton(self.tr("Fit it for me…"))
+        self._fit = QPushButton(_("Fit it for me…"))
         self._fit.setToolTip(
-            self.tr("Try these out by short real runs: the fastest that fits of those that lose least")
+            _("Try these out by short real runs: the fastest that fits of those that lose least")
         )
         self._fit.clicked.connect(self.fit_pressed)
         self._each = _link()
-        self._each.setText(self.tr("Measure all…"))
-        self._each.setToolTip(self.tr("A short real run with each remedy alone: what it saves and costs"))
+        self._each.setText(_("Measure all…"))
+        self._each.setToolTip(_("A short real run with each remedy alone: what it saves and costs"))
         self._each.clicked.connect(self.measure_all_pressed)
         last = QHBoxLayout()
         last.setSpacing(SPACING)
@@ -152,7 +153,7 @@ class LadderView(QWidget):
     def show_verdict(self, verdict: Verdict, *, can_measure: bool) -> None:
         """Say what it is for; it unfolds by itself where memory is short."""
         is_short = verdict in (Verdict.TIGHT, Verdict.TOO_LARGE)
-        self._link.setText(self.tr("What makes it fit") if is_short else self.tr("Needs less memory"))
+        self._link.setText(_("What makes it fit") if is_short else _("Needs less memory"))
         self._fit.setEnabled(can_measure)
         self._each.setEnabled(can_measure)
 
@@ -172,8 +173,8 @@ class LadderView(QWidget):
         for place, row in enumerate(self._rows):
             row.setVisible(self._shows_all or place < FIRST_SHOWN)
         hidden = 0 if self._shows_all else max(0, len(self._rows) - FIRST_SHOWN)
-        self._more.setText(self.tr("{count} more").format(count=hidden))
-        self._more.setAccessibleName(self.tr("{count} more remedies").format(count=hidden))
+        self._more.setText(_("{count} more").format(count=hidden))
+        self._more.setAccessibleName(_("{count} more remedies").format(count=hidden))
         self._more.setVisible(hidden > 0)
         self._nothing.setVisible(not self._rows)
 

@@ -3,10 +3,11 @@
 import time
 from collections.abc import Callable
 from dataclasses import dataclass, field
+from gettext import gettext as _
 from typing import Protocol
 
 import msgspec
-from PySide6.QtCore import QCoreApplication, QObject, QThread, QTimer, Signal
+from PySide6.QtCore import QObject, QThread, QTimer, Signal
 
 from core.base.errors import UserError
 from core.memory import estimate as anatomy
@@ -380,9 +381,6 @@ class Measuring(QObject):
 # --- What a forecast of memory is about, taken from the form and from what is known by now
 
 
-_translate = QCoreApplication.translate
-
-
 @dataclass(frozen=True)
 class Situation:
     """What a forecast is about: options that can be read, a device that is there, a model whose shape is known.
@@ -437,19 +435,19 @@ def what_is_missing(checked: Checked, machine: MachineReport | None, questions: 
     """Why nothing can be forecast yet; empty: it can."""
     options, model, words = checked.readable, questions.model, ""
     if machine is None:
-        words = _translate("Fit", "Looking at this computer…")
+        words = _("Looking at this computer…")
     elif options is None or any(matters(path) for path in checked.unreadable):
-        words = _translate("Fit", "Hone tells as soon as every value in the form can be read.")
+        words = _("Hone tells as soon as every value in the form can be read.")
     elif not options.model.source:
-        words = _translate("Fit", "Choose a model, and Hone tells how much memory it takes to train.")
+        words = _("Choose a model, and Hone tells how much memory it takes to train.")
     elif not _has_device(machine, options):
-        words = _translate("Fit", "Choose a device that this computer has.")
+        words = _("Choose a device that this computer has.")
     elif _is_elsewhere(options, model):
         words = _elsewhere_words(options)
     elif model.shaped is None and model.is_checking:
-        words = _translate("Fit", "Looking at the model…")
+        words = _("Looking at the model…")
     elif model.shaped is None:
-        words = _translate("Fit", "What this model takes can't be told before it runs.")
+        words = _("What this model takes can't be told before it runs.")
     return words
 
 
@@ -470,11 +468,11 @@ def _is_elsewhere(options: RunOptions, model: ModelCheck) -> bool:
 
 def _elsewhere_words(options: RunOptions) -> str:
     if not hub.may_be_there(options):
-        return _translate("Fit", "Hone can tell once the model is on this computer.")
+        return _("Hone can tell once the model is on this computer.")
     if hub.is_forbidden():
-        words = _translate("Fit", "The model isn't on this computer, and {what} forbids to fetch it.")
+        words = _("The model isn't on this computer, and {what} forbids to fetch it.")
         return words.format(what=hub.forbidden_by())
-    return _translate("Fit", "The model isn't on this computer yet: the first run fetches it.")
+    return _("The model isn't on this computer yet: the first run fetches it.")
 
 
 def _has_device(machine: MachineReport, options: RunOptions) -> bool:

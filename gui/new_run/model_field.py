@@ -2,10 +2,11 @@
 
 import os
 from enum import StrEnum
+from gettext import gettext as _
 from pathlib import Path
 from typing import TypeVar
 
-from PySide6.QtCore import QCoreApplication, Qt, Signal
+from PySide6.QtCore import Qt, Signal
 from PySide6.QtWidgets import QComboBox, QPushButton, QStackedWidget, QVBoxLayout, QWidget
 
 from core.base import settings
@@ -28,8 +29,6 @@ from gui.widgets.inputs import CalmComboBox, ChoiceList, Segment, Segmented
 
 # --- Lists of models to start from: small ones made from nothing, and those of past runs
 
-
-_translate = QCoreApplication.translate
 
 MOST_RUNS = 60
 
@@ -78,7 +77,7 @@ class PastRunList(ChoiceList):
     def __init__(self, parent: QWidget | None = None) -> None:
         super().__init__((), parent)
         self._task = Task.TEXT_CLASSIFICATION
-        self.setPlaceholderText(self.tr("Choose a run"))
+        self.setPlaceholderText(_("Choose a run"))
 
     def set_task(self, task: Task) -> None:
         """Offer the runs that fit a task."""
@@ -104,9 +103,7 @@ class PastRunList(ChoiceList):
         """Look for runs; what is chosen stays chosen."""
         segments = run_segments(self._task, settings.runs_folder())
         if not segments:
-            segments = [
-                Segment("", self.tr("No run fits"), refusal=self.tr("None has a model for this task."))
-            ]
+            segments = [Segment("", _("No run fits"), refusal=_("None has a model for this task."))]
         chosen = str(self.currentData() or "")
         self.set_choices(segments)
         self.choose(chosen)
@@ -155,11 +152,11 @@ class ModelField(Field):
         self._vision = _list_of(CalmComboBox(), option.title, option.help)
         for name in VISION_MODELS:
             self._vision.addItem(names.model_title(name), SCHEME + name)
-        self._text = PathField(option, Wanted.FOLDER, self.tr("A folder, or a Hub id"))
+        self._text = PathField(option, Wanted.FOLDER, _("A folder, or a Hub id"))
         self._scratch = _list_of(
-            ChoiceList(), option.title, self.tr("Made from nothing, small enough to learn here")
+            ChoiceList(), option.title, _("Made from nothing, small enough to learn here")
         )
-        self._runs = _list_of(PastRunList(), option.title, self.tr("Goes on from what a run has learned"))
+        self._runs = _list_of(PastRunList(), option.title, _("Goes on from what a run has learned"))
         self._places: dict[Place, QWidget] = {
             Place.LIST: self._vision,
             Place.FOLDER: self._text,
@@ -175,7 +172,7 @@ class ModelField(Field):
         lines.setSpacing(SPACING)
         lines.addWidget(self._place)
         lines.addWidget(self._stack)
-        self.hub = QPushButton(self.tr("Find one on the Hub…"))
+        self.hub = QPushButton(_("Find one on the Hub…"))
         set_role(self.hub, Role.LINK)
         set_flag(self.hub, "flush", True)
         self.hub.clicked.connect(self.hub_wanted)
@@ -198,7 +195,7 @@ class ModelField(Field):
 
     def _offer(self) -> None:
         self._place.set_segments(self._segments(), keeps_value=False)
-        self._place.setAccessibleName(self.tr("Where the model comes from"))
+        self._place.setAccessibleName(_("Where the model comes from"))
         self._runs.clear()
         self._runs.set_task(self._task)
         self._scratch.clear()
@@ -249,18 +246,18 @@ class ModelField(Field):
 
     def _segments(self) -> list[Segment]:
         words = {
-            Place.LIST: (self.tr("Well-known"), self.tr("A vision model of torchvision.")),
+            Place.LIST: (_("Well-known"), _("A vision model of torchvision.")),
             Place.FOLDER: (
-                self.tr("Folder or Hub"),
-                self.tr("A folder with a model in it, or an id on the Hub."),
+                _("Folder or Hub"),
+                _("A folder with a model in it, or an id on the Hub."),
             ),
             Place.SCRATCH: (
-                self.tr("From scratch"),
-                self.tr(
+                _("From scratch"),
+                _(
                     "A small model made from nothing; its tokenizer is trained on your data. Needs no network."
                 ),
             ),
-            Place.RUN: (self.tr("A past run"), self.tr("The model that a run of yours has trained.")),
+            Place.RUN: (_("A past run"), _("The model that a run of yours has trained.")),
         }
         return [Segment(place.value, *words[place]) for place in self._offered()]
 
@@ -295,17 +292,17 @@ def model_title(options: RunOptions) -> str:
     """The model in words: `ResNet-18, pretrained`."""
     source = options.model.source
     if not source:
-        return _translate("NewRun", "choose a model")
+        return _("choose a model")
     scratch = scratch_model(source)
     if scratch is not None:
-        return _translate("NewRun", "{model}, from scratch").format(model=scratch.title)
+        return _("{model}, from scratch").format(model=scratch.title)
     if is_run(source):
-        return _translate("NewRun", "of the run {run}").format(run=title_of_source(source))
+        return _("of the run {run}").format(run=title_of_source(source))
     is_folder = Path(source).is_absolute()
     name = Path(source).name if is_folder else names.model_title(source.removeprefix(SCHEME))
     if options.model.pretrained:
-        return _translate("NewRun", "{model}, pretrained").format(model=name)
-    return _translate("NewRun", "{model}, from scratch").format(model=name)
+        return _("{model}, pretrained").format(model=name)
+    return _("{model}, from scratch").format(model=name)
 
 
 def download_note(options: RunOptions) -> str:
@@ -314,19 +311,19 @@ def download_note(options: RunOptions) -> str:
     if not source:
         return MISSING
     if Path(source).is_absolute() or scheme_of(source) in (Scheme.SCRATCH, Scheme.RUN):
-        return _translate("NewRun", "none")
+        return _("none")
     if source.startswith(SCHEME):
         return _vision_download(source.removeprefix(SCHEME), options.model.pretrained)
     if is_complete(options):
-        return _translate("NewRun", "none, the model is here already")
-    return _translate("NewRun", "the model, once, from the Hugging Face Hub")
+        return _("none, the model is here already")
+    return _("the model, once, from the Hugging Face Hub")
 
 
 def _vision_download(name: str, pretrained: bool) -> str:
     if not pretrained:
-        return _translate("NewRun", "none")
+        return _("none")
     home = Path(os.environ.get("TORCH_HOME") or Path.home() / ".cache" / "torch")
     if any((home / "hub" / "checkpoints").glob(f"{name}-*.pth")):
-        return _translate("NewRun", "none, the weights are here already")
+        return _("none, the weights are here already")
     megabytes = WEIGHTS_MEGABYTES.get(name, 0)
-    return _translate("NewRun", "about {megabytes} MB of weights, once").format(megabytes=megabytes)
+    return _("about {megabytes} MB of weights, once").format(megabytes=megabytes)

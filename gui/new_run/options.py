@@ -2,9 +2,10 @@
 
 from collections.abc import Mapping, Sequence, Set
 from dataclasses import dataclass
+from gettext import gettext as _
 from typing import Any
 
-from PySide6.QtCore import QCoreApplication, QObject, Signal
+from PySide6.QtCore import QObject, Signal
 from PySide6.QtWidgets import QHBoxLayout, QLabel, QLineEdit, QPushButton, QVBoxLayout, QWidget
 
 from core.options import RunOptions, Tree
@@ -48,21 +49,16 @@ from gui.widgets.layout import Disclosure
 # --- What to do about a model that is too large, folded below the options that are for it
 
 
-_translate = QCoreApplication.translate
-
-
 class BigModelAdvice(QWidget):
     """The guides' decision tree as a list: the first line that holds is the one to take."""
 
     def __init__(self, parent: QWidget | None = None) -> None:
         super().__init__(parent)
-        self._words = Disclosure(_translate("NewRun", "Which one?"))
+        self._words = Disclosure(_("Which one?"))
         self._words.show_words(
-            _translate("NewRun", "For a model that doesn't fit."),
+            _("For a model that doesn't fit."),
             [
-                _translate("NewRun", "{condition}: {advice}").format(
-                    condition=found.condition, advice=found.advice
-                )
+                _("{condition}: {advice}").format(condition=found.condition, advice=found.advice)
                 for found in big_model_advice()
             ],
         )
@@ -185,8 +181,8 @@ class OptionsCard(Card):
 
     def _show_advanced(self, shown: bool) -> None:
         self.show_relevant()
-        self._more.setText(self.tr("Less") if shown else self.tr("More"))
-        name = self.tr("Fewer options: {card}") if shown else self.tr("More options: {card}")
+        self._more.setText(_("Less") if shown else _("More"))
+        name = _("Fewer options: {card}") if shown else _("More options: {card}")
         self._more.setAccessibleName(name.format(card=self.title))
 
     def _reveal(self, path: str) -> None:
@@ -334,7 +330,7 @@ class Computed:
 
 def device_segments(machine: MachineReport | None) -> list[Segment]:
     """The devices to choose from; before the machine is known, all kinds."""
-    automatic = Segment("auto", _translate("NewRun", "Automatic"))
+    automatic = Segment("auto", _("Automatic"))
     if machine is None:
         return [automatic, *(Segment(name, title) for name, title in DEVICE_KINDS.items())]
     counts = [device.name.partition(":")[0] for device in machine.devices]
@@ -358,8 +354,8 @@ def computed(machine: MachineReport | None, options: RunOptions) -> Computed:
     """What device and precision the options come to on this machine."""
     if machine is None:
         return Computed(
-            _translate("NewRun", "looking at this computer…"),
-            _translate("NewRun", "looking at this computer…"),
+            _("looking at this computer…"),
+            _("looking at this computer…"),
         )
     device = find_device(machine, options.device.name)
     if device is None:
@@ -373,10 +369,10 @@ def _precision(device: DeviceReport, asked: Precision) -> str:
     settled = device.automatic.get("device.precision")
     name = settled.value if asked is Precision.AUTO and settled else asked.value
     if name == Precision.AUTO:
-        return _translate("NewRun", "settled when the run starts")
+        return _("settled when the run starts")
     if name in (Precision.FP32, Precision.TF32):
         return name
-    return _translate("NewRun", "{precision} autocast, fp32 weights").format(precision=name)
+    return _("{precision} autocast, fp32 weights").format(precision=name)
 
 
 def automatic_words(option: Option, settled: Settled) -> str:
@@ -384,7 +380,7 @@ def automatic_words(option: Option, settled: Settled) -> str:
     reason = sentence(settled.reason)
     if option.kind is Kind.WHOLE or len(option.choices) <= ROOM_FOR_AUTOMATIC:
         return reason
-    text = _translate("NewRun", "Automatic: {value}, {reason}")
+    text = _("Automatic: {value}, {reason}")
     return text.format(value=settled.value, reason=settled.reason)
 
 
@@ -501,13 +497,13 @@ class OptionsColumn(QWidget):
             return
         form = self.form
         form.row("memory.gradient_accumulation_steps").set_hint(
-            self.tr("{rows:,} rows move the weights once").format(rows=options.effective_batch)
+            _("{rows:,} rows move the weights once").format(rows=options.effective_batch)
             if options.memory.gradient_accumulation_steps > 1
             else ""
         )
         is_cut = longest is not None and longest < options.data.max_length
         form.row("data.max_length").set_hint(
-            self.tr("This model sees {tokens:,} tokens; texts are cut off there").format(tokens=longest)
+            _("This model sees {tokens:,} tokens; texts are cut off there").format(tokens=longest)
             if is_cut
             else ""
         )
@@ -545,11 +541,11 @@ class OptionsColumn(QWidget):
 
     def _make_cards(self) -> tuple[OptionsCard, ...]:
         titles = (
-            (self.tr("Model"), ("model",)),
-            (self.tr("Data"), ("data",)),
-            (self.tr("Device and precision"), ("device",)),
-            (self.tr("Memory"), ("memory",)),
-            (self.tr("Training"), ("training", "output")),
+            (_("Model"), ("model",)),
+            (_("Data"), ("data",)),
+            (_("Device and precision"), ("device",)),
+            (_("Memory"), ("memory",)),
+            (_("Training"), ("training", "output")),
         )
         own = self.fields.by_path
         return tuple(
@@ -593,8 +589,8 @@ class OptionsColumn(QWidget):
         self._hide_rows()
 
     def _check_line(self) -> QWidget:
-        button = QPushButton(self.tr("Check this device…"))
-        button.setToolTip(self.tr("Compare what it computes with what the CPU computes"))
+        button = QPushButton(_("Check this device…"))
+        button.setToolTip(_("Compare what it computes with what the CPU computes"))
         set_role(button, Role.LINK)
         button.clicked.connect(self._ask_for_check)
         line = QWidget()
@@ -655,12 +651,12 @@ class Laying(QObject):
 
     def apply(self, preset: Preset) -> None:
         """Change the options a preset is about."""
-        self._lay(preset, self.tr("Applied: {preset}").format(preset=preset.title))
+        self._lay(preset, _("Applied: {preset}").format(preset=preset.title))
 
     def take_over(self, imported: Imported) -> None:
         """Change the options that a script has said."""
         values = {key: value for key, value in imported.tree.items() if key != "schema"}
-        self._lay(Preset("", "", "", values), self.tr("Imported"))
+        self._lay(Preset("", "", "", values), _("Imported"))
 
     def change(self, title: str, words: str, changes: Mapping[str, Any]) -> None:
         """Change some options by their paths.
@@ -672,9 +668,9 @@ class Laying(QObject):
         """
         tree: Tree = {}
         for path, value in changes.items():
-            section, _, name = path.partition(".")
+            section, _dot, name = path.partition(".")
             tree.setdefault(section, {})[name] = value
-        self._lay(Preset("", title, words, tree), self.tr("Applied: {preset}").format(preset=title))
+        self._lay(Preset("", title, words, tree), _("Applied: {preset}").format(preset=title))
 
     def replace(self, tree: Tree) -> None:
         """Fill the whole form anew."""
@@ -682,7 +678,7 @@ class Laying(QObject):
         self.restored.emit(tree)
         self._before, self._is_whole = before, True
         self._made = differences(before, Preset("", "", "", self._options.full_tree()))
-        self._tell(self.tr("Started afresh"), "")
+        self._tell(_("Started afresh"), "")
 
     def undo(self) -> None:
         """Put back what was changed; what the person has changed since stays, unless all of the form is another."""
@@ -705,7 +701,7 @@ class Laying(QObject):
         self._tell(done, preset.help)
 
     def _tell(self, done: str, words: str) -> None:
-        nothing = self.tr("The form stood like this already.")
+        nothing = _("The form stood like this already.")
         self._strip.show_changes(done, words if self._made else nothing, self._changes())
 
     def _changes(self) -> list[Change]:

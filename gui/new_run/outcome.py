@@ -3,8 +3,9 @@
 import html
 from collections.abc import Iterable, Sequence, Set
 from dataclasses import dataclass
+from gettext import gettext as _
 
-from PySide6.QtCore import QCoreApplication, Qt, Signal
+from PySide6.QtCore import Qt, Signal
 from PySide6.QtWidgets import QHBoxLayout, QLabel, QPushButton, QVBoxLayout, QWidget
 
 from core.base.errors import Problem
@@ -60,7 +61,7 @@ class ChecksCard(Card):
 
     def __init__(self, parent: QWidget | None = None) -> None:
         super().__init__("", parent)
-        self.set_title(self.tr("Checks"))
+        self.set_title(_("Checks"))
         self._shown: list[Check] = []
 
     def show_checks(self, checks: Iterable[Check]) -> None:
@@ -113,8 +114,6 @@ class ChecksCard(Card):
 # --- The methods a run uses, in words: what is trained, by which optimizer
 
 
-_translate = QCoreApplication.translate
-
 PATHS_OF_ROWS = {
     "model.pretrained": "Model",
     "model.method": "Trained",
@@ -153,28 +152,28 @@ def trained_words(options: RunOptions, report: ModelReport | None = None) -> str
         compact_count(number) for number in (report.trainable_parameters, report.total_parameters)
     )
     if options.model.method is Method.FULL:
-        return _translate("NewRun", "all {total} weights").format(total=total)
-    text = _translate("NewRun", "{method} · {trained} of {total}")
+        return _("all {total} weights").format(total=total)
+    text = _("{method} · {trained} of {total}")
     return text.format(method=_method_words(options.model), trained=trained, total=total)
 
 
 def _method_words(model: ModelOptions) -> str:
     match model.method:
         case Method.FULL:
-            return _translate("NewRun", "all weights")
+            return _("all weights")
         case Method.HEAD:
-            return _translate("NewRun", "the last layer only")
+            return _("the last layer only")
         case Method.LORA:
-            return _translate("NewRun", "LoRA, rank {rank:,}").format(rank=model.lora_rank)
+            return _("LoRA, rank {rank:,}").format(rank=model.lora_rank)
         case Method.QLORA:
-            text = _translate("NewRun", "QLoRA, rank {rank:,} beside {packed} weights")
+            text = _("QLoRA, rank {rank:,} beside {packed} weights")
             return text.format(rank=model.lora_rank, packed=model.quantization.value)
 
 
 def optimizer_words(options: RunOptions) -> str:
     """The optimizer, and the rate it starts from."""
     training = options.training
-    text = _translate("NewRun", "{optimizer}, learning rate {rate}")
+    text = _("{optimizer}, learning rate {rate}")
     return text.format(optimizer=training.optimizer.label, rate=plain_number(training.learning_rate))
 
 
@@ -188,11 +187,11 @@ def memory_words(options: RunOptions) -> str:
     memory = options.memory
     parts = []
     if memory.activation_checkpointing:
-        parts.append(_translate("NewRun", "activations computed again"))
+        parts.append(_("activations computed again"))
     if memory.deepspeed is not DeepSpeed.OFF:
         parts.append(f"DeepSpeed {memory.deepspeed.label}")
     if memory.offload_optimizer:
-        parts.append(_translate("NewRun", "optimizer in main memory"))
+        parts.append(_("optimizer in main memory"))
     return ", ".join(parts)
 
 
@@ -208,18 +207,18 @@ def loading_words(options: RunOptions, device: DeviceReport | None, longest: int
     if options.task.reads_text:
         is_grouped = _settled(options, device, "data.group_by_length") == Toggle.ON
         if options.data.padding is Padding.FIXED:
-            text = _translate("NewRun", "padded to {length:,} tokens")
+            text = _("padded to {length:,} tokens")
             parts.append(text.format(length=min(options.data.max_length, longest or options.data.max_length)))
         elif not is_grouped:
-            parts.append(_translate("NewRun", "dynamic padding"))
+            parts.append(_("dynamic padding"))
         if is_grouped:
-            parts.append(_translate("NewRun", "grouped by length"))
+            parts.append(_("grouped by length"))
     workers = _settled(options, device, "data.workers")
     if workers not in ("", "0"):
-        parts.append(_translate("NewRun", "{count} workers").format(count=workers))
+        parts.append(_("{count} workers").format(count=workers))
     if _settled(options, device, "data.pin_memory") == Toggle.ON:
-        parts.append(_translate("NewRun", "pinned memory"))
-    return ", ".join(parts) or _translate("NewRun", "within the run, no workers")
+        parts.append(_("pinned memory"))
+    return ", ".join(parts) or _("within the run, no workers")
 
 
 def changes_by_row(options: RunOptions) -> dict[str, str]:
@@ -228,7 +227,7 @@ def changes_by_row(options: RunOptions) -> dict[str, str]:
     for option in changed_options(options):
         row = PATHS_OF_ROWS.get(option.path) or ROWS_OF_SECTIONS.get(option.section)
         if row:
-            text = _translate("NewRun", "{option}: {value} (default: {default})")
+            text = _("{option}: {value} (default: {default})")
             found.setdefault(row, []).append(
                 text.format(
                     option=option.title,
@@ -268,32 +267,32 @@ def summary_rows(
     is_known = data is not None and is_counted(options, data) and not unreadable & SAMPLE_PATHS
     known = known_extent(options, data) if data is not None and is_known else None
     rows = [
-        (_translate("NewRun", "Model"), model_title(options)),
-        (_translate("NewRun", "Trained"), trained_words(options, model)),
-        (_translate("NewRun", "Data"), _data(options, known, data)),
-        (_translate("NewRun", "Loading"), loading_words(options, device, longest)),
-        (_translate("NewRun", "Device"), computing.device),
-        (_translate("NewRun", "Precision"), computing.precision),
-        (_translate("NewRun", "Attention"), attention_words(options)),
-        (_translate("NewRun", "Optimizer"), optimizer_words(options)),
-        (_translate("NewRun", "Memory"), memory_words(options)),
-        (_translate("NewRun", "Batch"), MISSING if unreadable & BATCH_PATHS else _batch(options)),
-        (_translate("NewRun", "Steps"), MISSING if unreadable & STEP_PATHS else _steps(options, known, data)),
-        (_translate("NewRun", "Downloads"), download_note(options)),
+        (_("Model"), model_title(options)),
+        (_("Trained"), trained_words(options, model)),
+        (_("Data"), _data(options, known, data)),
+        (_("Loading"), loading_words(options, device, longest)),
+        (_("Device"), computing.device),
+        (_("Precision"), computing.precision),
+        (_("Attention"), attention_words(options)),
+        (_("Optimizer"), optimizer_words(options)),
+        (_("Memory"), memory_words(options)),
+        (_("Batch"), MISSING if unreadable & BATCH_PATHS else _batch(options)),
+        (_("Steps"), MISSING if unreadable & STEP_PATHS else _steps(options, known, data)),
+        (_("Downloads"), download_note(options)),
     ]
     return [(name, words) for name, words in rows if words]
 
 
 def _data(options: RunOptions, known: Extent | None, data: DataReport | None) -> str:
     if not options.data.train:
-        return _translate("NewRun", "choose the data")
+        return _("choose the data")
     name = data_name(options)
     if known is None:
         return name
     if known.evaluated is None:
-        words = _translate("NewRun", "{name} · {trained:,} to train on, {apart}")
+        words = _("{name} · {trained:,} to train on, {apart}")
         return words.format(name=name, trained=known.trained, apart=_apart(options, data))
-    text = _translate("NewRun", "{name} · {trained:,} to train on, {evaluated:,} held out")
+    text = _("{name} · {trained:,} to train on, {evaluated:,} held out")
     return text.format(name=name, trained=known.trained, evaluated=known.evaluated)
 
 
@@ -307,19 +306,19 @@ def _apart(options: RunOptions, data: DataReport | None) -> str:
     count = data.eval_rows if data is not None else None
     if not options.data.eval:
         words = (
-            _translate("NewRun", "evaluated on the split {split}")
+            _("evaluated on the split {split}")
             if count is None
-            else _translate("NewRun", "evaluated on the split {split}, {count:,}")
+            else _("evaluated on the split {split}, {count:,}")
         )
         return words.format(split=options.data.eval_split, count=count)
     if count is None:
-        return _translate("NewRun", "evaluated on a file of its own")
-    return _translate("NewRun", "evaluated on a file of its own, {count:,}").format(count=count)
+        return _("evaluated on a file of its own")
+    return _("evaluated on a file of its own, {count:,}").format(count=count)
 
 
 def _batch(options: RunOptions) -> str:
     memory = options.memory
-    text = _translate("NewRun", "{size:,} × {batches:,} = {rows:,} rows")
+    text = _("{size:,} × {batches:,} = {rows:,} rows")
     return text.format(
         size=memory.batch_size, batches=memory.gradient_accumulation_steps, rows=options.effective_batch
     )
@@ -329,16 +328,16 @@ def _steps(options: RunOptions, known: Extent | None, data: DataReport | None) -
     if known is not None:
         is_packed = options.data.packing and options.data.train and data is not None and data.train_rows
         text = (
-            _translate("NewRun", "about {steps:,} · {each:,} an epoch: {rows:,} rows packed into {packed:,}")
+            _("about {steps:,} · {each:,} an epoch: {rows:,} rows packed into {packed:,}")
             if is_packed and options.task is Task.CHAT
-            else _translate("NewRun", "about {steps:,} · {each:,} an epoch")
+            else _("about {steps:,} · {each:,} an epoch")
         )
         return text.format(
             steps=known.steps, each=known.steps_per_epoch, packed=known.trained, rows=_rows(options, data)
         )
     if options.training.max_steps:
         return f"{options.training.max_steps:,}"
-    return _translate("NewRun", "{epochs} epochs").format(epochs=plain_number(options.training.epochs))
+    return _("{epochs} epochs").format(epochs=plain_number(options.training.epochs))
 
 
 # --- The right half of the New run page, always in view: whether it fits, what will run, checks
@@ -368,7 +367,7 @@ class OutcomeColumn(QWidget):
         super().__init__(parent)
         self.fit = FitCard(theme, outlook)
         self._rows = KeyValue()
-        will_run = Card(self.tr("What will run"))
+        will_run = Card(_("What will run"))
         will_run.body.addWidget(self._rows)
         self._checks = ChecksCard()
         self._checks.path_chosen.connect(self.path_chosen)
@@ -431,8 +430,8 @@ class OutcomeColumn(QWidget):
 
     def _start_text(self, problems: Sequence[Problem], questions: FormQuestions, *, is_waiting: bool) -> str:
         missing = {
-            "model.source": self.tr("Choose a model to start from"),
-            "data.train": self.tr("Choose the data to train on"),
+            "model.source": _("Choose a model to start from"),
+            "data.train": _("Choose the data to train on"),
         }
         is_reading = questions.data.is_reading
         of_data = questions.data.problems() if is_reading else ()  # of options that are others now
@@ -442,15 +441,15 @@ class OutcomeColumn(QWidget):
                 return missing[problem.path]
         found = 0 if is_reading else questions.data.problem_count
         if len(problems) + found > 1:
-            return self.tr("{count} problems to mend").format(count=len(problems) + found)
+            return _("{count} problems to mend").format(count=len(problems) + found)
         if found:
-            return self.tr("Mend: {title}").format(title=options_by_path()["data.train"].title)
+            return _("Mend: {title}").format(title=options_by_path()["data.train"].title)
         if problems:
             option = options_by_path().get(problems[0].path)
-            return self.tr("Mend: {title}").format(title=option.title if option else problems[0].path)
+            return _("Mend: {title}").format(title=option.title if option else problems[0].path)
         if not is_waiting:
-            return self.tr("Start training")
-        return self.tr("Reading the data…") if is_reading else self.tr("Looking at the model…")
+            return _("Start training")
+        return _("Reading the data…") if is_reading else _("Looking at the model…")
 
     def _fine(
         self,
@@ -467,27 +466,23 @@ class OutcomeColumn(QWidget):
         if options is not None and "model" not in wrong:
             lines.append(self._model_check(questions.model, options))
         if reading.is_reading:
-            lines.append(Check(Level.INFO, self.tr("Reading the data…")))
+            lines.append(Check(Level.INFO, _("Reading the data…")))
         elif reading.is_cancelled:
-            lines.append(Check(Level.WARNING, self.tr("The data was not checked")))
+            lines.append(Check(Level.WARNING, _("The data was not checked")))
         elif reading.has_broken:
-            lines.append(
-                Check(Level.WARNING, self.tr("Hone could not look into the data (its log says why)"))
-            )
+            lines.append(Check(Level.WARNING, _("Hone could not look into the data (its log says why)")))
         elif reading.report is not None and "data" not in wrong:
             lines.append(Check(None, self._data_words(reading)))
         if machine is not None and options is not None and "device" not in wrong:
-            lines.append(
-                Check(None, self.tr("{device} is ready").format(device=computed(machine, options).device))
-            )
+            lines.append(Check(None, _("{device} is ready").format(device=computed(machine, options).device)))
         return lines
 
     def _model_check(self, model: ModelCheck, options: RunOptions) -> Check:
         if model.failure is not None:
-            words = self.tr("Hone could not look at the model. {reason}")
+            words = _("Hone could not look at the model. {reason}")
             return Check(Level.WARNING, words.format(reason=model.failure.title))
         if model.is_checking:
-            return Check(Level.INFO, self.tr("Looking at the model…"))
+            return Check(Level.INFO, _("Looking at the model…"))
         return Check(None, model_title(options))
 
     def _data_words(self, reading: DataReading) -> str:
@@ -496,7 +491,7 @@ class OutcomeColumn(QWidget):
             return ""
         if not report.labels:
             return rows_words(report.rows)
-        words = self.tr("{rows}, {labels:,} labels")
+        words = _("{rows}, {labels:,} labels")
         return words.format(rows=rows_words(report.rows), labels=len(report.labels))
 
 

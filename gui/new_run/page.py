@@ -1,10 +1,11 @@
 """What was chosen for each task, so that going back to one finds it as it was; and which task dropped data is for."""
 
 from collections.abc import Callable, Mapping
+from gettext import gettext as _
 from pathlib import Path
 from typing import Any
 
-from PySide6.QtCore import QCoreApplication, QObject, QTimer, Signal
+from PySide6.QtCore import QObject, QTimer, Signal
 from PySide6.QtWidgets import QHBoxLayout, QVBoxLayout, QWidget
 
 from core.base.errors import Fix, OptionsError, Problem, UserError
@@ -104,9 +105,6 @@ class HubOpening(QObject):
 # --- What was chosen for each task, so that going back to one finds it as it was
 
 
-_translate = QCoreApplication.translate
-
-
 class TaskMemory:
     """The form of each task that was shown; of one that wasn't, good values to start from."""
 
@@ -128,7 +126,7 @@ def save_form(tree: Tree, path: Path) -> None:
     """
     options, problems = check_tree(tree)
     if options is None:
-        raise OptionsError(problems, _translate("NewRun", "The form"))
+        raise OptionsError(problems, _("The form"))
     with writing(path):
         run_file.write(options, path)
 
@@ -160,11 +158,9 @@ def proposal(source: str, task: Task, likely: Task | None) -> tuple[str, Fix] | 
     if likely is None or likely is task or _reads_the_same(likely, task):
         return None
     title = likely.label
-    words = _translate("NewRun", "{name} looks like data for “{task}”").format(
-        name=short_name(source), task=title
-    )
+    words = _("{name} looks like data for “{task}”").format(name=short_name(source), task=title)
     changes = {"task": likely.value, "data.train": source}
-    return words, Fix(_translate("NewRun", "Change to “{task}”").format(task=title), changes)
+    return words, Fix(_("Change to “{task}”").format(task=title), changes)
 
 
 def _reads_the_same(likely: Task, task: Task) -> bool:
@@ -357,7 +353,7 @@ class NewRunPage(QWidget):
         """
         missing = why_missing(path)
         if missing:
-            title = self.tr("“{}” can't be opened").format(path.name or path)
+            title = _("“{}” can't be opened").format(path.name or path)
             self._strip.show_error(UserError(title, f"{missing[0].upper()}{missing[1:]}."))
             return
         self._strip.hide()
@@ -546,4 +542,4 @@ class NewRunPage(QWidget):
         except UserError as error:
             self._strip.show_error(error)
         else:
-            self._strip.show_message(Level.INFO, self.tr("Saved"), str(path))
+            self._strip.show_message(Level.INFO, _("Saved"), str(path))

@@ -1,10 +1,11 @@
 """The sheet "Export": what a run's model is to become, and where; how far it is; whether it still answers the same."""
 
 from collections.abc import Callable, Iterable
+from gettext import gettext as _
 from pathlib import Path
 from typing import Protocol
 
-from PySide6.QtCore import QCoreApplication, QObject, Qt, QThread, Signal
+from PySide6.QtCore import QObject, Qt, QThread, Signal
 from PySide6.QtGui import QMouseEvent
 from PySide6.QtWidgets import (
     QButtonGroup,
@@ -160,14 +161,14 @@ class ExportPlace(QWidget):
         self._beside = Path.home()
         self._kind = ExportKind.FOLDER
         self._is_own = False
-        self._line = PathLine(self.tr("A new or empty folder"))
+        self._line = PathLine(_("A new or empty folder"))
         self._line.textEdited.connect(self._keep)
-        self._choose = QPushButton(self.tr("Choose…"))
+        self._choose = QPushButton(_("Choose…"))
         self._choose.setAutoDefault(False)
         self._choose.clicked.connect(self.choose_pressed)
         self._repo = QLineEdit()
-        self._repo.setPlaceholderText(self.tr("owner/name, not there yet"))
-        self._private = QCheckBox(self.tr("Only I can see it"))
+        self._repo.setPlaceholderText(_("owner/name, not there yet"))
+        self._private = QCheckBox(_("Only I can see it"))
         self._private.setChecked(True)
         self._numbers = CalmComboBox()
         self._lay_out()
@@ -224,10 +225,10 @@ class ExportPlace(QWidget):
 
     def _lay_out(self) -> None:
         formats = {
-            NumberFormat.AUTO: self.tr("As they are"),
-            NumberFormat.FP32: self.tr("fp32: 4 bytes each"),
-            NumberFormat.BF16: self.tr("bf16: 2 bytes each, slightly rounded"),
-            NumberFormat.FP16: self.tr("fp16: 2 bytes each, slightly rounded"),
+            NumberFormat.AUTO: _("As they are"),
+            NumberFormat.FP32: _("fp32: 4 bytes each"),
+            NumberFormat.BF16: _("bf16: 2 bytes each, slightly rounded"),
+            NumberFormat.FP16: _("fp16: 2 bytes each, slightly rounded"),
         }
         for numbers, title in formats.items():
             self._numbers.addItem(title, numbers.value)
@@ -237,12 +238,12 @@ class ExportPlace(QWidget):
         self._form.setContentsMargins(0, 0, 0, 0)
         self._form.setVerticalSpacing(SPACING)
         self._form.setFieldGrowthPolicy(QFormLayout.FieldGrowthPolicy.AllNonFixedFieldsGrow)
-        self._form.addRow(self.tr("New folder"), self._folder_row)
-        self._form.addRow(self.tr("New repository"), self._repo_row)
-        self._form.addRow(self.tr("Weights"), self._numbers)
-        self._line.setAccessibleName(self.tr("New folder"))
-        self._repo.setAccessibleName(self.tr("New repository"))
-        self._numbers.setAccessibleName(self.tr("Weights"))
+        self._form.addRow(_("New folder"), self._folder_row)
+        self._form.addRow(_("New repository"), self._repo_row)
+        self._form.addRow(_("Weights"), self._numbers)
+        self._line.setAccessibleName(_("New folder"))
+        self._repo.setAccessibleName(_("New repository"))
+        self._numbers.setAccessibleName(_("Weights"))
 
 
 def _row(line: QWidget, beside: QWidget) -> QWidget:
@@ -258,20 +259,17 @@ def _row(line: QWidget, beside: QWidget) -> QWidget:
 # --- What came of an export, as the sheet says it
 
 
-_translate = QCoreApplication.translate
-
-
 def result_words(report: ExportReport) -> tuple[str, str]:
     """A title and what follows it: where it is, how it answers beside the trained model, and what to know."""
     size = memory(report.size)
     if report.missing:
-        title = _translate("Export", "Only a part of it is there")
+        title = _("Only a part of it is there")
     elif report.agreement is None:
-        title = _translate("Export", "{kind}: done, not checked").format(kind=EXPORTS[report.kind][0])
+        title = _("{kind}: done, not checked").format(kind=EXPORTS[report.kind][0])
     else:
-        title = _translate("Export", "{kind}: done, and it answers as the trained model")
+        title = _("{kind}: done, and it answers as the trained model")
         title = title.format(kind=EXPORTS[report.kind][0])
-    where = _translate("Export", "{size} in {path}").format(size=size, path=report.path)
+    where = _("{size} in {path}").format(size=size, path=report.path)
     checked = agreement_words(report.agreement) if report.agreement else report.unchecked
     return title, "\n".join(part for part in (report.missing, where, checked, *report.notes) if part)
 
@@ -377,7 +375,7 @@ class ExportSheet(QDialog):
         find: FindOffers = find_offers,
     ) -> None:
         super().__init__(parent)
-        self.setWindowTitle(self.tr("Export {run}").format(run=title))
+        self.setWindowTitle(_("Export {run}").format(run=title))
         self.setAttribute(Qt.WidgetAttribute.WA_DeleteOnClose)
         self.resize(*SIZE)
         self._run, self._make = run, make
@@ -390,11 +388,11 @@ class ExportSheet(QDialog):
         self._status = QLabel()
         set_role(self._status, Role.MUTED)
         self._bar = QProgressBar()
-        self._bar.setAccessibleName(self.tr("Exporting"))
-        self.take = QPushButton(self.tr("Export"))
+        self._bar.setAccessibleName(_("Exporting"))
+        self.take = QPushButton(_("Export"))
         set_role(self.take, Role.PRIMARY)
-        self.show_folder = QPushButton(self.tr("Show the folder"))
-        self.stop = QPushButton(self.tr("Cancel"))
+        self.show_folder = QPushButton(_("Show the folder"))
+        self.stop = QPushButton(_("Cancel"))
         self._lay_out()
         self._connect()
         self._reading = Reading(run, find, self)
@@ -426,8 +424,8 @@ class ExportSheet(QDialog):
         elif self._reading.step is not None:
             self.strip.show_message(
                 Level.INFO,
-                self.tr("Its checkpoint of step {} is exported").format(count(self._reading.step)),
-                self.tr("The run has not ended since, so that no newer model was written."),
+                _("Its checkpoint of step {} is exported").format(count(self._reading.step)),
+                _("The run has not ended since, so that no newer model was written."),
             )
         self.kinds.show_offers(self._reading.offers)
         self.kinds.setFocus()
@@ -435,7 +433,7 @@ class ExportSheet(QDialog):
 
     def _show_kind(self, kind: ExportKind) -> None:
         self.place.show_kind(kind)
-        self.take.setText(self.tr("Export and send") if kind is ExportKind.HUB else self.tr("Export"))
+        self.take.setText(_("Export and send") if kind is ExportKind.HUB else _("Export"))
 
     def _begin(self) -> None:
         kind = self.kinds.chosen
@@ -455,14 +453,14 @@ class ExportSheet(QDialog):
         self._work = Exporting(self._make(wanted), self)
         self._work.progressed.connect(self._show_progress)
         self._work.finished.connect(self._settle)
-        self._status.setText(self.tr("Starting…"))
+        self._status.setText(_("Starting…"))
         self._bar.setRange(0, 0)
         self._refresh()
         self._work.start(QThread.Priority.LowPriority)
 
     def _cancel(self) -> None:
         if self._work is not None:
-            self._status.setText(self.tr("Cancelling…"))
+            self._status.setText(_("Cancelling…"))
             self._work.cancel()
 
     def _show_progress(self, progress: JobProgress) -> None:
@@ -482,16 +480,14 @@ class ExportSheet(QDialog):
             title, detail = result_words(work.report)
             self.strip.show_message(Level.WARNING if work.report.missing else Level.INFO, title, detail)
         else:
-            self.strip.show_message(
-                Level.INFO, self.tr("It was cancelled"), self.tr("Nothing of it is left.")
-            )
+            self.strip.show_message(Level.INFO, _("It was cancelled"), _("Nothing of it is left."))
         work.deleteLater()
         self._refresh()
 
     def _show_failure(self, failure: UserError) -> None:
         if isinstance(failure, OptionsError):
             said = sentence(" ".join(problem.message for problem in failure.problems))
-            self.strip.show_message(Level.ERROR, self.tr("It can't be exported there"), said)
+            self.strip.show_message(Level.ERROR, _("It can't be exported there"), said)
         else:
             self.strip.show_error(failure)
 
@@ -514,7 +510,7 @@ class ExportSheet(QDialog):
 
     def _choose_folder(self) -> None:
         beside = str(Path(self.place.folder or Path.home()).expanduser().parent)
-        chosen = QFileDialog.getExistingDirectory(self, self.tr("Export into a folder in"), beside)
+        chosen = QFileDialog.getExistingDirectory(self, _("Export into a folder in"), beside)
         if chosen:
             self.place.put_into(Path(chosen))
 
@@ -528,7 +524,7 @@ class ExportSheet(QDialog):
 
     def _lay_out(self) -> None:
         words = QLabel(
-            self.tr(
+            _(
                 "What other programs take. Each is held against the trained model on the same examples; one that "
                 "answers otherwise is thrown away, with a word."
             )

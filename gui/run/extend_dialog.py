@@ -1,8 +1,9 @@
 """ "Train longer": how much more, what that comes to in all, what the learning rate does, and how long it takes."""
 
 from dataclasses import dataclass
+from gettext import gettext as _
 
-from PySide6.QtCore import QCoreApplication, Signal
+from PySide6.QtCore import Signal
 from PySide6.QtWidgets import (
     QDialog,
     QDialogButtonBox,
@@ -28,7 +29,6 @@ from gui.widgets.inputs import CalmSpinBox
 from gui.widgets.tables import KeyValue
 
 MOST = 1_000_000
-_translate = QCoreApplication.translate
 
 
 @dataclass(frozen=True)
@@ -77,8 +77,8 @@ def length_of(run: RunFolder) -> Length:
         UserError: It can't train longer; why.
     """
     if checkpoint_files.newest(run) is None:
-        title = _translate("Extend", "The run can't be made longer")
-        raise UserError(title, _translate("Extend", "No checkpoint was saved to go on from."))
+        title = _("The run can't be made longer")
+        raise UserError(title, _("No checkpoint was saved to go on from."))
     return Length(run.options(), story_at_end(run, and_beginning=True))
 
 
@@ -93,11 +93,11 @@ class ExtendSheet(QDialog):
 
     def __init__(self, length: Length, parent: QWidget | None = None) -> None:
         super().__init__(parent)
-        self.setWindowTitle(self.tr("Train longer"))
+        self.setWindowTitle(_("Train longer"))
         self._length = length
         self.more = CalmSpinBox()
         self.more.setRange(1, MOST)
-        self.more.setAccessibleName(self.tr("How much longer"))
+        self.more.setAccessibleName(_("How much longer"))
         self.more.setGroupSeparatorShown(True)
         self.more.setValue(_first_value(length))
         self.rows = KeyValue()
@@ -114,7 +114,7 @@ class ExtendSheet(QDialog):
         asking.addWidget(self.unit)
         asking.addStretch(1)
         words = QLabel(
-            self.tr(
+            _(
                 "It goes on from its last checkpoint, in the same folder and on the same page. Its model is then "
                 "replaced by the one that has trained longer."
             )
@@ -122,7 +122,7 @@ class ExtendSheet(QDialog):
         words.setWordWrap(True)
         set_role(words, Role.MUTED)
         buttons = QDialogButtonBox(QDialogButtonBox.StandardButton.Cancel)
-        self.start = QPushButton(self.tr("Train longer"))
+        self.start = QPushButton(_("Train longer"))
         buttons.addButton(self.start, QDialogButtonBox.ButtonRole.AcceptRole)
         self.start.setDefault(True)
         buttons.accepted.connect(self.accept)
@@ -147,8 +147,8 @@ class ExtendSheet(QDialog):
 
     def _unit_words(self, more: int) -> str:
         if self._length.counts_steps:
-            return self.tr("more step") if more == 1 else self.tr("more steps")
-        return self.tr("more epoch") if more == 1 else self.tr("more epochs")
+            return _("more step") if more == 1 else _("more steps")
+        return _("more epoch") if more == 1 else _("more epochs")
 
     def _tell(self) -> None:
         self.chosen.emit(self._length.extension(self.more.value()))
@@ -163,20 +163,20 @@ def _first_value(length: Length) -> int:
 def rows_for(length: Length, more: int) -> list[tuple[str, str]]:
     """What so much more comes to: titles and values."""
     rows = [
-        (_translate("Extend", "So far"), _far(length)),
-        (_translate("Extend", "In all"), _in_all(length, more)),
-        (_translate("Extend", "Learning rate"), _rate_words(length)),
+        (_("So far"), _far(length)),
+        (_("In all"), _in_all(length, more)),
+        (_("Learning rate"), _rate_words(length)),
     ]
     seconds = length.seconds_for(more)
     if seconds is not None:
         pace = numbers.step_time(length.story.step_seconds)
-        words = _translate("Extend", "about {}, at the {} a step that were measured, evaluations not counted")
-        rows.append((_translate("Extend", "Time"), words.format(numbers.about(seconds), pace)))
+        words = _("about {}, at the {} a step that were measured, evaluations not counted")
+        rows.append((_("Time"), words.format(numbers.about(seconds), pace)))
     return rows
 
 
 def _far(length: Length) -> str:
-    words = _translate("Extend", "step {}, epoch {}")
+    words = _("step {}, epoch {}")
     return words.format(numbers.count(length.story.step), numbers.epochs(length.story.epoch))
 
 
@@ -184,15 +184,13 @@ def _in_all(length: Length, more: int) -> str:
     asked, steps = length.extension(more), length.steps_in(more)
     if asked.epochs is None:
         return _steps_words(steps)
-    one, several = _translate("Extend", "{} epoch"), _translate("Extend", "{} epochs")
+    one, several = _("{} epoch"), _("{} epochs")
     epochs = (one if asked.epochs == 1 else several).format(numbers.epochs(asked.epochs))
-    return (
-        epochs if steps is None else _translate("Extend", "{}, about {}").format(epochs, _steps_words(steps))
-    )
+    return epochs if steps is None else _("{}, about {}").format(epochs, _steps_words(steps))
 
 
 def _steps_words(steps: int | None) -> str:
-    one, several = _translate("Extend", "{} step"), _translate("Extend", "{} steps")
+    one, several = _("{} step"), _("{} steps")
     return (one if steps == 1 else several).format(numbers.count(steps))
 
 
@@ -200,11 +198,10 @@ def _rate_words(length: Length) -> str:
     """What the schedule does once it spans more steps."""
     match length.options.training.schedule:
         case Schedule.CONSTANT:
-            return _translate("Extend", "stays as it is")
+            return _("stays as it is")
         case Schedule.INVERSE_SQRT:
-            return _translate("Extend", "goes on falling as it did")
+            return _("goes on falling as it did")
         case _:
-            return _translate(
-                "Extend",
+            return _(
                 "follows its schedule over all steps: first higher than it was at the end, then down again",
             )

@@ -3,9 +3,10 @@
 import time
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
+from gettext import gettext as _
 
 import msgspec
-from PySide6.QtCore import QCoreApplication, Qt, Signal
+from PySide6.QtCore import Qt, Signal
 from PySide6.QtGui import QAction
 from PySide6.QtWidgets import (
     QHBoxLayout,
@@ -134,26 +135,23 @@ def _after_the_end(message: MessageRaised) -> MessageRaised:
 # --- Why something can't be asked of a run as it stands; an empty text where it can
 
 
-_translate = QCoreApplication.translate
-
-
 def not_to_save(facts: RunFacts) -> str:
     """Why no checkpoint can be saved now."""
     if facts.state is State.TRAINING and facts.story.step:
         return ""
     if facts.state in (State.STARTING, State.TRAINING, State.QUEUED):
-        return _translate("run", "There is nothing to save before the first step.")
-    return _translate("run", "It isn’t training.")
+        return _("There is nothing to save before the first step.")
+    return _("It isn’t training.")
 
 
 def not_to_reveal(facts: RunFacts) -> str:
     """Why nothing can be done with what stands in its folder."""
-    return _translate("run", "Its folder is gone.") if facts.is_gone else ""
+    return _("Its folder is gone.") if facts.is_gone else ""
 
 
 def not_to_copy(facts: RunFacts) -> str:
     """Why its options can't be written in another form."""
-    unread = _translate("run", "Its run.toml can’t be read.")
+    unread = _("Its run.toml can’t be read.")
     return not_to_reveal(facts) or ("" if facts.options is not None else unread)
 
 
@@ -162,13 +160,11 @@ def not_to_use_model(facts: RunFacts) -> str:
     if facts.has_model:
         return ""
     if facts.state.is_over:
-        none = _translate("run", "It has no trained model.")
+        none = _("It has no trained model.")
         if facts.saved_step is not None:
-            none = _translate(
-                "run", "Resume it, and its model is written when it ends; or export its checkpoint."
-            )
+            none = _("Resume it, and its model is written when it ends; or export its checkpoint.")
         return not_to_reveal(facts) or none
-    return _translate("run", "Its model is there once it has finished or was stopped.")
+    return _("Its model is there once it has finished or was stopped.")
 
 
 def not_to_export(facts: RunFacts) -> str:
@@ -179,16 +175,16 @@ def not_to_export(facts: RunFacts) -> str:
 def not_to_extend(facts: RunFacts) -> str:
     """Why it can't train longer than was planned."""
     if not facts.state.is_over:
-        return _translate("run", "Pause it first: what it has begun it does as planned.")
+        return _("Pause it first: what it has begun it does as planned.")
     if facts.saved_step is None:
-        return not_to_reveal(facts) or _translate("run", "No checkpoint was saved to go on from.")
+        return not_to_reveal(facts) or _("No checkpoint was saved to go on from.")
     return not_to_copy(facts)
 
 
 def not_to_bin(facts: RunFacts) -> str:
     """Why its folder can't be moved to the bin."""
     if not facts.state.is_over:
-        return _translate("run", "It isn’t over: stop it first.")
+        return _("It isn’t over: stop it first.")
     return not_to_reveal(facts)
 
 
@@ -239,17 +235,15 @@ class RunActions(QWidget):
     def __init__(self, parent: QWidget | None = None) -> None:
         super().__init__(parent)
         self._waiting_since: float | None = None
-        self.pause = self._button(self.tr("Pause"), self.ask_pause)
-        self.pause.setToolTip(
-            self.tr("Saves a checkpoint and frees the memory. Resume goes on exactly there.")
-        )
-        self.resume = self._button(self.tr("Resume"), self.ask_resume)
-        self.stop = self._button(self.tr("Stop and keep"), self.ask_stop)
-        self.end = self._button(self.tr("End now"), self._ask_end)
+        self.pause = self._button(_("Pause"), self.ask_pause)
+        self.pause.setToolTip(_("Saves a checkpoint and frees the memory. Resume goes on exactly there."))
+        self.resume = self._button(_("Resume"), self.ask_resume)
+        self.stop = self._button(_("Stop and keep"), self.ask_stop)
+        self.end = self._button(_("End now"), self._ask_end)
         self.end.setToolTip(
-            self.tr("Ends the process at once. What was trained since the last checkpoint is lost.")
+            _("Ends the process at once. What was trained since the last checkpoint is lost.")
         )
-        self.more = QPushButton(self.tr("More"))
+        self.more = QPushButton(_("More"))
         self.more.setProperty("hasMenu", True)
         self.menu = QMenu(self.more)
         self.menu.setToolTipsVisible(True)
@@ -339,44 +333,44 @@ class RunActions(QWidget):
 
     def _name_resume(self, facts: RunFacts) -> None:
         saved = facts.saved_step
-        self.resume.setText(self.tr("Start again") if saved is None else self.tr("Resume"))
+        self.resume.setText(_("Start again") if saved is None else _("Resume"))
         if facts.options is None:
             self.resume.setToolTip(not_to_copy(facts))
             return
         self.resume.setToolTip(
-            self.tr("No checkpoint was saved, so it begins anew in the same folder.")
+            _("No checkpoint was saved, so it begins anew in the same folder.")
             if saved is None
-            else self.tr("Goes on from the checkpoint of step {}.").format(numbers.count(saved))
+            else _("Goes on from the checkpoint of step {}.").format(numbers.count(saved))
         )
 
     def _name_stop(self, state: State) -> None:
         waits = state is State.QUEUED
-        self.stop.setText(self.tr("Leave the queue") if waits else self.tr("Stop and keep"))
+        self.stop.setText(_("Leave the queue") if waits else _("Stop and keep"))
         self.stop.setToolTip(
-            self.tr("It will not train. It can be started later.")
+            _("It will not train. It can be started later.")
             if waits
-            else self.tr("Ends after the step at hand and keeps the model as it is then.")
+            else _("Ends after the step at hand and keeps the model as it is then.")
         )
 
     def _fill_menu(self) -> None:
         self._entries: dict[QAction, Callable[[RunFacts], str]] = {}
-        self.save = self._entry(self.tr("Save now"), self.save_pressed.emit, not_to_save)
+        self.save = self._entry(_("Save now"), self.save_pressed.emit, not_to_save)
         self.menu.addSeparator()
-        self.duplicate = self._entry(self.tr("Duplicate"), self.duplicate_pressed.emit, not_to_reveal)
+        self.duplicate = self._entry(_("Duplicate"), self.duplicate_pressed.emit, not_to_reveal)
         self.new_from_model = self._entry(
-            self.tr("New run from its model"), self.new_from_model_pressed.emit, not_to_use_model
+            _("New run from its model"), self.new_from_model_pressed.emit, not_to_use_model
         )
-        self.extend = self._entry(self.tr("Train longer…"), self.extend_pressed.emit, not_to_extend)
+        self.extend = self._entry(_("Train longer…"), self.extend_pressed.emit, not_to_extend)
         self.menu.addSeparator()
-        self.try_it = self._entry(self.tr("Try it"), self.try_pressed.emit, not_to_use_model)
-        self.export = self._entry(self.tr("Export…"), self.export_pressed.emit, not_to_export)
+        self.try_it = self._entry(_("Try it"), self.try_pressed.emit, not_to_use_model)
+        self.export = self._entry(_("Export…"), self.export_pressed.emit, not_to_export)
         self.menu.addSeparator()
-        self.script = self._entry(self.tr("Copy as Python script"), self.script_pressed.emit, not_to_copy)
-        self.report = self._entry(self.tr("Save a report…"), self.report_pressed.emit, not_to_reveal)
-        self.support = self._entry(self.tr("Support file…"), self.support_pressed.emit, not_to_reveal)
+        self.script = self._entry(_("Copy as Python script"), self.script_pressed.emit, not_to_copy)
+        self.report = self._entry(_("Save a report…"), self.report_pressed.emit, not_to_reveal)
+        self.support = self._entry(_("Support file…"), self.support_pressed.emit, not_to_reveal)
         self.menu.addSeparator()
-        self.reveal = self._entry(self.tr("Show the folder"), self.reveal_pressed.emit, not_to_reveal)
-        self.bin = self._entry(self.tr("Move to the bin"), self.bin_pressed.emit, not_to_bin)
+        self.reveal = self._entry(_("Show the folder"), self.reveal_pressed.emit, not_to_reveal)
+        self.bin = self._entry(_("Move to the bin"), self.bin_pressed.emit, not_to_bin)
 
     def _entry(self, title: str, do: Callable[[], object], told: Callable[[RunFacts], str]) -> QAction:
         action = self.menu.addAction(title)
@@ -416,7 +410,7 @@ class RunHeader(QWidget):
         set_role(self.state_line, Role.MUTED)
         self.progress = QProgressBar()
         self.progress.setTextVisible(False)
-        self.progress.setAccessibleName(self.tr("Progress"))
+        self.progress.setAccessibleName(_("Progress"))
         self.progress.setRange(0, PROGRESS_PARTS)
         self.elapsed = QLabel()
         self.time_left = QLabel(alignment=Qt.AlignmentFlag.AlignRight)
@@ -428,7 +422,7 @@ class RunHeader(QWidget):
         """Say where the run stands."""
         self.state_line.setText(run_words.state_line(facts))
         lasted = "" if facts.state.is_over else run_words.elapsed(facts, time.time())
-        self.elapsed.setText(self.tr("{} so far").format(lasted) if lasted else "")
+        self.elapsed.setText(_("{} so far").format(lasted) if lasted else "")
         self.elapsed.setHidden(facts.state.is_over)
         self.time_left.setHidden(facts.state.is_over)
         self.time_left.setText(run_words.time_left(facts))

@@ -2,6 +2,7 @@
 
 from collections.abc import Callable
 from functools import partial
+from gettext import gettext as _
 from pathlib import Path
 from subprocess import Popen
 
@@ -55,10 +56,10 @@ class RunModel(QWidget):
     def __init__(self, parent: QWidget | None = None) -> None:
         super().__init__(parent)
         self._folder: Path | None = None
-        self.title = QLabel(self.tr("Trained model"))
+        self.title = QLabel(_("Trained model"))
         set_role(self.title, Role.MUTED)
         self.path = PathLabel()
-        self.button = QPushButton(self.tr("Show the model"))
+        self.button = QPushButton(_("Show the model"))
         set_role(self.button, Role.LINK)
         self.button.clicked.connect(self._reveal)
         row = QHBoxLayout(self)
@@ -72,10 +73,10 @@ class RunModel(QWidget):
     def show_model(self, folder: Path | None, step: int | None = None) -> None:
         """Say that the model is in this folder; None: there is none. `step` is told where it isn't the run's last."""
         self._folder = folder
-        of_step = self.tr("Trained model of step {}")
-        self.title.setText(self.tr("Trained model") if step is None else of_step.format(numbers.count(step)))
+        of_step = _("Trained model of step {}")
+        self.title.setText(_("Trained model") if step is None else of_step.format(numbers.count(step)))
         self.path.setText("" if folder is None else str(folder))
-        self.path.setAccessibleName("" if folder is None else self.tr("Trained model: {}").format(folder))
+        self.path.setAccessibleName("" if folder is None else _("Trained model: {}").format(folder))
         self.setVisible(folder is not None)
 
     def _reveal(self) -> None:
@@ -459,7 +460,7 @@ class RunView(QWidget):
             self.details.options.setPlainText(text)
         except OSError as error:
             self.details.options.setPlainText(
-                self.tr("{} can't be read: {}").format(self.run.options_file, error.strerror)
+                _("{} can't be read: {}").format(self.run.options_file, error.strerror)
             )
 
 
@@ -504,7 +505,7 @@ class RunPage(QScrollArea):
         self.setHorizontalScrollBarPolicy(Qt.ScrollBarPolicy.ScrollBarAlwaysOff)
         self.setVerticalScrollBarPolicy(Qt.ScrollBarPolicy.ScrollBarAlwaysOn)
         self.setVerticalScrollBar(QuietBar())
-        self.setAccessibleName(self.tr("Run"))
+        self.setAccessibleName(_("Run"))
         self._show_nothing()
         application = QCoreApplication.instance()
         assert application is not None
@@ -555,8 +556,6 @@ class RunPage(QScrollArea):
             self.try_requested.emit(self.view.run)
 
     def _show_nothing(self) -> None:
-        words = QLabel(
-            self.tr("No run is open. Choose one under Runs."), alignment=Qt.AlignmentFlag.AlignCenter
-        )
+        words = QLabel(_("No run is open. Choose one under Runs."), alignment=Qt.AlignmentFlag.AlignCenter)
         set_role(words, Role.MUTED)
         self.setWidget(words)

@@ -2,12 +2,12 @@
 
 from collections.abc import Iterable
 from enum import IntEnum
+from gettext import gettext as _
 from pathlib import Path
 from typing import Any
 
 from PySide6.QtCore import (
     QAbstractTableModel,
-    QCoreApplication,
     QEvent,
     QItemSelection,
     QModelIndex,
@@ -58,7 +58,6 @@ from gui.widgets.tables import set_up_rows
 
 Index = QModelIndex | QPersistentModelIndex
 
-_translate = QCoreApplication.translate
 
 RIGHT, WRONG = "✓", "✗"
 LONGEST_LINE = 300
@@ -74,8 +73,8 @@ PICTURE = 40
 def moment_words(found: Predicted) -> str:
     """When the model was asked: `Before training`, `Step 1,150 (epoch 2.0)`."""
     if found.step == 0:
-        return _translate("Predictions", "Before training")
-    return _translate("Predictions", "Step {step} (epoch {epoch})").format(
+        return _("Before training")
+    return _("Step {step} (epoch {epoch})").format(
         step=numbers.count(found.step), epoch=numbers.epochs(found.epoch)
     )
 
@@ -98,11 +97,11 @@ def visible(text: str) -> str:
     if text.strip():
         return text
     if not text:
-        return _translate("Predictions", "(nothing)")
+        return _("(nothing)")
     breaks = set(text) & {"\n", "\r"}
     if breaks and set(text) <= {"\n", "\r"}:
-        return _translate("Predictions", "(only line breaks)")
-    return _translate("Predictions", "(only spaces and line breaks)" if breaks else "(only spaces)")
+        return _("(only line breaks)")
+    return _("(only spaces and line breaks)" if breaks else "(only spaces)")
 
 
 def said_words(said: Said) -> str:
@@ -118,7 +117,7 @@ def right_words(found: Predicted) -> str:
     judged = [said.right for said in found.said if said.right is not None]
     if not judged:
         return ""
-    return _translate("Predictions", "{right} of {all} right").format(right=sum(judged), all=len(judged))
+    return _("{right} of {all} right").format(right=sum(judged), all=len(judged))
 
 
 class Column(IntEnum):
@@ -178,8 +177,8 @@ class PredictionsModel(QAbstractTableModel):
         if role != Qt.ItemDataRole.DisplayRole:
             return None
         titles = {
-            Column.GIVEN: _translate("Predictions", "The model reads"),
-            Column.EXPECTED: _translate("Predictions", "Expected"),
+            Column.GIVEN: _("The model reads"),
+            Column.EXPECTED: _("Expected"),
             Column.BEFORE: moment_words(self._before) if self._before else "",
             Column.AFTER: moment_words(self._after) if self._after else "",
         }
@@ -254,7 +253,7 @@ class ConfusionGrid(QWidget):
         if found is self._shown:
             return
         self._shown = found
-        self.setAccessibleName(self.tr("Which labels were taken for which"))
+        self.setAccessibleName(_("Which labels were taken for which"))
         self.setAccessibleDescription(self._spoken())
         self.updateGeometry()
         self.update()
@@ -302,8 +301,8 @@ class ConfusionGrid(QWidget):
             return ""
         count, right, said = shown.counts[row][column], shown.labels[row], shown.labels[column]
         if row == column:
-            return self.tr("{count} of “{right}” were told right").format(count=f"{count:,}", right=right)
-        return self.tr("{count} of “{right}” were taken for “{said}”").format(
+            return _("{count} of “{right}” were told right").format(count=f"{count:,}", right=right)
+        return _("{count} of “{right}” were taken for “{said}”").format(
             count=f"{count:,}", right=right, said=said
         )
 
@@ -385,7 +384,7 @@ class RunPredictions(QWidget):
         self.model = PredictionsModel(folder, self)
         self.table = self._make_table()
         self.slider = QSlider(Qt.Orientation.Horizontal)
-        self.slider.setAccessibleName(self.tr("Evaluation to look at"))
+        self.slider.setAccessibleName(_("Evaluation to look at"))
         self.slider.setRange(0, 0)
         self.slider.setPageStep(1)
         self.slider.setMaximumWidth(280)
@@ -396,7 +395,7 @@ class RunPredictions(QWidget):
         self.whole = QPlainTextEdit()
         self.whole.setReadOnly(True)
         self.whole.setFrameShape(QFrame.Shape.NoFrame)
-        self.whole.setAccessibleName(self.tr("The example that is chosen"))
+        self.whole.setAccessibleName(_("The example that is chosen"))
         self._empty = QLabel()
         self._empty.setWordWrap(True)
         self._empty.setAlignment(Qt.AlignmentFlag.AlignCenter)
@@ -429,8 +428,8 @@ class RunPredictions(QWidget):
 
     def _why_empty(self, *, is_over: bool) -> str:
         if is_over:
-            return self.tr("No predictions were kept of this run.")
-        return self.tr("What the model says of held-out examples stands here from before its first step on.")
+            return _("No predictions were kept of this run.")
+        return _("What the model says of held-out examples stands here from before its first step on.")
 
     def _lay_out(self) -> QWidget:
         bar = QHBoxLayout()
@@ -457,7 +456,7 @@ class RunPredictions(QWidget):
     def _make_table(self) -> QTableView:
         table = QTableView()
         table.setModel(self.model)
-        table.setAccessibleName(self.tr("Examples"))
+        table.setAccessibleName(_("Examples"))
         table.setFrameShape(QFrame.Shape.NoFrame)
         set_role(table, Role.INSET)
         set_up_rows(table, padding=SPACING + 2)
@@ -520,7 +519,7 @@ class RunPredictions(QWidget):
         now, then = right_words(chosen), right_words(before)
         if not now or chosen is before:
             return now
-        return self.tr("{now} · before training {then}").format(now=now, then=then)
+        return _("{now} · before training {then}").format(now=now, then=then)
 
     def _show_example(self, _selected: QItemSelection | None = None) -> None:
         rows = self.table.selectionModel().selectedRows()
@@ -535,10 +534,10 @@ class RunPredictions(QWidget):
     def _whole_words(self, row: int) -> str:
         """One example: what is read, expected, said at the moment the slider stands at, and before training."""
         example = self._predictions.examples[row]
-        title = self.tr("Your prompt") if example.is_own else self.tr("The model reads")
+        title = _("Your prompt") if example.is_own else _("The model reads")
         told = [(title, example.given)] if example.given else []
         if example.expected:
-            told.append((self.tr("Expected"), visible(example.expected)))
+            told.append((_("Expected"), visible(example.expected)))
         chosen, before = self._chosen, next(iter(self._predictions.told), None)
         for found in (chosen, before if before is not chosen else None):
             said = self.model.said(row, found)

@@ -1,6 +1,7 @@
 """The sheet "Support file": every file it would hold, as it would be handed on, to look through before it is saved."""
 
 from collections.abc import Callable
+from gettext import gettext as _
 from pathlib import Path
 
 from PySide6.QtCore import QObject, QStandardPaths, Qt, QThread, QUrl, Signal
@@ -138,14 +139,14 @@ class SupportSheet(QDialog):
         self, run: RunFolder, place: str, parent: QWidget, *, choose: Callable[[QWidget, str, str, str], str]
     ) -> None:
         super().__init__(parent)
-        self.setWindowTitle(self.tr("Support file"))
+        self.setWindowTitle(_("Support file"))
         self.setAttribute(Qt.WidgetAttribute.WA_DeleteOnClose)
         self.resize(*SIZE)
         self._place, self._choose = place, choose
         self._saving: Saving | None = None
         self._is_left = False
         self.files = QListWidget()
-        self.files.setAccessibleName(self.tr("Files"))
+        self.files.setAccessibleName(_("Files"))
         self.files.setFixedWidth(LIST_WIDTH)
         self.note = QLabel()
         self.note.setWordWrap(True)
@@ -153,12 +154,12 @@ class SupportSheet(QDialog):
         self.text = QPlainTextEdit()
         self.text.setReadOnly(True)
         self.text.setFont(QFontDatabase.systemFont(QFontDatabase.SystemFont.FixedFont))
-        self.text.setAccessibleName(self.tr("Text of the file"))
+        self.text.setAccessibleName(_("Text of the file"))
         self.text.setWordWrapMode(QTextOption.WrapMode.WrapAtWordBoundaryOrAnywhere)
         set_role(self.text, Role.MONOSPACE)
         self.strip = MessageStrip()
         self.strip.hide()
-        self.save = QPushButton(self.tr("Save…"))
+        self.save = QPushButton(_("Save…"))
         set_role(self.save, Role.PRIMARY)
         self.save.setEnabled(False)
         self._lay_out()
@@ -166,7 +167,7 @@ class SupportSheet(QDialog):
         self.save.clicked.connect(self._ask_place)
         self._collecting = Collecting(run, self)
         self._collecting.finished.connect(self._show_files)
-        self.note.setText(self.tr("Reading the files…"))
+        self.note.setText(_("Reading the files…"))
         self._collecting.start(QThread.Priority.LowPriority)
 
     def done(self, result: int) -> None:
@@ -202,7 +203,7 @@ class SupportSheet(QDialog):
             self.strip.show_error(self._collecting.failure)
             return
         for file in self._collecting.files:
-            shown = QListWidgetItem(self.tr("{}  {}").format(file.name, memory(len(file.text.encode()))))
+            shown = QListWidgetItem(_("{}  {}").format(file.name, memory(len(file.text.encode()))))
             shown.setToolTip(file.note)
             self.files.addItem(shown)
         self.files.setCurrentRow(0)
@@ -212,12 +213,12 @@ class SupportSheet(QDialog):
     def _show_file(self, row: int) -> None:
         if row >= 0:
             file = self._collecting.files[row]
-            self.note.setText(file.note or self.tr("All of it, but for what is taken out of every file."))
+            self.note.setText(file.note or _("All of it, but for what is taken out of every file."))
             self.text.setPlainText(file.text)
 
     def _ask_place(self) -> None:
         place = self._choose(
-            self, self.tr("Save the support file"), f"{self._place}{SUFFIX}", self.tr("Zip file (*.zip)")
+            self, _("Save the support file"), f"{self._place}{SUFFIX}", _("Zip file (*.zip)")
         )
         if not place:
             return
@@ -237,7 +238,7 @@ class SupportSheet(QDialog):
         self.save.setEnabled(True)
 
     def _lay_out(self) -> None:
-        title = QLabel(self.tr("Look through it before you hand it on"))
+        title = QLabel(_("Look through it before you hand it on"))
         set_role(title, Role.PAGE_TITLE)
         words = QLabel(support.WORDS)
         words.setWordWrap(True)
@@ -313,7 +314,7 @@ class RunTaking(QObject):
         """Put the run as a Python script on the clipboard."""
         if self.is_busy:
             return
-        self._tell(self.tr("Writing the script…"), self.tr("Its data is looked at once more."))
+        self._tell(_("Writing the script…"), _("Its data is looked at once more."))
         work = Scripting(self._run, self, self._write_script)
         self._begin(work, lambda: self._copied(work))
 
@@ -321,11 +322,11 @@ class RunTaking(QObject):
         """Save the page that tells of the run where the person likes, and open it."""
         if self.is_busy:
             return
-        kinds = self.tr("Web page (*.html)")
-        place = self._choose(self._view, self.tr("Save a report"), f"{beginning(self._run)}.html", kinds)
+        kinds = _("Web page (*.html)")
+        place = self._choose(self._view, _("Save a report"), f"{beginning(self._run)}.html", kinds)
         if place:
             path = Path(place) if Path(place).suffix.lower() in (".html", ".htm") else Path(f"{place}.html")
-            self._tell(self.tr("Writing the report…"), "")
+            self._tell(_("Writing the report…"), "")
             work = Reporting(self._run, path, self)
             self._begin(work, lambda: self._reported(work.path))
 
@@ -362,15 +363,15 @@ class RunTaking(QObject):
         QGuiApplication.clipboard().setText(work.text)
         lines = work.text.count("\n")
         self._tell(
-            self.tr("The script is on the clipboard"),
-            self.tr(
+            _("The script is on the clipboard"),
+            _(
                 "{} lines, without Hone: paste them into a file that ends in .py. At its top stands what it takes, and "
                 "what differs from Hone."
             ).format(f"{lines:,}"),
         )
 
     def _reported(self, path: Path) -> None:
-        self._tell(self.tr("The report is saved"), self.tr("{} shows examples of your data.").format(path))
+        self._tell(_("The report is saved"), _("{} shows examples of your data.").format(path))
         self._open(QUrl.fromLocalFile(str(path)))
 
     def _tell(self, title: str, detail: str) -> None:

@@ -1,5 +1,6 @@
 """The tabs of a run page: charts, predictions, what is mixed up, metrics, what ran, log, options."""
 
+from gettext import gettext as _
 from itertools import groupby
 from operator import attrgetter
 from pathlib import Path
@@ -7,7 +8,6 @@ from typing import Any
 
 from PySide6.QtCore import (
     QAbstractTableModel,
-    QCoreApplication,
     QModelIndex,
     QObject,
     QPersistentModelIndex,
@@ -44,8 +44,6 @@ from gui.widgets.tables import Group, KeyValue, Row
 Index = QModelIndex | QPersistentModelIndex
 
 _FIXED = 3
-
-_translate = QCoreApplication.translate
 
 
 class MetricsModel(QAbstractTableModel):
@@ -84,7 +82,7 @@ class MetricsModel(QAbstractTableModel):
             return Qt.AlignmentFlag.AlignRight | Qt.AlignmentFlag.AlignVCenter
         if role != Qt.ItemDataRole.DisplayRole:
             return None
-        fixed = (_translate("metrics", "Step"), _translate("metrics", "Epoch"), _translate("metrics", "Took"))
+        fixed = (_("Step"), _("Epoch"), _("Took"))
         return fixed[section] if section < _FIXED else numbers.metric_title(self._metrics[section - _FIXED])
 
     def data(self, index: Index, role: int = Qt.ItemDataRole.DisplayRole) -> Any:
@@ -110,18 +108,15 @@ class MetricsModel(QAbstractTableModel):
 def what_ran_groups(story: RunStory) -> list[Group]:
     """All that is known of what ran; groups of which nothing is known are left out."""
     told = statements(story.what_ran, numbers.memory, story.versions, story)
-    groups = [
-        Group(_translate("run", title), tuple(map(_row, lines)))
-        for title, lines in groupby(told, attrgetter("group"))
-    ]
+    groups = [Group(_(title), tuple(map(_row, lines))) for title, lines in groupby(told, attrgetter("group"))]
     if story.what_ran is None:
-        later = Row(_translate("run", "What ran"), _translate("run", "Known after the first step"))
+        later = Row(_("What ran"), _("Known after the first step"))
         groups.insert(0, Group("", (later,)))
     return groups
 
 
 def _row(told: Statement) -> Row:
-    return Row(_translate("run", told.title), told.value, sentence(told.reason))
+    return Row(_(told.title), told.value, sentence(told.reason))
 
 
 # --- The tabs of a run page: charts, predictions, what is mixed up, metrics, what ran, log
@@ -158,26 +153,26 @@ class RunDetails(QTabWidget):
         super().__init__(parent)
         set_role(self, Role.TABS)
         self._history = history
-        self.log = TextView(self.tr("Log"))
+        self.log = TextView(_("Log"))
         self.log.setMaximumBlockCount(LOG_LINES)
-        self.log.setPlaceholderText(self.tr("Nothing printed"))
+        self.log.setPlaceholderText(_("Nothing printed"))
         self.metrics = MetricsModel(self)
         self.what_ran = KeyValue()
         self._what_ran_told: tuple[WhatRan | None, dict[str, str], float | None] | None = None
         self._confusion_told: ConfusionCounted | None = None
-        self.options = TextView(self.tr("Options"))
-        self.addTab(charts, self.tr("Charts"))
+        self.options = TextView(_("Options"))
+        self.addTab(charts, _("Charts"))
         self.predictions = RunPredictions(folder, history.predictions)
         self._predictions_page = _framed(self.predictions)
-        self.addTab(self._predictions_page, self.tr("Predictions"))
+        self.addTab(self._predictions_page, _("Predictions"))
         self.confusion = ConfusionGrid(theme)
         self._confusion_page = _framed(self._with_words(self.confusion))
-        self.addTab(self._confusion_page, self.tr("Confusion matrix"))
-        self.addTab(_framed(self._metrics_table()), self.tr("Metrics"))
-        self.addTab(_framed(self._scrolled(self.what_ran, self.tr("What ran"))), self.tr("What ran"))
+        self.addTab(self._confusion_page, _("Confusion matrix"))
+        self.addTab(_framed(self._metrics_table()), _("Metrics"))
+        self.addTab(_framed(self._scrolled(self.what_ran, _("What ran"))), _("What ran"))
         self._log_page = _framed(self.log)
-        self.addTab(self._log_page, self.tr("Log"))
-        self.addTab(_framed(self.options), self.tr("Options"))
+        self.addTab(self._log_page, _("Log"))
+        self.addTab(_framed(self.options), _("Options"))
         self._show_confusion()
 
     def add_log(self, text: str) -> None:
@@ -209,8 +204,8 @@ class RunDetails(QTabWidget):
         if found is None or found is self._confusion_told:
             return
         self._confusion_told = found
-        words = self.tr("After step {step}. Rows are the right labels, columns what the model said.")
-        more = self.tr("{count} more labels are mixed up less.") if found.left_out else ""
+        words = _("After step {step}. Rows are the right labels, columns what the model said.")
+        more = _("{count} more labels are mixed up less.") if found.left_out else ""
         text = f"{words} {more}".format(step=numbers.count(found.step), count=found.left_out)
         self._confusion_words.setText(text.strip())
         self.confusion.show_confusion(found)
@@ -230,7 +225,7 @@ class RunDetails(QTabWidget):
     def _metrics_table(self) -> QTableView:
         table = QTableView()
         table.setModel(self.metrics)
-        table.setAccessibleName(self.tr("Metrics"))
+        table.setAccessibleName(_("Metrics"))
         table.setFrameShape(QFrame.Shape.NoFrame)
         set_role(table, Role.INSET)
         table.setShowGrid(False)

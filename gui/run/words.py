@@ -3,8 +3,8 @@
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from enum import Enum, auto
+from gettext import gettext as _
 
-from PySide6.QtCore import QCoreApplication
 from PySide6.QtWidgets import QWidget
 
 from core.base import format as numbers
@@ -24,8 +24,6 @@ from gui.base.trash import Question
 # --- How good forecasts of memory have been, on this computer, in words
 
 
-_translate = QCoreApplication.translate
-
 EXACT = 0.005
 """Nearer than this the percent says 0."""
 
@@ -38,11 +36,8 @@ def forecast_words(past: Sequence[PastRun]) -> str:
     error = typical_error(found)
     if error is None:
         return ""
-    one = _translate(
-        "runs", "Memory forecast on this computer: off by {error} in one run that went through all its data"
-    )
-    several = _translate(
-        "runs",
+    one = _("Memory forecast on this computer: off by {error} in one run that went through all its data")
+    several = _(
         "Memory forecasts on this computer: off by {error} in the median of {count} runs that went through all "
         "their data",
     )
@@ -59,9 +54,9 @@ def _lessons(past: Sequence[PastRun]) -> list[str]:
     learned = {device: factor - 1 for device, factor in factors.items() if abs(factor - 1) >= EXACT}
     if len(learned) > 1:
         each = ", ".join(f"{device} {_signed(change)}" for device, change in learned.items())
-        return [_translate("runs", "New ones are corrected: {devices}.").format(devices=each)]
-    more = _translate("runs", "New ones for {device} are raised by {share}.")
-    less = _translate("runs", "New ones for {device} are lowered by {share}.")
+        return [_("New ones are corrected: {devices}.").format(devices=each)]
+    more = _("New ones for {device} are raised by {share}.")
+    less = _("New ones for {device} are lowered by {share}.")
     return [
         (more if change > 0 else less).format(device=device, share=numbers.whole_percent(abs(change)))
         for device, change in learned.items()
@@ -78,16 +73,16 @@ def _signed(share: float) -> str:
 def state_title(state: State) -> str:
     """One word for a state."""
     titles = {
-        State.QUEUED: _translate("run", "Waiting"),
-        State.STARTING: _translate("run", "Starting"),
-        State.TRAINING: _translate("run", "Training"),
-        State.PAUSING: _translate("run", "Pausing"),
-        State.PAUSED: _translate("run", "Paused"),
-        State.STOPPING: _translate("run", "Stopping"),
-        State.STOPPED: _translate("run", "Stopped"),
-        State.FINISHED: _translate("run", "Finished"),
-        State.FAILED: _translate("run", "Failed"),
-        State.CRASHED: _translate("run", "Crashed"),
+        State.QUEUED: _("Waiting"),
+        State.STARTING: _("Starting"),
+        State.TRAINING: _("Training"),
+        State.PAUSING: _("Pausing"),
+        State.PAUSED: _("Paused"),
+        State.STOPPING: _("Stopping"),
+        State.STOPPED: _("Stopped"),
+        State.FINISHED: _("Finished"),
+        State.FAILED: _("Failed"),
+        State.CRASHED: _("Crashed"),
     }
     return titles[state]
 
@@ -128,37 +123,35 @@ def question_about(awaited: TurnAwaited, parent: QWidget | None) -> Question[Tur
     """What is asked."""
     if awaited.behind == queue.BENCHMARK:
         return _about_benchmark(parent)
-    words = _translate(
-        "Turn",
+    words = _(
         "Two runs at once share the device: both become slower, and together they need the memory of both. "
         "Where that runs out, one of them ends.",
     )
-    one = _translate("Turn", "Start when that one is done")
-    several = _translate("Turn", "Start when those are done")
+    one = _("Start when that one is done")
+    several = _("Start when those are done")
     answers = {
         Turn.WAIT: one if awaited.ahead == 1 else several,
-        Turn.NOW: _translate("Turn", "Start now beside it"),
+        Turn.NOW: _("Start now beside it"),
     }
     return Question(_title(awaited), words, answers, parent)
 
 
 def _about_benchmark(parent: QWidget | None) -> Question[Turn]:
-    words = _translate(
-        "Turn",
+    words = _(
         "A run beside it would make both slower, and the benchmark's figures would say as much of the run as of what "
         "is measured.",
     )
     answers = {
-        Turn.WAIT: _translate("Turn", "Start when it is done"),
-        Turn.NOW: _translate("Turn", "Start now beside it"),
+        Turn.WAIT: _("Start when it is done"),
+        Turn.NOW: _("Start now beside it"),
     }
-    return Question(_translate("Turn", "A benchmark is being measured"), words, answers, parent)
+    return Question(_("A benchmark is being measured"), words, answers, parent)
 
 
 def _title(awaited: TurnAwaited) -> str:
     if awaited.ahead == 1:
-        return _translate("Turn", "{} uses this device").format(awaited.behind)
-    return _translate("Turn", "{} runs train on this device, or wait for it").format(awaited.ahead)
+        return _("{} uses this device").format(awaited.behind)
+    return _("{} runs train on this device, or wait for it").format(awaited.ahead)
 
 
 def ask_turn(awaited: TurnAwaited, parent: QWidget) -> Turn:
@@ -203,7 +196,7 @@ def state_line(facts: RunFacts) -> str:
     """The line under a run's name."""
     if facts.state.is_over and facts.state is not State.PAUSED:
         lasted = "" if summary(facts) else elapsed(facts, now=0.0)
-        after = [_translate("run", "after {}").format(lasted)] if lasted else []
+        after = [_("after {}").format(lasted)] if lasted else []
         progress = _progress(facts.story)
         return DOT.join([state_title(facts.state), *after, *progress, *_where_computed(facts)])
     return DOT.join(filter(None, _going_on(facts)))
@@ -215,17 +208,17 @@ def _going_on(facts: RunFacts) -> list[str]:
     match facts.state:
         case State.STARTING:
             phase = "" if facts.is_between else _phase_line(story)
-            return [phase or _translate("run", "Starting")]
+            return [phase or _("Starting")]
         case State.QUEUED:
             doing = _awaited(story)
             if story.attempt and facts.saved_step is None:
-                return [doing, _translate("run", "begins anew")]
+                return [doing, _("begins anew")]
         case State.PAUSED:
             return _resting(story)
         case State.PAUSING:
-            doing = _translate("run", "Pausing: saving a checkpoint, then the memory is free")
+            doing = _("Pausing: saving a checkpoint, then the memory is free")
         case State.STOPPING:
-            doing = _translate("run", "Stopping, and keeping what is trained")
+            doing = _("Stopping, and keeping what is trained")
         case _:
             doing = _doing(facts)
     return [doing, *_progress(story)]
@@ -234,19 +227,19 @@ def _going_on(facts: RunFacts) -> list[str]:
 def _resting(story: RunStory) -> list[str]:
     """Where a paused run goes on, and that nothing of it is in memory."""
     steps, *passes = _progress(story) or [""]
-    paused = _translate("run", "Paused at {}").format(steps) if steps else state_title(State.PAUSED)
-    return [paused, *passes, _translate("run", "its memory is free")]
+    paused = _("Paused at {}").format(steps) if steps else state_title(State.PAUSED)
+    return [paused, *passes, _("its memory is free")]
 
 
 def _awaited(story: RunStory) -> str:
     """For whom a run waits that trains later."""
     awaited = story.awaited
     if awaited is None or not awaited.behind:
-        return _translate("run", "Waiting for its turn")
+        return _("Waiting for its turn")
     others, name = awaited.ahead - 1, f"“{awaited.title}”" if awaited.title else awaited.behind
     if not others:
-        return _translate("run", "Waiting for its turn behind {}").format(name)
-    words = _translate("run", "Waiting for its turn behind {} and {} more")
+        return _("Waiting for its turn behind {}").format(name)
+    words = _("Waiting for its turn behind {} and {} more")
     return words.format(name, numbers.count(others))
 
 
@@ -255,21 +248,21 @@ def _doing(facts: RunFacts) -> str:
         return _phase_line(facts.story)
     where = _where_computed(facts)
     if not where:
-        return _translate("run", "Training")
+        return _("Training")
     is_cpu = where[0].startswith(DEVICE_KINDS["cpu"])
-    words = _translate("run", "Training on the {}") if is_cpu else _translate("run", "Training on {}")
+    words = _("Training on the {}") if is_cpu else _("Training on {}")
     return words.format(where[0])
 
 
 def _phase_line(story: RunStory) -> str:
     words = {
-        Phase.LOADING_DATA: _translate("run", "Loading the data"),
-        Phase.LOADING_MODEL: _translate("run", "Loading the model"),
-        Phase.TOKENIZING: _translate("run", "Splitting the texts into tokens"),
-        Phase.COMPILING: _translate("run", "Compiling the model"),
-        Phase.TRAINING: _translate("run", "Preparing the first step"),
-        Phase.EVALUATING: _translate("run", "Evaluating on held-out data"),
-        Phase.SAVING: _translate("run", "Saving"),
+        Phase.LOADING_DATA: _("Loading the data"),
+        Phase.LOADING_MODEL: _("Loading the model"),
+        Phase.TOKENIZING: _("Splitting the texts into tokens"),
+        Phase.COMPILING: _("Compiling the model"),
+        Phase.TRAINING: _("Preparing the first step"),
+        Phase.EVALUATING: _("Evaluating on held-out data"),
+        Phase.SAVING: _("Saving"),
     }
     if story.phase is None:
         return ""
@@ -288,15 +281,13 @@ def _progress(story: RunStory) -> list[str]:
     plan = story.plan
     if plan is None:
         return []
-    steps = _translate("run", "step {} of {}").format(
-        numbers.count(story.step), numbers.count(plan.total_steps)
-    )
+    steps = _("step {} of {}").format(numbers.count(story.step), numbers.count(plan.total_steps))
     epoch, planned = numbers.epochs(story.epoch), numbers.epochs(plan.epochs)
     if (
         story.epoch > plan.epochs and epoch != planned
     ):  # a last step of fewer rows: the plan's share is a little off
-        return [steps, _translate("run", "epoch {}").format(epoch)]
-    return [steps, _translate("run", "epoch {} of {}").format(epoch, planned)]
+        return [steps, _("epoch {}").format(epoch)]
+    return [steps, _("epoch {} of {}").format(epoch, planned)]
 
 
 def time_left(facts: RunFacts) -> str:
@@ -304,7 +295,7 @@ def time_left(facts: RunFacts) -> str:
     left = facts.story.seconds_left if facts.state is State.TRAINING else None
     if left is None:
         return ""
-    return _translate("run", "about {} left").format(numbers.about(left))
+    return _("about {} left").format(numbers.about(left))
 
 
 def elapsed(facts: RunFacts, now: float) -> str:
@@ -319,12 +310,12 @@ def summary(facts: RunFacts) -> list[tuple[str, str]]:
     if done is None or not facts.state.is_over or not done.steps:
         return []
     rows = _results(done.metrics) if done.metrics else _last_evaluation(facts.story)
-    speed = _translate("run", "Speed of the last stretch")
+    speed = _("Speed of the last stretch")
     if facts.story.attempt <= 1:
-        speed = _translate("run", "Speed")
+        speed = _("Speed")
     rows.append((speed, numbers.rate(done.samples_per_second)))
-    rows.append((_translate("run", "Time"), elapsed(facts, now=0.0)))
-    rows.append((_translate("run", "Peak memory"), numbers.memory(facts.story.peak_bytes)))
+    rows.append((_("Time"), elapsed(facts, now=0.0)))
+    rows.append((_("Peak memory"), numbers.memory(facts.story.peak_bytes)))
     return [(title, value) for title, value in rows if value not in (numbers.MISSING, "")]
 
 
@@ -341,7 +332,7 @@ def _last_evaluation(story: RunStory) -> list[tuple[str, str]]:
     measured = _results(story.metrics)
     if not measured or story.evaluated_at is None:
         return []
-    title = _translate("run", "Last evaluated at step {}").format(numbers.count(story.evaluated_at))
+    title = _("Last evaluated at step {}").format(numbers.count(story.evaluated_at))
     return [(title, DOT.join(f"{name} {value}" for name, value in measured))]
 
 
@@ -350,8 +341,8 @@ def crash_message(facts: RunFacts) -> MessageRaised | None:
     if facts.state is not State.CRASHED:
         return None
     if facts.is_gone:
-        title = _translate("run", "This run's folder was removed")
-        detail = _translate("run", "It was deleted, moved or renamed, or its disk is not connected.")
+        title = _("This run's folder was removed")
+        detail = _("It was deleted, moved or renamed, or its disk is not connected.")
         return MessageRaised(id="crashed", level=Level.WARNING, title=title, detail=detail)
     title, reason = _crash_words(facts)
     fixes: tuple[Fix, ...] = ()
@@ -367,22 +358,22 @@ def crash_message(facts: RunFacts) -> MessageRaised | None:
 def going_on(saved_step: int | None) -> Fix:
     """The button that takes up a run again: from its last checkpoint, or from the beginning where none was saved."""
     if saved_step is None:
-        return Fix(_translate("run", "Start again"), action=FixAction.RESUME)
-    words = _translate("run", "Go on from step {}")
+        return Fix(_("Start again"), action=FixAction.RESUME)
+    words = _("Go on from step {}")
     return Fix(words.format(numbers.count(saved_step)), action=FixAction.RESUME)
 
 
 def _crash_words(facts: RunFacts) -> tuple[str, str]:
     record, crash = facts.exit_record, facts.crash
     if record is None:
-        title = _translate("run", "The training process is gone")
+        title = _("The training process is gone")
         return (crash.title.rstrip("."), crash.reason) if crash is not None else (title, "")
     if record.signal:
-        title = _translate("run", "The training process was ended by {}").format(record.signal)
+        title = _("The training process was ended by {}").format(record.signal)
     elif record.code is None:
-        title = _translate("run", "The training process was not started")
+        title = _("The training process was not started")
     else:
-        title = _translate("run", "The training process crashed")
+        title = _("The training process crashed")
     return title, record.reason
 
 
@@ -390,21 +381,21 @@ def _kept(saved_step: int | None) -> str:
     """What of a crashed run's work is still there."""
     if saved_step is None:
         return ""
-    return _translate("run", "Its checkpoint of step {} is complete.").format(numbers.count(saved_step))
+    return _("Its checkpoint of step {} is complete.").format(numbers.count(saved_step))
 
 
 def unread_message(story: RunStory) -> MessageRaised | None:
     """A note on what of a run can't be read; None where all of it was."""
     if story.is_of_newer_hone:
-        title = _translate("run", "A newer Hone wrote this run")
-        detail = _translate("run", "There may be more to it than is shown.")
+        title = _("A newer Hone wrote this run")
+        detail = _("There may be more to it than is shown.")
     elif story.trouble:
-        title, detail = _translate("run", "Not all of what happened can be read"), story.trouble
+        title, detail = _("Not all of what happened can be read"), story.trouble
     elif story.skipped:
-        one = _translate("run", "A line of what happened can't be read")
-        several = _translate("run", "{} lines of what happened can't be read")
+        one = _("A line of what happened can't be read")
+        several = _("{} lines of what happened can't be read")
         title = one if story.skipped == 1 else several.format(numbers.count(story.skipped))
-        detail = _translate("run", "What stood there is left out here.")
+        detail = _("What stood there is left out here.")
     else:
         return None
     return MessageRaised(id="unread", level=Level.INFO, title=title, detail=detail)
@@ -421,8 +412,8 @@ def left_queue_message(facts: RunFacts) -> MessageRaised | None:
     if record is None or not has_left or is_of_before or not story.attempt or facts.is_gone:
         return None
     crash = facts.crash
-    title = _translate("run", "It waited for its turn, and did not go on")
-    before = _translate("run", "Before that: {}").format(f"{crash.title}\n{crash.reason}") if crash else ""
+    title = _("It waited for its turn, and did not go on")
+    before = _("Before that: {}").format(f"{crash.title}\n{crash.reason}") if crash else ""
     parts = (record.reason, _standing(facts), before)
     return MessageRaised(
         id="left-queue",
@@ -435,8 +426,8 @@ def left_queue_message(facts: RunFacts) -> MessageRaised | None:
 
 def _standing(facts: RunFacts) -> str:
     """At which step it stands, and from where it would go on."""
-    at = _translate("run", "It stands at step {}.").format(numbers.count(facts.story.step))
+    at = _("It stands at step {}.").format(numbers.count(facts.story.step))
     if facts.saved_step is None:
-        return " ".join((at, _translate("run", "No checkpoint was saved, so it would begin anew.")))
-    kept = _translate("run", "It can go on from its checkpoint of step {}.")
+        return " ".join((at, _("No checkpoint was saved, so it would begin anew.")))
+    kept = _("It can go on from its checkpoint of step {}.")
     return " ".join((at, kept.format(numbers.count(facts.saved_step))))

@@ -5,8 +5,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from enum import IntEnum
 from functools import cached_property
-
-from PySide6.QtCore import QCoreApplication
+from gettext import gettext as _
 
 from core.base import format as numbers
 from core.options.choices import device_title, model_title
@@ -18,8 +17,6 @@ from gui.run.words import state_title
 
 
 NOTHING = float("-inf")
-
-_translate = QCoreApplication.translate
 
 
 class Column(IntEnum):
@@ -69,71 +66,69 @@ def columns() -> dict[Column, ColumnKind]:
     """All columns, their titles in the language in force."""
     return {
         Column.NAME: ColumnKind(
-            _translate("runs", "Name"),
+            _("Name"),
             lambda row: row.title or row.summary.title,
             lambda row: row.summary.title.casefold(),
         ),
         Column.STATE: ColumnKind(
-            _translate("runs", "State"),
+            _("State"),
             lambda row: state_title(row.summary.state),
             lambda row: list(State).index(row.summary.state),
             sample=state_title(State.FINISHED),
         ),
         Column.MODEL: ColumnKind(
-            _translate("runs", "Model"),
+            _("Model"),
             lambda row: model_title(row.summary.model),
             lambda row: model_title(row.summary.model).casefold(),
         ),
         Column.DATA: ColumnKind(
-            _translate("runs", "Data"), lambda row: row.summary.data, lambda row: row.summary.data.casefold()
+            _("Data"), lambda row: row.summary.data, lambda row: row.summary.data.casefold()
         ),
         Column.DEVICE: ColumnKind(
-            _translate("runs", "Device"),
+            _("Device"),
             lambda row: device_title(row.summary.device),
             lambda row: row.summary.device,
             sample="CUDA",
         ),
         Column.METRIC: ColumnKind(
-            _translate("runs", "Best result"),
+            _("Best result"),
             lambda row: _metric_text(row.summary),
             lambda row: _metric_raw(row.summary),
             is_number=True,
             sample="0.123 loss",
-            help=_translate("runs", "The best of all evaluations"),
+            help=_("The best of all evaluations"),
         ),
         Column.TIME: ColumnKind(
-            _translate("runs", "Time"),
+            _("Time"),
             lambda row: numbers.duration(row.summary.seconds),
             lambda row: _or_nothing(row.summary.seconds),
             is_number=True,
             sample=numbers.duration(59 * 60 + 59),
         ),
         Column.MEMORY: ColumnKind(
-            _translate("runs", "Memory"),
+            _("Memory"),
             lambda row: numbers.memory(row.summary.peak_bytes),
             lambda row: _or_nothing(row.summary.peak_bytes),
             is_number=True,
             sample="88.8 GB",
-            help=_translate("runs", "The most memory the run has held"),
+            help=_("The most memory the run has held"),
         ),
         Column.STARTED: ColumnKind(
-            _translate("runs", "Started"),
+            _("Started"),
             lambda row: numbers.moment(row.summary.started),
             lambda row: _asked_or_started(row.summary),
             sample=numbers.moment(time.time()),
         ),
         Column.SIZE: ColumnKind(
-            _translate("runs", "On disk"),
+            _("On disk"),
             lambda row: numbers.memory(row.size),
             lambda row: _or_nothing(row.size),
             is_number=True,
             sample="88.8 GB",
-            help=_translate(
-                "runs", "What the run's folder takes on disk: its checkpoints and its model, mostly"
-            ),
+            help=_("What the run's folder takes on disk: its checkpoints and its model, mostly"),
         ),
         Column.TAGS: ColumnKind(
-            _translate("runs", "Tags"),
+            _("Tags"),
             lambda row: "  ".join(row.summary.tags),
             lambda row: " ".join(row.summary.tags).casefold(),
         ),

@@ -4,6 +4,7 @@ import threading
 import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from gettext import gettext as _
 from pathlib import Path
 from typing import Any
 
@@ -69,8 +70,6 @@ Index = QModelIndex | QPersistentModelIndex
 SOURCES = ("model.source", "data.train", "data.eval")
 """Options that name a path or where something comes from: its end says enough where the ends differ."""
 
-_translate = QCoreApplication.translate
-
 
 @dataclass(frozen=True)
 class CompareRow:
@@ -135,24 +134,24 @@ class CompareModel(QAbstractTableModel):
 
 def rows_of(found: Comparison) -> list[CompareRow]:
     """All lines of a comparison, below their headings."""
-    rows = [CompareRow(_translate("Compare", "Results")), *_results(found)]
+    rows = [CompareRow(_("Results")), *_results(found)]
     options = [_option_row(one) for one in found.options]
     unread = any(summary.problem for summary in found.runs)
     if options:
-        rows += [CompareRow(_translate("Compare", "Options that differ")), *options]
+        rows += [CompareRow(_("Options that differ")), *options]
     else:
-        same, some = _translate("Compare", "All options are the same"), _translate("Compare", "Options")
+        same, some = _("All options are the same"), _("Options")
         rows.append(CompareRow(some if unread else same))
     if unread:
         rows.append(
             CompareRow(
-                _translate("Compare", "Run file"),
-                tuple(_translate("Compare", "can't be read") if one.problem else "" for one in found.runs),
+                _("Run file"),
+                tuple(_("can't be read") if one.problem else "" for one in found.runs),
             )
         )
     if found.ran:
-        rows.append(CompareRow(_translate("Compare", "What ran otherwise")))
-        rows += [CompareRow(_translate("run", one.title), one.values) for one in found.ran]
+        rows.append(CompareRow(_("What ran otherwise")))
+        rows += [CompareRow(_(one.title), one.values) for one in found.ran]
     return rows
 
 
@@ -162,21 +161,21 @@ def _results(found: Comparison) -> list[CompareRow]:
 
     states = tuple(state_title(summary.state) for summary in found.runs)
     return [
-        CompareRow(_translate("Compare", "State"), states),
+        CompareRow(_("State"), states),
         _best_row(found),
-        row(_translate("Compare", "Steps"), lambda one: numbers.count(one.steps)),
-        row(_translate("Compare", "Time"), lambda one: numbers.duration(one.seconds)),
-        row(_translate("Compare", "Memory at most"), lambda one: numbers.memory(one.peak_bytes)),
-        row(_translate("Compare", "Rows a second"), lambda one: _pace(one.samples_per_second)),
+        row(_("Steps"), lambda one: numbers.count(one.steps)),
+        row(_("Time"), lambda one: numbers.duration(one.seconds)),
+        row(_("Memory at most"), lambda one: numbers.memory(one.peak_bytes)),
+        row(_("Rows a second"), lambda one: _pace(one.samples_per_second)),
     ]
 
 
 def _best_row(found: Comparison) -> CompareRow:
     """The best result of each; the metric stands before it where the runs aren't judged by the same one."""
     metrics = {one.metric for one in found.results if one.metric is not None}
-    title = _translate("Compare", "Best result")
+    title = _("Best result")
     if len(metrics) == 1:
-        title = _translate("Compare", "Best: {}").format(numbers.metric_title(metrics.pop()))
+        title = _("Best: {}").format(numbers.metric_title(metrics.pop()))
         return CompareRow(title, tuple(map(_best, found.results)))
     named = (
         f"{numbers.metric_title(one.metric)} {_best(one)}" if one.metric else "" for one in found.results
@@ -330,7 +329,7 @@ class CompareCharts(QFrame):
         self.bar = ChartBar(self.view)
         self.bar.offer_following(False)
         self.metrics = ChoiceList()
-        self.metrics.setAccessibleName(self.tr("Metric of the evaluations"))
+        self.metrics.setAccessibleName(_("Metric of the evaluations"))
         self.metrics.setMinimumContentsLength(FEWEST_LETTERS)
         self.metrics.activated.connect(self._take_metric)
         self._lay_out()
@@ -377,7 +376,7 @@ class CompareCharts(QFrame):
         self.evaluation.show_metric(str(self.metrics.currentData()))
 
     def _lay_out(self) -> None:
-        label = QLabel(self.tr("Evaluation"))
+        label = QLabel(_("Evaluation"))
         set_role(label, Role.MUTED)
         label.setBuddy(self.metrics)
         top = QHBoxLayout()
@@ -448,9 +447,7 @@ class CompareNames(QWidget):
             self._make(len(names))
         for button, name in zip(self._buttons, names, strict=True):
             button.setText(cut(name).replace("&", "&&"))
-            button.setToolTip(
-                tip_of(self.tr("{}\nPress to hide its curves, or show them again").format(name))
-            )
+            button.setToolTip(tip_of(_("{}\nPress to hide its curves, or show them again").format(name)))
             button.setAccessibleName(name)
         self._row.invalidate()
 
@@ -460,7 +457,7 @@ class CompareNames(QWidget):
             self._row.removeWidget(button)
             button.hide()
             button.deleteLater()
-        for _ in range(count):
+        for _number in range(count):
             button = QPushButton(self)
             button.setCheckable(True)
             button.setChecked(True)
@@ -558,7 +555,7 @@ class CompareTable(QFrame):
         self.view.resized.connect(self._fit)
         self.view.horizontalHeader().setTextElideMode(Qt.TextElideMode.ElideMiddle)
         self.view.setModel(self.model)
-        self.view.setAccessibleName(self.tr("What differs"))
+        self.view.setAccessibleName(_("What differs"))
         set_up_rows(self.view, padding=SPACING + 4)
         self.view.setSelectionMode(QAbstractItemView.SelectionMode.ExtendedSelection)
         set_role(self.view, Role.INSET)
@@ -624,9 +621,9 @@ class ComparePage(QWidget):
         set_role(self.title, Role.PAGE_TITLE)
         self.difference = ElidedLabel()
         set_role(self.difference, Role.MUTED)
-        self.back = QPushButton(self.tr("‹ Runs"))
+        self.back = QPushButton(_("‹ Runs"))
         set_role(self.back, Role.LINK)
-        self.back.setToolTip(self.tr("Back to the list of all runs"))
+        self.back.setToolTip(_("Back to the list of all runs"))
         self.names = CompareNames(theme)
         self.charts = CompareCharts(theme)
         self.table = CompareTable(theme)
@@ -644,8 +641,8 @@ class ComparePage(QWidget):
         self.end_work()
         self.has_caught_up = False
         self._runs = tuple(runs)
-        self._histories = [RunHistory() for _ in runs]
-        self.title.setText(self.tr("Compare {} runs").format(numbers.count(len(runs))))
+        self._histories = [RunHistory() for _run in runs]
+        self.title.setText(_("Compare {} runs").format(numbers.count(len(runs))))
         self.difference.setText("")
         self._name_runs([(run.path, run.name) for run in runs])
         self._reader = CompareReader(runs, self)
@@ -714,8 +711,8 @@ class ComparePage(QWidget):
         top.addWidget(self.title)
         top.addStretch(1)
         top.addWidget(self.back)
-        self.tabs.addTab(self.charts, self.tr("Curves"))
-        self.tabs.addTab(self.table, self.tr("What differs"))
+        self.tabs.addTab(self.charts, _("Curves"))
+        self.tabs.addTab(self.table, _("What differs"))
         layout = QVBoxLayout(self)
         layout.setContentsMargins(*PAGE_MARGINS)
         layout.setSpacing(SPACING)
@@ -727,14 +724,13 @@ class ComparePage(QWidget):
 
 def difference_words(found: Comparison) -> str:
     """In which options the runs differ, in a line."""
-    translate = QCoreApplication.translate
     titles = [one.option.title for one in found.options]
     if not titles:
         if any(summary.problem for summary in found.runs):
-            return translate("Compare", "Not all run files can be read, so what differs isn't known.")
-        return translate("Compare", "They were asked the same: no option differs.")
+            return _("Not all run files can be read, so what differs isn't known.")
+        return _("They were asked the same: no option differs.")
     told = ", ".join(titles[:MOST_TOLD])
     if len(titles) > MOST_TOLD:
-        more = translate("Compare", "{} and {} more").format(told, numbers.count(len(titles) - MOST_TOLD))
+        more = _("{} and {} more").format(told, numbers.count(len(titles) - MOST_TOLD))
         told = more
-    return translate("Compare", "They differ in: {}").format(told)
+    return _("They differ in: {}").format(told)

@@ -1,6 +1,7 @@
 """Below the list of runs: what a person says of the run that is chosen, and what can be done with it."""
 
 from collections.abc import Sequence
+from gettext import gettext as _
 
 from PySide6.QtCore import Qt, QTimer, Signal
 from PySide6.QtGui import QFocusEvent
@@ -92,9 +93,9 @@ class RunsPanel(Card):
         self._runs: tuple[RunSummary, ...] = ()
         self.name, self.tags, self.note = QLineEdit(), QLineEdit(), NoteEdit()
         self.words = ElidedLabel()
-        self.open = QPushButton(self.tr("Open"))
-        self.compare = QPushButton(self.tr("Compare"))
-        self.bin = QPushButton(self.tr("Move to the bin"))
+        self.open = QPushButton(_("Open"))
+        self.compare = QPushButton(_("Compare"))
+        self.bin = QPushButton(_("Move to the bin"))
         self._dress()
         self._lay_out()
         self.name.editingFinished.connect(self._rename)
@@ -126,7 +127,7 @@ class RunsPanel(Card):
             self._fill(self.tags, " ".join(self._shared_tags()))
         if is_other or not self.note.document().isModified():
             self.note.show_text(runs[0].note if is_one else "")
-        self.note.setPlaceholderText(self.tr("What you tried, and what came of it") if is_one else "")
+        self.note.setPlaceholderText(_("What you tried, and what came of it") if is_one else "")
         self._show_buttons()
 
     def keep(self) -> None:
@@ -152,13 +153,9 @@ class RunsPanel(Card):
             known = (state_title(runs[0].state), metric_in_full(runs[0]), numbers.duration(runs[0].seconds))
             parts = [word for word in known if word not in ("", numbers.MISSING)]
         else:
-            parts = (
-                [self.tr("{} runs chosen").format(numbers.count(len(runs)))]
-                if runs
-                else [self.tr("No run chosen")]
-            )
+            parts = [_("{} runs chosen").format(numbers.count(len(runs)))] if runs else [_("No run chosen")]
         if size is not None and runs:
-            parts.append(self.tr("{} on disk").format(numbers.memory(size)))
+            parts.append(_("{} on disk").format(numbers.memory(size)))
         self.words.setText(" · ".join(parts))
 
     def _show_buttons(self) -> None:
@@ -166,9 +163,9 @@ class RunsPanel(Card):
         self.open.setEnabled(count == 1)
         self.bin.setEnabled(count > 0 and any(run.state.is_over for run in self._runs))
         self.compare.setEnabled(FEWEST <= count <= MOST)
-        how = self.tr("Choose {} to {} runs: click with Ctrl or Shift held, on a Mac with Cmd.")
+        how = _("Choose {} to {} runs: click with Ctrl or Shift held, on a Mac with Cmd.")
         self.compare.setToolTip("" if self.compare.isEnabled() else how.format(FEWEST, MOST))
-        over = self.tr("Only runs that are over can go. Stop it first.")
+        over = _("Only runs that are over can go. Stop it first.")
         self.bin.setToolTip("" if self.bin.isEnabled() or not count else over)
 
     def _rename(self) -> None:
@@ -193,23 +190,21 @@ class RunsPanel(Card):
 
     def _dress(self) -> None:
         self.name.setMaxLength(LONGEST_TITLE)
-        self.name.setAccessibleName(self.tr("Name of the run"))
-        self.tags.setAccessibleName(self.tr("Tags"))
-        self.tags.setPlaceholderText(self.tr("night, lr-search"))
-        self.tags.setToolTip(
-            self.tr("Words to find the run by, parted by spaces: the filter knows tag:night")
-        )
-        self.note.setAccessibleName(self.tr("Note"))
+        self.name.setAccessibleName(_("Name of the run"))
+        self.tags.setAccessibleName(_("Tags"))
+        self.tags.setPlaceholderText(_("night, lr-search"))
+        self.tags.setToolTip(_("Words to find the run by, parted by spaces: the filter knows tag:night"))
+        self.note.setAccessibleName(_("Note"))
         set_role(self.words, Role.MUTED)
 
     def _lay_out(self) -> None:
         grid = QGridLayout()
         grid.setHorizontalSpacing(SPACING)
         grid.setVerticalSpacing(SPACING)
-        for row, (words, field) in enumerate(((self.tr("Name"), self.name), (self.tr("Tags"), self.tags))):
+        for row, (words, field) in enumerate(((_("Name"), self.name), (_("Tags"), self.tags))):
             grid.addWidget(_label(words, field), row, 0)
             grid.addWidget(field, row, 1)
-        note_label = _label(self.tr("Note"), self.note)
+        note_label = _label(_("Note"), self.note)
         note_label.setContentsMargins(0, SPACING // 2 + 1, 0, 0)  # in line with the name
         grid.addWidget(note_label, 0, 2, alignment=Qt.AlignmentFlag.AlignTop)
         grid.addWidget(self.note, 0, 3, 2, 1)

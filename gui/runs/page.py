@@ -3,6 +3,7 @@
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 from functools import partial
+from gettext import gettext as _
 from pathlib import Path
 from typing import Protocol
 
@@ -64,13 +65,13 @@ class RunsHead(QWidget):
     def __init__(self, columns_menu: Callable[[], QMenu], parent: QWidget | None = None) -> None:
         super().__init__(parent)
         self._columns_menu = columns_menu
-        title = QLabel(self.tr("Runs"))
+        title = QLabel(_("Runs"))
         set_role(title, Role.PAGE_TITLE)
         self.count = QLabel()
         set_role(self.count, Role.MUTED)
-        self.columns = QPushButton(self.tr("Columns"))
+        self.columns = QPushButton(_("Columns"))
         set_role(self.columns, Role.LINK)
-        self.columns.setToolTip(self.tr("Choose what the list shows"))
+        self.columns.setToolTip(_("Choose what the list shows"))
         self.columns.clicked.connect(self._pop_up)
         self.search = QLineEdit()
         self._dress_search()
@@ -93,19 +94,19 @@ class RunsHead(QWidget):
             size: Bytes of all of them; None: not counted yet.
         """
         words = numbers.count(total)
-        words = self.tr("1 run") if total == 1 else self.tr("{} runs").format(words)
+        words = _("1 run") if total == 1 else _("{} runs").format(words)
         if shown < total:
-            words = self.tr("{} of {}").format(numbers.count(shown), words)
+            words = _("{} of {}").format(numbers.count(shown), words)
         if size is not None:
-            words = self.tr("{}, {}").format(words, numbers.memory(size))
+            words = _("{}, {}").format(words, numbers.memory(size))
         self.count.setText(words if total else "")
         self.columns.setVisible(total > 0)
 
     def _dress_search(self) -> None:
-        self.search.setPlaceholderText(self.tr("Filter: words, tag:night"))
-        self.search.setAccessibleName(self.tr("Filter runs"))
+        self.search.setPlaceholderText(_("Filter: words, tag:night"))
+        self.search.setAccessibleName(_("Filter runs"))
         self.search.setToolTip(
-            self.tr(
+            _(
                 "Runs that hold all these words. name: state: model: data: device: tag: and note: look at one thing "
                 "alone, such as state:paused."
             )
@@ -133,7 +134,7 @@ class RunsList(QWidget):
         self.table.setModel(rows)
         self.table.setSortingEnabled(True)
         self.table.sortByColumn(Column.STARTED, Qt.SortOrder.DescendingOrder)
-        self.table.setAccessibleName(self.tr("Runs"))
+        self.table.setAccessibleName(_("Runs"))
         self.words = QLabel(alignment=Qt.AlignmentFlag.AlignCenter)
         self.words.setWordWrap(True)
         self.words.setTextFormat(Qt.TextFormat.PlainText)
@@ -157,19 +158,15 @@ class RunsList(QWidget):
             self.words.setText(self.trouble)
         elif not total:
             self.words.setText(
-                self.tr(
-                    "No runs yet.\nPress New run, choose a model and data, and start it: it will stand here."
-                )
+                _("No runs yet.\nPress New run, choose a model and data, and start it: it will stand here.")
             )
         elif not shown:
-            self.words.setText(self.tr("No run holds “{}”.").format(searched))
+            self.words.setText(_("No run holds “{}”.").format(searched))
         self._stack.setCurrentIndex(0 if shown else 1)
 
 
 # --- The menu of the runs that are chosen in the list: what can be done with one of them
 
-
-_translate = QCoreApplication.translate
 
 WORKING = (State.STARTING, State.TRAINING)
 """The states in which a run heeds what it is asked."""
@@ -225,33 +222,33 @@ def menu_of(runs: Sequence[RunSummary], deeds: Deeds, parent: QWidget) -> QMenu:
     menu.addSeparator()
     if len(runs) == 1:
         _add_goings_on(menu, runs[0], deeds)
-        _add(menu, _translate("runs", "Show the folder"), lambda: deeds.reveal(runs[0]))
+        _add(menu, _("Show the folder"), lambda: deeds.reveal(runs[0]))
     else:
-        comparing = _add(menu, _translate("runs", "Compare"), lambda: deeds.compare(runs))
+        comparing = _add(menu, _("Compare"), lambda: deeds.compare(runs))
         comparing.setEnabled(FEWEST <= len(runs) <= MOST)
     menu.addSeparator()
-    binning = _add(menu, _translate("runs", "Move to the bin"), lambda: deeds.throw_away(runs))
+    binning = _add(menu, _("Move to the bin"), lambda: deeds.throw_away(runs))
     binning.setEnabled(any(run.state.is_over for run in runs))
     return menu
 
 
 def _add_of_one(menu: QMenu, run: RunSummary, deeds: Deeds) -> None:
-    _add(menu, _translate("runs", "Open"), lambda: deeds.open_run(run))
+    _add(menu, _("Open"), lambda: deeds.open_run(run))
     if run.state.can_resume:
-        _add(menu, _translate("runs", "Resume"), lambda: deeds.resume(run))
+        _add(menu, _("Resume"), lambda: deeds.resume(run))
     if run.state in WITH_MODEL:
-        _add(menu, _translate("runs", "Try it"), lambda: deeds.try_model(run))
+        _add(menu, _("Try it"), lambda: deeds.try_model(run))
     if run.state in (State.FINISHED, State.STOPPED, State.PAUSED):  # of a paused one, its checkpoint
-        _add(menu, _translate("runs", "Export…"), lambda: deeds.export(run))
+        _add(menu, _("Export…"), lambda: deeds.export(run))
 
 
 def _add_goings_on(menu: QMenu, run: RunSummary, deeds: Deeds) -> None:
     """What more can be trained from what there is."""
-    _add(menu, _translate("runs", "Duplicate"), lambda: deeds.duplicate(run))
+    _add(menu, _("Duplicate"), lambda: deeds.duplicate(run))
     if run.state in WITH_MODEL:
-        _add(menu, _translate("runs", "New run from its model"), lambda: deeds.start_from_model(run))
+        _add(menu, _("New run from its model"), lambda: deeds.start_from_model(run))
     if run.state.is_over:
-        _add(menu, _translate("runs", "Train longer…"), lambda: deeds.extend(run))
+        _add(menu, _("Train longer…"), lambda: deeds.extend(run))
 
 
 def _add_requests(menu: QMenu, runs: Sequence[RunSummary], deeds: Deeds) -> None:
@@ -259,10 +256,10 @@ def _add_requests(menu: QMenu, runs: Sequence[RunSummary], deeds: Deeds) -> None
     working = [run for run in runs if run.state in WORKING]
     waiting = [run for run in runs if run.state is State.QUEUED]
     if working:
-        _add(menu, _translate("runs", "Pause"), lambda: deeds.ask(working, Action.PAUSE))
-        _add(menu, _translate("runs", "Stop and keep"), lambda: deeds.ask(working, Action.STOP))
+        _add(menu, _("Pause"), lambda: deeds.ask(working, Action.PAUSE))
+        _add(menu, _("Stop and keep"), lambda: deeds.ask(working, Action.STOP))
     elif waiting:
-        _add(menu, _translate("runs", "Leave the queue"), lambda: deeds.ask(waiting, Action.STOP))
+        _add(menu, _("Leave the queue"), lambda: deeds.ask(waiting, Action.STOP))
 
 
 def _add(menu: QMenu, words: str, do: Callable[[], None]) -> QAction:
@@ -462,7 +459,7 @@ class RunsPage(QWidget):
         self._show_chosen()
 
     def _show_trouble(self, error: OSError) -> None:
-        words = self.tr("The runs can't be listed.\n{}: {}")
+        words = _("The runs can't be listed.\n{}: {}")
         self.list.trouble = words.format(error.filename or self._runs_folder(), error.strerror or error)
         self.model.show([])
         self._show_count()

@@ -2,6 +2,7 @@
 
 from collections.abc import Sequence
 from functools import partial
+from gettext import gettext as _
 from operator import itemgetter
 from pathlib import Path
 
@@ -35,7 +36,7 @@ class QueueCard(Card):
 
     def __init__(self, parent: QWidget | None = None) -> None:
         super().__init__("", parent)
-        self.set_title(self.tr("Waiting for their turn"))
+        self.set_title(_("Waiting for their turn"))
         self._waiting: tuple[LiveRun, ...] = ()
         self._titles: list[str] = []
         self._buttons: dict[tuple[Path, int], QPushButton] = {}
@@ -96,7 +97,7 @@ class QueueCard(Card):
 
     def _made_buttons(self, place: int, live: LiveRun) -> tuple[QPushButton, ...]:
         run = live.run
-        titles = self.tr("Open"), self.tr("Move up"), self.tr("Move down"), self.tr("Leave the queue")
+        titles = _("Open"), _("Move up"), _("Move down"), _("Leave the queue")
         opening, up, down, leaving = (QPushButton(title) for title in titles)
         opening.clicked.connect(partial(self._open, run))
         up.clicked.connect(partial(self._move, run, Move.UP))
@@ -104,7 +105,7 @@ class QueueCard(Card):
         down.clicked.connect(partial(self._move, run, Move.DOWN))
         down.setEnabled(place < len(self._waiting) - 1)
         leaving.clicked.connect(partial(self._leave, run))
-        leaving.setToolTip(self.tr("It will not train. It can be started later."))
+        leaving.setToolTip(_("It will not train. It can be started later."))
         return opening, up, down, leaving
 
     def _open(self, run: RunFolder, _checked: bool = False) -> None:

@@ -4,6 +4,7 @@ import time
 from collections import Counter
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from gettext import gettext as _
 from pathlib import Path
 from typing import Any
 
@@ -501,8 +502,8 @@ class RunsTable(QTableView):
             action = QAction(kind.title, menu, checkable=True, checked=column not in self._put_away)
             if column not in shown and action.isChecked():
                 is_bare = column is Column.TAGS and self._lacks_tags
-                why = self.tr("no run has one") if is_bare else self.tr("no room for it now")
-                action.setText(self.tr("{} ({})").format(kind.title, why))
+                why = _("no run has one") if is_bare else _("no room for it now")
+                action.setText(_("{} ({})").format(kind.title, why))
             action.setData(int(column))
             action.toggled.connect(self._switch)
             menu.addAction(action)

@@ -1,8 +1,9 @@
 """The line that shows a download: which, how far, how fast, and the buttons that pause, go on and give up."""
 
 from collections.abc import Callable
+from gettext import gettext as _
 
-from PySide6.QtCore import QCoreApplication, QObject, Qt, QThread, Signal
+from PySide6.QtCore import QObject, Qt, QThread, Signal
 from PySide6.QtWidgets import QHBoxLayout, QLabel, QProgressBar, QPushButton, QVBoxLayout, QWidget
 
 from core.base import format as numbers
@@ -87,7 +88,7 @@ class HubTransfer(Pausable):
     @property
     def doing(self) -> str:
         """As `Pausable` has it."""
-        return self.tr("Asking for the list of files…")
+        return _("Asking for the list of files…")
 
     def begin(self, request: DownloadRequest) -> None:
         """Download; what was under way before is paused."""
@@ -175,45 +176,43 @@ class HubTransfer(Pausable):
 # --- What the window says of a model on the Hub: its state, what the button does
 
 
-_translate = QCoreApplication.translate
-
 HERE = "✓"
 
 
 def state_words(found: Found) -> str:
     """The state in a few letters: here, partly here, gated, not for Hone."""
     if found.refusal:
-        return _translate("Hub", "can't be used")
+        return _("can't be used")
     if found.complete:
-        return _translate("Hub", "{mark} here").format(mark=HERE)
+        return _("{mark} here").format(mark=HERE)
     if found.here and found.size:
         share = numbers.whole_percent(min(0.99, found.here / found.size))
-        return _translate("Hub", "{share} here").format(share=share)
+        return _("{share} here").format(share=share)
     if found.here:
-        return _translate("Hub", "{size} here").format(size=numbers.memory(found.here))
+        return _("{size} here").format(size=numbers.memory(found.here))
     if found.gated:
-        return _translate("Hub", "gated")
-    return _translate("Hub", "private") if found.private else ""
+        return _("gated")
+    return _("private") if found.private else ""
 
 
 def button_words(found: Found | None, *, signed_in: bool) -> str:
     """What pressing the button does with a model, or why nothing."""
     if found is None or found.complete:
-        return _translate("Hub", "Use")
+        return _("Use")
     if found.refusal:
-        return _translate("Hub", "Can't be used")
+        return _("Can't be used")
     if needs_token(found, signed_in=signed_in):
-        return _translate("Hub", "Sign in first…")
+        return _("Sign in first…")
     return _download_words(found)
 
 
 def _download_words(found: Found) -> str:
     if found.size is None or found.kind is Kind.DATASET:  # of which a subset may be all that comes
-        return _translate("Hub", "Download and use")
+        return _("Download and use")
     if found.here:
         rest = numbers.memory(max(0, found.size - found.here))
-        return _translate("Hub", "Download the other {size} and use").format(size=rest)
-    return _translate("Hub", "Download {size} and use").format(size=numbers.memory(found.size))
+        return _("Download the other {size} and use").format(size=rest)
+    return _("Download {size} and use").format(size=numbers.memory(found.size))
 
 
 def needs_token(found: Found, *, signed_in: bool) -> bool:
@@ -224,7 +223,7 @@ def needs_token(found: Found, *, signed_in: bool) -> bool:
 def facts(found: Found) -> str:
     """A line of what is known of it."""
     purpose = found.purpose.replace("-", " ")
-    licence = _translate("Hub", "licence {name}").format(name=found.licence) if found.licence else ""
+    licence = _("licence {name}").format(name=found.licence) if found.licence else ""
     return " · ".join(part for part in (purpose, licence) if part)
 
 
@@ -233,35 +232,34 @@ def explanation(found: Found, *, signed_in: bool) -> str:
     if found.refusal:
         return found.remedy
     if found.complete:
-        return _translate("Hub", "It is on this computer: using it needs no network.")
+        return _("It is on this computer: using it needs no network.")
     words = (
-        _translate("Hub", "Fetches its weights (safetensors), config and tokenizer from {host}; no code.")
+        _("Fetches its weights (safetensors), config and tokenizer from {host}; no code.")
         if found.kind is Kind.MODEL
-        else _translate("Hub", "Fetches its rows (Parquet, CSV, JSON) from {host}; no code.")
+        else _("Fetches its rows (Parquet, CSV, JSON) from {host}; no code.")
     ).format(host=hub.host())
     return f"{_gated_words(signed_in=signed_in)}\n{words}" if found.gated else words
 
 
 def progress_words(progress: Progress, pace: Pace) -> str:
     """How far a download is: `120 of 268 MB · 12.1 MB/s · 12 s left`."""
-    words = _translate("Hub", "{done} of {total}").format(
+    words = _("{done} of {total}").format(
         done=numbers.memory(progress.done), total=numbers.memory(progress.total)
     )
     speed, left = pace.speed, pace.left(progress)
     if speed:
-        words += " · " + _translate("Hub", "{speed}/s").format(speed=numbers.memory(speed))
+        words += " · " + _("{speed}/s").format(speed=numbers.memory(speed))
     if left is not None:
-        words += " · " + _translate("Hub", "{time} left").format(time=numbers.duration(left))
+        words += " · " + _("{time} left").format(time=numbers.duration(left))
     return words
 
 
 def _gated_words(*, signed_in: bool) -> str:
-    words = _translate(
-        "Hub",
+    words = _(
         "Its owner lets in only who has accepted its terms: open its page, sign in there, and accept them.",
     )
     if not signed_in:
-        words += " " + _translate("Hub", "Then give Hone a token of yours.")
+        words += " " + _("Then give Hone a token of yours.")
     return words
 
 
@@ -283,12 +281,12 @@ class TransferLine(QWidget):
         self._words.setTextFormat(Qt.TextFormat.PlainText)
         set_role(self._words, Role.MUTED)
         self._bar = QProgressBar()
-        self._bar.setAccessibleName(self.tr("Downloaded"))
+        self._bar.setAccessibleName(_("Downloaded"))
         self._bar.setTextVisible(False)
         self.pause = QPushButton()
         self.pause.clicked.connect(self._pause_or_resume)
-        self.cancel = QPushButton(self.tr("Cancel"))
-        self.cancel.setToolTip(self.tr("Give it up, and delete what has come of it"))
+        self.cancel = QPushButton(_("Cancel"))
+        self.cancel.setToolTip(_("Give it up, and delete what has come of it"))
         self.cancel.clicked.connect(transfer.cancel)
         self._lay_out()
         transfer.changed.connect(self.refresh)
@@ -308,7 +306,7 @@ class TransferLine(QWidget):
         self._name.setText(transfer.title)
         self._words.setText(self._state_words())
         is_running = transfer.state is State.RUNNING
-        self.pause.setText(self.tr("Pause") if is_running else self.tr("Go on"))
+        self.pause.setText(_("Pause") if is_running else _("Go on"))
         progress = transfer.progress
         if progress is None or not progress.total:
             self._bar.setRange(0, 0 if is_running else 1)
@@ -319,13 +317,11 @@ class TransferLine(QWidget):
     def _state_words(self) -> str:
         transfer = self._transfer
         if transfer.progress is None:
-            return transfer.doing if transfer.state is State.RUNNING else self.tr("Paused")
+            return transfer.doing if transfer.state is State.RUNNING else _("Paused")
         if transfer.state is State.RUNNING:
             return progress_words(transfer.progress, transfer.pace)
         share = progress_words(transfer.progress, type(transfer.pace)())
-        words = (
-            self.tr("Paused at {share}") if transfer.state is State.PAUSED else self.tr("Stopped at {share}")
-        )
+        words = _("Paused at {share}") if transfer.state is State.PAUSED else _("Stopped at {share}")
         return words.format(share=share)
 
     def _pause_or_resume(self) -> None:

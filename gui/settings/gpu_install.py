@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from gettext import gettext as _
 from typing import TYPE_CHECKING, Protocol
 
 from PySide6.QtCore import QObject, QThread, Signal
@@ -14,7 +15,7 @@ from gui.base.background import EngineWork, FileWork, Pausable, State
 if TYPE_CHECKING:
     from core.base.jobs import Pack
     from core.services.gpu_install import Offer, PackProgress, Situation
-from PySide6.QtCore import QCoreApplication, Qt
+from PySide6.QtCore import Qt
 from PySide6.QtWidgets import QHBoxLayout, QLabel, QPushButton, QVBoxLayout, QWidget
 
 from core.base import format as numbers
@@ -138,12 +139,12 @@ class PackWork(Pausable):
         """What is done at the moment, as far as it has been told."""
         match self._step:
             case "Python":
-                return self.tr("Bringing Python")
+                return _("Bringing Python")
             case "libraries":
-                return self.tr("Bringing PyTorch and what else trains")
+                return _("Bringing PyTorch and what else trains")
             case "check":
-                return self.tr("Checking that it works")
-        return self.tr("Installing the GPU pack")
+                return _("Checking that it works")
+        return _("Installing the GPU pack")
 
     @property
     def doing(self) -> str:
@@ -252,9 +253,6 @@ class PackWork(Pausable):
 # --- What the window says of the GPU pack: what it is, how it stands, what it takes
 
 
-_translate = QCoreApplication.translate
-
-
 def situation_words(found: Situation) -> str:
     """How it stands, in a sentence or three."""
     standing = found.standing
@@ -271,36 +269,30 @@ def offer_words(found: Situation) -> str:
     """What can be installed, and what it takes."""
     offer = found.offer
     name = offer.card.name if offer.card is not None else ""
-    words = _translate(
-        "GpuPack",
+    words = _(
         "{card} is in this computer, and Hone came with PyTorch for the CPU alone. The GPU pack is PyTorch with CUDA: "
         "about {download} to download, {installed} once installed.",
     ).format(card=name, download=numbers.memory(offer.download), installed=numbers.memory(offer.installed))
     if found.free is not None:
-        words += " " + _translate("GpuPack", "{free} are free.").format(free=numbers.memory(found.free))
+        words += " " + _("{free} are free.").format(free=numbers.memory(found.free))
     if found.begun:
-        words += " " + _translate("GpuPack", "{size} of it are here already.").format(
-            size=numbers.memory(found.begun)
-        )
+        words += " " + _("{size} of it are here already.").format(size=numbers.memory(found.begun))
     return words
 
 
 def pack_words(pack: Pack) -> str:
     """What a pack that is used is, and whether it reaches the card."""
     checked = pack.checked
-    cuda = checked.cuda or _translate("GpuPack", "none")
+    cuda = checked.cuda or _("none")
     told = {"torch": checked.torch, "cuda": cuda, "device": checked.device, "size": numbers.memory(pack.size)}
     if checked.device:
-        words = _translate(
-            "GpuPack", "Hone computes with PyTorch {torch} and CUDA {cuda} on {device}. It takes {size}."
-        )
+        words = _("Hone computes with PyTorch {torch} and CUDA {cuda} on {device}. It takes {size}.")
         return words.format(**told)
-    words = _translate(
-        "GpuPack",
+    words = _(
         "Hone computes with PyTorch {torch}, CUDA {cuda}, which reached no NVIDIA card when it was installed. It takes "
         "{size}.",
     )
-    why = checked.problem or _translate("GpuPack", "The driver may be too old: update it.")
+    why = checked.problem or _("The driver may be too old: update it.")
     return f"{words.format(**told)} {why}"
 
 
@@ -310,14 +302,14 @@ def button_words(found: Situation) -> str:
     if standing.is_used:
         return ""
     if standing.can_renew:
-        return _translate("GpuPack", "Renew")
+        return _("Renew")
     if not found.offer.stands:
         return ""
     if standing.is_there:
-        return _translate("GpuPack", "Renew, {size}").format(size=_size(found.offer))
+        return _("Renew, {size}").format(size=_size(found.offer))
     if found.begun:
-        return _translate("GpuPack", "Go on installing")
-    return _translate("GpuPack", "Install the GPU pack, {size}").format(size=_size(found.offer))
+        return _("Go on installing")
+    return _("Install the GPU pack, {size}").format(size=_size(found.offer))
 
 
 def _size(offer: Offer) -> str:
@@ -357,10 +349,10 @@ class GpuPackPanel(QWidget):
         self.line = TransferLine(work)
         self.install = QPushButton()
         self.install.clicked.connect(work.resume)
-        self.drop = QPushButton(self.tr("Delete what has come"))
+        self.drop = QPushButton(_("Delete what has come"))
         self.drop.clicked.connect(work.cancel)
-        self.remove = QPushButton(self.tr("Remove…"))
-        self.remove.setAccessibleName(self.tr("Remove the GPU pack"))
+        self.remove = QPushButton(_("Remove…"))
+        self.remove.setAccessibleName(_("Remove the GPU pack"))
         self.remove.clicked.connect(self._remove)
         self._lay_out()
         work.changed.connect(self.refresh)
@@ -433,7 +425,7 @@ class GpuPackCard(Card):
     """The panel as a card of Settings, there where there is an NVIDIA card or a pack."""
 
     def __init__(self, work: PackWork, parent: QWidget | None = None) -> None:
-        super().__init__(_translate("GpuPack", "GPU pack"), parent)
+        super().__init__(_("GPU pack"), parent)
         self.panel = GpuPackPanel(work)
         self.body.addWidget(self.panel)
         self._work = work
@@ -455,11 +447,9 @@ class GpuPackCard(Card):
 
 def ask_whether_to_remove(parent: QWidget) -> bool:
     """Ask whether to delete the pack."""
-    title = _translate("GpuPack", "Remove the GPU pack?")
-    words = _translate(
-        "GpuPack", "Hone then trains on the CPU. To have it again, all of it has to be downloaded anew."
-    )
-    return Question(title, words, {True: _translate("GpuPack", "Remove")}, parent).ask(False)
+    title = _("Remove the GPU pack?")
+    words = _("Hone then trains on the CPU. To have it again, all of it has to be downloaded anew.")
+    return Question(title, words, {True: _("Remove")}, parent).ask(False)
 
 
 def _text(role: Role) -> QLabel:

@@ -2,8 +2,9 @@
 
 import html
 from collections.abc import Callable
+from gettext import gettext as _
 
-from PySide6.QtCore import QCoreApplication, Qt, QUrl, Signal
+from PySide6.QtCore import Qt, QUrl, Signal
 from PySide6.QtGui import QDesktopServices, QShowEvent
 from PySide6.QtWidgets import (
     QCheckBox,
@@ -73,14 +74,14 @@ class TokenPanel(QWidget):
         self._status.setTextFormat(Qt.TextFormat.PlainText)
         self.line = QLineEdit()
         self.line.setEchoMode(QLineEdit.EchoMode.Password)
-        self.line.setPlaceholderText(self.tr("Paste a token: hf_…"))
-        self.line.setAccessibleName(self.tr("Token"))
-        self.keep = QPushButton(self.tr("Keep in the keychain"))
-        self.check = QPushButton(self.tr("Check"))
-        self.check.setToolTip(self.tr("Ask the Hub whose token it is"))
-        self.remove = QPushButton(self.tr("Remove"))
-        self.remove.setToolTip(self.tr("Take the token out of the keychain"))
-        make = QPushButton(self.tr("Make one on the Hub…"))
+        self.line.setPlaceholderText(_("Paste a token: hf_…"))
+        self.line.setAccessibleName(_("Token"))
+        self.keep = QPushButton(_("Keep in the keychain"))
+        self.check = QPushButton(_("Check"))
+        self.check.setToolTip(_("Ask the Hub whose token it is"))
+        self.remove = QPushButton(_("Remove"))
+        self.remove.setToolTip(_("Take the token out of the keychain"))
+        make = QPushButton(_("Make one on the Hub…"))
         set_role(make, Role.LINK)
         make.clicked.connect(self._open_tokens_page)
         self._lay_out(make)
@@ -118,9 +119,9 @@ class TokenPanel(QWidget):
         self._action = request.action
         self._question.put(request)
         self._say(
-            self.tr("Asking {host}…").format(host=hub.host())
+            _("Asking {host}…").format(host=hub.host())
             if request.action is AccountAction.CHECK
-            else self.tr("Looking…")
+            else _("Looking…")
         )
         self._show_buttons()
 
@@ -145,16 +146,16 @@ class TokenPanel(QWidget):
     def _words(self) -> str:
         account = self._account
         if account.name:
-            return self.tr("The Hub knows it: it is {name}'s.").format(name=account.name)
+            return _("The Hub knows it: it is {name}'s.").format(name=account.name)
         match account.place:
             case TokenPlace.KEYCHAIN:
-                return self.tr("A token is kept in {keychain}.").format(keychain=account.keychain)
+                return _("A token is kept in {keychain}.").format(keychain=account.keychain)
             case TokenPlace.ENVIRONMENT:
-                return self.tr("The token in HF_TOKEN is used.")
+                return _("The token in HF_TOKEN is used.")
             case TokenPlace.FILE:
-                return self.tr("The token of hf auth login is used.")
+                return _("The token of hf auth login is used.")
             case TokenPlace.NOWHERE:
-                return self.tr("No token. Public models need none; gated and private ones do.")
+                return _("No token. Public models need none; gated and private ones do.")
 
     def _say(self, words: str, role: Role = Role.MUTED) -> None:
         self._status.setText(words)
@@ -200,11 +201,11 @@ class TokenSheet(QDialog):
 
     def __init__(self, name: str, ask: Ask, parent: QWidget | None = None) -> None:
         super().__init__(parent)
-        self.setWindowTitle(self.tr("Sign in to the Hugging Face Hub"))
+        self.setWindowTitle(_("Sign in to the Hugging Face Hub"))
         self.setMinimumWidth(520)
         words = LinkLabel()
         words.setText(
-            self.tr(
+            _(
                 "{name} is open to those who have accepted its terms.<br><br>"
                 "1.&nbsp; Open {page}, sign in or make an account, and accept the terms. "
                 "Some owners answer themselves, which can take days.<br>"
@@ -243,7 +244,6 @@ def _link(address: str) -> str:
 MOST_ROWS = 6
 """So many rows are in view; the others are scrolled to."""
 
-_translate = QCoreApplication.translate
 
 Confirm = Callable[[Cached, QWidget], bool]
 """Asks whether something is to be deleted."""
@@ -263,13 +263,13 @@ class HubCard(Card):
     offline_chosen = Signal(bool)
 
     def __init__(self, ask: Ask, parent: QWidget | None = None) -> None:
-        super().__init__(_translate("Hub", "Hugging Face Hub"), parent)
-        self.offline = QCheckBox(self.tr("Work offline: ask the Hub for nothing, in no run either"))
+        super().__init__(_("Hugging Face Hub"), parent)
+        self.offline = QCheckBox(_("Work offline: ask the Hub for nothing, in no run either"))
         self.offline.clicked.connect(self.offline_chosen)
         self.token = TokenPanel(ask)
         self._is_seen = False
         words = QLabel(
-            self.tr(
+            _(
                 "It is asked only when you search, download, look up a size, or start a run with a model of it."
             )
         )
@@ -298,7 +298,7 @@ class CacheCard(Card):
     """
 
     def __init__(self, ask: Ask, confirm: "Confirm | None" = None, parent: QWidget | None = None) -> None:
-        super().__init__(_translate("Hub", "From the Hub, on this computer"), parent)
+        super().__init__(_("From the Hub, on this computer"), parent)
         self._confirm = confirm or ask_whether_to_delete
         self._cached = EngineQuestion(ask, "hub-cached", CacheReport, self)
         self._cached.answered.connect(self.show_report)
@@ -308,7 +308,7 @@ class CacheCard(Card):
         self._removing.failed.connect(self._fail)
         self._repos: tuple[Cached, ...] = ()
         self.table = _Table()
-        self.delete = QPushButton(self.tr("Delete…"))
+        self.delete = QPushButton(_("Delete…"))
         self.delete.clicked.connect(self._delete)
         self._words = QLabel()
         self._words.setWordWrap(True)
@@ -337,9 +337,9 @@ class CacheCard(Card):
         self._repos = report.repos
         self.table.show_repos(report.repos)
         self.set_trailing(numbers.memory(report.total) if report.repos else "")
-        words = self.tr("In {folder}, which other programs use as well.").format(folder=report.folder)
+        words = _("In {folder}, which other programs use as well.").format(folder=report.folder)
         if not report.repos:
-            words = self.tr("Nothing yet: what you download, and what runs fetch, is listed here.")
+            words = _("Nothing yet: what you download, and what runs fetch, is listed here.")
         self._words.setText(words)
         self._show_button()
 
@@ -369,7 +369,7 @@ class CacheCard(Card):
             chosen is not None and not self._removing.is_waiting
         )  # one at a time: none half
         size = numbers.memory(chosen.size + chosen.partial) if chosen is not None else ""
-        self.delete.setText(self.tr("Delete {size}…").format(size=size) if size else self.tr("Delete…"))
+        self.delete.setText(_("Delete {size}…").format(size=size) if size else _("Delete…"))
 
     def _fail(self, error: UserError) -> None:
         self._words.setText(". ".join(part for part in (error.title, error.detail) if part))
@@ -381,10 +381,8 @@ class _Table(QTableWidget):
 
     def __init__(self, parent: QWidget | None = None) -> None:
         super().__init__(0, 4, parent)
-        self.setHorizontalHeaderLabels(
-            [self.tr("Name"), self.tr("Kind"), self.tr("Size"), self.tr("Changed")]
-        )
-        self.setAccessibleName(self.tr("Models and data of the Hub on this computer"))
+        self.setHorizontalHeaderLabels([_("Name"), _("Kind"), _("Size"), _("Changed")])
+        self.setAccessibleName(_("Models and data of the Hub on this computer"))
         set_up_rows(self)
         header = self.horizontalHeader()
         header.setSectionResizeMode(QHeaderView.ResizeMode.ResizeToContents)
@@ -404,10 +402,10 @@ class _Table(QTableWidget):
         )
 
     def _cells(self, repo: Cached) -> tuple[str, ...]:
-        kind = self.tr("model") if repo.kind is Kind.MODEL else self.tr("data")
+        kind = _("model") if repo.kind is Kind.MODEL else _("data")
         size = numbers.memory(repo.size) if repo.size else ""
         if repo.partial:
-            unfinished = self.tr("{size} unfinished").format(size=numbers.memory(repo.partial))
+            unfinished = _("{size} unfinished").format(size=numbers.memory(repo.partial))
             size = f"{size} + {unfinished}" if size else unfinished
         return repo.id, kind, size, numbers.moment(repo.changed or None)
 
@@ -416,14 +414,13 @@ def ask_whether_to_delete(repo: Cached, parent: QWidget) -> bool:
     """Ask whether to delete something from the cache."""
     box = QMessageBox(parent)
     box.setIcon(QMessageBox.Icon.Question)
-    box.setText(_translate("Hub", "Delete {name} from this computer?").format(name=repo.id))
+    box.setText(_("Delete {name} from this computer?").format(name=repo.id))
     box.setInformativeText(
-        _translate(
-            "Hub",
+        _(
             "{size} become free. Other programs that use it would have to download it again, as would Hone.",
         ).format(size=numbers.memory(repo.size + repo.partial))
     )
-    delete = box.addButton(_translate("Hub", "Delete"), QMessageBox.ButtonRole.DestructiveRole)
+    delete = box.addButton(_("Delete"), QMessageBox.ButtonRole.DestructiveRole)
     cancel = box.addButton(QMessageBox.StandardButton.Cancel)
     box.setDefaultButton(cancel)
     box.exec()

@@ -1,6 +1,7 @@
 """The table of what was found on the Hub: whole rows, one of which is chosen, and words where there are none."""
 
 from collections.abc import Sequence
+from gettext import gettext as _
 
 from msgspec.structs import replace
 from PySide6.QtCore import QModelIndex, QObject, QPersistentModelIndex, Qt, QUrl, Signal
@@ -62,7 +63,7 @@ class HubDetails(QFrame):
         set_role(self._name, Role.STRONG)
         self._facts = QLabel()
         set_role(self._facts, Role.MUTED)
-        self.page = QPushButton(self.tr("Open its page"))
+        self.page = QPushButton(_("Open its page"))
         set_role(self.page, Role.LINK)
         self.page.clicked.connect(self._open_page)
         self._words = QLabel()
@@ -76,9 +77,9 @@ class HubDetails(QFrame):
         set_role(self._words, Role.MUTED)
         self._command = QLineEdit()
         self._command.setReadOnly(True)
-        self._command.setAccessibleName(self.tr("Command that converts it"))
-        self._copy = QPushButton(self.tr("Copy"))
-        self._copy.setAccessibleName(self.tr("Copy the command"))
+        self._command.setAccessibleName(_("Command that converts it"))
+        self._copy = QPushButton(_("Copy"))
+        self._copy.setAccessibleName(_("Copy the command"))
         self._copy.clicked.connect(self._copy_command)
         self._lay_out()
         self.show_found(None, signed_in=False)
@@ -172,19 +173,19 @@ class HubResults(QTableWidget):
         self._found: tuple[Found, ...] = ()
         self.setHorizontalHeaderLabels(
             [
-                self.tr("Name"),
-                self.tr("Size"),
-                self.tr("Parameters"),
-                self.tr("Downloads"),
-                self.tr("Likes"),
-                self.tr("Licence"),
+                _("Name"),
+                _("Size"),
+                _("Parameters"),
+                _("Downloads"),
+                _("Likes"),
+                _("Licence"),
                 "",
             ]
         )
         downloads = self.horizontalHeaderItem(3)
         assert downloads is not None
-        downloads.setToolTip(self.tr("In the last 30 days"))
-        self.setAccessibleName(self.tr("What was found"))
+        downloads.setToolTip(_("In the last 30 days"))
+        self.setAccessibleName(_("What was found"))
         set_up_rows(self)
         header = self.horizontalHeader()
         header.setSectionResizeMode(QHeaderView.ResizeMode.ResizeToContents)
@@ -400,28 +401,28 @@ class HubSheet(QDialog):
         super().__init__(parent)
         self._ask, self._task, self._kind = ask, task, kind
         is_model = kind is Kind.MODEL
-        self.setWindowTitle(self.tr("Models on the Hub") if is_model else self.tr("Data on the Hub"))
+        self.setWindowTitle(_("Models on the Hub") if is_model else _("Data on the Hub"))
         self.setAttribute(Qt.WidgetAttribute.WA_DeleteOnClose)
         self.resize(*SIZE)
         self.search = HubSearch(ask, kind, self)
         self.transfer = HubTransfer(ask, make, self)
         self.words = QLineEdit()
-        self.words.setPlaceholderText(self.tr("Words of a name, such as bert, or a whole id: owner/name"))
-        self.words.setAccessibleName(self.tr("Words to search for"))
+        self.words.setPlaceholderText(_("Words of a name, such as bert, or a whole id: owner/name"))
+        self.words.setAccessibleName(_("Words to search for"))
         self.words.setClearButtonEnabled(True)
-        self.button = QPushButton(self.tr("Search"))
-        self.suiting = QCheckBox(self.tr("Only what suits “{task}”").format(task=task_title))
+        self.button = QPushButton(_("Search"))
+        self.suiting = QCheckBox(_("Only what suits “{task}”").format(task=task_title))
         self.suiting.setChecked(True)
         self.suiting.setVisible(is_model and bool(task_title))
         self.subset = QLineEdit()
-        self.subset.setPlaceholderText(self.tr("Subset, such as mrpc: empty takes the first"))
-        self.subset.setAccessibleName(self.tr("Subset"))
+        self.subset.setPlaceholderText(_("Subset, such as mrpc: empty takes the first"))
+        self.subset.setAccessibleName(_("Subset"))
         self.subset.setVisible(not is_model)
         self._status = QLabel()
         set_role(self._status, Role.HINT)
         self._busy = QProgressBar()
         self._busy.setRange(0, 0)
-        self._busy.setAccessibleName(self.tr("Searching"))
+        self._busy.setAccessibleName(_("Searching"))
         self.strip = MessageStrip()
         self.results = HubResults()
         self.results.setColumnHidden(PARAMETERS, not is_model)
@@ -484,7 +485,7 @@ class HubSheet(QDialog):
     def _refresh(self) -> None:
         search = self.search
         self._busy.setVisible(search.is_searching)
-        self.button.setText(self.tr("Stop") if search.is_searching else self.tr("Search"))
+        self.button.setText(_("Stop") if search.is_searching else _("Search"))
         self._show_failure(search.failure)
         is_forbidden = hub.is_forbidden()
         self.button.setEnabled(not is_forbidden)
@@ -492,7 +493,7 @@ class HubSheet(QDialog):
         self._status.setText(self._status_words(is_forbidden=is_forbidden))
         rows = search.answer.found if search.answer is not None else search.here
         if search.is_searching:
-            self.results.show_empty(self.tr("Asking {host}…").format(host=hub.host()))
+            self.results.show_empty(_("Asking {host}…").format(host=hub.host()))
         elif rows:
             self.results.show_found(rows)
         else:
@@ -507,28 +508,22 @@ class HubSheet(QDialog):
     def _status_words(self, *, is_forbidden: bool) -> str:
         answer, asked = self.search.answer, self.search.asked
         if is_forbidden:
-            words = self.tr("{what} forbids to ask {host}. On this computer:")
+            words = _("{what} forbids to ask {host}. On this computer:")
             return words.format(what=hub.forbidden_by(), host=hub.host())
         if answer is None or asked is None:
-            words = self.tr(
-                "{host} is asked when you press Search, and for nothing before. On this computer:"
-            )
+            words = _("{host} is asked when you press Search, and for nothing before. On this computer:")
             return words.format(host=hub.host())
-        words = self.tr("{count} found, the most downloaded first") if answer.found else ""
+        words = _("{count} found, the most downloaded first") if answer.found else ""
         return words.format(count=len(answer.found))
 
     def _empty_words(self, *, is_forbidden: bool) -> str:
         asked = self.search.asked
         if self.search.answer is None or asked is None:
-            nothing = self.tr("Nothing of the Hub is on this computer yet.")
-            return (
-                nothing
-                if is_forbidden
-                else f"{nothing}\n" + self.tr("Type words of a name and press Search.")
-            )
-        words = self.tr("Nothing on {host} has “{words}” in its name.")
+            nothing = _("Nothing of the Hub is on this computer yet.")
+            return nothing if is_forbidden else f"{nothing}\n" + _("Type words of a name and press Search.")
+        words = _("Nothing on {host} has “{words}” in its name.")
         if asked.task:
-            words = self.tr("Nothing on {host} has “{words}” in its name and suits the task. Untick the box?")
+            words = _("Nothing on {host} has “{words}” in its name and suits the task. Untick the box?")
         return words.format(host=hub.host(), words=asked.words)
 
     def _show_chosen(self) -> None:

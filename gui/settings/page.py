@@ -2,6 +2,7 @@
 
 import html
 import platform
+from gettext import gettext as _
 from importlib import metadata
 from pathlib import Path
 
@@ -68,14 +69,14 @@ class DeviceCheckDialog(QDialog):
 
     def __init__(self, ask: Ask, device: str, parent: QWidget | None = None) -> None:
         super().__init__(parent)
-        self.setWindowTitle(self.tr("Device check"))
+        self.setWindowTitle(_("Device check"))
         self.setAttribute(Qt.WidgetAttribute.WA_DeleteOnClose)
         self.resize(*SIZE_WAITING)
         self._question = EngineQuestion(ask, "check-device", DeviceCheckReport, self)
         self._question.answered.connect(self._show_report)
         self._question.failed.connect(self._show_failure)
         self._words = QLabel(
-            self.tr(
+            _(
                 "The same small models are computed twice, and loss, gradients and one optimizer step are compared. "
                 "This takes half a minute at most."
             )
@@ -83,7 +84,7 @@ class DeviceCheckDialog(QDialog):
         self._words.setWordWrap(True)
         self._progress = QProgressBar()
         self._progress.setRange(0, 0)
-        self._progress.setAccessibleName(self.tr("Checking the device"))
+        self._progress.setAccessibleName(_("Checking the device"))
         self._strip = MessageStrip()
         self._strip.hide()
         self.table = self._empty_table()
@@ -112,7 +113,7 @@ class DeviceCheckDialog(QDialog):
     def _show_report(self, report: DeviceCheckReport) -> None:
         self._finish()
         level = Level.INFO if report.agrees else Level.WARNING
-        text = self.tr("{device} beside {reference} · {software} · {seconds:.0f} s")
+        text = _("{device} beside {reference} · {software} · {seconds:.0f} s")
         detail = text.format(
             device=report.title, reference=report.reference, software=report.software, seconds=report.seconds
         )
@@ -151,9 +152,9 @@ class DeviceCheckDialog(QDialog):
 
     def _cells(self, comparison: Comparison) -> tuple[str, str, str, str]:
         results = {
-            Agreement.AGREES: self.tr("✓ agrees"),
-            Agreement.DIFFERS: self.tr("✕ differs"),
-            Agreement.NOT_RUN: self.tr("– not run"),
+            Agreement.AGREES: _("✓ agrees"),
+            Agreement.DIFFERS: _("✕ differs"),
+            Agreement.NOT_RUN: _("– not run"),
         }
         worst = comparison.worst_error
         error = MISSING if worst is None else plain_number(float(f"{worst:.2g}"))
@@ -163,13 +164,13 @@ class DeviceCheckDialog(QDialog):
         table = QTableWidget(0, LAST_COLUMN + 1)
         table.setHorizontalHeaderLabels(
             [
-                self.tr("Result"),
-                self.tr("Compared"),
-                self.tr("Worst relative error"),
-                self.tr("What it means"),
+                _("Result"),
+                _("Compared"),
+                _("Worst relative error"),
+                _("What it means"),
             ]
         )
-        table.setAccessibleName(self.tr("Comparisons"))
+        table.setAccessibleName(_("Comparisons"))
         table.setEditTriggers(QTableWidget.EditTrigger.NoEditTriggers)
         table.setSelectionBehavior(QTableWidget.SelectionBehavior.SelectRows)
         table.setTabKeyNavigation(False)
@@ -206,7 +207,7 @@ class ReleasePanel(QWidget):
         self._question = EngineQuestion(ask, "release", Release, self)
         self._question.answered.connect(self._take)
         self._question.failed.connect(self._fail)
-        self.button = QPushButton(self.tr("Look for a newer version"))
+        self.button = QPushButton(_("Look for a newer version"))
         self.button.clicked.connect(self._ask)
         self._said = LinkLabel()
         self._said.setOpenExternalLinks(True)
@@ -233,18 +234,18 @@ class ReleasePanel(QWidget):
 
     def _first_words(self) -> str:
         if not self._repository:
-            return self.tr(
+            return _(
                 "This is Hone {version}. This build has no address where newer versions are published: ask whoever you "
                 "got it from."
             ).format(version=VERSION)
-        return self.tr(
+        return _(
             "This is Hone {version}, published at {address}. It looks for a newer version only when you press the "
             "button, by asking {host}; nothing about you or this computer is sent."
         ).format(version=VERSION, address=_link(f"{ADDRESS}/{self._repository}"), host=HOST)
 
     def _ask(self) -> None:
         self.button.setEnabled(False)
-        self._say(self.tr("Asking {}…").format(HOST), Role.HINT)
+        self._say(_("Asking {}…").format(HOST), Role.HINT)
         self._question.put(ReleaseRequest(repository=self._repository, running=VERSION))
 
     def _take(self, release: Release) -> None:
@@ -252,11 +253,11 @@ class ReleasePanel(QWidget):
         known = {"running": VERSION, "newest": html.escape(release.version), "page": _link(release.page)}
         match release.standing:
             case Standing.OLDER:
-                words = self.tr("Hone {newest} is out; this is {running}. It is at {page}")
+                words = _("Hone {newest} is out; this is {running}. It is at {page}")
             case Standing.SAME:
-                words = self.tr("This is Hone {running}, the newest version.")
+                words = _("This is Hone {running}, the newest version.")
             case Standing.NEWER:
-                words = self.tr("This is Hone {running}; the newest version published is {newest}.")
+                words = _("This is Hone {running}; the newest version published is {newest}.")
         self._say(words.format(**known), Role.STRONG if release.standing is Standing.OLDER else Role.MUTED)
 
     def _fail(self, error: UserError) -> None:
@@ -346,10 +347,10 @@ class SettingsPage(QWidget):
         ):
             cards.addWidget(card)
         cards.addStretch(1)
-        title = QLabel(self.tr("Settings"))
+        title = QLabel(_("Settings"))
         set_role(title, Role.PAGE_TITLE)
         layout = QVBoxLayout(self)
-        start, top, end, _ = PAGE_MARGINS
+        start, top, end, _bottom = PAGE_MARGINS
         layout.setContentsMargins(margins(self, start, top, end - GUTTER, 0))
         layout.setSpacing(SPACING + SPACING // 2)
         layout.addWidget(title)
@@ -391,57 +392,55 @@ class SettingsPage(QWidget):
             return device.reason
         if device.memory_bytes is None:
             return device.title
-        return self.tr("{title}, up to {memory}").format(
-            title=device.title, memory=memory(device.memory_bytes)
-        )
+        return _("{title}, up to {memory}").format(title=device.title, memory=memory(device.memory_bytes))
 
     def _own_version(self) -> str:
         try:
             return metadata.version("hone")
         except metadata.PackageNotFoundError:  # a bundle may come without what pip writes down
-            return self.tr("unknown")
+            return _("unknown")
 
     def _appearance_card(self) -> Card:
-        card = Card(self.tr("Appearance"))
+        card = Card(_("Appearance"))
         self._looks = Segmented(
             (
-                Segment(Appearance.SYSTEM.value, self.tr("System")),
-                Segment(Appearance.LIGHT.value, self.tr("Light")),
-                Segment(Appearance.DARK.value, self.tr("Dark")),
+                Segment(Appearance.SYSTEM.value, _("System")),
+                Segment(Appearance.LIGHT.value, _("Light")),
+                Segment(Appearance.DARK.value, _("Dark")),
             )
         )
-        self._looks.setAccessibleName(self.tr("Appearance"))
+        self._looks.setAccessibleName(_("Appearance"))
         self._looks.chosen.connect(self._change_looks)
-        card.body.addLayout(_row(self.tr("Colours"), self._looks))
+        card.body.addLayout(_row(_("Colours"), self._looks))
         return card
 
     def _training_card(self) -> Card:
-        card = Card(self.tr("While a run trains"))
-        self.keep_awake = QCheckBox(self.tr("Keep the computer awake; its display may sleep"))
-        self.keep_awake.setToolTip(self.tr("Asked anew at the start of each run"))
+        card = Card(_("While a run trains"))
+        self.keep_awake = QCheckBox(_("Keep the computer awake; its display may sleep"))
+        self.keep_awake.setToolTip(_("Asked anew at the start of each run"))
         self.keep_awake.clicked.connect(self._change_keep_awake)
-        self.notify = QCheckBox(self.tr("Notify me when a run ends and I am doing something else"))
+        self.notify = QCheckBox(_("Notify me when a run ends and I am doing something else"))
         self.notify.clicked.connect(self._change_notify)
         card.body.addWidget(self.keep_awake)
         card.body.addWidget(self.notify)
         return card
 
     def _places_card(self) -> Card:
-        card = Card(self.tr("Where things are kept"))
-        choose = QPushButton(self.tr("Choose…"))
-        choose.setAccessibleName(self.tr("Choose the folder for runs"))
+        card = Card(_("Where things are kept"))
+        choose = QPushButton(_("Choose…"))
+        choose.setAccessibleName(_("Choose the folder for runs"))
         choose.clicked.connect(self._choose_folder)
-        opening = QPushButton(self.tr("Open"))
-        opening.setAccessibleName(self.tr("Open the folder with runs"))
+        opening = QPushButton(_("Open"))
+        opening.setAccessibleName(_("Open the folder with runs"))
         opening.clicked.connect(self._open_folder)
-        card.body.addLayout(_row(self.tr("Runs"), _path_label(self._folder), choose, opening))
+        card.body.addLayout(_row(_("Runs"), _path_label(self._folder), choose, opening))
         log_file = _path_label(QLabel(str(home() / "hone.log")))
-        show_log = QPushButton(self.tr("Open"))
-        show_log.setAccessibleName(self.tr("Open the folder with Hone's log"))
+        show_log = QPushButton(_("Open"))
+        show_log.setAccessibleName(_("Open the folder with Hone's log"))
         show_log.clicked.connect(self._open_home)
-        card.body.addLayout(_row(self.tr("Hone's own log"), log_file, show_log))
+        card.body.addLayout(_row(_("Hone's own log"), log_file, show_log))
         words = QLabel(
-            self.tr(
+            _(
                 "A run is a folder: copy it, share it, delete it. In a new place, earlier runs stay where they are."
             )
         )
@@ -451,11 +450,11 @@ class SettingsPage(QWidget):
         return card
 
     def _computer_card(self) -> Card:
-        card = Card(self.tr("This computer"))
+        card = Card(_("This computer"))
         set_role(self._notes, Role.HINT)
         self._notes.setWordWrap(True)
-        check = QPushButton(self.tr("Check the device…"))
-        check.setToolTip(self.tr("Compare what it computes with what the CPU computes"))
+        check = QPushButton(_("Check the device…"))
+        check.setToolTip(_("Compare what it computes with what the CPU computes"))
         check.clicked.connect(self._ask_for_check)
         line = QHBoxLayout()
         line.addWidget(check)
@@ -466,16 +465,16 @@ class SettingsPage(QWidget):
         return card
 
     def _versions_card(self) -> Card:
-        card = Card(self.tr("Versions"))
+        card = Card(_("Versions"))
         card.body.addWidget(self._versions)
         card.body.addSpacing(SPACING)
         card.body.addWidget(self.release)
         return card
 
     def _licences_card(self) -> Card:
-        card = Card(self.tr("Licences"))
+        card = Card(_("Licences"))
         words = QLabel(
-            self.tr(
+            _(
                 "Hone is free software under the Apache License 2.0. Its window is made with Qt and Qt for Python "
                 "(PySide6), used under the GNU Lesser General Public License, version 3; you may replace them by "
                 "versions of your own. Training is PyTorch's and Hugging Face's, under their own free licences. The "
@@ -513,7 +512,7 @@ class SettingsPage(QWidget):
 
     def _choose_folder(self) -> None:
         start = str(runs_folder(self._settings))
-        chosen = QFileDialog.getExistingDirectory(self, self.tr("Folder for new runs"), start)
+        chosen = QFileDialog.getExistingDirectory(self, _("Folder for new runs"), start)
         if chosen:
             self._change(msgspec.structs.replace(self._settings, runs_folder=chosen))
 

@@ -1,6 +1,7 @@
 """What one model says of a text or an image: bars of probabilities, a number, or the text with its words labelled."""
 
 import threading
+from gettext import gettext as _
 
 from PySide6.QtCore import QObject, Qt, QTimer, Signal
 from PySide6.QtWidgets import QFrame, QLabel, QStackedWidget, QVBoxLayout, QWidget
@@ -74,7 +75,7 @@ class Transcript(PageScroll):
         self._content = QWidget()
         super().__init__(self._content, parent)
         self.setFocusPolicy(Qt.FocusPolicy.StrongFocus)
-        self.setAccessibleName(self.tr("Answers"))
+        self.setAccessibleName(_("Answers"))
         self._lines = QVBoxLayout(self._content)
         self._lines.setContentsMargins(0, 0, 0, 0)
         self._lines.setSpacing(SPACING)
@@ -99,7 +100,7 @@ class Transcript(PageScroll):
 
     def begin(self, question: Question, name: str) -> None:
         """Show what is asked of the model `name`, and room for its answer."""
-        title = self.tr("The model reads") if question.as_read else self.tr("You")
+        title = _("The model reads") if question.as_read else _("You")
         asked = self._add(title)
         set_role(asked, Role.SAID)
         asked.words.setText(question.shown)
@@ -128,7 +129,7 @@ class Transcript(PageScroll):
         self._text = answered.text
         self._show_text()
         if self._answer is not None:
-            silent = "" if answered.text.strip() else self.tr("It ended without a word.")
+            silent = "" if answered.text.strip() else _("It ended without a word.")
             self._answer.speaker.setText(answered.name)
             self._answer.say_below(silent, *answered.notes, ending_words(answered), figures_words(answered))
 
@@ -141,7 +142,7 @@ class Transcript(PageScroll):
     def stop(self) -> None:
         """The answer will not come."""
         if self._answer is not None and not self._text:
-            self._answer.say_below(self.tr("Stopped."))
+            self._answer.say_below(_("Stopped."))
 
     def _add(self, speaker: str) -> Utterance:
         made = Utterance(speaker)
@@ -232,7 +233,7 @@ class Judgement(PageScroll):
         content = QWidget()
         super().__init__(content, parent)
         self._question = Question()
-        self.asked = Utterance(self.tr("You"))
+        self.asked = Utterance(_("You"))
         set_role(self.asked, Role.SAID)
         self.answer = Utterance("")
         set_role(self.answer, Role.ANSWER)
@@ -298,7 +299,7 @@ class Judgement(PageScroll):
 
     def stop(self) -> None:
         """The answer will not come."""
-        self.answer.say_below(self.tr("Stopped."))
+        self.answer.say_below(_("Stopped."))
 
     def _show(self, widget: QWidget | None) -> None:
         for kind in self._kinds:
@@ -386,7 +387,7 @@ class TryColumn(Card):
         self._question = question
         self._answers.begin(question, self._chosen.name(self.which))
         if self._is_loading:
-            self._answers.wait(self.tr("The model is being loaded …"))
+            self._answers.wait(_("The model is being loaded …"))
 
     def stop(self) -> None:
         """End the answer early; a model that is still being loaded is let go."""
@@ -425,7 +426,7 @@ class TryColumn(Card):
         self._session.told.connect(self._take)
         self._session.finished.connect(self._take_end)
         self._is_loading = True
-        self._say_state(self.tr("loading …"))
+        self._say_state(_("loading …"))
         self._session.start()
 
     def _take(self, told: Told) -> None:

@@ -3,9 +3,11 @@
 import re
 from collections.abc import Sequence
 from dataclasses import dataclass
+from gettext import gettext as _
+from gettext import ngettext
 from pathlib import Path
 
-from PySide6.QtCore import QCoreApplication, QSize, Qt, Signal
+from PySide6.QtCore import QSize, Qt, Signal
 from PySide6.QtGui import QDragEnterEvent, QDropEvent, QIcon, QImageReader, QKeyEvent, QPixmap
 from PySide6.QtWidgets import (
     QFileDialog,
@@ -56,9 +58,9 @@ class ImagePlace(QFrame):
         self.picture.setFixedSize(SIDE, SIDE)
         self.picture.setAlignment(Qt.AlignmentFlag.AlignCenter)
         self.picture.hide()
-        self.words = ElidedLabel(self.tr("Drop an image here"))
+        self.words = ElidedLabel(_("Drop an image here"))
         set_role(self.words, Role.MUTED)
-        self.button = QPushButton(self.tr("Choose an image…"))
+        self.button = QPushButton(_("Choose an image…"))
         self.button.clicked.connect(self._choose)
         beside = QVBoxLayout()
         beside.setSpacing(SPACING)
@@ -75,7 +77,7 @@ class ImagePlace(QFrame):
     def show_image(self, path: str) -> None:
         """Show an image without saying that it was chosen; empty: none."""
         self.picture.setVisible(bool(path))
-        self.words.setText(Path(path).name if path else self.tr("Drop an image here"))
+        self.words.setText(Path(path).name if path else _("Drop an image here"))
         if path:
             self.picture.setPixmap(small_picture(path, SIDE))
 
@@ -92,8 +94,8 @@ class ImagePlace(QFrame):
             self._take(str(path))
 
     def _choose(self) -> None:
-        kinds = self.tr("Images ({})").format(KINDS)
-        path, _ = QFileDialog.getOpenFileName(self, self.tr("Choose an image"), "", kinds)
+        kinds = _("Images ({})").format(KINDS)
+        path, _kind = QFileDialog.getOpenFileName(self, _("Choose an image"), "", kinds)
         if path:
             self._take(path)
 
@@ -150,45 +152,42 @@ class Question:
 # --- The sentences of the page Try it that are made of figures and names
 
 
-_translate = QCoreApplication.translate
-
-
 def which_words(which: Which) -> str:
     """Which of the two models it is."""
     if which is Which.TRAINED:
-        return _translate("Try", "Trained")
-    return _translate("Try", "Before training")
+        return _("Trained")
+    return _("Before training")
 
 
 def ask_words(task: Task) -> str:
     """What the button says."""
     match task:
         case Task.CHAT | Task.PREFERENCE:
-            return _translate("Try", "Ask")
+            return _("Ask")
         case Task.CAUSAL_LM:
-            return _translate("Try", "Go on")
+            return _("Go on")
         case Task.TEXT_REGRESSION:
-            return _translate("Try", "Score")
+            return _("Score")
         case Task.TOKEN_CLASSIFICATION:
-            return _translate("Try", "Label the words")
+            return _("Label the words")
         case Task.TEXT_CLASSIFICATION | Task.IMAGE_CLASSIFICATION:
-            return _translate("Try", "Classify")
+            return _("Classify")
 
 
 def hint_words(task: Task) -> str:
     """What stands in the empty field."""
     match task:
         case Task.CHAT | Task.PREFERENCE:
-            return _translate("Try", "Say something. Return sends it, Shift+Return begins a new line.")
+            return _("Say something. Return sends it, Shift+Return begins a new line.")
         case Task.CAUSAL_LM:
-            return _translate("Try", "How the text begins. Return sends it, Shift+Return begins a new line.")
+            return _("How the text begins. Return sends it, Shift+Return begins a new line.")
         case _:
-            return _translate("Try", "Write or paste a text. Return sends it.")
+            return _("Write or paste a text. Return sends it.")
 
 
 def expected_words(expected: str) -> str:
     """What a held-out example says; empty where nobody knows."""
-    return _translate("Try", "Expected: {}").format(expected) if expected else ""
+    return _("Expected: {}").format(expected) if expected else ""
 
 
 def figures_words(answered: Answered) -> str:
@@ -198,8 +197,10 @@ def figures_words(answered: Answered) -> str:
     speed = answered.tokens_per_second
     if speed is None:
         return f"{took} · {where}"
-    wrote = _translate("Try", "%n tokens in {seconds}", None, answered.tokens).format(seconds=took)
-    pace = _translate("Try", "{speed} tokens/s").format(speed=numbers.three_figures(speed))
+    wrote = ngettext("{count:,} token in {seconds}", "{count:,} tokens in {seconds}", answered.tokens).format(
+        count=answered.tokens, seconds=took
+    )
+    pace = _("{speed} tokens/s").format(speed=numbers.three_figures(speed))
     return f"{wrote} · {pace} · {where}"
 
 
@@ -207,11 +208,11 @@ def ending_words(answered: Answered) -> str:
     """Why a written answer ended, where that isn't the model's own doing; empty where it is."""
     match answered.ended_by:
         case EndedBy.LENGTH:
-            return _translate("Try", "Ended by the most tokens it may write.")
+            return _("Ended by the most tokens it may write.")
         case EndedBy.STOP_TEXT:
-            return _translate("Try", "Ended by a text to stop at.")
+            return _("Ended by a text to stop at.")
         case EndedBy.PERSON:
-            return _translate("Try", "Stopped.")
+            return _("Stopped.")
         case _:
             return ""
 
@@ -241,10 +242,10 @@ class WritingSettings(QWidget):
         self.top_p.setValue(plain.top_p)
         self.seed = _whole(0, LARGEST_SEED, plain.seed)
         self.stop_at = QLineEdit()
-        self.stop_at.setPlaceholderText(self.tr("none"))
+        self.stop_at.setPlaceholderText(_("none"))
         self.system = QLineEdit()
-        self.system.setPlaceholderText(self.tr("What the assistant is told before the conversation"))
-        self._system_row = self._field(self.tr("System prompt"), self.system, "")
+        self.system.setPlaceholderText(_("What the assistant is told before the conversation"))
+        self._system_row = self._field(_("System prompt"), self.system, "")
         self._lay_out()
 
     def writing(self) -> Writing:
@@ -265,15 +266,15 @@ class WritingSettings(QWidget):
         line = QWidget()
         flow = FlowLayout(2 * SPACING, SPACING, line)
         tips = (
-            (self.tr("Temperature"), self.temperature, self._temperature_tip()),
-            (self.tr("Most tokens"), self.max_tokens, self.tr("An answer ends after so many tokens.")),
+            (_("Temperature"), self.temperature, self._temperature_tip()),
+            (_("Most tokens"), self.max_tokens, _("An answer ends after so many tokens.")),
             (
-                self.tr("Top-p"),
+                _("Top-p"),
                 self.top_p,
-                self.tr("Draws among the likeliest tokens only that come to this share."),
+                _("Draws among the likeliest tokens only that come to this share."),
             ),
-            (self.tr("Seed"), self.seed, self.tr("The same seed draws the same answer.")),
-            (self.tr("Stop at"), self.stop_at, self.tr("Writing ends where this text comes up.")),
+            (_("Seed"), self.seed, _("The same seed draws the same answer.")),
+            (_("Stop at"), self.stop_at, _("Writing ends where this text comes up.")),
         )
         for title, widget, tip in tips:
             flow.addWidget(self._field(title, widget, tip))
@@ -284,7 +285,7 @@ class WritingSettings(QWidget):
         column.addWidget(line)
 
     def _temperature_tip(self) -> str:
-        return self.tr(
+        return _(
             "0: always the likeliest token, so that the same question gets the same answer. Higher: more by chance."
         )
 
@@ -336,7 +337,7 @@ class ExampleRow(QWidget):
         super().__init__(parent)
         self._flow = FlowLayout(SPACING, SPACING // 2, self)
         self.buttons: list[QPushButton] = []
-        self._title = QLabel(self.tr("Examples"))
+        self._title = QLabel(_("Examples"))
         set_role(self._title, Role.HINT)
         self._title.setFixedHeight(self._title.fontMetrics().height() + SPACING // 2)
         self._flow.addWidget(self._title)
@@ -362,7 +363,7 @@ class ExampleRow(QWidget):
         if question.image:
             button.setIcon(QIcon(small_picture(question.image, 2 * PICTURE)))
             button.setIconSize(QSize(PICTURE, PICTURE))
-            button.setAccessibleName(self.tr("Image that is: {}").format(example.expected))
+            button.setAccessibleName(_("Image that is: {}").format(example.expected))
         else:
             button.setText(short(question.shown, from_end=question.as_read))
         button.setToolTip(tip_of(example.given[:1000] or example.expected))
@@ -442,17 +443,17 @@ class TryInput(Card):
         super().__init__("", parent)
         self._task = Task.CHAT
         self._is_busy = False
-        self.text = AskedText(self.tr("Text"))
-        self.second = AskedText(self.tr("Second text"))
+        self.text = AskedText(_("Text"))
+        self.second = AskedText(_("Second text"))
         self.image = ImagePlace()
         self.examples = ExampleRow()
         self.settings = WritingSettings()
         self.button = QPushButton()
         set_role(self.button, Role.PRIMARY)
-        self.more = self._link(self.tr("Settings"))
+        self.more = self._link(_("Settings"))
         self.more.setCheckable(True)
         set_flag(self.more, "stays", True)
-        self.anew = self._link(self.tr("New conversation"))
+        self.anew = self._link(_("New conversation"))
         self._lay_out()
         self.settings.hide()
         self.button.clicked.connect(self._press)
@@ -475,14 +476,14 @@ class TryInput(Card):
         self.text.setVisible(not task.reads_images)
         self.text.setPlaceholderText(hint_words(task))
         self.second.setVisible(choice.reads_pairs)
-        self.second.setPlaceholderText(self.tr("The second text of the pair."))
+        self.second.setPlaceholderText(_("The second text of the pair."))
         self.image.setVisible(task.reads_images)
         self.image.show_image("")
         self.more.setVisible(task.writes_text)
         self.settings.setVisible(task.writes_text and self.more.isChecked())
         self.settings.offer_system(task.reads_conversations)
         self.anew.setVisible(task.writes_text)
-        self.anew.setText(self.tr("New conversation") if task.reads_conversations else self.tr("Clear"))
+        self.anew.setText(_("New conversation") if task.reads_conversations else _("Clear"))
         self.examples.show_examples(choice.examples, chosen.run.path, task, in_pairs=choice.reads_pairs)
         self._show_button()
 
@@ -553,7 +554,7 @@ class TryInput(Card):
         self.asked.emit(question)
 
     def _show_button(self) -> None:
-        self.button.setText(self.tr("Stop") if self._is_busy else ask_words(self._task))
+        self.button.setText(_("Stop") if self._is_busy else ask_words(self._task))
         has_text = bool(self.text.toPlainText().strip())
         self.button.setEnabled(self._is_busy or has_text)
         self.button.setVisible(self._is_busy or not self._task.reads_images)

@@ -1,6 +1,7 @@
 """The page Try it: the model a run has trained beside the one it started from, asked the same."""
 
 from collections.abc import Callable
+from gettext import gettext as _
 from pathlib import Path
 
 from PySide6.QtCore import QCoreApplication, Qt, QTimer
@@ -65,9 +66,9 @@ class TryPage(QWidget):
         self._room: Looking[Verdict] = Looking(self)
         self._idle = QTimer(self, interval=IDLE_MS, singleShot=True)
         self.run_list = ChoiceList()
-        self.run_list.setAccessibleName(self.tr("Run"))
+        self.run_list.setAccessibleName(_("Run"))
         self.shown = Segmented(self._segments())
-        self.shown.setAccessibleName(self.tr("Models to ask"))
+        self.shown.setAccessibleName(_("Models to ask"))
         self.shown.set_value(BOTH)
         self.learned = QLabel()
         set_role(self.learned, Role.MUTED)
@@ -93,7 +94,7 @@ class TryPage(QWidget):
         for column in self.columns.values():
             column.end()
         if had_any and why:
-            self.strip.show_message(Level.INFO, why, self.tr("The next question loads the models again."))
+            self.strip.show_message(Level.INFO, why, _("The next question loads the models again."))
         self._show_busy()
 
     def take_live(self, live: tuple[LiveRun, ...]) -> None:
@@ -105,7 +106,7 @@ class TryPage(QWidget):
         if not training:
             self._on_cpu = False
         elif not self._on_cpu and self._any_loaded:
-            self.let_go(self.tr("{} is training and gets the memory").format(training[0].title))
+            self.let_go(_("{} is training and gets the memory").format(training[0].title))
             self._goes = lambda runs: training[0].run not in runs
 
     def close_questions(self) -> None:
@@ -129,17 +130,17 @@ class TryPage(QWidget):
 
     def _segments(self) -> tuple[Segment, ...]:
         return (
-            Segment(BOTH, self.tr("Both"), self.tr("The trained model beside the one it started from.")),
-            Segment(Which.TRAINED.value, self.tr("Trained"), self.tr("Only the trained model.")),
+            Segment(BOTH, _("Both"), _("The trained model beside the one it started from.")),
+            Segment(Which.TRAINED.value, _("Trained"), _("Only the trained model.")),
             Segment(
                 Which.BEFORE.value,
-                self.tr("Before training"),
-                self.tr("Only the model the run started from."),
+                _("Before training"),
+                _("Only the model the run started from."),
             ),
         )
 
     def _lay_out(self) -> None:
-        title = QLabel(self.tr("Try it"))
+        title = QLabel(_("Try it"))
         set_role(title, Role.PAGE_TITLE)
         top = QHBoxLayout()
         top.setSpacing(SPACING)
@@ -227,8 +228,8 @@ class TryPage(QWidget):
 
     def _why_empty(self, choice: Choice) -> str:
         if choice.problem:
-            return self.tr("This run can't be tried.\n{}").format(choice.problem)
-        return self.tr("No run has a model yet.\nTrain one under New run: then it can be asked here.")
+            return _("This run can't be tried.\n{}").format(choice.problem)
+        return _("No run has a model yet.\nTrain one under New run: then it can be asked here.")
 
     @property
     def _asked_models(self) -> tuple[Which, ...]:
@@ -283,11 +284,11 @@ class TryPage(QWidget):
 
     def _ways_out(self, verdict: Verdict) -> tuple[Fix, ...]:
         if verdict.cpu_helps:
-            return (Fix(self.tr("Try anyway on the CPU"), {ON_CPU: True}),)
+            return (Fix(_("Try anyway on the CPU"), {ON_CPU: True}),)
         if verdict.allowed and len(self._asked_models) > 1:
             return (
-                Fix(self.tr("Ask only the trained model"), {ONLY: Which.TRAINED.value}),
-                Fix(self.tr("Ask only the one before training"), {ONLY: Which.BEFORE.value}),
+                Fix(_("Ask only the trained model"), {ONLY: Which.TRAINED.value}),
+                Fix(_("Ask only the one before training"), {ONLY: Which.BEFORE.value}),
             )
         return ()
 

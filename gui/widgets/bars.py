@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
+from gettext import gettext as _
 
 from PySide6.QtCore import QEvent, QRectF, QSize, Qt
 from PySide6.QtGui import QColor, QFont, QFontMetricsF, QHelpEvent, QPainter, QPainterPath, QPaintEvent
@@ -41,7 +42,7 @@ class ChanceBars(QWidget):
         self._chances = tuple(chances[:MOST_BARS])
         self._expected = expected
         spoken = ", ".join(f"{one.label}: {numbers.share(one.chance)}" for one in self._chances)
-        self.setAccessibleName(self.tr("Probabilities: {}").format(spoken))
+        self.setAccessibleName(_("Probabilities: {}").format(spoken))
         self.updateGeometry()
         self.update()
 

@@ -2,6 +2,7 @@
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from gettext import gettext as _
 
 from PySide6.QtCore import Qt, Signal
 from PySide6.QtWidgets import (
@@ -43,7 +44,7 @@ class BriefStrip(QFrame):
         set_role(self._detail, Role.MUTED)
         self._button = QPushButton()
         self._button.clicked.connect(self.pressed)
-        close = QPushButton(self.tr("Dismiss"))
+        close = QPushButton(_("Dismiss"))
         set_role(close, Role.LINK)
         close.clicked.connect(self._put_away)
         row = QHBoxLayout(self)
@@ -171,9 +172,9 @@ class ChangesStrip(QFrame):
         set_role(self, Role.STRIP_INFO)
         self._changes: tuple[Change, ...] = ()
         self._title = _label(Role.STRONG)
-        self._undo = QPushButton(self.tr("Undo"))
+        self._undo = QPushButton(_("Undo"))
         self._undo.clicked.connect(self.undo_chosen)
-        dismiss = QPushButton(self.tr("Dismiss"))
+        dismiss = QPushButton(_("Dismiss"))
         set_role(dismiss, Role.LINK)
         dismiss.clicked.connect(self.hide)
         heading = QHBoxLayout()
@@ -220,14 +221,14 @@ class ChangesStrip(QFrame):
         return self._changes
 
     def _lines(self) -> list[str]:
-        text = self.tr("{name}: {before} → {after}")
+        text = _("{name}: {before} → {after}")
         lines = [
             text.format(name=change.name, before=change.before, after=change.after)
             for change in self._changes
         ]
         if len(lines) <= MOST_SHOWN:
             return lines
-        rest = self.tr("and {count} more").format(count=len(lines) - MOST_SHOWN + 1)
+        rest = _("and {count} more").format(count=len(lines) - MOST_SHOWN + 1)
         return [*lines[: MOST_SHOWN - 1], rest]
 
 
@@ -304,7 +305,7 @@ class MessageStrip(QFrame):
             self._buttons.addStretch(1)
 
     def _close_button(self) -> QPushButton:
-        button = QPushButton(self.tr("Dismiss"))
+        button = QPushButton(_("Dismiss"))
         set_role(button, Role.LINK)
         button.clicked.connect(self._put_away)
         return button

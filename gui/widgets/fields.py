@@ -3,10 +3,11 @@
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 from enum import Enum, auto
+from gettext import gettext as _
 from pathlib import Path
 from typing import Any
 
-from PySide6.QtCore import QCoreApplication, Signal
+from PySide6.QtCore import Signal
 from PySide6.QtGui import QValidator
 from PySide6.QtWidgets import (
     QAbstractSpinBox,
@@ -36,8 +37,6 @@ ROOM_FOR_AUTOMATIC = 3
 
 ON = ("on", "true")
 """The values that stand for the option itself."""
-
-_translate = QCoreApplication.translate
 
 
 @dataclass(frozen=True)
@@ -114,9 +113,9 @@ def refused(segments: Iterable[Segment], subject: str = "") -> Refused:
         return Refused(lines[0] if lines else "")
     titles = [title for titles in by_reason.values() for title in titles]
     if len(titles) > MOST_NAMES:
-        text = _translate("Offers", "{count} choices are not available here")
+        text = _("{count} choices are not available here")
         return Refused(text.format(count=len(titles)), lines)
-    text = _translate("Offers", "Not available here: {choices}")
+    text = _("Not available here: {choices}")
     return Refused(text.format(choices=" · ".join(titles)), lines)
 
 
@@ -271,7 +270,7 @@ class WholeField(Field):
         highest = LARGEST_SPIN if option.maximum is None else int(option.maximum)
         self._spin = SteppedSpinBox(int(option.minimum or 0), highest, self._none)
         if self._none is not None:
-            self._spin.setSpecialValueText(self.tr("No limit"))
+            self._spin.setSpecialValueText(_("No limit"))
         self._spin.setFixedWidth(number_width(self._spin))
         self._adopt(self._spin, stretch=False)
         self._spin.valueChanged.connect(self._tell)
@@ -297,14 +296,14 @@ class AutomaticField(WholeField):
 
     def __init__(self, option: Option, parent: QWidget | None = None) -> None:
         super().__init__(option, parent)
-        self._spin.setSpecialValueText(self.tr("Automatic"))
+        self._spin.setSpecialValueText(_("Automatic"))
 
     def show_offer(self, offer: Offer) -> Refused:
         """Say what leaving it out comes to."""
         if offer.automatic is None:
-            self._spin.setSpecialValueText(self.tr("Automatic"))
+            self._spin.setSpecialValueText(_("Automatic"))
         else:
-            text = self.tr("Automatic: {value}").format(value=offer.automatic.value)
+            text = _("Automatic: {value}").format(value=offer.automatic.value)
             self._spin.setSpecialValueText(text)
         return super().show_offer(offer)
 
@@ -348,7 +347,7 @@ class ShareField(Field):
     def __init__(self, option: Option, parent: QWidget | None = None) -> None:
         super().__init__(option, parent)
         self._spin = PercentSpinBox(100 * (option.minimum or 0.0), 100 * (option.maximum or 1.0))
-        self._spin.setSuffix(self.tr(" %"))
+        self._spin.setSuffix(_(" %"))
         self._spin.setFixedWidth(number_width(self._spin))
         self._adopt(self._spin, stretch=False)
         self._spin.valueChanged.connect(self._tell)
@@ -435,16 +434,16 @@ class PathField(Field):
         self.line.show_path("" if value is None else str(value))
 
     def _choose_button(self, wanted: Wanted) -> QPushButton:
-        button = QPushButton(self.tr("Choose…"))
-        button.setAccessibleName(self.tr("Choose: {title}").format(title=self.option.title))
+        button = QPushButton(_("Choose…"))
+        button.setAccessibleName(_("Choose: {title}").format(title=self.option.title))
         if wanted is Wanted.FOLDER:
             button.clicked.connect(self._choose_folder)
         elif wanted is Wanted.FILE:
             button.clicked.connect(self._choose_file)
         else:
             menu = QMenu(button)
-            menu.addAction(self.tr("File…"), self._choose_file)
-            menu.addAction(self.tr("Folder…"), self._choose_folder)
+            menu.addAction(_("File…"), self._choose_file)
+            menu.addAction(_("Folder…"), self._choose_folder)
             button.setMenu(menu)
             button.setProperty("hasMenu", True)
         return button

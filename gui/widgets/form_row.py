@@ -1,6 +1,7 @@
 """One row of a form: label, control, unit; below it what it means here, and what is wrong with it."""
 
 from collections.abc import Sequence
+from gettext import gettext as _
 
 from PySide6.QtCore import Qt, Signal
 from PySide6.QtWidgets import QGridLayout, QHBoxLayout, QLabel, QPushButton, QSizePolicy, QVBoxLayout, QWidget
@@ -42,7 +43,7 @@ class FormRow(QWidget):
         self._hint = _wrapping(Role.HINT)
         self._hint.hide()
         self._unit = QLabel()
-        self._refusals = Disclosure(self.tr("Why?"))
+        self._refusals = Disclosure(_("Why?"))
         self._advice = QVBoxLayout()
         self._problems = QVBoxLayout()
         self._grid = QGridLayout(self)
@@ -88,9 +89,9 @@ class FormRow(QWidget):
         """Mark that the value differs from the default, which is this; empty: it doesn't."""
         self._mark.setVisible(bool(default))
         if default:
-            words = self.tr("Changed; the default is {default}. Press to take it again.")
+            words = _("Changed; the default is {default}. Press to take it again.")
             self._mark.setToolTip(words.format(default=default))
-            name = self.tr("{title} is changed; default: {default}")
+            name = _("{title} is changed; default: {default}")
             self._mark.setAccessibleName(name.format(title=self.field.option.title, default=default))
 
     def show_unit(self) -> None:

@@ -3,6 +3,7 @@
 import html
 import math
 from collections.abc import Sequence
+from gettext import gettext as _
 
 from PySide6 import QtGui
 from PySide6.QtCore import QEvent, QMargins, QRectF, QSize, QSizeF, Qt
@@ -48,7 +49,7 @@ class LabelledText(QTextEdit):
         self.setReadOnly(True)
         self.setFrameShape(QFrame.Shape.NoFrame)
         self.viewport().setAutoFillBackground(False)
-        self.setAccessibleName(self.tr("Labelled words"))
+        self.setAccessibleName(_("Labelled words"))
         self.setTabChangesFocus(True)
         self.setVerticalScrollBarPolicy(Qt.ScrollBarPolicy.ScrollBarAlwaysOff)
         self.document().setDocumentMargin(0)

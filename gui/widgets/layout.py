@@ -3,6 +3,7 @@
 import html
 from collections.abc import Sequence
 from enum import Enum
+from gettext import gettext as _
 
 from PySide6.QtCore import QEvent, QObject, QPoint, QRect, QSize, Qt, Signal
 from PySide6.QtGui import QPaintEvent, QResizeEvent
@@ -92,7 +93,7 @@ class Disclosure(QLabel):
                 Qt.TextInteractionFlag.LinksAccessibleByMouse
                 | Qt.TextInteractionFlag.LinksAccessibleByKeyboard
             )
-            link = self.tr("Less") if self._is_open else self._ask
+            link = _("Less") if self._is_open else self._ask
             parts[0] += f"&nbsp; {LINK.format(html.escape(link))}"
         if self.is_open:
             parts += map(html.escape, self._details)
