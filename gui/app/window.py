@@ -63,7 +63,7 @@ from gui.app.closing import Asking, Underway, ask_about, ask_all, ask_at_shutdow
 from gui.app.live_runs import Attention, FoundRuns, LiveRunsThread
 from gui.app.shortcuts import Commands
 from gui.app.sidebar import Sidebar
-from gui.base.background import EngineQuestion
+from gui.base.background import JobTask
 from gui.new_run.memory_state import MemoryTools
 from gui.run.words import AskTurn, Turn, ask_turn
 from gui.widgets.inputs import dropped_paths
@@ -411,8 +411,8 @@ class MainWindow(QMainWindow):
         self._settings = chosen
         self._ask = ask
         self._ask_about_closing = ask_about_closing
-        self._devices = EngineQuestion(ask, "devices", MachineReport, self)
-        self._devices.answered.connect(self._take_machine)
+        self._devices = JobTask(ask, "devices", MachineReport, self)
+        self._devices.done.connect(self._take_machine)
         self._devices.failed.connect(self._devices_failed)
         self.sidebar = Sidebar(theme)
         self.device_check: DeviceCheckDialog | None = None

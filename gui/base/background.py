@@ -1,4 +1,4 @@
-"""Asking the engine with patience: once the person pauses, about the newest wish only, and not while it is early."""
+"""Work away from the window's thread: one call, calls one after the other, questions to the engine."""
 
 from __future__ import annotations
 
@@ -12,16 +12,15 @@ from queue import Empty, SimpleQueue
 from typing import Any, Generic, Protocol, TypeVar
 
 import msgspec
-from PySide6.QtCore import QObject, QThread, QTimer, Signal
+from PySide6.QtCore import QCoreApplication, QObject, QThread, QTimer, Signal
 
 from core.base.errors import RunFolderError, UserError
 from core.base.jobs import EngineCrashed, EngineJob, JobCancelled, JobProgress, TellProgress
 from core.services.hub import Pace, Progress
 
-# --- A thread in which something slow is done by an engine process
-
-
 log = logging.getLogger("hone")
+
+Result = TypeVar("Result")
 
 
 class EngineBroke(UserError):  # noqa: N818 - said as the window says it
@@ -32,6 +31,174 @@ class EngineBroke(UserError):  # noqa: N818 - said as the window says it
             "Hone's engine ended without an answer",
             "This is a bug. The report is in Hone's log; Settings says where that is.",
         )
+
+
+class Job(Protocol):
+    """One engine process that answers one question; `core.base.jobs.EngineJob` is the real one."""
+
+    def ask(self, request: bytes = b"", *, tell: TellProgress | None = None) -> bytes:
+        """Send the request and wait for the answer; `tell` is called with its progress."""
+
+    def kill(self) -> None:
+        """End it at once."""
+
+
+Ask = Callable[[str], Job]
+"""Starts the engine job of this name. Raises OSError where it can't."""
+
+
+def ask_real_engine(job: str) -> Job:
+    """Start a job of Hone's own engine."""
+    return EngineJob(job)
+
+
+class Call(QThread):
+    """One call of a function in a thread of its own, which may outlive whoever began it. `Task` makes them."""
+
+    told = Signal(object, object)
+    over = Signal(object)
+
+    def __init__(self, work: Callable[[Call], Any]) -> None:
+        super().__init__(QCoreApplication.instance())
+        self._work = work
+        self._lock = threading.Lock()
+        self._job: Job | None = None
+        self.is_cancelled = False
+        self.result: Any = None
+        self.failure: UserError | None = None
+        _calls.append(self)
+        self.finished.connect(self._settle)
+
+    def tell(self, progress: object) -> None:
+        """Let the task emit `progress`."""
+        self.told.emit(self, progress)
+
+    def ask(
+        self,
+        name: str,
+        request: bytes = b"",
+        *,
+        start: Ask = ask_real_engine,
+        tell: TellProgress | None = None,
+    ) -> bytes:
+        """The answer of an engine job, which ends when the task is cancelled. Raises what `EngineJob.ask` does."""
+        with self._lock:
+            if self.is_cancelled:
+                raise JobCancelled(name)
+            try:
+                self._job = start(name)
+            except OSError as error:
+                raise UserError("Hone's engine can't be started", str(error)) from error
+        return self._job.ask(request, tell=tell)
+
+    def cancel(self) -> None:
+        """End its engine job, if there is one; any other work goes on, and its result is dropped."""
+        with self._lock:
+            self.is_cancelled = True
+            if self._job is not None:
+                self._job.kill()
+
+    def run(self) -> None:
+        """What the thread does."""
+        try:
+            if not self.is_cancelled:
+                self.result = self._work(self)
+        except JobCancelled:
+            self.is_cancelled = True
+        except UserError as error:
+            self.failure = error
+        except EngineCrashed as error:
+            log.error("%s", error)
+            self.failure = EngineBroke()
+        except OSError as error:
+            self.failure = file_error(error)
+
+    def _settle(self) -> None:
+        _calls.remove(self)
+        self.over.emit(self)
+        self.deleteLater()
+
+
+_calls: list[Call] = []
+
+
+def file_error(error: OSError) -> UserError:
+    """What the window says of a file that a thread couldn't read or write."""
+    where = f"{error.filename}: " if error.filename else ""
+    return RunFolderError(_("A file can't be written"), f"{where}{error.strerror or error}")
+
+
+class Task(QObject, Generic[Result]):
+    """Calls a function in a thread. A newer call takes the place of an older one, of which no signal comes any more.
+
+        task = Task(self)
+        task.done.connect(self._show)
+        task.start(lambda call: read_rows(path))
+
+    The function is given its `Call`, with which it tells its progress and asks the engine. A task may be deleted while
+    its function still runs: the thread ends out of sight (`end_left` waits for it).
+
+    Signals:
+        progress: What the function told with `call.tell`.
+        done: What the function returned.
+        failed: The `core.base.errors.UserError` that it raised, or that tells of the error of another kind.
+        settled: It is over, however it ended; sent after `done` and `failed`, and not after `cancel`.
+    """
+
+    progress = Signal(object)
+    done = Signal(object)
+    failed = Signal(object)
+    settled = Signal()
+
+    def __init__(self, parent: QObject | None = None) -> None:
+        super().__init__(parent)
+        self._call: Call | None = None
+        self._calls: list[Call] = []
+
+    @property
+    def is_running(self) -> bool:
+        """Whether a signal is still to come."""
+        return self._call is not None
+
+    def start(self, work: Callable[[Call], Result]) -> None:
+        """Begin to call `work`; returns at once."""
+        self.cancel()
+        call = self._call = Call(work)
+        self._calls.append(call)
+        call.told.connect(self._tell)
+        call.over.connect(self._settle)
+        call.start(QThread.Priority.LowPriority)
+
+    def cancel(self) -> None:
+        """End the engine job of the call under way; no signal comes of it."""
+        if self._call is not None:
+            self._call.cancel()
+            self._call = None
+
+    def close(self) -> None:
+        """Cancel, and wait until no thread is left."""
+        self.cancel()
+        self.wait()
+
+    def wait(self) -> None:
+        """Wait until no thread is left."""
+        for call in self._calls:
+            call.wait()
+
+    def _tell(self, call: Call, progress: object) -> None:
+        if call is self._call:
+            self.progress.emit(progress)
+
+    def _settle(self, call: Call) -> None:
+        self._calls.remove(call)
+        if call is not self._call:
+            return
+        self._call = None
+        if call.failure is not None:
+            self.failed.emit(call.failure)
+        elif not call.is_cancelled:
+            self.done.emit(call.result)
+        self.settled.emit()
 
 
 class EngineWork(QThread):
@@ -80,12 +247,6 @@ class EngineWork(QThread):
         raise NotImplementedError
 
 
-# --- Small jobs with files, done one after the other away from the window: notes written
-
-
-Result = TypeVar("Result")
-
-
 class FileWork(QThread):
     """Does jobs in their order. The thread ends when there is none left, and begins anew with the next.
 
@@ -125,9 +286,7 @@ class FileWork(QThread):
             except UserError as error:
                 self.failed.emit(error)
             except OSError as error:
-                title = _("A file can't be written")
-                where = f"{error.filename}: " if error.filename else ""
-                self.failed.emit(RunFolderError(title, f"{where}{error.strerror or error}"))
+                self.failed.emit(file_error(error))
 
     def _go_on(self) -> None:
         if not self._jobs.empty() and not self.isRunning():
@@ -137,28 +296,15 @@ class FileWork(QThread):
         done(result)
 
 
-# --- Threads that nobody waits for any more: they end out of sight
-
-
 PATIENCE_MS = 1000
 
-_left: list[QThread] = []
 _stuck: list[QThread] = []
 
 
-def leave(thread: QThread) -> None:
-    """Let a thread end by itself, though the object it belongs to goes. Returns at once."""
-    _left[:] = [other for other in _left if other.isRunning()]
-    if thread.isRunning():
-        thread.setParent(None)
-        _left.append(thread)
-
-
 def end_left() -> None:
-    """Wait until all of them have ended: Qt bears no thread that outlives the program."""
-    for thread in _left:
-        thread.wait()
-    _left.clear()
+    """Wait until the calls of all tasks have ended: Qt bears no thread that outlives the program."""
+    for call in list(_calls):
+        call.wait()
 
 
 def wait_briefly(thread: QThread) -> None:
@@ -174,74 +320,6 @@ def end_program(status: int) -> int:
         logging.shutdown()
         os._exit(status)
     return status
-
-
-# --- Looks into files for the page Try it, away from the window: which runs there are
-
-
-Found = TypeVar("Found")
-
-
-class _Look(QThread, Generic[Found]):
-    def __init__(self, look: Callable[[], Found], parent: QObject) -> None:
-        super().__init__(parent)
-        self._look = look
-        self.found: Found | None = None
-
-    def run(self) -> None:
-        """Look; called by Qt in the thread."""
-        self.found = self._look()
-
-
-class Looking(QObject, Generic[Found]):
-    """Looks for one kind of thing; what was looked for before is forgotten.
-
-    Signals:
-        found: What `look` came to.
-    """
-
-    found = Signal(object)
-
-    def __init__(self, parent: QObject) -> None:
-        super().__init__(parent)
-        self._threads: list[_Look[Found]] = []
-        self._current: _Look[Found] | None = None
-
-    @property
-    def is_looking(self) -> bool:
-        """Whether an answer is still to come."""
-        return self._current is not None
-
-    def look(self, look: Callable[[], Found]) -> None:
-        """Call `look` in a thread."""
-        thread = _Look(look, self)
-        thread.finished.connect(self._settle)
-        self._threads.append(thread)
-        self._current = thread
-        thread.start()
-
-    def forget(self) -> None:
-        """No signal comes of what is being looked for."""
-        self._current = None
-
-    def close(self) -> None:
-        """Forget it, and wait until no thread is left; a look takes milliseconds."""
-        self.forget()
-        for thread in self._threads:
-            thread.wait()
-
-    def _settle(self) -> None:
-        thread = self.sender()
-        if not isinstance(thread, _Look):
-            return
-        self._threads.remove(thread)
-        thread.deleteLater()
-        if thread is self._current:
-            self._current = None
-            self.found.emit(thread.found)
-
-
-# --- What takes minutes, brings files here and can be paused
 
 
 class State(Enum):
@@ -294,145 +372,39 @@ class Pausable(QObject):
         raise NotImplementedError
 
 
-# --- Asking the engine a short question without making the window wait
-
-
-class Job(Protocol):
-    """One engine process that answers one question; `core.base.jobs.EngineJob` is the real one."""
-
-    def ask(self, request: bytes = b"", *, tell: TellProgress | None = None) -> bytes:
-        """Send the request and wait for the answer; `tell` hears how far it is."""
-
-    def kill(self) -> None:
-        """End it at once."""
-
-
-Ask = Callable[[str], Job]
-"""Starts the engine job of this name. Raises OSError where it can't."""
-
 Answer = TypeVar("Answer", bound=msgspec.Struct)
 
 
-def ask_real_engine(job: str) -> Job:
-    """Start a job of Hone's own engine."""
-    return EngineJob(job)
+class JobTask(Task[Answer]):
+    """Asks one kind of engine job; a newer request takes the place of an older one.
 
-
-class _Asking(EngineWork):
-    """One question on its way; holds its answer or its failure when it has finished.
-
-    Signals:
-        progressed: The share that is done, 0 to 1.
-    """
-
-    progressed = Signal(float)
-
-    def __init__(self, ask: Ask, job: str, request: bytes, parent: QObject) -> None:
-        super().__init__(parent)
-        self._ask = ask
-        self._name = job
-        self._request = request
-        self._job: Job | None = None
-        self.answer: bytes | None = None
-
-    def begin(self) -> None:
-        self._job = self._ask(self._name)
-
-    def work(self) -> None:
-        assert self._job is not None
-        self.answer = self._job.ask(self._request, tell=self._tell)
-
-    def _tell(self, progress: JobProgress) -> None:
-        self.progressed.emit(progress.share)
-
-    def kill(self) -> None:
-        if self._job is not None:
-            self._job.kill()
-
-
-class EngineQuestion(QObject, Generic[Answer]):
-    """Asks one kind of question; a newer question takes the place of an older one.
-
-    Signals:
-        answered: The answer, a struct of the kind given.
-        failed: A `core.base.errors.UserError`.
-        progressed: How much of the question asked last is done, 0 to 1; only some jobs tell.
+    `progress` is the share that is done, 0 to 1, of those jobs that tell.
 
     Args:
-        ask: Starts an engine job.
+        start: Starts an engine job.
         job: The job's name, such as `inspect`.
         kind: The struct its answer is read as.
         parent: Qt's parent.
     """
 
-    answered = Signal(object)
-    failed = Signal(object)
-    progressed = Signal(float)
-
-    def __init__(self, ask: Ask, job: str, kind: type[Answer], parent: QObject | None = None) -> None:
+    def __init__(self, start: Ask, job: str, kind: type[Answer], parent: QObject | None = None) -> None:
         super().__init__(parent)
-        self._ask = ask
-        self._job = job
-        self._kind = kind
-        self._current: _Asking | None = None
-        self._threads: list[_Asking] = []
-
-    @property
-    def is_waiting(self) -> bool:
-        """Whether an answer is still to come."""
-        return self._current is not None
+        self._start_job, self._job, self._kind = start, job, kind
 
     def put(self, request: msgspec.Struct | None = None) -> None:
         """Ask; what was asked before is forgotten."""
-        self.forget()
         content = b"" if request is None else msgspec.json.encode(request)
-        asking = _Asking(self._ask, self._job, content, self)
-        asking.finished.connect(self._settle)
-        asking.progressed.connect(self._tell_progress)
-        self._threads.append(asking)
-        self._current = asking
-        asking.start(QThread.Priority.LowPriority)
+        self.start(lambda call: self._answer(call, content))
 
-    def forget(self) -> None:
-        """Give up what was asked; no signal comes of it."""
-        if self._current is not None:
-            self._current.cancel()
-            self._current = None
+    def _answer(self, call: Call, content: bytes) -> Answer:
+        def tell(progress: JobProgress) -> None:
+            call.tell(progress.share)
 
-    def close(self) -> None:
-        """Give up and wait until no thread is left; call before the application ends."""
-        self.forget()
-        for asking in self._threads:
-            asking.wait()
-
-    def _tell_progress(self, share: float) -> None:
-        if self.sender() is self._current:
-            self.progressed.emit(share)
-
-    def _settle(self) -> None:
-        asking = self.sender()
-        if not isinstance(asking, _Asking):
-            return
-        self._threads.remove(asking)
-        asking.deleteLater()
-        if asking is not self._current:
-            return
-        self._current = None
-        if asking.failure is not None:
-            self.failed.emit(asking.failure)
-        elif asking.answer is not None:
-            self._deliver(asking.answer)
-
-    def _deliver(self, content: bytes) -> None:
+        answer = call.ask(self._job, content, start=self._start_job, tell=tell)
         try:
-            answer = msgspec.json.decode(content, type=self._kind)
+            return msgspec.json.decode(answer, type=self._kind)
         except msgspec.MsgspecError as error:
-            self.failed.emit(UserError("The engine's answer can't be read", str(error)))
-        else:
-            self.answered.emit(answer)
-
-
-# --- Asking the engine with patience: once the person pauses, about the newest wish only
+            raise UserError("The engine's answer can't be read", str(error)) from error
 
 
 BETWEEN_LOOKS_MS = 250
@@ -441,8 +413,8 @@ BETWEEN_LOOKS_MS = 250
 Request = TypeVar("Request", bound=msgspec.Struct)
 
 
-class PatientQuestion(QObject, Generic[Request, Answer]):
-    """One kind of question that changes as the person types.
+class DebouncedTask(QObject, Generic[Request, Answer]):
+    """A job that is asked once the person has stopped typing, about what is wanted then.
 
     `report` answers the newest question, `failure` says why there is no answer.
 
@@ -461,10 +433,10 @@ class PatientQuestion(QObject, Generic[Request, Answer]):
 
     def __init__(self, ask: Ask, job: str, kind: type[Answer], parent: QObject | None = None) -> None:
         super().__init__(parent)
-        self._question = EngineQuestion(ask, job, kind, self)
-        self._question.answered.connect(self._take)
+        self._question = JobTask(ask, job, kind, self)
+        self._question.done.connect(self._take)
         self._question.failed.connect(self._fail)
-        self._question.progressed.connect(self.tell_progress)
+        self._question.progress.connect(self.tell_progress)
         self._request: Request | None = None
         self._is_held = False
         self._timer = QTimer(self)
@@ -477,7 +449,7 @@ class PatientQuestion(QObject, Generic[Request, Answer]):
     @property
     def is_waiting(self) -> bool:
         """Whether an answer is still to come."""
-        return self._is_held or self._timer.isActive() or self._question.is_waiting
+        return self._is_held or self._timer.isActive() or self._question.is_running
 
     def look_at(self, request: Request | None, *, is_early: bool = False) -> bool:
         """Ask about something; None: there is nothing to ask. The same request again changes nothing.
@@ -492,7 +464,7 @@ class PatientQuestion(QObject, Generic[Request, Answer]):
         if request == self._request and (is_early or not self._is_held):
             return False
         before, self._request = self._request, request
-        self._question.forget()
+        self._question.cancel()
         self._timer.stop()
         self.failure = None
         if not self._stays_known(before, request):
@@ -504,9 +476,9 @@ class PatientQuestion(QObject, Generic[Request, Answer]):
 
     def hold(self) -> None:
         """Give up what is being asked, to be asked again when `look_at` is called next."""
-        if self._timer.isActive() or self._question.is_waiting:
+        if self._timer.isActive() or self._question.is_running:
             self._timer.stop()
-            self._question.forget()
+            self._question.cancel()
             self._is_held = True
 
     def tell_progress(self, share: float) -> None:

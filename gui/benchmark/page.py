@@ -22,7 +22,7 @@ from core.options.device_support import MachineReport
 from core.runs import queue
 from core.runs.events import Level, TurnAwaited
 from core.runs.folder import Action
-from gui.base.background import Looking
+from gui.base.background import Task
 from gui.base.theme import Role, Theme, set_role
 from gui.base.tokens import GUTTER, PAGE_MARGINS, SPACING
 from gui.base.trash import Question
@@ -279,7 +279,7 @@ class BenchmarkTab(QWidget):
         super().__init__(parent)
         self.wish, self.view = wish, view
         self.saving = BenchmarkSaving(theme)
-        self._preview: Looking[Plan | UserError] = Looking(self)
+        self._preview: Task[Plan | UserError] = Task(self)
         self._soon = QTimer(self, interval=REST_MS, singleShot=True)
         self._planned: Plan | UserError | None = None
         self.result: Result | None = None
@@ -404,10 +404,10 @@ class BenchmarkTab(QWidget):
 
     def _look_ahead(self) -> None:
         """Make the plan of what is chosen, to say what it is; until it is made, what was said before stays."""
-        self._preview.forget()
+        self._preview.cancel()
         if not self.wish.obstacle():
             make_plan = self.wish.plan()
-            self._preview.look(lambda: _planned(make_plan))
+            self._preview.start(lambda _call: _planned(make_plan))
 
     def _take_plan(self, planned: Plan | UserError) -> None:
         self._planned = planned
@@ -468,7 +468,7 @@ class BenchmarkTab(QWidget):
         self.wish.changed.connect(self._refresh)
         self.wish.changed.connect(self._soon.start)
         self._soon.timeout.connect(self._look_ahead)
-        self._preview.found.connect(self._take_plan)
+        self._preview.done.connect(self._take_plan)
         self.start.clicked.connect(self.start_pressed)
         self.progress.cancel_pressed.connect(self.cancel_pressed)
         self.again.clicked.connect(self._ask_again)
@@ -529,7 +529,7 @@ class BenchmarkPage(QWidget):
         self.measuring = Benchmarking(self)
         self._pausing = Pausing(self._tools.ahead_of, self)
         self._waiting: BenchmarkTab | None = None
-        self._kept: Looking[list[Kept]] = Looking(self)
+        self._kept: Task[list[Kept]] = Task(self)
         self.head = ElidedLabel()
         set_role(self.head, Role.MUTED)
         self.methods, self.devices = self._methods_tab(theme, form), self._devices_tab(theme)
@@ -654,7 +654,7 @@ class BenchmarkPage(QWidget):
             self.head.setText(_("What the guides promise, measured on this computer"))
 
     def _look(self) -> None:
-        self._kept.look(self._tools.earlier)
+        self._kept.start(lambda _call: self._tools.earlier())
 
     def _take_kept(self, found: list[Kept]) -> None:
         for tab in self._both:
@@ -694,7 +694,7 @@ class BenchmarkPage(QWidget):
         self.measuring.ended.connect(self._take_ending)
         self._pausing.changed.connect(self._show_state)
         self.earlier.use_requested.connect(self.use_requested)
-        self._kept.found.connect(self._take_kept)
+        self._kept.done.connect(self._take_kept)
         self.tabs.currentChanged.connect(self._show_head)
         application = QCoreApplication.instance()
         assert application is not None

@@ -41,7 +41,7 @@ from core.services import hub
 from core.services.autofit import MakeDryRun, MakesMeasurement, verdict_of
 from core.services.hub import ConfigFetched, ConfigRequest, is_at_hand, is_complete
 from core.services.memory import DryRun, room_of
-from gui.base.background import Ask, EngineQuestion, EngineWork, PatientQuestion
+from gui.base.background import Ask, DebouncedTask, EngineWork, JobTask
 from gui.new_run.state import Checked, FormQuestions, ModelCheck
 
 # --- What the window may ask about memory without an engine of its own, in one place
@@ -162,8 +162,8 @@ class HubLookup(QObject):
 
     def __init__(self, ask: Ask, parent: QObject | None = None) -> None:
         super().__init__(parent)
-        self._question = EngineQuestion(ask, "fetch-config", ConfigFetched, self)
-        self._question.answered.connect(self.fetched)
+        self._question = JobTask(ask, "fetch-config", ConfigFetched, self)
+        self._question.done.connect(self.fetched)
         self._question.failed.connect(self._fail)
         self.source = ""
         self.failure: UserError | None = None
@@ -171,12 +171,12 @@ class HubLookup(QObject):
     @property
     def is_fetching(self) -> bool:
         """Whether it is on its way."""
-        return self._question.is_waiting
+        return self._question.is_running
 
     def look_at(self, source: str) -> None:
         """Offer another model; what is under way for the one before is given up."""
         if source != self.source:
-            self._question.forget()
+            self._question.cancel()
             self.source, self.failure = source, None
 
     def fetch(self) -> None:
@@ -188,7 +188,7 @@ class HubLookup(QObject):
 
     def cancel(self) -> None:
         """Give it up."""
-        self._question.forget()
+        self._question.cancel()
         self.changed.emit()
 
     def close(self) -> None:
@@ -483,7 +483,7 @@ def _has_device(machine: MachineReport, options: RunOptions) -> bool:
 # --- Tracing the model in the background: a better forecast than the formula's
 
 
-class TracedForecast(PatientQuestion[ForecastRequest, Forecast]):
+class TracedForecast(DebouncedTask[ForecastRequest, Forecast]):
     """The newest trace; it takes a process of its own, so that it waits longer than the other questions."""
 
     patience_ms = 600

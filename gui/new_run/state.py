@@ -24,7 +24,7 @@ from core.options.method_rules import (
 from core.options.validate import check_tree, read_options
 from core.services.hub import question_about
 from core.services.inspect import DataReport, Finding, FindingLevel, InspectRequest, inspect_request
-from gui.base.background import Ask, EngineBroke, PatientQuestion
+from gui.base.background import Ask, DebouncedTask, EngineBroke
 
 # --- What the form says: options where they can be read, and every problem there is
 
@@ -124,7 +124,7 @@ def _without(tree: Tree, paths: frozenset[str]) -> Tree:
 # --- Looking at the model in the background whenever it, or what is asked of it, changes
 
 
-class ModelCheck(PatientQuestion[ModelRequest, ModelReport]):
+class ModelCheck(DebouncedTask[ModelRequest, ModelReport]):
     """What is known about the chosen model.
 
     `longest` is the most tokens the model can see, `shaped` the newest report that tells its shape; both stay known
@@ -168,7 +168,7 @@ def _source(request: ModelRequest | None) -> tuple[object, object] | None:
 # --- Looking into the data in the background whenever it, or what is asked of it, changes
 
 
-class DataReading(PatientQuestion[InspectRequest, DataReport]):
+class DataReading(DebouncedTask[InspectRequest, DataReport]):
     """What is known about the chosen data; `changed` is sent when reading begins, too.
 
     `is_cancelled` while the person has given up reading it; `progress` is the share that is done, 0 to 1, where the

@@ -1,11 +1,11 @@
-"""The sheet "Support file": every file it would hold, as it would be handed on, to look through before it is saved."""
+"""Taking a run elsewhere: as a Python script, as a report to read, as a support file."""
 
 from collections.abc import Callable
 from gettext import gettext as _
 from pathlib import Path
 
-from PySide6.QtCore import QObject, QStandardPaths, Qt, QThread, QUrl, Signal
-from PySide6.QtGui import QCloseEvent, QDesktopServices, QFontDatabase, QGuiApplication, QTextOption
+from PySide6.QtCore import QObject, QStandardPaths, Qt, QUrl, Signal
+from PySide6.QtGui import QDesktopServices, QFontDatabase, QGuiApplication, QTextOption
 from PySide6.QtWidgets import (
     QDialog,
     QDialogButtonBox,
@@ -22,103 +22,19 @@ from PySide6.QtWidgets import (
 
 from core.base.errors import UserError
 from core.base.format import memory
-from core.base.jobs import EngineJob, JobCancelled
 from core.runs.events import Level, MessageRaised
 from core.runs.folder import RunFolder
 from core.sharing import support
 from core.sharing.report import save_report
 from core.sharing.script import Ask, script_of_run
 from core.sharing.support import SupportFile
-from gui.base.background import EngineWork, leave
+from gui.base.background import Call, Task
 from gui.base.theme import Role, set_role
 from gui.base.tokens import SPACING
 from gui.widgets.cards import MessageStrip
 
-# --- What takes a while about taking a run elsewhere: asking the engine, reading long files
-
-
 WriteScript = Callable[[RunFolder, Ask], str]
 """Writes a run as a script, as `core.sharing.script.script_of_run` does."""
-
-
-class Scripting(EngineWork):
-    """Writes the script of a run; `text` is it."""
-
-    def __init__(self, run: RunFolder, parent: QObject, write: WriteScript = script_of_run) -> None:
-        super().__init__(parent)
-        self._run, self._write = run, write
-        self._job: EngineJob | None = None
-        self.text = ""
-
-    def begin(self) -> None:
-        """Each question starts its own process."""
-
-    def work(self) -> None:
-        """Ask what it takes, and write it."""
-        self.text = self._write(self._run, self._ask)
-
-    def _ask(self, name: str, request: bytes) -> bytes:
-        with self._lock:
-            if self.cancelled:
-                raise JobCancelled(name)
-            self._job = EngineJob(name)
-        return self._job.ask(request)
-
-    def kill(self) -> None:
-        """End the question that is under way."""
-        if self._job is not None:
-            self._job.kill()
-
-
-class _ByItself(EngineWork):
-    """Work without an engine: files are read or written. It is over soon, and waited for."""
-
-    def begin(self) -> None:
-        """There is no process."""
-
-    def kill(self) -> None:
-        """There is none to end."""
-
-
-class Reporting(_ByItself):
-    """Saves the page of a run."""
-
-    def __init__(self, run: RunFolder, path: Path, parent: QObject) -> None:
-        super().__init__(parent)
-        self._run, self.path = run, path
-
-    def work(self) -> None:
-        """Read the run, and write the page."""
-        save_report(self._run, self.path)
-
-
-class Collecting(_ByItself):
-    """Reads and redacts what a support file is to hold; `files` is it."""
-
-    def __init__(self, run: RunFolder, parent: QObject) -> None:
-        super().__init__(parent)
-        self._run = run
-        self.files: tuple[SupportFile, ...] = ()
-
-    def work(self) -> None:
-        """Read and redact."""
-        self.files = support.collect(self._run)
-
-
-class Saving(_ByItself):
-    """Saves a support file."""
-
-    def __init__(self, files: tuple[SupportFile, ...], path: Path, parent: QObject) -> None:
-        super().__init__(parent)
-        self._files, self.path = files, path
-
-    def work(self) -> None:
-        """Write the zip."""
-        support.save(self._files, self.path)
-
-
-# --- The sheet "Support file": every file it would hold, as it would be handed on
-
 
 SIZE = (860, 600)
 LIST_WIDTH = 190
@@ -143,8 +59,7 @@ class SupportSheet(QDialog):
         self.setAttribute(Qt.WidgetAttribute.WA_DeleteOnClose)
         self.resize(*SIZE)
         self._place, self._choose = place, choose
-        self._saving: Saving | None = None
-        self._is_left = False
+        self._found: tuple[SupportFile, ...] = ()
         self.files = QListWidget()
         self.files.setAccessibleName(_("Files"))
         self.files.setFixedWidth(LIST_WIDTH)
@@ -165,44 +80,18 @@ class SupportSheet(QDialog):
         self._lay_out()
         self.files.currentRowChanged.connect(self._show_file)
         self.save.clicked.connect(self._ask_place)
-        self._collecting = Collecting(run, self)
-        self._collecting.finished.connect(self._show_files)
+        self._collecting: Task[tuple[SupportFile, ...]] = Task(self)
+        self._collecting.done.connect(self._show_files)
+        self._collecting.failed.connect(self.strip.show_error)
+        self._saving: Task[None] = Task(self)
+        self._saving.done.connect(self.accept)
+        self._saving.failed.connect(self._show_failure)
         self.note.setText(_("Reading the files…"))
-        self._collecting.start(QThread.Priority.LowPriority)
+        self._collecting.start(lambda _call: support.collect(run))
 
-    def done(self, result: int) -> None:
-        """Close; files that are still being read or written are so out of sight, and nobody waits for them."""
-        if self._is_busy:
-            self._is_left = True
-            self.hide()
-        else:
-            super().done(result)
-
-    def closeEvent(self, event: QCloseEvent) -> None:
-        """Its threads have to end before it is gone."""
-        super().closeEvent(event)
-        if self._is_busy:
-            event.ignore()
-
-    def leave_work(self) -> None:
-        """The page goes, and this sheet with it: what is being written is so to its end. Returns at once."""
-        self.reject()
-        leave(self._collecting)
-        if self._saving is not None:
-            leave(self._saving)
-
-    @property
-    def _is_busy(self) -> bool:
-        return self._collecting.isRunning() or (self._saving is not None and self._saving.isRunning())
-
-    def _show_files(self) -> None:
-        if self._is_left:
-            self.reject()
-            return
-        if self._collecting.failure is not None:
-            self.strip.show_error(self._collecting.failure)
-            return
-        for file in self._collecting.files:
+    def _show_files(self, files: tuple[SupportFile, ...]) -> None:
+        self._found = files
+        for file in files:
             shown = QListWidgetItem(_("{}  {}").format(file.name, memory(len(file.text.encode()))))
             shown.setToolTip(file.note)
             self.files.addItem(shown)
@@ -212,7 +101,7 @@ class SupportSheet(QDialog):
 
     def _show_file(self, row: int) -> None:
         if row >= 0:
-            file = self._collecting.files[row]
+            file = self._found[row]
             self.note.setText(file.note or _("All of it, but for what is taken out of every file."))
             self.text.setPlainText(file.text)
 
@@ -224,16 +113,10 @@ class SupportSheet(QDialog):
             return
         path = Path(place) if Path(place).suffix.lower() == ".zip" else Path(f"{place}.zip")
         self.save.setEnabled(False)
-        self._saving = Saving(self._collecting.files, path, self)
-        self._saving.finished.connect(self._show_saved)
-        self._saving.start(QThread.Priority.LowPriority)
+        files = self._found
+        self._saving.start(lambda _call: support.save(files, path))
 
-    def _show_saved(self) -> None:
-        assert self._saving is not None, "it has just ended"
-        failure = self._saving.failure
-        if failure is None or self._is_left:
-            self.accept()
-            return
+    def _show_failure(self, failure: UserError) -> None:
         self.strip.show_error(failure)
         self.save.setEnabled(True)
 
@@ -260,9 +143,6 @@ class SupportSheet(QDialog):
             layout.addWidget(widget)
         layout.addLayout(both, 1)
         layout.addWidget(buttons)
-
-
-# --- Takes a run elsewhere from its page: as a Python script, as a page to read
 
 
 ChoosePlace = Callable[[QWidget, str, str, str], str]
@@ -303,20 +183,23 @@ class RunTaking(QObject):
         super().__init__(view)
         self._run, self._view = run, view
         self._choose, self._open, self._write_script = choose, open_file, write_script
-        self._work: EngineWork | None = None
+        self._script: Task[str] = Task(self)
+        self._script.done.connect(self._copied)
+        self._report: Task[Path] = Task(self)
+        self._report.done.connect(self._reported)
+        for task in (self._script, self._report):
+            task.failed.connect(self._warn)
 
     @property
     def is_busy(self) -> bool:
         """Whether something is being made."""
-        return self._work is not None
+        return self._script.is_running or self._report.is_running
 
     def copy_script(self) -> None:
         """Put the run as a Python script on the clipboard."""
-        if self.is_busy:
-            return
-        self._tell(_("Writing the script…"), _("Its data is looked at once more."))
-        work = Scripting(self._run, self, self._write_script)
-        self._begin(work, lambda: self._copied(work))
+        if not self.is_busy:
+            self._tell(_("Writing the script…"), _("Its data is looked at once more."))
+            self._script.start(lambda call: self._write_script(self._run, call.ask))
 
     def save_report(self) -> None:
         """Save the page that tells of the run where the person likes, and open it."""
@@ -327,8 +210,13 @@ class RunTaking(QObject):
         if place:
             path = Path(place) if Path(place).suffix.lower() in (".html", ".htm") else Path(f"{place}.html")
             self._tell(_("Writing the report…"), "")
-            work = Reporting(self._run, path, self)
-            self._begin(work, lambda: self._reported(work.path))
+            run = self._run
+
+            def write(_call: Call) -> Path:
+                save_report(run, path)
+                return path
+
+            self._report.start(write)
 
     def show_support(self) -> None:
         """Show what a support file would hold."""
@@ -336,38 +224,16 @@ class RunTaking(QObject):
 
     def leave_work(self) -> None:
         """The page goes: a script is given up, files are written to their end out of sight. Returns at once."""
-        for sheet in self._view.findChildren(SupportSheet):
-            sheet.leave_work()
-        if self._work is not None:
-            if isinstance(self._work, Scripting):
-                self._work.cancel()
-            leave(self._work)
-            self._work = None
+        self._script.cancel()
 
-    def _begin(self, work: EngineWork, then: Callable[[], None]) -> None:
-        self._work = work
-        work.finished.connect(lambda: self._end(work, then))
-        work.start(QThread.Priority.LowPriority)
-
-    def _end(self, work: EngineWork, then: Callable[[], None]) -> None:
-        if self._work is not work:
-            return
-        self._work = None
-        work.deleteLater()
-        if work.failure is not None:
-            self._warn(work.failure)
-        elif not work.cancelled:
-            then()
-
-    def _copied(self, work: Scripting) -> None:
-        QGuiApplication.clipboard().setText(work.text)
-        lines = work.text.count("\n")
+    def _copied(self, text: str) -> None:
+        QGuiApplication.clipboard().setText(text)
         self._tell(
             _("The script is on the clipboard"),
             _(
                 "{} lines, without Hone: paste them into a file that ends in .py. At its top stands what it takes, and "
                 "what differs from Hone."
-            ).format(f"{lines:,}"),
+            ).format(f"{text.count(chr(10)):,}"),
         )
 
     def _reported(self, path: Path) -> None:

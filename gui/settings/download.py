@@ -21,7 +21,7 @@ from core.services.hub import (
     RemoveRequest,
     Transfer,
 )
-from gui.base.background import Ask, EngineQuestion, EngineWork, Pausable, State
+from gui.base.background import Ask, EngineWork, JobTask, Pausable, State
 from gui.base.theme import Role, set_role
 from gui.base.tokens import SPACING
 from gui.widgets.labels import ElidedLabel
@@ -75,7 +75,7 @@ class HubTransfer(Pausable):
         self._make = make
         self._running: _Running | None = None
         self._threads: list[_Running] = []
-        self._dropping = EngineQuestion(ask, "hub-remove", Removed, self)
+        self._dropping = JobTask(ask, "hub-remove", Removed, self)
         self._dropping.failed.connect(self._fail)
         self._given_up: DownloadRequest | None = None
         self.request: DownloadRequest | None = None

@@ -36,7 +36,7 @@ from core.services.hub import (
     RemoveRequest,
     TokenPlace,
 )
-from gui.base.background import Ask, EngineQuestion
+from gui.base.background import Ask, JobTask
 from gui.base.theme import Role, set_role
 from gui.base.tokens import SPACING
 from gui.widgets.cards import Card
@@ -64,8 +64,8 @@ class TokenPanel(QWidget):
 
     def __init__(self, ask: Ask, parent: QWidget | None = None) -> None:
         super().__init__(parent)
-        self._question = EngineQuestion(ask, "hub-account", Account, self)
-        self._question.answered.connect(self._take)
+        self._question = JobTask(ask, "hub-account", Account, self)
+        self._question.done.connect(self._take)
         self._question.failed.connect(self._fail)
         self._action = AccountAction.LOOK
         self._account = Account()
@@ -162,7 +162,7 @@ class TokenPanel(QWidget):
         set_role(self._status, role)
 
     def _show_buttons(self) -> None:
-        is_idle = not self._question.is_waiting
+        is_idle = not self._question.is_running
         self.keep.setEnabled(is_idle and bool(self.line.text().strip()) and not self._account.refusal)
         self.line.setEnabled(not self._account.refusal)
         self.check.setEnabled(is_idle and self._account.place is not TokenPlace.NOWHERE)
@@ -300,11 +300,11 @@ class CacheCard(Card):
     def __init__(self, ask: Ask, confirm: "Confirm | None" = None, parent: QWidget | None = None) -> None:
         super().__init__(_("From the Hub, on this computer"), parent)
         self._confirm = confirm or ask_whether_to_delete
-        self._cached = EngineQuestion(ask, "hub-cached", CacheReport, self)
-        self._cached.answered.connect(self.show_report)
+        self._cached = JobTask(ask, "hub-cached", CacheReport, self)
+        self._cached.done.connect(self.show_report)
         self._cached.failed.connect(self._fail)
-        self._removing = EngineQuestion(ask, "hub-remove", Removed, self)
-        self._removing.answered.connect(self._look)
+        self._removing = JobTask(ask, "hub-remove", Removed, self)
+        self._removing.done.connect(self._look)
         self._removing.failed.connect(self._fail)
         self._repos: tuple[Cached, ...] = ()
         self.table = _Table()
@@ -366,7 +366,7 @@ class CacheCard(Card):
         chosen = self._chosen
         self.delete.setVisible(bool(self._repos))
         self.delete.setEnabled(
-            chosen is not None and not self._removing.is_waiting
+            chosen is not None and not self._removing.is_running
         )  # one at a time: none half
         size = numbers.memory(chosen.size + chosen.partial) if chosen is not None else ""
         self.delete.setText(_("Delete {size}…").format(size=size) if size else _("Delete…"))

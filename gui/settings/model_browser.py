@@ -31,7 +31,7 @@ from core.base.format import MISSING
 from core.runs.events import Level
 from core.services import hub
 from core.services.hub import CacheReport, Download, DownloadRequest, Found, Kind, SearchAnswer, SearchRequest
-from gui.base.background import Ask, EngineQuestion, State
+from gui.base.background import Ask, JobTask, State
 from gui.base.theme import Role, set_role
 from gui.base.tokens import SPACING
 from gui.settings.download import (
@@ -293,11 +293,11 @@ class HubSearch(QObject):
     def __init__(self, ask: Ask, kind: Kind = Kind.MODEL, parent: QObject | None = None) -> None:
         super().__init__(parent)
         self._kind = kind
-        self._search = EngineQuestion(ask, "hub-search", SearchAnswer, self)
-        self._search.answered.connect(self._take)
+        self._search = JobTask(ask, "hub-search", SearchAnswer, self)
+        self._search.done.connect(self._take)
         self._search.failed.connect(self._fail)
-        self._cached = EngineQuestion(ask, "hub-cached", CacheReport, self)
-        self._cached.answered.connect(self._take_cached)
+        self._cached = JobTask(ask, "hub-cached", CacheReport, self)
+        self._cached.done.connect(self._take_cached)
         self.asked: SearchRequest | None = None
         self.answer: SearchAnswer | None = None
         self.here: tuple[Found, ...] = ()
@@ -306,7 +306,7 @@ class HubSearch(QObject):
     @property
     def is_searching(self) -> bool:
         """Whether the Hub is being asked."""
-        return self._search.is_waiting
+        return self._search.is_running
 
     @property
     def signed_in(self) -> bool:
@@ -330,7 +330,7 @@ class HubSearch(QObject):
 
     def stop(self) -> None:
         """Give up what was asked."""
-        self._search.forget()
+        self._search.cancel()
         self.changed.emit()
 
     def look_here(self) -> None:

@@ -35,7 +35,7 @@ from core.runs.events import Level
 from core.services.devices import Agreement, Comparison, DeviceCheckReport, DeviceCheckRequest
 from core.services.hub import ADDRESS, API, Release, ReleaseRequest
 from core.services.hub import ReleaseStanding as Standing
-from gui.base.background import Ask, EngineQuestion, ask_real_engine
+from gui.base.background import Ask, JobTask, ask_real_engine
 from gui.base.theme import Role, set_role
 from gui.base.tokens import GUTTER, PAGE_MARGINS, SPACING
 from gui.base.trash import reveal
@@ -72,8 +72,8 @@ class DeviceCheckDialog(QDialog):
         self.setWindowTitle(_("Device check"))
         self.setAttribute(Qt.WidgetAttribute.WA_DeleteOnClose)
         self.resize(*SIZE_WAITING)
-        self._question = EngineQuestion(ask, "check-device", DeviceCheckReport, self)
-        self._question.answered.connect(self._show_report)
+        self._question = JobTask(ask, "check-device", DeviceCheckReport, self)
+        self._question.done.connect(self._show_report)
         self._question.failed.connect(self._show_failure)
         self._words = QLabel(
             _(
@@ -108,7 +108,7 @@ class DeviceCheckDialog(QDialog):
     @property
     def is_checking(self) -> bool:
         """Whether the answer is still to come."""
-        return self._question.is_waiting
+        return self._question.is_running
 
     def _show_report(self, report: DeviceCheckReport) -> None:
         self._finish()
@@ -204,8 +204,8 @@ class ReleasePanel(QWidget):
     def __init__(self, ask: Ask, parent: QWidget | None = None, *, repository: str = REPOSITORY) -> None:
         super().__init__(parent)
         self._repository = repository
-        self._question = EngineQuestion(ask, "release", Release, self)
-        self._question.answered.connect(self._take)
+        self._question = JobTask(ask, "release", Release, self)
+        self._question.done.connect(self._take)
         self._question.failed.connect(self._fail)
         self.button = QPushButton(_("Look for a newer version"))
         self.button.clicked.connect(self._ask)

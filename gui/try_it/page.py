@@ -15,7 +15,7 @@ from core.runs.queue import LiveRun
 from core.runs.status import State
 from core.services import chat as trying_choice
 from core.services.chat import Choice, Start, Triable, TryProcess, Verdict, Which
-from gui.base.background import Looking
+from gui.base.background import Task
 from gui.base.theme import Role, Theme, set_role
 from gui.base.tokens import PAGE_MARGINS, SPACING
 from gui.base.trash import told_apart
@@ -62,8 +62,8 @@ class TryPage(QWidget):
         self._waiting: Question | None = None
         self._on_cpu = False
         self._goes: Callable[[list[RunFolder]], bool] | None = None
-        self._runs: Looking[Choice] = Looking(self)
-        self._room: Looking[Verdict] = Looking(self)
+        self._runs: Task[Choice] = Task(self)
+        self._room: Task[Verdict] = Task(self)
         self._idle = QTimer(self, interval=IDLE_MS, singleShot=True)
         self.run_list = ChoiceList()
         self.run_list.setAccessibleName(_("Run"))
@@ -89,7 +89,7 @@ class TryPage(QWidget):
     def let_go(self, why: str = "") -> None:
         """End the models' processes; the memory is free at once. What was said stays."""
         self._waiting = None
-        self._room.forget()
+        self._room.cancel()
         had_any = self._any_loaded
         for column in self.columns.values():
             column.end()
@@ -175,8 +175,8 @@ class TryPage(QWidget):
         outer.addWidget(self._stack, 1)
 
     def _connect(self) -> None:
-        self._runs.found.connect(self._show_choice)
-        self._room.found.connect(self._take_verdict)
+        self._runs.done.connect(self._show_choice)
+        self._room.done.connect(self._take_verdict)
         self._idle.timeout.connect(self.let_go)
         self.run_list.currentIndexChanged.connect(self._choose)
         self.shown.chosen.connect(self._show_columns)
@@ -194,7 +194,7 @@ class TryPage(QWidget):
 
     def _look(self) -> None:
         folder, wanted = self._runs_folder(), self._wanted
-        self._runs.look(lambda: trying_choice.look(folder, wanted))
+        self._runs.start(lambda _call: trying_choice.look(folder, wanted))
 
     def _choose(self, row: int) -> None:
         path = self.run_list.itemData(row)
@@ -263,7 +263,7 @@ class TryPage(QWidget):
             return
         self._waiting = question
         folder, on_cpu, room_for = self._runs_folder(), self._on_cpu, self._room_for
-        self._room.look(lambda: room_for(chosen, lacking, folder, on_cpu=on_cpu))
+        self._room.start(lambda _call: room_for(chosen, lacking, folder, on_cpu=on_cpu))
         self._show_busy()
 
     def _take_verdict(self, verdict: Verdict) -> None:
@@ -312,7 +312,7 @@ class TryPage(QWidget):
 
     def _stop(self) -> None:
         self._waiting = None
-        self._room.forget()
+        self._room.cancel()
         for column in self.columns.values():
             column.stop()
         self._show_busy()
@@ -324,7 +324,7 @@ class TryPage(QWidget):
 
     def _show_busy(self) -> None:
         answers_come = any(column.is_busy for column in self.columns.values())
-        self.input.show_busy(answers_come or self._room.is_looking)
+        self.input.show_busy(answers_come or self._room.is_running)
 
 
 def _entry(run: Triable, title: str) -> Segment:

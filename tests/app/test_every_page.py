@@ -83,7 +83,7 @@ def window(qtbot, theme, runs_folder):
     qtbot.addWidget(window)
     window.resize(1024, 700)
     window.show()
-    with qtbot.waitSignal(window._devices.answered):
+    with qtbot.waitSignal(window._devices.done):
         window.ask_for_devices()
     yield window
     window.end_work()

@@ -51,7 +51,7 @@ def window(qtbot, tmp_path, benches):
     window.pages.benchmark = BenchmarkPage(theme, lambda: window.new_run.ready, benches.tools)
     qtbot.addWidget(window)
     window.show()
-    with qtbot.waitSignal(window._devices.answered):
+    with qtbot.waitSignal(window._devices.done):
         window.ask_for_devices()
     yield window
     window.end_work()
@@ -101,7 +101,7 @@ def test_the_page_is_made_when_it_is_wanted_and_knows_the_machine(qtbot, tmp_pat
     window = MainWindow(Theme(Appearance.LIGHT), Settings(runs_folder=str(tmp_path / "runs")), FakeEngine())
     qtbot.addWidget(window)
     window.show()
-    with qtbot.waitSignal(window._devices.answered):
+    with qtbot.waitSignal(window._devices.done):
         window.ask_for_devices()
     assert window.benchmark is None
     window.go_to(Place.BENCHMARK)

@@ -53,7 +53,7 @@ def test_closing_it_ends_the_check(qtbot, engine, dialog):
     with qtbot.waitSignal(dialog.finished):
         dialog.reject()
     assert not dialog.is_checking
-    assert all(thread.isFinished() for thread in dialog._question._threads)
+    assert all(thread.isFinished() for thread in dialog._question._calls)
 
 
 def test_a_check_that_fails_says_why(qtbot, engine, dialog):

@@ -98,7 +98,7 @@ def ask(qtbot, page, text):
 
 
 def is_busy(page):
-    return page._room.is_looking or any(column.is_busy for column in page.columns.values())
+    return page._room.is_running or any(column.is_busy for column in page.columns.values())
 
 
 def said(page, which):
@@ -177,7 +177,7 @@ def test_a_dropped_image_is_classified(qtbot, page, folder):
         Qt.KeyboardModifier.NoModifier,
     )
     page.input.image.dropEvent(drop)
-    qtbot.waitUntil(lambda: page._room.is_looking or is_busy(page))
+    qtbot.waitUntil(lambda: page._room.is_running or is_busy(page))
     qtbot.waitUntil(lambda: not is_busy(page), timeout=20_000)
     assert "seven: 75.0 %" in page.columns[Which.TRAINED].judgement.bars.accessibleName()
 

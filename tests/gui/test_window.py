@@ -138,7 +138,7 @@ def test_the_start_shortcut_starts_only_what_is_seen(qtbot, window):
 
 def test_what_the_machine_can_do_arrives_in_the_background(qtbot, window):
     window.go_to(Place.SETTINGS)
-    with qtbot.waitSignal(window._devices.answered):
+    with qtbot.waitSignal(window._devices.done):
         window.ask_for_devices()
     assert window.sidebar.machine._device.text() == "Old processor"
     assert ("PyTorch", "2.13.0") in window.settings._versions.rows()

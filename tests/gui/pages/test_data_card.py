@@ -9,7 +9,7 @@ from core.base.errors import DataError, Fix
 from core.base.jobs import JobProgress
 from core.options.choices import Task
 from core.services.inspect import FindingLevel
-from gui.base.background import PatientQuestion
+from gui.base.background import DebouncedTask
 from tests.fakes.data_reports import report_for
 from tests.gui.pages.data_card import await_reading, choose, drop, lists, load_chat, press
 
@@ -17,7 +17,7 @@ from tests.gui.pages.data_card import await_reading, choose, drop, lists, load_c
 @pytest.fixture(autouse=True)
 def own_home(tmp_path, monkeypatch):
     monkeypatch.setenv("HONE_HOME", str(tmp_path / "home"))
-    monkeypatch.setattr(PatientQuestion, "patience_ms", 20)
+    monkeypatch.setattr(DebouncedTask, "patience_ms", 20)
 
 
 def test_from_a_dropped_file_to_a_run_that_can_start(qtbot, page, answers, talks, model):

@@ -6,7 +6,7 @@ import pytest
 from core.base.errors import DataError, Fix
 from core.options.choices import Task
 from core.services.inspect import Column, ColumnKind
-from gui.base.background import PatientQuestion
+from gui.base.background import DebouncedTask
 from tests.fakes.data_reports import report_for
 from tests.gui.pages.data_card import await_reading, choose, drop, lists, load_chat, press
 
@@ -14,7 +14,7 @@ from tests.gui.pages.data_card import await_reading, choose, drop, lists, load_c
 @pytest.fixture(autouse=True)
 def own_home(tmp_path, monkeypatch):
     monkeypatch.setenv("HONE_HOME", str(tmp_path / "home"))
-    monkeypatch.setattr(PatientQuestion, "patience_ms", 20)
+    monkeypatch.setattr(DebouncedTask, "patience_ms", 20)
 
 
 def test_columns_are_chosen_in_the_table_alone_but_a_problem_has_its_row(qtbot, page, answers, talks):

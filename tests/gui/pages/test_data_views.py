@@ -8,7 +8,7 @@ from PySide6.QtWidgets import QAbstractButton, QAbstractSpinBox, QComboBox, QLab
 from core.base.settings import Appearance
 from core.options.choices import Task
 from core.services.inspect import Column, ColumnKind, DataReport, guessed_columns, uses_for
-from gui.base.background import PatientQuestion
+from gui.base.background import DebouncedTask
 from gui.base.theme import Theme
 from gui.new_run.data_charts import LengthsPane, cut_by
 from gui.new_run.data_panel import FILE, FRACTION, SPLIT, TRAIN_SPLIT, FindingsPane, reading_words, summary
@@ -26,7 +26,7 @@ def theme(qapp):
 @pytest.fixture(autouse=True)
 def own_home(tmp_path, monkeypatch):
     monkeypatch.setenv("HONE_HOME", str(tmp_path / "home"))
-    monkeypatch.setattr(PatientQuestion, "patience_ms", 20)
+    monkeypatch.setattr(DebouncedTask, "patience_ms", 20)
 
 
 class TestSeen:

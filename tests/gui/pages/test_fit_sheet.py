@@ -71,7 +71,7 @@ def test_closing_it_ends_what_runs_and_the_page_goes_on(qtbot, short, memory):
     memory.dry_runs.gate.clear()
     short._outcome.fit._ladder._fit.click()
     qtbot.waitUntil(lambda: len(memory.dry_runs.asked) == 1)
-    assert not short._fit.trace._question.is_waiting  # one thing at a time
+    assert not short._fit.trace._question.is_running  # one thing at a time
     short._fit_actions.sheet.reject()
     assert memory.dry_runs.killed == 1
     assert short._fit.trace.is_waiting

@@ -43,7 +43,7 @@ def card(qtbot, engine):
     card = HubCard(engine)
     qtbot.addWidget(card)
     card.show()
-    qtbot.waitUntil(lambda: not card.token._question.is_waiting)
+    qtbot.waitUntil(lambda: not card.token._question.is_running)
     yield card
     card.token.close_questions()
 
@@ -147,7 +147,7 @@ def test_nothing_here(qtbot, engine):
     card = CacheCard(engine)
     qtbot.addWidget(card)
     card.show()
-    qtbot.waitUntil(lambda: not card._cached.is_waiting)
+    qtbot.waitUntil(lambda: not card._cached.is_running)
     assert "Nothing yet" in card.words
     assert not card.table.isVisible()
     assert not card.delete.isVisible()

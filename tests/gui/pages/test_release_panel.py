@@ -82,7 +82,7 @@ def test_closing_meanwhile_leaves_nothing_behind(panel, engine):
     panel.button.click()
     assert panel.words == "Asking api.github.com…"
     panel.close_questions()
-    assert not panel._question.is_waiting
+    assert not panel._question.is_running
 
 
 def test_a_build_without_an_address_says_so_and_has_no_button(qtbot, engine):

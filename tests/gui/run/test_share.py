@@ -121,55 +121,35 @@ def test_a_report_that_can_not_be_written_is_no_bug(qtbot, taking, tmp_path):
 
 
 @pytest.mark.parametrize("leave", [SupportSheet.reject, SupportSheet.close])
-def test_a_support_file_that_nobody_waits_for_is_read_out_of_sight(qtbot, taking, monkeypatch, leave):
-    may_end = threading.Event()
-    monkeypatch.setattr("core.sharing.support.collect", lambda _run: may_end.wait(5) and ())
+def test_nobody_waits_for_a_support_file(qtbot, taking, monkeypatch, leave):
+    may_end, begun = threading.Event(), threading.Event()
+    monkeypatch.setattr("core.sharing.support.collect", lambda _run: begun.set() or (may_end.wait(5) and ()))
     found = taking(Asked(""))
     found.show_support()
+    assert begun.wait(5)
     (sheet,) = found.parent().findChildren(SupportSheet)
-    qtbot.waitUntil(sheet._collecting.isRunning, timeout=5000)
-    leave(sheet)
-    assert sheet.isHidden()
-    assert sheet._collecting.isRunning()
     with qtbot.waitSignal(sheet.destroyed, timeout=5000):
-        may_end.set()
+        leave(sheet)
+    may_end.set()
 
 
-def test_whoever_leaves_the_page_waits_for_no_report(qtbot, run, monkeypatch, tmp_path):
-    may_end, written = threading.Event(), []
+def test_whoever_leaves_the_page_waits_for_no_report(run, monkeypatch, tmp_path):
+    may_end, begun, written = threading.Event(), threading.Event(), []
     monkeypatch.setattr(
-        "gui.run.share.save_report", lambda _run, path: may_end.wait(5) and written.append(path)
+        "gui.run.share.save_report",
+        lambda _run, path: begun.set() or (may_end.wait(5) and written.append(path)),
     )
     page = QWidget()
     asked = Asked(tmp_path / "page.html")
     taking = RunTaking(run, page, choose=asked.choose, open_file=asked.open_file)
     taking.save_report()
-    work = taking._work
-    qtbot.waitUntil(work.isRunning, timeout=5000)
+    assert begun.wait(5)
     taking.leave_work()
-    assert work.isRunning()
     shiboken6.delete(page)  # as the next run's page takes its place
     may_end.set()
     end_left()
     assert written == [tmp_path / "page.html"]
     assert asked.opened == []
-
-
-def test_whoever_leaves_the_page_waits_for_no_support_file(qtbot, run, monkeypatch):
-    may_end = threading.Event()
-    monkeypatch.setattr("core.sharing.support.collect", lambda _run: may_end.wait(5) and ())
-    page = QWidget()
-    taking = RunTaking(run, page)
-    taking.show_support()
-    (sheet,) = page.findChildren(SupportSheet)
-    work = sheet._collecting
-    qtbot.waitUntil(work.isRunning, timeout=5000)
-    taking.leave_work()
-    assert work.isRunning()
-    shiboken6.delete(page)
-    may_end.set()
-    end_left()
-    assert not work.isRunning()
 
 
 def test_the_support_file_is_looked_through_and_saved(qtbot, taking, tmp_path):
