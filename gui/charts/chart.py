@@ -391,7 +391,7 @@ class Chart(ChartFrame):
         self._cursor.setVisible(is_in_picture and not empty)
         if cursor is not None:
             self._cursor.setValue(cursor)
-        self._mark_items.draw(self.history.marks.found, scale, x, y)
+        self._mark_items.draw(self.history.marks, scale, x, y)
         self.show_readings(self._readings(), empty, self._theme.tokens)
         self.show_box(self._details_at(cursor, scale, x), cursor or 0.0)
 

@@ -202,8 +202,8 @@ class CompareChart(Chart):
 
     def _end_of(self, curve: Curve, series: Series) -> float:
         """Where a run's last point lies on the axis."""
-        x, y = series.rows(max(0, len(series) - 1))
-        return float(self.scale_of(curve.history).to_axis(x)[0]) if len(y) else 0.0
+        last = series.last_x
+        return 0.0 if last is None else float(self.scale_of(curve.history).to_axis(np.array([last]))[0])
 
     def _place_words(self, x: float) -> str:
         unit = self.x_scale().unit

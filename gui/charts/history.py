@@ -1,17 +1,21 @@
-"""Steps and losses of a run as columns, so that a thousand of them cost the window no more than one."""
+"""Everything of a run that is drawn over time: series over steps, and samples of memory and processors over seconds.
+
+The thread that reads a run folds its steps into columns (`NewsMaker`), the window adds these to a `RunHistory`: so a
+thousand steps cost the window no more than one.
+"""
 
 import bisect
 import math
-from array import array
 from collections import deque
 from collections.abc import Sequence
-from dataclasses import dataclass, fields
+from dataclasses import dataclass
 from enum import StrEnum
 from operator import itemgetter
 from typing import Literal
 
 import numpy as np
 
+from core.monitor.system_rules import held_back
 from core.runs.events import (
     BatterySampled,
     CheckpointSaved,
@@ -24,15 +28,14 @@ from core.runs.events import (
     MessageRaised,
     Phase,
     PhaseChanged,
+    Pressure,
     RunPlanned,
     RunStarted,
+    Source,
     StepFinished,
 )
 from core.runs.status import Interruption, PredictionStory, RunStory, WorkClock
-from gui.charts.machine_history import DeviceHistory, Growing, Growth, MemoryHistory
 from gui.charts.series import Floats, Series
-
-# --- Moments of a run that its charts point out: checkpoints, evaluations, messages
 
 
 class MarkKind(StrEnum):
@@ -56,36 +59,6 @@ class Mark:
     kind: MarkKind
     step: int | None = None
     title: str = ""
-
-
-class Marks:
-    """All of them by their kind, each in the order of time. Apply the run's events in order."""
-
-    def __init__(self) -> None:
-        self.found: dict[MarkKind, list[Mark]] = {kind: [] for kind in MarkKind}
-
-    def apply(self, event: Event, clock: float) -> None:
-        """Add one event, `clock` seconds after the run's start; others than those marked are welcome too."""
-        match event:
-            case RunStarted():
-                self._forget_after(event.from_step)
-            case CheckpointSaved():
-                self._add(Mark(clock, MarkKind.CHECKPOINT, event.step))
-            case Evaluated():
-                self._add(Mark(clock, MarkKind.EVALUATION, event.step))
-            case MessageRaised():
-                self._add(Mark(clock, _LEVELS[event.level], title=event.title))
-
-    def _add(self, mark: Mark) -> None:
-        self.found[mark.kind].append(mark)
-
-    def _forget_after(self, step: int) -> None:
-        """A later attempt starts again from there."""
-        for kind, marks in self.found.items():
-            self.found[kind] = [mark for mark in marks if (mark.step or 0) <= step]
-
-
-# --- Figures that follow a noisy one more calmly
 
 
 LEAST_WEIGHT, MOST_WEIGHT = 0.1, 0.5
@@ -124,10 +97,8 @@ class RunningMedian:
 class Smoothing:
     """An exponential mean whose newest value weighs `settling` divided by how many there are, within bounds."""
 
-    def __init__(self, settling: float, least: float, most: float = MOST_WEIGHT) -> None:
-        self._settling = settling
-        self._least = least
-        self._most = most
+    def __init__(self, settling: float, least: float) -> None:
+        self._settling, self._least = settling, least
 
     def of(self, values: Floats, before: float | None, count: int) -> Floats:
         """Means that follow `values`, NaN where these are; after a gap they start anew. Shape (n,).
@@ -137,163 +108,295 @@ class Smoothing:
             before: The mean up to it; None or NaN to start anew.
             count: How many values it is made of.
         """
-        settled = max(0, math.ceil(self._settling / self._least) - count)
-        found: list[float] = []
-        mean = math.nan if before is None else before
-        for place, value in enumerate(values[:settled].tolist(), start=count + 1):
-            weight = max(self._least, min(self._most, self._settling / place))
-            mean = mean + weight * (value - mean) if mean == mean and value == value else value  # noqa: PLR0124
-            found.append(mean)
-        weight = self._least
-        for value in values[settled:].tolist():  # comparing with itself asks for NaN, a million times
+        places = np.arange(count + 1, count + 1 + len(values))
+        weights = np.maximum(self._least, np.minimum(MOST_WEIGHT, self._settling / places))
+        found, mean = [], math.nan if before is None else before
+        for value, weight in zip(values.tolist(), weights.tolist(), strict=True):
+            # comparing with itself asks for NaN, a million times
             mean = mean + weight * (value - mean) if mean == mean and value == value else value  # noqa: PLR0124
             found.append(mean)
         return np.array(found, np.float64)
 
 
-# --- Steps and losses of a run as columns
+Throttling = tuple[float, float, tuple[str, ...]]
+"""From and to, in seconds since the run's start, and why the clock was held down (`core.monitor.apple`)."""
+
+ON_GPU = ("cuda", "mps")
+"""What the names of devices begin with that are GPUs."""
+
+
+class DevicePicture:
+    """One processor over seconds since the run's start. Series stay empty where nobody tells the figure; NaN is a gap.
+
+    `busy` is 0 to 1, `power` watts, `temperature` degrees Celsius, `clock` MHz, `thermal` macOS' level of thermal
+    pressure from 0 to 4. `power_limit` and `clock_limit` are the last ones told. `throttled` has what counts only: a
+    GPU at its cap of power does as it should.
+    """
+
+    def __init__(self) -> None:
+        self.name = ""
+        self.busy = Series()
+        self.power = Series()
+        self.temperature = Series()
+        self.clock = Series()
+        self.thermal = Series()
+        self.power_limit: float | None = None
+        self.clock_limit: float | None = None
+        self.throttled: list[Throttling] = []
+        self._is_throttled = False
+
+    def __len__(self) -> int:
+        return max(map(len, self._series()))
+
+    def add(self, sample: DeviceSampled, clock: float) -> None:
+        """Add a moment, `clock` seconds after the run's start."""
+        self.name = sample.name or self.name
+        self.power_limit = sample.power_limit or self.power_limit
+        self.clock_limit = sample.clock_limit or self.clock_limit
+        told = (sample.busy, sample.power, sample.temperature, sample.clock, sample.thermal)
+        for series, value in zip(self._series(), told, strict=True):
+            if value is not None or len(series):
+                series.append(clock, math.nan if value is None else value)
+        self._add_reasons(held_back(sample), clock)
+
+    def interrupt(self, clock: float) -> None:
+        """Part the line at `clock`: the next attempt begins, and nobody sampled before it."""
+        self._is_throttled = False
+        for series in self._series():
+            if series.last_x is not None:
+                series.append(clock, math.nan)
+
+    @property
+    def last_clock(self) -> float:
+        """Seconds from the start to the newest moment."""
+        return max(series.last_x or 0.0 for series in self._series())
+
+    def _series(self) -> tuple[Series, ...]:
+        return self.busy, self.power, self.temperature, self.clock, self.thermal
+
+    def _add_reasons(self, reasons: tuple[str, ...], clock: float) -> None:
+        """What held the clock down stands until a sample says otherwise."""
+        if self._is_throttled:
+            begun, _, before = self.throttled[-1]
+            self.throttled[-1] = begun, clock, before
+            self._is_throttled = reasons == before
+        if reasons and not self._is_throttled:
+            self.throttled.append((clock, clock, reasons))
+            self._is_throttled = True
+
+
+class DeviceHistory:
+    """All that is drawn of a run's processors. Apply its events in order; read at any time.
+
+    `battery` (0 to 1) and `disk_free` (bytes) are over seconds since the start, too; `is_on_gpu` says where the run
+    computes.
+    """
+
+    def __init__(self) -> None:
+        self.gpu = DevicePicture()
+        self.cpu = DevicePicture()
+        self.battery = Series()
+        self.disk_free = Series()
+        self.is_on_gpu = False
+        self._attempt = 1
+
+    @property
+    def picture(self) -> DevicePicture:
+        """The one to look at: the GPU where the run computes on it and it tells of itself, else the CPU."""
+        return self.gpu if self.is_on_gpu and len(self.gpu) else self.cpu
+
+    def apply(self, event: Event, clock: float) -> None:
+        """Add one event, `clock` seconds after the run's start; others than of devices are welcome too."""
+        if isinstance(event, DeviceSampled) and event.attempt != self._attempt:
+            self._attempt = event.attempt
+            for picture in (self.gpu, self.cpu):
+                picture.interrupt(clock)
+        match event:
+            case RunPlanned():
+                self.is_on_gpu = event.device.startswith(ON_GPU)
+            case DeviceSampled(source=Source.SYSTEM):
+                self.cpu.add(event, clock)
+            case DeviceSampled():
+                self.gpu.add(event, clock)
+            case BatterySampled():
+                self.battery.append(clock, event.share)
+            case DiskSampled():
+                self.disk_free.append(clock, event.free)
+
+
+LEVELS = {Pressure.NORMAL: 0.0, Pressure.WARN: 1.0, Pressure.CRITICAL: 2.0}
+"""Pressure as a number that can be drawn; NaN where it isn't known."""
+
+
+class MemoryPicture:
+    """One memory and who holds it, as the tops of bands that lie one on the other; bytes over seconds.
+
+    From below: `tensors` of this run, what torch's allocator or Metal's driver has `held` for them, all of this `run`,
+    and what everyone has `used`; what lies between that and the `ceiling` is free. `limit` is what the run may have at
+    most where that is less than the ceiling. Series stay empty where nobody tells the figure.
+    """
+
+    def __init__(self) -> None:
+        self.tensors = Series()
+        self.held = Series()
+        self.run = Series()
+        self.used = Series()
+        self.ceiling: int | None = None
+        self.limit: int | None = None
+
+    def __len__(self) -> int:
+        return max(len(self.used), len(self.run))
+
+    def add(self, clock: float, *, torch: MemorySampled | None, run: int | None, used: int | None) -> None:
+        """Add a moment.
+
+        Args:
+            clock: Seconds since the run's start.
+            torch: What torch holds of this memory; None: nothing is told.
+            run: All that the run holds; what torch holds is part of it.
+            used: What everyone holds, which is never less than what the run does.
+        """
+        held = 0 if torch is None else max(torch.bytes, torch.reserved or 0)
+        if torch is not None:
+            self.tensors.append(clock, torch.bytes)
+            self.held.append(clock, held)
+        if run is not None or torch is not None:
+            self.run.append(clock, max(run or 0, held))
+        if used is not None:
+            self.used.append(clock, max(used, run or 0, held))
+
+    def interrupt(self, clock: float) -> None:
+        """Let the run hold nothing again at `clock`: its next attempt begins."""
+        for series in (self.tensors, self.held, self.run):
+            if series.last_x is not None:
+                series.append(clock, 0.0)
+
+    @property
+    def last_clock(self) -> float:
+        """Seconds from the start to the newest moment."""
+        return max(series.last_x or 0.0 for series in (self.run, self.used))
+
+
+class MemoryHistory:
+    """All that is drawn of a run's memory. Apply its events in order; read at any time.
+
+    `computer` is the main memory: on a Mac, and wherever else a GPU shares it, with what the GPU holds of it. `card`
+    is the memory of a graphics card that has its own. `swap`, `compressed` and `pressure` (as in `LEVELS`) are those of
+    the computer. `is_on_card` says whether the run computes on a card; None: that isn't known yet.
+
+    The keeper samples process, graphics card and computer one after the other, the computer last: its sample closes a
+    moment. What torch last told stands until it tells otherwise.
+    """
+
+    def __init__(self) -> None:
+        self.computer = MemoryPicture()
+        self.card = MemoryPicture()
+        self.swap = Series()
+        self.compressed = Series()
+        self.pressure = Series()
+        self._torch: MemorySampled | None = None
+        self._process: int | None = None
+        self.is_on_card: bool | None = None
+        self._has_driver = False
+        self._attempt = 1
+
+    @property
+    def picture(self) -> MemoryPicture:
+        """What to look at: the card's memory where the run computes on one, else the computer's."""
+        return self.card if len(self.card) and self.is_on_card is not False else self.computer
+
+    @property
+    def is_of_card(self) -> bool:
+        """Whether the picture is that of a graphics card."""
+        return self.picture is self.card
+
+    def apply(self, event: Event, clock: float) -> None:
+        """Add one event, `clock` seconds after the run's start; others than of memory are welcome too."""
+        if isinstance(event, MemorySampled) and event.attempt != self._attempt:
+            self._begin_attempt(event.attempt, clock)
+        match event:
+            case RunPlanned():
+                self.is_on_card = event.device.startswith("cuda")
+            case MemorySampled(source=Source.TORCH):
+                self._take_torch(event, clock)
+            case MemorySampled(source=Source.PROCESS):
+                self._process = event.bytes
+            case MemorySampled(source=Source.NVML):
+                self._has_driver = True
+                self.card.ceiling = event.ceiling or self.card.ceiling
+                self.card.add(clock, torch=self._torch, run=event.own, used=event.bytes)
+            case MemorySampled(source=Source.SYSTEM):
+                self._take_system(event, clock)
+
+    def _begin_attempt(self, attempt: int, clock: float) -> None:
+        self._attempt = attempt
+        self._torch = self._process = None
+        for picture in (self.computer, self.card):
+            picture.interrupt(clock)
+
+    def _take_torch(self, event: MemorySampled, clock: float) -> None:
+        self._torch = event
+        if event.unified:
+            self.is_on_card = False
+            self.computer.limit = event.ceiling
+        elif not self._has_driver:
+            self.card.ceiling = event.ceiling
+            self.card.add(clock, torch=event, run=None, used=None)
+
+    def _take_system(self, event: MemorySampled, clock: float) -> None:
+        shared = self._torch if self._torch is not None and self._torch.unified else None
+        held = shared.reserved or shared.bytes if shared is not None else 0
+        run = None if self._process is None else self._process + held
+        self.computer.ceiling = event.ceiling or self.computer.ceiling
+        self.computer.add(clock, torch=shared, run=run, used=event.bytes)
+        if event.swap is not None:
+            self.swap.append(clock, event.swap)
+        if event.compressed is not None:
+            self.compressed.append(clock, event.compressed)
+        level = math.nan if event.pressure is None else LEVELS[event.pressure]
+        self.pressure.append(clock, level)
 
 
 PARTS = ("data_seconds", "forward_seconds", "backward_seconds", "optimizer_seconds")
 """The parts of a step, as `StepFinished` names them, in the order of their doing."""
 
-
-@dataclass(frozen=True)
-class StepRows:
-    """Steps, one a row; each column is named as the series that it belongs to in `RunHistory`. Shapes (n,)."""
-
-    step_clock: Floats
-    step_epoch: Floats
-    learning_rate: Floats
-    step_seconds: Floats
-    median_seconds: Floats
-    data_seconds: Floats
-    forward_seconds: Floats
-    backward_seconds: Floats
-    optimizer_seconds: Floats
-    samples_per_second: Floats
-    tokens_per_second: Floats
-
-
-STEP_COLUMNS = tuple(column.name for column in fields(StepRows))
-
-
-@dataclass(frozen=True)
-class LossRows:
-    """The losses that are known, each with its step; NaN where one was no number. Shapes (n,) and (m,).
-
-    `grad_norm` has steps of its own. `first_non_finite` is the first step whose loss was no number, and that loss.
-    """
-
-    loss_steps: Floats
-    loss: Floats
-    grad_steps: Floats
-    grad_norm: Floats
-    first_non_finite: tuple[int, float] | None
-
-
-class StepColumns:
-    """Collects steps and losses until they are taken.
-
-    Args:
-        median: Goes on from one collection to the next.
-    """
-
-    def __init__(self, median: RunningMedian) -> None:
-        self._median = median
-        self._steps = _numbers()
-        self._columns = {name: _numbers() for name in STEP_COLUMNS}
-        self._compiled = _numbers()
-        self._losses = _numbers(), _numbers()
-        self._norms = _numbers(), _numbers()
-
-    def add(self, steps: list[StepFinished], origin: float) -> None:
-        """Add steps with their losses and gradient norms; clocks count from `origin`, in unix seconds."""
-        self._add_steps(steps, origin)
-        self._add_losses(steps)
-
-    def take(self) -> tuple[Floats, StepRows, LossRows]:
-        """The numbers of the steps, shape (n,), what is known of them, and the losses."""
-        columns = {name: np.asarray(self._columns[name]) for name in STEP_COLUMNS}
-        pace = _pace(columns["step_seconds"], np.asarray(self._compiled))
-        for name in ("samples_per_second", "tokens_per_second"):
-            columns[name] = columns[name] * pace
-        steps, losses = map(np.asarray, self._losses)
-        bad = np.flatnonzero(~np.isfinite(losses))
-        first = (int(steps[bad[0]]), float(losses[bad[0]])) if len(bad) else None
-        norm_steps, norms = map(np.asarray, self._norms)
-        told = LossRows(steps, _finite(losses), norm_steps, _finite(norms), first)
-        return np.asarray(self._steps), StepRows(**columns), told
-
-    def _add_steps(self, steps: list[StepFinished], origin: float) -> None:
-        self._steps.fromlist([step.step for step in steps])
-        columns = self._columns
-        columns["step_clock"].fromlist([step.time - origin for step in steps])
-        columns["step_epoch"].fromlist([step.epoch for step in steps])
-        columns["learning_rate"].fromlist([step.learning_rate for step in steps])
-        seconds = [step.seconds for step in steps]
-        columns["step_seconds"].fromlist(seconds)
-        columns["median_seconds"].fromlist(self._median.of(seconds))
-        columns["data_seconds"].fromlist(_known([step.data_seconds for step in steps]))
-        columns["forward_seconds"].fromlist(_known([step.forward_seconds for step in steps]))
-        columns["backward_seconds"].fromlist(_known([step.backward_seconds for step in steps]))
-        columns["optimizer_seconds"].fromlist(_known([step.optimizer_seconds for step in steps]))
-        columns["samples_per_second"].fromlist([step.samples for step in steps])
-        columns["tokens_per_second"].fromlist(_known([step.tokens for step in steps]))
-        self._compiled.fromlist([step.compile_seconds for step in steps])
-
-    def _add_losses(self, steps: list[StepFinished]) -> None:
-        """Only where they are known."""
-        losses = [one for one in steps if one.loss is not None or one.non_finite is not None]
-        self._losses[0].fromlist([one.step for one in losses])
-        self._losses[1].fromlist(_known([one.loss_value for one in losses]))
-        norms = [one for one in steps if one.grad_norm is not None]
-        self._norms[0].fromlist([one.step for one in norms])
-        self._norms[1].fromlist(_known([one.grad_norm for one in norms]))
-
-
-def _numbers() -> "array[float]":
-    return array("d")
-
-
-def _known(values: Sequence[float | None]) -> list[float]:
-    return [math.nan if value is None else value for value in values]
-
-
-def _finite(values: Floats) -> Floats:
-    return np.where(np.isfinite(values), values, np.nan)
-
-
-def _pace(seconds: Floats, compiled: Floats) -> Floats:
-    """Steps a second; NaN for a step that is no measure of the pace, something having been compiled in it."""
-    pace: Floats = np.full(len(seconds), np.nan)
-    np.divide(1.0, seconds, out=pace, where=(compiled == 0) & (seconds > 0))
-    return pace
-
-
-# --- What the window is told of a run: folded into columns in the thread that reads it
-
+STEP_COLUMNS = (
+    "step_clock",
+    "step_epoch",
+    "learning_rate",
+    "step_seconds",
+    "median_seconds",
+    *PARTS,
+    "samples_per_second",
+    "tokens_per_second",
+)
+"""Series of a `RunHistory` that have a point for each step."""
 
 SAMPLES = (MemorySampled, DeviceSampled, BatterySampled, DiskSampled)
+
+SAMPLE_WEIGHT = 16
+"""Steps that take the window as long as one sample."""
 
 
 @dataclass(frozen=True)
 class Batch:
     """What happened in a while, at most one attempt of it.
 
-    `events` are those that are neither steps nor samples, in their order: a `RunStarted` is the first of them.
-    `clocks` says of each at how many seconds of work it came, `interruption` what came before an attempt's first batch.
-    `steps` are the numbers of the `rows`, shape (n,).
+    `events` are those that are no steps, in their order: a `RunStarted` is the first of them. `clocks` says of each at
+    how many seconds of work it came, `interruption` what came before an attempt's first batch. `steps` are the numbers
+    of the steps, `columns` what is known of them by the names of `STEP_COLUMNS`. `losses` and `norms` are pairs of
+    steps and values, where these are known; NaN where one was no number. `first_non_finite` is the first step whose
+    loss was none, and that loss. All arrays have the shape (n,).
     """
 
     events: tuple[Event, ...]
     clocks: tuple[float, ...]
     interruption: Interruption | None
     steps: Floats
-    rows: StepRows
-    losses: LossRows
-    memory: Growth
-    devices: Growth
+    columns: dict[str, Floats]
+    losses: tuple[Floats, Floats]
+    norms: tuple[Floats, Floats]
+    first_non_finite: tuple[int, float] | None
 
 
 @dataclass(frozen=True)
@@ -313,23 +416,17 @@ class NewsMaker:
 
     def __init__(self) -> None:
         self._clock = WorkClock()
-        self._interruption: Interruption | None = None
-        self._memory = MemoryHistory()
-        self._devices = DeviceHistory()
-        self._memory_growing = Growing(self._memory)
-        self._devices_growing = Growing(self._devices)
-        self._done: list[Batch] = []
-        self._count = 0
         self._median = RunningMedian()
+        self._interruption: Interruption | None = None
+        self._done: list[Batch] = []
+        self._weight = 0
         self._begin_batch()
 
     def __len__(self) -> int:
-        """How many events were added since they were last taken."""
-        return self._count
+        """What has been added since the last `take`, in steps that take the window as long."""
+        return self._weight
 
     def add(self, events: Sequence[Event]) -> None:
-        """Fold events."""
-        self._count += len(events)
         first = 0
         for place, event in enumerate(events):
             begins = self._clock.begins_with(event)
@@ -341,60 +438,76 @@ class NewsMaker:
                 self._interruption = self._clock.begin(event)
             if isinstance(event, RunStarted):
                 self._median = RunningMedian()
-                self._begin_columns()
         self._add_some(events[first:])
 
     def take(self) -> list[Batch]:
         """What was folded since the last call."""
         self._close()
-        self._count = 0
+        self._weight = 0
         taken, self._done = self._done, []
         return taken
 
     def _begin_batch(self) -> None:
-        self._begin_columns()
+        self._steps: list[StepFinished] = []
         self._events: list[Event] = []
         self._clocks: list[float] = []
         self._interruption = None
-        self._is_empty = True
-
-    def _begin_columns(self) -> None:
-        self._columns = StepColumns(self._median)
 
     def _add_some(self, events: Sequence[Event]) -> None:
         """Fold events of one attempt."""
-        if not events:
-            return
-        self._is_empty = False
         steps = [event for event in events if isinstance(event, StepFinished)]
-        self._columns.add(steps, self._clock.origin)
-        if len(steps) == len(events):
-            self._clock.go_on(steps[-1:])
-            return
-        self._clock.go_on(events)
-        for event in events:
-            if not isinstance(event, StepFinished):
-                self._add_other(event, self._clock.at(event))
-
-    def _add_other(self, event: Event, clock: float) -> None:
-        if isinstance(event, (RunPlanned, *SAMPLES)):
-            self._memory.apply(event, clock)
-            self._devices.apply(event, clock)
-        if not isinstance(event, SAMPLES):
-            self._events.append(event)
-            self._clocks.append(clock)
+        others = [event for event in events if not isinstance(event, StepFinished)]
+        self._clock.go_on(events if others else steps[-1:])
+        self._steps += steps
+        self._events += others
+        self._clocks += map(self._clock.at, others)
+        self._weight += len(steps) + SAMPLE_WEIGHT * len(others)
 
     def _close(self) -> None:
-        if self._is_empty:
+        steps = self._steps
+        if not steps and not self._events:
             return
-        steps, rows, losses = self._columns.take()
-        memory, devices = self._memory_growing.take(), self._devices_growing.take()
-        events, clocks = tuple(self._events), tuple(self._clocks)
-        self._done.append(Batch(events, clocks, self._interruption, steps, rows, losses, memory, devices))
+        losses = [step for step in steps if step.loss is not None or step.non_finite is not None]
+        norms = [step for step in steps if step.grad_norm is not None]
+        bad = next((one for one in losses if not math.isfinite(one.loss_value or 0.0)), None)
+        batch = Batch(
+            tuple(self._events),
+            tuple(self._clocks),
+            self._interruption,
+            _column(steps, "step"),
+            _columns(steps, self._clock.origin, self._median),
+            (_column(losses, "step"), _finite(_column(losses, "loss_value"))),
+            (_column(norms, "step"), _finite(_column(norms, "grad_norm"))),
+            None if bad is None else (bad.step, bad.loss_value or 0.0),
+        )
+        self._done.append(batch)
         self._begin_batch()
 
 
-# --- Everything of a run that is drawn or listed over time
+def _columns(steps: list[StepFinished], origin: float, median: RunningMedian) -> dict[str, Floats]:
+    seconds = _column(steps, "seconds")
+    is_measure = (_column(steps, "compile_seconds") == 0) & (seconds > 0)
+    pace = np.full(len(steps), np.nan)
+    np.divide(1.0, seconds, out=pace, where=is_measure)
+    return {
+        "step_clock": _column(steps, "time") - origin,
+        "step_epoch": _column(steps, "epoch"),
+        "learning_rate": _column(steps, "learning_rate"),
+        "step_seconds": seconds,
+        "median_seconds": np.array(median.of(seconds.tolist())),
+        **{part: _column(steps, part) for part in PARTS},
+        "samples_per_second": _column(steps, "samples") * pace,
+        "tokens_per_second": _column(steps, "tokens") * pace,
+    }
+
+
+def _column(steps: list[StepFinished], name: str) -> Floats:
+    """One figure of all steps; NaN where it isn't known. Shape (n,)."""
+    return np.array([getattr(step, name) for step in steps], np.float64)
+
+
+def _finite(values: Floats) -> Floats:
+    return np.where(np.isfinite(values), values, np.nan)
 
 
 @dataclass(frozen=True)
@@ -412,7 +525,7 @@ class RunHistory:
 
     Series over steps: `loss` (NaN where it was no number), `smooth_loss`, `smoother_loss`, `eval_loss`, `metrics` by
     name, `learning_rate`, `grad_norm`, `step_epoch`, `step_clock` (seconds worked when each step ended),
-    `step_seconds`, `median_seconds`, the seconds of each of the `step_rows.PARTS` of a step (NaN where they weren't
+    `step_seconds`, `median_seconds`, the seconds of each of the `PARTS` of a step (NaN where they weren't
     measured), `samples_per_second` and `tokens_per_second` (NaN for a step in which something was compiled).
 
     All clocks count seconds worked (`WorkClock`): `memory` and `devices` lie over these; `phases` are what the engine
@@ -422,31 +535,30 @@ class RunHistory:
 
     def __init__(self) -> None:
         self.loss = Series(np.float32)
-        self.smooth_loss = Series()
-        self.smoother_loss = Series()
+        self.smooth_loss = Series(beside=self.loss)
+        self.smoother_loss = Series(beside=self.loss)
         self.eval_loss = Series()
         self.metrics: dict[str, Series] = {}
-        self.learning_rate = Series(np.float32)
         self.grad_norm = Series(np.float32)
-        self.step_epoch = Series()
         self.step_clock = Series()
-        self.step_seconds = Series(np.float32)
-        self.median_seconds = Series(np.float32)
-        self.data_seconds = Series(np.float32)
-        self.forward_seconds = Series(np.float32)
-        self.backward_seconds = Series(np.float32)
-        self.optimizer_seconds = Series(np.float32)
-        self.samples_per_second = Series(np.float32)
-        self.tokens_per_second = Series(np.float32)
+        self.step_epoch = Series(beside=self.step_clock)
+        self.learning_rate = Series(np.float32, beside=self.step_clock)
+        self.step_seconds = Series(np.float32, beside=self.step_clock)
+        self.median_seconds = Series(np.float32, beside=self.step_clock)
+        self.data_seconds = Series(np.float32, beside=self.step_clock)
+        self.forward_seconds = Series(np.float32, beside=self.step_clock)
+        self.backward_seconds = Series(np.float32, beside=self.step_clock)
+        self.optimizer_seconds = Series(np.float32, beside=self.step_clock)
+        self.samples_per_second = Series(np.float32, beside=self.step_clock)
+        self.tokens_per_second = Series(np.float32, beside=self.step_clock)
         self.memory = MemoryHistory()
         self.devices = DeviceHistory()
-        self.marks = Marks()
+        self.marks: dict[MarkKind, list[Mark]] = {kind: [] for kind in MarkKind}
         self.predictions = PredictionStory()
         self.phases: list[tuple[float, Phase]] = []
         self.interruptions: list[Interruption] = []
         self.pauses: list[Pause] = []
         self.longest_step: float | None = None
-        self.checkpoint_steps: list[int] = []
         self.evaluations: list[Evaluated] = []
         self.first_non_finite: tuple[int, float] | None = None
         self._smooth = Smoothing(SETTLING, LEAST_WEIGHT)
@@ -465,25 +577,43 @@ class RunHistory:
             self.interruptions.append(batch.interruption)
         for event, clock in zip(batch.events, batch.clocks, strict=True):
             self._apply(event, clock)
-        batch.memory.add_to(self.memory)
-        batch.devices.add_to(self.devices)
         if len(batch.steps):
-            self._add_steps(batch.steps, batch.rows)
-        self._add_losses(batch.losses)
+            for name, values in batch.columns.items():
+                getattr(self, name).extend(batch.steps, values)
+            self.longest_step = max(float(batch.columns["step_seconds"].max()), self.longest_step or 0.0)
+        self.grad_norm.extend(*batch.norms)
+        steps, losses = batch.losses
+        for series, smoothing in ((self.smooth_loss, self._smooth), (self.smoother_loss, self._smoother)):
+            series.extend(steps, smoothing.of(losses, series.last, len(self.loss)))
+        self.loss.extend(steps, losses)
+        self.first_non_finite = self.first_non_finite or batch.first_non_finite
 
     def _apply(self, event: Event, clock: float) -> None:
-        self.marks.apply(event, clock)
         self.predictions.apply(event)
+        self.memory.apply(event, clock)
+        self.devices.apply(event, clock)
         match event:
             case RunStarted():
-                self._start_attempt(event)
+                self._start_attempt(event.from_step)
             case Evaluated():
-                self._add_evaluation(event, clock)
+                self._mark(Mark(clock, MarkKind.EVALUATION, event.step))
+                self.evaluations.append(event)
+                self.pauses.append(Pause(event.step, clock, event.seconds, "evaluation"))
+                for name, value in event.metrics.items():
+                    series = (
+                        self.eval_loss if name == "eval_loss" else self.metrics.setdefault(name, Series())
+                    )
+                    series.append(event.step, math.nan if value is None else value)
             case CheckpointSaved():
-                self.checkpoint_steps.append(event.step)
-                self._add_pause(event, clock, "checkpoint")
+                self._mark(Mark(clock, MarkKind.CHECKPOINT, event.step))
+                self.pauses.append(Pause(event.step, clock, event.seconds, "checkpoint"))
+            case MessageRaised():
+                self._mark(Mark(clock, _LEVELS[event.level], title=event.title))
             case PhaseChanged():
                 self.phases.append((clock, event.phase))
+
+    def _mark(self, mark: Mark) -> None:
+        self.marks[mark.kind].append(mark)
 
     def clock_of_step(self, step: float) -> float | None:
         """Seconds worked when `step` ended, held to the steps there are; None before the first."""
@@ -509,44 +639,15 @@ class RunHistory:
         place = bisect.bisect_right(self.phases, clock, key=itemgetter(0))
         return self.phases[place - 1][1] if place else None
 
-    def _stepped(self) -> tuple[Series, ...]:
-        told = (self.loss, self.smooth_loss, self.smoother_loss, self.grad_norm)
-        return (
-            *told,
-            self.eval_loss,
-            *self.metrics.values(),
-            *(getattr(self, name) for name in STEP_COLUMNS),
-        )
-
-    def _start_attempt(self, event: RunStarted) -> None:
-        for series in self._stepped():
-            series.cut_after(event.from_step)
-        self.evaluations = [found for found in self.evaluations if found.step <= event.from_step]
-        self.checkpoint_steps = [step for step in self.checkpoint_steps if step <= event.from_step]
-        self.pauses = [pause for pause in self.pauses if pause.step <= event.from_step]
-        if self.first_non_finite is not None and self.first_non_finite[0] > event.from_step:
+    def _start_attempt(self, step: int) -> None:
+        """A later attempt goes on from `step`."""
+        over_steps = (getattr(self, name) for name in STEP_COLUMNS)
+        losses = self.loss, self.smooth_loss, self.smoother_loss, self.grad_norm, self.eval_loss
+        for series in (*over_steps, *losses, *self.metrics.values()):
+            series.cut_after(step)
+        self.evaluations = [found for found in self.evaluations if found.step <= step]
+        self.pauses = [pause for pause in self.pauses if pause.step <= step]
+        for kind, marks in self.marks.items():
+            self.marks[kind] = [mark for mark in marks if (mark.step or 0) <= step]
+        if self.first_non_finite is not None and self.first_non_finite[0] > step:
             self.first_non_finite = None
-
-    def _add_steps(self, steps: Floats, rows: StepRows) -> None:
-        for name in STEP_COLUMNS:
-            getattr(self, name).extend(steps, getattr(rows, name))
-        self.longest_step = max(float(rows.step_seconds.max()), self.longest_step or 0.0)
-
-    def _add_losses(self, told: LossRows) -> None:
-        self.grad_norm.extend(told.grad_steps, told.grad_norm)
-        for series, smoothing in ((self.smooth_loss, self._smooth), (self.smoother_loss, self._smoother)):
-            series.extend(told.loss_steps, smoothing.of(told.loss, series.last, len(self.loss)))
-        self.loss.extend(told.loss_steps, told.loss)
-        self.first_non_finite = self.first_non_finite or told.first_non_finite
-
-    def _add_evaluation(self, event: Evaluated, clock: float) -> None:
-        self.evaluations.append(event)
-        self._add_pause(event, clock, "evaluation")
-        for name, value in event.metrics.items():
-            series = self.eval_loss if name == "eval_loss" else self.metrics.setdefault(name, Series())
-            series.append(event.step, math.nan if value is None else value)
-
-    def _add_pause(
-        self, event: Evaluated | CheckpointSaved, clock: float, kind: Literal["evaluation", "checkpoint"]
-    ) -> None:
-        self.pauses.append(Pause(event.step, clock, event.seconds, kind))

@@ -11,8 +11,7 @@ from core.monitor.apple import Throttle
 from gui.base.tokens import Tokens
 from gui.charts.axes import BYTES, CLOCK_SCALE, PERCENT, SHORTEST_CLOCK, XScale, clock_text
 from gui.charts.chart import Chart, Span, Stage
-from gui.charts.history import RunHistory
-from gui.charts.machine_history import LEVELS, DevicePicture, MemoryPicture
+from gui.charts.history import LEVELS, DevicePicture, MemoryPicture, RunHistory
 from gui.charts.overlays import CeilingLine, PressureBand, Reading, marks, phase_words
 from gui.charts.series import Line, Look, Series
 
@@ -329,7 +328,7 @@ class MemoryChart(Chart):
                 Line("", picture.tensors, "run", Look.AREA, column="tensor_bytes"),
             ]
         lines.append(Line("", picture.run, "run", column="this_run_bytes"))
-        if _has_swap(swap):
+        if (swap.extremes() or (0.0, 0.0))[1] >= LEAST_SWAP:
             lines.append(Line("", swap, "text", Look.DASHED, column="swap_bytes"))
         return lines
 
@@ -345,7 +344,3 @@ class MemoryChart(Chart):
     def _level_word(self, level: float) -> str:
         words = [_("normal"), _("high"), _("critical")]
         return dict(zip(LEVELS.values(), words, strict=True))[level]
-
-
-def _has_swap(swap: Series) -> bool:
-    return len(swap) > 0 and bool((swap.y >= LEAST_SWAP).any())

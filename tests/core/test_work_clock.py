@@ -62,7 +62,7 @@ def test_time_is_time_worked(history):
 
 
 def test_what_is_told_in_a_wait_stands_where_work_goes_on(history):
-    assert [mark.clock for mark in history.marks.found[MarkKind.NOTE]] == [0, 10]
+    assert [mark.clock for mark in history.marks[MarkKind.NOTE]] == [0, 10]
 
 
 def test_pauses_are_pointed_out(history):

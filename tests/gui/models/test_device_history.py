@@ -6,7 +6,7 @@ import pytest
 
 from core.monitor.apple import Throttle
 from core.runs.events import BatterySampled, DeviceSampled, DiskSampled, RunPlanned, Source
-from gui.charts.machine_history import DeviceHistory
+from gui.charts.history import DeviceHistory
 
 
 def cpu(busy=0.5, **figures):

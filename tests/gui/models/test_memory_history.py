@@ -5,7 +5,7 @@ import math
 import pytest
 
 from core.runs.events import MemorySampled, Pressure, RunPlanned, Source
-from gui.charts.machine_history import MemoryHistory
+from gui.charts.history import MemoryHistory
 
 GB = 1 << 30
 

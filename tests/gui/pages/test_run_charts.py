@@ -161,7 +161,7 @@ def test_marks_stand_where_their_steps_do_whatever_the_charts_lie_over(digits, s
         found = charts.loss._mark_items._items[MarkKind.CHECKPOINT].data["x"]
         assert found == pytest.approx(places)
     charts.memory.redraw()
-    clocks = [mark.clock for mark in history.marks.found[MarkKind.CHECKPOINT]]
+    clocks = [mark.clock for mark in history.marks[MarkKind.CHECKPOINT]]
     drawn = charts.memory._mark_items._items[MarkKind.CHECKPOINT].data["x"]
     assert drawn == pytest.approx([clock for clock in clocks if clock <= history.last_clock])
 
