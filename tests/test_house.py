@@ -133,7 +133,7 @@ def test_only_two_files_open_connections_by_themselves():
         for module in modules_of(file)
         if module.startswith(opening) and not module.startswith("PySide6.QtNetwork.QLocal")
     }
-    asks_the_name_of_this_computer = {"core/engine/reporter.py"}
+    asks_the_name_of_this_computer = {"core/engine/tensorboard.py"}
     asks_for_its_proxies = {"core/services/gpu_install.py"}
     tells_what_kind_an_error_is = {"core/engine/hub/account.py"}
     elsewhere = found - asks_the_name_of_this_computer - asks_for_its_proxies - tells_what_kind_an_error_is

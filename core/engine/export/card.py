@@ -1,4 +1,4 @@
-"""The README.md of an exported model, written from the run: what it learned from, how, how well, and how to use it.
+"""The README.md of an exported model: what it learned from, how, how well, and how to use it.
 
 Its front matter is what the Hub reads: https://huggingface.co/docs/hub/model-cards. Paths of this computer and the
 person's own prompts are left out.
@@ -33,9 +33,6 @@ from core.services.export import (
     base_name,
     is_on_hub,
 )
-
-# --- A few lines of Python for the card of an exported model, that use it without Hone
-
 
 TORCHVISION = """\
 import json
@@ -134,19 +131,15 @@ def snippet(source: ExportSource, kind: ExportKind, into: Path) -> str:
         return (
             f"Load {base_name(source.folder)} by torchvision, then this adapter by PEFT; or export it merged."
         )
-    if kind is ExportKind.ADAPTER:
-        return f"{_block(_adapter(source, into))}\n\n{_operators(source)}"
     commands = {ExportKind.OLLAMA: OLLAMA, ExportKind.GGUF: f"llama-cli -m {source.run.name}.gguf"}
     if kind in commands:
         return _block(commands[kind], "sh")
     if kind is ExportKind.ONNX:
         return _block(ONNX)
-    return f"{_block(_whole(source))}\n\n{_operators(source)}"
-
-
-def _operators(source: ExportSource) -> str:
-    """Transformers imports torchvision wherever it is, even one that can't be imported."""
-    return OPERATORS.format(instead="" if source.options.task.reads_images else WITHOUT)
+    code = _adapter(source, into) if kind is ExportKind.ADAPTER else _whole(source)
+    # transformers imports torchvision wherever it is, even one that can't be imported
+    operators = OPERATORS.format(instead="" if source.options.task.reads_images else WITHOUT)
+    return f"{_block(code)}\n\n{operators}"
 
 
 def _whole(source: ExportSource) -> str:
@@ -169,9 +162,6 @@ def _adapter(source: ExportSource, into: Path) -> str:
 
 def _block(code: str, language: str = "python") -> str:
     return f"```{language}\n{code}\n```"
-
-
-# --- The README.md of an exported model, written from the run: what it learned from, how
 
 
 PURPOSES = {
@@ -223,12 +213,8 @@ def _front_matter(source: ExportSource, kind: ExportKind, story: RunStory) -> st
         "metrics": [name.removeprefix("eval_") for name in story.metrics if name in METRIC_TITLES] or None,
         "license": _licence(source) or None,
     }
-    lines = [
-        f"{name}: {json.dumps(value, ensure_ascii=False)}"
-        for name, value in told.items()
-        if value is not None
-    ]
-    return "\n".join(("---", *lines, "---"))
+    known = {name: json.dumps(value, ensure_ascii=False) for name, value in told.items() if value is not None}
+    return "\n".join(("---", *(f"{name}: {value}" for name, value in known.items()), "---"))
 
 
 def _about(source: ExportSource) -> str:
@@ -289,22 +275,21 @@ def _training(source: ExportSource, story: RunStory) -> Iterator[str]:
 
 def _check(report: ExportReport) -> str:
     if report.agreement is None:
-        return f"It was not held against the trained model. {report.unchecked}"
-    return f"Held against the trained model: {agreement_words(report.agreement)} {report.agreement.why}"
+        return f"It was not compared with the trained model. {report.unchecked}"
+    return f"Compared with the trained model: {agreement_words(report.agreement)} {report.agreement.why}"
 
 
 def _shown(option: Option, value: Any) -> str:
-    """A value in words, without where it lies on this computer."""
+    """A value in words, without its folder on this computer."""
     return short_name(str(value)) if option.is_path else with_unit(option, value)
 
 
 def _table(titles: tuple[str, str], rows: list[tuple[str, str]]) -> str:
     lines = [f"| {titles[0]} | {titles[1]} |", "|---|---|"]
-    return "\n".join((*lines, *(f"| {_cell(one)} | {_cell(other)} |" for one, other in rows)))
-
-
-def _cell(text: str) -> str:
-    return text.replace("|", "\\|").replace("\n", " ")
+    for row in rows:
+        one, other = (text.replace("|", "\\|").replace("\n", " ") for text in row)
+        lines.append(f"| {one} | {other} |")
+    return "\n".join(lines)
 
 
 def _code(text: str) -> str:
@@ -334,7 +319,7 @@ def _licence_words(source: ExportSource) -> str:
     if known:
         return f"What it started from is under {known}, as its card says; the data may have terms of its own."
     if is_scratch(source.options.model.source):
-        return "It started from nothing, so that only the data it learned from may have terms."
+        return "It started from random weights, so only the training data may have terms."
     return (
         "Not known: look up the terms of the model it started from, and of the data, before you pass it on."
     )

@@ -1,4 +1,4 @@
-"""Model folders: the model as it was trained, or one whole model with its LoRA matrices worked in."""
+"""Model folders, of transformers or torchvision: as trained, an adapter alone, or merged into its base."""
 
 import json
 import shutil
@@ -92,8 +92,8 @@ BESIDE = (
 )  # fmt: skip
 """What stands beside the weights. Nothing else is taken along: no pickles, nothing that a stranger has put there."""
 FROM_PACKED = (
-    "It was trained beside packed weights. Here they are full, as is what it was held against: it answers a little "
-    "differently than it did while it trained."
+    "It was trained beside quantized weights. Here and in the comparison they are not: it answers a little differently "
+    "than it did while it trained."
 )
 DTYPES = {
     NumberFormat.FP32: torch.float32,
@@ -131,7 +131,8 @@ def write_whole(source: ExportSource, place: Place, tell: Tell) -> Tolerance:
     tell("Writing the model")
     if numbers is not NumberFormat.AUTO:
         model = model.to(DTYPES[numbers])
-    _forget_packing(model)
+    if hasattr(model.config, "quantization_config"):
+        del model.config.quantization_config
     model.save_pretrained(place.into)
     copy_files(source.folder, place.into, ("generation_config.json",))  # with the ends it has learned
     return HALF.get(numbers, MERGED if source.is_adapter else EXACT)
@@ -162,12 +163,6 @@ def change_json(path: Path, **changes: Any) -> None:
     told = {**json.loads(path.read_bytes()), **changes}
     kept = {name: value for name, value in told.items() if value is not None or name not in changes}
     path.write_text(json.dumps(kept, indent=2) + "\n", encoding="utf-8")
-
-
-def _forget_packing(model: Any) -> None:
-    """Nothing is packed any more, whatever the config said."""
-    if hasattr(model.config, "quantization_config"):
-        del model.config.quantization_config
 
 
 # --- LoRA adapters alone, and what they are to be used with

@@ -1,9 +1,4 @@
-"""A chat template as pieces of text around each turn, found by rendering conversations, and as Ollama wants it.
-
-Most templates write the same before and after each turn. Which text that is shows where the contents are words that
-can be found again. What is found is held against the template on more conversations; one that does more than that
-(tools, thoughts, a date) is either the same on all of them, or refused.
-"""
+"""The formats of other programs: GGUF, Core ML, Ollama and ONNX, each with what checks it."""
 
 import json
 import re
@@ -12,17 +7,13 @@ import subprocess
 import sys
 import tempfile
 import warnings
-from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
-from enum import Enum, auto
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import torch
-from jinja2.exceptions import TemplateError
 
-from core.base.errors import Fix, ModelError
+from core.base.errors import ModelError
 from core.base.processes import command_line, foreign_environment, is_frozen
 from core.engine.export.folders import BESIDE, copy_files, write_folder
 from core.engine.export.verify import (
@@ -30,7 +21,6 @@ from core.engine.export.verify import (
     KERNELS,
     NotChecked,
     Place,
-    Row,
     Rows,
     Tell,
     Written,
@@ -52,9 +42,7 @@ BEGINNING = 4
 SHARE = 0.75
 WHY = "Half precision and other kernels change an answer from where two tokens are nearly as likely."
 RUN_SECONDS = 300
-QUIETLY = ("--no-display-prompt", "-no-cnv", "--no-warmup")
 LAST_LINES = 6
-_NO_MODULE = re.compile(r"ModuleNotFoundError: No module named '([^']+)'")
 NO_PYTHON = (
     "llama.cpp's converter is a Python program, and there is no Python on the PATH: install one with llama.cpp's "
     "requirements."
@@ -67,10 +55,12 @@ def write_gguf(source: ExportSource, place: Place, tell: Tell) -> Written:
     Raises:
         ModelError: The model can't be read, the converter doesn't know it, or its Python lacks what it takes.
     """
-    converter, python = llama_cpp.find_converter(), _python()
+    converter, python = llama_cpp.find_converter(), sys.executable
+    if is_frozen():  # the bundled program is no Python
+        python = shutil.which("python3") or shutil.which("python") or ""
     whole = write_folder(source, place, tell)
     name = f"{source.run.name}.gguf"
-    if converter is None or python is None:
+    if converter is None or not python:
         script = converter or llama_cpp.CONVERTER
         command = command_line("python", script, place.target, "--outfile", place.target / name)
         why = llama_cpp.NOT_FOUND if converter is None else NO_PYTHON
@@ -91,57 +81,54 @@ def write_gguf(source: ExportSource, place: Place, tell: Tell) -> Written:
             None, "Not checked: llama.cpp's llama-cli, which would answer with it, was not found.", notes
         )
     return Written(
-        lambda rows, _before: _asked(runner, place.into / name, rows),
+        lambda rows, _before: _ask_gguf(runner, place.into / name, rows),
         "Not checked: no prompt is plain text.",
         notes,
     )
 
 
 def _convert_to_gguf(python: str, converter: Path, place: Place, name: str) -> None:
-    arguments = [
-        str(place.into),
-        "--outfile",
-        str(place.into / name),
-        "--outtype",
-        OUT_TYPES.get(place.numbers, "auto"),
-    ]
+    out_type = OUT_TYPES.get(place.numbers, "auto")
     done = subprocess.run(
-        [python, str(converter), *arguments],
+        [python, converter, place.into, "--outfile", place.into / name, "--outtype", out_type],
         capture_output=True,
         encoding="utf-8",
         errors="replace",
         check=False,
         env=foreign_environment(),
     )
-    if done.returncode or not (place.into / name).is_file():
-        if absent := _NO_MODULE.search(done.stderr):
-            raise _without_requirements(python, absent[1])
-        said = "\n".join((done.stderr or done.stdout).strip().splitlines()[-LAST_LINES:])
+    if not done.returncode and (place.into / name).is_file():
+        return
+    if absent := re.search(r"ModuleNotFoundError: No module named '([^']+)'", done.stderr):
+        command = command_line(python, "-m", "pip", "install", "-r", "requirements.txt")
+        another = ", or start Hone where the python3 on the PATH is one that has them" if is_frozen() else ""
         raise ModelError(
-            "llama.cpp's converter could not make a GGUF file of this model", f"{converter} said:\n{said}"
+            "The Python that runs llama.cpp's converter lacks its requirements",
+            f"{python} has no module {absent[1]}. Install them, in llama.cpp's folder: {command}{another}",
         )
-
-
-def _python() -> str | None:
-    """What runs the converter: this Python; from the bundled program, which is none, the person's own, if any."""
-    return shutil.which("python3") or shutil.which("python") if is_frozen() else sys.executable
-
-
-def _without_requirements(python: str, module: str) -> ModelError:
-    command = command_line(python, "-m", "pip", "install", "-r", "requirements.txt")
-    another = ", or start Hone where the python3 on the PATH is one that has them" if is_frozen() else ""
-    return ModelError(
-        "The Python that runs llama.cpp's converter lacks its requirements",
-        f"{python} has no module {module}. Install them, in llama.cpp's folder: {command}{another}",
+    said = "\n".join((done.stderr or done.stdout).strip().splitlines()[-LAST_LINES:])
+    raise ModelError(
+        "llama.cpp's converter could not make a GGUF file of this model", f"{converter} said:\n{said}"
     )
 
 
-def _asked(runner: Path, file: Path, rows: Rows) -> Agreement | None:
-    """Hold what llama.cpp writes after each prompt against what the trained model writes."""
+def as_texts(rows: Rows) -> list[tuple[str, str]]:
+    """Prompts and the beginnings of the trained model's answers, of the prompts that survive being written as text."""
+    found = []
+    for row in rows.rows:
+        ids, end = row.inputs["input_ids"][0].tolist(), (row.start or 0) + 1
+        text = rows.tokenizer.decode(ids[:end])
+        if rows.tokenizer(text, add_special_tokens=False)["input_ids"] == ids[:end] and "\0" not in text:
+            found.append((text, rows.tokenizer.decode(ids[end : end + BEGINNING], skip_special_tokens=True)))
+    return found
+
+
+def _ask_gguf(runner: Path, file: Path, rows: Rows) -> Agreement | None:
+    """Compare what llama.cpp writes after each prompt with what the trained model writes."""
     asked = as_texts(rows)
     if not asked:
         return None
-    equal = sum(_is_alike(runner, file, ids, start, rows.tokenizer) for ids, start in asked)
+    equal = sum(_continued(runner, file, prompt).strip() == answer.strip() for prompt, answer in asked)
     return Agreement(
         examples=len(asked),
         held_out=min(rows.held_out, len(asked)),
@@ -155,42 +142,18 @@ def _asked(runner: Path, file: Path, rows: Rows) -> Agreement | None:
     )
 
 
-def as_texts(rows: Rows) -> list[tuple[list[int], int]]:
-    """Tokens and the place of a prompt's last one, of the prompts that are the same tokens again once written out."""
-    found = []
-    for row in rows.rows:
-        ids, start = row.inputs["input_ids"][0].tolist(), row.start or 0
-        text = rows.tokenizer.decode(ids[: start + 1])
-        again = rows.tokenizer(text, add_special_tokens=False)["input_ids"]
-        if again == ids[: start + 1] and "\0" not in text:
-            found.append((ids, start))
-    return found
-
-
-def _is_alike(runner: Path, file: Path, ids: list[int], start: int, tokenizer: Any) -> bool:
-    """Whether llama.cpp goes on from a prompt with the same first tokens, as text.
+def _continued(runner: Path, file: Path, text: str) -> str:
+    """The first tokens llama.cpp writes after a prompt.
 
     Raises:
         NotChecked: It gave no answer in time.
     """
-    expected = tokenizer.decode(ids[start + 1 : start + 1 + BEGINNING], skip_special_tokens=True)
     with tempfile.NamedTemporaryFile("w", suffix=".txt", encoding="utf-8", delete=False) as prompt:
-        prompt.write(tokenizer.decode(ids[: start + 1]))
+        prompt.write(text)
+    asked = ["-m", str(file), "-f", prompt.name, "-n", str(BEGINNING), "--temp", "0"]
     try:
-        asked = [
-            str(runner),
-            "-m",
-            str(file),
-            "-f",
-            prompt.name,
-            "-n",
-            str(BEGINNING),
-            "--temp",
-            "0",
-            *QUIETLY,
-        ]
         done = subprocess.run(
-            asked,
+            [str(runner), *asked, "--no-display-prompt", "-no-cnv", "--no-warmup"],
             capture_output=True,
             encoding="utf-8",
             errors="replace",  # the last token may hold half a character
@@ -199,12 +162,12 @@ def _is_alike(runner: Path, file: Path, ids: list[int], start: int, tokenizer: A
             stdin=subprocess.DEVNULL,
         )
     except subprocess.TimeoutExpired as error:
-        said = f"Not checked: {runner.name} gave no answer within {RUN_SECONDS} seconds."
-        raise NotChecked(said) from error
+        raise NotChecked(
+            f"Not checked: {runner.name} gave no answer within {RUN_SECONDS} seconds."
+        ) from error
     finally:
         Path(prompt.name).unlink()
-    said = done.stdout.removesuffix("\n").removesuffix("[end of text]")
-    return said.strip() == expected.strip()
+    return done.stdout.removesuffix("\n").removesuffix("[end of text]")
 
 
 # --- What ONNX and Core ML share: a model as a function of tensors
@@ -232,205 +195,18 @@ class Logits(torch.nn.Module):
         return logits
 
 
-def names_of(rows: Rows) -> tuple[str, ...]:
-    """What the model takes, in the order in which the graph does."""
-    return tuple(rows.rows[0].inputs)
-
-
 def sample(rows: Rows) -> tuple[torch.Tensor, ...]:
     """A batch of two to trace a graph with: of one, a tracer would take the size for a constant."""
-    longest = max(rows.rows, key=_length)
+    longest = max(rows.rows, key=lambda row: next(iter(row.inputs.values())).shape[1])
     return tuple(torch.cat((value, value)) for value in longest.inputs.values())
 
 
-def axes(rows: Rows) -> dict[str, dict[int, str]]:
-    """Which dimensions of each input may have any size: the batch, and of texts the tokens."""
-    is_text = "input_ids" in rows.rows[0].inputs
-    return {name: {0: "batch", **({1: "tokens"} if is_text else {})} for name in names_of(rows)}
-
-
-def _length(row: Row) -> int:
-    return int(next(iter(row.inputs.values())).shape[1])
-
-
-# --- A chat template as pieces of text around each turn, found by rendering conversations
-
-
-Messages = Sequence[tuple[str, str]]
-"""Roles and what they say."""
-Render = Callable[[Messages, bool], str]
-"""A conversation as text; whether it ends with what asks for an answer. Raises TemplateError where it refuses one."""
-
-SYSTEM, FIRST, ANSWER, SECOND = "qqsystemqq", "qqfirstqq", "qqanswerqq", "qqsecondqq"
-
-
-class SystemIn(Enum):
-    """Where a system prompt stands: in a turn of its own, in the first or last question, or nowhere."""
-
-    TURN = auto()
-    FIRST = auto()
-    LAST = auto()
-    NOWHERE = auto()
-
-
-@dataclass(frozen=True)
-class Turns:
-    """The text before and after each turn.
-
-    `opening` stands first where there is no system prompt; `system` is what stands before and after one. `asking` comes
-    at the end, for the model to answer.
-    """
-
-    opening: str
-    system_in: SystemIn
-    system: tuple[str, str]
-    user: tuple[str, str]
-    assistant: tuple[str, str]
-    asking: str
-
-    def write(self, messages: Messages) -> str:
-        """A conversation that asks for an answer."""
-        said = next((content for role, content in messages if role == "system"), "")
-        turns = [(role, content) for role, content in messages if role != "system"]
-        asked = [place for place, (role, _) in enumerate(turns) if role == "user"]
-        holder = {SystemIn.FIRST: asked[:1], SystemIn.LAST: asked[-1:]}.get(self.system_in, [])
-        own = said and self.system_in is SystemIn.TURN
-        text = f"{self.system[0]}{said}{self.system[1]}" if own else self.opening
-        for place, (role, content) in enumerate(turns):
-            before, after = self.user if role == "user" else self.assistant
-            within = f"{said}{self.system[1]}" if said and place in holder else ""
-            text += f"{before}{within}{content}{after}"
-        return text + self.asking
-
-    def as_go(self) -> str:
-        """The same as a template for Ollama: https://docs.ollama.com/modelfile#template, in Go's text/template."""
-        opening, asking = _go(self.opening), _go(self.asking)
-        before, after = map(_go, self.system)
-        within = f"{{{{ $.System }}}}{after}{{{{ end }}}}"
-        start, mark = "{{ range .Messages }}", ""
-        match self.system_in:
-            case SystemIn.TURN:
-                otherwise = f"{{{{ else }}}}{opening}" if opening else ""
-                opening = f"{{{{ if .System }}}}{before}{{{{ .System }}}}{after}{otherwise}{{{{ end }}}}"
-                within = ""
-            case SystemIn.FIRST:
-                opening = f"{opening}{{{{ $first := true }}}}"
-                within, mark = f"{{{{ if and $first $.System }}}}{within}", "{{ $first = false }}"
-            case SystemIn.LAST:
-                start = "{{ range $place, $_ := .Messages }}"
-                within = f"{{{{ if and (eq (len (slice $.Messages $place)) 1) $.System }}}}{within}"
-            case SystemIn.NOWHERE:
-                within = ""
-        user, assistant = tuple(map(_go, self.user)), tuple(map(_go, self.assistant))
-        return (
-            f'{opening}{start}{{{{ if eq .Role "user" }}}}{user[0]}{within}{mark}{{{{ .Content }}}}{user[1]}'
-            f'{{{{ else if eq .Role "assistant" }}}}{assistant[0]}{{{{ .Content }}}}{assistant[1]}'
-            f"{{{{ end }}}}{{{{ end }}}}{asking}"
-        )
-
-
-def _go(text: str) -> str:
-    """A piece of text within a template of Go's."""
-    return text.replace("{{", '{{ "{{" }}')
-
-
-def renderer(tokenizer: Any) -> Render:
-    """Renders by a tokenizer's template, without the token that Ollama puts before every text by itself."""
-    begin = tokenizer.bos_token or ""
-
-    def render(messages: Messages, ask: bool) -> str:
-        told = [{"role": role, "content": content} for role, content in messages]
-        text = str(tokenizer.apply_chat_template(told, tokenize=False, add_generation_prompt=ask))
-        return text.removeprefix(begin) if begin else text
-
-    return render
-
-
-def find_turns(render: Render) -> Turns | None:
-    """The pieces of a template; None where it writes more than such pieces."""
-    try:
-        found = _without_system(render)
-    except (TemplateError, ValueError):
-        return None
-    return next((turns for turns in _with_system(found, render) if _agrees(turns, render)), None)
-
-
-def _without_system(render: Render) -> Turns:
-    asked = (("user", FIRST), ("assistant", ANSWER), ("user", SECOND))
-    head, middle, between, end = _cut(render(asked, True), FIRST, ANSWER, SECOND)
-    _, after_user = _cut(render(asked[:1], False), FIRST)
-    after_answer = _cut(render(asked[:2], False), FIRST, ANSWER)[2]
-    user_after = (
-        after_user if middle.startswith(after_user) and end.startswith(after_user) else _common(middle, end)
-    )
-    user_before = between.removeprefix(after_answer)
-    if not (between.startswith(after_answer) and head.endswith(user_before)):
-        user_before = _common(head[::-1], between[::-1])[::-1]
-    return Turns(
-        opening=head[: len(head) - len(user_before)],
-        system_in=SystemIn.NOWHERE,
-        system=("", ""),
-        user=(user_before, user_after),
-        assistant=(middle[len(user_after) :], between[: len(between) - len(user_before)]),
-        asking=end[len(user_after) :],
-    )
-
-
-def _with_system(found: Turns, render: Render) -> Iterator[Turns]:
-    """The same with what stands around a system prompt, all that it may be."""
-    try:
-        before, after, _ = _cut(render((("system", SYSTEM), ("user", FIRST)), True), SYSTEM, FIRST)
-    except (TemplateError, ValueError):
-        yield found
-        return
-    if after.endswith(found.user[0]):
-        rest = after[: len(after) - len(found.user[0])]
-        yield _replaced(found, SystemIn.TURN, (before, rest))
-    for where in (SystemIn.FIRST, SystemIn.LAST):
-        yield _replaced(found, where, ("", after))
-
-
-def _replaced(found: Turns, where: SystemIn, system: tuple[str, str]) -> Turns:
-    return Turns(found.opening, where, system, found.user, found.assistant, found.asking)
-
-
-def _agrees(turns: Turns, render: Render) -> bool:
-    """Whether the pieces make what the template makes."""
-    talk = (
-        ("user", "How are you?"),
-        ("assistant", "Fine."),
-        ("user", "Good."),
-        ("assistant", "Yes."),
-        ("user", "Bye"),
-    )
-    spoken = [talk[:1], talk[:3], talk]
-    if turns.system_in is not SystemIn.NOWHERE:
-        spoken += [(("system", "Be short."), *some) for some in spoken]
-    try:
-        return all(render(some, True) == turns.write(some) for some in spoken)
-    except TemplateError:
-        return False
-
-
-def _cut(text: str, *marks: str) -> list[str]:
-    """What stands before, between and after some words.
-
-    Raises:
-        ValueError: One of them isn't there.
-    """
-    pieces = []
-    for mark in marks:
-        before, found, text = text.partition(mark)
-        if not found:
-            raise ValueError(mark)
-        pieces.append(before)
-    return [*pieces, text]
-
-
-def _common(one: str, other: str) -> str:
-    """What two texts begin with."""
-    length = next((place for place, (a, b) in enumerate(zip(one, other, strict=False)) if a != b), None)
-    return one[: min(len(one), len(other)) if length is None else length]
+def _ready_to_trace(source: ExportSource, tell: Tell) -> tuple[Any, Rows]:
+    tell("Loading the model")
+    model = merged(load_trained(source))
+    if hasattr(model, "set_attn_implementation"):
+        model.set_attn_implementation("eager")  # masks of the other kinds depend on what is masked
+    return model, find_rows(source)
 
 
 # --- Core ML by Apple's coremltools, on a Mac where it is installed
@@ -447,11 +223,7 @@ def write_coreml(source: ExportSource, place: Place, tell: Tell) -> Written:
     Raises:
         ModelError: The model can't be read, or coremltools can't convert it.
     """
-    tell("Loading the model")
-    model = merged(load_trained(source))
-    rows = find_rows(source)
-    if hasattr(model, "set_attn_implementation"):
-        model.set_attn_implementation("eager")
+    model, rows = _ready_to_trace(source, tell)
     tell("Converting to Core ML")
     try:
         _convert_to_coreml(model, rows, place.into / PACKAGE)
@@ -460,7 +232,7 @@ def write_coreml(source: ExportSource, place: Place, tell: Tell) -> Written:
             "coremltools can't convert this model", str(error).strip().partition("\n")[0]
         ) from error
     copy_files(source.folder, place.into, (*BESIDE, "config.json"))
-    note = f"Inputs: {', '.join(names_of(rows))}; output: {OUTPUT}. One example at a time, fp32."
+    note = f"Inputs: {', '.join(tuple(rows.rows[0].inputs))}; output: {OUTPUT}. One example at a time, fp32."
     return Written(
         by_logits(source.options.task, APPLE, lambda given: _run_coreml(place.into / PACKAGE, given)),
         notes=(note,),
@@ -470,7 +242,7 @@ def write_coreml(source: ExportSource, place: Place, tell: Tell) -> Written:
 def _convert_to_coreml(model: Any, rows: Rows, path: Path) -> None:
     import coremltools
 
-    names = names_of(rows)
+    names = tuple(rows.rows[0].inputs)
     one = tuple(value[:1] for value in sample(rows))
     traced = torch.jit.trace(Logits(model, names).eval(), one, strict=False)
     converted = coremltools.convert(
@@ -507,68 +279,42 @@ def _run_coreml(path: Path, rows: Rows) -> list[torch.Tensor]:
 # --- A model folder with a Modelfile beside, for `ollama create`
 
 
-MODELFILE = "Modelfile"
-QUOTES = '"""'
-_SPECIAL = re.compile(r"<[^<>\s]{1,40}>|\[[A-Z_]{2,20}\]")
+DETECTED = (
+    "Ollama recognises well-known chat templates: “ollama show --template {name}” prints the one it took. If that is "
+    "only {{{{ .Prompt }}}}, add a TEMPLATE to the Modelfile, or export GGUF: llama.cpp reads the tokenizer's own."
+)
 
 
 def write_ollama(source: ExportSource, place: Place, tell: Tell) -> Written:
-    """Write the whole model and its Modelfile.
+    """Write the whole model and its Modelfile: where it stops, and that a model that isn't a chat gets plain prompts.
 
     Raises:
-        ModelError: The model can't be read, or its chat template is none that can be written for Ollama.
+        ModelError: The model can't be read.
     """
+    from transformers import GenerationConfig
+
     from core.engine.models.text import load_tokenizer
 
     tokenizer = load_tokenizer(str(source.folder))
-    template, marks = _template(source, tokenizer)  # before hours of copying
     written = write_folder(source, place, tell)
-    stops = dict.fromkeys((*_ends(place, tokenizer), *marks))
-    lines = [
-        "FROM .",
-        f"TEMPLATE {QUOTES}{template}{QUOTES}",
-        *(f'PARAMETER stop "{stop}"' for stop in stops),
-    ]
-    (place.into / MODELFILE).write_text("\n".join(lines) + "\n", encoding="utf-8")
-    name = source.run.name.lower()
-    steps = (("cd", place.target), ("ollama", "create", name), ("ollama", "run", name))
-    note = f"To use it: {', then '.join(command_line(*step) for step in steps)}"
-    return Written(
-        written.check, notes=(note, "Ollama itself was not asked: the weights it imports were checked.")
-    )
-
-
-def _template(source: ExportSource, tokenizer: Any) -> tuple[str, tuple[str, ...]]:
-    """The template in Go's form, and what ends its answer or begins the next question: there it has to stop."""
-    if source.options.task is Task.CAUSAL_LM or not tokenizer.chat_template:
-        return "{{ .Prompt }}", ()
-    turns = find_turns(renderer(tokenizer))
-    template = "" if turns is None else turns.as_go()
-    if turns is None or QUOTES in template:
-        raise ModelError(
-            "Its chat template can't be written for Ollama",
-            "It writes more than something before and after each turn, and Ollama's templates are of another kind.",
-            (Fix("Export GGUF: llama.cpp reads the template itself"),),
-        )
-    marks = (_SPECIAL.match(text.lstrip()) for text in (turns.assistant[1], turns.user[0]))
-    return template, tuple(mark[0] for mark in marks if mark)
-
-
-def _ends(place: Place, tokenizer: Any) -> list[str]:
-    """The tokens the model stops at, as text; one that a Modelfile's line can't hold is left out."""
-    from transformers import GenerationConfig
-
     ends: Any = None
     if (place.into / "generation_config.json").is_file():
         ends = GenerationConfig.from_pretrained(place.into).eos_token_id
-    ids = [] if ends is None else [ends] if isinstance(ends, int) else list(ends)
-    if tokenizer.eos_token_id is not None:
-        ids.append(tokenizer.eos_token_id)
-    return [text for text in tokenizer.convert_ids_to_tokens(ids) if text and _fits_a_line(text)]
-
-
-def _fits_a_line(text: str) -> bool:
-    return '"' not in text and text.splitlines() == [text]
+    ids = [*([] if ends is None else [ends] if isinstance(ends, int) else ends), tokenizer.eos_token_id]
+    stops = tokenizer.convert_ids_to_tokens([token for token in dict.fromkeys(ids) if token is not None])
+    is_chat = source.options.task is not Task.CAUSAL_LM and bool(tokenizer.chat_template)
+    lines = [
+        "FROM .",
+        *([] if is_chat else ['TEMPLATE """{{ .Prompt }}"""']),
+        # one that a line of a Modelfile can't hold is left out
+        *(f'PARAMETER stop "{stop}"' for stop in stops if '"' not in stop and stop.splitlines() == [stop]),
+    ]
+    (place.into / "Modelfile").write_text("\n".join(lines) + "\n", encoding="utf-8")
+    name = source.run.name.lower()
+    steps = (("cd", place.target), ("ollama", "create", name), ("ollama", "run", name))
+    note = f"To use it: {', then '.join(command_line(*step) for step in steps)}"
+    checked = "Ollama itself was not asked: the weights it imports were checked."
+    return Written(written.check, notes=(note, checked, *([DETECTED.format(name=name)] if is_chat else [])))
 
 
 # --- ONNX by torch's own exporter (https://docs.pytorch.org/docs/stable/onnx_export.html)
@@ -583,11 +329,7 @@ def write_onnx(source: ExportSource, place: Place, tell: Tell) -> Written:
     Raises:
         ModelError: The model can't be read, or computes something that ONNX has no words for.
     """
-    tell("Loading the model")
-    model = merged(load_trained(source))
-    rows = find_rows(source)
-    if hasattr(model, "set_attn_implementation"):
-        model.set_attn_implementation("eager")  # masks of the other kinds depend on what is masked
+    model, rows = _ready_to_trace(source, tell)
     tell("Writing the graph")
     _export(model, rows, place.into / GRAPH)
     copy_files(source.folder, place.into, (*BESIDE, "config.json"))
@@ -596,7 +338,7 @@ def write_onnx(source: ExportSource, place: Place, tell: Tell) -> Written:
         (place.into / "labels.json").write_text(
             json.dumps([labels[place] for place in sorted(labels)], indent=2)
         )
-    names = ", ".join(names_of(rows))
+    names = ", ".join(tuple(rows.rows[0].inputs))
     note = f"Inputs: {names}; output: {OUTPUT}. Batches of any size, fp32."
     return Written(
         by_logits(source.options.task, KERNELS, lambda given: _run_onnx(place.into / GRAPH, given)),
@@ -605,7 +347,8 @@ def write_onnx(source: ExportSource, place: Place, tell: Tell) -> Written:
 
 
 def _export(model: Any, rows: Rows, path: Path) -> None:
-    names, dynamic = names_of(rows), axes(rows)
+    names = tuple(rows.rows[0].inputs)
+    axes = (0, 1) if "input_ids" in names else (0,)  # of any size: the batch, and of texts the tokens
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")  # of torch's and onnxscript's about each other
         try:
@@ -615,9 +358,7 @@ def _export(model: Any, rows: Rows, path: Path) -> None:
                 str(path),
                 input_names=list(names),
                 output_names=[OUTPUT],
-                dynamic_shapes=(
-                    tuple(dict.fromkeys(dynamic[name], torch.export.Dim.DYNAMIC) for name in names),
-                ),
+                dynamic_shapes=((dict.fromkeys(axes, torch.export.Dim.DYNAMIC),) * len(names),),
                 dynamo=True,
                 external_data=False,
                 verbose=False,

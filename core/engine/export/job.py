@@ -1,8 +1,9 @@
-"""Writes an export and checks it against the trained model."""
+"""The job that exports: write, then compare with the trained model."""
 
 from collections.abc import Callable
 from pathlib import Path
 
+import msgspec
 import torch
 
 from core.base.errors import ModelError
@@ -30,9 +31,6 @@ from core.services.export import (
     find_source,
 )
 
-# --- The job that exports: write, hold what was written against the trained model
-
-
 WRITERS: dict[ExportKind, Callable[[ExportSource, Place, Tell], Written]] = {
     ExportKind.FOLDER: write_folder,
     ExportKind.ADAPTER: write_adapter,
@@ -49,7 +47,7 @@ class NotTheSame(ModelError):  # noqa: N818 - said as the person sees it
 
 
 def export(request: ExportRequest, tell: Tell) -> ExportReport:
-    """Write the export into the folder for it, and check it there.
+    """Write the export into `request.staging` and check it there.
 
     The two models are in memory in turn, in fp32 on the CPU: a run that trains keeps its GPU.
 
@@ -60,7 +58,7 @@ def export(request: ExportRequest, tell: Tell) -> ExportReport:
     source = find_source(RunFolder(Path(request.run)), request.checkpoint)
     into = Path(request.staging)
     written = WRITERS[request.kind](source, Place(into, Path(request.target), request.numbers), tell)
-    agreement, unchecked = _agreement(source, written, tell)
+    agreement, unchecked = _check(source, written, tell)
     if agreement is not None and not agreement.holds:
         raise NotTheSame(
             "The exported model doesn't answer as the trained one",
@@ -77,11 +75,19 @@ def export(request: ExportRequest, tell: Tell) -> ExportReport:
         missing=written.missing,
     )
     write_card(source, report, into)
-    return _with_files(report, into)
+    files = sorted(path for path in into.rglob("*") if path.is_file())
+    mode = (into / "README.md").stat().st_mode & 0o777
+    for path in files:
+        path.chmod(mode)  # safetensors writes files that nobody else may read
+    return msgspec.structs.replace(
+        report,
+        files=tuple(path.relative_to(into).as_posix() for path in files),
+        size=sum(path.stat().st_size for path in files),
+    )
 
 
-def _agreement(source: ExportSource, written: Written, tell: Tell) -> tuple[Agreement | None, str]:
-    """How the export answers beside the trained model, or why nobody knows."""
+def _check(source: ExportSource, written: Written, tell: Tell) -> tuple[Agreement | None, str]:
+    """How the export answers compared with the trained model, or why that is unknown."""
     if written.check is None:
         return None, written.unchecked
     tell("Asking the trained model")
@@ -98,20 +104,3 @@ def _agreement(source: ExportSource, written: Written, tell: Tell) -> tuple[Agre
     except NotChecked as error:
         return None, str(error)
     return agreement, "" if agreement is not None else written.unchecked
-
-
-def _with_files(report: ExportReport, folder: Path) -> ExportReport:
-    files = sorted(path for path in folder.rglob("*") if path.is_file())
-    mode = (folder / "README.md").stat().st_mode & 0o777
-    for path in files:
-        path.chmod(mode)  # safetensors writes files that nobody else may read
-    return ExportReport(
-        kind=report.kind,
-        path=report.path,
-        files=tuple(path.relative_to(folder).as_posix() for path in files),
-        size=sum(path.stat().st_size for path in files),
-        agreement=report.agreement,
-        unchecked=report.unchecked,
-        notes=report.notes,
-        missing=report.missing,
-    )

@@ -1,4 +1,4 @@
-"""The examples of an export's check: those the run held out, or made-up ones where there are none."""
+"""Comparing an export with the trained model: loading that, the examples, and how far answers may differ."""
 
 import contextlib
 from collections.abc import Callable
@@ -22,35 +22,31 @@ from core.runs.events import Example
 from core.runs.status import chosen_examples
 from core.services.export import Agreement, Compared, ExportSource, NumberFormat
 
-# --- The model of a run as it was trained, in fp32 on the CPU, whatever it was trained on
+# --- The trained model
 
 
 def load_trained(source: ExportSource) -> Any:
-    """The model in evaluation mode: whole, or with its LoRA matrices beside the weights, which are not packed.
+    """The model in evaluation mode, in fp32 on the CPU: whole, or an adapter beside its base, which is not quantized.
 
     Raises:
-        ModelError: Its files are missing or damaged, or what its LoRA matrices belong to is gone.
+        ModelError: Its files are missing or damaged, or an adapter's base is gone.
     """
     with torch.random.fork_rng():
-        return _loaded(source).eval().requires_grad_(False)
+        if source.is_adapter:
+            model = with_matrices(_load_base(source), source.folder)
+        elif source.network:
+            model = _load_network(source.folder)
+        else:
+            model = read_pretrained(str(source.folder), source.options.task)
+        return model.eval().requires_grad_(False)
 
 
-def _loaded(source: ExportSource) -> Any:
-    if not source.is_adapter:
-        return (
-            load_network(source.folder)
-            if source.network
-            else read_pretrained(str(source.folder), source.options.task)
-        )
-    return with_matrices(_network_beside(source) if source.network else load_base(source), source.folder)
-
-
-def load_base(source: ExportSource) -> Any:
-    """What LoRA matrices were trained beside, in full precision also where it was packed, with the head they name.
-
-    Raises:
-        ModelError: It is gone, or can't be loaded.
-    """
+def _load_base(source: ExportSource) -> Any:
+    """An adapter's base, with the head it names; a random one is drawn again by the run's seed."""
+    if source.network:
+        recipe = read_recipe(source.folder)
+        asked = msgspec.structs.replace(source.options.model, source=recipe.architecture)
+        return load_vision_model(asked, len(recipe.labels), source.options.training.seed)
     from transformers import AutoConfig
 
     base = base_of(source.folder)
@@ -63,36 +59,19 @@ def load_base(source: ExportSource) -> Any:
     return read_pretrained(base, source.options.task, config, ignore_mismatched_sizes=True)
 
 
-def load_network(folder: Path) -> VisionClassifier:
-    """A network of torchvision's from a run's folder.
-
-    Raises:
-        ModelError: Its files are missing or damaged.
-    """
+def _load_network(folder: Path) -> VisionClassifier:
+    import torchvision
     from safetensors.torch import load_file
 
     recipe = read_recipe(folder)
-    model = _bare_network(recipe)
-    with explained(str(folder)):
-        model.load_state_dict(load_file(folder / "model.safetensors"))
-    return model
-
-
-def _bare_network(recipe: VisionRecipe) -> VisionClassifier:
-    """The network without what it has learned, as torchvision itself makes it for so many labels."""
-    import torchvision
-
     name = Scheme.TORCHVISION.name_of(recipe.architecture) or ""
     if name not in VISION_MODELS:
         raise ModelError("The model is of an unknown kind", recipe.architecture)
-    return VisionClassifier(torchvision.models.get_model(name, weights=None, num_classes=len(recipe.labels)))
-
-
-def _network_beside(source: ExportSource) -> VisionClassifier:
-    """What LoRA matrices were trained beside: made again as the run made it, by its seed where it began at random."""
-    recipe = read_recipe(source.folder)
-    asked = msgspec.structs.replace(source.options.model, source=recipe.architecture)
-    return load_vision_model(asked, len(recipe.labels), source.options.training.seed)
+    network = torchvision.models.get_model(name, weights=None, num_classes=len(recipe.labels))
+    model = VisionClassifier(network)
+    with explained(str(folder)):
+        model.load_state_dict(load_file(folder / "model.safetensors"))
+    return model
 
 
 def read_recipe(folder: Path) -> VisionRecipe:
@@ -114,12 +93,6 @@ def read_recipe(folder: Path) -> VisionRecipe:
         ) from error
     except msgspec.MsgspecError as error:
         raise ModelError(f"The model in {folder} isn't whole", f"{path}: {error}") from error
-
-
-def image_transform(source: ExportSource) -> ImageTransform:
-    """How images become what the model sees."""
-    recipe = read_recipe(source.folder)
-    return ImageTransform(recipe.image_size, recipe.mean, recipe.std)
 
 
 def merged(model: Any) -> Any:
@@ -167,7 +140,8 @@ def find_rows(source: ExportSource) -> Rows:
     from core.engine.models.text import load_tokenizer
 
     tokenizer = load_tokenizer(str(source.folder))
-    room = _room(source, tokenizer)
+    longest = min(LONGEST_PROMPT, tokenizer.model_max_length, source.options.data.max_length)
+    room = max(8, longest - (NEW_TOKENS if source.options.task.writes_text else 0))
     given = [_tokens(example.given, tokenizer, source, room) for example in chosen]
     ids = [one for one in given if one]
     random = np.random.default_rng(SEED)
@@ -175,12 +149,6 @@ def find_rows(source: ExportSource) -> Rows:
     lengths = (4 + number % min(MADE_UP_TOKENS, room - 3) for number in range(EXAMPLES - len(ids)))
     made = [random.choice(plain, length).tolist() for length in lengths]
     return Rows(tuple(_row(one, tokenizer) for one in (*ids, *made)), len(ids), tokenizer)
-
-
-def _room(source: ExportSource, tokenizer: Any) -> int:
-    """The most tokens of a prompt or text, with room behind for what a model writes."""
-    longest = min(LONGEST_PROMPT, tokenizer.model_max_length, source.options.data.max_length)
-    return max(8, longest - NEW_TOKENS) if source.options.task.writes_text else max(8, longest)
 
 
 def _tokens(text: str, tokenizer: Any, source: ExportSource, room: int) -> list[int]:
@@ -200,7 +168,8 @@ def _row(ids: list[int], tokenizer: Any) -> Row:
 def _images(source: ExportSource, chosen: list[Example]) -> Rows:
     from PIL import Image
 
-    transform = image_transform(source)
+    recipe = read_recipe(source.folder)
+    transform = ImageTransform(recipe.image_size, recipe.mean, recipe.std)
     pixels = []
     for example in chosen:
         path = source.run.path / "examples" / example.image.rpartition("/")[2]
@@ -239,12 +208,8 @@ def _continued(row: Row, model: Any, new: int, longest: int, tokenizer: Any) -> 
 def answers(model: Any, rows: Rows) -> list[torch.Tensor]:
     """The logits of each example in fp32: [labels], or [tokens, labels], or [new tokens, vocabulary]."""
     with torch.no_grad():
-        return [_counting(model(**row.inputs)["logits"].float(), row) for row in rows.rows]
-
-
-def _counting(logits: torch.Tensor, row: Row) -> torch.Tensor:
-    """What counts of a batch of one: of tokens written after a prompt, what says them."""
-    return logits[0] if row.start is None else logits[0, row.start : -1]
+        found = ((row, model(**row.inputs)["logits"].float()[0]) for row in rows.rows)
+        return [logits if row.start is None else logits[row.start : -1] for row, logits in found]
 
 
 # --- How an exported model answers beside the trained one, and how far apart they may be

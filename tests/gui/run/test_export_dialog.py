@@ -143,7 +143,7 @@ def test_it_can_be_cancelled(qtbot, sheet, exports):
     sheet.stop.click()
     qtbot.waitUntil(lambda: not sheet.is_running)
     assert exports.made[0].is_killed
-    assert "Nothing of it is left" in said(sheet)
+    assert "cancelled" in said(sheet)
     assert sheet.take.isEnabled()
 
 
@@ -159,7 +159,7 @@ def test_closing_it_ends_what_is_under_way(qtbot, sheet, exports):
     [
         (UserError("It doesn't answer as the trained one", "200 of 384"), "200 of 384"),
         (OptionsError((Problem("", "/there is not empty"),)), "/there is not empty"),
-        ("The GGUF file is missing", "Only a part of it is there"),
+        ("The GGUF file is missing", "incomplete"),
     ],
 )
 def test_what_went_wrong_is_said(qtbot, sheet, exports, ends, words):
@@ -170,12 +170,12 @@ def test_what_went_wrong_is_said(qtbot, sheet, exports, ends, words):
     assert words in said(sheet)
 
 
-def test_a_folder_that_was_typed_stays(sheet, qtbot):
+def test_a_folder_that_was_typed_stays(sheet, qtbot, tmp_path):
     sheet.place._line.clear()
     qtbot.keyClicks(sheet.place._line, "/elsewhere/mine")
     sheet.kinds.choose(ExportKind.ONNX)
     assert sheet.place.folder == "/elsewhere/mine"
-    assert sheet.place.numbers is NumberFormat.AUTO
+    assert sheet.place.wanted(RunFolder(tmp_path)).numbers is NumberFormat.AUTO
 
 
 def test_a_run_without_a_model_is_told(qtbot, tmp_path):

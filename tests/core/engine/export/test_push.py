@@ -25,17 +25,16 @@ def hub(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[WholeHub]:
         yield serving
 
 
-def pushed(folder: Path, repo: str = "me/mine", *, private: bool = True) -> Pushed:
+def pushed(folder: Path, *, private: bool = True) -> Pushed:
     for name, content in FILES.items():
         (folder / "out" / name).parent.mkdir(parents=True, exist_ok=True)
         (folder / "out" / name).write_bytes(content)
-    return push(PushRequest(folder=str(folder / "out"), repo=repo, private=private), lambda _: None)
+    return push(PushRequest(folder=str(folder / "out"), repo="me/mine", private=private), lambda _: None)
 
 
 @pytest.mark.parametrize("private", [True, False])
 def test_all_files_go_to_a_new_repository(hub: WholeHub, tmp_path: Path, private: bool) -> None:
-    answer = pushed(tmp_path, private=private)
-    assert answer.url == "https://huggingface.co/me/mine"
+    assert pushed(tmp_path, private=private).url == "https://huggingface.co/me/mine"
     sent = dict(hub.uploads.files["me/mine"])
     sent.pop(".gitattributes", None)
     assert sent == FILES
@@ -43,42 +42,34 @@ def test_all_files_go_to_a_new_repository(hub: WholeHub, tmp_path: Path, private
     assert {asked.token for asked in hub.asked if not asked.path.startswith("/large/")} == {TOKEN}
 
 
-def test_a_name_that_is_taken_is_refused_and_nothing_is_overwritten(hub: WholeHub, tmp_path: Path) -> None:
-    hub.uploads.private["me/mine"] = True
-    with pytest.raises(UserError, match="There is a model me/mine already"):
-        pushed(tmp_path)
-    assert [asked.path for asked in hub.asked] == ["/api/repos/create"]
-
-
-def test_without_a_token_nothing_is_asked(
-    hub: WholeHub, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+@pytest.mark.parametrize(
+    ("variable", "title"),
+    [(("HF_TOKEN", ""), "takes a token"), (("HF_HUB_OFFLINE", "1"), "works offline")],
+)
+def test_without_a_token_or_offline_nothing_is_asked(
+    hub: WholeHub, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, variable: tuple[str, str], title: str
 ) -> None:
-    monkeypatch.delenv("HF_TOKEN")
-    with pytest.raises(UserError, match="takes a token"):
+    monkeypatch.setenv(*variable)
+    with pytest.raises(UserError, match=title):
         pushed(tmp_path)
     assert not hub.asked
 
 
-def test_offline_nothing_is_asked(hub: WholeHub, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("HF_HUB_OFFLINE", "1")
-    with pytest.raises(UserError, match="works offline"):
+@pytest.mark.parametrize(
+    ("cause", "title", "detail"),
+    [
+        (lambda hub: hub.uploads.private.update({"me/mine": True}), "is a model me/mine already", "new rep"),
+        (lambda hub: hub.uploads.readers.add(TOKEN), "no leave to make me/mine", "leave to write"),
+        (lambda hub: hub.people.clear(), "token", "token"),
+    ],
+)
+def test_a_refused_repository(hub: WholeHub, tmp_path: Path, cause, title: str, detail: str) -> None:
+    cause(hub)
+    with pytest.raises(UserError, match=title) as refused:
         pushed(tmp_path)
-    assert not hub.asked
-
-
-def test_a_token_that_may_only_read_is_told_so(hub: WholeHub, tmp_path: Path) -> None:
-    hub.uploads.readers.add(TOKEN)
-    with pytest.raises(UserError, match="no leave to make me/mine") as refused:
-        pushed(tmp_path)
-    assert "leave to write" in refused.value.detail
-
-
-def test_a_wrong_token_is_told_without_it(hub: WholeHub, tmp_path: Path) -> None:
-    hub.people.clear()
-    with pytest.raises(UserError) as refused:
-        pushed(tmp_path)
+    assert detail in refused.value.detail
     assert TOKEN not in str(refused.value)
-    assert "token" in refused.value.detail
+    assert [asked.path for asked in hub.asked] == ["/api/repos/create"], "nothing is overwritten"
 
 
 def test_what_is_left_on_the_hub_is_told(hub: WholeHub, tmp_path: Path) -> None:

@@ -1,4 +1,4 @@
-"""Exports of tiny models: what is written can be used without Hone, and answers as the trained model does."""
+"""Folders, adapters and cards of tiny models, and comparing them with the trained model."""
 
 import json
 import os
@@ -240,13 +240,6 @@ def test_a_vision_model_brings_its_image_processor(tmp_path: Path) -> None:
     (run.model / "hone.json").write_text(json.dumps(recipe))
     exported(run, ExportKind.FOLDER, tmp_path / "folder")
     assert AutoImageProcessor.from_pretrained(tmp_path / "folder").size["height"] == 32
-
-
-def test_onnx_answers_by_onnx_runtime(lora: tuple[RunFolder, Any], tmp_path: Path) -> None:
-    report = exported(lora[0], ExportKind.ONNX, tmp_path / "onnx")
-    assert json.loads((tmp_path / "onnx" / "labels.json").read_text()) == list(LABELS)
-    assert {"model.onnx", "tokenizer.json", "README.md"} <= set(report.files)
-    assert "model.safetensors" not in report.files
 
 
 def test_what_answers_otherwise_is_an_error(

@@ -1,0 +1,217 @@
+"""What a run's model can become and why not the rest; exports as processes, and what is left of them."""
+
+import json
+import os
+import shutil
+import sys
+import threading
+import tomllib
+from collections import namedtuple
+from pathlib import Path
+
+import pytest
+
+from core.base.errors import OptionsError, UserError
+from core.base.jobs import EngineJob, JobCancelled
+from core.options import RunOptions, run_file
+from core.options.choices import Method, Task
+from core.options.sections import ModelOptions
+from core.runs.folder import RunFolder
+from core.services import export
+from core.services.export import (
+    SMALL_FILES,
+    Export,
+    ExportKind,
+    ExportSource,
+    NumberFormat,
+    Wanted,
+    bytes_of,
+    default_pushed,
+    find_source,
+    offers,
+)
+
+ROOT = Path(__file__).parents[3]
+SCRIPT = ROOT / "tests" / "fakes" / "export_job.py"
+
+
+def playing(scenario: str):
+    return lambda job: EngineJob(job, [sys.executable, str(SCRIPT), job, scenario])
+
+
+def source(folder: Path, task: Task, *, architecture: str = "", adapter: str = "") -> ExportSource:
+    (folder / "model").mkdir(parents=True)
+    (folder / "model" / "model.safetensors").write_bytes(b"weights")
+    if architecture:
+        (folder / "model" / "config.json").write_text(json.dumps({"architectures": [architecture]}))
+    if adapter:
+        told = json.dumps({"base_model_name_or_path": adapter})
+        (folder / "model" / "adapter_config.json").write_text(told)
+    method = Method.LORA if adapter else Method.FULL
+    options = RunOptions(task=task, model=ModelOptions(source="some/model", method=method))
+    run_file.write(options, folder / "run.toml")
+    return find_source(RunFolder(folder))
+
+
+def refusals(found: ExportSource) -> dict[ExportKind, str]:
+    return {one.kind: one.refusal for one in offers(found)}
+
+
+@pytest.fixture
+def run(tmp_path: Path) -> RunFolder:
+    return source(
+        tmp_path / "run", Task.TEXT_CLASSIFICATION, architecture="BertForSequenceClassification"
+    ).run
+
+
+@pytest.fixture
+def out(tmp_path: Path) -> Path:
+    return tmp_path / "exports" / "mine"
+
+
+def wanted(run: RunFolder, out: Path | str, kind: ExportKind = ExportKind.FOLDER, **more: object) -> Wanted:
+    return Wanted(run=str(run.path), kind=kind, folder=str(out), **more)
+
+
+def test_offers_of_a_classifier(run: RunFolder) -> None:
+    said = refusals(find_source(run))
+    assert {kind for kind, why in said.items() if not why} == {ExportKind.FOLDER, ExportKind.ONNX}
+    assert "Mac" in said[ExportKind.COREML]
+    assert "HF_HUB_OFFLINE" in said[ExportKind.HUB]
+
+
+def test_offers_of_an_adapter(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delenv("HF_HUB_OFFLINE")
+    found = source(tmp_path / "chat", Task.CHAT, architecture="Qwen2ForCausalLM", adapter="some/base")
+    refused = {kind for kind, why in refusals(found).items() if why}
+    assert refused == {ExportKind.FOLDER, ExportKind.ONNX, ExportKind.COREML}
+    assert default_pushed(found) is ExportKind.ADAPTER
+    (tmp_path / "base").mkdir()
+    (tmp_path / "base" / "config.json").write_text('{"architectures": ["GPT2LMHeadModel"]}')
+    found = source(tmp_path / "writer", Task.CAUSAL_LM, adapter=str(tmp_path / "base"))
+    assert default_pushed(found) is ExportKind.MERGED, "its base is not on the Hub"
+    assert "GPT2LMHeadModel" in refusals(found)[ExportKind.OLLAMA], "the architecture of its base"
+    assert not refusals(found)[ExportKind.GGUF]
+
+
+def test_a_missing_package_is_named_in_the_tested_version(
+    run: RunFolder, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    extras = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]["optional-dependencies"]
+    assert set(extras["onnx"]) <= set(extras["test"])
+    monkeypatch.setattr(export, "ONNX_PACKAGES", ("onnx", "not_to_be_had"))
+    said = refusals(find_source(run))[ExportKind.ONNX]
+    assert "takes not_to_be_had" in said
+    assert all(f'"{version}"' in said for version in extras["onnx"])
+
+
+def test_an_export_takes_its_place_and_no_other(run: RunFolder, out: Path) -> None:
+    told = []
+    out.mkdir(parents=True)  # an empty folder will do
+    gone, here = out.parent / ".mine.999999999.exporting", out.parent / f".mine.{os.getppid()}.exporting"
+    for folder in (gone, here):
+        folder.mkdir()
+    report = Export(wanted(run, out), playing("do")).run(told.append)
+    assert report.path == str(out)
+    assert (out / "README.md").read_text() == "# Model"
+    assert {path.name for path in out.parent.iterdir()} == {"mine", here.name}, "that process still runs"
+    assert told[0].what == "Copying the model"
+    for target in (out, ""):
+        with pytest.raises(OptionsError):
+            Export(wanted(run, target), playing("do")).run()
+
+
+def test_a_refused_or_cancelled_export_leaves_nothing(run: RunFolder, out: Path) -> None:
+    with pytest.raises(UserError, match="doesn't answer as the trained one"):
+        Export(wanted(run, out), playing("refuse")).run()
+    assert not list(out.parent.iterdir())
+    cancelled = Export(wanted(run, out), playing("hang"))
+    ended = []
+
+    def work() -> None:
+        try:
+            cancelled.run(lambda _: cancelled.kill())
+        except JobCancelled:
+            ended.append(list(out.parent.iterdir()))
+
+    thread = threading.Thread(target=work)
+    thread.start()
+    thread.join(timeout=30)
+    assert ended == [[]]
+    with pytest.raises(JobCancelled):
+        cancelled.run()
+    with pytest.raises(UserError, match="can't be put in its place"):
+        Export(wanted(run, out), playing("taken")).run()
+    assert [path.name for path in out.iterdir()] == ["mine"]
+    assert [path.name for path in out.parent.iterdir()] == ["mine"]
+
+
+def test_what_can_be_known_before_is_refused_before(
+    run: RunFolder, out: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for kind in (ExportKind.ADAPTER, ExportKind.OLLAMA):
+        with pytest.raises(UserError, match="can't be exported as"):
+            Export(wanted(run, out, kind), playing("do")).run()
+    with pytest.raises(UserError, match="no complete checkpoint checkpoint-7"):
+        Export(wanted(run, out, checkpoint="checkpoint-7"), playing("do")).run()
+    usage = namedtuple("usage", "total used free")
+    monkeypatch.setattr(shutil, "disk_usage", lambda _path: usage(10, 9, 1 << 20))
+    with pytest.raises(UserError, match="too little room") as refused:
+        Export(wanted(run, out), playing("do")).run()
+    assert "1.0 MB are free" in refused.value.detail
+    shutil.rmtree(run.model)
+    with pytest.raises(UserError, match="no model to export"):
+        Export(wanted(run, out), playing("do")).run()
+    assert not out.parent.exists()
+
+
+def weights(folder: Path, kind: str, count: int, size: int) -> None:
+    folder.mkdir(parents=True, exist_ok=True)
+    header = json.dumps({"w": {"dtype": kind, "shape": [count]}}).encode()
+    (folder / "model.safetensors").write_bytes(len(header).to_bytes(8, "little") + header + bytes(size))
+
+
+@pytest.mark.parametrize(
+    ("kind", "numbers", "bytes_a_weight"),
+    [
+        (ExportKind.FOLDER, NumberFormat.AUTO, 2),
+        (ExportKind.FOLDER, NumberFormat.FP32, 4),
+        (ExportKind.GGUF, NumberFormat.FP32, 8),
+        (ExportKind.ONNX, NumberFormat.AUTO, 4),
+    ],
+)
+def test_bytes_needed(run: RunFolder, kind: ExportKind, numbers: NumberFormat, bytes_a_weight: int) -> None:
+    weights(run.model, "BF16", 100_000, 200_000)
+    needed = bytes_of(find_source(run), kind, numbers) - SMALL_FILES
+    assert needed == pytest.approx(100_000 * bytes_a_weight, rel=0.01)
+
+
+@pytest.mark.parametrize(("published", "bytes_a_weight"), [({}, 4), ({"dtype": "bfloat16"}, 2)])
+def test_bytes_needed_of_a_quantized_base(
+    run: RunFolder, tmp_path: Path, published: dict[str, str], bytes_a_weight: int
+) -> None:
+    base = tmp_path / "base"
+    weights(base, "U8", 50_000, 50_000)
+    (base / "config.json").write_text(
+        json.dumps({"quantization_config": {"load_in_4bit": True}, **published})
+    )
+    (run.model / "adapter_config.json").write_text(json.dumps({"base_model_name_or_path": str(base)}))
+    needed = bytes_of(find_source(run), ExportKind.MERGED, NumberFormat.AUTO) - SMALL_FILES
+    assert needed == 100_000 * bytes_a_weight
+
+
+def test_the_hub_is_sent_the_model_and_nothing_stays_here(
+    run: RunFolder, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("HONE_HOME", str(tmp_path / "home"))
+    monkeypatch.delenv("HF_HUB_OFFLINE")
+    to_hub = wanted(run, "", ExportKind.HUB, repo="me/mine", numbers=NumberFormat.BF16)
+    assert Export(to_hub, playing("do")).run().path == "https://huggingface.co/me/mine"
+    assert not [path for path in (tmp_path / "home").rglob("*") if path.is_file()]
+    with pytest.raises(UserError, match="takes a token"):
+        Export(to_hub, playing("no-token")).run()
+    with pytest.raises(OptionsError):
+        Export(wanted(run, "", ExportKind.HUB, repo="mine"), playing("do")).run()
+    monkeypatch.setenv("HF_HUB_OFFLINE", "1")
+    with pytest.raises(UserError, match="can't be exported"):
+        Export(to_hub, playing("do")).run()
