@@ -269,7 +269,7 @@ def _add_memory(commands: "Commands") -> None:
     )
     _add_run_file(forecast)
     forecast.add_argument(
-        "--quick", action="store_true", help="by formula at once, without tracing the model"
+        "--quick", action="store_true", help="without reading the data: rows as long as is allowed"
     )
     forecast.add_argument("--offline", action="store_true", help="fetch nothing; so does HF_HUB_OFFLINE=1")
     forecast.set_defaults(

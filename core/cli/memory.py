@@ -124,8 +124,7 @@ def _not_here(options: RunOptions) -> ModelError:
 MEGABYTE = 1 << 20
 
 METHODS = {
-    Basis.FORMULA: "by formula, from the model's config",
-    Basis.TRACE: "traced: one step gone through with this very model, nothing computed",
+    Basis.FORMULA: "forecast",
     Basis.MEASURED: "measured by a dry run on the longest batch",
 }
 VERDICTS = {
@@ -291,7 +290,7 @@ def forecast(
     Args:
         file: The run file.
         overrides: `section.option=value` pairs that go before what the file says.
-        quick: Whether the formulas will do; otherwise the run is traced, which takes seconds.
+        quick: Whether to leave the data unread: every row is taken to be as long as is allowed.
         as_json: Whether the answer is printed as JSON.
         offline: Whether nothing may be fetched: not even the config.json of a model that isn't on this computer.
 
@@ -305,7 +304,7 @@ def forecast(
     if not as_json:
         say("Looking at the model and this computer ...", sys.stderr)
     looked = _look(file, overrides, partial(described_model, offline=offline))
-    found = _formula(looked) if quick else _trace(looked)
+    found = _without_data(looked) if quick else _forecast(looked)
     remedies = looked.ladder(found.unpadded_length) if found.verdict is not Verdict.FITS else ()
     if as_json:
         print_json(_as_answer(found, remedies))
@@ -426,26 +425,29 @@ def _look(file: Path, overrides: tuple[str, ...], find: FindModel = model_here) 
     return _Looked(options, device, room, find(options, file))
 
 
-def _formula(looked: _Looked) -> Forecast:
+def _without_data(looked: _Looked) -> Forecast:
     assert looked.model.shape is not None, "looked at before"
     return anatomy.forecast(
         looked.options, looked.model.shape, looked.device, room=looked.room, correction=looked.correction
     )
 
 
-def _trace(looked: _Looked) -> Forecast:
-    """The trace; the formula where there is none to be had, which is said."""
+def _forecast(looked: _Looked) -> Forecast:
+    """The forecast with the longest row of the data; without the data where the engine can't answer, which is said."""
     try:
-        traced = questions.ask_forecast(forecast_request(looked.options))
+        found = questions.ask_forecast(forecast_request(looked.options))
     except (UserError, EngineCrashed) as error:
-        say(f"Note: the run could not be traced, so this is by formula. {error}", sys.stderr)
-        return _formula(looked)
-    return corrected(msgspec.structs.replace(traced, room=looked.room), looked.correction)
+        say(
+            f"Note: the data could not be read, so this is for rows as long as is allowed. {error}",
+            sys.stderr,
+        )
+        return _without_data(looked)
+    return corrected(msgspec.structs.replace(found, room=looked.room), looked.correction)
 
 
 def _longest_text(looked: _Looked) -> int | None:
-    """Tokens of the longest text, which takes a trace to know; None: there are no texts."""
-    return _trace(looked).unpadded_length if looked.options.task.reads_text else None
+    """Tokens of the longest text; None: there are no texts."""
+    return _forecast(looked).unpadded_length if looked.options.task.reads_text else None
 
 
 def _on_device(looked: _Looked) -> RunOptions:

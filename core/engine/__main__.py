@@ -318,7 +318,7 @@ def _forecast() -> msgspec.Struct:
 
     request = msgspec.json.decode(sys.stdin.buffer.read(), type=ForecastRequest)
     options = _prepared_for(request.asked)
-    from core.engine.memory.trace import forecast
+    from core.engine.memory.forecast import forecast
 
     return forecast(options, request.labels)
 

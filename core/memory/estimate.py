@@ -209,6 +209,7 @@ def forecast(
     device: DeviceReport,
     *,
     length: int | None = None,
+    data: int = 0,
     room: Room | None = None,
     correction: float = 1.0,
 ) -> Forecast:
@@ -219,6 +220,7 @@ def forecast(
         shape: The model's.
         device: Where it computes.
         length: Tokens of the longest row; None: as many as the options and the model allow. Of no meaning for images.
+        data: Bytes of the data that stay in memory.
         room: The device's memory, told with the forecast.
         correction: The factor that past runs on this device have taught.
     """
@@ -226,7 +228,7 @@ def forecast(
     found = Forecast(
         basis=Basis.FORMULA,
         device=device.name,
-        parts=_fullest(case),
+        parts=_fullest(case, data),
         room=room,
         length=case.length if case.is_text else None,
         notes=tuple(_notes(case, length)),
@@ -234,10 +236,10 @@ def forecast(
     return corrected(found, correction)
 
 
-def _fullest(case: Case) -> Parts:
+def _fullest(case: Case, data: int) -> Parts:
     found = max(moments(case), key=lambda parts: parts.total)
     cached = cached_bytes(case, found.total - found.overhead)
-    return msgspec.structs.replace(found, overhead=found.overhead + cached)
+    return msgspec.structs.replace(found, overhead=found.overhead + cached + data)
 
 
 def moments(case: Case) -> Iterator[Parts]:

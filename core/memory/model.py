@@ -61,7 +61,6 @@ class Basis(StrEnum):
     """How a figure came about; said wherever it is shown."""
 
     FORMULA = "formula"
-    TRACE = "trace"
     MEASURED = "measured"
 
 
@@ -120,7 +119,7 @@ class Room(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class LayerMemory(msgspec.Struct, frozen=True):
-    """What one module of a traced model holds at most, its own weights and what it keeps, by its dotted name."""
+    """What one module of a model holds, its own weights and what it keeps, by its dotted name."""
 
     name: str
     bytes: int
@@ -132,8 +131,7 @@ class Forecast(msgspec.Struct, frozen=True, kw_only=True):
     `device` is as in `device.name`, never "auto". `correction` is the factor that past runs on this device have taught
     and that is in `parts` already. `length` is how many tokens the longest row was taken to have, padding counted;
     None: not a text. `longest_text` is how many the longest text was found to have, cut off as the run cuts; None: not
-    known. `layers` are the largest modules of a trace, largest first. `notes` are plain sentences: what was taken for
-    granted, and why a trace was not to be had.
+    known. `layers` are the largest modules, largest first. `notes` are plain sentences: what was taken for granted.
     """
 
     basis: Basis

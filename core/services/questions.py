@@ -45,5 +45,5 @@ def ask_fetch_config(source: str) -> ConfigFetched:
 
 
 def ask_forecast(request: ForecastRequest) -> Forecast:
-    """How much memory a run would take, traced; see `EngineJob.ask` for what it raises."""
+    """How much memory a run would take; see `EngineJob.ask` for what it raises."""
     return decoded("forecast", ask_engine("forecast", msgspec.json.encode(request)), Forecast)

@@ -135,9 +135,7 @@ def basis_words(basis: Basis, measured_at: float | None = None) -> str:
     """How the figures are known, beside the card's title."""
     match basis:
         case Basis.FORMULA:
-            return _("forecast by formula")
-        case Basis.TRACE:
-            return _("forecast, traced")
+            return _("forecast")
     if measured_at is None or time.time() - measured_at < JUST_NOW:
         return _("measured just now")
     return _("measured at {clock}").format(clock=clock(measured_at))
@@ -150,11 +148,6 @@ def basis_help(basis: Basis) -> str:
             return _(
                 "Counted from the size of the model and your choices, without trying anything. It changes at once as "
                 "you choose.",
-            )
-        case Basis.TRACE:
-            return _(
-                "Hone went through one step of this very model with tensors that hold nothing, and added up what "
-                "each of them would take.",
             )
         case Basis.MEASURED:
             return _("A few real steps were trained, and this is the most that they held.")
@@ -337,7 +330,7 @@ class ExplainedSheet(QDialog):
 
 
 def groups(forecast: Forecast, parts: Sequence[PartExplained]) -> list[Group]:
-    """The parts, and the largest layers where they were traced."""
+    """The parts, and the largest layers where they are known."""
     explained = tuple(Row(part.title, f"{memory(part.bytes)}. {part.sentence}", _how(part)) for part in parts)
     whole = Row(_("Held in all"), f"{memory(forecast.parts.total)}. {undivided_words()}")
     found = [Group(_("Parts"), explained or (whole,))]

@@ -15,7 +15,6 @@ from core.memory import history as record
 from core.memory.explain import PartExplained, explain_parts
 from core.memory.history import corrected
 from core.memory.model import (
-    Basis,
     Forecast,
     ForecastRequest,
     Measurement,
@@ -574,14 +573,13 @@ class FitOutlook(QObject):
 
     @property
     def note(self) -> str:
-        """What is to be known of the figure: what a dry run ran out of, or why there is no trace; empty: nothing."""
+        """What is to be known of the figure: what a dry run ran out of, or what failed; empty: nothing."""
         measured, failure = self.measured, self.failure or self.trace.failure
         if measured is not None:
             return measured.measurement.out_of_memory
         if failure is not None:
             return ". ".join(part.rstrip(".") for part in (failure.title, failure.detail) if part) + "."
-        report = self.trace.report
-        return " ".join(report.notes) if report is not None and report.basis is Basis.FORMULA else ""
+        return ""
 
     @property
     def known_length(self) -> int | None:

@@ -401,7 +401,7 @@ class NewRunPage(QWidget):
 
     @property
     def known_memory(self) -> Forecast | None:
-        """What was traced or measured of the run's memory; None: nothing that the run couldn't tell by itself.
+        """What was measured of the run's memory; None: nothing that the run couldn't tell by itself.
 
         What a dry run held when memory ran out is not what the run takes.
         """

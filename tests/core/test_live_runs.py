@@ -26,7 +26,7 @@ from core.runs.summary import BLOCK_BYTES, story_at_end
 from tests.fakes.runs import new_run, write_events
 
 PLAN = RunPlanned(total_steps=1000, epochs=2, train_samples=80, eval_samples=8, effective_batch=8)
-FORECAST = MemoryForecast(device="cpu", basis=Basis.TRACE, parts=Parts(weights=1 << 20))
+FORECAST = MemoryForecast(device="cpu", basis=Basis.FORMULA, parts=Parts(weights=1 << 20))
 
 
 def step(number: int) -> StepFinished:

@@ -161,7 +161,7 @@ class TestState:
         assert state(story) is State.TRAINING
 
 
-FORECAST = MemoryForecast(device="cpu", basis=Basis.TRACE, parts=Parts(weights=80, overhead=30))
+FORECAST = MemoryForecast(device="cpu", basis=Basis.FORMULA, parts=Parts(weights=80, overhead=30))
 
 
 def test_the_forecast_is_held_against_the_peak_once_the_run_is_over() -> None:

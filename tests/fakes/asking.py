@@ -81,7 +81,7 @@ DIGITS = DataReport(source="builtin:digits", format="digits", rows=1797, labels=
 MB = 1 << 20
 
 TRACED = Forecast(
-    basis=Basis.TRACE,
+    basis=Basis.FORMULA,
     device="cpu",
     parts=Parts(
         weights=400 * MB,

@@ -63,7 +63,7 @@ OPTIONS = RunOptions(
 SMALLER_BATCH = Fix("Use batch size 8", {"memory.batch_size": 8})
 FORECAST = MemoryForecast(
     device="cpu",
-    basis=Basis.TRACE,
+    basis=Basis.FORMULA,
     parts=Parts(weights=GB // 2, activations=2 * GB),
     fixes=(Fix("Batches of 8 (saves 700 MB)", {"memory.batch_size": 8}),),
 )

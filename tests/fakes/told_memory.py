@@ -13,7 +13,7 @@ FILE = Path(__file__).parents[2] / "resources" / "examples" / "digits.hone"
 CPU = DeviceReport(name="cpu", title="a processor", available=True)
 SHAPE = ModelShape(parameters=11_700_000, head=5_130, kept_per_pixel=30_000.0, widest_per_pixel=16.0)
 PARTS = Parts(weights=45 * MB, gradients=45 * MB, optimizer=90 * MB, activations=800 * MB, overhead=600 * MB)
-TRACED = Forecast(basis=Basis.TRACE, device="cpu", parts=PARTS)
+TRACED = Forecast(basis=Basis.FORMULA, device="cpu", parts=PARTS)
 
 
 class Engine:

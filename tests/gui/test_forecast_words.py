@@ -6,7 +6,7 @@ from gui.run.words import forecast_words
 
 
 def kept(forecast: int, measured: int, device: str = "Apple M2") -> PastRun:
-    return PastRun(device=device, basis=Basis.TRACE, forecast=forecast, measured=measured)
+    return PastRun(device=device, basis=Basis.FORMULA, forecast=forecast, measured=measured)
 
 
 def test_nothing_is_said_before_there_was_a_run() -> None:

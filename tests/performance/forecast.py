@@ -5,10 +5,10 @@
 
 The runs of forecast_runs.py, each trained a few steps on the CPU in a fresh engine process as `hone train`
 does it, in two groups: those the formulas were written with, and those held out. Measured is the peak of the process
-(resident memory) less what it held when its libraries were loaded. Beside it stand the formula's figure and the
-trace's, less what they count for the libraries (the trace's process measures its own), with signed errors; then the
-median and the worst of each, by group. Goal: median within 10 %, worst within 20 %; the exit status is 1 where one is
-missed. With `--measured` peaks are kept in a file, and runs found in it are not trained again.
+(resident memory) less what it held when its libraries were loaded. Beside it stands the forecast, less what it counts
+for the libraries, with its signed error; then the median and the worst error, by group. Goal: median within 10 %, worst
+within 20 %; the exit status is 1 where one is missed. With `--measured` peaks are kept in a file, and runs found in it
+are not trained again.
 
 With `--gpu` the nine rows that transformers' guide on training with one GPU has measured (BERT-large, 512 tokens) are
 trained on this computer's NVIDIA GPU, where there is one: what the allocator reserved and CUDA's context, measured,
@@ -28,11 +28,9 @@ from typing import Any, NamedTuple
 
 from forecast_runs import BERT_LARGE, GROUPS, ROOT, Run, asked, cpu_runs, model_folder
 
-from core.base import jobs
-from core.base.errors import UserError
 from core.benchmark.published import GUIDE
 from core.memory import estimate, overhead
-from core.memory.model import Forecast, forecast_request, model_request
+from core.memory.model import Forecast, model_request
 from core.options import RunOptions
 from core.options.device_support import DeviceReport
 from core.services import questions
@@ -88,13 +86,12 @@ GUIDE_MB: dict[str, tuple[int, dict[str, Any]]] = {
 
 
 class Compared(NamedTuple):
-    """Bytes beside the libraries: measured, and forecast on each basis; None where that gave none."""
+    """Bytes beside the libraries."""
 
     run: Run
     measured: int
     base: int
-    formula: int
-    trace: int | None
+    forecast: int
 
 
 def main() -> int:
@@ -113,7 +110,6 @@ def read_arguments() -> argparse.Namespace:
     parser.add_argument("--data", type=Path, help="folder with msr_paraphrase_train.txt")
     parser.add_argument("--only", nargs="*", default=(), help="words that a run's group and name must have")
     parser.add_argument("--gpu", action="store_true", help="the guide's nine rows on an NVIDIA GPU")
-    parser.add_argument("--no-trace", action="store_true", help="leave the traces out")
     parser.add_argument("--measured", type=Path, help="file that keeps what was measured")
     add_json(parser)
     parser.add_argument("--run", type=Path, help=argparse.SUPPRESS)
@@ -126,18 +122,16 @@ def on_cpu(arguments: argparse.Namespace, folder: Path) -> int:
     cpu, known = device("cpu"), read_measured(arguments.measured)
     found = []
     for group in GROUPS:
-        print(
-            f"{group:38}{'measured':>9}{'formula':>10}{'error':>8}{'trace':>10}{'error':>8}{'libraries':>11}"
-        )
+        print(f"{group:38}{'measured':>9}{'forecast':>10}{'error':>8}{'libraries':>11}")
         for run in cpu_runs(group, arguments.data, folder):
             if all(word in f"{group}: {run.name}" for word in arguments.only):
                 if run.name not in known:
                     known[run.name] = trained(run, folder)
                     keep_measured(arguments.measured, known)
-                found.append(compared(run, known[run.name], cpu, with_trace=not arguments.no_trace))
+                found.append(compared(run, known[run.name], cpu))
                 print(row(found[-1]), flush=True)
         print()
-    print(f"MB beside the libraries, which the formula takes to hold {overhead.LIBRARIES / MIB:,.0f} MB.")
+    print(f"MB beside the libraries, which the forecast takes to hold {overhead.LIBRARIES / MIB:,.0f} MB.")
     figures = [
         one for group in GROUPS for one in judged(group, [two for two in found if two.run.group == group])
     ]
@@ -155,34 +149,17 @@ def keep_measured(file: Path | None, known: dict[str, dict[str, int]]) -> None:
         file.write_text(json.dumps(known, indent=1))
 
 
-def compared(run: Run, measured: dict[str, int], where: DeviceReport, *, with_trace: bool) -> Compared:
-    """Ask for both forecasts of a run that was measured."""
-    formula = by_formula(run.options, where)
-    traced = by_trace(run.options) if with_trace else None
-    return Compared(
-        run,
-        measured["peak"] - measured["base"],
-        measured["base"],
-        formula.parts.total - overhead.libraries_bytes(run.options),
-        None if traced is None else traced.parts.total - measured["base"],
-    )
+def compared(run: Run, measured: dict[str, int], where: DeviceReport) -> Compared:
+    """Forecast a run that was measured."""
+    told = forecast_of(run.options, where).parts.total - overhead.libraries_bytes(run.options)
+    return Compared(run, measured["peak"] - measured["base"], measured["base"], told)
 
 
-def by_formula(options: RunOptions, where: DeviceReport) -> Forecast:
+def forecast_of(options: RunOptions, where: DeviceReport) -> Forecast:
     report = questions.ask_check_model(model_request(options))
     if report.shape is None:
         raise SystemExit(f"{options.model.source}: {report.problems}")
     return estimate.forecast(options, report.shape, where)
-
-
-def by_trace(options: RunOptions) -> Forecast | None:
-    """The trace's, None where none was to be had: what came in its place would be the formula's again."""
-    try:
-        found = questions.ask_forecast(forecast_request(options))
-    except (UserError, jobs.EngineCrashed) as error:
-        print(str(error).splitlines()[-1], file=sys.stderr)
-        return None
-    return found if found.basis == "trace" else None
 
 
 def device(name: str) -> DeviceReport:
@@ -233,14 +210,9 @@ def train_here(path: Path, out: Path) -> int:
 
 
 def row(found: Compared) -> str:
-    def shown(forecast: int | None) -> str:
-        if forecast is None:
-            return f"{'-':>10}{'':8}"
-        return f"{forecast / MIB:10,.0f}{error(forecast, found.measured):+8.1%}"
-
     return (
-        f"{found.run.name:38}{found.measured / MIB:9,.0f}{shown(found.formula)}{shown(found.trace)}"
-        f"{found.base / MIB:11,.0f}"
+        f"{found.run.name:38}{found.measured / MIB:9,.0f}{found.forecast / MIB:10,.0f}"
+        f"{error(found.forecast, found.measured):+8.1%}{found.base / MIB:11,.0f}"
     )
 
 
@@ -250,28 +222,24 @@ def error(forecast: int, measured: int) -> float:
 
 
 def judged(group: str, found: list[Compared]) -> list[Figure]:
-    """Tell median and worst of each basis; returns them as figures, in percent."""
-    figures = []
-    for basis in ("formula", "trace"):
-        errors = [
-            error(forecast, one.measured) for one in found if (forecast := getattr(one, basis)) is not None
-        ]
-        if errors:
-            median, worst = statistics.median(map(abs, errors)), max(errors, key=abs)
-            name = f"{basis}, {group} ({len(errors)} runs)"
-            figures += [
-                figure(f"{name}: median error", 100 * median, "%", goal=at_most(100 * MEDIAN_GOAL)),
-                figure(f"{name}: worst error", 100 * abs(worst), "%", goal=at_most(100 * WORST_GOAL)),
-            ]
-            print(
-                f"{group}, {basis}: median {median:.1%} (goal {MEDIAN_GOAL:.0%}), worst {worst:+.1%}"
-                f" (goal {WORST_GOAL:.0%}), {len(errors)} runs"
-            )
-    return figures
+    """Print median and worst error of a group; returns them as figures, in percent."""
+    if not found:
+        return []
+    errors = [error(one.forecast, one.measured) for one in found]
+    median, worst = statistics.median(map(abs, errors)), max(errors, key=abs)
+    print(
+        f"{group}: median {median:.1%} (goal {MEDIAN_GOAL:.0%}), worst {worst:+.1%}"
+        f" (goal {WORST_GOAL:.0%}), {len(errors)} runs"
+    )
+    name = f"{group} ({len(found)} runs)"
+    return [
+        figure(f"{name}: median error", 100 * median, "%", goal=at_most(100 * MEDIAN_GOAL)),
+        figure(f"{name}: worst error", 100 * abs(worst), "%", goal=at_most(100 * WORST_GOAL)),
+    ]
 
 
 def on_gpu(folder: Path) -> int:
-    """The guide's rows on an NVIDIA GPU, against the guide's own figures and the formula's."""
+    """The guide's rows on an NVIDIA GPU, against the guide's own figures and the forecast's."""
     gpu = device("cuda:0")
     if not gpu.available:
         print(f"The guide's rows are measured on an NVIDIA GPU only. {gpu.reason}")
@@ -285,17 +253,13 @@ def on_gpu(folder: Path) -> int:
         "data.eval_fraction": 0.0,
         "memory.batch_size": 1,
     }
-    print(
-        f"{gpu.title}\n{'':28}{'guide':>9}{'measured':>10}{'formula':>10}{'error':>8}{'trace':>10}{'error':>8}"
-    )
+    print(f"{gpu.title}\n{'':28}{'guide':>9}{'measured':>10}{'forecast':>10}{'error':>8}")
     for words, (published, changes) in GUIDE_MB.items():
         run = Run(f"BERT-large, {words}", asked({**plain, **changes}, "cuda:0"))
         measured = trained(run, folder)["peak"]
-        line = f"{words:28}{published:9,}{measured / MIB:10,.0f}"
-        for found in (by_formula(run.options, gpu), by_trace(run.options)):
-            total = found.parts.total if found else 0
-            line += f"{total / MIB:10,.0f}{error(total, measured):+8.1%}" if found else f"{'-':>10}{'':8}"
-        print(line, flush=True)
+        total = forecast_of(run.options, gpu).parts.total
+        shown = f"{measured / MIB:10,.0f}{total / MIB:10,.0f}{error(total, measured):+8.1%}"
+        print(f"{words:28}{published:9,}{shown}", flush=True)
     return 0
 
 

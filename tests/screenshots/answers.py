@@ -199,7 +199,7 @@ def _traced(request: bytes) -> Forecast:
     options, _ = read_options(msgspec.json.decode(request, type=ForecastRequest).asked)
     assert options is not None
     layers = LAYERS if options.data.text_columns else ()
-    return msgspec.structs.replace(forecast_of(options), basis=Basis.TRACE, layers=layers, notes=())
+    return msgspec.structs.replace(forecast_of(options), basis=Basis.FORMULA, layers=layers, notes=())
 
 
 def measured(options: RunOptions, room: Room) -> Measurement:

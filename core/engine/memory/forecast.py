@@ -1,5 +1,6 @@
-"""What a run is told to take of memory, once its model is loaded; and what it took, remembered at its end."""
+"""The memory forecast in the engine: with the longest row of the data, when a run starts, and compared at its end."""
 
+import contextlib
 from dataclasses import dataclass, replace
 from functools import reduce
 from pathlib import Path
@@ -11,11 +12,13 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from core.base import format as figures
-from core.base.errors import DataError, DoesntFit, Fix, FixAction, OptionsError, Problem
+from core.base.errors import DataError, DoesntFit, Fix, FixAction, ModelError, OptionsError, Problem
+from core.engine.capabilities import gather
 from core.engine.check_model import check_model
 from core.engine.data.batches import lengths_of
-from core.engine.devices import Choice
-from core.engine.models.text import longest_text
+from core.engine.devices import Choice, choose_visible
+from core.engine.models.text import load_config, longest_text, tokenizer_at_hand
+from core.engine.models.vision import find_image_model
 from core.engine.tasks import Prepared
 from core.memory import estimate as anatomy
 from core.memory import history as record
@@ -46,7 +49,7 @@ class Longest:
     are, those that will be held out included. None: not known.
     """
 
-    tokens: int
+    tokens: int | None
     text: int | None = None
     text_bytes: int = 0
     notes: tuple[str, ...] = ()
@@ -180,6 +183,72 @@ def _texts(options: RunOptions) -> pa.Table:
 def _with_most_bytes(texts: pa.Table) -> pa.Array:
     sizes = reduce(pc.add, (pc.binary_length(texts[name]) for name in texts.column_names))
     return pc.top_k_unstable(sizes, CANDIDATES)
+
+
+# --- The forecast of a run that isn't started yet
+
+
+TEXT_COPIES = 3
+"""Bytes for each byte of the texts: the texts themselves, what Arrow keeps of reading them, and their tokens (6 bytes
+a token of about 4 letters: ids in 32 bits, masks and types in 8)."""
+
+
+def forecast(options: RunOptions, labels: int) -> Forecast:
+    """Forecast a run with the longest row that its data has.
+
+    Raises:
+        OptionsError: The model isn't one, or can't be trained so; or texts are longer than it can see.
+        ModelError: The model isn't on this computer yet, or isn't one.
+        DeviceError: What is asked is not to be had on this computer.
+    """
+    choice = choose_visible(gather(with_compilers=options.device.compile), options)
+    options, device = choice.settled, choice.device
+    is_text = options.task.reads_text
+    config = load_config(options) if is_text else find_image_model(options).config
+    model = check_model(options, labels)
+    if model.problems:
+        raise OptionsError(model.problems)
+    if model.shape is None:
+        raise ModelError(
+            f"What {options.model.source} takes can't be told before it runs",
+            f"Hone doesn't know how {model.architecture} is built.",
+        )
+    longest = Longest(None)
+    if is_text:
+        longest = longest_row(options, config, tokenizer_at_hand(options.model.source))
+        if longest.rows is not None:
+            options = with_batch_within(options, longest.rows)
+    found = anatomy.forecast(
+        options,
+        model.shape,
+        device,
+        length=longest.tokens,
+        data=0 if choice.kind == "cuda" else _data_bytes(options, longest.text_bytes),
+        room=room_of(device, mps_limit=options.device.mps_memory_limit),
+        correction=record.correction(device.title),
+    )
+    notes = (*longest.notes, *found.notes)
+    return msgspec.structs.replace(found, device=choice.label, longest_text=longest.text, notes=notes)
+
+
+def _data_bytes(options: RunOptions, text_bytes: int) -> int:
+    """What a run keeps of its data in memory; images in files are read one by one, random ones are in the formula."""
+    from core.engine.data.image_files import RESIZED_AT_ONCE_BYTES, ImagePixels
+    from core.engine.data.images import find_images
+
+    if options.task.reads_text:
+        return TEXT_COPIES * text_bytes
+    if not options.data.train or parse_synthetic(options.data.train):
+        return 0
+    columns = (options.data.image_column, options.data.label_column)
+    total = 0
+    with contextlib.suppress(DataError):
+        found = find_images(options.data.train, 0, *columns, open_all=False)
+        for part in (found.train, found.eval):
+            if isinstance(part, ImagePixels):
+                resized = len(part.pixels) * part.pixels.shape[1] * options.data.image_size**2
+                total += resized if resized <= RESIZED_AT_ONCE_BYTES else part.pixels.nbytes
+    return total
 
 
 # --- What a run is told to take of memory, once its model is loaded; and what it took

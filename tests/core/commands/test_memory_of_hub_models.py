@@ -49,7 +49,7 @@ class TestModelsOnTheHub:
         assert (
             told.err == "Fetching what describes org/tiny (config.json, a few KB) from huggingface.co ...\n"
         )
-        assert msgspec.json.decode(told.out)["method"] == "trace"
+        assert msgspec.json.decode(told.out)["method"] == "formula"
         assert main(["forecast", str(from_hub), "--offline", "--quick"]) == 0  # it is here now
 
     def test_a_cache_without_the_newest_version_is_as_good_as_none(

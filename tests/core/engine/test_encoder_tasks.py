@@ -9,7 +9,7 @@ import pytest
 import torch
 
 from core.engine.check_model import check_model
-from core.engine.memory import trace
+from core.engine.memory.forecast import forecast
 from core.engine.models.parts import base_of
 from core.engine.reporter import Reporter
 from core.engine.tasks import text
@@ -156,7 +156,7 @@ def test_it_is_looked_at_and_traced_before_it_runs(task: Task, bert: Path, tmp_p
         sum(learning),
         type(base_of(model)).__name__,
     )
-    traced = trace.forecast(options, HEADS[task])
-    assert traced.basis is Basis.TRACE
+    traced = forecast(options, HEADS[task])
+    assert traced.basis is Basis.FORMULA
     assert traced.length == 8  # six words between two special tokens
     assert traced.parts.weights == pytest.approx(4 * report.total_parameters, rel=0.1)

@@ -74,7 +74,7 @@ def refused(source: str) -> ModelError:
 
 @pytest.mark.long
 def test_its_config_alone_makes_a_forecast(hub: FakeHub) -> None:
-    """The real processes, one after another: fetched, then traced without the Hub, though nothing else is here."""
+    """The real processes, one after another: fetched, then forecast without the Hub, though nothing else is here."""
     hub.configs["org/tiny"] = json.dumps(TINY).encode()
     asked = of("org/tiny")
     assert question_about(asked) is None
@@ -84,7 +84,7 @@ def test_its_config_alone_makes_a_forecast(hub: FakeHub) -> None:
     assert not is_complete(asked), "the weights are still to be fetched"
     hub.asked.clear()
     found = questions.ask_forecast(forecast_request(asked))
-    assert (found.basis, found.length) == (Basis.TRACE, 64)
+    assert (found.basis, found.length) == (Basis.FORMULA, 64)
     assert found.parts.activations > 0
     assert hub.asked == []
 

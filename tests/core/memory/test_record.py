@@ -26,7 +26,7 @@ def test_what_is_remembered_is_read_back_oldest_first() -> None:
 
 def test_only_the_newest_are_kept() -> None:
     lines = b"".join(
-        b'{"device":"a","basis":"trace","forecast":1,"measured":%d}\n' % n for n in range(1, 251)
+        b'{"device":"a","basis":"formula","forecast":1,"measured":%d}\n' % n for n in range(1, 251)
     )
     settings.home().mkdir(parents=True, exist_ok=True)
     (settings.home() / "memory.jsonl").write_bytes(lines)
@@ -40,7 +40,7 @@ def test_only_the_newest_are_kept() -> None:
 def test_a_damaged_line_costs_only_itself() -> None:
     remember(kept(110, 100))
     with (settings.home() / "memory.jsonl").open("ab") as file:
-        file.write(b'{"device":\n{"device":"a","basis":"trace","forecast":1,"measured":0}\n')
+        file.write(b'{"device":\n{"device":"a","basis":"formula","forecast":1,"measured":0}\n')
     assert len(read()) == 1
 
 
@@ -87,7 +87,7 @@ def test_the_error_is_a_share_of_what_was_measured() -> None:
 
 
 def test_a_forecast_is_corrected_in_all_its_parts_and_a_measurement_in_none() -> None:
-    told = Forecast(basis=Basis.TRACE, device="cpu", parts=Parts(weights=100, overhead=10), correction=1.1)
+    told = Forecast(basis=Basis.FORMULA, device="cpu", parts=Parts(weights=100, overhead=10), correction=1.1)
     assert corrected(told, 1.32).parts == Parts(weights=120, overhead=12)
     assert corrected(told, 1.32).correction == 1.32
     assert corrected(corrected(told, 1.32), 1.32) == corrected(told, 1.32)

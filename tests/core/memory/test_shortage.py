@@ -16,7 +16,7 @@ ASKED = RunOptions(task=Task.TEXT_CLASSIFICATION, memory=MemoryOptions(batch_siz
 REMEDY = Fix("Batches of 8 (saves 2 GB)", {"memory.batch_size": 8})
 FORECAST = MemoryForecast(
     device="mps",
-    basis=Basis.TRACE,
+    basis=Basis.FORMULA,
     parts=Parts(weights=GB, activations=5 * GB, optimizer=2 * GB),
     room=Room(free=6 * GB, ceiling=16 * GB),
     length=128,

@@ -288,7 +288,7 @@ def test_a_graphics_card_of_its_own_is_full_and_doesnt_page(run: Told) -> None:
 
 def test_the_message_says_what_the_run_was_to_take(run: Told) -> None:
     parts = Parts(weights=GB, activations=5 * GB)
-    run.tell(MemoryForecast(device="mps", basis=Basis.TRACE, parts=parts))
+    run.tell(MemoryForecast(device="mps", basis=Basis.FORMULA, parts=parts))
     run.tell(
         MemorySampled(source=Source.TORCH, bytes=9 * GB, reserved=26 * GB, ceiling=27 * GB, unified=True)
     )

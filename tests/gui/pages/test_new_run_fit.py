@@ -6,7 +6,7 @@ from PySide6.QtCore import Qt
 
 from core.base.errors import UserError
 from core.base.jobs import EngineCrashed
-from core.memory.model import Basis, Room, Verdict
+from core.memory.model import Room, Verdict
 from core.runs import queue
 from core.runs.events import TurnAwaited
 from gui.base.trash import Question
@@ -56,13 +56,13 @@ def texts(qtbot, page, model, pairs):
 
 def await_trace(qtbot, page):
     let_trace(page)
-    qtbot.waitUntil(lambda: basis(page) == "forecast, traced")
+    qtbot.waitUntil(lambda: page._fit.trace.report is not None and not page._fit.trace.is_waiting)
 
 
 def test_the_forecast_appears_as_soon_as_the_model_is_known(texts):
     assert card(texts).headline.startswith("Fits · ")
     assert card(texts).headline.endswith("of 8.00 GB free")
-    assert basis(texts) == "forecast by formula"
+    assert basis(texts) == "forecast"
     assert set(parts(texts)) >= {"weights", "optimizer", "activations", "overhead"}
     bar = card(texts)._bar
     assert "weights 418 MB" in bar.accessibleDescription()
@@ -103,9 +103,9 @@ def test_a_trace_takes_the_formula_s_place_until_something_that_matters_changes(
     (asked,) = engine.traced()
     assert (asked.labels, asked.asked["memory"]["batch_size"]) == (2, 16)
     texts._options.form.set_values({"training.learning_rate": 1e-4, "training.epochs": 9.0})
-    assert basis(texts) == "forecast, traced"
+    assert basis(texts) == "forecast"
     texts._options.form.set_values({"memory.batch_size": 8})
-    assert basis(texts) == "forecast by formula"
+    assert basis(texts) == "forecast"
     await_trace(qtbot, texts)
     assert [request.asked["memory"]["batch_size"] for request in engine.traced()] == [16, 8]
 
@@ -114,7 +114,7 @@ def test_the_formula_learns_from_a_trace_how_long_the_texts_are(qtbot, texts):
     before = parts(texts)["activations"]
     await_trace(qtbot, texts)
     texts._options.form.set_values({"memory.batch_size": 17})
-    assert basis(texts) == "forecast by formula"
+    assert basis(texts) == "forecast"
     assert parts(texts)["activations"] < 0.7 * before  # 64 tokens where 128 were allowed
 
 
@@ -129,7 +129,7 @@ def test_the_ladder_learns_from_a_trace_that_padding_is_wasted(qtbot, texts, eng
     await_trace(qtbot, texts)
     assert wasted < set(ladder(texts))
     card(texts).remedy_chosen.emit(next(r for r in texts._fit.remedies() if r.name == "length"))
-    assert basis(texts) == "forecast by formula"
+    assert basis(texts) == "forecast"
     assert parts(texts)["activations"] < 0.7 * padded
     assert "Apply: Rows of 64 tokens" not in ladder(texts)
 
@@ -142,15 +142,6 @@ def test_a_trace_waits_until_nothing_is_wrong(qtbot, texts, engine):
     assert {request.asked["device"]["precision"] for request in engine.traced()} == {"auto"}
 
 
-def test_a_model_that_can_t_be_traced_says_so(qtbot, texts, engine):
-    why = "This model's code can't be followed without numbers."
-    engine.answers["forecast"] = msgspec.structs.replace(TRACED, basis=Basis.FORMULA, notes=(why,))
-    with qtbot.waitSignal(texts._fit.trace.changed):
-        let_trace(texts)
-    assert basis(texts) == "forecast by formula"
-    assert card(texts)._note.text() == why
-
-
 @pytest.mark.parametrize(
     "failure", [EngineCrashed("forecast", -11, "Segmentation fault"), UserError("No answer")]
 )
@@ -158,7 +149,7 @@ def test_a_trace_that_fails_leaves_the_formula(qtbot, texts, engine, failure):
     engine.answers["forecast"] = failure
     with qtbot.waitSignal(texts._fit.trace.changed):
         let_trace(texts)
-    assert basis(texts) == "forecast by formula"
+    assert basis(texts) == "forecast"
     assert card(texts).headline.startswith("Fits")
     assert card(texts)._note.isVisible()
 
@@ -202,7 +193,7 @@ def test_a_measurement_is_kept_while_only_other_options_change(qtbot, texts):
     assert basis(texts) == "measured just now"
     assert measure_words(texts) != before  # a hundred times as long
     texts._options.form.set_values({"memory.batch_size": 8})
-    assert basis(texts) == "forecast by formula"
+    assert basis(texts) == "forecast"
     texts._options.form.set_values({"memory.batch_size": 16})
     assert basis(texts) == "measured just now"
 
@@ -229,7 +220,7 @@ def test_a_dry_run_that_fails_says_why(qtbot, texts, memory):
     with qtbot.waitSignal(texts._fit.measuring.failed):
         card(texts)._measure.button.click()
     assert card(texts)._note.text() == "The data can't be read. reviews.csv is gone."
-    assert basis(texts) == "forecast by formula"
+    assert basis(texts) == "forecast"
 
 
 def test_a_form_with_a_problem_is_not_measured(texts):
@@ -470,9 +461,9 @@ def test_a_start_that_failed_lets_the_card_go_on(texts, memory):
 
 def test_what_is_known_goes_along_with_the_run(qtbot, texts):
     assert texts.known_memory is None  # the run makes a better forecast by formula itself
-    await_trace(qtbot, texts)
-    assert texts.known_memory.basis is Basis.TRACE
-    assert texts.known_memory.parts == TRACED.parts
+    card(texts)._measure.button.click()
+    qtbot.waitUntil(lambda: basis(texts) == "measured just now")
+    assert texts.known_memory.parts == MEASURED.parts
 
 
 def test_past_runs_correct_a_trace_too(qtbot, texts):

@@ -178,11 +178,11 @@ def test_what_is_short_of_room_is_cut_alike_and_the_name_takes_the_rest():
 def test_how_good_forecasts_have_been_stands_below_the_list(qtbot, page):
     page.refresh()
     qtbot.waitUntil(lambda: not page.list.forecasts.isVisible(), timeout=5000)
-    history.remember(history.PastRun(device="a CPU", basis=Basis.TRACE, forecast=96, measured=100))
+    history.remember(history.PastRun(device="a CPU", basis=Basis.FORMULA, forecast=96, measured=100))
     page.refresh()
     qtbot.waitUntil(page.list.forecasts.isVisible, timeout=5000)
     assert "off by 4 % in one run" in page.list.forecasts.text()
-    history.remember(history.PastRun(device="a CPU", basis=Basis.TRACE, forecast=88, measured=100))
+    history.remember(history.PastRun(device="a CPU", basis=Basis.FORMULA, forecast=88, measured=100))
     qtbot.waitUntil(lambda: "8 % in the median of 2 runs" in page.list.forecasts.text(), timeout=9000)
 
 

@@ -140,7 +140,7 @@ def _opening(from_step: int) -> list[Event]:
     return [
         RunStarted(time=at, pid=3, versions=VERSIONS, from_step=from_step),
         PhaseChanged(time=at + 0.1, phase=Phase.LOADING_MODEL, detail="torchvision:resnet18"),
-        MemoryForecast(time=at + 0.2, device="cpu", basis=Basis.TRACE, parts=PARTS),
+        MemoryForecast(time=at + 0.2, device="cpu", basis=Basis.FORMULA, parts=PARTS),
         RunPlanned(
             time=at + 0.3,
             total_steps=STEPS,

@@ -1,4 +1,4 @@
-"""Memory of chat and preferences: the longest row without rendering all, the trace, and the dry run beside it."""
+"""Memory of chat and preferences: the longest row without rendering all, the forecast, and the dry run beside it."""
 
 from pathlib import Path
 from typing import Any
@@ -43,8 +43,8 @@ def asked(folder: Path, task: Task, method: Method = Method.FULL, size: int = 4,
     )
 
 
-def traced(asked_for: RunOptions) -> Forecast:
-    from core.engine.memory.trace import forecast
+def forecast_of(asked_for: RunOptions) -> Forecast:
+    from core.engine.memory.forecast import forecast
 
     return forecast(asked_for, 2)
 
@@ -56,13 +56,13 @@ def test_the_longest_row_is_that_of_the_run(folder: Path, task: Task) -> None:
     from core.engine.train import prepare
 
     longest = max(lengths_of(prepare(asked(folder, task), Reporter(None)).train) or ())
-    told = traced(asked(folder, task))
-    assert (told.basis, told.length) == (Basis.TRACE, longest)
+    told = forecast_of(asked(folder, task))
+    assert (told.basis, told.length) == (Basis.FORMULA, longest)
 
 
 @pytest.mark.parametrize("method", [Method.FULL, Method.LORA])
 @pytest.mark.parametrize("task", [Task.CHAT, Task.PREFERENCE])
-def test_a_trace_counts_what_is_kept(folder: Path, tmp_path: Path, task: Task, method: Method) -> None:
+def test_a_forecast_counts_what_is_kept(folder: Path, tmp_path: Path, task: Task, method: Method) -> None:
     """In the trainer of a dry run, whose first batch has the longest rows."""
     from core.engine.memory.measure import DryTrainer
     from core.engine.memory.weigh import state_bytes_on, weight_bytes_on
@@ -71,7 +71,7 @@ def test_a_trace_counts_what_is_kept(folder: Path, tmp_path: Path, task: Task, m
     trainer = built(asked_for, tmp_path, DryTrainer)
     trainer.options = asked_for
     trainer.train()
-    told = traced(asked_for).parts
+    told = forecast_of(asked_for).parts
     assert told.activations == pytest.approx(trainer.saved.activations, rel=0.1)
     assert told.optimizer == pytest.approx(state_bytes_on("cpu", trainer.optimizer), rel=0.01)
     reference = getattr(trainer, "ref_model", None)
@@ -86,29 +86,12 @@ def test_a_dry_run_trains_on_the_longest_rows(folder: Path, task: Task) -> None:
 
     weighed = measure(asked(folder, task))
     assert weighed.out_of_memory == ""
-    assert weighed.longest == traced(asked(folder, task)).length
+    assert weighed.longest == forecast_of(asked(folder, task)).length
     assert weighed.total_steps == 10
 
 
 def test_a_pair_takes_two_rows(folder: Path) -> None:
     lora, length = Method.LORA, "synthetic:64x64"
-    chat = traced(asked(folder, Task.CHAT, lora, size=8, train=length)).parts
-    preference = traced(asked(folder, Task.PREFERENCE, lora, size=4, train=length)).parts
+    chat = forecast_of(asked(folder, Task.CHAT, lora, size=8, train=length)).parts
+    preference = forecast_of(asked(folder, Task.PREFERENCE, lora, size=4, train=length)).parts
     assert preference.activations == pytest.approx(chat.activations, rel=0.1)
-
-
-@pytest.mark.parametrize("task", [Task.CHAT, Task.PREFERENCE])
-def test_the_formula_is_near_the_trace(folder: Path, task: Task) -> None:
-    from core.engine.capabilities import gather
-    from core.engine.check_model import check_model
-    from core.engine.devices import choose_visible
-    from core.memory import estimate
-
-    asked_for = asked(folder, task)
-    shape = check_model(asked_for).shape
-    assert shape is not None
-    device = choose_visible(gather(with_compilers=False), asked_for).device
-    trace = traced(asked_for)
-    formula = estimate.forecast(asked_for, shape, device, length=trace.length).parts
-    assert formula.weights == pytest.approx(trace.parts.weights, rel=0.02)
-    assert formula.activations == pytest.approx(trace.parts.activations, rel=0.35)

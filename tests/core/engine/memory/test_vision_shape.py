@@ -8,8 +8,7 @@ import torch
 
 from core.engine.check_model import check_model
 from core.engine.data import image_files
-from core.engine.memory import trace
-from core.engine.memory.beside import data_bytes
+from core.engine.memory.forecast import _data_bytes, forecast
 from core.engine.models.parts import apply_method, count, weights_of
 from core.engine.models.vision import find_image_model, load_image_model
 from core.memory.model import Basis
@@ -85,11 +84,11 @@ def test_lora_moves_as_many_weights_as_told(tmp_path: Path) -> None:
     assert report.trainable_parameters == sum(count(w) for w in weights if w.requires_grad)
 
 
-def test_a_run_of_one_is_traced(tmp_path: Path) -> None:
+def test_a_run_of_one_is_forecast(tmp_path: Path) -> None:
     folder = save_tiny_vision(tmp_path / "vit")
-    found = trace.forecast(asked(folder), labels=2)
-    assert found.basis is Basis.TRACE
-    twice = trace.forecast(asked(folder, batch=4), labels=2)
+    found = forecast(asked(folder), labels=2)
+    assert found.basis is Basis.FORMULA
+    twice = forecast(asked(folder, batch=4), labels=2)
     assert twice.parts.activations == pytest.approx(2 * found.parts.activations, rel=0.05)
 
 
@@ -115,5 +114,5 @@ def test_images_are_not_opened_to_foretell_memory(tmp_path: Path, monkeypatch: p
         (tmp_path / "pets" / name).mkdir(parents=True)
         (tmp_path / "pets" / name / "0.png").write_text("no image")
     data = DataOptions(train=str(tmp_path / "pets"), image_size=SIZE)
-    assert data_bytes(RunOptions(task=Task.IMAGE_CLASSIFICATION, data=data), 0) == 0
+    assert _data_bytes(RunOptions(task=Task.IMAGE_CLASSIFICATION, data=data), 0) == 0
     assert opened == []

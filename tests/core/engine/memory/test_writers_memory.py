@@ -8,11 +8,9 @@ from core.engine.capabilities import gather
 from core.engine.check_model import check_model
 from core.engine.devices import choose
 from core.engine.environment import prepare_torchvision
-from core.engine.memory import trace
 from core.engine.memory.forecast import longest_row
 from core.engine.models import text
 from core.memory import estimate, model
-from core.memory.model import Basis
 from core.options import RunOptions
 from core.options.choices import Method, Precision, Task
 from core.options.data import DataOptions
@@ -42,15 +40,6 @@ def by_formula(options: RunOptions) -> model.Forecast:
     assert report.shape is not None
     device = choose(gather(with_compilers=False), options).device
     return estimate.forecast(options, report.shape, device, length=128)
-
-
-@pytest.mark.parametrize("precision", [Precision.FP32, Precision.BF16])
-def test_the_formula_agrees_with_the_trace(precision: Precision) -> None:
-    options = asked(20_000, precision)
-    traced, formula = trace.forecast(options, 2), by_formula(options)
-    assert traced.basis is Basis.TRACE
-    held = [found.parts.total - found.parts.overhead for found in (traced, formula)]
-    assert held[1] == pytest.approx(held[0], rel=0.03)
 
 
 def test_every_token_it_can_say_takes_memory_at_every_place() -> None:
