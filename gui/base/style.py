@@ -7,9 +7,6 @@ from PySide6.QtGui import QFont, QFontMetricsF
 
 from gui.base.tokens import GUTTER, Tokens
 
-# --- Type sizes and lengths of the style sheet, all made from one font, and where its icons lie
-
-
 ICONS = Path(__file__).resolve().parents[2] / "resources" / "icons"
 
 
@@ -47,11 +44,7 @@ def icon_url(name: str, tokens: Tokens) -> str:
     return f'url("{(ICONS / f"{name}-{shade}.svg").as_posix()}")'
 
 
-# --- How everything looks that is pressed, typed into or chosen from
-
-
 def buttons(t: Tokens, s: Sizes) -> str:
-    """Buttons of every role."""
     return f"""
     QPushButton {{
         background: {t.surface}; border: 1px solid {t.line}; border-radius: 7px;
@@ -102,7 +95,6 @@ def buttons(t: Tokens, s: Sizes) -> str:
 
 
 def segments(t: Tokens, s: Sizes) -> str:
-    """A few choices side by side."""
     return f"""
     QFrame[role="segments"] {{ background: {t.surface}; border: 1px solid {t.line}; border-radius: 8px; }}
     QPushButton[role="segment"] {{
@@ -121,7 +113,6 @@ def segments(t: Tokens, s: Sizes) -> str:
 
 
 def inputs(t: Tokens, s: Sizes) -> str:
-    """Lines, numbers and lists."""
     return f"""
     QLineEdit, QSpinBox, QDoubleSpinBox, QComboBox, QPlainTextEdit {{
         background: {t.surface}; border: 1px solid {t.line}; border-radius: 7px; padding: 4px 9px;
@@ -196,11 +187,7 @@ def choices(t: Tokens, s: Sizes) -> str:
     """
 
 
-# --- How tables, tabs, scroll bars, menus and tips look
-
-
 def views(t: Tokens, s: Sizes) -> str:
-    """Tables, their headers, and tabs."""
     return f"""
     QTableView, QListView, QTreeView {{
         background: {t.surface}; alternate-background-color: {t.background}; border: 1px solid {t.line};
@@ -237,7 +224,6 @@ def views(t: Tokens, s: Sizes) -> str:
 
 
 def scrolling(t: Tokens, s: Sizes) -> str:
-    """Scroll bars without arrows."""
     return f"""
     QScrollBar {{ background: transparent; border: none; margin: 0; }}
     QScrollBar:vertical {{ width: {GUTTER}px; }}
@@ -254,7 +240,6 @@ def scrolling(t: Tokens, s: Sizes) -> str:
 
 
 def small_things(t: Tokens, s: Sizes) -> str:
-    """Tips, progress and menus."""
     return f"""
     QToolTip {{
         background: {t.surface}; color: {t.text}; border: 1px solid {t.line}; padding: 5px 8px;

@@ -28,8 +28,6 @@ from gui.base.style import (
 )
 from gui.base.tokens import DARK, GUTTER, LIGHT, PAGE_MARGINS, SPACING, Tokens
 
-# --- The one style sheet, made from the colour tokens and the size of the system's font
-
 
 def style_sheet(tokens: Tokens, font: QFont) -> str:
     """The whole style sheet for one set of colours and one base font."""
@@ -83,9 +81,6 @@ def _labels(t: Tokens, s: Sizes) -> str:
     """
 
 
-# --- The names by which the style sheet reaches widgets: a dynamic property `role`
-
-
 class Role(StrEnum):
     """What a widget is, where its class does not say enough. `gui.base.theme` says how each looks."""
 
@@ -128,7 +123,6 @@ class Role(StrEnum):
 
 
 def set_role(widget: QWidget, role: Role) -> None:
-    """Say what a widget is; its looks follow at once."""
     if widget.property("role") == role.value:
         return
     widget.setProperty("role", role.value)
@@ -145,9 +139,6 @@ def set_flag(widget: QWidget, name: str, on: bool) -> None:
     style = widget.style()
     style.unpolish(widget)
     style.polish(widget)
-
-
-# --- Colours, spacing and type sizes of the whole window
 
 
 __all__ = ["DARK", "GUTTER", "LIGHT", "PAGE_MARGINS", "SPACING", "Theme", "Tokens", "palette"]
@@ -178,7 +169,6 @@ class Theme(QObject):
 
     @property
     def tokens(self) -> Tokens:
-        """The colours in force."""
         return self._tokens
 
     def set_appearance(self, appearance: Appearance) -> None:
@@ -228,7 +218,6 @@ class Theme(QObject):
 
 
 def palette(tokens: Tokens) -> QPalette:
-    """Qt's palette made from the tokens."""
     made = QPalette()
     roles = {
         QPalette.ColorRole.Window: tokens.background,

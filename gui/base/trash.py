@@ -21,8 +21,6 @@ from core.runs.folder import RunFolder
 from gui.base.background import FileWork
 from gui.base.theme import Role, set_role
 
-# --- Showing files in the operating system's own file manager
-
 
 def reveal(folder: Path) -> UserError | None:
     """Open a folder in the file manager; where that can't be done, returns what to tell instead."""
@@ -34,9 +32,6 @@ def reveal(folder: Path) -> UserError | None:
         detail = _("No file manager answered. The folder is {}")
         return UserError(title, detail.format(folder))
     return None
-
-
-# --- Telling runs apart that bear the same title, wherever several stand beside each other
 
 
 STAMP = "%Y-%m-%d-%H%M"
@@ -69,9 +64,6 @@ def made(path: Path) -> str:
     return numbers.moment(then)
 
 
-# --- A question about something that is about to happen, with an answer a button, and Cancel
-
-
 Answer = TypeVar("Answer")
 
 ICON_SIZE = 48
@@ -90,7 +82,6 @@ class Question(QMessageBox, Generic[Answer]):
         title: What is at stake, in one short sentence.
         words: What each answer does.
         answers: What each button says, by what it stands for.
-        parent: The window it is about.
     """
 
     def __init__(
@@ -123,9 +114,6 @@ class Question(QMessageBox, Generic[Answer]):
         )
 
 
-# --- The question before something goes to the bin, shared by whatever can be moved there
-
-
 class BinQuestion(QObject):
     """Asks one question at a time; Cancel is what Return gives.
 
@@ -140,7 +128,6 @@ class BinQuestion(QObject):
 
     @property
     def is_open(self) -> bool:
-        """Whether one is being asked."""
         return self.box is not None
 
     def ask(
@@ -167,7 +154,6 @@ class BinQuestion(QObject):
         box.open()
 
     def put_away(self) -> None:
-        """Take it as answered with no."""
         if self.box is not None:
             self.box.reject()
 
@@ -176,9 +162,6 @@ class BinQuestion(QObject):
         if box.clickedButton() is agree:
             do()
         box.deleteLater()
-
-
-# --- Moving runs to the bin from the window: looks what goes, asks once, moves in a thread
 
 
 MOST_NAMED = 6
@@ -202,7 +185,6 @@ class _Moved:
 
     @property
     def without_bin(self) -> list[Going]:
-        """Those that only deleting for good would take away."""
         return [one for one, error in self.stayed if isinstance(error, NoBinError)]
 
 
@@ -232,7 +214,6 @@ class RunBin(QObject):
 
     @property
     def question(self) -> QMessageBox | None:
-        """What is being asked now."""
         return self._asking.box
 
     def begin(self, runs: Sequence[RunFolder]) -> None:
@@ -308,7 +289,6 @@ def _each(going: Sequence[Going], take_away: Callable[[RunFolder], None]) -> _Mo
 
 
 def question_of(planned: BinPlan) -> str:
-    """What is asked, with the room that it takes."""
     size = numbers.memory(planned.size)
     if len(planned.going) == 1:
         return _("Move “{}” to the bin? It takes {}.").format(planned.going[0].title, size)
@@ -340,7 +320,6 @@ def details_of(planned: BinPlan) -> list[str]:
 
 
 def busy_words(titles: Sequence[str]) -> str:
-    """Which runs stay because they train or wait."""
     if len(titles) == 1:
         return _("“{}” trains, or waits for its turn, and stays. Stop it first.").format(titles[0])
     words = _("These train, or wait for their turn, and stay: {}. Stop them first.")

@@ -50,8 +50,8 @@ from gui.benchmark.setup import (
     Wish,
 )
 from gui.widgets.cards import Card, MessageStrip
-from gui.widgets.labels import ElidedLabel, margins
-from gui.widgets.layout import Disclosure, PageScroll
+from gui.widgets.labels import Disclosure, ElidedLabel, margins
+from gui.widgets.layout import PageScroll
 
 # --- What the page Benchmark needs of the core, in one place
 

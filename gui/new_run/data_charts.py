@@ -9,9 +9,6 @@ from PySide6.QtWidgets import QHBoxLayout, QLabel, QSizePolicy, QVBoxLayout, QWi
 from core.services.inspect import DataReport, Lengths, Seen
 from gui.base.theme import Role, Theme, set_role
 from gui.base.tokens import SPACING
-from gui.widgets.labels import mirrored
-
-# --- An image before and after its transform, side by side
 
 
 class ImagesOfOne(QWidget):
@@ -33,7 +30,6 @@ class ImagesOfOne(QWidget):
         line.addWidget(self.after, 1)
 
     def show_sample(self, seen: Seen) -> None:
-        """Show one image."""
         self.before.show_png(seen.original, seen.label)
         self.after.show_png(seen.image, seen.label)
 
@@ -59,7 +55,6 @@ class Picture(QWidget):
         layout.addWidget(self._caption)
 
     def show_png(self, content: bytes, label: str) -> None:
-        """Show the image of a PNG file."""
         self._pixmap = QPixmap()
         self._pixmap.loadFromData(content)
         size = self._pixmap.size()
@@ -72,7 +67,6 @@ class Picture(QWidget):
         self._fit()
 
     def resizeEvent(self, event: QResizeEvent) -> None:
-        """Fit the image into the room there is."""
         super().resizeEvent(event)
         self._fit()
 
@@ -92,98 +86,6 @@ class Picture(QWidget):
         self._picture.setPixmap(scaled)
 
 
-# --- How many samples each label has, as small bars
-
-
-MOST_BARS = 10
-FEW = 4
-BAR = 5
-
-
-class LabelBars(QWidget):
-    """One line a label: its name, a bar, its count; the most frequent first, at most ten."""
-
-    def __init__(self, theme: Theme, parent: QWidget | None = None) -> None:
-        super().__init__(parent)
-        self._theme = theme
-        self._counts: list[tuple[str, int]] = []
-        self._largest = 1
-        self._more = 0
-        self.setSizePolicy(QSizePolicy.Policy.Expanding, QSizePolicy.Policy.Fixed)
-        theme.changed.connect(self.update)
-
-    def set_counts(self, counts: dict[str, int]) -> None:
-        """Show these counts; none hides the bars."""
-        ordered = sorted(counts.items(), key=lambda pair: -pair[1])
-        self._counts = [(" ".join(label.split()), count) for label, count in ordered[:MOST_BARS]]
-        self._more = len(ordered) - len(self._counts)
-        self._largest = max((count for _label, count in self._counts), default=1)
-        spoken = ", ".join(f"{label}: {count:,}" for label, count in self._counts)
-        self.setAccessibleName(_("Rows per label: {counts}").format(counts=spoken))
-        self.setVisible(bool(counts))
-        self.updateGeometry()
-        self.update()
-
-    def sizeHint(self) -> QSize:
-        """As high as its lines of text."""
-        lines = self._lines_per_column() + (1 if self._more else 0)
-        return QSize(20 * self.fontMetrics().averageCharWidth(), lines * self._line_height())
-
-    def minimumSizeHint(self) -> QSize:
-        """As high as it wants to be."""
-        return QSize(10 * self.fontMetrics().averageCharWidth(), self.sizeHint().height())
-
-    def paintEvent(self, _event: QPaintEvent) -> None:
-        """Paint names, bars and counts."""
-        painter = QPainter(self)
-        painter.setRenderHint(QPainter.RenderHint.Antialiasing)
-        lines = self._lines_per_column()
-        gap = 3 * SPACING
-        width = (self.width() - gap) // 2 if len(self._counts) > lines else self.width()
-        for index, (label, count) in enumerate(self._counts):
-            column, line = divmod(index, lines)
-            self._paint_line(
-                painter, column * (width + gap), line * self._line_height(), width, (label, count)
-            )
-        if self._more:
-            painter.setPen(QColor(self._theme.tokens.muted))
-            text = _("and {count} more").format(count=self._more)
-            below = QRectF(0, lines * self._line_height(), self.width(), self._line_height())
-            painter.drawText(below, Qt.AlignmentFlag.AlignVCenter, text)
-
-    def _paint_line(self, painter: QPainter, left: int, top: int, width: int, line: tuple[str, int]) -> None:
-        (label, count), tokens, height = line, self._theme.tokens, self._line_height()
-        metrics = self.fontMetrics()
-        names = min(width // 3, max(metrics.horizontalAdvance(name) for name, _ in self._counts) + 2)
-        numbers = metrics.horizontalAdvance(f"{self._largest:,}") + SPACING
-        room = max(1, width - names - numbers - SPACING)
-        painter.setPen(QColor(tokens.muted))
-        name = metrics.elidedText(label, Qt.TextElideMode.ElideRight, names)
-        middle, right = Qt.AlignmentFlag.AlignVCenter, Qt.AlignmentFlag.AlignRight
-        painter.drawText(self._mirrored(left, top, names, height), middle, name)
-        end = self._mirrored(left + width - numbers, top, numbers, height)
-        painter.drawText(end, middle | right, f"{count:,}")
-        length = max(3.0, room * count / self._largest)
-        painter.setPen(Qt.PenStyle.NoPen)
-        painter.setBrush(QColor(tokens.run))
-        painter.drawRoundedRect(
-            self._mirrored(left + names + SPACING, top + height / 2 - BAR / 2, length, BAR), BAR / 2, BAR / 2
-        )
-
-    def _lines_per_column(self) -> int:
-        """Up to four labels stand one below the other; more in two columns."""
-        return len(self._counts) if len(self._counts) <= FEW else (len(self._counts) + 1) // 2
-
-    def _mirrored(self, left: float, top: float, width: float, height: float) -> QRectF:
-        return mirrored(self, QRectF(left, top, width, height))
-
-    def _line_height(self) -> int:
-        return self.fontMetrics().height() + 3
-
-
-# --- How long samples are, as bars, and a line where they are cut off
-
-
 HEIGHT_LINES = 9
 GAP = 1.0
 ROOM_BEYOND = 1.3
@@ -191,12 +93,7 @@ ROOM_BEYOND = 1.3
 
 
 class LengthBars(QWidget):
-    """A histogram. What is longer than the limit is grey: it is not seen.
-
-    Args:
-        theme: The colours.
-        parent: Qt's parent.
-    """
+    """A histogram. What is longer than the limit is grey: it is not seen."""
 
     def __init__(self, theme: Theme, parent: QWidget | None = None) -> None:
         super().__init__(parent)
@@ -213,25 +110,20 @@ class LengthBars(QWidget):
 
     @property
     def limit(self) -> int | None:
-        """Where the line is."""
         return self._limit
 
     @property
     def has_line(self) -> bool:
-        """Whether the line is near enough to be drawn."""
         limit, lengths = self._limit, self._lengths
         return limit is not None and lengths is not None and limit <= ROOM_BEYOND * lengths.edges[-1]
 
     def sizeHint(self) -> QSize:
-        """Some lines of text high."""
         return QSize(30 * self.fontMetrics().averageCharWidth(), HEIGHT_LINES * self.fontMetrics().height())
 
     def minimumSizeHint(self) -> QSize:
-        """Two thirds of it."""
         return QSize(10 * self.fontMetrics().averageCharWidth(), 2 * self.sizeHint().height() // 3)
 
     def paintEvent(self, _event: QPaintEvent) -> None:
-        """Paint bars, axis and line."""
         if self._lengths is None or not self._lengths.counts:
             return
         painter = QPainter(self)
@@ -298,7 +190,6 @@ class LengthBars(QWidget):
 
 
 def _round_values(first: int, last: int) -> list[int]:
-    """Some four or five round values between two."""
     steps = (digit * 10**power for power in range(12) for digit in (1, 2, 5))
     step = next(step for step in steps if (last - first) / step <= 6)
     return list(range(-(-first // step) * step, last + 1, step))
@@ -319,9 +210,6 @@ def cut_by(lengths: Lengths, limit: int) -> tuple[int, bool]:
             longer += count * (end - limit - 1) / (end - start)
             exact = False
     return round(longer), exact
-
-
-# --- How long the samples are: a histogram with the line where they are cut off
 
 
 TOKENS = "tokens"
@@ -346,24 +234,20 @@ class LengthsPane(QWidget):
         layout.addWidget(self._words)
 
     def show_report(self, report: DataReport | None) -> None:
-        """Show the lengths of a report."""
         self._lengths = report.lengths if report is not None else None
         self._rows = sum(self._lengths.counts) if self._lengths else 0
         self._show()
 
     def set_limit(self, limit: int | None) -> None:
-        """Cut off after so many tokens."""
         self._limit = limit
         self._show()
 
     @property
     def words(self) -> str:
-        """What is said below the bars."""
         return self._words.text()
 
     @property
     def bars(self) -> LengthBars:
-        """The histogram."""
         return self._bars
 
     def _show(self) -> None:

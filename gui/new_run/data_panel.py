@@ -26,17 +26,15 @@ from core.options.choices import Task
 from core.services.inspect import Columns, DataReport, Finding, FindingLevel
 from gui.base.theme import Role, Theme, set_role
 from gui.base.tokens import SPACING
-from gui.new_run.data_charts import LabelBars, LengthsPane
+from gui.new_run.data_charts import LengthsPane
 from gui.new_run.data_views import RowsPane, SeenPane, row_numbers
 from gui.new_run.state import DataReading
+from gui.widgets.bars import LabelBars
 from gui.widgets.form import Form
 from gui.widgets.form_row import FormRow, field_indent, label_width
 from gui.widgets.inputs import Segment, Segmented
 from gui.widgets.labels import LinkLabel
 from gui.widgets.layout import FlowLayout, PageScroll
-
-# --- What the checks of the data have found: all of it at once
-
 
 MARKS = {FindingLevel.PROBLEM: ("✕", Role.PROBLEM_MARK), FindingLevel.WARNING: ("!", Role.WARNING)}
 
@@ -93,12 +91,10 @@ class FindingsPane(QWidget):
 
     @property
     def findings(self) -> tuple[Finding, ...]:
-        """Those shown."""
         return self._shown
 
     @property
     def words(self) -> str:
-        """The summary."""
         return self._summary.text()
 
 
@@ -170,7 +166,6 @@ class _Buttons(QWidget):
 
 
 def summary(findings: Sequence[Finding]) -> str:
-    """How many of each there are: "3 problems, 2 warnings"."""
     counts = {level: sum(finding.level is level for finding in findings) for level in FindingLevel}
     parts = []
     if counts[FindingLevel.PROBLEM]:
@@ -181,7 +176,6 @@ def summary(findings: Sequence[Finding]) -> str:
 
 
 def level_word(level: FindingLevel) -> str:
-    """What one of them is called."""
     if level is FindingLevel.PROBLEM:
         return _("Problem")
     return _("Warning")
@@ -209,9 +203,6 @@ def _hint(text: str) -> QLabel:
     label.setTextFormat(Qt.TextFormat.PlainText)
     set_role(label, Role.HINT)
     return label
-
-
-# --- One quiet line about the data: how it was read and how much there is; while it is read
 
 
 SPEAKS_FOR_ITSELF = ("encoding", "quoting", "compression")
@@ -264,26 +255,21 @@ class DataLine(QWidget):
 
     @property
     def words(self) -> str:
-        """What the line says."""
         return self._words.text()
 
     @property
     def notes(self) -> str:
-        """The facts below it, a line each."""
         return self.notes_label.text()
 
     @property
     def cancel_button(self) -> QPushButton:
-        """What gives up reading."""
         return self._cancel
 
     @property
     def again_button(self) -> QPushButton:
-        """What takes it up again."""
         return self._again
 
     def show_state(self) -> None:
-        """Say what is known now."""
         reading, report = self._reading, self._reading.report
         self._cancel.setVisible(reading.is_reading)
         self._bar.setVisible(reading.is_reading)
@@ -330,7 +316,6 @@ def _way(name: str, words: str) -> str:
 
 
 def rows_words(count: int) -> str:
-    """So many rows."""
     words = _("1 row") if count == 1 else _("{count:,} rows")
     return words.format(count=count)
 
@@ -340,9 +325,6 @@ def _link_button(text: str, tip: str) -> QPushButton:
     button.setToolTip(tip)
     set_role(button, Role.LINK)
     return button
-
-
-# --- What a run is evaluated on: a share of the training data, another file
 
 
 FRACTION, FILE, SPLIT, TRAIN_SPLIT = "data.eval_fraction", "data.eval", "data.eval_split", "data.train_split"
@@ -361,7 +343,6 @@ class SplitChoice(QWidget):
 
     Args:
         form: Where the three options have their rows.
-        parent: Qt's parent.
     """
 
     changed = Signal()
@@ -409,7 +390,6 @@ class SplitChoice(QWidget):
 
     @property
     def value(self) -> str:
-        """The path of the option that counts."""
         if self._form.field(FILE).value():
             return FILE
         if self._form.field(SPLIT).value():
@@ -422,7 +402,6 @@ class SplitChoice(QWidget):
         return bool(self._splits or SPLIT in self._kept or self.value == SPLIT)
 
     def forget(self) -> None:
-        """Another form: what was chosen before it counts no more."""
         self._kept.clear()
         self._asked = ""
 
@@ -458,7 +437,6 @@ class SplitChoice(QWidget):
         self.changed.emit()
 
     def _likely_split(self) -> str | None:
-        """The split that is most likely held out."""
         names = [name for name in self._splits if not name.lower().startswith("train")]
         likely = ("validation", "valid", "val", "dev", "eval", "test")
         return next((name for start in likely for name in names if name.lower().startswith(start)), None) or (
@@ -480,9 +458,6 @@ class SplitChoice(QWidget):
         return words.format(seed=self._form.field("training.seed").value())
 
 
-# --- The views of the data beside each other: rows, what the model sees, lengths, labels
-
-
 LARGE = QSize(980, 640)
 
 
@@ -491,10 +466,6 @@ class DataViews(QTabWidget):
 
     Signals:
         use_chosen: The name of a column, and the key of what it shall be.
-
-    Args:
-        theme: The colours.
-        parent: Qt's parent.
     """
 
     use_chosen = Signal(str, str)
@@ -526,7 +497,6 @@ class DataViews(QTabWidget):
         self.setTabBarAutoHide(True)
 
     def show_report(self, report: DataReport | None, task: Task) -> None:
-        """Show what a report tells."""
         self.rows.show_report(report)
         self.seen.show_report(report, task)
         self.lengths.show_report(report)
@@ -541,7 +511,6 @@ class DataViews(QTabWidget):
         self.setVisible(self.count() > 0)
 
     def show_uses(self, task: Task, columns: Columns, guessed: Set[str]) -> None:
-        """Show what each column is."""
         self.rows.show_uses(task, columns, guessed)
 
     def show_row(self, number: int) -> None:
@@ -566,7 +535,6 @@ class DataSheet(QDialog):
     Args:
         views: The views.
         title: What the data is called.
-        parent: Qt's parent.
     """
 
     def __init__(self, views: DataViews, title: str, parent: QWidget | None = None) -> None:
@@ -579,9 +547,6 @@ class DataSheet(QDialog):
         buttons = QDialogButtonBox(QDialogButtonBox.StandardButton.Close)
         buttons.rejected.connect(self.reject)
         layout.addWidget(buttons)
-
-
-# --- What is known of the chosen data, below its field: how it was read, its rows and columns
 
 
 LINES_HIGH, LINES_FOUND = 20, 6
@@ -598,9 +563,7 @@ class DataOverview(QWidget):
         fix_chosen: The `core.base.errors.Fix` whose button was pressed.
 
     Args:
-        theme: The colours.
         reading: What is known of the data.
-        parent: Qt's parent.
     """
 
     use_chosen = Signal(str, str)
@@ -660,20 +623,16 @@ class DataOverview(QWidget):
 
     @property
     def has_table(self) -> bool:
-        """Whether columns can be chosen in the table."""
         return self._shown is not None and bool(self._shown.columns and self._shown.preview)
 
     @property
     def leaves_out_columns(self) -> bool:
-        """Whether some columns can't be chosen in the table."""
         return self.has_table and self.views.rows.leaves_out
 
     def set_limit(self, limit: int | None) -> None:
-        """Texts are cut off after so many tokens."""
         self.views.lengths.set_limit(limit)
 
     def enlarge(self) -> None:
-        """Show the views in a window of their own."""
         report = self._reading.report
         if report is None or self._sheet is not None:
             return
@@ -683,7 +642,6 @@ class DataOverview(QWidget):
 
     @property
     def sheet(self) -> DataSheet | None:
-        """The window of its own, while it is open."""
         return self._sheet
 
     def _take_back(self) -> None:

@@ -48,9 +48,6 @@ from gui.new_run.data_charts import ImagesOfOne
 from gui.widgets.inputs import ChoiceList, Segment
 from gui.widgets.labels import plain_tip
 
-# --- The header of a table in which each column has a list to choose what it is
-
-
 NARROWEST_LETTERS = 13
 LIST_PADDING = 56
 """What a list has beside its text: its arrow and the room around it."""
@@ -91,7 +88,6 @@ class RoleHeader(QHeaderView):
         table.horizontalScrollBar().valueChanged.connect(self._place)
 
     def set_columns(self, columns: Sequence[HeadColumn], choices: Sequence[Segment]) -> None:
-        """Show what each column is, of these choices."""
         is_other = [column.name for column in columns] != [column.name for column in self._columns]
         if is_other or tuple(choices) != self._choices:
             self._columns, self._choices = tuple(columns), tuple(choices)
@@ -103,28 +99,23 @@ class RoleHeader(QHeaderView):
 
     @property
     def lists(self) -> dict[str, ChoiceList]:
-        """The lists by the names of their columns."""
         return {column.name: box for column, box in zip(self._columns, self._lists, strict=True)}
 
     def sizeHint(self) -> QSize:
-        """Room for a name and a list."""
         size = super().sizeHint()
         list_height = self._lists[0].sizeHint().height() if self._lists else 0
         return QSize(size.width(), self._name_height() + list_height + SPACING // 2)
 
     def resizeEvent(self, event: QResizeEvent) -> None:
-        """Keep the lists in their sections."""
         super().resizeEvent(event)
         self._place()
 
     def eventFilter(self, watched: QObject, event: QEvent) -> bool:  # noqa: N802 - Qt's name
-        """Bring the column into view whose list gets the focus."""
         if event.type() is QEvent.Type.FocusIn and watched in self._lists:
             self.show_column(self._lists.index(watched))
         return super().eventFilter(watched, event)
 
     def show_column(self, column: int) -> None:
-        """Scroll sideways until a column is seen."""
         model = self._table.model()
         if model is not None and model.rowCount():
             top = max(0, self._table.rowAt(0))
@@ -182,19 +173,11 @@ class RoleHeader(QHeaderView):
             self.use_chosen.emit(str(box.property("column")), str(box.currentData()))
 
 
-# --- A text as a model sees it: what it learns to say is tinted and underlined
-
-
 LINES = 5
 
 
 class SeenText(QPlainTextEdit):
-    """A text that can be read, selected and scrolled.
-
-    Args:
-        theme: The colours.
-        parent: Qt's parent.
-    """
+    """A text that can be read, selected and scrolled."""
 
     def __init__(self, theme: Theme, parent: QWidget | None = None) -> None:
         super().__init__(parent)
@@ -207,7 +190,6 @@ class SeenText(QPlainTextEdit):
         theme.changed.connect(self._paint_parts)
 
     def show_parts(self, parts: Sequence[SeenPart]) -> None:
-        """Show these stretches of text, one after the other."""
         self._parts = tuple(parts)
         learned = " … ".join(part.text for part in parts if part.trained)
         self.setAccessibleDescription(_("Learned: {text}").format(text=learned) if learned else "")
@@ -215,11 +197,9 @@ class SeenText(QPlainTextEdit):
 
     @property
     def parts(self) -> tuple[SeenPart, ...]:
-        """The stretches shown."""
         return self._parts
 
     def sizeHint(self) -> QSize:
-        """A few lines."""
         return QSize(super().sizeHint().width(), self.minimumHeight())
 
     def _paint_parts(self) -> None:
@@ -232,7 +212,6 @@ class SeenText(QPlainTextEdit):
 
 
 def trained_format(theme: Theme) -> QTextCharFormat:
-    """How a trained part looks."""
     made = QTextCharFormat()
     made.setBackground(QColor(theme.tokens.accent_soft))
     made.setUnderlineStyle(QTextCharFormat.UnderlineStyle.SingleUnderline)
@@ -251,15 +230,11 @@ class Mark(QWidget):
         theme.changed.connect(self.update)
 
     def paintEvent(self, _event: QPaintEvent) -> None:
-        """Paint the tint and the line below it."""
         painter = QPainter(self)
         box = QRectF(0, 1, self.width(), self.height() - 2)
         painter.fillRect(box, QColor(self._theme.tokens.accent_soft))
         painter.setPen(QPen(QColor(self._theme.tokens.accent), 1, Qt.PenStyle.SolidLine))
         painter.drawLine(box.bottomLeft(), box.bottomRight())
-
-
-# --- The first rows of the data as a table, with what each column is in its header
 
 
 WIDEST_LETTERS = 44
@@ -303,7 +278,6 @@ class RowsPane(QWidget):
         layout.addWidget(self._words)
 
     def show_report(self, report: DataReport | None) -> None:
-        """Show the first rows of a report."""
         self._report = report
         self._known = ()
         if report is not None:
@@ -319,7 +293,6 @@ class RowsPane(QWidget):
 
     @property
     def leaves_out(self) -> bool:
-        """Whether there are columns that aren't shown."""
         return self._report is not None and len(self._report.columns) > MOST_COLUMNS
 
     def show_uses(self, task: Task, columns: Columns, guessed: Set[str]) -> None:
@@ -411,11 +384,9 @@ class RowsModel(QAbstractTableModel):
         return numbers.index(number) if number in numbers else None
 
     def rowCount(self, parent: Index = QModelIndex()) -> int:  # noqa: B008 - as Qt has it
-        """The rows shown."""
         return 0 if parent.isValid() or self._report is None else len(self._report.preview)
 
     def columnCount(self, parent: Index = QModelIndex()) -> int:  # noqa: B008 - as Qt has it
-        """The columns shown."""
         return 0 if parent.isValid() else len(self._shown)
 
     def data(self, index: Index, role: int = Qt.ItemDataRole.DisplayRole) -> object:
@@ -437,7 +408,6 @@ class RowsModel(QAbstractTableModel):
     def headerData(
         self, section: int, orientation: Qt.Orientation, role: int = Qt.ItemDataRole.DisplayRole
     ) -> object:
-        """Names of columns, numbers of rows."""
         if self._report is None or role not in (Qt.ItemDataRole.DisplayRole, Qt.ItemDataRole.ToolTipRole):
             return None
         if orientation is Qt.Orientation.Vertical:
@@ -446,7 +416,6 @@ class RowsModel(QAbstractTableModel):
         return column.name if role == Qt.ItemDataRole.DisplayRole else plain_tip(self._describe(column))
 
     def _describe(self, column: Column) -> str:
-        """What a column holds, for its tool tip."""
         kinds = {
             ColumnKind.TEXT: _("text"),
             ColumnKind.NUMBER: _("numbers"),
@@ -468,20 +437,12 @@ def _head(name: str, uses: Mapping[str, str], guessed: Set[str]) -> HeadColumn:
     return HeadColumn(name, use, bool(use) and use in guessed)
 
 
-# --- One row after the other as the model sees it: the text with its trained part marked
-
-
 SIDE_BY_SIDE_LETTERS = 84
 """Two answers stand side by side where there is room for so many letters, else one below the other."""
 
 
 class SeenPane(QWidget):
-    """What the model sees of the first samples, with a way to the next one.
-
-    Args:
-        theme: The colours.
-        parent: Qt's parent.
-    """
+    """What the model sees of the first samples, with a way to the next one."""
 
     def __init__(self, theme: Theme, parent: QWidget | None = None) -> None:
         super().__init__(parent)
@@ -512,16 +473,13 @@ class SeenPane(QWidget):
 
     @property
     def words(self) -> str:
-        """What is said above the sample."""
         return self._words.text()
 
     @property
     def texts(self) -> "TextsOfOne":
-        """The text, or the two answers of a pair."""
         return self._texts
 
     def step(self, by: int) -> None:
-        """Show another sample."""
         self._place = max(0, min(len(self._seen) - 1, self._place + by))
         self._show()
 
@@ -607,11 +565,9 @@ class TextsOfOne(QWidget):
         layout.addWidget(self.legend)
 
     def set_task(self, task: Task) -> None:
-        """Speak of what the model learns in a task."""
         self.legend.set_task(task)
 
     def show_sample(self, seen: Seen) -> None:
-        """Show one sample."""
         is_pair = bool(seen.rejected)
         is_all = not is_pair and all(part.trained for part in seen.parts)
         self.first.show_parts([SeenPart(part.text) for part in seen.parts] if is_all else seen.parts)
@@ -624,7 +580,6 @@ class TextsOfOne(QWidget):
         self.legend.setVisible(any(part.trained for part in (*seen.parts, *seen.rejected)))
 
     def resizeEvent(self, event: QResizeEvent) -> None:
-        """Put the answers of a pair side by side where there is room."""
         super().resizeEvent(event)
         is_wide = self.width() >= SIDE_BY_SIDE_LETTERS * self.fontMetrics().averageCharWidth()
         across, down = QHBoxLayout.Direction.LeftToRight, QHBoxLayout.Direction.TopToBottom
@@ -650,7 +605,6 @@ class Legend(QWidget):
 
     @property
     def words(self) -> str:
-        """What is said."""
         return self._words.text()
 
     def set_task(self, task: Task) -> None:

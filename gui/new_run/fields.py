@@ -2,11 +2,9 @@
 
 from collections.abc import Iterable
 from gettext import gettext as _
-from pathlib import Path
 
 from PySide6.QtCore import QSize, Qt, Signal
-from PySide6.QtGui import QAction
-from PySide6.QtWidgets import QLineEdit, QMenu, QPlainTextEdit, QPushButton, QVBoxLayout, QWidget
+from PySide6.QtWidgets import QLineEdit, QPlainTextEdit, QVBoxLayout, QWidget
 
 from core.options import presets as recent_data
 from core.options.catalogue import Option, options_by_path
@@ -16,17 +14,14 @@ from gui.base.tokens import SPACING
 from gui.new_run.model_field import ModelField
 from gui.widgets.fields import (
     AutomaticField,
+    ComboField,
     Field,
-    ListedField,
     PairsField,
     PathField,
     SegmentedField,
-    Wanted,
 )
 from gui.widgets.inputs import CalmComboBox
 from gui.widgets.labels import plain_tip
-
-# --- The field of the training data: a path, and a menu with what was trained on lately
 
 
 class DataPathField(PathField):
@@ -39,50 +34,33 @@ class DataPathField(PathField):
     hub_wanted = Signal()
 
     def __init__(self, option: Option, placeholder: str, parent: QWidget | None = None) -> None:
-        super().__init__(option, Wanted.EITHER, placeholder, parent)
-
-    def _choose_button(self, wanted: Wanted) -> QPushButton:
-        button = super()._choose_button(wanted)
-        menu = button.menu()
-        menu.setToolTipsVisible(True)
-        menu.addAction(_("From the Hub…"), self.hub_wanted.emit)
-        self._own = len(menu.actions())
-        menu.aboutToShow.connect(self._offer_recent)
-        return button
+        super().__init__(option, placeholder, parent)
+        self.menu.setToolTipsVisible(True)
+        self.menu.addAction(_("From the Hub…"), self.hub_wanted.emit)
+        self._own = len(self.menu.actions())
+        self.menu.aboutToShow.connect(self._offer_recent)
 
     def _offer_recent(self) -> None:
         """Put the sources below what the menu has of its own."""
-        menu = self.sender()
-        if not isinstance(menu, QMenu):
-            return
-        for old in menu.actions()[self._own :]:
-            menu.removeAction(old)
+        for old in self.menu.actions()[self._own :]:
+            self.menu.removeAction(old)
         sources = recent_data.recent()
         if sources:
-            self._add_heading(menu, _("Lately"))
+            self._add_heading(_("Lately"))
         for source in sources:
-            self._add(menu, short_name(source), source)
-        self._add_heading(menu, _("Comes with Hone"))
-        self._add(menu, _("Handwritten digits"), DIGITS)
+            self._add(short_name(source), source)
+        self._add_heading(_("Comes with Hone"))
+        self._add(_("Handwritten digits"), DIGITS)
 
-    def _add_heading(self, menu: QMenu, title: str) -> None:
+    def _add_heading(self, title: str) -> None:
         """A line, and below it words that can't be chosen: style sheets show no sections."""
-        menu.addSeparator()
-        menu.addAction(title).setEnabled(False)
+        self.menu.addSeparator()
+        self.menu.addAction(title).setEnabled(False)
 
-    def _add(self, menu: QMenu, title: str, source: str) -> None:
-        action = menu.addAction(title)
-        action.setData(source)
-        action.setToolTip(str(Path(source)) if source != DIGITS else source)
-        action.triggered.connect(self._take)
-
-    def _take(self) -> None:
-        action = self.sender()
-        if isinstance(action, QAction):
-            self.line.setText(str(action.data()))
-
-
-# --- Which columns hold the texts, the images and the answer
+    def _add(self, title: str, source: str) -> None:
+        action = self.menu.addAction(title)
+        action.setToolTip(source)
+        action.triggered.connect(lambda: self.line.setText(source))
 
 
 class ColumnList(CalmComboBox):
@@ -93,7 +71,6 @@ class ColumnList(CalmComboBox):
         self.addItem(empty, "")
 
     def offer(self, columns: Iterable[Column]) -> None:
-        """List these columns; what is chosen stays chosen."""
         taken = self.column
         while self.count() > 1:
             self.removeItem(1)
@@ -105,7 +82,6 @@ class ColumnList(CalmComboBox):
 
     @property
     def column(self) -> str:
-        """The chosen column; empty: none."""
         return str(self.currentData() or "")
 
     def choose(self, name: str) -> None:
@@ -134,17 +110,14 @@ class TextColumnsField(Field):
         self.setFocusProxy(self.first)
 
     def offer(self, columns: Iterable[Column]) -> None:
-        """List these columns."""
         known = list(columns)
         self.first.offer(known)
         self.second.offer(known)
 
     def value(self) -> object:
-        """The chosen columns."""
         return [column for column in (self.first.column, self.second.column) if column]
 
     def set_value(self, value: object) -> None:
-        """Choose columns."""
         names = [str(name) for name in value] if isinstance(value, list | tuple) else []
         self.first.choose(names[0] if names else "")
         self.second.choose(names[1] if len(names) > 1 else "")
@@ -160,7 +133,6 @@ class OneColumnField(Field):
         self.columns.activated.connect(self._tell)
 
     def offer(self, columns: Iterable[Column]) -> None:
-        """List these columns."""
         self.columns.offer(columns)
 
     def value(self) -> object:
@@ -168,11 +140,7 @@ class OneColumnField(Field):
         return self.columns.column or None
 
     def set_value(self, value: object) -> None:
-        """Choose a column."""
         self.columns.choose(str(value or ""))
-
-
-# --- Several texts, one in each line: commas are a part of them
 
 
 LINES = 4
@@ -182,7 +150,6 @@ class _Lines(QPlainTextEdit):
     """A text whose first line stands beside the label of its row."""
 
     def sizeHint(self) -> QSize:
-        """One line of controls; its height is fixed."""
         return QSize(super().sizeHint().width(), QLineEdit().sizeHint().height())
 
 
@@ -201,7 +168,6 @@ class LinesField(Field):
         self.edit.textChanged.connect(self._tell)
 
     def value(self) -> object:
-        """The texts, empty lines left out."""
         return [line.strip() for line in self.edit.toPlainText().splitlines() if line.strip()]
 
     def set_value(self, value: object) -> None:
@@ -214,9 +180,6 @@ class LinesField(Field):
         self.edit.blockSignals(blocked)
 
 
-# --- The controls of the New run page that are more than what an option's kind asks for
-
-
 class OwnFields:
     """All of them; `by_path` has them by the paths of their options."""
 
@@ -224,7 +187,7 @@ class OwnFields:
         self.model = ModelField(_option("model.source"))
         self.device = SegmentedField(_option("device.name"))
         self.train = DataPathField(_option("data.train"), _("Drop a file or folder"))
-        self.eval = PathField(_option("data.eval"), Wanted.EITHER, _("Choose the held-out data"))
+        self.eval = PathField(_option("data.eval"), _("Choose the held-out data"))
         self.text_columns = TextColumnsField(_option("data.text_columns"))
         self.label_column = OneColumnField(_option("data.label_column"))
         self.image_column = OneColumnField(_option("data.image_column"))
@@ -233,9 +196,9 @@ class OwnFields:
         plain: tuple[Field, ...] = (
             AutomaticField(_option("data.workers")),
             AutomaticField(_option("device.threads")),
-            ListedField(_option("device.compile_backend")),
-            ListedField(_option("device.compile_mode")),
-            PathField(_option("memory.offload_folder"), Wanted.FOLDER),
+            ComboField(_option("device.compile_backend")),
+            ComboField(_option("device.compile_mode")),
+            PathField(_option("memory.offload_folder"), only_folders=True),
             LinesField(_option("output.prompts")),
             roles,
         )
@@ -244,7 +207,6 @@ class OwnFields:
         self.by_path: dict[str, Field] = {field.option.path: field for field in fields}
 
     def offer_columns(self, columns: Iterable[Column]) -> None:
-        """List the columns there are wherever one can be chosen."""
         known = list(columns)
         self.text_columns.offer(known)
         self.label_column.offer(known)

@@ -16,14 +16,10 @@ from gui.base.theme import Role, set_role
 from gui.base.tokens import SPACING
 from gui.widgets.inputs import SECOND_LINE, ChoiceList, Segment
 
-# --- Choosing what the model learns to do: a list in groups
-
-
 LETTERS = 26
 
 
 def groups() -> tuple[tuple[str, tuple[Task, ...]], ...]:
-    """The tasks, what they have in common above them."""
     talks = tuple(task for task in Task if task.reads_conversations)
     images = tuple(task for task in Task if task.reads_images)
     texts = tuple(task for task in Task if task not in (*talks, *images))
@@ -38,7 +34,6 @@ class GroupedList(ChoiceList):
     """A list with headings that can't be chosen; keys step over them."""
 
     def set_groups(self, offered: Iterable[tuple[str, Iterable[Segment]]]) -> None:
-        """Show these headings and what stands below each."""
         self.clear()
         for title, choices in offered:
             heading = QStandardItem(title)
@@ -87,13 +82,11 @@ class TaskChooser(QWidget):
         self.show_task(Task.IMAGE_CLASSIFICATION)
 
     def show_task(self, task: Task) -> None:
-        """Show which task is chosen."""
         self.choices.choose(task.value)
         self._say()
 
     @property
     def sentence(self) -> str:
-        """What the chosen task means."""
         return self._sentence.text()
 
     def _say(self) -> None:
@@ -104,9 +97,6 @@ class TaskChooser(QWidget):
     def _tell(self) -> None:
         self._say()
         self.chosen.emit(Task(str(self.choices.currentData())))
-
-
-# --- The top of the New run page: task, examples, opening and saving run files
 
 
 EXAMPLES = Path(__file__).resolve().parents[2] / "resources" / "examples"
@@ -147,7 +137,6 @@ class NewRunHeader(QWidget):
         layout.addWidget(self._tasks)
 
     def show_task(self, task: Task) -> None:
-        """Show which task is chosen."""
         self._tasks.show_task(task)
 
     def show_restored(self, is_restored: bool) -> None:
@@ -160,14 +149,12 @@ class NewRunHeader(QWidget):
         )
 
     def open_file(self) -> None:
-        """Ask for a run file to open."""
         names = _("Run files ({filter})").format(filter=FILE_FILTER)
         chosen, _kind = QFileDialog.getOpenFileName(self, _("Open a run file"), str(Path.home()), names)
         if chosen:
             self.file_chosen.emit(Path(chosen))
 
     def save_file(self) -> None:
-        """Ask where to save the form."""
         names = _("Run files ({filter})").format(filter="*.hone")
         start = str(Path.home() / "my.hone")
         chosen, _kind = QFileDialog.getSaveFileName(self, _("Save as a run file"), start, names)

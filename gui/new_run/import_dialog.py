@@ -64,13 +64,11 @@ class ImportSheet(QDialog):
         return self._found
 
     def set_text(self, text: str) -> None:
-        """Read this text."""
         self._text.setPlainText(text)
         self._timer.stop()
         self.read_text()
 
     def read_text(self) -> None:
-        """Say what the text comes to."""
         text = self._text.toPlainText()
         self._found = None
         words = _("Nothing yet: paste TrainingArguments as JSON or Python, or a command line.")
@@ -83,7 +81,6 @@ class ImportSheet(QDialog):
         self._show(words)
 
     def open_file(self, path: Path) -> None:
-        """Read a file, and show it to be changed."""
         try:
             import_file(path)
         except OptionsError as error:
@@ -93,7 +90,6 @@ class ImportSheet(QDialog):
         self.set_text(path.read_text(encoding="utf-8"))
 
     def accept(self) -> None:
-        """Fill the form with what was found."""
         self._timer.stop()
         self.read_text()
         if self._found is not None:

@@ -32,8 +32,6 @@ from gui.widgets.inputs import CalmDoubleSpinBox
 from gui.widgets.layout import PageScroll
 from gui.widgets.tables import Group, KeyValue, Row
 
-# --- The line of the card "Will it fit?" for a model that isn't on this computer: the button
-
 
 class LookupLine(QWidget):
     """Starts a look-up and gives it up; says what is fetched for it, or why that didn't work.
@@ -62,7 +60,6 @@ class LookupLine(QWidget):
 
     @property
     def words(self) -> str:
-        """What stands beside the button."""
         return self._words.text()
 
     def show_state(self, lookup: HubLookup) -> None:
@@ -84,9 +81,6 @@ class LookupLine(QWidget):
 
     def _press(self) -> None:
         (self.cancel_pressed if self._is_fetching else self.fetch_pressed).emit()
-
-
-# --- What the card "Will it fit?" says: verdicts, how a figure is known, times
 
 
 JUST_NOW = 5 * 60.0
@@ -132,7 +126,6 @@ def headline(forecast: Forecast, ran_out: bool = False) -> Headline:
 
 
 def basis_words(basis: Basis, measured_at: float | None = None) -> str:
-    """How the figures are known, beside the card's title."""
     match basis:
         case Basis.FORMULA:
             return _("forecast")
@@ -142,7 +135,6 @@ def basis_words(basis: Basis, measured_at: float | None = None) -> str:
 
 
 def basis_help(basis: Basis) -> str:
-    """What it means that the figures are known this way."""
     match basis:
         case Basis.FORMULA:
             return _(
@@ -205,7 +197,6 @@ def bar_parts(parts: Parts, *, is_undivided: bool = False) -> list[Part]:
 
 
 def bar_limits(room: Room | None) -> list[Limit]:
-    """What is free and what there is at most."""
     if room is None:
         return []
     free = _("{size} free now").format(size=memory(room.free))
@@ -288,9 +279,6 @@ def clock(unix_seconds: float) -> str:
     return moment(unix_seconds)
 
 
-# --- "What is this?": each part of the memory by a sentence, a formula and its source
-
-
 EXPLAINED_SIZE = (680, 600)
 MOST_LAYERS = 8
 
@@ -301,7 +289,6 @@ class ExplainedSheet(QDialog):
     Args:
         forecast: What is shown.
         parts: Its parts, explained; none: only the whole is known.
-        parent: Qt's parent.
     """
 
     def __init__(
@@ -330,7 +317,6 @@ class ExplainedSheet(QDialog):
 
 
 def groups(forecast: Forecast, parts: Sequence[PartExplained]) -> list[Group]:
-    """The parts, and the largest layers where they are known."""
     explained = tuple(Row(part.title, f"{memory(part.bytes)}. {part.sentence}", _how(part)) for part in parts)
     whole = Row(_("Held in all"), f"{memory(forecast.parts.total)}. {undivided_words()}")
     found = [Group(_("Parts"), explained or (whole,))]
@@ -341,12 +327,8 @@ def groups(forecast: Forecast, parts: Sequence[PartExplained]) -> list[Group]:
 
 
 def _how(part: PartExplained) -> str:
-    """The formula, and below it where it is from."""
     source = _("Source: {source}").format(source=part.source) if part.source else ""
     return "\n".join(line for line in (part.formula, source) if line)
-
-
-# --- The line below the memory bar: the button "Measure", what a dry run does
 
 
 MOST_HOURS = 999.0
@@ -381,16 +363,13 @@ class MeasureLine(QWidget):
 
     @property
     def button(self) -> QPushButton:
-        """Starts, and while it runs gives up."""
         return self._button
 
     @property
     def words(self) -> str:
-        """What stands beside the button."""
         return self._words.text()
 
     def show_state(self, outlook: FitOutlook) -> None:
-        """Show what is under way, or what came of it."""
         self._is_running = outlook.measuring.is_running
         self._button.setText(self._button_words(outlook))
         self._button.setEnabled(self._is_running or outlook.can_measure)
@@ -470,13 +449,9 @@ class TimeBox(QWidget):
 
 
 def _doing(outlook: FitOutlook) -> str:
-    """What a dry run does, in words."""
     if outlook.case is not None and outlook.case.options.task.reads_text:
         return _("Training a few steps on your longest texts")
     return _("Training a few steps on your images")
-
-
-# --- The card "Will it fit?": the memory a run takes beside what is free, how that is known
 
 
 ROOM_MS = 3000
@@ -495,9 +470,7 @@ class FitCard(Card):
         hours_chosen: How many hours the run may take.
 
     Args:
-        theme: The colours.
         outlook: What is known.
-        parent: Qt's parent.
     """
 
     remedy_chosen = Signal(object)
@@ -532,11 +505,9 @@ class FitCard(Card):
 
     @property
     def headline(self) -> str:
-        """What is said above the bar."""
         return f"{self._verdict.text()} · {self._figures.text()}" if self.outlook.forecast else ""
 
     def show_outlook(self) -> None:
-        """Show what is known now."""
         forecast = self.outlook.forecast
         self._known.setVisible(forecast is not None)
         self._missing.setVisible(forecast is None)
@@ -559,7 +530,6 @@ class FitCard(Card):
         self._timer.start()
 
     def hideEvent(self, event: QHideEvent) -> None:
-        """Nobody sees it: look no longer."""
         super().hideEvent(event)
         self._timer.stop()
 

@@ -42,9 +42,6 @@ from gui.new_run.memory_state import FitOutlook
 from gui.new_run.options import Laying
 from gui.widgets.tables import set_up_rows
 
-# --- The table of short runs that were tried: what was changed, what it took
-
-
 CELL_PADDING = 3 * SPACING
 """Room within a cell that Qt does not count when it measures wrapped texts, on both sides together."""
 
@@ -68,7 +65,6 @@ class TriesTable(QTableWidget):
         header.sectionResized.connect(self._fit_rows)
 
     def add(self, done: Try) -> None:
-        """Show one more."""
         self.tries.append(done)
         row = self.rowCount()
         self.insertRow(row)
@@ -87,12 +83,10 @@ class TriesTable(QTableWidget):
         self.scrollToBottom()
 
     def choose(self, done: Try) -> None:
-        """Select the row of a try."""
         self.selectRow(self.tries.index(done))
 
     @property
     def chosen(self) -> Try | None:
-        """The try whose row is selected."""
         rows = self.selectionModel().selectedRows()
         return self.tries[rows[0].row()] if rows else None
 
@@ -108,14 +102,10 @@ class TriesTable(QTableWidget):
                 return _("✕ failed")
 
     def _fit_rows(self) -> None:
-        """Give each row the height of its words."""
         room = QRect(0, 0, self.columnWidth(WORDS) - CELL_PADDING, 0)
         for row, done in enumerate(self.tries):
             height = self.fontMetrics().boundingRect(room, Qt.TextFlag.TextWordWrap, done.title).height()
             self.setRowHeight(row, height + SPACING + 2)
-
-
-# --- "Fit it for me" and "Measure all": shows each short run as it ends
 
 
 FIT_SIZE = (760, 520)
@@ -173,7 +163,6 @@ class FitSheet(QDialog):
         title: What it does, for its window.
         words: The same in a sentence or two.
         tries: Makes the dry runs.
-        parent: Qt's parent.
     """
 
     tried = Signal(object)
@@ -208,23 +197,19 @@ class FitSheet(QDialog):
 
     @property
     def is_running(self) -> bool:
-        """Whether there is more to come."""
         return self._timer.isActive()
 
     @property
     def status(self) -> str:
-        """What is said above the table."""
         return self._status.text()
 
     def accept(self) -> None:
-        """Hand over what is chosen."""
         done = self.table.chosen
         if done is not None and done.changes:
             self.chosen.emit(done)
             super().accept()
 
     def done(self, result: int) -> None:
-        """End what still runs, and close."""
         self._timer.stop()
         self._work.cancel()
         self._work.wait()
@@ -314,9 +299,6 @@ class FitSheet(QDialog):
         self.table.itemSelectionChanged.connect(self._choose)
 
 
-# --- What is pressed on the card "Will it fit?" and changes the form: a remedy, a time box
-
-
 class Start(Enum):
     """What becomes of a run that doesn't fit."""
 
@@ -373,7 +355,6 @@ class FitActions(QObject):
         return answer is Start.ANYWAY
 
     def _question(self, figures: str, remedy: Remedy | None) -> Question[Start]:
-        """What is asked; Return never starts what doesn't fit."""
         outlook = self._outlook
         words = _("Where memory runs out, the run ends, and other programs may become slow.")
         answers = {Start.ANYWAY: _("Start anyway")}
@@ -391,7 +372,6 @@ class FitActions(QObject):
         return question
 
     def fit(self) -> None:
-        """Let Hone find what fits, by short runs."""
         self._outlook.read_room()
         case, room = self._outlook.case, self._outlook.room
         if case is None or not self._outlook.can_measure:
@@ -413,7 +393,6 @@ class FitActions(QObject):
         self._open(FitSheet(_("Fit it for me"), words, fitting, self._card.window()), case.options)
 
     def measure_all(self) -> None:
-        """Measure what each remedy really saves and costs."""
         self._outlook.read_room()
         case, room, now = self._outlook.case, self._outlook.room, self._outlook.forecast
         if case is None or now is None or not self._outlook.can_measure:
@@ -427,12 +406,10 @@ class FitActions(QObject):
         self._open(FitSheet(_("Measure all"), words, each, self._card.window()), case.options)
 
     def close(self) -> None:
-        """End what a sheet still runs."""
         if self.sheet is not None:
             self.sheet.reject()
 
     def apply(self, remedy: Remedy) -> None:
-        """Do what a remedy says."""
         self._laying.change(remedy.title, remedy.help, remedy.changes)
 
     def box_time(self, hours: float) -> None:

@@ -120,20 +120,16 @@ class LadderView(QWidget):
 
     @property
     def is_open(self) -> bool:
-        """Whether the remedies are seen."""
         return self._link.isChecked()
 
     @property
     def rows(self) -> tuple[RemedyRow, ...]:
-        """The remedies, the hidden ones too."""
         return tuple(self._rows)
 
     def open(self, shown: bool) -> None:
-        """Unfold or fold."""
         self._link.setChecked(shown)
 
     def add_trailing(self, widget: QWidget) -> None:
-        """Put something at the far end of its first line."""
         self._heading.addWidget(widget)
 
     def show_remedies(self, remedies: Sequence[Remedy], words: Callable[[Remedy], str]) -> None:

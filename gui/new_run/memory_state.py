@@ -43,8 +43,6 @@ from core.services.memory import DryRun, room_of
 from gui.base.background import Ask, DebouncedTask, EngineWork, JobTask
 from gui.new_run.state import Checked, FormQuestions, ModelCheck
 
-# --- What the window may ask about memory without an engine of its own, in one place
-
 
 class Forecasting(Protocol):
     """The formula; `core.memory.estimate.forecast` is the real one."""
@@ -106,9 +104,6 @@ class MemoryTools:
     dry_run: MakeDryRun = DryRun
 
 
-# --- How long the longest text is known to be
-
-
 _DEFAULTS = DataOptions()
 
 
@@ -139,9 +134,6 @@ def _texts(options: RunOptions) -> object:
     return options.task, data, options.model.source
 
 
-# --- Looking up a model on the Hub that isn't on this computer
-
-
 class HubLookup(QObject):
     """Fetches what describes the chosen model.
 
@@ -153,7 +145,6 @@ class HubLookup(QObject):
 
     Args:
         ask: Starts an engine job.
-        parent: Qt's parent.
     """
 
     changed = Signal()
@@ -169,7 +160,6 @@ class HubLookup(QObject):
 
     @property
     def is_fetching(self) -> bool:
-        """Whether it is on its way."""
         return self._question.is_running
 
     def look_at(self, source: str) -> None:
@@ -179,27 +169,21 @@ class HubLookup(QObject):
             self.source, self.failure = source, None
 
     def fetch(self) -> None:
-        """Fetch it."""
         if self.source:
             self.failure = None
             self._question.put(ConfigRequest(source=self.source))
             self.changed.emit()
 
     def cancel(self) -> None:
-        """Give it up."""
         self._question.cancel()
         self.changed.emit()
 
     def close(self) -> None:
-        """Give it up and wait for its thread."""
         self._question.close()
 
     def _fail(self, error: UserError) -> None:
         self.failure = error
         self.changed.emit()
-
-
-# --- What dry runs measured, and what follows: when a run is done, its steps within some hours
 
 
 @dataclass(frozen=True)
@@ -271,9 +255,6 @@ def gain(without: Measured | None, after: Measured) -> Gain:
     )
 
 
-# --- A dry run beside the window: started, watched by the clock, given up, or answered
-
-
 TICK_MS = 1000
 
 
@@ -308,7 +289,6 @@ class Measuring(QObject):
 
     Args:
         dry_run: Makes a dry run of some options, in some room.
-        parent: Qt's parent.
     """
 
     changed = Signal()
@@ -327,16 +307,13 @@ class Measuring(QObject):
 
     @property
     def is_running(self) -> bool:
-        """Whether a dry run is under way."""
         return self._current is not None
 
     @property
     def seconds(self) -> float:
-        """Seconds since it began."""
         return time.monotonic() - self._began
 
     def start(self, options: RunOptions, room: Room | None) -> None:
-        """Begin; what was measured before is given up."""
         self.cancel()
         running = _Running(lambda: self._dry_run(options, room), self)
         running.finished.connect(self._settle)
@@ -348,7 +325,6 @@ class Measuring(QObject):
         self.changed.emit()
 
     def cancel(self) -> None:
-        """Give it up."""
         if self._current is not None:
             self._current.cancel()
             self._current = None
@@ -375,9 +351,6 @@ class Measuring(QObject):
             self.failed.emit(running.failure)
         elif running.measurement is not None:
             self.measured.emit(running.measurement)
-
-
-# --- What a forecast of memory is about, taken from the form and from what is known by now
 
 
 @dataclass(frozen=True)
@@ -431,7 +404,6 @@ def situation_of(
 
 
 def what_is_missing(checked: Checked, machine: MachineReport | None, questions: FormQuestions) -> str:
-    """Why nothing can be forecast yet; empty: it can."""
     options, model, words = checked.readable, questions.model, ""
     if machine is None:
         words = _("Looking at this computer…")
@@ -479,9 +451,6 @@ def _has_device(machine: MachineReport, options: RunOptions) -> bool:
     return device is not None and device.available
 
 
-# --- Tracing the model in the background: a better forecast than the formula's
-
-
 class TracedForecast(DebouncedTask[ForecastRequest, Forecast]):
     """The newest trace; it takes a process of its own, so that it waits longer than the other questions."""
 
@@ -489,9 +458,6 @@ class TracedForecast(DebouncedTask[ForecastRequest, Forecast]):
 
     def __init__(self, ask: Ask, parent: QObject | None = None) -> None:
         super().__init__(ask, "forecast", Forecast, parent)
-
-
-# --- What is known of the memory a run takes: forecast at once, traced meanwhile
 
 
 UNMOVED = 0.01
@@ -510,7 +476,6 @@ class FitOutlook(QObject):
     Args:
         ask: Starts an engine job.
         tools: The formula, the room, the ladder, the dry run.
-        parent: Qt's parent.
     """
 
     changed = Signal()
@@ -566,7 +531,6 @@ class FitOutlook(QObject):
 
     @property
     def verdict(self) -> Verdict:
-        """Whether it fits, as far as that is known."""
         if self.ran_out:
             return Verdict.TOO_LARGE
         return self.forecast.verdict if self.forecast else Verdict.UNKNOWN
@@ -588,12 +552,10 @@ class FitOutlook(QObject):
 
     @property
     def can_measure(self) -> bool:
-        """Whether a dry run could start now."""
         case = self.case
         return case is not None and case.is_ready and case.is_complete and not self.measuring.is_running
 
     def remedies(self) -> tuple[Remedy, ...]:
-        """What would need less memory, the least loss first."""
         case = self.case
         if case is None:
             return ()
@@ -670,7 +632,6 @@ class FitOutlook(QObject):
             self.changed.emit()
 
     def measure(self) -> None:
-        """Start a dry run, if one can start."""
         if self.case is not None and self.can_measure:
             self.read_room()
             self.failure = None
@@ -678,7 +639,6 @@ class FitOutlook(QObject):
             self.measuring.start(self.case.named_options, self.room)
 
     def cancel(self) -> None:
-        """Give the dry run up."""
         self.measuring.cancel()
         self._follow()
         self.changed.emit()
@@ -690,7 +650,6 @@ class FitOutlook(QObject):
         self.trace.hold()
 
     def resume(self) -> None:
-        """Go on after a rest."""
         self._rests = False
         self._follow()
         self.read_room()
@@ -707,11 +666,9 @@ class FitOutlook(QObject):
         self.changed.emit()
 
     def forget_measurements(self) -> None:
-        """Count nothing as measured any more."""
         self._measured.clear()
 
     def close(self) -> None:
-        """Give up everything and wait for the threads."""
         self.measuring.close()
         self.trace.close()
         self.lookup.close()

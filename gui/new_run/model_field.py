@@ -24,11 +24,8 @@ from core.services.hub import is_complete
 from gui.base.theme import Role, set_flag, set_role
 from gui.base.tokens import SPACING
 from gui.base.trash import told_apart
-from gui.widgets.fields import Field, PathField, Wanted
+from gui.widgets.fields import Field, PathField
 from gui.widgets.inputs import CalmComboBox, ChoiceList, Segment, Segmented
-
-# --- Lists of models to start from: small ones made from nothing, and those of past runs
-
 
 MOST_RUNS = 60
 
@@ -80,7 +77,6 @@ class PastRunList(ChoiceList):
         self.setPlaceholderText(_("Choose a run"))
 
     def set_task(self, task: Task) -> None:
-        """Offer the runs that fit a task."""
         self._task = task
 
     def choose(self, value: str) -> None:
@@ -95,21 +91,16 @@ class PastRunList(ChoiceList):
             super().choose(value)
 
     def showPopup(self) -> None:  # noqa: N802 - Qt's name
-        """Look for runs, then open."""
         self.look()
         super().showPopup()
 
     def look(self) -> None:
-        """Look for runs; what is chosen stays chosen."""
         segments = run_segments(self._task, settings.runs_folder())
         if not segments:
             segments = [Segment("", _("No run fits"), refusal=_("None has a model for this task."))]
         chosen = str(self.currentData() or "")
         self.set_choices(segments)
         self.choose(chosen)
-
-
-# --- What a run starts from: a model of a list, of a folder or the Hub, made from nothing
 
 
 SCHEME = f"{Scheme.TORCHVISION}:"
@@ -152,7 +143,7 @@ class ModelField(Field):
         self._vision = _list_of(CalmComboBox(), option.title, option.help)
         for name in VISION_MODELS:
             self._vision.addItem(names.model_title(name), SCHEME + name)
-        self._text = PathField(option, Wanted.FOLDER, _("A folder, or a Hub id"))
+        self._text = PathField(option, _("A folder, or a Hub id"), only_folders=True)
         self._scratch = _list_of(
             ChoiceList(), option.title, _("Made from nothing, small enough to learn here")
         )
@@ -204,7 +195,6 @@ class ModelField(Field):
         self._show_place(taken)
 
     def value(self) -> object:
-        """The source as a run file holds it."""
         chosen = self._stack.currentWidget()
         if chosen is self._text:
             return self._text.value()
@@ -229,12 +219,10 @@ class ModelField(Field):
 
     @property
     def is_scratch(self) -> bool:
-        """Whether the model is made from nothing, its tokenizer too."""
         return self._stack.currentWidget() is self._scratch
 
     @property
     def is_run(self) -> bool:
-        """Whether it is the model of a past run."""
         return self._stack.currentWidget() is self._runs
 
     def _offered(self) -> tuple[Place, ...]:

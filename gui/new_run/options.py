@@ -44,9 +44,7 @@ from gui.widgets.fields import ROOM_FOR_AUTOMATIC, Field, refused
 from gui.widgets.form import Form
 from gui.widgets.form_row import FormRow, field_indent, sentence
 from gui.widgets.inputs import PathLine, Segment
-from gui.widgets.layout import Disclosure
-
-# --- What to do about a model that is too large, folded below the options that are for it
+from gui.widgets.labels import Disclosure
 
 
 class BigModelAdvice(QWidget):
@@ -69,11 +67,7 @@ class BigModelAdvice(QWidget):
 
     @property
     def words(self) -> Disclosure:
-        """The folded list."""
         return self._words
-
-
-# --- The cards of the New run page: made from the declared options
 
 
 class OptionsCard(Card):
@@ -85,7 +79,6 @@ class OptionsCard(Card):
         sections: Whose options it shows, in order.
         fields: Controls for options whose usual one won't do, by path.
         lifted: Advanced options that are always in view here, as they belong to a control that is.
-        parent: Qt's parent.
     """
 
     def __init__(
@@ -143,7 +136,6 @@ class OptionsCard(Card):
                     self._add(option, self._more_body)
 
     def insert_below(self, path: str, widget: QWidget) -> None:
-        """Put a widget below an option's row."""
         layout = self._more_body if self._is_advanced(self._rows[path].field.option) else self.body
         layout.insertWidget(layout.indexOf(self._rows[path]) + 1, widget)
 
@@ -167,7 +159,6 @@ class OptionsCard(Card):
         self._advanced.setVisible(self._more.isChecked() and bool(shown))
 
     def open(self) -> None:
-        """Show the options behind "More"."""
         self._more.setChecked(True)
 
     def _is_advanced(self, option: Option) -> bool:
@@ -189,9 +180,6 @@ class OptionsCard(Card):
         row = self._rows.get(path)
         if row is not None and self._is_advanced(row.field.option):
             self.open()
-
-
-# --- Columns taken over from a look at the data, until the person chooses others or other data
 
 
 TRAIN = "data.train"
@@ -223,13 +211,11 @@ class ColumnGuesses:
 
     @property
     def guessed(self) -> frozenset[str]:
-        """The keys of those that were guessed."""
         if COLUMNS in self._guessed:
             return frozenset(self.columns)
         return frozenset(key for path in self._guessed for key in KEYS.get(path, ()))
 
     def forget(self) -> None:
-        """Count all that the form holds as chosen."""
         self._guessed.clear()
         self._set_aside.clear()
         self._source = self._value(TRAIN)
@@ -317,9 +303,6 @@ def _names(value: object) -> list[str]:
     return [str(name) for name in value] if isinstance(value, list | tuple) else [str(value)]
 
 
-# --- Device and precision: what this machine offers, what it refuses
-
-
 @dataclass(frozen=True)
 class Computed:
     """What a run will be computed on, in words. Empty where only the engine can tell."""
@@ -382,9 +365,6 @@ def automatic_words(option: Option, settled: Settled) -> str:
         return reason
     text = _("Automatic: {value}, {reason}")
     return text.format(value=settled.value, reason=settled.reason)
-
-
-# --- The left half of the New run page: the cards with all options
 
 
 LINK_PADDING = 6
@@ -458,7 +438,6 @@ class OptionsColumn(QWidget):
         self.changed.emit()
 
     def tree(self) -> Tree:
-        """The values as a run file holds them."""
         return self.form.tree()
 
     def chosen_tree(self) -> Tree:
@@ -476,7 +455,6 @@ class OptionsColumn(QWidget):
         return dict(value) if isinstance(value, dict) else {}
 
     def set_machine(self, machine: MachineReport | None) -> None:
-        """Offer what this machine has."""
         self._machine = machine
         self._follow_device()
 
@@ -522,7 +500,6 @@ class OptionsColumn(QWidget):
         self._cards[2].insert_below("device.name", panel)
 
     def open_more(self) -> None:
-        """Show the options behind "More" in every card."""
         for card in self._cards:
             card.open()
 
@@ -613,15 +590,11 @@ class OptionsColumn(QWidget):
             self._follow_device()
 
     def _follow_device(self) -> None:
-        """Offer what the chosen device can do."""
         device = find_device(self._machine, str(self.fields.device.value())) if self._machine else None
         self.form.show_machine(self._machine, device, but=frozenset({"device.name"}))
         segments = device_segments(self._machine)
         self.fields.device.segmented.set_segments(segments)
         self.form.row("device.name").set_refusals(refused(segments))
-
-
-# --- Laying some options over those in the form, as presets and imports do
 
 
 class Laying(QObject):
@@ -634,7 +607,6 @@ class Laying(QObject):
     Args:
         options: The form.
         strip: Where the changes are listed.
-        parent: Qt's parent.
     """
 
     task_wanted = Signal(object)
@@ -650,11 +622,9 @@ class Laying(QObject):
         strip.undo_chosen.connect(self.undo)
 
     def apply(self, preset: Preset) -> None:
-        """Change the options a preset is about."""
         self._lay(preset, _("Applied: {preset}").format(preset=preset.title))
 
     def take_over(self, imported: Imported) -> None:
-        """Change the options that a script has said."""
         values = {key: value for key, value in imported.tree.items() if key != "schema"}
         self._lay(Preset("", "", "", values), _("Imported"))
 
@@ -673,7 +643,6 @@ class Laying(QObject):
         self._lay(Preset("", title, words, tree), _("Applied: {preset}").format(preset=title))
 
     def replace(self, tree: Tree) -> None:
-        """Fill the whole form anew."""
         before = self._options.full_tree()
         self.restored.emit(tree)
         self._before, self._is_whole = before, True

@@ -34,8 +34,6 @@ from gui.widgets.labels import LinkLabel, margins
 from gui.widgets.layout import PageScroll
 from gui.widgets.tables import KeyValue
 
-# --- The card "Checks": every problem at once, each a link to its field, and what is in order
-
 
 @dataclass(frozen=True)
 class Check:
@@ -65,7 +63,6 @@ class ChecksCard(Card):
         self._shown: list[Check] = []
 
     def show_checks(self, checks: Iterable[Check]) -> None:
-        """Show these lines."""
         wanted = list(checks)
         if wanted == self._shown:
             return
@@ -80,7 +77,6 @@ class ChecksCard(Card):
 
     @property
     def checks(self) -> list[Check]:
-        """The lines shown."""
         return list(self._shown)
 
     def _line(self, check: Check) -> QWidget:
@@ -109,9 +105,6 @@ class ChecksCard(Card):
             label.setTextFormat(Qt.TextFormat.PlainText)
             label.setText(check.text)
         return label
-
-
-# --- The methods a run uses, in words: what is trained, by which optimizer
 
 
 PATHS_OF_ROWS = {
@@ -171,19 +164,16 @@ def _method_words(model: ModelOptions) -> str:
 
 
 def optimizer_words(options: RunOptions) -> str:
-    """The optimizer, and the rate it starts from."""
     training = options.training
     text = _("{optimizer}, learning rate {rate}")
     return text.format(optimizer=training.optimizer.label, rate=plain_number(training.learning_rate))
 
 
 def attention_words(options: RunOptions) -> str:
-    """How attention is computed; empty where the model has none."""
     return options.model.attention.label if options.task.reads_text else ""
 
 
 def memory_words(options: RunOptions) -> str:
-    """What is done to need less memory; empty: nothing."""
     memory = options.memory
     parts = []
     if memory.activation_checkpointing:
@@ -247,9 +237,6 @@ def _settled(options: RunOptions, device: DeviceReport | None, path: str) -> str
     return settled_beside(settled, options).value if settled else ""
 
 
-# --- What will run, in words and figures: made from the options
-
-
 def summary_rows(
     options: RunOptions,
     unreadable: Set[str],
@@ -297,7 +284,6 @@ def _data(options: RunOptions, known: Extent | None, data: DataReport | None) ->
 
 
 def _rows(options: RunOptions, data: DataReport | None) -> int:
-    """The rows that are trained on, before they are packed."""
     return extent(options, data.rows).trained if data is not None else 0
 
 
@@ -340,9 +326,6 @@ def _steps(options: RunOptions, known: Extent | None, data: DataReport | None) -
     return _("{epochs} epochs").format(epochs=plain_number(options.training.epochs))
 
 
-# --- The right half of the New run page, always in view: whether it fits, what will run, checks
-
-
 FINDINGS = "data.findings"
 """Where the links of findings lead: no option, but the list of them."""
 
@@ -355,9 +338,7 @@ class OutcomeColumn(QWidget):
         start_pressed: The person wants to start.
 
     Args:
-        theme: The colours.
         outlook: What is known of the memory it takes.
-        parent: Qt's parent.
     """
 
     path_chosen = Signal(str)
@@ -425,7 +406,6 @@ class OutcomeColumn(QWidget):
 
     @property
     def start_text(self) -> str:
-        """What the button says."""
         return self._start.text()
 
     def _start_text(self, problems: Sequence[Problem], questions: FormQuestions, *, is_waiting: bool) -> str:
@@ -458,7 +438,6 @@ class OutcomeColumn(QWidget):
         machine: MachineReport | None,
         questions: FormQuestions,
     ) -> list[Check]:
-        """What is in order, and what is still looked at."""
         wrong = {problem.path.partition(".")[0] for problem in problems}
         reading = questions.data
         wrong |= {"data"} if reading.stops else set()

@@ -49,8 +49,6 @@ from gui.widgets.form import Form
 from gui.widgets.labels import margins
 from gui.widgets.layout import PageScroll
 
-# --- Opening the sheets of the Hub from the form, and putting what is chosen there into it
-
 
 class HubOpening(QObject):
     """Holds the sheet while it is open.
@@ -74,7 +72,6 @@ class HubOpening(QObject):
         self._open(Kind.MODEL)
 
     def open_data(self) -> None:
-        """Open the sheet of data sets."""
         self._open(Kind.DATASET)
 
     def _open(self, kind: Kind) -> None:
@@ -100,9 +97,6 @@ class HubOpening(QObject):
 
     def _forget(self) -> None:
         self.sheet = None
-
-
-# --- What was chosen for each task, so that going back to one finds it as it was
 
 
 class TaskMemory:
@@ -166,9 +160,6 @@ def proposal(source: str, task: Task, likely: Task | None) -> tuple[str, Fix] | 
 def _reads_the_same(likely: Task, task: Task) -> bool:
     """Whether the other task reads such data as well: plain texts can be chatted about, as prose goes."""
     return likely is Task.CAUSAL_LM and task is Task.CHAT
-
-
-# --- Doing what a fix says, one that changes the task too
 
 
 ROLES = "data.roles"
@@ -244,9 +235,6 @@ class Remedies(QObject):
         return {path: value for path, value in kept.items() if value}
 
 
-# --- The page on which a run is put together: options on the left
-
-
 class NewRunPage(QWidget):
     """Puts a run together.
 
@@ -259,7 +247,6 @@ class NewRunPage(QWidget):
         theme: Colours for what paints itself.
         ask: Starts an engine job (`gui.base.background.Ask`).
         tools: What is asked about memory.
-        parent: Qt's parent.
     """
 
     start_requested = Signal(object)
@@ -368,7 +355,6 @@ class NewRunPage(QWidget):
         QTimer.singleShot(0, self._scroll_to_focus)  # once a card that has been opened has its new height
 
     def open_more(self) -> None:
-        """Show the options behind "More" in every card."""
         self._options.open_more()
 
     def show_gpu_pack(self, work: PackWork) -> None:
@@ -378,7 +364,6 @@ class NewRunPage(QWidget):
         self._options.show_gpu_pack(GpuPackPanel(work, only_offers=True))
 
     def set_machine(self, machine: MachineReport) -> None:
-        """Say what this machine has."""
         self._machine = machine
         self._options.set_machine(machine)
         self._refresh()
@@ -396,7 +381,6 @@ class NewRunPage(QWidget):
 
     @property
     def data_views(self) -> DataViews:
-        """The views of the data."""
         return self._options.data.views
 
     @property
@@ -413,7 +397,6 @@ class NewRunPage(QWidget):
         return self._options.tree()
 
     def chosen_tree(self) -> Tree:
-        """The same without what was guessed from the data."""
         return self._options.chosen_tree()
 
     def start(self) -> None:
@@ -428,7 +411,6 @@ class NewRunPage(QWidget):
         self._header.open_file()
 
     def save_file(self) -> None:
-        """Ask where to save the form as a run file."""
         self._header.save_file()
 
     def close_questions(self) -> None:

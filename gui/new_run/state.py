@@ -26,8 +26,6 @@ from core.services.hub import question_about
 from core.services.inspect import DataReport, Finding, FindingLevel, InspectRequest, inspect_request
 from gui.base.background import Ask, DebouncedTask, EngineBroke
 
-# --- What the form says: options where they can be read, and every problem there is
-
 
 @dataclass(frozen=True)
 class Checked:
@@ -43,7 +41,6 @@ class Checked:
 
 
 def check_form(tree: Tree) -> Checked:
-    """Read what can be read and name all problems."""
     options, problems = check_tree(tree)
     _, found = read_options(tree)
     unreadable = frozenset(problem.path for problem in found)
@@ -121,9 +118,6 @@ def _without(tree: Tree, paths: frozenset[str]) -> Tree:
     }
 
 
-# --- Looking at the model in the background whenever it, or what is asked of it, changes
-
-
 class ModelCheck(DebouncedTask[ModelRequest, ModelReport]):
     """What is known about the chosen model.
 
@@ -138,7 +132,6 @@ class ModelCheck(DebouncedTask[ModelRequest, ModelReport]):
 
     @property
     def is_checking(self) -> bool:
-        """Whether an answer is still to come."""
         return self.is_waiting
 
     def look_at(self, request: ModelRequest | None, *, is_early: bool = False) -> bool:
@@ -165,9 +158,6 @@ def _source(request: ModelRequest | None) -> tuple[object, object] | None:
     return None if request is None else (request.asked["task"], request.asked["model"]["source"])
 
 
-# --- Looking into the data in the background whenever it, or what is asked of it, changes
-
-
 class DataReading(DebouncedTask[InspectRequest, DataReport]):
     """What is known about the chosen data; `changed` is sent when reading begins, too.
 
@@ -187,7 +177,6 @@ class DataReading(DebouncedTask[InspectRequest, DataReport]):
 
     @property
     def is_reading(self) -> bool:
-        """Whether an answer is still to come."""
         return self.is_waiting
 
     @property
@@ -212,17 +201,14 @@ class DataReading(DebouncedTask[InspectRequest, DataReport]):
 
     @property
     def findings(self) -> tuple[Finding, ...]:
-        """What was found in the rows."""
         return self.report.findings if self.report is not None else ()
 
     @property
     def stops(self) -> bool:
-        """Whether something found in the rows would stop a run."""
         return self.problem_count > 0
 
     @property
     def problem_count(self) -> int:
-        """How many kinds of problems were found in the rows."""
         return sum(finding.level is FindingLevel.PROBLEM for finding in self.findings)
 
     def look_at(self, request: InspectRequest | None, *, is_early: bool = False) -> bool:
@@ -247,7 +233,6 @@ class DataReading(DebouncedTask[InspectRequest, DataReport]):
         self.progressed.emit()
 
     def look_again(self) -> None:
-        """Take up what was given up."""
         request, self._request = self._request, None
         self.look_at(request)
 
@@ -256,7 +241,6 @@ class DataReading(DebouncedTask[InspectRequest, DataReport]):
         self._request = request
 
     def problems(self) -> tuple[Problem, ...]:
-        """What is wrong with the data itself."""
         if self.failure is not None and not self.has_broken:
             message = ". ".join(
                 part.rstrip(".") for part in (self.failure.title, self.failure.detail) if part
@@ -266,9 +250,6 @@ class DataReading(DebouncedTask[InspectRequest, DataReport]):
 
     def _stays_known(self, before: InspectRequest | None, request: InspectRequest | None) -> bool:
         return before is not None and request is not None and before.source == request.source
-
-
-# --- What the engine is asked about a form: what is in the data
 
 
 SOURCES_OF_OUR_OWN = ("builtin:", "synthetic:")
@@ -283,7 +264,6 @@ class FormQuestions(QObject):
 
     Args:
         ask: Starts an engine job (`gui.base.background.Ask`).
-        parent: Qt's parent.
     """
 
     def __init__(self, ask: Ask, parent: QObject | None = None) -> None:
@@ -306,7 +286,6 @@ class FormQuestions(QObject):
         return is_model_in_doubt or (self.data.is_reading and not is_ours)
 
     def close(self) -> None:
-        """Give up what was asked and wait for the threads."""
         self.data.close()
         self.model.close()
 

@@ -1,8 +1,8 @@
-"""One bar of parts that add up, against limits: what a run takes of the memory there is."""
+"""Bars: named ones below each other, a meter, and one of parts that add up against limits."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from gettext import gettext as _
 
@@ -17,88 +17,127 @@ from gui.base.theme import Theme
 from gui.base.tokens import SPACING
 from gui.widgets.labels import mirrored
 
-# --- How likely a model finds each label, as bars
-
-
 MOST_BARS = 10
 BAR = 6
 NAMES = 0.4
 """The most of the width that names get."""
 
 
-class ChanceBars(QWidget):
-    """One line a label: its name, a bar from 0 to 1, its share in per cent; the likeliest first, at most ten."""
+@dataclass(frozen=True)
+class Bar:
+    """`share` is its length, 0 to 1, `words` its figure, `colour` a field of `gui.base.tokens.Tokens`."""
+
+    name: str
+    share: float
+    words: str
+    colour: str = "run"
+
+
+class NamedBars(QWidget):
+    """A line for each bar: its name, the bar, its figure; `columns` columns, and below them how many more there are."""
 
     def __init__(self, theme: Theme, parent: QWidget | None = None) -> None:
         super().__init__(parent)
         self._theme = theme
-        self._chances: tuple[Chance, ...] = ()
-        self._expected = ""
+        self._bars: tuple[Bar, ...] = ()
+        self._columns, self._more = 1, 0
+        self.stresses_first = False
         self.setSizePolicy(QSizePolicy.Policy.Expanding, QSizePolicy.Policy.Fixed)
         theme.changed.connect(self.update)
 
-    def show_chances(self, chances: Sequence[Chance], expected: str = "") -> None:
-        """Show these, the likeliest first; the label that was expected is green."""
-        self._chances = tuple(chances[:MOST_BARS])
-        self._expected = expected
-        spoken = ", ".join(f"{one.label}: {numbers.share(one.chance)}" for one in self._chances)
-        self.setAccessibleName(_("Probabilities: {}").format(spoken))
+    def show_bars(self, bars: Iterable[Bar], *, columns: int = 1) -> None:
+        """Show at most ten of them, the first in bold where it `stresses_first`."""
+        wanted = tuple(bars)
+        self._bars, self._columns, self._more = wanted[:MOST_BARS], columns, len(wanted[MOST_BARS:])
         self.updateGeometry()
         self.update()
 
     def sizeHint(self) -> QSize:
-        """As high as its lines."""
-        return QSize(24 * self.fontMetrics().averageCharWidth(), max(1, len(self._chances)) * self._line())
+        lines = self._lines() + (1 if self._more else 0)
+        return QSize(24 * self.fontMetrics().averageCharWidth(), max(1, lines) * self._line_height())
 
     def minimumSizeHint(self) -> QSize:
-        """As high as it wants to be."""
         return QSize(12 * self.fontMetrics().averageCharWidth(), self.sizeHint().height())
 
     def paintEvent(self, _event: QPaintEvent) -> None:
-        """Paint names, bars and shares."""
         painter = QPainter(self)
         painter.setRenderHint(QPainter.RenderHint.Antialiasing)
-        metrics = self.fontMetrics()
-        longest = max((metrics.horizontalAdvance(one.label) for one in self._chances), default=0)
-        names = min(round(self.width() * NAMES), longest + SPACING)
-        shares = metrics.horizontalAdvance("100.0 %") + SPACING
-        for index, one in enumerate(self._chances):
-            self._paint_line(painter, index, one, (names, shares))
+        gap, lines, height = 3 * SPACING, max(1, self._lines()), self._line_height()
+        width = (self.width() - gap * (self._columns - 1)) / self._columns
+        for index, bar in enumerate(self._bars):
+            column, line = divmod(index, lines)
+            is_first = self.stresses_first and not index
+            self._paint_bar(
+                painter, QRectF(column * (width + gap), line * height, width, height), bar, is_first
+            )
+        if self._more:
+            painter.setPen(QColor(self._theme.tokens.muted))
+            below = QRectF(0, lines * height, self.width(), height)
+            words = _("and {count} more").format(count=self._more)
+            painter.drawText(below, Qt.AlignmentFlag.AlignVCenter, words)
 
-    def _paint_line(self, painter: QPainter, index: int, one: Chance, widths: tuple[int, int]) -> None:
-        tokens, top, height = self._theme.tokens, index * self._line(), self._line()
-        names, shares = widths
+    def _paint_bar(self, painter: QPainter, room: QRectF, bar: Bar, is_first: bool) -> None:
+        tokens, metrics = self._theme.tokens, self.fontMetrics()
         font = QFont(self.font())
-        font.setWeight(QFont.Weight.DemiBold if index == 0 else QFont.Weight.Normal)
+        font.setWeight(QFont.Weight.DemiBold if is_first else QFont.Weight.Normal)
         painter.setFont(font)
-        painter.setPen(QColor(tokens.text if index == 0 else tokens.muted))
-        name = painter.fontMetrics().elidedText(
-            " ".join(one.label.split()), Qt.TextElideMode.ElideRight, names
-        )
+        painter.setPen(QColor(tokens.text if is_first else tokens.muted))
+        longest = max(metrics.horizontalAdvance(one.name) for one in self._bars)
+        names = min(room.width() * NAMES, longest + SPACING)
+        figures = max(metrics.horizontalAdvance(one.words) for one in self._bars) + SPACING
         middle, right = Qt.AlignmentFlag.AlignVCenter, Qt.AlignmentFlag.AlignRight
-        painter.drawText(self._placed(0, top, names, height), middle, name)
-        end = self._placed(self.width() - shares, top, shares, height)
-        painter.drawText(end, middle | right, numbers.share(one.chance))
-        room = max(1, self.width() - names - shares - SPACING)
-        groove = QRectF(0, 0, room, BAR)
+        name = painter.fontMetrics().elidedText(bar.name, Qt.TextElideMode.ElideRight, round(names))
+        place = QRectF(room.left(), room.top(), names, room.height())
+        painter.drawText(mirrored(self, place), middle, name)
+        place = QRectF(room.right() - figures, room.top(), figures, room.height())
+        painter.drawText(mirrored(self, place), middle | right, bar.words)
+        length = max(1.0, room.width() - names - figures - SPACING)
         painter.setPen(Qt.PenStyle.NoPen)
-        for length, colour in ((groove.width(), tokens.grid), (room * one.chance, self._colour(one))):
-            painter.setBrush(QColor(colour))
-            bar = self._placed(names + SPACING, top + (height - BAR) / 2, max(2.0, length), BAR)
-            painter.drawRoundedRect(bar, BAR / 2, BAR / 2)
+        for filled, colour in ((length, "grid"), (max(2.0, length * bar.share), bar.colour)):
+            painter.setBrush(QColor(getattr(tokens, colour)))
+            place = QRectF(room.left() + names + SPACING, room.center().y() - BAR / 2, filled, BAR)
+            painter.drawRoundedRect(mirrored(self, place), BAR / 2, BAR / 2)
 
-    def _colour(self, one: Chance) -> str:
-        tokens = self._theme.tokens
-        return tokens.ok if one.label == self._expected else tokens.run
+    def _lines(self) -> int:
+        return -(-len(self._bars) // self._columns)
 
-    def _placed(self, left: float, top: float, width: float, height: float) -> QRectF:
-        return mirrored(self, QRectF(left, top, width, height))
-
-    def _line(self) -> int:
-        return self.fontMetrics().height() + SPACING
+    def _line_height(self) -> int:
+        return self.fontMetrics().height() + SPACING // 2
 
 
-# --- A thin bar that shows how much of something is in use
+class ChanceBars(NamedBars):
+    """How likely a model finds each label, the likeliest first; the label that was expected is green."""
+
+    def show_chances(self, chances: Sequence[Chance], expected: str = "") -> None:
+        self.stresses_first = True
+        shown = chances[:MOST_BARS]
+        spoken = ", ".join(f"{one.label}: {numbers.share(one.chance)}" for one in shown)
+        self.setAccessibleName(_("Probabilities: {}").format(spoken))
+        self.show_bars(
+            Bar(
+                " ".join(one.label.split()),
+                one.chance,
+                numbers.share(one.chance),
+                "ok" if one.label == expected else "run",
+            )
+            for one in shown
+        )
+
+
+class LabelBars(NamedBars):
+    """How many rows each label has, the most frequent first; more than four labels in two columns."""
+
+    def set_counts(self, counts: Mapping[str, int]) -> None:
+        """Show these counts; none hides the bars."""
+        ordered = sorted(counts.items(), key=lambda pair: -pair[1])
+        bars = [
+            Bar(" ".join(label.split()), count / ordered[0][1] if count else 0.0, f"{count:,}")
+            for label, count in ordered
+        ]
+        spoken = ", ".join(f"{bar.name}: {bar.words}" for bar in bars[:MOST_BARS])
+        self.setAccessibleName(_("Rows per label: {counts}").format(counts=spoken))
+        self.setVisible(bool(counts))
+        self.show_bars(bars, columns=1 if len(bars) <= 4 else 2)
 
 
 METER_THICKNESS = 6
@@ -111,62 +150,46 @@ class Meter(QWidget):
         theme: Whose colours it has.
         colour: The field of `gui.base.theme.Tokens` that the filled part takes.
         name: What is measured, for screen readers.
-        parent: Qt's parent.
     """
 
     def __init__(self, theme: Theme, colour: str, name: str, parent: QWidget | None = None) -> None:
         super().__init__(parent)
         self._theme = theme
-        self._colour = colour
-        self._share = 0.0
+        self.colour = colour
+        self.share = 0.0
         self.setAccessibleName(name)
         self.setSizePolicy(QSizePolicy.Policy.Expanding, QSizePolicy.Policy.Fixed)
         theme.changed.connect(self.update)
 
-    @property
-    def share(self) -> float:
-        """What is shown, 0 to 1."""
-        return self._share
-
-    @property
-    def colour(self) -> str:
-        """The field of `gui.base.theme.Tokens` that the filled part has."""
-        return self._colour
-
     def set_share(self, share: float) -> None:
         """Show a share, 0 to 1."""
         share = min(1.0, max(0.0, share))
-        if share != self._share:
-            self._share = share
+        if share != self.share:
+            self.share = share
             self.update()
 
     def set_colour(self, colour: str) -> None:
         """Fill with another field of `gui.base.theme.Tokens`."""
-        if colour != self._colour:
-            self._colour = colour
+        if colour != self.colour:
+            self.colour = colour
             self.update()
 
     def sizeHint(self) -> QSize:
-        """Thin, and as wide as it may be."""
         return QSize(60, METER_THICKNESS)
 
     def paintEvent(self, _event: QPaintEvent) -> None:
-        """Paint the groove and its filled part."""
         painter = QPainter(self)
         painter.setRenderHint(QPainter.RenderHint.Antialiasing)
         painter.setPen(Qt.PenStyle.NoPen)
         groove = QRectF(0, 0, self.width(), METER_THICKNESS)
         painter.setBrush(QColor(self._theme.tokens.line))
         painter.drawRoundedRect(groove, METER_THICKNESS / 2, METER_THICKNESS / 2)
-        width = max(float(METER_THICKNESS), groove.width() * self._share) if self._share else 0.0
+        width = max(float(METER_THICKNESS), groove.width() * self.share) if self.share else 0.0
         left = self.width() - width if self.layoutDirection() is Qt.LayoutDirection.RightToLeft else 0.0
-        painter.setBrush(QColor(getattr(self._theme.tokens, self._colour)))
+        painter.setBrush(QColor(getattr(self._theme.tokens, self.colour)))
         painter.drawRoundedRect(
             QRectF(left, 0, width, METER_THICKNESS), METER_THICKNESS / 2, METER_THICKNESS / 2
         )
-
-
-# --- One bar of parts that add up, against limits: what a run takes of the memory there is
 
 
 BAR_THICKNESS = 16
@@ -193,7 +216,6 @@ class Part:
 
     @property
     def words(self) -> str:
-        """Name and size, as the legend has them."""
         return f"{self.name} {memory(self.bytes)}"
 
 
@@ -225,8 +247,8 @@ class PartsBar(QWidget):
     def __init__(self, theme: Theme, name: str, parent: QWidget | None = None) -> None:
         super().__init__(parent)
         self._theme = theme
-        self._parts: tuple[Part, ...] = ()
-        self._limits: tuple[Limit, ...] = ()
+        self.parts: tuple[Part, ...] = ()
+        self.limits: tuple[Limit, ...] = ()
         self._width, self._tallest = 0, 0
         # a fixed height would be that of the width there was before: the legend's last lines would be cut off
         policy = QSizePolicy(QSizePolicy.Policy.Expanding, QSizePolicy.Policy.Preferred)
@@ -238,37 +260,26 @@ class PartsBar(QWidget):
     def show_parts(self, parts: Iterable[Part], limits: Iterable[Limit] = ()) -> None:
         """Show these parts, of those that are anything, and these limits, the lowest first."""
         wanted = tuple(part for part in parts if part.bytes > 0), tuple(limits)
-        if wanted == (self._parts, self._limits):
+        if wanted == (self.parts, self.limits):
             return
-        self._parts, self._limits = wanted
-        told = [part.words for part in self._parts] + [limit.words for limit in self._limits]
+        self.parts, self.limits = wanted
+        told = [part.words for part in self.parts] + [limit.words for limit in self.limits]
         self.setAccessibleDescription(", ".join(told))
         self.updateGeometry()
         self.update()
 
-    @property
-    def parts(self) -> tuple[Part, ...]:
-        """The parts shown."""
-        return self._parts
-
-    @property
-    def limits(self) -> tuple[Limit, ...]:
-        """The limits shown."""
-        return self._limits
-
     def placed(self, width: float) -> Placed:
         """Where everything stands where the bar is `width` pixels wide."""
         metrics = QFontMetricsF(self.font())
-        scale = self._scale()
-        places = _parts_placed(self._parts, width / scale if scale else 0.0)
-        limits = _limits_placed(self._limits, width, scale, metrics)
+        scale = max([sum(part.bytes for part in self.parts), *(limit.bytes for limit in self.limits)])
+        places = _parts_placed(self.parts, width / scale if scale else 0.0)
+        limits = _limits_placed(self.limits, width, scale, metrics)
         top = max((rect.bottom() for _, rect, _ in limits), default=OVER + BAR_THICKNESS) + SPACING
-        legend = _legend_placed(self._parts, width, top, metrics)
+        legend = _legend_placed(self.parts, width, top, metrics)
         bottom = max((rect.bottom() for rect, _ in legend), default=top)
         return Placed(places, limits, legend, bottom)
 
     def hasHeightForWidth(self) -> bool:  # noqa: N802 - Qt's name
-        """The legend takes as many lines as it needs."""
         return True
 
     def heightForWidth(self, width: int) -> int:  # noqa: N802 - Qt's name
@@ -283,19 +294,16 @@ class PartsBar(QWidget):
         return self._tallest
 
     def sizeHint(self) -> QSize:
-        """Wide enough for a legend of two lines."""
         width = 40 * self.fontMetrics().averageCharWidth()
         return QSize(width, self.heightForWidth(self.width() or width))
 
     def minimumSizeHint(self) -> QSize:
-        """No narrower than the longest words of legend and limits."""
         metrics = QFontMetricsF(self.font())
-        words = [SQUARE + SPACING + metrics.horizontalAdvance(part.words) for part in self._parts]
-        words += [metrics.horizontalAdvance(limit.words) for limit in self._limits]
+        words = [SQUARE + SPACING + metrics.horizontalAdvance(part.words) for part in self.parts]
+        words += [metrics.horizontalAdvance(limit.words) for limit in self.limits]
         return QSize(round(max(words, default=60.0) + 1), BAR_THICKNESS)
 
     def event(self, event: QEvent) -> bool:
-        """Say of the part under the pointer what it is."""
         if event.type() is QEvent.Type.ToolTip and isinstance(event, QHelpEvent):
             part = self.part_at(event.pos().x(), event.pos().y())
             if part is not None:
@@ -313,7 +321,6 @@ class PartsBar(QWidget):
         return None
 
     def paintEvent(self, _event: QPaintEvent) -> None:
-        """Paint the bar, its limits and the legend."""
         painter = QPainter(self)
         painter.setRenderHint(QPainter.RenderHint.Antialiasing)
         painter.setLayoutDirection(Qt.LayoutDirection.LayoutDirectionAuto)  # words run as their letters do
@@ -323,10 +330,6 @@ class PartsBar(QWidget):
             self._paint_limit(painter, place, rect, limit)
         for rect, part in placed.legend:
             self._paint_legend(painter, rect, part)
-
-    def _scale(self) -> int:
-        """The bytes that the whole width stands for."""
-        return max([sum(part.bytes for part in self._parts), *(limit.bytes for limit in self._limits)])
 
     def _paint_bar(self, painter: QPainter, placed: Placed) -> None:
         tokens = self._theme.tokens
@@ -394,7 +397,6 @@ def _limits_placed(
 
 
 def _lower(line: int, width: float, placed: tuple[float, QRectF, Limit]) -> tuple[float, QRectF, Limit]:
-    """A limit's words on a line of their own."""
     place, rect, limit = placed
     left = max(0.0, min(width - rect.width(), place - rect.width() / 2))
     return place, QRectF(left, BELOW + line * rect.height(), rect.width(), rect.height()), limit
@@ -403,7 +405,6 @@ def _lower(line: int, width: float, placed: tuple[float, QRectF, Limit]) -> tupl
 def _legend_placed(
     parts: Sequence[Part], width: float, top: float, metrics: QFontMetricsF
 ) -> tuple[tuple[QRectF, Part], ...]:
-    """The legend in lines as long as the width."""
     found, left = [], 0.0
     height = metrics.height() + 3
     for part in parts:

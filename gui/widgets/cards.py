@@ -1,4 +1,4 @@
-"""A strip that lists what was just changed at once in the form, to be undone with one press."""
+"""Cards, and strips above or below a page that say what happened."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -20,9 +20,8 @@ from core.base.errors import Fix, UserError
 from core.runs.events import Level
 from gui.base.theme import Role, set_role
 from gui.base.tokens import SPACING
-from gui.widgets.labels import ElidedLabel
-
-# --- A strip of one line above a page: what there is, and a button that leads to it
+from gui.widgets.labels import ElidedLabel, link_button, text_label
+from gui.widgets.layout import clear
 
 
 class BriefStrip(QFrame):
@@ -44,21 +43,17 @@ class BriefStrip(QFrame):
         set_role(self._detail, Role.MUTED)
         self._button = QPushButton()
         self._button.clicked.connect(self.pressed)
-        close = QPushButton(_("Dismiss"))
-        set_role(close, Role.LINK)
-        close.clicked.connect(self._put_away)
         row = QHBoxLayout(self)
         row.setContentsMargins(2 * SPACING, SPACING // 2, 2 * SPACING, SPACING // 2)
         row.setSpacing(SPACING)
         row.addWidget(self._title)
         row.addWidget(self._detail, 1)
         row.addWidget(self._button)
-        row.addWidget(close)
+        row.addWidget(link_button(_("Dismiss"), self._put_away))
         set_role(self, Role.STRIP_INFO)
         self.hide()
 
     def show_words(self, title: str, detail: str, button: str) -> None:
-        """Say something else from now on."""
         self.setAccessibleName(title)
         self._title.setText(title)
         self._detail.setText(detail)
@@ -70,15 +65,11 @@ class BriefStrip(QFrame):
         self.closed.emit()
 
 
-# --- A card: a titled panel that holds one subject
-
-
 class Card(QFrame):
     """A panel with a title, something small at the title's far end, and a body to fill.
 
     Args:
         title: What the card is about; empty: no heading line.
-        parent: Qt's parent.
     """
 
     def __init__(self, title: str, parent: QWidget | None = None) -> None:
@@ -104,7 +95,6 @@ class Card(QFrame):
 
     @property
     def title(self) -> str:
-        """What the card is about."""
         return self._title.text()
 
     def explain(self, words: str) -> None:
@@ -112,11 +102,9 @@ class Card(QFrame):
         self._title.setToolTip(words)
 
     def title_width(self) -> int:
-        """Pixels that the title takes."""
         return self._title.sizeHint().width()
 
     def set_title(self, title: str) -> None:
-        """Change the title."""
         self._title.setText(title)
         self._title.setVisible(bool(title))
         self.setAccessibleName(title)
@@ -141,17 +129,14 @@ class Card(QFrame):
         self._heading.addWidget(widget)
 
 
-# --- A strip that lists what was just changed at once in the form, to be undone with one press
-
-
 COLUMNS = 2
 MOST_SHOWN = 8
-"""Changes listed one by one; what is beyond is counted."""
+"""Changes listed one by one; those beyond are counted."""
 
 
 @dataclass(frozen=True)
 class Change:
-    """One option: what it is called, and its value before and after, in words."""
+    """One option: its title, and its value before and after, in words."""
 
     name: str
     before: str
@@ -159,7 +144,7 @@ class Change:
 
 
 class ChangesStrip(QFrame):
-    """What was changed, why, and the way back.
+    """Lists what was just changed at once in the form, and why.
 
     Signals:
         undo_chosen: The person wants it as it was.
@@ -170,19 +155,16 @@ class ChangesStrip(QFrame):
     def __init__(self, parent: QWidget | None = None) -> None:
         super().__init__(parent)
         set_role(self, Role.STRIP_INFO)
-        self._changes: tuple[Change, ...] = ()
-        self._title = _label(Role.STRONG)
+        self.changes: tuple[Change, ...] = ()
+        self._title = text_label(role=Role.STRONG)
         self._undo = QPushButton(_("Undo"))
         self._undo.clicked.connect(self.undo_chosen)
-        dismiss = QPushButton(_("Dismiss"))
-        set_role(dismiss, Role.LINK)
-        dismiss.clicked.connect(self.hide)
         heading = QHBoxLayout()
         heading.setSpacing(SPACING)
         heading.addWidget(self._title, 1)
         heading.addWidget(self._undo)
-        heading.addWidget(dismiss)
-        self._words = _label(Role.MUTED)
+        heading.addWidget(link_button(_("Dismiss"), self.hide))
+        self._words = text_label(role=Role.MUTED)
         self._grid = QGridLayout()
         self._grid.setHorizontalSpacing(3 * SPACING)
         self._grid.setVerticalSpacing(2)
@@ -197,59 +179,34 @@ class ChangesStrip(QFrame):
         self.hide()
 
     def show_changes(self, title: str, words: str, changes: Sequence[Change]) -> None:
-        """Say what was done and what it changed; the strip that was shown before is replaced."""
-        self._changes = tuple(changes)
+        """Say what was done and what it changed, in place of what was shown before."""
+        self.changes = tuple(changes)
         self.setAccessibleName(title)
         self._title.setText(title)
         self._words.setText(words)
         self._words.setVisible(bool(words))
         self._undo.setVisible(bool(changes))
-        while (item := self._grid.takeAt(0)) is not None:
-            old = item.widget()
-            if old is not None:
-                old.hide()
-                old.deleteLater()
-        for place, line in enumerate(self._lines()):
-            label = _label(Role.HINT)
-            label.setText(line)
+        lines = [
+            _("{name}: {before} → {after}").format(name=one.name, before=one.before, after=one.after)
+            for one in changes
+        ]
+        if len(lines) > MOST_SHOWN:
+            more = _("and {count} more").format(count=len(lines) - MOST_SHOWN + 1)
+            lines = [*lines[: MOST_SHOWN - 1], more]
+        clear(self._grid)
+        for place, line in enumerate(lines):
+            label = text_label(line, Role.HINT)
             self._grid.addWidget(label, place // COLUMNS, place % COLUMNS, Qt.AlignmentFlag.AlignTop)
         self.show()
-
-    @property
-    def changes(self) -> tuple[Change, ...]:
-        """The changes listed."""
-        return self._changes
-
-    def _lines(self) -> list[str]:
-        text = _("{name}: {before} → {after}")
-        lines = [
-            text.format(name=change.name, before=change.before, after=change.after)
-            for change in self._changes
-        ]
-        if len(lines) <= MOST_SHOWN:
-            return lines
-        rest = _("and {count} more").format(count=len(lines) - MOST_SHOWN + 1)
-        return [*lines[: MOST_SHOWN - 1], rest]
-
-
-def _label(role: Role) -> QLabel:
-    label = QLabel()
-    label.setWordWrap(True)
-    label.setTextFormat(Qt.TextFormat.PlainText)
-    set_role(label, role)
-    return label
-
-
-# --- A strip above a page that speaks up: what happened, why, and what to press
 
 
 ROLES = {Level.INFO: Role.STRIP_INFO, Level.WARNING: Role.STRIP_WARNING, Level.ERROR: Role.STRIP_ERROR}
 
 
 class MessageStrip(QFrame):
-    """One message: a title, a detail that may be selected, and a button for each fix that changes or does something.
+    """A title, a detail that may be selected, and a button for each fix that changes or does something.
 
-    Any other is advice and stands as text below the detail.
+    Any other fix is advice and stands as text below the detail.
 
     Signals:
         fix_chosen: The `core.base.errors.Fix` that was pressed.
@@ -265,12 +222,12 @@ class MessageStrip(QFrame):
         outer.setContentsMargins(2 * SPACING, SPACING + 2, 2 * SPACING, SPACING + 2)
         outer.setSpacing(SPACING // 2)
         heading = QHBoxLayout()
-        self._title = _text_label(Role.STRONG)
+        self._title = text_label(role=Role.STRONG, selectable=True)
         heading.addWidget(self._title, 1)
         if closable:
-            heading.addWidget(self._close_button())
+            heading.addWidget(link_button(_("Dismiss"), self._put_away))
         outer.addLayout(heading)
-        self._detail = _text_label(Role.MUTED)
+        self._detail = text_label(role=Role.MUTED, selectable=True)
         outer.addWidget(self._detail)
         self._buttons = QHBoxLayout()
         self._buttons.setContentsMargins(0, SPACING // 2, 0, 0)
@@ -279,57 +236,25 @@ class MessageStrip(QFrame):
         set_role(self, Role.STRIP_INFO)
 
     def show_message(self, level: Level, title: str, detail: str = "", fixes: tuple[Fix, ...] = ()) -> None:
-        """Show a message; it replaces the one before."""
+        """Show a message in place of the one before."""
         set_role(self, ROLES[level])
         self.setAccessibleName(title)
         self._title.setText(title)
-        advice = [fix.label for fix in fixes if fix.is_advice]
-        text = "\n".join(part for part in (detail, *advice) if part)
+        text = "\n".join(part for part in (detail, *(fix.label for fix in fixes if fix.is_advice)) if part)
         self._detail.setText(text)
         self._detail.setVisible(bool(text))
-        self._show_fixes([fix for fix in fixes if not fix.is_advice])
+        clear(self._buttons)
+        for fix in fixes:
+            if not fix.is_advice:
+                button = QPushButton(fix.label)
+                button.clicked.connect(lambda _checked, fix=fix: self.fix_chosen.emit(fix))
+                self._buttons.addWidget(button)
+        self._buttons.addStretch(1)
         self.show()
 
     def show_error(self, error: UserError) -> None:
-        """Show an error the person can mend."""
         self.show_message(Level.ERROR, error.title, error.detail, error.fixes)
-
-    def _show_fixes(self, fixes: list[Fix]) -> None:
-        while (item := self._buttons.takeAt(0)) is not None:
-            old = item.widget()
-            if old is not None:
-                old.deleteLater()
-        for fix in fixes:
-            self._buttons.addWidget(_FixButton(fix, self))
-        if fixes:
-            self._buttons.addStretch(1)
-
-    def _close_button(self) -> QPushButton:
-        button = QPushButton(_("Dismiss"))
-        set_role(button, Role.LINK)
-        button.clicked.connect(self._put_away)
-        return button
 
     def _put_away(self) -> None:
         self.hide()
         self.closed.emit()
-
-
-class _FixButton(QPushButton):
-    def __init__(self, fix: Fix, strip: MessageStrip) -> None:
-        super().__init__(fix.label, strip)
-        self._fix = fix
-        self._strip = strip
-        self.clicked.connect(self._choose)
-
-    def _choose(self) -> None:
-        self._strip.fix_chosen.emit(self._fix)
-
-
-def _text_label(role: Role) -> QLabel:
-    label = QLabel()
-    label.setWordWrap(True)
-    label.setTextFormat(Qt.TextFormat.PlainText)
-    label.setTextInteractionFlags(Qt.TextInteractionFlag.TextSelectableByMouse)
-    set_role(label, role)
-    return label

@@ -2,12 +2,10 @@
 
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
-from enum import Enum, auto
 from gettext import gettext as _
 from pathlib import Path
-from typing import Any
 
-from PySide6.QtCore import Signal
+from PySide6.QtCore import QSignalBlocker, Signal
 from PySide6.QtGui import QValidator
 from PySide6.QtWidgets import (
     QAbstractSpinBox,
@@ -25,9 +23,6 @@ from core.options.device_support import ANY_OTHER, DeviceReport, MachineReport, 
 from core.options.run_file import pairs
 from gui.base.theme import set_flag
 from gui.widgets.inputs import CalmDoubleSpinBox, CalmSpinBox, ChoiceList, PathLine, Segment, Segmented
-
-# --- What this machine makes of an option: the values it refuses, those it lists
-
 
 MOST_NAMES = 3
 """More names than this in one sentence are counted instead."""
@@ -52,23 +47,18 @@ class Offer:
     automatic: Settled | None = None
 
     def segments(self, choices: Iterable[Choice]) -> list[Segment]:
-        """The choices as they are to be shown."""
-        known = list(choices)
-        brief = len(known) <= ROOM_FOR_AUTOMATIC
+        """The choices as they are shown; of few, "Automatic" says what it comes to."""
+        known = list(choices) or [Choice(value, value, "") for value in self.listed]
+        automatic = self.automatic if len(known) <= ROOM_FOR_AUTOMATIC else None
         return [
             Segment(
-                choice.value,
-                self._title(choice) if brief else choice.title,
-                choice.help,
-                self.refusals.get(choice.value, ""),
+                one.value,
+                f"{one.title} ({automatic.value})" if automatic and one.value == "auto" else one.title,
+                one.help,
+                self.refusals.get(one.value, ""),
             )
-            for choice in known
+            for one in known
         ]
-
-    def _title(self, choice: Choice) -> str:
-        if choice.value != "auto" or self.automatic is None:
-            return choice.title
-        return f"{choice.title} ({self.automatic.value})"
 
 
 def offer_of(option: Option, machine: MachineReport | None, device: DeviceReport | None) -> Offer:
@@ -113,10 +103,8 @@ def refused(segments: Iterable[Segment], subject: str = "") -> Refused:
         return Refused(lines[0] if lines else "")
     titles = [title for titles in by_reason.values() for title in titles]
     if len(titles) > MOST_NAMES:
-        text = _("{count} choices are not available here")
-        return Refused(text.format(count=len(titles)), lines)
-    text = _("Not available here: {choices}")
-    return Refused(text.format(choices=" · ".join(titles)), lines)
+        return Refused(_("{count} choices are not available here").format(count=len(titles)), lines)
+    return Refused(_("Not available here: {choices}").format(choices=" · ".join(titles)), lines)
 
 
 def _line(titles: list[str], reason: str) -> str:
@@ -124,9 +112,6 @@ def _line(titles: list[str], reason: str) -> str:
     if reason[0].isupper():
         return reason
     return f"{titles[0]} {reason}" if len(titles) == 1 else f"{' · '.join(titles)}: {reason}"
-
-
-# --- What every control of a form has in common. Values are the plain values of a run file
 
 
 CHARACTERS_OF_A_NUMBER = 12
@@ -149,11 +134,11 @@ class Field(QWidget):
         self._row.setSpacing(8)
 
     def value(self) -> object:
-        """The value; None leaves the option out."""
+        """The plain value, as in a run file; None leaves the option out."""
         raise NotImplementedError
 
     def set_value(self, value: object) -> None:
-        """Show a value without saying that it changed."""
+        """Show a value; `changed` is not sent."""
         raise NotImplementedError
 
     def show_offer(self, offer: Offer) -> Refused:
@@ -168,7 +153,6 @@ class Field(QWidget):
         return Refused(offer.other)
 
     def set_invalid(self, invalid: bool) -> None:
-        """Show or hide that the value has a problem."""
         set_flag(self.control, "invalid", invalid)
 
     @property
@@ -200,10 +184,9 @@ class LineField(Field):
         self.line.textChanged.connect(self._tell)
 
     def _show(self, text: str) -> None:
-        blocked = self.line.blockSignals(True)
-        self.line.setText(text)
-        self.line.setCursorPosition(0)
-        self.line.blockSignals(blocked)
+        with QSignalBlocker(self.line):
+            self.line.setText(text)
+            self.line.setCursorPosition(0)
 
 
 def number_width(widget: QWidget) -> int:
@@ -211,7 +194,67 @@ def number_width(widget: QWidget) -> int:
     return widget.fontMetrics().horizontalAdvance("0" * CHARACTERS_OF_A_NUMBER) + 36
 
 
-# --- The controls that hold a number: counted, as a share in per cent
+class TextField(LineField):
+    """A line of text."""
+
+    def value(self) -> object:
+        text = self.line.text().strip()
+        return None if not text and self.option.optional else text
+
+    def set_value(self, value: object) -> None:
+        self._show("" if value is None else str(value))
+
+
+class TextsField(LineField):
+    """Several texts with commas between them."""
+
+    def value(self) -> object:
+        return [part.strip() for part in self.line.text().split(",") if part.strip()]
+
+    def set_value(self, value: object) -> None:
+        self._show(", ".join(map(str, value)) if isinstance(value, list | tuple) else "")
+
+
+class PairsField(LineField):
+    """Several `name = value` with commas between them.
+
+    Pairs that were put there are kept as they are until the line is changed: names may have commas, too.
+    """
+
+    def __init__(self, option: Option, parent: QWidget | None = None) -> None:
+        super().__init__(option, parent)
+        self._put: dict[str, str] = {}
+
+    def value(self) -> object:
+        text = self.line.text()
+        return dict(self._put) if text == self._words() else pairs(text)
+
+    def set_value(self, value: object) -> None:
+        self._put = {str(key): str(text) for key, text in value.items()} if isinstance(value, dict) else {}
+        self._show(self._words())
+
+    def _words(self) -> str:
+        return ", ".join(f"{name} = {text}" for name, text in self._put.items())
+
+
+class NumberField(LineField):
+    """A number typed as people write it: 3, 0.001, 2e-5. What is no number comes out as the text it is."""
+
+    def __init__(self, option: Option, parent: QWidget | None = None) -> None:
+        super().__init__(option, parent, wide=False)
+
+    def value(self) -> object:
+        text = self.line.text().strip()
+        if not text and self.option.optional:
+            return None
+        try:
+            number = float(text)
+        except ValueError:
+            return text
+        return int(text) if self.option.kind is Kind.WHOLE and text.isdecimal() else number
+
+    def set_value(self, value: object) -> None:
+        self._show("" if value is None else plain_number(value) if isinstance(value, float) else str(value))
 
 
 LARGEST_SPIN = 2**31 - 1
@@ -225,7 +268,6 @@ class SteppedSpinBox(CalmSpinBox):
         lowest: The lowest value that is stepped to.
         highest: The highest one.
         nothing: The value below the lowest that stands for none at all; None: there is no such one.
-        parent: Qt's parent.
     """
 
     def __init__(self, lowest: int, highest: int, nothing: int | None, parent: QWidget | None = None) -> None:
@@ -235,13 +277,11 @@ class SteppedSpinBox(CalmSpinBox):
         self.setCorrectionMode(QAbstractSpinBox.CorrectionMode.CorrectToPreviousValue)
 
     def validate(self, text: str, place: int) -> tuple[QValidator.State, str, int]:
-        """Whether a text is a number, or empty where that means none at all."""
         if not text and self._nothing is not None:
             return QValidator.State.Acceptable, text, place
         return super().validate(text, place)
 
     def valueFromText(self, text: str) -> int:  # noqa: N802 - Qt's name
-        """The number; for an empty text the one that stands for none."""
         return self._nothing if not text and self._nothing is not None else super().valueFromText(text)
 
     def stepBy(self, steps: int) -> None:  # noqa: N802 - Qt's name
@@ -254,7 +294,6 @@ class SteppedSpinBox(CalmSpinBox):
         self.selectAll()
 
     def stepEnabled(self) -> QAbstractSpinBox.StepEnabledFlag:  # noqa: N802 - Qt's name
-        """Which arrows lead anywhere."""
         flag = QAbstractSpinBox.StepEnabledFlag
         up = flag.StepUpEnabled if self.value() < self._highest else flag.StepNone
         is_lowest = self.value() == self._nothing or (self._nothing is None and self.value() <= self._lowest)
@@ -276,19 +315,15 @@ class WholeField(Field):
         self._spin.valueChanged.connect(self._tell)
 
     def value(self) -> object:
-        """A whole number, or None for "no limit"."""
         number = self._spin.value()
         return None if number == self._none else number
 
     def set_value(self, value: object) -> None:
         """Show a number; anything else as the default."""
         shown = value if isinstance(value, int) else self.option.default
-        blocked = self._spin.blockSignals(True)
-        if shown is None:
-            self._spin.setValue(-LARGEST_SPIN)
-        else:
-            self._spin.setValue(max(1 - LARGEST_SPIN, min(LARGEST_SPIN, int(shown))))
-        self._spin.blockSignals(blocked)
+        with QSignalBlocker(self._spin):
+            least = -LARGEST_SPIN if shown is None else max(1 - LARGEST_SPIN, int(shown))
+            self._spin.setValue(min(LARGEST_SPIN, least))
 
 
 class AutomaticField(WholeField):
@@ -299,23 +334,15 @@ class AutomaticField(WholeField):
         self._spin.setSpecialValueText(_("Automatic"))
 
     def show_offer(self, offer: Offer) -> Refused:
-        """Say what leaving it out comes to."""
         if offer.automatic is None:
             self._spin.setSpecialValueText(_("Automatic"))
         else:
-            text = _("Automatic: {value}").format(value=offer.automatic.value)
-            self._spin.setSpecialValueText(text)
+            self._spin.setSpecialValueText(_("Automatic: {value}").format(value=offer.automatic.value))
         return super().show_offer(offer)
 
 
 class PercentSpinBox(CalmDoubleSpinBox):
-    """Per cent, with a decimal only where there is one: `20 %`, `12.5 %`. Any can be typed; arrows keep to the limits.
-
-    Args:
-        lowest: The lowest value that is stepped to.
-        highest: The highest one.
-        parent: Qt's parent.
-    """
+    """Per cent, with a decimal only where there is one. Any can be typed; arrows keep to the limits."""
 
     def __init__(self, lowest: float, highest: float, parent: QWidget | None = None) -> None:
         super().__init__(parent)
@@ -323,21 +350,19 @@ class PercentSpinBox(CalmDoubleSpinBox):
         self.setDecimals(1)
         self.setRange(-LARGEST_PERCENT, LARGEST_PERCENT)
         self.setSingleStep(5.0)
+        self.setSuffix(_(" %"))
         self.setCorrectionMode(QAbstractSpinBox.CorrectionMode.CorrectToPreviousValue)
 
     def stepBy(self, steps: int) -> None:  # noqa: N802 - Qt's name
-        """Step as far as the limits."""
         self.setValue(max(self._lowest, min(self._highest, self.value() + steps * self.singleStep())))
         self.selectAll()
 
     def stepEnabled(self) -> QAbstractSpinBox.StepEnabledFlag:  # noqa: N802 - Qt's name
-        """Which arrows lead anywhere."""
         flag = QAbstractSpinBox.StepEnabledFlag
         up = flag.StepUpEnabled if self.value() < self._highest else flag.StepNone
         return up | flag.StepDownEnabled if self.value() > self._lowest else up
 
     def textFromValue(self, val: float) -> str:  # noqa: N802 - Qt's name
-        """The figure, without a decimal that says nothing."""
         return super().textFromValue(val).removesuffix(".0")
 
 
@@ -347,180 +372,18 @@ class ShareField(Field):
     def __init__(self, option: Option, parent: QWidget | None = None) -> None:
         super().__init__(option, parent)
         self._spin = PercentSpinBox(100 * (option.minimum or 0.0), 100 * (option.maximum or 1.0))
-        self._spin.setSuffix(_(" %"))
         self._spin.setFixedWidth(number_width(self._spin))
         self._adopt(self._spin, stretch=False)
         self._spin.valueChanged.connect(self._tell)
 
     def value(self) -> object:
-        """The share, 0 to 1."""
         return round(self._spin.value() / 100, 6)
 
     def set_value(self, value: object) -> None:
-        """Show a share."""
-        shown: Any = self.option.default
-        if (
-            isinstance(value, int | float) and -1e9 < value < 1e9
-        ):  # else no float, or nothing a spin box takes
-            shown = value
-        blocked = self._spin.blockSignals(True)
-        self._spin.setValue(100 * float(shown))
-        self._spin.blockSignals(blocked)
-
-
-class NumberField(LineField):
-    """A number typed as people write it: 3, 0.001, 2e-5."""
-
-    def __init__(self, option: Option, parent: QWidget | None = None) -> None:
-        super().__init__(option, parent, wide=False)
-
-    def value(self) -> object:
-        """The number; None where an optional one is empty; the text itself where it is no number."""
-        text = self.line.text().strip()
-        if not text and self.option.optional:
-            return None
-        try:
-            number = float(text)
-        except ValueError:
-            return text
-        return int(text) if self.option.kind is Kind.WHOLE and text.isdecimal() else number
-
-    def set_value(self, value: object) -> None:
-        """Show a number."""
-        self._show("" if value is None else plain_number(value) if isinstance(value, float) else str(value))
-
-
-# --- A file or folder: typed, chosen in a dialog, or dropped
-
-
-class Wanted(Enum):
-    """What may be chosen."""
-
-    FILE = auto()
-    FOLDER = auto()
-    EITHER = auto()
-
-
-class PathField(Field):
-    """A path, or whatever else the option takes in its place (a Hub id, `builtin:digits`).
-
-    Args:
-        option: The option.
-        wanted: Whether the dialogs offer files, folders or both.
-        placeholder: What the empty line says.
-        parent: Qt's parent.
-    """
-
-    def __init__(
-        self, option: Option, wanted: Wanted, placeholder: str = "", parent: QWidget | None = None
-    ) -> None:
-        super().__init__(option, parent)
-        self.line = PathLine(option.help)
-        self.line.setPlaceholderText(placeholder)
-        self.line.setClearButtonEnabled(option.optional)
-        self._adopt(self.line, stretch=True)
-        self.line.textChanged.connect(self._tell)
-        self._row.addWidget(self._choose_button(wanted))
-
-    def value(self) -> object:
-        """The path as it stands; None where an optional one is empty."""
-        text = self.line.text().strip()
-        if text.startswith("~"):
-            text = str(Path(text).expanduser())
-        return None if not text and self.option.optional else text
-
-    def set_value(self, value: object) -> None:
-        """Show a path."""
-        self.line.show_path("" if value is None else str(value))
-
-    def _choose_button(self, wanted: Wanted) -> QPushButton:
-        button = QPushButton(_("Choose…"))
-        button.setAccessibleName(_("Choose: {title}").format(title=self.option.title))
-        if wanted is Wanted.FOLDER:
-            button.clicked.connect(self._choose_folder)
-        elif wanted is Wanted.FILE:
-            button.clicked.connect(self._choose_file)
-        else:
-            menu = QMenu(button)
-            menu.addAction(_("File…"), self._choose_file)
-            menu.addAction(_("Folder…"), self._choose_folder)
-            button.setMenu(menu)
-            button.setProperty("hasMenu", True)
-        return button
-
-    def _choose_file(self) -> None:
-        chosen, _ = QFileDialog.getOpenFileName(self, self.option.title, self._start_folder())
-        if chosen:
-            self.line.setText(chosen)
-
-    def _choose_folder(self) -> None:
-        chosen = QFileDialog.getExistingDirectory(self, self.option.title, self._start_folder())
-        if chosen:
-            self.line.setText(chosen)
-
-    def _start_folder(self) -> str:
-        path = Path(self.line.text())
-        return str(path.parent) if path.is_absolute() and path.parent.is_dir() else str(Path.home())
-
-
-# --- The controls of a form, one for each kind of option
-
-
-MOST_LETTERS = 48
-"""Room for choices side by side at the window's smallest, in letters of their titles; the gaps count, too."""
-
-LETTERS_OF_A_GAP = 4
-
-
-class TextField(LineField):
-    """A line of text."""
-
-    def value(self) -> object:
-        """The text; None where an optional one is empty."""
-        text = self.line.text().strip()
-        return None if not text and self.option.optional else text
-
-    def set_value(self, value: object) -> None:
-        """Show a text."""
-        self._show("" if value is None else str(value))
-
-
-class TextsField(LineField):
-    """Several texts with commas between them."""
-
-    def value(self) -> object:
-        """The texts, empty ones left out."""
-        return [part.strip() for part in self.line.text().split(",") if part.strip()]
-
-    def set_value(self, value: object) -> None:
-        """Show a list of texts."""
-        self._show(", ".join(map(str, value)) if isinstance(value, list | tuple) else "")
-
-
-class PairsField(LineField):
-    """Several `name = value` with commas between them.
-
-    Pairs that were put there are kept as they are until the line is changed: names may have commas, too.
-    """
-
-    def __init__(self, option: Option, parent: QWidget | None = None) -> None:
-        super().__init__(option, parent)
-        self._put: dict[str, str] = {}
-
-    def value(self) -> object:
-        """The pairs."""
-        text = self.line.text()
-        return dict(self._put) if text == _pairs_words(self._put) else pairs(text)
-
-    def set_value(self, value: object) -> None:
-        """Show pairs."""
-        known = value if isinstance(value, dict) else {}
-        self._put = {str(name): str(text) for name, text in known.items()}
-        self._show(_pairs_words(self._put))
-
-
-def _pairs_words(known: Mapping[str, str]) -> str:
-    return ", ".join(f"{name} = {text}" for name, text in known.items())
+        """Show a share; what is no number, or too large for a spin box, as the default."""
+        is_share = isinstance(value, int | float) and -1e9 < value < 1e9
+        with QSignalBlocker(self._spin):
+            self._spin.setValue(100 * float(value if is_share else self.option.default))  # type: ignore[arg-type]
 
 
 class SwitchField(Field):
@@ -533,14 +396,11 @@ class SwitchField(Field):
         self._box.toggled.connect(self._tell)
 
     def value(self) -> object:
-        """Whether it is on."""
         return self._box.isChecked()
 
     def set_value(self, value: object) -> None:
-        """Switch it on or off."""
-        blocked = self._box.blockSignals(True)
-        self._box.setChecked(bool(value))
-        self._box.blockSignals(blocked)
+        with QSignalBlocker(self._box):
+            self._box.setChecked(bool(value))
 
     def show_offer(self, offer: Offer) -> Refused:
         """Grey the box where it can't be switched on; one that is on can be switched off."""
@@ -555,48 +415,40 @@ class SegmentedField(Field):
 
     def __init__(self, option: Option, parent: QWidget | None = None) -> None:
         super().__init__(option, parent)
-        self.segmented = Segmented(
-            Segment(choice.value, choice.title, choice.help) for choice in option.choices
-        )
+        self.segmented = Segmented(Offer().segments(option.choices))
         self._adopt(self.segmented, stretch=False)
         self.segmented.chosen.connect(self._tell)
         self.set_value(option.default or (option.choices[0].value if option.choices else ""))
 
     def show_offer(self, offer: Offer) -> Refused:
-        """Grey the choices that can't be taken."""
         segments = offer.segments(self.option.choices)
         if segments:
             self.segmented.set_segments(segments)
         return refused(segments, self.option.title)
 
     def value(self) -> object:
-        """The value that is taken."""
         return self.segmented.value()
 
     def set_value(self, value: object) -> None:
-        """Take a value."""
         self.segmented.set_value(str(value))
 
 
 class ComboField(Field):
-    """One of many choices, in a list."""
+    """One of many choices, in a list; of an option without choices, those that this machine lists."""
 
     def __init__(self, option: Option, parent: QWidget | None = None) -> None:
         super().__init__(option, parent)
-        self.choices = ChoiceList(
-            Segment(choice.value, choice.title, choice.help) for choice in option.choices
-        )
+        self.choices = ChoiceList(Offer().segments(option.choices))
         self._adopt(self.choices, stretch=True)
         self.choices.activated.connect(self._tell)
 
     def show_offer(self, offer: Offer) -> Refused:
-        """Grey the choices that can't be taken."""
         segments = offer.segments(self.option.choices)
-        self.choices.set_choices(segments)
+        if segments:
+            self.choices.set_choices(segments)
         return refused(segments, self.option.title)
 
     def value(self) -> object:
-        """The value that is chosen."""
         return self.choices.currentData()
 
     def set_value(self, value: object) -> None:
@@ -604,19 +456,71 @@ class ComboField(Field):
         self.choices.choose(str(value))
 
 
-class ListedField(ComboField):
-    """One of the choices that only this machine can list; before they are known, what is chosen stands alone."""
+class PathField(Field):
+    """A path, or whatever else the option takes in its place (a Hub id, `builtin:digits`): typed, chosen or dropped.
 
-    def show_offer(self, offer: Offer) -> Refused:
-        """List what there is, and grey what can't be taken."""
-        segments = [Segment(value, value, refusal=offer.refusals.get(value, "")) for value in offer.listed]
-        if segments:
-            self.choices.set_choices(segments)
-        return refused(segments, self.option.title)
+    `menu` is that of its button, where files and folders can be chosen.
+    """
+
+    def __init__(
+        self,
+        option: Option,
+        placeholder: str = "",
+        parent: QWidget | None = None,
+        *,
+        only_folders: bool = False,
+    ) -> None:
+        super().__init__(option, parent)
+        self.line = PathLine(option.help)
+        self.line.setPlaceholderText(placeholder)
+        self.line.setClearButtonEnabled(option.optional)
+        self._adopt(self.line, stretch=True)
+        self.line.textChanged.connect(self._tell)
+        button = QPushButton(_("Choose…"))
+        button.setAccessibleName(_("Choose: {title}").format(title=option.title))
+        self.menu = QMenu(button)
+        if only_folders:
+            button.clicked.connect(self._choose_folder)
+        else:
+            self.menu.addAction(_("File…"), self._choose_file)
+            self.menu.addAction(_("Folder…"), self._choose_folder)
+            button.setMenu(self.menu)
+            button.setProperty("hasMenu", True)
+        self._row.addWidget(button)
+
+    def value(self) -> object:
+        text = self.line.text().strip()
+        if text.startswith("~"):
+            text = str(Path(text).expanduser())
+        return None if not text and self.option.optional else text
+
+    def set_value(self, value: object) -> None:
+        self.line.show_path("" if value is None else str(value))
+
+    def _choose_file(self) -> None:
+        self._take(QFileDialog.getOpenFileName(self, self.option.title, self._start_folder())[0])
+
+    def _choose_folder(self) -> None:
+        self._take(QFileDialog.getExistingDirectory(self, self.option.title, self._start_folder()))
+
+    def _take(self, chosen: str) -> None:
+        if chosen:
+            self.line.setText(chosen)
+
+    def _start_folder(self) -> str:
+        path = Path(self.line.text())
+        return str(path.parent) if path.is_absolute() and path.parent.is_dir() else str(Path.home())
+
+
+MOST_LETTERS = 48
+"""Room for choices side by side at the window's smallest, in letters of their titles; the gaps count, too."""
+
+LETTERS_OF_A_GAP = 4
 
 
 def make_field(option: Option) -> Field:
     """The control that suits an option's kind and limits."""
+    letters = sum(len(choice.title) + LETTERS_OF_A_GAP for choice in option.choices)
     fits_spin = option.maximum is None or option.maximum <= LARGEST_SPIN
     makers: dict[Kind, Callable[[Option], Field]] = {
         Kind.TEXT: TextField,
@@ -625,10 +529,6 @@ def make_field(option: Option) -> Field:
         Kind.WHOLE: WholeField if fits_spin else NumberField,
         Kind.NUMBER: ShareField if option.is_share else NumberField,
         Kind.SWITCH: SwitchField,
-        Kind.CHOICE: SegmentedField if _fit_side_by_side(option) else ComboField,
+        Kind.CHOICE: SegmentedField if letters <= MOST_LETTERS else ComboField,
     }
     return makers[option.kind](option)
-
-
-def _fit_side_by_side(option: Option) -> bool:
-    return sum(len(choice.title) + LETTERS_OF_A_GAP for choice in option.choices) <= MOST_LETTERS

@@ -1,12 +1,12 @@
 """A form made from the declared options: rows in, a plain tree of values out, problems at their rows."""
 
+from collections import defaultdict
 from collections.abc import Iterable, Mapping
 from typing import Any
 
 from PySide6.QtCore import QObject, Signal
-from PySide6.QtWidgets import QWidget
 
-from core.base.errors import Fix, Problem
+from core.base.errors import Problem
 from core.options import SCHEMA, Tree
 from core.options.catalogue import Option, is_changed, options_by_path, value_words
 from core.options.choices import Task
@@ -16,7 +16,7 @@ from gui.widgets.form_row import FormRow
 
 
 class Form(QObject):
-    """The rows of a request, wherever on the page they stand.
+    """The rows of a request, wherever on the page they are.
 
     While `changed` is sent for options that were set together, `batch` has the paths of all of them.
 
@@ -34,90 +34,76 @@ class Form(QObject):
 
     def __init__(self, task: Task, parent: QObject | None = None) -> None:
         super().__init__(parent)
-        self._task = task
+        self.task = task
+        self.batch: frozenset[str] = frozenset()
         self._rows: dict[str, FormRow] = {}
         self._relevant: frozenset[str] = frozenset()
-        self.batch: frozenset[str] = frozenset()
         self._offers: dict[str, Offer] = {}
 
-    def add(self, path: str, field: Field | None = None, trailing: QWidget | None = None) -> FormRow:
-        """Make the row of one option.
-
-        Args:
-            path: The option's path.
-            field: Its control, where the usual one for its kind won't do.
-            trailing: A widget at the end of its line.
-        """
+    def add(self, path: str, field: Field | None = None) -> FormRow:
+        """Make the row of an option; `field` is its control where the usual one for its kind won't do."""
         option = options_by_path()[path]
-        row = FormRow(field or make_field(option), trailing)
+        row = self._rows[path] = FormRow(field or make_field(option))
         row.field.set_value(option.default)
-        row.field.changed.connect(self._tell)
+        row.field.changed.connect(lambda: self._tell(path))
         row.fix_chosen.connect(self.fix_chosen)
-        row.reset_chosen.connect(self._reset)
-        self._rows[path] = row
+        row.reset_chosen.connect(lambda: self._reset(path))
         return row
 
     def row(self, path: str) -> FormRow:
-        """The row of an option; raises KeyError where there is none."""
         return self._rows[path]
 
     def field(self, path: str) -> Field:
-        """The control of an option; raises KeyError where there is none."""
         return self._rows[path].field
 
     @property
     def paths(self) -> tuple[str, ...]:
-        """The options that have a row."""
         return tuple(self._rows)
-
-    @property
-    def task(self) -> Task:
-        """The task whose options are shown and count."""
-        return self._task
 
     def set_task(self, task: Task) -> None:
         """Show the options of another task."""
-        self._task = task
+        self.task = task
         self._follow()
 
-    def tree(self) -> Tree:
-        """The values of all options that mean something beside the others, as a run file holds them."""
-        tree: Tree = {"schema": SCHEMA, "task": self._task.value}
-        for row in self._rows.values():
-            option = row.field.option
-            value = row.field.value()
-            if option.applies(self._value_at) and value is not None:
-                tree.setdefault(option.section, {})[option.name] = value
-        return tree
-
-    def full_tree(self) -> Tree:
-        """The values of all options, those too that mean nothing beside the others at the moment."""
-        tree: Tree = {"schema": SCHEMA, "task": self._task.value}
-        for row in self._rows.values():
-            option = row.field.option
-            tree.setdefault(option.section, {})[option.name] = row.field.value()
-        return tree
-
-    def _value_at(self, path: str) -> object:
-        """What the form holds for an option; the default of one that has no row."""
+    def value(self, path: str) -> object:
+        """What the form holds for an option, or `task`; the default of one that has no row."""
         if path == "task":
-            return self._task
+            return self.task
         row = self._rows.get(path)
         return row.field.value() if row else options_by_path()[path].default
 
     def applies(self, option: Option) -> bool:
         """Whether an option means anything beside the values in the form."""
-        return option.applies(self._value_at)
+        return option.applies(self.value)
+
+    def tree(self) -> Tree:
+        """The values of all options that mean something beside the others, as a run file holds them."""
+        return self._tree(
+            {
+                path: row.field.value()
+                for path, row in self._rows.items()
+                if self.applies(row.field.option) and row.field.value() is not None
+            }
+        )
+
+    def full_tree(self) -> Tree:
+        """The values of all options, those too that mean nothing beside the others at the moment."""
+        return self._tree({path: row.field.value() for path, row in self._rows.items()})
+
+    def _tree(self, values: Mapping[str, object]) -> Tree:
+        tree: Tree = {"schema": SCHEMA, "task": self.task.value}
+        for path, value in values.items():
+            section, name = path.split(".")
+            tree.setdefault(section, {})[name] = value
+        return tree
 
     def load(self, tree: Mapping[str, Any]) -> None:
         """Show the values of a tree, and the default of every option it leaves out; `changed` is not sent."""
-        for row in self._rows.values():
-            option = row.field.option
-            values = tree.get(option.section, {})
-            given = values.get(option.name, option.default) if isinstance(values, Mapping) else option.default
-            row.field.set_value(given)
-            self._offer_again(option.path)
-        self._follow()
+        values = {path: row.field.option.default for path, row in self._rows.items()}
+        for section, given in tree.items():
+            if isinstance(given, Mapping):
+                values |= {f"{section}.{name}": value for name, value in given.items()}
+        self.put(values)
 
     def put(self, changes: Mapping[str, Any]) -> None:
         """Set some options by their paths and leave the others; unknown paths are skipped, `changed` is not sent."""
@@ -128,7 +114,7 @@ class Form(QObject):
         self._follow()
 
     def set_values(self, changes: Mapping[str, Any]) -> None:
-        """Set some options by their paths, as a fix asks for; unknown paths are skipped. `changed` is sent for each."""
+        """The same as `put`, and `changed` is sent for each."""
         self.put(changes)
         before, self.batch = self.batch, frozenset(changes)
         for path in changes:
@@ -136,22 +122,16 @@ class Form(QObject):
                 self.changed.emit(path)
         self.batch = before
 
-    def apply_fix(self, fix: Fix) -> None:
-        """Do what a fix says."""
-        self.set_values(fix.changes)
-
     def show_problems(self, problems: Iterable[Problem]) -> None:
-        """Show each problem at its row. An empty field is not scolded: what is missing is said elsewhere."""
+        """Show each problem at its row, but none at an empty field: what is missing is said elsewhere."""
         by_path = _by_path(problems)
         for path, row in self._rows.items():
-            is_empty = row.field.value() in ("", None, [])
-            row.set_problems([] if is_empty else by_path.get(path, []))
+            row.set_problems([] if row.field.value() in ("", None, []) else by_path[path])
 
     def show_advice(self, advice: Iterable[Problem]) -> None:
-        """Show at each row what is worth knowing about its value."""
         by_path = _by_path(advice)
         for path, row in self._rows.items():
-            row.set_advice(by_path.get(path, []))
+            row.set_advice(by_path[path])
 
     def show_machine(
         self, machine: MachineReport | None, device: DeviceReport | None, *, but: frozenset[str] = frozenset()
@@ -174,24 +154,20 @@ class Form(QObject):
             self.revealed.emit(path)
             self._rows[path].field.control.setFocus()
 
-    def _tell(self) -> None:
-        field = self.sender()
-        if isinstance(field, Field):
-            self._offer_again(field.option.path)
-            self._follow()
-            self.changed.emit(field.option.path)
+    def _tell(self, path: str) -> None:
+        self._offer_again(path)
+        self._follow()
+        self.changed.emit(path)
 
     def _offer_again(self, path: str) -> None:
         """What can be changed depends on the value there is: what is refused can be put back, not chosen."""
         if path in self._offers:
             self._rows[path].show_offer(self._offers[path])
 
-    def _reset(self) -> None:
-        row = self.sender()
-        if isinstance(row, FormRow):
-            option = row.field.option
-            row.field.control.setFocus()  # its mark, which has the focus, goes away
-            self.set_values({option.path: option.default})
+    def _reset(self, path: str) -> None:
+        field = self._rows[path].field
+        field.control.setFocus()  # the mark, which has the focus, goes away
+        self.set_values({path: field.option.default})
 
     def _follow(self) -> None:
         """Mark what differs from its default, and tell when other options mean something than before."""
@@ -205,8 +181,8 @@ class Form(QObject):
             self.relevance_changed.emit()
 
 
-def _by_path(problems: Iterable[Problem]) -> dict[str, list[Problem]]:
-    found: dict[str, list[Problem]] = {}
+def _by_path(problems: Iterable[Problem]) -> defaultdict[str, list[Problem]]:
+    found: defaultdict[str, list[Problem]] = defaultdict(list)
     for problem in problems:
-        found.setdefault(problem.path, []).append(problem)
+        found[problem.path].append(problem)
     return found

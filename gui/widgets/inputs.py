@@ -1,6 +1,7 @@
-"""Qt's own inputs, made calm: the wheel scrolls the page and changes a value only where the person is typing."""
+"""Inputs. With all of them the wheel scrolls the page, and changes a value only where the person is typing."""
 
-from collections.abc import Callable, Iterable
+import re
+from collections.abc import Iterable
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -11,6 +12,7 @@ from PySide6.QtCore import (
     QPointF,
     QRect,
     QRectF,
+    QSignalBlocker,
     QSize,
     Qt,
     Signal,
@@ -19,6 +21,7 @@ from PySide6.QtGui import (
     QColor,
     QDragEnterEvent,
     QDropEvent,
+    QFocusEvent,
     QFont,
     QFontMetrics,
     QPainter,
@@ -54,23 +57,38 @@ from gui.base.theme import Role, set_role
 from gui.base.tokens import SPACING
 from gui.widgets.labels import ElidedLabel, tip_of
 
-# --- Qt's own inputs, made calm
-
-
 TEXT_MARGIN = 7
 
 
 class CalmSpinBox(QSpinBox):
-    """A whole number."""
+    """A whole number. Thousands are set apart where it is only read: typed, `2,5` would be 25 to Qt."""
 
     def __init__(self, parent: QWidget | None = None) -> None:
         super().__init__(parent)
         _calm(self)
         self.setGroupSeparatorShown(True)
 
+    def validate(self, text: str, place: int) -> tuple[QValidator.State, str, int]:
+        """Refuse separators that set no thousands apart."""
+        separator = self.locale().groupSeparator()
+        number = text.removeprefix(self.prefix()).removesuffix(self.suffix()).strip()
+        if separator in number and not _GROUPED.fullmatch(number.replace(separator, ",")):
+            return QValidator.State.Intermediate, text, place
+        return super().validate(text, place)
+
+    def focusInEvent(self, event: QFocusEvent) -> None:
+        self.setGroupSeparatorShown(False)
+        super().focusInEvent(event)
+
+    def focusOutEvent(self, event: QFocusEvent) -> None:
+        super().focusOutEvent(event)
+        self.setGroupSeparatorShown(True)
+
     def wheelEvent(self, event: QWheelEvent) -> None:
-        """Step only with the focus; else let the page scroll."""
         super().wheelEvent(event) if self.hasFocus() else event.ignore()
+
+
+_GROUPED = re.compile(r"[-+]?\d{1,3}(,\d{3})+")
 
 
 class CalmDoubleSpinBox(QDoubleSpinBox):
@@ -85,7 +103,6 @@ class CalmDoubleSpinBox(QDoubleSpinBox):
         return super().validate(text.replace(",", "."), place)
 
     def wheelEvent(self, event: QWheelEvent) -> None:
-        """Step only with the focus; else let the page scroll."""
         super().wheelEvent(event) if self.hasFocus() else event.ignore()
 
 
@@ -100,7 +117,6 @@ class CalmComboBox(QComboBox):
         self.setSizePolicy(QSizePolicy.Policy.Expanding, QSizePolicy.Policy.Fixed)
 
     def wheelEvent(self, event: QWheelEvent) -> None:
-        """Step only with the focus; else let the page scroll."""
         super().wheelEvent(event) if self.hasFocus() else event.ignore()
 
 
@@ -109,9 +125,6 @@ def _calm(spin: QAbstractSpinBox) -> None:
     spin.setFocusPolicy(Qt.FocusPolicy.StrongFocus)
     spin.setKeyboardTracking(True)
     spin.setCorrectionMode(QAbstractSpinBox.CorrectionMode.CorrectToNearestValue)
-
-
-# --- A line for a path: takes what is dropped on it
 
 
 MARGIN = 2
@@ -131,7 +144,6 @@ class PathLine(QLineEdit):
         self.textChanged.connect(self._show_tip)
 
     def shown_text(self) -> str:
-        """What of the text can be read now."""
         text = self.text()
         metrics = self.fontMetrics()
         if self.hasFocus() or metrics.horizontalAdvance(text) <= self._text_rect().width():
@@ -139,14 +151,11 @@ class PathLine(QLineEdit):
         return end_of_path(text, metrics, self._text_rect().width())
 
     def show_path(self, path: str) -> None:
-        """Show a path without saying that it changed."""
-        blocked = self.blockSignals(True)
-        self.setText(path)
-        self.blockSignals(blocked)
+        with QSignalBlocker(self):
+            self.setText(path)
         self._show_tip()
 
     def paintEvent(self, event: QPaintEvent) -> None:
-        """Paint the end of a long path; whatever else as usual."""
         text = self.shown_text()
         if text == self.text():
             super().paintEvent(event)
@@ -163,14 +172,12 @@ class PathLine(QLineEdit):
         painter.drawText(self._text_rect(), side | Qt.AlignmentFlag.AlignVCenter, text)
 
     def dragEnterEvent(self, event: QDragEnterEvent) -> None:
-        """Take local files, and texts as usual."""
         if dropped_path(event.mimeData()) is not None:
             event.acceptProposedAction()
         else:
             super().dragEnterEvent(event)
 
     def dropEvent(self, event: QDropEvent) -> None:
-        """Replace the text by the dropped path."""
         path = dropped_path(event.mimeData())
         if path is None:
             super().dropEvent(event)
@@ -201,25 +208,18 @@ class PathLabel(ElidedLabel):
         self.setLayoutDirection(Qt.LayoutDirection.LeftToRight)  # as in any language
 
     def shown_text(self) -> str:
-        """What of the path can be read now."""
         text, metrics, room = self.text(), self.fontMetrics(), self.contentsRect().width()
         return text if metrics.horizontalAdvance(text) <= room else end_of_path(text, metrics, room)
 
 
 def end_of_path(path: str, metrics: QFontMetrics, width: int) -> str:
     """As many of a path's last parts as fit into `width` pixels; of a part too long for that, its end."""
-    return _longest_that_fits(
-        path, lambda text: metrics.horizontalAdvance(text) <= width
-    ) or metrics.elidedText(path, Qt.TextElideMode.ElideLeft, width)
-
-
-def _longest_that_fits(path: str, fits: Callable[[str], bool]) -> str:
     parts = path.replace("\\", "/").split("/")
     for first in range(1, len(parts)):
         text = "…/" + "/".join(parts[first:])
-        if fits(text):
+        if metrics.horizontalAdvance(text) <= width:
             return text
-    return ""
+    return metrics.elidedText(path, Qt.TextElideMode.ElideLeft, width)
 
 
 def dropped_path(data: QMimeData) -> Path | None:
@@ -228,11 +228,7 @@ def dropped_path(data: QMimeData) -> Path | None:
 
 
 def dropped_paths(data: QMimeData) -> list[Path]:
-    """The local files and folders in what is dragged."""
     return [Path(url.toLocalFile()) for url in data.urls() if url.isLocalFile()]
-
-
-# --- The sign of a choice that differs from its default
 
 
 DOT = 2.8
@@ -255,11 +251,9 @@ class ResetMark(QAbstractButton):
         self.hide()
 
     def sizeHint(self) -> QSize:
-        """As wide as the gap between a label and its control."""
         return QSize(2 * SPACING, self.fontMetrics().height() + SPACING)
 
     def paintEvent(self, event: QPaintEvent) -> None:
-        """Paint the dot or the arrow in the accent colour."""
         painter = QPainter(self)
         painter.setRenderHint(QPainter.RenderHint.Antialiasing)
         colour = self.palette().color(QPalette.ColorRole.Link)
@@ -282,9 +276,6 @@ def _paint_arrow(painter: QPainter, centre: QPointF, colour: QColor) -> None:
     tip = QPointF(centre.x() - ARROW * 0.94, centre.y() - ARROW * 0.34)
     painter.drawLine(tip, QPointF(tip.x() - 0.4, tip.y() - 3.4))
     painter.drawLine(tip, QPointF(tip.x() + 3.2, tip.y() + 0.2))
-
-
-# --- A few choices side by side, one of them taken: what macOS calls a segmented control
 
 
 @dataclass(frozen=True)
@@ -336,7 +327,6 @@ class Segmented(QFrame):
             self.set_value(taken)
 
     def value(self) -> str:
-        """The value that is taken; empty: none."""
         return next((value for value, button in self._segments.items() if button.isChecked()), "")
 
     def set_value(self, value: str) -> None:
@@ -347,11 +337,9 @@ class Segmented(QFrame):
         self.setFocusProxy(self._segments[value])
 
     def buttons(self) -> dict[str, QPushButton]:
-        """The buttons by their values."""
         return dict(self._segments)
 
     def setAccessibleName(self, name: str) -> None:  # noqa: N802 - Qt's name
-        """Name the whole control; every button says what it is part of."""
         super().setAccessibleName(name)
         for button in self._segments.values():
             button.setAccessibleName(f"{name}: {button.text()}")
@@ -376,9 +364,6 @@ class Segmented(QFrame):
     def _tell(self, button: QPushButton) -> None:
         self.setFocusProxy(button)
         self.chosen.emit(str(button.property("value")))
-
-
-# --- A list of choices that says below each what it is, or why it can't be taken
 
 
 SMALLER = 0.92
@@ -409,7 +394,6 @@ class ChoiceList(CalmComboBox):
         self.set_choices(choices)
 
     def showPopup(self) -> None:  # noqa: N802 - Qt's name
-        """Open the list, wide enough for what its choices say, within reason."""
         metrics = QFontMetrics(_smaller(self.font()))
         words = [str(self._items().item(row).data(SECOND_LINE) or "") for row in range(self.count())]
         needed = max((metrics.horizontalAdvance(line) for line in words), default=0) + 6 * SPACING
@@ -419,26 +403,23 @@ class ChoiceList(CalmComboBox):
     def set_choices(self, choices: Iterable[Segment]) -> None:
         """Show other choices; what is chosen stays chosen. Nobody is told."""
         taken = self.currentData()
-        blocked = self.blockSignals(True)
-        self.clear()
-        for choice in choices:
-            self._append(choice)
-        self.blockSignals(blocked)
+        with QSignalBlocker(self):
+            self.clear()
+            for choice in choices:
+                self._append(choice)
         if taken is not None:
             self.choose(str(taken))
 
     def choose(self, value: str) -> None:
         """Choose a value without telling anybody; one that is not in the list is added as it is."""
-        blocked = self.blockSignals(True)
-        index = self.findData(value)
-        if index < 0:
-            self._append(Segment(value, value))
-            index = self.count() - 1
-        self.setCurrentIndex(index)
-        self.blockSignals(blocked)
+        with QSignalBlocker(self):
+            index = self.findData(value)
+            if index < 0:
+                self._append(Segment(value, value))
+                index = self.count() - 1
+            self.setCurrentIndex(index)
 
     def refusal(self, value: str) -> str:
-        """Why a value can't be taken; empty where it can."""
         index = self.findData(value)
         item = self._items().item(index)
         return "" if item is None or item.isEnabled() else str(item.data(SECOND_LINE))
@@ -463,7 +444,6 @@ class TwoLines(QStyledItemDelegate):
     """Paints a choice, and below it in smaller letters what it is."""
 
     def sizeHint(self, option: QStyleOptionViewItem, index: Index) -> QSize:
-        """Room for two lines where there are two."""
         size = super().sizeHint(option, index)
         if index.data(SECOND_LINE):
             lines = option.fontMetrics.height() * (1 + SMALLER)
@@ -472,7 +452,6 @@ class TwoLines(QStyledItemDelegate):
         return size
 
     def paint(self, painter: QPainter, option: QStyleOptionViewItem, index: Index) -> None:
-        """Paint the row's background as ever, then the two lines."""
         words = str(index.data(SECOND_LINE) or "")
         if not words:
             super().paint(painter, option, index)

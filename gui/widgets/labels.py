@@ -1,19 +1,41 @@
-"""The order of reading where Qt doesn't see to it: margins of layouts, and what is painted by hand."""
+"""Labels of several kinds, links, and the direction of reading where Qt doesn't see to it."""
 
 import html
 import math
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from gettext import gettext as _
 
 from PySide6 import QtGui
 from PySide6.QtCore import QEvent, QMargins, QRectF, QSize, QSizeF, Qt
 from PySide6.QtGui import QColor, QPainter, QPaintEvent, QTextCharFormat, QTextCursor
-from PySide6.QtWidgets import QFrame, QLabel, QSizePolicy, QStyle, QTextEdit, QWidget
+from PySide6.QtWidgets import QFrame, QLabel, QPushButton, QSizePolicy, QStyle, QTextEdit, QWidget
 
 from core.services.chat import Word
-from gui.base.theme import Theme
+from gui.base.theme import Role, Theme, set_flag, set_role
 
-# --- The order of reading where Qt doesn't see to it: margins of layouts
+
+def text_label(text: str = "", role: Role | None = None, *, selectable: bool = False) -> QLabel:
+    """Plain text that wraps; what looks like HTML in it is shown as it is."""
+    label = QLabel(text)
+    label.setWordWrap(True)
+    label.setTextFormat(Qt.TextFormat.PlainText)
+    if selectable:
+        label.setTextInteractionFlags(Qt.TextInteractionFlag.TextSelectableByMouse)
+    if role is not None:
+        set_role(label, role)
+    return label
+
+
+def link_button(
+    text: str, pressed: Callable[[], object], tip: str = "", *, flush: bool = False
+) -> QPushButton:
+    """A button that looks like a link; `flush` in line with the texts above it."""
+    button = QPushButton(text)
+    button.setToolTip(tip)
+    set_role(button, Role.LINK)
+    set_flag(button, "flush", flush)
+    button.clicked.connect(lambda _checked: pressed())
+    return button
 
 
 def margins(widget: QWidget, start: int, top: int, end: int, bottom: int) -> QMargins:
@@ -28,9 +50,6 @@ def mirrored(widget: QWidget, rect: QRectF) -> QRectF:
     if widget.layoutDirection() is Qt.LayoutDirection.RightToLeft:
         return QRectF(widget.width() - rect.right(), rect.top(), rect.width(), rect.height())
     return rect
-
-
-# --- A text whose words have labels: tinted by what they are, with the label behind each
 
 
 OUTSIDE = "O"
@@ -57,12 +76,10 @@ class LabelledText(QTextEdit):
         theme.changed.connect(self._paint_words)
 
     def show_words(self, text: str, words: Sequence[Word]) -> None:
-        """Show a text with its labels."""
         self._text, self._words = text, tuple(words)
         self._paint_words()
 
     def _fit(self, size: QSizeF) -> None:
-        """As high as the text: what is around it scrolls."""
         self.setFixedHeight(math.ceil(size.height()) + 2)
 
     def _paint_words(self) -> None:
@@ -124,7 +141,7 @@ def _small(colour: str, letters: str, size: float) -> QTextCharFormat:
     return made
 
 
-# --- Words with links in them, whose colour follows the theme
+LINKS = Qt.TextInteractionFlag.LinksAccessibleByMouse | Qt.TextInteractionFlag.LinksAccessibleByKeyboard
 
 
 class LinkLabel(QLabel):
@@ -134,9 +151,7 @@ class LinkLabel(QLabel):
         super().__init__(parent)
         self.setWordWrap(True)
         self.setTextFormat(Qt.TextFormat.RichText)
-        self.setTextInteractionFlags(
-            Qt.TextInteractionFlag.LinksAccessibleByMouse | Qt.TextInteractionFlag.LinksAccessibleByKeyboard
-        )
+        self.setTextInteractionFlags(LINKS)
 
     def changeEvent(self, event: QEvent) -> None:
         """Write the words anew in the colours that are in force now: Qt keeps those they were written in."""
@@ -147,7 +162,39 @@ class LinkLabel(QLabel):
             self.setText(words)
 
 
-# --- Tool tips of text that was made by others
+class Disclosure(LinkLabel):
+    """A hint, and behind its link, such as "Why?", details that stay folded until they are asked for."""
+
+    def __init__(self, ask: str, parent: QWidget | None = None) -> None:
+        super().__init__(parent)
+        self._ask = ask
+        self.summary = ""
+        self.details: tuple[str, ...] = ()
+        self._is_open = False
+        set_role(self, Role.HINT)
+        self.linkActivated.connect(lambda: self.open(not self._is_open))
+        self.hide()
+
+    def show_words(self, summary: str, details: Sequence[str] = ()) -> None:
+        """Say a sentence, and keep details behind its link. Its owner shows and hides it."""
+        if (summary, tuple(details)) != (self.summary, self.details):
+            self.summary, self.details = summary, tuple(details)
+            self.open(self._is_open)
+
+    @property
+    def is_open(self) -> bool:
+        return self._is_open and bool(self.details)
+
+    def open(self, shown: bool) -> None:
+        self._is_open = shown
+        lines = [html.escape(self.summary)]
+        if self.details:
+            link = html.escape(_("Less") if shown else self._ask)
+            lines[0] += f'&nbsp; <a href="#" style="text-decoration:none">{link}</a>'
+        told = self.details if self.is_open else ()
+        self.setTextInteractionFlags(LINKS if self.details else Qt.TextInteractionFlag.NoTextInteraction)
+        self.setText("<br>".join([*lines, *map(html.escape, told)]))
+        self.setAccessibleName(" ".join((self.summary, *told)))
 
 
 def plain_tip(text: str) -> str:
@@ -160,9 +207,6 @@ def tip_of(text: str) -> str:
     return plain_tip(text) if QtGui.Qt.mightBeRichText(text) else text
 
 
-# --- A line of text that ends in "…" where it has no room
-
-
 class ElidedLabel(QLabel):
     """One line of plain text, as wide as it is given; where it is cut, its tool tip has all of it."""
 
@@ -172,21 +216,17 @@ class ElidedLabel(QLabel):
         self.setSizePolicy(QSizePolicy.Policy.Expanding, QSizePolicy.Policy.Preferred)
 
     def shown_text(self) -> str:
-        """What of the text can be read now."""
         return self.fontMetrics().elidedText(
             self.text(), Qt.TextElideMode.ElideRight, self.contentsRect().width()
         )
 
     def sizeHint(self) -> QSize:
-        """As wide as its text, if there is room."""
         return QSize(self.fontMetrics().horizontalAdvance(self.text()), super().sizeHint().height())
 
     def minimumSizeHint(self) -> QSize:
-        """Room for a few letters."""
         return QSize(self.fontMetrics().horizontalAdvance("……"), super().minimumSizeHint().height())
 
     def paintEvent(self, event: QPaintEvent) -> None:
-        """Paint what fits."""
         shown = self.shown_text()
         tip = "" if shown == self.text() else tip_of(self.text())
         if self.toolTip() != tip:

@@ -1,4 +1,4 @@
-"""What tables of whole rows have in common: read, not edited; one row chosen; no grid; titles in line with texts."""
+"""Lists of names and values, and what tables of whole rows have in common."""
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
@@ -17,9 +17,8 @@ from PySide6.QtWidgets import (
 
 from gui.base.theme import Role, set_role
 from gui.base.tokens import SPACING
-from gui.widgets.labels import tip_of
-
-# --- Rows of a name and what it is, divided by hairlines, below headings where there are many
+from gui.widgets.labels import text_label, tip_of
+from gui.widgets.layout import clear
 
 
 @dataclass(frozen=True)
@@ -44,7 +43,6 @@ class KeyValue(QWidget):
 
     Args:
         name_width: Least width of the names in pixels, to stand in line with other rows.
-        parent: Qt's parent.
     """
 
     def __init__(self, name_width: int = 0, parent: QWidget | None = None) -> None:
@@ -80,48 +78,43 @@ class KeyValue(QWidget):
             value.show_mark(marks.get(row.name, ""))
 
     def marks(self) -> dict[str, str]:
-        """What the marks say, by name."""
         return {
             row.name: value.mark for row, value in zip(self._rows, self._values, strict=True) if value.mark
         }
 
     def rows(self) -> list[tuple[str, str]]:
-        """The names and values shown."""
         return [(row.name, row.value) for row in self._rows]
 
     def notes(self) -> dict[str, str]:
-        """What is said below the values, by name."""
         return {row.name: row.note for row in self._rows if row.note}
 
     def headings(self) -> list[str]:
-        """The headings shown."""
         return [title for title, _ in self._shape if title]
 
     def _rebuild(self) -> None:
-        while (item := self._grid.takeAt(0)) is not None:
-            old = item.widget()
-            if old is not None:
-                old.hide()
-                old.deleteLater()
+        clear(self._grid)
         self._values = []
         place = 0
         for title, names in self._shape:
             if title:
-                self._grid.addWidget(_heading(title, is_first=not place), place, 0, 1, 2)
+                heading = QLabel(title)
+                set_role(heading, Role.STRONG)
+                heading.setContentsMargins(0, 2 * SPACING if place else 0, 0, 0)
+                self._grid.addWidget(heading, place, 0, 1, 2)
                 place += 1
             for index, name in enumerate(names):
                 if index or title:
-                    self._grid.addWidget(_hairline(), place, 0, 1, 2)
+                    hairline = QFrame()
+                    hairline.setFixedHeight(1)
+                    set_role(hairline, Role.RULE)
+                    self._grid.addWidget(hairline, place, 0, 1, 2)
                     place += 1
-                self._add(place, name)
+                label, value = QLabel(name), _Value(name)
+                set_role(label, Role.MUTED)
+                self._grid.addWidget(label, place, 0, Qt.AlignmentFlag.AlignTop)
+                self._grid.addWidget(value, place, 1, Qt.AlignmentFlag.AlignTop)
+                self._values.append(value)
                 place += 1
-
-    def _add(self, place: int, name: str) -> None:
-        title, value = QLabel(name), _Value(name)
-        set_role(title, Role.MUTED)
-        self._grid.addWidget(title, place, 0, Qt.AlignmentFlag.AlignTop)
-        self._grid.addWidget(value, place, 1, Qt.AlignmentFlag.AlignTop)
-        self._values.append(value)
 
 
 class _Value(QWidget):
@@ -129,9 +122,9 @@ class _Value(QWidget):
 
     def __init__(self, name: str) -> None:
         super().__init__()
-        self._value, self._note = _text(), _text()
+        self._value = text_label(selectable=True)
+        self._note = text_label(role=Role.HINT, selectable=True)
         self._value.setAccessibleName(name)
-        set_role(self._note, Role.HINT)
         self._note.hide()
         self._dot = QLabel("•")
         set_role(self._dot, Role.CHANGED)
@@ -154,7 +147,6 @@ class _Value(QWidget):
 
     @property
     def mark(self) -> str:
-        """What its mark says; empty: it has none."""
         return self._dot.toolTip()
 
     def show_mark(self, words: str) -> None:
@@ -163,31 +155,6 @@ class _Value(QWidget):
             label.setToolTip(tip_of(words))
         self._value.setAccessibleDescription(words)
         self._dot.setVisible(bool(words))
-
-
-def _heading(title: str, *, is_first: bool) -> QLabel:
-    heading = QLabel(title)
-    set_role(heading, Role.STRONG)
-    heading.setContentsMargins(0, 0 if is_first else 2 * SPACING, 0, 0)
-    return heading
-
-
-def _text() -> QLabel:
-    label = QLabel()
-    label.setWordWrap(True)
-    label.setTextFormat(Qt.TextFormat.PlainText)
-    label.setTextInteractionFlags(Qt.TextInteractionFlag.TextSelectableByMouse)
-    return label
-
-
-def _hairline() -> QFrame:
-    line = QFrame()
-    line.setFixedHeight(1)
-    set_role(line, Role.RULE)
-    return line
-
-
-# --- What tables of whole rows have in common: read, not edited; one row chosen; no grid
 
 
 def set_up_rows(table: QTableView, *, padding: int = 2 * SPACING) -> None:

@@ -200,3 +200,8 @@ def test_a_value_that_is_no_choice_is_shown_all_the_same(qtbot):
 def test_numbers_are_written_as_people_write_them(number, text):
     assert plain_number(number) == text
     assert float(text) == number
+
+
+def test_a_comma_that_sets_no_thousands_apart_is_refused(qtbot):
+    assert typed(qtbot, "memory.batch_size", "2,5").value() == 2
+    assert typed(qtbot, "memory.batch_size", "1,024").value() == 1024

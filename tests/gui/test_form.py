@@ -65,7 +65,7 @@ def test_a_problem_stands_at_its_row_with_its_remedy(qtbot, form):
     with qtbot.waitSignal(form.fix_chosen) as caught:
         button.click()
     assert caught.args == [fix]
-    form.apply_fix(fix)
+    form.set_values(fix.changes)
     assert form.tree()["device"]["precision"] == "bf16"
 
 

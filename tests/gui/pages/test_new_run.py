@@ -88,7 +88,7 @@ def test_problems_of_the_data_stand_at_their_fields_with_remedies(qtbot, page, e
     assert page._options.form.row("data.label_column").problems == (problem,)
     assert start_text(page) == "Mend: Label column"
     engine.answers["inspect"] = PAIRS
-    page._options.form.apply_fix(fix)
+    page._options.form.set_values(fix.changes)
     await_reading(qtbot, page)
     assert start_text(page) == "Start training"
     assert page.tree()["data"]["label_column"] == "same"
@@ -191,7 +191,7 @@ def test_a_warm_up_longer_than_the_run_is_told_before_the_start(qtbot, page):
     page._options.form.set_values({"training.epochs": 5000.0})
     assert start_text(page) == "Start training"
     page._options.form.set_values({"training.epochs": 1.0})
-    page._options.form.apply_fix(problem.fixes[0])
+    page._options.form.set_values(problem.fixes[0].changes)
     assert start_text(page) == "Start training"
 
 
@@ -279,7 +279,7 @@ def test_a_batch_larger_than_the_data_is_worth_a_word_but_no_problem(qtbot, page
     (advice,) = page._options.form.row("memory.batch_size").advice
     assert "rows to train on: an epoch is one step" in advice.message
     assert start_text(page) == "Start training"
-    page._options.form.apply_fix(advice.fixes[0])
+    page._options.form.set_values(advice.fixes[0].changes)
     assert page._options.form.row("memory.batch_size").advice == ()
 
 

@@ -26,7 +26,7 @@ def test_a_change_of_device_greys_other_choices(page):
     page._options.fields.device.segmented.buttons()["cpu"].click()
     assert buttons["qlora"].isEnabled()
     assert page._options.form.row("model.method").refusals.summary == ""
-    page._options.form.apply_fix(Fix("Let Hone choose", {"device.name": "auto"}))
+    page._options.form.set_values(Fix("Let Hone choose", {"device.name": "auto"}).changes)
     assert not buttons["qlora"].isEnabled()
 
 

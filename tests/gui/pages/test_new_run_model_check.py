@@ -102,7 +102,7 @@ def test_its_problems_stand_at_their_fields_and_stop_the_start(qtbot, page, engi
     with qtbot.assertNotEmitted(page.start_requested):
         page.start()
     engine.answers["check-model"] = MODEL
-    page._options.form.apply_fix(fix)
+    page._options.form.set_values(fix.changes)
     await_answers(qtbot, page)
     assert page._outcome.start_text == "Start training"
 

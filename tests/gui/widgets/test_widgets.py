@@ -6,7 +6,7 @@ from core.base.settings import Appearance
 from core.options.catalogue import options_by_path
 from core.runs.events import Level
 from gui.base.theme import Theme
-from gui.new_run.data_charts import LabelBars
+from gui.widgets.bars import LabelBars
 from gui.widgets.cards import Card, MessageStrip
 from gui.widgets.fields import make_field
 from gui.widgets.form_row import FormRow
