@@ -15,7 +15,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from core.base.processes import foreign_environment
-from core.cli import main as program
+from core.cli import program
 
 # --- Systems too old for what Hone is made of, told before Qt is loaded
 

@@ -267,7 +267,7 @@ def test_a_bundle_that_was_never_built_is_missed(tmp_path):
 @pytest.mark.skipif(not LINUX, reason="archives of Linux")
 def test_without_dpkg_the_tar_gz_is_made_alone(tmp_path, stand_in, monkeypatch, capsys):
     shutil.copytree(ROOT / "packaging/linux", tmp_path / "packaging/linux")
-    (tmp_path / "core").mkdir()
+    (tmp_path / "core" / "base").mkdir(parents=True)
     shutil.copyfile(ROOT / "core/base/settings.py", tmp_path / "core/base/settings.py")
     monkeypatch.setattr(debian.shutil, "which", lambda name: None)
     (archive,) = bundle.pack(tmp_path, stand_in)

@@ -52,7 +52,7 @@ ALLOWED = {
 # A bundle has one executable, which must be able to become the engine or a worker of `datasets`. Parquet is written by
 # pyarrow, in the process of the command that asks for it.
 DOOR = {
-    "core/cli/main.py": {"core.engine.__main__", "multiprocess"},
+    "core/cli/program.py": {"core.engine.__main__", "multiprocess"},
     "core/runs/metrics.py": {"pyarrow"},
 }
 

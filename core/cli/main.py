@@ -1,8 +1,4 @@
-"""The one program, whichever of its parts is asked for: window, command line, keeper or engine.
-
-A bundle has a single executable, so its engine and keeper are the same program with `--engine` or `--keeper`.
-This module is the only one outside `core.engine` that imports it, and only in a process that is to be the engine.
-"""
+"""The command line: its commands and their arguments."""
 
 import argparse
 import os
@@ -36,12 +32,7 @@ from core.runs.words import error_text
 
 if TYPE_CHECKING:
     from core.cli.output import Commands
-import multiprocessing
-from collections.abc import Callable
 
-from core.base.files import is_there
-from core.base.processes import is_frozen
-from core.cli import output as streams
 
 # --- The command line: starting runs, following and stopping them, looking at data and devices
 
@@ -379,96 +370,3 @@ def _add_files(commands: "Commands") -> None:
     options = commands.add_parser("options", help="explain every option of a run file")
     options.add_argument("--markdown", action="store_true", help="as the page docs/options.md")
     options.set_defaults(run=lambda asked: files.options(as_page=asked.markdown))
-
-
-# --- The one program, whichever of its parts is asked for: window, command line
-
-
-REFUSED = 2
-PARTS = ("--engine", "--keeper")
-
-
-def run(
-    arguments: Sequence[str],
-    open_window: Callable[[], int],
-    complain: Callable[[str], None] | None = None,
-) -> int:
-    """Do what the arguments ask for and return the exit status.
-
-    Args:
-        arguments: The command line without the program's name.
-        open_window: Opens the window and returns when it is closed.
-        complain: Says what is wrong with the arguments; None: somebody reads what is printed.
-    """
-    streams.open_missing()
-    multiprocessing.freeze_support()
-    if is_frozen():
-        _support_workers(arguments)
-        if _is_for_python(arguments):
-            print("This is Hone, not a Python interpreter.", file=sys.stderr)
-            return REFUSED
-    if opens_window(arguments):
-        return open_window()
-    if arguments[0] in PARTS:
-        return _part(arguments[0])(list(arguments[1:]))
-    return _command_line(list(arguments), complain)
-
-
-def _part(name: str) -> Callable[[list[str]], int]:
-    """A part beside window and command line, imported only when it is asked for."""
-    if name == "--engine":
-        from core.engine.__main__ import main as engine
-
-        return engine
-    from core.monitor.keeper import main as keeper
-
-    return keeper
-
-
-def _command_line(arguments: list[str], complain: Callable[[str], None] | None) -> int:
-    """Do what a command asks for. Argparse tells a terminal what is wrong; who has none would learn nothing of it."""
-
-    first = arguments[0]
-    if complain is not None and not first.startswith("-") and first not in names():
-        complain(
-            f"Hone doesn't understand “{' '.join(arguments)}”. It takes a command (`hone --help` lists them), or "
-            "files and folders to open and nothing else."
-        )
-        return REFUSED
-    return main(arguments)
-
-
-def opens_window(arguments: Sequence[str]) -> bool:
-    """Whether these arguments ask for the window: none at all, or files and folders to open in it."""
-    if any(argument.startswith("-") for argument in arguments):
-        return False
-    return not arguments or _is_to_open(arguments[0])
-
-
-def _is_to_open(first: str) -> bool:
-    """Whether it is plainly a path, there or not, or the name of what is there; a command goes before the latter."""
-    from core.options.presets import DATA_ENDINGS
-    from core.options.run_file import ENDINGS
-
-    is_below = any(mark in first for mark in (os.sep, os.altsep) if mark)
-    if is_below or Path(first.lower().removesuffix(".gz")).suffix in DATA_ENDINGS.union(ENDINGS):
-        return True
-    if not first or not is_there(Path(first)):
-        return False
-
-    return first not in names()
-
-
-def _support_workers(arguments: Sequence[str]) -> None:
-    """Let the worker processes of `datasets` start in a bundle; they use a multiprocessing of their own."""
-    if "--multiprocessing-fork" in arguments:
-        import multiprocess  # type: ignore[import-untyped]  # comes with datasets
-
-        multiprocess.freeze_support()
-
-
-def _is_for_python(arguments: Sequence[str]) -> bool:
-    """Whether a library means to run Python: in a bundle `sys.executable` is Hone, and no window shall open for it."""
-    first = arguments[0] if arguments else ""
-    is_flag = first.startswith("-") and not first.startswith("--") and first != "-h"  # -c, -m, -B -c, ...
-    return is_flag or Path(first).suffix.lower() in (".py", ".pyc")

@@ -27,7 +27,13 @@ from core.base.files import ENGINE_LOCK, locked
 from core.base.jobs import FailureReport, JobFailure, JobProgress
 from core.base.processes import ASKER, end_group
 from core.engine.checkpoints import bring_back, set_aside
-from core.engine.environment import prepare, prepare_device_check, prepare_fetching, stay_offline
+from core.engine.environment import (
+    prepare,
+    prepare_device_check,
+    prepare_fetching,
+    prepare_torchvision,
+    stay_offline,
+)
 from core.engine.hub import jobs as hub_jobs
 from core.engine.reporter import Reporter
 from core.monitor.nvidia import number_by_slot
@@ -273,6 +279,7 @@ def _inspect(descriptor: int) -> msgspec.Struct:
         options = _prepared_for(request.asked)
     else:
         stay_offline()
+        prepare_torchvision()
     from core.engine.inspect.report import inspect
 
     say(options.data.train)

@@ -26,7 +26,7 @@ FIRST_WINDOW = """
 import sys
 from functools import partial
 from pathlib import Path
-from core import starting
+from core.runs import start as starting
 from core.runs.folder import RunFolder
 from core.base.settings import Appearance, Settings
 from core.runs.status import State

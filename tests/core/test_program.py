@@ -7,7 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from core.cli import main
+from core.cli import main as commands
+from core.cli import program
 from core.options.choices import Task
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -44,23 +45,23 @@ def place(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 )  # fmt: skip
 @pytest.mark.usefixtures("place")
 def test_no_arguments_or_what_is_to_be_opened_open_the_window(arguments: list[str]) -> None:
-    assert main.run(arguments, lambda: 41) == 41
+    assert program.run(arguments, lambda: 41) == 41
 
 
 @pytest.mark.parametrize("arguments", [["runs"], ["runs", "notes"], ["nothing"], [""], ["a.hone", "--json"]])
 @pytest.mark.usefixtures("place")
 def test_a_command_goes_before_what_is_called_like_it(arguments: list[str]) -> None:
-    assert not main.opens_window(arguments)
+    assert not program.opens_window(arguments)
 
 
 def test_commands_are_known_by_name() -> None:
-    assert {"train", "runs", "options", "gpu-pack"} <= main.names()
+    assert {"train", "runs", "options", "gpu-pack"} <= commands.names()
 
 
 @pytest.mark.parametrize("arguments", [["nothing"], ["nothing", "a.csv"], [""]])
 def test_what_is_neither_is_said_where_nobody_reads_along(arguments: list[str]) -> None:
     told: list[str] = []
-    assert main.run(arguments, lambda: 41, told.append) == 2
+    assert program.run(arguments, lambda: 41, told.append) == 2
     (words,) = told
     assert f"“{' '.join(arguments)}”" in words
     assert "`hone --help`" in words
@@ -68,16 +69,16 @@ def test_what_is_neither_is_said_where_nobody_reads_along(arguments: list[str]) 
 
 def test_in_a_terminal_argparse_names_the_commands(capsys: pytest.CaptureFixture[str]) -> None:
     with pytest.raises(SystemExit) as ended:
-        main.run(["nothing"], lambda: 41)
+        program.run(["nothing"], lambda: 41)
     assert ended.value.code == 2
     assert "gpu-pack" in capsys.readouterr().err
 
 
 def test_commands_and_options_are_not_complained_of(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("HONE_HOME", str(tmp_path))
-    assert main.run(["runs"], lambda: 41, pytest.fail) == 0
+    assert program.run(["runs"], lambda: 41, pytest.fail) == 0
     with pytest.raises(SystemExit) as ended:
-        main.run(["--version"], lambda: 41, pytest.fail)
+        program.run(["--version"], lambda: 41, pytest.fail)
     assert ended.value.code == 0
 
 
@@ -87,7 +88,7 @@ def test_what_is_plainly_a_path_is_opened_without_loading_the_commands(
 ) -> None:
     code = """
 import sys
-from core import program
+from core.cli import program
 print(program.run(sys.argv[1:], lambda: 41), "core.cli.main" in sys.modules)
 """
     assert run_python(code, *arguments, home=tmp_path).stdout == "41 False\n"
@@ -119,7 +120,7 @@ print([name for name in {HEAVY} if name in sys.modules])
 
 
 def test_the_keeper_wants_its_run(capsys: pytest.CaptureFixture[str]) -> None:
-    assert main.run(["--keeper"], lambda: 41) == 2
+    assert program.run(["--keeper"], lambda: 41) == 2
     assert "one run folder" in capsys.readouterr().err
 
 
@@ -134,10 +135,10 @@ class TestInABundle:
     def test_what_means_a_python_interpreter_is_refused(
         self, arguments: list[str], capsys: pytest.CaptureFixture[str]
     ) -> None:
-        assert main.run(arguments, lambda: 41) == 2
+        assert program.run(arguments, lambda: 41) == 2
         assert "not a Python interpreter" in capsys.readouterr().err
 
     def test_the_window_and_the_command_line_are_there(self, capsys: pytest.CaptureFixture[str]) -> None:
-        assert main.run([], lambda: 41) == 41
-        assert main.run(["options"], lambda: 41) == 0
+        assert program.run([], lambda: 41) == 41
+        assert program.run(["options"], lambda: 41) == 0
         assert "memory.batch_size" in capsys.readouterr().out

@@ -261,7 +261,7 @@ RACER = """
 
 import os, sys
 from pathlib import Path
-from core import queue
+from core.runs import queue
 from core.runs.folder import KeeperRecord, RunFolder
 name, log = sys.argv[1:]
 run, keeper = RunFolder(Path(name)), KeeperRecord.of(os.getpid())

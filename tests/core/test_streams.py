@@ -10,7 +10,7 @@ import pytest
 ROOT = Path(__file__).resolve().parents[2]
 CODE = """
 import os, subprocess, sys
-from core import streams
+from core.cli import program as streams
 streams.open_missing()
 print("into nothing")
 print("the same", file=sys.stderr)
@@ -30,7 +30,7 @@ def test_closed_streams_lead_nowhere_and_no_file_takes_their_place(tmp_path: Pat
 
 
 def test_open_streams_stay_as_they_are() -> None:
-    code = "from core import streams; streams.open_missing(); print(input())"
+    code = "from core.cli import program as streams; streams.open_missing(); print(input())"
     environment = {**os.environ, "PYTHONPATH": str(ROOT)}
     command = [sys.executable, "-c", code]
     done = subprocess.run(

@@ -54,7 +54,7 @@ if __name__ == "__main__":
         never_answer()
     if scenario in ("spin", "eat"):
         ceiling.SECONDS[ceiling.Pace.QUICK] = 1.0 if scenario == "spin" else 60.0
-        ceiling.room_for_reading = lambda _memory: 200 << 20
+        keeping.room_for_reading = lambda _memory: 200 << 20
     queue.LOOK_SECONDS, queue.LIFE_SECONDS, queue.CHECK_SECONDS = 0.02, 0.1, 0.1
     engine = Path(__file__).with_name("engine.py")
     os.chdir(run_dir)

@@ -71,7 +71,7 @@ def test_damaged_settings_are_told_of_in_the_window_and_the_log(tmp_path):
     (tmp_path / "settings.json").write_text('{"runs_folder": 7, "appearance": "pink"}')
     code = """
 from PySide6.QtWidgets import QApplication, QLabel
-from gui import app
+from gui.app import application as app
 def look():
     (window,) = [one for one in QApplication.topLevelWidgets() if isinstance(one, app.MainWindow)]
     print(*[label.text() for label in window.found.strip.trouble.findChildren(QLabel) if label.isVisible()])

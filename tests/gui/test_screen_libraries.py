@@ -51,8 +51,8 @@ def test_x11_s_are_not_missed_on_other_screens(environment):
 def test_the_program_says_so_before_qt_is_loaded(tmp_path):
     code = """
 import ctypes, sys
-from gui import __main__, screen_libraries
-screen_libraries.ON_X11 = {"libnone.so.0": "libnone0"}
+from gui import __main__
+__main__.ON_X11 = {"libnone.so.0": "libnone0"}
 status = __main__.open_window()
 assert not [name for name in sys.modules if name.startswith("PySide6")]
 sys.exit(status)

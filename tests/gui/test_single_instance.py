@@ -34,7 +34,7 @@ core.base.settings.VERSION = "99.0.0"
 
 SAYS_MORE = (
     """
-from gui import single_instance
+from gui.app import single_instance
 class Handover(single_instance.Handover, frozen=True):
     of_tomorrow: bool = True
 single_instance.Handover = Handover

@@ -14,7 +14,7 @@ def test_a_tag_of_this_version_and_any_branch_will_do():
 
 def test_a_tag_of_another_version_is_refused(capsys):
     assert main(["tag", "v999.0.0"]) == 1
-    assert f"has the tag v{VERSION}" in capsys.readouterr().err
+    assert f"tag this version v{VERSION}" in capsys.readouterr().err
 
 
 def test_files_are_named_alike_on_all_systems(capsys):

@@ -12,7 +12,7 @@ from core.engine.__main__ import end_with_asker
 
 JOB = """
 import subprocess, sys, time
-from core.engine import asker
+from core.engine import __main__ as asker
 asker.LOOK_SECONDS = 0.05
 asker.end_with_asker()
 worker = subprocess.Popen([sys.executable, "-c", "import time; time.sleep(60)"])
