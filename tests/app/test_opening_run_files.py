@@ -24,7 +24,7 @@ from pathlib import Path
 from PySide6.QtCore import QTimer
 from PySide6.QtGui import QFileOpenEvent
 from PySide6.QtWidgets import QApplication
-from gui import app
+from gui.app import application as app
 from gui.app.window import MainWindow
 from tests.fakes.asking import FakeEngine
 

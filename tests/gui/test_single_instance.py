@@ -237,7 +237,7 @@ def test_a_mac_s_second_start_waits_for_its_files(tmp_path):
 import sys
 from PySide6.QtCore import QTimer
 from PySide6.QtGui import QFileOpenEvent
-from gui import app
+from gui.app import application as app
 application = app.HoneApplication(["hone"])
 def open_two():
     for name in ("/a/b.hone", "/a/c.csv"):

@@ -20,17 +20,11 @@ import multiprocessing
 import random
 import signal
 import threading
-from importlib import import_module
 from types import FrameType
 
 import numpy as np
-from torch.utils.data import DataLoader, Sampler
-from torch.utils.data import Dataset as data_Dataset
-from transformers import Trainer
-from transformers.trainer_pt_utils import LengthGroupedSampler
 
 from core.base.errors import UserError
-from core.engine.requests import on_signals
 
 # --- The columns of tokenized texts, and how long texts are, without reading them
 
@@ -226,44 +220,6 @@ def _digest(path: Path) -> str:
         return hashlib.file_digest(file, lambda: hashlib.blake2b(digest_size=16)).hexdigest()
 
 
-# --- Orders of texts grouped by length, such that an epoch can be gone on with in the middle
-
-
-class OrderedByLength(LengthGroupedSampler):
-    """Trainer's own order, drawn from the same random numbers.
-
-    They are those that dropout uses, too, so that the order of an epoch depends on all steps before it. `begun_with` is
-    where they stood when the order under way was drawn; whoever sets `begin_with` has the next one drawn from there.
-    """
-
-    def __init__(self, *args: Any, **kwargs: Any) -> None:
-        super().__init__(*args, **kwargs)
-        self.begun_with: torch.Tensor | None = None
-        self.begin_with: torch.Tensor | None = None
-
-    def __iter__(self) -> Iterator[int]:
-        if self.begin_with is not None:
-            torch.set_rng_state(self.begin_with)
-            self.begin_with = None
-        self.begun_with = torch.get_rng_state()
-        yield from super().__iter__()
-
-
-class SameEachTime(LengthGroupedSampler):
-    """Trainer's own order for what is evaluated: the same in every evaluation, also where one loader serves them all.
-
-    In another order the batches would be others, and with them the last digits of the loss.
-    """
-
-    def __init__(self, *args: Any, seed: int, **kwargs: Any) -> None:
-        super().__init__(*args, generator=torch.Generator(), **kwargs)
-        self._seed = seed
-
-    def __iter__(self) -> Iterator[int]:
-        self.generator.manual_seed(self._seed)
-        yield from super().__iter__()
-
-
 # --- From samples to a batch. Workers import this module
 
 
@@ -353,7 +309,7 @@ class StackBlocks:
 # --- Processes that prepare batches: how they are started, what they are sent
 
 
-PRELOADED = ("core.engine.data.batches", "core.engine.data.batches")
+PRELOADED = ("core.engine.data.batches",)
 """What the fork server imports once, before it forks the workers: torch above all."""
 
 REFUSED = "refused"
@@ -507,102 +463,3 @@ def _stacked(rows: list[Any], width: int) -> torch.Tensor:
     for row, values in zip(found, rows, strict=True):
         row[: len(values)] = values
     return torch.from_numpy(found)
-
-
-# --- How Trainer's batches are loaded: its data loaders
-
-
-class LoadingTrainer(Trainer):
-    """Trainer, its batches and their order untouched.
-
-    Two things differ. Workers are sent what can be sent to a new process, and import little there; and texts are
-    grouped by lengths that were read from their Arrow columns at once instead of text by text.
-
-    `train_order` is the order in which it learns, where that is drawn from the random numbers that all share.
-    """
-
-    train_order: OrderedByLength | None = None
-
-    def _get_dataloader(self, dataset: Any, description: str, batch_size: int, **kwargs: Any) -> DataLoader:
-        if not self.args.dataloader_num_workers:
-            return super()._get_dataloader(dataset, description, batch_size, **kwargs)
-        if self.args.dataloader_multiprocessing_context == "forkserver":
-            multiprocessing.set_forkserver_preload(list(PRELOADED))
-            with on_signals(signal.SIG_IGN):  # a shutdown asks every process to end; the engine ends this one
-                import_module("multiprocessing.forkserver").ensure_running()
-        collator: Collator = self.data_collator
-        self.data_collator: Collator = SentCollator(collator)
-        try:
-            loader = super()._get_dataloader(SentSamples(dataset), description, batch_size, **kwargs)
-        finally:
-            self.data_collator = collator
-        live_loader(loader).worker_init_fn = begin_worker
-        if not kwargs.get("is_training") and self._has_evaluated():
-            draw_no_seed(loader)
-        return loader
-
-    def _has_evaluated(self) -> bool:
-        return any("eval_loss" in entry for entry in self.state.log_history)
-
-    def _get_train_sampler(self, train_dataset: data_Dataset | None = None) -> Sampler | None:
-        dataset: Any = self.train_dataset if train_dataset is None else train_dataset
-        if isinstance(dataset, SentSamples):
-            dataset = dataset.samples
-        if self.args.train_sampling_strategy == "group_by_length":
-            lengths = lengths_of(dataset)
-            if lengths is not None:  # the arguments are Trainer's own
-                together = self.args.train_batch_size * self.args.gradient_accumulation_steps
-                self.train_order = OrderedByLength(together, lengths=lengths)
-                return self.train_order
-        sampler = super()._get_train_sampler(dataset)
-        if isinstance(sampler, LengthGroupedSampler):
-            sampler = self.train_order = OrderedByLength(sampler.batch_size, lengths=sampler.lengths)
-        return sampler
-
-    def _get_eval_sampler(self, eval_dataset: Any) -> Sampler | None:
-        if self.args.train_sampling_strategy == "group_by_length":
-            samples = eval_dataset.samples if isinstance(eval_dataset, SentSamples) else eval_dataset
-            lengths = lengths_of(samples)
-            if lengths is not None:
-                return SameEachTime(self.args.eval_batch_size, lengths=lengths, seed=self.args.seed)
-        return super()._get_eval_sampler(eval_dataset)
-
-    def get_batch_samples(
-        self, epoch_iterator: Iterator[Any], num_batches: int, device: torch.device
-    ) -> tuple[list[Any], Any]:
-        """The batches of one optimizer step.
-
-        Raises:
-            UserError: A worker found a sample that can't be used.
-        """
-        return super().get_batch_samples(map(received, epoch_iterator), num_batches, device)
-
-    def prediction_step(
-        self, model: torch.nn.Module, inputs: dict[str, Any], *args: Any, **kwargs: Any
-    ) -> Any:
-        """Evaluate one batch.
-
-        Raises:
-            UserError: A worker found a sample that can't be used.
-        """
-        return super().prediction_step(model, received(inputs), *args, **kwargs)
-
-    def stop_workers(self) -> None:
-        """End the processes that prepare batches; a loader asked for more starts new ones."""
-        loaders = [self.callback_handler.train_dataloader, *getattr(self, "_eval_dataloaders", {}).values()]
-        for loader in filter(None, loaders):
-            live_loader(loader)._iterator = None  # torch ends them where it lets go of the iterator
-
-
-def live_loader(loader: Any) -> DataLoader:
-    """The loader of torch's own that accelerate wraps: its iterator holds the workers."""
-    return getattr(loader, "base_dataloader", loader)
-
-
-def draw_no_seed(loader: Any) -> None:
-    """Let a loader start its workers without moving the random numbers that all share.
-
-    torch draws a number when workers start. They live from one epoch to the next, so that a run draws it once: one that
-    goes on must not draw it a second time.
-    """
-    live_loader(loader).generator = loader.generator = torch.Generator()
