@@ -15,9 +15,10 @@ from PySide6.QtWidgets import (
 )
 
 from core.base import format as numbers
-from core.base.errors import UserError
-from core.options import RunOptions
+from core.base.errors import Fix, UserError
+from core.options import RunOptions, Tree
 from core.options.choices import Schedule
+from core.options.sources import Scheme
 from core.runs import models as checkpoint_files
 from core.runs.folder import RunFolder
 from core.runs.start import Extension
@@ -205,3 +206,19 @@ def _rate_words(length: Length) -> str:
             return _(
                 "follows its schedule over all steps: first higher than it was at the end, then down again",
             )
+
+
+def with_changes(tree: Tree, fix: Fix) -> Tree:
+    """A copy of a run's options in which a fix has been applied."""
+    changed: Tree = {key: dict(value) if isinstance(value, dict) else value for key, value in tree.items()}
+    for path, value in fix.changes.items():
+        section, _, name = path.rpartition(".")
+        target = changed.setdefault(section, {}) if section else changed
+        target[name] = value
+    return changed
+
+
+def from_its_model(tree: Tree, run: RunFolder) -> Tree:
+    """The options of a new run that goes on from what this one has learned, on the same data."""
+    source = Scheme.RUN.of(str(run.path.absolute()))
+    return with_changes(tree, Fix("", {"model.source": source}))

@@ -16,7 +16,6 @@ from core.base.errors import Fix, FixAction, OptionsError, UserError
 from core.base.files import is_there, read_small
 from core.options import RunOptions, Tree, run_file
 from core.options.past_runs import title_of
-from core.options.sources import Scheme
 from core.runs import start as starting
 from core.runs.events import Level, MessageRaised
 from core.runs.folder import Action, ExitRecord, RunFolder
@@ -31,7 +30,7 @@ from gui.charts.grid import RunCharts
 from gui.charts.history import RunHistory, RunNews
 from gui.run import words as run_words
 from gui.run.export_dialog import ExportSheet
-from gui.run.extend_dialog import ExtendSheet, Length
+from gui.run.extend_dialog import ExtendSheet, Length, from_its_model, with_changes
 from gui.run.follower import Begin, JobThread, Rest
 from gui.run.header import RunActions, RunFigures, RunHeader, RunMessages
 from gui.run.share import RunTaking
@@ -85,22 +84,6 @@ class RunModel(QWidget):
 
 
 # --- What becomes of a run's options when a new run is to be made of it
-
-
-def with_changes(tree: Tree, fix: Fix) -> Tree:
-    """A copy of a run's options in which a fix has been applied."""
-    changed: Tree = {key: dict(value) if isinstance(value, dict) else value for key, value in tree.items()}
-    for path, value in fix.changes.items():
-        section, _, name = path.rpartition(".")
-        target = changed.setdefault(section, {}) if section else changed
-        target[name] = value
-    return changed
-
-
-def from_its_model(tree: Tree, run: RunFolder) -> Tree:
-    """The options of a new run that goes on from what this one has learned, on the same data."""
-    source = Scheme.RUN.of(str(run.path.absolute()))
-    return with_changes(tree, Fix("", {"model.source": source}))
 
 
 # --- One run on screen, from the first event to the last

@@ -38,8 +38,7 @@ from gui.base.theme import Role, Theme, set_role
 from gui.base.tokens import PAGE_MARGINS, SPACING
 from gui.base.trash import NotOverError, RunBin, reveal
 from gui.run.export_dialog import ExportSheet
-from gui.run.extend_dialog import ExtendSheet, Length, length_of
-from gui.run.page import from_its_model
+from gui.run.extend_dialog import ExtendSheet, Length, from_its_model, length_of
 from gui.run.words import forecast_words
 from gui.runs import table as runs_layout
 from gui.runs.columns import Column
