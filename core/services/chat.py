@@ -7,6 +7,7 @@ answered by one `Answered` or `NotAnswered`, before which text may come in `Piec
 
 import contextlib
 import json
+import math
 import subprocess
 import threading
 from collections.abc import Callable, Iterable, Iterator, Sequence
@@ -14,7 +15,6 @@ from dataclasses import dataclass
 from enum import StrEnum
 from pathlib import Path
 from queue import SimpleQueue
-from typing import Any
 
 import msgspec
 
@@ -41,9 +41,6 @@ from core.runs.status import State, chosen_examples
 from core.runs.summary import summarize
 from core.services.hub import Kind, snapshot
 from core.services.memory import shared_room
-
-# --- Trying a run's model: what is asked of the process that holds one, and what it answers
-
 
 JOB = "try"
 """The name of the engine's job."""
@@ -233,13 +230,13 @@ Told = Loaded | NotLoaded | Piece | Answered | NotAnswered
 """What the process says."""
 
 
-# --- The two models of a run that can be tried: what they are called, whether they are there
+# --- A run's two models
 
 
 LARGEST_HEADER = 64 << 20
 """A safetensors file begins with its header's length and the header, JSON; a longer one is no file of weights."""
-MOST_SIDES = 16
-"""No tensor has more; a stranger's file may name so many large ones that counting them would take for ever."""
+MOST_DIMENSIONS = 16
+"""A stranger's file may name so many large ones that multiplying them would take for ever."""
 
 
 def name_of(run: RunFolder, options: RunOptions, which: Which) -> str:
@@ -254,74 +251,52 @@ def name_of(run: RunFolder, options: RunOptions, which: Which) -> str:
 def lacks_model(run: RunFolder) -> str:
     """Why a run has no trained model to try, in a sentence; empty where it has one."""
     newest = trained_model(run)
-    if newest is not None and not newest.is_checkpoint:
-        return ""
-    if newest is not None:
+    if newest is None:
+        return "It has no model: it hasn't ended yet, or its model was deleted."
+    if newest.is_checkpoint:
         return (
             f"Its newest weights are those of its checkpoint of step {newest.step:,}: resume it, and its model is "
             "written when it ends, or export the checkpoint."
         )
-    return "It has no model: it hasn't ended yet, or its model was deleted."
+    return ""
 
 
 def parameters_of(run: RunFolder, options: RunOptions, which: Which) -> int | None:
-    """How many weights a model of a run has, told by the headers of its files; None where they aren't to be found."""
+    """How many weights a model of a run has, by the headers of its files; None where they aren't found."""
     own = count_weights(run.model.glob(WEIGHTS))
     if not holds_adapter(run.model):
         return own or None  # before training, it had as many
-    base = _base(run, options)
-    found = 0 if base is None else count_weights(base.glob(WEIGHTS))
+    source, base = options.model.source, run.model / "base"
+    if not base.is_dir():
+        base = model_folder(source) or Path(source)
+    if not base.is_dir() and not scheme_of(source):
+        base = snapshot(source, Kind.MODEL) or base
+    found = count_weights(base.glob(WEIGHTS))
     if not found:
         return None
     return found + own if which is Which.TRAINED else found
 
 
-def _base(run: RunFolder, options: RunOptions) -> Path | None:
-    """The folder of the model that LoRA matrices were trained beside."""
-    kept, source = run.model / "base", options.model.source
-    if kept.is_dir():
-        return kept
-    past = model_folder(source)
-    if past is not None:
-        return past
-    if Path(source).is_dir():
-        return Path(source)
-    return None if scheme_of(source) else snapshot(source, Kind.MODEL)
-
-
 def count_weights(files: Iterable[Path]) -> int:
-    """How many numbers safetensors files hold."""
-    return sum(_numbers(_header(path)) for path in files)
-
-
-def _header(path: Path) -> dict[str, Any]:
-    """What a file says of itself (https://huggingface.co/docs/safetensors); empty where it can't be read."""
-    try:
-        with open_plain(path) as file:
-            length = int.from_bytes(file.read(8), "little")
-            found = json.loads(file.read(length)) if length <= LARGEST_HEADER else {}
-    except (OSError, ValueError, RecursionError):
-        return {}
-    return found if isinstance(found, dict) else {}
-
-
-def _numbers(header: dict[str, Any]) -> int:
+    """How many numbers safetensors files hold (https://huggingface.co/docs/safetensors); 0 of unreadable ones."""
     total = 0
-    for name, tensor in header.items():
-        shape = tensor.get("shape") if isinstance(tensor, dict) and name != "__metadata__" else None
-        if isinstance(shape, list) and len(shape) <= MOST_SIDES and all(map(_is_side, shape)):
-            count = 1
-            for side in shape:
-                count *= side
-            total += count
+    for path in files:
+        try:
+            with open_plain(path) as file:
+                length = int.from_bytes(file.read(8), "little")
+                header = json.loads(file.read(length)) if length <= LARGEST_HEADER else {}
+        except (OSError, ValueError, RecursionError):
+            continue
+        for tensor in header.values() if isinstance(header, dict) else ():
+            shape = tensor.get("shape") if isinstance(tensor, dict) else None
+            if not isinstance(shape, list) or len(shape) > MOST_DIMENSIONS:
+                continue
+            if all(isinstance(side, int) and 0 <= side < 1 << 48 for side in shape):
+                total += math.prod(shape)
     return total
 
 
-def _is_side(value: Any) -> bool:
-    return isinstance(value, int) and 0 <= value < 1 << 48
-
-
-# --- A process that holds one model and answers questions: starting it, talking to it
+# --- The process
 
 
 KILLED = -9
@@ -366,27 +341,38 @@ class TryProcess:
         self._waiting.put(msgspec.json.encode(said) + b"\n")
 
     def lines(self) -> Iterator[Told]:
-        """What it says, until it ends as it was asked to.
+        """What it says, until it ends as it was asked to. No process and no thread is left then.
 
         Raises:
             UserError: The model can't be loaded, or the system has ended its process.
-            EngineCrashed: It ended by itself, or said what nobody understands.
+            EngineCrashed: It ended by itself, or said what can't be understood.
             JobCancelled: `kill` was called.
         """
         assert self._process.stdout is not None
-        has_closed = False
         try:
             with self._ceiling.over_process(self.pid, lambda: kill_with_children(self._process)):
                 for line in self._process.stdout:
-                    told = self._understood(line)
+                    try:
+                        told: Told = msgspec.json.decode(line, type=Told)
+                    except msgspec.MsgspecError as error:
+                        self.kill()
+                        said = line[:2000].decode(errors="replace")
+                        raise EngineCrashed(JOB, 0, f"{error}\n{said}") from error
                     if isinstance(told, NotLoaded):
                         raise UserError(told.error.title, told.error.detail, told.error.fixes)
                     yield told
-            has_closed = self._process.wait(LAST_SECONDS) == 0
-            if not has_closed:
+            if self._process.wait(LAST_SECONDS) != 0:
                 raise self._end()
         finally:
-            self._clear_away()
+            self._waiting.put(None)
+            try:
+                self._process.wait(0 if self._killed else LAST_SECONDS)
+            except subprocess.TimeoutExpired:
+                kill_with_children(self._process)
+                self._process.wait()
+            self._writer.join()
+            self._process.stdout.close()
+            self._messages.close()
 
     def close(self) -> None:
         """Ask it to end; it does so at once, whatever it is writing."""
@@ -408,14 +394,6 @@ class TryProcess:
         with contextlib.suppress(OSError):
             self._process.stdin.close()
 
-    def _understood(self, line: bytes) -> Told:
-        try:
-            told: Told = msgspec.json.decode(line, type=Told)
-        except msgspec.MsgspecError as error:
-            self.kill()
-            raise EngineCrashed(JOB, 0, f"{error}\n{line[:2000].decode(errors='replace')}") from error
-        return told
-
     def _end(self) -> Exception:
         if self._killed:
             return JobCancelled(JOB)
@@ -429,38 +407,25 @@ class TryProcess:
         self._messages.seek(0)
         return EngineCrashed(JOB, self._process.returncode, self._messages.read().decode(errors="replace"))
 
-    def _clear_away(self) -> None:
-        """Leave no process and no thread behind."""
-        self._waiting.put(None)
-        try:
-            self._process.wait(0 if self._killed else LAST_SECONDS)
-        except subprocess.TimeoutExpired:
-            kill_with_children(self._process)
-            self._process.wait()
-        self._writer.join()
-        assert self._process.stdout is not None
-        self._process.stdout.close()
-        self._messages.close()
-
 
 Start = Callable[[Load], TryProcess]
 """Starts the process of a model. Raises OSError where it can't."""
 
 
-# --- Whether there is room to try models now: memory is for the run that trains
+# --- Whether there is memory for models now: a run that trains comes first
 
 
 FP32, HALF = 4, 2
-"""Bytes of a weight as it is loaded, and of the copy in 16 bits that a computation in those keeps of it."""
+"""Bytes of a weight as it is loaded, and of the copy that a computation in 16 bits keeps of it."""
 ANSWERING = 1.1
 """What an answer takes beside the weights: keys and values of what was read, activations. A tenth is a guess."""
 SPARE = 0.05
-"""So much of what is free is left alone."""
+"""This share of the free memory is left alone."""
 
 
 @dataclass(frozen=True)
 class Need:
-    """What one model takes in a process of its own, in bytes; None: nobody can tell before it is loaded."""
+    """Bytes that one model takes in a process of its own; None: unknown before it is loaded."""
 
     which: Which
     size: int | None
@@ -468,7 +433,7 @@ class Need:
 
 @dataclass(frozen=True)
 class Verdict:
-    """Which of the models may be loaded now, and why not the others, in a title and a sentence.
+    """Which of the models may be loaded now, and why not the others.
 
     `cpu_helps` tells that they could be loaded on the CPU all the same, beside a run that trains.
     """
@@ -480,19 +445,17 @@ class Verdict:
 
 
 def need_of(run: RunFolder, options: RunOptions, which: Which) -> Need:
-    """What a model of a run will take of the computer's memory."""
+    """How much of the computer's memory a model of a run will take."""
     parameters = parameters_of(run, options, which)
     if parameters is None:
         return Need(which, None)
-    weights = parameters * _bytes_a_weight(options) * ANSWERING
-    return Need(which, libraries_bytes(options) + FIRST_USE + round(weights))
-
-
-def _bytes_a_weight(options: RunOptions) -> float:
     if options.model.method is Method.QLORA:
-        return INT8 if options.model.quantization is Quantization.INT8 else NF4
-    is_whole = options.device.precision in (Precision.FP32, Precision.TF32)
-    return FP32 if is_whole else FP32 + HALF
+        bytes_a_weight = INT8 if options.model.quantization is Quantization.INT8 else NF4
+    else:
+        is_whole = options.device.precision in (Precision.FP32, Precision.TF32)
+        bytes_a_weight = FP32 if is_whole else FP32 + HALF
+    weights = round(parameters * bytes_a_weight * ANSWERING)
+    return Need(which, libraries_bytes(options) + FIRST_USE + weights)
 
 
 def free_memory() -> int:
@@ -501,12 +464,8 @@ def free_memory() -> int:
 
 
 def that_train(folder: Path) -> tuple[RunFolder, ...]:
-    """The runs that hold memory now, in a folder or elsewhere; those that wait for their turn hold none."""
-    try:
-        found = list_runs(folder)
-    except OSError:
-        found = []
-    alive = [run for run in found if run.exit_record() is None and run.keeper_is_alive()]
+    """The runs that hold memory now, in a folder or elsewhere; queued ones hold none."""
+    alive = [run for run in _runs(folder) if run.exit_record() is None and run.keeper_is_alive()]
     known = {run.path.absolute() for run in alive}
     alive += [run for run in queue.training() if run.path not in known]
     states = {run: summarize(run).state for run in alive}
@@ -517,57 +476,42 @@ def judge(needs: Sequence[Need], free: int, training: Sequence[str] = (), *, on_
     """Which models may be loaded, the first one first.
 
     Args:
-        needs: Of the models that are wanted, the most wanted first.
-        free: Bytes that are free.
-        training: What the runs are called that train now.
+        needs: Of the models that are wanted, the most wanted first; one of unknown size is hoped to fit.
+        free: Free bytes.
+        training: The titles of the runs that train now.
         on_cpu: Whether the person wants them beside a run that trains, on the CPU.
     """
-    fitting = _that_fit(needs, round(free * (1 - SPARE)))
+    allowed: list[Which] = []
+    left = round(free * (1 - SPARE))
+    for need in needs:
+        if (need.size or 0) <= left:
+            allowed.append(need.which)
+            left -= need.size or 0
+    one, all_of_them = (figures.size(sum(need.size or 0 for need in some)) for some in (needs[:1], needs))
     if training and not on_cpu:
-        return Verdict((), _trains(training), _waiting(fitting, needs, free), cpu_helps=bool(fitting))
-    if len(fitting) == len(needs):
-        return Verdict(fitting)
-    if fitting:
+        trains = f"{training[0]} is training" if len(training) == 1 else f"{len(training)} runs are training"
+        detail = (
+            "It can be tried on the CPU meanwhile, slowly; or wait until the run has ended."
+            if allowed
+            else f"There is no room beside it either: the model takes about {one}, and {figures.size(free)} are free. "
+            "Wait until the run has ended, or pause it."
+        )
+        detail = f"Trying a model now would take memory and time from it. {detail}"
+        return Verdict((), trains, detail, cpu_helps=bool(allowed))
+    if len(allowed) == len(needs):
+        return Verdict(tuple(allowed))
+    if allowed:
         return Verdict(
-            fitting,
+            tuple(allowed),
             "Only one of the two models fits into memory",
-            f"Together they take about {_sum(needs)}, and {figures.size(free)} are free. Close other programs to see "
+            f"Together they take about {all_of_them}, and {figures.size(free)} are free. Close other programs to see "
             "both side by side, or look at one after the other.",
         )
     return Verdict(
         (),
         "There is too little memory to try this model",
-        f"It takes about {_sum(needs[:1])}, and {figures.size(free)} are free. Close other programs and try again.",
+        f"It takes about {one}, and {figures.size(free)} are free. Close other programs and try again.",
     )
-
-
-def _that_fit(needs: Sequence[Need], free: int) -> tuple[Which, ...]:
-    """Those that fit together, taken in their order; of one whose size nobody knows it is hoped."""
-    taken: list[Which] = []
-    for need in needs:
-        size = need.size or 0
-        if size <= free:
-            taken.append(need.which)
-            free -= size
-    return tuple(taken)
-
-
-def _trains(training: Sequence[str]) -> str:
-    return f"{training[0]} is training" if len(training) == 1 else f"{len(training)} runs are training"
-
-
-def _waiting(fitting: Sequence[Which], needs: Sequence[Need], free: int) -> str:
-    kept = "Trying a model now would take memory and time from it."
-    if fitting:
-        return f"{kept} It can be tried on the CPU meanwhile, slowly; or wait until the run has ended."
-    return (
-        f"{kept} There is no room beside it either: the model takes about {_sum(needs[:1])}, and "
-        f"{figures.size(free)} are free. Wait until the run has ended, or pause it."
-    )
-
-
-def _sum(needs: Sequence[Need]) -> str:
-    return figures.size(sum(need.size or 0 for need in needs))
 
 
 # --- The runs that can be tried
@@ -575,7 +519,7 @@ def _sum(needs: Sequence[Need]) -> str:
 
 @dataclass(frozen=True)
 class Triable:
-    """A run with a model: what it is called, what it has learned, and the names of its two models."""
+    """A run with a model: its title, its task, and the names of its two models."""
 
     run: RunFolder
     title: str
@@ -584,13 +528,13 @@ class Triable:
     before: str
 
     def name(self, which: Which) -> str:
-        """What one of its models is called."""
+        """The name of one of its models."""
         return self.trained if which is Which.TRAINED else self.before
 
 
 @dataclass(frozen=True)
 class Choice:
-    """The runs that can be tried, the newest first; of the one that is looked at, its held-out examples.
+    """The runs that can be tried, the newest first; of the chosen one its held-out examples, a person's prompts first.
 
     `reads_pairs`: it was trained on pairs of texts. `problem`: why the run that was asked for can't be tried.
     """
@@ -603,7 +547,7 @@ class Choice:
 
 
 def look(folder: Path, wanted: RunFolder | None) -> Choice:
-    """Which runs of a folder can be tried, and what is to be known of the one that is wanted; None: the newest."""
+    """Which runs of a folder can be tried, with the examples of `wanted` (None: of the newest)."""
     found = [one for run in _runs(folder) if (one := triable(run)) is not None]
     chosen = next((one for one in found if wanted is not None and one.run.path == wanted.path), None)
     if wanted is not None and chosen is None:
@@ -614,8 +558,15 @@ def look(folder: Path, wanted: RunFolder | None) -> Choice:
     chosen = chosen or next(iter(found), None)
     if chosen is None:
         return Choice(())
-    examples = examples_of(chosen.run)
-    return Choice(tuple(found), chosen, examples, _reads_pairs(chosen, examples))
+    examples = tuple(sorted(chosen_examples(chosen.run.events_file), key=lambda example: not example.is_own))
+    reads_pairs = False
+    if chosen.task in (Task.TEXT_CLASSIFICATION, Task.TEXT_REGRESSION):
+        options = chosen.run.readable_options()
+        if options is not None and options.data.text_columns:
+            reads_pairs = len(options.data.text_columns) == 2
+        else:
+            reads_pairs = bool(examples) and all(example.given.count("\n") == 1 for example in examples)
+    return Choice(tuple(found), chosen, examples, reads_pairs)
 
 
 def _runs(folder: Path) -> list[RunFolder]:
@@ -626,7 +577,7 @@ def _runs(folder: Path) -> list[RunFolder]:
 
 
 def triable(run: RunFolder) -> Triable | None:
-    """What is to be known of a run's models; None where it has none, or its run file can't be read."""
+    """None where the run has no model, or its run file can't be read."""
     options = run.readable_options()
     if options is None or lacks_model(run):
         return None
@@ -639,30 +590,8 @@ def triable(run: RunFolder) -> Triable | None:
     )
 
 
-def examples_of(run: RunFolder) -> tuple[Example, ...]:
-    """The run's held-out examples and the person's own prompts, as its predictions tell them; own ones come first."""
-    return tuple(sorted(chosen_examples(run.events_file), key=lambda example: not example.is_own))
-
-
-def _reads_pairs(chosen: Triable, examples: tuple[Example, ...]) -> bool:
-    """Whether a run was trained on pairs: two columns were named, or each example has two lines."""
-    if chosen.task not in (Task.TEXT_CLASSIFICATION, Task.TEXT_REGRESSION):
-        return False
-    options = chosen.run.readable_options()
-    if options is not None and options.data.text_columns:
-        return len(options.data.text_columns) == 2
-    return bool(examples) and all(example.given.count("\n") == 1 for example in examples)
-
-
 def room_for(chosen: Triable, wanted: tuple[Which, ...], folder: Path, *, on_cpu: bool = False) -> Verdict:
-    """Whether models of a run may be loaded now.
-
-    Args:
-        chosen: The run.
-        wanted: Which of its models, the most wanted first.
-        folder: Where runs are that may train.
-        on_cpu: Whether they are wanted on the CPU, beside a run that trains.
-    """
+    """Whether models of a run, the most wanted first, may be loaded now; `folder` holds runs that may train."""
     training = [run_title(run) for run in that_train(folder)]
     options = chosen.run.readable_options()
     needs = [] if options is None else [need_of(chosen.run, options, which) for which in wanted]

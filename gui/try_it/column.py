@@ -1,9 +1,9 @@
-"""What one model says of a text or an image: bars of probabilities, a number, or the text with its words labelled."""
+"""One of the two models on the page Try it: its process, and what it answers."""
 
 import threading
 from gettext import gettext as _
 
-from PySide6.QtCore import QObject, Qt, QTimer, Signal
+from PySide6.QtCore import Qt, QTimer, Signal
 from PySide6.QtWidgets import QFrame, QLabel, QStackedWidget, QVBoxLayout, QWidget
 
 from core.base import format as numbers
@@ -26,7 +26,7 @@ from core.services.chat import (
     Which,
     Writing,
 )
-from gui.base.background import EngineWork
+from gui.base.background import Call, Task
 from gui.base.theme import Role, Theme, set_role
 from gui.base.tokens import SPACING
 from gui.try_it.input import Question, ending_words, expected_words, figures_words, which_words
@@ -34,9 +34,6 @@ from gui.widgets.bars import ChanceBars
 from gui.widgets.cards import Card
 from gui.widgets.labels import ElidedLabel, LabelledText
 from gui.widgets.layout import PageScroll
-
-# --- A conversation with one model, or texts it has gone on with: questions and answers
-
 
 PAINT_MS = 50
 """So often a text that is being written is painted anew."""
@@ -168,62 +165,45 @@ def _text() -> QLabel:
     return label
 
 
-# --- A model that is being tried, as the window sees it
+class Session:
+    """One model's process, started in a thread by `run`. What is said before it has started waits for it."""
 
-
-class TrySession(EngineWork):
-    """One model in a process of its own; `start` begins it, `cancel` ends it and frees its memory.
-
-    `failure` tells why it has ended, None: it was told to.
-
-    Signals:
-        told: A line of the process (`core.services.chat.Told`).
-
-    Args:
-        start: Starts the process.
-        load: What it is to load.
-        parent: Qt's parent.
-    """
-
-    told = Signal(object)
-
-    def __init__(self, start: Start, load: Load, parent: QObject) -> None:
-        super().__init__(parent)
-        self._start_process = start
-        self._load = load
-        self._process: TryProcess | None = None
-        self._queue = threading.Lock()
+    def __init__(self, start: Start, load: Load) -> None:
+        self._start, self._load = start, load
+        self._lock = threading.Lock()
         self._early: list[Said] = []
+        self._process: TryProcess | None = None
+        self._has_ended = False
+
+    def run(self, call: Call) -> None:
+        """Start the process and pass on its lines until it ends; raises what `TryProcess.lines` does."""
+        try:
+            process = self._start(self._load)
+        except OSError as error:
+            raise UserError(_("Hone's engine can't be started"), str(error)) from error
+        with self._lock:
+            self._process = process
+            for said in self._early:
+                process.say(said)
+            if self._has_ended:
+                process.kill()
+        for told in process.lines():
+            call.tell(told)
 
     def say(self, said: Said) -> None:
-        """Send a line; one that comes before the process is there waits for it."""
-        with self._queue:
+        """Send a line."""
+        with self._lock:
             if self._process is None:
                 self._early.append(said)
             else:
                 self._process.say(said)
 
-    def begin(self) -> None:
-        """Start the process, and say what was to be said meanwhile."""
-        process = self._start_process(self._load)
-        with self._queue:
-            self._process = process
-            for said in self._early:
-                process.say(said)
-
-    def work(self) -> None:
-        """Pass on what the process says until it ends."""
-        assert self._process is not None
-        for told in self._process.lines():
-            self.told.emit(told)
-
     def kill(self) -> None:
-        """End the process, if it has been started."""
-        if self._process is not None:
-            self._process.kill()
-
-
-# --- What one model says of a text or an image: bars of probabilities, a number
+        """End the process, which frees its memory."""
+        with self._lock:
+            self._has_ended = True
+            if self._process is not None:
+                self._process.kill()
 
 
 class Judgement(PageScroll):
@@ -306,9 +286,6 @@ class Judgement(PageScroll):
             kind.setVisible(kind is widget)
 
 
-# --- One of the two models on the page Try it: its process, its conversation
-
-
 class TryColumn(Card):
     """Headed by the model's name; its process is started by the first question.
 
@@ -323,8 +300,11 @@ class TryColumn(Card):
         self.which = which
         self._start = start
         self._chosen: Triable | None = None
-        self._session: TrySession | None = None
-        self._ending: list[TrySession] = []
+        self._session: Session | None = None
+        self._task: Task[None] = Task(self)
+        self._task.progress.connect(self._take)
+        self._task.failed.connect(self._fail)
+        self._task.settled.connect(self._take_end)
         self._turns: tuple[Turn, ...] = ()
         self._question: Question | None = None
         self._asked = 0
@@ -401,9 +381,9 @@ class TryColumn(Card):
     def end(self, why: str = "") -> None:
         """End the process, which frees its memory; what it has said stays."""
         if self._session is not None:
-            session, self._session = self._session, None
-            self._ending.append(session)
-            session.cancel()
+            self._session.kill()
+            self._session = None
+            self._task.cancel()
         self._say_state(why)
         if self._question is not None:
             self._answers.stop()
@@ -412,8 +392,7 @@ class TryColumn(Card):
     def end_work(self) -> None:
         """End, and wait until no thread is left."""
         self.end()
-        for session in tuple(self._ending):
-            session.wait()
+        self._task.close()
 
     @property
     def _answers(self) -> Transcript | Judgement:
@@ -422,16 +401,12 @@ class TryColumn(Card):
 
     def _begin_session(self, chosen: Triable, *, on_cpu: bool) -> None:
         load = Load(run=str(chosen.run.path.absolute()), which=self.which, on_cpu=on_cpu)
-        self._session = TrySession(self._start, load, self)
-        self._session.told.connect(self._take)
-        self._session.finished.connect(self._take_end)
+        self._session = Session(self._start, load)
         self._is_loading = True
         self._say_state(_("loading …"))
-        self._session.start()
+        self._task.start(self._session.run)
 
     def _take(self, told: Told) -> None:
-        if self.sender() is not self._session:
-            return
         match told:
             case Loaded():
                 self._is_loading = False
@@ -464,17 +439,8 @@ class TryColumn(Card):
         self.settled.emit()
 
     def _take_end(self) -> None:
-        session = self.sender()
-        if not isinstance(session, TrySession):
-            return
-        if session in self._ending:
-            self._ending.remove(session)
-        elif session is self._session:
-            self._session = None
-            self._say_state()
-            if session.failure is not None:
-                self._fail(session.failure)
-        session.deleteLater()
+        self._session = None
+        self._say_state()
 
     def _say_state(self, *words: str) -> None:
         self.state.setText(" · ".join(filter(None, (which_words(self.which), *words))))

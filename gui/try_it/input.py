@@ -1,4 +1,4 @@
-"""How a model writes on the page Try it: by chance or not, how much, until where; and what it is told before."""
+"""The foot of the page Try it: questions, examples, how a model writes; and the page's sentences."""
 
 import re
 from collections.abc import Sequence
@@ -32,9 +32,6 @@ from gui.widgets.cards import Card
 from gui.widgets.inputs import CalmDoubleSpinBox, CalmSpinBox, dropped_path
 from gui.widgets.labels import ElidedLabel, tip_of
 from gui.widgets.layout import FlowLayout
-
-# --- A place for an image on the page Try it: drop one there, or choose a file
-
 
 SIDE = 72
 """Pixels of the small picture."""
@@ -94,7 +91,7 @@ class ImagePlace(QFrame):
             self._take(str(path))
 
     def _choose(self) -> None:
-        kinds = _("Images ({})").format(KINDS)
+        kinds = _("Images ({kinds})").format(kinds=KINDS)
         path, _kind = QFileDialog.getOpenFileName(self, _("Choose an image"), "", kinds)
         if path:
             self._take(path)
@@ -112,9 +109,6 @@ def small_picture(path: str, side: int) -> QPixmap:
     if size.isValid():
         reader.setScaledSize(size.scaled(QSize(side, side), Qt.AspectRatioMode.KeepAspectRatio))
     return QPixmap.fromImage(reader.read())
-
-
-# --- What a person asks on the page Try it
 
 
 @dataclass(frozen=True)
@@ -149,14 +143,9 @@ class Question:
         return Texts(texts=self.texts, as_read=self.as_read)
 
 
-# --- The sentences of the page Try it that are made of figures and names
-
-
 def which_words(which: Which) -> str:
     """Which of the two models it is."""
-    if which is Which.TRAINED:
-        return _("Trained")
-    return _("Before training")
+    return _("Trained") if which is Which.TRAINED else _("Before training")
 
 
 def ask_words(task: Task) -> str:
@@ -187,7 +176,7 @@ def hint_words(task: Task) -> str:
 
 def expected_words(expected: str) -> str:
     """What a held-out example says; empty where nobody knows."""
-    return _("Expected: {}").format(expected) if expected else ""
+    return _("Expected: {label}").format(label=expected) if expected else ""
 
 
 def figures_words(answered: Answered) -> str:
@@ -208,16 +197,13 @@ def ending_words(answered: Answered) -> str:
     """Why a written answer ended, where that isn't the model's own doing; empty where it is."""
     match answered.ended_by:
         case EndedBy.LENGTH:
-            return _("Ended by the most tokens it may write.")
+            return _("Reached the token limit.")
         case EndedBy.STOP_TEXT:
-            return _("Ended by a text to stop at.")
+            return _("Reached the stop text.")
         case EndedBy.PERSON:
             return _("Stopped.")
         case _:
             return ""
-
-
-# --- How a model writes on the page Try it: by chance or not, how much, until where
 
 
 MOST_TOKENS = 32_768
@@ -225,7 +211,7 @@ LARGEST_SEED = 2**31 - 1
 
 
 class WritingSettings(QWidget):
-    """The fields; each says in its tool tip what it does."""
+    """How an answer is sampled, and the system prompt."""
 
     def __init__(self, parent: QWidget | None = None) -> None:
         super().__init__(parent)
@@ -244,9 +230,34 @@ class WritingSettings(QWidget):
         self.stop_at = QLineEdit()
         self.stop_at.setPlaceholderText(_("none"))
         self.system = QLineEdit()
-        self.system.setPlaceholderText(_("What the assistant is told before the conversation"))
-        self._system_row = self._field(_("System prompt"), self.system, "")
-        self._lay_out()
+        self.system.setPlaceholderText(_("Instructions before the conversation"))
+        self._system_row = _field(_("System prompt"), self.system, "")
+        tips = (
+            (
+                _("Temperature"),
+                self.temperature,
+                _(
+                    "0: always the most likely token, so the same question gets the same answer. Higher: more random."
+                ),
+            ),
+            (_("Most tokens"), self.max_tokens, _("The answer ends after this many tokens.")),
+            (
+                _("Top-p"),
+                self.top_p,
+                _("Sample only from the most likely tokens whose probabilities add up to this value."),
+            ),
+            (_("Seed"), self.seed, _("The same seed gives the same answer.")),
+            (_("Stop at"), self.stop_at, _("The answer ends where this text would appear.")),
+        )
+        line = QWidget()
+        flow = FlowLayout(2 * SPACING, SPACING, line)
+        for title, widget, tip in tips:
+            flow.addWidget(_field(title, widget, tip))
+        column = QVBoxLayout(self)
+        column.setContentsMargins(0, 0, 0, 0)
+        column.setSpacing(SPACING)
+        column.addWidget(self._system_row)
+        column.addWidget(line)
 
     def writing(self) -> Writing:
         """What is chosen."""
@@ -262,47 +273,21 @@ class WritingSettings(QWidget):
         """Whether the model reads conversations, which may begin with a system prompt."""
         self._system_row.setVisible(offered)
 
-    def _lay_out(self) -> None:
-        line = QWidget()
-        flow = FlowLayout(2 * SPACING, SPACING, line)
-        tips = (
-            (_("Temperature"), self.temperature, self._temperature_tip()),
-            (_("Most tokens"), self.max_tokens, _("An answer ends after so many tokens.")),
-            (
-                _("Top-p"),
-                self.top_p,
-                _("Draws among the likeliest tokens only that come to this share."),
-            ),
-            (_("Seed"), self.seed, _("The same seed draws the same answer.")),
-            (_("Stop at"), self.stop_at, _("Writing ends where this text comes up.")),
-        )
-        for title, widget, tip in tips:
-            flow.addWidget(self._field(title, widget, tip))
-        column = QVBoxLayout(self)
-        column.setContentsMargins(0, 0, 0, 0)
-        column.setSpacing(SPACING)
-        column.addWidget(self._system_row)
-        column.addWidget(line)
 
-    def _temperature_tip(self) -> str:
-        return _(
-            "0: always the likeliest token, so that the same question gets the same answer. Higher: more by chance."
-        )
-
-    def _field(self, title: str, widget: QWidget, tip: str) -> QWidget:
-        label = QLabel(title)
-        label.setBuddy(widget)
-        set_role(label, Role.LABEL)
-        widget.setAccessibleName(title)
-        for part in (label, widget):
-            part.setToolTip(tip)
-        made = QWidget()
-        row = QHBoxLayout(made)
-        row.setContentsMargins(0, 0, 0, 0)
-        row.setSpacing(SPACING)
-        row.addWidget(label)
-        row.addWidget(widget, 1)
-        return made
+def _field(title: str, widget: QWidget, tip: str) -> QWidget:
+    label = QLabel(title)
+    label.setBuddy(widget)
+    set_role(label, Role.LABEL)
+    widget.setAccessibleName(title)
+    for part in (label, widget):
+        part.setToolTip(tip)
+    made = QWidget()
+    row = QHBoxLayout(made)
+    row.setContentsMargins(0, 0, 0, 0)
+    row.setSpacing(SPACING)
+    row.addWidget(label)
+    row.addWidget(widget, 1)
+    return made
 
 
 def _whole(least: int, most: int, value: int) -> CalmSpinBox:
@@ -311,9 +296,6 @@ def _whole(least: int, most: int, value: int) -> CalmSpinBox:
     made.setValue(value)
     made.setAlignment(Qt.AlignmentFlag.AlignLeft)
     return made
-
-
-# --- A run's held-out examples as buttons: one press asks about one of them
 
 
 MOST_TEXTS, MOST_IMAGES = 4, 12
@@ -363,7 +345,7 @@ class ExampleRow(QWidget):
         if question.image:
             button.setIcon(QIcon(small_picture(question.image, 2 * PICTURE)))
             button.setIconSize(QSize(PICTURE, PICTURE))
-            button.setAccessibleName(_("Image that is: {}").format(example.expected))
+            button.setAccessibleName(_("Image that is: {label}").format(label=example.expected))
         else:
             button.setText(short(question.shown, from_end=question.as_read))
         button.setToolTip(tip_of(example.given[:1000] or example.expected))
@@ -392,9 +374,6 @@ def short(text: str, *, from_end: bool = False) -> str:
         if from_end
         else f"{plain[:EXAMPLE_LETTERS].rstrip()} …"
     )
-
-
-# --- The foot of the page Try it: what is asked, in the form that suits the run
 
 
 LINES = 3

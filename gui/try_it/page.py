@@ -13,8 +13,8 @@ from core.runs.events import Level
 from core.runs.folder import RunFolder
 from core.runs.queue import LiveRun
 from core.runs.status import State
-from core.services import chat as trying_choice
-from core.services.chat import Choice, Start, Triable, TryProcess, Verdict, Which
+from core.services import chat
+from core.services.chat import Choice, Start, TryProcess, Verdict, Which
 from gui.base.background import Task
 from gui.base.theme import Role, Theme, set_role
 from gui.base.tokens import PAGE_MARGINS, SPACING
@@ -51,7 +51,7 @@ class TryPage(QWidget):
         theme: Theme,
         runs_folder: Callable[[], Path],
         start: Start = TryProcess,
-        room_for: RoomFor = trying_choice.room_for,
+        room_for: RoomFor = chat.room_for,
         parent: QWidget | None = None,
     ) -> None:
         super().__init__(parent)
@@ -67,7 +67,13 @@ class TryPage(QWidget):
         self._idle = QTimer(self, interval=IDLE_MS, singleShot=True)
         self.run_list = ChoiceList()
         self.run_list.setAccessibleName(_("Run"))
-        self.shown = Segmented(self._segments())
+        self.shown = Segmented(
+            (
+                Segment(BOTH, _("Both"), _("The trained model beside the one it started from.")),
+                Segment(Which.TRAINED.value, _("Trained"), _("Only the trained model.")),
+                Segment(Which.BEFORE.value, _("Before training"), _("Only the model the run started from.")),
+            )
+        )
         self.shown.setAccessibleName(_("Models to ask"))
         self.shown.set_value(BOTH)
         self.learned = QLabel()
@@ -106,7 +112,7 @@ class TryPage(QWidget):
         if not training:
             self._on_cpu = False
         elif not self._on_cpu and self._any_loaded:
-            self.let_go(_("{} is training and gets the memory").format(training[0].title))
+            self.let_go(_("{run} is training and gets the memory").format(run=training[0].title))
             self._goes = lambda runs: training[0].run not in runs
 
     def close_questions(self) -> None:
@@ -127,17 +133,6 @@ class TryPage(QWidget):
         """Keep the models a while: somebody may come back at once."""
         super().hideEvent(event)
         self._idle.start()
-
-    def _segments(self) -> tuple[Segment, ...]:
-        return (
-            Segment(BOTH, _("Both"), _("The trained model beside the one it started from.")),
-            Segment(Which.TRAINED.value, _("Trained"), _("Only the trained model.")),
-            Segment(
-                Which.BEFORE.value,
-                _("Before training"),
-                _("Only the model the run started from."),
-            ),
-        )
 
     def _lay_out(self) -> None:
         title = QLabel(_("Try it"))
@@ -190,11 +185,9 @@ class TryPage(QWidget):
         assert application is not None
         application.aboutToQuit.connect(self.close_questions)
 
-    # Which run, which of its models.
-
     def _look(self) -> None:
         folder, wanted = self._runs_folder(), self._wanted
-        self._runs.start(lambda _call: trying_choice.look(folder, wanted))
+        self._runs.start(lambda _call: chat.look(folder, wanted))
 
     def _choose(self, row: int) -> None:
         path = self.run_list.itemData(row)
@@ -205,31 +198,29 @@ class TryPage(QWidget):
         before, self._choice = self._choice.chosen, choice
         chosen = choice.chosen
         titles = told_apart([(run.run.path, run.title) for run in choice.runs])
-        self.run_list.set_choices(map(_entry, choice.runs, titles))
+        self.run_list.set_choices(
+            Segment(str(run.run.path), title, run.task.label)
+            for run, title in zip(choice.runs, titles, strict=True)
+        )
         for widget in (self.run_list, self.shown, self.learned):
             widget.setVisible(chosen is not None)
         self._stack.setCurrentIndex(0 if chosen is None else 1)
-        self.empty.setText(self._why_empty(choice))
+        no_run = _("No run has a model yet.\nTrain one under New run: then it can be asked here.")
+        problem = _("This run can't be tried.\n{problem}").format(problem=choice.problem)
+        self.empty.setText(problem if choice.problem else no_run)
         if chosen is None:
             self.let_go()
             return
         self._wanted = chosen.run
         self.run_list.choose(str(chosen.run.path))
         self.learned.setText(chosen.task.label)
-        if chosen != before:
-            self._show_chosen(choice, chosen)
-
-    def _show_chosen(self, choice: Choice, chosen: Triable) -> None:
+        if chosen == before:
+            return
         self.strip.hide()
         for column in self.columns.values():
             column.show_model(chosen)
         self.input.show_choice(choice)
         self._show_columns()
-
-    def _why_empty(self, choice: Choice) -> str:
-        if choice.problem:
-            return _("This run can't be tried.\n{}").format(choice.problem)
-        return _("No run has a model yet.\nTrain one under New run: then it can be asked here.")
 
     @property
     def _asked_models(self) -> tuple[Which, ...]:
@@ -248,8 +239,6 @@ class TryPage(QWidget):
             if not is_shown:
                 column.end()
         self._show_busy()
-
-    # Asking.
 
     def _ask(self, question: Question) -> None:
         """Ask; models that aren't loaded yet are, where there is room."""
@@ -325,7 +314,3 @@ class TryPage(QWidget):
     def _show_busy(self) -> None:
         answers_come = any(column.is_busy for column in self.columns.values())
         self.input.show_busy(answers_come or self._room.is_running)
-
-
-def _entry(run: Triable, title: str) -> Segment:
-    return Segment(str(run.run.path), title, run.task.label)

@@ -1,4 +1,4 @@
-"""The job `try`: loads the model that the first line asks for, then answers line by line. See `core.services.chat`."""
+"""The job `try`: loads the model that the first line names, then answers line by line. See `core.services.chat`."""
 
 import os
 import sys
@@ -8,6 +8,7 @@ import traceback
 from collections.abc import Callable
 from pathlib import Path
 from queue import SimpleQueue
+from typing import TYPE_CHECKING
 
 import msgspec
 
@@ -18,26 +19,44 @@ from core.options import RunOptions
 from core.options.sections import DeviceOptions, MemoryOptions, TrainingOptions
 from core.runs.folder import RunFolder
 from core.services.chat import (
+    Answered,
     Ask,
     Close,
     Load,
+    Loaded,
+    NotAnswered,
     NotLoaded,
+    Piece,
     Said,
     Stop,
     Told,
 )
 
-# --- Hears what a trying process is asked, while it answers
-
+if TYPE_CHECKING:
+    from core.engine.generate.loading import TriedModel
 
 CHUNK = 1 << 16
+WRONG = 2
+MISHAPS = (
+    RuntimeError,
+    ValueError,
+    TypeError,
+    LookupError,
+    AttributeError,
+    NotImplementedError,
+    OSError,
+    MemoryError,
+)
+"""What models and their libraries raise at a question: told as the answer; anything else ends the process."""
+
+Say = Callable[[Told], None]
 
 
 class Hearing:
     """Reads lines from a file number, in a thread of its own once it has begun.
 
     Args:
-        descriptor: What is read from; read as it is, since a buffered reader can't be left waiting at the end.
+        descriptor: What is read from, unbuffered: a buffered reader can't be left waiting at the end.
     """
 
     def __init__(self, descriptor: int = 0) -> None:
@@ -57,11 +76,11 @@ class Hearing:
         threading.Thread(target=self._listen, name="hearing", daemon=True).start()
 
     def next_question(self) -> Ask | None:
-        """Wait for a question; None: nobody asks any more."""
+        """Wait for a question; None: there will be no more."""
         return None if self._closed.is_set() else self._questions.get()
 
     def is_stopped(self, question: int) -> bool:
-        """Whether the answer to a question is wanted no longer."""
+        """Whether the answer to a question is no longer wanted."""
         return question in self._stopped or self._closed.is_set()
 
     def _listen(self) -> None:
@@ -77,7 +96,7 @@ class Hearing:
         self._questions.put(None)
 
     def _next(self) -> Said | None:
-        """The next line; None where there is none any more, or none that can be understood."""
+        """The next line; None at the end, or where it can't be understood."""
         while b"\n" not in self._rest:
             try:
                 read = os.read(self._descriptor, CHUNK)
@@ -93,18 +112,8 @@ class Hearing:
             return None
 
 
-# --- The job `try`: loads the model that the first line asks for
-
-
-Say = Callable[[Told], None]
-WRONG = 2
-
-
 def run_try(descriptor: int) -> int:
-    """Load a model and answer until nobody asks any more.
-
-    Args:
-        descriptor: Where lines are written to.
+    """Load a model and answer until there are no more questions; lines are written to `descriptor`.
 
     Returns:
         0 when it was asked to end, 1 when the model can't be loaded, 2 when the first line is no `Load`.
@@ -120,22 +129,26 @@ def run_try(descriptor: int) -> int:
         return WRONG
     hearing.begin()
     try:
-        return _serve(load, hearing, say)
+        model = _loaded(load, say)
+        while (asked := hearing.next_question()) is not None:
+            say(_answer_or_failure(model, asked, hearing, say))
     except UserError as error:
-        say(NotLoaded(error=FailureReport(title=error.title, detail=error.detail, fixes=error.fixes)))
+        say(NotLoaded(error=_report(error)))
+        return 1
     except Exception:  # noqa: BLE001 - the outer edge of this process: logged whole
         traceback.print_exc(file=sys.stderr)
-    return 1
+        return 1
+    return 0
 
 
-def _serve(load: Load, hearing: Hearing, say: Say) -> int:
+def _loaded(load: Load, say: Say) -> "TriedModel":
     begun = time.perf_counter()
     run = RunFolder(Path(load.run))
     options = plain_options(run.options(), load)
-    prepare(options)
+    prepare(options)  # before torch is imported
     from core.engine.failures import is_out_of_memory
-    from core.engine.generate.answers import loaded_line, talk
     from core.engine.generate.loading import load_model
+    from core.engine.generate.predict import positions
 
     try:
         model = load_model(run, options, load.which)
@@ -143,13 +156,23 @@ def _serve(load: Load, hearing: Hearing, say: Say) -> int:
         if not is_out_of_memory(error):
             raise
         raise OutOfMemory("There is too little memory to load this model", str(error)) from error
-    say(loaded_line(model, time.perf_counter() - begun))
-    talk(model, hearing, say)
-    return 0
+    sees = positions(model.model) if model.task.writes_text else model.length
+    say(
+        Loaded(
+            name=model.name,
+            task=model.task,
+            device=model.choice.label,
+            dtype=model.dtype,
+            labels=model.labels,
+            sees=0 if sees == sys.maxsize else sees,
+            seconds=time.perf_counter() - begun,
+        )
+    )
+    return model
 
 
 def plain_options(asked: RunOptions, load: Load) -> RunOptions:
-    """What of a run's options matters for using its model: nothing of how it was trained but seed and precision."""
+    """The options that matter for using a run's model: nothing of how it was trained but seed and precision."""
     device = msgspec.structs.replace(asked.device, compile=False, processes=1)
     if load.on_cpu:
         device = DeviceOptions(name="cpu", threads=asked.device.threads)
@@ -159,3 +182,50 @@ def plain_options(asked: RunOptions, load: Load) -> RunOptions:
         memory=MemoryOptions(),
         training=TrainingOptions(seed=asked.training.seed),
     )
+
+
+def _answer_or_failure(model: "TriedModel", asked: Ask, hearing: Hearing, say: Say) -> Told:
+    from core.engine.failures import is_out_of_memory
+
+    try:
+        return answer(model, asked, hearing, say)
+    except UserError as error:
+        return NotAnswered(id=asked.id, error=_report(error))
+    except MISHAPS as error:
+        traceback.print_exc(file=sys.stderr)
+        mishap = UserError("The model can't answer this", f"{type(error).__name__}: {error}")
+        if is_out_of_memory(error):
+            less = "A shorter text, fewer tokens or one model at a time takes less."
+            mishap = OutOfMemory("There is too little memory for this answer", f"{error}\n{less}")
+        return NotAnswered(id=asked.id, error=_report(mishap))
+
+
+def answer(model: "TriedModel", asked: Ask, hearing: Hearing, say: Say) -> Answered:
+    """The whole answer to a question.
+
+    Raises:
+        UserError: It can't be answered.
+    """
+    import torch
+
+    from core.engine.generate.predict import judged
+    from core.engine.generate.write import write
+
+    begun = time.perf_counter()
+    with torch.no_grad(), model.computing():
+        if model.task.writes_text:
+            found = write(
+                model,
+                asked,
+                tell=lambda text: say(Piece(id=asked.id, text=text)),
+                is_stopped=lambda: hearing.is_stopped(asked.id),
+            )
+        else:
+            found = judged(model, asked)
+    return msgspec.structs.replace(
+        found, device=model.choice.label, dtype=model.dtype, seconds=time.perf_counter() - begun
+    )
+
+
+def _report(error: UserError) -> FailureReport:
+    return FailureReport(title=error.title, detail=error.detail, fixes=error.fixes)

@@ -1,8 +1,7 @@
-"""Loads one of a run's two models as it was when the run asked it about its examples: the same weights, head and seed.
+"""Loads one of a run's two models: the trained one from `model/`, or the one before training as the run loaded it.
 
-The trained one comes from `model/`: a whole model, or the model it started from with its LoRA matrices. The one before
-is loaded as the run did, so that a fresh head has the same random weights; tokenizer, chat template, labels and the
-tokens that end an answer are those the run saved.
+A fresh head gets the same random weights as in the run; tokenizer, chat template, labels and end tokens are those that
+the run saved.
 """
 
 from contextlib import AbstractContextManager
@@ -38,10 +37,10 @@ GENERATION = "generation_config.json"
 
 @dataclass(frozen=True)
 class TriedModel:
-    """A model in evaluation mode on its device, and what turns a question into what it reads.
+    """A model in evaluation mode on its device.
 
-    `length` is the most tokens a text is cut to, `row` those of each row where padding was fixed; both count for what
-    reads a text and says something of it. `transform` is an image model's.
+    `length` is the most tokens a text is cut to, `row` those of each row where padding was fixed; both are for models
+    that classify or score texts. `transform` is an image model's.
     """
 
     model: Any
@@ -75,7 +74,7 @@ def load_model(run: RunFolder, options: RunOptions, which: Which) -> TriedModel:
 
     Args:
         run: The run.
-        options: What of its options matters (`core.engine.generate.chat_job.plain_options`).
+        options: Its options, as `core.engine.generate.chat_job.plain_options` leaves them.
         which: The trained model, or the one before.
 
     Raises:
@@ -86,48 +85,59 @@ def load_model(run: RunFolder, options: RunOptions, which: Which) -> TriedModel:
     lack = lacks_model(run)
     if lack:
         raise ModelError(f"There is no model of {run.name} to try", lack)
-    choice = _choice(options)
+    facts = gather()
+    try:
+        choice = choose_visible(facts, options)
+    except DeviceError:  # a run of another computer
+        choice = choose_visible(facts, msgspec.structs.replace(options, device=DeviceOptions()))
     process_settings.apply(choice.settled)
     if choice.precision is Precision.TF32:
         torch.set_float32_matmul_precision("high")
     load = _load_image_model if options.task.reads_images else _load_text_model
     made = load(run, choice.settled, which, choice)
-    _check_room(made)
+    room = room_of(choice.device) if choice.kind == "cuda" else None
+    taken = sum(weight.numel() * weight.element_size() for weight in made.model.parameters())
+    if room is not None and taken > room.free:
+        raise OutOfMemory(
+            f"{made.name} doesn't fit on the GPU now",
+            f"Its weights take {figures.size(taken)}, and {figures.size(room.free)} are free on {choice.title}.",
+        )
     if not getattr(made.model, "is_quantized", False):
         made.model.to(choice.name)
     made.model.eval()
     return made
 
 
-def _choice(options: RunOptions) -> Choice:
-    """The device of the run; the best there is where a run comes from another computer."""
-    facts = gather()
-    try:
-        return choose_visible(facts, options)
-    except DeviceError:
-        return choose_visible(facts, msgspec.structs.replace(options, device=DeviceOptions()))
-
-
 def _load_text_model(run: RunFolder, options: RunOptions, which: Which, choice: Choice) -> TriedModel:
     own = Scheme.RUN.of(str(run.path.absolute()))
     tokenizer = text_models.load_tokenizer(own)
-    labels = _labels(own, options)
+    labels: tuple[str, ...] = ()
+    if options.task.has_labels:
+        saved = text_models.load_config(_whole(own, options))
+        labels = tuple(str(saved.id2label[index]) for index in range(saved.num_labels))
     has_adapter = holds_adapter(run.model)
-    asked = _from(base_of(run.model), options) if has_adapter else options
-    if which is Which.TRAINED and not has_adapter:
-        asked = _whole(own, options)
+    is_whole = which is Which.TRAINED and not has_adapter
+    asked = _whole(own, options) if is_whole else options
+    if has_adapter:
+        base = msgspec.structs.replace(options.model, source=base_of(run.model))
+        asked = msgspec.structs.replace(options, model=base)
     config = text_models.load_config(asked)
     loaded = text_models.load_model(asked, config, labels, tokenizer)
     model: Any = loaded.model
     if getattr(model, "is_quantized", False):
         make_trainable(model)  # as in training, or bitsandbytes packs its weights anew and computes otherwise
-    if which is Which.TRAINED and not has_adapter and loaded.fresh:
+    if is_whole and loaded.fresh:
         raise ModelError(
             f"The model of {run.name} isn't whole",
             f"{run.model} has no weights for {', '.join(loaded.fresh)}.",
         )
-    if options.task.writes_text:
-        _end_as_saved(model, run)
+    if (
+        options.task.writes_text and (run.model / GENERATION).is_file()
+    ):  # stop where the run's model learned to
+        from transformers import GenerationConfig
+
+        with explained(str(run.model)):
+            model.generation_config = GenerationConfig.from_pretrained(run.model)
     longest = text_models.longest_text(config, tokenizer)
     return TriedModel(
         model=with_matrices(model, run.model) if which is Which.TRAINED and has_adapter else model,
@@ -142,7 +152,11 @@ def _load_text_model(run: RunFolder, options: RunOptions, which: Which, choice: 
 
 
 def _load_image_model(run: RunFolder, options: RunOptions, which: Which, choice: Choice) -> TriedModel:
-    recipe = _recipe(run)
+    path = run.model / RECIPE
+    try:
+        recipe = msgspec.json.decode(path.read_bytes(), type=VisionRecipe)
+    except (OSError, msgspec.MsgspecError) as error:
+        raise ModelError(f"The model of {run.name} isn't whole", f"{path}: {error}") from error
     has_adapter = holds_adapter(run.model)
     is_whole = which is Which.TRAINED and not has_adapter
     asked = _whole(Scheme.RUN.of(str(run.path.absolute())), options) if is_whole else options
@@ -157,47 +171,7 @@ def _load_image_model(run: RunFolder, options: RunOptions, which: Which, choice:
     )
 
 
-def _recipe(run: RunFolder) -> VisionRecipe:
-    path = run.model / RECIPE
-    try:
-        return msgspec.json.decode(path.read_bytes(), type=VisionRecipe)
-    except (OSError, msgspec.MsgspecError) as error:
-        raise ModelError(f"The model of {run.name} isn't whole", f"{path}: {error}") from error
-
-
-def _from(source: str, options: RunOptions) -> RunOptions:
-    return msgspec.structs.replace(options, model=msgspec.structs.replace(options.model, source=source))
-
-
 def _whole(source: str, options: RunOptions) -> RunOptions:
-    """As the run's own model is loaded: all of it, whatever of it has learned."""
+    """As the run's own model is loaded: all of it, whatever was trained."""
     whole = msgspec.structs.replace(options.model, method=Method.FULL, pretrained=True, source=source)
     return msgspec.structs.replace(options, model=whole)
-
-
-def _labels(own: str, options: RunOptions) -> tuple[str, ...]:
-    """What the run has learned to tell apart, as its model's config has it."""
-    if not options.task.has_labels:
-        return ()
-    config = text_models.load_config(_whole(own, options))
-    return tuple(str(config.id2label[index]) for index in range(config.num_labels))
-
-
-def _end_as_saved(model: Any, run: RunFolder) -> None:
-    """Let a model that writes stop at the tokens at which the run's model learned to stop."""
-    from transformers import GenerationConfig
-
-    if (run.model / GENERATION).is_file():
-        with explained(str(run.model)):
-            model.generation_config = GenerationConfig.from_pretrained(run.model)
-
-
-def _check_room(made: TriedModel) -> None:
-    """Stop before a GPU of its own memory has too little for the weights."""
-    room = room_of(made.choice.device) if made.choice.kind == "cuda" else None
-    taken = sum(weight.numel() * weight.element_size() for weight in made.model.parameters())
-    if room is not None and taken > room.free:
-        raise OutOfMemory(
-            f"{made.name} doesn't fit on the GPU now",
-            f"Its weights take {figures.size(taken)}, and {figures.size(room.free)} are free on {made.choice.title}.",
-        )

@@ -1,4 +1,4 @@
-"""What a model says of a text or an image: its label, a number, a label for each word; as during training."""
+"""Predictions: on a run's chosen examples while it trains, and on one text or image that a person asks about."""
 
 import re
 import sys
@@ -25,9 +25,6 @@ from core.options import choices as conversation_words
 from core.options.choices import Task
 from core.runs.events import Example, Said
 from core.services.chat import CHANCES_TOLD, Answered, Ask, Chance, Image, Texts, Word
-
-# --- Whoever can be asked what the model says of its examples; one kind for each sort of answer
-
 
 AT_ONCE = 16
 """Examples that are asked about together: a run's memory is foretold for its batches, and there may be 256 of them."""
@@ -82,9 +79,6 @@ def logits_of(model: Any, batch: dict[str, Any]) -> torch.Tensor:
     return logits.float().cpu()
 
 
-# --- Labels, numbers and labels by word: what encoders and vision models say of an example
-
-
 Collator = Callable[[list[dict[str, Any]]], dict[str, Any]]
 
 
@@ -137,13 +131,13 @@ class WordLabels:
         """The labelled words of each."""
         asked = (logits_of(model, self.collator(list(some))) for some in in_portions(self.samples))
         guesses = [row for logits in asked for row in logits.argmax(-1).tolist()]
-        return tuple(self._said(sample, guess) for sample, guess in zip(self.samples, guesses, strict=True))
-
-    def _said(self, sample: dict[str, Any], guesses: list[int]) -> Said:
-        kept = guesses[: len(sample["labels"])]
-        pairs = list(zip(sample["labels"], kept, strict=True))
-        right = all(guess == label for label, guess in pairs if label != NO_LABEL)
-        return Said(text=tagged_words(sample, kept, self.labels, self.tokenizer), right=right)
+        found = []
+        for sample, row in zip(self.samples, guesses, strict=True):
+            kept = row[: len(sample["labels"])]
+            pairs = zip(sample["labels"], kept, strict=True)
+            right = all(guess == label for label, guess in pairs if label != NO_LABEL)
+            found.append(Said(text=tagged_words(sample, kept, self.labels, self.tokenizer), right=right))
+        return tuple(found)
 
 
 def _logits_of_samples(model: Any, samples: list[dict[str, Any]], collator: Collator) -> torch.Tensor:
@@ -181,9 +175,6 @@ def _words_with_tags(sample: dict[str, Any], tags: list[int], tokenizer: Any) ->
         yield tokenizer.decode(tokens).strip(), tag
 
 
-# --- Texts: what a causal model writes on from a beginning
-
-
 NEW_TOKENS = 64
 """So many at most: an evaluation is not to wait long for them."""
 
@@ -209,30 +200,26 @@ class Written:
         room = positions(model) - new_tokens
         prompts = [prompt[-room:] for prompt in asked]
         longest = max(map(len, prompts))
-        rows = [_on_left(prompt, longest, self._pad) for prompt in prompts]
+        pad = pad_token(self.tokenizer)
+        rows = [[pad] * (longest - len(prompt)) + list(prompt) for prompt in prompts]  # padded on the left
+        masks = [[0] * (longest - len(prompt)) + [1] * len(prompt) for prompt in prompts]
         device = next(model.parameters()).device
         written = model.generate(
-            input_ids=torch.tensor([ids for ids, _ in rows], device=device),
-            attention_mask=torch.tensor([mask for _, mask in rows], device=device),
+            input_ids=torch.tensor(rows, device=device),
+            attention_mask=torch.tensor(masks, device=device),
             max_new_tokens=new_tokens,
             do_sample=False,
             num_beams=1,
             use_cache=True,
-            pad_token_id=self._pad,
+            pad_token_id=pad,
             stopping_criteria=[Stop(is_asked_to_stop)],
         )
-        ends = {self._pad, self.tokenizer.eos_token_id, *ends_of(model)}
-        return (self._said(row[longest:], ends) for row in written.tolist())
-
-    @property
-    def _pad(self) -> int:
-        pad = self.tokenizer.pad_token_id
-        return int(self.tokenizer.eos_token_id if pad is None else pad)
-
-    def _said(self, tokens: list[int], ends: set[int]) -> Said:
-        end = next((place for place, token in enumerate(tokens) if token in ends), None)
-        text = self.tokenizer.decode(tokens[:end], skip_special_tokens=True)
-        return Said(text=text, is_cut=end is None)
+        ends = {pad, self.tokenizer.eos_token_id, *ends_of(model)}
+        for row in written.tolist():
+            tokens = row[longest:]
+            end = next((place for place, token in enumerate(tokens) if token in ends), None)
+            text = self.tokenizer.decode(tokens[:end], skip_special_tokens=True)
+            yield Said(text=text, is_cut=end is None)
 
 
 class Stop:
@@ -247,6 +234,12 @@ class Stop:
         return torch.full((len(input_ids),), stop, dtype=torch.bool, device=input_ids.device)
 
 
+def pad_token(tokenizer: Any) -> int:
+    """The token that fills rows up."""
+    pad = tokenizer.pad_token_id
+    return int(tokenizer.eos_token_id if pad is None else pad)
+
+
 def positions(model: Any) -> int:
     """The most tokens it can see: beyond, one with learned positions fails, on a GPU for good."""
     limit: int = getattr(model.config.get_text_config(), "max_position_embeddings", None) or sys.maxsize
@@ -259,13 +252,7 @@ def ends_of(model: Any) -> list[int]:
     return [] if found is None else [found] if isinstance(found, int) else list(found)
 
 
-def _on_left(prompt: tuple[int, ...], length: int, pad: int) -> tuple[list[int], list[int]]:
-    """Token ids filled up at their beginning, and the mask that hides the filling."""
-    filling = length - len(prompt)
-    return [pad] * filling + list(prompt), [0] * filling + [1] * len(prompt)
-
-
-# --- What a model says of a text or an image: its label, a number, a label for each word
+# --- One question of a person's
 
 
 WORD = re.compile(r"\w+(?:[-'’.]\w+)*|[^\w\s]")
@@ -282,21 +269,19 @@ def judged(model: TriedModel, asked: Ask) -> Answered:
     if isinstance(given, Image) and model.transform is not None:
         return _of_labels(model, asked, _logits_of_one(model, _image(model, given)), read=0)
     if not isinstance(given, Texts) or model.transform is not None:
-        raise UserError("This model can't be asked that", f"{model.name} reads {_reads(model)}.")
+        reads = "texts" if model.transform is None else "images"
+        raise UserError("This model can't be asked that", f"{model.name} reads {reads}.")
     if not any(text.strip() for text in given.texts):
         raise UserError("There is nothing to read", "Write a text first.")
     if model.task is Task.TOKEN_CLASSIFICATION:
         return _label_words(model, asked, " ".join(given.texts))
-    sample = _sample(model, given)
+    columns = dict(zip(("text", "text_pair"), ([text] for text in given.texts), strict=False))
+    sample = _first(encode_rows({**columns, "label": [0]}, model.tokenizer, model.length))
     logits, read = _logits_of_one(model, sample), len(sample["input_ids"])
     if model.task is Task.TEXT_REGRESSION:
         number = float(logits.reshape(-1)[0])
         return Answered(id=asked.id, name=model.name, number=number, read=read, notes=_cut(model, read))
     return _of_labels(model, asked, logits, read)
-
-
-def _reads(model: TriedModel) -> str:
-    return "texts" if model.transform is None else "images"
 
 
 def _image(model: TriedModel, given: Image) -> dict[str, Any]:
@@ -309,11 +294,6 @@ def _image(model: TriedModel, given: Image) -> dict[str, Any]:
         raise DataError(
             f"{path.name} can't be read as an image", f"{path}: {explained(path, error)}."
         ) from error
-
-
-def _sample(model: TriedModel, given: Texts) -> dict[str, Any]:
-    columns = dict(zip(("text", "text_pair"), ([text] for text in given.texts), strict=False))
-    return _first(encode_rows({**columns, "label": [0]}, model.tokenizer, model.length))
 
 
 def _first(columns: dict[str, list[Any]]) -> dict[str, Any]:
@@ -364,7 +344,7 @@ def _cut(model: TriedModel, read: int) -> tuple[str, ...]:
     return (f"Only the first {model.length:,} tokens were read: the model was trained on no more.",)
 
 
-# --- Which examples are asked about: some held-out ones chosen by seed
+# --- The examples of a run: some held-out ones chosen by seed, and a person's prompts
 
 
 BEGINNING = 64

@@ -1,4 +1,4 @@
-"""What a causal model writes: an answer in a conversation, or a text gone on from, told token by token.
+"""What a causal model writes: an answer in a conversation, or the continuation of a text, token by token.
 
 With temperature 0 it is what `core.engine.generate.predict` writes, so that Try it says what the predictions of the
 run said.
@@ -15,12 +15,9 @@ from core.engine.data.chat_tokens import TemplateRefused, Writer
 from core.engine.data.conversation_shapes import Message
 from core.engine.data.conversations import joined_text
 from core.engine.generate.loading import TriedModel
-from core.engine.generate.predict import Stop, ends_of, positions
+from core.engine.generate.predict import Stop, ends_of, pad_token, positions
 from core.options.choices import Speaker
-from core.services.chat import Answered, Ask, Chat, EndedBy, Texts, Turn, Writing
-
-# --- A text while it is written: tokens come in one by one, pieces that can be read go out
-
+from core.services.chat import Answered, Ask, Chat, EndedBy, Texts, Turn
 
 UNFINISHED = "\N{REPLACEMENT CHARACTER}"
 """What a tokenizer decodes the first bytes of a character to whose others are still to come."""
@@ -50,11 +47,6 @@ class Stream:
         self.tokens = 0
         self.ended_by: EndedBy | None = None
 
-    @property
-    def is_over(self) -> bool:
-        """Whether the text has come to its end by itself."""
-        return self.ended_by is not None
-
     def put(self, value: Any) -> None:
         """Take the prompt, or the next token."""
         if not self._has_prompt:
@@ -68,7 +60,7 @@ class Stream:
         self._tell_until(len(self.text))
 
     def _add(self, token: int) -> None:
-        if self.is_over:
+        if self.ended_by is not None:
             return
         self.tokens += 1
         if token in self._ends:
@@ -82,19 +74,13 @@ class Stream:
             self.ended_by = EndedBy.STOP_TEXT
             self._tell_until(stop)
             return
-        self._tell_until(len(self.text.rstrip(UNFINISHED)) - self._held_back())
-
-    def _held_back(self) -> int:
-        """How many of the last letters may be the beginning of a text that ends it."""
-        most = max(map(len, self._stop_at), default=1) - 1
-        return next(
-            (
-                count
-                for count in range(min(most, len(self.text)), 0, -1)
-                if any(stop.startswith(self.text[-count:]) for stop in self._stop_at)
-            ),
-            0,
+        most = min(max(map(len, self._stop_at), default=1) - 1, len(self.text))
+        held_back = (  # the last letters may be the beginning of a text that ends it
+            count
+            for count in range(most, 0, -1)
+            if any(stop.startswith(self.text[-count:]) for stop in self._stop_at)
         )
+        self._tell_until(len(self.text.rstrip(UNFINISHED)) - next(held_back, 0))
 
     def _tell_until(self, end: int) -> None:
         """Tell what is new up to there; a decoder that writes earlier letters anew is put right by the whole text."""
@@ -103,12 +89,9 @@ class Stream:
             self._told = self.text[:end]
 
 
-# --- What a causal model writes: an answer in a conversation, or a text gone on from
-
-
 @dataclass(frozen=True)
 class Prompt:
-    """What the model reads as token ids; `notes` say what was left out of it."""
+    """The token ids that the model reads; `notes` say what was left out."""
 
     ids: tuple[int, ...]
     notes: tuple[str, ...] = ()
@@ -128,12 +111,18 @@ def write(
     Raises:
         UserError: There is nothing to go on from, or the chat template can't write it.
     """
-    room = _room(model, asked.writing)
+    # at most half of what the model can see is written, which leaves the rest to read
+    room = max(1, min(asked.writing.max_tokens, positions(model.model) // 2))
     prompt = _prompt(model, asked, positions(model.model) - room)
-    ends = {_pad(model), model.tokenizer.eos_token_id, *ends_of(model.model)}
+    pad = pad_token(model.tokenizer)
+    ends = {pad, model.tokenizer.eos_token_id, *ends_of(model.model)}
     stream = Stream(model.tokenizer, ends, asked.writing.stop_at, tell)
     device = next(model.model.parameters()).device
     ids = torch.tensor([prompt.ids], device=device)
+    sampling: dict[str, Any] = {"do_sample": False}
+    if asked.writing.temperature > 0:
+        writing = asked.writing
+        sampling = {"do_sample": True, "temperature": writing.temperature, "top_p": writing.top_p, "top_k": 0}
     torch.manual_seed(asked.writing.seed)
     model.model.generate(
         input_ids=ids,
@@ -141,10 +130,10 @@ def write(
         max_new_tokens=room,
         num_beams=1,
         use_cache=True,
-        pad_token_id=_pad(model),
+        pad_token_id=pad,
         streamer=stream,
-        stopping_criteria=[Stop(lambda: stream.is_over or is_stopped())],
-        **_drawing(asked.writing),
+        stopping_criteria=[Stop(lambda: stream.ended_by is not None or is_stopped())],
+        **sampling,
     )
     return Answered(
         id=asked.id,
@@ -155,23 +144,6 @@ def write(
         tokens=stream.tokens,
         notes=prompt.notes,
     )
-
-
-def _room(model: TriedModel, writing: Writing) -> int:
-    """Tokens that may be written; at most half of what the model can see, which leaves the rest to read."""
-    return max(1, min(writing.max_tokens, positions(model.model) // 2))
-
-
-def _drawing(writing: Writing) -> dict[str, Any]:
-    """How the next token is chosen, for transformers' `generate`."""
-    if writing.temperature <= 0:
-        return {"do_sample": False}
-    return {"do_sample": True, "temperature": writing.temperature, "top_p": writing.top_p, "top_k": 0}
-
-
-def _pad(model: TriedModel) -> int:
-    pad = model.tokenizer.pad_token_id
-    return int(model.tokenizer.eos_token_id if pad is None else pad)
 
 
 def _prompt(model: TriedModel, asked: Ask, room: int) -> Prompt:

@@ -1,20 +1,35 @@
-"""A model that is tried says what it said during training, before its first step and at last."""
+"""A model that is tried answers as it did during training, before its first step and at last."""
 
 from pathlib import Path
 from typing import Any
 
+import msgspec
 import pytest
 
 from core.base.errors import ModelError, UserError
+from core.cli.ask import Asked, try_run
 from core.options.choices import Method, Speaker, Task
 from core.options.data import DataOptions
 from core.options.sections import ModelOptions, OutputOptions, TrainingOptions
 from core.runs.folder import RunFolder
-from core.services.chat import Chat, EndedBy, Image, Texts, Turn, Which, lacks_model, parameters_of
+from core.services.chat import (
+    Answered,
+    Chat,
+    EndedBy,
+    Image,
+    Loaded,
+    Texts,
+    Turn,
+    Which,
+    Writing,
+    lacks_model,
+    parameters_of,
+)
 from tests.fakes.runs import save_checkpoint
 from tests.fakes.tiny_bert import save_tiny_bert
 from tests.fakes.tiny_talker import instructions, save_tiny_talker, write_json
 from tests.fakes.tiny_training import reviews, write_reviews
+from tests.fakes.tiny_writer import write_text
 from tests.fakes.tried_runs import Heard, ask, examples, first_and_last, load, tried
 
 TEMPLATE = (
@@ -222,3 +237,28 @@ def test_images(tmp_path: Path) -> None:
     (tmp_path / "no.png").write_text("no image")
     with pytest.raises(UserError, match="can't be read as an image"):
         ask(model, Image(path=str(tmp_path / "no.png")))
+
+
+@pytest.mark.long
+def test_a_process_of_its_own_says_what_the_run_said(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    write_text(tmp_path / "text.txt")
+    run = tried(
+        tmp_path / "run",
+        task=Task.CAUSAL_LM,
+        model=ModelOptions(source="scratch:llama-tiny", vocabulary=300),
+        data=DataOptions(train=str(tmp_path / "text.txt"), max_length=16, eval_fraction=0.3),
+        training=TrainingOptions(max_steps=12, learning_rate=3e-2),
+        output=OutputOptions(predictions=1, prompts=("The river runs",)),
+    )
+    own = [example.is_own for example in examples(run)].index(True)
+    before, last = first_and_last(run)
+    assert before[own].text != last[own].text
+    asked = Asked(
+        run=str(run.path), prompts=("The river runs",), as_json=True, writing=Writing(max_tokens=64)
+    )
+    assert try_run(asked) == 0
+    loaded, answered = capsys.readouterr().out.splitlines()
+    assert msgspec.json.decode(loaded, type=Loaded).name == "llama-tiny on text"
+    assert msgspec.json.decode(answered, type=Answered).text == last[own].text

@@ -1,0 +1,196 @@
+"""The process that holds a model, whether there is memory for two, and what models are called."""
+
+import json
+import os
+from pathlib import Path
+
+import psutil
+import pytest
+
+from core.base import ceiling
+from core.base.errors import OutOfMemory, UserError
+from core.base.jobs import EngineCrashed, JobCancelled
+from core.options import RunOptions
+from core.options.choices import Method, Precision, Task
+from core.options.sections import DeviceOptions, ModelOptions
+from core.runs import queue
+from core.runs.folder import KeeperRecord, RunFolder
+from core.services.chat import (
+    Answered,
+    Ask,
+    EndedBy,
+    Load,
+    Loaded,
+    Need,
+    NotAnswered,
+    Piece,
+    Stop,
+    Texts,
+    TryProcess,
+    Which,
+    judge,
+    name_of,
+    need_of,
+    parameters_of,
+    that_train,
+)
+from tests.fakes.run_stories import keep_alive
+from tests.fakes.runs import new_run
+from tests.fakes.try_process import command
+
+LOAD = Load(run="/runs/one", which=Which.TRAINED)
+GIB = 1 << 30
+BOTH = (Need(Which.TRAINED, 3 * GIB), Need(Which.BEFORE, 3 * GIB))
+
+
+def texts(*words: str) -> Texts:
+    return Texts(texts=words)
+
+
+def test_questions_are_answered_one_by_one_until_it_is_closed() -> None:
+    process = TryProcess(LOAD, command())
+    for number, word in enumerate(("good", "refuse"), 1):
+        process.say(Ask(id=number, given=texts(word)))
+    told = []
+    for line in process.lines():
+        told.append(line)
+        if isinstance(line, NotAnswered):
+            process.close()
+    assert [type(line) for line in told] == [Loaded, Answered, NotAnswered]
+    assert told[1].chances[0].label == "yes"
+    assert not psutil.pid_exists(process.pid)
+
+
+def test_a_long_answer_is_stopped_and_the_process_stays() -> None:
+    process = TryProcess(LOAD, command())
+    process.say(Ask(id=1, given=texts("long")))
+    answers = []
+    for line in process.lines():
+        if isinstance(line, Piece):
+            process.say(Stop(id=1))
+            process.say(Ask(id=2, given=texts("good")))
+        if isinstance(line, Answered):
+            answers.append(line)
+            if line.id == 2:
+                process.close()
+    assert [one.id for one in answers] == [1, 2]
+    assert answers[0].ended_by is EndedBy.PERSON
+
+
+@pytest.mark.parametrize(
+    ("scenario", "error", "words"),
+    [
+        ("refuse", UserError, "is gone"),
+        ("spin", UserError, "The tokenizer"),
+        ("crash", EngineCrashed, "a bug in the fake model"),
+        ("killed", OutOfMemory, "ended the model's process"),
+        ("nonsense", EngineCrashed, "no line of ours"),
+        ("cancelled", JobCancelled, ""),
+    ],
+)
+def test_how_a_process_ends(
+    monkeypatch: pytest.MonkeyPatch, scenario: str, error: type[Exception], words: str
+) -> None:
+    monkeypatch.setitem(ceiling.SECONDS, ceiling.Pace.QUICK, 0.5)  # for a tokenizer that never ends
+    commands = {"crash": "chat", "killed": "hang", "cancelled": "hang"}
+    process = TryProcess(LOAD, command(commands.get(scenario, scenario)))
+    if scenario == "crash":
+        process.say(Ask(id=1, given=texts("crash")))
+    if scenario == "killed":
+        psutil.Process(process.pid).kill()
+    if scenario == "cancelled":
+        process.kill()
+    with pytest.raises(error) as told:
+        list(process.lines())
+    assert words in str(told.value)
+    assert not psutil.pid_exists(process.pid)
+    if scenario == "refuse":
+        assert told.value.fixes[0].label == "Put it back"
+
+
+@pytest.mark.parametrize(
+    ("free", "allowed", "words"),
+    [
+        (8, (Which.TRAINED, Which.BEFORE), ""),
+        (5, (Which.TRAINED,), "6.0 GB, and 5.0 GB are free"),
+        (2, (), "3.0 GB"),
+    ],
+)
+def test_memory_for_both_models_for_one_or_none(free: int, allowed: tuple[Which, ...], words: str) -> None:
+    verdict = judge(BOTH, free * GIB)
+    assert verdict.allowed == allowed
+    assert bool(verdict.title) == (len(allowed) < 2)
+    assert words in verdict.detail
+    training = judge(BOTH, free * GIB, ("Digits",))
+    assert (training.allowed, training.title) == ((), "Digits is training")
+    assert training.cpu_helps is bool(allowed)
+    assert ("on the CPU" in training.detail) is bool(allowed)
+    assert judge(BOTH, free * GIB, ("Digits",), on_cpu=True) == verdict
+
+
+def test_a_model_of_unknown_size_is_hoped_to_fit() -> None:
+    unknown = (Need(Which.TRAINED, GIB), Need(Which.BEFORE, None))
+    assert judge(unknown, 2 * GIB).allowed == (Which.TRAINED, Which.BEFORE)
+
+
+def test_a_run_that_trains_elsewhere_is_known_of(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("HONE_HOME", str(tmp_path / "home"))
+    here, elsewhere = new_run(tmp_path / "runs"), new_run(tmp_path / "elsewhere")
+    for run in (here, elsewhere):
+        keep_alive(run)
+        queue.hold(run, "cpu", KeeperRecord.of(os.getpid()))
+    assert that_train(tmp_path / "runs") == (here, elsewhere)
+    assert that_train(tmp_path / "nowhere") == (here, elsewhere)
+    queue.leave(elsewhere)
+    assert that_train(tmp_path / "runs") == (here,)
+
+
+def safetensors(path: Path, *shape: int) -> None:
+    header = json.dumps({"__metadata__": {"format": "pt"}, "w": {"dtype": "BF16", "shape": list(shape)}})
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.write_bytes(len(header).to_bytes(8, "little") + header.encode())
+
+
+def test_sizes_come_from_the_headers_of_files(tmp_path: Path) -> None:
+    run, base = RunFolder(tmp_path / "run"), tmp_path / "base"
+    options = RunOptions(
+        task=Task.CHAT,
+        model=ModelOptions(source=str(base), method=Method.LORA),
+        device=DeviceOptions(precision=Precision.FP32),
+    )
+    safetensors(run.model / "adapter_model.safetensors", 1000)
+    (run.model / "adapter_config.json").write_text("{}")
+    assert parameters_of(run, options, Which.TRAINED) is None
+    assert need_of(run, options, Which.BEFORE).size is None
+    safetensors(base / "model-1.safetensors", 1000, 1000)
+    safetensors(base / "model-2.safetensors", 500)
+    assert parameters_of(run, options, Which.BEFORE) == 1_000_500
+    assert parameters_of(run, options, Which.TRAINED) == 1_001_500
+    small = need_of(run, options, Which.BEFORE).size
+    safetensors(base / "model-1.safetensors", 1000, 1001)
+    large = need_of(run, options, Which.BEFORE).size
+    assert small is not None
+    assert large is not None
+    assert large - small == pytest.approx(1000 * 4 * 1.1)
+    (base / "model-2.safetensors").write_bytes(b"\xff" * 20)
+    assert parameters_of(run, options, Which.BEFORE) == 1_001_000
+
+
+@pytest.mark.parametrize(
+    ("model", "name"),
+    [
+        (ModelOptions(source="scratch:llama-tiny"), "llama-tiny (untrained)"),
+        (ModelOptions(source="/models/writer", pretrained=False), "writer (untrained)"),
+        (ModelOptions(source="/models/writer"), "writer"),
+    ],
+)
+def test_name_before_training(tmp_path: Path, model: ModelOptions, name: str) -> None:
+    assert name_of(RunFolder(tmp_path), RunOptions(task=Task.CHAT, model=model), Which.BEFORE) == name
+
+
+def test_a_strangers_header_of_large_numbers_is_not_counted(tmp_path: Path) -> None:
+    run = RunFolder(tmp_path)
+    run.model.mkdir()
+    header = b'{"a": {"shape": [' + b", ".join([b"9" * 4000] * 2000) + b"]}}"  # a product of 8 million digits
+    (run.model / "model.safetensors").write_bytes(len(header).to_bytes(8, "little") + header)
+    assert parameters_of(run, RunOptions(task=Task.CHAT), Which.TRAINED) is None
