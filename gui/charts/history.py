@@ -10,7 +10,7 @@ from collections import deque
 from collections.abc import Sequence
 from dataclasses import dataclass
 from enum import StrEnum
-from operator import itemgetter
+from operator import attrgetter, itemgetter
 from typing import Literal
 
 import numpy as np
@@ -503,7 +503,7 @@ def _columns(steps: list[StepFinished], origin: float, median: RunningMedian) ->
 
 def _column(steps: list[StepFinished], name: str) -> Floats:
     """One figure of all steps; NaN where it isn't known. Shape (n,)."""
-    return np.array([getattr(step, name) for step in steps], np.float64)
+    return np.array(list(map(attrgetter(name), steps)), np.float64)
 
 
 def _finite(values: Floats) -> Floats:

@@ -1,6 +1,7 @@
 """Points that grow in number without end, and the lines that draw them with two points a pixel column."""
 
 import math
+import mmap
 from collections.abc import Callable
 from dataclasses import dataclass
 from enum import Enum
@@ -23,8 +24,9 @@ BLOCK = 64
 class GrowingArray:
     """A numpy array that rows are added to at the end, or cut off there."""
 
-    def __init__(self, dtype: npt.DTypeLike = np.float64, columns: int = 0) -> None:
-        self._data: npt.NDArray[Any] = np.empty((64, columns) if columns else 64, dtype)
+    def __init__(self, dtype: npt.DTypeLike = np.float64, columns: int = 1) -> None:
+        self._dtype, self._columns = np.dtype(dtype), columns
+        self._data = self._allocate(64)
         self._length = 0
 
     def __len__(self) -> int:
@@ -32,21 +34,26 @@ class GrowingArray:
 
     @property
     def rows(self) -> npt.NDArray[Any]:
-        """All rows; a view, valid until the next change."""
+        """All rows; a view. Shape (n,), or (n, columns) where there are several."""
         return self._data[: self._length]
 
-    def extend(self, rows: npt.ArrayLike) -> None:
-        added = np.asarray(rows)
-        end = self._length + len(added)
+    def extend(self, rows: npt.NDArray[Any]) -> None:
+        end = self._length + len(rows)
         if end > len(self._data):
-            grown = np.empty((max(end, 2 * len(self._data)), *self._data.shape[1:]), self._data.dtype)
+            grown = self._allocate(max(end, 2 * len(self._data)))
             grown[: self._length] = self.rows
             self._data = grown
-        self._data[self._length : end] = added
+        self._data[self._length : end] = rows
         self._length = end
 
     def cut(self, length: int) -> None:
         self._length = min(length, self._length)
+
+    def _allocate(self, rows: int) -> npt.NDArray[Any]:
+        """Pages of its own: an array that is outgrown goes back to the system, and leaves no hole in the heap."""
+        pages = mmap.mmap(-1, rows * self._columns * self._dtype.itemsize)
+        found = np.frombuffer(pages, self._dtype)
+        return found if self._columns == 1 else found.reshape(-1, self._columns)
 
 
 class Series:
