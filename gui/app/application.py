@@ -32,9 +32,6 @@ from gui.base.style import ICONS
 from gui.base.theme import Theme
 from gui.new_run.page import NewRunPage
 
-# --- The form of the New run page outlives the window
-
-
 KEEP_AFTER_MS = 3000
 """So long after the last change it is kept, should the window not come to close in order."""
 
@@ -73,9 +70,6 @@ class KeptForm(QObject):
             self._kept = tree
 
 
-# --- Starting the window: settings, theme, log, and nothing heavy before the first paint
-
-
 log = logging.getLogger("hone")
 
 SWITCH_SECONDS = 0.0005
@@ -111,7 +105,6 @@ class HoneApplication(QApplication):
         self._gathering.timeout.connect(self._tell_opened)
 
     def event(self, event: QEvent) -> bool:
-        """Take files opened from the Finder."""
         if isinstance(event, QFileOpenEvent):
             self._opened.append(Path(event.file()))
             self._gathering.start()
@@ -138,7 +131,6 @@ class FirstPaint(QObject):
         window.installEventFilter(self)
 
     def eventFilter(self, watched: QObject, event: QEvent) -> bool:  # noqa: N802 - Qt's name
-        """Wait for the first paint."""
         if event.type() is QEvent.Type.Paint:
             self._window.removeEventFilter(self)
             QTimer.singleShot(0, self.painted.emit)

@@ -37,9 +37,6 @@ if TYPE_CHECKING:
     from gui.runs.queue_card import QueueCard
 
 
-# --- The worker thread that looks at all runs that train or wait, those of the terminal too
-
-
 log = logging.getLogger("hone")
 
 LOOK_SECONDS = 2.0
@@ -96,7 +93,6 @@ class LiveRunsThread(QThread):
         return any(one.state is not State.QUEUED for one in self._live)
 
     def begin(self) -> None:
-        """Start, or go on."""
         self._stopping.clear()
         if not self.isRunning():
             self.start()
@@ -122,7 +118,6 @@ class LiveRunsThread(QThread):
         wait_briefly(self)
 
     def run(self) -> None:
-        """What the thread does. Call `begin`."""
         pause = FIRST_SECONDS
         while True:
             self._wake.wait(pause)
@@ -192,9 +187,6 @@ def percent(live: LiveRun) -> int | None:
     return None if live.share is None else int(100 * live.share)
 
 
-# --- How runs draw attention outside their page
-
-
 SHOWN_MS = 15_000
 """How long the notification's icon stays: where it goes, the notification goes."""
 
@@ -241,7 +233,6 @@ class Attention(QObject):
         self.refresh()
 
     def refresh(self) -> None:
-        """Tell of the run that the window shows by now."""
         shown = self._on_screen()
         live = min(self._live, key=lambda one: (one.run != shown, one.state is State.QUEUED), default=None)
         done = percent(live) if live is not None and live.state is State.TRAINING else None
@@ -286,9 +277,6 @@ def _what_came_of(end: EndedRun) -> str:
     figures = summary(RunFacts(end.story, end.state))
     errors = (said.title for said in end.story.messages.values() if said.level is Level.ERROR)
     return ", ".join(f"{title} {value}" for title, value in figures) or " ".join(errors)
-
-
-# --- What the window says of the runs it finds as it opens: which train
 
 
 MOST_NAMES = 3
@@ -450,9 +438,6 @@ def listed(names: Sequence[str]) -> str:
     return ", ".join(shown) + (f" + {rest}" if rest else "")
 
 
-# --- What the window makes of runs that it finds or hears of: it opens, offers
-
-
 class FoundRuns(QObject):
     """Stands between one window and the thread that looks at runs."""
 
@@ -493,7 +478,6 @@ class FoundRuns(QObject):
         card.leave_requested.connect(self._leave)
 
     def end_work(self) -> None:
-        """Keep in mind that what was interrupted has been told, unless the person has said nothing to it yet."""
         if self._thread.has_looked and self.strip.interrupted.isHidden():
             try:
                 interrupted.mark_seen()

@@ -25,9 +25,6 @@ from gui.base.theme import Role, Theme, set_flag, set_role
 from gui.base.tokens import SPACING
 from gui.widgets.bars import Meter
 
-# --- The worker thread of the machine strip
-
-
 SAMPLE_SECONDS = 2.0
 FIRST_SECONDS = 0.5
 """After this long the first load of the processor is known."""
@@ -120,9 +117,6 @@ class MachineWatch(QObject):
             self._next_look = now + TRAINING_SECONDS
             self._is_training = self._trains()
         return self._is_training
-
-
-# --- What the machine strip says of the machine, in short lines
 
 
 SWAP_MATTERS = 256 << 20
@@ -263,9 +257,6 @@ def _with_limit(value: float, limit: float | None, unit: str) -> str:
     return words.format(value=three_figures(value), limit=f"{three_figures(limit)} {unit}")
 
 
-# --- The strip at the sidebar's foot: this computer, its memory, how busy it is. Always alive
-
-
 MOST_NOTES = 2
 """Of one reading: memory has its pressure and its swap."""
 
@@ -345,13 +336,11 @@ class MachineStrip(QWidget):
         self._forget_ended()
 
     def showEvent(self, event: QShowEvent) -> None:
-        """Begin to look."""
         super().showEvent(event)
         if self._watch is None:
             self._start()
 
     def hideEvent(self, event: QHideEvent) -> None:
-        """Look no longer: nobody sees it."""
         super().hideEvent(event)
         self._let_go()
 
@@ -422,9 +411,6 @@ def _line(role: Role) -> QLabel:
     label.setWordWrap(True)
     set_role(label, role)
     return label
-
-
-# --- The sidebar: where to go, and what the machine is doing
 
 
 WIDEST = "Memory 888 MB of 888 GB"

@@ -79,9 +79,6 @@ if TYPE_CHECKING:
     from gui.try_it.page import TryPage
 
 
-# --- The strip above every page where more was to be opened than one thing
-
-
 class AsideStrip(QWidget):
     """Names what was left aside; hidden until then, and once it is put away."""
 
@@ -100,9 +97,6 @@ class AsideStrip(QWidget):
         title = _("Hone opens one file or folder at a time")
         self.strip.show_message(Level.INFO, title, _("Left aside: {}").format(listed(names)))
         self.setVisible(bool(names))
-
-
-# --- The strip above every page where Hone's own folder can't be used
 
 
 class HomeStrip(QWidget):
@@ -135,9 +129,6 @@ class HomeStrip(QWidget):
         title = _("Nothing can be kept in Hone's folder")
         self.strip.show_message(Level.WARNING, title, f"{reason} {meaning}\n{advice}")
         self.show()
-
-
-# --- The pages of the window, one of them shown: each is made when it is first wanted
 
 
 class PageStack(QStackedWidget):
@@ -261,7 +252,6 @@ class PageStack(QStackedWidget):
         return self.benchmark is not None and self.benchmark.measuring.is_running
 
     def end_work(self) -> None:
-        """Give up questions and follow no run; no thread is left after this."""
         self.new_run.close_questions()
         self.gpu_pack.close()
         if self.settings is not None:
@@ -371,9 +361,6 @@ class PageStack(QStackedWidget):
             self.list_requested.emit()
 
 
-# --- The window: a sidebar, one page at a time, and the few things that concern them all
-
-
 log = logging.getLogger("hone")
 
 
@@ -442,7 +429,6 @@ class MainWindow(QMainWindow):
 
     @property
     def run(self) -> RunPage | None:
-        """The page of a run; None: none was shown yet."""
         return self.pages.run
 
     @property
@@ -590,35 +576,29 @@ class MainWindow(QMainWindow):
             self.benchmark.start()
 
     def dragEnterEvent(self, event: QDragEnterEvent) -> None:
-        """Welcome files and folders wherever they are dragged."""
         if dropped_paths(event.mimeData()):
             event.acceptProposedAction()
 
     def dropEvent(self, event: QDropEvent) -> None:
-        """Open what was dropped."""
         paths = dropped_paths(event.mimeData())
         if paths:
             event.acceptProposedAction()
             self.open_paths(paths)
 
     def showEvent(self, event: QShowEvent) -> None:
-        """Look at the runs that train from now on, also while the window is hidden."""
         super().showEvent(event)
         self._live_runs.begin()
 
     def paintEvent(self, event: QPaintEvent) -> None:
-        """The background, which no style sheet paints: one of the window's own would be taken in by all in it."""
         with QPainter(self) as painter:
             painter.fillRect(event.rect(), QColor(self._theme.tokens.background))
 
     def childEvent(self, event: QChildEvent) -> None:
-        """Give a dialog the colours in force before it is seen."""
         super().childEvent(event)
         if event.type() is QEvent.Type.ChildPolished and isinstance(dialog := event.child(), QDialog):
             self._theme.dress(dialog)
 
     def closeEvent(self, event: QCloseEvent) -> None:
-        """Ask about runs that train, keep the window's place, and leave nothing behind."""
         ask = ask_at_shutdown if self._session_ends else self._ask_about_closing
         if not may_close(self._underway(), self, ask, is_measuring=self.pages.is_measuring):
             event.ignore()
@@ -640,7 +620,6 @@ class MainWindow(QMainWindow):
         manager.release()
 
     def end_work(self) -> None:
-        """Give up questions and stop following runs; no thread is left after this."""
         self._devices.close()
         self._live_runs.stop()
         self.sidebar.machine.stop()

@@ -15,9 +15,6 @@ from core.base.format import NumberFormat, loss_tick, memory_tick, percent_tick,
 from gui.charts.history import RunHistory
 from gui.charts.series import Floats
 
-# --- Ticks of an axis whose positions are decimal logarithms: whole powers of ten
-
-
 _WITHIN_A_DECADE = ((1, 2, 3, 4, 5, 6, 7, 8, 9), (1, 2, 5), (1, 3))
 """What may stand in each decade, the densest first."""
 
@@ -63,9 +60,6 @@ def _candidates(low: float, high: float) -> list[list[float]]:
         [decade + math.log10(factor) for decade in decades for factor in factors]
         for factors in _WITHIN_A_DECADE
     ]
-
-
-# --- What all charts of a run share: where the cursor is, which stretch is looked at
 
 
 FOLLOWED_SHARE = 0.2
@@ -164,9 +158,6 @@ class SharedView(QObject):
             0.0, self._end - width
         )  # a run that is shorter than what is shown has no time before its start
         self.stretch = Stretch(low, low + width)
-
-
-# --- Axes with few, round ticks in the unit people read
 
 
 StepRule = Callable[[float, int], float]
@@ -305,7 +296,6 @@ class RoundAxis(pg.AxisItem):
             self._redraw()
 
     def boundingRect(self) -> QRectF:
-        """A little more than its own: pyqtgraph leaves out texts that stand across the edge, the outermost ones."""
         return super().boundingRect().adjusted(-OVERHANG, -OVERHANG, OVERHANG, OVERHANG)
 
     def frame(self, low: float, high: float, size: float) -> tuple[float, float]:
@@ -338,7 +328,6 @@ class RoundAxis(pg.AxisItem):
         return self.tickStrings(values, 1.0, step)
 
     def tickStrings(self, values: list[float], scale: float, spacing: float) -> list[str]:
-        """The ticks' texts."""
         texts = self._told_apart([10.0**value if self.is_log else value for value in values])
         if texts and self.unit.prefix:
             texts[0] = f"{_(self.unit.prefix)} {texts[0]}"
@@ -358,9 +347,6 @@ class RoundAxis(pg.AxisItem):
     def _redraw(self) -> None:
         self.picture = None
         self.update()
-
-
-# --- The drawing area of a chart: fixed ranges, and a mouse that reads, selects and resets
 
 
 WIDEST_VALUE = "1,000 MB"
@@ -470,7 +456,6 @@ class Canvas(pg.PlotWidget):
         return float(self._view.mapSceneToView(self.mapToScene(position.toPoint())).x())
 
     def mouseMoveEvent(self, ev: QMouseEvent) -> None:
-        """Read the value under the mouse, or drag out a stretch."""
         x = self._x_of(ev.position())
         if self._pressed_at is not None:
             self._selection.setRegion(sorted((self._x_of(self._pressed_at), x)))
@@ -478,12 +463,10 @@ class Canvas(pg.PlotWidget):
         self.hovered.emit(x)
 
     def mousePressEvent(self, ev: QMouseEvent) -> None:
-        """Begin to drag out a stretch."""
         if ev.button() is Qt.MouseButton.LeftButton:
             self._pressed_at = ev.position()
 
     def mouseReleaseEvent(self, ev: QMouseEvent) -> None:
-        """Zoom into the stretch that was dragged out."""
         if self._pressed_at is not None and self._is_drag(ev):
             low, high = sorted((self._x_of(self._pressed_at), self._x_of(ev.position())))
             self.selected.emit(low, high)
@@ -491,23 +474,17 @@ class Canvas(pg.PlotWidget):
         self._selection.hide()
 
     def mouseDoubleClickEvent(self, ev: QMouseEvent) -> None:
-        """Show the whole run again."""
         self._pressed_at = None
         self.reset.emit()
 
     def wheelEvent(self, ev: QWheelEvent) -> None:
-        """Leave the wheel to the page."""
         ev.ignore()
 
     def leaveEvent(self, ev: QEvent) -> None:
-        """Take the cursor away."""
         self.hovered.emit(None)
 
     def _is_drag(self, ev: QMouseEvent) -> bool:
         return self._pressed_at is not None and abs(ev.position().x() - self._pressed_at.x()) >= SHORTEST_DRAG
-
-
-# --- What a chart lies over: how its series
 
 
 def _same(values: Floats) -> Floats:

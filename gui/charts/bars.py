@@ -15,9 +15,6 @@ from gui.charts.overlays import Legend, Reading
 from gui.widgets.cards import Card
 from gui.widgets.labels import mirrored, plain_tip
 
-# --- Where the parts of a bar chart stand, and how they are painted
-
-
 GAP = 9
 """What a row is higher than its text, in pixels."""
 
@@ -191,7 +188,6 @@ class BarPainter:
         painter.setLayoutDirection(Qt.LayoutDirection.LayoutDirectionAuto)  # words run as their letters do
 
     def paint(self, found: Placed) -> None:
-        """Paint all of it."""
         for row in found.rows:
             if found.line is not None and row.bar.length is not None:
                 part = QRectF(found.line.left(), row.name.top(), found.line.width(), row.name.height())
@@ -256,9 +252,6 @@ class BarPainter:
         return mirrored(self._widget, rect)
 
 
-# --- A card with a bar a row, the figure at its end: what a benchmark measured
-
-
 LETTERS, FEWEST_LETTERS = 52, 34
 """Of the width it likes to have, and of the least in which a bar still says something."""
 
@@ -314,15 +307,12 @@ class Bars(QWidget):
             self.update()
 
     def sizeHint(self) -> QSize:
-        """As high as its rows."""
         return QSize(LETTERS * self.fontMetrics().averageCharWidth(), len(self._bars) * self._row_height())
 
     def minimumSizeHint(self) -> QSize:
-        """As high as it wants to be."""
         return QSize(FEWEST_LETTERS * self.fontMetrics().averageCharWidth(), self.sizeHint().height())
 
     def event(self, event: QEvent) -> bool:
-        """Say of the row under the pointer what it is."""
         if event.type() is QEvent.Type.ToolTip and isinstance(event, QHelpEvent):
             bar = self.bar_at(event.pos().y())
             QToolTip.showText(event.globalPos(), plain_tip(bar.told if bar else ""), self)
@@ -335,7 +325,6 @@ class Bars(QWidget):
         return self._bars[row] if y >= 0 and row < len(self._bars) else None
 
     def paintEvent(self, _event: QPaintEvent) -> None:
-        """Paint names, bars and figures."""
         painter = QPainter(self)
         painter.setRenderHint(QPainter.RenderHint.Antialiasing)
         BarPainter(self, painter, self._theme.tokens).paint(self.placed())
@@ -376,7 +365,6 @@ class BarChart(Card):
         theme.changed.connect(self._explain)
 
     def set_title(self, title: str) -> None:
-        """Change the title."""
         super().set_title(title)
         self.bars.setAccessibleName(title)
 

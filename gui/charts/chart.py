@@ -20,9 +20,6 @@ from gui.charts.overlays import HoverBox, Legend, MarkItems, PhaseMarks, Reading
 from gui.charts.series import DrawnLine, Line
 from gui.widgets.cards import Card
 
-# --- What a chart is made of before anything is drawn: a card with canvas, legend, cursor
-
-
 HEIGHT = 96
 HEADING_GAPS = 7 * SPACING
 """Pixels of the heading's line that are neither title, legend nor button."""
@@ -101,7 +98,6 @@ class ChartFrame(Card):
         self._box.show_values(values, self._canvas.place_of(place), self._canvas.picture())
 
     def paint_with(self, tokens: Tokens) -> None:
-        """Take the colours in force."""
         self._canvas.setBackground(tokens.surface)
         self._canvas.set_selection_colour(tokens.accent_soft)
         self._cursor.setPen(pg.mkPen(tokens.muted, width=1, dash=[2, 3]))
@@ -114,9 +110,6 @@ class ChartFrame(Card):
         self._canvas.set_axis_font(font)
         self._box.paint_with(tokens, font)
         self._mark_items.paint_with(tokens)
-
-
-# --- Charts take turns to redraw, so that no turn of the event loop pays for more than one
 
 
 TURN_MS = 25
@@ -205,9 +198,6 @@ class RepaintQueue(QObject):
             wait = min(LONGEST_TURN_MS, max(TURN_MS, round(1000 * PAINTING * cost / SHARE)))
         if wait != self._turn.interval():
             self._turn.setInterval(wait)
-
-
-# --- One chart: a title, what it reads right now, and lines over a shared stretch of the run
 
 
 __all__ = ["Chart", "Reading", "Span", "Stage"]
@@ -365,7 +355,6 @@ class Chart(ChartFrame):
     # Drawing.
 
     def refresh(self) -> None:
-        """Ask to be redrawn."""
         self._queue.request(self)
 
     def is_shown(self) -> bool:
@@ -396,17 +385,14 @@ class Chart(ChartFrame):
         self.show_box(self._details_at(cursor, scale, x), cursor or 0.0)
 
     def showEvent(self, event: QShowEvent) -> None:
-        """Draw what was missed while hidden."""
         super().showEvent(event)
         self.refresh()
 
     def resizeEvent(self, event: QResizeEvent) -> None:
-        """What has room has changed."""
         super().resizeEvent(event)
         self.refresh()
 
     def contextMenuEvent(self, event: QContextMenuEvent) -> None:
-        """What can be done with the chart, at the mouse."""
         self.menu_button.pop_up(event.globalPos())
 
     def _draw_lines(self, x: Span, scale: XScale) -> Span:

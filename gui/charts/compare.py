@@ -123,7 +123,6 @@ class CompareChart(Chart):
     # What a chart is asked.
 
     def refresh(self) -> None:
-        """Take in series that have come."""
         series = [(curve, self.series_of(curve.history)) for curve in self._curves]
         found = [(curve, one) for curve, one in series if one is not None]
         lines = [
@@ -222,7 +221,6 @@ class CompareLoss(CompareChart):
         super().__init__(title, stage, VALUES, "train_loss", can_be_log=True)
 
     def series_of(self, history: RunHistory) -> Series:
-        """The loss as it came, or smoothed."""
         kinds = {
             Smoothing.OFF: history.loss,
             Smoothing.LIGHT: history.smooth_loss,
@@ -247,19 +245,15 @@ class CompareMetric(CompareChart):
         self.refresh()
 
     def series_of(self, history: RunHistory) -> Series | None:
-        """The metric's; None where a run wasn't evaluated by it."""
         return history.eval_loss if self.metric_name == "eval_loss" else history.metrics.get(self.metric_name)
 
     def write(self, value: float) -> str:
-        """Percent, or a number."""
         return numbers.metric_format(self.metric_name)(value)
 
     def value_at(self, series: Series, place: float) -> float | None:
-        """That of the last evaluation up to there."""
         return series.up_to(place)
 
     def y_span(self, drawn: Span) -> Span:
-        """Of shares never beyond 100 %."""
         if not numbers.is_share(self.metric_name):
             return drawn
         return (drawn[0], min(1.0, drawn[1])) if drawn[1] > drawn[0] else (max(0.0, drawn[0] - 0.1), 1.0)
@@ -275,11 +269,9 @@ class FromZero(CompareChart):
         super().__init__(title, stage, y_unit, quantity)
 
     def write(self, value: float) -> str:
-        """With its unit."""
         return self._write(value)
 
     def y_span(self, drawn: Span) -> Span:
-        """From zero."""
         return 0.0, drawn[1]
 
 
@@ -292,11 +284,9 @@ class CompareStepTime(FromZero):
         self.explain(_("The median of the last 51 steps, so that a lone slow one doesn't hide the rest."))
 
     def series_of(self, history: RunHistory) -> Series:
-        """The running median."""
         return history.median_seconds
 
     def y_span(self, drawn: Span) -> Span:
-        """From zero; the first steps, which may be very slow, run out at the top."""
         peaks = [line.series.reduced(-np.inf, np.inf, PEAKS)[1] for line in self.lines]
         usual = max(
             (float(np.nanpercentile(one, 90)) for one in peaks if np.isfinite(one).any()), default=0.0
@@ -315,15 +305,12 @@ class CompareMemory(FromZero):
         self.explain(_("What each run holds where it computes, over the time it has worked."))
 
     def series_of(self, history: RunHistory) -> Series:
-        """That of the card, or of the computer."""
         return history.memory.picture.run
 
     def scale_of(self, history: RunHistory) -> XScale:
-        """Time."""
         return CLOCK_SCALE
 
     def x_scale(self) -> XScale:
-        """Time."""
         return CLOCK_SCALE
 
 

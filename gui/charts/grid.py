@@ -33,8 +33,6 @@ from gui.charts.training import (
 from gui.widgets.inputs import Segment, Segmented
 from gui.widgets.layout import QuietBar
 
-# --- What is chosen for all charts of a run page: over what they lie, how losses are smoothed
-
 
 class ChartBar(QWidget):
     """A line of controls above the charts. It says what the view says, and changes it."""
@@ -124,9 +122,6 @@ def _link(words: str) -> QPushButton:
     return button
 
 
-# --- The eight charts of a run page, over one shared stretch of the run
-
-
 NARROWEST = 350
 """Pixels that a chart has at least before one less stands side by side."""
 
@@ -205,16 +200,13 @@ class RunCharts(QWidget):
             chart.refresh()
 
     def end_work(self) -> None:
-        """Wait until every file that is being saved is whole."""
         for chart in self.charts:
             chart.menu_button.end_work()
 
     def minimumSizeHint(self) -> QSize:
-        """One row and the controls; the others are scrolled to."""
         return QSize(NARROWEST, LOWEST + self.bar.sizeHint().height() + 2 * SPACING)
 
     def resizeEvent(self, event: QResizeEvent) -> None:
-        """As many side by side as there is room for."""
         super().resizeEvent(event)
         room = self.width() - GUTTER
         fitting = (columns for columns in COLUMNS if columns * (NARROWEST + GAP) - GAP <= room)

@@ -15,8 +15,6 @@ from gui.charts.history import LEVELS, DevicePicture, MemoryPicture, RunHistory
 from gui.charts.overlays import CeilingLine, PressureBand, Reading, marks, phase_words
 from gui.charts.series import Line, Look, Series
 
-# --- The chart of what the processor does that trains: how busy it is, what it draws
-
 
 class DeviceChart(Chart):
     """One height for figures of several kinds: each in percent of its limit, a temperature in degrees Celsius.
@@ -31,26 +29,21 @@ class DeviceChart(Chart):
         self.add_decoration(self._band)
 
     def refresh(self) -> None:
-        """Take in figures that were told for the first time."""
         wanted = self._wanted_lines()
         if wanted != self.lines:
             self.set_lines(wanted)
         super().refresh()
 
     def x_scale(self) -> XScale:
-        """Time, always: a device is warm between steps, too."""
         return CLOCK_SCALE
 
     def x_span(self) -> Span:
-        """From the start until now."""
         return 0.0, max(SHORTEST_CLOCK, self.history.last_clock)
 
     def y_span(self, drawn: Span) -> Span:
-        """From nothing to the limit."""
         return 0.0, max(100.0, drawn[1])
 
     def readings(self, x: float | None) -> list[Reading]:
-        """Busy, temperature, power, clock; and that it is held back."""
         picture = self._picture
         found: list[Reading] = []
         reasons = self._reasons_at(x)
@@ -70,7 +63,6 @@ class DeviceChart(Chart):
         return found if x is None else [*found, Reading(clock_text(x))]
 
     def details(self, x: float) -> list[tuple[str, str]]:
-        """All that is known of a moment."""
         picture, devices = self._picture, self.history.devices
         cpu = devices.cpu.busy if picture is not devices.cpu else Series()
         values: tuple[tuple[str, Series, NumberFormat], ...] = (
@@ -95,20 +87,17 @@ class DeviceChart(Chart):
         ]
 
     def empty_text(self) -> str:
-        """Samples come once a second."""
         if len(self._picture):
             return ""
         return _("Never measured") if self.is_over else _("Not measured yet")
 
     def decorate(self, x: Span, y: Span) -> None:
-        """Draw where the device was held back."""
         spans = [found for found in self._picture.throttled if found[1] >= x[0] and found[0] <= x[1]]
         begins, ends = (np.array([found[edge] for found in spans]) for edge in (0, 1))
         size = self._canvas.columns(), self._canvas.rows()
         self._band.show_stretches((begins, ends + 1.0, np.ones(len(spans))), x, y, size)
 
     def colour(self, tokens: Tokens) -> None:
-        """Amber is for what holds it back."""
         self._band.paint_with(tokens)
 
     @property
@@ -184,9 +173,6 @@ def _gigahertz(megahertz: float) -> str:
     return f"{megahertz / 1000:.2f} GHz"
 
 
-# --- The chart of memory over time: who holds it, how much there is
-
-
 CEILING_IN_PICTURE = 0.25
 """From this share of the ceiling on, the ceiling is drawn; further below it would squash what is in use."""
 
@@ -214,29 +200,24 @@ class MemoryChart(Chart):
             self.add_decoration(item)
 
     def refresh(self) -> None:
-        """Take in bands that were measured for the first time."""
         wanted = self._wanted_lines()
         if wanted != self.lines:
             self.set_lines(wanted)
         super().refresh()
 
     def x_scale(self) -> XScale:
-        """Time, always: memory goes on being held between steps."""
         return CLOCK_SCALE
 
     def x_span(self) -> Span:
-        """From the start until now."""
         return 0.0, max(SHORTEST_CLOCK, self.history.last_clock)
 
     def y_span(self, drawn: Span) -> Span:
-        """From zero; up to the ceiling unless that is far away."""
         ceiling = self._picture.ceiling
         if ceiling is not None and drawn[1] >= CEILING_IN_PICTURE * ceiling:
             return 0.0, max(drawn[1], 1.04 * ceiling)
         return 0.0, 1.1 * drawn[1]
 
     def readings(self, x: float | None) -> list[Reading]:
-        """This run, all others, what is free, and what tells of a shortage."""
         picture, memory = self._picture, self.history.memory
         found: list[Reading] = []
         mine, everyone = picture.run.read(x), picture.used.read(x)
@@ -260,7 +241,6 @@ class MemoryChart(Chart):
         return found if x is None else [*found, Reading(clock_text(x))]
 
     def details(self, x: float) -> list[tuple[str, str]]:
-        """All that is known of a moment, as names with their values."""
         picture, memory = self._picture, self.history.memory
         phase = self.history.phase_at(x)
         run, used = picture.run.at(x), picture.used.at(x)
@@ -285,26 +265,21 @@ class MemoryChart(Chart):
         ]
 
     def empty_text(self) -> str:
-        """Samples come once a second."""
         if len(self._picture):
             return ""
         return _("Never measured") if self.is_over else _("Not measured yet")
 
     def moments(self) -> list[tuple[float, str]]:
-        """What loading went on to, too."""
         return [*marks(self.history.phases), *super().moments()]
 
     def taken_at_top(self, y: Span) -> int:
-        """The words on the ceiling, where it is high enough."""
         return self._ceiling.taken_at_top(y, self.picture_rows())
 
     def decorate(self, x: Span, y: Span) -> None:
-        """Draw ceilings and pressure."""
         self._draw_ceilings(y)
         self._band.draw(self.history.memory.pressure, x, y, (self._canvas.columns(), self._canvas.rows()))
 
     def colour(self, tokens: Tokens) -> None:
-        """Red is for ceilings, and for pressure that is critical."""
         self._band.paint_with(tokens)
         font = self._canvas.axis_font
         for line in (self._ceiling, self._limit):

@@ -19,9 +19,6 @@ from gui.base.theme import Role, set_role
 from gui.base.trash import show_as_written
 from gui.charts.series import Floats, Line
 
-# --- The data of a chart as a table, and the thread that makes and writes it
-
-
 Columns = dict[str, tuple[Floats, Floats]]
 """Points by the name of their column: places, ascending, and values. Shapes (n,), n of each column its own."""
 
@@ -88,7 +85,6 @@ class TableWriter(QThread):
         self._path = path
 
     def run(self) -> None:
-        """Write the rows."""
         try:
             with writing(self._path), written_whole(self._path) as temporary:
                 write_csv(self._data.table(), temporary)
@@ -115,9 +111,6 @@ def _cell(value: float) -> str:
     if np.isnan(value):
         return ""
     return f"{value:.0f}" if value.is_integer() and abs(value) < 1e15 else f"{value:.9g}"
-
-
-# --- What can be done with a chart: copy it, save it, change its scale
 
 
 SCALE = 2
@@ -204,7 +197,6 @@ class MenuButton(QToolButton):
         writer.start()
 
     def end_work(self) -> None:
-        """Wait until every file that is being written is whole."""
         for writer in self._writers:
             writer.wait()
 

@@ -21,9 +21,6 @@ from gui.charts.axes import Canvas, XScale
 from gui.charts.history import Mark, MarkKind, Pause
 from gui.charts.series import Floats, Series, logarithms
 
-# --- A level that memory doesn't get beyond, as a line across a chart with words on it
-
-
 LINES_IN_WAY = 2.5
 """A ceiling no further below the top than so many lines of text has its words in the topmost of them."""
 
@@ -43,7 +40,6 @@ class CeilingLine(pg.InfiniteLine):
         self.setZValue(6)
 
     def paint_with(self, tokens: Tokens, font: QFont) -> None:
-        """Take the colours in force, and the font of the chart's figures."""
         self.setPen(pg.mkPen(tokens.bad, width=1, dash=[6, 4]))
         self.label.setColor(tokens.bad)
         self.label.fill = pg.mkBrush(tokens.surface)
@@ -70,14 +66,10 @@ class CeilingLine(pg.InfiniteLine):
         self.label.updatePosition()
 
     def taken_at_top(self, y: tuple[float, float], rows: int) -> int:
-        """Pixels that its words take in the topmost line of a picture from and to `y`, `rows` pixels high."""
         metrics = QFontMetrics(self.label.textItem.font())
         below_top = (y[1] - self.value()) / (y[1] - y[0]) * rows
         is_in_way = self.isVisible() and below_top < LINES_IN_WAY * metrics.height()
         return metrics.horizontalAdvance(self._words) if is_in_way else 0
-
-
-# --- A small table beside the cursor of a chart, for more values than its legend has room for
 
 
 PAIRS_A_ROW = 2
@@ -99,7 +91,6 @@ class HoverBox(QGraphicsTextItem):
         self.hide()
 
     def paint_with(self, tokens: Tokens, font: QFont) -> None:
-        """Take the colours in force, and the font of the chart's figures."""
         self._tokens = tokens
         self.setFont(font)
 
@@ -123,7 +114,6 @@ class HoverBox(QGraphicsTextItem):
     def paint(
         self, painter: QPainter, option: QStyleOptionGraphicsItem, widget: QWidget | None = None
     ) -> None:
-        """Draw the table on the card's own colour."""
         if self._tokens is not None:
             painter.setPen(QColor(self._tokens.line))
             painter.setBrush(QColor(self._tokens.surface))
@@ -143,9 +133,6 @@ def _pair(name: str, value: str, tokens: Tokens) -> str:
         f"<td style='color:{tokens.muted}'>{escape(name)}&nbsp;&nbsp;</td>"
         f"<td align='right' style='color:{tokens.text}'>{shown}&nbsp;&nbsp;</td>"
     )
-
-
-# --- What a chart reads right now, in one line beside its title
 
 
 @dataclass(frozen=True)
@@ -214,9 +201,6 @@ def _as_html(reading: Reading, tokens: Tokens) -> str:
     return f'<span style="color:{getattr(tokens, reading.colour)}">●</span>&nbsp;{text}'
 
 
-# --- Draws the marks of a run into a chart: what was saved or evaluated at its foot
-
-
 NEAR = 5
 """Pixels within which the cursor is at a mark."""
 
@@ -263,7 +247,6 @@ class MarkItems:
             canvas.addItem(item, ignoreBounds=True)
 
     def paint_with(self, tokens: Tokens) -> None:
-        """Take the colours in force."""
         for kind, item in self._items.items():
             item.setBrush(pg.mkBrush(getattr(tokens, _LOOKS[kind].colour)))
 
@@ -327,9 +310,6 @@ def _words(mark: Mark) -> tuple[str, str]:
     return names[mark.kind], mark.title or step
 
 
-# --- A calm line through a restless one: what is usual
-
-
 MEANS = 60
 """About so many in the picture; where there are hardly more points, the line is these."""
 
@@ -349,16 +329,12 @@ class MeanLine:
         self.item.setZValue(2)
 
     def paint_with(self, tokens: Tokens) -> None:
-        """Take the colours in force."""
         self.item.setPen(pg.mkPen(getattr(tokens, self._colour), width=1))
 
     def draw(self, low: float, high: float, scale: XScale, *, is_log: bool = False) -> None:
         """Draw it from `low` to `high` of the series."""
         x, y = self.series.means(low, high, MEANS)
         self.item.setData(scale.to_axis(x), logarithms(y) if is_log else y)
-
-
-# --- What steps waited for, as upright lines between them: evaluations and checkpoints
 
 
 class PauseLines(pg.PlotDataItem):
@@ -369,7 +345,6 @@ class PauseLines(pg.PlotDataItem):
         self.setZValue(-5)
 
     def paint_with(self, tokens: Tokens) -> None:
-        """Take the colours in force."""
         self.setPen(pg.mkPen(tokens.gradients, width=1))
 
     def draw(self, pauses: Sequence[Pause], low: float, high: float, columns: int, scale: XScale) -> None:
@@ -405,9 +380,6 @@ def share_between(pauses: Sequence[Pause], low: float, high: float, begun: float
     """What pauses after the steps from `low` to `high` take of the seconds from `begun` to `ended`, 0 to 1."""
     taken = sum(pause.seconds for pause in pauses if low <= pause.step <= high)
     return min(1.0, taken / (ended - begun)) if ended > begun else 0.0
-
-
-# --- Fine upright lines in a chart over time: what loading went on to
 
 
 LEAST_PIXELS = 6
@@ -540,7 +512,6 @@ class PhaseMarks:
                 line.label.updatePosition()
 
     def paint_with(self, tokens: Tokens) -> None:
-        """Take the colours in force."""
         self._tokens = tokens
         for line in self._lines:
             self._paint(line)
@@ -561,9 +532,6 @@ class PhaseMarks:
             ground = QColor(self._tokens.surface)
             ground.setAlpha(GROUND_ALPHA)
             line.label.fill = pg.mkBrush(ground)
-
-
-# --- A thin band along the foot of a chart
 
 
 HEIGHT = 5
@@ -598,7 +566,6 @@ class PressureBand(pg.BarGraphItem):
         self.hide()
 
     def paint_with(self, tokens: Tokens) -> None:
-        """Take the colours in force."""
         self._colours = {1.0: pg.mkBrush(tokens.warn), 2.0: pg.mkBrush(tokens.bad)}
 
     def draw(

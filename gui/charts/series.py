@@ -308,7 +308,6 @@ class DrawnLine:
             self.item.setFillLevel(0.0)
 
     def paint_with(self, tokens: Tokens) -> None:
-        """Take the colours in force. Pens stay one pixel wide: Qt draws wider ones ten times slower."""
         colour = QColor(getattr(tokens, self.line.colour))
         match self.line.look:
             case Look.AREA:

@@ -28,9 +28,6 @@ from gui.charts.history import PARTS, RunHistory
 from gui.charts.overlays import MeanLine, PauseLines, Reading, share_between
 from gui.charts.series import Floats, Line, Look, Series, mixed
 
-# --- What all charts over training steps have in common
-
-
 ROOM_FOR_DOTS = 1.015
 """The axis goes on a little beyond the last step, so that the dot of the last evaluation is whole."""
 
@@ -62,11 +59,9 @@ class StepChart(Chart):
         super().__init__(title, stage, history, y_unit, can_be_log=can_be_log)
 
     def x_scale(self) -> XScale:
-        """As the page has chosen."""
         return step_scale(self.history, self._view.x_kind)
 
     def x_span(self) -> Span:
-        """The whole run; over time, what there is of it."""
         if self._view.x_kind is XKind.TIME:
             return 0.0, max(SHORTEST_CLOCK, self.history.last_clock)
         reached = self.history.step_seconds.last_x or 1.0
@@ -75,7 +70,6 @@ class StepChart(Chart):
         return 0.0, steps * (epochs_a_step(self.history) if self._view.x_kind is XKind.EPOCH else 1.0)
 
     def empty_text(self) -> str:
-        """A run without steps says so."""
         if len(self.history.step_seconds):
             return ""
         return _("No step was made") if self.is_over else _("No steps yet")
@@ -94,15 +88,11 @@ class StepChart(Chart):
         ]
 
     def beside(self) -> list[Line]:
-        """The epoch of each step, and when it ended."""
         history = self.history
         return [
             Line("", history.step_epoch, "", column="epoch"),
             Line("", history.step_clock, "", column="seconds"),
         ]
-
-
-# --- The charts of how it is driven: throughput, learning rate, gradient norm
 
 
 class ThroughputChart(StepChart):
@@ -124,16 +114,13 @@ class ThroughputChart(StepChart):
         self.refresh()
 
     def y_span(self, drawn: Span) -> Span:
-        """From zero."""
         return 0.0, drawn[1]
 
     def draw_more(self, low: float, high: float, scale: XScale) -> Span | None:
-        """Draw what is usual."""
         self._mean.draw(low, high, scale)
         return None
 
     def readings(self, x: float | None) -> list[Reading]:
-        """Samples and tokens a second."""
         history = self.history
         values = (
             (history.samples_per_second.read(x), _("{} rows/s"), not self._counts_tokens),
@@ -147,7 +134,6 @@ class ThroughputChart(StepChart):
         return found + self.under_cursor(x)
 
     def details(self, x: float) -> list[tuple[str, str]]:
-        """Both, and what makes them up."""
         history = self.history
         values = (
             (_("rows/s"), history.samples_per_second.at(x)),
@@ -163,13 +149,11 @@ class ThroughputChart(StepChart):
         ]
 
     def empty_text(self) -> str:
-        """Texts alone have tokens."""
         if self._counts_tokens and len(self.history.step_seconds) and not self.lines[0].series.extremes():
             return _("This run has no tokens")
         return super().empty_text()
 
     def colour(self, tokens: Tokens) -> None:
-        """As the line it runs through."""
         self._mean.paint_with(tokens)
 
     def _take_series(self) -> None:
@@ -189,16 +173,13 @@ class LearningRateChart(StepChart):
         self.set_lines([Line("", history.learning_rate, "run", column="learning_rate")])
 
     def y_span(self, drawn: Span) -> Span:
-        """From zero."""
         return 0.0, drawn[1]
 
     def readings(self, x: float | None) -> list[Reading]:
-        """The one of this step."""
         value = self.history.learning_rate.read(x)
         return ([] if value is None else [Reading(f"{value:.3g}", "run")]) + self.under_cursor(x)
 
     def details(self, x: float) -> list[tuple[str, str]]:
-        """With all its digits."""
         value = self.history.learning_rate.at(x)
         return [
             *self.place_details(x),
@@ -217,36 +198,27 @@ class GradientNormChart(StepChart):
         self.set_lines([Line("", history.grad_norm, "gradients", Look.FAINT, column="grad_norm")])
 
     def y_span(self, drawn: Span) -> Span:
-        """From zero."""
         return 0.0, drawn[1]
 
     def draw_more(self, low: float, high: float, scale: XScale) -> Span | None:
-        """Draw what is usual."""
         self._mean.draw(low, high, scale, is_log=self.is_log)
         return None
 
     def readings(self, x: float | None) -> list[Reading]:
-        """The one of this step."""
         value = self.history.grad_norm.read(x)
         return ([] if value is None else [Reading(numbers.loss(value), "gradients")]) + self.under_cursor(x)
 
     def details(self, x: float) -> list[tuple[str, str]]:
-        """The one of this step."""
         value = self.history.grad_norm.at(x)
         return [*self.place_details(x), *([] if value is None else [(_("norm"), numbers.loss(value))])]
 
     def empty_text(self) -> str:
-        """Not every run clips its gradients, and their norm is known only where it does."""
         if len(self.history.step_seconds) and self.history.grad_norm.extremes() is None:
             return _("Known only where gradients are clipped")
         return super().empty_text()
 
     def colour(self, tokens: Tokens) -> None:
-        """As the line it runs through."""
         self._mean.paint_with(tokens)
-
-
-# --- The charts of how well it goes: loss, and what evaluations measured
 
 
 class LossChart(StepChart):
@@ -274,7 +246,6 @@ class LossChart(StepChart):
         return self.history.smoother_loss if strong else self.history.smooth_loss
 
     def readings(self, x: float | None) -> list[Reading]:
-        """Training loss (the newest one smoothed) and evaluation loss; a loss that is no number is said so."""
         found: list[Reading] = []
         newest = self.history.loss if self._view.smoothing is Smoothing.OFF else self._smoothed
         train = self.history.loss.read(x) if x is not None else newest.last
@@ -290,7 +261,6 @@ class LossChart(StepChart):
         return found + self.under_cursor(x)
 
     def details(self, x: float) -> list[tuple[str, str]]:
-        """The loss of this step, as it came and smoothed, and the last evaluation up to it."""
         history = self.history
         values = (
             (_("train"), history.loss.at(x)),
@@ -309,7 +279,6 @@ class LossChart(StepChart):
         return _("{} since step {}").format(numbers.not_finite(value), numbers.count(step))
 
     def empty_text(self) -> str:
-        """Says when there is nothing but NaN to draw."""
         if len(self.history.loss) and self.history.loss.extremes() is None:
             return _("Every loss so far is not a number")
         return super().empty_text()
@@ -325,7 +294,6 @@ class MetricsChart(StepChart):
         super().__init__(title, stage, history, SHARES)
 
     def refresh(self) -> None:
-        """Take in metrics that were measured for the first time."""
         shown = [name for name in self.history.metrics if numbers.is_share(name)]
         if len(shown) != len(self.lines):
             colours = itertools.cycle(self.COLOURS)
@@ -340,11 +308,9 @@ class MetricsChart(StepChart):
         super().refresh()
 
     def y_span(self, drawn: Span) -> Span:
-        """Never beyond 100 %."""
         return (drawn[0], min(1.0, drawn[1])) if drawn[1] > drawn[0] else (max(0.0, drawn[0] - 0.1), 1.0)
 
     def readings(self, x: float | None) -> list[Reading]:
-        """Each metric."""
         values = [(line, line.series.up_to(x)) for line in reversed(self.lines)]
         found = [
             Reading(f"{line.name} {numbers.share(value)}", line.colour, line.name)
@@ -354,7 +320,6 @@ class MetricsChart(StepChart):
         return found + self.under_cursor(x)
 
     def details(self, x: float) -> list[tuple[str, str]]:
-        """What the last evaluation up to this step measured."""
         values = [(line.name, line.series.up_to(x)) for line in reversed(self.lines)]
         return [
             *self.place_details(x),
@@ -362,13 +327,9 @@ class MetricsChart(StepChart):
         ]
 
     def empty_text(self) -> str:
-        """An evaluation comes at the end of an epoch."""
         if self.lines:
             return ""
         return _("Never evaluated") if self.is_over else _("Not evaluated yet")
-
-
-# --- The chart of where a step's time goes
 
 
 SPIKE = 4.0
@@ -430,18 +391,15 @@ class StepTimeChart(StepChart):
         )
 
     def refresh(self) -> None:
-        """Steps whose parts are known are drawn another way."""
         self._take_lines()
         super().refresh()
 
     def y_span(self, drawn: Span) -> Span:
-        """From zero; a lone very slow step runs out at the top."""
         _, peaks = self.history.step_seconds.reduced(-np.inf, np.inf, PEAKS)
         usual = float(np.percentile(peaks, 95)) if len(peaks) else drawn[1]
         return 0.0, ROOM_ABOVE * drawn[1] if drawn[1] <= SPIKE * usual else 1.5 * usual
 
     def draw_more(self, low: float, high: float, scale: XScale) -> Span | None:
-        """Draw the parts."""
         self._parts = parts_between(self.history, low, high, self._canvas.columns())
         places = np.empty(0) if self._parts is None else scale.to_axis(self._parts.x)
         for number, band in enumerate(self._bands):
@@ -456,7 +414,6 @@ class StepTimeChart(StepChart):
         self._pause_share = share_between(history.pauses, low, high, begun or 0.0, ended or 0.0)
 
     def readings(self, x: float | None) -> list[Reading]:
-        """The step under the cursor, or the median, the longest of all and what part takes how much."""
         if x is not None:
             value = self.history.step_seconds.read(x)
             return [Reading(numbers.step_time(value)), *self._at(x), *self.under_cursor(x)]
@@ -473,7 +430,6 @@ class StepTimeChart(StepChart):
         return found
 
     def details(self, x: float) -> list[tuple[str, str]]:
-        """The step and all its parts."""
         whole = self.history.step_seconds.at(x)
         if whole is None:
             return []
@@ -485,7 +441,6 @@ class StepTimeChart(StepChart):
         ]
 
     def colour(self, tokens: Tokens) -> None:
-        """Parts have their colours everywhere."""
         ground = QColor(tokens.surface)
         for band, (name, strength) in zip(self._bands, COLOURS, strict=True):
             band.setFillBrush(pg.mkBrush(mixed(QColor(getattr(tokens, name)), ground, strength)))

@@ -23,9 +23,6 @@ from core.runs.status import RunStory, State
 from core.runs.summary import story_at_end
 from gui.charts.history import NewsMaker, RunNews
 
-# --- The end of a run's log as text, read as it grows
-
-
 FIRST_BYTES = 256 << 10
 """Of a log that is longer when first read, only so much of its end is shown."""
 
@@ -74,9 +71,6 @@ class LogTail:
 def _as_shown(line: bytes) -> str:
     text = _ESCAPES.sub("", line.decode(errors="replace")).rstrip("\r\n")
     return text.rpartition("\r")[2]
-
-
-# --- The worker thread of a run page: starts a run or goes on with it, follows it
 
 
 POLL_SECONDS = 0.1
@@ -186,7 +180,6 @@ class JobThread(QThread):
         self._wake.set()
 
     def run(self) -> None:
-        """Start and follow; what the thread does. Call `start`."""
         self._is_to_look = False
         keeper = self._start()
         follower, maker = self._follower, self._maker

@@ -30,8 +30,6 @@ from gui.widgets.cards import MessageStrip
 from gui.widgets.labels import ElidedLabel
 from gui.widgets.layout import FlowLayout
 
-# --- What came of a run: figures side by side, each under its name
-
 
 class RunFigures(QWidget):
     """Titles above values, in a row, and in a second one where the window is narrow; hidden while there are none."""
@@ -77,9 +75,6 @@ def _figure(title: str, value: str) -> QWidget:
     column.addWidget(name)
     column.addWidget(figure)
     return made
-
-
-# --- The strips of a run page: one for each message that still holds
 
 
 class RunMessages(QWidget):
@@ -130,9 +125,6 @@ def _after_the_end(message: MessageRaised) -> MessageRaised:
     """The message without what would end the run."""
     left = tuple(fix for fix in message.fixes if fix.action is None or not fix.action.is_end)
     return msgspec.structs.replace(message, fixes=left)
-
-
-# --- Why something can't be asked of a run as it stands; an empty text where it can
 
 
 def not_to_save(facts: RunFacts) -> str:
@@ -186,9 +178,6 @@ def not_to_bin(facts: RunFacts) -> str:
     if not facts.state.is_over:
         return _("It isn’t over: stop it first.")
     return not_to_reveal(facts)
-
-
-# --- What can be asked of the run on screen: the buttons at the head of its page
 
 
 PATIENCE_SECONDS = 10.0
@@ -390,9 +379,6 @@ class RunActions(QWidget):
         row.setSpacing(SPACING)
         for button in (self.resume, self.pause, self.stop, self.end, self.more):
             row.addWidget(button)
-
-
-# --- The head of a run page: its name, where it stands, what can be asked of it, how far it is
 
 
 PROGRESS_PARTS = 10_000

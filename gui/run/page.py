@@ -40,8 +40,6 @@ from gui.widgets.inputs import PathLabel
 from gui.widgets.labels import margins
 from gui.widgets.layout import QuietBar
 
-# --- Where the trained model of a run is, and a button that shows it
-
 
 class RunModel(QWidget):
     """A line with the model's folder; hidden while there is none.
@@ -81,9 +79,6 @@ class RunModel(QWidget):
     def _reveal(self) -> None:
         if self._folder is not None:
             self.reveal_pressed.emit(self._folder)
-
-
-# --- What becomes of a run's options when a new run is to be made of it
 
 
 # --- One run on screen, from the first event to the last
@@ -223,7 +218,6 @@ class RunView(QWidget):
         actions.try_pressed.connect(self.try_requested)
 
     def showEvent(self, event: QShowEvent) -> None:
-        """It may have been renamed in the list meanwhile."""
         super().showEvent(event)
         self.header.name.setText(self.title)
 
@@ -445,9 +439,6 @@ class RunView(QWidget):
             self.details.options.setPlainText(
                 _("{} can't be read: {}").format(self.run.options_file, error.strerror)
             )
-
-
-# --- The run page: shows one run at a time, live or long over
 
 
 class RunPage(QScrollArea):

@@ -53,9 +53,6 @@ from gui.base.tokens import SPACING
 from gui.widgets.labels import plain_tip
 from gui.widgets.tables import set_up_rows
 
-# --- What the model said of the same examples over time, as a table
-
-
 Index = QModelIndex | QPersistentModelIndex
 
 
@@ -159,17 +156,14 @@ class PredictionsModel(QAbstractTableModel):
             self.headerDataChanged.emit(Qt.Orientation.Horizontal, Column.BEFORE, Column.AFTER)
 
     def rowCount(self, parent: Index | None = None) -> int:
-        """One row an example."""
         return 0 if parent is not None and parent.isValid() else len(self._examples)
 
     def columnCount(self, parent: Index | None = None) -> int:
-        """What was given and expected, and two moments."""
         return 0 if parent is not None and parent.isValid() else len(Column)
 
     def headerData(
         self, section: int, orientation: Qt.Orientation, role: int = Qt.ItemDataRole.DisplayRole
     ) -> Any:
-        """What a column is."""
         if orientation is not Qt.Orientation.Horizontal:
             return None
         if role == Qt.ItemDataRole.TextAlignmentRole:
@@ -185,7 +179,6 @@ class PredictionsModel(QAbstractTableModel):
         return titles[Column(section)]
 
     def data(self, index: Index, role: int = Qt.ItemDataRole.DisplayRole) -> Any:
-        """The text of a cell, the picture of an image."""
         if not index.isValid():
             return None
         example = self._examples[index.row()]
@@ -222,9 +215,6 @@ class PredictionsModel(QAbstractTableModel):
         return self._icons[image]
 
 
-# --- Which labels were taken for which others, as a grid: rows are the right labels
-
-
 CELL = 30
 SMALLEST_CELL = 8
 LARGEST_CELL = 56
@@ -259,19 +249,16 @@ class ConfusionGrid(QWidget):
         self.update()
 
     def sizeHint(self) -> QSize:
-        """Room for every cell at its usual size."""
         count = len(self._shown.labels) if self._shown else 2
         names = self._names_width()
         return QSize(names + count * CELL + SPACING, names + count * CELL + 2 * self.fontMetrics().height())
 
     def minimumSizeHint(self) -> QSize:
-        """Room for every cell at its smallest."""
         count = len(self._shown.labels) if self._shown else 2
         names = self._names_width()
         return QSize(names + count * SMALLEST_CELL, 3 * self.fontMetrics().height() + count * SMALLEST_CELL)
 
     def paintEvent(self, _event: QPaintEvent) -> None:
-        """Paint names and cells."""
         if self._shown is None:
             return
         painter = QPainter(self)
@@ -284,7 +271,6 @@ class ConfusionGrid(QWidget):
         self._paint_names(painter, side, left, top)
 
     def event(self, event: QEvent) -> bool:
-        """Say what a cell counts, below the mouse."""
         if event.type() == QEvent.Type.ToolTip and isinstance(event, QHelpEvent):
             QToolTip.showText(event.globalPos(), plain_tip(self.words_at(event.pos())), self)
             return True
@@ -364,9 +350,6 @@ class ConfusionGrid(QWidget):
         return min(widest, WIDEST_NAME * metrics.averageCharWidth()) + SPACING
 
 
-# --- The same held-out examples at every evaluation, so that one sees the model learn
-
-
 class RunPredictions(QWidget):
     """A table of the examples, a slider through the evaluations, and the example chosen, its texts one below the other.
 
@@ -410,7 +393,6 @@ class RunPredictions(QWidget):
         self.refresh(is_over=False)
 
     def refresh(self, *, is_over: bool) -> None:
-        """Show what has been said since; nothing is laid out anew where nothing was."""
         told = self._predictions.told
         if (known := (self._predictions.examples, told, is_over)) == self._known:
             return
@@ -511,7 +493,6 @@ class RunPredictions(QWidget):
         return max(metrics.horizontalAdvance(text) for text in (title, *cells)) + 3 * SPACING
 
     def resizeEvent(self, event: QResizeEvent) -> None:
-        """Share the width anew."""
         super().resizeEvent(event)
         self._share_width()
 

@@ -38,9 +38,6 @@ from gui.widgets.form_row import sentence
 from gui.widgets.layout import PageScroll
 from gui.widgets.tables import Group, KeyValue, Row
 
-# --- The evaluations of a run as a table
-
-
 Index = QModelIndex | QPersistentModelIndex
 
 _FIXED = 3
@@ -65,17 +62,14 @@ class MetricsModel(QAbstractTableModel):
         self.endResetModel()
 
     def rowCount(self, parent: Index | None = None) -> int:
-        """One row an evaluation."""
         return 0 if parent is not None and parent.isValid() else len(self._evaluations)
 
     def columnCount(self, parent: Index | None = None) -> int:
-        """Step, epoch and time, and one a metric."""
         return 0 if parent is not None and parent.isValid() else _FIXED + len(self._metrics)
 
     def headerData(
         self, section: int, orientation: Qt.Orientation, role: int = Qt.ItemDataRole.DisplayRole
     ) -> Any:
-        """What a column is."""
         if orientation is not Qt.Orientation.Horizontal:
             return None
         if role == Qt.ItemDataRole.TextAlignmentRole:
@@ -86,7 +80,6 @@ class MetricsModel(QAbstractTableModel):
         return fixed[section] if section < _FIXED else numbers.metric_title(self._metrics[section - _FIXED])
 
     def data(self, index: Index, role: int = Qt.ItemDataRole.DisplayRole) -> Any:
-        """The text of a cell."""
         if not index.isValid():
             return None
         if role == Qt.ItemDataRole.TextAlignmentRole:
@@ -102,9 +95,6 @@ class MetricsModel(QAbstractTableModel):
         return numbers.metric_format(name)(found.metrics.get(name))
 
 
-# --- What actually ran, in rows below headings: `core.runs.words` has the words
-
-
 def what_ran_groups(story: RunStory) -> list[Group]:
     """All that is known of what ran; groups of which nothing is known are left out."""
     told = statements(story.what_ran, numbers.memory, story.versions, story)
@@ -117,9 +107,6 @@ def what_ran_groups(story: RunStory) -> list[Group]:
 
 def _row(told: Statement) -> Row:
     return Row(_(told.title), told.value, sentence(told.reason))
-
-
-# --- The tabs of a run page: charts, predictions, what is mixed up, metrics, what ran, log
 
 
 LOG_LINES = 5000
@@ -186,7 +173,6 @@ class RunDetails(QTabWidget):
         self.log.moveCursor(QTextCursor.MoveOperation.StartOfLine)
 
     def refresh(self, story: RunStory, *, is_over: bool) -> None:
-        """Show what has been measured and found out since."""
         self.metrics.show(self._history.evaluations)
         self.predictions.refresh(is_over=is_over)
         self._show_confusion()

@@ -21,9 +21,6 @@ from core.runs.summary import seconds_spent
 from core.runs.words import dtypes, out_of_memory
 from gui.base.trash import Question
 
-# --- How good forecasts of memory have been, on this computer, in words
-
-
 EXACT = 0.005
 """Nearer than this the percent says 0."""
 
@@ -67,9 +64,6 @@ def _signed(share: float) -> str:
     return f"{'+' if share > 0 else MINUS}{numbers.whole_percent(abs(share))}"
 
 
-# --- The states of a run as a word and a colour
-
-
 def state_title(state: State) -> str:
     """One word for a state."""
     titles = {
@@ -102,9 +96,6 @@ def state_colour(state: State) -> str:
         State.CRASHED: "bad",
     }
     return colours[state]
-
-
-# --- Starting a run while another one trains on its device: let it wait for its turn
 
 
 class Turn(Enum):
@@ -157,9 +148,6 @@ def _title(awaited: TurnAwaited) -> str:
 def ask_turn(awaited: TurnAwaited, parent: QWidget) -> Turn:
     """Ask when the run is to begin."""
     return question_about(awaited, parent).ask(Turn.NEVER)
-
-
-# --- What a run page says in words, made from the run's story
 
 
 DOT = " · "
@@ -399,9 +387,6 @@ def unread_message(story: RunStory) -> MessageRaised | None:
     else:
         return None
     return MessageRaised(id="unread", level=Level.INFO, title=title, detail=detail)
-
-
-# --- What a run page says of a run that was to go on and was taken out of the queue before its
 
 
 def left_queue_message(facts: RunFacts) -> MessageRaised | None:

@@ -13,9 +13,6 @@ from core.runs.status import State
 from core.runs.summary import RunSummary
 from gui.run.words import state_title
 
-# --- The columns of the list of runs: what each one shows and sorts by
-
-
 NOTHING = float("-inf")
 
 
@@ -170,9 +167,6 @@ def _metric_raw(row: RunSummary) -> float:
     if row.metric is None or row.best is None:
         return NOTHING
     return row.best if numbers.is_share(row.metric) else -row.best
-
-
-# --- One row of the list of runs as it is shown, sorted and searched: worked out once
 
 
 FIELDS = ("name", "state", "model", "data", "device", "tag", "note")

@@ -62,9 +62,6 @@ from gui.widgets.labels import ElidedLabel, tip_of
 from gui.widgets.layout import FlowLayout
 from gui.widgets.tables import set_up_rows
 
-# --- Runs side by side as a table: what they came to, and only what differs
-
-
 Index = QModelIndex | QPersistentModelIndex
 
 SOURCES = ("model.source", "data.train", "data.eval")
@@ -97,17 +94,14 @@ class CompareModel(QAbstractTableModel):
             self.endResetModel()
 
     def rowCount(self, parent: Index | None = None) -> int:
-        """One row a line."""
         return 0 if parent is not None and parent.isValid() else len(self.rows)
 
     def columnCount(self, parent: Index | None = None) -> int:
-        """Titles, and one a run."""
         return 0 if parent is not None and parent.isValid() else 1 + len(self.names)
 
     def headerData(
         self, section: int, orientation: Qt.Orientation, role: int = Qt.ItemDataRole.DisplayRole
     ) -> Any:
-        """The names of the runs."""
         if orientation is not Qt.Orientation.Horizontal or not 0 < section <= len(self.names):
             return None
         name = self.names[section - 1]
@@ -116,7 +110,6 @@ class CompareModel(QAbstractTableModel):
         return name if role == Qt.ItemDataRole.DisplayRole else None
 
     def data(self, index: Index, role: int = Qt.ItemDataRole.DisplayRole) -> Any:
-        """Text, tip or font of a cell."""
         if not index.isValid():
             return None
         row, place = self.rows[index.row()], index.column() - 1
@@ -213,9 +206,6 @@ def _short_name(value: Any) -> Any:
     return short_name(value) if isinstance(value, str) and not isinstance(value, Absent) else value
 
 
-# --- Reads several runs in one thread, piece by piece in turn, so that all curves grow together
-
-
 POLL_SECONDS = 0.5
 """How often runs that still train are looked at."""
 
@@ -254,7 +244,6 @@ class CompareReader(QThread):
         wait_briefly(self)
 
     def run(self) -> None:
-        """What the thread does. Call `start`."""
         self._compare()
         streams = [_Stream(run) for run in self._runs]
         has_caught_up = False
@@ -301,9 +290,6 @@ class _Stream:
         return RunNews(self.follower.story.copy(), batches) if batches else None
 
 
-# --- The four charts of runs that are compared, and what is chosen for them
-
-
 LOWEST = 170
 """Pixels that a chart has at least."""
 
@@ -346,7 +332,6 @@ class CompareCharts(QFrame):
             chart.show_curves(curves)
 
     def refresh(self) -> None:
-        """Ask all charts to be redrawn."""
         for chart in self.charts:
             chart.refresh()
 
@@ -366,7 +351,6 @@ class CompareCharts(QFrame):
         self.metrics.choose(self.evaluation.metric_name)
 
     def end_work(self) -> None:
-        """Wait until every file that is being saved is whole."""
         self._is_chosen = False
         for chart in self.charts:
             chart.menu_button.end_work()
@@ -397,9 +381,6 @@ class CompareCharts(QFrame):
         column.setSpacing(SPACING)
         column.addLayout(top)
         column.addLayout(grid, 1)
-
-
-# --- The names of the runs that are compared, each with the colour of its curves
 
 
 LETTERS = 32
@@ -504,9 +485,6 @@ def dot(colour: QColor, *, is_filled: bool = True) -> QIcon:
     return icon
 
 
-# --- The table of what the runs that are compared came to, and of what differs between them
-
-
 NARROWEST_LETTERS = 10
 """A run's column has room for so many letters, or the table scrolls sideways."""
 
@@ -523,7 +501,6 @@ class ColouredModel(CompareModel):
     def headerData(
         self, section: int, orientation: Qt.Orientation, role: int = Qt.ItemDataRole.DisplayRole
     ) -> object:
-        """As ever, and a dot."""
         is_run = orientation is Qt.Orientation.Horizontal and 0 < section <= len(self.names)
         if is_run and role == Qt.ItemDataRole.DecorationRole:
             return dot(QColor(getattr(self._theme.tokens, colour_of(section - 1))))
@@ -540,7 +517,6 @@ class _View(QTableView):
     resized = Signal()
 
     def resizeEvent(self, event: QResizeEvent) -> None:
-        """Tell."""
         super().resizeEvent(event)
         self.resized.emit()
 
@@ -592,9 +568,6 @@ class CompareTable(QFrame):
         width = max(share, NARROWEST_LETTERS * letter + 2 * SPACING)
         for column in range(1, runs + 1):
             self.view.setColumnWidth(column, width)
-
-
-# --- Several runs held against each other: their curves on the same axes
 
 
 MOST_TOLD = 6
@@ -652,19 +625,16 @@ class ComparePage(QWidget):
         self._reader.start()
 
     def showEvent(self, event: QShowEvent) -> None:
-        """Read again where that was given up."""
         super().showEvent(event)
         if self._reader is None and self._runs:
             self.show_runs(self._runs)
 
     def hideEvent(self, event: QHideEvent) -> None:
-        """Nobody looks: stop reading. A window that is only minimised is looked at again."""
         super().hideEvent(event)
         if not event.spontaneous():
             self.end_work()
 
     def end_work(self) -> None:
-        """Read no longer; no thread is left after this."""
         self.charts.end_work()
         if self._reader is not None:
             self._reader.stop()

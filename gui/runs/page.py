@@ -47,9 +47,6 @@ from gui.runs.queue_card import QueueCard
 from gui.runs.table import RunsFilter, RunsModel, RunsReader, RunsTable
 from gui.widgets.cards import MessageStrip
 
-# --- The head of the list of runs: how many there are and what they take
-
-
 FILTER_LETTERS = 26
 
 
@@ -120,9 +117,6 @@ class RunsHead(QWidget):
         menu.popup(self.columns.mapToGlobal(QPoint(0, self.columns.height())))
 
 
-# --- The table of runs, or the words that stand in its place
-
-
 class RunsList(QWidget):
     """Shows the table while there is a row in it. `trouble` is why the runs can't be listed; empty: they can."""
 
@@ -162,9 +156,6 @@ class RunsList(QWidget):
         elif not shown:
             self.words.setText(_("No run holds “{}”.").format(searched))
         self._stack.setCurrentIndex(0 if shown else 1)
-
-
-# --- The menu of the runs that are chosen in the list: what can be done with one of them
 
 
 WORKING = (State.STARTING, State.TRAINING)
@@ -267,9 +258,6 @@ def _add(menu: QMenu, words: str, do: Callable[[], None]) -> QAction:
     return action
 
 
-# --- The list of all runs: sorts, filters as you type; opens, names, compares any of them
-
-
 REFRESH_MS = 3000
 """How often the list is read again while it is shown; runs that are over cost next to nothing."""
 
@@ -331,12 +319,10 @@ class RunsPage(QWidget):
         self._show_count()
 
     def refresh(self) -> None:
-        """Read the list again, in the background; while hidden nothing is read."""
         if self.isVisible():
             self._reader.read(self._runs_folder())
 
     def end_work(self) -> None:
-        """Keep what was written, and leave no thread behind."""
         self.panel.keep()
         for sheet in self.findChildren(ExportSheet):
             sheet.reject()
@@ -345,14 +331,12 @@ class RunsPage(QWidget):
         self.bin.end_work()
 
     def showEvent(self, event: QShowEvent) -> None:
-        """Keep the list fresh while it is seen."""
         super().showEvent(event)
         self.refresh()
         self._again.start()
         self.table.setFocus()
 
     def hideEvent(self, event: QHideEvent) -> None:
-        """Nobody looks: stop reading."""
         super().hideEvent(event)
         self.panel.keep()
         self._again.stop()

@@ -39,9 +39,6 @@ from gui.runs.columns import Column, ColumnKind, RunRow, ShownRow, columns, metr
 from gui.widgets.labels import tip_of
 from gui.widgets.tables import set_up_rows
 
-# --- Which columns of the list of runs a person has put away: a small file in Hone's own folder
-
-
 FILE = "runs-list.json"
 
 
@@ -69,9 +66,6 @@ def keep_hidden(columns: Iterable[Column]) -> None:
     layout = RunsLayout(hidden=tuple(column.name for column in sorted(columns)))
     settings.home().mkdir(parents=True, exist_ok=True)
     write_atomically(settings.home() / FILE, msgspec.json.encode(layout))
-
-
-# --- The list of runs as a table
 
 
 Index = QModelIndex | QPersistentModelIndex
@@ -172,17 +166,14 @@ class RunsModel(QAbstractTableModel):
         self.dataChanged.emit(self.index(place, 0), self.index(place, COLUMNS - 1))
 
     def rowCount(self, parent: Index | None = None) -> int:
-        """One row a run."""
         return 0 if parent is not None and parent.isValid() else len(self._rows)
 
     def columnCount(self, parent: Index | None = None) -> int:
-        """The columns of `Column`."""
         return 0 if parent is not None and parent.isValid() else COLUMNS
 
     def headerData(
         self, section: int, orientation: Qt.Orientation, role: int = Qt.ItemDataRole.DisplayRole
     ) -> Any:
-        """Titles of the columns, on the side their values stand."""
         if orientation is not Qt.Orientation.Horizontal:
             return None
         kind = self._columns[Column(section)]
@@ -193,7 +184,6 @@ class RunsModel(QAbstractTableModel):
         return _alignment(kind) if role == Qt.ItemDataRole.TextAlignmentRole else None
 
     def data(self, index: Index, role: int = Qt.ItemDataRole.DisplayRole) -> Any:
-        """Text, raw value, dot or tip of a cell."""
         if not index.isValid():
             return None
         column, shown = index.column(), self._rows[index.row()]
@@ -252,9 +242,6 @@ def _paint_dot(colour: QColor) -> QIcon:
     icon = QIcon(pixmap)
     icon.addPixmap(pixmap, QIcon.Mode.Selected)
     return icon
-
-
-# --- Reads the list of runs away from the window
 
 
 FIRST_SECONDS = 0.1
@@ -326,7 +313,6 @@ class RunsReader(QThread):
         wait_briefly(self)
 
     def run(self) -> None:
-        """What the thread does. Call `read`."""
         try:
             runs = list_runs(self._folder)
         except OSError as error:
@@ -376,9 +362,6 @@ class RunsReader(QThread):
         return summary
 
 
-# --- Sorting and searching the list of runs
-
-
 class RunsFilter(QSortFilterProxyModel):
     """Sorts by raw values and keeps the runs that hold every word typed.
 
@@ -398,14 +381,10 @@ class RunsFilter(QSortFilterProxyModel):
         self.invalidate()
 
     def filterAcceptsRow(self, source_row: int, source_parent: Index) -> bool:
-        """Whether a run holds every word."""
         if not self._words:
             return True
         shown = self._model.shown(source_row)
         return all(shown.holds(word) for word in self._words)
-
-
-# --- The table of runs: whole rows of which several can be chosen, columns that fit
 
 
 PADDING = 20
@@ -468,7 +447,6 @@ class RunsTable(QTableView):
         self.doubleClicked.connect(self.opened)
 
     def keyPressEvent(self, event: QKeyEvent) -> None:
-        """Enter opens, Delete moves to the bin; on a Mac it is Cmd with the key that deletes backwards, too."""
         key, with_command = event.key(), event.modifiers() & Qt.KeyboardModifier.ControlModifier
         if key in (Qt.Key.Key_Return, Qt.Key.Key_Enter) and self.currentIndex().isValid():
             self.opened.emit(self.currentIndex())
@@ -478,7 +456,6 @@ class RunsTable(QTableView):
             super().keyPressEvent(event)
 
     def resizeEvent(self, event: QResizeEvent) -> None:
-        """Fit the columns into the width there is."""
         super().resizeEvent(event)
         self.fit_columns()
 
