@@ -421,7 +421,7 @@ def open_window() -> int:
     gc.disable()  # to look for garbage among what is just being made takes 30 ms; run_app sets it going again
     from gui.app.application import run_app
 
-    return run_app(sys.argv)
+    return run_app([sys.argv[0], *program.files_to_open(sys.argv[1:])])
 
 
 def why_no_window() -> str:

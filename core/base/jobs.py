@@ -525,9 +525,30 @@ class EngineJob:
         return EngineCrashed(self._job, code, messages.decode(errors="replace"))
 
 
-def ask_engine(job: str, request: bytes = b"", timeout: float = ASK_SECONDS) -> bytes:
-    """Ask the engine one question and wait for its answer; see `EngineJob.ask` for what it raises."""
-    return EngineJob(job).ask(request, timeout)
+def run_job(
+    name: str,
+    request: msgspec.Struct | None,
+    answer: type[Answer],
+    on_progress: TellProgress | None = None,
+    *,
+    timeout: float = ASK_SECONDS,
+) -> Answer:
+    """Ask the engine one question in a process of its own and wait for the answer.
+
+    Args:
+        name: The job.
+        request: What is asked; None: the job's name says all.
+        answer: The type of the answer.
+        on_progress: Hears how far the job is.
+        timeout: Seconds of silence after which it is given up.
+
+    Raises:
+        OSError: It can't be started.
+        UserError: The engine says what a person can do about it, it was silent for too long, or took too much memory.
+        EngineCrashed: It ended without an answer.
+    """
+    content = b"" if request is None else msgspec.json.encode(request)
+    return decoded(name, EngineJob(name).ask(content, timeout, on_progress), answer)
 
 
 def decoded(job: str, answer: bytes, kind: type[Answer]) -> Answer:

@@ -455,7 +455,7 @@ def this_machine(report: MachineReport) -> Machine:
     """What this computer is called and has; its own name, which may be a person's, is left out.
 
     Args:
-        report: What it can train on, see `core.services.questions.ask_devices`.
+        report: What it can train on, the answer of the job `devices`.
     """
     processor = next((device.title for device in report.devices if device.name == "cpu"), "")
     processor = processor or platform.processor() or platform.machine()

@@ -17,6 +17,7 @@ from core.base import format as figures
 from core.base.errors import Fix, OptionsError, Problem
 from core.base.files import is_there, new_file, write_atomically, writing
 from core.base.format import markdown, markdown_lines, visible
+from core.base.jobs import run_job
 from core.benchmark import result as kept
 from core.benchmark import table as tables
 from core.benchmark import table as words
@@ -26,11 +27,10 @@ from core.benchmark.device_plan import BATCHES, IMAGES, Sides, devices_plan
 from core.benchmark.plan import SIZES, Plan, methods_plan
 from core.benchmark.result import Kept, Result, Row, this_machine
 from core.benchmark.runner import Bench, Taking, Underway
-from core.cli.output import print_json, say
-from core.cli.train import INTERRUPTED, Interrupts
+from core.cli.output import INTERRUPTED, print_json, say
+from core.cli.train import Interrupts
 from core.options import run_file
 from core.options.device_support import MachineReport
-from core.services import questions
 
 if TYPE_CHECKING:
     from core.cli.output import Commands
@@ -299,7 +299,7 @@ def measure(make: MakePlan, *, beside: bool, showing: Showing) -> int:
     """
     showing.check()
     say("Looking at what this computer can do...", sys.stderr)
-    machine = questions.ask_devices()
+    machine = run_job("devices", None, MachineReport)
     plan = make(machine)
     rungs = [rung for rung in plan.rungs if not rung.refusal]
     say(f"{plan.title}: {figures.counted(len(rungs), 'row')}, {words.how_measured(plan)}", sys.stderr)
@@ -358,7 +358,7 @@ def _say_where(bench: Bench, result: Result) -> None:
 _MOST = 1_000_000
 
 
-def add_bench(commands: "Commands") -> None:
+def add_commands(commands: "Commands") -> None:
     """Add the command to the parser."""
     command = commands.add_parser(
         "bench",

@@ -1,21 +1,22 @@
-"""`hone forecast`, `hone measure` and `hone fit`: how much memory a run takes, and what to do if that is too much."""
+"""Commands about memory: forecast, measure and fit."""
 
+import argparse
 import sys
 from collections.abc import Callable
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import msgspec
 
 from core.base import format as figures
 from core.base.errors import ModelError, OptionsError, UserError
 from core.base.files import new_file, writing
-from core.base.jobs import EngineCrashed
-from core.cli.output import print_json, say
-from core.cli.train import TOO_LARGE
-from core.memory import estimate as anatomy
+from core.base.jobs import EngineCrashed, run_job
+from core.cli.output import TOO_LARGE, add_command, add_json, print_json, say
+from core.cli.train import add_set
+from core.memory import estimate
 from core.memory.history import corrected, correction
 from core.memory.model import (
     PART_TITLES,
@@ -31,69 +32,285 @@ from core.memory.model import (
 )
 from core.memory.remedies import Remedy, ladder
 from core.options import RunOptions, run_file
-from core.options.device_support import DeviceReport, find_device, machine_problems
+from core.options.device_support import DeviceReport, MachineReport, find_device, machine_problems
 from core.runs.words import changes_text
-from core.services import hub, questions
-from core.services import hub as model_lookup
-from core.services.autofit import Fitting, MakeDryRun, Try
+from core.services import hub
+from core.services.autofit import Fitting, Try
+from core.services.hub import ConfigFetched, ConfigRequest
 from core.services.memory import DryRun, room_of
 
-# --- The model that a run file asks for, looked at before its memory is told
+if TYPE_CHECKING:
+    from core.cli.output import Commands
+
+SUFFIX = ".fits.hone"
+MEGABYTE = 1 << 20
+FETCH_SECONDS = 60.0
+"""Timeout for downloading a config.json of a few KB."""
+
+METHODS = {
+    Basis.FORMULA: "forecast",
+    Basis.MEASURED: "measured by a dry run on the longest batch",
+}
+VERDICTS = {
+    Verdict.FITS: "It fits.",
+    Verdict.TIGHT: "It fits, with less than a tenth to spare.",
+    Verdict.TOO_LARGE: "It doesn't fit.",
+    Verdict.UNKNOWN: "How much memory this device has isn't known.",
+}
+
+FindModel = Callable[[RunOptions, Path], ModelReport]
 
 
-def model_here(options: RunOptions, file: Path) -> ModelReport:
-    """What a model on this computer is; the network is not used.
+def add_commands(commands: "Commands") -> None:
+    command = add_command(
+        commands,
+        "forecast",
+        forecast,
+        summary="show how much memory a run will take",
+        example="mine.hone --set memory.batch_size=32",
+        details=(
+            "Nothing is trained. For a model on the Hugging Face Hub that isn't on this computer, its "
+            "config.json is downloaded, and no weights. Ends with 3 when the run doesn't fit, and lists "
+            "what to do."
+        ),
+    )
+    _add_run_file(command)
+    command.add_argument(
+        "--quick", action="store_true", help="without reading the data: rows as long as is allowed"
+    )
+    command.add_argument(
+        "--offline", action="store_true", help="download nothing; the same as HF_HUB_OFFLINE=1"
+    )
 
-    Args:
-        options: What is asked.
-        file: The run file it stands in.
+    command = add_command(
+        commands,
+        "measure",
+        measure,
+        summary="train a few steps to measure memory and time",
+        example="mine.hone",
+        details=(
+            "Runs in a process of its own, the longest batch of the data first. Nothing is kept. Ends "
+            "with 3 when the run doesn't fit."
+        ),
+    )
+    _add_run_file(command)
+
+    command = add_command(
+        commands,
+        "fit",
+        fit,
+        summary="find by trying what makes a run fit",
+        example="mine.hone --output smaller.hone",
+        details=(
+            "Measures one combination of smaller batches, half precision and the like after another, "
+            "until one fits with 10 % to spare, and writes it to a new run file: the fastest of those "
+            "that keep the result, else of those that lose least. A run that fits as it is is written "
+            "only with --output. Ends with 3 when nothing fits."
+        ),
+    )
+    _add_run_file(command)
+    command.add_argument(
+        "--output",
+        "-o",
+        type=Path,
+        metavar="FILE",
+        help="a new file; default: NAME.fits.hone beside RUN.hone",
+    )
+
+
+def _add_run_file(command: argparse.ArgumentParser) -> None:
+    command.add_argument("file", type=Path, metavar="RUN.hone")
+    add_set(command)
+    add_json(command)
+
+
+class ForecastAnswer(msgspec.Struct, frozen=True, kw_only=True):
+    """What `hone forecast --json` prints. In bytes; `fits` is null where the memory isn't known."""
+
+    method: Basis
+    device: str
+    parts: Parts
+    total: int
+    free: int | None
+    ceiling: int | None
+    fits: bool | None
+    verdict: Verdict
+    correction: float
+    length: int | None
+    longest_text: int | None
+    notes: tuple[str, ...]
+    ladder: tuple[Remedy, ...]
+
+
+class MeasureAnswer(msgspec.Struct, frozen=True, kw_only=True):
+    """What `hone measure --json` prints."""
+
+    measurement: Measurement
+    verdict: Verdict
+    ladder: tuple[Remedy, ...]
+
+
+class FitAnswer(msgspec.Struct, frozen=True, kw_only=True):
+    """What `hone fit --json` prints.
+
+    `changes` is null where nothing fits, which `reason` explains; `file` also where nothing had to be written.
+    """
+
+    tries: tuple[Try, ...]
+    changes: dict[str, Any] | None
+    file: str | None
+    reason: str
+
+
+@dataclass(frozen=True)
+class _Situation:
+    """A run file with the device, its free memory and the model."""
+
+    options: RunOptions
+    device: DeviceReport
+    room: Room | None
+    model: ModelReport
+
+    @property
+    def correction(self) -> float:
+        return correction(self.device.title)
+
+    def ladder(self, length: int | None) -> tuple[Remedy, ...]:
+        return ladder(
+            self.options, self.model, self.device, self.room, length=length, correction=self.correction
+        )
+
+    def forecast_without_data(self) -> Forecast:
+        assert self.model.shape is not None, "checked before"
+        return estimate.forecast(
+            self.options, self.model.shape, self.device, room=self.room, correction=self.correction
+        )
+
+    def forecast(self) -> Forecast:
+        """The forecast with the longest row of the data; without the data where it can't be read, which is said."""
+        try:
+            found = run_job("forecast", forecast_request(self.options), Forecast)
+        except (UserError, EngineCrashed) as error:
+            note = "the data could not be read, so this is for rows as long as is allowed"
+            say(f"Note: {note}. {error}", sys.stderr)
+            return self.forecast_without_data()
+        return corrected(msgspec.structs.replace(found, room=self.room), self.correction)
+
+
+def _look(asked: argparse.Namespace, find_model: FindModel) -> _Situation:
+    options = run_file.read(asked.file, tuple(asked.overrides))
+    machine = run_job("devices", None, MachineReport)
+    problems = tuple(machine_problems(machine, options))
+    if problems:
+        raise OptionsError(problems, str(asked.file))
+    device = find_device(machine, options.device.name)
+    assert device is not None, "machine_problems has looked"
+    room = room_of(device, mps_limit=options.device.mps_memory_limit)
+    return _Situation(options, device, room, find_model(options, asked.file))
+
+
+def forecast(asked: argparse.Namespace) -> int:
+    if not asked.json:
+        say("Looking at the model and this computer ...", sys.stderr)
+    looked = _look(asked, partial(described_model, offline=asked.offline))
+    found = looked.forecast_without_data() if asked.quick else looked.forecast()
+    remedies = looked.ladder(found.unpadded_length) if found.verdict is not Verdict.FITS else ()
+    if asked.json:
+        print_json(_as_answer(found, remedies))
+    else:
+        say("\n".join((*forecast_lines(found), *ladder_lines(remedies))))
+    return TOO_LARGE if found.verdict is Verdict.TOO_LARGE else 0
+
+
+def measure(asked: argparse.Namespace) -> int:
+    looked = _look(asked, weighable_model)
+    if not asked.json:
+        say("Measuring: some steps on the longest batch of the data ...", sys.stderr)
+    # what "automatic" means here: the guard has to know whose memory it looks at
+    found = DryRun(with_changes(looked.options, {"device.name": looked.device.name}), looked.room).run()
+    verdict = Verdict.TOO_LARGE if found.out_of_memory else found.forecast.verdict
+    remedies = looked.ladder(found.forecast.unpadded_length) if verdict is not Verdict.FITS else ()
+    if asked.json:
+        print_json(MeasureAnswer(measurement=found, verdict=verdict, ladder=remedies))
+    else:
+        say("\n".join((*measurement_lines(found), *ladder_lines(remedies))))
+    return TOO_LARGE if verdict is Verdict.TOO_LARGE else 0
+
+
+def fit(asked: argparse.Namespace) -> int:
+    """Returns 3 where nothing fits, and 1 where dry runs fail for another reason than memory."""
+    target = asked.output or asked.file.with_name(asked.file.stem + SUFFIX)
+    new_file(target)  # refused now, not after minutes of dry runs
+    looked = _look(asked, weighable_model)
+    fitting = Fitting(
+        looked.options,
+        looked.model,
+        looked.device,
+        looked.room,
+        DryRun,
+        length=looked.forecast().unpadded_length if looked.options.task.reads_text else None,
+        correction=looked.correction,
+    )
+    tries: list[Try] = []
+    fitting.heed(lambda title: say(f"Try {len(tries) + 1}: {title}", sys.stderr))
+    for done in fitting.tries():
+        tries.append(done)
+        say(try_line(done), sys.stderr)
+    changes = fitting.changes
+    words = f"It fits with {changes_text(changes)}." if changes else "It fits as it is."
+    written = None
+    if fitting.result is not None and (changes or asked.output is not None):
+        with writing(target):
+            run_file.write(fitting.result, target, f"Made by `hone fit` of {asked.file}. {words}")
+        written = str(target)
+    if asked.json:
+        print_json(FitAnswer(tries=tuple(tries), changes=changes, file=written, reason=fitting.reason))
+    elif changes is None:
+        say(f"Nothing was found. {fitting.reason}", sys.stderr)
+    else:
+        say(f"{words}\n{'Nothing was written.' if written is None else f'The run file is {written}'}")
+    if fitting.result is not None:
+        return 0
+    return TOO_LARGE if fitting.is_too_large else 1
+
+
+# --- The model that a run file asks for
+
+
+def weighable_model(options: RunOptions, file: Path) -> ModelReport:
+    """A model that is whole on this computer; nothing is downloaded.
 
     Raises:
         OptionsError: The model can't be trained so.
-        ModelError: It isn't on this computer, or nobody knows how it is built.
+        ModelError: Not all of it is on this computer, or its architecture is unknown.
     """
-    return _checked(_looked_at(options), options, file)
+    found = _checked(_look_at_model(options), options, file)
+    if not hub.is_complete(options):
+        raise _not_here(options)
+    return found
 
 
 def described_model(options: RunOptions, file: Path, *, offline: bool) -> ModelReport:
-    """The same; of a model on the Hub that isn't here, its config.json is fetched, which is said on standard error.
-
-    Args:
-        options: What is asked.
-        file: The run file it stands in.
-        offline: Whether this command must not fetch anything; `HF_HUB_OFFLINE` forbids it to all programs.
+    """The same; for a model on the Hub that isn't here, its config.json is downloaded, which is said.
 
     Raises:
         OptionsError: The model can't be trained so.
-        ModelError: Its config.json can't be had, the person has forbidden to fetch it, or it doesn't tell the size.
+        ModelError: Its config.json can't or must not be downloaded, or it doesn't tell the size.
     """
     source = options.model.source
-    report = _looked_at(options)
+    report = _look_at_model(options)
     if report == ModelReport() and hub.may_be_there(options):
         if offline or hub.is_forbidden():
             raise hub.forbidden(source, "--offline" if offline else hub.forbidden_by())
-        say(
-            f"Fetching what describes {source} ({hub.CONFIG}, a few KB) from {hub.host()} ...",
-            sys.stderr,
-        )
-        questions.ask_fetch_config(source)
-        report = _looked_at(options)
+        say(f"Fetching what describes {source} ({hub.CONFIG}, a few KB) from {hub.host()} ...", sys.stderr)
+        run_job("fetch-config", ConfigRequest(source=source), ConfigFetched, timeout=FETCH_SECONDS)
+        report = _look_at_model(options)
     return _checked(report, options, file)
 
 
-def refuse_incomplete(options: RunOptions) -> None:
-    """Stop where a dry run would find no weights: it trains the model itself, and fetches nothing.
-
-    Raises:
-        ModelError: Not all of the model is on this computer.
-    """
-    if not model_lookup.is_complete(options):
-        raise _not_here(options)
-
-
-def _looked_at(options: RunOptions) -> ModelReport:
-    question = model_lookup.question_about(options)
-    return questions.ask_check_model(question) if question is not None else ModelReport()
+def _look_at_model(options: RunOptions) -> ModelReport:
+    question = hub.question_about(options)
+    return run_job("check-model", question, ModelReport) if question is not None else ModelReport()
 
 
 def _checked(report: ModelReport, options: RunOptions, file: Path) -> ModelReport:
@@ -118,21 +335,7 @@ def _not_here(options: RunOptions) -> ModelError:
     )
 
 
-# --- How much memory a run takes, and what to do about it, in plain text for a terminal
-
-
-MEGABYTE = 1 << 20
-
-METHODS = {
-    Basis.FORMULA: "forecast",
-    Basis.MEASURED: "measured by a dry run on the longest batch",
-}
-VERDICTS = {
-    Verdict.FITS: "It fits.",
-    Verdict.TIGHT: "It fits, with less than a tenth to spare.",
-    Verdict.TOO_LARGE: "It doesn't fit.",
-    Verdict.UNKNOWN: "How much memory this device has isn't known.",
-}
+# --- Answers in words; MB are 1024 x 1024 bytes
 
 
 def forecast_lines(found: Forecast) -> list[str]:
@@ -215,244 +418,6 @@ def try_line(done: Try) -> str:
     step = figures.number(found.step_seconds) if found.step_seconds is not None else figures.PLAIN_MISSING
     words = {Verdict.FITS: "fits", Verdict.TIGHT: "too tight", Verdict.TOO_LARGE: "too large"}
     return f"  {figures.size(found.peak)} at most, {step} s a step: {words[done.verdict]}"
-
-
-# --- `hone forecast`, `hone measure` and `hone fit`: how much memory a run takes
-
-
-SUFFIX = ".fits.hone"
-
-FindModel = Callable[[RunOptions, Path], ModelReport]
-
-
-class ForecastAnswer(msgspec.Struct, frozen=True, kw_only=True):
-    """What `hone forecast --json` prints. Bytes; `fits` is missing where the memory isn't known."""
-
-    method: Basis
-    device: str
-    parts: Parts
-    total: int
-    free: int | None
-    ceiling: int | None
-    fits: bool | None
-    verdict: Verdict
-    correction: float
-    length: int | None
-    longest_text: int | None
-    notes: tuple[str, ...]
-    ladder: tuple[Remedy, ...]
-
-
-class MeasureAnswer(msgspec.Struct, frozen=True, kw_only=True):
-    """What `hone measure --json` prints."""
-
-    measurement: Measurement
-    verdict: Verdict
-    ladder: tuple[Remedy, ...]
-
-
-class FitAnswer(msgspec.Struct, frozen=True, kw_only=True):
-    """What `hone fit --json` prints.
-
-    `changes` is missing where nothing fits, which `reason` explains; `file` also where nothing had to be written.
-    """
-
-    tries: tuple[Try, ...]
-    changes: dict[str, Any] | None
-    file: str | None
-    reason: str
-
-
-@dataclass(frozen=True)
-class _Looked:
-    """A run file, and all there is to know before its memory can be told."""
-
-    options: RunOptions
-    device: DeviceReport
-    room: Room | None
-    model: ModelReport
-
-    @property
-    def correction(self) -> float:
-        return correction(self.device.title)
-
-    def ladder(self, length: int | None) -> tuple[Remedy, ...]:
-        return ladder(
-            self.options, self.model, self.device, self.room, length=length, correction=self.correction
-        )
-
-
-def forecast(
-    file: Path, overrides: tuple[str, ...], *, quick: bool, as_json: bool, offline: bool = False
-) -> int:
-    """Print how much memory a run takes, and what to do where that is too much.
-
-    Args:
-        file: The run file.
-        overrides: `section.option=value` pairs that go before what the file says.
-        quick: Whether to leave the data unread: every row is taken to be as long as is allowed.
-        as_json: Whether the answer is printed as JSON.
-        offline: Whether nothing may be fetched: not even the config.json of a model that isn't on this computer.
-
-    Returns:
-        0, or 3 where it doesn't fit.
-
-    Raises:
-        OptionsError: The request is wrong.
-        UserError: The model isn't on this computer, and its config.json can't be fetched.
-    """
-    if not as_json:
-        say("Looking at the model and this computer ...", sys.stderr)
-    looked = _look(file, overrides, partial(described_model, offline=offline))
-    found = _without_data(looked) if quick else _forecast(looked)
-    remedies = looked.ladder(found.unpadded_length) if found.verdict is not Verdict.FITS else ()
-    if as_json:
-        print_json(_as_answer(found, remedies))
-    else:
-        say("\n".join((*forecast_lines(found), *ladder_lines(remedies))))
-    return TOO_LARGE if found.verdict is Verdict.TOO_LARGE else 0
-
-
-def measure(file: Path, overrides: tuple[str, ...], *, as_json: bool, dry_run: MakeDryRun = DryRun) -> int:
-    """Make a dry run and print what it took; 3 where memory ran out or the run doesn't fit.
-
-    Raises:
-        OptionsError: The request is wrong.
-        UserError: The run can't be made.
-    """
-    looked = _look(file, overrides)
-    refuse_incomplete(looked.options)
-    if not as_json:
-        say("Measuring: some steps on the longest batch of the data ...", sys.stderr)
-    found = dry_run(_on_device(looked), looked.room).run()
-    too_large = bool(found.out_of_memory)
-    verdict = Verdict.TOO_LARGE if too_large else found.forecast.verdict
-    remedies = looked.ladder(found.forecast.unpadded_length) if verdict is not Verdict.FITS else ()
-    if as_json:
-        print_json(MeasureAnswer(measurement=found, verdict=verdict, ladder=remedies))
-    else:
-        say("\n".join((*measurement_lines(found), *ladder_lines(remedies))))
-    return TOO_LARGE if verdict is Verdict.TOO_LARGE else 0
-
-
-def fit(
-    file: Path,
-    overrides: tuple[str, ...],
-    output: Path | None,
-    *,
-    as_json: bool,
-    dry_run: MakeDryRun = DryRun,
-) -> int:
-    """Find by dry runs what fits, and write it to a new run file.
-
-    A run that fits as it is needs no other file: one is written only where it was asked for by name.
-
-    Args:
-        file: The run file, which is left as it is.
-        overrides: `section.option=value` pairs that go before what the file says.
-        output: The file to write, which must be new; None: beside the run file, as `NAME.fits.hone`.
-        as_json: Whether the answer is printed as JSON.
-        dry_run: What measures.
-
-    Returns:
-        0; 3 where nothing fits, and 1 where dry runs fail for another reason than memory.
-
-    Raises:
-        OptionsError: The request is wrong.
-        TargetError: The file to write is there already, or it can't be written there.
-    """
-    target = output or file.with_name(file.stem + SUFFIX)
-    new_file(target)  # said now, not after minutes of dry runs
-    looked = _look(file, overrides)
-    refuse_incomplete(looked.options)
-    fitting = Fitting(
-        looked.options,
-        looked.model,
-        looked.device,
-        looked.room,
-        dry_run,
-        length=_longest_text(looked),
-        correction=looked.correction,
-    )
-    tries: list[Try] = []
-    fitting.heed(lambda title: say(f"Try {len(tries) + 1}: {title}", sys.stderr))
-    for done in fitting.tries():
-        tries.append(done)
-        say(try_line(done), sys.stderr)
-    written = _write(fitting, file, target, is_asked_for=output is not None)
-    _tell_fit(fitting, tuple(tries), written, as_json=as_json)
-    if fitting.result is not None:
-        return 0
-    return TOO_LARGE if fitting.is_too_large else 1
-
-
-def _write(fitting: Fitting, file: Path, target: Path, *, is_asked_for: bool) -> Path | None:
-    """Write what was found; None: nothing was, or it fits as it is and nobody has asked for a file."""
-    if fitting.result is None or not (fitting.changes or is_asked_for):
-        return None
-    with writing(target):
-        run_file.write(
-            fitting.result, target, f"Made by `hone fit` of {file}. {_fits_words(fitting.changes)}"
-        )
-    return target
-
-
-def _tell_fit(fitting: Fitting, tries: tuple[Try, ...], written: Path | None, *, as_json: bool) -> None:
-    found = fitting.changes
-    if as_json:
-        name = None if written is None else str(written)
-        print_json(FitAnswer(tries=tries, changes=found, file=name, reason=fitting.reason))
-    elif found is None:
-        say(f"Nothing was found. {fitting.reason}", sys.stderr)
-    else:
-        say(_fits_words(found))
-        say("Nothing was written." if written is None else f"The run file is {written}")
-
-
-def _fits_words(changes: dict[str, Any] | None) -> str:
-    return f"It fits with {changes_text(changes)}." if changes else "It fits as it is."
-
-
-def _look(file: Path, overrides: tuple[str, ...], find: FindModel = model_here) -> _Looked:
-    options = run_file.read(file, overrides)
-    machine = questions.ask_devices()
-    problems = tuple(machine_problems(machine, options))
-    if problems:
-        raise OptionsError(problems, str(file))
-    device = find_device(machine, options.device.name)
-    assert device is not None, "machine_problems has looked"
-    room = room_of(device, mps_limit=options.device.mps_memory_limit)
-    return _Looked(options, device, room, find(options, file))
-
-
-def _without_data(looked: _Looked) -> Forecast:
-    assert looked.model.shape is not None, "looked at before"
-    return anatomy.forecast(
-        looked.options, looked.model.shape, looked.device, room=looked.room, correction=looked.correction
-    )
-
-
-def _forecast(looked: _Looked) -> Forecast:
-    """The forecast with the longest row of the data; without the data where the engine can't answer, which is said."""
-    try:
-        found = questions.ask_forecast(forecast_request(looked.options))
-    except (UserError, EngineCrashed) as error:
-        say(
-            f"Note: the data could not be read, so this is for rows as long as is allowed. {error}",
-            sys.stderr,
-        )
-        return _without_data(looked)
-    return corrected(msgspec.structs.replace(found, room=looked.room), looked.correction)
-
-
-def _longest_text(looked: _Looked) -> int | None:
-    """Tokens of the longest text; None: there are no texts."""
-    return _forecast(looked).unpadded_length if looked.options.task.reads_text else None
-
-
-def _on_device(looked: _Looked) -> RunOptions:
-    """The options with the device that "automatic" came to: the guard has to know whose memory it looks at."""
-    return with_changes(looked.options, {"device.name": looked.device.name})
 
 
 def _as_answer(found: Forecast, remedies: tuple[Remedy, ...]) -> ForecastAnswer:

@@ -1,14 +1,52 @@
-"""`hone hub`: searching the Hugging Face Hub, downloading from it, and what of it lies on this computer."""
+"""Commands about models: try, export, script and hub."""
 
+import argparse
+import getpass
 import sys
-from collections.abc import Callable
+from collections.abc import Iterator
+from pathlib import Path
 from typing import TYPE_CHECKING
 
+import msgspec
+from tqdm import tqdm
+
 from core.base import format as figures
-from core.base.jobs import JobProgress
-from core.cli.output import NAME_HELP, print_json, say
+from core.base import settings
+from core.base.errors import OptionsError, OutOfMemory, Problem, UserError
+from core.base.files import new_file
+from core.base.format import visible
+from core.base.jobs import JobProgress, run_job
+from core.cli.data import write_new
+from core.cli.output import INTERRUPTED, NAME_HELP, add_command, add_json, agrees, print_json, say
 from core.cli.runs import find_run
+from core.options import RunOptions, run_file
+from core.options.choices import Speaker
 from core.runs.folder import RunFolder
+from core.runs.metrics import MetricsTable, What, save_csv, save_parquet, write_csv
+from core.runs.summary import summarize
+from core.services import hub
+from core.services.chat import (
+    Answered,
+    Ask,
+    Chat,
+    EndedBy,
+    Given,
+    Image,
+    Load,
+    Loaded,
+    NotAnswered,
+    Piece,
+    Texts,
+    Told,
+    TryProcess,
+    Turn,
+    Which,
+    Writing,
+    free_memory,
+    judge,
+    need_of,
+    that_train,
+)
 from core.services.export import (
     EXPORTS,
     Export,
@@ -20,34 +58,6 @@ from core.services.export import (
     find_source,
     offers,
 )
-
-if TYPE_CHECKING:
-    import argparse
-
-    from core.cli.output import Commands
-from pathlib import Path
-
-from core.base.errors import OptionsError, Problem
-from core.base.files import new_file
-from core.cli.data import write_new
-from core.options import run_file
-from core.sharing import support
-from core.sharing.report import save_report
-from core.sharing.script import script_of, script_of_run
-
-if TYPE_CHECKING:
-    from core.cli.output import Commands
-import argparse
-import getpass
-from typing import TYPE_CHECKING, TextIO, TypeVar
-
-import msgspec
-from tqdm import tqdm
-
-from core.base import jobs
-from core.base.errors import UserError
-from core.cli.output import agrees
-from core.services import hub
 from core.services.hub import (
     PURPOSES,
     Account,
@@ -67,52 +77,288 @@ from core.services.hub import (
     SearchRequest,
     TokenPlace,
 )
+from core.sharing.report import save_report
+from core.sharing.script import script_of, script_of_run
 
-# --- `hone export`: make of a run's model what other programs take, or say what it can become
+if TYPE_CHECKING:
+    from core.cli.output import Commands
+
+SHOWN_LABELS = 10
+METRIC_NOUNS = {What.STEPS: "step", What.EVALUATIONS: "evaluation", What.MACHINE: "sample"}
+PLACES = {
+    TokenPlace.NOWHERE: "no token",
+    TokenPlace.ENVIRONMENT: "the token in HF_TOKEN",
+    TokenPlace.KEYCHAIN: "the token in this computer's keychain",
+    TokenPlace.FILE: "the token of hf auth login",
+}
 
 
-MakeExport = Callable[[Wanted], Export]
+def add_commands(commands: "Commands") -> None:
+    _add_try(commands)
+    _add_export(commands)
+    command = add_command(
+        commands,
+        "script",
+        script,
+        summary="write a run as a Python script without Hone",
+        example="2026-01-31-digits --output train.py",
+        details=(
+            "The script trains the same with transformers, TRL, PEFT and datasets. What it does "
+            "differently from Hone is listed at its top."
+        ),
+    )
+    command.add_argument("source", metavar="RUN|FILE.hone", help=f"{NAME_HELP}; or a run file")
+    command.add_argument("--output", "-o", type=Path, metavar="FILE", help="a new file; default: print it")
+    _add_hub(commands)
 
 
-def add_export(commands: "Commands") -> None:
-    """Add the command to the parser."""
-    command = commands.add_parser(
-        "export",
-        help="make of a run's model what other programs take",
-        description="Make of a run's model what other programs take, and hold it against the trained model on the same "
-        "examples. Without --to, it says what the model can become. Ends with 1 where the two don't agree; then "
-        "nothing is kept. Nothing is sent anywhere but with --to hub.",
+# --- hone try
+
+
+def _add_try(commands: "Commands") -> None:
+    command = add_command(
+        commands,
+        "try",
+        try_run,
+        summary="use a run's model: chat, continue a text, classify a text or an image",
+        example='2026-01-31-reviews --prompt "A fine film."',
+        details=(
+            "Without --prompt or --file it reads a line after the other from the terminal, and standard "
+            "input elsewhere. It waits while a run trains."
+        ),
     )
     command.add_argument("name", metavar="RUN", help=NAME_HELP)
-    command.add_argument("--to", choices=[kind.value for kind in ExportKind], metavar="KIND", help=_kinds())
-    command.add_argument("--folder", metavar="DIR", help="a new or empty folder; default: RUN-KIND here")
     command.add_argument(
+        "stdin", nargs="?", choices=["-"], metavar="-", help="read the prompt from standard input"
+    )
+    command.add_argument("--before", action="store_true", help="use the model the run started from")
+    what = command.add_mutually_exclusive_group()
+    what.add_argument(
+        "--prompt",
+        action="append",
+        default=[],
+        metavar="TEXT",
+        help="the input; twice for a model that reads pairs of texts",
+    )
+    what.add_argument("--file", type=Path, metavar="IMAGE", help="an image to classify")
+    command.add_argument("--cpu", action="store_true", help="on the CPU, also while a run trains")
+    add_json(command, "print answers as JSON, a line each")
+    writing = command.add_argument_group("for models that write")
+    plain = Writing()
+    writing.add_argument("--system", default="", metavar="TEXT", help="the system prompt")
+    writing.add_argument("--max-tokens", type=int, default=plain.max_tokens, metavar="N")
+    writing.add_argument(
+        "--temperature",
+        type=float,
+        default=plain.temperature,
+        metavar="T",
+        help="default: 0, always the most likely token",
+    )
+    writing.add_argument(
+        "--top-p", type=float, default=plain.top_p, metavar="P", help="default: 1, all tokens"
+    )
+    writing.add_argument("--seed", type=int, default=plain.seed, metavar="N", help="default: 0")
+    writing.add_argument(
+        "--stop",
+        action="append",
+        default=[],
+        metavar="TEXT",
+        help="stop where this is written; may be repeated",
+    )
+
+
+def try_run(asked: argparse.Namespace) -> int:
+    run = find_run(asked.name)
+    options = run.options()
+    if options.task.reads_images and asked.file is None:
+        raise OptionsError((Problem("", "this run's model reads images; name one with --file"),))
+    if not options.task.reads_images and asked.file is not None:
+        raise OptionsError((Problem("", "this run's model reads texts; give one with --prompt"),))
+    if asked.file is not None and not asked.file.is_file():
+        raise OptionsError((Problem("", f"there is no file {asked.file}"),))
+    which = Which.BEFORE if asked.before else Which.TRAINED
+    training = [summarize(found).title for found in that_train(settings.runs_folder())]
+    verdict = judge([need_of(run, options, which)], free_memory(), training, on_cpu=asked.cpu)
+    if not verdict.allowed:
+        hint = " --cpu does that." if verdict.cpu_helps else ""
+        raise OutOfMemory(verdict.title, verdict.detail + hint)
+    process = TryProcess(Load(run=str(run.path.absolute()), which=which, on_cpu=asked.cpu))
+    return _Talk(process, asked, options).hold()
+
+
+class _Talk:
+    """One conversation with a process, from the first question to the last answer."""
+
+    def __init__(self, process: TryProcess, asked: argparse.Namespace, options: RunOptions) -> None:
+        self._process = process
+        self._asked = asked
+        self._options = options
+        self._questions = self._all_questions()
+        self._turns: tuple[Turn, ...] = ()
+        self._text = ""
+        self._number = 0
+        self._status = 0
+
+    def hold(self) -> int:
+        """Ask all questions; returns the exit status."""
+        try:
+            for told in self._process.lines():
+                self._take(told)
+        except BaseException:  # Ctrl-C, or an unreadable question: leave no process behind
+            self._process.kill()
+            raise
+        return self._status
+
+    def _all_questions(self) -> Iterator[Given]:
+        asked = self._asked
+        if asked.file is not None:
+            yield Image(path=str(asked.file.absolute()))
+        elif asked.prompt and asked.prompt != ["-"]:
+            yield self._given(*asked.prompt)
+        elif asked.prompt or asked.stdin or not sys.stdin.isatty():
+            yield self._given(sys.stdin.read().rstrip("\n"))
+        else:
+            say("Ctrl-D ends it.", sys.stderr)
+            while True:
+                try:
+                    line = input("> ")
+                except EOFError:
+                    say("")
+                    return
+                if line.strip():
+                    yield self._given(line)
+
+    def _given(self, *texts: str) -> Given:
+        if self._options.task.reads_conversations:
+            return Chat(turns=(Turn(Speaker.USER, "\n".join(texts)),), system=self._asked.system)
+        return Texts(texts=texts)
+
+    def _take(self, told: Told) -> None:
+        if self._asked.json and not isinstance(told, Piece):
+            say(msgspec.json.encode(told).decode())
+        match told:
+            case Loaded():
+                if not self._asked.json:
+                    say(f"{told.name}, on {told.device} in {told.dtype}", sys.stderr)
+                self._ask_next()
+            case Piece() if not self._asked.json:
+                say(told.text, end="")
+            case Answered():
+                self._finish(told)
+                self._ask_next()
+            case NotAnswered():
+                self._status = 1
+                say(UserError(told.error.title, told.error.detail, told.error.fixes), sys.stderr)
+                self._ask_next()
+
+    def _ask_next(self) -> None:
+        given = next(self._questions, None)
+        if given is None:
+            self._process.close()
+            return
+        if isinstance(given, Chat):
+            self._turns = (*self._turns, *given.turns)
+            given = Chat(turns=self._turns, system=given.system)
+        self._text = " ".join(given.texts) if isinstance(given, Texts) else ""
+        self._number += 1
+        asked = self._asked
+        writing = Writing(
+            max_tokens=asked.max_tokens,
+            temperature=asked.temperature,
+            top_p=asked.top_p,
+            seed=asked.seed,
+            stop_at=tuple(asked.stop),
+        )
+        self._process.say(Ask(id=self._number, given=given, writing=writing))
+
+    def _finish(self, answered: Answered) -> None:
+        self._turns = (*self._turns, Turn(Speaker.ASSISTANT, answered.text))
+        if self._asked.json:
+            return
+        for line in answer_lines(answered, self._text):
+            say(line)
+        for note in (*answered.notes, speed_words(answered)):
+            say(note, sys.stderr)
+
+
+def answer_lines(answered: Answered, text: str = "") -> list[str]:
+    """An answer about `text` for a terminal; of a written one, which is printed already, the end of its line."""
+    if answered.chances:
+        return [f"{one.chance:>7.1%}  {visible(one.label)}" for one in answered.chances[:SHOWN_LABELS]]
+    if answered.number is not None:
+        return [f"{answered.number:.4g}"]
+    if answered.ended_by is not None:
+        return [" …" if answered.ended_by is EndedBy.LENGTH else ""]
+    return [f"{word.chance:>7.1%}  {word.label}  {text[word.start : word.end]}" for word in answered.words]
+
+
+def speed_words(answered: Answered) -> str:
+    """Model, time and device, such as "digits: 41 tokens in 1.20 s (34 a second), cpu, bf16"."""
+    speed = answered.tokens_per_second
+    wrote = "" if speed is None else f"{answered.tokens} tokens in "
+    pace = "" if speed is None else f" ({speed:.0f} a second)"
+    return f"{answered.name}: {wrote}{answered.seconds:.2f} s{pace}, {answered.device}, {answered.dtype}"
+
+
+# --- hone export
+
+
+def _add_export(commands: "Commands") -> None:
+    command = add_command(
+        commands,
+        "export",
+        export,
+        summary="export a run's model, metrics or report",
+        example="2026-01-31-reviews --to gguf",
+        details=(
+            "An exported model is compared with the trained one on the same examples and deleted if it "
+            "differs; then it ends with 1. Without --to, --metrics or --report it lists the formats. Only"
+            " --to hub sends anything."
+        ),
+    )
+    command.add_argument("name", metavar="RUN", help=NAME_HELP)
+    what = command.add_mutually_exclusive_group()
+    what.add_argument(
+        "--to", choices=[kind.value for kind in ExportKind], metavar="KIND", help=", ".join(ExportKind)
+    )
+    what.add_argument("--metrics", metavar="FILE", help="a new CSV file, or .parquet; - prints CSV")
+    what.add_argument(
+        "--report", type=Path, metavar="FILE", help="one HTML page about the run; shows your data"
+    )
+    model = command.add_argument_group("with --to")
+    model.add_argument("--folder", metavar="DIR", help="a new or empty folder; default: RUN-KIND here")
+    model.add_argument(
         "--numbers",
         choices=[numbers.value for numbers in NumberFormat],
         default=NumberFormat.AUTO.value,
-        help="what the weights are written in; default: as trained, or as what LoRA was trained beside",
+        help="number format of the weights; default: as trained, with LoRA as the model it was trained on",
     )
-    command.add_argument(
-        "--checkpoint", default="", metavar="NAME", help="one of the run's, in place of its model"
-    )
-    command.add_argument("--repo", default="", metavar="OWNER/NAME", help="with --to hub: a new repository")
-    command.add_argument("--public", action="store_true", help="with --to hub: everybody sees it")
+    model.add_argument("--checkpoint", default="", metavar="NAME", help="export this checkpoint")
+    model.add_argument("--repo", default="", metavar="OWNER/NAME", help="with --to hub: a new repository")
+    model.add_argument("--public", action="store_true", help="with --to hub: everybody sees it")
     sent = [kind.value for kind in ExportKind if kind is not ExportKind.HUB]
-    command.add_argument(
+    model.add_argument(
         "--as", dest="pushed", choices=sent, metavar="KIND", help="with --to hub: what is sent"
     )
-    command.add_argument("--json", action="store_true", help="print the answer as JSON")
-    command.set_defaults(run=_run_export)
+    command.add_argument(
+        "--rows",
+        choices=[what.value for what in What],
+        default=What.STEPS.value,
+        help="with --metrics: a row for each; default: steps",
+    )
+    add_json(command)
 
 
-def _kinds() -> str:
-    return ", ".join(kind.value for kind in ExportKind)
-
-
-def _run_export(asked: "argparse.Namespace") -> int:
+def export(asked: argparse.Namespace) -> int:
     run = find_run(asked.name)
+    if asked.metrics:
+        return export_metrics(run, What(asked.rows), asked.metrics)
+    if asked.report:
+        save_report(run, new_file(asked.report))
+        say(f"The report is in {asked.report}", sys.stderr)
+        return 0
     if not asked.to:
-        return list_kinds(run, as_json=asked.json)
+        return list_formats(run, as_json=asked.json)
     kind = ExportKind(asked.to)
     wanted = Wanted(
         run=str(run.path),
@@ -124,22 +370,30 @@ def _run_export(asked: "argparse.Namespace") -> int:
         numbers=NumberFormat(asked.numbers),
         checkpoint=asked.checkpoint,
     )
-    return export(wanted, as_json=asked.json)
+    said: list[str] = []
+
+    def tell(progress: JobProgress) -> None:
+        if progress.what and progress.what not in said[-1:] and not asked.json:
+            said.append(progress.what)
+            say(f"{progress.what} ...", sys.stderr)
+
+    report = Export(wanted).run(tell)
+    if asked.json:
+        print_json(report)
+    else:
+        say("\n".join(export_lines(report)))
+    return 1 if report.missing else 0
 
 
-def list_kinds(run: RunFolder, *, as_json: bool) -> int:
-    """Print what a run's model can become, and why not the rest.
-
-    Raises:
-        UserError: It has no model.
-    """
+def list_formats(run: RunFolder, *, as_json: bool) -> int:
+    """Print what a run's model can be exported to, and why not the rest."""
     source = find_source(run)
     found = offers(source)
-    if source.told and not as_json:
-        say(f"{source.told}\n")
     if as_json:
         print_json([{"kind": one.kind, "refusal": one.refusal, "caution": one.caution} for one in found])
         return 0
+    if source.told:
+        say(f"{source.told}\n")
     for one in found:
         title, purpose = EXPORTS[one.kind]
         say(f"{one.kind:<8} {title}. {purpose}")
@@ -148,32 +402,9 @@ def list_kinds(run: RunFolder, *, as_json: bool) -> int:
     return 0
 
 
-def export(wanted: Wanted, *, as_json: bool, make: MakeExport = Export) -> int:
-    """Export and print what came of it; 1 where a part of what was asked is missing.
-
-    Raises:
-        OptionsError: The request is wrong.
-        UserError: It can't be exported so, or what was exported doesn't answer as the trained model does.
-    """
-    said: list[str] = []
-
-    def tell(progress: JobProgress) -> None:
-        if progress.what and progress.what not in said[-1:] and not as_json:
-            said.append(progress.what)
-            say(f"{progress.what} ...", sys.stderr)
-
-    report = make(wanted).run(tell)
-    if as_json:
-        print_json(report)
-    else:
-        say("\n".join(report_lines(report)))
-    return 1 if report.missing else 0
-
-
-def report_lines(report: ExportReport) -> list[str]:
-    """What came of an export, in sentences."""
-    count = "1 file" if len(report.files) == 1 else f"{len(report.files)} files"
-    lines = [f"{EXPORTS[report.kind][0]}: {count}, {figures.size(report.size)}, in {report.path}"]
+def export_lines(report: ExportReport) -> list[str]:
+    files = figures.counted(len(report.files), "file")
+    lines = [f"{EXPORTS[report.kind][0]}: {files}, {figures.size(report.size)}, in {report.path}"]
     if report.agreement is not None:
         lines.append(f"Checked against the trained model: {agreement_words(report.agreement)}")
         lines.append(report.agreement.why)
@@ -182,160 +413,129 @@ def report_lines(report: ExportReport) -> list[str]:
     return [*lines, *([report.missing] if report.missing else []), *report.notes]
 
 
-# --- `hone script`, `hone report` and `hone support`: a run taken elsewhere
+def export_metrics(run: RunFolder, what: What, target: str) -> int:
+    """Write one table of a run to a new file; missing figures are empty, a loss that isn't finite NaN, inf or -inf."""
+    table = MetricsTable(run, what)
+    if target == "-":
+        count = write_csv(table, sys.stdout)
+    else:
+        save = save_parquet if target.lower().endswith(".parquet") else save_csv
+        count = save(table, new_file(Path(target)))
+    to = "" if target == "-" else f" to {target}"
+    say(f"{figures.counted(count, METRIC_NOUNS[what])} written{to}", sys.stderr)
+    if table.skipped:
+        say(f"Note: {figures.counted(table.skipped, 'line')} can't be read and left out.", sys.stderr)
+    return 0
 
 
-def add_giving(commands: "Commands") -> None:
-    """Add the three commands."""
-    writing = commands.add_parser(
-        "script",
-        help="write a run as a Python script without Hone",
-        description="Write a short Python script that trains the same with transformers, TRL, PEFT and datasets. What "
-        "it does differently from Hone is listed at its top.",
-    )
-    writing.add_argument("source", metavar="RUN|FILE.hone", help=f"{NAME_HELP}; or a run file")
-    writing.add_argument(
-        "--output", "-o", type=Path, metavar="FILE", help="a new file; default: it is printed"
-    )
-    writing.set_defaults(run=lambda asked: script(asked.source, asked.output))
-    telling = commands.add_parser(
-        "report",
-        help="write one page that tells of a run, with its charts",
-        description="Write one page that tells of a run: what was asked and what ran, charts, metrics, predictions, "
-        "the machine. It needs no other file. It shows examples of your data.",
-    )
-    telling.add_argument("name", metavar="RUN", help=NAME_HELP)
-    telling.add_argument(
-        "--to", type=Path, required=True, metavar="FILE", help="a new file that ends in .html"
-    )
-    telling.set_defaults(run=lambda asked: report(asked.name, asked.to))
-    helping = commands.add_parser(
-        "support",
-        help="gather what somebody needs who helps with a run",
-        description=f"Gather a run's files in one zip for somebody who helps. {support.WORDS}",
-    )
-    helping.add_argument("name", metavar="RUN", help=NAME_HELP)
-    helping.add_argument("--to", type=Path, metavar="FILE", help="a new zip file")
-    helping.add_argument("--show", action="store_true", help="print what it holds")
-    helping.set_defaults(run=lambda asked: support_file(asked.name, asked.to, show=asked.show))
+# --- hone script
 
 
-def script(source: str, output: Path | None) -> int:
-    """Print the script that does what a run, or a run file, asks for, or write it to a new file.
-
-    Args:
-        source: A run's folder or name, or a run file.
-        output: A new file; None: standard output.
-
-    Raises:
-        OptionsError: There is no such run, or what it asks for is wrong.
-        TargetError: Something is at the file's place, or it can't be written there.
-        UserError: Its data or model is gone.
-    """
-    if output is not None:
-        new_file(output)  # said now, not after the data has been looked at
-    path = Path(source)
+def script(asked: argparse.Namespace) -> int:
+    if asked.output is not None:
+        new_file(asked.output)  # refused now, not after the data has been read
+    path = Path(asked.source)
     is_file = path.suffix.lower() in run_file.ENDINGS and path.is_file()
-    text = script_of(run_file.read(path)) if is_file else script_of_run(find_run(source))
-    if output is None:
+    text = script_of(run_file.read(path)) if is_file else script_of_run(find_run(asked.source))
+    if asked.output is None:
         say(text, end="")
     else:
-        write_new(output, text)
-        say(f"The script is in {output}", sys.stderr)
+        write_new(asked.output, text)
+        say(f"The script is in {asked.output}", sys.stderr)
     return 0
 
 
-def report(name: str, to: Path) -> int:
-    """Write the page that tells of a run to a new HTML file.
-
-    Raises:
-        OptionsError: There is no such run.
-        TargetError: Something is at the file's place, or it can't be written there.
-    """
-    run = find_run(name)
-    save_report(run, new_file(to))
-    say(f"The report is in {to}", sys.stderr)
-    return 0
+# --- hone hub
 
 
-def support_file(name: str, to: Path | None, *, show: bool) -> int:
-    """Print what a support file holds, write it, or both.
-
-    Raises:
-        OptionsError: There is no such run, or neither is asked for.
-        TargetError: Something is at the file's place, or it can't be written there.
-    """
-    if to is None and not show:
-        raise OptionsError((Problem("", "name a file with --to, or look at it first with --show"),))
-    run = find_run(name)
-    if to is not None:
-        new_file(to)
-    files = support.collect(run)
-    if show:
-        for file in files:
-            say(f"===== {file.name}{f' ({file.note})' if file.note else ''}\n{file.text}")
-    if to is not None:
-        support.save(files, to)
-        say(support.WORDS, sys.stderr)
-        say(f"The support file is in {to}", sys.stderr)
-    return 0
-
-
-# --- `hone hub`: searching the Hugging Face Hub, downloading from it
-
-
-INTERRUPTED = 130
-NOTHING_FOUND = 1
-PLACES = {
-    TokenPlace.NOWHERE: "no token",
-    TokenPlace.ENVIRONMENT: "the token in HF_TOKEN",
-    TokenPlace.KEYCHAIN: "the token in this computer's keychain",
-    TokenPlace.FILE: "the token of hf auth login",
-}
-_FOUND = ("MODEL", "SIZE", "PARAMETERS", "DOWNLOADS", "LIKES", "LICENCE", "HERE", "NOTE")
-_CACHED = ("NAME", "KIND", "SIZE", "UNFINISHED", "CHANGED")
-
-Answer = TypeVar("Answer")
-
-
-def add_hub(commands: "Commands") -> None:
-    """Add `hub` and its own commands to a command line."""
-    group = commands.add_parser(
+def _add_hub(commands: "Commands") -> None:
+    command = add_command(
+        commands,
         "hub",
-        help="models and data sets of the Hugging Face Hub",
-        description="Search the Hugging Face Hub, download from it, and see what of it lies here. HF_HUB_OFFLINE=1 and "
-        "“Work offline” in Settings forbid to ask it for anything.",
+        use_hub,
+        summary="search the Hugging Face Hub, download, and show what is here",
+        example="bert --task text-classification",
+        details=(
+            "Downloads safetensors, config and tokenizer, or Parquet, CSV and JSON, and never code or "
+            "pickled weights. Ctrl-C pauses a download; the same command continues it. HF_HUB_OFFLINE=1, "
+            "or “Work offline” in Settings, forbids all of it."
+        ),
     )
-    inner = group.add_subparsers(title="commands", required=True, metavar="COMMAND")
-    _add_search(inner)
-    _add_download(inner)
-    _add_cache(inner)
-    _add_account(inner)
+    command.add_argument("words", nargs="*", metavar="WORDS", help="search names; none: the most downloaded")
+    action = command.add_mutually_exclusive_group()
+    action.add_argument(
+        "--download", metavar="OWNER/NAME", help="download a model, or with --data a data set"
+    )
+    action.add_argument("--list", action="store_true", help="show what is downloaded")
+    action.add_argument(
+        "--remove", metavar="OWNER/NAME", help="delete it from this computer, for all programs"
+    )
+    action.add_argument(
+        "--account", action="store_true", help="show whose token is used, and where it is kept"
+    )
+    action.add_argument("--sign-in", action="store_true", help="keep a token in this computer's keychain")
+    action.add_argument("--sign-out", action="store_true", help="remove it from the keychain")
+    command.add_argument("--data", action="store_true", help="data sets, not models")
+    command.add_argument("--task", choices=sorted(PURPOSES), default="", help="search: only models for this")
+    command.add_argument("--subset", default="", metavar="NAME", help="with --download: a part of a data set")
+    command.add_argument(
+        "--unfinished", action="store_true", help="with --remove: only its unfinished download"
+    )
+    command.add_argument("--yes", action="store_true", help="with --remove: don't ask")
+    add_json(command)
+
+
+def use_hub(asked: argparse.Namespace) -> int:
+    kind = Kind.DATASET if asked.data else Kind.MODEL
+    if asked.download:
+        return download(
+            DownloadRequest(id=asked.download, kind=kind, subset=asked.subset), as_json=asked.json
+        )
+    if asked.list:
+        return list_cached(as_json=asked.json)
+    if asked.remove:
+        request = RemoveRequest(id=asked.remove, kind=kind, only_partial=asked.unfinished)
+        return remove(request, is_sure=asked.yes)
+    if asked.account or asked.sign_in or asked.sign_out:
+        return account(asked)
+    return search(" ".join(asked.words), kind, asked.task, as_json=asked.json)
 
 
 def search(words: str, kind: Kind, task: str, *, as_json: bool) -> int:
-    """Print the models or data sets whose names hold the words, the most downloaded first."""
-    request = SearchRequest(words=words, kind=kind, task=task)
-    found = _ask("hub-search", request, SearchAnswer).found
+    """Print models or data sets by words in their names, the most downloaded first; returns 1 if there are none."""
+    found = run_job("hub-search", SearchRequest(words=words, kind=kind, task=task), SearchAnswer).found
     if as_json:
         print_json(found)
     elif found:
-        titles = ("DATA SET" if kind is Kind.DATASET else _FOUND[0], *_FOUND[1:])
+        first = "DATA SET" if kind is Kind.DATASET else "MODEL"
+        titles = (first, "SIZE", "PARAMETERS", "DOWNLOADS", "LIKES", "LICENCE", "HERE", "NOTE")
         say(figures.table(titles, [_found_row(one) for one in found]))
     else:
         say(f"Nothing on {hub.host()} has “{words}” in its name and suits.", sys.stderr)
-    return 0 if found else NOTHING_FOUND
+    return 0 if found else 1
 
 
-def download(request: DownloadRequest, *, as_json: bool, stream: TextIO | None = None) -> int:
-    """Bring a model or data set to this computer; Ctrl-C pauses."""
-    stream = stream or sys.stderr
-    bar = _Bar(stream, quiet=as_json)
+def _found_row(found: Found) -> tuple[str, ...]:
+    here = "yes" if found.complete else figures.size(found.here) if found.here else ""
+    note = found.refusal or ("gated: accept its terms on its page, and sign in" if found.gated else "")
+    counts = (found.parameters, found.downloads, found.likes)
+    parameters, downloads, likes = (
+        figures.PLAIN_MISSING if count is None else f"{count:,}" for count in counts
+    )
+    licence = found.licence or figures.PLAIN_MISSING
+    return found.id, figures.size(found.size), parameters, downloads, likes, licence, here, note
+
+
+def download(request: DownloadRequest, *, as_json: bool) -> int:
+    bar = _DownloadBar(quiet=as_json)
     try:
         done = Download(request).run(bar.show)
     except KeyboardInterrupt:
         bar.close()
-        say("Paused. The same command goes on; `hone hub remove --unfinished` gives it up.", stream)
+        remove_it = (
+            f"`hone hub --remove {request.id} --unfinished{' --data' * (request.kind is Kind.DATASET)}`"
+        )
+        say(f"Paused. The same command continues; {remove_it} gives it up.", sys.stderr)
         return INTERRUPTED
     finally:
         bar.close()
@@ -346,81 +546,23 @@ def download(request: DownloadRequest, *, as_json: bool, stream: TextIO | None =
     return 0
 
 
-def list_cached(*, as_json: bool) -> int:
-    """Print what of the Hub lies on this computer, the largest first."""
-    report = _ask("hub-cached", None, CacheReport)
-    if as_json:
-        print_json(report)
-    elif report.repos:
-        say(figures.table(_CACHED, [_cached_row(repo) for repo in report.repos]))
-        say(f"\n{figures.size(report.total)} in {report.folder}")
-    else:
-        say(f"Nothing of the Hub is in {report.folder}.")
-    return 0
+class _DownloadBar:
+    """A bar in a terminal, elsewhere a line for every tenth."""
 
-
-def remove(request: RemoveRequest, *, is_sure: bool) -> int:
-    """Delete something from the cache, once the person is sure."""
-    if not is_sure and sys.stdin.isatty():
-        what = f"what is unfinished of {request.id}" if request.only_partial else request.id
-        if not agrees(f"Delete {what} from the cache, for all programs?"):
-            return 1
-    elif not is_sure:
-        raise UserError("Nothing was deleted", "Nobody is here to ask: say --yes.")
-    say(f"{figures.size(_ask('hub-remove', request, Removed).freed)} freed")
-    return 0
-
-
-def who_am_i(*, as_json: bool) -> int:
-    """Print whose token is used, and where it was found."""
-    found = _ask("hub-account", AccountRequest(action=AccountAction.CHECK), Account)
-    if as_json:
-        print_json(found)
-    else:
-        say(f"{found.name}, by {PLACES[found.place]}")
-    return 0
-
-
-def sign_in() -> int:
-    """Keep a token in the keychain; it is asked for, so that it stands in no shell's history."""
-    token = (
-        getpass.getpass("Token (huggingface.co/settings/tokens): ")
-        if sys.stdin.isatty()
-        else sys.stdin.readline()
-    )
-    found = _ask("hub-account", AccountRequest(action=AccountAction.SAVE, token=token), Account)
-    say(f"Kept in {found.keychain}.")
-    return 0
-
-
-def sign_out() -> int:
-    """Take the token out of the keychain."""
-    found = _ask("hub-account", AccountRequest(action=AccountAction.REMOVE), Account)
-    left = "" if found.place is TokenPlace.NOWHERE else f" {PLACES[found.place].capitalize()} is still used."
-    say(f"The keychain has no token of Hone's any more.{left}")
-    return 0
-
-
-class _Bar:
-    """Shows a download on a terminal, or a line every tenth of it where there is none."""
-
-    def __init__(self, stream: TextIO, *, quiet: bool) -> None:
-        self._stream = stream
+    def __init__(self, *, quiet: bool) -> None:
         self._quiet = quiet
         self._bar: tqdm | None = None
         self._pace = Pace()
         self._tenth = -1
 
     def show(self, progress: Progress) -> None:
-        """Show how far it is."""
         if self._quiet:
             return
-        if self._stream.isatty():
+        if sys.stderr.isatty():
             if self._bar is None:
                 self._bar = tqdm(
-                    total=progress.total, initial=progress.done, unit="B", unit_scale=True, unit_divisor=1024,
-                    file=self._stream,
-                )  # fmt: skip
+                    total=progress.total, initial=progress.done, unit="B", unit_scale=True, unit_divisor=1024
+                )
             self._bar.update(progress.done - self._bar.n)
             return
         self._pace.add(progress)
@@ -429,37 +571,29 @@ class _Bar:
             self._tenth = tenth
             left = self._pace.left(progress)
             words = f", {figures.plain_duration(left)} left" if left else ""
-            say(f"{figures.size(progress.done)} of {figures.size(progress.total)}{words}", self._stream)
+            say(f"{figures.size(progress.done)} of {figures.size(progress.total)}{words}", sys.stderr)
 
     def close(self) -> None:
-        """Leave the terminal's line."""
         if self._bar is not None:
             self._bar.close()
             self._bar = None
 
 
-def _ask(job: str, request: msgspec.Struct | None, kind: type[Answer]) -> Answer:
-    content = b"" if request is None else msgspec.json.encode(request)
-    return jobs.decoded(job, jobs.ask_engine(job, content), kind)
-
-
-def _found_row(found: Found) -> tuple[str, ...]:
-    here = "yes" if found.complete else figures.size(found.here) if found.here else ""
-    note = found.refusal or ("gated: accept its terms on its page, and sign in" if found.gated else "")
-    counts = (found.parameters, found.downloads, found.likes)
-    parameters, downloads, likes = (
-        figures.PLAIN_MISSING if count is None else f"{count:,}" for count in counts
-    )
-    return (
-        found.id,
-        figures.size(found.size),
-        parameters,
-        downloads,
-        likes,
-        found.licence or figures.PLAIN_MISSING,
-        here,
-        note,
-    )
+def list_cached(*, as_json: bool) -> int:
+    """Print what is in the cache, the largest first."""
+    report = run_job("hub-cached", None, CacheReport)
+    if as_json:
+        print_json(report)
+    elif report.repos:
+        say(
+            figures.table(
+                ("NAME", "KIND", "SIZE", "UNFINISHED", "CHANGED"), list(map(_cached_row, report.repos))
+            )
+        )
+        say(f"\n{figures.size(report.total)} in {report.folder}")
+    else:
+        say(f"Nothing of the Hub is in {report.folder}.")
+    return 0
 
 
 def _cached_row(repo: Cached) -> tuple[str, ...]:
@@ -468,63 +602,35 @@ def _cached_row(repo: Cached) -> tuple[str, ...]:
     return repo.id, repo.kind.value, figures.size(repo.size), unfinished, changed
 
 
-def _add_search(commands: "Commands") -> None:
-    command = commands.add_parser("search", help="find models or data sets by the words in their names")
-    command.add_argument("words", nargs="*", metavar="WORDS", help="none: the most downloaded")
-    command.add_argument("--task", choices=sorted(PURPOSES), default="", help="only models that can learn it")
-    _add_common(command)
-    command.set_defaults(
-        run=lambda asked: search(" ".join(asked.words), _kind(asked), asked.task, as_json=asked.json)
-    )
+def remove(request: RemoveRequest, *, is_sure: bool) -> int:
+    if not is_sure and not sys.stdin.isatty():
+        raise UserError("Nothing was deleted", "There is nobody to ask: say --yes.")
+    what = f"the unfinished download of {request.id}" if request.only_partial else request.id
+    if not is_sure and not agrees(f"Delete {what} from the cache, for all programs?"):
+        return 1
+    say(f"{figures.size(run_job('hub-remove', request, Removed).freed)} freed")
+    return 0
 
 
-def _add_download(commands: "Commands") -> None:
-    command = commands.add_parser(
-        "download",
-        help="bring one to this computer",
-        description="Bring a model or data set here: safetensors, config and tokenizer, or Parquet, CSV and "
-        "JSON; never code or pickled weights. Ctrl-C pauses, and the same command goes on.",
-    )
-    command.add_argument("name", metavar="OWNER/NAME")
-    command.add_argument("--subset", default="", metavar="NAME", help="of a data set: one of its parts")
-    _add_common(command)
-    command.set_defaults(
-        run=lambda asked: download(
-            DownloadRequest(id=asked.name, kind=_kind(asked), subset=asked.subset), as_json=asked.json
-        )
-    )
+def account(asked: argparse.Namespace) -> int:
+    if asked.sign_in:  # asked for, so that it doesn't stay in the shell's history
+        is_terminal = sys.stdin.isatty()
+        prompt = "Token (huggingface.co/settings/tokens): "
+        token = getpass.getpass(prompt) if is_terminal else sys.stdin.readline()
+        found = _account(AccountRequest(action=AccountAction.SAVE, token=token))
+        say(f"Kept in {found.keychain}.")
+    elif asked.sign_out:
+        found = _account(AccountRequest(action=AccountAction.REMOVE))
+        still = f" {PLACES[found.place].capitalize()} is still used."
+        say(f"The keychain has no token of Hone's any more.{still * (found.place is not TokenPlace.NOWHERE)}")
+    else:
+        found = _account(AccountRequest(action=AccountAction.CHECK))
+        if asked.json:
+            print_json(found)
+        else:
+            say(f"{found.name}, by {PLACES[found.place]}")
+    return 0
 
 
-def _add_cache(commands: "Commands") -> None:
-    listing = commands.add_parser("list", help="say what of the Hub lies on this computer")
-    listing.add_argument("--json", action="store_true")
-    listing.set_defaults(run=lambda asked: list_cached(as_json=asked.json))
-    removing = commands.add_parser("remove", help="delete one from this computer, for all programs")
-    removing.add_argument("name", metavar="OWNER/NAME")
-    removing.add_argument("--data", action="store_true", help="a data set, not a model")
-    removing.add_argument("--unfinished", action="store_true", help="only what was paused or broke off")
-    removing.add_argument("--yes", action="store_true", help="don't ask")
-    removing.set_defaults(
-        run=lambda asked: remove(
-            RemoveRequest(id=asked.name, kind=_kind(asked), only_partial=asked.unfinished), is_sure=asked.yes
-        )
-    )
-
-
-def _add_account(commands: "Commands") -> None:
-    asking = commands.add_parser("whoami", help="say whose token is used, and where it was found")
-    asking.add_argument("--json", action="store_true")
-    asking.set_defaults(run=lambda asked: who_am_i(as_json=asked.json))
-    commands.add_parser("sign-in", help="keep a token in this computer's keychain").set_defaults(
-        run=lambda _: sign_in()
-    )
-    commands.add_parser("sign-out", help="take it out again").set_defaults(run=lambda _: sign_out())
-
-
-def _add_common(command: argparse.ArgumentParser) -> None:
-    command.add_argument("--data", action="store_true", help="data sets, not models")
-    command.add_argument("--json", action="store_true", help="print the answer as JSON")
-
-
-def _kind(asked: argparse.Namespace) -> Kind:
-    return Kind.DATASET if asked.data else Kind.MODEL
+def _account(request: AccountRequest) -> Account:
+    return run_job("hub-account", request, Account)

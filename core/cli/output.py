@@ -1,179 +1,70 @@
-"""How the command line prints: text with nothing in it that a terminal would act on, and values as JSON."""
+"""What all commands share: printing, asking, exit statuses, and how a command is added to the parser."""
 
 import argparse
-from typing import TYPE_CHECKING
+import sys
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any, TextIO
+
+import msgspec
+
+from core.base.format import visible
 
 if TYPE_CHECKING:
     Commands = argparse._SubParsersAction[argparse.ArgumentParser]
-    """Where a command adds its parser."""
-import sys
-from pathlib import Path
-from typing import Any, TextIO
 
-import msgspec
-from tqdm import tqdm
-
-from core.base import format as figures
-from core.base.format import visible
-from core.runs import queue
-from core.runs.events import (
-    Evaluated,
-    Event,
-    Level,
-    MessageRaised,
-    MessageWithdrawn,
-    Phase,
-    PhaseChanged,
-    RunPlanned,
-    StepFinished,
-    TurnAwaited,
-    TurnCame,
-)
-from core.runs.status import RunStory
-from core.runs.words import message_text
-
-# --- What the parsers of several commands have in common
-
+WRONG_REQUEST = 2
+TOO_LARGE = 3
+"""Exit status: the run doesn't fit into memory."""
+INTERRUPTED = 130
 
 NAME_HELP = "a run's folder, or its name in `hone runs`"
 
 
-# --- How the command line prints: text with nothing in it that a terminal would act on
-
-
 def say(text: object, stream: TextIO | None = None, *, end: str = "\n") -> None:
-    """Print text that may hold words of data, models or names, with control characters made visible.
-
-    Args:
-        text: What to print.
-        stream: Where to; None: standard output.
-        end: What follows it.
-    """
+    """Print to standard output or `stream`, with control characters from data and names made visible."""
     print(visible(str(text)), file=stream or sys.stdout, end=end, flush=True)
 
 
-def agrees(question: str) -> bool:
-    """Ask whoever is at the terminal; anything but yes is no."""
-    return input(f"{question} [y/N] ").strip().casefold() in ("y", "yes")
-
-
 def print_json(value: Any) -> None:
-    """Print a value as JSON, indented."""
+    """Print a value as indented JSON."""
     say(msgspec.json.format(msgspec.json.encode(value)).decode())
 
 
-# --- A run's progress on a terminal: one bar
+def agrees(question: str) -> bool:
+    """Ask in the terminal; anything but yes is no."""
+    return input(f"{question} [y/N] ").strip().casefold() in ("y", "yes")
 
 
-LINES_WITHOUT_A_BAR = 10
-"""How often a run tells its step where a bar can't be drawn."""
-
-PHASES = {
-    Phase.LOADING_DATA: "Loading the data",
-    Phase.LOADING_MODEL: "Loading the model",
-    Phase.TOKENIZING: "Tokenizing",
-    Phase.COMPILING: "Compiling",
-    Phase.TRAINING: "Training",
-    Phase.EVALUATING: "Evaluating",
-    Phase.SAVING: "Saving",
-}
-
-
-class Progress:
-    """Shows events as they come.
+def add_command(
+    commands: "Commands",
+    name: str,
+    run: Callable[[argparse.Namespace], int],
+    *,
+    summary: str,
+    example: str,
+    details: str = "",
+) -> argparse.ArgumentParser:
+    """Add a command.
 
     Args:
-        story: The run's story, already holding each event that is shown.
-        stream: Where to write; a bar is drawn if it is a terminal, else a line every tenth of the run.
-        run: The run's folder, for the commands that messages offer.
+        commands: Where to.
+        name: Its name.
+        run: Takes the parsed arguments and returns the exit status.
+        summary: What it does, in a line of `hone --help`.
+        example: Its arguments in the example of its own help.
+        details: More for its own help.
     """
+    sentence = f"{summary[0].upper()}{summary[1:]}."
+    command = commands.add_parser(
+        name,
+        help=summary,
+        description=f"{sentence} {details}".rstrip(),
+        epilog=f"Example: hone {name} {example}".rstrip(),
+    )
+    command.set_defaults(run=run)
+    return command
 
-    def __init__(self, story: RunStory, stream: TextIO, run: Path | None = None) -> None:
-        self._run = run
-        self._story = story
-        self._stream = stream
-        self._bar: tqdm | None = None
-        self._told = 0
-        self._raised: dict[str, str] = {}
 
-    def show(self, event: Event) -> None:
-        """Show one event, where it is worth it."""
-        match event:
-            case TurnAwaited(ahead=1, behind=queue.BENCHMARK):
-                self.say("Waiting for its turn, until a benchmark is done")
-            case TurnAwaited(ahead=ahead) if ahead:
-                last = event.title or event.behind
-                self.say(
-                    f"Waiting for its turn, {figures.counted(ahead, 'run')} ahead; it comes after {last}"
-                )
-            case TurnCame():
-                self.say("Its turn has come")
-            case PhaseChanged():
-                self._show_phase(event)
-            case RunPlanned():
-                self._show_plan(event)
-            case StepFinished():
-                self._show_step()
-            case Evaluated():
-                self.say(f"Step {event.step}, evaluated: {figures.metrics(event.metrics)}")
-            case MessageRaised() if (
-                event.level is not Level.ERROR
-            ):  # errors are said last, where one looks for them
-                self._raised[event.id] = event.title
-                self.say(message_text(event, self._run))
-            case MessageWithdrawn() if event.id in self._raised:
-                self.say(f"No longer so: {self._raised.pop(event.id)}")
-
-    def say(self, text: str) -> None:
-        """Print a line above the bar."""
-        if self._bar is not None:
-            self._bar.write(visible(text), file=self._stream)
-        else:
-            say(text, self._stream)
-
-    def close(self) -> None:
-        """Leave the bar as it stands and go on below it."""
-        if self._bar is not None:
-            self._bar.close()
-            self._bar = None
-
-    def _show_phase(self, event: PhaseChanged) -> None:
-        words = PHASES[event.phase]
-        if self._bar is not None:
-            self._bar.set_description_str(words)
-        elif event.phase not in (Phase.TRAINING, Phase.EVALUATING) and not self._is_checkpoint(event):
-            self.say(f"{words}: {event.detail}" if event.detail else words)
-
-    def _is_checkpoint(self, event: PhaseChanged) -> bool:
-        """Whether what is saved is a checkpoint on the way, and no news."""
-        return event.phase is Phase.SAVING and self._story.step < (self._story.total_steps or 0)
-
-    def _show_plan(self, plan: RunPlanned) -> None:
-        held_out = f", {plan.eval_samples:,} held out" if plan.eval_samples else ""
-        self.say(
-            f"{figures.counted(plan.total_steps, 'step')}, {figures.counted(plan.effective_batch, 'sample')} each, "
-            f"on {plan.device or 'this computer'}: "
-            f"{figures.counted(plan.train_samples, 'training sample')}{held_out}, "
-            f"{figures.counted(plan.epochs, 'epoch')}"
-        )
-        if self._stream.isatty():
-            tqdm.monitor_interval = 0  # no watching thread for a bar that is fed ten times a second
-            self._bar = tqdm(
-                total=plan.total_steps,
-                unit="step",
-                file=self._stream,
-                dynamic_ncols=True,
-                desc=PHASES[Phase.TRAINING],
-            )
-
-    def _show_step(self) -> None:
-        step, total = self._story.step, self._story.total_steps or 0
-        loss = figures.number(self._story.loss)
-        if self._bar is not None:
-            self._bar.set_postfix_str(f"loss {loss}", refresh=False)
-            self._bar.update(step - self._bar.n)
-        elif total and step * LINES_WITHOUT_A_BAR // total > self._told:
-            self._told = step * LINES_WITHOUT_A_BAR // total
-            left = self._story.seconds_left
-            about = f", about {figures.plain_duration(left)} left" if left and left >= 1 else ""
-            self.say(f"Step {step} of {total}, loss {loss}{about}")
+def add_json(command: argparse.ArgumentParser, summary: str = "print the answer as JSON") -> None:
+    """Add `--json`."""
+    command.add_argument("--json", action="store_true", help=summary)

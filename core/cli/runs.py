@@ -1,4 +1,4 @@
-"""`hone runs` and `hone show`: what has been trained so far."""
+"""Commands about kept runs: runs and show."""
 
 import argparse
 import os
@@ -14,19 +14,17 @@ from core.base import settings
 from core.base.errors import OptionsError, Problem, RunFolderError
 from core.base.files import is_there, new_file
 from core.base.format import visible
-from core.cli.output import NAME_HELP, agrees, print_json, say
-from core.options import past_runs as run_notes
+from core.cli.output import NAME_HELP, add_command, add_json, agrees, print_json, say
+from core.options import past_runs
 from core.options.catalogue import Kind, Option, number_words
-from core.options.past_runs import RunNotes, close_to, folder_called, folders_given, run_folders
+from core.options.past_runs import close_to, folder_called, folders_given, run_folders
 from core.runs import bin as the_bin
-from core.runs.bin import BinPlan, Going, NoBinError
-from core.runs.compare import FEWEST, MOST, Absent, Comparison, Results, metric_title
-from core.runs.compare import compare as hold_against
+from core.runs.bin import NoBinError
+from core.runs.compare import FEWEST, MOST, Absent, Comparison, Results, compare, metric_title
 from core.runs.event_log import EventReader
-from core.runs.events import Example, Level, Predicted, Said
+from core.runs.events import Level, Predicted, Said
 from core.runs.folder import RunFolder
 from core.runs.library import list_runs, read_story
-from core.runs.metrics import MetricsTable, What, save_csv, write_csv
 from core.runs.status import PredictionStory, State
 from core.runs.summary import RunSizes, RunSummary, summarize
 from core.runs.words import (
@@ -37,15 +35,91 @@ from core.runs.words import (
     unread_text,
     what_ran_text,
 )
+from core.sharing import support
 
 if TYPE_CHECKING:
     from core.cli.output import Commands
 
+TITLES = ("NAME", "STATE", "MODEL", "DATA", "BEST", "TIME", "MEMORY", "STARTED")
+PREDICTION_WIDTH = 96
 
-# --- `hone runs` and `hone show`: what has been trained so far
+
+def add_commands(commands: "Commands") -> None:
+    command = add_command(
+        commands,
+        "runs",
+        runs,
+        summary="list all runs, compare some, or delete some",
+        example="--compare 2026-01-31-digits 2026-02-01-digits",
+        details="--compare shows the results of 2 to 8 runs, the options in which they differ, and what else differs. "
+        "--delete shows what goes and how large it is, asks, and moves it to the system's trash; it ends with 1 if a "
+        "run stayed. Runs that train or wait stay.",
+    )
+    command.add_argument("names", nargs="*", metavar="RUN", help=NAME_HELP)
+    action = command.add_mutually_exclusive_group()
+    action.add_argument("--compare", action="store_true", help="compare the runs named")
+    action.add_argument("--delete", action="store_true", help="move the runs named to the trash")
+    command.add_argument("--permanently", action="store_true", help="with --delete: not to the trash")
+    command.add_argument("--yes", action="store_true", help="with --delete: don't ask")
+    add_json(command)
+
+    command = add_command(
+        commands,
+        "show",
+        show,
+        summary="show one run: its options, results and messages",
+        example="2026-01-31-digits --note 'best so far'",
+        details=f"--support collects its files for somebody who helps. {support.WORDS}",
+    )
+    command.add_argument("name", metavar="RUN", help=NAME_HELP)
+    command.add_argument(
+        "--predictions",
+        action="store_true",
+        help="show the predictions on validation examples, before and after training",
+    )
+    command.add_argument("--rename", metavar="NAME", help='give it a name; "" removes it')
+    command.add_argument("--tag", action="append", default=[], metavar="TAG", help="add a tag")
+    command.add_argument("--untag", action="append", default=[], metavar="TAG", help="remove a tag")
+    command.add_argument("--note", metavar="TEXT", help='write a note; "" removes it')
+    command.add_argument(
+        "--support", metavar="FILE", help="write a support file, a new zip; - prints its content"
+    )
+    add_json(command)
 
 
-_TITLES = ("NAME", "STATE", "MODEL", "DATA", "BEST", "TIME", "MEMORY", "STARTED")
+def find_run(name: str) -> RunFolder:
+    """The run in the folder `name`, or of that name among all runs, or the only one with that title.
+
+    Raises:
+        OptionsError: There is no such run, or there are several.
+    """
+    for path in (Path(name).absolute(), folder_called(name)):
+        if path and (is_there(path / "run.toml") or is_there(path / "events.jsonl")):
+            return RunFolder(path)
+    namesakes = ", ".join(path.name for path in folders_given(name))
+    if namesakes:
+        raise OptionsError((Problem("", f"several runs are called {name}; name one of {namesakes}"),))
+    place = Path(name).absolute() if name.strip() and is_there(Path(name)) else folder_called(name)
+    if place is not None:
+        raise OptionsError((Problem("", f"{place} is no run: there is neither run.toml nor events.jsonl"),))
+    close = [path.name for path in close_to(name, run_folders())] if name.strip() else []
+    meant = f"; did you mean {' or '.join(close)}?" if close else "; `hone runs` lists them"
+    said = f"there is no run {name}{meant}" if name.strip() else "name a run; `hone runs` lists them"
+    raise OptionsError((Problem("", said),))
+
+
+# --- hone runs
+
+
+def runs(asked: argparse.Namespace) -> int:
+    if not (asked.names or asked.compare or asked.delete):
+        return list_all(as_json=asked.json)
+    if asked.compare:
+        return compare_runs(asked.names, as_json=asked.json)
+    if asked.delete and asked.names:
+        return delete(asked.names, agreed=asked.yes, permanently=asked.permanently)
+    said = "name the runs" if asked.delete else "say what to do with them: --compare or --delete"
+    raise OptionsError((Problem("", said),))
 
 
 def list_all(*, as_json: bool) -> int:
@@ -54,9 +128,9 @@ def list_all(*, as_json: bool) -> int:
     found = list_runs(folder)
     summaries = [summarize(run) for run in found]
     if as_json:
-        print_json([summary_as_plain(summary) for summary in summaries])
+        print_json([_as_plain(summary) for summary in summaries])
     elif summaries:
-        say(figures.table(_TITLES, [_row(summary) for summary in summaries]))
+        say(figures.table(TITLES, [_row(summary) for summary in summaries]))
         size = figures.size(sum(map(RunSizes().of, found)))
         say(f"\n{figures.counted(len(found), 'run')}, {size} in {folder}")
     else:
@@ -65,7 +139,6 @@ def list_all(*, as_json: bool) -> int:
 
 
 def _none_yet(folder: Path) -> str:
-    """What to do for a first run, or why none can be made there."""
     place = next((path for path in (folder, *folder.parents) if path.exists()), folder)
     if place.is_dir() and os.access(place, os.W_OK):
         return f"No runs yet in {folder}. `hone train RUN.hone` makes one."
@@ -90,204 +163,95 @@ def _row(summary: RunSummary) -> tuple[str, ...]:
     )
 
 
-def summary_as_plain(summary: RunSummary) -> dict[str, Any]:
-    """A summary as plain values for JSON: `folder` in place of the object, all else under its own name."""
+def _as_plain(summary: RunSummary) -> dict[str, Any]:
     plain = {"folder": str(summary.run.path), **vars(summary)}
     del plain["run"]
     return plain
 
 
-def show(name: str, *, as_json: bool) -> int:
-    """Print what there is to know about one run.
-
-    Args:
-        name: Its folder, or its name among all runs.
-        as_json: Whether its summary is printed as JSON instead.
-
-    Raises:
-        OptionsError: There is no such run.
-    """
-    run = find_run(name)
-    summary = summarize(run)
-    if as_json:
-        print_json(summary_as_plain(summary))
-        return 0
-    say(f"{summary.title}: {summary.state}")
-    if summary.problem:
-        say(summary.problem)
-    say(figures.table(_TITLES, [_row(summary)]))
-    if summary.tags:
-        say(f"Tags: {' '.join(summary.tags)}")
-    if summary.note:
-        say(f"Note: {summary.note}")
-    story = read_story(run)
-    if story.what_ran is not None:
-        say(what_ran_text(story))
-    if spent := time_spent_text(story.time_spent):
-        say(spent)
-    if unread := unread_text(story):
-        say(unread)
-    for message in story.messages.values():
-        if not (summary.state.is_over and message.level is Level.ERROR):  # which the ending tells
-            say(message_text(message, run.path, is_over=summary.state.is_over))
-    if summary.state is State.QUEUED and (waits := queued_text(run, story)):
-        say(waits)
-    if summary.state.is_over:
-        say(ending_text(run, story, summary.state, run.exit_record()))
-    say(f"Everything about it is in {run.path}")
-    return 0
-
-
-def find_run(name: str) -> RunFolder:
-    """The run in the folder `name`, or of that name among all runs, or the only one that was given this name.
-
-    Raises:
-        OptionsError: There is no such run, or there are several.
-    """
-    for path in (Path(name).absolute(), folder_called(name)):
-        if path and (is_there(path / "run.toml") or is_there(path / "events.jsonl")):
-            return RunFolder(path)
-    namesakes = ", ".join(path.name for path in folders_given(name))
-    if namesakes:
-        raise OptionsError((Problem("", f"several runs are called {name}; name one of {namesakes}"),))
-    place = Path(name).absolute() if name.strip() and is_there(Path(name)) else folder_called(name)
-    if place is not None:
-        raise OptionsError((Problem("", f"{place} is no run: there is neither run.toml nor events.jsonl"),))
-    close = [path.name for path in close_to(name, run_folders())] if name.strip() else []
-    meant = f"; did you mean {' or '.join(close)}?" if close else "; `hone runs` lists them"
-    said = f"there is no run {name}{meant}" if name.strip() else "name a run; `hone runs` lists them"
-    raise OptionsError((Problem("", said),))
-
-
-# --- `hone bin`: moves runs to the operating system's bin, after asking
-
-
-def throw_away(names: list[str], *, agreed: bool, for_good: bool) -> int:
-    """Move runs to the bin; 0 where all of them went, 1 where one didn't or the person said no.
-
-    Args:
-        names: Their folders, or their names among all runs.
-        agreed: Whether the person has agreed to it beforehand.
-        for_good: Whether they are deleted instead.
-
-    Raises:
-        OptionsError: One of them is not there, or it can't be asked about.
-    """
-    runs = list(dict.fromkeys(find_run(name) for name in names))
-    planned = the_bin.plan(runs, settings.runs_folder())
-    for title in planned.busy:
+def delete(names: list[str], *, agreed: bool, permanently: bool) -> int:
+    """Move runs to the trash, or delete them; returns 0 if all of them went."""
+    plan = the_bin.plan(list(dict.fromkeys(map(find_run, names))), settings.runs_folder())
+    for title in plan.busy:
         say(f"{title} isn't over, so it stays. `hone stop` ends it.", sys.stderr)
-    if not planned.going:
+    if not plan.going:
         return 1
-    _say_plan(planned)
-    if not (agreed or _ask("Delete for good?" if for_good else "Move to the bin?")):
-        say("Nothing was moved.")
-        return 1
-    went = [_take(one, agreed=agreed, for_good=for_good) for one in planned.going]
-    return 0 if all(went) and not planned.busy else 1
-
-
-def _say_plan(planned: BinPlan) -> None:
-    for one in planned.going:
+    for one in plan.going:
         say(f"{one.run.name}  {one.title}  {figures.size(one.size)}")
-    for one in planned.needed:
+    for one in plan.needed:
         say(f"Note: {', '.join(one.needed_by)} started from the model of {one.title}.")
-    say(f"{figures.counted(len(planned.going), 'run')}, {figures.size(planned.size)}")
+    say(f"{figures.counted(len(plan.going), 'run')}, {figures.size(plan.size)}")
+    if not (agreed or _agrees("Delete permanently?" if permanently else "Move to the trash?")):
+        say("Nothing was deleted.")
+        return 1
+    went = [_delete(one.run, agreed=agreed, permanently=permanently) for one in plan.going]
+    return 0 if all(went) and not plan.busy else 1
 
 
-def _take(one: Going, *, agreed: bool, for_good: bool) -> bool:
-    """Move or delete one; returns whether it went."""
-    if for_good:
-        the_bin.delete(one.run)
-        return True
-    try:
-        the_bin.move(one.run)
-    except NoBinError as error:
-        say(f"{error.title}: {error.detail}", sys.stderr)
-        return _delete_instead(one.run, agreed=agreed)
-    return True
-
-
-def _delete_instead(run: RunFolder, *, agreed: bool) -> bool:
-    if agreed or not sys.stdin.isatty():
-        say(f"`hone bin --for-good {run.name}` deletes it; it can't be put back then.", sys.stderr)
-        return False
-    if not _ask(f"Delete {run.name} for good? It can't be put back."):
-        return False
+def _delete(run: RunFolder, *, agreed: bool, permanently: bool) -> bool:
+    if not permanently:
+        try:
+            the_bin.move(run)
+        except NoBinError as error:
+            say(f"{error.title}: {error.detail}", sys.stderr)
+        else:
+            return True
+        if agreed or not sys.stdin.isatty():
+            say(
+                f"`hone runs --delete --permanently {run.name}` deletes it; it can't be restored then.",
+                sys.stderr,
+            )
+            return False
+        if not agrees(f"Delete {run.name} permanently? It can't be restored."):
+            return False
     the_bin.delete(run)
     return True
 
 
-def _ask(question: str) -> bool:
-    """Ask in the terminal; anything but yes is no.
-
-    Raises:
-        OptionsError: Nobody is there to answer.
-    """
+def _agrees(question: str) -> bool:
     if not sys.stdin.isatty():
-        raise OptionsError((Problem("", "nobody is there to ask; --yes agrees beforehand"),), "The bin")
+        raise OptionsError((Problem("", "there is nobody to ask; --yes agrees beforehand"),))
     return agrees(question)
 
 
-# --- `hone compare`: runs side by side, and only what differs
-
-
-ABSENT = {Absent.NO_MEANING: figures.PLAIN_MISSING, Absent.UNREADABLE: "?"}
-
-
-def compare(names: list[str], *, as_json: bool) -> int:
-    """Print what runs came to, the options in which they differ, and what else differed.
-
-    Args:
-        names: Their folders, or their names among all runs.
-        as_json: Whether it is printed as JSON.
-
-    Raises:
-        OptionsError: One of them is not there or named twice, or they are too few or too many.
-    """
+def compare_runs(names: list[str], *, as_json: bool) -> int:
+    """Print the results of runs, the options in which they differ, and what else differs."""
     if not FEWEST <= len(names) <= MOST:
         said = f"name {FEWEST} to {MOST} runs; these are {len(names)}"
         raise OptionsError((Problem("", said),), "The comparison")
-    runs = [find_run(name) for name in names]
-    twice = next(
-        (run for place, run in enumerate(runs) if run.path in [one.path for one in runs[:place]]), None
-    )
+    chosen = [find_run(name) for name in names]
+    paths = [run.path for run in chosen]
+    twice = next((run.name for place, run in enumerate(chosen) if run.path in paths[:place]), None)
     if twice is not None:
-        raise OptionsError(
-            (Problem("", f"{twice.name} is named twice; name each run once"),), "The comparison"
-        )
-    found = hold_against(runs)
+        said = f"{twice} is named twice; name each run once"
+        raise OptionsError((Problem("", said),), "The comparison")
+    found = compare(chosen)
     if as_json:
-        print_json(comparison_as_plain(found))
+        print_json(
+            {
+                "runs": [str(summary.run.path) for summary in found.runs],
+                "results": [vars(results) for results in found.results],
+                "options": {
+                    row.option.path: [None if isinstance(value, Absent) else value for value in row.values]
+                    for row in found.options
+                },
+                "ran": {row.title: [value or None for value in row.values] for row in found.ran},
+            }
+        )
         return 0
     columns = tuple(summary.run.name for summary in found.runs)
     say(figures.table(("RESULT", *columns), _result_rows(found)))
     unread = [summary.problem for summary in found.runs if summary.problem]
     for problem in unread:
         say(f"\n{problem}")
-    _say_rows(("OPTION", *columns), _option_rows(found), "" if unread else "They were asked the same.")
-    _say_rows(("WHAT RAN", *columns), [(row.title, *row.values) for row in found.ran], "")
+    rows = [(row.option.path, *(_words(row.option, value) for value in row.values)) for row in found.options]
+    if rows:
+        say(f"\n{figures.table(('OPTION', *columns), rows)}")
+    elif not unread:
+        say("\nTheir options are the same.")
+    if found.ran:
+        say(f"\n{figures.table(('WHAT RAN', *columns), [(row.title, *row.values) for row in found.ran])}")
     return 0
-
-
-def comparison_as_plain(found: Comparison) -> dict[str, Any]:
-    """A comparison as plain values for JSON; an option that a run lacks is null."""
-    return {
-        "runs": [str(summary.run.path) for summary in found.runs],
-        "results": [vars(results) for results in found.results],
-        "options": {row.option.path: [_plain(value) for value in row.values] for row in found.options},
-        "ran": {row.title: [value or None for value in row.values] for row in found.ran},
-    }
-
-
-def _plain(value: Any) -> Any:
-    return None if isinstance(value, Absent) else value
-
-
-def _say_rows(titles: tuple[str, ...], rows: list[tuple[str, ...]], nothing: str) -> None:
-    said = figures.table(titles, rows) if rows else nothing
-    if said:
-        say(f"\n{said}")
 
 
 def _result_rows(found: Comparison) -> list[tuple[str, ...]]:
@@ -309,18 +273,13 @@ def _best(results: Results) -> str:
     return f"{metric_title(results.metric)} {figures.number(results.best)}"
 
 
-def _option_rows(found: Comparison) -> list[tuple[str, ...]]:
-    return [
-        (row.option.path, *(_option_words(row.option, value) for value in row.values))
-        for row in found.options
-    ]
-
-
-def _option_words(option: Option, value: Any) -> str:
-    """A value as a run file has it, but for a share, which is told in percent; what a run lacks is a dash."""
-    if isinstance(value, Absent):
-        return ABSENT[value]
+def _words(option: Option, value: Any) -> str:
+    """A value as in a run file, a share in percent."""
     match option.kind, value:
+        case _, Absent.NO_MEANING:
+            words = figures.PLAIN_MISSING
+        case _, Absent():
+            words = "?"
         case _, None:
             words = "none"
         case Kind.SWITCH, _:
@@ -336,128 +295,79 @@ def _option_words(option: Option, value: Any) -> str:
     return words
 
 
-# --- `hone export-metrics`: a run's figures for other programs, as CSV or Parquet
+# --- hone show
 
 
-NOUNS = {What.STEPS: "step", What.EVALUATIONS: "evaluation", What.MACHINE: "sample"}
-STDOUT = "-"
-
-
-def export_metrics(name: str, what: What, *, csv: str | None, parquet: str | None) -> int:
-    """Write one table of a run to a new file, and say on standard error how long it is.
-
-    Args:
-        name: The run's folder, or its name among all runs.
-        what: Which table.
-        csv: The file to write as CSV, or `-` for standard output.
-        parquet: The file to write as Parquet, where `csv` is None.
-
-    Raises:
-        OptionsError: There is no such run, or it is no file that Parquet can be written to.
-        TargetError: Something is at the file's place, or it can't be written there.
-        RunFolderError: The run can't be read.
-    """
-    run = find_run(name)
-    table = MetricsTable(run, what)
-    if csv == STDOUT:
-        count = write_csv(table, sys.stdout)
-    elif csv is not None:
-        count = save_csv(table, _new(csv))
-    else:
-        from core.runs.metrics import save_parquet
-
-        count = save_parquet(table, _new(parquet or ""))
-    to = "" if csv == STDOUT else f" to {csv or parquet}"
-    say(f"{figures.counted(count, NOUNS[what])} written{to}", sys.stderr)
-    if table.skipped:
-        say(f"Note: {figures.counted(table.skipped, 'line')} can't be read and left out.", sys.stderr)
+def show(asked: argparse.Namespace) -> int:
+    run = find_run(asked.name)
+    if asked.predictions:
+        return show_predictions(run, as_json=asked.json)
+    if asked.support:
+        return support_file(run, asked.support)
+    if asked.tag or asked.untag or asked.rename is not None or asked.note is not None:
+        return change_notes(run, asked)
+    summary = summarize(run)
+    if asked.json:
+        print_json(_as_plain(summary))
+        return 0
+    say(f"{summary.title}: {summary.state}")
+    if summary.problem:
+        say(summary.problem)
+    say(figures.table(TITLES, [_row(summary)]))
+    if summary.tags:
+        say(f"Tags: {' '.join(summary.tags)}")
+    if summary.note:
+        say(f"Note: {summary.note}")
+    story = read_story(run)
+    if story.what_ran is not None:
+        say(what_ran_text(story))
+    if spent := time_spent_text(story.time_spent):
+        say(spent)
+    if unread := unread_text(story):
+        say(unread)
+    for message in story.messages.values():
+        if not (summary.state.is_over and message.level is Level.ERROR):  # said with the ending
+            say(message_text(message, run.path, is_over=summary.state.is_over))
+    if summary.state is State.QUEUED and (waits := queued_text(run, story)):
+        say(waits)
+    if summary.state.is_over:
+        say(ending_text(run, story, summary.state, run.exit_record()))
+    say(f"Everything about it is in {run.path}")
     return 0
 
 
-def _new(file: str) -> Path:
-    """The path of a file that isn't there yet.
-
-    Raises:
-        OptionsError: It is no file that Parquet can be written to.
-        TargetError: It is there, or its folder isn't.
-    """
-    if file == STDOUT:
-        raise OptionsError((Problem("", "Parquet needs a file; only CSV can be printed"),))
-    return new_file(Path(file))
-
-
-# --- `hone rename`, `hone tag` and `hone note`: what a person says of a run
-
-
-def rename(name: str, title: str) -> int:
-    """Call a run otherwise; an empty title gives it its own name back.
-
-    Args:
-        name: Its folder, or its name among all runs.
-        title: The new name.
-
-    Raises:
-        OptionsError: There is no such run, or the name is too long.
-    """
-    run = find_run(name)
-    run_notes.write(run.path, msgspec.structs.replace(_notes(run), title=" ".join(title.split())))
+def change_notes(run: RunFolder, asked: argparse.Namespace) -> int:
+    """Change a run's name, tags and note, and print them."""
+    notes = past_runs.retagged(past_runs.read(run.path), asked.tag, asked.untag)
+    if not all(tag.strip() for tag in (*asked.tag, *asked.untag)):
+        raise OptionsError((Problem("", "a tag can't be empty"),))
+    if asked.rename is not None:
+        notes = msgspec.structs.replace(notes, title=" ".join(asked.rename.split()))
+    if asked.note is not None:
+        notes = msgspec.structs.replace(notes, text=asked.note.strip())
+    past_runs.write(run.path, notes)
     say(f"{run.name} is called “{summarize(run).title}”")
+    say(f"Tags: {' '.join(notes.tags) or 'none'}\nNote: {notes.text or 'none'}")
     return 0
 
 
-def tag(name: str, changes: list[str]) -> int:
-    """Give a run tags (`+night`, or `night`) and take some away (`-old`); without any, print those it has.
-
-    Raises:
-        OptionsError: There is no such run, a tag is too long, or there are too many.
-    """
-    run = find_run(name)
-    if any(not change.strip("+- \t\n") for change in changes):
-        raise OptionsError((Problem("", "a tag has a name, such as +night or -old"),))
-    remove = [change.removeprefix("-") for change in changes if change.startswith("-")]
-    add = [change.removeprefix("+") for change in changes if not change.startswith("-")]
-    notes = run_notes.retagged(_notes(run), add, remove)
-    if changes:
-        run_notes.write(run.path, notes)
-    say(" ".join(notes.tags) or f"{run.name} has no tags.")
+def support_file(run: RunFolder, target: str) -> int:
+    """Write a run's support file, or print its content."""
+    if target != "-":
+        new_file(Path(target))
+    files = support.collect(run)
+    if target == "-":
+        for file in files:
+            say(f"===== {file.name}{f' ({file.note})' if file.note else ''}\n{file.text}")
+    else:
+        support.save(files, Path(target))
+        say(f"{support.WORDS}\nThe support file is in {target}", sys.stderr)
     return 0
 
 
-def note(name: str, text: str | None) -> int:
-    """Write a note to a run; None prints the one it has, an empty text takes it away.
-
-    Raises:
-        OptionsError: There is no such run, or the text is too long.
-    """
-    run = find_run(name)
-    if text is not None:
-        run_notes.write(run.path, msgspec.structs.replace(_notes(run), text=text.strip()))
-    say(_notes(run).text or f"{run.name} has no note.")
-    return 0
-
-
-def _notes(run: RunFolder) -> RunNotes:
-    return run_notes.read(run.path)
-
-
-# --- `hone predictions`: what a run's model said of its held-out examples
-
-
-WIDTH = 96
-
-
-def predictions(name: str, *, as_json: bool) -> int:
-    """Print each example with what was expected and what was said of it.
-
-    Args:
-        name: The run's folder, or its name among all runs.
-        as_json: Whether all that was said at every evaluation is printed as JSON.
-
-    Raises:
-        OptionsError: There is no such run.
-        RunFolderError: What happened in it can't be read.
-    """
-    story, reader = PredictionStory(), EventReader(find_run(name).events_file)
+def show_predictions(run: RunFolder, *, as_json: bool) -> int:
+    """Print each example with its label and the first and last prediction."""
+    story, reader = PredictionStory(), EventReader(run.events_file)
     story.apply_all(reader.read_all())
     if reader.trouble:
         raise RunFolderError("The run can't be read", reader.trouble)
@@ -469,102 +379,34 @@ def predictions(name: str, *, as_json: bool) -> int:
         return 0
     first, last = story.told[0], story.told[-1]
     for number, example in enumerate(story.examples):
-        say(_prediction_words(number, example, first, last))
-    say(_summary(story.told))
+        _say_line(f"{number + 1:>3} ", example.image or example.given)
+        if example.expected:
+            _say_line("    expected:        ", example.expected)
+        for found in (first, last) if last is not first else (last,):
+            _say_line(f"    {_moment(found) + ':':<17}", _prediction(found, number))
+        say("")
+    rows = []
+    for found in story.told:
+        judged = [said.right for said in found.said if said.right is not None]
+        if judged:
+            rows.append((_moment(found), f"{sum(judged)} of {len(judged)}"))
+    say(figures.table(("EVALUATED", "RIGHT"), rows) if rows else "")
     return 0
 
 
-def _prediction_words(number: int, example: Example, first: Predicted, last: Predicted) -> str:
-    lines = [_line(f"{number + 1:>3} ", example.image or example.given)]
-    if example.expected:
-        lines.append(_line("    expected:        ", example.expected))
-    if last is not first:
-        lines.append(_line(f"    {_moment(first) + ':':<17}", _said(first, number)))
-    lines.append(_line(f"    {_moment(last) + ':':<17}", _said(last, number)))
-    return "\n".join(lines) + "\n"
-
-
-def _line(head: str, text: str) -> str:
-    """A text on one line; what doesn't fit is cut."""
-    return head + textwrap.shorten(visible(" ".join(text.split())), WIDTH - len(head), placeholder=" …")
+def _say_line(head: str, text: str) -> None:
+    width = PREDICTION_WIDTH - len(head)
+    say(head + textwrap.shorten(visible(" ".join(text.split())), width, placeholder=" …"))
 
 
 def _moment(found: Predicted) -> str:
     return "before training" if found.step == 0 else f"step {found.step:,}"
 
 
-def _said(found: Predicted, number: int) -> str:
+def _prediction(found: Predicted, number: int) -> str:
     if number >= len(found.said):
         return figures.PLAIN_MISSING
     said: Said = found.said[number]
     sure = "" if said.sure is None else f" ({said.sure:.0%})"
     right = "" if said.right is None else ", right" if said.right else ", wrong"
     return f"{said.text}{sure}{right}"
-
-
-def _summary(told: list[Predicted]) -> str:
-    """How many were right at each evaluation, where that is a matter of yes or no."""
-    rows = []
-    for found in told:
-        judged = [said.right for said in found.said if said.right is not None]
-        if judged:
-            rows.append((_moment(found), f"{sum(judged)} of {len(judged)}"))
-    return figures.table(("ASKED", "RIGHT"), rows) if rows else ""
-
-
-# --- The commands that compare runs, name them, and take them away: how they are called
-
-
-def add_tidying(commands: "Commands") -> None:
-    """Add `compare`, `rename`, `tag`, `note` and `bin`."""
-    _add_compare(commands)
-    _add_notes(commands)
-    _add_bin(commands)
-
-
-def _add_compare(commands: "Commands") -> None:
-    comparing = commands.add_parser(
-        "compare",
-        help="tell in what runs differ, and what they came to",
-        description="Tell what 2 to 8 runs came to, the options in which they differ, and what else did: the device, "
-        "what ran, versions. Options that were left alone count as their defaults.",
-    )
-    comparing.add_argument("names", nargs="+", metavar="RUN", help=NAME_HELP)
-    comparing.add_argument("--json", action="store_true")
-    comparing.set_defaults(run=lambda asked: compare(asked.names, as_json=asked.json))
-
-
-def _add_notes(commands: "Commands") -> None:
-    renaming = commands.add_parser("rename", help="call a run otherwise")
-    renaming.add_argument("name", metavar="RUN", help=NAME_HELP)
-    renaming.add_argument("title", metavar="NAME", help='the new name; "" gives it its own name back')
-    renaming.set_defaults(run=lambda asked: rename(asked.name, asked.title))
-    tagging = commands.add_parser(
-        "tag",
-        help="give a run tags, or take some away",
-        description="Give a run tags and take some away; without any, tell those it has.",
-    )
-    tagging.add_argument("name", metavar="RUN", help=NAME_HELP)
-    tagging.add_argument("tags", nargs=argparse.REMAINDER, metavar="+TAG -TAG")
-    tagging.set_defaults(run=lambda asked: tag(asked.name, asked.tags))
-    noting = commands.add_parser("note", help="write a note to a run, or read it")
-    noting.add_argument("name", metavar="RUN", help=NAME_HELP)
-    noting.add_argument("text", nargs="?", metavar="TEXT", help='"" takes the note away')
-    noting.set_defaults(run=lambda asked: note(asked.name, asked.text))
-
-
-def _add_bin(commands: "Commands") -> None:
-    throwing = commands.add_parser(
-        "bin",
-        help="move runs to the system's bin",
-        description="Say what goes and how much room it takes, ask, and move it to the system's bin. A run that trains "
-        "or waits stays. Ends with 1 when anything stayed.",
-    )
-    throwing.add_argument("names", nargs="+", metavar="RUN", help=NAME_HELP)
-    throwing.add_argument("--yes", action="store_true", help="don't ask")
-    throwing.add_argument(
-        "--for-good", action="store_true", help="delete instead; nothing can be put back then"
-    )
-    throwing.set_defaults(
-        run=lambda asked: throw_away(asked.names, agreed=asked.yes, for_good=asked.for_good)
-    )

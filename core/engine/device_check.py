@@ -24,6 +24,7 @@ import torch
 from core.base import jobs, settings
 from core.base.errors import DeviceError, Fix, UserError
 from core.base.files import write_atomically
+from core.base.jobs import run_job
 from core.engine import device_probes as probes
 from core.engine.capabilities import gather
 from core.engine.device_probes import Difference, Probe, Side, difference
@@ -31,8 +32,7 @@ from core.engine.devices import report
 from core.engine.reporter import Reporter
 from core.options.device_support import DeviceReport, MachineReport, find_device
 from core.runs.events import MessageWithdrawn
-from core.services import questions
-from core.services.devices import Agreement, Comparison, DeviceCheckReport, DeviceCheckRequest
+from core.services.devices import CHECK_SECONDS, Agreement, Comparison, DeviceCheckReport, DeviceCheckRequest
 
 # --- Which comparisons the device check makes, in order of importance
 
@@ -311,7 +311,7 @@ REQUEST = DeviceCheckRequest(device="mps", short=True)
 FIXES = (Fix("Train on the CPU", {"device.name": "cpu"}),)
 TRIES = 3
 """So often a check that gives no answer is made for one PyTorch and macOS: a moment's trouble is not for ever."""
-AGAIN = "`hone check-device` compares again, and more."
+AGAIN = "`hone devices --check` compares again, and more."
 
 Ask = Callable[[DeviceCheckRequest], DeviceCheckReport]
 
@@ -329,7 +329,11 @@ def memory_file() -> Path:
     return settings.home() / "device-checks.json"
 
 
-def warn_of_wrong_numbers(reporter: Reporter, ask: Ask = questions.ask_device_check) -> None:
+def ask_device_check(request: DeviceCheckRequest) -> DeviceCheckReport:
+    return run_job("check-device", request, DeviceCheckReport, timeout=CHECK_SECONDS)
+
+
+def warn_of_wrong_numbers(reporter: Reporter, ask: Ask = ask_device_check) -> None:
     """Check the GPU where that wasn't done with this PyTorch and macOS, and warn where it is known to differ.
 
     An update of either brings other kernels. The check is another process: what it computes leaves no trace in the run,

@@ -17,7 +17,6 @@ import msgspec
 
 from core.base.ceiling import say
 from core.base.errors import DoesntFit, Fix, UserError
-from core.cli.output import Progress
 from core.runs.event_log import EventWriter, current_attempt
 from core.runs.events import (
     Event,
@@ -32,6 +31,7 @@ from core.runs.events import (
     split_non_finite,
 )
 from core.runs.folder import RunFolder
+from core.runs.progress import Progress
 from core.runs.status import DOESNT_FIT, PAUSED_ITSELF, RunStory
 
 if TYPE_CHECKING:

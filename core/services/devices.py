@@ -4,6 +4,9 @@ from enum import StrEnum
 
 import msgspec
 
+CHECK_SECONDS = 120.0
+"""Timeout of a device check: 30 s of comparing, as much for loading torch from a slow disk, and some to spare."""
+
 
 class Agreement(StrEnum):
     """What came of comparing two computations. `NOT_RUN`: an error or the end of the time kept it from being made."""

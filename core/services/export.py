@@ -466,7 +466,7 @@ UNFINISHED = "exporting"
 
 NO_TOKEN = (
     "Make one with leave to write at huggingface.co/settings/tokens, and give it to Hone in Settings, under “Hugging "
-    "Face Hub”, or in a terminal: hone hub sign-in"
+    "Face Hub”, or in a terminal: hone hub --sign-in"
 )
 
 MakeJob = Callable[[str], EngineJob]

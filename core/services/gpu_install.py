@@ -739,7 +739,7 @@ def installation(wheels: Path | None = None, offer: Offer | None = None) -> Inst
         raise UserError(
             "Hone works offline",
             f"{by} forbids it to download the GPU pack.",
-            (Fix("Allow it, or take it from a folder: hone gpu-pack install --from FOLDER"),),
+            (Fix("Allow it, or take it from a folder: hone gpu --install --from FOLDER"),),
         )
     return Install(needs(offer.build), child, UvTool(child), room=offer.room, total=offer.installed)
 

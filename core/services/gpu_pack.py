@@ -176,7 +176,7 @@ if __name__ == "__main__":
 
 
 TITLE = "The GPU pack wasn't installed"
-GO_ON = Fix("Then press Go on (hone gpu-pack install): what has been downloaded is kept")
+GO_ON = Fix("Then press Go on (hone gpu --install): what has been downloaded is kept")
 AGAIN = Fix("Then install it again")
 
 _CAUSES: tuple[tuple[str, str, tuple[Fix, ...]], ...] = (
@@ -218,7 +218,7 @@ _CAUSES: tuple[tuple[str, str, tuple[Fix, ...]], ...] = (
         r"HASH|[Hh]ash mismatch|BadZipFile|[Ii]nvalid zip|CRC|Wheel .* is invalid|corrupt|Failed to (read|extract)"
         r"|deflate|end of central directory",
         "A file arrived damaged.",
-        (Fix("Remove what has come, with Cancel (hone gpu-pack remove)"), AGAIN),
+        (Fix("Remove what has come, with Cancel (hone gpu --remove)"), AGAIN),
     ),
 )
 """What programs print, as patterns, what it means, and what to do. The first that is found counts.
@@ -260,7 +260,7 @@ def not_working(said: str, log: Path) -> UserError:
 
 def works_no_more(said: str, log: Path) -> UserError:
     """The error where a pack that was there didn't pass the check when it was renewed."""
-    again = Fix("Press Go on (hone gpu-pack install): all of it is brought anew")
+    again = Fix("Press Go on (hone gpu --install): all of it is brought anew")
     return _unchecked(
         "The GPU pack doesn't work any more", "Hone computes without it from now on.", said, log, again
     )
@@ -274,7 +274,7 @@ def _unchecked(title: str, what_became: str, said: str, log: Path, fix: Fix) -> 
 def lacking(folder: Path, *names: str) -> UserError:
     """The error where a folder that all is to be taken from lacks something."""
     said = f"This is missing in {folder}: {', '.join(names)}"
-    tells = Fix("Put it there (hone gpu-pack needs FOLDER tells where it comes from), or leave --from away")
+    tells = Fix("Put it there (hone gpu --needs FOLDER tells where it comes from), or leave --from away")
     return UserError(TITLE, said, (tells,))
 
 

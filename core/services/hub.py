@@ -20,7 +20,7 @@ import msgspec
 
 from core.base import settings
 from core.base.errors import Fix, ModelError, UserError
-from core.base.jobs import EngineCrashed, JobCancelled, JobFailure, ask_engine, decoded, engine_command
+from core.base.jobs import EngineCrashed, JobCancelled, JobFailure, decoded, engine_command, run_job
 from core.base.processes import ASKER, converse, is_frozen, kill_with_children, start_worker
 from core.memory.model import ModelRequest, model_request
 from core.options import RunOptions
@@ -525,7 +525,7 @@ class Pace:
 def drop_partial(name: str, kind: Kind) -> Removed:
     """Give up a download that was begun: what has come of it is deleted. See `EngineJob.ask` for what it raises."""
     request = RemoveRequest(id=name, kind=kind, only_partial=True)
-    return decoded("hub-remove", ask_engine("hub-remove", msgspec.json.encode(request)), Removed)
+    return run_job("hub-remove", request, Removed)
 
 
 def _failure(code: int, answer: bytes, messages: str) -> Exception:
@@ -676,7 +676,7 @@ def not_here(source: str) -> ModelError:
         f"{source} isn't on this computer, or not all of it",
         f"{said} forbids to fetch it from {host()}.",
         (
-            Fix(f"Fetch it while that is allowed: hone hub download {source}"),
+            Fix(f"Fetch it while that is allowed: hone hub --download {source}"),
             Fix("Choose a folder with a model in it"),
         ),
     )

@@ -20,7 +20,7 @@ from core.runs.library import read_story
 
 JOB = "script"
 Ask = Callable[[str, bytes], bytes]
-"""Asks the engine a question, as `core.base.jobs.ask_engine` does."""
+"""Sends the engine a job's request and returns its answer."""
 
 LEFT_TO_HONE = (
     "device.precision",
@@ -32,6 +32,11 @@ LEFT_TO_HONE = (
 """Options that may be automatic."""
 
 _DEVICE = re.compile(r"cpu|mps|cuda(:[0-9]{1,3})?")
+
+
+def ask_engine(job: str, request: bytes) -> bytes:
+    """Ask in a process of its own; see `EngineJob.ask` for what it raises."""
+    return jobs.EngineJob(job).ask(request)
 
 
 class ScriptRequest(msgspec.Struct, frozen=True, kw_only=True):
@@ -54,7 +59,7 @@ class Script(msgspec.Struct, frozen=True):
     text: str
 
 
-def script_of_run(run: RunFolder, ask: Ask = jobs.ask_engine) -> str:
+def script_of_run(run: RunFolder, ask: Ask = ask_engine) -> str:
     """The script of a run, as it ran.
 
     Raises:
@@ -81,7 +86,7 @@ def script_of_run(run: RunFolder, ask: Ask = jobs.ask_engine) -> str:
     return _asked(options, ask, title=title, device=device, notes=tuple(notes), versions=story.versions)
 
 
-def script_of(options: RunOptions, ask: Ask = jobs.ask_engine, title: str = "") -> str:
+def script_of(options: RunOptions, ask: Ask = ask_engine, title: str = "") -> str:
     """The script of a run file, as it would run on this computer; raises as `script_of_run`."""
     return _asked(with_run_path(options), ask, title=title or asked_title(options))
 

@@ -122,16 +122,16 @@ def test_the_command_asks_for_a_yes_and_moves_to_the_bin_of_the_system(
     run, moved = over(runs), []
     monkeypatch.setattr(the_bin, "_send_to_trash", moved.append)
     monkeypatch.setattr("sys.stdin", io.StringIO())
-    assert main.main(["bin", run.name]) == 2
+    assert main.main(["runs", "--delete", run.name]) == 2
     assert moved == []
-    assert main.main(["bin", run.name, "--yes"]) == 0
+    assert main.main(["runs", "--delete", run.name, "--yes"]) == 0
     assert moved == [run.path]
     assert "1 run, " in capsys.readouterr().out
     monkeypatch.setattr(the_bin, "_send_to_trash", refuse)
-    assert main.main(["bin", run.name, "--yes"]) == 1
-    assert "--for-good" in capsys.readouterr().err
+    assert main.main(["runs", "--delete", run.name, "--yes"]) == 1
+    assert "--permanently" in capsys.readouterr().err
     assert run.path.is_dir()
-    assert main.main(["bin", run.name, "--yes", "--for-good"]) == 0
+    assert main.main(["runs", "--delete", run.name, "--yes", "--permanently"]) == 0
     assert not run.path.exists()
 
 

@@ -126,7 +126,7 @@ class TestTrain:
             cautions={"device.mps_memory_limit": {"0.0": "Without a ceiling, the whole Mac may halt."}},
         )
         machine = MachineReport(devices=(warned,), automatic="mps")
-        monkeypatch.setattr("core.cli.train.questions.ask_devices", lambda: machine)
+        monkeypatch.setattr("core.cli.train.run_job", lambda *_: machine)
         asked = ("training.optimizer=sgd", "device.name=mps", "device.mps_memory_limit=0")
         settings = [part for option in asked for part in ("--set", option)]
         assert hone("finish", "train", DIGITS, *settings, "--set", "training.learning_rate=1e-4") == 0
@@ -330,7 +330,7 @@ def test_a_new_file_can_be_written_but_never_over_another(
 def test_data_that_is_not_there_is_told_without_an_engine(
     source: str, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    monkeypatch.setattr("core.cli.data.ask_inspect", lambda *_: pytest.fail("the engine was asked"))
+    monkeypatch.setattr("core.cli.data.run_job", lambda *_: pytest.fail("the engine was asked"))
     assert main(["inspect", source]) == 1
     assert "There is nothing to look into" in capsys.readouterr().err
 

@@ -179,7 +179,7 @@ def test_values_that_do_not_fit_are_problems_and_not_in_the_file(
 ) -> None:
     script = tmp_path / "arguments.json"
     script.write_text('{"seed": [null], "num_train_epochs": 2}')
-    assert main(["import", str(script)]) == 1
+    assert main(["new", "--from", str(script)]) == 1
     printed = capsys.readouterr()
     assert "epochs = 2" in printed.out
     assert "seed" not in printed.out
@@ -198,7 +198,7 @@ class TestTheCommand:
     ) -> None:
         script = tmp_path / "train.sh"
         script.write_text(RUN_GLUE)
-        assert main(["import", str(script)]) == 0
+        assert main(["new", "--from", str(script)]) == 0
         printed = capsys.readouterr()
         assert "LEFT OUT" in printed.err
         made = tmp_path / "made.hone"
@@ -210,10 +210,10 @@ class TestTheCommand:
     ) -> None:
         script, made = tmp_path / "arguments.json", tmp_path / "made.hone"
         script.write_text('{"fp16": true, "bf16": true}')
-        assert main(["import", str(script), "-o", str(made)]) == 1
+        assert main(["new", "--from", str(script), "-o", str(made)]) == 1
         assert "bf16 and fp16 exclude each other" in capsys.readouterr().err
-        assert main(["import", str(script), "-o", str(made)]) == 2
-        assert main(["import", str(tmp_path / "none.json")]) == 2
+        assert main(["new", "--from", str(script), "-o", str(made)]) == 2
+        assert main(["new", "--from", str(tmp_path / "none.json")]) == 2
 
 
 class TestOldNamesInARunFile:

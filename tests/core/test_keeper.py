@@ -13,7 +13,7 @@ import psutil
 import pytest
 
 from core.base.processes import NICENESS
-from core.cli.runs import show
+from core.cli.main import main
 from core.monitor import keeper as keeping
 from core.monitor.keeper import SAMPLE_SECONDS, Keeper
 from core.runs import event_log
@@ -232,7 +232,7 @@ def test_a_run_that_pages_is_told_of_while_it_does_and_no_longer(
     message = follower.story.messages["paging"]
     assert "97 % of the memory (16 GB) was in use" in message.detail
     assert message.fixes[0].changes["memory.batch_size"] == 8, "what helps the options asked for"
-    show(str(run.path), as_json=False)
+    main(["show", str(run.path)])
     assert f"Warning: {message.title}" in capsys.readouterr().out
     follow_until(follower, keeper, lambda: "paging" not in follower.story.messages)
     run.ask(Action.STOP)

@@ -199,7 +199,7 @@ class TestCommand:
     def test_csv_to_a_file(self, run: RunFolder, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
         write_events(run.events_file, step(1, loss=0.5), step(2, loss=0.25))
         target = tmp_path / "steps.csv"
-        assert main(["export-metrics", str(run.path), "--csv", str(target)]) == 0
+        assert main(["export", str(run.path), "--metrics", str(target)]) == 0
         with target.open(newline="", encoding="utf-8") as file:
             assert [row["loss"] for row in csv.DictReader(file)] == ["0.5", "0.25"]
         assert b"\r" not in target.read_bytes()
@@ -210,7 +210,7 @@ class TestCommand:
         self, run: RunFolder, capsys: pytest.CaptureFixture[str]
     ) -> None:
         write_events(run.machine_file, DiskSampled(free=7, total=9))
-        assert main(["export-metrics", str(run.path), "--csv", "-", "--what", "machine"]) == 0
+        assert main(["export", str(run.path), "--metrics", "-", "--rows", "machine"]) == 0
         out, err = capsys.readouterr()
         assert len(out.splitlines()) == 2
         assert out.startswith("attempt,time,seconds_since_start,sample,source,name,memory_bytes,")
@@ -222,7 +222,7 @@ class TestCommand:
         monkeypatch.setattr("core.runs.metrics.ROWS_AT_ONCE", 2)
         write_events(run.events_file, step(1, non_finite="nan"), step(2), step(3, loss=0.5, tokens=9))
         target = tmp_path / "steps.parquet"
-        assert main(["export-metrics", str(run.path), "--parquet", str(target)]) == 0
+        assert main(["export", str(run.path), "--metrics", str(target)]) == 0
         table = parquet.read_table(target)
         losses = table.column("loss").to_pylist()
         assert math.isnan(losses[0])
@@ -234,7 +234,7 @@ class TestCommand:
     def test_a_parquet_file_of_the_machine(self, run: RunFolder, tmp_path: Path) -> None:
         write_events(run.machine_file, BatterySampled(share=0.5, is_plugged=True))
         target = tmp_path / "machine.parquet"
-        assert main(["export-metrics", str(run.path), "--what", "machine", "--parquet", str(target)]) == 0
+        assert main(["export", str(run.path), "--rows", "machine", "--metrics", str(target)]) == 0
         [row] = parquet.read_table(target).to_pylist()
         assert (row["battery_share"], row["battery_is_plugged"], row["memory_bytes"]) == (0.5, True, None)
 
@@ -242,16 +242,14 @@ class TestCommand:
         self, run: RunFolder, tmp_path: Path, capsys: pytest.CaptureFixture[str]
     ) -> None:
         target = tmp_path / "steps.parquet"
-        assert main(["export-metrics", str(run.path), "--parquet", str(target)]) == 0
+        assert main(["export", str(run.path), "--metrics", str(target)]) == 0
         assert parquet.read_table(target).num_rows == 0
         assert "0 steps written" in capsys.readouterr().err
 
     @pytest.mark.parametrize(
         ("arguments", "reason"),
         [
-            (["--csv", "taken.csv"], "taken.csv is there already; choose another name"),
-            (["--parquet", "taken.csv"], "taken.csv is there already"),
-            (["--parquet", "-"], "Parquet needs a file"),
+            (["--metrics", "taken.csv"], "taken.csv is there already; choose another name"),
         ],
     )
     def test_what_can_not_be_written_is_refused(
@@ -260,21 +258,16 @@ class TestCommand:
         taken = in_folder / "taken.csv"
         taken.write_text("precious")
         run = new_run(in_folder / "runs")
-        assert main(["export-metrics", str(run.path), *arguments]) == 2
+        assert main(["export", str(run.path), *arguments]) == 2
         assert reason in capsys.readouterr().err
         assert taken.read_text() == "precious"
 
     def test_a_folder_that_is_not_there_is_named(
         self, run: RunFolder, tmp_path: Path, capsys: pytest.CaptureFixture[str]
     ) -> None:
-        assert main(["export-metrics", str(run.path), "--csv", str(tmp_path / "no" / "steps.csv")]) == 2
+        assert main(["export", str(run.path), "--metrics", str(tmp_path / "no" / "steps.csv")]) == 2
         assert f"There is no folder at {tmp_path / 'no'}." in capsys.readouterr().err
 
     def test_a_run_that_is_not_there_is_named(self, capsys: pytest.CaptureFixture[str]) -> None:
-        assert main(["export-metrics", "nothing", "--csv", "-"]) == 2
+        assert main(["export", "nothing", "--metrics", "-"]) == 2
         assert "there is no run nothing" in capsys.readouterr().err
-
-    def test_one_kind_of_file_has_to_be_named(self, run: RunFolder) -> None:
-        with pytest.raises(SystemExit) as ended:
-            main(["export-metrics", str(run.path)])
-        assert ended.value.code == 2

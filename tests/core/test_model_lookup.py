@@ -10,14 +10,13 @@ import msgspec
 import pytest
 
 from core.base.errors import Fix, Problem, UserError
-from core.base.jobs import EngineCrashed
+from core.base.jobs import EngineCrashed, run_job
 from core.cli.main import main
 from core.memory.model import ModelReport, ModelRequest
 from core.options import RunOptions
 from core.options.choices import Method, Task
 from core.options.sections import MemoryOptions, ModelOptions, TrainingOptions
 from core.options.sources import Lack, what_lacks
-from core.services import questions
 from core.services.hub import is_complete, is_in_hub_cache, may_be_there, question_about
 from tests.fakes import runs
 from tests.fakes.runs import FAKES
@@ -151,7 +150,7 @@ class TestRealEngine:
     def ask(self, **asked: object) -> ModelReport:
         question = question_about(of_texts("org/tiny", **asked))
         assert question is not None
-        return questions.ask_check_model(question)
+        return run_job("check-model", question, ModelReport)
 
     def test_a_fetched_model_is_looked_at(self, hub: Path, tmp_path: Path) -> None:
         bert = save_tiny_bert(tmp_path / "bert")
@@ -202,7 +201,7 @@ class TestTrain:
         return tmp_path / "home"
 
     def train(self, monkeypatch: pytest.MonkeyPatch, ask: FakeAsk, *arguments: str) -> int:
-        monkeypatch.setattr("core.services.questions.ask_check_model", ask)
+        monkeypatch.setattr("core.cli.train.run_job", lambda _name, request, _answer: ask(request))
         return main(("train", DIGITS, *arguments), start=lambda run, **_: runs.start(run, "finish"))
 
     def test_targets_that_match_nothing_make_no_run(
@@ -238,7 +237,7 @@ class TestTrain:
         capfd: pytest.CaptureFixture[str],
     ) -> None:
         assert self.train(monkeypatch, FakeAsk(failure), *self.LORA) == 0
-        assert "Note: the model could not be looked at before the run" in capfd.readouterr().err
+        assert "Note: the model could not be checked before the run" in capfd.readouterr().err
 
 
 @pytest.mark.parametrize("config", ['{"name": "my app"}', "[1, 2]"])

@@ -55,7 +55,7 @@ def test_a_command_goes_before_what_is_called_like_it(arguments: list[str]) -> N
 
 
 def test_commands_are_known_by_name() -> None:
-    assert {"train", "runs", "options", "gpu-pack"} <= commands.names()
+    assert {"train", "runs", "options", "gpu"} <= commands.names()
 
 
 @pytest.mark.parametrize("arguments", [["nothing"], ["nothing", "a.csv"], [""]])
@@ -71,7 +71,7 @@ def test_in_a_terminal_argparse_names_the_commands(capsys: pytest.CaptureFixture
     with pytest.raises(SystemExit) as ended:
         program.run(["nothing"], lambda: 41)
     assert ended.value.code == 2
-    assert "gpu-pack" in capsys.readouterr().err
+    assert "gpu" in capsys.readouterr().err
 
 
 def test_commands_and_options_are_not_complained_of(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -257,9 +257,9 @@ def test_the_command_writes_a_new_file_and_no_other(
     run: RunFolder, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     target = tmp_path / "page.html"
-    assert main(["report", str(run.path), "--to", str(target)]) == 0
+    assert main(["export", str(run.path), "--report", str(target)]) == 0
     assert target.read_text(encoding="utf-8").startswith("<!DOCTYPE html>")
-    assert main(["report", str(run.path), "--to", str(target)]) == 2
-    assert main(["report", str(run.path), "--to", str(tmp_path / "page.docx")]) == 2
+    assert main(["export", str(run.path), "--report", str(target)]) == 2
+    assert main(["export", str(run.path), "--report", str(tmp_path / "page.docx")]) == 2
     assert "ends in .html" in capsys.readouterr().err
     assert [path.name for path in tmp_path.iterdir()] == ["page.html"]

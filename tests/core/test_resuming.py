@@ -15,7 +15,7 @@ import psutil
 import pytest
 
 from core.base.errors import RunFolderError
-from core.cli.runs import show
+from core.cli.main import main
 from core.options import run_file
 from core.runs import start as runs_start
 from core.runs.event_log import EventReader, EventWriter, RunFollower, current_attempt, next_attempt
@@ -110,7 +110,7 @@ def test_a_crash_before_the_engine_said_anything_is_told_with_its_own_reason(
     follow_until(follower, keepers[0], lambda: follower.is_over)
     assert follower.state is state(run) is State.CRASHED
     assert follower.exit_record.attempt == 2
-    show(str(run.path), as_json=False)
+    main(["show", str(run.path)])
     shown = capsys.readouterr().out
     assert "crashed" in shown
     assert "The first attempt's end." not in shown

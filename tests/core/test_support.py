@@ -251,13 +251,12 @@ def test_labels_of_the_data_are_taken_out(run: RunFolder) -> None:
 def test_the_command_shows_and_saves(
     run: RunFolder, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    assert main(["support", str(run.path)]) == 2
-    assert main(["support", str(run.path), "--show"]) == 0
+    assert main(["show", str(run.path), "--support", "-"]) == 0
     assert "===== run.toml (Your own prompts are left out.)" in capsys.readouterr().out
     target = tmp_path / "support.zip"
-    assert main(["support", str(run.path), "--to", str(target)]) == 0
+    assert main(["show", str(run.path), "--support", str(target)]) == 0
     assert zipfile.is_zipfile(target)
-    assert main(["support", str(run.path), "--to", str(target)]) == 2
+    assert main(["show", str(run.path), "--support", str(target)]) == 2
 
 
 def test_a_folder_with_nothing_in_it_gives_a_file(tmp_path: Path) -> None:

@@ -26,11 +26,10 @@ def run(tmp_path: Path) -> RunFolder:
 
 
 def _commands(run: RunFolder, target: Path) -> Iterator[list[str]]:
-    yield ["report", str(run.path), "--to", str(target)]
-    yield ["support", str(run.path), "--to", str(target)]
+    yield ["export", str(run.path), "--report", str(target)]
+    yield ["show", str(run.path), "--support", str(target)]
     yield ["script", str(run.path), "-o", str(target)]
-    yield ["export-metrics", str(run.path), "--csv", str(target)]
-    yield ["export-metrics", str(run.path), "--parquet", str(target)]
+    yield ["export", str(run.path), "--metrics", str(target)]
     yield ["new", "--task", "text-classification", "-o", str(target)]
 
 
@@ -88,7 +87,7 @@ def test_a_disk_that_fills_leaves_nothing(
     target = tmp_path / "there" / "x.zip"
     target.parent.mkdir()
     monkeypatch.setattr("zipfile.ZipFile.writestr", _full)
-    assert main(["support", str(run.path), "--to", str(target)]) == 1
+    assert main(["show", str(run.path), "--support", str(target)]) == 1
     told = capsys.readouterr().err
     assert f"{target} is on is full" in told
     assert "hone.log" not in told

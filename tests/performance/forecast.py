@@ -28,12 +28,12 @@ from typing import Any, NamedTuple
 
 from forecast_runs import BERT_LARGE, GROUPS, ROOT, Run, asked, cpu_runs, model_folder
 
+from core.base.jobs import run_job
 from core.benchmark.published import GUIDE
 from core.memory import estimate, overhead
-from core.memory.model import Forecast, model_request
+from core.memory.model import Forecast, ModelReport, model_request
 from core.options import RunOptions
-from core.options.device_support import DeviceReport
-from core.services import questions
+from core.options.device_support import DeviceReport, MachineReport
 from tests.performance.suite.figures import Figure, add_json, at_most, figure, hand_over
 
 MEDIAN_GOAL, WORST_GOAL = 0.10, 0.20
@@ -156,14 +156,14 @@ def compared(run: Run, measured: dict[str, int], where: DeviceReport) -> Compare
 
 
 def forecast_of(options: RunOptions, where: DeviceReport) -> Forecast:
-    report = questions.ask_check_model(model_request(options))
+    report = run_job("check-model", model_request(options), ModelReport)
     if report.shape is None:
         raise SystemExit(f"{options.model.source}: {report.problems}")
     return estimate.forecast(options, report.shape, where)
 
 
 def device(name: str) -> DeviceReport:
-    machine = questions.ask_devices()
+    machine = run_job("devices", None, MachineReport)
     return next(one for one in machine.devices if one.name == name)
 
 

@@ -22,12 +22,13 @@ os.environ.setdefault("QT_QPA_PLATFORM", "offscreen")
 
 from PySide6.QtWidgets import QApplication
 
+from core.base.jobs import run_job
 from core.base.settings import Appearance
 from core.memory import estimate
-from core.memory.model import Room
+from core.memory.model import ModelReport, Room
 from core.memory.remedies import ladder
+from core.options.device_support import MachineReport
 from core.options.validate import read_options
-from core.services import questions
 from core.services.hub import question_about
 from gui.base.theme import Theme
 from gui.new_run.memory_state import MemoryTools
@@ -76,7 +77,7 @@ def measure(changes: int, out: Path | None) -> int:
     assert options is not None
     question = question_about(options)
     assert question is not None
-    machine, model = questions.ask_devices(), questions.ask_check_model(question)
+    machine, model = run_job("devices", None, MachineReport), run_job("check-model", question, ModelReport)
     device = next(found for found in machine.devices if found.name == machine.automatic)
     answers = {"check-model": model}
     application = QApplication(["hone"])

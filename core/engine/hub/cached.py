@@ -79,7 +79,7 @@ def remove_cached(request: RemoveRequest) -> Removed:
         raise error_of(f"{request.id} can't be deleted", str(error)) from error
     if not freed and not request.only_partial:
         raise error_of(
-            f"{request.id} isn't in the cache", "`hone hub list` says what is; data sets need --data."
+            f"{request.id} isn't in the cache", "`hone hub --list` says what is; data sets need --data."
         )
     return Removed(freed=freed)
 

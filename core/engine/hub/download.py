@@ -527,7 +527,7 @@ def _refuse_without_room(plan: Plan, missing: list[Piece]) -> None:
         raise plan.subject.error(
             f"There is no room for {plan.subject.name}",
             f"{size_words(needed)} are to come and {size_words(free)} are free where {cache_folder()} lies, "
-            f"{size_words(SPARE)} of which are left alone. `hone hub list` and Settings show what could go.",
+            f"{size_words(SPARE)} of which are left alone. `hone hub --list` and Settings show what could go.",
         )
 
 

@@ -297,11 +297,12 @@ def _not_here(name: str) -> DataError:
         )
     if partial_files(name, Kind.DATASET):
         return DataError(
-            f"{name} has not come to its end yet", f"Go on with its download: hone hub download --data {name}"
+            f"{name} has not come to its end yet",
+            f"Go on with its download: hone hub --data --download {name}",
         )
     return DataError(
         f"The data set {name} isn't on this computer",
-        f"Download it first: hone hub download --data {name} ({page_of(name, Kind.DATASET)})",
+        f"Download it first: hone hub --data --download {name} ({page_of(name, Kind.DATASET)})",
     )
 
 

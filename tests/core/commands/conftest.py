@@ -12,8 +12,6 @@ from tests.fakes.told_memory import Engine
 def engine(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Engine:
     answering = Engine()
     monkeypatch.setenv("HONE_HOME", str(tmp_path / "home"))
-    monkeypatch.setattr(memory.questions, "ask_devices", answering.devices)
-    monkeypatch.setattr(memory.questions, "ask_check_model", answering.check_model)
-    monkeypatch.setattr(memory.questions, "ask_forecast", answering.forecast)
+    monkeypatch.setattr(memory, "run_job", answering.run_job)
     monkeypatch.setattr(memory, "room_of", lambda *_, **__: answering.room)
     return answering

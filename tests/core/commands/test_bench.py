@@ -39,7 +39,7 @@ TINY = ("bench", "methods", "--model", "tiny", "--steps", "4", "--passes", "1", 
 @pytest.fixture(autouse=True)
 def home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     monkeypatch.setenv("HONE_HOME", str(tmp_path / "home"))
-    monkeypatch.setattr(benchmark.questions, "ask_devices", Engine().devices)
+    monkeypatch.setattr(benchmark, "run_job", Engine().run_job)
     play(monkeypatch, "answer")
     return tmp_path / "home"
 

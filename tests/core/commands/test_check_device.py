@@ -42,7 +42,9 @@ class FakeAsk:
         self._comparisons = comparisons
         self.requests: list[DeviceCheckRequest] = []
 
-    def __call__(self, request: DeviceCheckRequest) -> DeviceCheckReport:
+    def __call__(
+        self, _name: str, request: DeviceCheckRequest, *_: object, **__: object
+    ) -> DeviceCheckReport:
         self.requests.append(request)
         return DeviceCheckReport(
             device="mps",
@@ -57,8 +59,8 @@ class FakeAsk:
 
 
 def ended(monkeypatch: pytest.MonkeyPatch, *comparisons: Comparison) -> int:
-    monkeypatch.setattr("core.cli.data.ask_device_check", FakeAsk(*comparisons))
-    return main(["check-device"])
+    monkeypatch.setattr("core.cli.data.run_job", FakeAsk(*comparisons))
+    return main(["devices", "--check"])
 
 
 @pytest.mark.parametrize(
@@ -84,7 +86,7 @@ def test_tells_each_comparison_and_what_came_of_it(
     ended(monkeypatch, SOUND, SAME, WRONG, NO_NUMBER, NOT_RUN)
     lines = capsys.readouterr().out.splitlines()
     cells = [[cell.strip() for cell in line.split("  ") if cell.strip()] for line in lines]
-    assert lines[:2] == ["Apple M2", "held against Apple M2, 8 threads"]
+    assert lines[:2] == ["Apple M2", "compared with Apple M2, 8 threads"]
     assert cells[3] == ["RESULT", "COMPARED", "WORST ERROR", "ALLOWED", "FOUND IN", "TOOK"]
     assert cells[4] == ["agrees", "Loss", "2.5e-07", "1e-04", "decoder", "0.5 s"]
     assert cells[5] == ["agrees", "Loss", "0", "1e-04", "-", "0.5 s"]
@@ -99,8 +101,8 @@ def test_asks_for_the_device_and_the_form(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     ask = FakeAsk(WRONG)
-    monkeypatch.setattr("core.cli.data.ask_device_check", ask)
-    assert main(["check-device", "--short", "--device", "cuda:1", "--json"]) == 1
+    monkeypatch.setattr("core.cli.data.run_job", ask)
+    assert main(["devices", "--check", "--short", "--device", "cuda:1", "--json"]) == 1
     assert ask.requests == [DeviceCheckRequest(device="cuda:1", short=True)]
     captured = capsys.readouterr()
     told = msgspec.json.decode(captured.out)

@@ -9,10 +9,10 @@ import pytest
 from core.base import format
 from core.base.errors import OptionsError, Problem, UserError
 from core.cli import main
-from core.cli.output import Progress, print_json
-from core.cli.runs import predictions, show
+from core.cli.output import print_json
 from core.runs.event_log import EventWriter
 from core.runs.events import Example, ExamplesChosen, Level, MessageRaised, Predicted, RunStarted, Said
+from core.runs.progress import Progress
 from core.runs.status import RunStory
 from core.runs.words import error_text
 
@@ -52,8 +52,8 @@ def test_a_run_of_such_texts(tmp_path: Path, capsys: pytest.CaptureFixture[str])
         Predicted(step=0, epoch=0.0, said=(Said(text=TITLE),)),
     )
     (tmp_path / "run.toml").write_text('task = "causal-lm"\n[output]\nname = "\\u001b]0;title\\u0007"\n')
-    assert predictions(str(tmp_path), as_json=False) == 0
-    assert show(str(tmp_path), as_json=False) == 0
+    assert main.main(["show", str(tmp_path), "--predictions"]) == 0
+    assert main.main(["show", str(tmp_path)]) == 0
     told = capsys.readouterr().out
     assert is_harmless(told)
     assert told.count(SHOWN) == 4, "what was given, expected and said, and the run's name"

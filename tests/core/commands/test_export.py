@@ -4,6 +4,7 @@ import json
 from pathlib import Path
 
 import msgspec
+import pytest
 
 from core.base.jobs import JobProgress
 from core.cli import models
@@ -48,15 +49,20 @@ def report(**more) -> ExportReport:
     )
 
 
-def wanted() -> Wanted:
-    return Wanted(run="/runs/one", kind=ExportKind.FOLDER, folder="/there")
+@pytest.fixture
+def exported(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
+    """Runs `hone export` with an export that comes to this report."""
+    run_file.write(RunOptions(task=Task.CHAT, model=ModelOptions(source="some/model")), tmp_path / "run.toml")
+
+    def export(report: ExportReport, *more: str) -> int:
+        monkeypatch.setattr(models, "Export", Answering(report))
+        return main(["export", str(tmp_path), "--to", "folder", "--folder", "/there", *more])
+
+    return export
 
 
-def test_it_tells_what_came_of_it(capsys) -> None:
-    assert (
-        models.export(wanted(), as_json=False, make=Answering(report(agreement=AGREEMENT, notes=("Next.",))))
-        == 0
-    )
+def test_it_tells_what_came_of_it(exported, capsys) -> None:
+    assert exported(report(agreement=AGREEMENT, notes=("Next.",))) == 0
     said = capsys.readouterr()
     assert said.err.count("Writing the model") == 1
     assert said.out.splitlines() == [
@@ -68,16 +74,16 @@ def test_it_tells_what_came_of_it(capsys) -> None:
     ]
 
 
-def test_what_is_missing_ends_with_one(capsys) -> None:
+def test_what_is_missing_ends_with_one(exported, capsys) -> None:
     found = report(
         kind=ExportKind.GGUF, unchecked="Not checked: why.", missing="No converter.", notes=("Then run: it",)
     )
-    assert models.export(wanted(), as_json=False, make=Answering(found)) == 1
+    assert exported(found) == 1
     assert capsys.readouterr().out.splitlines()[1:] == ["Not checked: why.", "No converter.", "Then run: it"]
 
 
-def test_json(capsys) -> None:
-    assert models.export(wanted(), as_json=True, make=Answering(report(agreement=AGREEMENT))) == 0
+def test_json(exported, capsys) -> None:
+    assert exported(report(agreement=AGREEMENT), "--json") == 0
     said = capsys.readouterr()
     assert not said.err
     assert msgspec.json.decode(said.out, type=ExportReport).agreement == AGREEMENT

@@ -109,7 +109,7 @@ class Engine:
         self.report = report
         self.asked: list[InspectRequest] = []
 
-    def __call__(self, request: InspectRequest, tell: Any) -> DataReport:
+    def __call__(self, _name: str, request: InspectRequest, _answer: type, tell: Any) -> DataReport:
         self.asked.append(request)
         tell(JobProgress(done=1, total=2))
         return self.report
@@ -118,7 +118,7 @@ class Engine:
 @pytest.fixture
 def engine(monkeypatch: pytest.MonkeyPatch) -> Engine:
     engine = Engine(DataReport(source="a.csv", format="CSV", rows=3, suits=Task.CHAT))
-    monkeypatch.setattr(cli_data, "ask_inspect", engine)
+    monkeypatch.setattr(cli_data, "run_job", engine)
     return engine
 
 

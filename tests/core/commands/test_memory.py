@@ -104,9 +104,13 @@ class TestForecast:
 
 
 class TestMeasure:
+    def measure(self, dry_runs: DryRuns, *more: str) -> int:
+        with pytest.MonkeyPatch.context() as patch:
+            patch.setattr(memory, "DryRun", dry_runs)
+            return main(["measure", str(FILE), *more])
+
     def test_memory_and_time(self, engine: Engine, capsys: pytest.CaptureFixture[str]) -> None:
-        runs = DryRuns(lambda _: 2 * GB)
-        assert memory.measure(FILE, (), as_json=False, dry_run=runs) == 0
+        assert self.measure(runs := DryRuns(lambda _: 2 * GB)) == 0
         out = capsys.readouterr().out
         assert "measured by a dry run" in out
         assert "An ordinary step takes 0.25 s." in out
@@ -116,13 +120,13 @@ class TestMeasure:
     def test_memory_that_runs_out_is_an_answer_with_the_ladder(
         self, engine: Engine, capsys: pytest.CaptureFixture[str]
     ) -> None:
-        assert memory.measure(FILE, (), as_json=False, dry_run=DryRuns(lambda _: 9 * GB)) == 3
+        assert self.measure(DryRuns(lambda _: 9 * GB)) == 3
         out = capsys.readouterr().out
         assert out.startswith("Memory ran out.\nA batch of 16 rows didn't fit.")
         assert "--set memory.batch_size=" in out
 
     def test_json(self, engine: Engine, capsys: pytest.CaptureFixture[str]) -> None:
-        assert memory.measure(FILE, (), as_json=True, dry_run=DryRuns(lambda _: 9 * GB)) == 3
+        assert self.measure(DryRuns(lambda _: 9 * GB), "--json") == 3
         told = msgspec.json.decode(capsys.readouterr().out)
         assert told["verdict"] == "too_large"
         assert told["measurement"]["peak"] == 9 * GB
@@ -142,7 +146,10 @@ class TestFit:
         return copied
 
     def fit(self, file: Path, output: Path | None = None, *, as_json: bool = False, peak: Any = large) -> int:
-        return memory.fit(file, (), output, as_json=as_json, dry_run=DryRuns(peak))
+        with pytest.MonkeyPatch.context() as patch:
+            patch.setattr(memory, "DryRun", DryRuns(peak))
+            more = [*(["-o", str(output)] if output else []), *(["--json"] if as_json else [])]
+            return main(["fit", str(file), *more])
 
     def test_the_changed_run_file_is_written_beside_and_the_first_left_alone(
         self, engine: Engine, file: Path, capsys: pytest.CaptureFixture[str]

@@ -6,7 +6,6 @@ import msgspec
 import pytest
 
 from core.base.errors import UserError
-from core.cli import memory
 from core.cli.main import main
 from core.memory.model import ModelReport
 from core.options import run_file
@@ -21,14 +20,13 @@ def from_hub(engine: Engine, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) ->
     snapshot = tmp_path / "hub" / "models--org--tiny" / "snapshots" / "abc"
 
     def fetch(source: str) -> ConfigFetched:
-        engine.asked.append(f"fetch-config {source}")
         snapshot.mkdir(parents=True)
         (snapshot / "config.json").write_text("{}")
         return ConfigFetched(path=str(snapshot / "config.json"))
 
     monkeypatch.setenv("HF_HUB_CACHE", str(tmp_path / "hub"))
     monkeypatch.delenv("HF_HUB_OFFLINE")
-    monkeypatch.setattr(memory.questions, "ask_fetch_config", fetch)
+    engine.fetch = fetch
     engine.model = MODEL
     (tmp_path / "texts.csv").write_text("text,label\na,1\nb,2\n")
     file = tmp_path / "mine.hone"
@@ -44,7 +42,7 @@ class TestModelsOnTheHub:
         self, engine: Engine, from_hub: Path, capsys: pytest.CaptureFixture[str]
     ) -> None:
         assert main(["forecast", str(from_hub), "--json"]) == 0
-        assert engine.asked == ["devices", "fetch-config org/tiny", "check-model", "forecast"]
+        assert engine.asked == ["devices", "fetch-config", "check-model", "forecast"]
         told = capsys.readouterr()
         assert (
             told.err == "Fetching what describes org/tiny (config.json, a few KB) from huggingface.co ...\n"
@@ -58,10 +56,15 @@ class TestModelsOnTheHub:
         old = tmp_path / "hub" / "models--org--tiny" / "snapshots" / "old"
         old.mkdir(parents=True)
         (old / "config.json").write_text("{}")
-        answers = iter((ModelReport(), MODEL))
-        monkeypatch.setattr(memory.questions, "ask_check_model", lambda _: next(answers))
+        fetch, engine.model = engine.fetch, ModelReport()
+
+        def fetch_and_know(source: str) -> ConfigFetched:
+            engine.model = MODEL
+            return fetch(source)
+
+        engine.fetch = fetch_and_know
         assert main(["forecast", str(from_hub), "--quick"]) == 0
-        assert engine.asked == ["devices", "fetch-config org/tiny"]
+        assert engine.asked == ["devices", "check-model", "fetch-config", "check-model"]
 
     @pytest.mark.parametrize("by", ["--offline", "HF_HUB_OFFLINE", "TRANSFORMERS_OFFLINE"])
     def test_nothing_is_fetched_where_the_person_forbids_it(
@@ -90,7 +93,7 @@ class TestModelsOnTheHub:
         def fail(_: str) -> ConfigFetched:
             raise UserError("huggingface.co can't be reached", "Is this computer online?")
 
-        monkeypatch.setattr(memory.questions, "ask_fetch_config", fail)
+        engine.fetch = fail
         assert main(["forecast", str(from_hub)]) == 1
         assert capsys.readouterr().err.endswith("huggingface.co can't be reached\nIs this computer online?\n")
 
@@ -105,8 +108,7 @@ class TestModelsOnTheHub:
         capsys: pytest.CaptureFixture[str],
     ) -> None:
         if is_described:
-            memory.questions.ask_fetch_config("org/tiny")
-            engine.asked.clear()
+            engine.fetch("org/tiny")
         assert main([command, str(from_hub)]) == 1
         assert engine.asked == (["devices", "check-model"] if is_described else ["devices"])
         err = capsys.readouterr().err

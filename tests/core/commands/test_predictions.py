@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from core.cli.runs import predictions
+from core.cli.main import main
 from core.runs.event_log import EventWriter
 from core.runs.events import ConfusionCounted, Example, ExamplesChosen, Predicted, RunStarted, Said
 
@@ -30,7 +30,7 @@ def folder(tmp_path: Path) -> Path:
 def test_each_example_with_what_was_said_first_and_last(
     folder: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    assert predictions(str(folder), as_json=False) == 0
+    assert main(["show", str(folder), "--predictions"]) == 0
     told = capsys.readouterr().out
     assert "A fine film." in told
     assert "no (60%), wrong" in told
@@ -41,7 +41,7 @@ def test_each_example_with_what_was_said_first_and_last(
 
 
 def test_all_of_it_as_json(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    predictions(str(folder), as_json=True)
+    main(["show", str(folder), "--predictions", "--json"])
     told = json.loads(capsys.readouterr().out)
     assert [found["step"] for found in told["told"]] == [0, 1200]
     assert told["confusion"]["counts"] == [[2, 0], [1, 3]]
@@ -49,5 +49,5 @@ def test_all_of_it_as_json(folder: Path, capsys: pytest.CaptureFixture[str]) -> 
 
 def test_a_run_without_predictions_says_so(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     EventWriter(tmp_path / "events.jsonl", attempt=1).write(RunStarted())
-    assert predictions(str(tmp_path), as_json=False) == 0
+    assert main(["show", str(tmp_path), "--predictions"]) == 0
     assert "No predictions" in capsys.readouterr().out

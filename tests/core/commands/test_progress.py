@@ -5,7 +5,6 @@ import pytest
 
 from core.base import format
 from core.base.errors import Fix
-from core.cli.output import Progress
 from core.monitor.recent import STOP
 from core.runs.events import (
     Evaluated,
@@ -19,6 +18,7 @@ from core.runs.events import (
     StepFinished,
     TurnAwaited,
 )
+from core.runs.progress import Progress
 from core.runs.queue import BENCHMARK
 from core.runs.status import RunStory
 

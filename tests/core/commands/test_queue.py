@@ -55,7 +55,7 @@ def test_a_run_is_saved_paused_and_gone_on_with(
     begin: "Callable[..., RunFollower]", capsys: pytest.CaptureFixture[str]
 ) -> None:
     name = begin().run.name
-    assert hone("save", name) == 0
+    assert hone("pause", "--save-only", name) == 0
     assert "Saved step " in capsys.readouterr().err
     assert hone("resume", name) == 2
     assert "is under way already" in capsys.readouterr().err
@@ -65,7 +65,7 @@ def test_a_run_is_saved_paused_and_gone_on_with(
     assert f"`hone resume {name}` begins anew: it has no complete checkpoint." in said
     assert hone("pause", name) == 0
     assert "paused already" in capsys.readouterr().err
-    assert hone("save", name) == 2
+    assert hone("pause", "--save-only", name) == 2
     assert "nothing is under way, it is paused" in capsys.readouterr().err
     assert hone("runs", "--json") == 0
     assert json.loads(capsys.readouterr().out)[0]["state"] == "paused"
@@ -91,7 +91,7 @@ def test_runs_wait_are_moved_and_taken_out(
     assert "No run trains or waits" in capsys.readouterr().out
     trains = begin(queued=True)
     first, second = (begin("finish", queued=True, until=State.QUEUED) for _ in range(2))
-    assert hone("queue", "move", second.run.name, "1") == 0
+    assert hone("queue", "--move", second.run.name, "1") == 0
     rows = [line.split() for line in capsys.readouterr().out.splitlines()]
     assert rows[1][:2] == [trains.run.name, "training"]
     assert [row[:3] for row in rows[2:]] == [
@@ -102,14 +102,12 @@ def test_runs_wait_are_moved_and_taken_out(
     told = json.loads(capsys.readouterr().out)
     assert [run["folder"] for run in told["waiting"]] == [str(second.run.path), str(first.run.path)]
     assert [run["state"] for run in told["training"]] == ["training"]
-    assert hone("queue", "cancel", second.run.name) == 0
+    assert hone("stop", second.run.name) == 0
     assert "taken out of the queue, as asked" in capsys.readouterr().err
-    assert hone("queue", "cancel", second.run.name) == 2
-    assert hone("queue", "move", trains.run.name, "last") == 2
-    with pytest.raises(SystemExit):
-        hone("queue", "move", second.run.name, "0")
+    assert hone("queue", "--move", trains.run.name, "last") == 2
+    assert hone("queue", "--move", second.run.name, "0") == 2
     assert "first, up, down, last, or a number from 1 on; got '0'" in capsys.readouterr().err
-    assert hone("save", first.run.name) == 1
+    assert hone("pause", "--save-only", first.run.name) == 1
     assert "nothing to save yet" in capsys.readouterr().err
     assert hone("stop", first.run.name) == 0
     assert queue.waiting() == []
@@ -120,7 +118,7 @@ def test_runs_wait_are_moved_and_taken_out(
     assert hone("resume", second.run.name, "--queue") == 0
 
 
-@pytest.mark.parametrize("command", ["pause", "save", "resume"])
+@pytest.mark.parametrize("command", ["pause", "resume"])
 def test_a_run_that_there_is_not_is_a_wrong_request(command: str, capsys: pytest.CaptureFixture[str]) -> None:
     assert hone(command, "nobody") == 2
     assert "there is no run nobody" in capsys.readouterr().err

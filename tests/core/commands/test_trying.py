@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from core.cli import ask, runs
+from core.cli import models, runs
 from core.cli.main import main
 from core.options import RunOptions, run_file
 from core.options.choices import Task
@@ -36,7 +36,7 @@ class Started:
 @pytest.fixture
 def started(monkeypatch: pytest.MonkeyPatch) -> Started:
     started = Started()
-    monkeypatch.setattr(ask.try_run, "__defaults__", (started,))
+    monkeypatch.setattr(models, "TryProcess", started)
     return started
 
 
@@ -118,7 +118,7 @@ def test_it_waits_while_a_run_trains(
     tmp_path: Path, started: Started, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     folder = made(tmp_path / "one")
-    monkeypatch.setattr(ask, "that_train", lambda _folder: (runs.find_run(folder),))
+    monkeypatch.setattr(models, "that_train", lambda _folder: (runs.find_run(folder),))
     assert main(["try", folder, "--prompt", "Hello"]) == 1
     assert "b on c is training" in capsys.readouterr().err
     assert started.loads == []

@@ -6,6 +6,7 @@ from typing import Any
 import msgspec
 import pytest
 
+from core.base.jobs import run_job
 from core.engine.check_model import check_model
 from core.engine.environment import prepare_torchvision
 from core.memory.model import ModelReport, model_request
@@ -13,7 +14,6 @@ from core.options import RunOptions
 from core.options.choices import Attention, Method, Task
 from core.options.sections import MemoryOptions, ModelOptions
 from core.options.sources import VISION_MODELS
-from core.services.questions import ask_check_model
 from tests.fakes.tiny_bert import edit_config, save_tiny_bert
 from tests.fakes.tiny_training import model, train
 
@@ -131,7 +131,7 @@ def test_what_the_architecture_lacks_is_told(tmp_path: Path, bert: Path) -> None
 @pytest.mark.long
 def test_the_engine_answers_it_as_a_job(bert: Path) -> None:
     asked = of_texts(bert, method=Method.LORA, lora_targets=("query",))
-    assert ask_check_model(model_request(asked, labels=3)) == check_model(asked, labels=3)
+    assert run_job("check-model", model_request(asked, labels=3), ModelReport) == check_model(asked, labels=3)
 
 
 def test_a_model_whose_widths_cant_be_read_is_described_all_the_same(

@@ -14,7 +14,6 @@ from core.engine import device_check, device_probes
 from core.engine.device_check import CHECKS, FP32, Check, check_device, conclusion, run_checks, sides
 from core.engine.device_probes import Difference, Side, Tensors, difference, relative_error
 from core.options.device_support import DeviceReport, MachineReport
-from core.services import questions
 from core.services.devices import Agreement, Comparison, DeviceCheckReport, DeviceCheckRequest
 from tests.fakes.asking import CPU_ONLY
 
@@ -245,6 +244,6 @@ def test_what_is_not_here_is_refused() -> None:
 
 @pytest.mark.long
 def test_the_job_answers() -> None:
-    report = questions.ask_device_check(DeviceCheckRequest(device="cpu", short=True))
+    report = device_check.ask_device_check(DeviceCheckRequest(device="cpu", short=True))
     assert isinstance(report, DeviceCheckReport)
     assert report.agrees, report

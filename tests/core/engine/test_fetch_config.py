@@ -9,14 +9,14 @@ import pytest
 from huggingface_hub import errors
 
 from core.base.errors import ModelError, UserError
+from core.base.jobs import run_job
 from core.engine.hub.download import FAILURES, fetch_config, not_fetched
 from core.engine.hub.download import MOST_CONFIG_BYTES as MOST_BYTES
-from core.memory.model import Basis, forecast_request
+from core.memory.model import Basis, Forecast, forecast_request
 from core.options import RunOptions
 from core.options.validate import read_options
 from core.services import hub as asking
-from core.services import questions
-from core.services.hub import is_complete, question_about
+from core.services.hub import ConfigFetched, ConfigRequest, is_complete, question_about
 from tests.fakes.hub import FakeHub
 
 TINY = {
@@ -78,12 +78,12 @@ def test_its_config_alone_makes_a_forecast(hub: FakeHub) -> None:
     hub.configs["org/tiny"] = json.dumps(TINY).encode()
     asked = of("org/tiny")
     assert question_about(asked) is None
-    questions.ask_fetch_config("org/tiny")
+    run_job("fetch-config", ConfigRequest(source="org/tiny"), ConfigFetched)
     assert set(hub.asked) == {f"{way} /org/tiny/resolve/main/config.json" for way in ("HEAD", "GET")}
     assert question_about(asked) is not None
     assert not is_complete(asked), "the weights are still to be fetched"
     hub.asked.clear()
-    found = questions.ask_forecast(forecast_request(asked))
+    found = run_job("forecast", forecast_request(asked), Forecast)
     assert (found.basis, found.length) == (Basis.FORMULA, 64)
     assert found.parts.activations > 0
     assert hub.asked == []
@@ -91,7 +91,7 @@ def test_its_config_alone_makes_a_forecast(hub: FakeHub) -> None:
 
 def test_a_failure_reaches_the_person_as_it_is(hub: FakeHub) -> None:
     with pytest.raises(UserError, match="There is no model org/nothing on"):
-        questions.ask_fetch_config("org/nothing")
+        run_job("fetch-config", ConfigRequest(source="org/nothing"), ConfigFetched)
 
 
 def test_code_that_comes_with_a_model_is_neither_fetched_nor_run(

@@ -83,7 +83,7 @@ def test_what_differs_is_told_to_every_run_and_checked_once(tmp_path: Path) -> N
         assert message.title == "This Mac's GPU computes wrong numbers"
         assert message.detail.splitlines() == [
             "Gradients: an error of 0.5 in the gradient of head.weight. Train on the CPU.",
-            "Found with PyTorch 2.13.0, macOS 15.5. `hone check-device` compares again, and more.",
+            "Found with PyTorch 2.13.0, macOS 15.5. `hone devices --check` compares again, and more.",
         ]
         assert message.fixes[0].changes == {"device.name": "cpu"}
     assert len(check.requests) == 1

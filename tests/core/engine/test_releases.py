@@ -3,16 +3,15 @@
 import socket
 import time
 
-import msgspec
 import pytest
 
 from core.base import settings
 from core.base.errors import UserError
-from core.base.jobs import ask_engine
+from core.base.jobs import run_job
 from core.base.settings import Settings
 from core.engine.hub import releases
 from core.engine.hub.releases import NOT_FETCHED, newest_release
-from core.services.hub import ReleaseRequest, compared
+from core.services.hub import Release, ReleaseRequest, compared
 from core.services.hub import ReleaseStanding as Standing
 from tests.fakes.publisher import Publisher
 
@@ -166,5 +165,5 @@ def test_the_engine_answers_the_question(tmp_path):
     """The whole way through its process, which works offline here."""
     settings.save(Settings(offline=True))
     with pytest.raises(UserError) as caught:
-        ask_engine("release", msgspec.json.encode(REQUEST))
+        run_job("release", REQUEST, Release)
     assert caught.value.title == "Hone works offline"

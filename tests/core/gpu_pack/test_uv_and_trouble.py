@@ -78,7 +78,7 @@ def test_all_that_a_folder_lacks_is_named_at_once_before_anything_is_brought(cac
 def test_without_a_card_a_pack_from_a_folder_is_tried_and_the_card_missed_first(
     cache, tmp_path, monkeypatch, capsys
 ):
-    monkeypatch.setattr(command.what, "find_card", lambda: None)
+    monkeypatch.setattr(command.gpu_install, "find_card", lambda: None)
     with pytest.raises(UserError, match="can't be taken from there"):
         command.install(tmp_path / "gone")
     assert "No NVIDIA card" in capsys.readouterr().err

@@ -116,8 +116,8 @@ def test_the_terminal_is_told_what_it_takes():
     found = Situation(offer(BUNDLE, card_of(machines.RTX_3060)), Standing(), begun=3 << 20, free=9 << 30)
     words = "\n".join(status_lines(found))
     assert "There is no GPU pack" in words
-    assert "3.0 MB of one that isn't done" in words
-    assert "`hone gpu-pack install` brings PyTorch's cu130 build, about 2.7 GB of downloads" in words
+    assert "3.0 MB of an unfinished one" in words
+    assert "`hone gpu --install` brings PyTorch's cu130 build, about 2.7 GB of downloads" in words
     assert "9.0 GB are free" in words
 
 
@@ -129,7 +129,7 @@ def test_the_page_on_installing_names_the_same_sizes():
 
 def test_who_fills_a_folder_is_told_with_what(tmp_path, capsys):
     folder = tmp_path / "of wheels"
-    assert main.main(["gpu-pack", "needs", str(folder), "--build", "cu126"]) == 0
+    assert main.main(["gpu", "--needs", str(folder), "--build", "cu126"]) == 0
     said = capsys.readouterr().out
     assert "--requirement requirements.txt --constraint constraints.txt" in said
     assert f"--extra-index-url {gpu_install.index_of('cu126')} uv=={gpu_install.VERSION}" in said
@@ -141,6 +141,6 @@ def test_who_fills_a_folder_is_told_with_what(tmp_path, capsys):
 
 def test_without_a_card_the_build_has_to_be_named(tmp_path):
     with pytest.raises(UserError) as caught:
-        command.tell_needs(tmp_path / "new", None)
+        command.write_needs(tmp_path / "new", None)
     assert "--build cu130" in caught.value.fixes[0].label
     assert not (tmp_path / "new").exists()

@@ -23,7 +23,7 @@ def test_a_run_is_trained_from_a_pack(tmp_path):
             command, cwd=SOURCE_ROOT, env=environment, capture_output=True, text=True, check=False
         )
 
-    made = hone("gpu-pack", "install", "--from", tmp_path / "wheels")
+    made = hone("gpu", "--install", "--from", tmp_path / "wheels")
     assert made.returncode == 0, made.stderr
     pack = read_pack(tmp_path / "home" / "gpu-pack")
     assert pack.checked.torch.startswith("2.13.0")
@@ -36,6 +36,6 @@ def test_a_run_is_trained_from_a_pack(tmp_path):
     assert ended["code"] == 0
     log = (tmp_path / "run" / "log.txt").read_text()
     assert "Traceback" not in log
-    removed = hone("gpu-pack", "remove")
+    removed = hone("gpu", "--remove")
     assert removed.stdout.rstrip().endswith("GB freed")
     assert not (tmp_path / "home" / "gpu-pack").exists()

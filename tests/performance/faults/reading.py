@@ -113,20 +113,14 @@ def commands(run: RunFolder) -> list[tuple[str, ...]]:
         ("runs", "--json"),
         ("show", path),
         ("show", path, "--json"),
-        ("compare", path, str(whole_run(run))),
-        ("note", path),
-        ("tag", path),
+        ("runs", "--compare", path, str(whole_run(run))),
         ("export", path, "--json"),
-        ("support", path, "--show"),
-        ("report", path, "--to", _new(run, "report.html")),
-        ("report", path, "--to", _new(run, "report.md")),
-        ("support", path, "--to", _new(run, "support.zip")),
-        ("predictions", path),
-        ("predictions", path, "--json"),
-        *(
-            ("export-metrics", path, "--csv", "-", "--what", what)
-            for what in ("steps", "evaluations", "machine")
-        ),
+        ("show", path, "--support", "-"),
+        ("export", path, "--report", _new(run, "report.html")),
+        ("show", path, "--support", _new(run, "support.zip")),
+        ("show", path, "--predictions"),
+        ("show", path, "--predictions", "--json"),
+        *(("export", path, "--metrics", "-", "--rows", what) for what in ("steps", "evaluations", "machine")),
     ]
 
 

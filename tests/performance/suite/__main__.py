@@ -5,8 +5,9 @@ import sys
 from datetime import date
 from pathlib import Path
 
+from core.base.jobs import run_job
 from core.benchmark.result import Machine, this_machine
-from core.services import questions
+from core.options.device_support import MachineReport
 from tests.performance.suite import readme, record, running, tables
 from tests.performance.suite.entries import BENCHMARKS, Benchmark, UnknownNameError, chosen
 from tests.performance.suite.record import Form
@@ -59,7 +60,7 @@ def run_all(
 ) -> int:
     """Run benchmarks one after the other, keeping each one's outcome as soon as it is there."""
     day = date.today()
-    machine = record.without_build(machine or this_machine(questions.ask_devices()))
+    machine = record.without_build(machine or this_machine(run_job("devices", None, MachineReport)))
     file = record.file_for(folder, machine, day)
     kept = record.begin(file, machine, day)
     is_reached = True

@@ -4,7 +4,6 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import keyring
-import msgspec
 import pytest
 
 from core.base import jobs
@@ -110,5 +109,5 @@ def test_a_request_that_is_logged_says_no_token() -> None:
 
 
 def test_the_real_process_tells_of_no_keychain(hub: WholeHub) -> None:
-    answer = jobs.ask_engine("hub-account", msgspec.json.encode(LOOK))
-    assert msgspec.json.decode(answer, type=Account).refusal.startswith("This computer has no keychain")
+    found = jobs.run_job("hub-account", LOOK, Account)
+    assert found.refusal.startswith("This computer has no keychain")

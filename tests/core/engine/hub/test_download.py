@@ -9,13 +9,20 @@ import pytest
 
 from core.base import settings
 from core.base.errors import ModelError, UserError
-from core.base.jobs import JobCancelled
+from core.base.jobs import JobCancelled, run_job
 from core.engine.hub import download as downloading
 from core.engine.hub import download as hub_download
 from core.engine.hub.download import download, drop_partial
 from core.services import hub as asking
-from core.services import questions
-from core.services.hub import Download, DownloadRequest, Kind, Progress, names_here
+from core.services.hub import (
+    ConfigFetched,
+    ConfigRequest,
+    Download,
+    DownloadRequest,
+    Kind,
+    Progress,
+    names_here,
+)
 from tests.fakes.tiny_on_hub import CONFIG, TINY, WEIGHTS, blob, partials, point_at
 from tests.fakes.whole_hub import Repo, WholeHub
 
@@ -285,7 +292,7 @@ def test_where_it_is_forbidden_nothing_is_asked(hub: WholeHub) -> None:
     with pytest.raises(UserError, match="Hone works offline"):
         Download(REQUEST).run(lambda _: None)
     with pytest.raises(UserError, match="was not fetched"):
-        questions.ask_fetch_config("org/tiny")
+        run_job("fetch-config", ConfigRequest(source="org/tiny"), ConfigFetched)
     assert hub.asked == []
 
 

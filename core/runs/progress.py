@@ -1,0 +1,135 @@
+"""A run's progress in a terminal and in its log: a bar, or a line every tenth of the run."""
+
+from pathlib import Path
+from typing import TextIO
+
+from tqdm import tqdm
+
+from core.base import format as figures
+from core.base.format import visible
+from core.runs import queue
+from core.runs.events import (
+    Evaluated,
+    Event,
+    Level,
+    MessageRaised,
+    MessageWithdrawn,
+    Phase,
+    PhaseChanged,
+    RunPlanned,
+    StepFinished,
+    TurnAwaited,
+    TurnCame,
+)
+from core.runs.status import RunStory
+from core.runs.words import message_text
+
+LINES_WITHOUT_A_BAR = 10
+"""Progress lines per run where no bar can be drawn."""
+
+PHASES = {
+    Phase.LOADING_DATA: "Loading the data",
+    Phase.LOADING_MODEL: "Loading the model",
+    Phase.TOKENIZING: "Tokenizing",
+    Phase.COMPILING: "Compiling",
+    Phase.TRAINING: "Training",
+    Phase.EVALUATING: "Evaluating",
+    Phase.SAVING: "Saving",
+}
+
+
+class Progress:
+    """Shows events as they come.
+
+    Args:
+        story: The run's state, to which each event has been applied already.
+        stream: Where to write; a bar is drawn if it is a terminal.
+        run: The run's folder, for the commands that messages suggest.
+    """
+
+    def __init__(self, story: RunStory, stream: TextIO, run: Path | None = None) -> None:
+        self._run = run
+        self._story = story
+        self._stream = stream
+        self._bar: tqdm | None = None
+        self._told = 0
+        self._raised: dict[str, str] = {}
+
+    def show(self, event: Event) -> None:
+        match event:
+            case TurnAwaited(ahead=1, behind=queue.BENCHMARK):
+                self.say("Waiting for its turn, until a benchmark is done")
+            case TurnAwaited(ahead=ahead) if ahead:
+                last = event.title or event.behind
+                self.say(
+                    f"Waiting for its turn, {figures.counted(ahead, 'run')} ahead; it comes after {last}"
+                )
+            case TurnCame():
+                self.say("Its turn has come")
+            case PhaseChanged():
+                self._show_phase(event)
+            case RunPlanned():
+                self._show_plan(event)
+            case StepFinished():
+                self._show_step()
+            case Evaluated():
+                self.say(f"Step {event.step}, evaluated: {figures.metrics(event.metrics)}")
+            case MessageRaised() if (
+                event.level is not Level.ERROR
+            ):  # errors are said last, where one looks for them
+                self._raised[event.id] = event.title
+                self.say(message_text(event, self._run))
+            case MessageWithdrawn() if event.id in self._raised:
+                self.say(f"No longer so: {self._raised.pop(event.id)}")
+
+    def say(self, text: str) -> None:
+        if self._bar is not None:
+            self._bar.write(visible(text), file=self._stream)
+        else:
+            print(visible(text), file=self._stream, flush=True)
+
+    def close(self) -> None:
+        if self._bar is not None:
+            self._bar.close()
+            self._bar = None
+
+    def _show_phase(self, event: PhaseChanged) -> None:
+        words = PHASES[event.phase]
+        if self._bar is not None:
+            self._bar.set_description_str(words)
+        elif event.phase not in (Phase.TRAINING, Phase.EVALUATING) and not self._is_checkpoint(event):
+            self.say(f"{words}: {event.detail}" if event.detail else words)
+
+    def _is_checkpoint(self, event: PhaseChanged) -> bool:
+        """Whether what is saved is a checkpoint on the way, and no news."""
+        return event.phase is Phase.SAVING and self._story.step < (self._story.total_steps or 0)
+
+    def _show_plan(self, plan: RunPlanned) -> None:
+        held_out = f", {plan.eval_samples:,} held out" if plan.eval_samples else ""
+        self.say(
+            f"{figures.counted(plan.total_steps, 'step')}, {figures.counted(plan.effective_batch, 'sample')} each, "
+            f"on {plan.device or 'this computer'}: "
+            f"{figures.counted(plan.train_samples, 'training sample')}{held_out}, "
+            f"{figures.counted(plan.epochs, 'epoch')}"
+        )
+        if self._stream.isatty():
+            tqdm.monitor_interval = 0  # no watching thread for a bar that is fed ten times a second
+            self._bar = tqdm(
+                total=plan.total_steps,
+                unit="step",
+                file=self._stream,
+                dynamic_ncols=True,
+                desc=PHASES[Phase.TRAINING],
+            )
+
+    def _show_step(self) -> None:
+        step, total = self._story.step, self._story.total_steps or 0
+        loss = figures.number(self._story.loss)
+        if self._bar is not None:
+            self._bar.set_postfix_str(f"loss {loss}", refresh=False)
+            self._bar.update(step - self._bar.n)
+        elif total and step * LINES_WITHOUT_A_BAR // total > self._told:
+            self._told = step * LINES_WITHOUT_A_BAR // total
+            left = self._story.seconds_left
+            about = f", about {figures.plain_duration(left)} left" if left and left >= 1 else ""
+            self.say(f"Step {step} of {total}, loss {loss}{about}")
