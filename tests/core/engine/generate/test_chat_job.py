@@ -7,7 +7,7 @@ import msgspec
 import pytest
 
 from core.base.errors import ModelError, UserError
-from core.cli.ask import Asked, try_run
+from core.cli.main import main
 from core.options.choices import Method, Speaker, Task
 from core.options.data import DataOptions
 from core.options.sections import ModelOptions, OutputOptions, TrainingOptions
@@ -21,7 +21,6 @@ from core.services.chat import (
     Texts,
     Turn,
     Which,
-    Writing,
     lacks_model,
     parameters_of,
 )
@@ -255,10 +254,7 @@ def test_a_process_of_its_own_says_what_the_run_said(
     own = [example.is_own for example in examples(run)].index(True)
     before, last = first_and_last(run)
     assert before[own].text != last[own].text
-    asked = Asked(
-        run=str(run.path), prompts=("The river runs",), as_json=True, writing=Writing(max_tokens=64)
-    )
-    assert try_run(asked) == 0
+    assert main(["try", str(run.path), "--prompt", "The river runs", "--json", "--max-tokens", "64"]) == 0
     loaded, answered = capsys.readouterr().out.splitlines()
     assert msgspec.json.decode(loaded, type=Loaded).name == "llama-tiny on text"
     assert msgspec.json.decode(answered, type=Answered).text == last[own].text
