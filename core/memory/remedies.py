@@ -270,7 +270,7 @@ def offloading(asked: Asked) -> Iterator[Step]:
     if not asked.options.memory.offload_optimizer:
         yield Step(
             "offload",
-            "Optimizer in main memory",
+            "CPU offload of the optimizer",
             "The optimizer's state is kept and updated there; gradients can't be clipped then.",
             {"memory.offload_optimizer": True, "training.max_grad_norm": 0.0},
             OFFLOAD_OPTIMIZER.factor,

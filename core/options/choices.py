@@ -5,8 +5,6 @@ from typing import Self
 
 from core.options.sources import VISION_TITLES
 
-# --- The fixed values some options take, each with its label and a sentence of help
-
 
 class Described(StrEnum):
     """Each member has its own label and sentence of help: equal strings of two enumerations are one key of a dict."""
@@ -23,27 +21,27 @@ class Described(StrEnum):
 
 
 class Task(Described):
-    """What the model learns to do."""
+    """What the model is trained to do."""
 
     TEXT_CLASSIFICATION = (
         "text-classification",
         "Text classification",
-        "Give each text, or each pair of texts, a label.",
+        "Predict a label for each text or text pair.",
     )
     TEXT_REGRESSION = (
         "text-regression",
-        "Text scoring",
-        "Give each text, or each pair of texts, a number (regression).",
+        "Text regression",
+        "Predict a number for each text or text pair.",
     )
     TOKEN_CLASSIFICATION = (
         "token-classification",
-        "Word labelling",
-        "Give each word of a text a label, such as names (NER).",
+        "Token classification",
+        "Predict a label for each word, such as names (NER).",
     )
-    CAUSAL_LM = "causal-lm", "Continue a text", "Go on writing in the way of the texts it has read."
-    CHAT = "chat", "Chat", "Answer as in the conversations or instructions it has read."
-    PREFERENCE = "preference", "Preferences", "Prefer the better of two answers (DPO)."
-    IMAGE_CLASSIFICATION = "image-classification", "Image classification", "Give each image a label."
+    CAUSAL_LM = "causal-lm", "Text generation", "Continue texts in the style of the training data."
+    CHAT = "chat", "Chat", "Answer as in the conversations or instructions of the training data."
+    PREFERENCE = "preference", "Preferences", "Learn from better and worse answers (DPO)."
+    IMAGE_CLASSIFICATION = "image-classification", "Image classification", "Predict a label for each image."
 
     @property
     def reads_images(self) -> bool:
@@ -72,81 +70,85 @@ class Task(Described):
 
 
 class Toggle(Described):
-    """On, off, or whatever suits this machine. A run file may say true and false too."""
+    """On, off, or automatic. A run file may say true and false too."""
 
-    AUTO = "auto", "Automatic", "Hone decides by the data and this machine."
+    AUTO = "auto", "Automatic", "Chosen for the data and this computer."
     ON = "on", "On", "Always."
     OFF = "off", "Off", "Never."
 
 
 class Method(Described):
-    """Which weights move."""
+    """Which weights are trained."""
 
-    FULL = "full", "Everything", "All weights move: the most a model can learn, and the most memory."
+    FULL = "full", "Full", "All weights are trained: best quality, most memory."
     LORA = (
         "lora",
         "LoRA",
-        "The model is frozen; small matrices beside its layers learn. A fraction of the memory, nearly the result.",
+        "Freezes the model and trains small adapter matrices. Results usually come close to full fine-tuning.",
     )
     QLORA = (
         "qlora",
         "QLoRA",
-        "LoRA on a model whose frozen weights are packed into 4 or 8 bits: the least memory, somewhat slower.",
+        "LoRA with the frozen weights quantized to 4 or 8 bits: least memory, somewhat slower.",
     )
-    HEAD = "head", "Last layer", "The model is frozen, only its classifier learns: fast, for a first look."
+    HEAD = "head", "Last layer", "Freezes the model and trains its classifier: fast, for a first test."
 
 
 class Quantization(Described):
-    """What QLoRA packs the frozen weights into."""
+    """Number format of QLoRA's frozen weights."""
 
-    NF4 = "nf4", "nf4", "4 bits a weight, spaced as weights are spread."
-    INT8 = "int8", "int8", "8 bits a weight, outliers kept in half precision."
+    NF4 = "nf4", "nf4", "4-bit NormalFloat, for normally distributed weights."
+    INT8 = "int8", "int8", "8-bit integers, outliers in half precision."
 
 
 class Attention(Described):
     """How attention is computed; the names are those of transformers."""
 
-    SDPA = "sdpa", "sdpa", "PyTorch's own, which picks the fastest kernel this device has."
-    EAGER = "eager", "eager", "Written out step by step: slower, holds the whole table of scores."
+    SDPA = (
+        "sdpa",
+        "sdpa",
+        "PyTorch's scaled dot product attention; selects the fastest kernel of this device.",
+    )
+    EAGER = "eager", "eager", "Plain implementation: slower, keeps the whole attention matrix."
     FLASH_2 = (
         "flash_attention_2",
         "FlashAttention 2",
-        "From its own package, on NVIDIA GPUs from Ampere on, in bf16 or fp16.",
+        "For NVIDIA GPUs since Ampere, in bf16 or fp16; needs the package flash-attn.",
     )
     FLASH_3 = (
         "flash_attention_3",
         "FlashAttention 3",
-        "From its own package, on NVIDIA's Hopper GPUs, in bf16 or fp16.",
+        "For NVIDIA Hopper GPUs, in bf16 or fp16; needs its own package.",
     )
 
 
 class Padding(Described):
-    """How long the rows of a batch are made."""
+    """To which length the rows of a batch are padded."""
 
     DYNAMIC = (
         "dynamic",
-        "To the batch's longest",
-        "Each batch is as long as its longest text: the least waste.",
+        "Longest in the batch",
+        "Pads to the longest text of each batch: least padding.",
     )
     FIXED = (
         "fixed",
-        "To the longest text allowed",
-        "Every row has the same length, as the published scripts do it.",
+        "Maximum length",
+        "Pads every row to the maximum length, as the published scripts do.",
     )
 
 
 class ChatTemplate(Described):
-    """How a conversation is written as one text."""
+    """How a conversation is formatted as one text."""
 
-    AUTO = "auto", "The model's own", "ChatML where the model has none."
-    CHATML = "chatml", "ChatML", "Each turn between <|im_start|> and <|im_end|>, whatever the model knows."
+    AUTO = "auto", "Model's template", "ChatML if the model has none."
+    CHATML = "chatml", "ChatML", "Each message between <|im_start|> and <|im_end|>, for any model."
 
 
 class LossOn(Described):
-    """Which tokens of a conversation the model learns to say."""
+    """Which tokens of a conversation the loss is computed on."""
 
-    ANSWERS = "answers", "Answers only", "Questions are read, answers are learned: the usual choice."
-    EVERYTHING = "everything", "Everything", "The model learns to write questions, too."
+    ANSWERS = "answers", "Answers only", "Only the assistant's messages: the usual choice."
+    EVERYTHING = "everything", "All messages", "The model learns to write questions, too."
 
 
 class Precision(Described):
@@ -155,82 +157,95 @@ class Precision(Described):
     AUTO = (
         "auto",
         "Automatic",
-        "bf16 where this device computes it in hardware, fp16 on NVIDIA GPUs from Volta on, else fp32.",
+        "bf16 if this device supports it in hardware, fp16 on NVIDIA GPUs since Volta, otherwise fp32.",
     )
-    FP32 = "fp32", "fp32", "Full precision: slowest, never a surprise."
+    FP32 = "fp32", "fp32", "Full precision: slowest, most robust."
     TF32 = (
         "tf32",
         "tf32",
-        "fp32 weights and activations, multiplied with 10 bits of precision on NVIDIA GPUs from Ampere on.",
+        "fp32 with matrix multiplications in 10-bit precision, on NVIDIA GPUs since Ampere.",
     )
-    BF16 = "bf16", "bf16", "Half the activation memory, the range of fp32; needs no loss scaling."
+    BF16 = "bf16", "bf16", "Half the activation memory with the range of fp32; no loss scaling."
     FP16 = "fp16", "fp16", "Half the activation memory with loss scaling; needs a GPU."
 
 
 class DeepSpeed(Described):
-    """How DeepSpeed's ZeRO divides what training holds."""
+    """ZeRO stage of DeepSpeed."""
 
-    OFF = "off", "Off", "The model fits on the device: nothing to gain."
-    ZERO_2 = "zero-2", "ZeRO-2", "Gradients and optimizer state can be put elsewhere."
-    ZERO_3 = "zero-3", "ZeRO-3", "The weights too; slower, for models that fit in no other way."
+    OFF = "off", "Off", "For models that fit on the device."
+    ZERO_2 = "zero-2", "ZeRO-2", "Gradients and optimizer state can be offloaded."
+    ZERO_3 = (
+        "zero-3",
+        "ZeRO-3",
+        "Weights can be offloaded as well: slower, for models that don't fit otherwise.",
+    )
 
 
 class Offload(Described):
-    """Where ZeRO puts what the GPU doesn't need at the moment."""
+    """Where ZeRO offloads to."""
 
-    NONE = "none", "Nowhere", "All stays on the device."
-    CPU = "cpu", "Main memory", "Optimizer state (ZeRO-3: weights too) waits in the computer's memory."
-    NVME = "nvme", "Disk", "It waits in files on a fast NVMe disk: the slowest, and the largest models."
+    NONE = "none", "None", "Everything stays on the device."
+    CPU = "cpu", "Main memory", "Optimizer state (with ZeRO-3 also weights) in the computer's memory."
+    NVME = "nvme", "Disk", "Files on a fast NVMe disk: slowest, for the largest models."
 
 
 class Optimizer(Described):
-    """How gradients move the weights."""
+    """Optimizer."""
 
-    ADAMW = "adamw", "AdamW", "The usual one; 8 bytes of state a weight. Fused where this device has it."
-    ADAM = "adam", "Adam", "As AdamW, its weight decay mixed into the gradient."
+    ADAMW = (
+        "adamw",
+        "AdamW",
+        "The usual choice; 8 bytes of state per parameter. Fused if this device supports it.",
+    )
+    ADAM = "adam", "Adam", "AdamW with weight decay added to the gradient."
     ADAFACTOR = (
         "adafactor",
         "Adafactor",
-        "State by rows and columns: almost no memory, sometimes slower to learn.",
+        "Factored state: almost no memory, sometimes slower convergence.",
     )
-    ADAMW_8BIT = "adamw-8bit", "AdamW, 8-bit", "State in 2 bytes a weight, by bitsandbytes."
+    ADAMW_8BIT = "adamw-8bit", "AdamW, 8-bit", "2 bytes of state per parameter (bitsandbytes)."
     PAGED_ADAMW_8BIT = (
         "paged-adamw-8bit",
         "AdamW, 8-bit, paged",
-        "The same, moved to main memory while the GPU is short of it.",
+        "As AdamW, 8-bit; state is moved to main memory when the GPU runs out of memory.",
     )
     ADAMW_8BIT_TORCHAO = (
         "adamw-8bit-torchao",
         "AdamW, 8-bit (torchao)",
-        "The same idea by torchao, compiled at the first step.",
+        "8-bit state by torchao, compiled at the first step.",
     )
     LION_8BIT = (
         "lion-8bit",
         "Lion, 8-bit",
-        "One 8-bit number of state a weight; wants a 3 to 10 times lower rate.",
+        "1 byte of state per parameter; needs a 3 to 10 times lower learning rate.",
     )
     ADEMAMIX = (
         "ademamix",
         "AdEMAMix",
-        "AdamW with a second, longer memory of gradients; 12 bytes of state a weight.",
+        "AdamW with a second, slower average of gradients; 12 bytes of state per parameter.",
     )
-    SGD = "sgd", "SGD", "Gradient descent with momentum: 4 bytes of state a weight, none without momentum."
+    SGD = (
+        "sgd",
+        "SGD",
+        "Gradient descent with momentum: 4 bytes of state per parameter, none without momentum.",
+    )
 
 
 class Schedule(Described):
-    """How the learning rate moves after the warm-up."""
+    """Learning rate schedule after the warm-up."""
 
-    LINEAR = "linear", "Linear", "Falls in a straight line to zero."
-    COSINE = "cosine", "Cosine", "Falls along half a cosine to zero: slow, fast, slow."
-    POLYNOMIAL = "polynomial", "Polynomial", "Falls along a power of the time left."
-    INVERSE_SQRT = "inverse-sqrt", "Inverse square root", "Falls as one over the root of the step."
-    CONSTANT = "constant", "Constant", "Stays where it is."
+    LINEAR = "linear", "Linear", "Decreases linearly to zero."
+    COSINE = "cosine", "Cosine", "Decreases to zero along half a cosine: slow, fast, slow."
+    POLYNOMIAL = "polynomial", "Polynomial", "Decreases as a power of the remaining steps."
+    INVERSE_SQRT = (
+        "inverse-sqrt",
+        "Inverse square root",
+        "Decreases with the inverse square root of the step.",
+    )
+    CONSTANT = "constant", "Constant", "Does not change."
 
 
 FP16_NEEDS_GPU = "needs a GPU: PyTorch has no fp16 training on the CPU"
-
-
-# --- The words conversations are described with: what a column of a table can be
 
 
 class ColumnRole(StrEnum):
@@ -249,16 +264,16 @@ class ColumnRole(StrEnum):
 
 
 COLUMN_TITLES: dict[ColumnRole, tuple[str, str]] = {
-    ColumnRole.CONVERSATION: ("Conversation", "A list of messages, each with who speaks and what is said."),
-    ColumnRole.SYSTEM: ("System prompt", "What the assistant is told before the conversation begins."),
-    ColumnRole.PROMPT: ("Question", "What is asked: an instruction, a question, a prompt."),
-    ColumnRole.INPUT: ("Input", "What the question is about; it follows the question."),
-    ColumnRole.HISTORY: ("Earlier turns", "A list of question and answer, said before the question."),
-    ColumnRole.ANSWER: ("Answer", "What the model learns to say."),
-    ColumnRole.CHOSEN: ("Better answer", "The answer to prefer."),
-    ColumnRole.REJECTED: ("Worse answer", "The answer to turn away from."),
-    ColumnRole.TOOLS: ("Tools", "A list of functions the assistant may call."),
-    ColumnRole.TEXT: ("Text", "A plain text, learned from its first word to its last."),
+    ColumnRole.CONVERSATION: ("Conversation", "A list of messages with role and content."),
+    ColumnRole.SYSTEM: ("System prompt", "Instructions to the assistant before the conversation."),
+    ColumnRole.PROMPT: ("Prompt", "An instruction, a question, a prompt."),
+    ColumnRole.INPUT: ("Input", "Additional input that follows the prompt."),
+    ColumnRole.HISTORY: ("History", "A list of earlier prompts and answers."),
+    ColumnRole.ANSWER: ("Answer", "The answer to learn."),
+    ColumnRole.CHOSEN: ("Chosen", "The better answer."),
+    ColumnRole.REJECTED: ("Rejected", "The worse answer."),
+    ColumnRole.TOOLS: ("Tools", "Functions the assistant may call."),
+    ColumnRole.TEXT: ("Text", "Plain text, learned from the first token to the last."),
 }
 """Title and one sentence of each."""
 
@@ -288,9 +303,6 @@ class Speaker(StrEnum):
         )
 
 
-# --- What devices are called on screen
-
-
 DEVICE_KINDS = {"cuda": "CUDA", "mps": "MPS", "cpu": "CPU"}
 
 
@@ -298,9 +310,6 @@ def device_title(name: str) -> str:
     """A device's kind and, where it has one, its number: `CUDA 1`; a name of no known kind stays as it is."""
     kind, _, index = name.partition(":")
     return f"{DEVICE_KINDS[kind]} {index}".rstrip() if kind in DEVICE_KINDS else name
-
-
-# --- What models are called on screen
 
 
 def model_title(short_name: str) -> str:

@@ -17,26 +17,26 @@ from core.options.declare import (
 
 
 class DataOptions(Section, frozen=True, kw_only=True):
-    """What it learns from."""
+    """The data and how batches are made of it."""
 
     train: Annotated[
         str,
         about(
             "Training data",
-            "A CSV, TSV, JSON, JSONL or Parquet file; text or Markdown to go on writing; CoNLL to label words; for "
-            "images a folder with one folder a class, a table of paths, or an IDX file as MNIST ships. "
-            "`hub:OWNER/NAME` is a data set of the Hugging Face Hub that was downloaded, `hub:OWNER/NAME/SUBSET` "
-            "one of its parts; `builtin:digits` 1,797 handwritten digits that "
-            "come with Hone; `synthetic:512x128` is 512 random samples of 128 tokens (or 128 pixels), for timing, "
-            "`synthetic:512x64-128` texts of 64 to 128.",
+            "A CSV, TSV, JSON, JSONL or Parquet file. Text or Markdown files for text generation. CoNLL files for "
+            "token classification. For images: a folder with one subfolder per class, a table of paths, or an MNIST "
+            "IDX file. `hub:OWNER/NAME` is a downloaded data set of the Hugging Face Hub, `hub:OWNER/NAME/SUBSET` one "
+            "of its subsets. `builtin:digits` are 1,797 handwritten digits included with Hone. `synthetic:512x128` "
+            "generates 512 random samples of 128 tokens (or pixels) for timing, `synthetic:512x64-128` texts of 64 to "
+            "128 tokens.",
             path=True,
         ),
     ] = ""
     eval: Annotated[
         str | None,
         about(
-            "Evaluation data",
-            "Held-out data in the same form, never trained on. Empty: a part of the training data is held out.",
+            "Validation data",
+            "Data in the same format for evaluation; never trained on. Empty: part of the training data is used.",
             path=True,
         ),
     ] = None
@@ -44,9 +44,8 @@ class DataOptions(Section, frozen=True, kw_only=True):
         str | None,
         about(
             "Training split",
-            "The name of the split to train on, where the data has several: a folder with train.csv and test.csv, "
-            "train-00000-of-00002.parquet or folders train/ and test/; or a data set of the Hub. Empty: the one called "
-            "train.",
+            "Name of the split to train on if the data has several: a folder with train.csv and test.csv, "
+            "train-00000-of-00002.parquet or subfolders train/ and test/, or a data set of the Hub. Empty: `train`.",
             advanced=True,
             group="Splits",
         ),
@@ -54,9 +53,8 @@ class DataOptions(Section, frozen=True, kw_only=True):
     eval_split: Annotated[
         str | None,
         about(
-            "Evaluation split",
-            "The name of the split to evaluate on, in place of other data or a share. Empty: neither, or what those "
-            "say.",
+            "Validation split",
+            "Name of the split to evaluate on, instead of other data or a fraction of the training data.",
             advanced=True,
             group="Splits",
         ),
@@ -64,8 +62,8 @@ class DataOptions(Section, frozen=True, kw_only=True):
     eval_fraction: Annotated[
         float,
         about(
-            "Hold out",
-            "Share of the training data kept for evaluation where no evaluation data is given.",
+            "Validation fraction",
+            "Fraction of the training data used for evaluation if no validation data is given.",
             ge=0.0,
             le=0.9,
         ),
@@ -74,7 +72,7 @@ class DataOptions(Section, frozen=True, kw_only=True):
         tuple[str, ...],
         about(
             "Text columns",
-            "One column of text, or two for pairs. Empty: guessed from the data.",
+            "One column of text, or two for text pairs. Empty: detected.",
             needs=FOR_TEXT_COLUMNS,
         ),
     ] = ()
@@ -82,7 +80,7 @@ class DataOptions(Section, frozen=True, kw_only=True):
         str | None,
         about(
             "Label column",
-            "The column that holds the answer: a label, a number, or a label a word. Empty: guessed from the data.",
+            "Column with the target: a label, a number, or one label per word. Empty: detected.",
             needs=FOR_LABEL_COLUMN,
         ),
     ] = None
@@ -90,7 +88,7 @@ class DataOptions(Section, frozen=True, kw_only=True):
         Toggle,
         about(
             "Header",
-            "Whether the first row of a CSV or TSV file names its columns. Automatic: judged by what stands there.",
+            "Whether the first row of a CSV or TSV file contains column names. Automatic: detected.",
             advanced=True,
             group="Reading",
             needs=FOR_TEXT,
@@ -99,9 +97,9 @@ class DataOptions(Section, frozen=True, kw_only=True):
     skip_bad_rows: Annotated[
         bool,
         about(
-            "Leave out bad rows",
-            "Rows that would stop a run are left out and counted: an empty answer, something else than a number, "
-            "words and tags that don't match, a speaker nobody knows.",
+            "Skip invalid rows",
+            "Skip and count rows that would stop a run: an empty answer, a value that is not a number, different "
+            "numbers of words and tags, an unknown role.",
             advanced=True,
             group="Reading",
             needs=FOR_TEXT,
@@ -110,8 +108,8 @@ class DataOptions(Section, frozen=True, kw_only=True):
     drop_duplicates: Annotated[
         bool,
         about(
-            "Leave out repeated rows",
-            "Training rows that are the same as an earlier one are left out, before a share is held out.",
+            "Drop duplicate rows",
+            "Drop training rows equal to an earlier one, before the validation split is made.",
             advanced=True,
             group="Reading",
             needs=FOR_TEXT,
@@ -121,7 +119,7 @@ class DataOptions(Section, frozen=True, kw_only=True):
         str | None,
         about(
             "Image column",
-            "In a table: the column that holds images, or paths to them. Empty: guessed from the data.",
+            "In a table: the column with images or their paths. Empty: detected.",
             needs=FOR_IMAGES,
         ),
     ] = None
@@ -129,8 +127,8 @@ class DataOptions(Section, frozen=True, kw_only=True):
         dict[str, str],
         about(
             "Columns",
-            "Which column is what: conversation, system, prompt, input, history, answer, chosen, rejected, tools or "
-            "text. Empty: guessed from the data.",
+            "What each column contains: conversation, system, prompt, input, history, answer, chosen, rejected, "
+            "tools or text. Empty: detected.",
             needs=FOR_CONVERSATIONS,
         ),
     ] = {}
@@ -138,7 +136,7 @@ class DataOptions(Section, frozen=True, kw_only=True):
         dict[str, str],
         about(
             "Roles",
-            "What names of speakers in the data mean, where Hone doesn't know them: system, user, assistant or tool.",
+            "Maps unknown role names in the data to system, user, assistant or tool.",
             advanced=True,
             group="Conversations",
             needs=FOR_CONVERSATIONS,
@@ -148,7 +146,7 @@ class DataOptions(Section, frozen=True, kw_only=True):
         ChatTemplate,
         about(
             "Chat template",
-            "How a conversation is written as one text. It is saved with the model.",
+            "How a conversation is formatted as one text. Saved with the model.",
             advanced=True,
             group="Conversations",
             needs=FOR_CONVERSATIONS,
@@ -157,8 +155,8 @@ class DataOptions(Section, frozen=True, kw_only=True):
     loss_on: Annotated[
         LossOn,
         about(
-            "Learn from",
-            "Which part of a conversation the model learns to say.",
+            "Loss on",
+            "Which tokens of a conversation the loss is computed on.",
             advanced=True,
             group="Conversations",
             needs=FOR_CHAT,
@@ -168,8 +166,8 @@ class DataOptions(Section, frozen=True, kw_only=True):
         bool,
         about(
             "Packing",
-            "Put several conversations into one row, up to the longest text: fewer steps, little padding. "
-            "They don't see each other.",
+            "Put several conversations into one row, up to the maximum length: fewer steps, less padding. "
+            "Attention doesn't cross conversations.",
             advanced=True,
             group="Batches",
             needs=FOR_CHAT,
@@ -178,8 +176,8 @@ class DataOptions(Section, frozen=True, kw_only=True):
     max_length: Annotated[
         int,
         about(
-            "Longest text",
-            "Longer texts are cut off here. Memory and time grow with it.",
+            "Maximum length",
+            "Longer texts are truncated. Memory and time grow with this value.",
             unit="tokens",
             needs=FOR_TEXT,
             ge=8,  # room for the special tokens around a pair, and something between them
@@ -190,7 +188,7 @@ class DataOptions(Section, frozen=True, kw_only=True):
         Padding,
         about(
             "Padding",
-            "How long the rows of a batch are made.",
+            "To which length the rows of a batch are padded.",
             advanced=True,
             group="Batches",
             needs=FOR_SINGLE_TEXTS,
@@ -200,7 +198,7 @@ class DataOptions(Section, frozen=True, kw_only=True):
         Toggle,
         about(
             "Group by length",
-            "Put texts of like length into one batch, so that less is padding: faster, a little less random.",
+            "Batch texts of similar length together: less padding and faster, slightly less random.",
             advanced=True,
             group="Batches",
             needs=FOR_SINGLE_TEXTS,
@@ -210,7 +208,7 @@ class DataOptions(Section, frozen=True, kw_only=True):
         int,
         about(
             "Image size",
-            "Images are resized to this width and height. Time grows with its square.",
+            "Images are resized to this width and height. Time grows with the square of it.",
             unit="pixels",
             needs=FOR_IMAGES,
             ge=32,
@@ -220,9 +218,9 @@ class DataOptions(Section, frozen=True, kw_only=True):
     max_train_samples: Annotated[
         int | None,
         about(
-            "Use at most",
-            "Use the first so many rows only, to try something out; the held-out share is taken of these. To go on "
-            "writing a text: train on so many rows of tokens, of the part that isn't held out. Empty: all.",
+            "Maximum training samples",
+            "Use only this many rows from the start, for a quick test; the validation fraction is taken from them. "
+            "For text generation: train on this many rows of tokens. Empty: all.",
             unit="rows",
             advanced=True,
             group="How much",
@@ -232,8 +230,8 @@ class DataOptions(Section, frozen=True, kw_only=True):
     max_eval_samples: Annotated[
         int | None,
         about(
-            "Evaluate at most",
-            "Evaluate on the first so many rows only. Empty: all.",
+            "Maximum validation samples",
+            "Evaluate on only this many rows. Empty: all.",
             unit="rows",
             advanced=True,
             group="How much",
@@ -243,9 +241,9 @@ class DataOptions(Section, frozen=True, kw_only=True):
     workers: Annotated[
         int | None,
         about(
-            "Workers",
-            "Processes that prepare batches while the device computes. 0: none; empty: as many as suit this machine "
-            "and the data.",
+            "Data loader workers",
+            "Processes that prepare batches while the device computes. 0: none. Empty: chosen for this computer and "
+            "the data.",
             unit="processes",
             advanced=True,
             group="Loading",
@@ -257,8 +255,8 @@ class DataOptions(Section, frozen=True, kw_only=True):
     prefetch: Annotated[
         int,
         about(
-            "Prepare ahead",
-            "Batches each worker keeps ready.",
+            "Prefetch factor",
+            "Batches prepared in advance by each worker.",
             unit="batches",
             advanced=True,
             group="Loading",
@@ -271,7 +269,7 @@ class DataOptions(Section, frozen=True, kw_only=True):
         Toggle,
         about(
             "Pinned memory",
-            "Keep batches where an NVIDIA GPU can fetch them by itself, while it computes.",
+            "Keep batches in page-locked memory, so that an NVIDIA GPU copies them while it computes.",
             advanced=True,
             group="Loading",
             aliases=("dataloader_pin_memory",),

@@ -1,4 +1,4 @@
-"""Options of training: how long, how fast and by which optimizer the model learns."""
+"""Options of device, memory, model, output and training."""
 
 from typing import Annotated
 
@@ -23,27 +23,26 @@ from core.options.declare import (
     about,
 )
 
-# --- Options of the device: where and in which number format it is computed
-
 
 class DeviceOptions(Section, frozen=True, kw_only=True):
-    """Where it is computed."""
+    """Device and number format."""
 
     name: Annotated[
         str,
-        about(
-            "Device", "`auto` takes CUDA, then Apple's MPS, then the CPU. Or `cuda`, `cuda:1`, `mps`, `cpu`."
-        ),
+        about("Device", "`auto` selects CUDA, then MPS, then the CPU. Or `cuda`, `cuda:1`, `mps`, `cpu`."),
     ] = "auto"
     precision: Annotated[
         Precision,
-        about("Precision", "Number format of the computation. Fewer bits: less memory, usually faster."),
+        about(
+            "Precision",
+            "Number format of forward and backward pass. Fewer bits: less memory, usually faster.",
+        ),
     ] = Precision.AUTO
     mps_fallback: Annotated[
         bool,
         about(
             "CPU for missing operators",
-            "On a Mac, compute operators that MPS lacks on the CPU instead of ending the run "
+            "On a Mac, run operators that MPS doesn't support on the CPU instead of failing "
             "(PYTORCH_ENABLE_MPS_FALLBACK).",
             advanced=True,
             group="Apple GPU",
@@ -52,9 +51,9 @@ class DeviceOptions(Section, frozen=True, kw_only=True):
     mps_memory_limit: Annotated[
         float,
         about(
-            "Memory ceiling",
-            "On a Mac, how much the run may take, as a multiple of what macOS recommends for the GPU "
-            "(PYTORCH_MPS_HIGH_WATERMARK_RATIO). 0: no ceiling, which can bring the whole Mac to a halt.",
+            "Memory limit",
+            "On a Mac, memory limit of the run as a multiple of what macOS recommends for the GPU "
+            "(PYTORCH_MPS_HIGH_WATERMARK_RATIO). 0: no limit, which can freeze the whole Mac.",
             advanced=True,
             group="Apple GPU",
             ge=0.0,
@@ -65,7 +64,7 @@ class DeviceOptions(Section, frozen=True, kw_only=True):
         int | None,
         about(
             "CPU threads",
-            "Threads that compute on the CPU. Empty: one for each core.",
+            "Threads used for computation on the CPU. Empty: one per core.",
             unit="threads",
             advanced=True,
             group="Processor",
@@ -77,7 +76,7 @@ class DeviceOptions(Section, frozen=True, kw_only=True):
         int,
         about(
             "Processes",
-            "Processes that train one model together. Hone trains in one.",
+            "Processes that train one model together. Hone supports one.",
             advanced=True,
             group="Processor",
             aliases=("num_processes", "nproc_per_node"),
@@ -89,8 +88,7 @@ class DeviceOptions(Section, frozen=True, kw_only=True):
         bool,
         about(
             "Compile",
-            "Translate the model for this device first (torch.compile). It takes a minute or more, and each step is "
-            "faster after it.",
+            "Compile the model with torch.compile. The first steps take a minute or more; later steps are faster.",
             advanced=True,
             group="Compiler",
             aliases=("torch_compile",),
@@ -99,8 +97,8 @@ class DeviceOptions(Section, frozen=True, kw_only=True):
     compile_backend: Annotated[
         str,
         about(
-            "Compiler",
-            "The back end torch.compile uses, of those this PyTorch lists.",
+            "Compile backend",
+            "Backend of torch.compile.",
             advanced=True,
             group="Compiler",
             needs={"device.compile": (True,)},
@@ -110,8 +108,8 @@ class DeviceOptions(Section, frozen=True, kw_only=True):
     compile_mode: Annotated[
         str,
         about(
-            "Compiler's mode",
-            "How hard the back end inductor tries, of the modes this PyTorch lists.",
+            "Compile mode",
+            "Optimization mode of the inductor backend.",
             advanced=True,
             group="Compiler",
             needs={"device.compile": (True,), "device.compile_backend": ("inductor",)},
@@ -120,17 +118,14 @@ class DeviceOptions(Section, frozen=True, kw_only=True):
     ] = "default"
 
 
-# --- Options of memory: how much of the work is held at once, and where
-
-
 class MemoryOptions(Section, frozen=True, kw_only=True):
-    """How much of the model's work is held at once."""
+    """Batch size and methods that save memory."""
 
     batch_size: Annotated[
         int,
         about(
             "Batch size",
-            "Samples computed together. The first thing to lower when memory runs out.",
+            "Samples per forward pass. Lower it first if memory runs out.",
             aliases=("per_device_train_batch_size",),
             ge=1,
             le=65_536,
@@ -140,7 +135,8 @@ class MemoryOptions(Section, frozen=True, kw_only=True):
         int,
         about(
             "Gradient accumulation",
-            "Batches added up before the weights move: the effect of a larger batch in the memory of a small one.",
+            "Batches whose gradients are added before an optimizer step: the effect of a larger batch with the memory "
+            "of a small one.",
             unit="batches",
             ge=1,
             le=65_536,
@@ -150,8 +146,8 @@ class MemoryOptions(Section, frozen=True, kw_only=True):
         bool,
         about(
             "Activation checkpointing",
-            "Forget what the layers computed and compute it again for the gradients: far less memory, about a quarter "
-            "more time.",
+            "Recompute activations in the backward pass instead of keeping them: much less memory, 20 to 30 % more "
+            "time.",
             needs=WITH_DEEP_GRADIENTS,
             aliases=("gradient_checkpointing",),
         ),
@@ -160,8 +156,7 @@ class MemoryOptions(Section, frozen=True, kw_only=True):
         DeepSpeed,
         about(
             "DeepSpeed",
-            "For a model that doesn't fit on one GPU. It fits comfortably: leave it off. It doesn't: ZeRO-2, then "
-            "ZeRO-3, with offload.",
+            "ZeRO, for a model that doesn't fit on one GPU: try ZeRO-2, then ZeRO-3, with offload.",
             advanced=True,
             group="Large models",
         ),
@@ -170,7 +165,7 @@ class MemoryOptions(Section, frozen=True, kw_only=True):
         Offload,
         about(
             "Offload to",
-            "Where ZeRO puts what the device doesn't need at the moment.",
+            "Where ZeRO keeps data the device doesn't need at the moment.",
             advanced=True,
             group="Large models",
             needs={"memory.deepspeed": (DeepSpeed.ZERO_2, DeepSpeed.ZERO_3)},
@@ -180,7 +175,7 @@ class MemoryOptions(Section, frozen=True, kw_only=True):
         str | None,
         about(
             "Offload folder",
-            "A folder on a fast disk with room for the optimizer state: 16 bytes a weight.",
+            "Folder on a fast disk with space for the optimizer state: 16 bytes per parameter.",
             advanced=True,
             group="Large models",
             needs={"memory.offload": (Offload.NVME,)},
@@ -190,26 +185,23 @@ class MemoryOptions(Section, frozen=True, kw_only=True):
     offload_optimizer: Annotated[
         bool,
         about(
-            "Optimizer in main memory",
-            "Keep AdamW's state in the computer's memory and update there (torchao): less GPU memory, slower steps.",
+            "CPU offload of the optimizer",
+            "Keep AdamW's state in main memory and update on the CPU (torchao): less GPU memory, slower steps.",
             advanced=True,
             group="Large models",
         ),
     ] = False
 
 
-# --- Options of the model: which one, and which of its weights move
-
-
 class ModelOptions(Section, frozen=True, kw_only=True):
-    """Which model is trained."""
+    """The model and which of its weights are trained."""
 
     source: Annotated[
         str,
         about(
-            "Start from",
-            "A folder with a model in it, an id on the Hugging Face Hub such as `bert-base-cased`, a vision model as "
-            "`torchvision:resnet18`, the model of a past run as `run:NAME`, or a small one from scratch as "
+            "Model",
+            "A model folder, an id on the Hugging Face Hub such as `bert-base-cased`, a vision model such as "
+            "`torchvision:resnet18`, the model of an earlier run as `run:NAME`, or a small model from scratch such as "
             "`scratch:llama-small`.",
             path=True,
         ),
@@ -218,8 +210,7 @@ class ModelOptions(Section, frozen=True, kw_only=True):
         bool,
         about(
             "Pretrained weights",
-            "Start from what the model has already learned. Off: the same architecture with random weights, "
-            "which needs far more data.",
+            "Off: the same architecture with random weights, which needs much more data.",
             of_scratch=False,
         ),
     ] = True
@@ -227,7 +218,7 @@ class ModelOptions(Section, frozen=True, kw_only=True):
         int,
         about(
             "Vocabulary",
-            "How many tokens the tokenizer of a model from scratch has. It is trained on the data: byte-level BPE.",
+            "Vocabulary size of the tokenizer of a model from scratch, a byte-level BPE trained on the data.",
             unit="tokens",
             advanced=True,
             group="From scratch",
@@ -240,21 +231,21 @@ class ModelOptions(Section, frozen=True, kw_only=True):
     method: Annotated[
         Method,
         about(
-            "Train",
-            "Which weights move. LoRA trains small matrices beside a frozen model, in a fraction of the memory.",
+            "Method",
+            "Which weights are trained. LoRA trains small adapter matrices with a fraction of the memory.",
         ),
     ] = Method.FULL
     quantization: Annotated[
         Quantization,
         about(
-            "Packed as", "What the frozen weights are packed into.", needs={"model.method": (Method.QLORA,)}
+            "Quantization", "Number format of the frozen weights.", needs={"model.method": (Method.QLORA,)}
         ),
     ] = Quantization.NF4
     lora_rank: Annotated[
         int,
         about(
             "LoRA rank",
-            "Width of the matrices that learn: 8 to 64. More can learn more, and takes more memory.",
+            "Rank of the adapter matrices, usually 8 to 64. A higher rank learns more and needs more memory.",
             advanced=True,
             group="LoRA",
             needs=WITH_LORA,
@@ -267,7 +258,7 @@ class ModelOptions(Section, frozen=True, kw_only=True):
         float,
         about(
             "LoRA alpha",
-            "What they add is multiplied by alpha divided by the rank; twice the rank is a good start.",
+            "The adapter's output is scaled by alpha / rank. Twice the rank is a good start.",
             advanced=True,
             group="LoRA",
             needs=WITH_LORA,
@@ -279,7 +270,7 @@ class ModelOptions(Section, frozen=True, kw_only=True):
         float,
         about(
             "LoRA dropout",
-            "Share of their inputs left out at random, against learning by heart.",
+            "Dropout probability of the adapter's inputs, against overfitting.",
             advanced=True,
             group="LoRA",
             needs=WITH_LORA,
@@ -291,8 +282,8 @@ class ModelOptions(Section, frozen=True, kw_only=True):
         tuple[str, ...],
         about(
             "LoRA targets",
-            "Layers that get them, by the end of their names, such as `query, value`. Empty: all linear layers (and "
-            "convolutions of a vision model) but the last.",
+            "Layers with adapters, by the end of their names, such as `query, value`. Empty: all linear layers (and "
+            "convolutions of a vision model) except the last.",
             advanced=True,
             group="LoRA",
             needs=WITH_LORA,
@@ -303,7 +294,7 @@ class ModelOptions(Section, frozen=True, kw_only=True):
         Attention,
         about(
             "Attention",
-            "How attention is computed. The results agree; time and memory differ.",
+            "Implementation of attention. Same results, different time and memory.",
             advanced=True,
             group="Computation",
             needs=FOR_TEXT,
@@ -312,21 +303,18 @@ class ModelOptions(Section, frozen=True, kw_only=True):
     ] = Attention.SDPA
 
 
-# --- Options of what is kept
-
-
 class OutputOptions(Section, frozen=True, kw_only=True):
-    """What is kept."""
+    """Checkpoints and other output."""
 
     name: Annotated[
-        str | None, about("Name", "What the run is called in the list. Empty: made from model and data.")
+        str | None, about("Name", "Name of the run in the list. Empty: made from model and data.")
     ] = None
     keep_checkpoints: Annotated[
         int,
         about(
             "Keep checkpoints",
-            "Newest checkpoints kept, from which a run can go on. 0: one is saved only where the run is stopped or "
-            "paused, and a finished run can't be made longer. The trained model is saved in any case.",
+            "Number of newest checkpoints to keep. 0: a checkpoint is saved only when the run is stopped or paused, "
+            "and a finished run can't be extended. The trained model is always saved.",
             advanced=True,
             group="Checkpoints",
             ge=0,
@@ -337,7 +325,7 @@ class OutputOptions(Section, frozen=True, kw_only=True):
         int,
         about(
             "Save every",
-            "A checkpoint is saved after so many steps, and at the end. 0: after each epoch.",
+            "Save a checkpoint every so many steps, and at the end. 0: after each epoch.",
             unit="steps",
             advanced=True,
             group="Checkpoints",
@@ -349,9 +337,9 @@ class OutputOptions(Section, frozen=True, kw_only=True):
         bool,
         about(
             "Keep the best",
-            "The trained model is the one that was best at an evaluation, not the last: its checkpoint is kept as "
-            "well. Judged by the first of accuracy, F1, Pearson, perplexity and loss that the task has. It needs data "
-            "to evaluate on.",
+            "Use the weights of the best evaluation as the trained model, not the last ones, and keep their "
+            "checkpoint. Compared by the first of accuracy, F1, Pearson, perplexity and loss that the task has. "
+            "Needs validation data.",
             advanced=True,
             group="Checkpoints",
         ),
@@ -359,9 +347,8 @@ class OutputOptions(Section, frozen=True, kw_only=True):
     predictions: Annotated[
         int,
         about(
-            "Examples to watch",
-            "Held-out examples, chosen by seed, whose predictions are kept at every evaluation, so that one sees the "
-            "model learn. 0: none.",
+            "Sample predictions",
+            "Validation examples, chosen by seed, whose predictions are saved at every evaluation. 0: none.",
             unit="examples",
             advanced=True,
             group="Predictions",
@@ -373,7 +360,7 @@ class OutputOptions(Section, frozen=True, kw_only=True):
         tuple[str, ...],
         about(
             "Own prompts",
-            "Texts of your own that the model goes on from, or answers, at every evaluation.",
+            "Your own prompts, which the model continues or answers at every evaluation.",
             advanced=True,
             group="Predictions",
             needs=FOR_WRITING,
@@ -383,18 +370,15 @@ class OutputOptions(Section, frozen=True, kw_only=True):
         bool,
         about(
             "TensorBoard files",
-            "Write the figures of each step and evaluation for TensorBoard, too, into the run's folder `tensorboard`.",
+            "Also write metrics for TensorBoard into the folder `tensorboard` of the run.",
             advanced=True,
             group="Also write",
         ),
     ] = False
 
 
-# --- Options of training: how long, how fast and by which optimizer the model learns
-
-
 class TrainingOptions(Section, frozen=True, kw_only=True):
-    """How it learns."""
+    """Length, learning rate and optimizer."""
 
     epochs: Annotated[
         float,
@@ -410,8 +394,8 @@ class TrainingOptions(Section, frozen=True, kw_only=True):
     max_steps: Annotated[
         int | None,
         about(
-            "Stop after",
-            "Ends after so many steps, whatever the epochs. Empty: by epochs.",
+            "Maximum steps",
+            "Stop after this many optimizer steps, whatever the epochs. Empty: by epochs.",
             unit="steps",
             advanced=True,
             group="Length",
@@ -422,8 +406,8 @@ class TrainingOptions(Section, frozen=True, kw_only=True):
         float,
         about(
             "Learning rate",
-            "How far each step moves the weights. 2e-5 to 5e-5 suits fine-tuning a text model, 1e-3 a vision model "
-            "from scratch.",
+            "Step size of the optimizer. 2e-5 to 5e-5 for fine-tuning a text model, 1e-4 to 3e-4 with LoRA, 1e-3 for a "
+            "vision model from scratch.",
             gt=0.0,
             le=10.0,
         ),
@@ -432,15 +416,15 @@ class TrainingOptions(Section, frozen=True, kw_only=True):
         Optimizer,
         about(
             "Optimizer",
-            "How gradients move the weights. It decides how much memory stands beside each weight.",
+            "Updates the weights. Optimizers differ in the memory they need per parameter.",
             aliases=("optim",),
         ),
     ] = Optimizer.ADAMW
     beta: Annotated[
         float,
         about(
-            "Beta of DPO",
-            "How much the model is held to what it was: 0.1 is usual, more holds it closer.",
+            "DPO beta",
+            "How close the model stays to the reference model. 0.1 is usual; a higher value keeps it closer.",
             needs=FOR_PREFERENCE,
             aliases=("dpo_beta",),
             gt=0.0,
@@ -451,7 +435,7 @@ class TrainingOptions(Section, frozen=True, kw_only=True):
         Schedule,
         about(
             "Schedule",
-            "How the learning rate moves after the warm-up.",
+            "How the learning rate changes after the warm-up.",
             advanced=True,
             group="Learning rate",
             aliases=("lr_scheduler_type",),
@@ -461,7 +445,7 @@ class TrainingOptions(Section, frozen=True, kw_only=True):
         float,
         about(
             "Warm-up",
-            "Steps over which the learning rate rises from zero; below 1 it is a share of the run.",
+            "Steps in which the learning rate rises from zero. A value below 1 is a fraction of the run.",
             unit="steps",
             share_below_one=True,
             advanced=True,
@@ -474,7 +458,7 @@ class TrainingOptions(Section, frozen=True, kw_only=True):
         float,
         about(
             "Weight decay",
-            "Pulls weights (not biases and norms) towards zero.",
+            "Pulls weights, except biases and normalization layers, towards zero.",
             advanced=True,
             group="Optimizer",
             ge=0.0,
@@ -484,8 +468,8 @@ class TrainingOptions(Section, frozen=True, kw_only=True):
     max_grad_norm: Annotated[
         float,
         about(
-            "Clip gradients at",
-            "Longest gradient a step may take; 0 switches clipping off.",
+            "Max gradient norm",
+            "Gradients are clipped to this norm. 0: no clipping.",
             advanced=True,
             group="Optimizer",
             ge=0.0,
@@ -495,7 +479,7 @@ class TrainingOptions(Section, frozen=True, kw_only=True):
         float,
         about(
             "Beta 1",
-            "How long gradients are remembered: 0.9 is about ten steps.",
+            "Decay rate of the running average of gradients: 0.9 averages about ten steps.",
             advanced=True,
             group="Optimizer",
             needs=WITH_BETAS,
@@ -508,7 +492,7 @@ class TrainingOptions(Section, frozen=True, kw_only=True):
         float,
         about(
             "Beta 2",
-            "How long their squares are remembered: 0.999 is about a thousand steps.",
+            "Decay rate of the running average of squared gradients: 0.999 averages about a thousand steps.",
             advanced=True,
             group="Optimizer",
             needs=WITH_BETAS,
@@ -521,7 +505,7 @@ class TrainingOptions(Section, frozen=True, kw_only=True):
         float,
         about(
             "Epsilon",
-            "Keeps the division by tiny gradients in bounds.",
+            "Added to the denominator for numerical stability.",
             advanced=True,
             group="Optimizer",
             needs={
@@ -538,7 +522,7 @@ class TrainingOptions(Section, frozen=True, kw_only=True):
         float,
         about(
             "Momentum",
-            "Share of the last step that is taken again.",
+            "Fraction of the previous update added to the current one.",
             advanced=True,
             group="Optimizer",
             needs={"training.optimizer": (Optimizer.SGD,)},
@@ -550,7 +534,7 @@ class TrainingOptions(Section, frozen=True, kw_only=True):
         int,
         about(
             "Seed",
-            "The same seed on the same machine gives the same run.",
+            "The same seed on the same computer gives the same results.",
             advanced=True,
             group="Repeatability",
             ge=0,
@@ -561,7 +545,7 @@ class TrainingOptions(Section, frozen=True, kw_only=True):
         bool,
         about(
             "Full determinism",
-            "Only kernels that give the same bits every time: slower, and an operator that has none ends the run.",
+            "Use deterministic kernels only: slower, and an operator without one fails.",
             advanced=True,
             group="Repeatability",
             aliases=("full_determinism",),

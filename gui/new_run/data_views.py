@@ -544,7 +544,7 @@ class TextsOfOne(QWidget):
         super().__init__(parent)
         self.first, self.second = SeenText(theme), SeenText(theme)
         self.second.setAccessibleName(_("The worse answer, as the model sees it"))
-        self._better, self._worse = QLabel(_("Better answer")), QLabel(_("Worse answer"))
+        self._better, self._worse = QLabel(_("Chosen")), QLabel(_("Rejected"))
         self._columns = QHBoxLayout()
         self._columns.setSpacing(SPACING)
         self._sides = (QWidget(), QWidget())

@@ -243,7 +243,7 @@ def not_numbers(
     others = f" So it is in {count:,} {table.row_word}s: {shown}{more}." if count > 1 else ""
     return DataError(
         f'“{columns.label}” is not a number in {where}: "{cells[0][1][:40]}"',
-        f"{table.path}: Text scoring learns a number for each row.{others}{comma}",
+        f"{table.path}: text regression learns a number for each row.{others}{comma}",
         (
             Fix("Mend the row, or leave its number empty: then it is left out"),
             LEAVE_OUT,

@@ -141,7 +141,7 @@ def test_what_a_device_refuses_is_left_out() -> None:
     assert [remedy.title for remedy in on_a_mac if remedy.name == "optimizer"] == ["Adafactor"]
     assert "offload" not in names(on_a_mac)
     assert [remedy.title for remedy in climb(asked(), SERVER) if remedy.name == "offload"][:1] == [
-        "Optimizer in main memory"
+        "CPU offload of the optimizer"
     ]
 
 

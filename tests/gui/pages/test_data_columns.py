@@ -151,12 +151,12 @@ def test_columns_that_come_with_the_data_are_meant_for_it(qtbot, page, answers, 
 def test_data_that_cannot_be_read_for_a_task_offers_the_one_it_is_for(qtbot, page, answers, talks, tmp_path):
     scores = tmp_path / "scores.csv"
     scores.write_text("text,score\na,0.5\n")
-    change = Fix("Change to “Text scoring”", {"task": "text-regression"})
+    change = Fix("Change to “Text regression”", {"task": "text-regression"})
     answers.answers["inspect"] = DataError("scores.csv has no column of images", "", (change,))
     page.load_tree({"task": "image-classification"})
     drop(page, scores)
     qtbot.waitUntil(page._strip.isVisible)
-    press(page._strip, "Change to “Text scoring”")
+    press(page._strip, "Change to “Text regression”")
     assert page.tree()["task"] == "text-regression"
     assert page.tree()["data"]["train"] == str(scores)
 

@@ -211,7 +211,7 @@ class TestTasks:
             box.setCurrentIndex(box.findData("preference"))
             box.activated.emit(box.currentIndex())
         assert caught.args == [Task.PREFERENCE]
-        assert chooser.sentence == "Prefer the better of two answers (DPO)."
+        assert chooser.sentence == "Learn from better and worse answers (DPO)."
 
     @pytest.mark.parametrize("task", Task)
     def test_each_task_has_a_page_in_which_every_control_has_a_name(

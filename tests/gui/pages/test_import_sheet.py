@@ -34,7 +34,7 @@ def test_what_is_pasted_is_listed_before_it_is_taken_over(qtbot, sheet):
     ("said", "shown"),
     [
         ("--learning_rate 2e-", "Learning rate: 2e-"),
-        ("--max_seq_length abc", "Longest text: abc"),
+        ("--max_seq_length abc", "Maximum length: abc"),
         ('{"target_modules": 5}', "5"),
         ('{"seed": true}', "True"),
     ],

@@ -99,7 +99,7 @@ def test_a_preset_is_applied_listed_and_undone(page):
     page.apply_preset(preset)
     assert page.tree()["model"]["method"] == "lora"
     listed = {change.name: (change.before, change.after) for change in page._changes.changes}
-    assert listed["Train"] == ("Everything", "LoRA")
+    assert listed["Method"] == ("Full", "LoRA")
     assert listed["Activation checkpointing"] == ("Off", "On")
     assert page._changes.isVisible()
     page._options.form.set_values({"training.seed": 7})
