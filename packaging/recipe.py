@@ -46,7 +46,7 @@ ASKED_FOR_VERSIONS = (
 )
 """What importlib.metadata is asked for: by libraries that insist on an answer, by Settings, by `hone devices`."""
 
-IN_THE_GPU_PACK = ("bitsandbytes",)
+WITH_CUDA = ("bitsandbytes",)
 """Left out: its optimizers and packed weights are for NVIDIA cards."""
 
 TAKES_SOURCE = ("onnx", "onnx_ir", "onnxruntime", "onnxscript", "coremltools")
@@ -78,7 +78,7 @@ FOR_DEVELOPERS = (
 Where setuptools is shipped, PyInstaller imports it first thing in every process: a tenth of a second of each start.
 """
 
-LEFT_OUT = (*IN_THE_GPU_PACK, *TAKES_SOURCE, *FOR_DEVELOPERS)
+LEFT_OUT = (*WITH_CUDA, *TAKES_SOURCE, *FOR_DEVELOPERS)
 
 NOT_SHIPPED = ("torch/include/", "torch/share/", "torch/test/", "torch/bin/")
 """Headers, build files and test programs of torch: only compiling C++ extensions needs them."""

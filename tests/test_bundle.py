@@ -20,7 +20,7 @@ from bootstrap import bundle, debian, shared_libraries, sizes, trial
 from bootstrap.environment import Environment
 from bootstrap.errors import SetupError
 from bootstrap.trial import Done, Person
-from core.base import jobs, processes
+from core.services import gpu_install
 
 ROOT = Path(__file__).resolve().parents[1]
 LINUX = sys.platform.startswith("linux")
@@ -74,9 +74,9 @@ def test_what_is_shipped(place, shipped):
     assert recipe.is_shipped(place) is shipped
 
 
-def test_no_dependency_is_left_out_but_that_of_the_gpu_pack():
+def test_no_dependency_is_left_out_but_that_of_cuda():
     names = {name.replace("-", "_") for name in dependencies()}
-    assert names & set(recipe.LEFT_OUT) == set(recipe.IN_THE_GPU_PACK)
+    assert names & set(recipe.LEFT_OUT) == set(recipe.WITH_CUDA)
 
 
 def test_what_saving_and_training_read_at_run_time_goes_along():
@@ -84,10 +84,12 @@ def test_what_saving_and_training_read_at_run_time_goes_along():
     assert {"core", "gui", "peft", "trl", "accelerate"} <= set(recipe.READ_AS_SOURCE)
 
 
-def test_the_pins_of_a_gpu_pack_go_along_where_it_looks_for_them(monkeypatch):
+def test_the_pins_go_along_where_installing_cuda_looks_for_them(monkeypatch, tmp_path):
     monkeypatch.setattr(sys, "frozen", True, raising=False)
-    place = jobs._pins_file().relative_to(processes.SOURCE_ROOT)
-    assert place == Path("pins/constraints.txt")
+    monkeypatch.setattr(gpu_install, "SOURCE_ROOT", tmp_path)
+    (tmp_path / "pins").mkdir()
+    (tmp_path / "pins" / "constraints.txt").write_text("numpy==2.4.6\n")
+    assert gpu_install.requirements()[1] == ["numpy==2.4.6"]
     assert '/ "constraints.txt"), "pins")' in (ROOT / "packaging" / "hone.spec").read_text(encoding="utf-8")
 
 

@@ -1,14 +1,10 @@
 """Starting Hone's own processes: a run's keeper, and short questions to the engine."""
 
 import os
-import re
-import shutil
 import subprocess
 import sys
 import tempfile
-import uuid
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import IO, TypeVar
 
@@ -16,10 +12,8 @@ import msgspec
 
 from core.base.ceiling import Ceiling, RanOut, room_for_reading
 from core.base.errors import Fix, UserError
-from core.base.files import read_small, write_atomically
 from core.base.processes import (
     ASKER,
-    SOURCE_ROOT,
     converse,
     describe,
     is_frozen,
@@ -33,297 +27,42 @@ from core.base.processes import (
 from core.base.settings import VERSION, home
 from core.base.system import SystemMemory, system_memory
 
-# --- What a GPU pack says of itself, in a file that is written last: without it, it is none
+# --- PyTorch with CUDA beside a bundle, see core.services.gpu_install
 
 
-Content = TypeVar("Content", bound=msgspec.Struct)
+class GpuEnvironment(msgspec.Struct, frozen=True, kw_only=True):
+    """An environment that has passed its check: which Hone made it, its PyTorch, CUDA and bytes.
 
-SCHEMA = 1
-MARKER = "pack.json"
-FILLED = "filled.json"
-"""Written once Python and all libraries are there: a newer Hone that needs the same takes them over."""
-
-LIBRARIES = "libraries"
-PYTHON = "python"
-OWN = "hone"
-
-
-class Needs(msgspec.Struct, frozen=True, kw_only=True):
-    """What a pack is filled with.
-
-    `python` is Python's version such as 3.11, `build` the build of PyTorch such as cu130 (empty: whichever a folder of
-    wheels holds), `requirements` and `pins` are lines as pip takes them.
+    `device` is the GPU it computed on, empty if it reached none; `problem` then says why, as far as known.
     """
-
-    python: str
-    build: str
-    requirements: tuple[str, ...]
-    pins: tuple[str, ...] = ()
-
-
-class Filled(msgspec.Struct, frozen=True, kw_only=True):
-    """A pack with all its libraries. `interpreter` is a path in the pack's folder, or a full one beside it."""
-
-    needs: Needs
-    interpreter: str
-
-
-class Checked(msgspec.Struct, frozen=True, kw_only=True):
-    """What the check inside a pack found: PyTorch, the CUDA it was built with, the card it computed on.
-
-    `device` is empty where PyTorch reaches no card; `problem` then says why, as far as it told.
-    """
-
-    torch: str
-    cuda: str | None = None
-    device: str = ""
-    problem: str = ""
-
-
-class Pack(msgspec.Struct, frozen=True, kw_only=True):
-    """A pack that is done: which Hone made it, what is in it, what the check found, and its bytes."""
 
     hone: str
-    filled: Filled
-    checked: Checked
-    size: int
-    schema: int = SCHEMA
+    torch: str
+    cuda: str
+    device: str = ""
+    problem: str = ""
+    size: int = 0
 
 
-def read_pack(folder: Path) -> Pack | None:
-    """The pack in a folder; None: there is none, or it isn't done."""
-    found = _read(folder / MARKER, Pack)
-    return found if found is not None and found.schema == SCHEMA else None
+def gpu_folder() -> Path:
+    return home() / "gpu"
 
 
-def read_filled(folder: Path) -> Filled | None:
-    """What a pack is filled with, whether or not it is done; None: not known."""
-    return _read(folder / FILLED, Filled)
+def gpu_marker() -> Path:
+    return gpu_folder() / "installed.json"
 
 
-def write(path: Path, content: msgspec.Struct) -> None:
-    """Write one of these, whole or not at all."""
-    write_atomically(path, msgspec.json.format(msgspec.json.encode(content)))
+def gpu_python() -> Path:
+    return gpu_folder() / "env" / ("Scripts/python.exe" if os.name == "nt" else "bin/python")
 
 
-def interpreter_of(folder: Path, filled: Filled) -> Path:
-    """The Python that a pack runs on."""
-    return folder / filled.interpreter  # a full path stays what it is
-
-
-def _read(path: Path, kind: type[Content]) -> Content | None:
+def gpu_environment() -> GpuEnvironment | None:
+    """The environment that is installed; None: there is none, or it isn't complete."""
     try:
-        return msgspec.json.decode(read_small(path), type=kind)
+        found = msgspec.json.decode(gpu_marker().read_bytes(), type=GpuEnvironment)
     except (OSError, msgspec.MsgspecError):
         return None
-
-
-# --- Where the GPU pack, those in the making, and its downloads lie: all in Hone's own folder
-
-
-NAME = "gpu-pack"
-LOCK = ".gpu-pack.lock"
-LOG = "gpu-pack.log"
-
-
-def pack_folder() -> Path:
-    """The pack that the engine runs from, where there is one."""
-    return home() / NAME
-
-
-def cache_folder() -> Path:
-    """Downloads of an installation that isn't done: the next one goes on with them."""
-    return home() / f"{NAME}.cache"
-
-
-def new_folder() -> Path:
-    """A name for a pack in the making; nobody runs from it."""
-    return home() / f"{NAME}.new-{uuid.uuid4().hex[:8]}"
-
-
-def old_folder() -> Path:
-    """A name for a pack that another one has taken the place of."""
-    return home() / f"{NAME}.old-{uuid.uuid4().hex[:8]}"
-
-
-def leftovers() -> list[Path]:
-    """Packs that were never done, and old ones of which not all could be deleted."""
-    return [path for kind in ("new", "old") for path in home().glob(f"{NAME}.{kind}-*")]
-
-
-def clear_leftovers() -> None:
-    """Delete them, as far as the system lets: a program may still have a file of theirs open."""
-    for path in leftovers():
-        shutil.rmtree(path, ignore_errors=True)
-
-
-def size_of(*folders: Path) -> int:
-    """Bytes of all files in some folders, a file with several names counted once; what vanishes meanwhile isn't."""
-    seen: set[tuple[int, int]] = set()
-    total = 0
-    for found in (found for folder in folders for found in _files(folder)):
-        if found.st_nlink > 1:
-            if (found.st_dev, found.st_ino) in seen:
-                continue
-            seen.add((found.st_dev, found.st_ino))
-        total += found.st_size
-    return total
-
-
-def _files(folder: Path) -> Iterator[os.stat_result]:
-    for parent, _, names in os.walk(folder):
-        for name in names:
-            try:
-                yield Path(parent, name).lstat()
-            except OSError:
-                continue
-
-
-# --- What a GPU pack needs: the libraries of Hone but those of its window
-
-
-OF_THE_WINDOW = frozenset({"pyqtgraph", "pyside6-essentials", "send2trash", "wakepy"})
-OF_PYTORCH = frozenset({"torch", "torchvision"})
-"""What PyTorch's own index has in a build for each CUDA; their names there end with it: `torch==2.13.0+cu130`."""
-
-
-def needs(build: str) -> Needs:
-    """What a pack of this Hone is filled with.
-
-    Args:
-        build: The build of PyTorch, such as cu130; empty: any that a folder of wheels holds.
-
-    Raises:
-        UserError: This Hone came without the list of its libraries.
-    """
-    from importlib import metadata  # takes a moment, which the window needn't wait for
-
-    try:
-        asked = metadata.requires("hone") or []
-        pins = _pins_file().read_text(encoding="utf-8").splitlines()
-    except (metadata.PackageNotFoundError, OSError) as error:
-        raise UserError("This Hone doesn't say which libraries it needs", str(error)) from error
-    lines = [line for line in asked if "extra ==" not in line and name_of(line) not in OF_THE_WINDOW]
-    requirements = tuple(_built(line, build) for line in lines)
-    kept = tuple(
-        line for line in pins if line and not line.startswith("#") and name_of(line) not in OF_PYTORCH
-    )
-    major, minor = sys.version_info[:2]
-    return Needs(python=f"{major}.{minor}", build=build, requirements=requirements, pins=kept)
-
-
-def name_of(line: str) -> str:
-    """The name of the library that a line is about, as indexes compare names."""
-    found = re.match(r"[\w.-]+", line, re.ASCII)
-    return re.sub(r"[-_.]+", "-", found[0]).lower() if found else ""
-
-
-def _built(line: str, build: str) -> str:
-    """A requirement, of PyTorch in this build and no other: another index may have the same version without CUDA."""
-    return f"{line}+{build}" if build and name_of(line) in OF_PYTORCH else line
-
-
-def _pins_file() -> Path:
-    """The pins; packaging/hone.spec puts them beside Hone's own source in a bundle."""
-    folder = "pins" if is_frozen() else "packaging"
-    return SOURCE_ROOT / folder / "constraints.txt"
-
-
-# --- Running the engine from the GPU pack, where there is one that fits this Hone
-
-
-SCRIPTS = Path("core", "gpu_pack")
-
-
-@dataclass(frozen=True)
-class Standing:
-    """The pack on this computer. `refusal` says why the engine doesn't run from it; both are empty where there is none.
-
-    `can_renew`: its libraries are those this Hone needs, and its Python is there, so that little has to be done.
-    """
-
-    pack: Pack | None = None
-    refusal: str = ""
-    can_renew: bool = False
-
-    @property
-    def is_there(self) -> bool:
-        """Whether something is there, of use or not."""
-        return self.pack is not None or bool(self.refusal)
-
-    @property
-    def is_used(self) -> bool:
-        """Whether the engine runs from it."""
-        return self.pack is not None and not self.refusal
-
-
-def standing(folder: Path | None = None) -> Standing:
-    """How the pack stands that lies in `folder`, which is Hone's own place for it unless another is named."""
-    folder = folder or pack_folder()
-    if not folder.is_dir():
-        return Standing()
-    pack, filled = read_pack(folder), read_filled(folder)
-    can_renew = _fits(filled) and has_python(folder, filled)
-    if pack is None:
-        return Standing(None, "The GPU pack isn't complete: renew it in Settings.", can_renew)
-    if pack.hone != VERSION:
-        return Standing(
-            pack,
-            f"The GPU pack was made by Hone {pack.hone}, and this is {VERSION}: renew it in Settings. Until then "
-            "Hone computes without it.",
-            can_renew,
-        )
-    if not _fits(pack.filled):
-        return Standing(pack, "The GPU pack has other libraries than this Hone needs: renew it in Settings.")
-    if not has_python(folder, pack.filled):
-        return Standing(pack, "The Python of the GPU pack is gone: renew it in Settings.")
-    return Standing(pack)
-
-
-def engine_program(*arguments: str) -> list[str] | None:
-    """What starts the engine from the pack with these arguments; None: it runs without one."""
-    folder = pack_folder()
-    found = standing(folder)
-    if found.pack is None or not found.is_used:
-        return None
-    return script_command(folder, found.pack.filled, "launch.py", *arguments)
-
-
-def has_python(folder: Path, filled: Filled | None) -> bool:
-    """Whether the Python that a pack runs on is there."""
-    return filled is not None and interpreter_of(folder, filled).is_file()
-
-
-def script_command(
-    folder: Path, filled: Filled, script: str, *arguments: str, own: Path | None = None
-) -> list[str]:
-    """What runs one of the scripts beside this file in a pack's Python, with its libraries and Hone's own source.
-
-    -P: a file torch.py in the working folder would be imported as torch; -s: so would one the person once installed.
-
-    Args:
-        folder: The pack.
-        filled: What it is filled with.
-        script: The script's name.
-        arguments: What it is given after both folders.
-        own: Hone's own source; None: that of the pack.
-    """
-    own = own or own_source(folder)
-    program = [str(interpreter_of(folder, filled)), "-P", "-s", str(own / SCRIPTS / script)]
-    return [*program, str(folder / LIBRARIES), str(own), *arguments]
-
-
-def own_source(folder: Path) -> Path:
-    """Where Hone's own source for a pack is: a bundle's folder holds other libraries too, so its source is copied."""
-    return folder / OWN if is_frozen() else SOURCE_ROOT
-
-
-def _fits(filled: Filled | None) -> bool:
-    """Whether a pack holds the libraries that this Hone needs."""
-    try:
-        return filled is not None and filled.needs == needs(filled.needs.build)
-    except UserError:
-        return False
+    return found if gpu_python().is_file() else None
 
 
 # --- Starting Hone's own processes: a run's keeper, and short questions to the engine
@@ -384,14 +123,14 @@ class JobCancelled(Exception):  # noqa: N818 - somebody changed their mind; noth
 
 
 def engine_command(*arguments: str) -> list[str]:
-    """What starts the engine, out of the GPU pack where there is one, with arguments such as `("train", RUN_DIR)`."""
-    packed = engine_program(*arguments)
-    if packed is not None:
-        return packed
-    if is_frozen():
-        return [own_program(), "--engine", *arguments]
-    # -P: or a file torch.py lying in the working folder would be imported as torch
-    return [sys.executable, "-P", "-m", "core.engine", *arguments]
+    """What starts the engine, with arguments such as `("train", RUN_DIR)`."""
+    # -P: or a file torch.py in the working folder would be imported as torch; -s: so would one of the person's own.
+    if not is_frozen():
+        return [sys.executable, "-P", "-m", "core.engine", *arguments]
+    gpu = gpu_environment()
+    if gpu is not None and gpu.hone == VERSION:
+        return [str(gpu_python()), "-P", "-s", "-m", "core.engine", *arguments]
+    return [own_program(), "--engine", *arguments]
 
 
 def start_asked(

@@ -11,10 +11,10 @@ import tomli_w
 from tqdm import tqdm
 
 from core.base import format as figures
-from core.base import jobs
-from core.base.errors import DataError, Fix, OptionsError, Problem, UserError
+from core.base.errors import DataError, OptionsError, Problem
 from core.base.files import new_file, why_missing, write_atomically, writing
-from core.base.jobs import JobProgress, Needs, Pack, Standing, needs, run_job, standing
+from core.base.jobs import GpuEnvironment, JobProgress, gpu_environment, gpu_folder, run_job
+from core.base.settings import VERSION
 from core.cli.output import INTERRUPTED, add_command, add_json, print_json, say
 from core.cli.train import add_set
 from core.options import RunOptions, Tree, run_file
@@ -30,8 +30,6 @@ from core.options.validate import read_options, splits
 from core.runs.words import fix_text
 from core.services import gpu_install
 from core.services.devices import CHECK_SECONDS, Comparison, DeviceCheckReport, DeviceCheckRequest
-from core.services.gpu_install import PackProgress, Step
-from core.services.hub import Pace
 from core.services.inspect import (
     DataReport,
     FindingLevel,
@@ -130,28 +128,13 @@ def add_commands(commands: "Commands") -> None:
         example="--install",
         details=(
             "The programs for Windows and Linux come with PyTorch for the CPU. --install downloads the "
-            "CUDA build, about 3 GB, into Hone's own folder, and the engine uses it. Ctrl-C pauses; the "
+            "CUDA build, about 3 GB, into Hone's own folder, and the engine uses it. Ctrl-C ends it; the "
             "same command continues."
         ),
     )
     action = command.add_mutually_exclusive_group()
-    action.add_argument("--install", action="store_true", help="install it, or renew it for this Hone")
+    action.add_argument("--install", action="store_true", help="install it, or update it for this Hone")
     action.add_argument("--remove", action="store_true", help="delete it, and unfinished downloads")
-    action.add_argument(
-        "--needs", type=Path, metavar="FOLDER", help="write down what a folder for --from has to hold"
-    )
-    command.add_argument(
-        "--from",
-        type=Path,
-        dest="wheels",
-        metavar="FOLDER",
-        help="with --install: use no network, only this folder",
-    )
-    command.add_argument(
-        "--build",
-        choices=(gpu_install.CUDA_13, gpu_install.CUDA_12),
-        help="with --needs: PyTorch's build; default: the one for this computer's card",
-    )
     add_json(command)
 
 
@@ -421,7 +404,7 @@ def devices(asked: argparse.Namespace) -> int:
     if asked.json:
         print_json(report)
     else:
-        say("\n".join([*device_lines(report), *standing_lines(standing())]))
+        say("\n".join([*device_lines(report), *environment_lines(gpu_environment())]))
     return 0
 
 
@@ -496,126 +479,62 @@ def _comparison_row(found: Comparison) -> tuple[str, ...]:
 
 def gpu(asked: argparse.Namespace) -> int:
     if asked.install:
-        return install(asked.wheels)
+        return install_gpu()
     if asked.remove:
         say(f"{figures.size(gpu_install.remove())} freed")
-    elif asked.needs is not None:
-        write_needs(asked.needs, asked.build)
     elif asked.json:
         print_json(gpu_install.look())
     else:
-        say("\n".join(status_lines(gpu_install.look())))
+        say("\n".join(gpu_lines(gpu_install.look())))
     return 0
 
 
-def install(wheels: Path | None) -> int:
-    if wheels is not None and gpu_install.find_card() is None:
+def install_gpu() -> int:
+    """Install PyTorch with CUDA, printing each step and every tenth of the download."""
+    installing = gpu_install.installation()
+    shown = ("", -1)
+
+    def tell(progress: JobProgress) -> None:
+        nonlocal shown
+        if (now := (progress.what, int(10 * progress.share))) != shown:
+            shown = now
+            size = f", about {figures.size(progress.done)} of {figures.size(progress.total)}"
+            say(f"{progress.what}{size if progress.total else ''}", sys.stderr)
+
+    try:
+        found = installing.run(tell)
+    except KeyboardInterrupt:
         say(
-            "No NVIDIA card, or no driver for it, was found here: the pack will compute on the CPU.",
+            "Stopped. The same command continues; `hone gpu --remove` deletes what was downloaded.",
             sys.stderr,
         )
-    installing = gpu_install.installation(wheels)
-    try:
-        pack = installing.run(_InstallProgress().show)
-    except KeyboardInterrupt:
-        installing.kill()
-        say(
-            "Paused. The same command continues; `hone gpu --remove` deletes what was downloaded.", sys.stderr
-        )
         return INTERRUPTED
-    say("\n".join(pack_lines(pack)))
+    say("\n".join(environment_lines(found)))
     return 0
 
 
-class _InstallProgress:
-    """Prints each step, and a line for every tenth of the download."""
-
-    STEPS = {
-        Step.PYTHON: "Installing Python",
-        Step.LIBRARIES: "Installing the libraries",
-        Step.CHECK: "Checking that it works",
-    }
-
-    def __init__(self) -> None:
-        self._step: Step | None = None
-        self._tenth = 0
-        self._pace = Pace()
-
-    def show(self, progress: PackProgress) -> None:
-        if progress.step is not self._step:
-            self._step = progress.step
-            say(f"{self.STEPS[progress.step]} …", sys.stderr)
-        if not progress.total:
-            return
-        self._pace.add(progress)
-        tenth = 10 * progress.done // progress.total
-        if tenth > self._tenth:
-            self._tenth = tenth
-            left = self._pace.left(progress)
-            words = f", {figures.plain_duration(left)} left" if left else ""
-            say(f"about {figures.size(progress.done)} of {figures.size(progress.total)}{words}", sys.stderr)
-
-
-def write_needs(folder: Path, build: str | None) -> None:
-    """Write down what a folder for `--install --from` has to hold, and print how to fill it."""
-    found = gpu_install.look().offer
-    if build is None and not found.stands:
-        raise UserError(
-            "Which build of PyTorch is needed isn't known here",
-            found.refusal,
-            (
-                Fix(
-                    f"Name it: --build {gpu_install.CUDA_13}, or {gpu_install.CUDA_12} for cards before Turing"
-                ),
-            ),
-        )
-    wanted = needs(build or found.build)
-    folder.mkdir(parents=True, exist_ok=True)
-    gpu_install.write_lists(folder.absolute(), wanted)
-    say("\n".join(needs_lines(folder.absolute(), wanted)))
-
-
-def needs_lines(folder: Path, wanted: Needs) -> list[str]:
-    """How a folder is filled, on a computer with the internet and pip."""
-    return [
-        f"{folder} holds lists of the libraries now. With Python {wanted.python}, on a computer with the same system "
-        "and the internet, in that folder:",
-        "  python -m pip download --only-binary :all: --requirement requirements.txt --constraint constraints.txt "
-        f"--extra-index-url {gpu_install.index_of(wanted.build)} uv=={gpu_install.VERSION}",
-        f"Put Python there as well: an archive {gpu_install.archive_name(wanted)} for that system, from "
-        "https://github.com/astral-sh/python-build-standalone/releases",
-        "Then, on the computer with the card: hone gpu --install --from FOLDER",
-    ]
-
-
-def status_lines(found: gpu_install.Situation) -> list[str]:
-    lines = standing_lines(found.standing) or ["There is no GPU pack on this computer."]
-    offer = found.offer
-    if found.begun:
-        lines.append(f"{figures.size(found.begun)} of an unfinished one are in {jobs.cache_folder()}.")
-    if offer.refusal:
-        return [*lines, offer.refusal]
-    if not found.standing.is_used and offer.card is not None:
-        free = f", {figures.size(found.free)} are free" if found.free is not None else ""
+def gpu_lines(state: gpu_install.GpuState) -> list[str]:
+    lines = environment_lines(state.installed)
+    if state.begun:
+        lines.append(f"{figures.size(state.begun)} of an unfinished installation are in {gpu_folder()}.")
+    if state.refusal:
+        return [*lines, state.refusal]
+    if not state.is_used and state.card is not None:
+        size, needed = figures.size(gpu_install.DOWNLOAD), figures.size(gpu_install.FREE_NEEDED)
+        free = f", {figures.size(state.free)} are free" if state.free is not None else ""
         lines.append(
-            f"{offer.card.name}: `hone gpu --install` brings PyTorch's {offer.build} build, about "
-            f"{figures.size(offer.download)} of downloads; it takes {figures.size(offer.room)} of disk space{free}."
+            f"{state.card.name}: `hone gpu --install` downloads about {size} and needs {needed}{free}."
         )
     return lines
 
 
-def standing_lines(found: Standing) -> list[str]:
-    """The pack that is installed; nothing where there is none."""
-    lines = [] if found.pack is None else pack_lines(found.pack)
-    return [*lines, *([found.refusal] if found.refusal else [])]
-
-
-def pack_lines(pack: Pack) -> list[str]:
-    """What a pack is, and whether it reaches a card."""
-    checked = pack.checked
-    cuda = f"CUDA {checked.cuda}" if checked.cuda else "without CUDA"
-    lines = [f"GPU pack: PyTorch {checked.torch}, {cuda}, {figures.size(pack.size)} in {jobs.pack_folder()}"]
-    if checked.cuda and not checked.device:
-        why = checked.problem or "its driver may be too old"
-        lines.append(f"When it was installed, PyTorch reached no NVIDIA card: {why}.")
+def environment_lines(found: GpuEnvironment | None) -> list[str]:
+    """PyTorch with CUDA that is installed; nothing where there is none."""
+    if found is None:
+        return []
+    lines = [f"PyTorch {found.torch}, CUDA {found.cuda}, {figures.size(found.size)} in {gpu_folder()}"]
+    if found.hone != VERSION:
+        lines.append(f"It is unused: Hone {found.hone} installed it. Update it: hone gpu --install")
+    elif not found.device:
+        lines.append(f"PyTorch reached no GPU: {found.problem or 'its driver may be too old'}.")
     return lines

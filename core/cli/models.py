@@ -70,7 +70,6 @@ from core.services.hub import (
     Found,
     Kind,
     Pace,
-    Progress,
     Removed,
     RemoveRequest,
     SearchAnswer,
@@ -555,7 +554,7 @@ class _DownloadBar:
         self._pace = Pace()
         self._tenth = -1
 
-    def show(self, progress: Progress) -> None:
+    def show(self, progress: JobProgress) -> None:
         if self._quiet:
             return
         if sys.stderr.isatty():

@@ -301,10 +301,11 @@ def _check_model() -> msgspec.Struct:
 
 
 def _fetch_uv() -> msgspec.Struct:
-    from core.engine.hub.fetch_uv import fetch_uv
-    from core.services.gpu_install import UvRequest
+    from core.engine.hub.web import fetch_uv
+    from core.services.gpu_install import UvProgram
 
-    return fetch_uv(msgspec.json.decode(sys.stdin.buffer.read(), type=UvRequest))
+    folder = msgspec.json.decode(sys.stdin.buffer.read(), type=UvProgram).path
+    return UvProgram(path=str(fetch_uv(Path(folder))))
 
 
 def _fetch_config() -> msgspec.Struct:
@@ -432,7 +433,7 @@ def _telling(descriptor: int) -> Iterator[_Telling]:
 
 
 def _release() -> msgspec.Struct:
-    from core.engine.hub.releases import newest_release
+    from core.engine.hub.web import newest_release
     from core.services.hub import ReleaseRequest
 
     return newest_release(msgspec.json.decode(sys.stdin.buffer.read(), type=ReleaseRequest))

@@ -414,9 +414,7 @@ def _offload_optimizer(facts: MachineFacts, kind: str, gpu: CudaDevice | None) -
 
 def _no_bitsandbytes(facts: MachineFacts) -> str:
     if facts.frozen:
-        return (
-            "needs bitsandbytes, which the app leaves to its GPU pack; Hone from source has it on any device"
-        )
+        return "needs bitsandbytes, which comes with PyTorch with CUDA (Settings), and with Hone from source"
     return _not_installed("bitsandbytes")
 
 

@@ -246,7 +246,7 @@ def _no_cuda(facts: MachineFacts) -> str:
     if not facts.nvidia_driver:
         return "No NVIDIA driver was found. With an NVIDIA card in this computer, install its driver."
     if not facts.torch_cuda and facts.frozen:
-        return "An NVIDIA card is here, but this PyTorch was built without CUDA. Settings offers the GPU pack for it."
+        return "An NVIDIA card is here, but this PyTorch was built without CUDA. Settings can install one with CUDA."
     if not facts.torch_cuda:
         return "An NVIDIA card is here, but this PyTorch was built without CUDA. Install the CUDA build of PyTorch."
     return "An NVIDIA card is here, but PyTorch can't use it: its driver may be too old. Update the driver."

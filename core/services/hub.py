@@ -20,7 +20,15 @@ import msgspec
 
 from core.base import settings
 from core.base.errors import Fix, ModelError, UserError
-from core.base.jobs import EngineCrashed, JobCancelled, JobFailure, decoded, engine_command, run_job
+from core.base.jobs import (
+    EngineCrashed,
+    JobCancelled,
+    JobFailure,
+    JobProgress,
+    decoded,
+    engine_command,
+    run_job,
+)
 from core.base.processes import ASKER, converse, is_frozen, kill_with_children, start_worker
 from core.memory.model import ModelRequest, model_request
 from core.options import RunOptions
@@ -103,14 +111,6 @@ class DownloadRequest(msgspec.Struct, frozen=True, kw_only=True):
     id: str
     kind: Kind = Kind.MODEL
     subset: str = ""
-
-
-class Progress(msgspec.Struct, frozen=True, kw_only=True, tag="progress"):
-    """How far a download is, in bytes, and which file is coming; those that were here before count as done."""
-
-    done: int
-    total: int
-    file: str = ""
 
 
 class Downloaded(msgspec.Struct, frozen=True, kw_only=True, tag="downloaded"):
@@ -420,7 +420,7 @@ SPEED_SECONDS = 5.0
 class Transfer(Protocol):
     """A download that can be run once; `Download` is the real one."""
 
-    def run(self, tell: Callable[[Progress], None]) -> Downloaded:
+    def run(self, tell: Callable[[JobProgress], None]) -> Downloaded:
         """Download, waiting until all has come."""
 
     def kill(self) -> None:
@@ -442,7 +442,7 @@ class Download:
         self._process: subprocess.Popen[bytes] | None = None
         self._is_killed = False
 
-    def run(self, tell: Callable[[Progress], None]) -> Downloaded:
+    def run(self, tell: Callable[[JobProgress], None]) -> Downloaded:
         """Download, waiting until all has come.
 
         Args:
@@ -459,7 +459,7 @@ class Download:
 
             def hear(line: bytes) -> None:
                 with contextlib.suppress(msgspec.MsgspecError):  # the answer is no progress
-                    tell(msgspec.json.decode(line, type=Progress))
+                    tell(msgspec.json.decode(line, type=JobProgress))
 
             answer = converse(process, msgspec.json.encode(self._request), hear)
             if self._is_killed:
@@ -501,7 +501,7 @@ class Pace:
         self._clock = clock
         self._marks: deque[tuple[float, int]] = deque()
 
-    def add(self, progress: Progress) -> None:
+    def add(self, progress: JobProgress) -> None:
         """Hear how far it is now."""
         now = self._clock()
         self._marks.append((now, progress.done))
@@ -516,7 +516,7 @@ class Pace:
         (begin, before), (end, after) = self._marks[0], self._marks[-1]
         return (after - before) / (end - begin) if end > begin else None
 
-    def left(self, progress: Progress) -> float | None:
+    def left(self, progress: JobProgress) -> float | None:
         """Seconds until all has come; None where that can't be known."""
         speed = self.speed
         return (progress.total - progress.done) / speed if speed else None

@@ -22,7 +22,7 @@ from gui.base.background import Ask, end_left
 from gui.base.theme import Theme
 from gui.base.tokens import PAGE_MARGINS
 from gui.new_run.page import NewRunPage
-from gui.settings.gpu_install import PackWork
+from gui.settings.gpu_install import GpuInstaller
 from gui.widgets.cards import MessageStrip
 from gui.widgets.labels import margins
 
@@ -191,7 +191,7 @@ class PageStack(QStackedWidget):
         self.settings: SettingsPage | None = None
         self.try_it: TryPage | None = None
         self.benchmark: BenchmarkPage | None = None
-        self.gpu_pack = PackWork(parent=self)
+        self.gpu = GpuInstaller(parent=self)
         new_run.start_requested.connect(self.start_requested)
         new_run.check_requested.connect(self.check_requested)
         self.addWidget(new_run)
@@ -232,9 +232,9 @@ class PageStack(QStackedWidget):
     def set_machine(self, machine: MachineReport) -> None:
         """Tell the pages what this machine can do."""
         if self._machine is None:  # not as the window is made, which is to be up soon
-            self.new_run.show_gpu_pack(self.gpu_pack)
+            self.new_run.show_gpu(self.gpu)
         self._machine = machine
-        self.gpu_pack.look()
+        self.gpu.look()
         self.new_run.set_machine(machine)
         if self.settings is not None:
             self.settings.set_machine(machine)
@@ -253,7 +253,7 @@ class PageStack(QStackedWidget):
 
     def end_work(self) -> None:
         self.new_run.close_questions()
-        self.gpu_pack.close()
+        self.gpu.close()
         if self.settings is not None:
             self.settings.close_questions()
         if self.try_it is not None:
@@ -342,7 +342,7 @@ class PageStack(QStackedWidget):
         if self.settings is None:
             from gui.settings.page import SettingsPage
 
-            self.settings = SettingsPage(self._chosen(), ask=self._ask, gpu_pack=self.gpu_pack)
+            self.settings = SettingsPage(self._chosen(), ask=self._ask, gpu=self.gpu)
             self.settings.set_machine(self._machine)
             self.settings.settings_changed.connect(self.settings_changed)
             self.settings.check_requested.connect(self.check_requested)
@@ -674,7 +674,7 @@ class MainWindow(QMainWindow):
     def _connect_pages(self) -> None:
         pages = self.pages
         pages.start_requested.connect(self.start_run)
-        pages.gpu_pack.installed.connect(self.ask_for_devices)
+        pages.gpu.installed.connect(self.ask_for_devices)
         pages.check_requested.connect(self.check_device)
         pages.run_opened.connect(self.show_run)
         pages.run_changed.connect(self._live_runs.look_soon)

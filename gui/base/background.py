@@ -16,7 +16,7 @@ from PySide6.QtCore import QCoreApplication, QObject, QThread, QTimer, Signal
 
 from core.base.errors import RunFolderError, UserError
 from core.base.jobs import EngineCrashed, EngineJob, JobCancelled, JobProgress, TellProgress
-from core.services.hub import Pace, Progress
+from core.services.hub import Pace
 
 log = logging.getLogger("hone")
 
@@ -345,7 +345,7 @@ class Pausable(QObject):
     def __init__(self, parent: QObject | None = None) -> None:
         super().__init__(parent)
         self.state = State.IDLE
-        self.progress: Progress | None = None
+        self.progress: JobProgress | None = None
         self.failure: UserError | None = None
         self.pace = Pace()
 

@@ -494,8 +494,8 @@ class OptionsColumn(QWidget):
                 words = automatic_words(row.field.option, settled_beside(settled, options))
                 row.set_hint(words if is_left and not says_why else "")
 
-    def show_gpu_pack(self, panel: QWidget) -> None:
-        """Put the offer of the GPU pack below the choice of the device."""
+    def show_gpu(self, panel: QWidget) -> None:
+        """Put the offer of PyTorch with CUDA below the choice of the device."""
         panel.setContentsMargins(field_indent(self), 0, 0, 0)
         self._cards[2].insert_below("device.name", panel)
 

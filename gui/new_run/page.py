@@ -42,7 +42,7 @@ from gui.new_run.state import (
     length_problems,
 )
 from gui.settings.download import MakeTransfer
-from gui.settings.gpu_install import PackWork
+from gui.settings.gpu_install import GpuInstaller
 from gui.settings.model_browser import HubSheet
 from gui.widgets.cards import ChangesStrip, MessageStrip
 from gui.widgets.form import Form
@@ -357,11 +357,11 @@ class NewRunPage(QWidget):
     def open_more(self) -> None:
         self._options.open_more()
 
-    def show_gpu_pack(self, work: PackWork) -> None:
-        """Offer the GPU pack below the choice of the device, where it is to be had; call it once."""
-        from gui.settings.gpu_install import GpuPackPanel
+    def show_gpu(self, installer: GpuInstaller) -> None:
+        """Offer PyTorch with CUDA below the choice of the device, where it can be installed; call it once."""
+        from gui.settings.gpu_install import GpuPanel
 
-        self._options.show_gpu_pack(GpuPackPanel(work, only_offers=True))
+        self._options.show_gpu(GpuPanel(installer, only_offers=True))
 
     def set_machine(self, machine: MachineReport) -> None:
         self._machine = machine

@@ -8,6 +8,7 @@ from PySide6.QtWidgets import QHBoxLayout, QLabel, QProgressBar, QPushButton, QV
 
 from core.base import format as numbers
 from core.base.errors import UserError
+from core.base.jobs import JobProgress
 from core.services import hub
 from core.services.hub import (
     Download,
@@ -16,7 +17,6 @@ from core.services.hub import (
     Found,
     Kind,
     Pace,
-    Progress,
     Removed,
     RemoveRequest,
     Transfer,
@@ -36,7 +36,7 @@ class _Running(EngineWork):
     """Downloads in its thread.
 
     Signals:
-        progressed: A `core.services.hub.Progress`.
+        progressed: A `core.base.jobs.JobProgress`.
     """
 
     progressed = Signal(object)
@@ -144,7 +144,7 @@ class HubTransfer(Pausable):
         if given_up is not None:
             self._dropping.put(RemoveRequest(id=given_up.id, kind=given_up.kind, only_partial=True))
 
-    def _take(self, progress: Progress) -> None:
+    def _take(self, progress: JobProgress) -> None:
         if self.sender() is self._running:
             self.progress = progress
             self.pace.add(progress)
@@ -241,7 +241,7 @@ def explanation(found: Found, *, signed_in: bool) -> str:
     return f"{_gated_words(signed_in=signed_in)}\n{words}" if found.gated else words
 
 
-def progress_words(progress: Progress, pace: Pace) -> str:
+def progress_words(progress: JobProgress, pace: Pace) -> str:
     """How far a download is: `120 of 268 MB · 12.1 MB/s · 12 s left`."""
     words = _("{done} of {total}").format(
         done=numbers.memory(progress.done), total=numbers.memory(progress.total)

@@ -1,461 +1,273 @@
-"""The GPU pack in Settings and on the device card of New run: how it stands, how far it is, and what to press."""
+"""Installing PyTorch with CUDA beside a bundle, in Settings and on the device card of New run."""
 
-from __future__ import annotations
-
-from collections.abc import Callable
 from gettext import gettext as _
-from typing import TYPE_CHECKING, Protocol
+from typing import Protocol
 
-from PySide6.QtCore import QObject, QThread, Signal
-
-from core.base.errors import UserError
-from core.services.hub import Pace
-from gui.base.background import EngineWork, FileWork, Pausable, State
-
-if TYPE_CHECKING:
-    from core.base.jobs import Pack
-    from core.services.gpu_install import Offer, PackProgress, Situation
-from PySide6.QtCore import Qt
-from PySide6.QtWidgets import QHBoxLayout, QLabel, QPushButton, QVBoxLayout, QWidget
+from PySide6.QtCore import QObject, Qt, Signal
+from PySide6.QtWidgets import QHBoxLayout, QLabel, QProgressBar, QPushButton, QVBoxLayout, QWidget
 
 from core.base import format as numbers
-from core.base.jobs import Pack
-from core.services.gpu_install import Offer, Situation
+from core.base.errors import UserError
+from core.base.jobs import JobProgress
+from core.services import gpu_install
+from core.services.gpu_install import GpuState, Install
+from core.services.hub import Pace
+from gui.base.background import Call, Task
 from gui.base.theme import Role, set_role
 from gui.base.tokens import SPACING
-from gui.base.trash import Question
-from gui.settings.download import TransferLine
+from gui.base.trash import Question, reveal
+from gui.settings.download import progress_words
 from gui.widgets.cards import Card
 
-# --- The GPU pack as the window installs it: looked for, installed, paused, gone on with
+
+class GpuTools(Protocol):
+    """What `core.services.gpu_install` offers."""
+
+    def look(self) -> GpuState: ...
+    def installation(self, state: GpuState | None = None) -> Install: ...
+    def remove(self) -> int: ...
 
 
-class Installing(Protocol):
-    """An installation that can be run once; `core.services.gpu_install.Install` is the real one."""
-
-    def run(self, tell: Callable[[PackProgress], None]) -> Pack:
-        """Install, waiting until it is done."""
-
-    def kill(self) -> None:
-        """End it at once."""
-
-
-class PackTools(Protocol):
-    """What is done with the pack; each may take its time."""
-
-    def look(self) -> Situation:
-        """How things stand."""
-
-    def installation(self, offer: Offer | None) -> Installing:
-        """What installs it; raises UserError where it isn't to be had."""
-
-    def remove(self) -> int:
-        """Delete it; returns the bytes freed."""
-
-    def drop_begun(self) -> int:
-        """Delete what has come of one that isn't done."""
-
-
-class RealTools:
-    """Those of `core.gpu_pack`, imported where they are used: the window is up sooner."""
-
-    def look(self) -> Situation:
-        """As `PackTools` has it."""
-        from core.services import gpu_install
-
-        return gpu_install.look()
-
-    def installation(self, offer: Offer | None) -> Installing:
-        """As `PackTools` has it."""
-        from core.services import gpu_install
-
-        return gpu_install.installation(offer=offer)
-
-    def remove(self) -> int:
-        """As `PackTools` has it."""
-        from core.services import gpu_install
-
-        return gpu_install.remove()
-
-    def drop_begun(self) -> int:
-        """As `PackTools` has it."""
-        from core.services import gpu_install
-
-        return gpu_install.drop_begun()
-
-
-class _Running(EngineWork):
-    """Installs in its thread.
+class GpuInstaller(QObject):
+    """Looks, installs and removes in threads. `state` is None until it has looked.
 
     Signals:
-        progressed: A `core.services.gpu_install.PackProgress`.
-    """
-
-    progressed = Signal(object)
-
-    def __init__(self, make: Callable[[], Installing], parent: QObject) -> None:
-        super().__init__(parent)
-        self._make = make
-        self._installing: Installing | None = None
-        self.is_done = False
-
-    def begin(self) -> None:
-        self._installing = self._make()
-
-    def work(self) -> None:
-        assert self._installing is not None
-        self._installing.run(self.progressed.emit)
-        self.is_done = True
-
-    def kill(self) -> None:
-        if self._installing is not None:
-            self._installing.kill()
-
-
-class PackWork(Pausable):
-    """Knows how the pack stands, and does what the person asks for.
-
-    `situation` is what was found, None before. `changed` is sent for it as well.
-
-    Signals:
+        changed: The state, the progress or the failure.
         installed: The engine runs from another PyTorch from now on.
     """
 
+    changed = Signal()
     installed = Signal()
 
-    def __init__(self, tools: PackTools | None = None, parent: QObject | None = None) -> None:
+    def __init__(self, tools: GpuTools = gpu_install, parent: QObject | None = None) -> None:
         super().__init__(parent)
-        self._tools = tools or RealTools()
-        self._running: _Running | None = None
-        self._threads: list[_Running] = []
-        self._gives_up = False
-        self._step = ""
-        self._files = FileWork(self)
-        self._files.failed.connect(self._fail)
-        self.situation: Situation | None = None
+        self._tools = tools
+        self._install: Install | None = None
+        self.state: GpuState | None = None
+        self.progress: JobProgress | None = None
+        self.pace = Pace()
+        self.failure: UserError | None = None
+        self._looking: Task[GpuState] = Task(self)
+        self._looking.done.connect(self._take_state)
+        self._working: Task[object] = Task(self)
+        self._working.progress.connect(self._take_progress)
+        self._working.done.connect(self.installed)
+        self._working.failed.connect(self._fail)
+        self._working.settled.connect(self.look)
 
     @property
-    def title(self) -> str:
-        """What is done at the moment, as far as it has been told."""
-        match self._step:
-            case "Python":
-                return _("Bringing Python")
-            case "libraries":
-                return _("Bringing PyTorch and what else trains")
-            case "check":
-                return _("Checking that it works")
-        return _("Installing the GPU pack")
-
-    @property
-    def doing(self) -> str:
-        """Nothing: the title says it."""
-        return ""
+    def is_installing(self) -> bool:
+        return self._working.is_running and self._install is not None
 
     def look(self) -> None:
-        """Find out how the pack stands."""
-        self._files.put(self._tools.look, self._take)
+        self._looking.start(lambda _: self._tools.look())
 
-    def resume(self) -> None:
-        """Install it, or go on with that."""
-        if self.state is State.RUNNING:
+    def install(self) -> None:
+        self.failure, self.progress, self.pace = None, None, Pace()
+        try:
+            self._install = install = self._tools.installation(self.state)
+        except UserError as error:
+            self._fail(error)
             return
-        self.state, self.failure, self.progress, self.pace = State.RUNNING, None, None, Pace()
-        self._step = ""
-        offer = self.situation.offer if self.situation is not None else None
-        running = _Running(lambda: self._tools.installation(offer), self)
-        running.progressed.connect(self._hear)
-        running.finished.connect(self._settle)
-        self._threads.append(running)
-        self._running = running
-        running.start(QThread.Priority.LowPriority)
-        self.changed.emit()
 
-    def pause(self) -> None:
-        """End it; what has come stays on the disk."""
-        if self.state is State.RUNNING:
-            self._end()
-            self.state = State.PAUSED
-            self.changed.emit()
+        def work(call: Call) -> object:
+            return install.run(call.tell)
+
+        self._working.start(work)
+        self.changed.emit()
 
     def cancel(self) -> None:
-        """Give it up: what has come is deleted as soon as the processes have ended."""
-        self._end()
-        self.state, self.progress, self.failure = State.IDLE, None, None
-        self._gives_up = True
-        if not self._threads:
-            self._drop()
-        self.changed.emit()
+        """End the installation; what was downloaded is kept."""
+        if self._install is not None:
+            self._install.kill()
 
     def remove(self) -> None:
-        """Delete the pack."""
-        self.failure = None
-        self._files.put(self._tools.remove, self._removed)
+        self.failure, self._install = None, None
+        self._working.start(lambda _: self._tools.remove())
 
     def close(self) -> None:
-        """Pause, and wait until no thread is left."""
-        self.pause()
-        for thread in list(self._threads):
-            thread.wait()
-        self._files.end_work()
+        """Cancel, and wait until no thread is left."""
+        self.cancel()
+        self._working.close()
+        self._looking.close()
 
-    def _end(self) -> None:
-        if self._running is not None:
-            self._running.cancel()
-            self._running = None
-
-    def _drop(self) -> None:
-        if self._gives_up:
-            self._gives_up = False
-            self._files.put(self._tools.drop_begun, lambda _: self.look())
-
-    def _removed(self, _freed: int) -> None:
-        self.state = State.IDLE
-        self.look()
-        self.installed.emit()
-
-    def _take(self, situation: Situation) -> None:
-        self.situation = situation
+    def _take_state(self, state: GpuState) -> None:
+        self.state = state
         self.changed.emit()
 
-    def _hear(self, progress: PackProgress) -> None:
-        if self.sender() is self._running:
-            self._step = progress.step.value
-            self.progress = progress if progress.total else None
-            if progress.total:
-                self.pace.add(progress)
-            self.changed.emit()
-
-    def _settle(self) -> None:
-        ended = self.sender()
-        if not isinstance(ended, _Running):
-            return
-        self._threads.remove(ended)
-        ended.deleteLater()
-        if not self._threads:
-            self._drop()
-        if ended is self._running:
-            self._running = None
-            self.look()
-            if ended.failure is not None:
-                self._fail(ended.failure)
-            elif ended.is_done:
-                self.state, self.progress = State.IDLE, None
-                self.changed.emit()
-                self.installed.emit()
+    def _take_progress(self, progress: JobProgress) -> None:
+        self.progress = progress
+        if progress.total:
+            self.pace.add(progress)
+        self.changed.emit()
 
     def _fail(self, error: UserError) -> None:
-        if self.state is State.RUNNING:
-            self.state = State.FAILED
         self.failure = error
         self.changed.emit()
 
 
-# --- What the window says of the GPU pack: what it is, how it stands, what it takes
-
-
-def situation_words(found: Situation) -> str:
-    """How it stands, in a sentence or three."""
-    standing = found.standing
-    if standing.is_used and standing.pack is not None:
-        return pack_words(standing.pack)
-    if standing.refusal:
-        return standing.refusal
-    if not found.offer.stands:
-        return found.offer.refusal
-    return offer_words(found)
-
-
-def offer_words(found: Situation) -> str:
-    """What can be installed, and what it takes."""
-    offer = found.offer
-    name = offer.card.name if offer.card is not None else ""
-    words = _(
-        "{card} is in this computer, and Hone came with PyTorch for the CPU alone. The GPU pack is PyTorch with CUDA: "
-        "about {download} to download, {installed} once installed.",
-    ).format(card=name, download=numbers.memory(offer.download), installed=numbers.memory(offer.installed))
-    if found.free is not None:
-        words += " " + _("{free} are free.").format(free=numbers.memory(found.free))
-    if found.begun:
-        words += " " + _("{size} of it are here already.").format(size=numbers.memory(found.begun))
-    return words
-
-
-def pack_words(pack: Pack) -> str:
-    """What a pack that is used is, and whether it reaches the card."""
-    checked = pack.checked
-    cuda = checked.cuda or _("none")
-    told = {"torch": checked.torch, "cuda": cuda, "device": checked.device, "size": numbers.memory(pack.size)}
-    if checked.device:
-        words = _("Hone computes with PyTorch {torch} and CUDA {cuda} on {device}. It takes {size}.")
-        return words.format(**told)
-    words = _(
-        "Hone computes with PyTorch {torch}, CUDA {cuda}, which reached no NVIDIA card when it was installed. It takes "
-        "{size}.",
-    )
-    why = checked.problem or _("The driver may be too old: update it.")
-    return f"{words.format(**told)} {why}"
-
-
-def button_words(found: Situation) -> str:
-    """What pressing the button does; empty: there is nothing to press."""
-    standing = found.standing
-    if standing.is_used:
-        return ""
-    if standing.can_renew:
-        return _("Renew")
-    if not found.offer.stands:
-        return ""
-    if standing.is_there:
-        return _("Renew, {size}").format(size=_size(found.offer))
-    if found.begun:
-        return _("Go on installing")
-    return _("Install the GPU pack, {size}").format(size=_size(found.offer))
-
-
-def _size(offer: Offer) -> str:
-    return numbers.memory(offer.download)
-
-
-# --- The GPU pack in Settings and on the device card of New run: how it stands, how far it is
-
-
-Confirm = Callable[[QWidget], bool]
-"""Asks whether the pack is to be removed."""
-
-
-class GpuPackPanel(QWidget):
-    """Words, a line while something comes, and buttons.
+class GpuPanel(QWidget):
+    """What is installed or can be, a bar while it is, and buttons.
 
     Args:
-        work: What it shows and does.
-        only_offers: Whether it is there only while there is something to do: to install it, renew it, mend the driver.
-        confirm: Asks whether it is to be removed.
+        installer: What it shows and does.
+        only_offers: Whether it is hidden where there is nothing to install or update.
         parent: Qt's parent.
     """
 
     def __init__(
-        self,
-        work: PackWork,
-        parent: QWidget | None = None,
-        *,
-        only_offers: bool = False,
-        confirm: Confirm | None = None,
+        self, installer: GpuInstaller, parent: QWidget | None = None, *, only_offers: bool = False
     ) -> None:
         super().__init__(parent)
-        self._work, self._only_offers = work, only_offers
-        self._confirm = confirm or ask_whether_to_remove
-        self._words = _text(Role.MUTED)
-        self._trouble = _text(Role.PROBLEM)
-        self.line = TransferLine(work)
-        self.install = QPushButton()
-        self.install.clicked.connect(work.resume)
-        self.drop = QPushButton(_("Delete what has come"))
-        self.drop.clicked.connect(work.cancel)
-        self.remove = QPushButton(_("Remove…"))
-        self.remove.setAccessibleName(_("Remove the GPU pack"))
-        self.remove.clicked.connect(self._remove)
-        self._lay_out()
-        work.changed.connect(self.refresh)
+        self._installer, self._only_offers = installer, only_offers
+        self._words, self._trouble, self._step = QLabel(), QLabel(), QLabel()
+        self.bar = QProgressBar()
+        self.bar.setTextVisible(False)
+        self.bar.setAccessibleName(_("Installed"))
+        self.install, self.cancel = QPushButton(), QPushButton(_("Cancel"))
+        self.remove, self.log = QPushButton(_("Remove…")), QPushButton(_("Show the log"))
+        self.remove.setAccessibleName(_("Remove PyTorch with CUDA"))
+        self.cancel.setToolTip(_("What was downloaded is kept"))
+        layout, buttons = QVBoxLayout(self), QHBoxLayout()
+        layout.setContentsMargins(0, 0, 0, 0)
+        for label, role in (
+            (self._words, Role.MUTED),
+            (self._trouble, Role.PROBLEM),
+            (self._step, Role.MUTED),
+        ):
+            label.setWordWrap(True)
+            label.setTextFormat(Qt.TextFormat.PlainText)
+            label.setTextInteractionFlags(Qt.TextInteractionFlag.TextSelectableByMouse)
+            set_role(label, role)
+            layout.addWidget(label)
+        layout.addWidget(self.bar)
+        layout.addLayout(buttons)
+        for part in (layout, buttons):
+            part.setSpacing(SPACING)
+        for button, action in (
+            (self.install, installer.install),
+            (self.cancel, installer.cancel),
+            (self.remove, self._remove),
+            (self.log, self._show_log),
+        ):
+            button.clicked.connect(action)
+            buttons.addWidget(button)
+        buttons.addStretch(1)
+        installer.changed.connect(self.refresh)
         if self.is_wanted:
             self._fill()
         else:
-            self.hide()  # but never shown here: without its parent yet, it would be a window
+            self.hide()  # not shown here otherwise: without a parent yet, it would be a window
 
     @property
     def words(self) -> str:
         """What is said, with what went wrong."""
         return "\n".join(label.text() for label in (self._words, self._trouble) if label.text())
 
+    @property
+    def is_wanted(self) -> bool:
+        """Whether there is something to show."""
+        state = self._installer.state
+        if state is None or not state.concerns:
+            return False
+        return self._installer.is_installing or not (self._only_offers and state.is_used)
+
     def refresh(self) -> None:
-        """Show how the pack stands, or nothing."""
         self.setVisible(self.is_wanted)
         self._fill()
 
     def _fill(self) -> None:
-        found, work = self._work.situation, self._work
-        is_idle = work.state is State.IDLE
-        if found is None:
+        installer, state = self._installer, self._installer.state
+        if state is None:
             return
-        self._words.setText(situation_words(found))
-        self._trouble.setText(self._failure())
-        self._trouble.setVisible(bool(self._trouble.text()))
-        words = button_words(found)
-        self.install.setText(words)
-        self.install.setVisible(is_idle and bool(words))
-        self.drop.setVisible(is_idle and bool(found.begun) and not self._only_offers)
-        can_remove = is_idle or work.state is State.FAILED
-        self.remove.setVisible(can_remove and found.standing.is_there and not self._only_offers)
-
-    @property
-    def is_wanted(self) -> bool:
-        """Whether there is something to show."""
-        found = self._work.situation
-        if found is None or not (found.concerns or self._work.state is not State.IDLE):
-            return False
-        return not (self._only_offers and found.standing.is_used and self._work.state is State.IDLE)
-
-    def _failure(self) -> str:
-        error = self._work.failure
-        if error is None:
-            return ""
-        return "\n".join(
-            part for part in (error.title, error.detail, *(fix.label for fix in error.fixes)) if part
-        )
+        error = installer.failure
+        said = () if error is None else (error.title, error.detail, *(fix.label for fix in error.fixes))
+        self._words.setText(state_words(state))
+        self._trouble.setText("\n".join(filter(None, said)))
+        self._trouble.setHidden(error is None)
+        is_busy, progress = installer.is_installing, installer.progress
+        self.bar.setRange(0, 1000 if progress is not None and progress.total else 0)
+        if progress is not None:
+            self.bar.setValue(round(1000 * progress.share))
+            known = f" · {progress_words(progress, installer.pace)}" if progress.total else ""
+            self._step.setText(f"{progress.what}{known}")
+        for part in (self.bar, self._step, self.cancel):
+            part.setVisible(is_busy)
+        self.install.setText(button_words(state))
+        self.install.setHidden(is_busy or state.is_used or bool(state.refusal))
+        is_there = state.installed is not None or bool(state.begun)
+        self.remove.setHidden(is_busy or not is_there or self._only_offers)
+        self.log.setVisible(is_busy or error is not None)
 
     def _remove(self) -> None:
-        if self._confirm(self):
-            self._work.remove()
+        words = _("Hone then trains on the CPU. To install it again, all of it has to be downloaded.")
+        if Question(_("Remove PyTorch with CUDA?"), words, {True: _("Remove")}, self).ask(False):
+            self._installer.remove()
 
-    def _lay_out(self) -> None:
-        buttons = QHBoxLayout()
-        buttons.setSpacing(SPACING)
-        for button in (self.install, self.drop, self.remove):
-            buttons.addWidget(button)
-        buttons.addStretch(1)
-        layout = QVBoxLayout(self)
-        layout.setContentsMargins(0, 0, 0, 0)
-        layout.setSpacing(SPACING)
-        for label in (self._words, self._trouble):
-            layout.addWidget(label)
-        layout.addWidget(self.line)
-        layout.addLayout(buttons)
+    def _show_log(self) -> None:
+        reveal(gpu_install.log_file())
 
 
-class GpuPackCard(Card):
-    """The panel as a card of Settings, there where there is an NVIDIA card or a pack."""
+class GpuCard(Card):
+    """The panel as a card of Settings, shown where there is an NVIDIA card or something is installed."""
 
-    def __init__(self, work: PackWork, parent: QWidget | None = None) -> None:
-        super().__init__(_("GPU pack"), parent)
-        self.panel = GpuPackPanel(work)
+    def __init__(self, installer: GpuInstaller, parent: QWidget | None = None) -> None:
+        super().__init__(_("NVIDIA GPU"), parent)
+        self.panel = GpuPanel(installer)
         self.body.addWidget(self.panel)
-        self._work = work
-        work.changed.connect(self._follow)
+        self._installer = installer
+        installer.changed.connect(self._refresh)
         if self.panel.is_wanted:
-            self._tell_size()
+            self._show_size()
         else:
             self.hide()
 
-    def _follow(self) -> None:
+    def _refresh(self) -> None:
         self.setVisible(self.panel.is_wanted)
-        self._tell_size()
+        self._show_size()
 
-    def _tell_size(self) -> None:
-        found = self._work.situation
-        pack = found.standing.pack if found is not None else None
-        self.set_trailing("" if pack is None else numbers.memory(pack.size))
-
-
-def ask_whether_to_remove(parent: QWidget) -> bool:
-    """Ask whether to delete the pack."""
-    title = _("Remove the GPU pack?")
-    words = _("Hone then trains on the CPU. To have it again, all of it has to be downloaded anew.")
-    return Question(title, words, {True: _("Remove")}, parent).ask(False)
+    def _show_size(self) -> None:
+        state = self._installer.state
+        installed = state.installed if state is not None else None
+        self.set_trailing("" if installed is None else numbers.memory(installed.size))
 
 
-def _text(role: Role) -> QLabel:
-    label = QLabel()
-    label.setWordWrap(True)
-    label.setTextFormat(Qt.TextFormat.PlainText)
-    label.setTextInteractionFlags(Qt.TextInteractionFlag.TextSelectableByMouse)
-    set_role(label, role)
-    return label
+def state_words(state: GpuState) -> str:
+    """What is installed, or can be."""
+    installed, card = state.installed, state.card
+    if state.is_used and installed is not None:
+        words = _("Hone computes with PyTorch {torch} and CUDA {cuda} on {device}.")
+        if not installed.device:
+            words = _("PyTorch {torch} with CUDA {cuda} is installed, but reached no GPU: {problem}.")
+        problem = installed.problem or _("its driver may be too old")
+        return words.format(
+            torch=installed.torch, cuda=installed.cuda, device=installed.device, problem=problem
+        )
+    words = ""
+    if installed is not None:
+        words = _(
+            "Hone {version} installed PyTorch with CUDA. Update it; until then Hone computes on the CPU."
+        )
+        words = words.format(version=installed.hone)
+    if state.refusal or card is None:
+        return f"{words} {state.refusal}".strip()
+    if installed is None:
+        words = _(
+            "{card} is in this computer, but Hone came with PyTorch for the CPU. PyTorch with CUDA takes about "
+            "{size} to download and {installed} on the disk."
+        ).format(
+            card=card.name,
+            size=numbers.memory(gpu_install.DOWNLOAD),
+            installed=numbers.memory(gpu_install.INSTALLED),
+        )
+    free = _("{free} are free.").format(free=numbers.memory(state.free)) if state.free is not None else ""
+    begun = _("{size} are there already.").format(size=numbers.memory(state.begun)) if state.begun else ""
+    return " ".join(filter(None, (words, free, begun)))
+
+
+def button_words(state: GpuState) -> str:
+    if state.installed is not None:
+        return _("Update")
+    if state.begun:
+        return _("Continue")
+    return _("Install, {size}").format(size=numbers.memory(gpu_install.DOWNLOAD))

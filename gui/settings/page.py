@@ -39,7 +39,7 @@ from gui.base.background import Ask, JobTask, ask_real_engine
 from gui.base.theme import Role, set_role
 from gui.base.tokens import GUTTER, PAGE_MARGINS, SPACING
 from gui.base.trash import reveal
-from gui.settings.gpu_install import GpuPackCard, PackWork
+from gui.settings.gpu_install import GpuCard, GpuInstaller
 from gui.settings.hub import CacheCard, HubCard
 from gui.widgets.cards import Card, MessageStrip
 from gui.widgets.form_row import label_width
@@ -300,7 +300,7 @@ class SettingsPage(QWidget):
         settings: What is set now.
         parent: Qt's parent.
         ask: Starts an engine job.
-        gpu_pack: What installs the GPU pack; None: nothing is known of one.
+        gpu: What installs PyTorch with CUDA; None: nothing is shown of it.
     """
 
     settings_changed = Signal(object)
@@ -312,7 +312,7 @@ class SettingsPage(QWidget):
         parent: QWidget | None = None,
         *,
         ask: Ask = ask_real_engine,
-        gpu_pack: PackWork | None = None,
+        gpu: GpuInstaller | None = None,
     ) -> None:
         super().__init__(parent)
         set_role(self, Role.PAGE)
@@ -321,7 +321,7 @@ class SettingsPage(QWidget):
         self.hub.offline_chosen.connect(self._change_offline)
         self.cache = CacheCard(ask)
         self.release = ReleasePanel(ask)
-        self.gpu_pack = GpuPackCard(gpu_pack or PackWork(parent=self))
+        self.gpu = GpuCard(gpu or GpuInstaller(parent=self))
         self._folder = QLabel()
         self._versions = KeyValue(label_width(self))
         self._devices = KeyValue(label_width(self))
@@ -341,7 +341,7 @@ class SettingsPage(QWidget):
             self.hub,
             self.cache,
             self._computer,
-            self.gpu_pack,
+            self.gpu,
             self._versions_card(),
             self._licences_card(),
         ):

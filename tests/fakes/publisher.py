@@ -8,12 +8,16 @@ from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 
 
 class Publisher:
-    """Answers every GET with `status`, `headers` and `body`; `asked` are the paths, `told` the headers it was sent."""
+    """Answers every GET with `status`, `headers` and what `pages` has at its path, else `body`.
+
+    `asked` are the paths, `told` the headers it was sent.
+    """
 
     def __init__(self) -> None:
         self.status = 200
         self.headers: dict[str, str] = {}
         self.body = b"{}"
+        self.pages: dict[str, bytes] = {}
         self.hangs_up = False
         self.asked: list[str] = []
         self.told: list[dict[str, str]] = []
@@ -48,9 +52,10 @@ def _handler(publisher: Publisher) -> type[BaseHTTPRequestHandler]:
             self.send_response(publisher.status)
             for name, value in publisher.headers.items():
                 self.send_header(name, value)
-            self.send_header("Content-Length", str(len(publisher.body)))
+            body = publisher.pages.get(self.path, publisher.body)
+            self.send_header("Content-Length", str(len(body)))
             self.end_headers()
-            self.wfile.write(publisher.body)
+            self.wfile.write(body)
 
         def log_message(self, *_: object) -> None:
             """Say nothing."""

@@ -4,8 +4,8 @@ import threading
 from collections.abc import Callable
 
 from core.base.errors import UserError
-from core.base.jobs import JobCancelled
-from core.services.hub import Downloaded, DownloadRequest, Progress
+from core.base.jobs import JobCancelled, JobProgress
+from core.services.hub import Downloaded, DownloadRequest
 
 MB = 1 << 20
 
@@ -31,8 +31,8 @@ class FakeTransfer:
         self._made_by = made_by
         self._killed = threading.Event()
 
-    def run(self, tell: Callable[[Progress], None]) -> Downloaded:
-        tell(Progress(done=120 * MB, total=268 * MB, file="model.safetensors"))
+    def run(self, tell: Callable[[JobProgress], None]) -> Downloaded:
+        tell(JobProgress(done=120 * MB, total=268 * MB, what="model.safetensors"))
         if self._made_by.failure is not None:
             raise self._made_by.failure
         while not self._made_by.go_on.wait(0.005):

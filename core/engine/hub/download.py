@@ -23,6 +23,7 @@ from huggingface_hub.utils import WeakFileLock, hf_raise_for_status  # type: ign
 from core.base.errors import Fix, ModelError
 from core.base.files import remove, write_atomically
 from core.base.format import size as size_words
+from core.base.jobs import JobProgress
 from core.engine.hub import search as data_files
 from core.engine.hub.account import FAILURES as ACCOUNT_FAILURES
 from core.engine.hub.account import Record, Sibling, Subject, offline, told, without_token
@@ -33,7 +34,6 @@ from core.services.hub import (
     Downloaded,
     DownloadRequest,
     Kind,
-    Progress,
     cache_folder,
     partial_files,
     repo_folder,
@@ -325,7 +325,7 @@ SPARE = 256 << 20
 
 MOST_BYTES_OF_CARD = 4 << 20
 
-Tell = Callable[[Progress], None]
+Tell = Callable[[JobProgress], None]
 
 
 @dataclass(frozen=True)
@@ -440,14 +440,14 @@ class _Counted:
             now = time.monotonic()
             if now - self._told >= TELL_SECONDS:
                 self._told = now
-                self._tell(Progress(done=self._done + here, total=self._total, file=piece.name))
+                self._tell(JobProgress(done=self._done + here, total=self._total, what=piece.name))
 
         return tell
 
     def finish(self, piece: Piece) -> None:
         """One more file is whole."""
         self._done += piece.size
-        self._tell(Progress(done=self._done, total=self._total, file=piece.name))
+        self._tell(JobProgress(done=self._done, total=self._total, what=piece.name))
 
 
 def _plan(request: DownloadRequest, subject: Subject, wait: Wait) -> Plan:

@@ -7,9 +7,10 @@ from typing import TypeVar
 
 import msgspec
 
+from core.base.jobs import JobProgress
 from core.engine.environment import prepare_fetching
 from core.services.export import PushRequest
-from core.services.hub import AccountRequest, DownloadRequest, Progress, RemoveRequest, SearchRequest
+from core.services.hub import AccountRequest, DownloadRequest, RemoveRequest, SearchRequest
 
 Request = TypeVar("Request", bound=msgspec.Struct)
 
@@ -27,7 +28,7 @@ def download_job(descriptor: int) -> msgspec.Struct:
     request = _request(DownloadRequest)
     from core.engine.hub.download import download
 
-    def tell(progress: Progress) -> None:
+    def tell(progress: JobProgress) -> None:
         os.write(descriptor, msgspec.json.encode(progress) + b"\n")
 
     return download(request, tell)

@@ -8,9 +8,10 @@ from pathlib import Path
 import pytest
 
 from core.base import settings
+from core.base.jobs import JobProgress
 from core.cli import models as commands
 from core.cli.main import main
-from core.services.hub import Pace, Progress
+from core.services.hub import Pace
 from tests.fakes.clock import FakeClock
 from tests.fakes.tiny_on_hub import a_hub
 from tests.fakes.whole_hub import WholeHub
@@ -80,7 +81,7 @@ def test_a_token_that_can_t_be_kept_is_not_printed(
 def test_a_terminal_that_is_none_gets_a_line_every_tenth(capsys: pytest.CaptureFixture[str]) -> None:
     bar = commands._DownloadBar(quiet=False)
     for done in range(0, 1001, 10):
-        bar.show(Progress(done=done << 20, total=1000 << 20))
+        bar.show(JobProgress(done=done << 20, total=1000 << 20))
     assert len(capsys.readouterr().err.splitlines()) == 11
 
 
@@ -90,6 +91,6 @@ def test_the_pace_is_that_of_the_last_seconds() -> None:
     assert pace.speed is None
     for second, done in enumerate((0, 100, 200, 300, 400, 500, 600, 5_600, 10_600, 15_600, 20_600, 25_600)):
         clock.now = float(second)
-        pace.add(Progress(done=done, total=50_600))
+        pace.add(JobProgress(done=done, total=50_600))
     assert pace.speed == 5000
-    assert pace.left(Progress(done=25_600, total=50_600)) == 5
+    assert pace.left(JobProgress(done=25_600, total=50_600)) == 5

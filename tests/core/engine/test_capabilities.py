@@ -82,7 +82,7 @@ def told(facts: MachineFacts, **values: Any) -> dict[str, str]:
         ),
         (M3_MAX, {"model__method": "qlora"}, "QLoRA was never tried on an Apple GPU"),
         (BARE, {"model__method": "qlora"}, "needs the package bitsandbytes, which isn't installed"),
-        (variant(BUNDLED, optional={}), {"model__method": "qlora"}, "leaves to its GPU pack"),
+        (variant(BUNDLED, optional={}), {"model__method": "qlora"}, "comes with PyTorch with CUDA"),
         (PC, {"model__attention": "flash_attention_2"}, "needs an NVIDIA GPU from Ampere on"),
         (OLD_CARD, {"model__attention": "flash_attention_2"}, "needs an NVIDIA GPU from Ampere on"),
         (

@@ -9,7 +9,7 @@ import pytest
 
 from core.base import settings
 from core.base.errors import ModelError, UserError
-from core.base.jobs import JobCancelled, run_job
+from core.base.jobs import JobCancelled, JobProgress, run_job
 from core.engine.hub import download as downloading
 from core.engine.hub import download as hub_download
 from core.engine.hub.download import download, drop_partial
@@ -20,7 +20,6 @@ from core.services.hub import (
     Download,
     DownloadRequest,
     Kind,
-    Progress,
     names_here,
 )
 from tests.fakes.tiny_on_hub import CONFIG, TINY, WEIGHTS, blob, partials, point_at
@@ -30,9 +29,9 @@ REQUEST = DownloadRequest(id="org/tiny")
 SAFE = {"config.json", "model.safetensors", "tokenizer.json"}
 
 
-def bring(request: DownloadRequest = REQUEST) -> list[Progress]:
+def bring(request: DownloadRequest = REQUEST) -> list[JobProgress]:
     """Download without waiting between tries; returns what was told meanwhile."""
-    told: list[Progress] = []
+    told: list[JobProgress] = []
     download(request, told.append, lambda _: None)
     return told
 
@@ -87,7 +86,7 @@ def test_a_pause_loses_nothing(hub: WholeHub, cache: Path) -> None:
     halfway = len(WEIGHTS) // 2
     first = Download(REQUEST)
 
-    def pause(progress: Progress) -> None:
+    def pause(progress: JobProgress) -> None:
         if progress.done > halfway:
             first.kill()
 
@@ -97,10 +96,10 @@ def test_a_pause_loses_nothing(hub: WholeHub, cache: Path) -> None:
     assert halfway <= here < len(WEIGHTS)
     assert asking.cached_files("org/tiny") == frozenset(), "half a model is none"
     hub.gate.set()
-    told: list[Progress] = []
+    told: list[JobProgress] = []
     done = Download(REQUEST).run(told.append)
     assert hub.contents()[-1].range == f"bytes={here}-"
-    assert min(progress.done for progress in told if progress.file == "model.safetensors") >= here
+    assert min(progress.done for progress in told if progress.what == "model.safetensors") >= here
     assert (Path(done.path) / "model.safetensors").read_bytes() == WEIGHTS
 
 
@@ -301,7 +300,7 @@ def test_two_at_once_don_t_write_into_one_file(hub: WholeHub, cache: Path) -> No
     first = Download(REQUEST)
     messages: list[str] = []
 
-    def try_too(_: Progress) -> None:
+    def try_too(_: JobProgress) -> None:
         if hub.contents() and not messages:
             messages.append(refused().title)
             hub.gate.set()
