@@ -16,15 +16,8 @@ from torch.utils.data import Dataset as data_Dataset
 from transformers import Trainer
 from transformers.trainer_pt_utils import LengthGroupedSampler
 
-from core.engine.data.batches import (
-    PRELOADED,
-    Collator,
-    SentCollator,
-    SentSamples,
-    begin_worker,
-    lengths_of,
-    received,
-)
+from core.engine.data.batches import PRELOADED, Collator, SentCollator, SentSamples, begin_worker, received
+from core.engine.data.token_cache import lengths_of
 from core.engine.requests import on_signals
 
 

@@ -20,13 +20,12 @@ from core.engine.arguments import trainer_arguments
 from core.engine.capabilities import gather
 from core.engine.data import parquet_images
 from core.engine.data.chat_tokens import Writer, set_template
-from core.engine.data.columns import Guess, guess_columns, guess_tag_columns
+from core.engine.data.columns import Guess, guess_columns, guess_score_columns, guess_tag_columns
 from core.engine.data.conversation_shapes import find_shape, looks_like_messages
 from core.engine.data.image_files import ImageFiles, LabelledImages
 from core.engine.data.images import Splits, find_images, only_table
 from core.engine.data.parquet_images import ParquetImages
 from core.engine.data.running_text import PlainText, read_running, text_column
-from core.engine.data.scores import guess_score_columns
 from core.engine.data.splits import Files, files_of, header_asked, held_out_of, texts_of
 from core.engine.data.tables import Table, read_files, read_table
 from core.engine.data.text_files import DELIMITERS, ENCODINGS, Reading

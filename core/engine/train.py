@@ -32,7 +32,8 @@ from core.engine.callbacks import (
 )
 from core.engine.capabilities import BITSANDBYTES_OPTIMIZERS, gather
 from core.engine.compile import Compilation
-from core.engine.data.batches import NO_LABEL, collator_for
+from core.engine.data.batches import collator_for
+from core.engine.data.token_cache import NO_LABEL
 from core.engine.device_check import warn_of_wrong_numbers
 from core.engine.device_memory import DeviceMemory, MemoryReports, process_peak
 from core.engine.devices import Choice, choose_visible

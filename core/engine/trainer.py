@@ -16,7 +16,7 @@ from torch.overrides import TorchFunctionMode
 from core.base.errors import ModelError
 from core.engine import checkpoints
 from core.engine.arguments import allow_zero_state, norm_parameters
-from core.engine.data.batches import NO_LABEL
+from core.engine.data.token_cache import NO_LABEL
 from core.engine.failures import reading, refuse_lost_weights, writing
 from core.engine.loading import LoadingTrainer, draw_no_seed, live_loader
 from core.engine.models.parts import base_of

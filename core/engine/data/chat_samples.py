@@ -15,7 +15,6 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from core.base.errors import DataError, Fix
-from core.engine.data.batches import CHOSEN, NO_LABEL, PROMPT, REJECTED, TOKENS
 from core.engine.data.chat_tokens import (
     Rendered,
     RenderedPair,
@@ -24,14 +23,15 @@ from core.engine.data.chat_tokens import (
     render_rows,
     set_template,
 )
+from core.engine.data.checks import refuse_problems, repeats
 from core.engine.data.conversation_shapes import Unrepeated, find_shape
 from core.engine.data.conversations import read_rows
 from core.engine.data.splits import NOTHING_HELD_OUT, HeldOut, held_out_of, random_split
 from core.engine.data.tables import Table, read_held_out, read_training
-from core.engine.data.text_files import offered, repeats
+from core.engine.data.token_cache import CHOSEN, NO_LABEL, PROMPT, REJECTED, TOKENS
 from core.options import RunOptions
 from core.options.choices import ChatTemplate, Task
-from core.services.inspect import Finding, FindingLevel, Tally
+from core.services.inspect import Finding, Tally
 
 if TYPE_CHECKING:
     from datasets import Dataset
@@ -111,7 +111,6 @@ def _bytes_of(column: Any) -> Any:
 
 IDS = pa.list_(pa.int32())
 ROWS_AT_ONCE = 1000
-PROBLEMS_TOLD = 5
 STEP = 64
 """A length that is proposed is a multiple of it."""
 
@@ -202,9 +201,7 @@ class _Reading:
         tally = Tally(table.row_word, skip=self._options.data.skip_bad_rows)
         made = _as_dataset(self._rendered(table, tally, repeated))
         findings = tally.findings()
-        problems = [finding for finding in findings if finding.level is FindingLevel.PROBLEM]
-        if problems:
-            raise _stopped(table, list(offered(problems)) if len(made) else problems)
+        refuse_problems(table, findings, len(made))
         if not len(made):
             is_asked = self._length == self._options.data.max_length
             raise nothing_left(table, findings, self._gone, is_asked=is_asked)
@@ -245,19 +242,6 @@ def _as_dataset(samples: Iterable[Sample]) -> "Dataset":
         columns = {name: pa.array([sample[name] for sample in some], type=IDS) for name in some[0]}
         pieces.append(pa.table(columns))
     return Dataset(InMemoryTable(pa.concat_tables(pieces))) if pieces else Dataset.from_dict({})
-
-
-def _stopped(table: Table, problems: list[Finding]) -> DataError:
-    """All problems at once."""
-    told = [f"{problem.message} ({problem.where})" for problem in problems[:PROBLEMS_TOLD]]
-    more = len(problems) - PROBLEMS_TOLD
-    if more > 0:
-        told.append(f"And {more} more kinds of problem.")
-    fixes: list[Fix] = []
-    for problem in problems:
-        fixes += [fix for fix in problem.fixes if fix not in fixes]
-    count = "a problem" if len(problems) == 1 else f"{len(problems)} problems"
-    return DataError(f"{table.path.name} has {count}", f"{table.path}: " + "\n".join(told), tuple(fixes))
 
 
 def nothing_left(

@@ -19,8 +19,8 @@ from jinja2.exceptions import TemplateError
 from core.base.ceiling import Pace, reading
 from core.base.errors import DataError, ModelError
 from core.engine.data import conversation_shapes as kinds
-from core.engine.data.batches import NO_LABEL
 from core.engine.data.conversation_shapes import Conversation, Message, Pair, PlainText, Row, as_dicts
+from core.engine.data.token_cache import NO_LABEL
 from core.options.choices import ChatTemplate, LossOn, Speaker
 from core.services.inspect import Seen, SeenPart, Tally
 

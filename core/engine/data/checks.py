@@ -1,5 +1,9 @@
-"""What the counts of labels tell: some too few to be learned, some far fewer than others, some never trained on."""
+"""What can be wrong with a table: columns that aren't what was chosen, rows that can't be used, labels out of balance.
 
+A run stops on the first error; a preview keeps all of them as findings.
+"""
+
+import difflib
 from array import array
 from collections import Counter
 from collections.abc import Hashable, Iterable, Iterator, Mapping
@@ -7,13 +11,35 @@ from dataclasses import dataclass
 from itertools import islice
 from typing import Any
 
+import msgspec
 import numpy as np
+import pyarrow as pa
 
-from core.services.inspect import Finding, FindingKind, FindingLevel
+from core.base.errors import DataError, Fix
+from core.engine.data.columns import (
+    MOST_LABELS,
+    Guess,
+    counts_rows,
+    describe,
+    first_cells,
+    guess_columns,
+    guess_score,
+    guess_tag_columns,
+    has_decimal_comma,
+    is_list,
+    is_number,
+    kind_of,
+    may_be_label,
+)
+from core.engine.data.splits import HOLD_OUT_INSTEAD
+from core.engine.data.tables import Table
+from core.engine.data.text_files import listed
+from core.services.inspect import Column, ColumnKind, Finding, FindingKind, FindingLevel
 
-# --- What can be found in rows of texts with answers and lets a run pass; what stops it
+# --- What can be found in rows of texts with answers: warnings, and problems that stop a run
 
 
+_PROBLEM = FindingLevel.PROBLEM
 _WARNING = FindingLevel.WARNING
 
 EMPTY = FindingKind("empty", _WARNING, "{rows} {have} no “{detail}” and {are} left out.")
@@ -52,6 +78,360 @@ SIMILAR_LABELS = FindingKind(
 TEXTS_CUT = FindingKind("texts-cut", _WARNING, "{rows} {are} cut off at {detail}.")
 LINES_LEFT_OUT = FindingKind("lines-left-out", _WARNING, "{detail}")
 OTHER_ENCODING = FindingKind("other-encoding", _WARNING, "{detail}")
+NOT_A_NUMBER = FindingKind(
+    "not-a-number",
+    _PROBLEM,
+    "{rows} {have} something else than a number in “{detail}”.",
+    "Correct the number, or leave it empty: then the row is left out",
+)
+TAG_COUNT = FindingKind(
+    "tag-count",
+    _PROBLEM,
+    "{rows} {have} another number of tags than of words.",
+    "Give each word one tag, or remove the row",
+)
+MISSING_VALUE = FindingKind(
+    "missing-value",
+    _PROBLEM,
+    "{rows} {have} a value missing in “{detail}”: each word needs a tag.",
+    "Give each word one tag, or remove the row",
+)
+BROKEN_LIST = FindingKind(
+    "broken-list",
+    _PROBLEM,
+    "{rows} {have} a list in “{detail}” that can't be read.",
+    'Write it as ["one", "two"], or as words with spaces between them',
+)
+NESTED = FindingKind(
+    "mixed-kinds",
+    _PROBLEM,
+    "{rows} {have} a list or an object in “{detail}”, where a model reads a text.",
+    "Write a text there, or choose another column",
+)
+
+UNSEEN_LABEL = FindingKind(
+    "unseen-label",
+    _PROBLEM,
+    "{rows} {have} the label “{detail}”, which the training data lacks.",
+    "Remove these rows, or add rows of this label to the training data",
+)
+
+LEAVE_OUT = Fix("Leave these rows out", {"data.skip_bad_rows": True})
+DROP_REPEATS = Fix("Leave the repeats out", {"data.drop_duplicates": True})
+PROBLEMS_TOLD = 5
+
+
+def offered(findings: Iterable[Finding]) -> tuple[Finding, ...]:
+    """Findings with the fix that leaves out the rows which stop a run; for where others are left."""
+    return tuple(
+        msgspec.structs.replace(finding, fixes=(*finding.fixes, LEAVE_OUT))
+        if finding.level is FindingLevel.PROBLEM and LEAVE_OUT not in finding.fixes
+        else finding
+        for finding in findings
+    )
+
+
+def refuse_problems(table: Table, findings: Iterable[Finding], usable: int) -> None:
+    """Stop where rows can't be used.
+
+    Raises:
+        DataError: There are problems among the findings; all of them, with their rows and remedies.
+    """
+    problems = [finding for finding in findings if finding.level is FindingLevel.PROBLEM]
+    if not problems:
+        return
+    problems = list(offered(problems)) if usable else problems
+    told = [f"{problem.message} ({problem.where})" for problem in problems[:PROBLEMS_TOLD]]
+    if len(problems) > PROBLEMS_TOLD:
+        told.append(f"And {len(problems) - PROBLEMS_TOLD} more kinds of problem.")
+    fixes: list[Fix] = []
+    for problem in problems:
+        fixes += [fix for fix in problem.fixes if fix not in fixes]
+    count = "a problem" if len(problems) == 1 else f"{len(problems)} problems"
+    raise DataError(
+        f"{table.path.name} has {count}",
+        f"{table.path}: " + "\n".join(told),
+        tuple(fixes),
+    )
+
+
+def noted(findings: Iterable[Finding]) -> tuple[str, ...]:
+    """What a run says of rows that it leaves out."""
+    return tuple(
+        f"{finding.message} ({finding.where})"
+        for finding in findings
+        if finding.level is FindingLevel.WARNING
+    )
+
+
+def repeats(count: int, row_word: str) -> tuple[str, ...]:
+    """The note of repeated rows that were left out; none where there were none."""
+    rows = f"1 {row_word}" if count == 1 else f"{count:,} {row_word}s"
+    return (f"Left out as asked: {rows} the same as an earlier one.",) if count else ()
+
+
+# --- Whether the columns are what was chosen
+
+
+CLASSIFY = Fix("Learn the labels as classes", {"task": "text-classification"})
+DECIMAL_POINT = " Decimals need a point, not a comma."
+LARGE = 100.0
+"""Numbers beyond this are learned slowly: the last layer begins near 0, and the usual rates move it in small steps."""
+
+
+def check_text_columns(table: Table, guess: Guess) -> None:
+    """Stop where the texts can't be what was chosen.
+
+    Raises:
+        DataError: A column is missing, or holds numbers or something else than text.
+    """
+    if not guess.text:
+        raise DataError(
+            f"{table.path.name} has no column of texts",
+            f"{table.path} has the columns {listed(table.columns)}; none of them holds texts.",
+            (Fix("Choose a file with a column of texts"),),
+        )
+    for name in guess.text:
+        if name not in table.columns:
+            likely = guess_columns(table).text
+            raise missing_column(table, name, "data.text_columns", guess.text, next(iter(likely), None))
+        kind = kind_of(table.rows[name])
+        if kind is not ColumnKind.TEXT:
+            likely = guess_columns(table).text
+            raise _no_text(table, name, kind, (_use_texts(likely),) if likely else ())
+
+
+def check_label_column(table: Table, guess: Guess) -> None:
+    """Stop where the labels can't be what was chosen.
+
+    Raises:
+        DataError: The column is missing, empty, or has nearly as many values as there are rows.
+    """
+    if guess.label is None:
+        raise DataError(
+            f"{table.path.name} has no column that looks like a label",
+            f"{table.path} has the columns {listed(table.columns)}. A label column has a few values that repeat.",
+            (Fix("Choose the label column yourself, or another file"),),
+        )
+    if guess.label not in table.columns:
+        likely = guess_columns(table).label
+        raise missing_column(table, guess.label, "data.label_column", (guess.label,), likely)
+    column = next(column for column in describe(table) if column.name == guess.label)
+    if column.distinct == 0:
+        raise DataError(
+            f"Label column “{guess.label}” is empty",
+            f"{table.path}: none of the {table.rows.num_rows:,} rows has a value in it.",
+            _other_label(table, guess),
+        )
+    if column.distinct > 1 and not may_be_label(column, table.rows.num_rows):
+        raise _too_many_labels(table, guess, column)
+
+
+def check_eval_columns(table: Table, columns: Guess, instead: Fix = HOLD_OUT_INSTEAD) -> None:
+    """Stop where an evaluation file lacks a column of the training file, or has something else in it.
+
+    Raises:
+        DataError: It does.
+    """
+    check_columns_are_there(table, columns, instead)
+    for name in columns.text:
+        kind = kind_of(table.rows[name])
+        if kind is not ColumnKind.TEXT:
+            raise _no_text(table, name, kind, (instead,))
+
+
+def check_columns_are_there(table: Table, columns: Guess, instead: Fix = HOLD_OUT_INSTEAD) -> None:
+    """Stop where an evaluation file lacks a column of the training file.
+
+    Raises:
+        DataError: It does.
+    """
+    for name in (*columns.text, columns.label):
+        if name is not None and name not in table.columns:
+            raise DataError(
+                f"{table.path.name} has no column “{name}”",
+                f"The evaluation data needs the columns of the training data. {table.path} has the columns "
+                f"{listed(table.columns)}.",
+                (Fix(f"Rename its column to “{name}”"), instead),
+            )
+
+
+def missing_column(
+    table: Table, name: str, path: str, chosen: tuple[str, ...], likely: str | None
+) -> DataError:
+    """The error for a chosen column that isn't there.
+
+    Args:
+        table: Where it isn't.
+        name: Its name.
+        path: The option that names it.
+        chosen: All columns of that option.
+        likely: What else it could be, where no column is called nearly the same.
+    """
+    by_lower = {column.lower(): column for column in table.columns}
+    close = [by_lower[match] for match in difflib.get_close_matches(name.lower(), by_lower, n=1, cutoff=0.5)]
+    if not close and likely:
+        close = [likely]
+    fixes = []
+    for match in close:
+        replaced = [match if column == name else column for column in chosen]
+        fixes.append(Fix(f"Use “{match}”", {path: match if path == "data.label_column" else replaced}))
+    return DataError(
+        f"{table.path.name} has no column “{name}”",
+        f"{table.path} has the columns {listed(table.columns)}.",
+        tuple(fixes),
+    )
+
+
+def _use_texts(names: tuple[str, ...]) -> Fix:
+    return Fix(f"Use {listed(names)}", {"data.text_columns": list(names)})
+
+
+def _no_text(table: Table, name: str, kind: ColumnKind, fixes: tuple[Fix, ...]) -> DataError:
+    column = next(column for column in describe(table) if column.name == name)
+    what = "numbers" if kind is ColumnKind.NUMBER else "something else than text"
+    return DataError(
+        f"Text column “{name}” of {table.path.name} holds {what}",
+        f"{table.path}, {table.where(0).partition(' of ')[0]} and on: {', '.join(column.examples)}. A text model "
+        "learns from words.",
+        fixes,
+    )
+
+
+def _too_many_labels(table: Table, guess: Guess, column: Column) -> DataError:
+    rows = table.rows.num_rows
+    return DataError(
+        f"Column “{column.name}” has too many different values to be a label",
+        f"{table.path}: {column.distinct:,} different values in {rows:,} rows ({', '.join(column.examples)}, ...). "
+        f"A label repeats from row to row, and there are at most {MOST_LABELS:,} of them.",
+        _other_label(table, guess),
+    )
+
+
+def _other_label(table: Table, guess: Guess) -> tuple[Fix, ...]:
+    columns = [
+        column
+        for column in describe(table)
+        if column.name not in (*guess.text, guess.label) and may_be_label(column, table.rows.num_rows)
+    ]
+    best = min(columns, key=lambda column: column.distinct, default=None)
+    if best is None:
+        return (Fix("Choose another label column"),)
+    return (Fix(f"Use “{best.name}”", {"data.label_column": best.name}),)
+
+
+def check_tag_columns(table: Table, guess: Guess) -> None:
+    """Stop where words or tags can't be what was chosen.
+
+    Raises:
+        DataError: A column is missing, two of them are to hold the words, or what is in one is no list.
+    """
+    if len(guess.text) > 1:
+        raise DataError(
+            "Words stand in one column",
+            f"{listed(guess.text)} were chosen; labelling words reads one column of words and one of tags.",
+            (Fix(f"Use “{guess.text[0]}”", {"data.text_columns": [guess.text[0]]}),),
+        )
+    if not guess.text or guess.label is None:
+        what = "words" if not guess.text else "tags"
+        raise DataError(
+            f"{table.path.name} has no column of {what}",
+            f"{table.path} has the columns {listed(table.columns)}. Labelling words needs two columns with a list in "
+            "each row: words such as tokens, and as many tags such as ner_tags; or a CoNLL file.",
+            (Fix("Choose the columns yourself, or another file"),),
+        )
+    likely = guess_tag_columns(table)
+    if guess.text[0] not in table.columns:
+        raise missing_column(
+            table, guess.text[0], "data.text_columns", guess.text, next(iter(likely.text), None)
+        )
+    if guess.label not in table.columns:
+        raise missing_column(table, guess.label, "data.label_column", (guess.label,), likely.label)
+    for name in (guess.text[0], guess.label):
+        kind = table.rows.schema.field(name).type
+        if not is_list(kind) and not pa.types.is_string(kind) and not pa.types.is_large_string(kind):
+            what = "words" if name == guess.text[0] else "tags"
+            raise DataError(
+                f"Column “{name}” of {table.path.name} holds no lists of {what}",
+                f"{table.path}: labelling words needs a list of words and a list of as many tags in each row.",
+                (Fix("Choose the columns yourself, or another file"),),
+            )
+
+
+def check_score_column(table: Table, guess: Guess) -> None:
+    """Stop where the numbers can't be what was chosen.
+
+    Raises:
+        DataError: The column is missing, empty, or holds no numbers at all.
+    """
+    if guess.label is None:
+        raise DataError(
+            f"{table.path.name} has no column of numbers",
+            f"{table.path} has the columns {listed(table.columns)}; none of them holds a number to learn.",
+            (Fix("Choose the column yourself, or another file"), CLASSIFY),
+        )
+    if guess.label not in table.columns:
+        likely = guess_score(table, guess.text)
+        raise missing_column(table, guess.label, "data.label_column", (guess.label,), likely)
+    column = next(column for column in describe(table) if column.name == guess.label)
+    if column.distinct == 0:
+        raise DataError(
+            f"Column “{guess.label}” is empty",
+            f"{table.path}: none of the {table.rows.num_rows:,} rows has a number in it.",
+            other_score(table, guess),
+        )
+    if column.kind is not ColumnKind.NUMBER and not any(map(is_number, first_cells(table, guess.label))):
+        comma = DECIMAL_POINT if has_decimal_comma(column.examples) else ""
+        raise DataError(
+            f"Column “{guess.label}” of {table.path.name} holds no numbers",
+            f"{table.path}, {table.where(0).partition(' of ')[0]} and on: {', '.join(column.examples)}. Text regression "
+            f"learns a number.{comma}",
+            (*other_score(table, guess), CLASSIFY),
+        )
+
+
+def other_score(table: Table, guess: Guess) -> tuple[Fix, ...]:
+    """Another column of numbers that could be meant."""
+    others = [
+        column.name
+        for column in describe(table)
+        if column.kind is ColumnKind.NUMBER
+        and column.name not in (*guess.text, guess.label)
+        and column.distinct > 1
+        and not counts_rows(column, table.rows.num_rows)
+    ]
+    return tuple(Fix(f"Use “{name}”", {"data.label_column": name}) for name in others[:1])
+
+
+def refuse_constant(
+    table: Table, guess: Guess, least: float, most: float, fixes: tuple[Fix, ...] = ()
+) -> None:
+    """Stop where every row has the same number.
+
+    Raises:
+        DataError: It has.
+    """
+    if least == most:
+        raise DataError(
+            f"Column “{guess.label}” of {table.path.name} has the same number in every row",
+            f"It is {most:g} in every row: there is nothing to learn.",
+            (*fixes, *other_score(table, guess)),
+        )
+
+
+def large_numbers(largest: float, guess: Guess) -> tuple[str, ...]:
+    """What to know of numbers that go so far from 0."""
+    if largest <= LARGE:
+        return ()
+    return (
+        f"“{guess.label}” goes up to {largest:,g}. Numbers of a few units are learned faster: divide them "
+        "beforehand, or train longer at a higher learning rate.",
+    )
+
+
+def check_eval_tags(table: Table, columns: Guess, instead: Fix = HOLD_OUT_INSTEAD) -> None:
+    check_columns_are_there(table, columns, instead)
+    check_tag_columns(table, columns)
 
 
 # --- Rows of the same content, found by 64 bits of each: 12 bytes a row are kept

@@ -1,7 +1,6 @@
-"""What the columns of a table hold, and which of them are likely the text and the label."""
+"""What the columns of a table hold, and which of them are likely the texts, the labels, the words or the images."""
 
 import ast
-import difflib
 import json
 import re
 import zlib
@@ -18,14 +17,10 @@ import pyarrow.compute as pc
 
 from core.base.errors import DataError, Fix
 from core.engine.data.json_files import EXACT_FLOAT, Why
-from core.engine.data.splits import HOLD_OUT_INSTEAD
 from core.engine.data.tables import Table
-from core.engine.data.text_files import LABEL_NAMES, LEAVE_OUT, PAIR_NAMES, TEXT_NAMES, listed
+from core.engine.data.text_files import LABEL_NAMES, PAIR_NAMES, TEXT_NAMES, listed
 from core.options.presets import IMAGE_FORMATS
 from core.services.inspect import Column, ColumnKind
-
-# --- What the columns of a table hold, and which of them are likely the text and the label
-
 
 EXAMPLES = 3
 EXAMPLE_CHARACTERS = 120
@@ -262,6 +257,105 @@ def _mean_length(table: Table, name: str) -> float:
     return float(mean or 0.0)
 
 
+# --- Which column holds the numbers to learn
+
+
+SCORE_NAMES = (
+    *(
+        "score",
+        "scores",
+        "label",
+        "labels",
+        "similarity",
+        "similarity_score",
+        "rating",
+        "stars",
+        "target",
+        "value",
+    ),
+    *("grade", "quality", "y"),
+)
+NO_SCORES = ("id", "idx", "index", "row", "number", "no", "year", "unnamed: 0", "")
+"""Columns of numbers that count rows."""
+LOOKED_AT = 1000
+"""Rows by which is told whether a column holds numbers."""
+MOST = 0.5
+"""The share of numbers beyond which a column is one of numbers with some wrong cells."""
+LARGEST = float(np.finfo(np.float32).max)
+
+
+def as_number(text: str) -> float:
+    """The number a cell holds; NaN where it holds none that a model can compute with."""
+    try:
+        number = float(text)
+    except ValueError:
+        return float("nan")
+    is_plain = "_" not in text and text.isascii()  # Python reads 1_000 and digits of other scripts, too
+    return number if is_plain and abs(number) <= LARGEST else float("nan")
+
+
+def is_number(text: str) -> bool:
+    return not np.isnan(as_number(text))
+
+
+def has_decimal_comma(texts: Sequence[str]) -> bool:
+    return any(is_number(text.replace(",", ".", 1)) for text in texts if "," in text)
+
+
+def first_cells(table: Table, name: str) -> list[str]:
+    """The first cells with something in them, as texts."""
+    cells = as_text(table.first(LOOKED_AT).rows[name]).to_pylist()
+    return [cell for cell in cells if cell and cell.strip()]
+
+
+def holds_numbers(table: Table, name: str) -> bool:
+    """Whether most cells of a column are numbers, also such with a decimal comma: a few may be wrong."""
+    cells = first_cells(table, name)
+    numbers = sum(is_number(cell.strip().replace(",", ".", 1)) for cell in cells)
+    return numbers > len(cells) * MOST
+
+
+def guess_score_columns(table: Table, text: tuple[str, ...] = (), score: str | None = None) -> Guess:
+    """Fill in the columns that weren't chosen.
+
+    The number is a column of numbers called like a score, else one whose numbers aren't whole, else any that doesn't
+    just count rows.
+    """
+    score = score or guess_score(table, text)
+    if text or score is None:
+        return Guess(text or guess_columns(table).text, score)
+    return Guess(guess_columns(table, label=score).text, score)
+
+
+def guess_score(table: Table, text: tuple[str, ...]) -> str | None:
+    rows = table.rows.num_rows
+    others = [column for column in describe(table) if column.name not in text]
+    free = [column for column in others if column.kind is ColumnKind.NUMBER]
+    nearly = [column for column in others if column not in free and holds_numbers(table, column.name)]
+    by_name = {column.name.strip().lower(): column.name for column in (*nearly, *free)}
+    named = [by_name[name] for name in SCORE_NAMES if name in by_name]
+    containing = [
+        column.name
+        for column in free
+        if any(name in column.name.lower() for name in SCORE_NAMES if len(name) > 4)
+    ]
+    likely = [column for column in free if not counts_rows(column, rows)]
+    fractions = [column.name for column in likely if any("." in example for example in column.examples)]
+    found = [*named, *containing, *fractions, *(column.name for column in (*likely, *nearly))]
+    return found[0] if found else None
+
+
+def counts_rows(column: Column, rows: int) -> bool:
+    """Whether a column of numbers looks like one that numbers the rows."""
+    name = column.name.strip().lower()
+    is_whole = not any("." in example for example in column.examples)
+    return (
+        name in NO_SCORES
+        or "id" in name.replace("_", " ").split()
+        or (is_whole and rows > 2 and column.distinct == rows)
+    )
+
+
 # --- Lists of words out of a table's column: as Arrow has them, written out as text
 
 
@@ -330,6 +424,86 @@ def _read(text: str) -> object:
         return json.loads(text)
     except ValueError:
         return ast.literal_eval(text)  # as pandas writes lists into a CSV file; it computes nothing
+
+
+# --- Which columns hold words and their tags
+
+
+WORD_NAMES = ("tokens", "words", "token", "word", "sentence", "text", "form", "forms")
+TAG_NAMES = (
+    *("ner_tags", "tags", "ner", "labels", "label", "tag", "entities", "ner_labels", "named_entities"),
+    *("pos_tags", "upos", "pos", "chunk_tags", "xpos"),
+)
+TAG_ROWS_LOOKED_AT = 100
+"""Rows by which it is told whether two columns go together."""
+
+
+def guess_tag_columns(table: Table, text: tuple[str, ...] = (), tags: str | None = None) -> Guess:
+    """Fill in the columns that weren't chosen: by what such columns are called, else two with lists of equal length."""
+    names = {name.strip().lower(): name for name in table.columns}
+    words = text or tuple(
+        islice((names[name] for name in WORD_NAMES if name in names and names[name] != tags), 1)
+    )
+    called = [names[name] for name in TAG_NAMES if name in names and names[name] not in words]
+    tags = tags or next(iter(called), None)
+    lists = [name for name in table.columns if is_list(table.rows.schema.field(name).type)]
+    if not words:
+        texts = [name for name in lists if name != tags and not _holds_numbers(table, name)]
+        words = tuple(texts[:1])
+    if tags is None and words:
+        fitting = (
+            name for name in table.columns if name not in words and _go_together(table, words[0], name)
+        )
+        tags = next(fitting, None)
+    return Guess(words, tags)
+
+
+def tag_names(table: Table, column: str) -> tuple[str, ...]:
+    """What the numbers of a column stand for, where the file says so as the library `datasets` writes it; or empty."""
+    if not _holds_numbers(table, column):
+        return ()
+    written = (table.rows.schema.metadata or {}).get(b"huggingface", b"{}")
+    try:
+        feature = json.loads(written)["info"]["features"][column]
+        names = feature.get("feature", feature)["names"]
+        return tuple(map(str, names))
+    except (ValueError, KeyError, TypeError, AttributeError):
+        return ()
+
+
+def _holds_numbers(table: Table, name: str) -> bool:
+    kind = table.rows.schema.field(name).type
+    return is_list(kind) and pa.types.is_integer(kind.value_type)
+
+
+def _go_together(table: Table, words: str, tags: str) -> bool:
+    first = table.first(TAG_ROWS_LOOKED_AT).rows
+    try:
+        lengths = [[len(row) for row in word_lists(first[name]).to_pylist()] for name in (words, tags)]
+    except (BadListError, pa.ArrowException):
+        return False
+    return lengths[0] == lengths[1] and max(lengths[0], default=0) > 1
+
+
+# --- Lists and objects among the texts of a column, as a file of JSON may have them
+
+
+def is_mixed(table: Table, name: str) -> bool:
+    """Whether a column of JSON had several kinds of values, which were made texts."""
+    return any(note.startswith(f"Column “{name}” {Why.MIXED.value}") for note in table.notes)
+
+
+def nested_places(texts: pa.ChunkedArray) -> Iterator[int]:
+    """Places of texts that are a list or an object written as JSON."""
+    likely = pc.fill_null(pc.match_substring_regex(texts, r"^[\[{]"), False)
+    for place in np.flatnonzero(likely.to_numpy()):
+        try:
+            json.loads(texts[int(place)].as_py())
+        except ValueError:
+            continue
+        except RecursionError:
+            pass  # nested so deeply that nobody meant it as a text
+        yield int(place)
 
 
 # --- Which column of a table holds images, and which their labels
@@ -462,292 +636,3 @@ def _place(name: str) -> int:
 
 def _endings() -> str:
     return ", ".join(IMAGE_FORMATS)
-
-
-# --- Lists and objects among the texts of a column, as a file of JSON may have them
-
-
-def refuse_nested(table: Table, names: tuple[str, ...]) -> None:
-    """Stop where a column of texts holds lists or objects in some rows.
-
-    Raises:
-        DataError: It does.
-    """
-    for name in names:
-        found = nested_rows(table, name)
-        if found:
-            raise nested_values(table, name, found[0], len(found))
-
-
-def nested_rows(table: Table, name: str) -> list[int]:
-    """Which rows of a column hold lists or objects among texts."""
-    return list(nested_places(as_text(table.rows[name]))) if is_mixed(table, name) else []
-
-
-def is_mixed(table: Table, name: str) -> bool:
-    """Whether a column of JSON had several kinds of values, which were made texts."""
-    return any(note.startswith(f"Column “{name}” {Why.MIXED.value}") for note in table.notes)
-
-
-def nested_places(texts: pa.ChunkedArray) -> Iterator[int]:
-    """Places of texts that are a list or an object written as JSON."""
-    likely = pc.fill_null(pc.match_substring_regex(texts, r"^[\[{]"), False)
-    for place in np.flatnonzero(likely.to_numpy()):
-        try:
-            json.loads(texts[int(place)].as_py())
-        except ValueError:
-            continue
-        except RecursionError:
-            pass  # nested so deeply that nobody meant it as a text
-        yield int(place)
-
-
-def nested_values(table: Table, name: str, index: int, count: int) -> DataError:
-    """The error for lists or objects among texts: the first of them, and how many there are."""
-    others = f" So it is in {count:,} rows." if count > 1 else ""
-    return DataError(
-        f"“{name}” holds a list or an object in {table.where(index)}",
-        f"{table.path}: a model reads texts, and in other rows there is one.{others}",
-        (Fix("Write a text there, or choose another column"), LEAVE_OUT),
-    )
-
-
-# --- What may be wrong with the chosen columns; the form shows it before a run
-
-
-def check_text_columns(table: Table, guess: Guess) -> None:
-    """Stop where the texts can't be what was chosen.
-
-    Raises:
-        DataError: A column is missing, or holds numbers or something else than text.
-    """
-    if not guess.text:
-        raise DataError(
-            f"{table.path.name} has no column of texts",
-            f"{table.path} has the columns {listed(table.columns)}; none of them holds texts.",
-            (Fix("Choose a file with a column of texts"),),
-        )
-    for name in guess.text:
-        if name not in table.columns:
-            likely = guess_columns(table).text
-            raise missing_column(table, name, "data.text_columns", guess.text, next(iter(likely), None))
-        kind = kind_of(table.rows[name])
-        if kind is not ColumnKind.TEXT:
-            likely = guess_columns(table).text
-            raise _no_text(table, name, kind, (_use_texts(likely),) if likely else ())
-
-
-def check_label_column(table: Table, guess: Guess) -> None:
-    """Stop where the labels can't be what was chosen.
-
-    Raises:
-        DataError: The column is missing, empty, or has nearly as many values as there are rows.
-    """
-    if guess.label is None:
-        raise DataError(
-            f"{table.path.name} has no column that looks like a label",
-            f"{table.path} has the columns {listed(table.columns)}. A label column has a few values that repeat.",
-            (Fix("Choose the label column yourself, or another file"),),
-        )
-    if guess.label not in table.columns:
-        likely = guess_columns(table).label
-        raise missing_column(table, guess.label, "data.label_column", (guess.label,), likely)
-    column = next(column for column in describe(table) if column.name == guess.label)
-    if column.distinct == 0:
-        raise DataError(
-            f"Label column “{guess.label}” is empty",
-            f"{table.path}: none of the {table.rows.num_rows:,} rows has a value in it.",
-            _other_label(table, guess),
-        )
-    if column.distinct > 1 and not may_be_label(column, table.rows.num_rows):
-        raise _too_many_labels(table, guess, column)
-
-
-def check_eval_columns(table: Table, columns: Guess, instead: Fix = HOLD_OUT_INSTEAD) -> None:
-    """Stop where an evaluation file lacks a column of the training file, or has something else in it.
-
-    Raises:
-        DataError: It does.
-    """
-    check_columns_are_there(table, columns, instead)
-    for name in columns.text:
-        kind = kind_of(table.rows[name])
-        if kind is not ColumnKind.TEXT:
-            raise _no_text(table, name, kind, (instead,))
-
-
-def check_columns_are_there(table: Table, columns: Guess, instead: Fix = HOLD_OUT_INSTEAD) -> None:
-    """Stop where an evaluation file lacks a column of the training file.
-
-    Raises:
-        DataError: It does.
-    """
-    for name in (*columns.text, columns.label):
-        if name is not None and name not in table.columns:
-            raise DataError(
-                f"{table.path.name} has no column “{name}”",
-                f"The evaluation data needs the columns of the training data. {table.path} has the columns "
-                f"{listed(table.columns)}.",
-                (Fix(f"Rename its column to “{name}”"), instead),
-            )
-
-
-def missing_column(
-    table: Table, name: str, path: str, chosen: tuple[str, ...], likely: str | None
-) -> DataError:
-    """The error for a chosen column that isn't there.
-
-    Args:
-        table: Where it isn't.
-        name: Its name.
-        path: The option that names it.
-        chosen: All columns of that option.
-        likely: What else it could be, where no column is called nearly the same.
-    """
-    by_lower = {column.lower(): column for column in table.columns}
-    close = [by_lower[match] for match in difflib.get_close_matches(name.lower(), by_lower, n=1, cutoff=0.5)]
-    if not close and likely:
-        close = [likely]
-    fixes = []
-    for match in close:
-        replaced = [match if column == name else column for column in chosen]
-        fixes.append(Fix(f"Use “{match}”", {path: match if path == "data.label_column" else replaced}))
-    return DataError(
-        f"{table.path.name} has no column “{name}”",
-        f"{table.path} has the columns {listed(table.columns)}.",
-        tuple(fixes),
-    )
-
-
-def _use_texts(names: tuple[str, ...]) -> Fix:
-    return Fix(f"Use {listed(names)}", {"data.text_columns": list(names)})
-
-
-def _no_text(table: Table, name: str, kind: ColumnKind, fixes: tuple[Fix, ...]) -> DataError:
-    column = next(column for column in describe(table) if column.name == name)
-    what = "numbers" if kind is ColumnKind.NUMBER else "something else than text"
-    return DataError(
-        f"Text column “{name}” of {table.path.name} holds {what}",
-        f"{table.path}, {table.where(0).partition(' of ')[0]} and on: {', '.join(column.examples)}. A text model "
-        "learns from words.",
-        fixes,
-    )
-
-
-def _too_many_labels(table: Table, guess: Guess, column: Column) -> DataError:
-    rows = table.rows.num_rows
-    return DataError(
-        f"Column “{column.name}” has too many different values to be a label",
-        f"{table.path}: {column.distinct:,} different values in {rows:,} rows ({', '.join(column.examples)}, ...). "
-        f"A label repeats from row to row, and there are at most {MOST_LABELS:,} of them.",
-        _other_label(table, guess),
-    )
-
-
-def _other_label(table: Table, guess: Guess) -> tuple[Fix, ...]:
-    columns = [
-        column
-        for column in describe(table)
-        if column.name not in (*guess.text, guess.label) and may_be_label(column, table.rows.num_rows)
-    ]
-    best = min(columns, key=lambda column: column.distinct, default=None)
-    if best is None:
-        return (Fix("Choose another label column"),)
-    return (Fix(f"Use “{best.name}”", {"data.label_column": best.name}),)
-
-
-# --- Which columns of a table hold words and their tags
-
-
-WORD_NAMES = ("tokens", "words", "token", "word", "sentence", "text", "form", "forms")
-TAG_NAMES = (
-    *("ner_tags", "tags", "ner", "labels", "label", "tag", "entities", "ner_labels", "named_entities"),
-    *("pos_tags", "upos", "pos", "chunk_tags", "xpos"),
-)
-TAG_ROWS_LOOKED_AT = 100
-"""Rows by which it is told whether two columns go together."""
-
-
-def guess_tag_columns(table: Table, text: tuple[str, ...] = (), tags: str | None = None) -> Guess:
-    """Fill in the columns that weren't chosen: by what such columns are called, else two with lists of equal length."""
-    names = {name.strip().lower(): name for name in table.columns}
-    words = text or tuple(
-        islice((names[name] for name in WORD_NAMES if name in names and names[name] != tags), 1)
-    )
-    called = [names[name] for name in TAG_NAMES if name in names and names[name] not in words]
-    tags = tags or next(iter(called), None)
-    lists = [name for name in table.columns if is_list(table.rows.schema.field(name).type)]
-    if not words:
-        texts = [name for name in lists if name != tags and not _holds_numbers(table, name)]
-        words = tuple(texts[:1])
-    if tags is None and words:
-        fitting = (
-            name for name in table.columns if name not in words and _go_together(table, words[0], name)
-        )
-        tags = next(fitting, None)
-    return Guess(words, tags)
-
-
-def check_tag_columns(table: Table, guess: Guess) -> None:
-    """Stop where words or tags can't be what was chosen.
-
-    Raises:
-        DataError: A column is missing, two of them are to hold the words, or what is in one is no list.
-    """
-    if len(guess.text) > 1:
-        raise DataError(
-            "Words stand in one column",
-            f"{listed(guess.text)} were chosen; labelling words reads one column of words and one of tags.",
-            (Fix(f"Use “{guess.text[0]}”", {"data.text_columns": [guess.text[0]]}),),
-        )
-    if not guess.text or guess.label is None:
-        what = "words" if not guess.text else "tags"
-        raise DataError(
-            f"{table.path.name} has no column of {what}",
-            f"{table.path} has the columns {listed(table.columns)}. Labelling words needs two columns with a list in "
-            "each row: words such as tokens, and as many tags such as ner_tags; or a CoNLL file.",
-            (Fix("Choose the columns yourself, or another file"),),
-        )
-    likely = guess_tag_columns(table)
-    if guess.text[0] not in table.columns:
-        raise missing_column(
-            table, guess.text[0], "data.text_columns", guess.text, next(iter(likely.text), None)
-        )
-    if guess.label not in table.columns:
-        raise missing_column(table, guess.label, "data.label_column", (guess.label,), likely.label)
-    for name in (guess.text[0], guess.label):
-        kind = table.rows.schema.field(name).type
-        if not is_list(kind) and not pa.types.is_string(kind) and not pa.types.is_large_string(kind):
-            what = "words" if name == guess.text[0] else "tags"
-            raise DataError(
-                f"Column “{name}” of {table.path.name} holds no lists of {what}",
-                f"{table.path}: labelling words needs a list of words and a list of as many tags in each row.",
-                (Fix("Choose the columns yourself, or another file"),),
-            )
-
-
-def tag_names(table: Table, column: str) -> tuple[str, ...]:
-    """What the numbers of a column stand for, where the file says so as the library `datasets` writes it; or empty."""
-    if not _holds_numbers(table, column):
-        return ()
-    written = (table.rows.schema.metadata or {}).get(b"huggingface", b"{}")
-    try:
-        feature = json.loads(written)["info"]["features"][column]
-        names = feature.get("feature", feature)["names"]
-        return tuple(map(str, names))
-    except (ValueError, KeyError, TypeError, AttributeError):
-        return ()
-
-
-def _holds_numbers(table: Table, name: str) -> bool:
-    kind = table.rows.schema.field(name).type
-    return is_list(kind) and pa.types.is_integer(kind.value_type)
-
-
-def _go_together(table: Table, words: str, tags: str) -> bool:
-    first = table.first(TAG_ROWS_LOOKED_AT).rows
-    try:
-        lengths = [[len(row) for row in word_lists(first[name]).to_pylist()] for name in (words, tags)]
-    except (BadListError, pa.ArrowException):
-        return False
-    return lengths[0] == lengths[1] and max(lengths[0], default=0) > 1

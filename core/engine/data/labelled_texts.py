@@ -1,6 +1,10 @@
-"""From texts to tokens, cut off where the model's sight or the person's wish ends."""
+"""Texts with an answer each: a label, a number, or a label for each word; read, checked, split and made tokens of.
 
-from collections.abc import Hashable, Iterable, Sequence
+One reader goes through the rows, of which it counts what is wrong: a run stops on what it found, a preview shows it.
+"""
+
+import json
+from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
@@ -8,18 +12,23 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from core.base import settings
 from core.base.errors import DataError, Fix
-from core.engine.data.checks import first_of_equals
+from core.engine.data import checks
+from core.engine.data.checks import first_of_equals, noted, refuse_problems, repeats
 from core.engine.data.columns import (
     Guess,
-    as_text,
-    check_eval_columns,
-    check_label_column,
-    check_text_columns,
+    as_number,
     guess_columns,
+    guess_score_columns,
+    guess_tag_columns,
+    has_decimal_comma,
     is_blank,
-    nested_rows,
-    refuse_nested,
+    is_mixed,
+    nested_places,
+    read_lists,
+    tag_names,
+    text_reader,
 )
 from core.engine.data.splits import (
     NOTHING_HELD_OUT,
@@ -27,37 +36,23 @@ from core.engine.data.splits import (
     HeldOut,
     held_out_of,
     in_order,
-    indices,
+    random_split,
     refuse_single,
     stratified_split,
 )
 from core.engine.data.tables import Table, read_held_out, read_training
-from core.engine.data.text_files import repeats
+from core.engine.data.token_cache import NO_LABEL, TokenCache, cache_key, lengths_of, tokenizer_print
+from core.engine.reporter import Reporter
 from core.options import RunOptions
+from core.options.choices import Padding, Task
 from core.options.sources import Scheme, scheme_of
+from core.services.inspect import FindingKind, Tally
 
 if TYPE_CHECKING:
     from datasets import Dataset
-import json
-from collections.abc import Callable
 
-from core.base import settings
-from core.engine.data.batches import NO_LABEL, TokenCache, cache_key, lengths_of, tokenizer_print
-from core.engine.data.columns import (
-    BadListError,
-    check_columns_are_there,
-    check_tag_columns,
-    guess_tag_columns,
-    read_lists,
-    tag_names,
-    word_lists,
-)
-from core.engine.data.splits import HOLD_OUT_INSTEAD, random_split
-from core.engine.data.text_files import LEAVE_OUT, told
-from core.engine.reporter import Reporter
-from core.options.choices import Padding
-
-# --- Texts and their labels for training and evaluation
+BLOCK_ROWS = 2000
+EXAMPLE_CHARACTERS = 80
 
 
 @dataclass(frozen=True)
@@ -89,150 +84,377 @@ class EncodedTexts:
     labels: tuple[str, ...]
 
 
+# --- The usable rows of a table, block by block
+
+
+@dataclass(frozen=True)
+class Block:
+    """Usable rows: the index of each in the table, what the model reads of it, and the answer (of words: one each)."""
+
+    places: list[int]
+    inputs: list[tuple[str, ...]]
+    answers: list[Any]
+
+    def at(self, kept: Sequence[int]) -> "Block":
+        """Those at `kept` only."""
+        return Block(
+            [self.places[place] for place in kept],
+            [self.inputs[place] for place in kept],
+            [self.answers[place] for place in kept],
+        )
+
+
+class RowReader:
+    """Goes through a table once; `tally` has what is wrong or left out, when all blocks are read.
+
+    Args:
+        table: The rows.
+        columns: Those of texts and of answers, which are there.
+        skip: Whether rows that would stop a run are left out, and no more than a warning.
+        progress: Told the number of rows gone through.
+    """
+
+    def __init__(
+        self,
+        table: Table,
+        columns: Guess,
+        *,
+        skip: bool = False,
+        progress: Callable[[int], None] = lambda _rows: None,
+    ) -> None:
+        self.table = table
+        self.columns = columns
+        self.tally = Tally(table.row_word, skip=skip)
+        self._progress = progress
+
+    def texts(self) -> Iterator[Block]:
+        """Rows of one text or two, and the label as it is written."""
+        names = [*self.columns.text, *filter(None, (self.columns.label,))]
+        readers = {name: text_reader(self.table.rows[name]) for name in names}
+        mixed = [name for name in self.columns.text if is_mixed(self.table, name)]
+        for start, batch in self._batches(names):
+            values = [readers[name](batch[name]) for name in names]
+            keep = np.ones(batch.num_rows, dtype=bool)
+            for name, texts in zip(names, values, strict=True):
+                blank = is_blank(texts).to_numpy()
+                self._note(checks.EMPTY, start + np.flatnonzero(blank), name)
+                keep &= ~blank
+                if name in mixed:
+                    nested = list(nested_places(texts))
+                    self._note(checks.NESTED, [start + place for place in nested], name)
+                    keep[nested] = False
+            rows = [texts.filter(pa.array(keep)).to_pylist() for texts in values]
+            count = int(keep.sum())
+            answers = [answer.strip() for answer in rows.pop()] if self.columns.label else [""] * count
+            yield Block((start + np.flatnonzero(keep)).tolist(), list(zip(*rows, strict=True)), answers)
+
+    def scores(self) -> Iterator[Block]:
+        """Rows of one text or two, and a number."""
+        other = checks.other_score(self.table, self.columns)
+        for block in self.texts():
+            numbers = [as_number(answer) for answer in block.answers]
+            for place in np.flatnonzero(np.isnan(numbers)):
+                cell = block.answers[place]
+                comma = checks.DECIMAL_POINT if has_decimal_comma([cell]) else ""
+                example = f'"{cell[:EXAMPLE_CHARACTERS]}".{comma}'
+                self._note(
+                    checks.NOT_A_NUMBER, [block.places[place]], self.columns.label or "", example, other
+                )
+            kept = np.flatnonzero(~np.isnan(numbers)).tolist()
+            yield Block(block.places, block.inputs, numbers).at(kept)
+
+    def words(self) -> Iterator[Block]:
+        """Rows of words, and a tag for each."""
+        text, tag = self.columns.text[0], self.columns.label or ""
+        names = tag_names(self.table, tag)
+        for start, batch in self._batches([text, tag]):
+            lists: list[list[list[str | None]]] = []
+            broken = set[int]()
+            for name in (text, tag):
+                found, bad = read_lists(pa.chunked_array([batch[name]]))
+                for error in bad:
+                    self._note(
+                        checks.BROKEN_LIST, [start + error.index], name, f"{error.text[:EXAMPLE_CHARACTERS]}."
+                    )
+                    broken.add(error.index)
+                lists.append((found if name == text else _named(found, names)).to_pylist())
+            rows = [
+                (start + place, tuple(words), tuple(tags))
+                for place, (words, tags) in enumerate(zip(*lists, strict=True))
+                if place not in broken and self._fits(start + place, words, tags)
+            ]
+            yield Block([row[0] for row in rows], [row[1] for row in rows], [row[2] for row in rows])
+
+    def with_known_labels(self, blocks: Iterable[Block], known: Collection[str]) -> Iterator[Block]:
+        """The rows whose labels are among those trained on."""
+        for block in blocks:
+            kept = []
+            for place, answer in enumerate(block.answers):
+                names = () if isinstance(answer, float) else (answer,) if isinstance(answer, str) else answer
+                foreign = [name for name in dict.fromkeys(names) if name not in known]
+                for name in foreign:
+                    self._note(checks.UNSEEN_LABEL, [block.places[place]], name)
+                if not foreign:
+                    kept.append(place)
+            yield block.at(kept)
+
+    def _fits(self, index: int, words: Sequence[str | None], tags: Sequence[str | None]) -> bool:
+        """Whether words and tags go together; where not, that is noted."""
+        if len(words) != len(tags):
+            self._note(
+                checks.TAG_COUNT,
+                [index],
+                "",
+                f"{_counted(len(words), 'word')}, {_counted(len(tags), 'tag')}.",
+            )
+        elif not words:
+            self._note(checks.EMPTY, [index], self.columns.text[0])
+        elif None in words or None in tags:
+            name = self.columns.text[0] if None in words else self.columns.label
+            self._note(checks.MISSING_VALUE, [index], name or "")
+        else:
+            return True
+        return False
+
+    def _batches(self, names: Sequence[str]) -> Iterator[tuple[int, pa.RecordBatch]]:
+        start = 0
+        for batch in self.table.rows.select(list(dict.fromkeys(names))).to_batches(max_chunksize=BLOCK_ROWS):
+            yield start, batch
+            start += batch.num_rows
+            self._progress(start)
+
+    def _note(
+        self,
+        kind: FindingKind,
+        indices: Any,
+        detail: str,
+        example: str = "",
+        fixes: tuple[Fix, ...] = (),
+    ) -> None:
+        for index in indices:
+            self.tally.add(kind, int(self.table.numbers[index]), detail=detail, example=example, fixes=fixes)
+
+    def no_usable_rows(self) -> DataError:
+        """The error for a table of which nothing is left."""
+        told = " ".join(finding.message for finding in self.tally.findings())
+        return DataError(
+            f"{self.table.path.name} has no usable rows",
+            f"{self.table.path}: {told}",
+            (Fix("Fill in the texts and labels, or choose other columns"),),
+        )
+
+
+def _counted(count: int, noun: str) -> str:
+    return f"{count:,} {noun}" if count == 1 else f"{count:,} {noun}s"
+
+
+def _named(tags: pa.ListArray, names: tuple[str, ...]) -> pa.ListArray:
+    """Tags as names: numbers stand for the names a data set brings, where it does."""
+    values = tags.flatten()
+    if names:
+        numbers = pc.cast(values, pa.int64())
+        known = pc.and_(pc.greater_equal(numbers, 0), pc.less(numbers, len(names)))
+        values = pc.take(pa.array(names, pa.string()), pc.if_else(known, numbers, None))
+    else:
+        values = pc.utf8_trim_whitespace(values)
+    ends = np.cumsum(pc.list_value_length(tags).to_numpy())
+    return pa.ListArray.from_arrays(pa.array(np.concatenate([[0], ends]), pa.int32()), values)
+
+
+# --- What each task looks for in a table
+
+
+Check = Callable[[Table, Guess], None]
+
+
+@dataclass(frozen=True)
+class TextKind:
+    """How the columns of a task are found and checked, and its rows read. `sample` is what has a label, in one word."""
+
+    guess: Callable[[Table, tuple[str, ...], str | None], Guess]
+    checks: tuple[tuple[str, Check], ...]
+    check_eval: Callable[[Table, Guess, Fix], None]
+    blocks: Callable[[RowReader], Iterator[Block]]
+    sample: str = "sample"
+
+
+_TEXTS: tuple[str, Check] = ("data.text_columns", checks.check_text_columns)
+KINDS = {
+    Task.TEXT_CLASSIFICATION: TextKind(
+        guess_columns,
+        (_TEXTS, ("data.label_column", checks.check_label_column)),
+        checks.check_eval_columns,
+        RowReader.texts,
+    ),
+    Task.TEXT_REGRESSION: TextKind(
+        guess_score_columns,
+        (_TEXTS, ("data.label_column", checks.check_score_column)),
+        checks.check_eval_columns,
+        RowReader.scores,
+    ),
+    Task.TOKEN_CLASSIFICATION: TextKind(
+        guess_tag_columns,
+        (("data.text_columns", checks.check_tag_columns),),
+        checks.check_eval_tags,
+        RowReader.words,
+        "word",
+    ),
+}
+
+
+# --- Texts and their labels for training and evaluation
+
+
 @dataclass(frozen=True)
 class LabelledTexts:
-    """The usable rows of a table: texts as an Arrow table, labels as the file has them, and where each row stands."""
+    """The usable rows of a table: texts as an Arrow table, the answers, and where each row stands."""
 
     texts: pa.Table = field(repr=False)
-    names: list[str] = field(repr=False)
+    answers: list[Any] = field(repr=False)
     places: list[int] = field(repr=False)
     table: Table
     notes: tuple[str, ...]
 
-    def where(self, index: int) -> str:
-        """Where a text stands, such as "row 17 of reviews.csv"."""
-        return self.table.where(self.places[index])
-
-    def at(self, kept: Sequence[int], *notes: str) -> "LabelledTexts":
-        """Those at `kept` only; the notes tell what became of the others."""
+    def unrepeated(self) -> "LabelledTexts":
+        """Without the rows that have an earlier one with the same texts and the same answer."""
+        texts = zip(*(map(_hashable, column.to_pylist()) for column in self.texts.columns), strict=True)
+        kept = first_of_equals(texts, self.answers).tolist()
         return LabelledTexts(
             self.texts.take(pa.array(kept, pa.int64())),
-            [self.names[place] for place in kept],
+            [self.answers[place] for place in kept],
             [self.places[place] for place in kept],
             self.table,
-            (*self.notes, *notes),
+            (*self.notes, *repeats(len(self.places) - len(kept), self.table.row_word)),
         )
 
+    def encoded(self, labels: tuple[str, ...]) -> pa.Table:
+        """The texts with a column `label`: class indices, a list of them where words are labelled, or numbers."""
+        index = {label: number for number, label in enumerate(labels)}
+        first = self.answers[0]
+        if isinstance(first, float):
+            column = pa.array(self.answers, pa.float64())
+        elif isinstance(first, str):
+            column = pa.array([index[label] for label in self.answers], pa.int64())
+        else:
+            classes = [[index[label] for label in tags] for tags in self.answers]
+            column = pa.array(classes, pa.list_(pa.int64()))
+        return self.texts.append_column("label", column)
 
-def load_text_data(options: RunOptions) -> TextData:
+
+def _hashable(value: Any) -> Any:
+    return tuple(value) if isinstance(value, list) else value
+
+
+def load_labelled_texts(options: RunOptions) -> TextData:
     """Read, check and split the texts a run asks for. Columns that weren't chosen are guessed.
 
     Raises:
-        DataError: They can't be used; the file and the row or column are named.
+        DataError: They can't be used; the file and the rows or columns are named.
     """
-    data = options.data
-    table = read_training(data)
-    columns = guess_columns(table, data.text_columns, data.label_column)
-    check_text_columns(table, columns)
-    check_label_column(table, columns)
-    found = usable_rows(table.first(data.max_train_samples), columns, skip=data.skip_bad_rows)
-    if data.drop_duplicates:
-        found = found.at(*unrepeated(found, found.names))
-    labels = in_order(found.names)
+    data, kind = options.data, KINDS[options.task]
+    table, columns = _training_table(options)
+    found = _usable_rows(kind, table, columns, skip=data.skip_bad_rows)
+    found = found.unrepeated() if data.drop_duplicates else found
     limit_fixes = (USE_ALL_SAMPLES,) if data.max_train_samples else ()
-    refuse_single(labels, f"Column “{columns.label}” of {table.path.name}", limit_fixes)
-    classes = indices(found.names, labels, found.where)
+    labels: tuple[str, ...] = ()
+    notes = (*table.notes, *found.notes)
+    if options.task is Task.TEXT_REGRESSION:
+        least, most = min(found.answers), max(found.answers)
+        checks.refuse_constant(table, columns, least, most, limit_fixes)
+        notes = (*notes, *checks.large_numbers(max(abs(least), abs(most)), columns))
+    else:
+        labels = in_order(
+            found.answers if kind.sample == "sample" else {tag for row in found.answers for tag in row}
+        )
+        refuse_single(labels, f"Column “{columns.label}” of {table.path.name}", limit_fixes)
+    whole = found.encoded(labels)
     apart = held_out_of(data)
     fraction = 0.0 if apart else data.eval_fraction
-    train, held_out = stratified_split(classes, fraction, options.training.seed)
-    notes = (*table.notes, *found.notes)
-    if apart:
-        evaluation = read_eval(apart, columns, data.max_eval_samples, skip=data.skip_bad_rows)
-        notes = (*notes, *evaluation.table.notes, *evaluation.notes)
-        eval_classes = indices(evaluation.names, labels, evaluation.where, (apart.instead,))
-        eval_set = _labelled_dataset(evaluation, eval_classes, list(range(len(eval_classes))))
+    if options.task is Task.TEXT_CLASSIFICATION:
+        train, held_out = stratified_split(whole["label"].to_numpy(), fraction, options.training.seed)
     else:
-        notes = (*notes, NOTHING_HELD_OUT) if fraction and not held_out else notes
-        held_out = held_out[: data.max_eval_samples]
-        eval_set = _labelled_dataset(found, classes, held_out) if held_out else None
+        train, held_out = random_split(whole.num_rows, fraction, options.training.seed)
+    eval_set = None
+    if apart:
+        evaluation = _read_evaluation(options, apart, columns, labels)
+        notes = (*notes, *evaluation.table.notes, *evaluation.notes)
+        eval_set = evaluation.encoded(labels)
+    elif held_out:
+        eval_set = whole.take(held_out[: data.max_eval_samples])
+    elif fraction:
+        notes = (*notes, NOTHING_HELD_OUT)
     assert columns.label is not None, "checked above"
     return TextData(
-        _labelled_dataset(found, classes, train), eval_set, labels, columns.text, columns.label, notes
+        _as_dataset(whole.take(train)),
+        None if eval_set is None else _as_dataset(eval_set),
+        labels,
+        columns.text,
+        columns.label,
+        notes,
     )
 
 
-def labelled_texts(
-    table: Table, text: tuple[str, ...] = (), label: str | None = None, *, skip: bool = False
-) -> pa.Table:
-    """The texts of a table's usable rows, one or two columns; columns that aren't given are guessed.
-
-    `skip` as `usable_rows` takes it.
+def training_texts(options: RunOptions) -> pa.Table:
+    """The texts of the training data's usable rows, one or two columns; the words of a row are put together.
 
     Raises:
         DataError: There are none.
     """
-    columns = guess_columns(table, text, label)
-    check_text_columns(table, columns)
-    check_label_column(table, columns)
-    return usable_rows(table, columns, skip=skip).texts
+    table, columns = _training_table(options)
+    texts = _usable_rows(KINDS[options.task], table, columns, skip=options.data.skip_bad_rows).texts
+    return pa.table({"text": pc.binary_join(texts[WORDS], " ")}) if WORDS in texts.column_names else texts
 
 
-def unrepeated(found: LabelledTexts, answers: Iterable[Hashable]) -> tuple[Any, ...]:
-    """What `at` takes to leave out the rows that have an earlier one with the same texts and the same answer."""
-    texts = zip(*(column.to_pylist() for column in found.texts.columns), strict=True)
-    kept = first_of_equals(texts, answers).tolist()
-    return (kept, *repeats(len(found.places) - len(kept), found.table.row_word))
+def _training_table(options: RunOptions) -> tuple[Table, Guess]:
+    data, kind = options.data, KINDS[options.task]
+    table = read_training(data)
+    columns = kind.guess(table, data.text_columns, data.label_column)
+    for _, check in kind.checks:
+        check(table, columns)
+    return table.first(data.max_train_samples), columns
 
 
-def usable_rows(table: Table, columns: Guess, *, skip: bool = False) -> LabelledTexts:
-    """The rows that have every text and a label; how many don't is noted.
-
-    Args:
-        table: The rows.
-        columns: Those of texts and of the label.
-        skip: Leave out rows with something else than texts, which otherwise are an error.
-
-    Raises:
-        DataError: None has.
-    """
-    lacking = []
-    is_text = np.ones(table.rows.num_rows, dtype=bool)
-    if not skip:
-        refuse_nested(table, columns.text)
-    for text in columns.text if skip else ():
-        nested = nested_rows(table, text)
-        if nested:
-            is_text[nested] = False
-            rows = "1 row" if len(nested) == 1 else f"{len(nested):,} rows"
-            first = table.where(nested[0])
-            lacking.append(f"a list or an object in “{text}” in {rows}, the first is {first}")
-    keep = pa.chunked_array([pa.array(is_text)])
-    for name in (*columns.text, columns.label):
-        blank = is_blank(as_text(table.rows[name]))
-        places = np.flatnonzero(blank.to_numpy())
-        if len(places):
-            rows = "1 row" if len(places) == 1 else f"{len(places):,} rows"
-            lacking.append(f"no “{name}” in {rows}, the first is {table.where(int(places[0]))}")
-        keep = pc.and_(keep, pc.invert(blank))
-    if not pc.any(keep).as_py():
-        raise DataError(
-            f"{table.path.name} has no usable rows",
-            f"{table.path}: {'; '.join(lacking)}.",
-            (Fix("Fill in the texts and labels, or choose other columns"),),
-        )
-    names = [as_text(table.rows[name]).filter(keep) for name in columns.text]
-    texts = pa.table(dict(zip(("text", "text_pair"), names, strict=False)))
-    labels = pc.utf8_trim_whitespace(as_text(table.rows[columns.label])).filter(keep).to_pylist()
-    left_out = table.rows.num_rows - len(labels)
-    note = f"Left out: {'; '.join(lacking)}."
-    kept = np.flatnonzero(keep.to_numpy()).tolist()
-    return LabelledTexts(texts, labels, kept, table, (note,) if left_out else ())
-
-
-def read_eval(
-    source: HeldOut, columns: Guess, limit: int | None = None, *, skip: bool = False
+def _usable_rows(
+    kind: TextKind, table: Table, columns: Guess, *, skip: bool, known: Collection[str] = ()
 ) -> LabelledTexts:
-    """The usable rows of the evaluation data, by the columns of the training data; `skip` as `usable_rows` takes it.
+    reader = RowReader(table, columns, skip=skip)
+    blocks = kind.blocks(reader)
+    texts, places, answers = list[pa.Table](), list[int](), list[Any]()
+    for block in reader.with_known_labels(blocks, known) if known else blocks:
+        places += block.places
+        answers += block.answers
+        if block.places:
+            texts.append(_as_table(block.inputs, are_words=kind.sample == "word"))
+    findings = reader.tally.findings()
+    refuse_problems(table, findings, len(places))
+    if not places:
+        raise reader.no_usable_rows()
+    return LabelledTexts(pa.concat_tables(texts).combine_chunks(), answers, places, table, noted(findings))
 
-    Raises:
-        DataError: It is no file of texts, or its columns aren't what those of the training data are.
-    """
-    table = read_eval_table(source)
-    check_eval_columns(table, columns, source.instead)
-    return usable_rows(table.first(limit), columns, skip=skip)
+
+def _as_table(inputs: list[tuple[str, ...]], *, are_words: bool) -> pa.Table:
+    if are_words:
+        return pa.table({WORDS: pa.array(inputs, pa.list_(pa.string()))})
+    columns = [pa.array(texts, pa.string()) for texts in zip(*inputs, strict=True)]
+    return pa.table(dict(zip(("text", "text_pair"), columns, strict=False)))
 
 
-def read_eval_table(source: HeldOut) -> Table:
+def _read_evaluation(
+    options: RunOptions, source: HeldOut, columns: Guess, labels: tuple[str, ...]
+) -> LabelledTexts:
+    """The usable rows of the evaluation data, by the columns and labels of the training data."""
+    data, kind = options.data, KINDS[options.task]
+    table = read_evaluation(source)
+    kind.check_eval(table, columns, source.instead)
+    table = table.first(data.max_eval_samples)
+    try:
+        return _usable_rows(kind, table, columns, skip=data.skip_bad_rows, known=labels)
+    except DataError as error:
+        error.fixes = (*error.fixes, source.instead)
+        raise
+
+
+def read_evaluation(source: HeldOut) -> Table:
     """The table to evaluate on.
 
     Raises:
@@ -247,10 +469,9 @@ def read_eval_table(source: HeldOut) -> Table:
     return read_held_out(source)
 
 
-def _labelled_dataset(found: LabelledTexts, classes: list[int], chosen: list[int]) -> "Dataset":
+def _as_dataset(rows: pa.Table) -> "Dataset":
     from datasets import Dataset
 
-    rows = found.texts.append_column("label", pa.array(classes, pa.int64())).take(chosen)
     return Dataset(rows.combine_chunks())
 
 
@@ -411,261 +632,3 @@ def _tell_lost_words(texts: Any, encoded: Any, length: int, reporter: Reporter) 
 
 def _column(part: Any, name: str) -> Any:
     return part.with_format("arrow")[:][name]
-
-
-# --- Texts whose words have a tag each: names in a text, parts of speech
-
-
-DAMAGED = Fix("Give each word one tag, or remove the row")
-
-
-@dataclass(frozen=True)
-class TaggedTexts:
-    """The usable rows of a table: words and the names of their tags, each a list a row, and where each row stands."""
-
-    words: pa.ListArray = field(repr=False)
-    tags: pa.ListArray = field(repr=False)
-    places: list[int] = field(repr=False)
-    table: Table
-    notes: tuple[str, ...]
-
-    def where(self, index: int) -> str:
-        """Where a text stands, such as "line 17 of train.conll"."""
-        return self.table.where(self.places[index])
-
-    def at(self, kept: Any, *notes: str) -> "TaggedTexts":
-        """Those at `kept` only, with further notes."""
-        chosen = pa.array(kept, pa.int64())
-        places = [self.places[place] for place in kept]
-        taken = self.words.take(chosen), self.tags.take(chosen)
-        return TaggedTexts(*taken, places, self.table, (*self.notes, *notes))
-
-    def names(self) -> list[str]:
-        """The tag of every word, one row after the other."""
-        names: list[str] = self.tags.flatten().to_pylist()
-        return names
-
-    def where_word(self, index: int) -> str:
-        """Where a word stands that has this place in `names`."""
-        ends = np.cumsum(pc.list_value_length(self.tags).to_numpy())
-        return self.where(int(np.searchsorted(ends, index, side="right")))
-
-
-def load_tagged_texts(options: RunOptions) -> TextData:
-    """Read, check and split texts with a tag a word; columns that weren't chosen are guessed.
-
-    Raises:
-        DataError: They can't be used; the file and the row or column are named.
-    """
-    data = options.data
-    table = read_training(data)
-    columns = guess_tag_columns(table, data.text_columns, data.label_column)
-    check_tag_columns(table, columns)
-    found = tagged_rows(table.first(data.max_train_samples), columns, skip=data.skip_bad_rows)
-    if data.drop_duplicates:
-        found = _unrepeated(found)
-    labels = in_order(found.names())
-    limit_fixes = (USE_ALL_SAMPLES,) if data.max_train_samples else ()
-    refuse_single(labels, f"Column “{columns.label}” of {table.path.name}", limit_fixes)
-    apart = held_out_of(data)
-    fraction = 0.0 if apart else data.eval_fraction
-    train, held_out = random_split(len(found.places), fraction, options.training.seed)
-    notes = (*table.notes, *found.notes)
-    whole = _tagged_dataset(found, labels)
-    if apart:
-        evaluation = read_tagged_eval(apart, columns, data.max_eval_samples, skip=data.skip_bad_rows)
-        notes = (*notes, *evaluation.table.notes, *evaluation.notes)
-        eval_set = _tagged_dataset(evaluation, labels, apart.instead)
-    else:
-        notes = (*notes, NOTHING_HELD_OUT) if fraction and not held_out else notes
-        held_out = held_out[: data.max_eval_samples]
-        eval_set = whole.take(held_out) if held_out else None
-    assert columns.label is not None, "checked above"
-    return TextData(
-        _as_dataset(whole.take(train)),
-        None if eval_set is None else _as_dataset(eval_set),
-        labels,
-        columns.text,
-        columns.label,
-        notes,
-    )
-
-
-def words_of(
-    table: Table, text: tuple[str, ...] = (), tags: str | None = None, *, skip: bool = False
-) -> pa.ListArray:
-    """The words of a table's usable rows; columns that aren't given are guessed; `skip` as `tagged_rows` takes it.
-
-    Raises:
-        DataError: There are none.
-    """
-    columns = guess_tag_columns(table, text, tags)
-    check_tag_columns(table, columns)
-    return tagged_rows(table, columns, skip=skip).words
-
-
-def tagged_rows(table: Table, columns: Guess, *, skip: bool = False) -> TaggedTexts:
-    """The rows that have words, with their tags; how many have none is noted.
-
-    Args:
-        table: The rows.
-        columns: Those of words and of tags.
-        skip: Leave out rows whose words and tags don't go together, which otherwise are an error.
-
-    Raises:
-        DataError: None has words, or a row has another number of tags than of words.
-    """
-    assert columns.label is not None, "checked before"
-    words = _lists(table, columns.text[0], skip=skip)
-    tags = _lists(table, columns.label, skip=skip)
-    counts, tag_counts = (_lengths(lists) for lists in (words, tags))
-    wrong = np.flatnonzero(counts != tag_counts)
-    if len(wrong) and not skip:
-        first = int(wrong[0])
-        raise uneven(table, columns, first, (int(counts[first]), int(tag_counts[first])), len(wrong))
-    kept = np.flatnonzero((counts > 0) & (counts == tag_counts))
-    if not len(kept):
-        raise DataError(
-            f"{table.path.name} has no usable rows",
-            f"{table.path}: no row has a word in “{columns.text[0]}”.",
-            (Fix("Choose other columns, or another file"),),
-        )
-    empty = int(np.count_nonzero((counts == 0) & (tag_counts == 0)))
-    note = f"Left out: {'1 row' if empty == 1 else f'{empty:,} rows'} without a word."
-    found = TaggedTexts(
-        words.take(pa.array(kept)),
-        named(tags.take(pa.array(kept)), tag_names(table, columns.label)),
-        kept.tolist(),
-        table,
-        (note,) if empty else (),
-    )
-    if not skip:
-        _refuse_missing(found, columns)
-        return found
-    return _without_damage(found, wrong)
-
-
-def _without_damage(found: TaggedTexts, uneven_rows: Any) -> TaggedTexts:
-    """What is left without values that are missing; the note counts those with other numbers of tags, too."""
-    damaged = np.union1d(_rows_with_missing(found.words), _rows_with_missing(found.tags))
-    places = sorted([*uneven_rows, *(found.places[row] for row in damaged)])
-    if not places:
-        return found
-    table = found.table
-    why = "whose words and tags don't go together"
-    note = told(len(places), table.row_word, why, table.where(int(places[0])))
-    if len(damaged) == len(found.places):
-        raise DataError(f"{table.path.name} has no usable rows", f"{table.path}: {note}", (DAMAGED,))
-    return found.at(np.setdiff1d(np.arange(len(found.places)), damaged), note)
-
-
-def _rows_with_missing(lists: pa.ListArray) -> Any:
-    missing = np.flatnonzero(pc.is_null(lists.flatten()).to_numpy(zero_copy_only=False))
-    return np.unique(np.searchsorted(np.cumsum(_lengths(lists)), missing, side="right"))
-
-
-def _unrepeated(found: TaggedTexts) -> TaggedTexts:
-    words, tags = (map(tuple, lists.to_pylist()) for lists in (found.words, found.tags))
-    kept = first_of_equals(words, tags)
-    return found.at(kept, *repeats(len(found.places) - len(kept), found.table.row_word))
-
-
-def read_tagged_eval(
-    source: HeldOut, columns: Guess, limit: int | None = None, *, skip: bool = False
-) -> TaggedTexts:
-    """The usable rows of the evaluation data, by the columns of the training data.
-
-    Raises:
-        DataError: It is no file of texts, or its columns aren't what those of the training data are.
-    """
-    table = read_eval_table(source)
-    check_columns_are_there(table, columns, source.instead)
-    check_tag_columns(table, columns)
-    return tagged_rows(table.first(limit), columns, skip=skip)
-
-
-def _lists(table: Table, name: str, *, skip: bool) -> pa.ListArray:
-    if skip:
-        return read_lists(table.rows[name])[0]
-    try:
-        return word_lists(table.rows[name])
-    except BadListError as error:
-        raise no_list(table, name, error.index, error.text) from error
-
-
-def no_list(table: Table, name: str, index: int, text: str, count: int = 1) -> DataError:
-    """The error for rows whose list of words or tags is none: the first of them, what it has, how many there are."""
-    others = f" So it is in {count:,} rows." if count > 1 else ""
-    return DataError(
-        f"“{name}” can't be read in {table.where(index)}",
-        f"{table.path}: it begins as a list and is none: {text[:80]}{others}",
-        (Fix('Write it as ["one", "two"], or as words with spaces between them'), LEAVE_OUT),
-    )
-
-
-def _lengths(lists: pa.ListArray) -> np.ndarray:
-    found: np.ndarray = pc.fill_null(pc.list_value_length(lists), 0).to_numpy()
-    return found
-
-
-def uneven(table: Table, columns: Guess, index: int, counts: tuple[int, int], rows: int) -> DataError:
-    """The error for rows whose words and tags don't match: the first of them, how many it has of each, and how many."""
-    similar = "1 row is like that" if rows == 1 else f"{rows:,} rows are like that"
-    words, tags = _counted(counts[0], "word"), _counted(counts[1], "tag")
-    return DataError(
-        f"{table.where(index).capitalize()} has {words} and {tags}",
-        f"{table.path}: “{columns.text[0]}” and “{columns.label}” need one tag for each word; {similar}.",
-        (DAMAGED, LEAVE_OUT),
-    )
-
-
-def _counted(count: Any, noun: str) -> str:
-    return f"{count:,} {noun}" if count == 1 else f"{count:,} {noun}s"
-
-
-def _refuse_missing(found: TaggedTexts, columns: Guess) -> None:
-    """Stop at a word without a tag, or a tag without a word."""
-    for name, lists in zip((*columns.text, columns.label), (found.words, found.tags), strict=True):
-        missing = np.flatnonzero(pc.is_null(lists.flatten()).to_numpy(zero_copy_only=False))
-        if len(missing):
-            assert name is not None, "checked before"
-            raise missing_value(found.table, name, found.where_word(int(missing[0])), len(missing))
-
-
-def missing_value(table: Table, name: str, where: str, count: int) -> DataError:
-    """The error for words without a tag, or the reverse: where the first is, and how many values are missing."""
-    return DataError(
-        f"A value of “{name}” is missing in {where}",
-        f"{table.path}: each word needs a tag. {_counted(count, 'value')} in all.",
-        (DAMAGED, LEAVE_OUT),
-    )
-
-
-def named(tags: pa.ListArray, names: tuple[str, ...]) -> pa.ListArray:
-    """Tags as names: numbers stand for the names a data set brings, where it does."""
-    values = tags.flatten()
-    if names:
-        numbers = pc.cast(values, pa.int64())
-        known = pc.and_(pc.greater_equal(numbers, 0), pc.less(numbers, len(names)))
-        values = pc.take(pa.array(names, pa.string()), pc.if_else(known, numbers, None))
-    else:
-        values = pc.utf8_trim_whitespace(values)
-    return pa.ListArray.from_arrays(_offsets(tags), values)
-
-
-def _offsets(lists: pa.ListArray) -> pa.Array:
-    """Where each row begins among the values of all rows, from 0 whatever was cut out of a longer array."""
-    lengths = pc.list_value_length(lists).to_numpy()
-    return pa.array(np.concatenate([[0], np.cumsum(lengths)]), pa.int32())
-
-
-def _tagged_dataset(found: TaggedTexts, labels: tuple[str, ...], instead: Fix = HOLD_OUT_INSTEAD) -> pa.Table:
-    classes = indices(found.names(), labels, found.where_word, (instead,), "word")
-    tags = pa.ListArray.from_arrays(_offsets(found.tags), pa.array(classes, pa.int64()))
-    return pa.table({"tokens": found.words, "label": tags})
-
-
-def _as_dataset(rows: pa.Table) -> "Dataset":
-    from datasets import Dataset
-
-    return Dataset(rows.combine_chunks())

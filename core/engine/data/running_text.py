@@ -14,10 +14,10 @@ import pyarrow.compute as pc
 from core.base.errors import DataError, Fix
 from core.engine.data import json_files as json_rows
 from core.engine.data import text_files as conll
-from core.engine.data.batches import TOKENS, TokenCache, cache_key, lengths_of
-from core.engine.data.checks import first_of_equals
-from core.engine.data.columns import as_text, guess_text, is_blank, nested_rows, refuse_nested
+from core.engine.data.checks import first_of_equals, noted, refuse_problems, repeats
+from core.engine.data.columns import Guess, guess_text
 from core.engine.data.delimited import SAMPLE_CHARACTERS, is_split
+from core.engine.data.labelled_texts import RowReader
 from core.engine.data.splits import Files, HeldOut, held_out_of, texts_of
 from core.engine.data.tables import Table, read_files
 from core.engine.data.text_encoding import open_text
@@ -35,11 +35,10 @@ from core.engine.data.text_files import (
     listed,
     of_text,
     refuse_foreign,
-    repeats,
     size_of,
-    told,
     unreadable,
 )
+from core.engine.data.token_cache import TOKENS, TokenCache, cache_key, lengths_of
 from core.options import RunOptions
 from core.options.sources import Scheme, scheme_of
 
@@ -275,46 +274,23 @@ def _rows(table: Table, asked: tuple[str, ...], *, skip: bool) -> tuple[Document
     Raises:
         DataError: There is no such column, nothing in it, or something else than text.
     """
-    name = text_column(table, asked)
-    if not skip:
-        refuse_nested(table, (name,))
-    nested = nested_rows(table, name)
-    texts = as_text(table.rows[name])
-    if nested:
-        texts = _at(texts, np.setdiff1d(np.arange(len(texts)), nested))
-        first, why = table.where(nested[0]), f"with a list or an object in “{name}”"
-        documents, notes = _filled(table, name, texts)
-        return documents, (*notes, told(len(nested), table.row_word, why, first))
-    return _filled(table, name, texts)
+    reader = RowReader(table, Guess((text_column(table, asked),), None), skip=skip)
+    texts = [pa.array([text for (text,) in block.inputs], pa.large_string()) for block in reader.texts()]
+    found = Documents(pa.chunked_array(texts, pa.large_string()))
+    findings = reader.tally.findings()
+    refuse_problems(table, findings, len(found.texts))
+    if not len(found.texts):
+        raise reader.no_usable_rows()
+    return found, (*table.notes, *noted(findings))
 
 
 def _unrepeated(documents: Documents, row_word: str) -> tuple[Documents, tuple[str, ...]]:
     """The texts that are the same as no earlier one."""
     count = len(documents.texts)
     kept = first_of_equals(((text,) for text in documents), ("" for _ in range(count)))
-    return Documents(_at(documents.texts, kept)), repeats(count - len(kept), row_word)
-
-
-def _at(texts: pa.ChunkedArray, kept: Any) -> pa.ChunkedArray:
-    """Some of the texts, chunk by chunk: together they may be more than one array can hold."""
-    chosen: Any = np.zeros(len(texts), dtype=bool)
+    chosen: Any = np.zeros(count, dtype=bool)
     chosen[kept] = True
-    return texts.filter(pa.array(chosen))
-
-
-def _filled(table: Table, name: str, texts: pa.ChunkedArray) -> tuple[Documents, tuple[str, ...]]:
-    """The texts that aren't blank."""
-    blank = is_blank(texts)
-    left_out = int(pc.sum(blank).as_py() or 0)
-    if left_out == len(texts):
-        raise DataError(
-            f"{table.path.name} has no usable rows",
-            f"{table.path}: column “{name}” is empty in every row.",
-            (Fix("Choose another column"),),
-        )
-    counted = "1 row has" if left_out == 1 else f"{left_out:,} rows have"
-    notes = (f"Left out: {counted} no “{name}”.",) if left_out else ()
-    return Documents(texts.filter(pc.invert(blank))), (*table.notes, *notes)
+    return Documents(documents.texts.filter(pa.array(chosen))), repeats(count - len(kept), row_word)
 
 
 def text_column(table: Table, asked: tuple[str, ...]) -> str:

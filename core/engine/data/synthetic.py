@@ -13,8 +13,8 @@ from core.options.sources import parse_synthetic, synthetic, synthetic_lengths
 
 if TYPE_CHECKING:
     from datasets import Dataset
-from core.engine.data.batches import CHOSEN, NO_LABEL, PROMPT, REJECTED, TOKENS
 from core.engine.data.chat_samples import Conversations
+from core.engine.data.token_cache import CHOSEN, NO_LABEL, PROMPT, REJECTED, TOKENS
 
 # --- Random tokens in place of texts, for timing: `synthetic:SAMPLESxLENGTH`
 

@@ -6,7 +6,6 @@ from dataclasses import dataclass, field, replace
 from typing import Any
 
 import msgspec
-import numpy as np
 
 from core.base.errors import DataError, ModelError, Problem
 from core.engine.data import checks as kinds
@@ -19,7 +18,7 @@ from core.engine.data.chat_tokens import (
     render_rows,
     set_template,
 )
-from core.engine.data.checks import Prints64
+from core.engine.data.checks import Prints64, offered
 from core.engine.data.conversation_shapes import (
     SHAPE_TITLES,
     Conversation,
@@ -31,11 +30,9 @@ from core.engine.data.conversation_shapes import (
     fingerprint,
 )
 from core.engine.data.conversations import of_the_file, read_rows, repeated_rows
-from core.engine.data.splits import NOTHING_HELD_OUT, HeldOut, held_out_count, held_out_of, random_split
+from core.engine.data.splits import NOTHING_HELD_OUT, held_out_count, held_out_of, random_split
 from core.engine.data.tables import Table, read_held_out, read_training
-from core.engine.data.text_files import offered
-from core.engine.inspect import gathering as tables
-from core.engine.inspect.gathering import MOST_SAMPLED, SHOWN, Stages, Tell, of_repeats
+from core.engine.inspect import report as tables
 from core.engine.inspect.preview import (
     CHARACTERS,
     TOKENS,
@@ -45,10 +42,11 @@ from core.engine.inspect.preview import (
     seen_rows,
     tokenizer_at_hand,
 )
+from core.engine.inspect.report import SHOWN, Stages, Tell, evenly_chosen, of_evaluation, of_repeats, of_rows
 from core.options import RunOptions
 from core.options.choices import ChatTemplate, Task
 from core.options.data import DataOptions
-from core.services.inspect import ROWS_NAMED, DataReport, Finding, FindingLevel, Lengths, Tally, in_order
+from core.services.inspect import ROWS_NAMED, DataReport, Finding, Lengths, Tally, in_order
 
 
 @dataclass(frozen=True)
@@ -164,8 +162,7 @@ class _Looker:
     def _chosen(self, rows: Iterator[Row], found: _Pass) -> Iterator[Row]:
         """Rows evenly chosen, while all of them are counted."""
         count = found.table.rows.num_rows
-        places = np.arange(min(count, MOST_SAMPLED)) * count // max(1, min(count, MOST_SAMPLED))
-        chosen = set(found.table.numbers[places].tolist())
+        chosen = set(found.table.numbers[evenly_chosen(count)].tolist())
         seen: set[int] = set()
         for row in rows:
             print64 = fingerprint(row)
@@ -261,30 +258,13 @@ def _look_at_held_out(looker: _Looker, train: _Pass) -> _HeldOut:
     except DataError as error:
         error.fixes = (*error.fixes, apart.instead)
         return _HeldOut(True, problems=(tables.as_problem(apart.option, error),))
-    told = [_of_evaluation(finding, apart) for finding in found.findings()]
+    told = of_evaluation(found.findings(), apart)
     places = found.prints.also_in(train.prints)
     if len(places):
-        told.append(
-            Finding(
-                code=kinds.IN_BOTH.code,
-                level=kinds.IN_BOTH.level,
-                message=kinds.IN_BOTH.message(len(places), table.row_word),
-                count=len(places),
-                rows=tuple(found.numbers[place] for place in places[:ROWS_NAMED]),
-                row_word=table.row_word,
-                fixes=kinds.IN_BOTH.fixes,
-                in_eval=True,
-            )
-        )
+        rows = [found.numbers[place] for place in places[:ROWS_NAMED]]
+        both = of_rows(kinds.IN_BOTH, rows, len(places), table.row_word)
+        told.append(msgspec.structs.replace(both, in_eval=True))
     return _HeldOut(True, found, tuple(_left_over(found, looker)), tuple(told))
-
-
-def _of_evaluation(finding: Finding, apart: HeldOut) -> Finding:
-    stops = finding.level is FindingLevel.PROBLEM
-    fixes = (*finding.fixes, apart.instead) if stops else finding.fixes
-    return msgspec.structs.replace(
-        finding, message=f"Evaluation data: {finding.message}", fixes=fixes, in_eval=True
-    )
 
 
 @dataclass(frozen=True)

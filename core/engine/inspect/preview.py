@@ -15,12 +15,22 @@ from core.engine.data import checks as kinds
 from core.engine.data.chat_tokens import Renderer, TemplateRefused, see
 from core.engine.data.conversation_shapes import Message, Pair, PlainText, Row
 from core.engine.data.splits import held_out_of
-from core.engine.inspect.gathering import Sample, Tell
-from core.engine.metrics import OUTSIDE
 from core.options import RunOptions
 from core.options.choices import Speaker
 from core.options.sources import Scheme, scheme_of
 from core.services.inspect import Lengths, Seen, SeenPart, Tally
+
+Tell = Callable[[int, int], None]
+
+
+@dataclass(frozen=True)
+class Sample:
+    """A usable row: its number in the file, what the model reads of it, and the answer."""
+
+    row: int
+    inputs: tuple[str, ...]
+    answer: Any = None
+
 
 # --- A histogram of how long samples are, with an edge where they are cut off
 
@@ -287,8 +297,8 @@ def see_words(samples: Sequence[Sample], at_hand: AtHand | None) -> Iterator[See
         if at_hand is None or not at_hand.tokenizer.is_fast:
             yield Seen(row=sample.row, parts=_shortened(" ".join(sample.inputs)), label=label)
             continue
-        from core.engine.data.batches import NO_LABEL
         from core.engine.data.labelled_texts import encode_rows
+        from core.engine.data.token_cache import NO_LABEL
 
         rows: dict[str, list[Any]] = {
             "tokens": [list(sample.inputs)],
@@ -312,6 +322,8 @@ def see_words(samples: Sequence[Sample], at_hand: AtHand | None) -> Iterator[See
 
 
 def _labels(sample: Sample) -> str:
+    from core.engine.metrics import OUTSIDE
+
     pairs = zip(sample.inputs, sample.answer, strict=True)
     named = [f"{word} {label}" for word, label in pairs if label != OUTSIDE]
     more = f" and {len(named) - LABELS_SHOWN} more" if len(named) > LABELS_SHOWN else ""

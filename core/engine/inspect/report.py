@@ -1,68 +1,124 @@
 """Answer "what is in this data, and what becomes of it?" for every task, with the functions its run uses."""
 
-from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass, replace
+import time
+from array import array
+from collections import Counter
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from itertools import islice
+from pathlib import Path
 from typing import Any
 
 import msgspec
+import numpy as np
 
 from core.base.errors import DataError, Fix, Problem
-from core.engine.data.checks import few_rows, similar, told_of
+from core.engine.data import checks
+from core.engine.data.checks import DROP_REPEATS, Prints64, few_rows, offered, similar, told_of
 from core.engine.data.columns import (
     Guess,
-    check_columns_are_there,
-    check_eval_columns,
-    check_label_column,
-    check_tag_columns,
-    check_text_columns,
+    as_text,
+    describe,
+    first_rows,
     guess_columns,
-    guess_tag_columns,
-)
-from core.engine.data.labelled_texts import read_eval_table, tagged_rows, usable_rows
-from core.engine.data.row_checks import Block, Reading
-from core.engine.data.scores import (
-    check_score_column,
     guess_score_columns,
-    large_numbers,
-    one_number,
-    scored_rows,
+    guess_tag_columns,
+    holds_bytes,
+    holds_numbers,
+    is_list,
+    share_of_paths,
 )
+from core.engine.data.conversation_shapes import Shape, ShapeKind, find_shape
+from core.engine.data.delimited import NOT_CLOSED
+from core.engine.data.labelled_texts import KINDS, Block, RowReader, TextKind, read_evaluation
+from core.engine.data.running_text import is_plain_text
 from core.engine.data.splits import (
     NOTHING_HELD_OUT,
     USE_ALL_SAMPLES,
     HeldOut,
+    files_of,
     held_out_count,
     held_out_of,
     refuse_single,
-    unseen_labels,
+    splits_of,
+    texts_of,
 )
 from core.engine.data.splits import in_order as labels_in_order
-from core.engine.data.tables import Table, read_training
-from core.engine.inspect import gathering as tables
-from core.engine.inspect.gathering import (
-    Gathered,
-    Sample,
-    Stages,
-    Tell,
-    gather,
-    in_both,
-    repeats,
-    without_repeats,
-)
-from core.engine.inspect.preview import AtHand, measure, see_texts, see_words, tokenizer_at_hand
+from core.engine.data.tables import Table, open_parquet, read_files, read_training
+from core.engine.data.text_files import ENDINGS, ending, first_bytes, is_parquet, size_of
+from core.engine.data.text_files import Tell as TellBytes
+from core.engine.inspect.preview import AtHand, Sample, measure, see_texts, see_words, tokenizer_at_hand
 from core.options import RunOptions
 from core.options.choices import Task
 from core.options.data import DataOptions
-from core.options.sources import parse_synthetic
-from core.services.inspect import DataReport, Finding, FindingLevel, Seen, in_order
-
-# --- Answer "what is in this data, and what becomes of it?" for every task
-
+from core.options.presets import find_task
+from core.options.sources import Scheme, parse_synthetic, scheme_of
+from core.services.inspect import (
+    ROWS_NAMED,
+    Column,
+    ColumnKind,
+    DataReport,
+    Finding,
+    FindingKind,
+    FindingLevel,
+    Lengths,
+    Seen,
+    Tally,
+    in_order,
+)
 
 TO_EVALUATE = ("validation", "test")
 """Splits that are made to evaluate on; of a test set the answers are sometimes kept back."""
 READING = 0.4
 """The share of a look that reading the file takes."""
+MOST_SAMPLED = 20_000
+SHOWN = 20
+MOST_LABELS_SHOWN = 200
+PREVIEW_ROWS = 200
+
+
+# --- How far a look at the data is: a share over its stages, told a few times a second
+
+
+TELL_SECONDS = 0.1
+WHOLE = 1000
+"""What all stages come to."""
+
+Tell = Callable[[int, int], None]
+
+
+class Stages:
+    """Puts the progress of stages, one after the other, together.
+
+    Args:
+        tell: Hears what is done, of `WHOLE`.
+        clock: Tells the time, in seconds.
+    """
+
+    def __init__(self, tell: Tell | None = None, clock: Callable[[], float] = time.monotonic) -> None:
+        self._tell = tell
+        self._clock = clock
+        self._told = -TELL_SECONDS
+        self._start = self._end = 0.0
+
+    @contextmanager
+    def stage(self, share: float) -> Iterator[Tell]:
+        """One stage, which takes about so much of the whole: hears what is done of it, and of how much."""
+        self._start, self._end = self._end, min(1.0, self._end + share)
+        yield self._hear
+        self._hear(1, 1)
+
+    def _hear(self, done: int, total: int) -> None:
+        now = self._clock()
+        if self._tell is None or now - self._told < TELL_SECONDS:
+            return
+        self._told = now
+        part = min(1.0, done / total) if total else 1.0
+        self._tell(round(WHOLE * (self._start + part * (self._end - self._start))), WHOLE)
+
+
+# --- The answer for every task
 
 
 def inspect(options: RunOptions, tell: Tell | None = None, *, any_task: bool = False) -> DataReport:
@@ -76,8 +132,6 @@ def inspect(options: RunOptions, tell: Tell | None = None, *, any_task: bool = F
     Raises:
         DataError: The source can't be read at all. What is wrong with its columns or rows is in the answer.
     """
-    from core.engine.inspect.gathering import Suited, find_suiting_task
-
     stages = Stages(tell)
     suited = Suited(None)  # it is held until the end: its table isn't read a second time
     try:
@@ -88,14 +142,38 @@ def inspect(options: RunOptions, tell: Tell | None = None, *, any_task: bool = F
             raise
     task = suited.task if any_task and suited.task else options.task
     try:
-        report = _look_for_task(task)(msgspec.structs.replace(options, task=task), stages)
+        report = _look(msgspec.structs.replace(options, task=task), stages)
     except DataError as error:
         if suited.task is None or suited.task is task:
             raise
-        raise DataError(error.title, error.detail, (_change_task(suited.task), *error.fixes)) from error
+        change = Fix(f"Change to “{suited.task.label}”", {"task": suited.task.value})
+        raise DataError(error.title, error.detail, (change, *error.fixes)) from error
     splits = report.splits or _splits(options)
     findings = (*report.findings, *_unused(splits, options.data))
     return msgspec.structs.replace(report, suits=suited.task, splits=splits, findings=findings)
+
+
+def _look(options: RunOptions, stages: Stages) -> DataReport:
+    """Look into data for a task; only its libraries are loaded."""
+    task, made_up = options.task, parse_synthetic(options.data.train)
+    if task.reads_images:
+        from core.engine.data.image_checks import report_on_images
+
+        with stages.stage(1.0) as tell:
+            return report_on_images(options, tell)
+    if made_up:
+        return DataReport(
+            source=options.data.train, format="synthetic", rows=made_up[0], train_rows=made_up[0]
+        )
+    if task.reads_conversations:
+        from core.engine.inspect.conversations import inspect_conversations
+
+        return inspect_conversations(options, stages)
+    if task is Task.CAUSAL_LM:
+        from core.engine.inspect.running_text import inspect_running_text
+
+        return inspect_running_text(options, stages)
+    return inspect_texts(options, stages)
 
 
 def _unused(splits: tuple[str, ...], data: DataOptions) -> Iterator[Finding]:
@@ -116,13 +194,7 @@ def _unused(splits: tuple[str, ...], data: DataOptions) -> Iterator[Finding]:
         )
 
 
-def _change_task(task: Task) -> Fix:
-    return Fix(f"Change to “{task.label}”", {"task": task.value})
-
-
 def _splits(options: RunOptions) -> tuple[str, ...]:
-    from core.engine.data.splits import splits_of
-
     try:
         found = splits_of(options.data.train)
     except DataError:
@@ -130,94 +202,310 @@ def _splits(options: RunOptions) -> tuple[str, ...]:
     return found if len(found) > 1 else ()
 
 
-def _look_for_task(task: Task) -> Callable[[RunOptions, Stages], DataReport]:
-    """What looks into data for a task; only its libraries are loaded."""
-    if task.reads_images:
-        return _images
-    return _made_up_or(task)
+# --- Which task data is for, judged by what its columns hold; a person may well want another
 
 
-def _made_up_or(task: Task) -> Callable[[RunOptions, Stages], DataReport]:
-    def look(options: RunOptions, stages: Stages) -> DataReport:
-        made_up = parse_synthetic(options.data.train)
-        if made_up:
-            return DataReport(
-                source=options.data.train, format="synthetic", rows=made_up[0], train_rows=made_up[0]
-            )
-        if task.reads_conversations:
-            from core.engine.inspect.conversations import inspect_conversations
-
-            return inspect_conversations(options, stages)
-        if task is Task.CAUSAL_LM:
-            from core.engine.inspect.running_text import inspect_running_text
-
-            return inspect_running_text(options, stages)
-
-        return inspect_texts(options, stages)
-
-    return look
-
-
-def _images(options: RunOptions, stages: Stages) -> DataReport:
-    from core.engine.data.image_checks import report_on_images
-
-    with stages.stage(1.0) as tell:
-        return report_on_images(options, tell)
-
-
-# --- Texts with an answer each: a label, a number, or a label for each word
-
-
-MOST_LABELS_SHOWN = 200
-Check = Callable[[Table, Guess], None]
+FEW_ANSWERS = 20
+"""So many different answers are labels rather than something to say."""
+FEW_NUMBERS = 20
+"""So many different numbers are labels rather than something to estimate."""
+IMAGES_SHARE = 0.5
+LOOKED_AT = 50
+IDX = b"\x00\x00\x08"
+"""What files of the kind MNIST comes in begin with: two zeros, and the type of bytes."""
 
 
 @dataclass(frozen=True)
-class _Kind:
-    """How the rows of a task are found, checked, gone through and shown: with the functions its run uses."""
+class Suited:
+    """The task that data is most likely for, None where nothing tells; and the table, where it was read for that."""
 
-    guess: Callable[[Table, tuple[str, ...], str | None], Guess]
-    checks: tuple[tuple[str, Check], ...]
-    check_eval: Callable[[Table, Guess, Fix], None]
-    blocks: Callable[[Reading], Iterator[Block]]
-    refuse_empty: Callable[..., object]
-    see: Callable[[Sequence[Sample], AtHand | None], Iterator[Seen]]
-    sample: str = "sample"
+    task: Task | None
+    table: Table | None = None
 
 
-def _check_eval_tags(table: Table, columns: Guess, instead: Fix) -> None:
-    check_columns_are_there(table, columns, instead)
-    check_tag_columns(table, columns)
+def find_suiting_task(data: DataOptions, progress: TellBytes | None = None) -> Suited:
+    """The task that training data is most likely for.
+
+    Raises:
+        DataError: It can't be read.
+    """
+    source = data.train
+    if scheme_of(source) not in (None, Scheme.HUB):
+        return Suited(find_task(source))
+    path = Path(source)
+    if scheme_of(source) is None and path.is_dir():
+        inside = (find_task(str(file)) for file in islice(path.iterdir(), LOOKED_AT) if file.is_file())
+        if Task.IMAGE_CLASSIFICATION in (find_task(source), *inside):
+            return Suited(Task.IMAGE_CLASSIFICATION)
+        if texts_of(source, data.train_split) == (path,):
+            return Suited(Task.CAUSAL_LM if is_plain_text(path) else None)
+    files = files_of(source, data.train_split)
+    if _holds_images(files[0]):
+        return Suited(Task.IMAGE_CLASSIFICATION)
+    if ending(files[0]) not in ENDINGS and is_plain_text(files[0]):
+        return Suited(Task.CAUSAL_LM)
+    table = read_files(files, progress)
+    return Suited(suiting_table(table), table)
 
 
-_TEXTS: tuple[str, Check] = ("data.text_columns", check_text_columns)
-_KINDS = {
-    Task.TEXT_CLASSIFICATION: _Kind(
-        guess_columns,
-        (_TEXTS, ("data.label_column", check_label_column)),
-        check_eval_columns,
-        Reading.texts,
-        usable_rows,
-        see_texts,
-    ),
-    Task.TEXT_REGRESSION: _Kind(
-        guess_score_columns,
-        (_TEXTS, ("data.label_column", check_score_column)),
-        check_eval_columns,
-        Reading.scores,
-        scored_rows,
-        see_texts,
-    ),
-    Task.TOKEN_CLASSIFICATION: _Kind(
-        guess_tag_columns,
-        (("data.text_columns", check_tag_columns),),
-        _check_eval_tags,
-        Reading.words,
-        tagged_rows,
-        see_words,
-        "word",
-    ),
-}
+def _holds_images(path: Path) -> bool:
+    """Whether a file is an image, or images are in it: IDX, or Parquet with bytes."""
+    size_of(path)
+    start = first_bytes(path)
+    if start.startswith(IDX) or find_task(str(path)) is Task.IMAGE_CLASSIFICATION:
+        return True
+    return is_parquet(path, start) and any(
+        holds_bytes(kind) for kind in open_parquet(path).schema_arrow.types
+    )
+
+
+def suiting_table(table: Table) -> Task | None:
+    """The task that a table is most likely for."""
+    columns = describe(table)
+    if _shape(table, preference=True):
+        return Task.PREFERENCE
+    if _has_words(table):
+        return Task.TOKEN_CLASSIFICATION
+    shape = _shape(table, preference=False)
+    if shape is not None and _is_said(shape, columns):
+        return Task.CHAT
+    if any(share_of_paths(table, column.name) > IMAGES_SHARE for column in columns):
+        return Task.IMAGE_CLASSIFICATION
+    return _of_texts(table, columns)
+
+
+def _shape(table: Table, *, preference: bool) -> Shape | None:
+    try:
+        return find_shape(table, preference=preference)
+    except DataError:
+        return None
+
+
+def _is_said(shape: Shape, columns: tuple[Column, ...]) -> bool:
+    """Whether the answers are something to say, and not a few labels."""
+    if shape.kind is ShapeKind.TEXT:
+        return False
+    if shape.kind is not ShapeKind.PROMPT:
+        return True
+    answers = next(column for column in columns if column.name == list(shape.columns.values())[1])
+    return answers.kind is ColumnKind.TEXT and answers.distinct > FEW_ANSWERS
+
+
+def _has_words(table: Table) -> bool:
+    """Whether there are lists of words and of as many tags."""
+    found = guess_tag_columns(table)
+    if not found.text or found.label is None:
+        return False
+    for name in (found.text[0], found.label):
+        is_written = all(text.strip().startswith("[") for text in _some(table, name))
+        if not is_list(table.rows.schema.field(name).type) and not is_written:
+            return False
+    return True
+
+
+def _some(table: Table, name: str) -> list[str]:
+    texts = as_text(table.first(LOOKED_AT).rows[name]).to_pylist()
+    return list(islice((text for text in texts if text), LOOKED_AT))
+
+
+def _of_texts(table: Table, columns: tuple[Column, ...]) -> Task | None:
+    kinds = {column.name: column for column in columns}
+    scored, guess = guess_score_columns(table), guess_columns(table)
+    if not guess.text:
+        return None
+    number, label = kinds.get(scored.label or ""), kinds.get(guess.label or "")
+    has_number = number is not None and (
+        number.kind is ColumnKind.NUMBER or holds_numbers(table, number.name)
+    )
+    if number is not None and has_number and scored.label == guess.label and _is_estimated(number):
+        return Task.TEXT_REGRESSION
+    if label is not None:
+        return Task.TEXT_CLASSIFICATION
+    return Task.TEXT_REGRESSION if has_number else Task.CAUSAL_LM
+
+
+def _is_estimated(column: Column) -> bool:
+    """Whether numbers are something to estimate: they have decimals, or there are many of them."""
+    return column.distinct > FEW_NUMBERS or any("." in example for example in column.examples)
+
+
+# --- What a look at any table tells: its columns, its first rows, how it was read
+
+
+def about_table(table: Table) -> dict[str, Any]:
+    """The fields of a report that a table has, whatever it is for."""
+    return {
+        "format": table.format,
+        "rows": table.rows.num_rows,
+        "reading": dict(table.reading),
+        "columns": describe(table),
+        "preview": first_rows(table, table.columns),
+        "preview_rows": tuple(int(number) for number in table.numbers[:PREVIEW_ROWS]),
+    }
+
+
+def note_findings(notes: Iterable[str]) -> Iterator[Finding]:
+    """A warning for each note that tells of another encoding than UTF-8, of damaged letters or of lines left out."""
+    for note in notes:
+        if kind := _warned(note):
+            yield Finding(code=kind.code, level=kind.level, message=note, count=1)
+
+
+def other_notes(notes: Iterable[str]) -> tuple[str, ...]:
+    """The notes that no finding tells."""
+    return tuple(note for note in notes if not _warned(note))
+
+
+def _warned(note: str) -> FindingKind | None:
+    if "UTF-" in note:  # of all notes on files only these name one
+        return checks.OTHER_ENCODING
+    return checks.LINES_LEFT_OUT if " left out of " in note or NOT_CLOSED in note else None
+
+
+def problem_of(path: str, check: Callable[[], object]) -> list[Problem]:
+    """What a check of a run would stop on, as a problem of the option at `path`."""
+    try:
+        check()
+    except DataError as error:
+        return [as_problem(path, error)]
+    return []
+
+
+def as_problem(path: str, error: DataError) -> Problem:
+    """An error as a problem of the option at `path`."""
+    return Problem(path, f"{error.title}. {error.detail}", error.fixes)
+
+
+def of_evaluation(findings: Iterable[Finding], apart: HeldOut) -> list[Finding]:
+    """Findings about rows of the evaluation data, which say so."""
+    return [
+        msgspec.structs.replace(
+            finding,
+            message=f"Evaluation data: {finding.message}",
+            fixes=(*finding.fixes, apart.instead) if finding.level is FindingLevel.PROBLEM else finding.fixes,
+            in_eval=True,
+        )
+        for finding in findings
+    ]
+
+
+def of_rows(kind: FindingKind, rows: Sequence[int], count: int, row_word: str) -> Finding:
+    """A finding about rows, given by the numbers of the first of them."""
+    return msgspec.structs.replace(kind.finding(count, row_word), rows=tuple(rows[:ROWS_NAMED]))
+
+
+def of_repeats(finding: Finding, data: DataOptions) -> Finding:
+    """What is said of repeats: that they are left out, or what comes of them and how to leave them out."""
+    if data.drop_duplicates:
+        left_out = "It is left out." if finding.count == 1 else "They are left out."
+        return msgspec.structs.replace(finding, message=f"{finding.message} {left_out}", fixes=())
+    is_share = data.eval_fraction > 0 and held_out_of(data) is None
+    message = f"{finding.message} {STRADDLING}" if is_share else finding.message
+    return msgspec.structs.replace(finding, message=message, fixes=(*finding.fixes, DROP_REPEATS))
+
+
+STRADDLING = "Some may be trained on and evaluated on, too: the result would look better than it is."
+
+
+# --- What one pass over the rows of a table gathers: counts of labels, what repeats, some rows to show
+
+
+@dataclass
+class Gathered:
+    """The usable rows of a table, of each of which 16 bytes are kept; the first ones and some of all as samples.
+
+    `labels` counts them; of words, each word counts. `least` and `most` are the ends of the numbers to learn.
+    """
+
+    table: Table
+    labels: Counter[str] = field(default_factory=Counter)
+    prints: Prints64 = field(default_factory=Prints64)
+    first: list[Sample] = field(default_factory=list)
+    evenly: list[Sample] = field(default_factory=list)
+    characters: int = 0
+    least: float = float("inf")
+    most: float = float("-inf")
+    places: "array[int]" = field(default_factory=lambda: array("I"))
+
+    def __post_init__(self) -> None:
+        self._chosen = evenly_chosen(self.table.rows.num_rows)
+
+    @property
+    def usable(self) -> int:
+        """How many rows there are."""
+        return len(self.places)
+
+    @property
+    def is_all(self) -> bool:
+        """Whether every row is among the samples."""
+        return self.table.rows.num_rows <= MOST_SAMPLED
+
+    @property
+    def sampled_note(self) -> tuple[str, ...]:
+        """Says of how many rows lengths are, where not of all."""
+        if self.is_all:
+            return ()
+        return (f"Lengths are those of {len(self.evenly):,} rows, evenly chosen out of {self.usable:,}.",)
+
+    def numbers(self, places: Iterable[int]) -> list[int]:
+        """The rows' numbers in the file of the first usable rows at these places."""
+        return [int(self.table.numbers[self.places[place]]) for place in islice(places, ROWS_NAMED)]
+
+    def take(self, block: Block) -> None:
+        """Take further rows in."""
+        self.places.extend(block.places)
+        self.characters += sum(len(text) for texts in block.inputs for text in texts)
+        self.prints.add(block.inputs, block.answers)
+        for answer in block.answers:
+            if isinstance(answer, float):
+                self.least, self.most = min(self.least, answer), max(self.most, answer)
+            else:
+                self.labels.update((answer,) if isinstance(answer, str) else answer)
+        wanted = np.flatnonzero(np.isin(block.places, self._chosen, assume_unique=True)).tolist()
+        self.evenly += [self._sample(block, index) for index in wanted]
+        room = min(SHOWN - len(self.first), len(block.places))
+        self.first += [self._sample(block, index) for index in range(room)]
+
+    def _sample(self, block: Block, index: int) -> Sample:
+        return Sample(int(self.table.numbers[block.places[index]]), block.inputs[index], block.answers[index])
+
+
+def evenly_chosen(rows: int) -> Any:
+    """The indices of some of so many rows."""
+    count = min(rows, MOST_SAMPLED)
+    return np.arange(count) * rows // max(1, count)
+
+
+def gather(table: Table, blocks: Iterable[Block]) -> Gathered:
+    """Go through all blocks of usable rows."""
+    found = Gathered(table)
+    for block in blocks:
+        found.take(block)
+    return found
+
+
+def without_repeats(found: Gathered, blocks: Callable[[], Iterable[Block]]) -> Gathered:
+    """The same without the rows that repeat an earlier one; `blocks` goes through all of them once more."""
+    repeated = found.prints.repeated().same
+    if not len(repeated):
+        return found
+    places = np.asarray(found.places)[repeated]
+    return gather(
+        found.table, (block.at(np.flatnonzero(~np.isin(block.places, places)).tolist()) for block in blocks())
+    )
+
+
+def repeats(found: Gathered, data: DataOptions) -> Iterator[Finding]:
+    """Warnings of rows that have the text of an earlier one."""
+    repeated, word = found.prints.repeated(), found.table.row_word
+    if len(repeated.same):
+        same = of_rows(checks.DUPLICATES, found.numbers(repeated.same), len(repeated.same), word)
+        yield of_repeats(same, data)
+    if len(repeated.other):
+        yield of_rows(checks.CONTRADICTIONS, found.numbers(repeated.other), len(repeated.other), word)
+
+
+# --- Texts with an answer each: a label, a number, or a label for each word
 
 
 @dataclass(frozen=True)
@@ -246,176 +534,128 @@ def inspect_texts(options: RunOptions, stages: Stages) -> DataReport:
     Raises:
         DataError: The table can't be read at all.
     """
-    kind, data = _KINDS[options.task], options.data
+    kind, data = KINDS[options.task], options.data
     with stages.stage(0.0) as tell:
         table = read_training(data, tell)
     columns = kind.guess(table, data.text_columns, data.label_column)
-    used = table.first(data.max_train_samples)
     with stages.stage(0.4) as tell:
-        looked = _look_at_texts(options, kind, used, columns, tell)
+        looked = _look_at_texts(options, kind, table.first(data.max_train_samples), columns, tell)
     apart, held_out = held_out_of(data), _Looked()
-    if apart and looked.gathered:
-        held_out = _look_at_held_out(options, kind, apart, columns, looked.gathered)
-    seen = _Seen()
+    lengths: Lengths | None = None
+    seen: tuple[Seen, ...] = ()
+    notes, tally = looked.notes, Tally(table.row_word)
     if looked.gathered:
+        if apart:
+            held_out = _look_at_held_out(options, kind, apart, columns, looked.gathered)
         with stages.stage(0.2) as tell:
-            seen = _see(options, kind, looked.gathered, tell)
-    train_rows, eval_rows, note = _counts(options, looked, held_out, apart=apart is not None)
+            lengths, seen, more = _see(options, kind, looked.gathered, tally, tell)
+        notes = (*notes, *held_out.notes, *more)
+    train_rows, eval_rows, more = _counts(options, looked, held_out, apart=apart is not None)
     labels = looked.gathered.labels.most_common(MOST_LABELS_SHOWN) if looked.gathered else ()
     return DataReport(
         source=data.train,
-        **tables.about_table(table),
+        **about_table(table),
         text_columns=columns.text,
         label_column=columns.label,
         labels=dict(labels),
-        lengths=seen.lengths,
-        seen=seen.seen,
+        lengths=lengths,
+        seen=seen,
         train_rows=train_rows,
         eval_rows=eval_rows,
         problems=(*looked.problems, *held_out.problems),
-        findings=in_order([*looked.findings, *held_out.findings, *seen.findings]),
-        notes=tuple(dict.fromkeys((*looked.notes, *held_out.notes, *seen.notes, *note))),
+        findings=in_order([*looked.findings, *held_out.findings, *tally.findings()]),
+        notes=tuple(dict.fromkeys((*notes, *more))),
     )
 
 
-def _look_at_texts(options: RunOptions, kind: _Kind, table: Table, columns: Guess, tell: Tell) -> _Looked:
+def _look_at_texts(options: RunOptions, kind: TextKind, table: Table, columns: Guess, tell: Tell) -> _Looked:
     """Look at the rows that would be trained on."""
-    notes = tables.other_notes(table.notes)
-    found = list(tables.note_findings(table.notes))
+    data = options.data
+    notes, found = other_notes(table.notes), list(note_findings(table.notes))
     problems = [
         problem
         for path, check in kind.checks
-        for problem in tables.problem_of(path, lambda check=check: check(table, columns))  # type: ignore[misc]
+        for problem in problem_of(path, lambda check=check: check(table, columns))  # type: ignore[misc]
     ]
     if problems:
         return _Looked(problems=tuple(problems), findings=tuple(found), notes=notes)
-    skip = options.data.skip_bad_rows
-    reading = Reading(table, columns, lambda rows: tell(rows, table.rows.num_rows), skip=skip)
-    gathered = gather(table, kind.blocks(reading))
-    found += [*reading.problems(), *reading.tally.findings()]
-    if not gathered.usable and (skip or not reading.problems()):
-        problems = tables.problem_of("data.train", lambda: kind.refuse_empty(table, columns, skip=skip))
-    elif gathered.usable:
-        found += repeats(gathered, options.data)
-        if options.data.drop_duplicates:
-            gathered = without_repeats(gathered, lambda: kind.blocks(Reading(table, columns, skip=skip)))
-        problems = _nothing_to_learn(options, table, columns, gathered)
-        found += [*similar(gathered.labels), *told_of(gathered.labels, _noun(kind, table))]
+    reader = RowReader(
+        table, columns, skip=data.skip_bad_rows, progress=lambda rows: tell(rows, table.rows.num_rows)
+    )
+    gathered = gather(table, kind.blocks(reader))
+    problems, of_reader = _of_reader(reader, gathered, "data.train")
+    found += of_reader
+    if gathered.usable:
+        found += repeats(gathered, data)
+        if data.drop_duplicates:
+            again = RowReader(table, columns, skip=data.skip_bad_rows)
+            gathered = without_repeats(gathered, lambda: kind.blocks(again))
+        fixes = (USE_ALL_SAMPLES,) if data.max_train_samples else ()
+        if options.task is Task.TEXT_REGRESSION:
+            least, most = gathered.least, gathered.most
+            check = lambda: checks.refuse_constant(table, columns, least, most, fixes)  # noqa: E731
+            notes = (*notes, *checks.large_numbers(max(abs(least), abs(most)), columns))
+        else:
+            where = f"Column “{columns.label}” of {table.path.name}"
+            check = lambda: refuse_single(labels_in_order(gathered.labels), where, fixes)  # noqa: E731
+        problems = problem_of("data.label_column", check)
+        found += similar(gathered.labels)
+        found += told_of(gathered.labels, "word" if kind.sample == "word" else table.row_word)
         found += few_rows(gathered.usable, table.row_word)
-    if options.task is Task.TEXT_REGRESSION and gathered.usable:
-        notes = (*notes, *large_numbers(max(abs(gathered.least), abs(gathered.most)), columns))
     return _Looked(gathered, tuple(problems), tuple(found), notes)
 
 
-def _noun(kind: _Kind, table: Table) -> str:
-    return kind.sample if kind.sample == "word" else table.row_word
-
-
-def _nothing_to_learn(options: RunOptions, table: Table, columns: Guess, found: Gathered) -> list[Problem]:
-    """One label only, or one number."""
-    fixes = (USE_ALL_SAMPLES,) if options.data.max_train_samples else ()
-    if options.task is Task.TEXT_REGRESSION:
-        if found.least < found.most:
-            return []
-        error = one_number(table, columns, found.most, found.usable, fixes)
-        return [tables.as_problem("data.label_column", error)]
-    where = f"Column “{columns.label}” of {table.path.name}"
-    labels = labels_in_order(found.labels)
-    return tables.problem_of("data.label_column", lambda: refuse_single(labels, where, fixes))
+def _of_reader(reader: RowReader, gathered: Gathered, path: str) -> tuple[list[Problem], Sequence[Finding]]:
+    """What was found row by row; and the problem that no row is left, where no finding tells."""
+    findings = reader.tally.findings()
+    if gathered.usable:
+        return [], offered(findings)
+    if reader.tally.has_problems:
+        return [], findings
+    return [as_problem(path, reader.no_usable_rows())], findings
 
 
 def _look_at_held_out(
-    options: RunOptions, kind: _Kind, apart: HeldOut, columns: Guess, train: Gathered
+    options: RunOptions, kind: TextKind, apart: HeldOut, columns: Guess, train: Gathered
 ) -> _Looked:
     """Look at the rows to evaluate on, and compare them with those trained on."""
     try:
-        table = read_eval_table(apart)
+        table = read_evaluation(apart)
         kind.check_eval(table, columns, apart.instead)
     except DataError as error:
-        return _Looked(problems=(tables.as_problem(apart.option, error),))
+        return _Looked(problems=(as_problem(apart.option, error),))
     table = table.first(options.data.max_eval_samples)
-    skip = options.data.skip_bad_rows
-    reading = Reading(table, columns, skip=skip)
-    gathered = gather(table, kind.blocks(reading), train.labels.keys())
-    found = [_of_evaluation(finding, apart) for finding in (*reading.problems(), *reading.tally.findings())]
-    found += [*_unseen(kind, gathered, train, apart), *in_both(train, gathered)]
-    found += tables.note_findings(table.notes)
-    problems: list[Problem] = []
-    if not gathered.usable and (skip or not reading.problems()):
-        problems = tables.problem_of(apart.option, lambda: kind.refuse_empty(table, columns, skip=skip))
-    return _Looked(gathered, tuple(problems), tuple(found), tables.other_notes(table.notes))
+    reader = RowReader(table, columns, skip=options.data.skip_bad_rows)
+    blocks = kind.blocks(reader)
+    gathered = gather(table, reader.with_known_labels(blocks, train.labels) if train.labels else blocks)
+    problems, found_rows = _of_reader(reader, gathered, apart.option)
+    found = of_evaluation(found_rows, apart)
+    also = gathered.prints.also_in(train.prints)
+    if len(also):
+        both = of_rows(checks.IN_BOTH, gathered.numbers(also), len(also), table.row_word)
+        found.append(msgspec.structs.replace(both, in_eval=True))
+    return _Looked(gathered, tuple(problems), (*found, *note_findings(table.notes)), other_notes(table.notes))
 
 
-def _of_evaluation(finding: Finding, apart: HeldOut) -> Finding:
-    """A finding about rows of the evaluation data, which says so."""
-    fixes = finding.fixes
-    if finding.level is FindingLevel.PROBLEM:
-        fixes = (*finding.fixes[:2], apart.instead)
-    return msgspec.structs.replace(
-        finding, message=f"Evaluation data: {finding.message}", fixes=fixes, in_eval=True
+def _see(
+    options: RunOptions, kind: TextKind, found: Gathered, tally: Tally, tell: Tell
+) -> tuple[Lengths | None, tuple[Seen, ...], tuple[str, ...]]:
+    """How long the rows are, the first ones as the model sees them, and what is to be said of that."""
+    words = kind.sample == "word"
+    samples = found.evenly
+    at_hand: AtHand | None = tokenizer_at_hand(
+        options,
+        lambda: [
+            text for sample in samples for text in ([" ".join(sample.inputs)] if words else sample.inputs)
+        ],
     )
-
-
-def _unseen(kind: _Kind, found: Gathered, train: Gathered, apart: HeldOut) -> Iterator[Finding]:
-    """Labels that are evaluated on and never trained on, all of them."""
-    foreign = found.foreign
-    if not foreign.count:
-        return
-    error = unseen_labels(
-        list(foreign.names),
-        foreign.count,
-        labels_in_order(train.labels),
-        found.table.where(foreign.first),
-        fixes=(apart.instead,),
-        sample=kind.sample,
+    lengths = measure(samples, at_hand, tally, tell, words=words, of_all=found.is_all)
+    see = see_words if words else see_texts
+    return (
+        lengths,
+        tuple(see(found.first, at_hand)),
+        (*(at_hand.notes if at_hand else ()), *found.sampled_note),
     )
-    yield Finding(
-        code="unseen-label",
-        level=FindingLevel.PROBLEM,
-        message=f"{error.title}. {error.detail}",
-        count=foreign.count,
-        rows=tuple(foreign.rows),
-        row_word=found.table.row_word,
-        fixes=error.fixes,
-        in_eval=True,
-    )
-
-
-@dataclass(frozen=True)
-class _Seen:
-    """What the model sees."""
-
-    lengths: Any = None
-    seen: tuple[Seen, ...] = ()
-    findings: tuple[Finding, ...] = ()
-    notes: tuple[str, ...] = ()
-
-
-def _see(options: RunOptions, kind: _Kind, found: Gathered, tell: Tell) -> _Seen:
-    at_hand = tokenizer_at_hand(options, lambda: _texts_of(found, words=kind.sample == "word"))
-    sampled, reading = found.sampled, Reading(found.table, Guess((), None))
-    lengths = measure(
-        sampled.evenly,
-        at_hand,
-        reading.tally,
-        tell,
-        words=options.task is Task.TOKEN_CLASSIFICATION,
-        of_all=sampled.is_all,
-    )
-    notes = at_hand.notes if at_hand else ()
-    seen = _Seen(lengths, tuple(kind.see(sampled.first, at_hand)), reading.tally.findings(), notes)
-    if sampled.is_all:
-        return seen
-    note = f"Lengths are those of {len(sampled.evenly):,} rows, evenly chosen out of {found.usable:,}."
-    return replace(seen, notes=(*notes, note))
-
-
-def _texts_of(found: Gathered, *, words: bool) -> list[str]:
-    """Texts that a tokenizer is trained on."""
-    samples = found.sampled.evenly
-    if words:
-        return [" ".join(sample.inputs) for sample in samples]
-    return [text for sample in samples for text in sample.inputs]
 
 
 def _counts(

@@ -11,10 +11,9 @@ import pyarrow as pa
 from core.base import settings
 from core.base.errors import DataError, Problem
 from core.engine.data import checks as kinds
-from core.engine.data.batches import TokenCache, tokenizer_print
-from core.engine.data.checks import few_rows
+from core.engine.data.checks import few_rows, offered
 from core.engine.data.columns import Guess
-from core.engine.data.row_checks import Reading
+from core.engine.data.labelled_texts import RowReader
 from core.engine.data.running_text import (
     NOTHING_HELD_OUT,
     Blocks,
@@ -29,8 +28,8 @@ from core.engine.data.running_text import (
 )
 from core.engine.data.splits import held_out_of, texts_of
 from core.engine.data.tables import Table
-from core.engine.inspect import gathering as tables
-from core.engine.inspect.gathering import SHOWN, Gathered, Stages, Tell, gather, repeats, without_repeats
+from core.engine.data.token_cache import TokenCache, tokenizer_print
+from core.engine.inspect import report as tables
 from core.engine.inspect.preview import (
     CHARACTERS,
     TOKENS,
@@ -42,6 +41,7 @@ from core.engine.inspect.preview import (
     token_lengths,
     tokenizer_at_hand,
 )
+from core.engine.inspect.report import SHOWN, Gathered, Stages, Tell, gather, repeats, without_repeats
 from core.options import RunOptions
 from core.services.inspect import DataReport, Finding, Lengths, Seen, SeenPart, in_order
 
@@ -168,25 +168,23 @@ def _of_table(options: RunOptions, table: Table, tell: Tell) -> _Looked:
         problem = tables.as_problem("data.text_columns", error)
         return _Looked(_with(report, problems=(problem,)), Documents(pa.chunked_array([], pa.string())), 0)
     column, skip = Guess((name,), None), options.data.skip_bad_rows
-    reading = Reading(table, column, lambda rows: tell(rows, table.rows.num_rows), skip=skip)
-    gathered = gather(table, reading.texts())
-    findings: list[Finding] = [*tables.note_findings(table.notes), *reading.problems()]
-    findings += [
-        *reading.tally.findings(),
-        *repeats(gathered, options.data),
-    ]
+    reader = RowReader(table, column, skip=skip, progress=lambda rows: tell(rows, table.rows.num_rows))
+    gathered = gather(table, reader.texts())
+    found = reader.tally.findings()
+    findings = [*tables.note_findings(table.notes), *(offered(found) if gathered.usable else found)]
+    findings += repeats(gathered, options.data)
     if options.data.drop_duplicates:
-        gathered = without_repeats(gathered, lambda: Reading(table, column, skip=skip).texts())
+        gathered = without_repeats(gathered, lambda: RowReader(table, column, skip=skip).texts())
     findings += few_rows(gathered.usable, table.row_word)
-    texts = [sample.inputs[0] for sample in gathered.sampled.first]
+    texts = [sample.inputs[0] for sample in gathered.first]
     report = _with(
         report,
         text_columns=(name,),
         findings=in_order(findings),
-        notes=(*report.notes, *_sampled(gathered)),
+        notes=(*report.notes, *gathered.sampled_note),
     )
     beginning = pa.chunked_array([pa.array(texts, pa.large_string())])
-    evenly = gathered.sampled.evenly
+    evenly = gathered.evenly
     return _Looked(
         report,
         Documents(beginning),
@@ -198,16 +196,10 @@ def _of_table(options: RunOptions, table: Table, tell: Tell) -> _Looked:
 
 def _lengths(gathered: Gathered, at_hand: AtHand | None, tell: Tell) -> Lengths | None:
     """How long the texts are; they aren't cut off, as the next one follows in the same block."""
-    samples = gathered.sampled.evenly
+    samples = gathered.evenly
     if at_hand is None:
         return histogram([len(sample.inputs[0]) for sample in samples], CHARACTERS)
     return histogram(token_lengths(samples, at_hand.tokenizer, tell), TOKENS)
-
-
-def _sampled(gathered: Gathered) -> Iterator[str]:
-    if not gathered.sampled.is_all:
-        count = len(gathered.sampled.evenly)
-        yield f"Lengths are those of {count:,} rows, evenly chosen out of {gathered.usable:,}."
 
 
 def _text_counts(options: RunOptions, looked: _Looked, at_hand: AtHand | None) -> _TextCounts:

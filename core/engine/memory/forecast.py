@@ -15,7 +15,7 @@ from core.base import format as figures
 from core.base.errors import DataError, DoesntFit, Fix, FixAction, ModelError, OptionsError, Problem
 from core.engine.capabilities import gather
 from core.engine.check_model import check_model
-from core.engine.data.batches import lengths_of
+from core.engine.data.token_cache import lengths_of
 from core.engine.devices import Choice, choose_visible
 from core.engine.models.text import load_config, longest_text, tokenizer_at_hand
 from core.engine.models.vision import find_image_model
@@ -124,7 +124,9 @@ def _in_data(options: RunOptions, tokenizer: Any, most: int) -> Longest:
         return Longest(most, notes=(f"{_taken(most)}: no data is chosen yet.",))
     if options.task.reads_conversations:
         return _in_conversations(options, tokenizer, most)
-    texts = _texts(options)
+    from core.engine.data.labelled_texts import training_texts
+
+    texts = training_texts(options)
     if tokenizer is None:
         return Longest(
             most,
@@ -155,29 +157,6 @@ def _in_conversations(options: RunOptions, tokenizer: Any, most: int) -> Longest
         )
         return Longest(most, text_bytes=found.text_bytes, notes=(f"{_taken(most)}: {why}.",))
     return Longest(found.tokens, found.tokens, found.text_bytes)
-
-
-def _texts(options: RunOptions) -> pa.Table:
-    """The texts of the training data, one or two columns; words are put together."""
-    from core.engine.data.tables import read_training
-
-    table = read_training(options.data).first(options.data.max_train_samples)
-    chosen = options.data.text_columns, options.data.label_column
-    match options.task:
-        case Task.TOKEN_CLASSIFICATION:
-            from core.engine.data.labelled_texts import words_of
-
-            return pa.table(
-                {"text": pc.binary_join(words_of(table, *chosen, skip=options.data.skip_bad_rows), " ")}
-            )
-        case Task.TEXT_REGRESSION:
-            from core.engine.data.scores import scored_texts
-
-            return scored_texts(table, *chosen, skip=options.data.skip_bad_rows)
-        case _:
-            from core.engine.data.labelled_texts import labelled_texts
-
-            return labelled_texts(table, *chosen, skip=options.data.skip_bad_rows)
 
 
 def _with_most_bytes(texts: pa.Table) -> pa.Array:

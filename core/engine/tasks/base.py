@@ -10,7 +10,13 @@ from core.engine.data import conversation_shapes as kinds
 from core.engine.data.batches import pad_as
 from core.engine.data.chat_samples import Conversations
 from core.engine.data.chat_tokens import set_template
-from core.engine.data.labelled_texts import TextData, encode_texts, length_limit, row_length, texts_of
+from core.engine.data.labelled_texts import (
+    encode_texts,
+    length_limit,
+    load_labelled_texts,
+    row_length,
+    texts_of,
+)
 from core.engine.data.synthetic import load_random_texts
 from core.engine.models import text as text_models
 from core.engine.models.parts import apply_method
@@ -25,14 +31,12 @@ from core.runs.events import Phase
 # --- What tasks share that read a text and say something of it: its class, a number
 
 
-Load = Callable[[RunOptions], TextData]
 Metrics = Callable[[Any], dict[str, float]]
 
 
 def prepare_encoder(
     options: RunOptions,
     reporter: Reporter,
-    load: Load,
     metrics: Callable[[tuple[str, ...]], Metrics],
     check_tokenizer: Callable[[str, Any], None] = lambda _source, _tokenizer: None,
 ) -> Prepared:
@@ -41,7 +45,6 @@ def prepare_encoder(
     Args:
         options: What is asked.
         reporter: Hears of the phases, and of what a person should know.
-        load: Reads the data.
         metrics: Makes of the labels what computes metrics.
         check_tokenizer: Refuses a tokenizer that doesn't do, given where it is from.
 
@@ -52,7 +55,7 @@ def prepare_encoder(
     reporter.phase(Phase.LOADING_MODEL, options.model.source)  # its config, maybe from the Hub
     config = text_models.load_config(options)
     reporter.phase(Phase.LOADING_DATA, Path(options.data.train).name)
-    data = None if parse_synthetic(options.data.train) else load(options)
+    data = None if parse_synthetic(options.data.train) else load_labelled_texts(options)
     tokenizer = text_models.tokenizer_for(
         options, lambda: () if data is None else sample(texts_of(data.train))
     )

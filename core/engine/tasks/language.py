@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from core.base import settings
-from core.engine.data.batches import PadConversations, PadPairs, StackBlocks, TokenCache, tokenizer_print
+from core.engine.data.batches import PadConversations, PadPairs, StackBlocks
 from core.engine.data.chat_samples import Conversations, load_conversations
 from core.engine.data.chat_tokens import Renderer
 from core.engine.data.labelled_texts import length_limit, row_length
@@ -24,6 +24,7 @@ from core.engine.data.running_text import (
     too_short,
 )
 from core.engine.data.synthetic import asked_samples, random_conversations, random_pairs, random_tokens
+from core.engine.data.token_cache import TokenCache, tokenizer_print
 from core.engine.metrics import HeldOut
 from core.engine.models import text as text_models
 from core.engine.models.parts import apply_method

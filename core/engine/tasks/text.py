@@ -2,8 +2,6 @@
 
 from dataclasses import replace
 
-from core.engine.data.labelled_texts import load_tagged_texts, load_text_data
-from core.engine.data.scores import load_scored_texts
 from core.engine.metrics import classification_metrics, most_likely, regression_metrics, tag_metrics
 from core.engine.models.refusals import check_tells_words
 from core.engine.reporter import Reporter
@@ -21,7 +19,7 @@ def prepare_classification(options: RunOptions, reporter: Reporter) -> Prepared:
         DataError: The data can't be used.
         ModelError: The model can't be found or loaded.
     """
-    return prepare_encoder(options, reporter, load_text_data, lambda _labels: classification_metrics)
+    return prepare_encoder(options, reporter, lambda _labels: classification_metrics)
 
 
 # --- Give a text, or a pair of texts, a number
@@ -34,7 +32,7 @@ def prepare_regression(options: RunOptions, reporter: Reporter) -> Prepared:
         DataError: The data can't be used.
         ModelError: The model can't be found or loaded.
     """
-    return prepare_encoder(options, reporter, load_scored_texts, lambda _labels: regression_metrics)
+    return prepare_encoder(options, reporter, lambda _labels: regression_metrics)
 
 
 # --- Give each word of a text a label: names in it, parts of speech
@@ -47,5 +45,5 @@ def prepare_token_classification(options: RunOptions, reporter: Reporter) -> Pre
         DataError: The data can't be used.
         ModelError: The model can't be found or loaded, or its tokenizer can't tell which word a token is from.
     """
-    prepared = prepare_encoder(options, reporter, load_tagged_texts, tag_metrics, check_tells_words)
+    prepared = prepare_encoder(options, reporter, tag_metrics, check_tells_words)
     return replace(prepared, condense=most_likely)

@@ -7,8 +7,9 @@ import pytest
 import torch
 
 from core.base.errors import ModelError
-from core.engine.data.batches import NO_LABEL, PadTexts
+from core.engine.data.batches import PadTexts
 from core.engine.data.labelled_texts import TextData, encode_texts, encode_words
+from core.engine.data.token_cache import NO_LABEL
 from core.engine.environment import prepare_torchvision
 from core.engine.models.refusals import check_tells_words
 from core.engine.reporter import Reporter

@@ -22,13 +22,13 @@ from core.engine.data.batches import (
     PadTexts,
     SentCollator,
     SentSamples,
-    lengths_of,
     pad_as,
     received,
     stack,
     start_method,
 )
 from core.engine.data.image_files import EncodedImageSet, ImageFiles, ImageTransform
+from core.engine.data.token_cache import lengths_of
 from core.engine.devices import Choice, choose
 from core.options import RunOptions
 from core.options.choices import Padding, Precision, Task, Toggle

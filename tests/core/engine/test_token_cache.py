@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 from datasets import Dataset
 
-from core.engine.data.batches import TokenCache, cache_key, lengths_of, tokenizer_print
+from core.engine.data.token_cache import TokenCache, cache_key, lengths_of, tokenizer_print
 from tests.fakes.tiny_bert import save_tiny_bert
 from tests.fakes.tiny_training import model, reviews, train, write_reviews
 

@@ -16,7 +16,7 @@ from pyarrow import parquet
 
 from core.base.errors import DataError
 from core.engine.data.columns import guess_pair
-from core.engine.data.labelled_texts import load_text_data
+from core.engine.data.labelled_texts import load_labelled_texts
 from core.engine.data.tables import Table, read_table
 from core.engine.data.text_files import refuse_repeated
 from core.options import RunOptions
@@ -323,7 +323,7 @@ def test_labels_of_emoji_and_spaces_and_texts_from_right_to_left(tmp_path: Path)
     lines = [f"שלום עולם {n},{'😀 very good' if n % 2 else 'not good'}" for n in range(20)]
     path = write(tmp_path, "a.csv", "\n".join(["text,label", *lines]))
     options = RunOptions(task=Task.TEXT_CLASSIFICATION, data=DataOptions(train=str(path), eval_fraction=0.0))
-    data = load_text_data(options)
+    data = load_labelled_texts(options)
     assert set(data.labels) == {"😀 very good", "not good"}
     assert data.train["text"][0] == "שלום עולם 0"
 

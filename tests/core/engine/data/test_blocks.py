@@ -7,8 +7,9 @@ import pytest
 import torch
 
 from core.engine.data import running_text
-from core.engine.data.batches import StackBlocks, TokenCache, tokenizer_print
+from core.engine.data.batches import StackBlocks
 from core.engine.data.running_text import Documents, make_blocks
+from core.engine.data.token_cache import TokenCache, tokenizer_print
 from tests.fakes.tiny_tokenizer import tiny_tokenizer
 
 TEXT = "Hello there, how are you? I am fine. one two three four five six\n" * 20

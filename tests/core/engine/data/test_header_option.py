@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from core.engine.data.labelled_texts import load_text_data
+from core.engine.data.labelled_texts import load_labelled_texts
 from core.options import RunOptions
 from core.options.choices import Task, Toggle
 from core.options.data import DataOptions
@@ -22,7 +22,7 @@ def load(table: Path, **data: object) -> tuple[int, tuple[str, ...]]:
     options = RunOptions(
         task=Task.TEXT_CLASSIFICATION, data=DataOptions(train=str(table), eval_fraction=0.0, **data)
     )
-    found = load_text_data(options)
+    found = load_labelled_texts(options)
     return len(found.train), found.labels
 
 
@@ -42,6 +42,6 @@ def test_evaluation_data_is_read_the_same_way(table: Path) -> None:
         task=Task.TEXT_CLASSIFICATION,
         data=DataOptions(train=str(table), eval=str(table), header=Toggle.OFF, **named),
     )
-    found = load_text_data(options)
+    found = load_labelled_texts(options)
     assert found.eval is not None
     assert len(found.eval) == 13

@@ -9,7 +9,7 @@ import pytest
 from pyarrow import parquet
 
 from core.base.errors import DataError
-from core.engine.data.labelled_texts import load_text_data
+from core.engine.data.labelled_texts import load_labelled_texts
 from core.engine.data.splits import HeldOut, files_of, held_out_of, splits_of, texts_of
 from core.engine.data.tables import read_files, read_training
 from core.engine.hub.download import download
@@ -136,7 +136,7 @@ def test_a_run_trains_on_one_split_and_evaluates_on_another(tmp_path: Path, eval
     laid(tmp_path, "train.csv")
     (tmp_path / "test.csv").write_text("text,label\nelse,a\n", encoding="utf-8")
     data = DataOptions(train=str(tmp_path), eval_split=eval_split, eval_fraction=0.5)
-    read = load_text_data(RunOptions(task=Task.TEXT_CLASSIFICATION, data=data))
+    read = load_labelled_texts(RunOptions(task=Task.TEXT_CLASSIFICATION, data=data))
     assert read.eval is not None
     assert (len(read.train), len(read.eval)) == ((6, 1) if eval_split else (3, 3))
 

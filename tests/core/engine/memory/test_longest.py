@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 
 from core.base.errors import OptionsError
-from core.engine.data.batches import lengths_of
+from core.engine.data.token_cache import lengths_of
 from core.engine.memory.forecast import CANDIDATES, longest_row
 from core.engine.models import text
 from core.options import RunOptions
@@ -106,4 +106,4 @@ def test_tags_that_fit_no_words_are_a_note(bert: Path, tmp_path: Path) -> None:
     config, tokenizer = text.load_config(options), text.load_tokenizer(str(bert))
     longest = longest_row(options, config, tokenizer)
     assert longest.tokens == 32
-    assert "has 2 words and 1 tag" in longest.notes[0]
+    assert "bad.jsonl has a problem" in longest.notes[0]

@@ -5,9 +5,9 @@ from pathlib import Path
 
 import pytest
 
-from core.engine.data.batches import NO_LABEL, lengths_of
 from core.engine.data.chat_samples import load_conversations
 from core.engine.data.chat_tokens import Renderer, set_template
+from core.engine.data.token_cache import NO_LABEL, lengths_of
 from core.options import RunOptions
 from core.options.choices import Task
 from core.options.data import DataOptions

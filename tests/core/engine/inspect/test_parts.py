@@ -6,10 +6,9 @@ import pytest
 
 from core.engine.data.checks import Prints64, told_of
 from core.engine.data.tables import read_files
-from core.engine.inspect import gathering
-from core.engine.inspect.gathering import WHOLE, Sampled, Stages
+from core.engine.inspect import report
 from core.engine.inspect.preview import histogram
-from core.engine.inspect.report import inspect
+from core.engine.inspect.report import WHOLE, Stages, evenly_chosen, inspect
 from core.options import RunOptions
 from core.options.choices import Task
 from core.options.data import DataOptions
@@ -40,20 +39,9 @@ def test_the_last_word_on_progress_comes_even_where_nothing_is_done() -> None:
 
 
 def test_rows_are_chosen_evenly(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(gathering, "MOST_SAMPLED", 4)
-    sampled = Sampled(10)
-    assert not sampled.is_all
-    assert [
-        place for start in (0, 5) for place in (start + at for at in sampled.wants(range(start, start + 5)))
-    ] == [
-        0,
-        2,
-        5,
-        7,
-    ]
-    assert sampled.wants([1, 2, 7]) == [1, 2]
-    assert sampled.wants([]) == []
-    assert Sampled(3).wants([0, 1, 2]) == [0, 1, 2]
+    monkeypatch.setattr(report, "MOST_SAMPLED", 4)
+    assert evenly_chosen(10).tolist() == [0, 2, 5, 7]
+    assert evenly_chosen(3).tolist() == [0, 1, 2]
 
 
 def test_bars_are_round_and_the_limit_is_an_edge() -> None:

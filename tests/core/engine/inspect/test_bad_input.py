@@ -161,7 +161,11 @@ BAD: dict[str, tuple[Lay, Task | None, str]] = {
         "line 1",
     ),
     "a text for chat": (file("a.csv", f"words,kind\n{GOOD}"), Task.CHAT, "has no conversations"),
-    "words without labels": (file("a.csv", f"text,label\n{GOOD}"), Task.TOKEN_CLASSIFICATION, "a.csv"),
+    "words without labels": (
+        file("a.csv", f"text,label\n{GOOD}"),
+        Task.TOKEN_CLASSIFICATION,
+        "2 words, 1 tag",
+    ),
     "words for images": (
         file("a.csv", f"text,label\n{GOOD}"),
         Task.IMAGE_CLASSIFICATION,

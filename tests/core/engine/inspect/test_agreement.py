@@ -211,10 +211,10 @@ def test_repeats_can_be_left_out(task: Task, fraction: float, models: Path, tmp_
 
 def inspect_all(options: RunOptions) -> DataReport:
     """A report that shows every row."""
-    from core.engine.inspect import conversations, gathering
+    from core.engine.inspect import conversations, report
 
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(gathering, "SHOWN", 1000)
+        patch.setattr(report, "SHOWN", 1000)
         patch.setattr(conversations, "SHOWN", 1000)
         return inspect(options)
 

@@ -6,8 +6,7 @@ from pathlib import Path
 import pytest
 
 from core.base.errors import DataError
-from core.engine.inspect.gathering import find_suiting_task
-from core.engine.inspect.report import inspect
+from core.engine.inspect.report import find_suiting_task, inspect
 from core.options import RunOptions
 from core.options.choices import Task
 from core.options.data import DataOptions
