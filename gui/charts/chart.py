@@ -15,7 +15,7 @@ from gui.base.theme import Role, Theme, set_role
 from gui.base.tokens import SPACING, Tokens
 from gui.charts.axes import CLOCK, AxisUnit, Canvas, RoundAxis, SharedView, Stretch, XScale
 from gui.charts.history import RunHistory
-from gui.charts.menu import ChartData, MenuButton, columns_of
+from gui.charts.menu import ChartData, Columns, MenuButton, columns_of
 from gui.charts.overlays import HoverBox, Legend, MarkItems, PhaseMarks, Reading, interruption_marks, plain
 from gui.charts.series import DrawnLine, Line
 from gui.widgets.cards import Card
@@ -25,92 +25,6 @@ HEADING_GAPS = 7 * SPACING
 """Pixels of the heading's line that are neither title, legend nor button."""
 AXIS_FONT = 0.88
 """Size of the axes' figures, as a share of the page's own."""
-
-
-class ChartFrame(Card):
-    """The card and its parts; it knows nothing of a run.
-
-    Args:
-        title: What the chart shows, in a word or two.
-        x_unit: What its width counts.
-        y_unit: What its height counts.
-    """
-
-    def __init__(self, title: str, x_unit: AxisUnit, y_unit: AxisUnit, parent: QWidget | None = None) -> None:
-        super().__init__(title, parent)
-        self._canvas = Canvas(RoundAxis("bottom", x_unit), RoundAxis("left", y_unit))
-        self._canvas.setAccessibleName(title)
-        self._canvas.setMinimumHeight(HEIGHT)
-        self._canvas.show_values(False)
-        self._canvas.setSizePolicy(QSizePolicy.Policy.Expanding, QSizePolicy.Policy.Ignored)
-        self._cursor = pg.InfiniteLine(angle=90, movable=False)
-        self._cursor.setZValue(20)
-        self._canvas.addItem(self._cursor, ignoreBounds=True)
-        self._mark_items = MarkItems(self._canvas)
-        self._box = HoverBox()
-        self._canvas.scene().addItem(self._box)
-        self._legend = Legend()
-        self.set_trailing(self._legend)
-        self._button: QWidget | None = None
-        self._empty = QLabel(alignment=Qt.AlignmentFlag.AlignCenter)
-        set_role(self._empty, Role.MUTED)
-        self._empty.setAttribute(Qt.WidgetAttribute.WA_TransparentForMouseEvents)
-        QGridLayout(self._canvas).addWidget(self._empty)
-        self.body.addWidget(self._canvas)
-
-    def set_button(self, button: QWidget) -> None:
-        """Put a button at the end of the heading; it isn't in pictures of the chart."""
-        self._button = button
-        self.add_to_heading(button)
-
-    def add_decoration(self, item: pg.GraphicsObject) -> None:
-        """Put something that is no line into the picture."""
-        self._canvas.addItem(item, ignoreBounds=True)
-
-    def picture_rows(self) -> int:
-        """Height of the picture itself, in pixels."""
-        return self._canvas.rows()
-
-    def grab_picture(self, scale: float, ground: str) -> QPixmap:
-        """The whole card as an image of `scale` pixels for each on screen, on a colour, without its button."""
-        image = QPixmap(self.size() * scale)
-        image.setDevicePixelRatio(scale)
-        image.fill(ground)
-        if self._button is not None:
-            self._button.hide()
-        self.render(image)
-        if self._button is not None:
-            self._button.show()
-        return image
-
-    def show_readings(self, readings: list[Reading], empty: str, tokens: Tokens) -> None:
-        """Write the legend; or `empty` in place of the picture, where there is nothing to draw."""
-        self._empty.setText(empty)
-        self._empty.setVisible(bool(empty))
-        self._canvas.show_values(not empty)
-        taken = self.title_width() + (0 if self._button is None else self._button.sizeHint().width())
-        room = self.contentsRect().width() - HEADING_GAPS - taken
-        if self._legend.show_readings([] if empty else readings, room, tokens):
-            self._canvas.setAccessibleDescription(empty or plain(readings))
-
-    def show_box(self, values: list[tuple[str, str]], place: float) -> None:
-        """Show names with values beside a place on the x axis; none: no box."""
-        self._box.show_values(values, self._canvas.place_of(place), self._canvas.picture())
-
-    def paint_with(self, tokens: Tokens) -> None:
-        self._canvas.setBackground(tokens.surface)
-        self._canvas.set_selection_colour(tokens.accent_soft)
-        self._cursor.setPen(pg.mkPen(tokens.muted, width=1, dash=[2, 3]))
-        font = QFont(self.font())
-        font.setPixelSize(round(AXIS_FONT * QFontInfo(font).pixelSize()))
-        for axis in (self._canvas.x_axis, self._canvas.y_axis):
-            axis.setTextPen(pg.mkPen(tokens.faint))
-            axis.setTickPen(pg.mkPen(tokens.grid))
-            axis.setPen(pg.mkPen(None))
-        self._canvas.set_axis_font(font)
-        self._box.paint_with(tokens, font)
-        self._mark_items.paint_with(tokens)
-
 
 TURN_MS = 25
 """The least between two turns."""
@@ -123,10 +37,10 @@ HURRY_SECONDS = 0.5
 PERIOD_SECONDS = 0.1
 """No chart is redrawn more often, however often it asks."""
 
-SHARE = 0.07
+SHARE = 0.05
 """Of a processor, what redrawing takes at most as long as nobody hurries."""
 
-LONGEST_TURN_MS = 150
+LONGEST_TURN_MS = 200
 
 PAINTING = 2.0
 """Times as long as `redraw` itself takes all that follows from it: Qt paints what has changed afterwards."""
@@ -200,8 +114,6 @@ class RepaintQueue(QObject):
             self._turn.setInterval(wait)
 
 
-__all__ = ["Chart", "Reading", "Span", "Stage"]
-
 Span = tuple[float, float]
 
 
@@ -214,8 +126,8 @@ class Stage:
     view: SharedView
 
 
-class Chart(ChartFrame):
-    """Base of the charts of a run.
+class Chart(Card):
+    """Base of the charts of a run: a card with a picture, a legend, a menu, and a cursor that all charts share.
 
     A chart never draws by itself: it asks its `RepaintQueue`, and `redraw` does everything at its turn. Subclasses
     say over what they lie, what the readings are, and what stands there while nothing can be drawn.
@@ -251,9 +163,27 @@ class Chart(ChartFrame):
         self._is_pointed_at = False
         self.can_be_log = can_be_log
         self.is_over: bool | None = False
-        super().__init__(title, self.x_scale().unit, y_unit, parent)
+        super().__init__(title, parent)
+        self._canvas = Canvas(RoundAxis("bottom", self.x_scale().unit), RoundAxis("left", y_unit))
+        self._canvas.setAccessibleName(title)
+        self._canvas.setMinimumHeight(HEIGHT)
+        self._canvas.show_values(False)
+        self._canvas.setSizePolicy(QSizePolicy.Policy.Expanding, QSizePolicy.Policy.Ignored)
+        self._cursor = pg.InfiniteLine(angle=90, movable=False)
+        self._cursor.setZValue(20)
+        self.add_decoration(self._cursor)
+        self._mark_items = MarkItems(self._canvas)
+        self._box = HoverBox()
+        self._canvas.scene().addItem(self._box)
+        self._legend = Legend()
+        self.set_trailing(self._legend)
+        self._empty = QLabel(alignment=Qt.AlignmentFlag.AlignCenter)
+        set_role(self._empty, Role.MUTED)
+        self._empty.setAttribute(Qt.WidgetAttribute.WA_TransparentForMouseEvents)
+        QGridLayout(self._canvas).addWidget(self._empty)
+        self.body.addWidget(self._canvas)
         self.menu_button = MenuButton(self)
-        self.set_button(self.menu_button)
+        self.add_to_heading(self.menu_button)
         self._canvas.hovered.connect(self._point_at)
         self._canvas.selected.connect(self._zoom_to)
         self._canvas.reset.connect(self._show_all)
@@ -261,28 +191,32 @@ class Chart(ChartFrame):
         stage.theme.changed.connect(self._take_colours)
         self._take_colours()
 
-    def set_lines(self, lines: list[Line]) -> None:
-        """Draw these lines from now on, the first one undermost."""
-        for drawn in self._lines:
-            self._canvas.removeItem(drawn.item)
-        self._lines = [DrawnLine(line) for line in lines]
-        for depth, drawn in enumerate(self._lines):
-            drawn.item.setZValue(depth - 10)
-            self._canvas.addItem(drawn.item, ignoreBounds=True)
-        self._take_colours()
+    def add_decoration(self, item: pg.GraphicsObject) -> None:
+        """Put something that is no line into the picture."""
+        self._canvas.addItem(item, ignoreBounds=True)
 
     def picture(self, scale: float) -> QPixmap:
         """The whole card as an image of `scale` pixels for each on screen, without its button."""
         self.redraw()
-        return self.grab_picture(scale, self._theme.tokens.surface)
+        image = QPixmap(self.size() * scale)
+        image.setDevicePixelRatio(scale)
+        image.fill(self._theme.tokens.surface)
+        self.menu_button.hide()
+        self.render(image)
+        self.menu_button.show()
+        return image
 
     def data(self) -> ChartData:
         """What it shows, every point of it."""
         scale = self.x_scale()
-        low, high = (scale.from_axis(edge) or 0.0 for edge in self._x_range(scale))
-        return ChartData(
-            self.place_column, columns_of(self.lines, low, high), columns_of(self.beside(), low, high)
-        )
+        span = self._x_range(scale)
+        columns: Columns = {}
+        for line in self.lines:
+            low, high = (self.line_scale(line, scale).from_axis(edge) for edge in span)
+            if low is not None and high is not None:
+                columns |= columns_of([line], low, high)
+        low, high = (scale.from_axis(edge) or 0.0 for edge in span)
+        return ChartData(self.place_column, columns, columns_of(self.beside(), low, high))
 
     @property
     def lines(self) -> list[Line]:
@@ -292,7 +226,7 @@ class Chart(ChartFrame):
     @property
     def legend_text(self) -> str:
         """What the legend says, as plain text."""
-        return plain(self._readings())
+        return plain(self._readings(self.x_scale()))
 
     @property
     def is_log(self) -> bool:
@@ -310,6 +244,14 @@ class Chart(ChartFrame):
         """Over what it lies at the moment."""
         raise NotImplementedError
 
+    def wanted_lines(self) -> list[Line]:
+        """What is to be drawn now, the first one undermost."""
+        raise NotImplementedError
+
+    def line_scale(self, line: Line, scale: XScale) -> XScale:
+        """Where the points of a line lie on the axis, which counts as `scale` does."""
+        return scale
+
     def x_span(self) -> Span:
         """What the x axis covers when the whole run is shown."""
         raise NotImplementedError
@@ -326,9 +268,8 @@ class Chart(ChartFrame):
         """What the y axis covers, given the lowest and highest value in the picture."""
         return drawn
 
-    def draw_more(self, low: float, high: float, scale: XScale) -> Span | None:
-        """Draw what is no line, from `low` to `high` of the series; returns its lowest and highest value."""
-        return None
+    def draw_more(self, low: float, high: float, scale: XScale) -> None:
+        """Draw what is no line, from `low` to `high` of the series."""
 
     def decorate(self, x: Span, y: Span) -> None:
         """Place what is no line (ceilings, bands) into the picture; both in places on the axes."""
@@ -355,6 +296,16 @@ class Chart(ChartFrame):
     # Drawing.
 
     def refresh(self) -> None:
+        """Ask to be redrawn, with lines that were told for the first time."""
+        wanted = self.wanted_lines()
+        if wanted != self.lines:
+            for drawn in self._lines:
+                self._canvas.removeItem(drawn.item)
+            self._lines = [DrawnLine(line) for line in wanted]
+            for depth, drawn in enumerate(self._lines):
+                drawn.item.setZValue(depth - 10)
+                drawn.paint_with(self._theme.tokens)
+                self.add_decoration(drawn.item)
         self._queue.request(self)
 
     def is_shown(self) -> bool:
@@ -372,17 +323,16 @@ class Chart(ChartFrame):
         self.decorate(x, y)
         moments = self.moments() if scale.unit is CLOCK else []
         self._moments.draw(self._canvas, moments, *x, self.taken_at_top(y))
-        cursor = self._cursor_place(scale)
-        is_in_picture = cursor is not None and x[0] <= cursor <= x[1]
+        self._mark_items.draw(self.history.marks, scale, x, y)
         empty = self.empty_text()
         if empty and self.is_over is None:
             empty = " "  # why there is nothing is known once all is read
-        self._cursor.setVisible(is_in_picture and not empty)
+        self._show_readings(scale, empty)
+        cursor = self._cursor_place(scale)
+        self._cursor.setVisible(cursor is not None and x[0] <= cursor <= x[1] and not empty)
         if cursor is not None:
             self._cursor.setValue(cursor)
-        self._mark_items.draw(self.history.marks, scale, x, y)
-        self.show_readings(self._readings(), empty, self._theme.tokens)
-        self.show_box(self._details_at(cursor, scale, x), cursor or 0.0)
+        self._show_box(cursor, scale, x)
 
     def showEvent(self, event: QShowEvent) -> None:
         super().showEvent(event)
@@ -397,19 +347,19 @@ class Chart(ChartFrame):
 
     def _draw_lines(self, x: Span, scale: XScale) -> Span:
         """Draw all lines; returns the frame they stand in, in places on the y axis."""
+        columns, found = self._canvas.columns(), []
+        for drawn in self._lines:
+            own = self.line_scale(drawn.line, scale)
+            low, high = (own.from_axis(edge) for edge in x)
+            if low is not None and high is not None:
+                found.append(drawn.draw(low, high, columns, to_axis=own.to_axis, is_log=self.is_log))
         low, high = (scale.from_axis(edge) for edge in x)
-        found: list[Span] = []
         if low is not None and high is not None:
-            columns = self._canvas.columns()
-            spans = [
-                drawn.draw(low, high, columns, to_axis=scale.to_axis, is_log=self.is_log)
-                for drawn in self._lines
-            ]
-            found = [span for span in (*spans, self.draw_more(low, high, scale)) if span is not None]
-        span = (min(span[0] for span in found), max(span[1] for span in found)) if found else (0.0, 1.0)
-        return self._canvas.y_axis.frame(
-            *(span if self.is_log else self.y_span(span)), float(self._canvas.rows())
-        )
+            self.draw_more(low, high, scale)
+        spans = [span for span in found if span is not None] or [(0.0, 1.0)]
+        span = min(low for low, _ in spans), max(high for _, high in spans)
+        shown = span if self.is_log else self.y_span(span)
+        return self._canvas.y_axis.frame(*shown, float(self._canvas.rows()))
 
     def _x_range(self, scale: XScale) -> Span:
         stretch = self._view.stretch
@@ -422,22 +372,48 @@ class Chart(ChartFrame):
     def _cursor_place(self, scale: XScale) -> float | None:
         return None if self._view.cursor is None else scale.from_clock(self._view.cursor)
 
-    def _readings(self) -> list[Reading]:
-        scale = self.x_scale()
+    def _readings(self, scale: XScale) -> list[Reading]:
         cursor = self._cursor_place(scale)
         return self.readings(None if cursor is None else scale.nearest(cursor))
 
-    def _details_at(self, cursor: float | None, scale: XScale, x: Span) -> list[tuple[str, str]]:
-        """What the box at the cursor says; nothing where the mouse is at another chart."""
-        if cursor is None or not self._is_pointed_at or self.empty_text():
-            return []
-        place = scale.nearest(cursor)
-        values = self.details(place) if place is not None else []
-        return [*values, *self._mark_items.words_near(cursor, x)] if values else []
+    def _show_readings(self, scale: XScale, empty: str) -> None:
+        """Write the legend; or `empty` in place of the picture, where there is nothing to draw."""
+        self._empty.setText(empty)
+        self._empty.setVisible(bool(empty))
+        self._canvas.show_values(not empty)
+        readings = [] if empty else self._readings(scale)
+        taken = self.title_width() + self.menu_button.sizeHint().width()
+        room = self.contentsRect().width() - HEADING_GAPS - taken
+        if self._legend.show_readings(readings, room, self._theme.tokens):
+            self._canvas.setAccessibleDescription(empty or plain(readings))
+
+    def _show_box(self, cursor: float | None, scale: XScale, x: Span) -> None:
+        """All that is known of the place under the mouse; nothing where it is at another chart."""
+        place = scale.nearest(cursor) if cursor is not None and self._is_pointed_at else None
+        values = self.details(place) if place is not None and not self.empty_text() else []
+        if cursor is None or not values:
+            self._box.hide()
+        else:
+            values += self._mark_items.words_near(cursor, x)
+            self._box.show_values(values, self._canvas.place_of(cursor), self._canvas.picture())
+
+    def _paint_canvas(self, tokens: Tokens) -> None:
+        self._canvas.setBackground(tokens.surface)
+        self._canvas.set_selection_colour(tokens.accent_soft)
+        self._cursor.setPen(pg.mkPen(tokens.muted, width=1, dash=[2, 3]))
+        font = QFont(self.font())
+        font.setPixelSize(round(AXIS_FONT * QFontInfo(font).pixelSize()))
+        for axis in (self._canvas.x_axis, self._canvas.y_axis):
+            axis.setTextPen(pg.mkPen(tokens.faint))
+            axis.setTickPen(pg.mkPen(tokens.grid))
+            axis.setPen(pg.mkPen(None))
+        self._canvas.set_axis_font(font)
+        self._box.paint_with(tokens, font)
+        self._mark_items.paint_with(tokens)
 
     def _take_colours(self) -> None:
         tokens = self._theme.tokens
-        self.paint_with(tokens)
+        self._paint_canvas(tokens)
         self._moments.paint_with(tokens)
         for drawn in self._lines:
             drawn.paint_with(tokens)

@@ -26,7 +26,6 @@ from gui.charts.axes import (
 )
 from gui.charts.chart import Chart, Span, Stage
 from gui.charts.history import RunHistory
-from gui.charts.menu import ChartData, Columns, columns_of
 from gui.charts.overlays import Reading
 from gui.charts.series import Line, Look, Series
 
@@ -92,7 +91,7 @@ class CompareChart(Chart):
         can_be_log: bool = False,
     ) -> None:
         self._curves: list[Curve] = []
-        self._drawn: list[Curve] = []
+        self._curve_of: dict[Line, Curve] = {}
         self._look = look
         self.quantity = quantity
         super().__init__(title, stage, RunHistory(), y_unit, can_be_log=can_be_log)
@@ -101,8 +100,6 @@ class CompareChart(Chart):
         """Draw these runs from now on."""
         self._curves = list(curves)
         self.refresh()
-
-    # What subclasses decide.
 
     def series_of(self, history: RunHistory) -> Series | None:
         """What is drawn of a run; None: it has nothing of the kind."""
@@ -120,27 +117,26 @@ class CompareChart(Chart):
         """The value of a run at a place of its series; None beyond its ends."""
         return series.at(place)
 
-    # What a chart is asked.
-
-    def refresh(self) -> None:
-        series = [(curve, self.series_of(curve.history)) for curve in self._curves]
-        found = [(curve, one) for curve, one in series if one is not None]
-        lines = [
-            Line(curve.name, one, curve.colour, self._look, column=f"{curve.name} {self.quantity}")
-            for curve, one in found
-        ]
-        if lines != self.lines:
-            self._drawn = [curve for curve, _ in found]
-            self.set_lines(lines)
-        super().refresh()
+    def wanted_lines(self) -> list[Line]:
+        self._curve_of = {}
+        for curve in self._curves:
+            series = self.series_of(curve.history)
+            if series is not None:
+                column = f"{curve.name} {self.quantity}"
+                line = Line(curve.name, series, curve.colour, self._look, column=column)
+                self._curve_of[line] = curve
+        return list(self._curve_of)
 
     def x_scale(self) -> XScale:
         """What the page has chosen; places on the axis are what all runs have in common."""
         return XScale(UNITS[self._view.x_kind], float, float, counts_steps=self._view.x_kind is XKind.STEP)
 
+    def line_scale(self, line: Line, scale: XScale) -> XScale:
+        return self.scale_of(self._curve_of[line].history)
+
     def x_span(self) -> Span:
         """As far as the longest run goes."""
-        ends = [self._end_of(curve, line.series) for curve, line in zip(self._drawn, self.lines, strict=True)]
+        ends = [self._end_of(curve, line.series) for line, curve in self._curve_of.items()]
         shortest = SHORTEST_CLOCK if self.x_scale().unit is CLOCK else 0.0
         return 0.0, ROOM_AT_END * max([shortest, *ends]) or 1.0
 
@@ -163,33 +159,8 @@ class CompareChart(Chart):
         """Says when no run has anything to draw."""
         return "" if any(len(line.series) for line in self.lines) else _("Nothing to draw")
 
-    def data(self) -> ChartData:
-        """What it shows of each run, every point of it."""
-        span = self._x_range(self.x_scale())
-        columns: Columns = {}
-        for curve, line in zip(self._drawn, self.lines, strict=True):
-            low, high = (self.scale_of(curve.history).from_axis(edge) for edge in span)
-            if low is not None and high is not None:
-                columns |= columns_of([line], low, high)
-        return ChartData(self.place_column, columns, {})
-
-    def _draw_lines(self, x: Span, scale: XScale) -> Span:
-        """Draw each run by its own scale; returns the frame they stand in."""
-        spans = []
-        for curve, drawn in zip(self._drawn, self._lines, strict=True):
-            own = self.scale_of(curve.history)
-            low, high = (own.from_axis(edge) for edge in x)
-            if low is not None and high is not None:
-                columns = self._canvas.columns()
-                spans.append(drawn.draw(low, high, columns, to_axis=own.to_axis, is_log=self.is_log))
-        found = [span for span in spans if span is not None]
-        span = (min(low for low, _ in found), max(high for _, high in found)) if found else (0.0, 1.0)
-        wanted = span if self.is_log else self.y_span(span)
-        return self._canvas.y_axis.frame(*wanted, float(self._canvas.rows()))
-
     def _values(self, x: float | None) -> list[tuple[Curve, float | None]]:
-        pairs = zip(self._drawn, self.lines, strict=True)
-        return [(curve, self._value(curve, line.series, x)) for curve, line in pairs]
+        return [(curve, self._value(curve, line.series, x)) for line, curve in self._curve_of.items()]
 
     def _value(self, curve: Curve, series: Series, x: float | None) -> float | None:
         if x is None or not len(series):
@@ -217,8 +188,7 @@ class CompareLoss(CompareChart):
     """The losses of training, smoothed as the page says."""
 
     def __init__(self, stage: Stage) -> None:
-        title = _("Training loss")
-        super().__init__(title, stage, VALUES, "train_loss", can_be_log=True)
+        super().__init__(_("Training loss"), stage, VALUES, "train_loss", can_be_log=True)
 
     def series_of(self, history: RunHistory) -> Series:
         kinds = {
@@ -234,8 +204,7 @@ class CompareMetric(CompareChart):
 
     def __init__(self, stage: Stage) -> None:
         self.metric_name = "eval_loss"
-        title = _("Evaluation")
-        super().__init__(title, stage, VALUES, self.metric_name, look=Look.DOTS)
+        super().__init__(_("Evaluation"), stage, VALUES, self.metric_name, look=Look.DOTS)
 
     def show_metric(self, name: str) -> None:
         """Draw another one."""
@@ -279,8 +248,7 @@ class CompareStepTime(FromZero):
     """The usual time of a step: the median of the last fifty."""
 
     def __init__(self, stage: Stage) -> None:
-        title = _("Step time")
-        super().__init__(title, stage, STEP_TIMES, "step_seconds", numbers.step_time)
+        super().__init__(_("Step time"), stage, STEP_TIMES, "step_seconds", numbers.step_time)
         self.explain(_("The median of the last 51 steps, so that a lone slow one doesn't hide the rest."))
 
     def series_of(self, history: RunHistory) -> Series:
@@ -300,8 +268,7 @@ class CompareMemory(FromZero):
     place_column = "seconds"
 
     def __init__(self, stage: Stage) -> None:
-        title = _("Memory")
-        super().__init__(title, stage, BYTES, "bytes", numbers.memory)
+        super().__init__(_("Memory"), stage, BYTES, "bytes", numbers.memory)
         self.explain(_("What each run holds where it computes, over the time it has worked."))
 
     def series_of(self, history: RunHistory) -> Series:

@@ -16,7 +16,27 @@ from gui.charts.overlays import CeilingLine, PressureBand, Reading, marks, phase
 from gui.charts.series import Line, Look, Series
 
 
-class DeviceChart(Chart):
+class ClockChart(Chart):
+    """Base of the charts that always lie over time, as memory and processors are busy between steps, too."""
+
+    @property
+    def shown(self) -> DevicePicture | MemoryPicture:
+        """What is drawn."""
+        raise NotImplementedError
+
+    def x_scale(self) -> XScale:
+        return CLOCK_SCALE
+
+    def x_span(self) -> Span:
+        return 0.0, max(SHORTEST_CLOCK, self.history.last_clock)
+
+    def empty_text(self) -> str:
+        if len(self.shown):
+            return ""
+        return _("Never measured") if self.is_over else _("Not measured yet")
+
+
+class DeviceChart(ClockChart):
     """One height for figures of several kinds: each in percent of its limit, a temperature in degrees Celsius.
 
     Power and clock count against what the device may have at most; where nobody tells, against the most so far. The
@@ -28,23 +48,11 @@ class DeviceChart(Chart):
         super().__init__(_("Device"), stage, history, PERCENT)
         self.add_decoration(self._band)
 
-    def refresh(self) -> None:
-        wanted = self._wanted_lines()
-        if wanted != self.lines:
-            self.set_lines(wanted)
-        super().refresh()
-
-    def x_scale(self) -> XScale:
-        return CLOCK_SCALE
-
-    def x_span(self) -> Span:
-        return 0.0, max(SHORTEST_CLOCK, self.history.last_clock)
-
     def y_span(self, drawn: Span) -> Span:
         return 0.0, max(100.0, drawn[1])
 
     def readings(self, x: float | None) -> list[Reading]:
-        picture = self._picture
+        picture = self.shown
         found: list[Reading] = []
         reasons = self._reasons_at(x)
         if reasons:
@@ -63,7 +71,7 @@ class DeviceChart(Chart):
         return found if x is None else [*found, Reading(clock_text(x))]
 
     def details(self, x: float) -> list[tuple[str, str]]:
-        picture, devices = self._picture, self.history.devices
+        picture, devices = self.shown, self.history.devices
         cpu = devices.cpu.busy if picture is not devices.cpu else Series()
         values: tuple[tuple[str, Series, NumberFormat], ...] = (
             (_("busy"), picture.busy, numbers.whole_percent),
@@ -86,13 +94,8 @@ class DeviceChart(Chart):
             *([(_("held back"), ", ".join(reasons))] if reasons else []),
         ]
 
-    def empty_text(self) -> str:
-        if len(self._picture):
-            return ""
-        return _("Never measured") if self.is_over else _("Not measured yet")
-
     def decorate(self, x: Span, y: Span) -> None:
-        spans = [found for found in self._picture.throttled if found[1] >= x[0] and found[0] <= x[1]]
+        spans = [found for found in self.shown.throttled if found[1] >= x[0] and found[0] <= x[1]]
         begins, ends = (np.array([found[edge] for found in spans]) for edge in (0, 1))
         size = self._canvas.columns(), self._canvas.rows()
         self._band.show_stretches((begins, ends + 1.0, np.ones(len(spans))), x, y, size)
@@ -101,11 +104,11 @@ class DeviceChart(Chart):
         self._band.paint_with(tokens)
 
     @property
-    def _picture(self) -> DevicePicture:
+    def shown(self) -> DevicePicture:
         return self.history.devices.picture
 
-    def _wanted_lines(self) -> list[Line]:
-        picture = self._picture
+    def wanted_lines(self) -> list[Line]:
+        picture = self.shown
         wanted = (
             (picture.clock, "others", _share_of(picture.clock, picture.clock_limit), "clock_mhz"),
             (picture.power, "gradients", _share_of(picture.power, picture.power_limit), "power_watts"),
@@ -120,7 +123,7 @@ class DeviceChart(Chart):
 
     def _reasons_at(self, x: float | None) -> tuple[str, ...]:
         """What holds it back there, or at the end, in the person's language."""
-        picture = self._picture
+        picture = self.shown
         moment = picture.last_clock if x is None else x
         stretches = reversed(picture.throttled)
         found = next((reasons for low, high, reasons in stretches if low <= moment <= high + 1.0), ())
@@ -186,7 +189,7 @@ LEAST_SWAP = 16 << 20
 """Bytes; below, nothing worth a line lies in swap."""
 
 
-class MemoryChart(Chart):
+class MemoryChart(ClockChart):
     """Memory of this run under that of all other programs, and how much there is.
 
     One picture: that of the graphics card where the run computes on one with a memory of its own, else the computer's.
@@ -199,26 +202,14 @@ class MemoryChart(Chart):
         for item in (self._ceiling, self._limit, self._band):
             self.add_decoration(item)
 
-    def refresh(self) -> None:
-        wanted = self._wanted_lines()
-        if wanted != self.lines:
-            self.set_lines(wanted)
-        super().refresh()
-
-    def x_scale(self) -> XScale:
-        return CLOCK_SCALE
-
-    def x_span(self) -> Span:
-        return 0.0, max(SHORTEST_CLOCK, self.history.last_clock)
-
     def y_span(self, drawn: Span) -> Span:
-        ceiling = self._picture.ceiling
+        ceiling = self.shown.ceiling
         if ceiling is not None and drawn[1] >= CEILING_IN_PICTURE * ceiling:
             return 0.0, max(drawn[1], 1.04 * ceiling)
         return 0.0, 1.1 * drawn[1]
 
     def readings(self, x: float | None) -> list[Reading]:
-        picture, memory = self._picture, self.history.memory
+        picture, memory = self.shown, self.history.memory
         found: list[Reading] = []
         mine, everyone = picture.run.read(x), picture.used.read(x)
         if mine is not None:
@@ -241,7 +232,7 @@ class MemoryChart(Chart):
         return found if x is None else [*found, Reading(clock_text(x))]
 
     def details(self, x: float) -> list[tuple[str, str]]:
-        picture, memory = self._picture, self.history.memory
+        picture, memory = self.shown, self.history.memory
         phase = self.history.phase_at(x)
         run, used = picture.run.at(x), picture.used.at(x)
         bytes_by_name = [
@@ -264,16 +255,11 @@ class MemoryChart(Chart):
             *([(_("pressure"), self._level_word(level))] if level is not None and level >= 0 else []),
         ]
 
-    def empty_text(self) -> str:
-        if len(self._picture):
-            return ""
-        return _("Never measured") if self.is_over else _("Not measured yet")
-
     def moments(self) -> list[tuple[float, str]]:
         return [*marks(self.history.phases), *super().moments()]
 
     def taken_at_top(self, y: Span) -> int:
-        return self._ceiling.taken_at_top(y, self.picture_rows())
+        return self._ceiling.taken_at_top(y, self._canvas.rows())
 
     def decorate(self, x: Span, y: Span) -> None:
         self._draw_ceilings(y)
@@ -286,11 +272,11 @@ class MemoryChart(Chart):
             line.paint_with(tokens, font)
 
     @property
-    def _picture(self) -> MemoryPicture:
+    def shown(self) -> MemoryPicture:
         return self.history.memory.picture
 
-    def _wanted_lines(self) -> list[Line]:
-        picture, swap = self._picture, self.history.memory.swap
+    def wanted_lines(self) -> list[Line]:
+        picture, swap = self.shown, self.history.memory.swap
         is_told_by_torch = len(picture.tensors) > 0
         lines = [
             Line("", picture.used, "others", Look.AREA),
@@ -308,8 +294,8 @@ class MemoryChart(Chart):
         return lines
 
     def _draw_ceilings(self, y: Span) -> None:
-        memory, picture = self.history.memory, self._picture
-        rows = self.picture_rows()
+        memory, picture = self.history.memory, self.shown
+        rows = self._canvas.rows()
         has = _("the GPU has {}") if memory.is_of_card else _("this computer has {}")
         self._ceiling.draw(picture.ceiling, has, y, rows)
         limit, ceiling = picture.limit, picture.ceiling

@@ -19,7 +19,7 @@ from gui.base.theme import Role, set_role
 from gui.base.tokens import Tokens
 from gui.charts.axes import Canvas, XScale
 from gui.charts.history import Mark, MarkKind, Pause
-from gui.charts.series import Floats, Series, logarithms
+from gui.charts.series import Floats, Series
 
 LINES_IN_WAY = 2.5
 """A ceiling no further below the top than so many lines of text has its words in the topmost of them."""
@@ -308,33 +308,6 @@ def _words(mark: Mark) -> tuple[str, str]:
         MarkKind.ERROR: _("error"),
     }
     return names[mark.kind], mark.title or step
-
-
-MEANS = 60
-"""About so many in the picture; where there are hardly more points, the line is these."""
-
-
-class MeanLine:
-    """Means of neighbouring points.
-
-    Args:
-        series: What it runs through; may be changed later.
-        colour: Names a field of `gui.base.theme.Tokens`.
-    """
-
-    def __init__(self, series: Series, colour: str) -> None:
-        self.series = series
-        self._colour = colour
-        self.item = pg.PlotDataItem(connect="finite")
-        self.item.setZValue(2)
-
-    def paint_with(self, tokens: Tokens) -> None:
-        self.item.setPen(pg.mkPen(getattr(tokens, self._colour), width=1))
-
-    def draw(self, low: float, high: float, scale: XScale, *, is_log: bool = False) -> None:
-        """Draw it from `low` to `high` of the series."""
-        x, y = self.series.means(low, high, MEANS)
-        self.item.setData(scale.to_axis(x), logarithms(y) if is_log else y)
 
 
 class PauseLines(pg.PlotDataItem):

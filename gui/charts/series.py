@@ -259,12 +259,16 @@ FEW_POINTS = 400
 
 FAINT_ALPHA = 90
 
+MEANS = 60
+"""A line of means, which is calm where its series isn't, has about so many points in the picture."""
+
 
 class Look(Enum):
     """How a line is drawn."""
 
     LINE = "line"
     FAINT = "faint"
+    MEANS = "means"
     DASHED = "dashed"
     DOTS = "dots"
     AREA = "area"
@@ -324,7 +328,7 @@ class DrawnLine:
             case Look.FAINT:
                 colour.setAlpha(FAINT_ALPHA)
                 self.item.setPen(pg.mkPen(colour, width=1))
-            case Look.LINE:
+            case Look.LINE | Look.MEANS:
                 self.item.setPen(pg.mkPen(colour, width=1))
                 self.item.setSymbolSize(5)
                 self.item.setSymbolBrush(pg.mkBrush(colour))
@@ -353,7 +357,10 @@ class DrawnLine:
         """
         if self.line.look is Look.HIDDEN:
             return None
-        x, y = self.line.series.reduced(low, high, columns)
+        if self.line.look is Look.MEANS:
+            x, y = self.line.series.means(low, high, MEANS)
+        else:
+            x, y = self.line.series.reduced(low, high, columns)
         y = logarithms(y) if is_log else y * self.line.factor
         # pyqtgraph fills an area in pieces, and antialiasing shows the seams between them.
         self.item.opts["antialias"] = len(x) <= FEW_POINTS and self.line.look is not Look.AREA

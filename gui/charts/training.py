@@ -4,6 +4,7 @@ import itertools
 import math
 from dataclasses import dataclass
 from gettext import gettext as _
+from typing import TypeGuard
 
 import numpy as np
 import pyqtgraph as pg
@@ -25,7 +26,7 @@ from gui.charts.axes import (
 )
 from gui.charts.chart import Chart, Span, Stage
 from gui.charts.history import PARTS, RunHistory
-from gui.charts.overlays import MeanLine, PauseLines, Reading, share_between
+from gui.charts.overlays import PauseLines, Reading, share_between
 from gui.charts.series import Floats, Line, Look, Series, mixed
 
 ROOM_FOR_DOTS = 1.015
@@ -74,18 +75,26 @@ class StepChart(Chart):
             return ""
         return _("No step was made") if self.is_over else _("No steps yet")
 
-    def under_cursor(self, x: float | None) -> list[Reading]:
-        """Names the step under the cursor."""
-        return [] if x is None else [Reading(_("step {}").format(numbers.count(round(x))))]
+    def figures(self, x: float | None) -> list[Reading]:
+        """What the legend says, but for the step."""
+        raise NotImplementedError
 
-    def place_details(self, x: float) -> list[tuple[str, str]]:
-        """Which step is under the cursor, and when it ended."""
+    def values(self, x: float) -> list[tuple[str, str]]:
+        """What the box at the cursor says of the step `x`, as names with values."""
+        raise NotImplementedError
+
+    def readings(self, x: float | None) -> list[Reading]:
+        step = [] if x is None else [Reading(_("step {}").format(numbers.count(round(x))))]
+        return self.figures(x) + step
+
+    def details(self, x: float) -> list[tuple[str, str]]:
         epoch, clock = self.history.epoch_of_step(x), self.history.clock_of_step(x)
-        return [
-            (_("step"), numbers.count(round(x))),
-            *([] if epoch is None else [(_("epoch"), f"{epoch:.2f}")]),
-            *([] if clock is None else [(_("after"), numbers.duration(clock))]),
-        ]
+        found = [(_("step"), numbers.count(round(x)))]
+        if epoch is not None:
+            found.append((_("epoch"), f"{epoch:.2f}"))
+        if clock is not None:
+            found.append((_("after"), numbers.duration(clock)))
+        return found + self.values(x)
 
     def beside(self) -> list[Line]:
         history = self.history
@@ -100,183 +109,144 @@ class ThroughputChart(StepChart):
 
     def __init__(self, stage: Stage, history: RunHistory) -> None:
         self._counts_tokens = False
-        self._mean = MeanLine(history.samples_per_second, "run")
-        title = _("Throughput")
-        super().__init__(title, stage, history, VALUES)
-        self.add_decoration(self._mean.item)
-        self._take_series()
+        super().__init__(_("Throughput"), stage, history, VALUES)
         self.menu_button.add_switch(_("Count tokens"), self.count_tokens)
 
     def count_tokens(self, tokens: bool) -> None:
         """Draw tokens a second in place of samples."""
         self._counts_tokens = tokens
-        self._take_series()
         self.refresh()
+
+    def wanted_lines(self) -> list[Line]:
+        name = "tokens_per_second" if self._counts_tokens else "samples_per_second"
+        drawn = getattr(self.history, name)
+        return [Line("", drawn, "run", Look.FAINT, column=name), Line("", drawn, "run", Look.MEANS)]
 
     def y_span(self, drawn: Span) -> Span:
         return 0.0, drawn[1]
 
-    def draw_more(self, low: float, high: float, scale: XScale) -> Span | None:
-        self._mean.draw(low, high, scale)
-        return None
+    def figures(self, x: float | None) -> list[Reading]:
+        samples, tokens = self.history.samples_per_second.read(x), self.history.tokens_per_second.read(x)
+        found = []
+        if is_finite(samples):
+            words = _("{} rows/s").format(numbers.three_figures(samples))
+            found.append(Reading(words, "" if self._counts_tokens else "run"))
+        if is_finite(tokens):
+            words = _("{} tokens/s").format(numbers.three_figures(tokens))
+            found.append(Reading(words, "run" if self._counts_tokens else ""))
+        return found
 
-    def readings(self, x: float | None) -> list[Reading]:
-        history = self.history
-        values = (
-            (history.samples_per_second.read(x), _("{} rows/s"), not self._counts_tokens),
-            (history.tokens_per_second.read(x), _("{} tokens/s"), self._counts_tokens),
-        )
-        found = [
-            Reading(words.format(numbers.three_figures(value)), "run" if is_drawn else "")
-            for value, words, is_drawn in values
-            if value is not None and math.isfinite(value)  # it isn't where something was compiled
-        ]
-        return found + self.under_cursor(x)
-
-    def details(self, x: float) -> list[tuple[str, str]]:
-        history = self.history
-        values = (
-            (_("rows/s"), history.samples_per_second.at(x)),
-            (_("tokens/s"), history.tokens_per_second.at(x)),
-        )
-        return [
-            *self.place_details(x),
-            *(
-                (name, numbers.three_figures(value))
-                for name, value in values
-                if value is not None and math.isfinite(value)
-            ),
-        ]
+    def values(self, x: float) -> list[tuple[str, str]]:
+        samples, tokens = self.history.samples_per_second.at(x), self.history.tokens_per_second.at(x)
+        pairs = ((_("rows/s"), samples), (_("tokens/s"), tokens))
+        return [(name, numbers.three_figures(value)) for name, value in pairs if is_finite(value)]
 
     def empty_text(self) -> str:
         if self._counts_tokens and len(self.history.step_seconds) and not self.lines[0].series.extremes():
             return _("This run has no tokens")
         return super().empty_text()
 
-    def colour(self, tokens: Tokens) -> None:
-        self._mean.paint_with(tokens)
 
-    def _take_series(self) -> None:
-        history = self.history
-        drawn = history.tokens_per_second if self._counts_tokens else history.samples_per_second
-        self._mean.series = drawn
-        names = ("samples_per_second", "tokens_per_second")
-        self.set_lines([Line("", drawn, "run", Look.FAINT, column=names[self._counts_tokens])])
+def is_finite(value: float | None) -> TypeGuard[float]:
+    """Whether there is a value; a pace isn't finite where something was compiled."""
+    return value is not None and math.isfinite(value)
 
 
 class LearningRateChart(StepChart):
     """The learning rate of each step, as the schedule had it."""
 
     def __init__(self, stage: Stage, history: RunHistory) -> None:
-        title = _("Learning rate")
-        super().__init__(title, stage, history, VALUES, can_be_log=True)
-        self.set_lines([Line("", history.learning_rate, "run", column="learning_rate")])
+        super().__init__(_("Learning rate"), stage, history, VALUES, can_be_log=True)
+
+    def wanted_lines(self) -> list[Line]:
+        return [Line("", self.history.learning_rate, "run", column="learning_rate")]
 
     def y_span(self, drawn: Span) -> Span:
         return 0.0, drawn[1]
 
-    def readings(self, x: float | None) -> list[Reading]:
+    def figures(self, x: float | None) -> list[Reading]:
         value = self.history.learning_rate.read(x)
-        return ([] if value is None else [Reading(f"{value:.3g}", "run")]) + self.under_cursor(x)
+        return [] if value is None else [Reading(f"{value:.3g}", "run")]
 
-    def details(self, x: float) -> list[tuple[str, str]]:
+    def values(self, x: float) -> list[tuple[str, str]]:
         value = self.history.learning_rate.at(x)
-        return [
-            *self.place_details(x),
-            *([] if value is None else [(_("learning rate"), f"{value:.6g}")]),
-        ]
+        return [] if value is None else [(_("learning rate"), f"{value:.6g}")]
 
 
 class GradientNormChart(StepChart):
     """The norm of all gradients of a step, before clipping."""
 
     def __init__(self, stage: Stage, history: RunHistory) -> None:
-        self._mean = MeanLine(history.grad_norm, "gradients")
-        title = _("Gradient norm")
-        super().__init__(title, stage, history, VALUES, can_be_log=True)
-        self.add_decoration(self._mean.item)
-        self.set_lines([Line("", history.grad_norm, "gradients", Look.FAINT, column="grad_norm")])
+        super().__init__(_("Gradient norm"), stage, history, VALUES, can_be_log=True)
+
+    def wanted_lines(self) -> list[Line]:
+        norm = self.history.grad_norm
+        faint = Line("", norm, "gradients", Look.FAINT, column="grad_norm")
+        return [faint, Line("", norm, "gradients", Look.MEANS)]
 
     def y_span(self, drawn: Span) -> Span:
         return 0.0, drawn[1]
 
-    def draw_more(self, low: float, high: float, scale: XScale) -> Span | None:
-        self._mean.draw(low, high, scale, is_log=self.is_log)
-        return None
-
-    def readings(self, x: float | None) -> list[Reading]:
+    def figures(self, x: float | None) -> list[Reading]:
         value = self.history.grad_norm.read(x)
-        return ([] if value is None else [Reading(numbers.loss(value), "gradients")]) + self.under_cursor(x)
+        return [] if value is None else [Reading(numbers.loss(value), "gradients")]
 
-    def details(self, x: float) -> list[tuple[str, str]]:
+    def values(self, x: float) -> list[tuple[str, str]]:
         value = self.history.grad_norm.at(x)
-        return [*self.place_details(x), *([] if value is None else [(_("norm"), numbers.loss(value))])]
+        return [] if value is None else [(_("norm"), numbers.loss(value))]
 
     def empty_text(self) -> str:
+        """Not every run clips its gradients, and their norm is known only where it does."""
         if len(self.history.step_seconds) and self.history.grad_norm.extremes() is None:
             return _("Known only where gradients are clipped")
         return super().empty_text()
-
-    def colour(self, tokens: Tokens) -> None:
-        self._mean.paint_with(tokens)
 
 
 class LossChart(StepChart):
     """Training loss as it came and smoothed, evaluation loss as dots."""
 
     def __init__(self, stage: Stage, history: RunHistory) -> None:
-        title = _("Loss")
-        super().__init__(title, stage, history, VALUES, can_be_log=True)
-        self._take_smoothing()
-        stage.view.changed.connect(self._take_smoothing)
+        super().__init__(_("Loss"), stage, history, VALUES, can_be_log=True)
 
-    def _take_smoothing(self) -> None:
-        history, smoothing = self.history, self._view.smoothing
-        is_raw = smoothing is Smoothing.OFF
+    def wanted_lines(self) -> list[Line]:
+        history, is_raw = self.history, self._view.smoothing is Smoothing.OFF
         lines = [Line("", history.loss, "run", Look.LINE if is_raw else Look.FAINT, column="train_loss")]
         if not is_raw:
             lines.append(Line("", self._smoothed, "run"))
-        lines.append(Line("", history.eval_loss, "optimizer", Look.DOTS, column="eval_loss"))
-        if lines != self.lines:
-            self.set_lines(lines)
+        return [*lines, Line("", history.eval_loss, "optimizer", Look.DOTS, column="eval_loss")]
 
     @property
     def _smoothed(self) -> Series:
         strong = self._view.smoothing is Smoothing.STRONG
         return self.history.smoother_loss if strong else self.history.smooth_loss
 
-    def readings(self, x: float | None) -> list[Reading]:
-        found: list[Reading] = []
-        newest = self.history.loss if self._view.smoothing is Smoothing.OFF else self._smoothed
-        train = self.history.loss.read(x) if x is not None else newest.last
+    def figures(self, x: float | None) -> list[Reading]:
+        """Training loss (the newest one smoothed) and evaluation loss; a loss that is no number is said so."""
+        history, found = self.history, []
+        is_smoothed = x is None and self._view.smoothing is not Smoothing.OFF
+        train = self._smoothed.last if is_smoothed else history.loss.read(x)
         if train is not None and math.isnan(train):
-            found.append(Reading(self._not_finite_words(x), "bad"))
+            words = numbers.not_finite(math.nan)
+            if x is None and history.first_non_finite is not None:
+                step, value = history.first_non_finite
+                words = _("{} since step {}").format(numbers.not_finite(value), numbers.count(step))
+            found.append(Reading(words, "bad"))
         elif train is not None:
             found.append(Reading(_("train {}").format(numbers.loss(train)), "run"))
-        held_out = self.history.eval_loss.up_to(x)
+        held_out = history.eval_loss.up_to(x)
         if held_out is not None:
             found.append(Reading(_("eval {}").format(numbers.loss(held_out)), "optimizer"))
-        if x is None and train is not None and self._view.smoothing is not Smoothing.OFF:
+        if is_smoothed and train is not None:
             found.append(Reading(_("train is smoothed")))
-        return found + self.under_cursor(x)
+        return found
 
-    def details(self, x: float) -> list[tuple[str, str]]:
-        history = self.history
+    def values(self, x: float) -> list[tuple[str, str]]:
         values = (
-            (_("train"), history.loss.at(x)),
+            (_("train"), self.history.loss.at(x)),
             (_("smoothed"), self._smoothed.at(x)),
-            (_("eval"), history.eval_loss.up_to(x)),
+            (_("eval"), self.history.eval_loss.up_to(x)),
         )
-        return [
-            *self.place_details(x),
-            *((name, numbers.loss(value)) for name, value in values if value is not None),
-        ]
-
-    def _not_finite_words(self, x: float | None) -> str:
-        step, value = self.history.first_non_finite or (0, math.nan)
-        if x is not None:
-            return numbers.not_finite(math.nan)
-        return _("{} since step {}").format(numbers.not_finite(value), numbers.count(step))
+        return [(name, numbers.loss(value)) for name, value in values if value is not None]
 
     def empty_text(self) -> str:
         if len(self.history.loss) and self.history.loss.extremes() is None:
@@ -290,41 +260,31 @@ class MetricsChart(StepChart):
     COLOURS = ("activations", "gradients", "optimizer", "run")
 
     def __init__(self, stage: Stage, history: RunHistory) -> None:
-        title = _("Evaluation")
-        super().__init__(title, stage, history, SHARES)
+        super().__init__(_("Evaluation"), stage, history, SHARES)
 
-    def refresh(self) -> None:
-        shown = [name for name in self.history.metrics if numbers.is_share(name)]
-        if len(shown) != len(self.lines):
-            colours = itertools.cycle(self.COLOURS)
-            self.set_lines(
-                [
-                    Line(
-                        numbers.metric_title(name), self.history.metrics[name], colour, Look.DOTS, column=name
-                    )
-                    for name, colour in reversed(list(zip(shown, colours, strict=False)))
-                ]
-            )
-        super().refresh()
+    def wanted_lines(self) -> list[Line]:
+        metrics = [(name, series) for name, series in self.history.metrics.items() if numbers.is_share(name)]
+        lines = [
+            Line(numbers.metric_title(name), series, colour, Look.DOTS, column=name)
+            for (name, series), colour in zip(metrics, itertools.cycle(self.COLOURS), strict=False)
+        ]
+        return lines[::-1]
 
     def y_span(self, drawn: Span) -> Span:
         return (drawn[0], min(1.0, drawn[1])) if drawn[1] > drawn[0] else (max(0.0, drawn[0] - 0.1), 1.0)
 
-    def readings(self, x: float | None) -> list[Reading]:
-        values = [(line, line.series.up_to(x)) for line in reversed(self.lines)]
-        found = [
-            Reading(f"{line.name} {numbers.share(value)}", line.colour, line.name)
-            for line, value in values
-            if value is not None
-        ]
-        return found + self.under_cursor(x)
+    def _measured(self, x: float | None) -> list[tuple[Line, float]]:
+        values = ((line, line.series.up_to(x)) for line in reversed(self.lines))
+        return [(line, value) for line, value in values if value is not None]
 
-    def details(self, x: float) -> list[tuple[str, str]]:
-        values = [(line.name, line.series.up_to(x)) for line in reversed(self.lines)]
+    def figures(self, x: float | None) -> list[Reading]:
         return [
-            *self.place_details(x),
-            *((name, numbers.share(value)) for name, value in values if value is not None),
+            Reading(f"{line.name} {numbers.share(value)}", line.colour, line.name)
+            for line, value in self._measured(x)
         ]
+
+    def values(self, x: float) -> list[tuple[str, str]]:
+        return [(line.name, numbers.share(value)) for line, value in self._measured(x)]
 
     def empty_text(self) -> str:
         if self.lines:
@@ -375,13 +335,11 @@ class StepTimeChart(StepChart):
         self._pauses = PauseLines()
         self._pause_share = 0.0
         self._bands = [pg.PlotDataItem(fillLevel=0.0, pen=None) for _colour in COLOURS]
-        title = _("Step time")
-        super().__init__(title, stage, history, STEP_TIMES)
+        super().__init__(_("Step time"), stage, history, STEP_TIMES)
         for depth, band in enumerate(reversed(self._bands)):  # the whole step undermost
             band.setZValue(depth - 30)
             self.add_decoration(band)
         self.add_decoration(self._pauses)
-        self._take_lines()
         self.explain(
             _(
                 "Where the time of a step goes. On a GPU, which works on after it was told to, Hone waits for it "
@@ -390,38 +348,33 @@ class StepTimeChart(StepChart):
             )
         )
 
-    def refresh(self) -> None:
-        self._take_lines()
-        super().refresh()
-
     def y_span(self, drawn: Span) -> Span:
         _, peaks = self.history.step_seconds.reduced(-np.inf, np.inf, PEAKS)
         usual = float(np.percentile(peaks, 95)) if len(peaks) else drawn[1]
         return 0.0, ROOM_ABOVE * drawn[1] if drawn[1] <= SPIKE * usual else 1.5 * usual
 
-    def draw_more(self, low: float, high: float, scale: XScale) -> Span | None:
+    def draw_more(self, low: float, high: float, scale: XScale) -> None:
         self._parts = parts_between(self.history, low, high, self._canvas.columns())
         places = np.empty(0) if self._parts is None else scale.to_axis(self._parts.x)
         for number, band in enumerate(self._bands):
             band.setData(places, places if self._parts is None else self._parts.tops[number])
-        self._draw_pauses(low, high, scale)
-        return None
-
-    def _draw_pauses(self, low: float, high: float, scale: XScale) -> None:
         history = self.history
         self._pauses.draw(history.pauses, low, high, self._canvas.columns(), scale)
         begun, ended = history.clock_of_step(low), history.clock_of_step(high)
         self._pause_share = share_between(history.pauses, low, high, begun or 0.0, ended or 0.0)
 
-    def readings(self, x: float | None) -> list[Reading]:
+    def figures(self, x: float | None) -> list[Reading]:
+        """The step under the cursor, or the median, the longest of all and what part takes how much."""
+        history = self.history
         if x is not None:
-            value = self.history.step_seconds.read(x)
-            return [Reading(numbers.step_time(value)), *self._at(x), *self.under_cursor(x)]
-        median, longest = self.history.median_seconds.last, self.history.longest_step
+            longest_first = sorted(self._named_parts(x), key=lambda part: -part[2])
+            return [Reading(numbers.step_time(history.step_seconds.read(x)))] + [
+                Reading(f"{name} {numbers.step_time(value)}", colour) for name, colour, value in longest_first
+            ]
+        median, longest = history.median_seconds.last, history.longest_step
         if median is None or longest is None:
             return []
-        found = [Reading(_("median {}").format(numbers.step_time(median)))]
-        found += self._share_readings()
+        found = [Reading(_("median {}").format(numbers.step_time(median))), *self._share_readings()]
         if self._pause_share >= LEAST_SHARE:
             words = _("evaluating, saving {} of all time")
             found.append(Reading(words.format(numbers.whole_percent(self._pause_share)), "gradients"))
@@ -429,16 +382,18 @@ class StepTimeChart(StepChart):
             found.append(Reading(_("longest {}").format(numbers.step_time(longest))))
         return found
 
-    def details(self, x: float) -> list[tuple[str, str]]:
+    def values(self, x: float) -> list[tuple[str, str]]:
         whole = self.history.step_seconds.at(x)
         if whole is None:
             return []
-        return [
-            *self.place_details(x),
-            (_("step time"), numbers.step_time(whole)),
-            *((name, numbers.step_time(value)) for name, _colour, value in self._named_parts(x)),
-            *self._pauses_after(round(x)),
+        parts = [(name, numbers.step_time(value)) for name, _colour, value in self._named_parts(x)]
+        names = {"evaluation": _("evaluation after it"), "checkpoint": _("checkpoint after it")}
+        pauses = [
+            (names[pause.kind], numbers.step_time(pause.seconds))
+            for pause in self.history.pauses
+            if pause.step == round(x)
         ]
+        return [(_("step time"), numbers.step_time(whole)), *parts, *pauses]
 
     def colour(self, tokens: Tokens) -> None:
         ground = QColor(tokens.surface)
@@ -446,40 +401,20 @@ class StepTimeChart(StepChart):
             band.setFillBrush(pg.mkBrush(mixed(QColor(getattr(tokens, name)), ground, strength)))
         self._pauses.paint_with(tokens)
 
-    def _pauses_after(self, step: int) -> list[tuple[str, str]]:
-        names = {"evaluation": _("evaluation after it"), "checkpoint": _("checkpoint after it")}
-        return [
-            (names[pause.kind], numbers.step_time(pause.seconds))
-            for pause in self.history.pauses
-            if pause.step == step
-        ]
-
-    def _take_lines(self) -> None:
+    def wanted_lines(self) -> list[Line]:
         history = self.history
-        whole = Line(
-            "",
-            history.step_seconds,
-            "text" if self._has_parts() else "activations",
-            Look.FAINT,
-            column="step_seconds",
-        )
-        median = Line("", history.median_seconds, "text" if self._has_parts() else "activations")
-        parts = [Line("", getattr(history, part), "others", Look.HIDDEN, column=part) for part in PARTS]
-        lines = [whole, median, *(parts if self._has_parts() else [])]
-        if lines != self.lines:
-            self.set_lines(lines)
-
-    def _has_parts(self) -> bool:
-        return self.history.forward_seconds.extremes() is not None
+        has_parts = history.forward_seconds.extremes() is not None
+        colour = "text" if has_parts else "activations"
+        lines = [
+            Line("", history.step_seconds, colour, Look.FAINT, column="step_seconds"),
+            Line("", history.median_seconds, colour),
+        ]
+        if has_parts:
+            lines += [Line("", getattr(history, part), "others", Look.HIDDEN, column=part) for part in PARTS]
+        return lines
 
     def _names(self) -> tuple[str, ...]:
-        return (
-            _("data"),
-            _("forward"),
-            _("backward"),
-            _("optimizer"),
-            _("the rest"),
-        )
+        return _("data"), _("forward"), _("backward"), _("optimizer"), _("the rest")
 
     def _named_parts(self, x: float) -> list[tuple[str, str, float]]:
         """Of the step at `x`: each part that is known, its name, colour and seconds."""
@@ -492,12 +427,6 @@ class StepTimeChart(StepChart):
             (name, colour, value)
             for name, (colour, _), value in zip(self._names(), COLOURS, values, strict=False)
             if value is not None and np.isfinite(value)
-        ]
-
-    def _at(self, x: float) -> list[Reading]:
-        longest_first = sorted(self._named_parts(x), key=lambda part: -part[2])
-        return [
-            Reading(f"{name} {numbers.step_time(value)}", colour) for name, colour, value in longest_first
         ]
 
     def _share_readings(self) -> list[Reading]:
