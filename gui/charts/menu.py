@@ -1,4 +1,4 @@
-"""The data of a chart as a table, and the thread that makes and writes it: a long run has a million rows."""
+"""What can be done with a chart: copy it, save it as a picture or as a table, change its scale."""
 
 import csv
 from collections.abc import Callable, Iterable
@@ -8,13 +8,14 @@ from pathlib import Path
 from typing import Protocol
 
 import numpy as np
-from PySide6.QtCore import QBuffer, QIODevice, QObject, QPoint, QStandardPaths, Qt, QThread, Signal
+from PySide6.QtCore import QBuffer, QIODevice, QPoint, QStandardPaths, Qt
 from PySide6.QtGui import QAction, QGuiApplication, QPixmap
 from PySide6.QtWidgets import QFileDialog, QMenu, QMessageBox, QToolButton, QWidget
 
 from core.base.errors import UserError
 from core.base.files import write_atomically, writing, written_whole
 from core.runs.metrics import csv_cell
+from gui.base.background import FileWork
 from gui.base.theme import Role, set_role
 from gui.base.trash import show_as_written
 from gui.charts.series import Floats, Line
@@ -70,28 +71,6 @@ def _at(places: Floats, x: Floats, y: Floats) -> Floats:
     return found
 
 
-class TableWriter(QThread):
-    """Writes the data of one chart as CSV, whole or not at all.
-
-    Signals:
-        failed: A `core.base.errors.UserError`.
-    """
-
-    failed = Signal(object)
-
-    def __init__(self, data: ChartData, path: Path, parent: QObject | None = None) -> None:
-        super().__init__(parent)
-        self._data = data
-        self._path = path
-
-    def run(self) -> None:
-        try:
-            with writing(self._path), written_whole(self._path) as temporary:
-                write_csv(self._data.table(), temporary)
-        except UserError as error:
-            self.failed.emit(error)
-
-
 def write_csv(table: dict[str, Floats], path: Path) -> None:
     """Write a table; a cell without a value is empty.
 
@@ -145,7 +124,8 @@ class MenuButton(QToolButton):
     def __init__(self, chart: Pictured) -> None:
         super().__init__()
         self._chart = chart
-        self._writers: list[TableWriter] = []
+        self._files = FileWork(self)
+        self._files.failed.connect(self._complain)
         set_role(self, Role.MORE)
         self.setText("⋯")
         self.setAccessibleName(_("{}: copy, save, scale").format(chart.title))
@@ -191,14 +171,16 @@ class MenuButton(QToolButton):
 
     def save_table(self, path: Path) -> None:
         """Write what the chart shows, every point of it, into a CSV file."""
-        writer = TableWriter(self._chart.data(), path, self)
-        writer.failed.connect(self._complain)
-        self._writers = [*(other for other in self._writers if other.isRunning()), writer]
-        writer.start()
+        data = self._chart.data()
+
+        def write() -> None:
+            with writing(path), written_whole(path) as temporary:
+                write_csv(data.table(), temporary)
+
+        self._files.put(write)
 
     def end_work(self) -> None:
-        for writer in self._writers:
-            writer.wait()
+        self._files.end_work()
 
     def _add(self, words: str, do: Callable[[], None]) -> None:
         self._menu.addAction(words).triggered.connect(do)

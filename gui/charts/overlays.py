@@ -1,4 +1,4 @@
-"""Fine upright lines in a chart over time: what loading went on to, where the first step and further attempts began."""
+"""What lies over the lines of a chart: legend, box at the cursor, marks, pauses, ceilings, phases, pressure."""
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
@@ -264,6 +264,7 @@ class MarkItems:
             if drawn != self._drawn.get(kind):  # the cloud's own way to take places is slow
                 self._drawn[kind] = drawn
                 self._items[kind].setData(shown, np.full(len(shown), level))
+                self._items[kind].setVisible(len(shown) > 0)
 
     def words_near(self, place: float, x: tuple[float, float]) -> list[tuple[str, str]]:
         """What the marks at a place of the axis stand for, as names with values; at most `MOST_WORDS`.
@@ -320,33 +321,12 @@ class PauseLines(pg.PlotDataItem):
     def paint_with(self, tokens: Tokens) -> None:
         self.setPen(pg.mkPen(tokens.gradients, width=1))
 
-    def draw(self, pauses: Sequence[Pause], low: float, high: float, columns: int, scale: XScale) -> None:
-        """Draw the longest pause of each pixel column.
-
-        Args:
-            pauses: All of the run, in their order.
-            low: The step at which the picture begins.
-            high: The step at which it ends.
-            columns: Its pixels.
-            scale: Turns steps into places on the axis.
-        """
-        steps = np.array([float(pause.step) for pause in pauses])
-        seconds = np.array([pause.seconds for pause in pauses])
-        inside = (steps >= low) & (steps <= high)
-        steps, seconds = longest_of_each(steps[inside], seconds[inside], (high - low) / max(1, columns))
-        places = scale.to_axis(steps) if len(steps) else steps
-        self.setData(np.repeat(places, 2), np.column_stack([np.zeros(len(seconds)), seconds]).ravel())
-
-
-def longest_of_each(steps: np.ndarray, seconds: np.ndarray, width: float) -> tuple[np.ndarray, np.ndarray]:
-    """The longest pause of each stretch of `width` steps. Shapes (n,) in, (k,) out, in the order of steps."""
-    if len(steps) <= 1 or width <= 0:
-        return steps, seconds
-    columns = np.floor(steps / width)
-    order = np.lexsort((-seconds, columns))
-    _, first = np.unique(columns[order], return_index=True)
-    kept = order[first]
-    return steps[kept], seconds[kept]
+    def draw(self, pauses: Sequence[Pause], low: float, high: float, scale: XScale) -> None:
+        """Draw those after the steps from `low` to `high`."""
+        shown = [pause for pause in pauses if low <= pause.step <= high]
+        places = scale.to_axis(np.array([float(pause.step) for pause in shown])) if shown else np.empty(0)
+        heights = [height for pause in shown for height in (0.0, pause.seconds)]
+        self.setData(np.repeat(places, 2), np.array(heights))
 
 
 def share_between(pauses: Sequence[Pause], low: float, high: float, begun: float, ended: float) -> float:

@@ -359,7 +359,7 @@ class StepTimeChart(StepChart):
         for number, band in enumerate(self._bands):
             band.setData(places, places if self._parts is None else self._parts.tops[number])
         history = self.history
-        self._pauses.draw(history.pauses, low, high, self._canvas.columns(), scale)
+        self._pauses.draw(history.pauses, low, high, scale)
         begun, ended = history.clock_of_step(low), history.clock_of_step(high)
         self._pause_share = share_between(history.pauses, low, high, begun or 0.0, ended or 0.0)
 
