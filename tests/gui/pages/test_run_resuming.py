@@ -158,7 +158,7 @@ def test_a_crash_without_a_checkpoint_offers_to_start_again(tmp_path, show):
     crash(run, write_story(run, Plot(reached=20)))
     view = show(run, State.CRASHED)
     assert view.header.buttons.resume.text() == "Start again"
-    assert fix_button(view, "Start again").isVisible()
+    assert not fix_button(view, "Start again").isHidden()
     assert "checkpoint" not in words(view)
 
 
@@ -172,7 +172,7 @@ def test_a_run_whose_keeper_is_gone_too_says_what_may_have_happened(tmp_path, sh
     view = show(run, State.CRASHED)
     assert view.messages.titles() == ["The training process is gone, and nobody was left to see how"]
     assert "The computer was restarted or switched off while it trained." in words(view)
-    assert fix_button(view, "Go on from step 90").isVisible()
+    assert not fix_button(view, "Go on from step 90").isHidden()
 
 
 def test_after_lack_of_memory_its_remedies_come_before_going_on(tmp_path, show):
