@@ -78,7 +78,8 @@ def words(view):
 
 
 def fix_button(view, title):
-    return next(button for button in view.messages.findChildren(QPushButton) if button.text() == title)
+    shown = [button for button in view.messages.findChildren(QPushButton) if not button.isHidden()]
+    return next(button for button in shown if button.text() == title)
 
 
 def test_a_paused_run_goes_on_where_it_was_on_the_same_page(qtbot, tmp_path, show):
