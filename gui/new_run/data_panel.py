@@ -271,11 +271,11 @@ class DataLine(QWidget):
 
     def show_state(self) -> None:
         reading, report = self._reading, self._reading.report
-        self._cancel.setVisible(reading.is_reading)
-        self._bar.setVisible(reading.is_reading)
+        self._cancel.setVisible(reading.is_waiting)
+        self._bar.setVisible(reading.is_waiting)
         self._again.setVisible(reading.is_cancelled)
         self._enlarge.setVisible(report is not None and bool(report.preview or report.seen))
-        if reading.is_reading:
+        if reading.is_waiting:
             self._words.setText(self._progress())
         elif reading.is_cancelled:
             self._words.setText(_("The data was not checked."))

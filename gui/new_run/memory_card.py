@@ -1,4 +1,4 @@
-"""The line below the memory bar: the button "Measure", what a dry run does, how long the run will take, a time box."""
+"""The card "Will it fit?": the memory a run takes beside what is free, how that is known, and what needs less."""
 
 import time
 from collections.abc import Sequence
@@ -7,81 +7,20 @@ from gettext import gettext as _
 
 from PySide6.QtCore import Qt, QTimer, Signal
 from PySide6.QtGui import QHideEvent, QShowEvent
-from PySide6.QtWidgets import (
-    QDialog,
-    QDialogButtonBox,
-    QHBoxLayout,
-    QLabel,
-    QPushButton,
-    QVBoxLayout,
-    QWidget,
-)
+from PySide6.QtWidgets import QHBoxLayout, QLabel, QPushButton, QVBoxLayout, QWidget
 
 from core.base.format import about, duration, memory, moment, step_time, three_figures
-from core.memory.explain import PartExplained
 from core.memory.model import Basis, Forecast, Parts, Room, Verdict
 from core.memory.remedies import Remedy
 from core.services import hub
-from gui.base.theme import Role, Theme, set_role
+from gui.base.theme import Role, Theme, set_flag, set_role
 from gui.base.tokens import SPACING
-from gui.new_run.memory_ladder import LadderView
-from gui.new_run.memory_state import FitOutlook, Gain, HubLookup
+from gui.new_run.memory_state import Gain, MemoryState
 from gui.widgets.bars import Limit, Part, PartsBar
 from gui.widgets.cards import Card
 from gui.widgets.inputs import CalmDoubleSpinBox
-from gui.widgets.layout import PageScroll
-from gui.widgets.tables import Group, KeyValue, Row
-
-
-class LookupLine(QWidget):
-    """Starts a look-up and gives it up; says what is fetched for it, or why that didn't work.
-
-    Signals:
-        fetch_pressed: The person wants to know the model's size.
-        cancel_pressed: The person has waited long enough.
-    """
-
-    fetch_pressed = Signal()
-    cancel_pressed = Signal()
-
-    def __init__(self, parent: QWidget | None = None) -> None:
-        super().__init__(parent)
-        self.button = QPushButton()
-        self.button.clicked.connect(self._press)
-        self._words = QLabel()
-        self._words.setWordWrap(True)
-        self._words.setTextFormat(Qt.TextFormat.PlainText)
-        row = QHBoxLayout(self)
-        row.setContentsMargins(0, 0, 0, 0)
-        row.setSpacing(SPACING + 2)
-        row.addWidget(self.button, 0, Qt.AlignmentFlag.AlignTop)
-        row.addWidget(self._words, 1)
-        self._is_fetching = False
-
-    @property
-    def words(self) -> str:
-        return self._words.text()
-
-    def show_state(self, lookup: HubLookup) -> None:
-        """Show what can be looked up, what is under way, or what came of it."""
-        self._is_fetching = lookup.is_fetching
-        self.setVisible(bool(lookup.source))
-        self.button.setText(_("Cancel") if self._is_fetching else _("Look up its size"))
-        self._words.setText(self._state_words(lookup))
-        set_role(self._words, Role.PROBLEM if lookup.failure else Role.HINT)
-
-    def _state_words(self, lookup: HubLookup) -> str:
-        failure = lookup.failure
-        if self._is_fetching:
-            return _("Fetching {file} from {host}…").format(file=hub.CONFIG, host=hub.host())
-        if failure is not None:
-            return f"{failure.title}. {failure.detail}"
-        words = _("Fetches only what describes the model, from {host}: {file}, a few KB")
-        return words.format(host=hub.host(), file=hub.CONFIG)
-
-    def _press(self) -> None:
-        (self.cancel_pressed if self._is_fetching else self.fetch_pressed).emit()
-
+from gui.widgets.labels import link_button, text_label
+from gui.widgets.layout import clear
 
 JUST_NOW = 5 * 60.0
 """Seconds for which something was measured "just now"."""
@@ -107,42 +46,36 @@ def headline(forecast: Forecast, ran_out: bool = False) -> Headline:
         ran_out: Whether a dry run has run out of memory, so that the figures are those of that moment.
     """
     total, room = forecast.parts.total, forecast.room
+    size = memory(total)
     if ran_out:
-        words = _("memory ran out at {size}").format(size=memory(total))
-        return Headline(_("Doesn't fit"), words, Role.VERDICT_BAD)
+        return Headline(_("Doesn't fit"), _("memory ran out at {size}").format(size=size), Role.VERDICT_BAD)
     if room is None:
         words = _("how much is free can't be told here")
-        return Headline(_("Takes {size}").format(size=memory(total)), words, Role.VERDICT)
-    known = _("{size} of {free} free").format(size=memory(total), free=memory(room.free))
-    match forecast.verdict:
-        case Verdict.TOO_LARGE:
-            over = _("{size}, that is {over} too much")
-            words = over.format(size=memory(total), over=memory(total - room.free))
-            return Headline(_("Doesn't fit"), words, Role.VERDICT_BAD)
-        case Verdict.TIGHT:
-            return Headline(_("Fits tightly"), known, Role.VERDICT_TIGHT)
-        case _:
-            return Headline(_("Fits"), known, Role.VERDICT_GOOD)
+        return Headline(_("Takes {size}").format(size=size), words, Role.VERDICT)
+    if forecast.verdict is Verdict.TOO_LARGE:
+        words = _("{size}, that is {over} too much").format(size=size, over=memory(total - room.free))
+        return Headline(_("Doesn't fit"), words, Role.VERDICT_BAD)
+    known = _("{size} of {free} free").format(size=size, free=memory(room.free))
+    if forecast.verdict is Verdict.TIGHT:
+        return Headline(_("Fits tightly"), known, Role.VERDICT_TIGHT)
+    return Headline(_("Fits"), known, Role.VERDICT_GOOD)
 
 
 def basis_words(basis: Basis, measured_at: float | None = None) -> str:
-    match basis:
-        case Basis.FORMULA:
-            return _("forecast")
+    if basis is Basis.FORMULA:
+        return _("forecast")
     if measured_at is None or time.time() - measured_at < JUST_NOW:
         return _("measured just now")
     return _("measured at {clock}").format(clock=clock(measured_at))
 
 
 def basis_help(basis: Basis) -> str:
-    match basis:
-        case Basis.FORMULA:
-            return _(
-                "Counted from the size of the model and your choices, without trying anything. It changes at once as "
-                "you choose.",
-            )
-        case Basis.MEASURED:
-            return _("A few real steps were trained, and this is the most that they held.")
+    if basis is Basis.FORMULA:
+        return _(
+            "Counted from the size of the model and your choices, without trying anything. It changes at once as "
+            "you choose.",
+        )
+    return _("A few real steps were trained, and this is the most that they held.")
 
 
 def undivided_words() -> str:
@@ -151,21 +84,11 @@ def undivided_words() -> str:
 
 
 def bar_parts(parts: Parts, *, is_undivided: bool = False) -> list[Part]:
-    """The parts as the bar shows them; buffers and overhead are one.
-
-    Args:
-        parts: The parts.
-        is_undivided: Whether only the whole is known.
-    """
+    """The parts as the bar shows them; buffers and overhead are one. Undivided: only the whole is known."""
     if is_undivided:
         return [Part(_("held in all"), parts.total, "run", undivided_words())]
     return [
-        Part(
-            _("weights"),
-            parts.weights,
-            "run",
-            _("The numbers the model consists of."),
-        ),
+        Part(_("weights"), parts.weights, "run", _("The numbers the model consists of.")),
         Part(
             _("gradients"),
             parts.gradients,
@@ -215,49 +138,38 @@ def saving_words(remedy: Remedy, now: Verdict, after: Verdict, gain: Gain | None
     """
     if not remedy.changes:
         return remedy.help
-    if gain is not None and gain.ran_out:
+    if gain is None:
+        saved = _("−{size}").format(size=memory(remedy.saves))
+    elif gain.ran_out:
         return _("memory ran out with it, too, when that was measured")
-    saved = _saved_words(remedy, gain)
+    elif gain.saves is None:
+        saved = _("{size} in all measured").format(size=memory(gain.takes))
+    else:
+        words = _("−{size} measured") if gain.saves >= 0 else _("+{size} measured")
+        saved = words.format(size=memory(abs(gain.saves)))
     if now is Verdict.TOO_LARGE and after in (Verdict.FITS, Verdict.TIGHT):
         saved = _("{saved}, then it fits").format(saved=saved)
     if now is Verdict.TIGHT and after is Verdict.FITS:
         saved = _("{saved}, then with room to spare").format(saved=saved)
     if gain is not None and gain.slower is not None:
-        return f"{saved} · {_measured_slower_words(gain.slower)}"
+        return f"{saved} · {slower_words(gain.slower, is_measured=True)}"
     return f"{saved} · {slower_words(remedy.slower)}"
 
 
-def _saved_words(remedy: Remedy, gain: Gain | None) -> str:
-    if gain is None:
-        return _("−{size}").format(size=memory(remedy.saves))
-    if gain.saves is None:
-        return _("{size} in all measured").format(size=memory(gain.takes))
-    words = _("−{size} measured") if gain.saves >= 0 else _("+{size} measured")
-    return words.format(size=memory(abs(gain.saves)))
-
-
-def slower_words(factor: float) -> str:
-    """What a factor of the time of a step means, as far as a forecast can know it: `about 30 % slower`."""
-    if abs(factor - 1) < SAME_TIME:
-        return _("no slower")
-    if factor >= 2:
-        return _("about {factor} times as long").format(factor=three_figures(factor))
+def slower_words(factor: float, *, is_measured: bool = False) -> str:
+    """What a factor of the time of a step means, forecast (`about 30 % slower`) or `12 % slower measured`."""
     percent = max(1, round(abs(factor - 1) * 100))
-    if percent > 5:
-        percent = 5 * round(percent / 5)
-    words = _("about {percent} % slower") if factor > 1 else _("about {percent} % faster")
-    return words.format(percent=percent)
-
-
-def _measured_slower_words(factor: float) -> str:
-    """The same, measured: `12 % slower measured`."""
-    percent = round(abs(factor - 1) * 100)
+    if not is_measured and percent > 5:
+        percent = 5 * round(percent / 5)  # no finer than a forecast can know
     if abs(factor - 1) < SAME_TIME:
-        return _("no slower measured")
-    if factor >= 2:
-        return _("{factor} times as long measured").format(factor=three_figures(factor))
-    words = _("{percent} % slower measured") if factor > 1 else _("{percent} % faster measured")
-    return words.format(percent=percent)
+        words = _("no slower measured") if is_measured else _("no slower")
+    elif factor >= 2:
+        words = _("{factor} times as long measured") if is_measured else _("about {factor} times as long")
+    elif factor > 1:
+        words = _("{percent} % slower measured") if is_measured else _("about {percent} % slower")
+    else:
+        words = _("{percent} % faster measured") if is_measured else _("about {percent} % faster")
+    return words.format(factor=three_figures(factor), percent=percent)
 
 
 def time_words(step_seconds: float, run_seconds: float | None, compile_seconds: float) -> str:
@@ -273,142 +185,26 @@ def time_words(step_seconds: float, run_seconds: float | None, compile_seconds: 
 
 def clock(unix_seconds: float) -> str:
     """A time of day: `14:35`; with its date where that is another day."""
-    then, now = time.localtime(unix_seconds), time.localtime()
-    if then[:3] == now[:3]:
-        return time.strftime("%H:%M", then)
-    return moment(unix_seconds)
+    then = time.localtime(unix_seconds)
+    return time.strftime("%H:%M", then) if then[:3] == time.localtime()[:3] else moment(unix_seconds)
 
 
-EXPLAINED_SIZE = (680, 600)
-MOST_LAYERS = 8
-
-
-class ExplainedSheet(QDialog):
-    """What a forecast consists of.
-
-    Args:
-        forecast: What is shown.
-        parts: Its parts, explained; none: only the whole is known.
-    """
-
-    def __init__(
-        self, forecast: Forecast, parts: Sequence[PartExplained], parent: QWidget | None = None
-    ) -> None:
-        super().__init__(parent)
-        self.setWindowTitle(_("What takes the memory"))
-        self.resize(*EXPLAINED_SIZE)
-        words = QLabel(" ".join((basis_help(forecast.basis), *forecast.notes)))
-        words.setWordWrap(True)
-        self.rows = KeyValue()
-        self.rows.set_groups(groups(forecast, parts))
-        content = QWidget()
-        body = QVBoxLayout(content)
-        body.setContentsMargins(0, 0, SPACING, 0)
-        body.addWidget(self.rows)
-        body.addStretch(1)
-        buttons = QDialogButtonBox(QDialogButtonBox.StandardButton.Close)
-        buttons.rejected.connect(self.reject)
-        layout = QVBoxLayout(self)
-        layout.setContentsMargins(*[2 * SPACING] * 4)
-        layout.setSpacing(SPACING + 4)
-        layout.addWidget(words)
-        layout.addWidget(PageScroll(content), 1)
-        layout.addWidget(buttons)
-
-
-def groups(forecast: Forecast, parts: Sequence[PartExplained]) -> list[Group]:
-    explained = tuple(Row(part.title, f"{memory(part.bytes)}. {part.sentence}", _how(part)) for part in parts)
-    whole = Row(_("Held in all"), f"{memory(forecast.parts.total)}. {undivided_words()}")
-    found = [Group(_("Parts"), explained or (whole,))]
-    if forecast.layers:
-        layers = tuple(Row(layer.name, memory(layer.bytes)) for layer in forecast.layers[:MOST_LAYERS])
-        found.append(Group(_("Largest layers"), layers))
-    return found
-
-
-def _how(part: PartExplained) -> str:
-    source = _("Source: {source}").format(source=part.source) if part.source else ""
-    return "\n".join(line for line in (part.formula, source) if line)
-
-
-MOST_HOURS = 999.0
-FIRST_HOURS = 1.0
-WIDEST_HOURS = "999.0 h"
-
-
-class MeasureLine(QWidget):
-    """Starts a dry run and gives it up; once it has ended, says how long the run will take.
-
-    Signals:
-        measure_pressed: The person wants to know.
-        cancel_pressed: The person has waited long enough.
-    """
-
-    measure_pressed = Signal()
-    cancel_pressed = Signal()
+class ButtonLine(QWidget):
+    """A button, and beside it what it does or what came of it."""
 
     def __init__(self, parent: QWidget | None = None) -> None:
         super().__init__(parent)
-        self._button = QPushButton(_("Measure"))
-        self._button.clicked.connect(self._press)
-        self._words = QLabel()
-        self._words.setWordWrap(True)
-        set_role(self._words, Role.HINT)
+        self.button = QPushButton()
+        self.label = text_label(role=Role.HINT)
         row = QHBoxLayout(self)
         row.setContentsMargins(0, 0, 0, 0)
         row.setSpacing(SPACING + 2)
-        row.addWidget(self._button)
-        row.addWidget(self._words, 1)
-        self._is_running = False
-
-    @property
-    def button(self) -> QPushButton:
-        return self._button
+        row.addWidget(self.button, 0, Qt.AlignmentFlag.AlignTop)
+        row.addWidget(self.label, 1)
 
     @property
     def words(self) -> str:
-        return self._words.text()
-
-    def show_state(self, outlook: FitOutlook) -> None:
-        self._is_running = outlook.measuring.is_running
-        self._button.setText(self._button_words(outlook))
-        self._button.setEnabled(self._is_running or outlook.can_measure)
-        self._button.setToolTip(self._tip(outlook))
-        self._words.setText(self._state_words(outlook))
-
-    def _state_words(self, outlook: FitOutlook) -> str:
-        measured, case = outlook.measured, outlook.case
-        if self._is_running:
-            spent = duration(outlook.measuring.seconds)
-            return _("{doing}… {spent}").format(doing=_doing(outlook), spent=spent)
-        if measured is not None and measured.ran_out:
-            return ""
-        if case is not None and not case.is_complete:
-            return _("Can be measured once the weights are here: the first run fetches them")
-        if measured is None or case is None or measured.measurement.step_seconds is None:
-            return _("Trains a few steps for real, to know for sure")
-        found = measured.measurement
-        whole = measured.run_seconds(case.steps)
-        return time_words(measured.measurement.step_seconds, whole, found.compile_seconds)
-
-    def _button_words(self, outlook: FitOutlook) -> str:
-        if self._is_running:
-            return _("Cancel")
-        return _("Measure") if outlook.measured is None else _("Measure again")
-
-    def _tip(self, outlook: FitOutlook) -> str:
-        if self._is_running:
-            return _("Give up measuring")
-        if outlook.case is not None and not outlook.case.is_ready:
-            return _("First mend what stands under Checks")
-        if outlook.case is not None and not outlook.case.is_complete:
-            return _("It trains the model itself, which isn't on this computer yet")
-        return _("{doing}, keeping nothing: how much memory and time the run takes").format(
-            doing=_doing(outlook)
-        )
-
-    def _press(self) -> None:
-        (self.cancel_pressed if self._is_running else self.measure_pressed).emit()
+        return self.label.text()
 
 
 class TimeBox(QWidget):
@@ -426,17 +222,18 @@ class TimeBox(QWidget):
         set_role(before, Role.MUTED)
         self.hours = CalmDoubleSpinBox()
         self.hours.setDecimals(1)
-        self.hours.setRange(0.1, MOST_HOURS)
+        self.hours.setRange(0.1, 999.0)
         self.hours.setSingleStep(0.5)
-        self.hours.setValue(FIRST_HOURS)
+        self.hours.setValue(1.0)
         self.hours.setSuffix(_(" h"))
-        self.hours.setFixedWidth(self.hours.fontMetrics().horizontalAdvance(WIDEST_HOURS) + 5 * SPACING)
+        self.hours.setFixedWidth(self.hours.fontMetrics().horizontalAdvance("999.0 h") + 5 * SPACING)
         self.hours.setAccessibleName(_("Hours that the run may take"))
         before.setBuddy(self.hours)
-        self.button = QPushButton(_("Set steps"))
-        self.button.setToolTip(_("Stop after as many steps as fit into that time, by what was measured"))
-        set_role(self.button, Role.LINK)
-        self.button.clicked.connect(self._tell)
+        self.button = link_button(
+            _("Set steps"),
+            lambda: self.hours_chosen.emit(self.hours.value()),
+            _("Stop after as many steps as fit into that time, by what was measured"),
+        )
         row = QHBoxLayout(self)
         row.setContentsMargins(0, 0, 0, 0)
         row.setSpacing(SPACING)
@@ -444,14 +241,136 @@ class TimeBox(QWidget):
             row.addWidget(widget)
         row.addStretch(1)
 
-    def _tell(self) -> None:
-        self.hours_chosen.emit(self.hours.value())
+
+FIRST_SHOWN = 4
+"""Remedies shown at once; the others are behind a link."""
 
 
-def _doing(outlook: FitOutlook) -> str:
-    if outlook.case is not None and outlook.case.options.task.reads_text:
-        return _("Training a few steps on your longest texts")
-    return _("Training a few steps on your images")
+class RemedyRow(QWidget):
+    """One remedy, what it is worth, and a button; advice has none.
+
+    Signals:
+        chosen: The `core.memory.remedies.Remedy` whose button was pressed.
+    """
+
+    chosen = Signal(object)
+
+    def __init__(self, remedy: Remedy, parent: QWidget | None = None) -> None:
+        super().__init__(parent)
+        self.remedy = remedy
+        self.worth = text_label(role=Role.HINT)
+        words = QVBoxLayout()
+        words.setSpacing(0)
+        for label in (text_label(remedy.title), self.worth):
+            label.setToolTip(remedy.help)
+            words.addWidget(label)
+        self.button = link_button(_("Apply"), lambda: self.chosen.emit(self.remedy), remedy.help)
+        self.button.setAccessibleName(_("Apply: {remedy}").format(remedy=remedy.title))
+        row = QHBoxLayout(self)
+        row.setContentsMargins(0, 0, 0, 0)
+        row.setSpacing(SPACING)
+        row.addLayout(words, 1)
+        row.addWidget(self.button, 0, Qt.AlignmentFlag.AlignVCenter)
+        self.button.setVisible(bool(remedy.changes))
+
+
+class Ladder(QWidget):
+    """Remedies below each other, the least loss first; folded behind a link while memory isn't short.
+
+    Signals:
+        remedy_chosen: The `core.memory.remedies.Remedy` to apply.
+        opened: It was unfolded.
+    """
+
+    remedy_chosen = Signal(object)
+    opened = Signal()
+
+    def __init__(self, parent: QWidget | None = None) -> None:
+        super().__init__(parent)
+        self.rows: tuple[RemedyRow, ...] = ()
+        self._shape: tuple[object, ...] = ()
+        self._shows_all = False
+        self.link = QPushButton()
+        set_role(self.link, Role.LINK)
+        set_flag(self.link, "flush", True)
+        self.link.setCheckable(True)
+        self.link.toggled.connect(self._toggle)
+        self._nothing = text_label(_("Nothing more can be saved by these choices."), Role.HINT)
+        self._more = link_button("", self._show_all, flush=True)
+        self.fit = QPushButton(_("Fit it for me…"))
+        self.fit.setToolTip(
+            _("Try these out by short real runs: the fastest that fits of those that lose least")
+        )
+        self.each = QPushButton(_("Measure all…"))
+        self.each.setToolTip(_("A short real run with each remedy alone: what it saves and costs"))
+        set_role(self.each, Role.LINK)
+        set_flag(self.each, "flush", True)
+        self._list = QWidget()
+        self._list.hide()
+        self._remedies, last, content = QVBoxLayout(), QHBoxLayout(), QVBoxLayout(self._list)
+        content.setContentsMargins(0, SPACING // 2, 0, 0)
+        for layout in (self._remedies, last, content):
+            layout.setSpacing(SPACING)
+        last.addWidget(self.fit)
+        last.addWidget(self.each)
+        last.addStretch(1)
+        content.addLayout(self._remedies)
+        content.addWidget(self._nothing)
+        content.addWidget(self._more, 0, Qt.AlignmentFlag.AlignLeading)
+        content.addLayout(last)
+        self.heading = QHBoxLayout()
+        self.heading.addWidget(self.link)
+        self.heading.addStretch(1)
+        column = QVBoxLayout(self)
+        column.setContentsMargins(0, 0, 0, 0)
+        column.setSpacing(0)
+        column.addLayout(self.heading)
+        column.addWidget(self._list)
+
+    @property
+    def is_open(self) -> bool:
+        return self.link.isChecked()
+
+    def open(self, shown: bool) -> None:
+        self.link.setChecked(shown)
+
+    def show_state(self, *, is_short: bool, can_measure: bool) -> None:
+        self.link.setText(_("What makes it fit") if is_short else _("Needs less memory"))
+        self.fit.setEnabled(can_measure)
+        self.each.setEnabled(can_measure)
+
+    def show_remedies(self, remedies: Sequence[Remedy], worth: Sequence[str]) -> None:
+        """Show these and what each saves and costs; the same remedies keep their rows, under the pointer."""
+        shape = tuple((remedy.title, remedy.help, repr(remedy.changes)) for remedy in remedies)
+        if shape != self._shape:
+            self._shape, self._shows_all = shape, False
+            clear(self._remedies)
+            self.rows = tuple(map(RemedyRow, remedies))
+            for row in self.rows:
+                row.chosen.connect(self.remedy_chosen)
+                self._remedies.addWidget(row)
+            self._show_rows()
+        for row, remedy, words in zip(self.rows, remedies, worth, strict=True):
+            row.remedy = remedy
+            row.worth.setText(words)
+
+    def _show_rows(self) -> None:
+        for place, row in enumerate(self.rows):
+            row.setVisible(self._shows_all or place < FIRST_SHOWN)
+        hidden = 0 if self._shows_all else max(0, len(self.rows) - FIRST_SHOWN)
+        self._more.setText(_("{count} more").format(count=hidden))
+        self._more.setAccessibleName(_("{count} more remedies").format(count=hidden))
+        self._more.setVisible(hidden > 0)
+        self._nothing.setVisible(not self.rows)
+
+    def _show_all(self) -> None:
+        self._shows_all = True
+        self._show_rows()
+
+    def _toggle(self, shown: bool) -> None:
+        self._list.setVisible(shown)
+        if shown:
+            self.opened.emit()
 
 
 ROOM_MS = 3000
@@ -461,153 +380,175 @@ SHORT = (Verdict.TIGHT, Verdict.TOO_LARGE)
 
 
 class FitCard(Card):
-    """Shows what is known (`outlook`); reads free memory while it can be seen.
+    """Shows what `state` knows, and has it read free memory while the card can be seen.
 
     Signals:
         remedy_chosen: The `core.memory.remedies.Remedy` to apply.
-        fit_pressed: The person wants Hone to find what fits.
-        measure_all_pressed: The person wants every remedy measured.
+        fit_pressed: Hone is to find what fits.
+        measure_all_pressed: Every remedy is to be measured.
         hours_chosen: How many hours the run may take.
-
-    Args:
-        outlook: What is known.
+        explain_pressed: The parts are to be explained.
     """
 
     remedy_chosen = Signal(object)
     fit_pressed = Signal()
     measure_all_pressed = Signal()
     hours_chosen = Signal(float)
+    explain_pressed = Signal()
 
-    def __init__(self, theme: Theme, outlook: FitOutlook, parent: QWidget | None = None) -> None:
-        super().__init__("", parent)
-        self.set_title(_("Will it fit?"))
-        self.outlook = outlook
+    def __init__(self, theme: Theme, state: MemoryState, parent: QWidget | None = None) -> None:
+        super().__init__(_("Will it fit?"), parent)
+        self.state = state
         self._was_short = False
-        self._verdict, self._figures = QLabel(), _wrapping_label(Role.MUTED)
+        self._verdict, self._figures = QLabel(), text_label(role=Role.MUTED)
         self._basis = QLabel()
         set_role(self._basis, Role.MUTED)
         self.set_trailing(self._basis)
         self._bar = PartsBar(theme, _("Memory this run takes"))
-        self._note = _wrapping_label(Role.HINT)
-        self._missing = _wrapping_label(Role.MUTED)
-        self._lookup = LookupLine()
-        self._measure = MeasureLine()
-        self._time_box = TimeBox()
-        self._ladder = LadderView()
-        self._explain = QPushButton(_("What is this?"))
+        self._note, self._missing = text_label(role=Role.HINT), text_label(role=Role.MUTED)
+        self._lookup, self._measure, self._time_box, self._ladder = (
+            ButtonLine(),
+            ButtonLine(),
+            TimeBox(),
+            Ladder(),
+        )
+        self._explain = link_button(
+            _("What is this?"), self.explain_pressed.emit, _("What each part is, and how Hone counts it")
+        )
+        self._ladder.heading.addWidget(self._explain)
+        line = QHBoxLayout()
+        line.setSpacing(SPACING)
+        line.addWidget(self._verdict, 0, Qt.AlignmentFlag.AlignTop)
+        line.addWidget(self._figures, 1, Qt.AlignmentFlag.AlignBottom)
         self._known = QWidget()
-        self._lay_out()
-        self._connect()
+        known = QVBoxLayout(self._known)
+        known.setContentsMargins(0, 0, 0, 0)
+        known.setSpacing(SPACING)
+        known.addLayout(line)
+        for widget in (self._bar, self._note, self._measure, self._time_box, self._ladder):
+            known.addWidget(widget)
+        self.body.addWidget(self._known)
+        self.body.addWidget(self._missing)
+        self.body.addWidget(self._lookup)
+        state.changed.connect(self.show_state)
+        self._lookup.button.clicked.connect(self._press_lookup)
+        self._measure.button.clicked.connect(self._press_measure)
+        self._time_box.hours_chosen.connect(self.hours_chosen)
+        self._ladder.remedy_chosen.connect(self.remedy_chosen)
+        self._ladder.fit.clicked.connect(self.fit_pressed)
+        self._ladder.each.clicked.connect(self.measure_all_pressed)
+        self._ladder.opened.connect(self._show_remedies)
         self._timer = QTimer(self)
         self._timer.setInterval(ROOM_MS)
-        self._timer.timeout.connect(outlook.read_room)
-        self.show_outlook()
+        self._timer.timeout.connect(state.read_room)
+        self.show_state()
 
     @property
     def headline(self) -> str:
-        return f"{self._verdict.text()} · {self._figures.text()}" if self.outlook.forecast else ""
-
-    def show_outlook(self) -> None:
-        forecast = self.outlook.forecast
-        self._known.setVisible(forecast is not None)
-        self._missing.setVisible(forecast is None)
-        self._missing.setText(self.outlook.missing)
-        self._lookup.show_state(self.outlook.lookup)
-        self._basis.setVisible(forecast is not None)
-        if forecast is not None:
-            self._show_forecast(forecast)
-            self._show_ladder()
-        self._measure.show_state(self.outlook)
-        measured = self.outlook.measured
-        can_plan = measured is not None and not measured.ran_out and measured.pace is not None
-        self._time_box.setVisible(can_plan)
+        return f"{self._verdict.text()} · {self._figures.text()}" if self.state.forecast else ""
 
     def showEvent(self, event: QShowEvent) -> None:
         """Look at the free memory from now on; a window that was minimised goes on as it was."""
         super().showEvent(event)
         if not event.spontaneous():
-            self.outlook.resume()
+            self.state.resume()
         self._timer.start()
 
     def hideEvent(self, event: QHideEvent) -> None:
         super().hideEvent(event)
         self._timer.stop()
 
-    def _show_forecast(self, forecast: Forecast) -> None:
-        outlook = self.outlook
-        said = headline(forecast, outlook.ran_out)
-        self._verdict.setText(said.verdict)
-        set_role(self._verdict, said.role)
-        self._figures.setText(said.figures)
-        measured = outlook.measured
-        self._basis.setText(basis_words(forecast.basis, measured.at if measured else None))
-        self._basis.setToolTip(" ".join((basis_help(forecast.basis), *forecast.notes)))
-        parts = bar_parts(forecast.parts, is_undivided=outlook.is_undivided)
-        self._bar.show_parts(parts, bar_limits(forecast.room))
-        self._note.setText(outlook.note)
-        self._note.setVisible(bool(outlook.note))
+    def show_state(self) -> None:
+        """Show what is known now."""
+        state, forecast, measured = self.state, self.state.forecast, self.state.measured
+        for widget in (self._known, self._basis):
+            widget.setVisible(forecast is not None)
+        self._missing.setVisible(forecast is None)
+        self._missing.setText(state.missing)
+        if forecast is not None:
+            said = headline(forecast, state.ran_out)
+            self._verdict.setText(said.verdict)
+            set_role(self._verdict, said.role)
+            self._figures.setText(said.figures)
+            self._basis.setText(basis_words(forecast.basis, measured.at if measured else None))
+            self._basis.setToolTip(" ".join((basis_help(forecast.basis), *forecast.notes)))
+            parts = bar_parts(forecast.parts, is_undivided=state.is_undivided)
+            self._bar.show_parts(parts, bar_limits(forecast.room))
+            self._note.setText(state.note)
+            self._note.setVisible(bool(state.note))
+            self._show_ladder()
+        self._show_lookup()
+        self._show_measure()
+        self._time_box.setVisible(measured is not None and not measured.ran_out and measured.pace is not None)
 
     def _show_ladder(self) -> None:
         """Unfold it when memory becomes short, fold it when that is over; in between the person decides."""
-        is_short = self.outlook.verdict in SHORT
+        is_short = self.state.verdict in SHORT
         if is_short != self._was_short:
             self._was_short = is_short
             self._ladder.open(is_short)
-        self._ladder.show_verdict(self.outlook.verdict, can_measure=self.outlook.can_measure)
+        self._ladder.show_state(is_short=is_short, can_measure=self.state.can_measure)
         if self._ladder.is_open:
-            self._fill_ladder()
+            self._show_remedies()
 
-    def _fill_ladder(self) -> None:
-        self._ladder.show_remedies(self.outlook.remedies(), self._worth)
+    def _show_remedies(self) -> None:
+        state, remedies = self.state, self.state.remedies()
+        worth = [
+            saving_words(one, state.verdict, state.verdict_after(one), state.gain(one)) for one in remedies
+        ]
+        self._ladder.show_remedies(remedies, worth)
 
-    def _worth(self, remedy: Remedy) -> str:
-        outlook = self.outlook
-        return saving_words(remedy, outlook.verdict, outlook.verdict_after(remedy), outlook.gain(remedy))
+    def _show_lookup(self) -> None:
+        """Show what can be looked up, what is under way, or what came of it."""
+        state, line, failure = self.state, self._lookup, self.state.lookup_failure
+        is_running = state.lookup.is_running
+        line.setVisible(bool(state.lookup_source))
+        line.button.setText(_("Cancel") if is_running else _("Look up its size"))
+        if is_running:
+            words = _("Fetching {file} from {host}…")
+        else:
+            words = _("Fetches only what describes the model, from {host}: {file}, a few KB")
+        words = words.format(file=hub.CONFIG, host=hub.host())
+        line.label.setText(f"{failure.title}. {failure.detail}" if failure else words)
+        set_role(line.label, Role.PROBLEM if failure else Role.HINT)
 
-    def _explain_parts(self) -> None:
-        case, forecast = self.outlook.case, self.outlook.forecast
-        if case is not None and forecast is not None and case.model.shape is not None:
-            parts = self.outlook.tools.explain(case.options, case.model.shape, case.device, forecast)
-            ExplainedSheet(forecast, () if self.outlook.is_undivided else parts, self).open()
+    def _press_lookup(self) -> None:
+        (self.state.cancel_fetch if self.state.lookup.is_running else self.state.fetch)()
 
-    def _lay_out(self) -> None:
-        line = QHBoxLayout()
-        line.setSpacing(SPACING)
-        line.addWidget(self._verdict, 0, Qt.AlignmentFlag.AlignTop)
-        line.addWidget(self._figures, 1, Qt.AlignmentFlag.AlignBottom)
-        set_role(self._explain, Role.LINK)
-        self._explain.setToolTip(_("What each part is, and how Hone counts it"))
-        known = QVBoxLayout(self._known)
-        known.setContentsMargins(0, 0, 0, 0)
-        known.setSpacing(SPACING)
-        known.addLayout(line)
-        known.addWidget(self._bar)
-        known.addWidget(self._note)
-        known.addWidget(self._measure)
-        known.addWidget(self._time_box)
-        known.addWidget(self._ladder)
-        self._ladder.add_trailing(self._explain)
-        self.body.addWidget(self._known)
-        self.body.addWidget(self._missing)
-        self.body.addWidget(self._lookup)
+    def _show_measure(self) -> None:
+        """Show what the button does, what is under way, or how long the run will take."""
+        state, case, measured = self.state, self.state.case, self.state.measured
+        button, is_running = self._measure.button, self.state.measuring.is_running
+        reads_text = case is not None and case.options.task.reads_text
+        doing = (
+            _("Training a few steps on your longest texts")
+            if reads_text
+            else _("Training a few steps on your images")
+        )
+        button.setEnabled(is_running or state.can_measure)
+        if is_running:
+            button.setText(_("Cancel"))
+            button.setToolTip(_("Give up measuring"))
+            spent = duration(state.measuring_seconds)
+            self._measure.label.setText(_("{doing}… {spent}").format(doing=doing, spent=spent))
+            return
+        button.setText(_("Measure") if measured is None else _("Measure again"))
+        tip = _("{doing}, keeping nothing: how much memory and time the run takes").format(doing=doing)
+        words = _("Trains a few steps for real, to know for sure")
+        if case is not None and not case.is_complete:
+            tip = _("It trains the model itself, which isn't on this computer yet")
+            words = _("Can be measured once the weights are here: the first run fetches them")
+        if case is not None and not case.is_ready:
+            tip = _("First fix what is listed under Checks")
+        if measured is not None and measured.ran_out:
+            words = ""
+        elif measured is not None and case is not None and measured.measurement.step_seconds is not None:
+            found = measured.measurement
+            words = time_words(
+                measured.measurement.step_seconds, measured.run_seconds(case.steps), found.compile_seconds
+            )
+        button.setToolTip(tip)
+        self._measure.label.setText(words)
 
-    def _connect(self) -> None:
-        self.outlook.changed.connect(self.show_outlook)
-        self._lookup.fetch_pressed.connect(self.outlook.lookup.fetch)
-        self._lookup.cancel_pressed.connect(self.outlook.lookup.cancel)
-        self._measure.measure_pressed.connect(self.outlook.measure)
-        self._measure.cancel_pressed.connect(self.outlook.cancel)
-        self._time_box.hours_chosen.connect(self.hours_chosen)
-        self._ladder.remedy_chosen.connect(self.remedy_chosen)
-        self._ladder.fit_pressed.connect(self.fit_pressed)
-        self._ladder.measure_all_pressed.connect(self.measure_all_pressed)
-        self._ladder.opened.connect(self._fill_ladder)
-        self._explain.clicked.connect(self._explain_parts)
-
-
-def _wrapping_label(role: Role) -> QLabel:
-    label = QLabel()
-    label.setWordWrap(True)
-    label.setTextFormat(Qt.TextFormat.PlainText)
-    set_role(label, role)
-    return label
+    def _press_measure(self) -> None:
+        (self.state.cancel if self.state.measuring.is_running else self.state.measure)()

@@ -1,19 +1,16 @@
-"""What the window may ask about memory without an engine of its own, in one place, so that tests can answer instead."""
+"""What is known of the memory that the run in the form takes: forecast at once, refined by the engine, or measured."""
 
 import time
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from gettext import gettext as _
-from typing import Protocol
 
 import msgspec
-from PySide6.QtCore import QObject, QThread, QTimer, Signal
+from PySide6.QtCore import QObject, QTimer, Signal
 
 from core.base.errors import UserError
-from core.memory import estimate as anatomy
-from core.memory import history as record
+from core.memory import estimate, history
 from core.memory.explain import PartExplained, explain_parts
-from core.memory.history import corrected
 from core.memory.model import (
     Forecast,
     ForecastRequest,
@@ -40,40 +37,8 @@ from core.services import hub
 from core.services.autofit import MakeDryRun, MakesMeasurement, verdict_of
 from core.services.hub import ConfigFetched, ConfigRequest, is_at_hand, is_complete
 from core.services.memory import DryRun, room_of
-from gui.base.background import Ask, DebouncedTask, EngineWork, JobTask
-from gui.new_run.state import Checked, FormQuestions, ModelCheck
-
-
-class Forecasting(Protocol):
-    """The formula; `core.memory.estimate.forecast` is the real one."""
-
-    def __call__(
-        self,
-        options: RunOptions,
-        shape: ModelShape,
-        device: DeviceReport,
-        *,
-        length: int | None = None,
-        room: Room | None = None,
-        correction: float = 1.0,
-    ) -> Forecast:
-        """How much memory the options take."""
-
-
-class Climbing(Protocol):
-    """The ladder of remedies; `core.memory.remedies.ladder` is the real one."""
-
-    def __call__(
-        self,
-        options: RunOptions,
-        report: ModelReport,
-        device: DeviceReport,
-        room: Room | None,
-        *,
-        length: int | None = None,
-        correction: float = 1.0,
-    ) -> tuple[Remedy, ...]:
-        """What would need less memory, the least loss first."""
+from gui.base.background import Ask, DebouncedTask, JobTask, Task
+from gui.new_run.state import Checked, FormQuestions
 
 
 class Rooms:
@@ -92,24 +57,21 @@ class Rooms:
 
 @dataclass(frozen=True)
 class MemoryTools:
-    """All of them; none but a dry run and a fitting take longer than a moment."""
+    """What the window asks about memory without an engine of its own; tests answer instead."""
 
-    forecast: Forecasting = anatomy.forecast
+    forecast: Callable[..., Forecast] = estimate.forecast
     room: Callable[[DeviceReport, RunOptions], Room | None] = field(default_factory=Rooms)
-    correction: Callable[[str], float] = record.correction
+    correction: Callable[[str], float] = history.correction
     explain: Callable[[RunOptions, ModelShape, DeviceReport, Forecast], tuple[PartExplained, ...]] = (
         explain_parts
     )
-    ladder: Climbing = ladder
+    ladder: Callable[..., tuple[Remedy, ...]] = ladder
     dry_run: MakeDryRun = DryRun
-
-
-_DEFAULTS = DataOptions()
 
 
 @dataclass(frozen=True)
 class KnownLength:
-    """What a trace has found of the data of `options`: its longest text has `tokens`, cut off as these options cut."""
+    """The longest text of the data of `options` has `tokens`, cut off as these options cut."""
 
     options: RunOptions
     tokens: int
@@ -123,67 +85,11 @@ class KnownLength:
         return min(self.tokens, most)
 
 
-def known_length(options: RunOptions, traced: Forecast) -> KnownLength | None:
-    """What a trace of `options` tells of the longest text; None: nothing."""
-    return None if traced.longest_text is None else KnownLength(options, traced.longest_text)
-
-
 def _texts(options: RunOptions) -> object:
-    """What decides how long texts are before they are cut off or filled up."""
-    data = msgspec.structs.replace(options.data, max_length=_DEFAULTS.max_length, padding=_DEFAULTS.padding)
+    """What decides how long texts are before they are cut off or padded."""
+    defaults = DataOptions()
+    data = msgspec.structs.replace(options.data, max_length=defaults.max_length, padding=defaults.padding)
     return options.task, data, options.model.source
-
-
-class HubLookup(QObject):
-    """Fetches what describes the chosen model.
-
-    `source` is the model that can be looked up; empty: there is none. `failure` says why that didn't work.
-
-    Signals:
-        changed: Fetching began, was given up, or failed.
-        fetched: The description is on this computer now.
-
-    Args:
-        ask: Starts an engine job.
-    """
-
-    changed = Signal()
-    fetched = Signal()
-
-    def __init__(self, ask: Ask, parent: QObject | None = None) -> None:
-        super().__init__(parent)
-        self._question = JobTask(ask, "fetch-config", ConfigFetched, self)
-        self._question.done.connect(self.fetched)
-        self._question.failed.connect(self._fail)
-        self.source = ""
-        self.failure: UserError | None = None
-
-    @property
-    def is_fetching(self) -> bool:
-        return self._question.is_running
-
-    def look_at(self, source: str) -> None:
-        """Offer another model; what is under way for the one before is given up."""
-        if source != self.source:
-            self._question.cancel()
-            self.source, self.failure = source, None
-
-    def fetch(self) -> None:
-        if self.source:
-            self.failure = None
-            self._question.put(ConfigRequest(source=self.source))
-            self.changed.emit()
-
-    def cancel(self) -> None:
-        self._question.cancel()
-        self.changed.emit()
-
-    def close(self) -> None:
-        self._question.close()
-
-    def _fail(self, error: UserError) -> None:
-        self.failure = error
-        self.changed.emit()
 
 
 @dataclass(frozen=True)
@@ -207,7 +113,7 @@ class Measured:
         return found.step_seconds
 
     def run_seconds(self, steps: int | None) -> float | None:
-        """What a run of so many steps takes, in seconds, compiling included; None: not known.
+        """What a run of so many steps takes, compiling included; None: not known.
 
         Args:
             steps: The steps; None: as many as the dry run counted.
@@ -228,7 +134,7 @@ class Gain:
     """What a remedy was measured to bring.
 
     `takes` is bytes with it, `saves` how many fewer than without it, `slower` the factor by which a step takes longer;
-    None where memory ran out without it, so that nobody knows. `ran_out` tells that it ran out with it, too.
+    None where memory ran out without it. `ran_out` tells that it ran out with it, too.
     """
 
     takes: int
@@ -238,280 +144,157 @@ class Gain:
 
 
 def gain(without: Measured | None, after: Measured) -> Gain:
-    """What a remedy brings.
-
-    Args:
-        without: What was measured without it; None: nothing.
-        after: What was measured with it.
-    """
+    """What a remedy brings, by what was measured without it (None: nothing was) and after it."""
     found = after.measurement
     known = without.measurement if without is not None and not without.ran_out else None
-    paces = (found.step_seconds, known.step_seconds if known else None)
+    is_timed = known is not None and known.step_seconds and found.step_seconds
     return Gain(
         takes=found.peak,
         saves=known.peak - found.peak if known else None,
-        slower=paces[0] / paces[1] if paces[0] and paces[1] else None,
+        slower=found.step_seconds / known.step_seconds if is_timed else None,  # type: ignore[operator, union-attr]
         ran_out=after.ran_out,
     )
 
 
-TICK_MS = 1000
-
-
-class _Running(EngineWork):
-    """One dry run; holds what it measured when it has finished."""
-
-    def __init__(self, make: Callable[[], MakesMeasurement], parent: QObject) -> None:
-        super().__init__(parent)
-        self._make = make
-        self._dry_run: MakesMeasurement | None = None
-        self.measurement: Measurement | None = None
-
-    def begin(self) -> None:
-        self._dry_run = self._make()
-
-    def work(self) -> None:
-        assert self._dry_run is not None
-        self.measurement = self._dry_run.run()
-
-    def kill(self) -> None:
-        if self._dry_run is not None:
-            self._dry_run.kill()
-
-
-class Measuring(QObject):
-    """Measures one set of options at a time.
-
-    Signals:
-        changed: It began, was given up, or another second has passed.
-        measured: The `core.memory.model.Measurement`.
-        failed: A `core.base.errors.UserError`; running out of memory is none, that is measured.
-
-    Args:
-        dry_run: Makes a dry run of some options, in some room.
-    """
-
-    changed = Signal()
-    measured = Signal(object)
-    failed = Signal(object)
-
-    def __init__(self, dry_run: MakeDryRun, parent: QObject | None = None) -> None:
-        super().__init__(parent)
-        self._dry_run = dry_run
-        self._current: _Running | None = None
-        self._threads: list[_Running] = []
-        self._began = 0.0
-        self._timer = QTimer(self)
-        self._timer.setInterval(TICK_MS)
-        self._timer.timeout.connect(self.changed)
-
-    @property
-    def is_running(self) -> bool:
-        return self._current is not None
-
-    @property
-    def seconds(self) -> float:
-        return time.monotonic() - self._began
-
-    def start(self, options: RunOptions, room: Room | None) -> None:
-        self.cancel()
-        running = _Running(lambda: self._dry_run(options, room), self)
-        running.finished.connect(self._settle)
-        self._threads.append(running)
-        self._current = running
-        self._began = time.monotonic()
-        self._timer.start()
-        running.start(QThread.Priority.LowPriority)
-        self.changed.emit()
-
-    def cancel(self) -> None:
-        if self._current is not None:
-            self._current.cancel()
-            self._current = None
-            self._timer.stop()
-            self.changed.emit()
-
-    def close(self) -> None:
-        """Give up and wait until no thread is left; call before the application ends."""
-        self.cancel()
-        for running in self._threads:
-            running.wait()
-
-    def _settle(self) -> None:
-        running = self.sender()
-        if not isinstance(running, _Running):
-            return
-        self._threads.remove(running)
-        running.deleteLater()
-        if running is not self._current:
-            return
-        self._current = None
-        self._timer.stop()
-        if running.failure is not None:
-            self.failed.emit(running.failure)
-        elif running.measurement is not None:
-            self.measured.emit(running.measurement)
-
-
 @dataclass(frozen=True)
-class Situation:
+class Case:
     """What a forecast is about: options that can be read, a device that is there, a model whose shape is known.
 
     `steps` are those of the whole run, None where they can't be known; `is_ready` tells that the run could start,
-    `is_complete` that all of the model is on this computer, and not only what describes it.
+    `is_complete` that all of the model is on this computer, and not only its config.
     """
 
     options: RunOptions
     device: DeviceReport
     model: ModelReport
+    shape: ModelShape
     labels: int
     steps: int | None
     is_ready: bool
     is_complete: bool
 
-    @property
-    def named_options(self) -> RunOptions:
-        """The options with the device that "automatic" comes to, so that everybody measures the same."""
-        named = msgspec.structs.replace(self.options.device, name=self.device.name)
-        return msgspec.structs.replace(self.options, device=named)
 
-
-def situation_of(
+def find_case(
     checked: Checked, machine: MachineReport | None, questions: FormQuestions, *, is_ready: bool
-) -> Situation | None:
-    """What the form is about; None where anything of it isn't known.
+) -> Case | str:
+    """What the form is about, or why nothing can be forecast yet.
 
     Args:
         checked: What the form says.
-        machine: What this machine has.
+        machine: What this machine has; None: not known yet.
         questions: What is known of data and model.
         is_ready: Whether the run could be started.
     """
-    options, model = checked.readable, questions.model.shaped
-    if options is None or machine is None or model is None:
-        return None
+    options, model = checked.readable, questions.model
+    if machine is None:
+        return _("Looking at this computer…")
+    if options is None or any(matters(path) for path in checked.unreadable):
+        return _("Hone tells as soon as every value in the form can be read.")
+    if not options.model.source:
+        return _("Choose a model, and Hone tells how much memory it takes to train.")
     device = find_device(machine, options.device.name)
-    if device is None:
-        return None
-    data = questions.data.report
-    is_known = data is not None and data.rows and not checked.unreadable & STEP_PATHS
-    steps = None
-    if data is not None and is_known:
+    if device is None or not device.available:
+        return _("Choose a device that this computer has.")
+    if is_elsewhere(options, questions):
+        if not hub.may_be_there(options):
+            return _("Hone can tell once the model is on this computer.")
+        if hub.is_forbidden():
+            words = _("The model isn't on this computer, and {what} forbids to fetch it.")
+            return words.format(what=hub.forbidden_by())
+        return _("The model isn't on this computer yet: the first run fetches it.")
+    if model.shaped is None or model.shaped.shape is None:
+        return (
+            _("Looking at the model…")
+            if model.is_waiting
+            else _("What this model takes can't be told before it runs.")
+        )
+    data, steps = questions.data.report, None
+    if data is not None and data.rows and not checked.unreadable & STEP_PATHS:
         found = extent(options, data.rows)
         steps, options = found.steps, with_batch_within(options, found.trained)
     labels = max(2, len(data.labels)) if data is not None else 2
-    return Situation(options, device, model, labels, steps, is_ready, is_complete(options))
+    return Case(
+        options, device, model.shaped, model.shaped.shape, labels, steps, is_ready, is_complete(options)
+    )
 
 
-def what_is_missing(checked: Checked, machine: MachineReport | None, questions: FormQuestions) -> str:
-    options, model, words = checked.readable, questions.model, ""
-    if machine is None:
-        words = _("Looking at this computer…")
-    elif options is None or any(matters(path) for path in checked.unreadable):
-        words = _("Hone tells as soon as every value in the form can be read.")
-    elif not options.model.source:
-        words = _("Choose a model, and Hone tells how much memory it takes to train.")
-    elif not _has_device(machine, options):
-        words = _("Choose a device that this computer has.")
-    elif _is_elsewhere(options, model):
-        words = _elsewhere_words(options)
-    elif model.shaped is None and model.is_checking:
-        words = _("Looking at the model…")
-    elif model.shaped is None:
-        words = _("What this model takes can't be told before it runs.")
-    return words
-
-
-def source_to_look_up(checked: Checked, questions: FormQuestions) -> str:
-    """The model on the Hub whose size nobody knows until its description is fetched; empty: there is none."""
-    options = checked.readable
-    if options is None or not hub.may_be_there(options) or hub.is_forbidden():
-        return ""
-    return options.model.source if _is_elsewhere(options, questions.model) else ""
-
-
-def _is_elsewhere(options: RunOptions, model: ModelCheck) -> bool:
+def is_elsewhere(options: RunOptions, questions: FormQuestions) -> bool:
     """Whether nothing is known of the model because it isn't on this computer."""
-    if model.shaped is not None or model.is_checking:
+    model = questions.model
+    if model.shaped is not None or model.is_waiting:
         return False
     return not is_at_hand(options) or model.report == ModelReport()
 
 
-def _elsewhere_words(options: RunOptions) -> str:
-    if not hub.may_be_there(options):
-        return _("Hone can tell once the model is on this computer.")
-    if hub.is_forbidden():
-        words = _("The model isn't on this computer, and {what} forbids to fetch it.")
-        return words.format(what=hub.forbidden_by())
-    return _("The model isn't on this computer yet: the first run fetches it.")
-
-
-def _has_device(machine: MachineReport, options: RunOptions) -> bool:
-    device = find_device(machine, options.device.name)
-    return device is not None and device.available
-
-
-class TracedForecast(DebouncedTask[ForecastRequest, Forecast]):
-    """The newest trace; it takes a process of its own, so that it waits longer than the other questions."""
+class RefinedForecast(DebouncedTask[ForecastRequest, Forecast]):
+    """The engine's forecast, which knows the data's longest row. It takes a process, so that it waits longer."""
 
     patience_ms = 600
-
-    def __init__(self, ask: Ask, parent: QObject | None = None) -> None:
-        super().__init__(ask, "forecast", Forecast, parent)
 
 
 UNMOVED = 0.01
 """Free memory that moved by less than this share of the ceiling is taken for the same: figures should not flicker."""
 
+TICK_MS = 1000
 
-class FitOutlook(QObject):
+
+class MemoryState(QObject):
     """Follows the form, and has the best figure there is.
 
     `case` is what it is about; where that is None, `missing` says what it waits for. `room` is the memory there is now,
-    `correction` what past runs on the device have taught, `failure` what stopped the last dry run.
+    `correction` what past runs on the device have taught, `failure` what stopped the last dry run. `lookup_source` is
+    a model on the Hub whose size isn't known until its config is fetched, empty: there is none; `lookup_failure` says
+    why that didn't work.
 
     Signals:
-        changed: There is news that no change of the form brought: a trace, a dry run's end, other free memory.
-
-    Args:
-        ask: Starts an engine job.
-        tools: The formula, the room, the ladder, the dry run.
+        changed: There is news that no change of the form brought.
+        fetched: The model's config is on this computer now.
     """
 
     changed = Signal()
+    fetched = Signal()
 
     def __init__(self, ask: Ask, tools: MemoryTools, parent: QObject | None = None) -> None:
         super().__init__(parent)
         self.tools = tools
-        self.trace = TracedForecast(ask, self)
-        self.lookup = HubLookup(ask, self)
-        self.measuring = Measuring(tools.dry_run, self)
-        self.case: Situation | None = None
+        self.case: Case | None = None
         self.missing = ""
         self.room: Room | None = None
         self.correction = 1.0
         self.failure: UserError | None = None
+        self.lookup_source = ""
+        self.lookup_failure: UserError | None = None
         self._formula: Forecast | None = None
         self._longest: KnownLength | None = None
         self._measured: dict[bytes, Measured] = {}
         self._is_busy = False
         self._rests = False
-        self.trace.changed.connect(self._take_trace)
-        self.lookup.changed.connect(self.changed)
-        self.measuring.changed.connect(self.changed)
-        self.measuring.measured.connect(self.take_measurement)
-        self.measuring.failed.connect(self._fail)
+        self.refined = RefinedForecast(ask, "forecast", Forecast, self)
+        self.refined.changed.connect(self._take_refined)
+        self.lookup: JobTask[ConfigFetched] = JobTask(ask, "fetch-config", ConfigFetched, self)
+        self.lookup.done.connect(self.fetched)
+        self.lookup.failed.connect(self._take_lookup_failure)
+        self.measuring: Task[Measurement] = Task(self)
+        self.measuring.done.connect(self.take_measurement)
+        self.measuring.failed.connect(self._take_failure)
+        self.measuring.settled.connect(self._settle)
+        self._dry_run: MakesMeasurement | None = None
+        self._began = 0.0
+        self._clock = QTimer(self)
+        self._clock.setInterval(TICK_MS)
+        self._clock.timeout.connect(self.changed)
 
     @property
     def forecast(self) -> Forecast | None:
         """The best figure there is, beside the room there is now; None: `missing` says why."""
         if self.case is None:
             return None
-        measured = self.measured
-        if measured is not None:
-            best: Forecast | None = measured.measurement.forecast
+        if self.measured is not None:
+            best: Forecast | None = self.measured.measurement.forecast
+        elif self.refined.report is not None:
+            best = history.corrected(self.refined.report, self.correction)
         else:
-            best = self._traced() or self._formula
+            best = self._formula
         return best and msgspec.structs.replace(best, room=self.room)
 
     @property
@@ -521,7 +304,6 @@ class FitOutlook(QObject):
 
     @property
     def ran_out(self) -> bool:
-        """Whether a dry run of these options ran out of memory."""
         return self.measured is not None and self.measured.ran_out
 
     @property
@@ -538,16 +320,16 @@ class FitOutlook(QObject):
     @property
     def note(self) -> str:
         """What is to be known of the figure: what a dry run ran out of, or what failed; empty: nothing."""
-        measured, failure = self.measured, self.failure or self.trace.failure
-        if measured is not None:
-            return measured.measurement.out_of_memory
-        if failure is not None:
-            return ". ".join(part.rstrip(".") for part in (failure.title, failure.detail) if part) + "."
-        return ""
+        if self.measured is not None:
+            return self.measured.measurement.out_of_memory
+        failure = self.failure or self.refined.failure
+        if failure is None:
+            return ""
+        return ". ".join(part.rstrip(".") for part in (failure.title, failure.detail) if part) + "."
 
     @property
     def known_length(self) -> int | None:
-        """Tokens of the longest row before padding, where a trace of the same data has told it."""
+        """Tokens of the longest row before padding, where the engine has told it of the same data."""
         return self._longest.of(self.case.options) if self.case and self._longest else None
 
     @property
@@ -555,7 +337,12 @@ class FitOutlook(QObject):
         case = self.case
         return case is not None and case.is_ready and case.is_complete and not self.measuring.is_running
 
+    @property
+    def measuring_seconds(self) -> float:
+        return time.monotonic() - self._began
+
     def remedies(self) -> tuple[Remedy, ...]:
+        """What would need less memory, the least loss first."""
         case = self.case
         if case is None:
             return ()
@@ -578,7 +365,7 @@ class FitOutlook(QObject):
         forecast, after = self.forecast, self._measured_after(remedy)
         if after is not None:
             return verdict_of(after.measurement, self.room)
-        if forecast is None or self.ran_out:  # nobody knows what it would have taken
+        if forecast is None or self.ran_out:  # what it would have taken is not known
             return remedy.forecast.verdict
         return verdict(forecast.parts.total - remedy.saves, self.room)
 
@@ -588,38 +375,42 @@ class FitOutlook(QObject):
         return self._measured.get(key_of(with_changes(self.case.options, remedy.changes)))
 
     def look_at(
-        self,
-        checked: Checked,
-        machine: MachineReport | None,
-        questions: FormQuestions,
-        *,
-        is_ready: bool,
+        self, checked: Checked, machine: MachineReport | None, questions: FormQuestions, *, is_ready: bool
     ) -> None:
-        """Follow the form; only pure functions are called here, what takes time is asked in the background.
-
-        Args:
-            checked: What the form says.
-            machine: What this machine has; None: not known yet.
-            questions: What is known of data and model.
-            is_ready: Whether the run could be started.
-        """
-        before = self.case
-        self.lookup.look_at(source_to_look_up(checked, questions))
-        self.missing = what_is_missing(checked, machine, questions)
-        self.case = None if self.missing else situation_of(checked, machine, questions, is_ready=is_ready)
+        """Follow the form; what takes time is asked in the background. The arguments are those of `find_case`."""
+        before, found = self.case, find_case(checked, machine, questions, is_ready=is_ready)
+        self._look_up(checked.readable, questions)
+        self.case = None if isinstance(found, str) else found
+        self.missing = found if isinstance(found, str) else ""
         if self.case is None or before is None or before.options != self.case.options:
             self.failure = None
         if self.case is not None and (before is None or before.device != self.case.device):
             self.correction = self.tools.correction(self.case.device.title)
             self.room = self.tools.room(self.case.device, self.case.options)
-        if self.measuring.is_running and (
-            self.case is None
-            or before is None
-            or that_matter(before.options) != that_matter(self.case.options)
-        ):
-            self.measuring.cancel()
-        self._is_busy = questions.data.is_reading or questions.model.is_checking
+        is_same = self.case and before and that_matter(before.options) == that_matter(self.case.options)
+        if self.measuring.is_running and not is_same:
+            self._stop_measuring()
+        self._is_busy = questions.data.is_waiting or questions.model.is_waiting
         self._follow()
+
+    def _look_up(self, options: RunOptions | None, questions: FormQuestions) -> None:
+        """Offer to look up the model, where its config is on the Hub only; one before it is given up."""
+        may = options is not None and hub.may_be_there(options) and not hub.is_forbidden()
+        source = options.model.source if may and options and is_elsewhere(options, questions) else ""
+        if source != self.lookup_source:
+            self.lookup.cancel()
+            self.lookup_source, self.lookup_failure = source, None
+
+    def fetch(self) -> None:
+        """Fetch the config of the model that can be looked up."""
+        if self.lookup_source:
+            self.lookup_failure = None
+            self.lookup.put(ConfigRequest(source=self.lookup_source))
+            self.changed.emit()
+
+    def cancel_fetch(self) -> None:
+        self.lookup.cancel()
+        self.changed.emit()
 
     def read_room(self) -> None:
         """See how much memory is free now; not while a dry run takes its part."""
@@ -632,22 +423,42 @@ class FitOutlook(QObject):
             self.changed.emit()
 
     def measure(self) -> None:
-        if self.case is not None and self.can_measure:
-            self.read_room()
-            self.failure = None
-            self.trace.hold()
-            self.measuring.start(self.case.named_options, self.room)
+        """Start a dry run, if one can start; it runs on the device that "automatic" comes to."""
+        case = self.case
+        if case is None or not self.can_measure:
+            return
+        self.read_room()
+        self.failure = None
+        self.refined.hold()
+        options = with_changes(case.options, {"device.name": case.device.name})
+        dry_run = self._dry_run = self.tools.dry_run(options, self.room)
+        self._began = time.monotonic()
+        self._clock.start()
+        self.measuring.start(lambda _call: dry_run.run())
+        self.changed.emit()
 
     def cancel(self) -> None:
-        self.measuring.cancel()
+        """Give the dry run up."""
+        self._stop_measuring()
+        self._follow()
+        self.changed.emit()
+
+    def _stop_measuring(self) -> None:
+        if self._dry_run is not None and self.measuring.is_running:
+            self.measuring.cancel()
+            self._dry_run.kill()
+            self._settle()
+
+    def _settle(self) -> None:
+        self._clock.stop()
         self._follow()
         self.changed.emit()
 
     def rest(self) -> None:
         """Give up what runs beside the window, since something else is about to need the memory."""
         self._rests = True
-        self.measuring.cancel()
-        self.trace.hold()
+        self._stop_measuring()
+        self.refined.hold()
 
     def resume(self) -> None:
         self._rests = False
@@ -669,48 +480,44 @@ class FitOutlook(QObject):
         self._measured.clear()
 
     def close(self) -> None:
+        """Give up everything and wait for the threads."""
+        self._stop_measuring()
         self.measuring.close()
-        self.trace.close()
+        self.refined.close()
         self.lookup.close()
 
     def _follow(self) -> None:
-        """Forecast by the formula, and ask for a trace where nothing better is known."""
+        """Forecast by the formula, and ask the engine where nothing better is known."""
         case = self.case
-        if case is None or case.model.shape is None:
+        if case is None:
             self._formula = None
-            self.trace.look_at(None)
+            self.refined.look_at(None)
             return
         self._formula = self.tools.forecast(
             case.options,
-            case.model.shape,
+            case.shape,
             case.device,
             length=self.known_length,
             room=self.room,
             correction=self.correction,
         )
-        request = _trace_request(case) if case.is_ready and self.measured is None else None
-        self.trace.look_at(request, is_early=self._is_busy or self._rests or self.measuring.is_running)
+        is_wanted = case.is_ready and self.measured is None
+        request = forecast_request(that_matter(case.options), case.labels) if is_wanted else None
+        self.refined.look_at(request, is_early=self._is_busy or self._rests or self.measuring.is_running)
 
-    def _traced(self) -> Forecast | None:
-        """The trace, with what past runs have taught, where it is one."""
-        report = self.trace.report
-        if report is None:
-            return None
-        return corrected(report, self.correction)
-
-    def _take_trace(self) -> None:
-        if self.case is not None and self.trace.report is not None:
-            self._longest = known_length(self.case.options, self.trace.report)
+    def _take_refined(self) -> None:
+        report = self.refined.report
+        if self.case is not None and report is not None:
+            tokens = report.longest_text
+            self._longest = None if tokens is None else KnownLength(self.case.options, tokens)
         self.changed.emit()
 
-    def _fail(self, error: UserError) -> None:
+    def _take_failure(self, error: UserError) -> None:
         self.failure = error
-        self._follow()
+
+    def _take_lookup_failure(self, error: UserError) -> None:
+        self.lookup_failure = error
         self.changed.emit()
-
-
-def _trace_request(case: Situation) -> ForecastRequest:
-    return forecast_request(that_matter(case.options), case.labels)
 
 
 def _has_moved(before: Room | None, now: Room | None) -> bool:

@@ -1,7 +1,6 @@
-"""The left half of the New run page: the cards with all options, and the fields that know machine and data."""
+"""The left half of the New run page: the cards with all options, what is guessed from the data, and undo."""
 
 from collections.abc import Mapping, Sequence, Set
-from dataclasses import dataclass
 from gettext import gettext as _
 from typing import Any
 
@@ -10,12 +9,11 @@ from PySide6.QtWidgets import QHBoxLayout, QLabel, QLineEdit, QPushButton, QVBox
 
 from core.options import RunOptions, Tree
 from core.options.catalogue import Kind, Option, options_by_path, options_of, value_of, value_words
-from core.options.choices import DEVICE_KINDS, Precision, Task, Toggle, device_title
-from core.options.device_support import DeviceReport, MachineReport, Settled, find_device, settled_beside
+from core.options.choices import DEVICE_KINDS, Task, Toggle, device_title
+from core.options.device_support import MachineReport, Settled, find_device, settled_beside
 from core.options.importing import Imported
 from core.options.method_rules import big_model_advice
 from core.options.presets import Difference, Preset, differences
-from core.services import inspect as column_roles
 from core.services.inspect import (
     COLUMNS,
     IMAGE,
@@ -35,8 +33,7 @@ from core.services.inspect import (
 )
 from gui.base.theme import Role, Theme, set_role
 from gui.base.tokens import SPACING
-from gui.new_run.data_panel import SPLIT as EVAL_SPLIT
-from gui.new_run.data_panel import TRAIN_SPLIT, DataOverview, SplitChoice
+from gui.new_run.data_panel import SPLIT, TRAIN_SPLIT, DataOverview, SplitChoice
 from gui.new_run.fields import OwnFields
 from gui.new_run.state import DataReading
 from gui.widgets.cards import Card, Change, ChangesStrip
@@ -44,57 +41,15 @@ from gui.widgets.fields import ROOM_FOR_AUTOMATIC, Field, refused
 from gui.widgets.form import Form
 from gui.widgets.form_row import FormRow, field_indent, sentence
 from gui.widgets.inputs import PathLine, Segment
-from gui.widgets.labels import Disclosure
-
-
-class BigModelAdvice(QWidget):
-    """The guides' decision tree as a list: the first line that holds is the one to take."""
-
-    def __init__(self, parent: QWidget | None = None) -> None:
-        super().__init__(parent)
-        self._words = Disclosure(_("Which one?"))
-        self._words.show_words(
-            _("For a model that doesn't fit."),
-            [
-                _("{condition}: {advice}").format(condition=found.condition, advice=found.advice)
-                for found in big_model_advice()
-            ],
-        )
-        self._words.show()
-        row = QHBoxLayout(self)
-        row.setContentsMargins(field_indent(self), 0, 0, 0)
-        row.addWidget(self._words, 1)
-
-    @property
-    def words(self) -> Disclosure:
-        return self._words
+from gui.widgets.labels import Disclosure, link_button
 
 
 class OptionsCard(Card):
-    """The rows of some sections of a run file.
+    """The rows of some sections of a run file; advanced ones behind "More", but for those that are `LIFTED`."""
 
-    Args:
-        title: What the card is about.
-        form: Where the rows belong.
-        sections: Whose options it shows, in order.
-        fields: Controls for options whose usual one won't do, by path.
-        lifted: Advanced options that are always in view here, as they belong to a control that is.
-    """
-
-    def __init__(
-        self,
-        title: str,
-        form: Form,
-        sections: Sequence[str],
-        fields: Mapping[str, Field] | None = None,
-        parent: QWidget | None = None,
-        *,
-        lifted: Set[str] = frozenset(),
-    ) -> None:
-        super().__init__(title, parent)
+    def __init__(self, title: str, form: Form, sections: Sequence[str], fields: Mapping[str, Field]) -> None:
+        super().__init__(title)
         self._form = form
-        self._fields = fields or {}
-        self._lifted = lifted
         self._hidden: frozenset[str] = frozenset()
         self._rows: dict[str, FormRow] = {}
         self._headings: dict[str, QLabel] = {}
@@ -108,67 +63,59 @@ class OptionsCard(Card):
         self._more_body.setContentsMargins(0, 0, 0, 0)
         self._more_body.setSpacing(SPACING)
         options = [option for section in sections for option in options_of(section)]
+        advanced = [option for option in options if is_advanced(option)]
         for option in options:
-            if not self._is_advanced(option):
-                self._add(option, self.body)
-        self._add_groups([option for option in options if self._is_advanced(option)])
+            if option not in advanced:
+                self._add(option, fields, self.body)
+        for group in dict.fromkeys(option.group for option in advanced):
+            if group:
+                heading = self._headings[group] = QLabel(group)
+                set_role(heading, Role.GROUP_TITLE)
+                heading.setContentsMargins(0, SPACING, 0, 0)
+                self._more_body.addWidget(heading)
+            for option in advanced:
+                if option.group == group:
+                    self._add(option, fields, self._more_body)
         self.body.addWidget(self._advanced)
         form.revealed.connect(self._reveal)
         form.relevance_changed.connect(self.show_relevant)
         self._show_advanced(False)
 
-    def _add(self, option: Option, layout: QVBoxLayout) -> None:
-        row = self._form.add(option.path, self._fields.get(option.path))
-        self._rows[option.path] = row
+    def _add(self, option: Option, fields: Mapping[str, Field], layout: QVBoxLayout) -> None:
+        row = self._rows[option.path] = self._form.add(option.path, fields.get(option.path))
         layout.addWidget(row)
 
-    def _add_groups(self, options: Sequence[Option]) -> None:
-        """Below "More": the options of each group together, each group below its heading."""
-        for group in dict.fromkeys(option.group for option in options):
-            if group:
-                heading = QLabel(group)
-                set_role(heading, Role.GROUP_TITLE)
-                heading.setContentsMargins(0, SPACING, 0, 0)
-                self._headings[group] = heading
-                self._more_body.addWidget(heading)
-            for option in options:
-                if option.group == group:
-                    self._add(option, self._more_body)
-
     def insert_below(self, path: str, widget: QWidget) -> None:
-        layout = self._more_body if self._is_advanced(self._rows[path].field.option) else self.body
+        """Put a widget below an option's row."""
+        layout = self._more_body if is_advanced(options_by_path()[path]) else self.body
         layout.insertWidget(layout.indexOf(self._rows[path]) + 1, widget)
 
-    def hide_rows(self, paths: frozenset[str]) -> None:
-        """Leave out the rows of these options: they are chosen elsewhere, or say nothing at the moment."""
-        if paths != self._hidden:
-            self._hidden = paths
+    def hide_rows(self, paths: Set[str]) -> None:
+        """Leave out the rows of these options that have no problem: they are chosen elsewhere, or say nothing now."""
+        hidden = frozenset(path for path in paths if not self._form.row(path).problems)
+        if hidden != self._hidden:
+            self._hidden = hidden
             self.show_relevant()
 
     def show_relevant(self) -> None:
-        """Show the options that mean something beside the values in the form, and the headings they stand below."""
-        for row in self._rows.values():
-            applies = self._form.applies(row.field.option)
-            row.setVisible(applies and row.field.option.path not in self._hidden)
+        """Show the options that mean something beside the values in the form, and the headings above them."""
+        shown = []
+        for path, row in self._rows.items():
+            option = row.field.option
+            applies = self._form.applies(option)
+            row.setVisible(applies and path not in self._hidden)
             if not applies:
                 row.set_problems(())
-        shown = [option for option in self._advanced_options() if self._is_shown(option)]
+            elif path not in self._hidden and is_advanced(option):
+                shown.append(option)
         for group, heading in self._headings.items():
             heading.setVisible(any(option.group == group for option in shown))
         self._more.setVisible(bool(shown))
         self._advanced.setVisible(self._more.isChecked() and bool(shown))
 
     def open(self) -> None:
+        """Show the options behind "More"."""
         self._more.setChecked(True)
-
-    def _is_advanced(self, option: Option) -> bool:
-        return option.advanced and option.path not in self._lifted
-
-    def _is_shown(self, option: Option) -> bool:
-        return self._form.applies(option) and option.path not in self._hidden
-
-    def _advanced_options(self) -> list[Option]:
-        return [row.field.option for row in self._rows.values() if self._is_advanced(row.field.option)]
 
     def _show_advanced(self, shown: bool) -> None:
         self.show_relevant()
@@ -177,9 +124,16 @@ class OptionsCard(Card):
         self._more.setAccessibleName(name.format(card=self.title))
 
     def _reveal(self, path: str) -> None:
-        row = self._rows.get(path)
-        if row is not None and self._is_advanced(row.field.option):
+        if path in self._rows and is_advanced(options_by_path()[path]):
             self.open()
+
+
+LIFTED = frozenset({TRAIN_SPLIT, SPLIT, "data.loss_on", "data.chat_template", "model.vocabulary"})
+"""Options that are in view without "More": they are what their task, or the control above them, is about."""
+
+
+def is_advanced(option: Option) -> bool:
+    return option.advanced and option.path not in LIFTED
 
 
 TRAIN = "data.train"
@@ -192,11 +146,7 @@ KEYS = {TEXT_COLUMNS: (TEXT, SECOND), LABEL_COLUMN: (LABEL,), IMAGE_COLUMN: (IMA
 
 
 class ColumnGuesses:
-    """Which columns the form holds, and which of them were guessed.
-
-    Args:
-        form: The form.
-    """
+    """Which columns the form holds, and which of them were guessed from the data, until the person chooses others."""
 
     def __init__(self, form: Form) -> None:
         self._form = form
@@ -207,15 +157,17 @@ class ColumnGuesses:
     @property
     def columns(self) -> Columns:
         """The columns the form holds, by the keys of their roles."""
-        return chosen_columns(self._task, self._value)
+        return chosen_columns(self._form.task, self._value)
 
     @property
     def guessed(self) -> frozenset[str]:
+        """The keys of those that were guessed."""
         if COLUMNS in self._guessed:
             return frozenset(self.columns)
         return frozenset(key for path in self._guessed for key in KEYS.get(path, ()))
 
     def forget(self) -> None:
+        """Count all that the form holds as chosen."""
         self._guessed.clear()
         self._set_aside.clear()
         self._source = self._value(TRAIN)
@@ -225,9 +177,14 @@ class ColumnGuesses:
 
         Columns chosen for other data are chosen again where this has them all; then it is to be looked at anew.
         """
-        if self._choose_again(report):
+        kept, self._set_aside = self._set_aside, {}
+        kept = {path: value for path, value in kept.items() if not self._value(path)}
+        names = {column.name for column in report.columns}
+        if kept and names.issuperset(name for value in kept.values() for name in _names(value)):
+            self._form.put(kept)
             return False
-        found = options_of_columns(self._task, guessed_columns(self._task, report))
+        task = self._form.task
+        found = options_of_columns(task, guessed_columns(task, report))
         taken = {path: value for path, value in found.items() if value and not self._value(path)}
         self._form.put(taken)
         self._guessed |= set(taken)
@@ -235,11 +192,10 @@ class ColumnGuesses:
 
     def use(self, column: str, key: str) -> None:
         """Let a column be something else, as the person wants it."""
-        wanted = options_of_columns(self._task, with_use(self.columns, column, key))
-        changes = {
-            path: value for path, value in wanted.items() if (value or None) != (self._value(path) or None)
-        }
-        self._form.set_values(changes)
+        wanted = options_of_columns(self._form.task, with_use(self.columns, column, key))
+        self._form.set_values(
+            {path: value for path, value in wanted.items() if (value or None) != (self._value(path) or None)}
+        )
 
     def note(self, path: str, along: Set[str] = frozenset()) -> None:
         """An option was changed: chosen columns are no guess, and other data, or another header, has others.
@@ -251,10 +207,13 @@ class ColumnGuesses:
         if path in PATHS:
             self._guessed.discard(path)
             self._set_aside.pop(path, None)
-        elif path == TRAIN:
-            if self._value(TRAIN) != self._source:
-                self._source = self._value(TRAIN)
-                self._forget_file(along)
+        elif path == TRAIN and self._value(TRAIN) != self._source:
+            self._source = self._value(TRAIN)
+            held = {path: self._value(path) for path in PATHS if path not in along and self._value(path)}
+            self._set_aside |= {path: value for path, value in held.items() if path not in self._guessed}
+            defaults = {path: options_by_path()[path].default for path in OF_ONE_FILE if path not in along}
+            self._form.put({**{path: _nothing(path) for path in held}, **defaults})
+            self._guessed -= set(held)
         elif path in OF_OTHER_COLUMNS and self._guessed:
             self._form.put({guessed: _nothing(guessed) for guessed in self._guessed})
             self._guessed.clear()
@@ -265,28 +224,6 @@ class ColumnGuesses:
             name: value for name, value in tree.get("data", {}).items() if f"data.{name}" not in self._guessed
         }
         return {**tree, "data": data} if "data" in tree else tree
-
-    def _forget_file(self, along: Set[str]) -> None:
-        """Other data: what was said of the columns of the old is not said of its."""
-        held = {path: self._value(path) for path in PATHS if path not in along and self._value(path)}
-        self._set_aside |= {path: value for path, value in held.items() if path not in self._guessed}
-        defaults = {path: options_by_path()[path].default for path in OF_ONE_FILE if path not in along}
-        self._form.put({**{path: _nothing(path) for path in held}, **defaults})
-        self._guessed -= set(held)
-
-    def _choose_again(self, report: DataReport) -> bool:
-        """Put back the columns that were chosen for other data, if all of them are here, too."""
-        kept, self._set_aside = self._set_aside, {}
-        names = {column.name for column in report.columns}
-        here = {path: value for path, value in kept.items() if not self._value(path)}
-        if not here or not names.issuperset(name for value in here.values() for name in _names(value)):
-            return False
-        self._form.put(here)
-        return True
-
-    @property
-    def _task(self) -> Task:
-        return self._form.task
 
     def _value(self, path: str) -> object:
         return self._form.field(path).value() if path in self._form.paths else None
@@ -303,75 +240,29 @@ def _names(value: object) -> list[str]:
     return [str(name) for name in value] if isinstance(value, list | tuple) else [str(value)]
 
 
-@dataclass(frozen=True)
-class Computed:
-    """What a run will be computed on, in words. Empty where only the engine can tell."""
-
-    device: str
-    precision: str
-
-
 def device_segments(machine: MachineReport | None) -> list[Segment]:
     """The devices to choose from; before the machine is known, all kinds."""
     automatic = Segment("auto", _("Automatic"))
     if machine is None:
         return [automatic, *(Segment(name, title) for name, title in DEVICE_KINDS.items())]
-    counts = [device.name.partition(":")[0] for device in machine.devices]
-    return [
-        automatic,
-        *(
-            Segment(
-                value=device.name if counts.count("cuda") > 1 else device.name.partition(":")[0],
-                title=device_title(
-                    device.name if counts.count("cuda") > 1 else device.name.partition(":")[0]
-                ),
-                help=device.title,
-                refusal="" if device.available else device.reason,
-            )
-            for device in machine.devices
-        ),
-    ]
-
-
-def computed(machine: MachineReport | None, options: RunOptions) -> Computed:
-    """What device and precision the options come to on this machine."""
-    if machine is None:
-        return Computed(
-            _("looking at this computer…"),
-            _("looking at this computer…"),
-        )
-    device = find_device(machine, options.device.name)
-    if device is None:
-        return Computed(options.device.name, options.device.precision.value)
-    kind = device_title(device.name.partition(":")[0])
-    title = kind if device.title in (kind, "") else f"{kind} · {device.title}"
-    return Computed(title, _precision(device, options.device.precision))
-
-
-def _precision(device: DeviceReport, asked: Precision) -> str:
-    settled = device.automatic.get("device.precision")
-    name = settled.value if asked is Precision.AUTO and settled else asked.value
-    if name == Precision.AUTO:
-        return _("settled when the run starts")
-    if name in (Precision.FP32, Precision.TF32):
-        return name
-    return _("{precision} autocast, fp32 weights").format(precision=name)
+    kinds = [device.name.partition(":")[0] for device in machine.devices]
+    found = [automatic]
+    for device, kind in zip(machine.devices, kinds, strict=True):
+        name = device.name if kinds.count("cuda") > 1 else kind
+        refusal = "" if device.available else device.reason
+        found.append(Segment(name, device_title(name), device.title, refusal))
+    return found
 
 
 def automatic_words(option: Option, settled: Settled) -> str:
     """What "automatic" comes to and why; only why, where the control says the rest itself."""
-    reason = sentence(settled.reason)
     if option.kind is Kind.WHOLE or len(option.choices) <= ROOM_FOR_AUTOMATIC:
-        return reason
-    text = _("Automatic: {value}, {reason}")
-    return text.format(value=settled.value, reason=settled.reason)
+        return sentence(settled.reason)
+    return _("Automatic: {value}, {reason}").format(value=settled.value, reason=settled.reason)
 
 
 LINK_PADDING = 6
 """What a link has at its left, inside."""
-
-LIFTED = frozenset({TRAIN_SPLIT, EVAL_SPLIT, "data.loss_on", "data.chat_template", "model.vocabulary"})
-"""Options that are in view without "More": they are what their task, or the control above them, is about."""
 
 
 class OptionsColumn(QWidget):
@@ -390,29 +281,66 @@ class OptionsColumn(QWidget):
     def __init__(self, theme: Theme, reading: DataReading, parent: QWidget | None = None) -> None:
         super().__init__(parent)
         self.form = Form(Task.IMAGE_CLASSIFICATION, self)
+        self.fields = OwnFields()
+        self.data = DataOverview(theme, reading)
         self._reading = reading
         self._machine: MachineReport | None = None
         self._revealed: set[str] = set()
-        self.fields = OwnFields()
         self._guesses = ColumnGuesses(self.form)
-        self.data = DataOverview(theme, reading)
-        self._cards = self._make_cards()
-        self._split = SplitChoice(self.form)
-        self._model_card, self._data_card = self._cards[:2]
-        self._data_card.insert_below("data.train", self._split)
-        self._data_card.insert_below("data.train", self.data)
-        self.data.take_problems(self.form.row("data.train"))
-        self._cards[2].insert_below("device.name", self._check_line())
-        self._cards[3].insert_below("memory.deepspeed", BigModelAdvice())
         layout = QVBoxLayout(self)
         layout.setContentsMargins(0, 0, 0, 2 * SPACING)
         layout.setSpacing(SPACING + 4)
-        for card in self._cards:
-            layout.addWidget(card)
+        self._cards = []
+        for title, sections in (
+            (_("Model"), ("model",)),
+            (_("Data"), ("data",)),
+            (_("Device and precision"), ("device",)),
+            (_("Memory"), ("memory",)),
+            (_("Training"), ("training", "output")),
+        ):
+            self._cards.append(OptionsCard(title, self.form, sections, self.fields.by_path))
+            layout.addWidget(self._cards[-1])
         layout.addStretch(1)
-        self._leave_drops_to_the_window()
-        self._connect()
+        self._model_card, self._data_card, self._device_card, memory_card, _training = self._cards
+        self._split = SplitChoice(self.form)
+        self._data_card.insert_below(TRAIN, self._split)
+        self._data_card.insert_below(TRAIN, self.data)
+        self.data.take_problems(self.form.row(TRAIN))
+        check = link_button(
+            _("Check this device…"),
+            lambda: self.check_requested.emit(str(self.fields.device.value())),
+            _("Compare what it computes with what the CPU computes"),
+        )
+        self._device_card.insert_below("device.name", self._indented(check, LINK_PADDING))
+        self.advice = Disclosure(_("Which one?"))
+        lines = [
+            _("{condition}: {advice}").format(condition=one.condition, advice=one.advice)
+            for one in big_model_advice()
+        ]
+        self.advice.show_words(_("For a model that doesn't fit."), lines)
+        self.advice.show()
+        memory_card.insert_below("memory.deepspeed", self._indented(self.advice, fills=True))
+        for line in self.findChildren(
+            QLineEdit
+        ):  # what is dropped elsewhere becomes the data, not a line's text
+            line.setAcceptDrops(isinstance(line, PathLine))
+        self.form.changed.connect(self._take_change)
+        self.form.fix_chosen.connect(self.fix_chosen)
+        self.form.revealed.connect(self._reveal)
+        self._split.changed.connect(self.changed)
+        self.data.use_chosen.connect(self._guesses.use)
+        self.data.fix_chosen.connect(self.fix_chosen)
         self.set_machine(None)
+
+    def _indented(self, widget: QWidget, less: int = 0, *, fills: bool = False) -> QWidget:
+        """In line with the controls."""
+        line = QWidget()
+        row = QHBoxLayout(line)
+        row.setContentsMargins(field_indent(self) - less, 0, 0, 0)
+        row.addWidget(widget, 1 if fills else 0)
+        if not fills:
+            row.addStretch(1)
+        return line
 
     def load(self, tree: Mapping[str, Any]) -> None:
         """Show the values of a run file; a task that is none stays as it is."""
@@ -431,17 +359,12 @@ class OptionsColumn(QWidget):
         self.form.set_task(task)
         self.fields.model.set_task(task)
         self.form.put(changes)
-        for path in sorted(changes, key=lambda path: path not in column_roles.PATHS):
-            self._note(
-                path, frozenset(changes)
-            )  # columns that come with other data are chosen, not guessed from the old
+        for path in sorted(changes, key=lambda path: path not in PATHS):
+            self._note(path, frozenset(changes))  # columns that come with other data are chosen for it
         self.changed.emit()
 
-    def tree(self) -> Tree:
-        return self.form.tree()
-
     def chosen_tree(self) -> Tree:
-        """The same without columns that were guessed: other data would have others."""
+        """The values as a run file holds them, without columns that were guessed: other data would have others."""
         return self._guesses.without(self.form.tree())
 
     def full_tree(self) -> Tree:
@@ -470,93 +393,53 @@ class OptionsColumn(QWidget):
             options: What the form says; None: it can't be read.
             longest: The most tokens the model can see; None: not known.
         """
-        self._show_data(options, longest)
+        self.data.show_state(self.form.task, self._guesses.columns, self._guesses.guessed)
+        self._split.follow(self._reading.report)
+        self._hide_rows()
         if options is None:
             return
-        form = self.form
-        form.row("memory.gradient_accumulation_steps").set_hint(
-            _("{rows:,} rows move the weights once").format(rows=options.effective_batch)
-            if options.memory.gradient_accumulation_steps > 1
-            else ""
-        )
-        is_cut = longest is not None and longest < options.data.max_length
-        form.row("data.max_length").set_hint(
-            _("This model sees {tokens:,} tokens; texts are cut off there").format(tokens=longest)
-            if is_cut
-            else ""
-        )
+        row, limit = self.form.row, options.data.max_length
+        is_cut = longest is not None and longest < limit
+        self.data.set_limit(min(limit, longest or limit) if options.task.reads_text else None)
+        words = _("This model sees {tokens:,} tokens; texts are cut off there")
+        row("data.max_length").set_hint(words.format(tokens=longest) if is_cut else "")
+        words = _("{rows:,} rows move the weights once").format(rows=options.effective_batch)
+        accumulates = options.memory.gradient_accumulation_steps > 1
+        row("memory.gradient_accumulation_steps").set_hint(words if accumulates else "")
         device = find_device(self._machine, options.device.name) if self._machine else None
         for path, settled in (device.automatic if device else {}).items():
-            if path in form.paths:
-                row = form.row(path)
+            if path in self.form.paths:
+                option = row(path).field.option
                 is_left = value_of(options, path) in ("auto", None)
-                says_why = bool(row.refusals.summary) and row.field.option.value_type is Toggle
-                words = automatic_words(row.field.option, settled_beside(settled, options))
-                row.set_hint(words if is_left and not says_why else "")
+                says_why = bool(row(path).refusals.summary) and option.value_type is Toggle
+                words = automatic_words(option, settled_beside(settled, options))
+                row(path).set_hint(words if is_left and not says_why else "")
 
     def show_gpu(self, panel: QWidget) -> None:
         """Put the offer of PyTorch with CUDA below the choice of the device."""
         panel.setContentsMargins(field_indent(self), 0, 0, 0)
-        self._cards[2].insert_below("device.name", panel)
+        self._device_card.insert_below("device.name", panel)
 
     def open_more(self) -> None:
+        """Show the options behind "More" in every card."""
         for card in self._cards:
             card.open()
 
-    def _connect(self) -> None:
-        self.form.changed.connect(self._note_change)
-        self.form.fix_chosen.connect(self.fix_chosen)
-        self.form.revealed.connect(self._reveal)
-        self._split.changed.connect(self.changed)
-        self.data.use_chosen.connect(self._guesses.use)
-        self.data.fix_chosen.connect(self.fix_chosen)
-
-    def _leave_drops_to_the_window(self) -> None:
-        """What is dropped anywhere becomes the data, but where a path is asked for; no line takes it as its text."""
-        for line in self.findChildren(QLineEdit):
-            line.setAcceptDrops(isinstance(line, PathLine))
-
-    def _make_cards(self) -> tuple[OptionsCard, ...]:
-        titles = (
-            (_("Model"), ("model",)),
-            (_("Data"), ("data",)),
-            (_("Device and precision"), ("device",)),
-            (_("Memory"), ("memory",)),
-            (_("Training"), ("training", "output")),
-        )
-        own = self.fields.by_path
-        return tuple(
-            OptionsCard(title, self.form, sections, own, lifted=LIFTED) for title, sections in titles
-        )
-
-    def _show_data(self, options: RunOptions | None, longest: int | None) -> None:
-        report = self._reading.report
-        self.data.show_state(self.form.task, self._guesses.columns, self._guesses.guessed)
-        if options is not None:
-            limit = options.data.max_length if options.task.reads_text else None
-            self.data.set_limit(min(limit, longest) if limit and longest else limit)
-        self._split.follow(report)
-        self._hide_rows()
-
     def _hide_rows(self) -> None:
-        """Leave out what is chosen elsewhere or says nothing at the moment, but no row with a problem."""
         model = self.fields.model
         of_model = set() if model.is_scratch else {"model.vocabulary"}
         of_model |= {"model.pretrained"} if model.is_scratch or model.is_run else set()
-        for card, hidden in (
-            (self._model_card, of_model),
-            (self._data_card, self._hidden_columns() | self._split.hidden),
-        ):
-            card.hide_rows(frozenset(path for path in hidden if not self.form.row(path).problems))
+        self._model_card.hide_rows(of_model)
+        self._data_card.hide_rows(self._hidden_columns() | self._split.hidden)
 
     def _hidden_columns(self) -> frozenset[str]:
         """Columns are chosen in the table where there is one; a row is there for what can't be chosen so."""
         if self.data.leaves_out_columns:
             return frozenset()
-        is_open = not self.data.has_table and self._reading.report is None and not self._reading.is_reading
+        is_open = not self.data.has_table and self._reading.report is None and not self._reading.is_waiting
         return frozenset(
             path
-            for path in column_roles.PATHS
+            for path in PATHS
             if not (path in self._revealed or (is_open and self.form.field(path).value()))
         )
 
@@ -565,22 +448,7 @@ class OptionsColumn(QWidget):
         self._split.show_path(path)
         self._hide_rows()
 
-    def _check_line(self) -> QWidget:
-        button = QPushButton(_("Check this device…"))
-        button.setToolTip(_("Compare what it computes with what the CPU computes"))
-        set_role(button, Role.LINK)
-        button.clicked.connect(self._ask_for_check)
-        line = QWidget()
-        row = QHBoxLayout(line)
-        row.setContentsMargins(field_indent(self) - LINK_PADDING, 0, 0, 0)
-        row.addWidget(button)
-        row.addStretch(1)
-        return line
-
-    def _ask_for_check(self) -> None:
-        self.check_requested.emit(str(self.fields.device.value()))
-
-    def _note_change(self, path: str) -> None:
+    def _take_change(self, path: str) -> None:
         self._note(path, self.form.batch)
         self.changed.emit()
 
@@ -590,6 +458,7 @@ class OptionsColumn(QWidget):
             self._follow_device()
 
     def _follow_device(self) -> None:
+        """Offer what the chosen device can do."""
         device = find_device(self._machine, str(self.fields.device.value())) if self._machine else None
         self.form.show_machine(self._machine, device, but=frozenset({"device.name"}))
         segments = device_segments(self._machine)
@@ -597,16 +466,12 @@ class OptionsColumn(QWidget):
         self.form.row("device.name").set_refusals(refused(segments))
 
 
-class Laying(QObject):
-    """Changes several options at once, lists what that changed, and undoes it.
+class ChangeSet(QObject):
+    """Changes several options at once, as presets, imports and remedies do, lists that on `strip`, and undoes it.
 
     Signals:
         task_wanted: The `core.options.choices.Task` that has to be chosen first.
         restored: The whole form as it was before, a tree.
-
-    Args:
-        options: The form.
-        strip: Where the changes are listed.
     """
 
     task_wanted = Signal(object)
@@ -625,6 +490,7 @@ class Laying(QObject):
         self._lay(preset, _("Applied: {preset}").format(preset=preset.title))
 
     def take_over(self, imported: Imported) -> None:
+        """Change the options that a script has set."""
         values = {key: value for key, value in imported.tree.items() if key != "schema"}
         self._lay(Preset("", "", "", values), _("Imported"))
 
@@ -642,12 +508,13 @@ class Laying(QObject):
             tree.setdefault(section, {})[name] = value
         self._lay(Preset("", title, words, tree), _("Applied: {preset}").format(preset=title))
 
-    def replace(self, tree: Tree) -> None:
+    def replace(self, tree: Tree, done: str) -> None:
+        """Fill the whole form anew."""
         before = self._options.full_tree()
         self.restored.emit(tree)
         self._before, self._is_whole = before, True
         self._made = differences(before, Preset("", "", "", self._options.full_tree()))
-        self._tell(_("Started afresh"), "")
+        self._tell(done, "")
 
     def undo(self) -> None:
         """Put back what was changed; what the person has changed since stays, unless all of the form is another."""
@@ -670,12 +537,8 @@ class Laying(QObject):
         self._tell(done, preset.help)
 
     def _tell(self, done: str, words: str) -> None:
-        nothing = _("The form stood like this already.")
-        self._strip.show_changes(done, words if self._made else nothing, self._changes())
-
-    def _changes(self) -> list[Change]:
         known = options_by_path()
-        return [
+        changes = [
             Change(
                 known[made.path].title,
                 value_words(known[made.path], made.before),
@@ -684,3 +547,5 @@ class Laying(QObject):
             for made in self._made
             if made.path == "task" or self._options.form.applies(known[made.path])
         ]
+        nothing = _("The form already had these values.")
+        self._strip.show_changes(done, words if self._made else nothing, changes)

@@ -1,7 +1,7 @@
-"""The methods a run uses, in words: what is trained, by which optimizer, with which attention, and how it is loaded."""
+"""The right half of the New run page: whether it fits, what will run, checks, and the button that starts it."""
 
 import html
-from collections.abc import Iterable, Sequence, Set
+from collections.abc import Sequence, Set
 from dataclasses import dataclass
 from gettext import gettext as _
 
@@ -13,25 +13,24 @@ from core.base.format import MISSING, compact_count
 from core.memory.model import ModelReport
 from core.options import RunOptions
 from core.options.catalogue import changed_options, options_by_path, plain_number, value_of, value_words
-from core.options.choices import DeepSpeed, Method, Padding, Task, Toggle
+from core.options.choices import DeepSpeed, Method, Padding, Precision, Task, Toggle, device_title
 from core.options.device_support import DeviceReport, MachineReport, find_device, settled_beside
 from core.options.method_rules import BATCH_PATHS, SAMPLE_PATHS, STEP_PATHS, Extent, extent
 from core.options.past_runs import data_name
 from core.options.sections import ModelOptions
 from core.runs.events import Level
-from core.services.inspect import DataReport, Finding, FindingLevel
+from core.services.inspect import DataReport, FindingLevel
 from gui.base.theme import Role, Theme, set_role
 from gui.base.tokens import GUTTER, SPACING
 from gui.new_run.data_panel import rows_words
 from gui.new_run.memory_card import FitCard
-from gui.new_run.memory_state import FitOutlook
+from gui.new_run.memory_state import MemoryState
 from gui.new_run.model_field import download_note, model_title
-from gui.new_run.options import computed
-from gui.new_run.state import Checked, DataReading, FormQuestions, ModelCheck, is_counted, known_extent
+from gui.new_run.state import Checked, FormQuestions, is_counted, known_extent
 from gui.widgets.cards import Card
 from gui.widgets.form_row import sentence
-from gui.widgets.labels import LinkLabel, margins
-from gui.widgets.layout import PageScroll
+from gui.widgets.labels import LinkLabel, margins, text_label
+from gui.widgets.layout import PageScroll, clear
 from gui.widgets.tables import KeyValue
 
 
@@ -49,7 +48,7 @@ MARKS = {None: ("✓", Role.OK), Level.INFO: ("…", Role.MUTED), Level.WARNING:
 
 
 class ChecksCard(Card):
-    """Lines of what is wrong, worth knowing, or in order.
+    """Lines of what is wrong, worth knowing, or in order. `checks` are those shown.
 
     Signals:
         path_chosen: The path of the option whose link was pressed.
@@ -58,52 +57,37 @@ class ChecksCard(Card):
     path_chosen = Signal(str)
 
     def __init__(self, parent: QWidget | None = None) -> None:
-        super().__init__("", parent)
-        self.set_title(_("Checks"))
-        self._shown: list[Check] = []
+        super().__init__(_("Checks"), parent)
+        self.checks: list[Check] = []
 
-    def show_checks(self, checks: Iterable[Check]) -> None:
-        wanted = list(checks)
-        if wanted == self._shown:
+    def show_checks(self, checks: list[Check]) -> None:
+        if checks == self.checks:
             return
-        self._shown = wanted
-        while (item := self.body.takeAt(0)) is not None:
-            old = item.widget()
-            if old is not None:
-                old.hide()
-                old.deleteLater()
-        for check in wanted:
-            self.body.addWidget(self._line(check))
-
-    @property
-    def checks(self) -> list[Check]:
-        return list(self._shown)
-
-    def _line(self, check: Check) -> QWidget:
-        line = QWidget(self)
-        row = QHBoxLayout(line)
-        row.setContentsMargins(0, 0, 0, 0)
-        row.setSpacing(SPACING)
-        symbol, role = MARKS.get(check.level, ("✕", Role.PROBLEM_MARK))
-        mark = QLabel(symbol)
-        set_role(mark, role)
-        mark.setFixedWidth(mark.fontMetrics().horizontalAdvance("✓✓"))
-        row.addWidget(mark, 0, Qt.AlignmentFlag.AlignTop)
-        row.addWidget(self._text(check), 1)
-        return line
+        self.checks = checks
+        clear(self.body)
+        for check in checks:
+            symbol, role = MARKS.get(check.level, ("✕", Role.PROBLEM_MARK))
+            mark = QLabel(symbol)
+            set_role(mark, role)
+            mark.setFixedWidth(mark.fontMetrics().horizontalAdvance("✓✓"))
+            line = QWidget(self)
+            row = QHBoxLayout(line)
+            row.setContentsMargins(0, 0, 0, 0)
+            row.setSpacing(SPACING)
+            row.addWidget(mark, 0, Qt.AlignmentFlag.AlignTop)
+            row.addWidget(self._text(check), 1)
+            self.body.addWidget(line)
 
     def _text(self, check: Check) -> QLabel:
-        if check.path:
-            label: QLabel = LinkLabel()
-            link = f'<a href="{html.escape(check.path)}" style="text-decoration:none">{html.escape(check.subject)}</a>'
-            label.setText(f"{link}&nbsp; {html.escape(check.text)}")
-            label.setAccessibleName(f"{check.subject} {check.text}".rstrip())
-            label.linkActivated.connect(self.path_chosen)
-        else:
-            label = QLabel()
-            label.setWordWrap(True)
-            label.setTextFormat(Qt.TextFormat.PlainText)
-            label.setText(check.text)
+        if not check.path:
+            return text_label(check.text)
+        label = LinkLabel()
+        path, subject = html.escape(check.path), html.escape(check.subject)
+        label.setText(
+            f'<a href="{path}" style="text-decoration:none">{subject}</a>&nbsp; {html.escape(check.text)}'
+        )
+        label.setAccessibleName(f"{check.subject} {check.text}".rstrip())
+        label.linkActivated.connect(self.path_chosen)
         return label
 
 
@@ -163,16 +147,6 @@ def _method_words(model: ModelOptions) -> str:
             return text.format(rank=model.lora_rank, packed=model.quantization.value)
 
 
-def optimizer_words(options: RunOptions) -> str:
-    training = options.training
-    text = _("{optimizer}, learning rate {rate}")
-    return text.format(optimizer=training.optimizer.label, rate=plain_number(training.learning_rate))
-
-
-def attention_words(options: RunOptions) -> str:
-    return options.model.attention.label if options.task.reads_text else ""
-
-
 def memory_words(options: RunOptions) -> str:
     memory = options.memory
     parts = []
@@ -218,7 +192,7 @@ def changes_by_row(options: RunOptions) -> dict[str, str]:
         row = PATHS_OF_ROWS.get(option.path) or ROWS_OF_SECTIONS.get(option.section)
         if row:
             text = _("{option}: {value} (default: {default})")
-            found.setdefault(row, []).append(
+            found.setdefault(_(row), []).append(
                 text.format(
                     option=option.title,
                     value=value_words(option, value_of(options, option.path)),
@@ -237,6 +211,24 @@ def _settled(options: RunOptions, device: DeviceReport | None, path: str) -> str
     return settled_beside(settled, options).value if settled else ""
 
 
+def computed(machine: MachineReport | None, options: RunOptions) -> tuple[str, str]:
+    """The device and the precision that the options come to on this machine, in words."""
+    if machine is None:
+        return _("looking at this computer…"), _("looking at this computer…")
+    device, asked = find_device(machine, options.device.name), options.device.precision
+    if device is None:
+        return options.device.name, asked.value
+    kind = device_title(device.name.partition(":")[0])
+    title = kind if device.title in (kind, "") else f"{kind} · {device.title}"
+    settled = device.automatic.get("device.precision")
+    name = settled.value if asked is Precision.AUTO and settled else asked.value
+    if name == Precision.AUTO:
+        return title, _("settled when the run starts")
+    if name in (Precision.FP32, Precision.TF32):
+        return title, name
+    return title, _("{precision} autocast, fp32 weights").format(precision=name)
+
+
 def summary_rows(
     options: RunOptions,
     unreadable: Set[str],
@@ -248,22 +240,29 @@ def summary_rows(
 
     Rows that have nothing to say are left out: a vision model has no attention.
     """
-    computing = computed(machine, options)
     device = find_device(machine, options.device.name) if machine else None
     longest = model.max_length if model else None
     is_known = data is not None and is_counted(options, data) and not unreadable & SAMPLE_PATHS
     known = known_extent(options, data) if data is not None and is_known else None
+    memory, training = options.memory, options.training
+    title, precision = computed(machine, options)
+    batch = _("{size:,} × {batches:,} = {rows:,} rows").format(
+        size=memory.batch_size, batches=memory.gradient_accumulation_steps, rows=options.effective_batch
+    )
+    optimizer = _("{optimizer}, learning rate {rate}").format(
+        optimizer=training.optimizer.label, rate=plain_number(training.learning_rate)
+    )
     rows = [
         (_("Model"), model_title(options)),
         (_("Trained"), trained_words(options, model)),
         (_("Data"), _data(options, known, data)),
         (_("Loading"), loading_words(options, device, longest)),
-        (_("Device"), computing.device),
-        (_("Precision"), computing.precision),
-        (_("Attention"), attention_words(options)),
-        (_("Optimizer"), optimizer_words(options)),
+        (_("Device"), title),
+        (_("Precision"), precision),
+        (_("Attention"), options.model.attention.label if options.task.reads_text else ""),
+        (_("Optimizer"), optimizer),
         (_("Memory"), memory_words(options)),
-        (_("Batch"), MISSING if unreadable & BATCH_PATHS else _batch(options)),
+        (_("Batch"), MISSING if unreadable & BATCH_PATHS else batch),
         (_("Steps"), MISSING if unreadable & STEP_PATHS else _steps(options, known, data)),
         (_("Downloads"), download_note(options)),
     ]
@@ -276,51 +275,34 @@ def _data(options: RunOptions, known: Extent | None, data: DataReport | None) ->
     name = data_name(options)
     if known is None:
         return name
-    if known.evaluated is None:
-        words = _("{name} · {trained:,} to train on, {apart}")
-        return words.format(name=name, trained=known.trained, apart=_apart(options, data))
-    text = _("{name} · {trained:,} to train on, {evaluated:,} held out")
-    return text.format(name=name, trained=known.trained, evaluated=known.evaluated)
-
-
-def _rows(options: RunOptions, data: DataReport | None) -> int:
-    return extent(options, data.rows).trained if data is not None else 0
-
-
-def _apart(options: RunOptions, data: DataReport | None) -> str:
-    """What is evaluated on that isn't a part of the training data."""
+    if known.evaluated is not None:
+        text = _("{name} · {trained:,} to train on, {evaluated:,} held out")
+        return text.format(name=name, trained=known.trained, evaluated=known.evaluated)
     count = data.eval_rows if data is not None else None
-    if not options.data.eval:
-        words = (
-            _("evaluated on the split {split}")
-            if count is None
-            else _("evaluated on the split {split}, {count:,}")
-        )
-        return words.format(split=options.data.eval_split, count=count)
-    if count is None:
-        return _("evaluated on a file of its own")
-    return _("evaluated on a file of its own, {count:,}").format(count=count)
-
-
-def _batch(options: RunOptions) -> str:
-    memory = options.memory
-    text = _("{size:,} × {batches:,} = {rows:,} rows")
-    return text.format(
-        size=memory.batch_size, batches=memory.gradient_accumulation_steps, rows=options.effective_batch
+    if options.data.eval:
+        apart = _("evaluated on a file of its own")
+    else:
+        apart = _("evaluated on the split {split}").format(split=options.data.eval_split)
+    apart = apart if count is None else f"{apart}, {count:,}"
+    return _("{name} · {trained:,} to train on, {apart}").format(
+        name=name, trained=known.trained, apart=apart
     )
 
 
 def _steps(options: RunOptions, known: Extent | None, data: DataReport | None) -> str:
     if known is not None:
-        is_packed = options.data.packing and options.data.train and data is not None and data.train_rows
-        text = (
-            _("about {steps:,} · {each:,} an epoch: {rows:,} rows packed into {packed:,}")
-            if is_packed and options.task is Task.CHAT
-            else _("about {steps:,} · {each:,} an epoch")
-        )
-        return text.format(
-            steps=known.steps, each=known.steps_per_epoch, packed=known.trained, rows=_rows(options, data)
-        )
+        words = _("about {steps:,} · {each:,} an epoch").format(steps=known.steps, each=known.steps_per_epoch)
+        if (
+            options.data.packing
+            and options.data.train
+            and options.task is Task.CHAT
+            and data
+            and data.train_rows
+        ):
+            rows = extent(options, data.rows).trained
+            packed = _("{rows:,} rows packed into {packed:,}").format(rows=rows, packed=known.trained)
+            return f"{words}: {packed}"
+        return words
     if options.training.max_steps:
         return f"{options.training.max_steps:,}"
     return _("{epochs} epochs").format(epochs=plain_number(options.training.epochs))
@@ -331,22 +313,19 @@ FINDINGS = "data.findings"
 
 
 class OutcomeColumn(QWidget):
-    """What comes of the options. `fit` is the card about memory.
+    """What comes of the options, always in view. `fit` is the card about memory.
 
     Signals:
         path_chosen: The path of an option to go to.
         start_pressed: The person wants to start.
-
-    Args:
-        outlook: What is known of the memory it takes.
     """
 
     path_chosen = Signal(str)
     start_pressed = Signal()
 
-    def __init__(self, theme: Theme, outlook: FitOutlook, parent: QWidget | None = None) -> None:
+    def __init__(self, theme: Theme, memory: MemoryState, parent: QWidget | None = None) -> None:
         super().__init__(parent)
-        self.fit = FitCard(theme, outlook)
+        self.fit = FitCard(theme, memory)
         self._rows = KeyValue()
         will_run = Card(_("What will run"))
         will_run.body.addWidget(self._rows)
@@ -356,23 +335,20 @@ class OutcomeColumn(QWidget):
         cards = QVBoxLayout(content)
         cards.setContentsMargins(0, 0, 0, 0)
         cards.setSpacing(SPACING + 4)
-        cards.addWidget(self.fit)
-        cards.addWidget(will_run)
-        cards.addWidget(self._checks)
+        for card in (self.fit, will_run, self._checks):
+            cards.addWidget(card)
         cards.addStretch(1)
         self._start = QPushButton()
         set_role(self._start, Role.PRIMARY)
         self._start.clicked.connect(self.start_pressed)
+        starting = QHBoxLayout()
+        starting.setContentsMargins(margins(self, 0, 0, GUTTER, 0))
+        starting.addWidget(self._start)
         layout = QVBoxLayout(self)
         layout.setContentsMargins(0, 0, 0, 2 * SPACING)
         layout.setSpacing(SPACING + 4)
         layout.addWidget(PageScroll(content), 1)
-        starting = QHBoxLayout()
-        starting.setContentsMargins(margins(self, 0, 0, GUTTER, 0))
-        starting.addWidget(self._start)
-        layout.addLayout(
-            starting
-        )  # at the foot: what comes in above it must not move it from under the mouse
+        layout.addLayout(starting)  # at the foot: what comes in above must not move it from under the mouse
 
     def show_outcome(
         self,
@@ -385,22 +361,24 @@ class OutcomeColumn(QWidget):
         is_waiting: bool,
     ) -> None:
         """Show what the form comes to as it stands, all that is wrong with it and what is worth knowing."""
-        found = questions.data.findings
-        options = checked.readable
+        options, found = checked.readable, questions.data.findings
         if options is not None:
             data, model = questions.data.counted, questions.model.report
             self._rows.set_rows(summary_rows(options, checked.unreadable, machine, data, model))
             self._rows.set_marks(changes_by_row(options))
+        title = options_by_path()["data.train"].title
+        stopping = [one for one in found if one.level is FindingLevel.PROBLEM]
+        warnings = [one for one in found if one.level is FindingLevel.WARNING]
         self._checks.show_checks(
             [
-                *map(_problem_check, problems),
-                *(_finding_check(one) for one in found if one.level is FindingLevel.PROBLEM),
+                *(_check(Level.ERROR, problem) for problem in problems),
+                *(Check(Level.ERROR, one.message, title, FINDINGS) for one in stopping),
                 *self._fine(options, problems, machine, questions),
-                *map(_advice_check, advice),
-                *(_finding_check(one) for one in found if one.level is FindingLevel.WARNING),
+                *(_check(Level.WARNING, one) for one in advice),
+                *(Check(Level.WARNING, one.message, title, FINDINGS) for one in warnings),
             ]
         )
-        self.fit.show_outlook()
+        self.fit.show_state()
         self._start.setText(self._start_text(problems, questions, is_waiting=is_waiting))
         self._start.setEnabled(not problems and not is_waiting and not questions.data.stops)
 
@@ -413,20 +391,18 @@ class OutcomeColumn(QWidget):
             "model.source": _("Choose a model to start from"),
             "data.train": _("Choose the data to train on"),
         }
-        is_reading = questions.data.is_reading
+        is_reading = questions.data.is_waiting
         of_data = questions.data.problems() if is_reading else ()  # of options that are others now
-        problems = [problem for problem in problems if problem not in of_data]
+        paths = [problem.path for problem in problems if problem not in of_data]
         for problem in problems:
-            if problem.path in missing and problem.message.startswith("choose "):
+            if problem.path in paths and problem.path in missing and problem.message.startswith("choose "):
                 return missing[problem.path]
-        found = 0 if is_reading else questions.data.problem_count
-        if len(problems) + found > 1:
-            return _("{count} problems to mend").format(count=len(problems) + found)
-        if found:
-            return _("Mend: {title}").format(title=options_by_path()["data.train"].title)
-        if problems:
-            option = options_by_path().get(problems[0].path)
-            return _("Mend: {title}").format(title=option.title if option else problems[0].path)
+        paths += [] if is_reading else ["data.train"] * questions.data.problem_count
+        if len(paths) > 1:
+            return _("{count} problems to fix").format(count=len(paths))
+        if paths:
+            option = options_by_path().get(paths[0])
+            return _("Fix: {title}").format(title=option.title if option else paths[0])
         if not is_waiting:
             return _("Start training")
         return _("Reading the data…") if is_reading else _("Looking at the model…")
@@ -438,59 +414,39 @@ class OutcomeColumn(QWidget):
         machine: MachineReport | None,
         questions: FormQuestions,
     ) -> list[Check]:
+        """What is in order, and what is still looked at."""
         wrong = {problem.path.partition(".")[0] for problem in problems}
-        reading = questions.data
-        wrong |= {"data"} if reading.stops else set()
+        reading, model = questions.data, questions.model
         lines: list[Check] = []
         if options is not None and "model" not in wrong:
-            lines.append(self._model_check(questions.model, options))
-        if reading.is_reading:
+            if model.failure is not None:
+                words = _("Hone could not look at the model. {reason}").format(reason=model.failure.title)
+                lines.append(Check(Level.WARNING, words))
+            elif model.is_waiting:
+                lines.append(Check(Level.INFO, _("Looking at the model…")))
+            else:
+                lines.append(Check(None, model_title(options)))
+        if reading.is_waiting:
             lines.append(Check(Level.INFO, _("Reading the data…")))
         elif reading.is_cancelled:
             lines.append(Check(Level.WARNING, _("The data was not checked")))
         elif reading.has_broken:
             lines.append(Check(Level.WARNING, _("Hone could not look into the data (its log says why)")))
-        elif reading.report is not None and "data" not in wrong:
-            lines.append(Check(None, self._data_words(reading)))
+        elif reading.report is not None and "data" not in wrong and not reading.stops:
+            words = rows_words(reading.report.rows)
+            labels = len(reading.report.labels)
+            if labels:
+                words = _("{rows}, {labels:,} labels").format(rows=words, labels=labels)
+            lines.append(Check(None, words))
         if machine is not None and options is not None and "device" not in wrong:
-            lines.append(Check(None, _("{device} is ready").format(device=computed(machine, options).device)))
+            lines.append(Check(None, _("{device} is ready").format(device=computed(machine, options)[0])))
         return lines
 
-    def _model_check(self, model: ModelCheck, options: RunOptions) -> Check:
-        if model.failure is not None:
-            words = _("Hone could not look at the model. {reason}")
-            return Check(Level.WARNING, words.format(reason=model.failure.title))
-        if model.is_checking:
-            return Check(Level.INFO, _("Looking at the model…"))
-        return Check(None, model_title(options))
 
-    def _data_words(self, reading: DataReading) -> str:
-        report = reading.report
-        if report is None:
-            return ""
-        if not report.labels:
-            return rows_words(report.rows)
-        words = _("{rows}, {labels:,} labels")
-        return words.format(rows=rows_words(report.rows), labels=len(report.labels))
-
-
-def _problem_check(problem: Problem) -> Check:
+def _check(level: Level, problem: Problem) -> Check:
     option = options_by_path().get(problem.path)
     if option is None:
-        return Check(Level.ERROR, sentence(str(problem)))
+        return Check(level, sentence(str(problem) if level is Level.ERROR else problem.message))
     if problem.message.startswith("choose "):
-        return Check(Level.ERROR, "", sentence(problem.message), problem.path)
-    return Check(Level.ERROR, sentence(problem.message), option.title, problem.path)
-
-
-def _finding_check(finding: Finding) -> Check:
-    level = Level.ERROR if finding.level is FindingLevel.PROBLEM else Level.WARNING
-    title = options_by_path()["data.train"].title
-    return Check(level, finding.message, title, FINDINGS)
-
-
-def _advice_check(advice: Problem) -> Check:
-    option = options_by_path().get(advice.path)
-    if option is None:
-        return Check(Level.WARNING, sentence(advice.message))
-    return Check(Level.WARNING, sentence(advice.message), option.title, advice.path)
+        return Check(level, "", sentence(problem.message), problem.path)
+    return Check(level, sentence(problem.message), option.title, problem.path)

@@ -1,4 +1,4 @@
-"""What was chosen for each task, so that going back to one finds it as it was; and which task dropped data is for."""
+"""The page on which a run is put together: options on the left, what comes of them on the right."""
 
 from collections.abc import Callable, Mapping
 from gettext import gettext as _
@@ -8,11 +8,10 @@ from typing import Any
 from PySide6.QtCore import QObject, QTimer, Signal
 from PySide6.QtWidgets import QHBoxLayout, QVBoxLayout, QWidget
 
-from core.base.errors import Fix, OptionsError, Problem, UserError
+from core.base.errors import Fix, OptionsError, UserError
 from core.base.files import is_there, why_missing, writing
 from core.memory.model import Basis, Forecast
-from core.options import RunOptions, Tree, run_file
-from core.options import presets as recent_data
+from core.options import RunOptions, Tree, presets, run_file
 from core.options.catalogue import copied
 from core.options.choices import Task
 from core.options.device_support import MachineReport, hints
@@ -21,7 +20,7 @@ from core.options.presets import Preset, find_task
 from core.options.sources import Scheme, scheme_of, short_name
 from core.options.validate import check_tree
 from core.runs.events import Level
-from core.services.hub import Download, Kind
+from core.services.hub import Kind
 from core.services.inspect import DataReport
 from gui.base.background import Ask
 from gui.base.theme import Role, Theme, set_role
@@ -29,9 +28,9 @@ from gui.base.tokens import GUTTER, PAGE_MARGINS, SPACING
 from gui.new_run.data_panel import DataViews
 from gui.new_run.header import DIGITS, MRPC, NewRunHeader
 from gui.new_run.import_dialog import ImportSheet
-from gui.new_run.memory_dialogs import FitActions
-from gui.new_run.memory_state import FitOutlook, MemoryTools
-from gui.new_run.options import Laying, OptionsColumn
+from gui.new_run.memory_dialogs import MemoryActions
+from gui.new_run.memory_state import MemoryState, MemoryTools
+from gui.new_run.options import ChangeSet, OptionsColumn
 from gui.new_run.outcome import FINDINGS, OutcomeColumn
 from gui.new_run.state import (
     FormQuestions,
@@ -41,62 +40,11 @@ from gui.new_run.state import (
     length_hints,
     length_problems,
 )
-from gui.settings.download import MakeTransfer
 from gui.settings.gpu_install import GpuInstaller
 from gui.settings.model_browser import HubSheet
 from gui.widgets.cards import ChangesStrip, MessageStrip
-from gui.widgets.form import Form
 from gui.widgets.labels import margins
 from gui.widgets.layout import PageScroll
-
-
-class HubOpening(QObject):
-    """Holds the sheet while it is open.
-
-    Args:
-        form: Where the model is chosen.
-        ask: Starts an engine job.
-        parent: Above which the sheet opens.
-        make: Makes what downloads.
-    """
-
-    def __init__(self, form: Form, ask: Ask, parent: QWidget, make: MakeTransfer = Download) -> None:
-        super().__init__(parent)
-        self._form = form
-        self._ask = ask
-        self._make = make
-        self.sheet: HubSheet | None = None
-
-    def open(self) -> None:
-        """Open the sheet of models for the task of the form."""
-        self._open(Kind.MODEL)
-
-    def open_data(self) -> None:
-        self._open(Kind.DATASET)
-
-    def _open(self, kind: Kind) -> None:
-        task = self._form.task
-        above = self.parent()  # asked for, not kept: the page holds this
-        assert isinstance(above, QWidget)
-        sheet = HubSheet(self._ask, above, task=task.value, task_title=task.label, kind=kind, make=self._make)
-        sheet.chosen.connect(self._use if kind is Kind.MODEL else self._use_data)
-        sheet.finished.connect(self._forget)
-        self.sheet = sheet
-        sheet.open()
-
-    def close(self) -> None:
-        """Close the sheet, should it be open; what it downloads is paused."""
-        if self.sheet is not None:
-            self.sheet.reject()
-
-    def _use(self, name: str) -> None:
-        self._form.set_values({"model.source": name})
-
-    def _use_data(self, name: str) -> None:
-        self._form.set_values({"data.train": Scheme.HUB.of(name)})
-
-    def _forget(self) -> None:
-        self.sheet = None
 
 
 class TaskMemory:
@@ -112,19 +60,6 @@ class TaskMemory:
         return {**tree, "device": before.get("device", {})}
 
 
-def save_form(tree: Tree, path: Path) -> None:
-    """Write the form as a run file.
-
-    Raises:
-        UserError: It has problems, or the file can't be written.
-    """
-    options, problems = check_tree(tree)
-    if options is None:
-        raise OptionsError(problems, _("The form"))
-    with writing(path):
-        run_file.write(options, path)
-
-
 def starting_tree(task: Task) -> Tree:
     """Good values for a first run of a task, its data left open; a text model is for the person to choose."""
     tree = run_file.to_tree(starting_options(task))
@@ -135,7 +70,7 @@ def starting_tree(task: Task) -> Tree:
 
 
 def _with_chosen(tree: Tree, before: Tree, task: Task) -> Tree:
-    """Good values, beside the data that was chosen for another task, and the model where it can do this one, too."""
+    """Good values, with the data that was chosen for another task, and the model where it can do this one, too."""
     made = copied(tree)
     data, model = before["data"].get("train") or "", before["model"].get("source") or ""
     if Path(data).is_absolute() or scheme_of(data) is Scheme.HUB:
@@ -147,32 +82,11 @@ def _with_chosen(tree: Tree, before: Tree, task: Task) -> Tree:
     return made
 
 
-def proposal(source: str, task: Task, likely: Task | None) -> tuple[str, Fix] | None:
-    """What to say of data that is likely for another task, and the fix that changes to it; None: it fits."""
-    if likely is None or likely is task or _reads_the_same(likely, task):
-        return None
-    title = likely.label
-    words = _("{name} looks like data for “{task}”").format(name=short_name(source), task=title)
-    changes = {"task": likely.value, "data.train": source}
-    return words, Fix(_("Change to “{task}”").format(task=title), changes)
-
-
-def _reads_the_same(likely: Task, task: Task) -> bool:
-    """Whether the other task reads such data as well: plain texts can be chatted about, as prose goes."""
-    return likely is Task.CAUSAL_LM and task is Task.CHAT
-
-
 ROLES = "data.roles"
 
 
 class Remedies(QObject):
-    """What is pressed to mend something.
-
-    Args:
-        options: The form.
-        strip: Where another task is offered.
-        change_task: Shows the form of another task.
-    """
+    """Does what a fix says, one that changes the task too; offers another task on `strip` where the data is for it."""
 
     def __init__(
         self, options: OptionsColumn, strip: MessageStrip, change_task: Callable[[Task], None]
@@ -185,14 +99,13 @@ class Remedies(QObject):
         self._has_offered = False
 
     def apply(self, fix: Fix) -> None:
-        """Do what a fix says; one that changes the task does that first."""
         changes = dict(fix.changes)
-        task = changes.pop("task", None)
-        if task is not None:
-            changes = {**self._carried_over(Task(task)), **changes}
+        if "task" in changes:
+            task = Task(changes.pop("task"))
+            changes = {**self._carried_over(task), **changes}
             self._strip.hide()
-            self._change_task(Task(task))
-        if ROLES in changes:  # pressed one after the other, each says the roles known when it was offered
+            self._change_task(task)
+        if ROLES in changes:  # pressed one after the other, each has the roles known when it was offered
             changes[ROLES] = {**self._options.roles, **changes[ROLES]}
         self._options.form.set_values(changes)
 
@@ -203,27 +116,30 @@ class Remedies(QObject):
         can_be_judged = bool(source) and (scheme_of(source) is not None or is_there(Path(source)))
         self._offer(source, find_task(source) if can_be_judged else None)
 
-    def judge(self, report: DataReport) -> None:
-        """Offer it again, or no longer, once the engine has looked into the data that was chosen last."""
-        if report.source == self._judged:
-            self._judged = ""
-            self._offer(report.source, report.suits)
-
-    def judge_failure(self, failure: UserError) -> None:
-        """The same where the data can't be read for the task: what its error proposes is offered, or nothing."""
-        if self._judged:
+    def judge(self, report: DataReport | None, failure: UserError | None) -> None:
+        """Offer it again, or no longer, once the engine has looked into the data that was chosen last, or failed to."""
+        if self._judged and failure is not None:
             source, self._judged = self._judged, ""
             proposed = [fix.changes["task"] for fix in failure.fixes if "task" in fix.changes]
             self._offer(source, Task(proposed[0]) if proposed else None)
+        elif report is not None and report.source == self._judged:
+            self._judged = ""
+            self._offer(report.source, report.suits)
 
     def _offer(self, source: str, likely: Task | None) -> None:
-        found = proposal(source, self._options.form.task, likely)
-        if found is not None:
-            words, fix = found
+        task = self._options.form.task
+        is_prose_to_chat = likely is Task.CAUSAL_LM and task is Task.CHAT  # plain texts can be chatted about
+        is_other = likely is not None and likely is not task and not is_prose_to_chat
+        if likely is not None and is_other:
+            words = _("{name} looks like data for “{task}”").format(
+                name=short_name(source), task=likely.label
+            )
+            change = _("Change to “{task}”").format(task=likely.label)
+            fix = Fix(change, {"task": likely.value, "data.train": source})
             self._strip.show_message(Level.INFO, words, "", (fix,))
         elif self._has_offered:
             self._strip.hide()
-        self._has_offered = found is not None
+        self._has_offered = is_other
 
     def _carried_over(self, task: Task) -> Tree:
         """What another task begins with, too: the data, and a model for texts that was made before."""
@@ -245,7 +161,7 @@ class NewRunPage(QWidget):
 
     Args:
         theme: Colours for what paints itself.
-        ask: Starts an engine job (`gui.base.background.Ask`).
+        ask: Starts an engine job.
         tools: What is asked about memory.
     """
 
@@ -258,26 +174,73 @@ class NewRunPage(QWidget):
     ) -> None:
         super().__init__(parent)
         set_role(self, Role.PAGE)
+        self.ready: RunOptions | None = None  # None: something is wrong with the form, or isn't known yet
+        self.hub_sheet: HubSheet | None = None
+        self._ask = ask
         self._machine: MachineReport | None = None
-        self._ready: RunOptions | None = None
         self._tasks = TaskMemory()
         self._adopted: DataReport | None = None
         self._questions = FormQuestions(ask, self)
         self._reading = self._questions.data
-        self._fit = FitOutlook(ask, tools or MemoryTools(), self)
+        self._fit = MemoryState(ask, tools or MemoryTools(), self)
         self._header = NewRunHeader()
         self._strip = MessageStrip(closable=True)
+        self._strip.hide()
         self._options = OptionsColumn(theme, self._reading)
         self._changes = ChangesStrip()
         self._remedies = Remedies(self._options, self._strip, self._change_task)
-        self._laying = Laying(self._options, self._changes, self)
+        self._change_set = ChangeSet(self._options, self._changes, self)
         self._scroll = PageScroll(self._options)
         self._outcome = OutcomeColumn(theme, self._fit)
-        self._fit_actions = FitActions(self._outcome.fit, self._fit, self._laying)
-        self.hub = HubOpening(self._options.form, ask, self)
+        self._fit_actions = MemoryActions(self._outcome.fit, self._fit, self._change_set)
         self._lay_out()
         self._connect()
-        self.load_file(DIGITS)
+        self.load_tree(run_file.read_tree(DIGITS))
+
+    def _lay_out(self) -> None:
+        columns = QHBoxLayout()
+        columns.setSpacing(SPACING // 2)
+        foot = QVBoxLayout()  # what comes in by itself comes in here: the fields above must not move
+        foot.setContentsMargins(margins(self, 0, 0, GUTTER, 2 * SPACING))
+        foot.setSpacing(SPACING)
+        foot.addWidget(self._strip)
+        foot.addWidget(self._changes)
+        form = QVBoxLayout()
+        form.setSpacing(2 * SPACING)
+        form.addWidget(self._scroll, 1)
+        form.addLayout(foot)
+        columns.addLayout(form, 3)
+        columns.addWidget(self._outcome, 2)
+        layout = QVBoxLayout(self)
+        start, top, end, _bottom = PAGE_MARGINS
+        self._header.setContentsMargins(margins(self, 0, 0, GUTTER, 0))
+        layout.setContentsMargins(margins(self, start, top, end - GUTTER, 0))
+        layout.setSpacing(2 * SPACING)
+        layout.addWidget(self._header)
+        layout.addLayout(columns, 1)
+
+    def _connect(self) -> None:
+        self._header.task_chosen.connect(self._change_task)
+        self._header.file_chosen.connect(self.load_file)
+        self._header.example_chosen.connect(self.load_example)
+        self._header.preset_chosen.connect(self.apply_preset)
+        self._header.import_chosen.connect(self.import_options)
+        self._header.afresh_chosen.connect(self.start_afresh)
+        self._header.save_chosen.connect(self._save)
+        self._change_set.task_wanted.connect(self._change_task)
+        self._change_set.restored.connect(self.load_tree)
+        self._options.changed.connect(self._refresh)
+        self._options.check_requested.connect(self.check_requested)
+        self._options.fix_chosen.connect(self._remedies.apply)
+        self._options.fields.train.changed.connect(self._remedies.propose_task)
+        self._options.fields.train.hub_wanted.connect(lambda: self.open_hub(Kind.DATASET))
+        self._options.fields.model.hub_wanted.connect(self.open_hub)
+        self._strip.fix_chosen.connect(self._remedies.apply)
+        self._reading.changed.connect(self._take_reading)
+        self._questions.model.changed.connect(self._refresh)
+        self._fit.fetched.connect(self._look_again)
+        self._outcome.path_chosen.connect(self.go_to_option)
+        self._outcome.start_pressed.connect(self.start)
 
     def load_tree(self, tree: Mapping[str, Any]) -> None:
         """Fill the form from the plain values of a run file; what they leave out takes its default."""
@@ -296,18 +259,20 @@ class NewRunPage(QWidget):
     def start_afresh(self) -> None:
         """Put back what Hone starts with, list what that changed, and offer to undo that."""
         self._header.show_restored(False)
-        self._laying.replace(run_file.read_tree(DIGITS))
+        self._change_set.replace(run_file.read_tree(DIGITS), _("Started afresh"))
 
     def load_file(self, path: Path) -> None:
-        """Fill the form from a run file; what is wrong with it is said on the page."""
+        """Fill the form from a run file; what is wrong with it is said on the page, and it can be undone."""
         try:
             tree = run_file.read_tree(path)
         except OptionsError as error:
             self._strip.show_error(error)
             return
-        self.load_tree(tree)
         options, problems = check_tree(tree)
-        if options is None or any(self._has_no_row(problem) for problem in problems):
+        if options is not None and all(problem.path in self._options.form.paths for problem in problems):
+            self.load_tree(tree)
+        else:
+            self._change_set.replace(tree, _("Opened: {name}").format(name=path.name))
             self._strip.show_error(OptionsError(problems, path.name))
 
     def load_example(self, path: Path) -> None:
@@ -320,18 +285,34 @@ class NewRunPage(QWidget):
     def apply_preset(self, preset: Preset) -> None:
         """Change the options a preset is about, list them, and offer to undo that."""
         self._strip.hide()
-        self._laying.apply(preset)
+        self._change_set.apply(preset)
 
     def lay_changes(self, title: str, words: str, changes: Mapping[str, Any]) -> None:
         """Change some options by their paths, list them with why, and offer to undo that."""
         self._strip.hide()
-        self._laying.change(title, words, changes)
+        self._change_set.change(title, words, changes)
 
     def import_options(self) -> None:
         """Ask for a script or its arguments and take over what they say."""
         sheet = ImportSheet(self)
-        sheet.imported.connect(self._laying.take_over)
+        sheet.imported.connect(self._change_set.take_over)
         sheet.open()
+
+    def open_hub(self, kind: Kind = Kind.MODEL) -> None:
+        """Let a model for the task, or data, be chosen on the Hub."""
+        task = self._options.form.task
+        sheet = self.hub_sheet = HubSheet(self._ask, self, task=task.value, task_title=task.label, kind=kind)
+        is_model = kind is Kind.MODEL
+        sheet.chosen.connect(
+            lambda name: self._options.form.set_values(
+                {"model.source": name} if is_model else {"data.train": Scheme.HUB.of(name)}
+            )
+        )
+        sheet.finished.connect(self._forget_hub)
+        sheet.open()
+
+    def _forget_hub(self) -> None:
+        self.hub_sheet = None
 
     def set_data(self, path: Path) -> None:
         """Train on this file or folder; where it is likely for another task, offer to change to that.
@@ -354,7 +335,15 @@ class NewRunPage(QWidget):
         self._options.form.focus(path)
         QTimer.singleShot(0, self._scroll_to_focus)  # once a card that has been opened has its new height
 
+    def _scroll_to_focus(self) -> None:
+        focused = self._options.focusWidget()
+        if focused is not None:
+            findings = self._options.data.findings
+            whole = findings if findings.isAncestorOf(focused) else focused
+            self._scroll.ensureWidgetVisible(whole, 0, 8 * SPACING)
+
     def open_more(self) -> None:
+        """Show the options behind "More" in every card."""
         self._options.open_more()
 
     def show_gpu(self, installer: GpuInstaller) -> None:
@@ -375,11 +364,6 @@ class NewRunPage(QWidget):
             self._fit.resume()
 
     @property
-    def ready(self) -> RunOptions | None:
-        """The options in the form, checked; None: something is wrong with them, or isn't known yet."""
-        return self._ready
-
-    @property
     def data_views(self) -> DataViews:
         return self._options.data.views
 
@@ -394,84 +378,34 @@ class NewRunPage(QWidget):
 
     def tree(self) -> Tree:
         """The values in the form, as a run file holds them."""
-        return self._options.tree()
+        return self._options.form.tree()
 
     def chosen_tree(self) -> Tree:
+        """The same without what was guessed from the data."""
         return self._options.chosen_tree()
 
     def start(self) -> None:
         """Ask for the run to be started, if nothing is wrong with it; one that doesn't fit is asked about first."""
-        if self._ready is not None and self._fit_actions.may_start():
+        if self.ready is not None and self._fit_actions.may_start():
             self._strip.hide()
             self._fit.rest()
-            self.start_requested.emit(self._ready)
+            self.start_requested.emit(self.ready)
 
     def open_file(self) -> None:
         """Ask for a run file and fill the form from it."""
         self._header.open_file()
 
     def save_file(self) -> None:
+        """Ask where to save the form as a run file."""
         self._header.save_file()
 
     def close_questions(self) -> None:
         """Give up what the engine was asked; call before the application ends."""
         self._questions.close()
-        self.hub.close()
+        if self.hub_sheet is not None:
+            self.hub_sheet.reject()  # pauses what it downloads
         self._fit_actions.close()
         self._fit.close()
-
-    def _lay_out(self) -> None:
-        columns = QHBoxLayout()
-        columns.setSpacing(SPACING // 2)
-        foot = QVBoxLayout()  # what comes in by itself comes in here: the fields above must not move
-        foot.setContentsMargins(margins(self, 0, 0, GUTTER, 2 * SPACING))
-        foot.setSpacing(SPACING)
-        foot.addWidget(self._strip)
-        foot.addWidget(self._changes)
-        form = QVBoxLayout()
-        form.setSpacing(2 * SPACING)
-        form.addWidget(self._scroll, 1)
-        form.addLayout(foot)
-        columns.addLayout(form, 3)
-        columns.addWidget(self._outcome, 2)
-        layout = QVBoxLayout(self)
-        start, top, end, _ = PAGE_MARGINS
-        self._header.setContentsMargins(margins(self, 0, 0, GUTTER, 0))
-        layout.setContentsMargins(margins(self, start, top, end - GUTTER, 0))
-        layout.setSpacing(2 * SPACING)
-        layout.addWidget(self._header)
-        layout.addLayout(columns, 1)
-        self._strip.hide()
-
-    def _connect(self) -> None:
-        self._header.task_chosen.connect(self._change_task)
-        self._header.file_chosen.connect(self.load_file)
-        self._header.example_chosen.connect(self.load_example)
-        self._header.preset_chosen.connect(self.apply_preset)
-        self._header.import_chosen.connect(self.import_options)
-        self._header.afresh_chosen.connect(self.start_afresh)
-        self._header.save_chosen.connect(self._save)
-        self._laying.task_wanted.connect(self._change_task)
-        self._laying.restored.connect(self.load_tree)
-        self._options.changed.connect(self._refresh)
-        self._options.check_requested.connect(self.check_requested)
-        self._reading.changed.connect(self._take_reading)
-        self._questions.model.changed.connect(self._refresh)
-        self._fit.lookup.fetched.connect(self._look_again)
-        self._outcome.path_chosen.connect(self.go_to_option)
-        self._outcome.start_pressed.connect(self.start)
-        self._options.fix_chosen.connect(self._remedies.apply)
-        self._options.fields.train.changed.connect(self._remedies.propose_task)
-        self._options.fields.model.hub_wanted.connect(self.hub.open)
-        self._options.fields.train.hub_wanted.connect(self.hub.open_data)
-        self._strip.fix_chosen.connect(self._remedies.apply)
-
-    def _scroll_to_focus(self) -> None:
-        focused = self._options.focusWidget()
-        if focused is not None:
-            findings = self._options.data.findings
-            whole = findings if findings.isAncestorOf(focused) else focused
-            self._scroll.ensureWidgetVisible(whole, 0, 8 * SPACING)
 
     def _change_task(self, task: Task) -> None:
         """Show what was chosen for this task before, or good values to start from; the device stays."""
@@ -479,16 +413,16 @@ class NewRunPage(QWidget):
 
     def _take_reading(self) -> None:
         report = self._reading.report
-        if report is not None and report is not self._adopted and not self._reading.is_reading:
+        if report is not None and report is not self._adopted and not self._reading.is_waiting:
             self._adopted = report
-            recent_data.remember(report.source)
-            self._remedies.judge(report)
+            presets.remember(report.source)
+            self._remedies.judge(report, None)
             if self._options.take_guesses(report):
-                request = data_request(check_form(self._options.tree()).readable)
+                request = data_request(check_form(self.tree()).readable)
                 if request is not None:
                     self._reading.settle_on(request)
         if self._reading.failure is not None and not self._reading.has_broken:
-            self._remedies.judge_failure(self._reading.failure)
+            self._remedies.judge(None, self._reading.failure)
         self._refresh()
 
     def _look_again(self) -> None:
@@ -497,30 +431,30 @@ class NewRunPage(QWidget):
         self._refresh()
 
     def _refresh(self) -> None:
-        checked = check_form(self._options.tree())
-        questions = self._questions
+        """Check the form, and show what comes of it; what takes time is asked in the background."""
+        checked, questions, form = check_form(self.tree()), self._questions, self._options.form
         questions.look_at(checked)
-        form = self._options.form
-        answers = (*length_problems(checked, questions.data.counted), *questions.model.problems())
+        counted = questions.data.counted
+        answers = (*length_problems(checked, counted), *questions.model.problems())
         problems = all_problems(checked, questions.data.problems(), self._machine, form.paths, answers)
-        form.show_problems(problems)
         of_options = hints(checked.readable, self._machine) if checked.readable else ()
-        advice = (*of_options, *length_hints(checked, questions.data.counted))
+        advice = (*of_options, *length_hints(checked, counted))
+        form.show_problems(problems)
         form.show_advice(advice)
         self._options.show_meanings(checked.readable, questions.model.longest)
         waits = questions.keeps_waiting(checked.readable)
-        stops = bool(problems) or waits or questions.data.stops
-        self._ready = None if stops else checked.options
-        self._fit.look_at(checked, self._machine, questions, is_ready=self._ready is not None)
+        self.ready = None if problems or waits or questions.data.stops else checked.options
+        self._fit.look_at(checked, self._machine, questions, is_ready=self.ready is not None)
         self._outcome.show_outcome(checked, problems, self._machine, questions, advice, is_waiting=waits)
         self.form_changed.emit()
 
-    def _has_no_row(self, problem: Problem) -> bool:
-        return problem.path not in self._options.form.paths
-
     def _save(self, path: Path) -> None:
+        options, problems = check_tree(self.tree())
         try:
-            save_form(self._options.tree(), path)
+            if options is None:
+                raise OptionsError(problems, _("The form"))
+            with writing(path):
+                run_file.write(options, path)
         except UserError as error:
             self._strip.show_error(error)
         else:

@@ -1,6 +1,6 @@
-"""What the engine is asked about a form: what is in the data, and whether the model can do what is asked of it."""
+"""A form, checked; and what the engine is asked about it: what is in the data, and whether the model can be trained."""
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 import msgspec
@@ -41,20 +41,16 @@ class Checked:
 
 
 def check_form(tree: Tree) -> Checked:
+    """Read what can be read and name all problems."""
     options, problems = check_tree(tree)
-    _, found = read_options(tree)
-    unreadable = frozenset(problem.path for problem in found)
-    readable, _ = read_options(_without(tree, unreadable))
-    return Checked(options, readable, unreadable, problems)
-
-
-def length_problems(checked: Checked, data: DataReport | None) -> tuple[Problem, ...]:
-    """What doesn't go with the number of steps, where the rows of the data are known."""
-    options = checked.readable
-    if options is None or data is None or checked.unreadable & STEP_PATHS or not is_counted(options, data):
-        return ()
-    found = warmup_problem(options, known_extent(options, data).steps)
-    return (found,) if found is not None else ()
+    unreadable = frozenset(problem.path for problem in read_options(tree)[1])
+    rest = {
+        section: {name: value for name, value in values.items() if f"{section}.{name}" not in unreadable}
+        if isinstance(values, dict)
+        else values
+        for section, values in tree.items()
+    }
+    return Checked(options, read_options(rest)[0], unreadable, problems)
 
 
 def is_counted(options: RunOptions, data: DataReport) -> bool:
@@ -71,15 +67,29 @@ def known_extent(options: RunOptions, data: DataReport) -> Extent:
     return Extent(data.train_rows, evaluated, *steps_of(options, data.train_rows))
 
 
+def length_problems(checked: Checked, data: DataReport | None) -> tuple[Problem, ...]:
+    """What doesn't go with the number of steps, where the rows of the data are known."""
+    known = _length(checked, data)
+    found = warmup_problem(known[0], known[1].steps) if known else None
+    return (found,) if found is not None else ()
+
+
 def length_hints(checked: Checked, data: DataReport | None) -> tuple[Problem, ...]:
     """What is worth knowing of the numbers of samples and steps, where the rows of the data are known."""
+    known = _length(checked, data)
+    if known is None:
+        return ()
+    options, found = known
+    return tuple(
+        one for hint in (batch_hint, steps_hint) if (one := hint(options, found.trained)) is not None
+    )
+
+
+def _length(checked: Checked, data: DataReport | None) -> tuple[RunOptions, Extent] | None:
     options = checked.readable
-    if options is None or data is None or checked.unreadable & STEP_PATHS:
-        return ()
-    if not is_counted(options, data):
-        return ()
-    trained = known_extent(options, data).trained
-    return tuple(found for hint in (batch_hint, steps_hint) if (found := hint(options, trained)) is not None)
+    if options is None or data is None or checked.unreadable & STEP_PATHS or not is_counted(options, data):
+        return None
+    return options, known_extent(options, data)
 
 
 def all_problems(
@@ -94,28 +104,15 @@ def all_problems(
     `of_answers` are those that came of what the engine said of data and model. They and the machine add none to an
     option that has one from before them.
     """
+    found = [*checked.problems, *of_data]
+    of_machine = machine_problems(machine, checked.readable) if machine and checked.readable else ()
     named = {problem.path for problem in checked.problems}
-    new = [problem for problem in of_answers if problem.path not in named]
-    named |= {problem.path for problem in new}
+    for more in (of_answers, tuple(of_machine)):
+        new = [problem for problem in more if problem.path not in named]
+        named |= {problem.path for problem in new}
+        found += new
     places = {path: place for place, path in enumerate(order)}
-    found = [*checked.problems, *of_data, *new, *_of_machine(checked, machine, named)]
     return sorted(found, key=lambda problem: places.get(problem.path, len(places)))
-
-
-def _of_machine(checked: Checked, machine: MachineReport | None, named: set[str]) -> Iterator[Problem]:
-    if checked.readable is not None and machine is not None:
-        for problem in machine_problems(machine, checked.readable):
-            if problem.path not in named:
-                yield problem
-
-
-def _without(tree: Tree, paths: frozenset[str]) -> Tree:
-    return {
-        section: {name: value for name, value in values.items() if f"{section}.{name}" not in paths}
-        if isinstance(values, dict)
-        else values
-        for section, values in tree.items()
-    }
 
 
 class ModelCheck(DebouncedTask[ModelRequest, ModelReport]):
@@ -129,10 +126,6 @@ class ModelCheck(DebouncedTask[ModelRequest, ModelReport]):
         super().__init__(ask, "check-model", ModelReport, parent)
         self.longest: int | None = None
         self.shaped: ModelReport | None = None
-
-    @property
-    def is_checking(self) -> bool:
-        return self.is_waiting
 
     def look_at(self, request: ModelRequest | None, *, is_early: bool = False) -> bool:
         """Find out about a model; None: it can't be known. The same request again changes nothing.
@@ -176,10 +169,6 @@ class DataReading(DebouncedTask[InspectRequest, DataReport]):
         self.progress: float | None = None
 
     @property
-    def is_reading(self) -> bool:
-        return self.is_waiting
-
-    @property
     def has_broken(self) -> bool:
         """Whether nothing is known because of a bug in Hone; that is no reason not to train."""
         return isinstance(self.failure, EngineBroke)
@@ -221,7 +210,7 @@ class DataReading(DebouncedTask[InspectRequest, DataReport]):
 
     def cancel(self) -> None:
         """Give up reading; the run itself will say what is wrong with the data."""
-        if self.is_reading:
+        if self.is_waiting:
             self.hold()
             self._is_held = False
             self.is_cancelled = True
@@ -275,15 +264,15 @@ class FormQuestions(QObject):
         """Ask about what the form holds now, where it isn't known yet; what is known to be wrong is not asked about."""
         is_readable = not any(problem.path == "data.train" for problem in checked.problems)
         self.data.look_at(data_request(checked.readable) if is_readable else None)
-        self.model.look_at(self._model_request(checked), is_early=self.data.is_reading)
+        self.model.look_at(self._model_request(checked), is_early=self.data.is_waiting)
 
     def keeps_waiting(self, options: RunOptions | None) -> bool:
         """Whether a start has to wait for an answer that may refuse it."""
         if options is None:
             return False
         is_ours = options.data.train.startswith(SOURCES_OF_OUR_OWN)
-        is_model_in_doubt = self.model.is_checking and model_may_refuse(options)
-        return is_model_in_doubt or (self.data.is_reading and not is_ours)
+        is_model_in_doubt = self.model.is_waiting and model_may_refuse(options)
+        return is_model_in_doubt or (self.data.is_waiting and not is_ours)
 
     def close(self) -> None:
         self.data.close()

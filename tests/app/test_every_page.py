@@ -93,12 +93,12 @@ def open_page(qtbot, window, name, runs_folder):
     match name:
         case "new-run-images":
             window.go_to(Place.NEW_RUN)
-            qtbot.waitUntil(lambda: not window.new_run._reading.is_reading)
+            qtbot.waitUntil(lambda: not window.new_run._reading.is_waiting)
         case "new-run-texts":
             data = runs_folder / "pairs.tsv"
             data.write_text("first\tsecond\tsame\n")
             window.edit({"task": "text-classification", "data": {"train": str(data)}})
-            qtbot.waitUntil(lambda: not window.new_run._reading.is_reading)
+            qtbot.waitUntil(lambda: not window.new_run._reading.is_waiting)
         case "new-run-talks":
             data = runs_folder / "talks.json"
             data.write_text("[]")
@@ -171,7 +171,7 @@ def show_short_memory(qtbot, window, runs_folder):
     texts = {"task": "text-classification", "model": {"source": str(model)}, "data": {"train": str(data)}}
     page = window.new_run
     window.edit(texts)
-    qtbot.waitUntil(lambda: not (page._reading.is_reading or page._questions.model.is_checking))
+    qtbot.waitUntil(lambda: not (page._reading.is_waiting or page._questions.model.is_waiting))
     page._fit.tools.room.room = Room(free=1 << 30, ceiling=2 << 30)
     page._fit.read_room()
     page._fit.take_measurement(MEASURED)

@@ -28,7 +28,7 @@ def window(qtbot, tmp_path, room):
         ask_real_engine,
         tools=MemoryTools(room=room),
     )
-    window.new_run._fit.trace._timer.setInterval(PATIENCE_MS)  # other tests trace, and that takes seconds
+    window.new_run._fit.refined._timer.setInterval(PATIENCE_MS)  # other tests trace, and that takes seconds
     qtbot.addWidget(window)
     window.show()
     yield window

@@ -222,7 +222,7 @@ class Stage:
         """Take back what one picture would leave in the next."""
         self.memory.room.room = PLENTY
         self.memory.dry_runs.gate.set()
-        self.fit_card.outlook.forget_measurements()
+        self.fit_card.state.forget_measurements()
         strip = self.window.found.strip
         for shown in (strip.training, strip.interrupted, strip):
             shown.hide()
@@ -343,8 +343,8 @@ class Stage:
 
     def hub(self) -> None:
         self.texts()
-        self.window.new_run.hub.open()
-        sheet = self.window.new_run.hub.sheet
+        self.window.new_run.open_hub()
+        sheet = self.window.new_run.hub_sheet
         assert sheet is not None
         sheet.words.setText("bert")
         sheet.button.click()
@@ -360,20 +360,20 @@ class Stage:
         self.memory.room.room = room
         self.texts()
         wait(1.2)
-        self.fit_card.outlook.read_room()
+        self.fit_card.state.read_room()
         then()
 
     def measuring(self) -> None:
         self.memory.dry_runs.gate.clear()
-        self.fit_card.outlook.measure()
+        self.fit_card.state.measure()
 
     def measured(self) -> None:
-        case = self.fit_card.outlook.case
+        case = self.fit_card.state.case
         assert case is not None
-        self.fit_card.outlook.take_measurement(measured(case.options, PLENTY))
+        self.fit_card.state.take_measurement(measured(case.options, PLENTY))
 
     def ran_out(self) -> None:
-        self.fit_card.outlook.take_measurement(RAN_OUT)
+        self.fit_card.state.take_measurement(RAN_OUT)
 
     def press(self, text: str) -> None:
         next(button for button in self.fit_card.findChildren(QPushButton) if button.text() == text).click()

@@ -14,7 +14,7 @@ def drop(page, path):
 
 
 def await_reading(qtbot, page):
-    qtbot.waitUntil(lambda: page._reading.report is not None and not page._reading.is_reading)
+    qtbot.waitUntil(lambda: page._reading.report is not None and not page._reading.is_waiting)
 
 
 def press(parent, text):

@@ -39,7 +39,7 @@ def test_from_a_dropped_file_to_a_run_that_can_start(qtbot, page, answers, talks
 
     findings = page._options.data.findings
     assert findings.words == "1 problem, 1 warning"
-    assert page._outcome.start_text == "Mend: Training data"
+    assert page._outcome.start_text == "Fix: Training data"
     assert not page._outcome._start.isEnabled()
     press(findings, "Read “bob” as the assistant")
     assert page.tree()["data"]["roles"] == {"bob": "assistant"}
@@ -116,11 +116,11 @@ def test_reading_can_be_given_up_and_taken_up_again(qtbot, page, answers, talks,
     line.cancel_button.click()
     assert line.words == "The data was not checked."
     answers.gate.set()
-    qtbot.waitUntil(lambda: not page._questions.model.is_checking)
+    qtbot.waitUntil(lambda: not page._questions.model.is_waiting)
     assert page._outcome.start_text == "Start training"  # the run will say what is wrong
     line.again_button.click()
     await_reading(qtbot, page)
-    assert page._outcome.start_text == "Mend: Training data"
+    assert page._outcome.start_text == "Fix: Training data"
 
 
 def test_the_table_stays_where_it_is_while_only_the_lengths_are_counted_anew(qtbot, page, answers, talks):
@@ -268,7 +268,7 @@ def test_changing_the_task_brings_no_model_that_cannot_do_it(qtbot, page, answer
 def test_after_a_fix_the_start_says_that_the_data_is_read(qtbot, page, answers, talks, model):
     page.load_tree({"task": "chat", "model": {"source": str(model)}, "data": {"train": str(talks)}})
     await_reading(qtbot, page)
-    assert page._outcome.start_text == "Mend: Training data"
+    assert page._outcome.start_text == "Fix: Training data"
     answers.gate.clear()
     press(page._options.data.findings, "Read “bob” as the assistant")
     assert page._outcome.start_text == "Reading the data…"

@@ -42,7 +42,7 @@ def test_guesses_stay_guesses_when_the_form_comes_back(qtbot, page, answers, pai
     await_reading(qtbot, page)
     for there_and_back in (
         lambda: (page._change_task(Task.CHAT), page._change_task(Task.TEXT_CLASSIFICATION)),
-        lambda: (page.start_afresh(), page._laying.undo()),
+        lambda: (page.start_afresh(), page._change_set.undo()),
     ):
         there_and_back()
         assert not page.chosen_tree()["data"].get("text_columns")

@@ -223,7 +223,7 @@ class TestTasks:
         tree = starting_tree(task)
         tree["data"]["train"] = str(data)
         page.load_tree(tree)
-        qtbot.waitUntil(lambda: page._reading.report is not None and not page._reading.is_reading)
+        qtbot.waitUntil(lambda: page._reading.report is not None and not page._reading.is_waiting)
         page.open_more()
         views = page._options.data.views
         for place in range(views.count()):

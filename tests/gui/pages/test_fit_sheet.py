@@ -21,7 +21,7 @@ def short(qtbot, page, memory, model, pairs):
     tree = {"task": "text-classification", "model": {"source": str(model)}, "data": {"train": str(pairs)}}
     page.load_tree(tree)
     questions = page._questions
-    qtbot.waitUntil(lambda: not (questions.data.is_reading or questions.model.is_checking))
+    qtbot.waitUntil(lambda: not (questions.data.is_waiting or questions.model.is_waiting))
     return page
 
 
@@ -33,7 +33,7 @@ def by_batch(options):
 
 def test_it_tries_until_something_fits_and_applies_that(qtbot, short, memory):
     before = short.tree()
-    qtbot.mouseClick(short._outcome.fit._ladder._fit, Qt.MouseButton.LeftButton)
+    qtbot.mouseClick(short._outcome.fit._ladder.fit, Qt.MouseButton.LeftButton)
     sheet = short._fit_actions.sheet
     assert sheet.is_running
     assert not sheet.take.isEnabled()
@@ -55,7 +55,7 @@ def test_it_tries_until_something_fits_and_applies_that(qtbot, short, memory):
 
 def test_it_can_be_stopped(qtbot, short, memory):
     memory.dry_runs.gate.clear()
-    short._outcome.fit._ladder._fit.click()
+    short._outcome.fit._ladder.fit.click()
     sheet = short._fit_actions.sheet
     qtbot.waitUntil(lambda: sheet.status.startswith("Trying: Batches of "))
     assert len(memory.dry_runs.asked) == 1
@@ -69,17 +69,17 @@ def test_it_can_be_stopped(qtbot, short, memory):
 
 def test_closing_it_ends_what_runs_and_the_page_goes_on(qtbot, short, memory):
     memory.dry_runs.gate.clear()
-    short._outcome.fit._ladder._fit.click()
+    short._outcome.fit._ladder.fit.click()
     qtbot.waitUntil(lambda: len(memory.dry_runs.asked) == 1)
-    assert not short._fit.trace._question.is_running  # one thing at a time
+    assert not short._fit.refined._question.is_running  # one thing at a time
     short._fit_actions.sheet.reject()
     assert memory.dry_runs.killed == 1
-    assert short._fit.trace.is_waiting
+    assert short._fit.refined.is_waiting
 
 
 def test_a_window_that_was_minimised_leaves_the_memory_to_the_sheet(qtbot, short, memory):
     memory.dry_runs.gate.clear()
-    short._outcome.fit._ladder._fit.click()
+    short._outcome.fit._ladder.fit.click()
     readings = memory.room.readings
     short._outcome.fit.showEvent(_Restored())
     assert memory.room.readings == readings
@@ -98,7 +98,7 @@ def test_what_fits_as_it_is_needs_no_change(qtbot, short, memory):
     memory.dry_runs.answer = MEASURED
     memory.room.room = Room(free=6 * GB, ceiling=8 * GB)
     short._fit.read_room()
-    short._outcome.fit._ladder._fit.click()
+    short._outcome.fit._ladder.fit.click()
     sheet = short._fit_actions.sheet
     qtbot.waitUntil(lambda: not sheet.is_running)
     assert "fits as it is" in sheet.status
@@ -107,7 +107,7 @@ def test_what_fits_as_it_is_needs_no_change(qtbot, short, memory):
 
 
 def test_each_remedy_is_measured_and_any_that_fits_can_be_taken(qtbot, short, memory):
-    short._outcome.fit._ladder._each.click()
+    short._outcome.fit._ladder.each.click()
     sheet = short._fit_actions.sheet
     qtbot.waitUntil(lambda: not sheet.is_running)
     titles = [done.title for done in sheet.table.tries]
@@ -123,7 +123,7 @@ def test_each_remedy_is_measured_and_any_that_fits_can_be_taken(qtbot, short, me
 
 def test_a_run_that_fails_for_another_reason_says_which(qtbot, short, memory):
     memory.dry_runs.answer = UserError("The data is gone")
-    short._outcome.fit._ladder._fit.click()
+    short._outcome.fit._ladder.fit.click()
     sheet = short._fit_actions.sheet
     qtbot.waitUntil(lambda: not sheet.is_running)
     assert sheet.table.item(0, 3).text() == "✕ failed"
@@ -138,7 +138,7 @@ def test_what_each_remedy_was_measured_to_bring_stays_beside_it(qtbot, short, me
     short._fit.read_room()
     ladder = short._outcome.fit._ladder
     ladder.open(True)
-    ladder._each.click()
+    ladder.each.click()
     sheet = short._fit_actions.sheet
     qtbot.waitUntil(lambda: not sheet.is_running)
     sheet.reject()

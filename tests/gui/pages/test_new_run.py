@@ -22,7 +22,7 @@ def checks(page):
 
 
 def await_reading(qtbot, page):
-    qtbot.waitUntil(lambda: not page._reading.is_reading)
+    qtbot.waitUntil(lambda: not page._reading.is_waiting)
 
 
 def choose_text(page, model, data=""):
@@ -86,7 +86,7 @@ def test_problems_of_the_data_stand_at_their_fields_with_remedies(qtbot, page, e
     choose_text(page, model, pairs)
     await_reading(qtbot, page)
     assert page._options.form.row("data.label_column").problems == (problem,)
-    assert start_text(page) == "Mend: Label column"
+    assert start_text(page) == "Fix: Label column"
     engine.answers["inspect"] = PAIRS
     page._options.form.set_values(fix.changes)
     await_reading(qtbot, page)
@@ -100,7 +100,7 @@ def test_data_that_cant_be_read_is_said_at_its_field(qtbot, page, engine, model,
     await_reading(qtbot, page)
     message = page._options.form.row("data.train").problems[0].message
     assert message == "pairs.tsv is empty. It holds a header only"
-    assert start_text(page) == "Mend: Training data"
+    assert start_text(page) == "Fix: Training data"
 
 
 def test_an_engine_that_breaks_over_the_data_is_no_reason_not_to_train(qtbot, page, engine, model, pairs):
@@ -117,7 +117,7 @@ def test_all_problems_are_listed_at_once_and_lead_to_their_fields(qtbot, page, m
     form.set_values({"training.learning_rate": 20.0, "training.weight_decay": 3.0})
     listed = [path for level, path in checks(page) if level == "error"]
     assert set(listed) == {"data.train", "training.learning_rate", "training.weight_decay"}
-    assert start_text(page) == "3 problems to mend"
+    assert start_text(page) == "3 problems to fix"
     page._outcome._checks.path_chosen.emit("training.weight_decay")
     control = form.field("training.weight_decay").control
     assert control.isVisible()  # it was behind "More"
@@ -129,7 +129,7 @@ def test_all_problems_are_listed_at_once_and_lead_to_their_fields(qtbot, page, m
 def test_the_summary_goes_on_beside_a_value_that_cant_be_read(page):
     page.load_tree({**page.tree(), "memory": {"batch_size": 24}})
     page._options.form.field("training.epochs").line.setText("many")
-    assert start_text(page) == "Mend: Epochs"
+    assert start_text(page) == "Fix: Epochs"
     assert ("Batch", "24 × 1 = 24 rows") in page._outcome._rows.rows()
 
 
@@ -177,7 +177,7 @@ def test_a_batch_of_nothing_is_told_at_its_field(qtbot, page):
     control = page._options.form.field("memory.batch_size").control
     control.selectAll()
     qtbot.keyClicks(control, "0")
-    assert start_text(page) == "Mend: Batch size"
+    assert start_text(page) == "Fix: Batch size"
     assert page.tree()["memory"]["batch_size"] == 0
     assert dict(page._outcome._rows.rows())["Batch"] == "–"
 
@@ -185,7 +185,7 @@ def test_a_batch_of_nothing_is_told_at_its_field(qtbot, page):
 def test_a_warm_up_longer_than_the_run_is_told_before_the_start(qtbot, page):
     await_reading(qtbot, page)  # the digits: some 225 steps
     page._options.form.set_values({"training.warmup": 5000.0})
-    assert start_text(page) == "Mend: Warm-up"
+    assert start_text(page) == "Fix: Warm-up"
     (problem,) = page._options.form.row("training.warmup").problems
     assert "no shorter than the run of" in problem.message
     page._options.form.set_values({"training.epochs": 5000.0})
@@ -210,7 +210,7 @@ def test_what_the_machine_refuses_is_greyed_and_a_choice_of_it_a_problem(page):
     assert why.summary == "Not available here: CUDA · MPS"
     assert why.details == ("No NVIDIA driver was found.", "MPS is the GPU of Apple computers.")
     page.load_tree({**page.tree(), "device": {"name": "mps"}})
-    assert start_text(page) == "Mend: Device"
+    assert start_text(page) == "Fix: Device"
 
 
 def test_changing_the_task_keeps_what_was_chosen_for_the_other(qtbot, page, model):
@@ -300,3 +300,14 @@ def test_the_start_button_stays_where_it_is_whatever_comes_in_above_it(qtbot, pa
     await_reading(qtbot, page)
     qtbot.wait(0)
     assert place() == first
+
+
+def test_a_run_file_with_wrong_values_can_be_undone(page, tmp_path):
+    before = page.tree()
+    path = tmp_path / "wrong.hone"
+    path.write_text('task = "text-classification"\n[memory]\nbatch_size = 0\n')
+    page.load_file(path)
+    assert page._strip.isVisible()
+    assert page.tree()["memory"]["batch_size"] == 0
+    page._changes._undo.click()
+    assert page.tree() == before

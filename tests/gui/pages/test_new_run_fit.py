@@ -10,8 +10,7 @@ from core.memory.model import Room, Verdict
 from core.runs import queue
 from core.runs.events import TurnAwaited
 from gui.base.trash import Question
-from gui.new_run.memory_card import ExplainedSheet
-from gui.new_run.memory_dialogs import Start
+from gui.new_run.memory_dialogs import ExplainedSheet, Start
 from tests.fakes.asking import CPU_ONLY, MODEL, TRACED
 from tests.fakes.memory import GB, MB, MEASURED, RAN_OUT, hurry, let_trace
 
@@ -20,7 +19,7 @@ TEXTS = "text-classification"
 
 def settle(qtbot, page):
     questions = page._questions
-    qtbot.waitUntil(lambda: not (questions.data.is_reading or questions.model.is_checking))
+    qtbot.waitUntil(lambda: not (questions.data.is_waiting or questions.model.is_waiting))
 
 
 def card(page):
@@ -56,7 +55,7 @@ def texts(qtbot, page, model, pairs):
 
 def await_trace(qtbot, page):
     let_trace(page)
-    qtbot.waitUntil(lambda: page._fit.trace.report is not None and not page._fit.trace.is_waiting)
+    qtbot.waitUntil(lambda: page._fit.refined.report is not None and not page._fit.refined.is_waiting)
 
 
 def test_the_forecast_appears_as_soon_as_the_model_is_known(texts):
@@ -91,7 +90,7 @@ def test_the_shape_stays_known_while_only_other_options_change(qtbot, texts, eng
     engine.gate.clear()
     before = parts(texts)
     texts._options.form.set_values({"model.method": "lora"})
-    assert texts._questions.model.is_checking
+    assert texts._questions.model.is_waiting
     assert parts(texts)["optimizer"] < before["optimizer"] / 10
     engine.gate.set()
     settle(qtbot, texts)
@@ -136,7 +135,7 @@ def test_the_ladder_learns_from_a_trace_that_padding_is_wasted(qtbot, texts, eng
 
 def test_a_trace_waits_until_nothing_is_wrong(qtbot, texts, engine):
     texts._options.form.set_values({"device.precision": "fp16"})
-    assert not texts._fit.trace.is_waiting
+    assert not texts._fit.refined.is_waiting
     texts._options.form.set_values({"device.precision": "auto"})
     await_trace(qtbot, texts)
     assert {request.asked["device"]["precision"] for request in engine.traced()} == {"auto"}
@@ -147,7 +146,7 @@ def test_a_trace_waits_until_nothing_is_wrong(qtbot, texts, engine):
 )
 def test_a_trace_that_fails_leaves_the_formula(qtbot, texts, engine, failure):
     engine.answers["forecast"] = failure
-    with qtbot.waitSignal(texts._fit.trace.changed):
+    with qtbot.waitSignal(texts._fit.refined.changed):
         let_trace(texts)
     assert basis(texts) == "forecast"
     assert card(texts).headline.startswith("Fits")
@@ -182,7 +181,7 @@ def test_measuring_says_what_it_does_and_then_what_it_found(qtbot, texts, memory
     assert parts(texts)["weights"] == MEASURED.parts.weights
     assert measure_words(texts).startswith("500 ms a step · about ")
     assert "done at" in measure_words(texts)
-    assert not texts._fit.trace.is_waiting  # nothing better is to be had
+    assert not texts._fit.refined.is_waiting  # nothing better is to be had
 
 
 def test_a_measurement_is_kept_while_only_other_options_change(qtbot, texts):
@@ -348,10 +347,9 @@ def test_every_part_is_explained(qtbot, texts):
     await_trace(qtbot, texts)
     card(texts)._explain.click()
     (sheet,) = card(texts).findChildren(ExplainedSheet)
-    assert sheet.rows.headings() == ["Parts", "Largest layers"]
+    assert sheet.rows.headings() == ["Parts"]
     shown = dict(sheet.rows.rows())
     assert shown["Weights"].startswith("400 MB. ")
-    assert shown["bert.encoder.layer.0"] == "90.0 MB"
     assert "Source: " in sheet.rows.notes()["Optimizer state"]
     sheet.reject()
 
@@ -456,7 +454,7 @@ def test_a_start_that_failed_lets_the_card_go_on(texts, memory):
     assert memory.room.readings == readings  # the run is to have the memory
     texts.show_error(UserError("The run can't be started"))
     assert memory.room.readings == readings + 1
-    assert texts._fit.trace.is_waiting
+    assert texts._fit.refined.is_waiting
 
 
 def test_what_is_known_goes_along_with_the_run(qtbot, texts):

@@ -23,7 +23,7 @@ def line(page):
 
 def settle(qtbot, page):
     questions = page._questions
-    qtbot.waitUntil(lambda: not (questions.data.is_reading or questions.model.is_checking))
+    qtbot.waitUntil(lambda: not (questions.data.is_waiting or questions.model.is_waiting))
 
 
 def fetches(engine):
@@ -110,7 +110,7 @@ def test_what_stood_in_the_way_is_said_and_it_can_be_tried_again(qtbot, elsewher
     fetch = engine.answers["fetch-config"]
     engine.answers["fetch-config"] = UserError("huggingface.co can't be reached", "Is this computer online?")
     line(elsewhere).button.click()
-    qtbot.waitUntil(lambda: not elsewhere._fit.lookup.is_fetching)
+    qtbot.waitUntil(lambda: not elsewhere._fit.lookup.is_running)
     assert line(elsewhere).words == "huggingface.co can't be reached. Is this computer online?"
     engine.answers["fetch-config"] = fetch
     line(elsewhere).button.click()
@@ -124,9 +124,9 @@ def test_it_can_be_given_up_and_another_model_gives_it_up(qtbot, elsewhere, engi
     line(elsewhere).button.click()
     assert line(elsewhere).button.text() == "Look up its size"
     line(elsewhere).button.click()
-    assert elsewhere._fit.lookup.is_fetching
+    assert elsewhere._fit.lookup.is_running
     choose(elsewhere, "org/other", pairs)
-    assert not elsewhere._fit.lookup.is_fetching
+    assert not elsewhere._fit.lookup.is_running
     assert line(elsewhere).button.text() == "Look up its size"
     engine.gate.set()
 
@@ -150,7 +150,7 @@ def test_a_model_with_code_of_its_own_is_refused_at_its_field(qtbot, elsewhere, 
     engine.answers["check-model"] = ModelReport(problems=(problem,))
     line(elsewhere).button.click()
     qtbot.waitUntil(lambda: elsewhere._options.form.row("model.source").problems == (problem,))
-    assert elsewhere._outcome.start_text.startswith("Mend: ")
+    assert elsewhere._outcome.start_text.startswith("Fix: ")
     assert not line(elsewhere).isVisible()
 
 

@@ -151,7 +151,7 @@ def test_the_same_preset_again_changes_nothing_and_says_so(page):
 
 
 def test_an_imported_script_is_laid_over_the_form(page):
-    page._laying.take_over(import_text("--learning_rate 3e-5 --use_lora --per_device_train_batch_size 4"))
+    page._change_set.take_over(import_text("--learning_rate 3e-5 --use_lora --per_device_train_batch_size 4"))
     tree = page.tree()
     assert tree["task"] == "text-classification"
     assert (tree["training"]["learning_rate"], tree["memory"]["batch_size"]) == (3e-5, 4)
@@ -162,7 +162,7 @@ def test_an_imported_script_is_laid_over_the_form(page):
 def test_an_import_that_names_what_the_other_task_s_form_holds_is_taken_over(page):
     said = "--per_device_train_batch_size 32 --learning_rate 1e-3 --lr_scheduler_type cosine --num_train_epochs 5"
     before = page.tree()
-    page._laying.take_over(import_text(said))
+    page._change_set.take_over(import_text(said))
     tree = page.tree()
     assert tree["memory"]["batch_size"] == 32
     training = tree["training"]
@@ -185,7 +185,7 @@ def test_columns_that_come_with_other_data_are_kept(qtbot, page, model, pairs):
         {"task": "text-classification", "model": {"source": str(model)}, "data": {"train": str(pairs)}}
     )
     qtbot.waitUntil(lambda: bool(page._options._guesses.guessed))
-    page._laying.take_over(import_text("--train_file other.tsv --text_columns sentence1,sentence2"))
+    page._change_set.take_over(import_text("--train_file other.tsv --text_columns sentence1,sentence2"))
     assert page.tree()["data"]["text_columns"] == ["sentence1", "sentence2"]
 
 

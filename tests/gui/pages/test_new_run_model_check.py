@@ -27,7 +27,7 @@ def texts(page, model, pairs):
 
 def await_answers(qtbot, page):
     questions = page._questions
-    qtbot.waitUntil(lambda: not (questions.data.is_reading or questions.model.is_checking))
+    qtbot.waitUntil(lambda: not (questions.data.is_waiting or questions.model.is_waiting))
 
 
 def rows(page):
@@ -54,7 +54,7 @@ def test_it_is_asked_once_and_with_the_labels_of_the_data(qtbot, page, engine, m
     choose(page, model, pairs)
     await_answers(qtbot, page)
     page._options.form.set_values({"training.epochs": 9.0, "memory.batch_size": 3})
-    assert not page._questions.model.is_checking
+    assert not page._questions.model.is_waiting
     (asked,) = engine.looked_at()
     assert asked.asked["model"]["source"] == str(model)
     assert asked.labels == len(PAIRS.labels)
@@ -97,7 +97,7 @@ def test_its_problems_stand_at_their_fields_and_stop_the_start(qtbot, page, engi
     choose(page, model, pairs, **LORA)
     await_answers(qtbot, page)
     assert page._options.form.row("model.lora_targets").problems == (problem,)
-    assert page._outcome.start_text == "Mend: LoRA targets"
+    assert page._outcome.start_text == "Fix: LoRA targets"
     assert rows(page)["Trained"] == "LoRA, rank 16"  # no figures of what can't be
     with qtbot.assertNotEmitted(page.start_requested):
         page.start()
@@ -111,7 +111,7 @@ def test_a_start_waits_only_for_an_answer_that_may_refuse_it(qtbot, page, engine
     await_answers(qtbot, page)
     engine.gate.clear()
     page._options.form.set_values({"model.pretrained": True})
-    assert page._questions.model.is_checking
+    assert page._questions.model.is_waiting
     assert page._outcome.start_text == "Start training"
     page._options.form.set_values({"model.method": "head"})
     assert page._outcome.start_text == "Looking at the model…"
@@ -171,7 +171,7 @@ def test_the_newest_question_wins_and_closing_leaves_no_thread(qtbot, engine):
     check.look_at(of("third"))
     qtbot.waitUntil(lambda: len(engine.looked_at()) == 3)
     check.close()
-    assert not check.is_checking
+    assert not check.is_waiting
 
 
 def test_nothing_is_said_of_a_model_that_is_not_all_here():

@@ -6,8 +6,8 @@ from core.options.data import DataOptions
 from core.options.device_support import DeviceReport, MachineReport, Settled, machine_problems
 from core.options.sections import DeviceOptions, MemoryOptions, ModelOptions, TrainingOptions
 from gui.new_run.model_field import download_note, model_title
-from gui.new_run.options import computed, device_segments
-from gui.new_run.outcome import summary_rows
+from gui.new_run.options import device_segments
+from gui.new_run.outcome import computed, summary_rows
 from tests.fakes.asking import CPU_ONLY, DIGITS
 
 
@@ -57,8 +57,7 @@ def test_automatic_precision_is_that_of_the_chosen_device():
         automatic="mps",
     )
     said = {
-        name: computed(both, options(device=DeviceOptions(name=name))).precision
-        for name in ("auto", "cpu", "cuda")
+        name: computed(both, options(device=DeviceOptions(name=name)))[1] for name in ("auto", "cpu", "cuda")
     }
     assert said == {
         "auto": "bf16 autocast, fp32 weights",
@@ -101,7 +100,7 @@ def test_what_the_machine_lacks_is_greyed_with_its_reason():
 
 def test_all_is_open_before_the_machine_is_known():
     assert not any(segment.refusal for segment in device_segments(None))
-    assert "looking" in computed(None, options()).device
+    assert "looking" in computed(None, options())[0]
 
 
 @pytest.mark.parametrize(
