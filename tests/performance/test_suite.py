@@ -8,7 +8,7 @@ import pytest
 
 from core.benchmark.result import Machine
 from tests.performance.suite import __main__ as suite
-from tests.performance.suite import readme, record, running, tables
+from tests.performance.suite import page, record, running, tables
 from tests.performance.suite.entries import BENCHMARKS, Benchmark, UnknownNameError, chosen
 from tests.performance.suite.figures import at_least, at_most, figure, ratio_at_least, ratio_at_most
 from tests.performance.suite.record import Form, Outcome, Record
@@ -132,19 +132,19 @@ def test_every_script_hands_its_figures_over(benchmark):
     assert "add_json(parser)" in text or "from beside_plain import" in text
 
 
-def test_the_readme_shows_the_newest_results():
-    page = readme.README.read_text(encoding="utf-8")
-    assert readme.put(page, readme.block(record.newest(record.RESULTS))) == page
+def test_the_page_shows_the_newest_results():
+    kept = page.PAGE.read_text(encoding="utf-8")
+    assert page.put(kept, page.block(record.newest(record.RESULTS))) == kept
 
 
-def test_the_readme_takes_whole_measurements_of_the_suite_alone(tmp_path):
+def test_the_page_takes_whole_measurements_of_the_suite_alone(tmp_path):
     (tmp_path / "2026-11-23-another.json").write_text('{"plan": {}}')
     assert record.newest(tmp_path) is None
-    page = f"before {readme.BEGIN} old {readme.END} after"
+    kept = f"before {page.BEGIN} old {page.END} after"
     run(tmp_path, entry(tmp_path, "a", "1.5"), form=Form.QUICK)
-    assert readme.NONE_KEPT in readme.put(page, readme.block(record.newest(tmp_path)))
+    assert page.NONE_KEPT in page.put(kept, page.block(record.newest(tmp_path)))
     run(tmp_path, entry(tmp_path, "a", "1.25"))
-    shown = readme.put(page, readme.block(record.newest(tmp_path)))
+    shown = page.put(kept, page.block(record.newest(tmp_path)))
     assert "| 1.25 s | 4 s | 0.312 | at most 2 s | reached |" in shown
     assert "1.5 s" not in shown
     assert shown.startswith("before ")

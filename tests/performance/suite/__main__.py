@@ -8,7 +8,7 @@ from pathlib import Path
 from core.base.jobs import run_job
 from core.benchmark.result import Machine, this_machine
 from core.options.device_support import MachineReport
-from tests.performance.suite import readme, record, running, tables
+from tests.performance.suite import page, record, running, tables
 from tests.performance.suite.entries import BENCHMARKS, Benchmark, UnknownNameError, chosen
 from tests.performance.suite.record import Form
 
@@ -19,8 +19,8 @@ def main(arguments: list[str]) -> int:
     if asked.list:
         print(tables.listing())
         return 0
-    if asked.readme:
-        readme.rewrite(record.newest(asked.results))
+    if asked.page:
+        page.rewrite(record.newest(asked.results))
         return 0
     try:
         wanted = chosen(asked.names)
@@ -51,7 +51,7 @@ def read_arguments(arguments: list[str]) -> argparse.Namespace:
     parser.add_argument(
         "--results", type=Path, metavar="FOLDER", default=record.RESULTS, help="keep them here"
     )
-    parser.add_argument("--readme", action="store_true", help="only put the newest results into README.md")
+    parser.add_argument("--page", action="store_true", help="only put the newest results into README.md")
     return parser.parse_args(arguments)
 
 

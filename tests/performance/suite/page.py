@@ -1,4 +1,4 @@
-"""The table in README.md, between two marks, made from the newest results kept."""
+"""The table in docs/benchmarks.md, between two marks, made from the newest results kept."""
 
 from pathlib import Path
 
@@ -7,8 +7,8 @@ import msgspec
 from tests.performance.suite.record import Form, Record
 from tests.performance.suite.tables import markdown
 
-README = Path(__file__).resolve().parents[3] / "README.md"
-BEGIN = "<!-- benchmarks: made by `python3 start.py bench --readme` -->"
+PAGE = Path(__file__).resolve().parents[3] / "docs" / "benchmarks.md"
+BEGIN = "<!-- benchmarks: made by `python3 start.py bench --page` -->"
 END = "<!-- benchmarks: end -->"
 NONE_KEPT = "No results are kept yet."
 
@@ -30,10 +30,10 @@ def put(text: str, inner: str) -> str:
     before, begin, rest = text.partition(BEGIN)
     _, end, after = rest.partition(END)
     if not begin or not end:
-        raise ValueError(f"README.md has no line {BEGIN} with {END} after it")
+        raise ValueError(f"docs/benchmarks.md has no line {BEGIN} with {END} after it")
     return f"{before}{BEGIN}\n\n{inner}\n\n{END}{after}"
 
 
 def rewrite(record: Record | None) -> None:
-    """Put a record into README.md."""
-    README.write_text(put(README.read_text(encoding="utf-8"), block(record)), encoding="utf-8")
+    """Put a record into docs/benchmarks.md."""
+    PAGE.write_text(put(PAGE.read_text(encoding="utf-8"), block(record)), encoding="utf-8")
