@@ -1,46 +1,42 @@
-"""One quiet line about the data: how it was read and how much there is; while it is read, progress and a way out.
-
-Below it stands what else is worth knowing of the data: facts, nothing to mend.
-"""
+"""What is known of the chosen data, below its field: how it was read, its views, what was found, its split."""
 
 import html
 from collections.abc import Sequence, Set
+from functools import partial
 from gettext import gettext as _
+from gettext import ngettext
 
-from PySide6.QtCore import QSize, Qt, Signal
+from PySide6.QtCore import Qt, Signal
 from PySide6.QtWidgets import (
     QDialog,
     QDialogButtonBox,
     QHBoxLayout,
     QLabel,
     QProgressBar,
-    QPushButton,
     QTabWidget,
     QVBoxLayout,
     QWidget,
 )
 
-from core.base.errors import Fix
 from core.options.catalogue import options_by_path
 from core.options.choices import Task
 from core.services.inspect import Columns, DataReport, Finding, FindingLevel
 from gui.base.theme import Role, Theme, set_role
 from gui.base.tokens import SPACING
-from gui.new_run.data_charts import LengthsPane
-from gui.new_run.data_views import RowsPane, SeenPane, row_numbers
+from gui.new_run.data_views import LengthsPane, RowsPane, SeenPane, row_numbers
 from gui.new_run.state import DataReading
 from gui.widgets.bars import LabelBars
 from gui.widgets.form import Form
 from gui.widgets.form_row import FormRow, field_indent, label_width
 from gui.widgets.inputs import Segment, Segmented
-from gui.widgets.labels import LinkLabel
-from gui.widgets.layout import FlowLayout, PageScroll
+from gui.widgets.labels import LinkLabel, link_button, text_label
+from gui.widgets.layout import FlowLayout, PageScroll, clear
 
 MARKS = {FindingLevel.PROBLEM: ("✕", Role.PROBLEM_MARK), FindingLevel.WARNING: ("!", Role.WARNING)}
 
 
 class FindingsPane(QWidget):
-    """A summary, and a line for each finding.
+    """What was found in the data: a summary, and for each finding a line with its fixes; advice is text.
 
     Signals:
         fix_chosen: The `core.base.errors.Fix` whose button was pressed.
@@ -52,7 +48,7 @@ class FindingsPane(QWidget):
 
     def __init__(self, parent: QWidget | None = None) -> None:
         super().__init__(parent)
-        self._shown: tuple[Finding, ...] = ()
+        self.findings: tuple[Finding, ...] = ()
         self._rows: Set[int] = frozenset()
         layout = QVBoxLayout(self)
         layout.setContentsMargins(0, 0, 0, 0)
@@ -66,152 +62,86 @@ class FindingsPane(QWidget):
         self.hide()
 
     def show_findings(self, findings: Sequence[Finding], rows: Set[int] = frozenset()) -> None:
-        """Show these.
-
-        Args:
-            findings: Problems first.
-            rows: The numbers of the rows that can be shown: these are links.
-        """
-        if (tuple(findings), rows) == (self._shown, self._rows):
+        """Show these, problems first; the rows that can be shown are links."""
+        if (tuple(findings), rows) == (self.findings, self._rows):
             return
-        self._shown, self._rows = tuple(findings), rows
-        while (item := self._lines.takeAt(0)) is not None:
-            old = item.widget()
-            if old is not None:
-                old.hide()
-                old.deleteLater()
-        lines = [_FindingLine(finding, rows, self) for finding in findings]
-        for line in lines:
-            self._lines.addWidget(line)
-        if lines:
-            self.setFocusProxy(lines[0].label)
+        self.findings, self._rows = tuple(findings), rows
+        clear(self._lines)
+        for place, finding in enumerate(findings):
+            label = self._text(finding)
+            self._lines.addWidget(self._line(finding, label))
+            if not place:
+                self.setFocusProxy(label)
         self._summary.setText(summary(findings))
         self.setAccessibleName(_("Found in the data: {summary}").format(summary=self.words))
         self.setVisible(bool(findings))
 
     @property
-    def findings(self) -> tuple[Finding, ...]:
-        return self._shown
-
-    @property
     def words(self) -> str:
         return self._summary.text()
 
-
-class _FindingLine(QWidget):
-    """A mark, the sentence, its rows as links, and a button for each fix; advice stands as text."""
-
-    def __init__(self, finding: Finding, rows: Set[int], pane: FindingsPane) -> None:
-        super().__init__(pane)
-        self._pane = pane
-        line = QHBoxLayout(self)
-        line.setContentsMargins(0, 0, 0, 0)
-        line.setSpacing(SPACING)
+    def _line(self, finding: Finding, label: QLabel) -> QWidget:
         symbol, role = MARKS[finding.level]
         mark = QLabel(symbol)
         set_role(mark, role)
         mark.setFixedWidth(mark.fontMetrics().horizontalAdvance("✓✓"))
-        line.addWidget(mark, 0, Qt.AlignmentFlag.AlignTop)
         words = QVBoxLayout()
         words.setSpacing(0)
-        self.label = self._text(finding, rows)
-        words.addWidget(self.label)
+        words.addWidget(label)
         advice = [fix.label for fix in finding.fixes if fix.is_advice]
         if advice:
-            words.addWidget(
-                _hint(" ".join(f"{label}." if label[-1:].isalnum() else label for label in advice))
-            )
-        buttons = [fix for fix in finding.fixes if not fix.is_advice]
-        if buttons:
-            words.addWidget(_Buttons(buttons, pane))
-        line.addLayout(words, 1)
+            text = " ".join(f"{one}." if one[-1:].isalnum() else one for one in advice)
+            words.addWidget(text_label(text, Role.HINT))
+        buttons = QWidget()
+        flow = FlowLayout(SPACING // 2, 2, buttons)
+        for fix in finding.fixes:
+            if not fix.is_advice:
+                flow.addWidget(link_button(fix.label, partial(self.fix_chosen.emit, fix), flush=True))
+        if flow.count():
+            words.addWidget(buttons)
+        line = QWidget(self)
+        row = QHBoxLayout(line)
+        row.setContentsMargins(0, 0, 0, 0)
+        row.setSpacing(SPACING)
+        row.addWidget(mark, 0, Qt.AlignmentFlag.AlignTop)
+        row.addLayout(words, 1)
+        return line
 
-    def _text(self, finding: Finding, shown: Set[int]) -> QLabel:
-        label = LinkLabel()
+    def _text(self, finding: Finding) -> QLabel:
+        """The sentence; its rows are links where the table shows them, which has those that are trained on."""
         numbers = ", ".join(f"{row:,}" for row in finding.rows)
-        linked = frozenset() if finding.in_eval else shown  # the table shows the rows that are trained on
-        links = ", ".join(_row_link(row) if row in linked else f"{row:,}" for row in finding.rows)
+        linked = frozenset() if finding.in_eval else self._rows
+        link = '<a href="{row}" style="text-decoration:none">{row:,}</a>'
+        links = ", ".join(link.format(row=row) if row in linked else f"{row:,}" for row in finding.rows)
         text = html.escape(finding.message)
         if finding.rows:
-            text = f"{text} {_sentence(html.escape(finding.where).replace(numbers, links, 1))}"
+            where = html.escape(finding.where).replace(numbers, links, 1)
+            text = f"{text} {where[:1].upper()}{where[1:]}."
+        label = LinkLabel()
         label.setText(text)
-        label.setAccessibleName(f"{level_word(finding.level)}: {finding.message} {finding.where}".strip())
-        label.linkActivated.connect(self._tell_row)
+        level = _("Problem") if finding.level is FindingLevel.PROBLEM else _("Warning")
+        label.setAccessibleName(f"{level}: {finding.message} {finding.where}".strip())
+        label.linkActivated.connect(lambda row: self.row_chosen.emit(int(row)))
         return label
-
-    def _tell_row(self, row: str) -> None:
-        self._pane.row_chosen.emit(int(row))
-
-
-class _Buttons(QWidget):
-    """The fixes that can be pressed, in as many lines as they need."""
-
-    def __init__(self, fixes: Sequence[Fix], pane: FindingsPane) -> None:
-        super().__init__(pane)
-        self._pane = pane
-        self._fixes = tuple(fixes)
-        flow = FlowLayout(SPACING // 2, 2, self)
-        for place, fix in enumerate(fixes):
-            button = QPushButton(fix.label)
-            button.setProperty("place", place)
-            set_role(button, Role.LINK)
-            button.setProperty("flush", True)
-            button.clicked.connect(self._tell)
-            flow.addWidget(button)
-
-    def _tell(self) -> None:
-        button = self.sender()
-        if isinstance(button, QPushButton):
-            self._pane.fix_chosen.emit(self._fixes[int(button.property("place"))])
 
 
 def summary(findings: Sequence[Finding]) -> str:
-    counts = {level: sum(finding.level is level for finding in findings) for level in FindingLevel}
-    parts = []
-    if counts[FindingLevel.PROBLEM]:
-        parts.append(_counted(counts[FindingLevel.PROBLEM], FindingLevel.PROBLEM))
-    if counts[FindingLevel.WARNING]:
-        parts.append(_counted(counts[FindingLevel.WARNING], FindingLevel.WARNING))
-    return ", ".join(parts)
-
-
-def level_word(level: FindingLevel) -> str:
-    if level is FindingLevel.PROBLEM:
-        return _("Problem")
-    return _("Warning")
-
-
-def _counted(count: int, level: FindingLevel) -> str:
-    if level is FindingLevel.PROBLEM:
-        words = _("1 problem") if count == 1 else _("{count:,} problems")
-    else:
-        words = _("1 warning") if count == 1 else _("{count:,} warnings")
-    return words.format(count=count)
-
-
-def _row_link(row: int) -> str:
-    return f'<a href="{row}" style="text-decoration:none">{row:,}</a>'
-
-
-def _sentence(words: str) -> str:
-    return f"{words[:1].upper()}{words[1:]}."
-
-
-def _hint(text: str) -> QLabel:
-    label = QLabel(text)
-    label.setWordWrap(True)
-    label.setTextFormat(Qt.TextFormat.PlainText)
-    set_role(label, Role.HINT)
-    return label
+    """How many of each there are: "3 problems, 2 warnings"."""
+    problems = sum(finding.level is FindingLevel.PROBLEM for finding in findings)
+    warnings = len(findings) - problems
+    parts = [
+        ngettext("{count:,} problem", "{count:,} problems", problems).format(count=problems),
+        ngettext("{count:,} warning", "{count:,} warnings", warnings).format(count=warnings),
+    ]
+    return ", ".join(part for part, count in zip(parts, (problems, warnings), strict=True) if count)
 
 
 SPEAKS_FOR_ITSELF = ("encoding", "quoting", "compression")
 """What of a reading is understood without its name."""
-NONE = "none"
 
 
 class DataLine(QWidget):
-    """The line, a bar below it while the data is read, and the buttons of both.
+    """How the data was read and how much there is; while it is read, progress and a way out.
 
     `notes_label` holds facts about the data, a line each, for a place below.
 
@@ -224,34 +154,27 @@ class DataLine(QWidget):
     def __init__(self, reading: DataReading, parent: QWidget | None = None) -> None:
         super().__init__(parent)
         self._reading = reading
-        self._words = QLabel()
-        self._words.setWordWrap(True)
-        set_role(self._words, Role.HINT)
-        self._enlarge = _link_button(_("Enlarge"), _("Show the data in a window of its own"))
-        self._enlarge.clicked.connect(self.enlarge_pressed)
-        self._cancel = _link_button(_("Cancel"), _("Stop reading the data"))
-        self._cancel.clicked.connect(reading.cancel)
-        self._again = _link_button(_("Look again"), _("Read the data again"))
-        self._again.clicked.connect(reading.look_again)
+        self._words = text_label(role=Role.HINT)
+        self._enlarge = link_button(
+            _("Enlarge"), self.enlarge_pressed.emit, _("Show the data in a window of its own")
+        )
+        self.cancel_button = link_button(_("Cancel"), reading.cancel, _("Stop reading the data"))
+        self.again_button = link_button(_("Look again"), reading.look_again, _("Read the data again"))
         self._bar = QProgressBar()
         self._bar.setTextVisible(False)
         self._bar.setAccessibleName(_("Reading the data"))
+        self.notes_label = text_label(role=Role.HINT, selectable=True)
         reading.progressed.connect(self.show_state)
         line = QHBoxLayout()
         line.setSpacing(SPACING // 2)
         line.addWidget(self._words, 1)
-        for button in (self._again, self._cancel, self._enlarge):
+        for button in (self.again_button, self.cancel_button, self._enlarge):
             line.addWidget(button)
         layout = QVBoxLayout(self)
         layout.setContentsMargins(0, 0, 0, 0)
         layout.setSpacing(SPACING // 2)
         layout.addLayout(line)
         layout.addWidget(self._bar)
-        self.notes_label = QLabel()
-        self.notes_label.setWordWrap(True)
-        self.notes_label.setTextFormat(Qt.TextFormat.PlainText)
-        self.notes_label.setTextInteractionFlags(Qt.TextInteractionFlag.TextSelectableByMouse)
-        set_role(self.notes_label, Role.HINT)
 
     @property
     def words(self) -> str:
@@ -261,70 +184,45 @@ class DataLine(QWidget):
     def notes(self) -> str:
         return self.notes_label.text()
 
-    @property
-    def cancel_button(self) -> QPushButton:
-        return self._cancel
-
-    @property
-    def again_button(self) -> QPushButton:
-        return self._again
-
     def show_state(self) -> None:
-        reading, report = self._reading, self._reading.report
-        self._cancel.setVisible(reading.is_waiting)
+        """Say what is known now."""
+        reading, report, share = self._reading, self._reading.report, self._reading.progress
+        self.cancel_button.setVisible(reading.is_waiting)
+        self.again_button.setVisible(reading.is_cancelled)
         self._bar.setVisible(reading.is_waiting)
-        self._again.setVisible(reading.is_cancelled)
         self._enlarge.setVisible(report is not None and bool(report.preview or report.seen))
         if reading.is_waiting:
-            self._words.setText(self._progress())
+            self._bar.setRange(0, 0 if share is None else 1000)
+            self._bar.setValue(round(1000 * (share or 0)))
+            words = _("Reading and checking…")
+            if share is not None:
+                words = _("Reading and checking: {share:.0f} %").format(share=100 * share)
         elif reading.is_cancelled:
-            self._words.setText(_("The data was not checked."))
+            words = _("The data was not checked.")
         elif report is None and reading.failure is None:
-            self._words.setText(_("The data is shown here once it is read."))
+            words = _("The data is shown here once it is read.")
         else:
-            self._words.setText(reading_words(report) if report is not None and report.rows else "")
+            words = reading_words(report) if report is not None and report.rows else ""
+        self._words.setText(words)
         self.notes_label.setText("\n".join(report.notes) if report is not None else "")
         self.notes_label.setVisible(bool(self.notes))
-        self.setVisible(bool(self._words.text()))
-
-    def _progress(self) -> str:
-        share = self._reading.progress
-        self._bar.setRange(0, 0 if share is None else 1000)
-        if share is None:
-            return _("Reading and checking…")
-        self._bar.setValue(round(1000 * share))
-        return _("Reading and checking: {share:.0f} %").format(share=100 * share)
+        self.setVisible(bool(words))
 
 
 def reading_words(report: DataReport) -> str:
     """How data was read and how much there is: `2,340 rows · CSV · UTF-8 · comma · header in the first row`."""
-    parts = [rows_words(report.rows)]
-    if report.labels:
-        parts.append(_("{labels:,} labels").format(labels=len(report.labels)))
-    parts.append(report.format)
-    if report.shape:
-        parts.append(report.shape)
-    parts += [_way(name, words) for name, words in report.reading.items() if words and words not in parts]
+    labels = _("{labels:,} labels").format(labels=len(report.labels)) if report.labels else ""
+    parts = [part for part in (rows_words(report.rows), labels, report.format, report.shape) if part]
+    for name, words in report.reading.items():
+        if words == "none":
+            parts.append(_("no {name}").format(name=name))
+        elif words and words not in parts:
+            parts.append(words if name in SPEAKS_FOR_ITSELF else f"{name} {words}")
     return " · ".join(parts)
 
 
-def _way(name: str, words: str) -> str:
-    """One thing of how data was read, such as `delimiter tab` or `no quoting`."""
-    if words == NONE:
-        return _("no {name}").format(name=name)
-    return words if name in SPEAKS_FOR_ITSELF else f"{name} {words}"
-
-
 def rows_words(count: int) -> str:
-    words = _("1 row") if count == 1 else _("{count:,} rows")
-    return words.format(count=count)
-
-
-def _link_button(text: str, tip: str) -> QPushButton:
-    button = QPushButton(text)
-    button.setToolTip(tip)
-    set_role(button, Role.LINK)
-    return button
+    return ngettext("{count:,} row", "{count:,} rows", count).format(count=count)
 
 
 FRACTION, FILE, SPLIT, TRAIN_SPLIT = "data.eval_fraction", "data.eval", "data.eval_split", "data.train_split"
@@ -336,7 +234,9 @@ STRATIFIED = (Task.TEXT_CLASSIFICATION, Task.IMAGE_CLASSIFICATION)
 
 
 class SplitChoice(QWidget):
-    """One of the three; the other two are taken back, and come again when they are chosen again.
+    """What a run is evaluated on: a share of the training data, another file, or a split of it.
+
+    Only one of the three counts; the other two are taken back, and come again when they are chosen again.
 
     Signals:
         changed: The person chose another one.
@@ -376,10 +276,18 @@ class SplitChoice(QWidget):
             self._offer()
         self.choice.set_value(self.value)
         form = self._form
-        form.row(FRACTION).set_hint(self._share_words())
+        if form.task is Task.CAUSAL_LM:
+            words = _("The last part of each text; of a table, rows drawn at random by the seed {seed}")
+        elif form.task in STRATIFIED:
+            words = _("Drawn at random by the seed {seed}, each label in the same proportion")
+        else:
+            words = _("Drawn at random by the seed {seed}")
+        form.row(FRACTION).set_hint(words.format(seed=form.field("training.seed").value()))
+        share = 100 * float(str(form.field(FRACTION).value()))
+        meanwhile = _("None is chosen yet; until then {share:g} % are held out").format(share=share)
         for path in (FILE, SPLIT):
             is_open = path == self.value and not form.field(path).value()
-            form.row(path).set_hint(self._meanwhile() if is_open else "")
+            form.row(path).set_hint(meanwhile if is_open else "")
 
     @property
     def hidden(self) -> frozenset[str]:
@@ -443,23 +351,6 @@ class SplitChoice(QWidget):
             names[0] if names else None
         )
 
-    def _meanwhile(self) -> str:
-        share = 100 * float(str(self._form.field(FRACTION).value()))
-        return _("None is chosen yet; until then {share:g} % are held out").format(share=share)
-
-    def _share_words(self) -> str:
-        task = self._form.task
-        if task is Task.CAUSAL_LM:
-            words = _("The last part of each text; of a table, rows drawn at random by the seed {seed}")
-        elif task in STRATIFIED:
-            words = _("Drawn at random by the seed {seed}, each label in the same proportion")
-        else:
-            words = _("Drawn at random by the seed {seed}")
-        return words.format(seed=self._form.field("training.seed").value())
-
-
-LARGE = QSize(980, 640)
-
 
 class DataViews(QTabWidget):
     """Tabs; one that has nothing to show is left out.
@@ -507,8 +398,15 @@ class DataViews(QTabWidget):
             self.lengths: report is not None and report.lengths is not None and bool(report.lengths.counts),
             self._labels: report is not None and bool(report.labels),
         }
-        self._offer([page for page, is_wanted in wanted.items() if is_wanted])
-        self.setVisible(self.count() > 0)
+        pages = [page for page, is_wanted in wanted.items() if is_wanted]
+        if pages != [self.widget(index) for index in range(self.count())]:
+            current = self.currentWidget()
+            self.clear()
+            for page in pages:
+                self.addTab(page, self._pages[page])
+            if current in pages:
+                self.setCurrentWidget(current)
+        self.setVisible(bool(pages))
 
     def show_uses(self, task: Task, columns: Columns, guessed: Set[str]) -> None:
         self.rows.show_uses(task, columns, guessed)
@@ -517,36 +415,6 @@ class DataViews(QTabWidget):
         """Bring a row of the file into view, if it is among the first ones."""
         if self.indexOf(self.rows) >= 0 and self.rows.show_row(number):
             self.setCurrentWidget(self.rows)
-
-    def _offer(self, pages: list[QWidget]) -> None:
-        if pages == [self.widget(index) for index in range(self.count())]:
-            return
-        current = self.currentWidget()
-        self.clear()
-        for page in pages:
-            self.addTab(page, self._pages[page])
-        if current in pages:
-            self.setCurrentWidget(current)
-
-
-class DataSheet(QDialog):
-    """The views in a window of their own, for as long as it is open; then they go back to where they were.
-
-    Args:
-        views: The views.
-        title: What the data is called.
-    """
-
-    def __init__(self, views: DataViews, title: str, parent: QWidget | None = None) -> None:
-        super().__init__(parent)
-        self.setWindowTitle(title)
-        self.resize(LARGE)
-        layout = QVBoxLayout(self)
-        layout.setContentsMargins(2 * SPACING, 2 * SPACING, 2 * SPACING, 2 * SPACING)
-        layout.addWidget(views, 1)
-        buttons = QDialogButtonBox(QDialogButtonBox.StandardButton.Close)
-        buttons.rejected.connect(self.reject)
-        layout.addWidget(buttons)
 
 
 LINES_HIGH, LINES_FOUND = 20, 6
@@ -574,7 +442,7 @@ class DataOverview(QWidget):
         self._reading = reading
         self._shown: DataReport | None = None
         self._task: Task | None = None
-        self._sheet: DataSheet | None = None
+        self.sheet: QDialog | None = None  # while the views are in a window of their own
         self.line = DataLine(reading)
         self.views = DataViews(theme)
         self.findings = FindingsPane()
@@ -633,20 +501,25 @@ class DataOverview(QWidget):
         self.views.lengths.set_limit(limit)
 
     def enlarge(self) -> None:
+        """Show the views in a window of their own; once it is closed they come back."""
         report = self._reading.report
-        if report is None or self._sheet is not None:
+        if report is None or self.sheet is not None:
             return
-        self._sheet = DataSheet(self.views, report.source.rpartition("/")[2], self)
-        self._sheet.finished.connect(self._take_back)
-        self._sheet.open()
-
-    @property
-    def sheet(self) -> DataSheet | None:
-        return self._sheet
+        sheet = self.sheet = QDialog(self)
+        sheet.setWindowTitle(report.source.rpartition("/")[2])
+        sheet.resize(980, 640)
+        buttons = QDialogButtonBox(QDialogButtonBox.StandardButton.Close)
+        buttons.rejected.connect(sheet.reject)
+        layout = QVBoxLayout(sheet)
+        layout.setContentsMargins(*[2 * SPACING] * 4)
+        layout.addWidget(self.views, 1)
+        layout.addWidget(buttons)
+        sheet.finished.connect(self._take_back)
+        sheet.open()
 
     def _take_back(self) -> None:
         self._layout.insertWidget(1, self.views, VIEWS_STRETCH)
         self.views.setVisible(self.views.count() > 0)
-        if self._sheet is not None:
-            self._sheet.deleteLater()
-            self._sheet = None
+        if self.sheet is not None:
+            self.sheet.deleteLater()
+            self.sheet = None

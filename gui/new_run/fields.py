@@ -3,7 +3,7 @@
 from collections.abc import Iterable
 from gettext import gettext as _
 
-from PySide6.QtCore import QSize, Qt, Signal
+from PySide6.QtCore import QSignalBlocker, QSize, Qt, Signal
 from PySide6.QtWidgets import QLineEdit, QPlainTextEdit, QVBoxLayout, QWidget
 
 from core.options import presets as recent_data
@@ -175,9 +175,8 @@ class LinesField(Field):
         texts = [str(text) for text in value] if isinstance(value, list | tuple) else []
         if texts == self.value():
             return
-        blocked = self.edit.blockSignals(True)
-        self.edit.setPlainText("\n".join(texts))
-        self.edit.blockSignals(blocked)
+        with QSignalBlocker(self.edit):
+            self.edit.setPlainText("\n".join(texts))
 
 
 class OwnFields:

@@ -9,7 +9,6 @@ from PySide6.QtWidgets import (
     QDialogButtonBox,
     QFileDialog,
     QHBoxLayout,
-    QLabel,
     QPlainTextEdit,
     QPushButton,
     QVBoxLayout,
@@ -18,10 +17,11 @@ from PySide6.QtWidgets import (
 
 from core.base.errors import OptionsError
 from core.options.catalogue import options_by_path, value_words
-from core.options.importing import Imported, Left, Taken, import_file, import_text
+from core.options.importing import Imported, import_file, import_text
 from gui.base.theme import Role, set_role
 from gui.base.tokens import SPACING
 from gui.widgets.form_row import sentence
+from gui.widgets.labels import text_label
 from gui.widgets.layout import PageScroll
 from gui.widgets.tables import Group, KeyValue, Row
 
@@ -45,9 +45,9 @@ class ImportSheet(QDialog):
         super().__init__(parent)
         self.setWindowTitle(_("Import from a script"))
         self.resize(680, 600)
-        self._found: Imported | None = None
+        self.found: Imported | None = None
         self._text = QPlainTextEdit()
-        self._status = QLabel()
+        self._status = text_label(role=Role.HINT)
         self._rows = KeyValue()
         self._take = QPushButton(_("Fill the form"))
         self._timer = QTimer(self)
@@ -58,11 +58,6 @@ class ImportSheet(QDialog):
         self._text.textChanged.connect(self._timer.start)
         self.read_text()
 
-    @property
-    def found(self) -> Imported | None:
-        """What the text comes to; None: nothing yet."""
-        return self._found
-
     def set_text(self, text: str) -> None:
         self._text.setPlainText(text)
         self._timer.stop()
@@ -70,12 +65,13 @@ class ImportSheet(QDialog):
 
     def read_text(self) -> None:
         text = self._text.toPlainText()
-        self._found = None
+        self.found = None
         words = _("Nothing yet: paste TrainingArguments as JSON or Python, or a command line.")
         if text.strip():
             try:
-                self._found = import_text(text)
-                words = self._summary(self._found)
+                self.found = import_text(text)
+                taken, left = len(self.found.taken), len(self.found.left)
+                words = _("{taken} of {all} names mean something here.").format(taken=taken, all=taken + left)
             except OptionsError as error:
                 words = _("This {problem}.").format(problem=error.problems[0].message)
         self._show(words)
@@ -84,7 +80,7 @@ class ImportSheet(QDialog):
         try:
             import_file(path)
         except OptionsError as error:
-            self._found = None
+            self.found = None
             self._show(f"{path.name}: {error.problems[0].message}")
             return
         self.set_text(path.read_text(encoding="utf-8"))
@@ -92,35 +88,28 @@ class ImportSheet(QDialog):
     def accept(self) -> None:
         self._timer.stop()
         self.read_text()
-        if self._found is not None:
-            self.imported.emit(self._found)
+        if self.found is not None:
+            self.imported.emit(self.found)
             super().accept()
 
     def _show(self, words: str) -> None:
         self._status.setText(words)
-        self._rows.set_groups(_groups(self._found) if self._found else [])
-        self._take.setEnabled(self._found is not None and bool(self._found.taken))
-
-    def _summary(self, found: Imported) -> str:
-        text = _("{taken} of {all} names mean something here.")
-        return text.format(taken=len(found.taken), all=len(found.taken) + len(found.left))
+        self._rows.set_groups(_groups(self.found) if self.found else [])
+        self._take.setEnabled(self.found is not None and bool(self.found.taken))
 
     def _lay_out(self) -> None:
-        words = QLabel(
+        words = text_label(
             _(
-                "Paste the arguments of a Trainer script. Names that no longer exist are told with what has taken "
-                "their place; nothing is run."
+                "Paste the arguments of a Trainer script. Names that no longer exist are listed with what has "
+                "replaced them; nothing is run."
             )
         )
-        words.setWordWrap(True)
         self._text.setAccessibleName(_("Script or command line"))
         self._text.setPlaceholderText(EXAMPLE)
         self._text.setTabChangesFocus(True)
         self._text.setFixedHeight(LINES_OF_TEXT * self._text.fontMetrics().lineSpacing() + 2 * SPACING)
         choose = QPushButton(_("Choose a file…"))
         choose.clicked.connect(self._choose)
-        set_role(self._status, Role.HINT)
-        self._status.setWordWrap(True)
         line = QHBoxLayout()
         line.addWidget(self._status, 1)
         line.addWidget(choose)
@@ -136,16 +125,13 @@ class ImportSheet(QDialog):
         layout.addWidget(self._text)
         layout.addLayout(line)
         layout.addWidget(PageScroll(content), 1)
-        layout.addWidget(self._buttons())
-
-    def _buttons(self) -> QDialogButtonBox:
         buttons = QDialogButtonBox(QDialogButtonBox.StandardButton.Cancel)
         buttons.addButton(self._take, QDialogButtonBox.ButtonRole.AcceptRole)
         set_role(self._take, Role.PRIMARY)
         self._take.setDefault(True)
         buttons.accepted.connect(self.accept)
         buttons.rejected.connect(self.reject)
-        return buttons
+        layout.addWidget(buttons)
 
     def _choose(self) -> None:
         kinds = _("Scripts and arguments ({filter})").format(filter="*.py *.json *.sh *.txt")
@@ -155,25 +141,17 @@ class ImportSheet(QDialog):
 
 
 def _groups(found: Imported) -> list[Group]:
-    titles = (
-        (
-            _("To mend"),
-            tuple(Row(problem.path, sentence(problem.message)) for problem in found.problems),
-        ),
-        (_("Taken over"), tuple(map(_taken_row, found.taken))),
-        (_("Left out"), tuple(map(_left_row, found.left))),
-    )
-    return [Group(title, rows) for title, rows in titles if rows]
-
-
-def _taken_row(taken: Taken) -> Row:
     known = options_by_path()
-    parts = (
-        f"{known[path].title}: {value_words(known[path], value)}" for path, value in taken.options.items()
+    taken = []
+    for one in found.taken:
+        said = one.name if one.value is True else f"{one.name} {one.value}"
+        values = (
+            f"{known[path].title}: {value_words(known[path], value)}" for path, value in one.options.items()
+        )
+        taken.append(Row(said, ", ".join(values), sentence(one.note)))
+    groups = (
+        Group(_("To fix"), tuple(Row(one.path, sentence(one.message)) for one in found.problems)),
+        Group(_("Taken over"), tuple(taken)),
+        Group(_("Left out"), tuple(Row(one.name, sentence(one.reason)) for one in found.left)),
     )
-    said = taken.name if taken.value is True else f"{taken.name} {taken.value}"
-    return Row(said, ", ".join(parts), sentence(taken.note))
-
-
-def _left_row(left: Left) -> Row:
-    return Row(left.name, sentence(left.reason))
+    return [group for group in groups if group.rows]

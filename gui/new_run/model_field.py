@@ -4,10 +4,9 @@ import os
 from enum import StrEnum
 from gettext import gettext as _
 from pathlib import Path
-from typing import TypeVar
 
 from PySide6.QtCore import Qt, Signal
-from PySide6.QtWidgets import QComboBox, QPushButton, QStackedWidget, QVBoxLayout, QWidget
+from PySide6.QtWidgets import QComboBox, QStackedWidget, QVBoxLayout, QWidget
 
 from core.base import settings
 from core.base.format import MISSING
@@ -21,11 +20,11 @@ from core.options.sources import VISION_MODELS, Scheme, scheme_of
 from core.runs.folder import RunFolder
 from core.runs.library import list_runs, run_title
 from core.services.hub import is_complete
-from gui.base.theme import Role, set_flag, set_role
 from gui.base.tokens import SPACING
 from gui.base.trash import told_apart
 from gui.widgets.fields import Field, PathField
 from gui.widgets.inputs import CalmComboBox, ChoiceList, Segment, Segmented
+from gui.widgets.labels import link_button
 
 MOST_RUNS = 60
 
@@ -47,9 +46,10 @@ def run_segments(task: Task, folder: Path) -> list[Segment]:
         if run_models.problem_with(_source_of(run), task, is_new=True) is None
     ]
     titles = told_apart([(run.path, run_title(run)) for run in found])
+    learned = [run_models.task_of(run.path) for run in found]
     return [
-        Segment(_source_of(run), title, _what_it_learned(run))
-        for title, run in zip(titles, found, strict=True)
+        Segment(_source_of(run), title, task.label if task is not None else "")
+        for title, run, task in zip(titles, found, learned, strict=True)
     ]
 
 
@@ -63,39 +63,30 @@ def title_of_source(source: str) -> str:
     return run_title(RunFolder(folder)) if folder is not None else source
 
 
-def _what_it_learned(run: RunFolder) -> str:
-    learned = run_models.task_of(run.path)
-    return learned.label if learned is not None else ""
-
-
 class PastRunList(ChoiceList):
     """The past runs that fit; looked for each time the list is opened."""
 
     def __init__(self, parent: QWidget | None = None) -> None:
         super().__init__((), parent)
-        self._task = Task.TEXT_CLASSIFICATION
+        self.task = Task.TEXT_CLASSIFICATION
         self.setPlaceholderText(_("Choose a run"))
-
-    def set_task(self, task: Task) -> None:
-        self._task = task
 
     def choose(self, value: str) -> None:
         """Choose a run, named by the folder's name or by its path."""
         if not value:
             self.setCurrentIndex(-1)
             return
-        if self.findData(value) < 0:  # not looked for yet, or named by its folder's name
-            super().choose(value)
+        is_new = self.findData(value) < 0  # not looked for yet, or named by its folder's name
+        super().choose(value)
+        if is_new:
             self.setItemText(self.findData(value), title_of_source(value))
-        else:
-            super().choose(value)
 
     def showPopup(self) -> None:  # noqa: N802 - Qt's name
         self.look()
         super().showPopup()
 
     def look(self) -> None:
-        segments = run_segments(self._task, settings.runs_folder())
+        segments = run_segments(self.task, settings.runs_folder())
         if not segments:
             segments = [Segment("", _("No run fits"), refusal=_("None has a model for this task."))]
         chosen = str(self.currentData() or "")
@@ -114,9 +105,6 @@ WEIGHTS_MEGABYTES = {
     "vgg16": 528,
 }
 """Sizes of the published weights, from torchvision's table of weights."""
-
-
-Chooser = TypeVar("Chooser", bound=QComboBox)
 
 
 class Place(StrEnum):
@@ -140,38 +128,37 @@ class ModelField(Field):
     def __init__(self, option: Option, parent: QWidget | None = None) -> None:
         super().__init__(option, parent)
         self._task = Task.IMAGE_CLASSIFICATION
-        self._vision = _list_of(CalmComboBox(), option.title, option.help)
+        self._vision, self._scratch, self._runs = CalmComboBox(), ChoiceList(), PastRunList()
         for name in VISION_MODELS:
             self._vision.addItem(names.model_title(name), SCHEME + name)
         self._text = PathField(option, _("A folder, or a Hub id"), only_folders=True)
-        self._scratch = _list_of(
-            ChoiceList(), option.title, _("Made from nothing, small enough to learn here")
-        )
-        self._runs = _list_of(PastRunList(), option.title, _("Goes on from what a run has learned"))
-        self._places: dict[Place, QWidget] = {
+        self._text.changed.connect(self._tell)
+        for chooser, tip in (
+            (self._vision, option.help),
+            (self._scratch, _("Made from nothing, small enough to learn here")),
+            (self._runs, _("Continues from what a run has learned")),
+        ):
+            chooser.setAccessibleName(option.title)
+            chooser.setToolTip(tip)
+            chooser.activated.connect(self._tell)
+        self._places: dict[Place, QComboBox | PathField] = {
             Place.LIST: self._vision,
             Place.FOLDER: self._text,
             Place.SCRATCH: self._scratch,
             Place.RUN: self._runs,
         }
-        self._place = Segmented()
-        self._place.chosen.connect(self._choose_place)
         self._stack = QStackedWidget()
         for widget in self._places.values():
             self._stack.addWidget(widget)
+        self._place = Segmented()
+        self._place.chosen.connect(self._choose_place)
+        self.hub = link_button(_("Find one on the Hub…"), self.hub_wanted.emit, flush=True)
         lines = QVBoxLayout()
         lines.setSpacing(SPACING)
         lines.addWidget(self._place)
         lines.addWidget(self._stack)
-        self.hub = QPushButton(_("Find one on the Hub…"))
-        set_role(self.hub, Role.LINK)
-        set_flag(self.hub, "flush", True)
-        self.hub.clicked.connect(self.hub_wanted)
         lines.addWidget(self.hub, 0, Qt.AlignmentFlag.AlignLeading)
         self._row.addLayout(lines, 1)
-        for chooser in (self._vision, self._scratch, self._runs):
-            chooser.activated.connect(self._tell)
-        self._text.changed.connect(self._tell)
         self._offer()
 
     def set_task(self, task: Task) -> None:
@@ -185,20 +172,25 @@ class ModelField(Field):
                 self.set_value(before)
 
     def _offer(self) -> None:
-        self._place.set_segments(self._segments(), keeps_value=False)
+        offered, segments = self._offered(), place_segments()
+        self._place.set_segments((segments[place] for place in offered), keeps_value=False)
         self._place.setAccessibleName(_("Where the model comes from"))
         self._runs.clear()
-        self._runs.set_task(self._task)
+        self._runs.task = self._task
         self._scratch.clear()
         self._scratch.set_choices(scratch_segments(self._task))
-        taken = Place(self._place.value()) if self._place.value() in self._offered() else self._offered()[0]
-        self._show_place(taken)
+        self._show_place(Place(self._place.value()) if self._place.value() in offered else offered[0])
+
+    def _offered(self) -> tuple[Place, ...]:
+        if self._task.reads_images:
+            return (Place.LIST, Place.FOLDER, Place.RUN)
+        if self._task.reads_conversations:
+            return (Place.FOLDER, Place.RUN)  # a model from scratch can't learn to answer
+        return (Place.FOLDER, Place.SCRATCH, Place.RUN)
 
     def value(self) -> object:
         chosen = self._stack.currentWidget()
-        if chosen is self._text:
-            return self._text.value()
-        return (chosen.currentData() if isinstance(chosen, QComboBox) else None) or ""
+        return (chosen.currentData() or "") if isinstance(chosen, QComboBox) else self._text.value()
 
     def set_value(self, value: object) -> None:
         """Show a source; one that is not in its list is added as it is."""
@@ -219,35 +211,12 @@ class ModelField(Field):
 
     @property
     def is_scratch(self) -> bool:
+        """Whether the model is made from nothing, its tokenizer too."""
         return self._stack.currentWidget() is self._scratch
 
     @property
     def is_run(self) -> bool:
         return self._stack.currentWidget() is self._runs
-
-    def _offered(self) -> tuple[Place, ...]:
-        if self._task.reads_images:
-            return (Place.LIST, Place.FOLDER, Place.RUN)
-        if self._task.reads_conversations:
-            return (Place.FOLDER, Place.RUN)  # who has never read can't learn to answer
-        return (Place.FOLDER, Place.SCRATCH, Place.RUN)
-
-    def _segments(self) -> list[Segment]:
-        words = {
-            Place.LIST: (_("Well-known"), _("A vision model of torchvision.")),
-            Place.FOLDER: (
-                _("Folder or Hub"),
-                _("A folder with a model in it, or an id on the Hub."),
-            ),
-            Place.SCRATCH: (
-                _("From scratch"),
-                _(
-                    "A small model made from nothing; its tokenizer is trained on your data. Needs no network."
-                ),
-            ),
-            Place.RUN: (_("A past run"), _("The model that a run of yours has trained.")),
-        }
-        return [Segment(place.value, *words[place]) for place in self._offered()]
 
     def _show_place(self, place: Place) -> None:
         self._place.set_value(place.value)
@@ -261,6 +230,19 @@ class ModelField(Field):
         self._tell()
 
 
+def place_segments() -> dict[Place, Segment]:
+    words = {
+        Place.LIST: (_("Well-known"), _("A vision model of torchvision.")),
+        Place.FOLDER: (_("Folder or Hub"), _("A folder with a model in it, or an id on the Hub.")),
+        Place.SCRATCH: (
+            _("From scratch"),
+            _("A small model made from nothing; its tokenizer is trained on your data. Needs no network."),
+        ),
+        Place.RUN: (_("A past run"), _("The model that a run of yours has trained.")),
+    }
+    return {place: Segment(place.value, *both) for place, both in words.items()}
+
+
 def place_of(source: str) -> Place | None:
     """Where a source is to be chosen; None where it is empty."""
     if not source:
@@ -268,12 +250,6 @@ def place_of(source: str) -> Place | None:
     places = {Scheme.TORCHVISION: Place.LIST, Scheme.SCRATCH: Place.SCRATCH, Scheme.RUN: Place.RUN}
     scheme = scheme_of(source)
     return Place.FOLDER if scheme is None else places.get(scheme, Place.FOLDER)
-
-
-def _list_of(chooser: Chooser, name: str, tip: str) -> Chooser:
-    chooser.setAccessibleName(name)
-    chooser.setToolTip(tip)
-    return chooser
 
 
 def model_title(options: RunOptions) -> str:

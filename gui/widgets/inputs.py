@@ -406,7 +406,7 @@ class ChoiceList(CalmComboBox):
         with QSignalBlocker(self):
             self.clear()
             for choice in choices:
-                self._append(choice)
+                self.append(choice)
         if taken is not None:
             self.choose(str(taken))
 
@@ -415,7 +415,7 @@ class ChoiceList(CalmComboBox):
         with QSignalBlocker(self):
             index = self.findData(value)
             if index < 0:
-                self._append(Segment(value, value))
+                self.append(Segment(value, value))
                 index = self.count() - 1
             self.setCurrentIndex(index)
 
@@ -424,7 +424,7 @@ class ChoiceList(CalmComboBox):
         item = self._items().item(index)
         return "" if item is None or item.isEnabled() else str(item.data(SECOND_LINE))
 
-    def _append(self, choice: Segment) -> None:
+    def append(self, choice: Segment) -> None:
         words = choice.refusal or choice.help
         item = QStandardItem(choice.title)
         item.setData(choice.value, Qt.ItemDataRole.UserRole)
@@ -432,6 +432,9 @@ class ChoiceList(CalmComboBox):
         item.setData(words, Qt.ItemDataRole.ToolTipRole)
         item.setData(words, Qt.ItemDataRole.AccessibleDescriptionRole)
         item.setEnabled(not choice.refusal)
+        self.append_item(item)
+
+    def append_item(self, item: QStandardItem) -> None:
         self._items().appendRow(item)
 
     def _items(self) -> QStandardItemModel:

@@ -10,7 +10,7 @@ from core.options.choices import Task
 from core.services.inspect import Column, ColumnKind, DataReport, guessed_columns, uses_for
 from gui.base.background import DebouncedTask
 from gui.base.theme import Theme
-from gui.new_run.data_charts import LengthsPane, cut_by
+from gui.new_run.data_views import LengthsPane, cut_by
 from gui.new_run.data_panel import FILE, FRACTION, SPLIT, TRAIN_SPLIT, FindingsPane, reading_words, summary
 from gui.new_run.data_views import MOST_COLUMNS, RowsPane, SeenPane, trained_format
 from gui.new_run.header import TaskChooser
@@ -313,9 +313,9 @@ def test_a_text_of_which_all_is_learned_needs_no_mark(qtbot, theme):
     qtbot.addWidget(pane)
     pane.show_report(report_for(Task.CAUSAL_LM, "x"), Task.CAUSAL_LM)
     assert not any(part.trained for part in pane.texts.first.parts)
-    assert pane.texts.legend.words == "All of it is learned."
+    assert pane.texts.legend.text() == "All of it is learned."
     pane.show_report(report_for(Task.CHAT, "x"), Task.CHAT)
-    assert "underlined" in pane.texts.legend.words
+    assert "underlined" in pane.texts.legend.text()
 
 
 def test_rows_of_the_evaluation_data_are_no_links_into_the_training_data(qtbot):
