@@ -1,4 +1,4 @@
-"""What a benchmark has measured so far: rows of passes, with medians and spreads. Written by Hone, read years later."""
+"""What a benchmark has measured so far: rows of passes, with medians and spreads; and the files that keep it."""
 
 import platform
 import re
@@ -12,28 +12,23 @@ from pathlib import Path
 import msgspec
 import psutil
 
-from core.base import format as figures
+from core.base import format as numbers
 from core.base import settings
-from core.base.errors import Fix, UserError
+from core.base.errors import UserError
 from core.base.files import read_small, write_atomically
 from core.base.settings import VERSION
-from core.benchmark.plan import Kind, Plan, Rung
+from core.benchmark.plan import Kind, Plan, Variant
 from core.memory.model import Parts
 from core.options import Tree
-from core.options.device_support import DeviceReport, MachineReport
-from core.runs import bin as the_bin
+from core.options.device_support import MachineReport
 from core.runs.events import WhatRan
 from core.runs.folder import is_same_process
 
-# --- One measurement: what is asked of a fresh engine
+# --- One measurement: what is asked of a fresh engine, and its answer
 
 
 class SampleRequest(msgspec.Struct, frozen=True, kw_only=True):
-    """The wish for some timed steps.
-
-    `asked` is a run's options as plain values, folders absolute. `steps` optimizer steps are timed, after `warm_up`
-    that are not.
-    """
+    """`asked` is a run's options as plain values, folders absolute; `steps` are timed after `warm_up`."""
 
     asked: Tree
     steps: int
@@ -43,18 +38,16 @@ class SampleRequest(msgspec.Struct, frozen=True, kw_only=True):
 class Sample(msgspec.Struct, frozen=True, kw_only=True):
     """What one process measured.
 
-    `seconds` are the timed optimizer steps one by one, from the end of the step before, waiting for data included;
-    `warm_up_seconds` those before them, and `compile_seconds` what compiling took, which neither holds. A step learns
-    from `samples_a_step` rows. `rows` is how many the data has: an epoch.
+    `seconds` are the timed optimizer steps one by one, waiting for data included; `warm_up_seconds` those before them
+    and `compile_seconds` the compilation, which neither includes. A step trains on `samples_a_step` rows; an epoch has
+    `rows`.
 
-    `losses` are those of all steps, those of the warm-up first; None: no number. `first_loss` is that of the first
-    batch before anything was learned, dropout off: the same on every device that computes the same. `is_random` says
-    that the model draws random numbers while it learns (dropout), so that the losses after the first step may differ
-    between devices.
+    `losses` are those of all steps, warm-up first; None: not a number. `first_loss` is that of the first batch before
+    training, without dropout: the same on all devices that compute the same. `is_random`: the model has dropout, so
+    that later losses may differ between devices.
 
     `parts` add up to `peak`, which is as in `core.memory.model.Measurement`; `base` was held before data and model.
-    `ran` is what really ran. `out_of_memory` says, where memory ran out, what was asked and what there was: then
-    `seconds` are empty.
+    `out_of_memory` says what was needed and what was free, where memory ran out; `seconds` are empty then.
     """
 
     device: str
@@ -73,26 +66,24 @@ class Sample(msgspec.Struct, frozen=True, kw_only=True):
     out_of_memory: str = ""
 
 
-# --- What a benchmark has measured so far: rows of passes
+# --- Rows of passes
 
 
 SCHEMA = 1
 
 BUSY = 0.15
-"""Others that take this share of the processor's cores make a pass one that was measured under heavy load."""
-
+"""Share of the processor's cores from which on other programs disturb a pass."""
 
 GPU_HELD = 1 << 30
-"""Bytes; so much of a GPU, held by others, is more than a desktop's windows take: something else may compute there."""
+"""Bytes of a GPU held by others that are more than a desktop's windows take."""
 
 
-class Surroundings(msgspec.Struct, frozen=True, kw_only=True):
-    """What the machine did while a pass was measured; None: nobody tells.
+class Conditions(msgspec.Struct, frozen=True, kw_only=True):
+    """What else the machine did while a pass was measured; None if unknown.
 
     `other_load` is the share of all cores (0 to 1) that other programs took, `gpu_others` the bytes they held of the
-    GPU. `throttled` says why a clock was held down, in words; empty: it wasn't. `watts` is the mean power of what
-    computed while the timed steps ran, its source in `power_source`; None, too, where they took less than a second or
-    two. `on_battery` is as the word says.
+    GPU. `throttled` are the reasons for a reduced clock. `watts` is the mean power of the device during the timed
+    steps, read from `power_source`.
     """
 
     other_load: float | None = None
@@ -108,13 +99,13 @@ class Surroundings(msgspec.Struct, frozen=True, kw_only=True):
         return bool(self.throttled) or (self.other_load is not None and self.other_load > BUSY)
 
 
-class Pass(msgspec.Struct, frozen=True, kw_only=True):
-    """One process: what it measured, or the `problem` that stopped it, which needs no `sample`."""
+class Pass(msgspec.Struct, frozen=True, kw_only=True, rename={"conditions": "surroundings"}):
+    """One process: what it measured, or the `problem` that stopped it."""
 
     begun: float
     sample: Sample | None = None
     problem: str = ""
-    surroundings: Surroundings = Surroundings()
+    conditions: Conditions = Conditions()
 
     @property
     def failure(self) -> str:
@@ -123,7 +114,7 @@ class Pass(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Spread(msgspec.Struct, frozen=True):
-    """A figure measured several times: its median, lowest and highest."""
+    """A median and the quartiles."""
 
     median: float
     lowest: float
@@ -131,19 +122,18 @@ class Spread(msgspec.Struct, frozen=True):
 
     @classmethod
     def of(cls, figures: Iterable[float]) -> "Spread | None":
-        """None where there are no figures."""
-        found = list(figures)
-        return cls(statistics.median(found), min(found), max(found)) if found else None
+        """None without figures. Fewer than four have no quartiles: the extremes stand in."""
+        found = sorted(figures)
+        if len(found) < 4:
+            return cls(statistics.median(found), found[0], found[-1]) if found else None
+        lower, middle, upper = statistics.quantiles(found, n=4, method="inclusive")
+        return cls(middle, lower, upper)
 
-    def scaled(self, factor: float) -> "Spread":
-        """The same in another unit."""
-        return Spread(self.median * factor, self.lowest * factor, self.highest * factor)
 
+class Row(msgspec.Struct, frozen=True, kw_only=True, rename={"variant": "rung"}):
+    """A variant and its passes so far."""
 
-class Row(msgspec.Struct, frozen=True, kw_only=True):
-    """A rung and its passes so far."""
-
-    rung: Rung
+    variant: Variant
     passes: tuple[Pass, ...] = ()
 
     @property
@@ -152,43 +142,40 @@ class Row(msgspec.Struct, frozen=True, kw_only=True):
         return tuple(one.sample for one in self.passes if one.sample is not None and one.sample.seconds)
 
     @property
+    def conditions(self) -> tuple[Conditions, ...]:
+        """Of the passes that have a sample."""
+        return tuple(one.conditions for one in self.passes if one.sample is not None)
+
+    @property
     def is_measured(self) -> bool:
         """Whether it has figures."""
         return bool(self.samples)
 
     @property
     def reason(self) -> str:
-        """Why it has no figures; empty where it has some, and where it waits for its turn."""
+        """Why it has no figures; empty where it has some or its turn is still to come."""
         if self.is_measured:
             return ""
-        return self.rung.refusal or next((one.failure for one in self.passes if one.failure), "")
+        return self.variant.refusal or next((one.failure for one in self.passes if one.failure), "")
 
     @property
     def is_disturbed(self) -> bool:
-        """Whether a pass was measured beside other work, or while heat or a power cap held the clock down."""
-        return any(one.surroundings.is_disturbed for one in self.passes if one.sample is not None)
+        """Whether a pass was measured beside other work, or with a reduced clock."""
+        return any(one.is_disturbed for one in self.conditions)
 
     @property
     def gpu_others(self) -> int | None:
-        """The most that others held of the GPU, bytes; None: nobody tells."""
-        told = (one.surroundings.gpu_others for one in self.passes if one.sample is not None)
-        return max((held for held in told if held is not None), default=None)
+        """The most that others held of the GPU, bytes; None if unknown."""
+        return max((one.gpu_others for one in self.conditions if one.gpu_others is not None), default=None)
 
     @property
     def step_seconds(self) -> Spread | None:
-        """A step: the median of all timed steps of all passes; lowest and highest are the quartiles of them.
-
-        Quartiles, for the slowest of a hundred steps says what the computer did beside.
-        """
-        found = sorted(second for sample in self.samples for second in sample.seconds)
-        if len(found) < 4:
-            return Spread.of(found)
-        lower, middle, upper = statistics.quantiles(found, n=4, method="inclusive")
-        return Spread(middle, lower, upper)
+        """Of all timed steps of all passes. Quartiles, as the slowest step tells about the computer's other work."""
+        return Spread.of(second for sample in self.samples for second in sample.seconds)
 
     @property
     def samples_per_second(self) -> Spread | None:
-        """Rows learned from in a second; median, and the quartiles of the steps."""
+        """Rows trained on per second."""
         step = self.step_seconds
         if step is None or step.lowest <= 0:
             return None
@@ -196,42 +183,56 @@ class Row(msgspec.Struct, frozen=True, kw_only=True):
         return Spread(rows / step.median, rows / step.highest, rows / step.lowest)
 
     @property
-    def epoch_seconds(self) -> Spread | None:
-        """What an epoch takes at that pace."""
+    def epoch_seconds(self) -> float | None:
+        """Time of an epoch at the median step."""
         step = self.step_seconds
         if step is None or not self.samples[0].samples_a_step:
             return None
-        first = self.samples[0]
-        return step.scaled(first.rows / first.samples_a_step)
+        return step.median * self.samples[0].rows / self.samples[0].samples_a_step
 
     @property
-    def compile_seconds(self) -> float:
-        """What compiling took, which is in no other figure; the median of the passes."""
-        return statistics.median(sample.compile_seconds for sample in self.samples) if self.samples else 0.0
+    def compile_seconds(self) -> float | None:
+        """Median time of compilation, which is in no other figure; None: nothing was compiled."""
+        found = [sample.compile_seconds for sample in self.samples]
+        return statistics.median(found) or None if found else None
+
+    @property
+    def fullest(self) -> Sample | None:
+        """The pass that held the most memory."""
+        return max(self.samples, key=lambda sample: sample.peak, default=None)
 
     @property
     def peak(self) -> int | None:
         """The most memory a pass held, bytes."""
-        return max((sample.peak for sample in self.samples), default=None)
-
-    @property
-    def fullest(self) -> Sample | None:
-        """The pass that held most, for its parts."""
-        return max(self.samples, key=lambda sample: sample.peak, default=None)
+        return self.fullest.peak if self.fullest else None
 
     @property
     def samples_per_joule(self) -> float | None:
-        """Rows learned from by a joule; None where no power could be read."""
+        """Rows trained on per joule; None if no power could be read."""
         found = [
-            sample.samples_a_step * len(sample.seconds) / (sum(sample.seconds) * one.surroundings.watts)
+            sample.samples_a_step * len(sample.seconds) / (sum(sample.seconds) * one.conditions.watts)
             for one in self.passes
-            if (sample := one.sample) is not None and sample.seconds and one.surroundings.watts
+            if (sample := one.sample) is not None and sample.seconds and one.conditions.watts
         ]
         return statistics.median(found) if found else None
 
+    def speed_against(self, other: "Row") -> float | None:
+        """Speed relative to another row; None if one of them has no figures."""
+        mine, theirs = self.samples_per_second, other.samples_per_second
+        return mine.median / theirs.median if mine and theirs else None
+
+    def memory_against(self, other: "Row") -> float | None:
+        """Peak memory relative to another row; None if one of them has no figures."""
+        return self.peak / other.peak if self.peak and other.peak else None
+
+    def is_faster(self, other: "Row") -> bool:
+        """Whether it is faster beyond the spread of both: the quartiles of their steps don't overlap."""
+        mine, theirs = self.samples_per_second, other.samples_per_second
+        return mine is not None and theirs is not None and mine.lowest > theirs.highest
+
 
 class Machine(msgspec.Struct, frozen=True, kw_only=True):
-    """The computer a result was measured on: what it is called, how much memory it has, and what is installed."""
+    """The computer a result was measured on."""
 
     title: str
     processor: str = ""
@@ -242,8 +243,31 @@ class Machine(msgspec.Struct, frozen=True, kw_only=True):
     versions: dict[str, str] = {}
 
 
+def this_machine(report: MachineReport) -> Machine:
+    """This computer, without its own name, which may be a person's."""
+    titles = {device.name: device.title for device in report.devices}
+    processor = titles.get("cpu") or platform.processor() or platform.machine()
+    found = [device for device in report.devices if device.available and device.name != "cpu"]
+    accelerator = found[0].title if found else ""
+    if found and found[0].memory_bytes:
+        accelerator += f", {numbers.memory(found[0].memory_bytes)}"
+    if len(found) > 1:
+        accelerator = f"{len(found)} x {accelerator}"
+    memory = int(psutil.virtual_memory().total)
+    mac = platform.mac_ver()[0]
+    return Machine(
+        title=f"{accelerator or processor}, {numbers.memory(memory)}",
+        processor=processor,
+        cores=psutil.cpu_count(logical=False) or psutil.cpu_count() or 0,
+        memory=memory,
+        accelerator=accelerator,
+        system=f"macOS {mac}" if mac else f"{platform.system()} {platform.release()}",
+        versions={"hone": VERSION, **report.versions},
+    )
+
+
 class Measurer(msgspec.Struct, frozen=True, kw_only=True):
-    """The process that makes a result: its number, its start and that of its computer, in unix seconds."""
+    """The process that measures: its pid, its start and its computer's, in unix seconds."""
 
     pid: int
     started: float
@@ -255,26 +279,20 @@ class Measurer(msgspec.Struct, frozen=True, kw_only=True):
         own = psutil.Process()
         return cls(pid=own.pid, started=own.create_time(), booted=psutil.boot_time())
 
-    @property
-    def is_alive(self) -> bool:
-        """Whether it still runs on this computer."""
-        return is_same_process(self.pid, self.started, self.booted)
-
 
 class Standing(StrEnum):
-    """How far a result came, in words."""
+    """How far a result came."""
 
-    WHOLE = "whole"
+    WHOLE = "complete"
     CANCELLED = "cancelled"
-    UNDER_WAY = "under way"
-    BROKEN_OFF = "broken off"
+    UNDER_WAY = "running"
+    BROKEN_OFF = "interrupted"
 
 
 class Result(msgspec.Struct, frozen=True, kw_only=True):
-    """A benchmark, finished or not. `begun` and `ended` are unix seconds; `ended` is None while it goes on.
+    """A benchmark, finished or not. `begun` and `ended` are unix seconds; `ended` is None while it runs.
 
-    `is_whole` says whether every pass was made, or given up with a reason; a cancelled one is kept without.
-    `measured_by` is who makes it, None where it is over.
+    `is_whole`: every pass was made, or given up with a reason. `measured_by` is the process that runs it.
     """
 
     plan: Plan
@@ -288,204 +306,113 @@ class Result(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def standing(self) -> Standing:
-        """How far it came; a result without an end is broken off where nobody is left who measures on."""
+        """How far it came; without an end it is interrupted if its process is gone."""
         if self.is_whole:
             return Standing.WHOLE
         if self.ended is not None:
             return Standing.CANCELLED
-        is_alive = self.measured_by is not None and self.measured_by.is_alive
+        by = self.measured_by
+        is_alive = by is not None and is_same_process(by.pid, by.started, by.booted)
         return Standing.UNDER_WAY if is_alive else Standing.BROKEN_OFF
 
     @property
     def kind(self) -> Kind:
-        """Which table it is."""
+        """Of methods or of devices."""
         return self.plan.kind
 
     @property
-    def plain(self) -> Row | None:
-        """The row the others are held against: the first."""
-        return self.rows[0] if self.rows else None
+    def measured(self) -> tuple[Row, ...]:
+        """The rows with figures."""
+        return tuple(row for row in self.rows if row.is_measured)
 
-    def groups(self) -> dict[str, tuple[Row, ...]]:
-        """The rows that stand beside each other, by their group, in order."""
-        found: dict[str, tuple[Row, ...]] = {}
+    def baseline(self, row: Row) -> Row:
+        """What a row is compared with: the first of its group."""
+        return next(one for one in self.rows if one.variant.group == row.variant.group)
+
+    def titles(self) -> dict[str, str]:
+        """Each row's title as it stands alone, by name: with the one before it where it says only what is added."""
+        found: dict[str, str] = {}
+        before = ""
         for row in self.rows:
-            found[row.rung.group] = (*found.get(row.rung.group, ()), row)
+            title, side = row.variant.title, row.variant.side
+            whole = f"{before} {title}" if title.startswith("+") and before else title
+            found[row.variant.name] = f"{whole}, {side}" if side and side not in whole else whole
+            before = title
         return found
 
 
-def speed_against(row: Row, other: Row) -> float | None:
-    """How many times as fast as another row, by samples a second; None where one of them has no figures."""
-    mine, theirs = row.samples_per_second, other.samples_per_second
-    return mine.median / theirs.median if mine and theirs else None
-
-
-def memory_against(row: Row, other: Row) -> float | None:
-    """What share of another row's memory it takes at its peak; None where one of them has no figures."""
-    return row.peak / other.peak if row.peak and other.peak else None
-
-
-# --- Results of benchmarks as files in Hone's home, readable without Hone and for years
-
-
-_NO_NAME = re.compile(r"[^a-z0-9.]+")
+# --- Results as JSON files in Hone's home, readable without Hone
 
 
 class CantRead(UserError):  # noqa: N818 - said as the window says it
-    """A file is no result that this Hone can read."""
-
-
-class _Head(msgspec.Struct):
-    """All that is read of a file before it is known which Hone wrote it."""
-
-    schema: int
+    """A file is not a result that this Hone can read."""
 
 
 @dataclass(frozen=True)
-class Kept:
-    """A file of the folder of results: what it holds, or the `problem` why not, to be read on after its name."""
+class Saved:
+    """A file of the folder: its result, or the `problem` that keeps it from being read."""
 
     path: Path
     result: Result | None = None
     problem: str = ""
-    changed: float = 0.0
 
     @property
-    def begun(self) -> float:
-        """When it was measured, in unix seconds; of a file that can't be read, when that was last changed."""
-        return self.result.begun if self.result is not None else self.changed
+    def title(self) -> str:
+        """What was measured, or the file's name."""
+        return self.result.plan.title if self.result is not None else self.path.name
 
 
 def folder() -> Path:
-    """Where results are kept."""
+    """Where results are saved."""
     return settings.home() / "benchmarks"
 
 
 def path_of(result: Result) -> Path:
     """The file of a result: its date and time, its kind and its model."""
     begun = time.strftime("%Y-%m-%d-%H%M%S", time.localtime(result.begun))
-    model = _NO_NAME.sub("-", result.plan.model.lower()).strip("-.")[:40]
+    model = re.sub(r"[^a-z0-9.]+", "-", result.plan.model.lower()).strip("-.")[:40]
     return folder() / f"{'-'.join(filter(None, (begun, result.kind.value, model)))}.json"
 
 
 def save(result: Result) -> Path:
-    """Write a result whole or not at all, over what was kept of it before; returns its file.
+    """Write a result over what was saved of it before; returns its file.
 
     Raises:
         OSError: It can't be written.
     """
     path = path_of(result)
     path.parent.mkdir(parents=True, exist_ok=True)
-    write_atomically(path, written(result))
+    write_atomically(path, msgspec.json.format(msgspec.json.encode(result), indent=1) + b"\n")
     return path
-
-
-def written(result: Result) -> bytes:
-    """A result as its file has it."""
-    return msgspec.json.format(msgspec.json.encode(result), indent=1) + b"\n"
 
 
 def load(path: Path) -> Result:
     """Read a result.
 
     Raises:
-        CantRead: It is none, is damaged, or a newer Hone wrote it.
+        CantRead: It isn't one, or is damaged.
     """
     try:
-        content = read_small(path)
-    except (OSError, ValueError) as error:
-        said = (error.strerror if isinstance(error, OSError) else "") or str(error)
-        raise CantRead(f"{path.name} can't be read", f"{path}: {said}.") from error
-    try:
-        head = msgspec.json.decode(content, type=_Head)
-        if head.schema > SCHEMA:
-            raise CantRead(
-                f"{path.name} is of a newer Hone",
-                f"It has layout {head.schema}; this Hone reads up to {SCHEMA}.",
-                (Fix("Update Hone"),),
-            )
-        return msgspec.json.decode(content, type=Result)
+        return msgspec.json.decode(read_small(path), type=Result)
+    except OSError as error:
+        raise CantRead(f"{path.name} can't be read", f"{path}: {error.strerror or error}.") from error
     except (ValueError, RecursionError) as error:  # ValueError: no JSON, other fields, or no UTF-8
-        raise CantRead(
-            f"{path.name} is damaged", f"It isn't the result of a benchmark, or no longer: {error}."
-        ) from error
+        raise CantRead(f"{path.name} is damaged", f"It isn't the result of a benchmark: {error}.") from error
 
 
-def kept() -> list[Kept]:
-    """All files of the folder, the newest first; at the end those that can't be read, with the reason."""
+def saved() -> list[Saved]:
+    """All files of the folder, newest first; those that can't be read come last."""
     try:
         paths = [path for path in folder().iterdir() if path.suffix == ".json" and path.name[0] != "."]
     except OSError:
         return []
+    found = []
+    for path in paths:
+        try:
+            found.append(Saved(path, load(path)))
+        except CantRead as error:
+            problem = f"{error.title}. {error.detail}".removeprefix(f"{path.name} ")
+            found.append(Saved(path, problem=problem))
     return sorted(
-        map(_looked_at, paths),
-        key=lambda one: (one.result is not None, one.begun, one.path.name),
-        reverse=True,
+        found, key=lambda one: (one.result.begun if one.result else 0.0, one.path.name), reverse=True
     )
-
-
-def _looked_at(path: Path) -> Kept:
-    try:
-        return Kept(path, load(path))
-    except CantRead as error:
-        said = f"{error.title}. {error.detail}".removeprefix(f"{path.name} ")
-        return Kept(path, problem=said, changed=_changed(path))
-
-
-def _changed(path: Path) -> float:
-    try:
-        return path.stat().st_mtime
-    except OSError:
-        return 0.0
-
-
-def remove(path: Path, trash: the_bin.Trash | None = None) -> None:
-    """Move a kept file to the system's bin.
-
-    Raises:
-        NoBinError: There is no bin for it, or the bin refused it.
-    """
-    the_bin.move_path(path, trash)
-
-
-# --- This computer, as a result tells on what it was measured
-
-
-def this_machine(report: MachineReport) -> Machine:
-    """What this computer is called and has; its own name, which may be a person's, is left out.
-
-    Args:
-        report: What it can train on, the answer of the job `devices`.
-    """
-    processor = next((device.title for device in report.devices if device.name == "cpu"), "")
-    processor = processor or platform.processor() or platform.machine()
-    accelerator = _accelerator(report)
-    memory = int(psutil.virtual_memory().total)
-    return Machine(
-        title=f"{accelerator or processor}, {figures.size(memory)}",
-        processor=processor,
-        cores=psutil.cpu_count(logical=False) or psutil.cpu_count() or 0,
-        memory=memory,
-        accelerator=accelerator,
-        system=_system(),
-        versions={"hone": VERSION, **report.versions},
-    )
-
-
-def _accelerator(report: MachineReport) -> str:
-    """What trains beside the processor; several are counted. Empty: nothing."""
-    found = [device for device in report.devices if device.available and device.name != "cpu"]
-    if not found:
-        return ""
-    first = _with_memory(found[0])
-    return first if len(found) == 1 else f"{len(found)} x {first}"
-
-
-def _with_memory(device: DeviceReport) -> str:
-    memory = f", {figures.size(device.memory_bytes)}" if device.memory_bytes else ""
-    return f"{device.title}{memory}"
-
-
-def _system() -> str:
-    mac = platform.mac_ver()[0]
-    return f"macOS {mac}" if mac else f"{platform.system()} {platform.release()}"

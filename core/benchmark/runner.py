@@ -1,4 +1,4 @@
-"""A benchmark's place in the queue of runs: while it measures, none may begin on its device, nor train there."""
+"""Runs a benchmark: every variant in a fresh guarded engine, one after the other, while no run trains on the device."""
 
 import contextlib
 import os
@@ -17,11 +17,10 @@ from core.base.errors import Fix, OptionsError, UserError
 from core.base.jobs import EngineCrashed, JobCancelled, JobProgress, decoded
 from core.base.processes import awake, describe, signal_name
 from core.base.system import SystemMemory, system_memory
-from core.benchmark.conditions import Lookout
-from core.benchmark.plan import Plan, Rung
-from core.benchmark.result import Machine, Measurer, Pass, Result, Row, Sample, SampleRequest, Surroundings
-from core.memory.model import Parts, Room
-from core.options import RunOptions
+from core.benchmark.conditions import Watch
+from core.benchmark.plan import Plan, Variant
+from core.benchmark.result import Conditions, Machine, Measurer, Pass, Result, Row, Sample, SampleRequest
+from core.memory.model import Parts
 from core.options.device_support import DeviceReport
 from core.options.validate import read_options
 from core.runs import queue
@@ -30,23 +29,19 @@ from core.runs.library import run_title
 from core.runs.queue import Entry
 from core.services.memory import GuardedJob, probable_device, room_of, too_large
 
-# --- A benchmark's place in the queue of runs: while it measures, none may begin on its device
-
-
-AUTOMATIC = "auto"
-BESIDE = Fix("Measure beside it all the same: `--beside`")
+# --- A benchmark's place in the queue of runs: no run trains on its device while it measures
 
 
 class DeviceBusy(UserError):  # noqa: N818 - said as the window says it
-    """Something computes on the device; who measures all the same does so `beside` it."""
+    """Something computes on the device."""
 
 
 class DeviceTurn:
-    """Holds the device of a benchmark in the queue, as a run does; the process that made it is the one that holds.
+    """Holds the device of a benchmark in the queue, as a run does.
 
     Args:
         plan: What is measured.
-        beside: Whether it is measured beside what trains there.
+        beside: Whether it is measured beside runs that train.
     """
 
     def __init__(self, plan: Plan, *, beside: bool = False) -> None:
@@ -57,103 +52,93 @@ class DeviceTurn:
             keeper=KeeperRecord.of(os.getpid()),
             benchmark=plan.title,
         )
+        self._run = RunFolder(Path(self._entry.run))
 
     @contextlib.contextmanager
     def held(self) -> Iterator[None]:
-        """Hold the device.
-
-        A home that can't be written to keeps no run off, and no benchmark from being made.
+        """Hold the device. A home that can't be written to prevents no benchmark.
 
         Raises:
             DeviceBusy: A run trains on the device, or a benchmark is measured there.
         """
-        try:
-            in_the_way = queue.measure(self._entry, beside=self._beside)
-        except OSError:
-            in_the_way = []
-        if in_the_way and not self._beside:
-            raise _refusal(in_the_way)
+        others: list[Entry] = []
+        with contextlib.suppress(OSError):
+            others = queue.measure(self._entry, beside=self._beside)
+        if others and not self._beside:
+            raise _busy(others[0])
         try:
             yield
         finally:
             with contextlib.suppress(OSError):
                 queue.leave(self._run)
 
-    def look_after(self) -> None:
-        """Hold it again where the queue's file was lost."""
+    def renew(self) -> None:
+        """Hold it again if the queue's file was lost."""
         with contextlib.suppress(OSError):
             if not queue.is_entered(self._run):
                 queue.measure(self._entry, beside=True)
 
-    @property
-    def _run(self) -> RunFolder:
-        return RunFolder(Path(self._entry.run))
-
 
 def device_of(plan: Plan) -> str:
-    """The one GPU that all rungs ask for; else `auto`, which is every device.
-
-    What computes anywhere takes some of the processor, and a benchmark of the CPU is to have all of it.
-    """
-    asked = {_device(rung.asked) for rung in plan.rungs if not rung.refusal}
-    name = asked.pop() if len(asked) == 1 else AUTOMATIC
-    return name if name.startswith("cuda") else AUTOMATIC
-
-
-def _device(asked: dict[str, object]) -> str:
-    section = asked.get("device")
-    return str(section.get("name", AUTOMATIC)) if isinstance(section, dict) else AUTOMATIC
+    """The one GPU that all variants use; else `auto`, every device: the CPU is to be free of other runs."""
+    names = {
+        variant.asked.get("device", {}).get("name", "auto")
+        for variant in plan.variants
+        if not variant.refusal
+    }
+    name = str(names.pop()) if len(names) == 1 else "auto"
+    return name if name.startswith("cuda") else "auto"
 
 
-def _refusal(in_the_way: list[Entry]) -> DeviceBusy:
-    first = in_the_way[0]
-    if first.benchmark:
+def _busy(other: Entry) -> DeviceBusy:
+    beside = Fix("Measure beside it all the same: `--beside`")
+    if other.benchmark:
         return DeviceBusy(
             "A benchmark is being measured already",
-            f"{first.benchmark}. Two at once would each measure the other, too.",
-            (Fix("Wait until it is done, or stop it"), BESIDE),
+            f"{other.benchmark}. Two at once would disturb each other.",
+            (Fix("Wait until it is done, or stop it"), beside),
         )
-    run = RunFolder(Path(first.run))
+    run = RunFolder(Path(other.run))
     return DeviceBusy(
         f"{run_title(run)} is training",
         "Figures measured beside it would be worth nothing.",
-        (Fix(f"Pause it (`hone pause {run.name}`), or wait until it is done"), BESIDE),
+        (Fix(f"Pause it (`hone pause {run.name}`), or wait until it is done"), beside),
     )
 
 
-# --- Takes one measurement: a rung in a fresh engine under guard
+# --- One measurement: a variant in a fresh engine under guard
 
 
 SILENT_SECONDS = 3600.0
-"""How long the engine may say nothing: it tells of each step, and the first may have to be compiled before."""
+"""Timeout without output: the engine reports each step, and the first may be compiled before."""
 
 
-class Taking:
-    """One pass of one rung; made anew for each, right before it runs.
+class Measurement:
+    """One pass of one variant; made right before it runs.
 
     Args:
-        rung: What is measured.
+        variant: What is measured.
         plan: How many steps.
-        command: What starts the engine's job, where it isn't Hone's own.
+        command: What starts the engine's job, if not Hone's own.
         system: Reads the computer's memory.
-        lookout: Makes what watches the machine, given the device.
+        watch: Makes what watches the machine, given the device.
     """
 
     def __init__(
         self,
-        rung: Rung,
+        variant: Variant,
         plan: Plan,
         *,
         command: Sequence[str] | None = None,
         system: Callable[[], SystemMemory] = system_memory,
-        lookout: Callable[[str], Lookout] = Lookout,
+        watch: Callable[[str], Watch] = Watch,
     ) -> None:
-        self._request = SampleRequest(asked=rung.asked, steps=plan.steps_of(rung), warm_up=plan.warm_up)
-        self._options, self._problems = read_options(rung.asked)
+        self._request = SampleRequest(asked=variant.asked, steps=plan.steps_of(variant), warm_up=plan.warm_up)
+        self._options, self._problems = read_options(variant.asked)
         self._device = probable_device(self._options) if self._options else "cpu"
-        self._room = _room(self._device)
+        self._room = room_of(DeviceReport(name=self._device, title=self._device, available=True))
         self._job = GuardedJob("sample", self._device, self._room, command=command, system=system)
-        self._lookout = lookout(self._device)
+        self._watch = watch(self._device)
 
     def run(self) -> Pass:
         """Measure, waiting until it is done; whatever stops it is an answer.
@@ -162,47 +147,41 @@ class Taking:
             JobCancelled: `kill` was called.
         """
         begun = time.time()
+        sample, problem, conditions = None, "", Conditions()
         if self._options is None:
-            return Pass(begun=begun, problem=in_words(OptionsError(self._problems)))
-        sample, problem, surroundings = None, "", Surroundings()
+            return Pass(begun=begun, problem=reason_of(OptionsError(self._problems)))
         try:
-            sample = self._sample(self._options)
-        except (UserError, EngineCrashed, OSError) as error:
-            problem = in_words(error)
-        finally:
-            surroundings = self._lookout.stop()
-        if sample is not None and _kind(sample.device) != _kind(self._device):
-            surroundings = msgspec.structs.replace(
-                surroundings, watts=None, power_source=""
-            )  # of an idle GPU
-        return Pass(begun=begun, sample=sample, problem=problem, surroundings=surroundings)
-
-    def kill(self) -> None:
-        """End it at once; may be called from another thread, also before it has begun."""
-        self._job.kill()
-
-    def _sample(self, options: RunOptions) -> Sample:
-        request = msgspec.json.encode(self._request)
-        try:
-            answer = self._job.ask(request, SILENT_SECONDS, self._hear, self._lookout.follow)
+            answer = self._job.ask(
+                msgspec.json.encode(self._request), SILENT_SECONDS, self._hear, self._watch.follow
+            )
+            sample = decoded("sample", answer, Sample)
         except RanOut as ran_out:
-            return Sample(
+            sample = Sample(
                 device=self._device,
                 parts=Parts(overhead=ran_out.held),
                 peak=ran_out.held,
-                out_of_memory=too_large(options, self._room, ran_out),
+                out_of_memory=too_large(self._options, self._room, ran_out),
             )
-        return decoded("sample", answer, Sample)
+        except (UserError, EngineCrashed, OSError) as error:
+            problem = reason_of(error)
+        finally:
+            conditions = self._watch.stop()
+        if sample is not None and sample.device.partition(":")[0] != self._device.partition(":")[0]:
+            # the power is that of an idle GPU
+            conditions = msgspec.structs.replace(conditions, watts=None, power_source="")
+        return Pass(begun=begun, sample=sample, problem=problem, conditions=conditions)
+
+    def kill(self) -> None:
+        """End it at once, from any thread, also before it has begun."""
+        self._job.kill()
 
     def _hear(self, progress: JobProgress) -> None:
-        """The engine tells of each step: the last of the warm-up, and the last of all, bound the timed ones."""
-        if progress.done == progress.total - self._request.steps:
-            self._lookout.begin_timed()
-        elif progress.done == progress.total:
-            self._lookout.end_timed()
+        """The last step of the warm-up and the last of all bound the timed steps."""
+        if progress.done in (progress.total - self._request.steps, progress.total):
+            self._watch.mark()
 
 
-def in_words(error: Exception) -> str:
+def reason_of(error: Exception) -> str:
     """Why there are no figures, in a line."""
     match error:
         case UserError():
@@ -210,34 +189,22 @@ def in_words(error: Exception) -> str:
         case EngineCrashed() if signal_name(error.code):
             words = f"The engine was ended by {signal_name(error.code)}. {describe(error.code)}"
         case EngineCrashed():
-            said = [line for line in error.report.splitlines() if line.strip()]
-            words = f"The engine failed: {said[-1]}" if said else describe(error.code)
+            lines = [line for line in error.report.splitlines() if line.strip()]
+            words = f"The engine failed: {lines[-1]}" if lines else describe(error.code)
         case _:
             words = f"The engine can't be started: {error}"
     return " ".join(words.split())
 
 
-def _kind(device: str) -> str:
-    return device.partition(":")[0]
+# --- A benchmark: every variant once, then every variant again (A B A B)
 
-
-def _room(device: str) -> Room | None:
-    """The memory of the device, as far as the driver and the operating system tell it."""
-    return room_of(DeviceReport(name=device, title=device, available=True))
-
-
-# --- Running a benchmark: every rung once, then every rung again (A B A B)
-
-
-FEWEST_TO_TELL = 2
-"""So many passes have to be measured before they say how long the rest will take."""
 
 MOST_FAILURES = 2
-"""So often a rung may fail; memory that ran out would run out again, which takes one."""
+"""Tries of a variant that fails; one that ran out of memory has a single one."""
 
 
-class Measured(Protocol):
-    """One pass: a rung measured in a process of its own."""
+class Measure(Protocol):
+    """One pass; `Measurement` is the real one."""
 
     def run(self) -> Pass:
         """Measure, waiting until it is done.
@@ -247,22 +214,18 @@ class Measured(Protocol):
         """
 
     def kill(self) -> None:
-        """End it at once; may be called from another thread, also before it has begun."""
-
-
-Take = Callable[[Rung, Plan], Measured]
-Save = Callable[[Result], object]
+        """End it at once, from any thread, also before it has begun."""
 
 
 @dataclass(frozen=True)
-class Underway:
-    """The pass that begins: of which rung, which one of it (from 1 on), and how many are `done` of how many in `total`.
+class Progress:
+    """A pass that begins: of which variant, which one (from 1), and how many of the `total` are `done`.
 
-    `seconds_left` is what this and all later passes will take, by those made so far; None: these say too little.
+    `seconds_left` is the estimate for this and all later passes; None until two are made.
     """
 
-    rung: Rung
-    number_of_pass: int
+    variant: Variant
+    number: int
     done: int
     total: int
     seconds_left: float | None
@@ -271,92 +234,86 @@ class Underway:
 class Bench:
     """One benchmark, to be run once.
 
-    A rung that fails is a row with its reason, and the rest go on. It has a second try in the next pass, for a process
-    may have been ended for what other programs did; one that lacked memory has not, nor one that failed twice: to fail
-    again takes as long. What a stop interrupts is not kept, what was measured before is.
+    A variant that fails is a row with its reason, and the rest go on. What a stop interrupts is not kept, what was
+    measured before is. `not_saved` says why the newest result could not be saved.
 
     Args:
         plan: What is measured.
         machine: On which computer.
-        take: Makes what measures one pass.
-        save: Keeps the result, after every pass, so that it outlives this process.
+        measure: Makes what measures one pass.
+        save: Saves the result, after every pass.
         beside: Whether it is measured beside runs that train.
-
-    `not_kept` says why the newest result could not be saved; empty: it was.
     """
 
-    def __init__(self, plan: Plan, machine: Machine, *, take: Take, save: Save, beside: bool = False) -> None:
-        self._plan = plan
-        self._take = take
-        self._save = save
+    def __init__(
+        self,
+        plan: Plan,
+        machine: Machine,
+        *,
+        measure: Callable[[Variant, Plan], Measure],
+        save: Callable[[Result], object],
+        beside: bool = False,
+    ) -> None:
+        self._plan, self._measure, self._save = plan, measure, save
         self._turn = DeviceTurn(plan, beside=beside)
-        self._began: Callable[[Underway], None] = _ignore
         self._lock = threading.Lock()
-        self._pass: Measured | None = None
+        self._pass: Measure | None = None
         self._stopped = threading.Event()
-        self.not_kept = ""
         self._seconds: dict[str, list[float]] = {}
-        self._result = Result(
+        self.on_begin: Callable[[Progress], object] = lambda _progress: None
+        self.not_saved = ""
+        self.result = Result(
             plan=plan,
             machine=machine,
             begun=time.time(),
-            rows=tuple(Row(rung=rung) for rung in plan.rungs),
+            rows=tuple(Row(variant=variant) for variant in plan.variants),
             measured_by=Measurer.of_this_process(),
         )
 
-    @property
-    def result(self) -> Result:
-        """What is known so far: from the start a row for every rung, also for those that this machine can't do."""
-        return self._result
-
-    def heed(self, began: Callable[[Underway], None]) -> None:
-        """Let `began` hear of each pass that begins, in the thread that runs the benchmark."""
-        self._began = began
-
     def stop(self) -> None:
-        """End the pass under way at once and keep what is done; may be called from any thread, at any time."""
+        """End the running pass at once and keep what is done; from any thread, at any time."""
         self._stopped.set()
         with self._lock:
             if self._pass is not None:
                 self._pass.kill()
 
     def run(self) -> Iterator[Result]:
-        """Measure; yields the result after each pass, and once more when it has `ended`.
-
-        Whoever takes no more of them ends it, too. The computer is kept awake meanwhile.
+        """Measure; yields the result after each pass, and once more when it has ended. Closing the iterator ends it.
 
         Raises:
-            DeviceBusy: Something computes on the device, and it isn't to be measured beside that.
+            DeviceBusy: Something computes on the device.
             OSError: A process can't be started.
         """
+        order = (
+            (number, place)
+            for number in range(1, self._plan.passes + 1)
+            for place in range(len(self._plan.variants))
+            if not is_given_up(self.result.rows[place])
+        )
         with self._turn.held(), awake():
             try:
-                for number, place in self._order():
-                    measured = self._measure(number, place)
+                for number, place in order:
+                    measured = self._one_pass(number, place)
                     if measured is None:
                         break
-                    self._add(place, measured)
-                    yield self._result
+                    rows = list(self.result.rows)
+                    rows[place] = msgspec.structs.replace(rows[place], passes=(*rows[place].passes, measured))
+                    self.result = msgspec.structs.replace(self.result, rows=tuple(rows))
+                    self._keep()
+                    yield self.result
             finally:
                 self._end()
-        yield self._result
+        yield self.result
 
-    def _order(self) -> Iterator[tuple[int, int]]:
-        """The number of a pass and the place of its rung; whether a rung is given up is asked when its turn comes."""
-        for number in range(1, self._plan.passes + 1):
-            for place in range(len(self._plan.rungs)):
-                if not is_given_up(self._result.rows[place]):
-                    yield number, place
-
-    def _measure(self, number: int, place: int) -> Pass | None:
-        """One pass; None: it was stopped."""
-        self._turn.look_after()
-        rung = self._plan.rungs[place]
+    def _one_pass(self, number: int, place: int) -> Pass | None:
+        """None: it was stopped."""
+        self._turn.renew()
+        variant = self._plan.variants[place]
         with self._lock:
             if self._stopped.is_set():
                 return None
-            self._pass = self._take(rung, self._plan)
-        self._began(self._underway(number, place))
+            self._pass = self._measure(variant, self._plan)
+        self.on_begin(self._progress(number, place))
         begun = time.monotonic()
         try:
             measured = self._pass.run()
@@ -368,72 +325,48 @@ class Bench:
         finally:
             with self._lock:
                 self._pass = None
-        if self._stopped.is_set() and measured.failure:  # it was ended in mid-way
+        if self._stopped.is_set() and measured.failure:
             return None
         if not measured.failure:
-            self._seconds.setdefault(rung.name, []).append(time.monotonic() - begun)
+            self._seconds.setdefault(variant.name, []).append(time.monotonic() - begun)
         return measured
 
-    def _add(self, place: int, measured: Pass) -> None:
-        rows = list(self._result.rows)
-        rows[place] = msgspec.structs.replace(rows[place], passes=(*rows[place].passes, measured))
-        self._result = msgspec.structs.replace(self._result, rows=tuple(rows))
-        self._keep()
-
     def _end(self) -> None:
-        """Keep how it ended; where nothing was measured, there is nothing to keep."""
-        is_whole = all(is_given_up(row) or len(row.passes) >= self._plan.passes for row in self._result.rows)
-        self._result = msgspec.structs.replace(
-            self._result, ended=time.time(), is_whole=is_whole, measured_by=None
+        rows = self.result.rows
+        is_whole = all(is_given_up(row) or len(row.passes) >= self._plan.passes for row in rows)
+        self.result = msgspec.structs.replace(
+            self.result, ended=time.time(), is_whole=is_whole, measured_by=None
         )
-        if any(row.passes for row in self._result.rows):
+        if any(row.passes for row in rows):
             self._keep()
 
     def _keep(self) -> None:
         """A full disk costs the file, not the hours that measuring takes."""
+        self.not_saved = ""
         try:
-            self._save(self._result)
+            self._save(self.result)
         except OSError as error:
-            self.not_kept = str(error)
-        else:
-            self.not_kept = ""
+            self.not_saved = str(error)
 
-    def _underway(self, number: int, place: int) -> Underway:
-        done = sum(len(row.passes) for row in self._result.rows)
-        left = self._left(number, place)
-        return Underway(
-            rung=self._plan.rungs[place],
-            number_of_pass=number,
-            done=done,
-            total=done + sum(left.values()),
-            seconds_left=self._seconds_left(left),
-        )
-
-    def _left(self, number: int, place: int) -> dict[str, int]:
-        """How many passes each rung has before it, the one that begins included."""
-        left = {}
-        for other, row in enumerate(self._result.rows):
-            begun = number if other >= place else number + 1
-            if not is_given_up(row):
-                left[row.rung.name] = self._plan.passes + 1 - begun
-        return left
-
-    def _seconds_left(self, left: dict[str, int]) -> float | None:
-        """By each rung's own passes, and by those of all for a rung that has none."""
+    def _progress(self, number: int, place: int) -> Progress:
+        rows = self.result.rows
+        done = sum(len(row.passes) for row in rows)
+        left = {
+            row.variant.name: self._plan.passes - number + (index >= place)
+            for index, row in enumerate(rows)
+            if not is_given_up(row)
+        }
         made = [seconds for found in self._seconds.values() for seconds in found]
-        if len(made) < FEWEST_TO_TELL:
-            return None
-        of_all = sum(made) / len(made)
-        own = {name: sum(found) / len(found) for name, found in self._seconds.items()}
-        return sum(count * own.get(name, of_all) for name, count in left.items())
+        seconds_left = None
+        if len(made) > 1:
+            mean = {name: sum(found) / len(found) for name, found in self._seconds.items()}
+            overall = sum(made) / len(made)
+            seconds_left = sum(count * mean.get(name, overall) for name, count in left.items())
+        return Progress(self._plan.variants[place], number, done, done + sum(left.values()), seconds_left)
 
 
 def is_given_up(row: Row) -> bool:
-    """Whether a rung is not tried (again): this machine can't do it, memory ran out, or it failed too often."""
+    """Whether a variant is not tried (again): it is refused, ran out of memory, or failed too often."""
     failed = [one for one in row.passes if one.failure]
     ran_out = any(one.sample is not None and one.sample.out_of_memory for one in failed)
-    return bool(row.rung.refusal) or ran_out or len(failed) >= MOST_FAILURES
-
-
-def _ignore(_underway: Underway) -> None:
-    """Nobody heeds it."""
+    return bool(row.variant.refusal) or ran_out or len(failed) >= MOST_FAILURES

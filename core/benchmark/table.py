@@ -1,149 +1,192 @@
-"""Whether two sides of a benchmark compute the same: their losses on the same rows, from the same weights.
+"""Results as tables of texts, the same for the window, terminals and Markdown; as CSV; and what they come to in words.
 
-What is judged are losses before anything was learned. Once the weights have moved they tell little: Adam's first step
-moves each weight by the sign of its gradient, whatever its size, so that rounding decides about the smallest. Measured
-with ResNet-18, batch 4, Adam at 1e-3, one thread against two in fp32: apart by 2e-6 at the first step, by 0.9 % at the
-second, by 17 % at the sixth, and both are right.
-
-MobileNet's and EfficientNet's first losses say the least: evaluated from random weights, their batch norms let nearly
-nothing through, and the loss is that of guessing.
+Whether two devices compute the same is judged by losses before training. Later ones tell little: Adam's first step
+moves each weight by the sign of its gradient, so that rounding decides about the smallest. Measured with ResNet-18,
+batch 4, Adam at 1e-3, one thread against two in fp32: apart by 2e-6 at the first step, by 0.9 % at the second, by 17 %
+at the sixth, and both are right.
 """
 
-import csv as writing
+import csv as csv_files
 import io
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
-from enum import StrEnum
+from enum import Enum
+from gettext import gettext as _
+from gettext import ngettext
+from typing import Any
 
-from core.base import format as figures
+from core.base import format as numbers
+from core.base.errors import OptionsError, Problem
 from core.base.format import Table, markdown_lines
-from core.base.format import markdown as plain
-from core.benchmark.plan import Kind, Plan, Rung
-from core.benchmark.published import ARTICLE_IS, GUIDE_IS, article_row, guide_row
-from core.benchmark.result import (
-    BUSY,
-    GPU_HELD,
-    Pass,
-    Result,
-    Row,
-    Sample,
-    Spread,
-    memory_against,
-    speed_against,
-)
-from core.memory.model import Parts
+from core.base.format import markdown as escaped
+from core.benchmark.plan import Kind, Plan
+from core.benchmark.published import ARTICLE, SOURCES, guide_row
+from core.benchmark.result import BUSY, GPU_HELD, Result, Row, Spread
+from core.memory.model import PART_TITLES
 from core.options.choices import Method, Precision
 
-# --- Whether two sides of a benchmark compute the same: their losses on the same rows
+MARK = "†"
+"""Follows the title of rows that were measured while something else took its share of the machine."""
 
 
-FP32 = 1e-3
-"""Sums in another order differ by 1e-6 or so; kernels of GPUs, which multiply in other pieces, by up to 1e-4."""
+class Tone(Enum):
+    """How a text stands out: a colour of the window's theme."""
 
-HALF = 2e-2
-"""bf16 has 8 bits: each number is off by up to 0.4 %. Measured on a CPU, from random weights: losses apart by 0.09 % at
+    PLAIN = "text"
+    QUIET = "muted"
+    GOOD = "ok"
+    WARNING = "warn"
+    ACTIVE = "accent"
+
+
+@dataclass(frozen=True)
+class Heading:
+    """A column's title. Where room is short, columns with the highest `leaves` are hidden first; 0 never."""
+
+    title: str
+    tip: str = ""
+    is_figure: bool = True
+    leaves: int = 0
+
+
+@dataclass(frozen=True)
+class Cell:
+    """A text; an empty tip is the line's."""
+
+    text: str = ""
+    tone: Tone = Tone.PLAIN
+    tip: str = ""
+
+
+@dataclass(frozen=True)
+class Line:
+    """A line of a table. `words` stand in place of all cells but the first; `note` belongs to its figures."""
+
+    key: str
+    cells: tuple[Cell, ...]
+    words: Cell | None = None
+    note: str = ""
+    tip: str = ""
+
+    def cell(self, column: int) -> Cell:
+        """What stands in a column."""
+        if column and self.words is not None:
+            return self.words if column == 1 else Cell()
+        return self.cells[column] if column < len(self.cells) else Cell()
+
+
+@dataclass(frozen=True)
+class ResultTable:
+    """Lines below their headings."""
+
+    headings: tuple[Heading, ...]
+    lines: tuple[Line, ...]
+
+    def text(self) -> str:
+        """For a terminal, with the notes below."""
+        rows = [self._texts(line) for line in self.lines]
+        titles = tuple(heading.title.upper() for heading in self.headings)
+        notes = [f"{line.cells[0].text}: {line.note}" for line in self.lines if line.note]
+        return "\n".join([numbers.table(titles, rows), *([""] if notes else []), *notes])
+
+    def markdown(self) -> list[str]:
+        """Lines of Markdown, the notes in a column of their own."""
+        has_notes = any(line.note for line in self.lines)
+        titles = [heading.title for heading in self.headings] + ([_("Notes")] if has_notes else [])
+        rows = [(*self._texts(line), *([line.note] if has_notes else [])) for line in self.lines]
+        figures = frozenset(place for place, heading in enumerate(self.headings) if heading.is_figure)
+        return list(markdown_lines(Table(tuple(titles), rows, figures)))
+
+    def _texts(self, line: Line) -> tuple[str, ...]:
+        count = len(self.headings)
+        if line.words is not None:
+            return (line.cells[0].text, *[numbers.MISSING] * (count - 1))
+        return tuple(line.cell(column).text for column in range(count))
+
+
+# --- Whether two sides compute the same
+
+
+FP32_TOLERANCE = 1e-3
+"""Sums in another order differ by about 1e-6; GPU kernels, which multiply in other pieces, by up to 1e-4."""
+
+HALF_TOLERANCE = 2e-2
+"""bf16 has 8 bits: each number is off by up to 0.4 %. Measured on a CPU from random weights: losses apart by 0.09 % at
 most (ResNet-18; BERT-base 0.04 %, AlexNet 0.002 %). Larger models and other kernels may add up more.
 """
-
-TINY = 1e-12
-
-
-class Verdict(StrEnum):
-    """What came of it; UNKNOWN where a side has no figures."""
-
-    AGREE = "agree"
-    DIFFER = "differ"
-    UNKNOWN = "unknown"
 
 
 @dataclass(frozen=True)
 class Agreement:
-    """How two sides compare.
+    """Whether two rows have the same losses.
 
-    `difference` is the largest relative one of the losses before anything was learned, up to `tolerance` counting as
-    agreement. `is_random` says that dropout drew random numbers, which no two kinds of device draw alike: then an
-    evaluation of the first batch is all there is to compare. `apart` is how far the losses of the last step both made
-    are apart, after `steps` steps; None where there is none, or dropout.
+    `difference` is the largest relative one before training; None: a loss is not a number. `is_random`: the models have
+    dropout, so that only the evaluation of the first batch is compared. `apart` is the relative difference of the last
+    losses, after `steps` steps.
     """
 
-    verdict: Verdict
-    difference: float | None = None
-    tolerance: float = FP32
+    difference: float | None
+    tolerance: float = FP32_TOLERANCE
     is_random: bool = False
     apart: float | None = None
     steps: int = 0
 
     @property
-    def words(self) -> str:
-        """For a cell of a table: `agree (2e-06)`, `first loss agrees (2e-06)`, `differ by 8 %`."""
-        if self.verdict is Verdict.UNKNOWN:
-            return figures.PLAIN_MISSING
+    def agrees(self) -> bool:
+        """Whether the difference is within the tolerance."""
+        return self.difference is not None and self.difference <= self.tolerance
+
+    def __str__(self) -> str:
         if self.difference is None:
-            return "differ: a loss is no number"
-        if self.verdict is Verdict.DIFFER:
-            return f"differ by {_percent(self.difference)}"
-        told = f"({self.difference:.0e})" if self.difference else "(exactly)"
-        return f"first loss agrees {told}" if self.is_random else f"agree {told}"
+            return _("differ: a loss is not a number")
+        if not self.agrees:
+            return _("differ by {share}").format(share=_percent(self.difference))
+        close = f"({self.difference:.0e})" if self.difference else _("(exactly)")
+        return f"{_('first loss agrees') if self.is_random else _('agree')} {close}"
 
     @property
     def explanation(self) -> str:
-        """What was compared, and how, in sentences."""
-        if self.verdict is Verdict.UNKNOWN:
-            return "There is nothing to compare: a side has no figures."
-        limit = f"Up to {_percent(self.tolerance)} counts as the same."
+        """What was compared, and how."""
+        words = _("The losses of the first batch before training; up to {share} counts as the same.")
+        told = words.format(share=_percent(self.tolerance))
         if self.is_random:
-            return (
-                "The loss of the first batch before anything was learned. The model leaves numbers out at random while "
-                f"it learns (dropout), so that later losses can't be compared. {limit}"
-            )
-        later = (
-            f" After {figures.counted(self.steps, 'step')} the losses are apart by {_percent(self.apart)}: rounding "
-            "grows while weights move, and says nothing of which is right."
-            if self.apart is not None
-            else ""
+            return told + " " + _("The model has dropout, so later losses can't be compared.")
+        if self.apart is None:
+            return told
+        later = _(
+            "After {steps} steps they differ by {share}: rounding errors grow while the weights change."
         )
-        return f"The losses of the first batch before anything was learned. {limit}{later}"
+        return told + " " + later.format(steps=self.steps, share=_percent(self.apart))
 
 
-def agreement(left: Row, right: Row) -> Agreement:
-    """Compare two rows of a group by the first pass of each that has figures."""
-    if not left.samples or not right.samples:
-        return Agreement(Verdict.UNKNOWN)
-    one, other = left.samples[0], right.samples[0]
+def agreement(row: Row, first: Row) -> Agreement | None:
+    """Compare two rows of a group by their first passes; None: one has no figures, or neither has losses."""
+    if row is first or not row.samples or not first.samples:
+        return None
+    one, other = first.samples[0], row.samples[0]
     is_random = one.is_random or other.is_random
-    tolerance = HALF if _is_half(left) or _is_half(right) else FP32
-    pairs = [(one.first_loss, other.first_loss), *([] if is_random else _losses(one, other)[:1])]
-    known = [(mine, theirs) for mine, theirs in pairs if mine is not None and theirs is not None]
-    if not known or len(known) < len(pairs):
-        both_lack = all(mine is None and theirs is None for mine, theirs in pairs)
-        return Agreement(Verdict.UNKNOWN if both_lack else Verdict.DIFFER, tolerance=tolerance)
-    worst = max(_relative(mine, theirs) for mine, theirs in known)
-    apart, steps = (None, 0) if is_random else _later(one, other)
-    verdict = Verdict.AGREE if worst <= tolerance else Verdict.DIFFER
-    return Agreement(verdict, worst, tolerance, is_random, apart, steps)
+    tolerance = HALF_TOLERANCE if _is_half(row) or _is_half(first) else FP32_TOLERANCE
+    later = [] if is_random else list(zip(one.losses, other.losses, strict=False))
+    pairs = [(one.first_loss, other.first_loss), *later[:1]]
+    if all(mine is None and theirs is None for mine, theirs in pairs):
+        return None
+    differences = [_difference(mine, theirs) for mine, theirs in pairs]
+    known = [difference for difference in differences if difference is not None]
+    if len(known) < len(pairs):
+        return Agreement(None, tolerance)
+    apart = _difference(*later[-1]) if len(later) > 1 else None
+    return Agreement(max(known), tolerance, is_random, apart, len(later) - 1 if apart is not None else 0)
 
 
-def _losses(one: Sample, other: Sample) -> list[tuple[float | None, float | None]]:
-    return list(zip(one.losses, other.losses, strict=False))
-
-
-def _later(one: Sample, other: Sample) -> tuple[float | None, int]:
-    """How far the last losses of both are apart, and after how many steps that was."""
-    found = _losses(one, other)
-    if len(found) < 2:
-        return None, 0
-    mine, theirs = found[-1]
-    return (None if mine is None or theirs is None else _relative(mine, theirs)), len(found) - 1
-
-
-def _relative(mine: float, theirs: float) -> float:
-    return abs(mine - theirs) / max(abs(mine), abs(theirs), TINY)
+def _difference(mine: float | None, theirs: float | None) -> float | None:
+    if mine is None or theirs is None:
+        return None
+    return abs(mine - theirs) / max(abs(mine), abs(theirs), 1e-12)
 
 
 def _is_half(row: Row) -> bool:
-    """Whether numbers have fewer bits than fp32's, as far as was asked or has run."""
-    asked = row.rung.asked.get("device", {}).get("precision")
+    asked = row.variant.asked.get("device", {}).get("precision")
     ran = row.samples[0].ran
     return asked in (Precision.BF16, Precision.FP16, Precision.TF32) or bool(ran and ran.autocast_dtype)
 
@@ -152,543 +195,537 @@ def _percent(share: float) -> str:
     return f"{share * 100:.2g} %"
 
 
-# --- Figures and remarks of a benchmark in plain words, as its tables have them
+# --- The table of a result, and its CSV
 
 
-_QUIET = 0.005
-"""A spread within this share of its median would only repeat it."""
+@dataclass(frozen=True)
+class Column:
+    """A column: the `value` of a row and its baseline, called `name` in CSV (empty: not there), `text` in tables."""
 
-DISTURBED = "* disturbed"
-"""What the remark of a row begins with that was measured beside other load or heat."""
-
-NOT_MEASURED = "not measured"
-"""The remark of a row that has not had its turn."""
-
-
-def spread(found: Spread | None) -> str:
-    """A figure with its spread: `36.3 (36.1 to 37.0)`."""
-    return figures.PLAIN_MISSING if found is None else f"{figure(found.median)}{_around(found)}"
-
-
-def times(ratio: float | None) -> str:
-    """How many times as much: `2.91 x`."""
-    return figures.PLAIN_MISSING if ratio is None else f"{ratio:.2f} x"
+    name: str
+    title: str
+    value: Callable[[Row, Row], Any]
+    text: Callable[[Any], str] = str
+    tip: str = ""
+    leaves: int = 0
+    is_figure: bool = True
+    is_optional: bool = False
 
 
-def figure(value: float) -> str:
-    """Three figures: `0.0461`, `36.3`, `1,240`."""
-    return f"{value:,.0f}" if abs(value) >= 99.95 else f"{value:#.3g}"
+def columns_of(result: Result, *, published: bool = False) -> list[Column]:
+    """The columns behind the title; optional ones are left out where no row has a value."""
+    is_methods = result.kind is Kind.METHODS
+    first = _("plain") if is_methods or not result.rows else result.rows[0].variant.side
+    against = _("against {row}").format(row=first)
+    found = [
+        Column(
+            "side", _("Setting"), lambda row, _first: row.variant.side or None,
+            is_figure=False, is_optional=True,
+        ),
+        Column(
+            "epoch_seconds", _("Epoch"), lambda row, _first: row.epoch_seconds, numbers.step_time,
+            _("Time of an epoch at the median step"),
+        ),
+        Column(
+            "samples_per_second", _("Samples/s"), lambda row, _first: _median(row.samples_per_second),
+            numbers.three_figures, _("Median of all timed steps"), leaves=0 if is_methods else 1,
+        ),
+        Column(
+            "", _("middle half"), lambda row, _first: row.samples_per_second, _range,
+            _("Interquartile range of the step times"), leaves=3,
+        ),
+        Column("speed_ratio", against, lambda row, first: row.speed_against(first), times, _("Relative speed")),
+        Column(
+            "peak_bytes", _("Peak memory"), lambda row, _first: row.peak or None, numbers.memory,
+            _("The most memory that the process held"), leaves=0 if is_methods else 1,
+        ),
+        Column(
+            "memory_ratio", against, lambda row, first: row.memory_against(first), times,
+            _("Relative memory"), leaves=0 if is_methods else 2,
+        ),
+        Column(
+            "compile_seconds", _("Compiling"), lambda row, _first: row.compile_seconds, numbers.step_time,
+            _("Once, before the first step; not included in any other figure"), leaves=1, is_optional=True,
+        ),
+        Column(
+            "samples_per_joule", _("Samples/J"), lambda row, _first: row.samples_per_joule,
+            numbers.three_figures, _("Samples per joule, by the power of the GPU alone"),
+            leaves=2, is_optional=True,
+        ),
+    ]  # fmt: skip
+    if not is_methods:
+        tip = _("Whether both compute the same, by the loss of the first batch")
+        found.append(Column("losses", _("Losses"), agreement, tip=tip, is_figure=False))
+    if published:
+        title = _("Published speed, memory") if is_methods else _("Published")
+        found.append(Column("published", title, _published, tip=SOURCES[result.kind]))
+    rows = result.rows
+    return [
+        column
+        for column in found
+        if not column.is_optional or any(column.value(row, result.baseline(row)) is not None for row in rows)
+    ]
 
 
-def _around(found: Spread) -> str:
-    if max(found.highest - found.median, found.median - found.lowest) <= _QUIET * found.median:
-        return ""
-    return f" ({figure(found.lowest)} to {figure(found.highest)})"
+def table_of(result: Result, *, published: bool = False, underway: str = "") -> ResultTable:
+    """A line per row. `underway` is the name of the variant that is being measured."""
+    columns = columns_of(result, published=published)
+    title = _("Method") if result.kind is Kind.METHODS else _("Model")
+    headings = [Heading(one.title, one.tip, one.is_figure, one.leaves) for one in columns]
+    lines = tuple(_line(row, result, columns, row.variant.name == underway) for row in result.rows)
+    return ResultTable((Heading(title, is_figure=False), *headings), lines)
 
 
-def whole_title(rung: Rung, plan: Plan) -> str:
-    """A rung's title as it stands alone: with that of the one before it, where its own says only what is added."""
-    if not rung.title.startswith("+"):
-        return rung.title
-    place = next((place for place, one in enumerate(plan.rungs) if one.name == rung.name), 0)
-    return f"{plan.rungs[place - 1].title} {rung.title}" if place else rung.title
-
-
-def with_side(rung: Rung, title: str) -> str:
-    """A title, and the side it is of where rows of several sides stand below each other."""
-    return f"{title}, {rung.side}" if rung.side and rung.side not in title else title
-
-
-def remarks(row: Row) -> str:
-    """What has to be known to read a row's figures; why it has none, where it has none."""
-    return "; ".join(_row_remarks(row))
-
-
-def _row_remarks(row: Row) -> Iterator[str]:
+def _line(row: Row, result: Result, columns: Sequence[Column], is_underway: bool) -> Line:
+    variant = row.variant
+    tone = Tone.ACTIVE if is_underway else Tone.PLAIN if row.is_measured else Tone.QUIET
+    title = f"{variant.title} {MARK}" if row.is_disturbed and row.is_measured else variant.title
     if not row.is_measured:
-        yield _one_line(row.reason) or NOT_MEASURED
-        return
-    disturbed = _disturbances(row)
-    if disturbed:
-        yield f"{DISTURBED}: {', '.join(disturbed)}"
+        words = _("being measured…") if is_underway else reason_of(row, result) or _("waits for its turn")
+        cells = (Cell(result.titles()[variant.name] if variant.side else title, tone),)
+        tip = "\n".join(part for part in (title, variant.note, words) if part)
+        return Line(variant.name, cells, Cell(words, tone), row.reason and _one_line(row.reason), tip)
+    figures = (Cell(title, tone), *(_cell(column, row, result.baseline(row)) for column in columns))
+    notes = list(remarks(row))
+    tip = "\n".join([result.titles()[variant.name], *details(row), *notes])
+    return Line(variant.name, figures, note="; ".join(notes), tip=tip)
+
+
+def _cell(column: Column, row: Row, first: Row) -> Cell:
+    value = column.value(row, first)
+    if isinstance(value, Agreement):
+        return Cell(str(value), Tone.GOOD if value.agrees else Tone.WARNING, value.explanation)
+    return Cell("" if value is None else column.text(value))
+
+
+def reason_of(row: Row, result: Result) -> str:
+    """Why a row has no figures and gets none; empty where it has some, or its turn may come."""
+    if row.is_measured or not (row.reason or result.ended is not None):
+        return ""
+    if not row.reason:
+        return _("not measured")
+    words = _("not measured: {reason}") if row.variant.refusal else _("failed: {reason}")
+    return words.format(reason=_one_line(row.reason))
+
+
+def details(row: Row) -> Iterator[str]:
+    """The figures behind those of the table, in sentences."""
+    step, fullest = row.step_seconds, row.fullest
+    if step is not None:
+        count = sum(len(sample.seconds) for sample in row.samples)
+        words = _("A step: {median}, half of them between {low} and {high}; {steps} steps in {passes} passes")
+        low, high = numbers.step_time(step.lowest), numbers.step_time(step.highest)
+        median = numbers.step_time(step.median)
+        yield words.format(median=median, low=low, high=high, steps=f"{count:,}", passes=len(row.samples))
+    if fullest is not None and fullest.peak:
+        held = ((title, getattr(fullest.parts, name)) for name, title in PART_TITLES.items())
+        parts = ", ".join(f"{title.lower()} {numbers.memory(size)}" for title, size in held if size)
+        yield _("Peak memory: {size} ({parts})").format(size=numbers.memory(fullest.peak), parts=parts)
+
+
+def remarks(row: Row) -> Iterator[str]:
+    """What has to be known to read the figures of a row."""
+    if row.is_disturbed:
+        load = max((one.other_load or 0.0 for one in row.conditions), default=0.0)
+        causes = list(dict.fromkeys(why for one in row.conditions for why in one.throttled))
+        if load > BUSY:
+            causes.insert(0, _("other load of {share}").format(share=numbers.whole_percent(load)))
+        yield _("{mark} disturbed: {causes}").format(mark=MARK, causes=", ".join(causes))
     if row.gpu_others and row.gpu_others > GPU_HELD:
-        yield f"others held {figures.size(row.gpu_others)} of the GPU"
-    if any(one.surroundings.on_battery for one in _made(row)):
-        yield "on battery"
-    if row.compile_seconds:
-        yield f"compiling took {figure(row.compile_seconds)} s, not counted"
-    failed = [one for one in row.passes if one.failure]
+        yield _("others held {size} of the GPU").format(size=numbers.memory(row.gpu_others))
+    if any(one.on_battery for one in row.conditions):
+        yield _("on battery")
+    failed = [one.failure for one in row.passes if one.failure]
     if failed:
-        yield f"{len(failed)} of {len(row.passes)} passes failed: {_one_line(failed[0].failure)}"
-    if row.rung.note:
-        yield _one_line(row.rung.note)
+        words = _("{failed} of {passes} passes failed: {reason}")
+        yield words.format(failed=len(failed), passes=len(row.passes), reason=_one_line(failed[0]))
+    if row.variant.note:
+        yield _one_line(row.variant.note)
 
 
-def _made(row: Row) -> list[Pass]:
-    return [one for one in row.passes if one.sample is not None]
+def csv(result: Result) -> str:
+    """A line per row, plain numbers in SI units; each line says when and where, so that files can be joined."""
+    text = io.StringIO()
+    titles = result.titles()
+    lines = []
+    for row in result.rows:
+        step, pace, sample, around = row.step_seconds, row.samples_per_second, row.fullest, row.conditions
+        loads = [one.other_load for one in around if one.other_load is not None]
+        watts = [one.watts for one in around if one.watts is not None]
+        columns = {
+            column.name: column.value(row, result.baseline(row))
+            for column in columns_of(result)
+            if column.name not in ("", "side")
+        }
+        lines.append(
+            {
+                "begun": time.strftime("%Y-%m-%dT%H:%M:%S", time.localtime(result.begun)),
+                "machine": result.machine.title,
+                "kind": result.kind.value,
+                "benchmark": result.plan.title,
+                "name": row.variant.name,
+                "title": titles[row.variant.name],  # spreadsheets take one that begins with + for a formula
+                "side": row.variant.side,
+                "model": row.variant.asked.get("model", {}).get("source", ""),
+                "batch_size": row.variant.batch,
+                "device": sample.device if sample else "",
+                "passes": len(row.samples),
+                "steps": sum(len(one.seconds) for one in row.samples),
+                "step_seconds": _median(step),
+                "step_seconds_lower_quartile": step.lowest if step else None,
+                "step_seconds_upper_quartile": step.highest if step else None,
+                "samples_per_second_lower_quartile": pace.lowest if pace else None,
+                "samples_per_second_upper_quartile": pace.highest if pace else None,
+                **columns,
+                "first_loss": row.samples[0].first_loss if row.samples else None,
+                "base_bytes": sample.base if sample else None,
+                **{f"{part}_bytes": getattr(sample.parts, part) if sample else None for part in PART_TITLES},
+                "disturbed": int(row.is_disturbed) if around else None,
+                "other_load": max(loads, default=None),
+                "throttled": ", ".join(dict.fromkeys(why for one in around for why in one.throttled)),
+                "on_battery": int(any(one.on_battery for one in around)) if around else None,
+                "gpu_others_bytes": row.gpu_others,
+                "watts": sum(watts) / len(watts) if watts else None,
+                "note": row.variant.note,
+                "reason": row.reason,
+            }
+        )
+    if lines:
+        writer = csv_files.DictWriter(text, list(lines[0]), lineterminator="\n")
+        writer.writeheader()
+        writer.writerows(lines)
+    return text.getvalue()
 
 
-def _disturbances(row: Row) -> list[str]:
-    """What else took part of the machine while it was measured, at the worst."""
-    around = [one.surroundings for one in _made(row)]
-    load = max((one.other_load for one in around if one.other_load is not None), default=0.0)
-    found = [f"other load of {load * 100:.0f} %"] if load > BUSY else []
-    return found + list(dict.fromkeys(why for one in around for why in one.throttled))
+def markdown(result: Result, *, published: bool = False) -> str:
+    """The title, the table, the conclusion and how it was measured."""
+    lines = [f"### {escaped(result.plan.title)}", "", *table_of(result, published=published).markdown()]
+    lines += [f"{escaped(conclusion(result))}\n"]
+    facts = [*how_measured(result), *([SOURCES[result.kind]] if published else [])]
+    return "\n".join([*lines, *(f"- {escaped(fact)}" for fact in facts)]) + "\n"
 
 
-def _one_line(text: str) -> str:
-    return " ".join(text.split()).rstrip(".")
+def text(result: Result, *, published: bool = False) -> str:
+    """The same for a terminal."""
+    table = table_of(result, published=published).text()
+    facts = [*how_measured(result), *([SOURCES[result.kind]] if published else [])]
+    return "\n".join([result.plan.title, "", table, "", conclusion(result), "", *facts])
 
 
-def how_measured(plan: Plan) -> str:
-    """How much each rung was measured: `20 steps x 3 passes, after 2 steps of warm-up`."""
-    passes = f"{plan.passes} {'pass' if plan.passes == 1 else 'passes'}"
-    own = {plan.steps_of(rung) for rung in plan.rungs}
-    few, most = min(own, default=plan.steps), max(own, default=plan.steps)
-    steps = figures.counted(most, "step") if few == most else f"{few} to {most} steps"
-    return f"{steps} x {passes}, after {figures.counted(plan.warm_up, 'step')} of warm-up"
-
-
-def head(result: Result) -> list[str]:
-    """On what, with what, when and how it was measured, a sentence each."""
-    machine = result.machine
-    parts = [machine.processor, figures.counted(machine.cores, "core"), figures.size(machine.memory)]
-    parts += [machine.accelerator, machine.system]
+def how_measured(result: Result) -> list[str]:
+    """On what, with what, when and how, a sentence each."""
+    machine, source = result.machine, next(_power_sources(result), "")
+    cores = ngettext("{count} core", "{count} cores", machine.cores).format(count=machine.cores)
+    parts = (machine.processor, cores, numbers.memory(machine.memory), machine.accelerator, machine.system)
     versions = ", ".join(f"{name} {version}" for name, version in machine.versions.items())
+    when, how = numbers.full_moment(result.begun), amount_of(result.plan)
     lines = [
-        f"Measured on {', '.join(part for part in parts if part)}.",
-        f"With {versions}." if versions else "",
-        f"{figures.full_moment(result.begun)}, {how_measured(result.plan)}: medians of all steps, with "
-        "their quartiles.",
-        _of_power(result),
-        "" if result.is_whole else "It was ended before all passes were made.",
+        _("Measured on {machine}.").format(machine=", ".join(filter(None, parts))),
+        _("With {versions}.").format(versions=versions) if versions else "",
+        _("{when}, {how}: medians of all steps, with their quartiles.").format(when=when, how=how),
+        _("Samples/J: by the power of the GPU alone, read from {source}.").format(source=source)
+        if source
+        else "",
+        "" if result.is_whole else _("It ended before all passes were made."),
         *result.plan.notes,
     ]
     return [line for line in lines if line]
 
 
-def _of_power(result: Result) -> str:
-    """Whose power it is that samples a joule are reckoned with; empty where none was read."""
-    told = (one.surroundings.power_source for row in result.rows for one in row.passes)
-    source = next(filter(None, told), "")
-    return f"Samples/J: by the power of the GPU alone, as {source} tells it." if source else ""
-
-
-# --- A result as CSV: a line a row, plain numbers, their units in the names of the columns
-
-
-Cell = str | int | float | None
-
-
-def csv(result: Result) -> str:
-    """All rows with their figures; each line also tells when and where it was measured, so that files can be joined."""
-    text = io.StringIO()
-    lines = [_line(row, _first(row, result), result) for row in result.rows]
-    if not lines:
-        return ""
-    table = writing.DictWriter(text, list(lines[0]), lineterminator="\n")
-    table.writeheader()
-    table.writerows(lines)
-    return text.getvalue()
-
-
-def _first(row: Row, result: Result) -> Row:
-    """What a row is held against: the plain one, or the first side of its group."""
-    if result.kind is Kind.DEVICES:
-        return result.groups()[row.rung.group][0]
-    return result.plain or row
-
-
-def _line(row: Row, first: Row, result: Result) -> dict[str, Cell]:
-    return {
-        "begun": time.strftime("%Y-%m-%dT%H:%M:%S", time.localtime(result.begun)),
-        "machine": result.machine.title,
-        "kind": result.kind.value,
-        "benchmark": result.plan.title,
-        "name": row.rung.name,
-        "title": whole_title(row.rung, result.plan),  # spreadsheets take one that begins with + for a formula
-        "side": row.rung.side,
-        "model": str(row.rung.asked.get("model", {}).get("source", "")),
-        "batch_size": row.rung.batch,
-        **_figures(row),
-        "speed_ratio": speed_against(row, first),
-        "memory_ratio": memory_against(row, first),
-        **_memory_cells(row),
-        **_surroundings(row),
-        "note": row.rung.note,
-        "reason": row.reason,
-    }
-
-
-def _figures(row: Row) -> dict[str, Cell]:
-    samples = row.samples
-    return {
-        "device": samples[0].device if samples else "",
-        "passes": len(samples),
-        "steps": sum(len(sample.seconds) for sample in samples),
-        **_spread("step_seconds", row.step_seconds),
-        **_spread("samples_per_second", row.samples_per_second),
-        **_spread("epoch_seconds", row.epoch_seconds),
-        "compile_seconds": row.compile_seconds if samples else None,
-        "samples_per_joule": row.samples_per_joule,
-        "first_loss": samples[0].first_loss if samples else None,
-    }
-
-
-def _spread(name: str, found: Spread | None) -> dict[str, Cell]:
-    return {
-        name: found.median if found else None,
-        f"{name}_lower_quartile": found.lowest if found else None,
-        f"{name}_upper_quartile": found.highest if found else None,
-    }
-
-
-def _memory_cells(row: Row) -> dict[str, Cell]:
-    fullest = row.fullest
-    parts = Parts.__struct_fields__
-    return {
-        "peak_bytes": row.peak,
-        "base_bytes": fullest.base if fullest else None,
-        **{f"{name}_bytes": getattr(fullest.parts, name) if fullest else None for name in parts},
-    }
-
-
-def _surroundings(row: Row) -> dict[str, Cell]:
-    """The worst of the passes; of the power the mean."""
-    around = [one.surroundings for one in row.passes if one.sample is not None]
-    watts = [one.watts for one in around if one.watts is not None]
-    return {
-        "disturbed": int(row.is_disturbed) if around else None,
-        "other_load": max((one.other_load for one in around if one.other_load is not None), default=None),
-        "throttled": ", ".join(dict.fromkeys(why for one in around for why in one.throttled)),
-        "on_battery": max(
-            (int(one.on_battery) for one in around if one.on_battery is not None), default=None
-        ),
-        "gpu_others_bytes": row.gpu_others,
-        "watts": sum(watts) / len(watts) if watts else None,
-        "power_source": next((one.power_source for one in around if one.power_source), ""),
-    }
-
-
-# --- The table of devices: a model and its batch a row, its sides beside each other
-
-
-PUBLISHED_DEVICES = ("Published CPU, s for 1,000", "Published MPS, s for 1,000", "Published speed-up")
-
-
-def devices_table(result: Result, *, published: bool = False) -> Table:
-    """A model and its batch a row.
-
-    Args:
-        result: What was measured.
-        published: Whether the figures of others stand beside, where there are any of the same model and batch.
-    """
-    sides = list(dict.fromkeys(row.rung.side for row in result.rows))
-    titles = ["Model", "Batch", *(f"{side}, s an epoch" for side in sides)]
-    others = sides[1:]
-    titles += [_beside("Speed-up", side, others) for side in others]
-    numbers = set(range(1, len(titles)))
-    titles += [_beside("Losses agree", side, others) for side in others]
-    if published:
-        numbers |= set(range(len(titles), len(titles) + len(PUBLISHED_DEVICES)))
-        titles += PUBLISHED_DEVICES
-    rows = [
-        (
-            *_group(found, sides),
-            *(_published_device_cells(found[0]) if published else ()),
-            _side_remarks(found),
-        )
-        for found in result.groups().values()
-    ]
-    return Table((*titles, "Notes"), rows, frozenset(numbers))
-
-
-def _beside(title: str, side: str, others: list[str]) -> str:
-    """A column's title; the side is named where there are several such columns."""
-    return title if len(others) == 1 else f"{title}, {side}"
-
-
-def _group(rows: tuple[Row, ...], sides: list[str]) -> tuple[str, ...]:
-    first, found = rows[0], {row.rung.side: row for row in rows}
-    others = [found.get(side) for side in sides[1:]]
-    return (
-        model_of(first),
-        figures.PLAIN_MISSING if first.rung.batch is None else str(first.rung.batch),
-        *(_epoch(found.get(side)) for side in sides),
-        *(times(speed_against(other, first)) if other else figures.PLAIN_MISSING for other in others),
-        *(agreement(first, other).words if other else figures.PLAIN_MISSING for other in others),
+def amount_of(plan: Plan) -> str:
+    """How much is measured: `20 steps x 3 passes, after 2 steps of warm-up`."""
+    counts = {plan.steps_of(variant) for variant in plan.variants} or {plan.steps}
+    few, most = min(counts), max(counts)
+    steps = ngettext("{count} step", "{count} steps", most)
+    return _("{steps} x {passes}, after {warm_up} of warm-up").format(
+        steps=steps.format(count=most if few == most else f"{few} to {most}"),
+        passes=ngettext("{count} pass", "{count} passes", plan.passes).format(count=plan.passes),
+        warm_up=ngettext("{count} step", "{count} steps", plan.warm_up).format(count=plan.warm_up),
     )
 
 
-def _published_device_cells(row: Row) -> tuple[str, ...]:
-    found = article_row(row.rung)
-    if found is None:
-        return (figures.PLAIN_MISSING,) * len(PUBLISHED_DEVICES)
-    return f"{found.cpu_seconds}", f"{found.mps_seconds}", times(found.speed)
+def times(factor: float) -> str:
+    """How many times as much: `1.90 ×`."""
+    decimals = 2 if factor < 9.995 else 1 if factor < 99.95 else 0
+    return f"{factor:,.{decimals}f} ×"
 
 
-def model_of(row: Row) -> str:
-    """What the model of a row is called."""
-    return row.rung.title.removesuffix(f", batch {row.rung.batch}")
+def _median(spread: Spread | None) -> float | None:
+    return spread.median if spread else None
 
 
-def _epoch(row: Row | None) -> str:
-    epoch = row.epoch_seconds if row else None
-    return spread(epoch) if epoch else figures.PLAIN_MISSING
+def _range(spread: Spread) -> str:
+    low, high = numbers.three_figures(spread.lowest), numbers.three_figures(spread.highest)
+    return f"{low} – {high}" if low != high else ""
 
 
-def _side_remarks(rows: tuple[Row, ...]) -> str:
-    """What is remarked of each side; once what is remarked of all."""
-    told = [remarks(row) for row in rows]
-    if len(set(told)) == 1:
-        return told[0]
-    return "; ".join(f"{row.rung.side}: {said}" for row, said in zip(rows, told, strict=True) if said)
+def _published(row: Row, first: Row) -> str | None:
+    """Speed and memory of the guide; seconds and device of the article, which may not be this machine's."""
+    guide, seconds = guide_row(row.variant), ARTICLE.get(row.variant.group)
+    if seconds is None:
+        return f"{times(guide.speed)}, {times(guide.memory)}" if guide else None
+    if row is first:
+        return f"CPU {numbers.step_time(seconds[0])}"
+    return f"MPS {numbers.step_time(seconds[1])}, {times(seconds[0] / seconds[1])}"
 
 
-# --- What a result comes to, in a plain sentence or two
+def _power_sources(result: Result) -> Iterator[str]:
+    return (one.power_source for row in result.rows for one in row.conditions if one.power_source)
+
+
+def _one_line(words: str) -> str:
+    return " ".join(words.split()).rstrip(".")
+
+
+# --- The conclusion in a sentence or two
 
 
 LESS = 0.95
 """Memory counts as less from this share of plain's on: what a process holds differs by a few percent each time."""
 
-AGAIN = "Close other programs and measure again."
 
-
-def best_trade(result: Result) -> str:
-    """The sentence; it says so where there is nothing to be said yet, or nothing to choose between."""
-    if result.kind is Kind.DEVICES:
-        return _devices(result)
-    return " ".join(_methods(result))
-
-
-def is_faster(row: Row, other: Row) -> bool:
-    """Whether it is faster by more than both of them vary: the quartiles of their steps don't touch."""
-    mine, theirs = row.samples_per_second, other.samples_per_second
-    return mine is not None and theirs is not None and mine.lowest > theirs.highest
-
-
-def _methods(result: Result) -> Iterator[str]:
-    plain, rows = result.plain, [row for row in result.rows[1:] if row.is_measured]
-    quiet = [row for row in rows if not row.is_disturbed]
-    if plain is None or not (rows or plain.is_measured):
-        yield "Nothing has been measured."
-    elif not plain.is_measured:
-        yield f"Nothing can be held against plain, which has no figures: {plain.reason or 'it was not measured'}."
-    elif not rows:
-        yield "Only plain has been measured."
-    elif plain.is_disturbed or len(quiet) < len(rows) / 2:
-        yield f"{_disturbed([plain, *rows])}: too many to conclude anything. {AGAIN}"
-    else:
-        yield from _trade(result, plain, quiet)
-        if quiet != rows:
-            yield f"{_disturbed([plain, *rows])} and left out here. {AGAIN}"
-
-
-def _trade(result: Result, plain: Row, rows: list[Row]) -> Iterator[str]:
-    whole = [row for row in rows if not _is_small(row, plain) and _same_data(row, plain)]
-    fastest = max(
-        (row for row in whole if is_faster(row, plain)), key=lambda row: _speed(row, plain), default=None
-    )
-    leanest = min(
-        (row for row in whole if not is_faster(plain, row) and _memory_share(row, plain) <= LESS),
-        key=lambda row: _memory_share(row, plain),
-        default=None,
-    )
-    yield _of_all_weights(result, plain, fastest, leanest)
-    best = fastest or plain
-    for row in rows:
-        if not _same_data(row, plain) and is_faster(row, best):
-            yield f"Where texts differ in length, {_name(result, row)} makes it {_times(row, plain)} as fast as plain."
-        if _is_small(row, plain):
-            yield f"{_name(result, row)}, which trains few of the weights, is {_compared(row, plain)}."
-
-
-def _disturbed(rows: Sequence[Row]) -> str:
-    """How many were."""
-    count = sum(row.is_disturbed for row in rows)
-    why = "beside other work, or while heat or a power cap held a clock down"
-    return f"{count} of {len(rows)} rows were measured {why}"
-
-
-def _of_all_weights(result: Result, plain: Row, fastest: Row | None, leanest: Row | None) -> str:
-    if fastest is None and leanest is None:
-        return "No method was faster than plain beyond its spread, and none took less memory without being slower."
-    if leanest is None:
-        assert fastest is not None
-        return (
-            f"The best trade here: {_name(result, fastest)}, {_compared(fastest, plain)}. None took less memory "
-            "without being slower."
+def conclusion(result: Result) -> str:
+    """What the figures come to; disturbed rows are left out."""
+    if not result.measured:
+        return _("Nothing has been measured.")
+    quiet = [row for row in result.measured if not row.is_disturbed]
+    sentences = list((_of_methods if result.kind is Kind.METHODS else _of_devices)(result, quiet))
+    if len(quiet) < len(result.measured):
+        words = _(
+            "{count} of {rows} rows were measured beside other work, or while heat or a power cap reduced the clock, "
+            "and are left out here. Close other programs and measure again."
         )
+        count = len(result.measured) - len(quiet)
+        sentences.append(words.format(count=count, rows=len(result.measured)))
+    return " ".join(sentences)
+
+
+def _of_methods(result: Result, quiet: list[Row]) -> Iterator[str]:
+    plain, titles = result.rows[0], result.titles()
+    others = [row for row in quiet if row is not plain]
+    if not plain.is_measured:
+        reason = plain.reason or _("it was not measured")
+        yield _("There is nothing to compare with: plain has no figures ({reason}).").format(reason=reason)
+        return
+    if len(result.measured) == 1:
+        yield _("Only plain has been measured.")
+        return
+    if plain.is_disturbed or len(others) < (len(result.measured) - 1) / 2:
+        yield _("Too many rows were disturbed for a conclusion.")
+        return
+    same = [row for row in others if not _is_small(row, plain) and _data(row) == _data(plain)]
+    faster = [row for row in same if row.is_faster(plain)]
+    leaner = [row for row in same if not plain.is_faster(row) and (row.memory_against(plain) or 1) <= LESS]
+    fastest = max(faster, key=lambda row: row.speed_against(plain) or 0.0, default=None)
+    leanest = min(leaner, key=lambda row: row.memory_against(plain) or 1.0, default=None)
     if fastest is None:
-        return (
-            f"No method was faster than plain beyond its spread; the best trade here is {_name(result, leanest)}, "
-            f"{_compared(leanest, plain)}."
-        )
-    if fastest is leanest:
-        return f"The best trade here, in speed and in memory: {_name(result, fastest)}, {_compared(fastest, plain)}."
-    return (
-        f"The best trade here: {_name(result, fastest)}, {_compared(fastest, plain)}. Least memory without being "
-        f"slower than plain: {_name(result, leanest)}, {_compared(leanest, plain)}."
-    )
-
-
-def _compared(row: Row, plain: Row) -> str:
-    """Speed and memory against plain: `2.91 times as fast as plain, with 45 % of its memory`."""
-    if is_faster(row, plain):
-        speed = f"{_times(row, plain)} as fast as plain"
-    elif is_faster(plain, row):
-        speed = f"slower than plain ({_times(row, plain)} its speed)"
+        yield _("No method was faster than plain beyond its spread.")
     else:
-        speed = "as fast as plain within the spread"
-    return f"{speed}, with {_memory_share(row, plain):.0%} of its memory".replace("%", " %")
+        words = _("Fastest, with the least memory: {row}.") if fastest is leanest else _("Fastest: {row}.")
+        yield words.format(row=_compared(fastest, plain, titles))
+    if leanest is None:
+        yield _("None took less memory without being slower.")
+    elif leanest is not fastest:
+        words = _("Least memory without being slower than plain: {row}.")
+        yield words.format(row=_compared(leanest, plain, titles))
+    for row in others:
+        title = titles[row.variant.name]
+        if _data(row) != _data(plain) and row.is_faster(fastest or plain):
+            words = _("On texts of different lengths {title} is {times} times as fast as plain.")
+            yield words.format(title=title, times=numbers.three_figures(row.speed_against(plain) or 0.0))
+        if _is_small(row, plain):
+            words = _("Training few of the weights: {row}.")
+            yield words.format(row=_compared(row, plain, titles))
 
 
-def _times(row: Row, plain: Row) -> str:
-    return f"{figure(_speed(row, plain))} times"
-
-
-def _speed(row: Row, plain: Row) -> float:
-    return speed_against(row, plain) or 0.0
-
-
-def _memory_share(row: Row, plain: Row) -> float:
-    """What share of plain's memory; where one of them is not known, it counts as all of it."""
-    return memory_against(row, plain) or 1.0
+def _compared(row: Row, plain: Row, titles: dict[str, str]) -> str:
+    """`bf16, 2.91 times as fast as plain, with 45 % of its memory`."""
+    if plain.is_faster(row) or row.is_faster(plain):
+        words = _("{title}, {times} times as fast as plain, with {memory} of its memory")
+    else:
+        words = _("{title}, as fast as plain within the spread, with {memory} of its memory")
+    factor = numbers.three_figures(row.speed_against(plain) or 0.0)
+    memory = numbers.whole_percent(row.memory_against(plain) or 1.0)
+    return words.format(title=titles[row.variant.name], times=factor, memory=memory)
 
 
 def _is_small(row: Row, plain: Row) -> bool:
-    """Whether fewer of the weights learn than in the plain row."""
-    return _method_name(row) != _method_name(plain) and _method_name(row) != Method.FULL
+    """Whether fewer weights are trained than in the plain row."""
+    mine, theirs = (one.variant.asked.get("model", {}).get("method", Method.FULL) for one in (row, plain))
+    return mine not in (theirs, Method.FULL)
 
 
-def _method_name(row: Row) -> str:
-    return str(row.rung.asked.get("model", {}).get("method", Method.FULL.value))
+def _data(row: Row) -> object:
+    """Dynamic padding has to be measured on other texts."""
+    return row.variant.asked.get("data", {}).get("train")
 
 
-def _same_data(row: Row, plain: Row) -> bool:
-    """Whether both learn from the same: dynamic padding has to be measured on other texts."""
-    mine, theirs = (one.rung.asked.get("data", {}).get("train") for one in (row, plain))
-    return bool(mine == theirs)
+def _of_devices(result: Result, quiet: list[Row]) -> Iterator[str]:
+    speeds: dict[tuple[str, str], dict[str, float]] = {}
+    for row in quiet:
+        first = result.baseline(row)
+        speed = row.speed_against(first)
+        if row is not first and speed is not None and not first.is_disturbed:
+            found = speeds.setdefault((row.variant.side, first.variant.side), {})
+            found[row.variant.title] = speed
+    for (side, first_side), found in speeds.items():
+        least, most = min(found, key=lambda title: found[title]), max(found, key=lambda title: found[title])
+        low, high = numbers.three_figures(found[least]), numbers.three_figures(found[most])
+        if len(found) == 1:
+            words = _("{side} is {high} times as fast as {first} ({most}).")
+        else:
+            words = _(
+                "{side} is {low} to {high} times as fast as {first}: least with {least}, most with {most}."
+            )
+        yield words.format(side=side, first=first_side, low=low, high=high, least=least, most=most)
+    if not speeds:
+        yield _("Nothing has been measured on both sides without disturbance.")
 
 
-def _name(result: Result, row: Row) -> str:
-    return whole_title(row.rung, result.plan)
+# --- Two results compared
 
 
-def _devices(result: Result) -> str:
-    """How much faster the other side is, from the least of all models to the most."""
-    found = {}
-    measured = [row for row in result.rows if row.is_measured]
-    for rows in result.groups().values():
-        first, *others = rows
-        for other in others:
-            speed = speed_against(other, first)
-            if speed is not None and not (first.is_disturbed or other.is_disturbed):
-                found[f"{other.rung.side} is {{}} as fast as {first.rung.side}", other.rung.title] = speed
-    told = [
-        _range({title: speed for (said, title), speed in found.items() if said == words}, words)
-        for words in dict.fromkeys(said for said, _ in found)
-    ]
-    if any(row.is_disturbed for row in measured):
-        told.append(f"{_disturbed(measured)} and left out here. {AGAIN}")
-    return " ".join(told) or "Nothing has been measured on both sides."
+FEWEST_STEPS = 4
+"""Fewer steps have no quartiles."""
 
 
-def _range(speeds: dict[str, float], words: str) -> str:
-    most, least = max(speeds, key=lambda title: speeds[title]), min(speeds, key=lambda title: speeds[title])
-    if len(speeds) == 1:
-        return f"{words.format(f'{figure(speeds[most])} times')} ({most})."
-    between = words.format(f"{figure(speeds[least])} to {figure(speeds[most])} times")
-    return f"{between}: the least with {least}, the most with {most}."
+class Change(Enum):
+    """What became of a row's speed."""
+
+    FASTER = "faster"
+    SLOWER = "slower"
+    SAME = "same"
+    UNKNOWN = "unknown"
 
 
-# --- A result as a table: for a terminal, as Markdown to be pasted
+@dataclass(frozen=True)
+class Compared:
+    """A row in both results; None where one lacks it."""
+
+    key: str
+    title: str
+    earlier: Row | None
+    later: Row | None
+
+    @property
+    def speed(self) -> float | None:
+        """Speed of the later relative to the earlier."""
+        return self.later.speed_against(self.earlier) if self.later and self.earlier else None
+
+    @property
+    def change(self) -> Change:
+        """Faster or slower beyond both spreads."""
+        old, new = self.earlier, self.later
+        if old is None or new is None or min(map(_steps, (old, new))) < FEWEST_STEPS:
+            return Change.UNKNOWN
+        return Change.FASTER if new.is_faster(old) else Change.SLOWER if old.is_faster(new) else Change.SAME
+
+    @property
+    def reason(self) -> str:
+        """Why the two can't be compared."""
+        if self.earlier is None:
+            return _("only in the later one")
+        if self.later is None:
+            return _("only in the earlier one")
+        return self.later.reason or self.earlier.reason or _("not measured")
 
 
-__all__ = ["csv", "markdown", "table", "text"]
+@dataclass(frozen=True)
+class Comparison:
+    """Two results; `notes` say what else differs."""
+
+    earlier: Result
+    later: Result
+    rows: tuple[Compared, ...]
+    notes: tuple[str, ...]
 
 
-AGAINST = "Against plain"
-"""Of the column before it: so many times plain's."""
+def compare(one: Result, other: Result) -> Comparison:
+    """Compare two results by the names of their variants; rows of both come first, in the later one's order.
 
-PUBLISHED_METHODS = ("Published speed", "Published memory")
-
-
-def table(result: Result, *, published: bool = False) -> Table:
-    """The rows of a result; `published` puts the figures of others beside."""
-    if result.kind is Kind.DEVICES:
-        return devices_table(result, published=published)
-    return _methods_table(result, published=published)
-
-
-def _methods_table(result: Result, *, published: bool) -> Table:
-    """A method a row, held against the plain one."""
-    titles = ["Method", "Time an epoch", "Samples/s", AGAINST, "Peak memory", AGAINST]
-    with_power = any(row.samples_per_joule for row in result.rows)
-    if with_power:
-        titles.append("Samples/J")
-    titles += PUBLISHED_METHODS if published else ()
-    rows = [
-        (
-            *_method_row(row, result.plain or row, with_power=with_power),
-            *(_published_method_cells(row) if published else ()),
-            remarks(row),
+    Raises:
+        OptionsError: One is of methods and one of devices, or both are the same.
+    """
+    earlier, later = sorted((one, other), key=lambda result: result.begun)
+    if one == other or one.kind is not other.kind:
+        message = f"one is a benchmark of {one.kind.value}, the other of {other.kind.value}"
+        raise OptionsError(
+            (Problem("", "both are the same result" if one == other else message),), "The comparison"
         )
-        for row in result.rows
-    ]
-    return Table((*titles, "Notes"), rows, frozenset(range(1, len(titles))))
+    before, after = ({row.variant.name: row for row in result.rows} for result in (earlier, later))
+    titles = earlier.titles() | later.titles()
+    names = sorted(dict.fromkeys((*after, *before)), key=lambda name: name not in before or name not in after)
+    rows = tuple(Compared(name, titles[name], before.get(name), after.get(name)) for name in names)
+    return Comparison(earlier, later, rows, tuple(_differences(earlier, later, rows)))
 
 
-def _method_row(row: Row, first: Row, *, with_power: bool) -> tuple[str, ...]:
-    epoch = row.epoch_seconds
-    joule = row.samples_per_joule
-    return (
-        row.rung.title,
-        f"{figure(epoch.median)} s" if epoch else figures.PLAIN_MISSING,
-        spread(row.samples_per_second),
-        times(speed_against(row, first)),
-        figures.size(row.peak),
-        times(memory_against(row, first)),
-        *((figure(joule) if joule else figures.PLAIN_MISSING,) if with_power else ()),
+def comparison_table(found: Comparison) -> ResultTable:
+    """Speed and memory of both, and whether the speed has changed."""
+    headings = (
+        Heading(_("Row"), is_figure=False),
+        Heading(_("Samples/s, earlier")),
+        Heading(_("later")),
+        Heading(_("Speed"), _("Later run relative to earlier")),
+        Heading(_("Change"), _("Whether the interquartile ranges overlap"), is_figure=False),
+        Heading(_("Memory, earlier"), leaves=1),
+        Heading(_("later"), leaves=1),
+        Heading(_("Memory"), _("Memory, later run relative to earlier")),
     )
+    words = {
+        Change.FASTER: Cell(_("faster"), Tone.GOOD),
+        Change.SLOWER: Cell(_("slower"), Tone.WARNING),
+        Change.SAME: Cell(_("within the spread"), Tone.QUIET),
+        Change.UNKNOWN: Cell(),
+    }
+    lines = []
+    for one in found.rows:
+        if one.speed is None or one.earlier is None or one.later is None:
+            reason = Cell(one.reason, Tone.QUIET)
+            lines.append(
+                Line(one.key, (Cell(one.title, Tone.QUIET),), reason, note=one.reason, tip=one.reason)
+            )
+            continue
+        paces = [
+            Cell(f"{numbers.three_figures(pace.median)}{f' {MARK}' if row.is_disturbed else ''}")
+            for row in (one.earlier, one.later)
+            if (pace := row.samples_per_second)
+        ]
+        peaks = [Cell(numbers.memory(row.peak or None)) for row in (one.earlier, one.later)]
+        memory = one.later.memory_against(one.earlier)
+        share = Cell(times(memory) if memory else numbers.MISSING)
+        speed = Cell(times(one.speed))
+        lines.append(Line(one.key, (Cell(one.title), *paces, speed, words[one.change], *peaks, share)))
+    return ResultTable(headings, tuple(lines))
 
 
-def _published_method_cells(row: Row) -> tuple[str, ...]:
-    found = guide_row(row.rung)
-    if found is None:
-        return (figures.PLAIN_MISSING,) * len(PUBLISHED_METHODS)
-    return times(found.speed), times(found.memory)
+def _steps(row: Row) -> int:
+    return sum(len(sample.seconds) for sample in row.samples)
 
 
-def markdown(result: Result, *, published: bool = False) -> str:
-    """A result to be pasted where Markdown is read: its title, its table, what it comes to, how it was measured."""
-    lines = [f"### {plain(result.plan.title)}", ""]
-    lines += markdown_lines(table(result, published=published))
-    lines += [f"{plain(best_trade(result))}\n"]
-    lines += [f"- {plain(line)}" for line in _told_of(result, published=published)]
-    return "\n".join(lines) + "\n"
-
-
-def text(result: Result, *, published: bool = False) -> str:
-    """A result for a terminal: what is remarked of a row stands below the table, where there is room for it."""
-    found = table(result, published=published)
-    rows = [tuple(str(cell) for cell in row) for row in found.rows]
-    names = 2 if result.kind is Kind.DEVICES else 1
-    titles = tuple(title.upper() for title in found.titles)
-    marked = [_marked(row) for row in rows]
-    lines = [result.plan.title, "", figures.table(titles[:-1], [row[:-1] for row in marked]), ""]
-    lines += [
-        f"{', batch '.join(row[:names])}: {row[-1]}" for row in rows if row[-1] not in ("", NOT_MEASURED)
-    ]
-    return "\n".join([*lines, "", best_trade(result), "", *_told_of(result, published=published)])
-
-
-def _marked(row: tuple[str, ...]) -> tuple[str, ...]:
-    """A row that something disturbed has a star behind its name."""
-    return (f"{row[0]} *", *row[1:]) if DISTURBED in row[-1] else row
-
-
-def _told_of(result: Result, *, published: bool) -> list[str]:
-    """How it was measured, and whose the other figures are."""
-    others = ARTICLE_IS if result.kind is Kind.DEVICES else GUIDE_IS
-    return [*head(result), *([others] if published else [])]
+def _differences(earlier: Result, later: Result, rows: Sequence[Compared]) -> Iterator[str]:
+    """What else differs, so that a change may come from it."""
+    facts = {
+        _("Plan"): (earlier.plan.title, later.plan.title),
+        _("Amount"): (amount_of(earlier.plan), amount_of(later.plan)),
+        _("Computer"): (earlier.machine.title, later.machine.title),
+        _("Processor"): (earlier.machine.processor, later.machine.processor),
+        _("Accelerator"): (earlier.machine.accelerator, later.machine.accelerator),
+        _("System"): (earlier.machine.system, later.machine.system),
+    }
+    old, new = earlier.machine.versions, later.machine.versions
+    facts |= {name: (old.get(name, ""), new.get(name, "")) for name in dict.fromkeys((*new, *old))}
+    for name, (before, after) in facts.items():
+        if before != after:
+            words = _("{name}: earlier {before}, later {after}.")
+            yield words.format(name=name, before=before or _("none"), after=after or _("none"))
+    both = [(one.title, one.earlier, one.later) for one in rows if one.earlier and one.later]
+    changed = [title for title, one, other in both if one.variant.asked != other.variant.asked]
+    if changed:
+        yield _("Other options in: {titles}.").format(titles=", ".join(changed))
+    for word, result in ((_("earlier"), earlier), (_("later"), later)):
+        titles = result.titles()
+        disturbed = [titles[row.variant.name] for row in result.rows if row.is_disturbed]
+        if disturbed:
+            yield _("Disturbed in the {which} one: {titles}.").format(which=word, titles=", ".join(disturbed))
+        if not result.is_whole:
+            yield _("The {which} one ended before all passes were made.").format(which=word)

@@ -69,7 +69,7 @@ from gui.run.words import AskTurn, Turn, ask_turn
 from gui.widgets.inputs import dropped_paths
 
 if TYPE_CHECKING:
-    from core.benchmark.plan import Rung
+    from core.benchmark.plan import Variant
     from gui.benchmark.page import BenchmarkPage
     from gui.run.follower import Begin
     from gui.run.page import RunPage
@@ -147,7 +147,7 @@ class PageStack(QStackedWidget):
         list_requested: The list of runs is to be shown.
         settings_changed: The `Settings` that were chosen.
         queue_shown: A `QueueCard` that is to show who waits.
-        use_requested: A `core.benchmark.plan.Rung` whose options are to be carried into New run.
+        use_requested: A `core.benchmark.plan.Variant` whose options are to be carried into New run.
         measuring: How much of a benchmark is done, from 0 to 1; None: none is under way.
 
     Args:
@@ -554,10 +554,10 @@ class MainWindow(QMainWindow):
         self.new_run.load_tree(tree)
         self.go_to(Place.NEW_RUN)
 
-    def use_rung(self, rung: Rung) -> None:
-        """Carry the options of a measured rung into New run, where they are listed and can be undone."""
+    def use_variant(self, variant: Variant) -> None:
+        """Carry the options of a measured variant into New run, where they are listed and can be undone."""
         self.go_to(Place.NEW_RUN)
-        self.new_run.lay_changes(rung.title, rung.note, rung.changes)
+        self.new_run.lay_changes(variant.title, variant.note, variant.changes)
 
     def check_device(self, name: str) -> None:
         """Compare in the background what a device computes with what the CPU does, and show what came of it."""
@@ -686,7 +686,7 @@ class MainWindow(QMainWindow):
         pages.list_requested.connect(partial(self.go_to, Place.RUNS))
         pages.settings_changed.connect(self._keep)
         pages.queue_shown.connect(self.found.attach)
-        pages.use_requested.connect(self.use_rung)
+        pages.use_requested.connect(self.use_variant)
         pages.measuring.connect(self.sidebar.show_measuring)
 
     def _geometry(self) -> str:

@@ -1,71 +1,45 @@
-"""Measuring while a run trains: its figures would say as much of the run as of the methods, so the person is asked."""
+"""The page Benchmark: which methods pay here, what the accelerator is worth, and what was measured before."""
 
+import threading
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from enum import Enum, auto
 from functools import partial
 from gettext import gettext as _
-from typing import Protocol
+from gettext import ngettext
 
 from PySide6.QtCore import QCoreApplication, QObject, Qt, QTimer, Signal
 from PySide6.QtGui import QShowEvent
 from PySide6.QtWidgets import QHBoxLayout, QLabel, QProgressBar, QPushButton, QTabWidget, QVBoxLayout, QWidget
 
+from core.base import format as numbers
 from core.base.errors import Fix, RunFolderError, UserError
-from core.benchmark import result as kept
+from core.benchmark import result as results
 from core.benchmark.device_plan import devices_plan
 from core.benchmark.plan import Kind, Plan, methods_plan
-from core.benchmark.result import Kept, Result, this_machine
-from core.benchmark.runner import Bench, DeviceBusy, Taking
-from core.benchmark.table import best_trade
+from core.benchmark.result import Result, Saved, this_machine
+from core.benchmark.runner import Bench, DeviceBusy, Measurement, Progress
 from core.options.device_support import MachineReport
 from core.runs import queue
 from core.runs.events import Level, TurnAwaited
 from core.runs.folder import Action
-from gui.base.background import Task
+from gui.base.background import Call, Task
 from gui.base.theme import Role, Theme, set_role
 from gui.base.tokens import GUTTER, PAGE_MARGINS, SPACING
 from gui.base.trash import Question
-from gui.benchmark.devices import DevicesView
-from gui.benchmark.methods import MethodsView
-from gui.benchmark.results import (
-    doing_words,
-    ending_words,
-    expected_words,
-    head_words,
-    left_words,
-    plan_words,
-    result_words,
-)
-from gui.benchmark.saved import EarlierResults
-from gui.benchmark.saving import BenchmarkSaving
-from gui.benchmark.setup import (
-    Benchmarking,
-    DevicesWish,
-    Ending,
-    FormOptions,
-    MakePlan,
-    Measures,
-    MethodsWish,
-    Wish,
-)
+from gui.benchmark.results import ResultView
+from gui.benchmark.saved import SavedResults
+from gui.benchmark.setup import DevicesSetup, FormOptions, MakePlan, MethodsSetup, Setup
 from gui.widgets.cards import Card, MessageStrip
-from gui.widgets.labels import Disclosure, ElidedLabel, margins
+from gui.widgets.labels import ElidedLabel, margins
 from gui.widgets.layout import PageScroll
 
-# --- What the page Benchmark needs of the core, in one place
+# --- What the page needs of core
 
 
-class MakesBench(Protocol):
-    """Makes a benchmark of a plan; called in a thread."""
-
-    def __call__(self, plan: Plan, *, machine: MachineReport, is_beside: bool) -> Measures:
-        """`is_beside`: whatever else computes on the device."""
-
-
-def make_bench(plan: Plan, *, machine: MachineReport, is_beside: bool) -> Measures:
-    """The real one, each pass in a process of its own, kept after every pass."""
-    return Bench(plan, this_machine(machine), take=Taking, save=kept.save, beside=is_beside)
+def make_bench(plan: Plan, *, machine: MachineReport, beside: bool) -> Bench:
+    """The real benchmark, saved after every pass."""
+    return Bench(plan, this_machine(machine), measure=Measurement, save=results.save, beside=beside)
 
 
 def ask_to_pause(awaited: TurnAwaited) -> None:
@@ -80,74 +54,124 @@ def ask_to_pause(awaited: TurnAwaited) -> None:
 
 
 @dataclass(frozen=True)
-class BenchTools:
-    """All of them."""
+class Tools:
+    """Replaced by tests."""
 
     methods: Callable[..., Plan] = methods_plan
     devices: Callable[..., Plan] = devices_plan
-    make: MakesBench = make_bench
+    make: Callable[..., Bench] = make_bench
     ahead_of: Callable[[str], TurnAwaited | None] = queue.ahead_of
     pause: Callable[[TurnAwaited], None] = ask_to_pause
-    earlier: Callable[[], list[kept.Kept]] = kept.kept
+    saved: Callable[[], list[Saved]] = results.saved
 
 
-# --- How far a benchmark is: the rung under way, a bar, the time left, and a way to end it
+class Ending(Enum):
+    """How a benchmark ended."""
+
+    DONE = auto()
+    CANCELLED = auto()
+    FAILED = auto()
 
 
-class BenchmarkProgress(Card):
-    """A card with a bar in it.
+class Benchmarking(QObject):
+    """Measures one benchmark at a time, in a thread.
 
     Signals:
-        cancel_pressed: The person has seen enough.
+        changed: It began, has its plan, begins another pass, or is being cancelled.
+        measured: The `core.benchmark.result.Result` so far.
+        ended: The `Ending`, after the last result.
+        failed: A `core.base.errors.UserError`.
     """
 
-    cancel_pressed = Signal()
+    changed = Signal()
+    measured = Signal(object)
+    ended = Signal(object)
+    failed = Signal(object)
 
-    def __init__(self, parent: QWidget | None = None) -> None:
-        super().__init__("", parent)
-        self._doing, self._left = QLabel(), QLabel()
-        self._doing.setWordWrap(True)
-        set_role(self._doing, Role.STRONG)
-        set_role(self._left, Role.MUTED)
-        self.cancel = QPushButton(_("Cancel"))
-        self.cancel.setToolTip(_("End it now; what is measured so far is kept"))
-        self.cancel.clicked.connect(self.cancel_pressed)
-        self.bar = QProgressBar()
-        self.bar.setTextVisible(False)
-        self.bar.setAccessibleName(_("Progress of the benchmark"))
-        line = QHBoxLayout()
-        line.setSpacing(SPACING)
-        line.addWidget(self._doing, 1)
-        line.addWidget(self._left)
-        line.addWidget(self.cancel)
-        self.body.addLayout(line)
-        self.body.addWidget(self.bar)
+    def __init__(self, parent: QObject | None = None) -> None:
+        super().__init__(parent)
+        self._task: Task[Bench | None] = Task(self)
+        self._task.progress.connect(self._hear)
+        self._task.done.connect(self._take)
+        self._task.failed.connect(self._fail)
+        self._lock = threading.Lock()
+        self._bench: Bench | None = None
+        self.is_stopping = False
+        self.kind = Kind.METHODS
+        self.plan: Plan | None = None
+        self.progress: Progress | None = None
 
     @property
-    def doing(self) -> str:
-        """What is said to be under way."""
-        return self._doing.text()
+    def is_running(self) -> bool:
+        """Whether one is under way, or being cancelled."""
+        return self._task.is_running
 
-    def show_state(self, measuring: Benchmarking, waits_for: str = "") -> None:
-        """Say what is under way now; `waits_for` is the run that is to pause before."""
-        underway = measuring.underway
-        waiting = _("Waiting until “{}” has paused…").format(waits_for)
-        self._doing.setText(waiting if waits_for else doing_words(measuring))
-        self._left.setText("" if underway is None or measuring.is_stopping else left_words(underway))
-        if measuring.is_stopping and self.window().focusWidget() is self.cancel:
-            self.setFocus()  # else Qt would give it to a link far below, and scroll there
-        self.cancel.setEnabled(not measuring.is_stopping)
-        self.bar.setRange(0, 0 if underway is None else underway.total)
-        self.bar.setValue(0 if underway is None else underway.done)
+    def start(self, kind: Kind, make_plan: MakePlan, make: Callable[[Plan], Bench]) -> None:
+        """Begin, unless one is under way; `make_plan` and `make` are called in the thread."""
+        if self.is_running:
+            return
+        self.kind, self.plan, self.progress, self.is_stopping = kind, None, None, False
+        self._task.start(lambda call: self._measure(call, make_plan, make))
+        self.changed.emit()
+
+    def cancel(self) -> None:
+        """Measure no further; `ended` comes once the process of the pass is gone."""
+        with self._lock:
+            self.is_stopping = True
+            if self._bench is not None:
+                self._bench.stop()
+        self.changed.emit()
+
+    def close(self) -> None:
+        """Measure no further, and wait for the thread."""
+        self.cancel()
+        self._task.close()
+
+    def _measure(self, call: Call, make_plan: MakePlan, make: Callable[[Plan], Bench]) -> Bench | None:
+        plan = make_plan()
+        with self._lock:
+            if self.is_stopping:
+                return None
+            bench = self._bench = make(plan)
+        bench.on_begin = call.tell
+        try:
+            for news in (plan, bench.result):
+                call.tell(news)
+            for result in bench.run():
+                call.tell(result)
+        finally:
+            with self._lock:
+                self._bench = None
+        return bench
+
+    def _hear(self, news: Plan | Progress | Result) -> None:
+        if isinstance(news, Result):
+            self.measured.emit(news)
+            return
+        if isinstance(news, Plan):
+            self.plan = news
+        else:
+            self.progress = news
+        self.changed.emit()
+
+    def _take(self, bench: Bench | None) -> None:
+        self.progress = None
+        self.ended.emit(Ending.CANCELLED if self.is_stopping else Ending.DONE)
+        if bench is not None and bench.not_saved:
+            detail = _("{reason}. It is shown here until the window is closed: copy it.")
+            title = _("The result could not be saved")
+            self.failed.emit(UserError(title, detail.format(reason=bench.not_saved)))
+
+    def _fail(self, error: UserError) -> None:
+        self.progress = None
+        self.failed.emit(error)
+        self.ended.emit(Ending.FAILED)
 
 
-# --- Measuring while a run trains: its figures would say as much of the run as of the methods
+# --- Measuring while a run trains
 
 
-POLL_MS = 500
-
-
-class BenchTurn(Enum):
+class Turn(Enum):
     """When a benchmark begins."""
 
     AFTER_PAUSE = auto()
@@ -155,179 +179,125 @@ class BenchTurn(Enum):
     NEVER = auto()
 
 
-AskBenchTurn = Callable[[TurnAwaited, QWidget], BenchTurn]
-"""Asks when a benchmark is to begin on a device that runs train on, or wait for."""
-
-
-def question_about(awaited: TurnAwaited, parent: QWidget | None) -> Question[BenchTurn]:
-    """What is asked. Where more than one run is there, pausing one only lets the next begin."""
-    is_run = awaited.behind != queue.BENCHMARK
+def turn_question(awaited: TurnAwaited, parent: QWidget | None) -> Question[Turn]:
+    """Asks when to begin on a device that is in use. To pause one of several runs would only let the next begin."""
     words = _(
         "What is measured beside something else is slower than alone, has less memory, and is marked as disturbed. "
-        "What it is measured beside becomes slower, too.",
+        "What runs beside it becomes slower, too.",
     )
-    beside = _("Measure beside it anyway")
-    answers = {BenchTurn.BESIDE: beside}
-    if awaited.ahead == 1 and is_run:
-        pause = _("Pause it, then measure")
-        answers = {BenchTurn.AFTER_PAUSE: pause, BenchTurn.BESIDE: beside}
-        words += " " + _("A paused run is resumed under Runs; it loses nothing.")
-    return Question(_title(awaited), words, answers, parent)
-
-
-def _title(awaited: TurnAwaited) -> str:
+    answers = {Turn.BESIDE: _("Measure beside it anyway")}
     if awaited.behind == queue.BENCHMARK:
-        return _("Another benchmark is being measured")
-    if awaited.ahead == 1:
-        name = awaited.title or awaited.behind
-        return _("“{}” trains on this device").format(name)
-    return _("{} runs train on this device, or wait for it").format(awaited.ahead)
+        title = _("Another benchmark is being measured")
+    elif awaited.ahead == 1:
+        title = _("“{run}” trains on this device").format(run=awaited.title or awaited.behind)
+        answers = {Turn.AFTER_PAUSE: _("Pause it, then measure"), **answers}
+        words += " " + _("A paused run is resumed under Runs; it loses nothing.")
+    else:
+        title = _("{count} runs train on this device, or wait for it").format(count=awaited.ahead)
+    return Question(title, words, answers, parent)
 
 
-def ask_bench_turn(awaited: TurnAwaited, parent: QWidget) -> BenchTurn:
+def ask_turn(awaited: TurnAwaited, parent: QWidget) -> Turn:
     """Ask when the benchmark is to begin."""
-    return question_about(awaited, parent).ask(BenchTurn.NEVER)
+    return turn_question(awaited, parent).ask(Turn.NEVER)
 
 
-class Pausing(QObject):
-    """Waits until nothing computes on a device any more.
-
-    Signals:
-        changed: It waits, or waits no longer.
-
-    Args:
-        ahead_of: What computes on a device, as `core.runs.queue.ahead_of` says.
-        parent: Qt's parent.
-    """
-
-    changed = Signal()
-
-    def __init__(self, ahead_of: Callable[[str], TurnAwaited | None], parent: QObject | None = None) -> None:
-        super().__init__(parent)
-        self._ahead_of = ahead_of
-        self._then: Callable[[], None] | None = None
-        self._device = ""
-        self.title = ""
-        self._poll = QTimer(self, interval=POLL_MS)
-        self._poll.timeout.connect(self.look)
-
-    @property
-    def is_waiting(self) -> bool:
-        """Whether a run is on its way to a pause."""
-        return self._then is not None
-
-    def wait_for(self, awaited: TurnAwaited, device: str, then: Callable[[], None]) -> None:
-        """Call `then` once a device is free; returns at once."""
-        self._device, self._then, self.title = device, then, awaited.title or awaited.behind
-        self._poll.start()
-        self.changed.emit()
-
-    def forget(self) -> None:
-        """Wait no longer; a run that was asked to pause does so."""
-        self._poll.stop()
-        if self._then is not None:
-            self._then = None
-            self.changed.emit()
-
-    def look(self) -> None:
-        """Begin, if the device is free by now."""
-        then = self._then
-        if then is not None and self._ahead_of(self._device) is None:
-            self.forget()
-            then()
+# --- One of the two benchmarks: its form, its progress, its result
 
 
-# --- One of the two tables on the page Benchmark: what to measure, how far that is
-
+PREVIEW_MS = 80
+"""Delay from the last change to the making of the plan."""
 
 BESIDE = "bench.beside"
-"""What the button of this tab's own message changes."""
-
-REST_MS = 80
-"""So long after the last change it is made out what would be measured."""
+"""What the button of the tab's own message changes."""
 
 
 class BenchmarkTab(QWidget):
-    """Asks what to measure; while it is measured shows how far that is, and the figures as they come.
+    """Asks what to measure; while it is measured shows the progress, and the figures as they come.
 
     Signals:
-        start_pressed: The person wants what `wish` says measured.
-        cancel_pressed: The person has seen enough.
-        beside_pressed: It is to be measured whatever else computes on the device.
+        start_pressed: What `setup` says is to be measured.
+        cancel_pressed: It is to be ended.
+        beside_pressed: It is to be measured although the device is in use.
 
     Args:
-        theme: Colours of pictures.
-        wish: What is to be measured, to be chosen.
-        view: Shows results: `MethodsView` or `DevicesView`.
-        words: What the table is for, in two sentences.
-        parent: Qt's parent.
+        setup: What is to be measured.
+        view: Shows the results.
+        words: What the benchmark is for.
     """
 
     start_pressed = Signal()
     cancel_pressed = Signal()
     beside_pressed = Signal()
 
-    def __init__(
-        self,
-        theme: Theme,
-        wish: Wish,
-        view: MethodsView | DevicesView,
-        words: str,
-        *,
-        parent: QWidget | None = None,
-    ) -> None:
-        super().__init__(parent)
-        self.wish, self.view = wish, view
-        self.saving = BenchmarkSaving(theme)
+    def __init__(self, setup: Setup, view: ResultView, words: str) -> None:
+        super().__init__()
+        self.setup, self.view = setup, view
         self._preview: Task[Plan | UserError] = Task(self)
-        self._soon = QTimer(self, interval=REST_MS, singleShot=True)
-        self._planned: Plan | UserError | None = None
-        self.result: Result | None = None
-        self._earlier: Sequence[Kept] = ()
+        self._preview.done.connect(self._take_plan)
+        self._soon = QTimer(self, interval=PREVIEW_MS, singleShot=True)
+        self._soon.timeout.connect(self._make_preview)
+        self.planned: Plan | UserError | None = None
+        self._saved: Sequence[Saved] = ()
         self._elsewhere = ""
-        self._is_running = False
-        self._wants_again = False
+        self._is_running = self._wants_again = False
         self.strip = MessageStrip(closable=True)
         self.strip.hide()
-        self.progress = BenchmarkProgress()
-        self.start = QPushButton(_("Measure"))
+        self.strip.fix_chosen.connect(self.beside_pressed)
+        self.start, self.said, self.words = QPushButton(_("Measure")), QLabel(), QLabel(words)
         set_role(self.start, Role.PRIMARY)
-        self.said = _wrapping(Role.HINT)
-        self.words = _wrapping(Role.MUTED)
-        self.words.setText(words)
-        self.conclusion = QLabel()
-        self.conclusion.setWordWrap(True)
-        self.conclusion.setTextFormat(Qt.TextFormat.PlainText)
-        self.conclusion.setTextInteractionFlags(Qt.TextInteractionFlag.TextSelectableByMouse)
-        self.notes = Disclosure(_("Show"))
+        self.start.clicked.connect(self.start_pressed)
+        for label, role in ((self.said, Role.HINT), (self.words, Role.MUTED)):
+            label.setWordWrap(True)
+            label.setTextFormat(Qt.TextFormat.PlainText)
+            set_role(label, role)
         self.again = QPushButton(_("Measure again…"))
         self.again.setToolTip(_("Choose what to measure; this result is kept under Earlier results"))
-        self.card = self._wish_card()
+        self.again.clicked.connect(self._ask_again)
+        view.buttons.addWidget(self.again)
+        view.copied.connect(self._tell_copied)
+        setup.changed.connect(self._refresh)
+        setup.changed.connect(self._soon.start)
         self._lay_out()
-        self._connect()
         self._refresh()
 
-    @property
-    def can_start(self) -> bool:
-        """Whether there is something to start."""
-        return self.card.isVisibleTo(self) and self.start.isEnabled()
-
     def show_progress(self, measuring: Benchmarking, waits_for: str = "") -> None:
-        """This table is being measured, or `waits_for` a run to pause: show how far it is."""
+        """It is being measured, or waits for a run to pause."""
         is_new = not self._is_running
-        self._is_running, self._elsewhere = True, ""
-        self._wants_again = False
-        self.progress.show_state(measuring, waits_for)
-        underway = measuring.underway
-        if self.result is not None:
-            self.view.show_result(self.result, None if underway is None else underway.rung.name)
+        self._is_running, self._elsewhere, self._wants_again = True, "", False
+        progress, plan = measuring.progress, measuring.plan
+        left = ""
+        if waits_for:
+            doing = _("Waiting until “{run}” has paused…").format(run=waits_for)
+        elif measuring.is_stopping:
+            doing = _("Ending the current pass; what is done is kept…")
+        elif plan is None:
+            doing = _("Choosing what this machine can measure…")
+        elif progress is None:
+            doing = _("Getting ready…")
+        else:
+            title, side = progress.variant.title, progress.variant.side
+            doing = _("Measuring: {title}").format(title=f"{title} · {side}" if side else title)
+            if plan.passes > 1:
+                which = _("pass {number} of {passes}")
+                doing += " · " + which.format(number=progress.number, passes=plan.passes)
+            left = left_of(progress)
+        self.doing.setText(doing)
+        self.left.setText(left)
+        if measuring.is_stopping and self.cancel.hasFocus():
+            self.progress.setFocus()  # else Qt would give it to a link far below, and scroll there
+        self.cancel.setEnabled(not measuring.is_stopping)
+        self.bar.setRange(0, progress.total if progress else 0)
+        self.bar.setValue(progress.done if progress else 0)
+        if self.view.result is not None:
+            self.view.show_result(self.view.result, progress.variant.name if progress else "")
         had_focus = self._leaves_focus(self.card)
         self._refresh()
         if is_new and had_focus:
-            self.progress.cancel.setFocus()
+            self.cancel.setFocus()
 
     def show_rest(self, elsewhere: str = "") -> None:
-        """It isn't measured. `elsewhere` says what is instead, so that nothing can be started here; empty: nothing."""
+        """It isn't measured. `elsewhere` says what is instead, so that nothing can be started here."""
         had_focus = self._is_running and self._leaves_focus(self.progress)
         self._is_running, self._elsewhere = False, elsewhere
         self._refresh()
@@ -336,36 +306,38 @@ class BenchmarkTab(QWidget):
 
     def show_result(self, result: Result | None) -> None:
         """Show what is measured so far; None: nothing."""
-        self.result = result
-        if result is not None:
+        if result is None:
+            self.view.result = None
+        else:
             self.view.show_result(result)
-        self.saving.show_result(result)
         self._refresh()
 
     def show_ending(self, ending: Ending) -> None:
-        """Say how it ended, where that isn't as it should be."""
-        words = ending_words(ending, self.result)
-        if words and ending is not Ending.FAILED:
-            self.strip.show_message(Level.INFO, *words)
+        """Say that it was cancelled."""
+        result = self.view.result
+        if ending is Ending.CANCELLED:
+            kept = _("What was measured until then is shown, and kept under Earlier results.")
+            none = _("Nothing had been measured yet, so nothing is kept.")
+            detail = kept if result is not None and result.measured else none
+            self.strip.show_message(Level.INFO, _("The benchmark was cancelled"), detail)
 
     def show_error(self, error: UserError) -> None:
-        """Say what went wrong; where the device is taken, offer to measure all the same."""
+        """Say what went wrong; if the device is in use, offer to measure all the same."""
         if isinstance(error, DeviceBusy):
             beside = Fix(_("Measure beside it"), {BESIDE: True})
             self.strip.show_message(Level.WARNING, error.title, error.detail, (beside,))
         else:
             self.strip.show_error(error)
 
-    def show_earlier(self, earlier: Sequence[Kept]) -> None:
+    def show_saved(self, saved: Sequence[Saved]) -> None:
         """Say how long it took before."""
-        self._earlier = earlier
+        self._saved = saved
         self._refresh()
 
     def end_work(self) -> None:
-        """Wait until no thread is left; every file that is being written is whole then."""
+        """Wait until no thread is left."""
         self._soon.stop()
         self._preview.close()
-        self.saving.end_work()
 
     def _leaves_focus(self, part: QWidget) -> bool:
         """Whether a part that is about to be hidden had the focus; Qt would scroll to whatever gets it next."""
@@ -375,53 +347,30 @@ class BenchmarkTab(QWidget):
         return had_focus
 
     def _refresh(self) -> None:
-        obstacle = self._obstacle()
-        is_chosen = self.result is None or self._wants_again
+        has_result = self.view.result is not None
+        is_chosen = not has_result or self._wants_again
         self.card.setVisible(is_chosen and not self._is_running)
         self.progress.setVisible(self._is_running)
-        self.words.setVisible(self.result is None)
-        for part in (self.view, self._bottom):
-            part.setVisible(self.result is not None)
+        self.words.setVisible(not has_result)
+        self.view.setVisible(has_result)
         self.again.setVisible(not is_chosen and not self._is_running)
-        self.start.setEnabled(not obstacle and self._planned is not None)
-        self.said.setText(obstacle or self._outlook())
-        self._conclude()
+        planned = self.planned
+        obstacle = self.setup.obstacle() or self._elsewhere
+        if not obstacle and isinstance(planned, UserError):
+            obstacle = f"{planned.title}. {planned.detail}"
+        self.start.setEnabled(not obstacle and planned is not None)
+        self.said.setText(obstacle or (outlook(planned, self._saved) if isinstance(planned, Plan) else ""))
 
-    def _obstacle(self) -> str:
-        """Why nothing can be started now; empty: it can."""
-        planned = self._planned
-        if obstacle := self.wish.obstacle() or self._elsewhere:
-            return obstacle
-        return f"{planned.title}. {planned.detail}" if isinstance(planned, UserError) else ""
-
-    def _outlook(self) -> str:
-        """What would be measured, and how long that takes."""
-        planned = self._planned
-        if not isinstance(planned, Plan):
-            return ""
-        told = (plan_words(planned), self.wish.reason(planned), expected_words(planned, self._earlier))
-        return "\n".join(line for line in told if line)
-
-    def _look_ahead(self) -> None:
-        """Make the plan of what is chosen, to say what it is; until it is made, what was said before stays."""
+    def _make_preview(self) -> None:
+        """Make the plan of what is chosen, to describe it; until then the last one stays."""
         self._preview.cancel()
-        if not self.wish.obstacle():
-            make_plan = self.wish.plan()
-            self._preview.start(lambda _call: _planned(make_plan))
+        if not self.setup.obstacle():
+            make_plan = self.setup.plan()
+            self._preview.start(lambda _call: _plan_or_error(make_plan))
 
     def _take_plan(self, planned: Plan | UserError) -> None:
-        self._planned = planned
+        self.planned = planned
         self._refresh()
-
-    def _conclude(self) -> None:
-        """The best trade, and what has to be known of how it was measured."""
-        result = self.result
-        has_figures = result is not None and any(row.is_measured for row in result.rows)
-        self.conclusion.setText(best_trade(result) if result is not None and has_figures else "")
-        self.conclusion.setVisible(bool(self.conclusion.text()))
-        notes = result.plan.notes if result is not None else ()
-        self.notes.show_words(_("What was measured, and how."), notes)
-        self.notes.setVisible(bool(notes))
 
     def _ask_again(self) -> None:
         self._wants_again = True
@@ -429,34 +378,39 @@ class BenchmarkTab(QWidget):
         self._refresh()
         self.start.setFocus()
 
-    def _wish_card(self) -> Card:
-        card = Card(_("What to measure"))
+    def _tell_copied(self, form: str) -> None:
+        self.strip.show_message(Level.INFO, _("The table is on the clipboard, as {form}").format(form=form))
+
+    def _lay_out(self) -> None:
+        self.card = Card(_("What to measure"))
         line = QHBoxLayout()
         line.setSpacing(2 * SPACING)
         line.addWidget(self.start)
         line.addWidget(self.said, 1)
-        card.body.addWidget(self.wish)
-        card.body.addLayout(line)
-        return card
-
-    def _lay_out(self) -> None:
-        self._bottom = QWidget()
+        self.card.body.addWidget(self.setup)
+        self.card.body.addLayout(line)
+        self.progress, self.doing, self.left = Card(""), QLabel(), QLabel()
+        self.doing.setWordWrap(True)
+        set_role(self.doing, Role.STRONG)
+        set_role(self.left, Role.MUTED)
+        self.cancel = QPushButton(_("Cancel"))
+        self.cancel.setToolTip(_("End it now; what is measured so far is kept"))
+        self.cancel.clicked.connect(self.cancel_pressed)
+        self.bar = QProgressBar()
+        self.bar.setTextVisible(False)
+        self.bar.setAccessibleName(_("Progress of the benchmark"))
         line = QHBoxLayout()
         line.setSpacing(SPACING)
-        line.addWidget(self.saving)
-        line.addStretch(1)
-        line.addWidget(self.again)
-        below = QVBoxLayout(self._bottom)
-        below.setContentsMargins(0, 0, 0, 0)
-        below.setSpacing(SPACING + 4)
-        below.addWidget(self.conclusion)
-        below.addWidget(self.notes)
-        below.addLayout(line)
+        line.addWidget(self.doing, 1)
+        line.addWidget(self.left)
+        line.addWidget(self.cancel)
+        self.progress.body.addLayout(line)
+        self.progress.body.addWidget(self.bar)
         content = QWidget()
         column = QVBoxLayout(content)
         column.setContentsMargins(0, SPACING, 0, 2 * SPACING)
         column.setSpacing(SPACING + 4)
-        for part in (self.strip, self.words, self.progress, self.card, self.view, self._bottom):
+        for part in (self.strip, self.words, self.progress, self.card, self.view):
             column.addWidget(part)
         column.addStretch(1)
         outer = QVBoxLayout(self)
@@ -464,50 +418,63 @@ class BenchmarkTab(QWidget):
         self._scroll = PageScroll(content)
         outer.addWidget(self._scroll)
 
-    def _connect(self) -> None:
-        self.wish.changed.connect(self._refresh)
-        self.wish.changed.connect(self._soon.start)
-        self._soon.timeout.connect(self._look_ahead)
-        self._preview.done.connect(self._take_plan)
-        self.start.clicked.connect(self.start_pressed)
-        self.progress.cancel_pressed.connect(self.cancel_pressed)
-        self.again.clicked.connect(self._ask_again)
-        self.view.published_toggled.connect(self.saving.take_published)
-        self.strip.fix_chosen.connect(self.beside_pressed)
-        self.saving.tell_in(self.strip)
 
-
-def _planned(make_plan: MakePlan) -> Plan | UserError:
+def _plan_or_error(make_plan: MakePlan) -> Plan | UserError:
     try:
         return make_plan()
     except UserError as error:
         return error
 
 
-def _wrapping(role: Role) -> QLabel:
-    label = QLabel()
-    label.setWordWrap(True)
-    label.setTextFormat(Qt.TextFormat.PlainText)
-    set_role(label, role)
-    return label
+def left_of(progress: Progress) -> str:
+    """How long it still takes; before that is known, how much is done."""
+    if progress.seconds_left is not None:
+        return _("about {time} left").format(time=numbers.about(progress.seconds_left))
+    return _("{done} of {total} done").format(done=progress.done, total=progress.total)
 
 
-# --- The page Benchmark: which methods pay here, what the accelerator is worth
+def outlook(plan: Plan, saved: Sequence[Saved]) -> str:
+    """What a plan measures, why, and how long it took before."""
+    refused = sum(bool(variant.refusal) for variant in plan.variants)
+    words = _("{plan}: {rows} measurements, {passes} of {steps}.")
+    passes = ngettext("one pass", "{count} passes", plan.passes).format(count=plan.passes)
+    steps = ngettext("one timed step", "{count} timed steps", plan.steps).format(count=f"{plan.steps:,}")
+    lines = [words.format(plan=plan.title, rows=len(plan.variants) - refused, passes=passes, steps=steps)]
+    if refused:
+        more = ngettext(
+            "One more is left out, with its reason.", "{count} more are left out, with reasons.", refused
+        )
+        lines[0] += " " + more.format(count=refused)
+    lines += plan.notes[:1]
+    for one in saved:
+        found = one.result
+        if found is None or not found.is_whole or found.ended is None:
+            continue
+        if (found.kind, found.plan.title, found.plan.passes) == (plan.kind, plan.title, plan.passes):
+            last = _("The last one, of {moment}, took {time}.")
+            time = numbers.duration(found.ended - found.begun)
+            return "\n".join([*lines, last.format(moment=numbers.moment(found.begun), time=time)])
+    return "\n".join([*lines, _("It takes minutes to an hour; an estimate follows after two passes.")])
+
+
+# --- The page
+
+
+POLL_MS = 500
 
 
 class BenchmarkPage(QWidget):
     """Measures one benchmark at a time, whichever page is shown meanwhile.
 
     Signals:
-        use_requested: The `core.benchmark.plan.Rung` whose options are to be carried into New run.
+        use_requested: The `core.benchmark.plan.Variant` whose options are to be used in New run.
         progressed: How much of a benchmark is done, from 0 to 1; None: none is under way.
 
     Args:
-        theme: Colours.
-        form: Gives the options on the page New run.
-        tools: What is asked of the core.
-        ask_turn: Asks what to do where a run trains.
-        parent: Qt's parent.
+        theme: The colours.
+        form: The options on the page New run.
+        tools: What is asked of core.
+        ask: Asks what to do where a run trains.
     """
 
     use_requested = Signal(object)
@@ -517,184 +484,168 @@ class BenchmarkPage(QWidget):
         self,
         theme: Theme,
         form: FormOptions,
-        tools: BenchTools | None = None,
+        tools: Tools | None = None,
         *,
-        ask_turn: AskBenchTurn = ask_bench_turn,
-        parent: QWidget | None = None,
+        ask: Callable[[TurnAwaited, QWidget], Turn] = ask_turn,
     ) -> None:
-        super().__init__(parent)
+        super().__init__()
         set_role(self, Role.PAGE)
-        self._tools = tools or BenchTools()
-        self._ask_turn = ask_turn
+        self._tools, self._ask = tools or Tools(), ask
         self.measuring = Benchmarking(self)
-        self._pausing = Pausing(self._tools.ahead_of, self)
-        self._waiting: BenchmarkTab | None = None
-        self._kept: Task[list[Kept]] = Task(self)
+        self._waiting: tuple[BenchmarkTab, TurnAwaited] | None = None
+        self._poll = QTimer(self, interval=POLL_MS)
+        self._poll.timeout.connect(self.look_for_turn)
+        self._saved: Task[list[Saved]] = Task(self)
+        self._saved.done.connect(self._take_saved)
         self.head = ElidedLabel()
         set_role(self.head, Role.MUTED)
-        self.methods, self.devices = self._methods_tab(theme, form), self._devices_tab(theme)
-        self.earlier = EarlierResults(theme)
+        self.methods = BenchmarkTab(
+            MethodsSetup(self._tools.methods, form),
+            ResultView(theme, Kind.METHODS),
+            _(
+                "The guide's ladder: the same model trained in a dozen ways, each in a process of its own, with its "
+                "speed and memory. It shows which options pay on this computer; any of them can be used in New run."
+            ),
+        )
+        self.devices = BenchmarkTab(
+            DevicesSetup(self._tools.devices),
+            ResultView(theme, Kind.DEVICES),
+            _(
+                "The same models on the processor and on the accelerator: time of an epoch, relative speed, and "
+                "whether both compute the same. A computer without an accelerator compares threads or precisions."
+            ),
+        )
+        self._tabs = {Kind.METHODS: self.methods, Kind.DEVICES: self.devices}
+        self.earlier = SavedResults(theme)
         self.tabs = QTabWidget()
         set_role(self.tabs, Role.TABS)
         self._lay_out()
         self._connect()
         self._show_state()
 
-    @property
-    def shown_tab(self) -> BenchmarkTab | None:
-        """The tab of a table that is shown; None: that of earlier results."""
-        return next((tab for tab in self._both if tab is self.tabs.currentWidget()), None)
-
-    @property
-    def _both(self) -> tuple[BenchmarkTab, BenchmarkTab]:
-        return self.methods, self.devices
-
     def set_machine(self, machine: MachineReport) -> None:
         """Say what this machine can do: nothing can be measured before that is known."""
-        for tab in self._both:
-            tab.wish.set_machine(machine)
+        for tab in self._tabs.values():
+            tab.setup.set_machine(machine)
 
     def start(self) -> None:
         """Measure what the shown tab says, if nothing is in the way."""
-        tab = self.shown_tab
-        if tab is None or not tab.can_start:
+        tab = self.tabs.currentWidget()
+        if not isinstance(tab, BenchmarkTab) or not (tab.card.isVisibleTo(tab) and tab.start.isEnabled()):
             return
-        awaited = self._tools.ahead_of(tab.wish.device())
-        if awaited is None:
-            self._start(tab, is_beside=False)
-            return
-        match self._ask_turn(awaited, self):
-            case BenchTurn.BESIDE:
-                self._start(tab, is_beside=True)
-            case BenchTurn.AFTER_PAUSE:
-                self._start_after(awaited, tab)
+        awaited = self._tools.ahead_of(tab.setup.device())
+        turn = self._ask(awaited, self) if awaited is not None else Turn.BESIDE
+        if awaited is None or turn is Turn.BESIDE:
+            self._start(tab, beside=awaited is not None)
+        elif turn is Turn.AFTER_PAUSE:
+            try:
+                self._tools.pause(awaited)
+            except OSError as error:
+                tab.show_error(RunFolderError(_("The run can't be paused"), str(error)))
+                return
+            self._waiting = (tab, awaited)
+            self._poll.start()
+            self._show_state()
+
+    def look_for_turn(self) -> None:
+        """Begin once the run has paused."""
+        if self._waiting is not None and self._tools.ahead_of(self._waiting[0].setup.device()) is None:
+            tab = self._waiting[0]
+            self._forget_turn()
+            self._start(tab, beside=False)
 
     def end_work(self) -> None:
         """Measure no further; what is done is kept, and no thread is left after this."""
-        self._pausing.forget()
+        self._forget_turn()
         self.measuring.close()
-        self._kept.close()
+        self._saved.close()
         self.earlier.end_work()
-        for tab in self._both:
+        for tab in self._tabs.values():
             tab.end_work()
 
     def showEvent(self, event: QShowEvent) -> None:
-        """Look what was measured before, in a terminal too, and whether the form of New run is another."""
+        """Read what was measured before, in a terminal too; the form of New run may have changed."""
         super().showEvent(event)
-        self._look()
-        self.methods.wish.changed.emit()
+        self._read_saved()
+        self.methods.setup.changed.emit()
 
-    # What is under way.
-
-    def _start(self, tab: BenchmarkTab, *, is_beside: bool) -> None:
+    def _start(self, tab: BenchmarkTab, *, beside: bool) -> None:
+        machine = tab.setup.machine
+        assert machine is not None
         tab.strip.hide()
         tab.show_result(None)
-        kind = Kind.METHODS if tab is self.methods else Kind.DEVICES
-        machine = tab.wish.machine
-        assert machine is not None, "nothing can be started before it is known"
-        make = partial(self._tools.make, machine=machine, is_beside=is_beside)
-        self.measuring.start(kind, tab.wish.plan(), make)
+        make = partial(self._tools.make, machine=machine, beside=beside)
+        self.measuring.start(tab.view.kind, tab.setup.plan(), make)
 
-    def _start_after(self, awaited: TurnAwaited, tab: BenchmarkTab) -> None:
-        """Ask a run to pause, and measure once it has."""
-        try:
-            self._tools.pause(awaited)
-        except OSError as error:
-            tab.show_error(RunFolderError(_("The run can't be asked"), str(error)))
-            return
-        self._waiting = tab
-        self._pausing.wait_for(awaited, tab.wish.device(), partial(self._start, tab, is_beside=False))
+    def _forget_turn(self) -> None:
+        self._poll.stop()
+        self._waiting = None
 
     def _cancel(self) -> None:
-        self._pausing.forget()
-        self.measuring.cancel()
+        if self._waiting is not None:
+            self._forget_turn()
+            self._show_state()
+        else:
+            self.measuring.cancel()
 
     def _take_result(self, result: Result) -> None:
-        self._tab_of(self.measuring.kind).show_result(result)
+        self._tabs[self.measuring.kind].show_result(result)
         self._show_head()
 
     def _take_failure(self, error: UserError) -> None:
-        self._tab_of(self.measuring.kind).show_error(error)
+        self._tabs[self.measuring.kind].show_error(error)
 
     def _take_ending(self, ending: Ending) -> None:
-        tab = self._tab_of(self.measuring.kind)
-        tab.show_ending(ending)
+        self._tabs[self.measuring.kind].show_ending(ending)
         self._show_state()
-        self._look()
-
-    def _tab_of(self, kind: Kind) -> BenchmarkTab:
-        return self.methods if kind is Kind.METHODS else self.devices
+        self._read_saved()
 
     def _show_state(self) -> None:
-        waits_for = self._pausing.title if self._pausing.is_waiting else ""
-        busy = self._waiting if waits_for else None
-        if self.measuring.is_running:
-            busy = self._tab_of(self.measuring.kind)
-        for tab in self._both:
+        busy = self._tabs[self.measuring.kind] if self.measuring.is_running else None
+        waits_for = ""
+        if self._waiting is not None:
+            busy, waits_for = self._waiting[0], self._waiting[1].title or self._waiting[1].behind
+        for tab in self._tabs.values():
             if tab is busy:
                 tab.show_progress(self.measuring, waits_for)
+            elif busy is None:
+                tab.show_rest()
             else:
-                tab.show_rest(self._elsewhere(busy))
+                name = self.tabs.tabText(self.tabs.indexOf(busy))
+                tab.show_rest(_("{benchmark} is being measured; one at a time.").format(benchmark=name))
         self._show_head()
-        underway = self.measuring.underway
-        self.progressed.emit(underway.done / underway.total if underway and underway.total else None)
-
-    def _elsewhere(self, busy: BenchmarkTab | None) -> str:
-        if busy is None:
-            return ""
-        return _("{} is being measured; one at a time.").format(self.tabs.tabText(self.tabs.indexOf(busy)))
+        progress = self.measuring.progress
+        self.progressed.emit(progress.done / progress.total if progress and progress.total else None)
 
     def _show_head(self) -> None:
-        measuring, tab = self.measuring, self.shown_tab
-        if measuring.is_running and measuring.plan is not None:
-            self.head.setText(head_words(measuring.plan, measuring.underway))
-        elif tab is not None and tab.result is not None:
-            self.head.setText(result_words(tab.result))
+        plan, progress, tab = self.measuring.plan, self.measuring.progress, self.tabs.currentWidget()
+        result = tab.view.result if isinstance(tab, BenchmarkTab) else None
+        if self.measuring.is_running and plan is not None:
+            words = " · ".join([plan.title, left_of(progress)] if progress else [plan.title])
+        elif result is not None:
+            words = " · ".join((result.plan.title, numbers.moment(result.begun), result.machine.title))
         else:
-            self.head.setText(_("What the guides promise, measured on this computer"))
+            words = _("What the guides promise, measured on this computer")
+        self.head.setText(words)
 
-    def _look(self) -> None:
-        self._kept.start(lambda _call: self._tools.earlier())
+    def _read_saved(self) -> None:
+        self._saved.start(lambda _call: self._tools.saved())
 
-    def _take_kept(self, found: list[Kept]) -> None:
-        for tab in self._both:
-            tab.show_earlier(found)
-
-    # Putting it together.
-
-    def _methods_tab(self, theme: Theme, form: FormOptions) -> BenchmarkTab:
-        words = _(
-            "The guide's ladder: the same model trained in a dozen ways, each in a process of its own, with its speed "
-            "and its memory. It shows which options pay on this computer; any of them can be carried into New run."
-        )
-        wish = MethodsWish(self._tools.methods, form)
-        return self._tab(theme, wish, MethodsView(theme), words)
-
-    def _devices_tab(self, theme: Theme) -> BenchmarkTab:
-        words = _(
-            "The same models on the processor and on the accelerator: seconds an epoch, how many times as fast, and "
-            "whether both compute the same. A computer without one compares threads or precisions."
-        )
-        wish = DevicesWish(self._tools.devices)
-        return self._tab(theme, wish, DevicesView(theme), words)
-
-    def _tab(self, theme: Theme, wish: Wish, view: MethodsView | DevicesView, words: str) -> BenchmarkTab:
-        tab = BenchmarkTab(theme, wish, view, words)
-        if isinstance(view, MethodsView):
-            view.use_requested.connect(self.use_requested)
-        tab.start_pressed.connect(self.start)
-        tab.cancel_pressed.connect(self._cancel)
-        tab.beside_pressed.connect(partial(self._start, tab, is_beside=True))
-        return tab
+    def _take_saved(self, found: list[Saved]) -> None:
+        for tab in self._tabs.values():
+            tab.show_saved(found)
 
     def _connect(self) -> None:
+        for tab in self._tabs.values():
+            tab.view.use_requested.connect(self.use_requested)
+            tab.start_pressed.connect(self.start)
+            tab.cancel_pressed.connect(self._cancel)
+            tab.beside_pressed.connect(partial(self._start, tab, beside=True))
         self.measuring.changed.connect(self._show_state)
         self.measuring.measured.connect(self._take_result)
         self.measuring.failed.connect(self._take_failure)
         self.measuring.ended.connect(self._take_ending)
-        self._pausing.changed.connect(self._show_state)
         self.earlier.use_requested.connect(self.use_requested)
-        self._kept.done.connect(self._take_kept)
         self.tabs.currentChanged.connect(self._show_head)
         application = QCoreApplication.instance()
         assert application is not None

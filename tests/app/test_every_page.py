@@ -20,7 +20,7 @@ from PySide6.QtWidgets import (
 )
 
 from core.base.settings import Appearance, Settings
-from core.benchmark.result import Kept
+from core.benchmark.result import Saved
 from core.memory.model import Room
 from core.options.choices import Task
 from core.options.presets import presets
@@ -149,16 +149,16 @@ def show_benchmark(qtbot, window, name, runs_folder):
     qtbot.waitUntil(page.methods.start.isEnabled)
     match name:
         case "bench-methods":
-            page.methods.wish.models.setCurrentIndex(page.methods.wish.models.findData("file"))
+            page.methods.setup.models.setCurrentIndex(page.methods.setup.models.findData("file"))
         case "bench-devices":
             page.tabs.setCurrentWidget(page.devices)
-            page.devices.wish.data.setCurrentIndex(page.devices.wish.data.findData("folder"))
+            page.devices.setup.data.setCurrentIndex(page.devices.setup.data.findData("folder"))
         case "bench-measuring":
             page.methods.show_result(methods_result(done=7))
             page.methods.show_progress(page.measuring)
         case "bench-earlier":
             page.tabs.setCurrentWidget(page.earlier)
-            page.earlier.list.show_kept([Kept(runs_folder / "one.json", methods_result())])
+            page.earlier.show_saved([Saved(runs_folder / "one.json", methods_result())])
 
 
 def show_short_memory(qtbot, window, runs_folder):

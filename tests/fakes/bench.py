@@ -9,8 +9,8 @@ from typing import Any, NamedTuple
 import msgspec
 
 from core.base.jobs import JobCancelled
-from core.benchmark.plan import Kind, Plan, Rung
-from core.benchmark.result import Machine, Pass, Result, Row, Sample, Surroundings
+from core.benchmark.plan import Kind, Plan, Variant
+from core.benchmark.result import Conditions, Machine, Pass, Result, Row, Sample
 from core.memory.model import Parts
 from core.options.sources import VISION_TITLES
 
@@ -24,18 +24,22 @@ MACHINE = Machine(
     system="Linux 6.1",
     versions={"hone": "0.1.0", "torch": "2.13.0"},
 )
-QUIET = Surroundings()
+QUIET = Conditions()
 CPU = {"device": {"name": "cpu"}}
 
 
-def rung(name: str, *, refusal: str = "", group: str = "", side: str = "", note: str = "") -> Rung:
-    return Rung(name=name, title=name.title(), asked=CPU, refusal=refusal, group=group, side=side, note=note)
+def variant(name: str, *, refusal: str = "", group: str = "", side: str = "", note: str = "") -> Variant:
+    return Variant(
+        name=name, title=name.title(), asked=CPU, refusal=refusal, group=group, side=side, note=note
+    )
 
 
 def plan(
-    *rungs: Rung, passes: int = 2, steps: int = 4, kind: Kind = Kind.METHODS, model: str = "tiny"
+    *variants: Variant, passes: int = 2, steps: int = 4, kind: Kind = Kind.METHODS, model: str = "tiny"
 ) -> Plan:
-    return Plan(kind=kind, title="Tiny BERT, 64 rows", rungs=rungs, steps=steps, passes=passes, model=model)
+    return Plan(
+        kind=kind, title="Tiny BERT, 64 rows", variants=variants, steps=steps, passes=passes, model=model
+    )
 
 
 def sample(*seconds: float, peak: int = 100 * MB, **more: Any) -> Sample:
@@ -51,40 +55,40 @@ def sample(*seconds: float, peak: int = 100 * MB, **more: Any) -> Sample:
     return Sample(**{**plain, **more}, peak=peak)
 
 
-def measured(of: Rung, *seconds: float, peak: int = 100 * MB, surroundings: Surroundings = QUIET) -> Row:
-    one = Pass(begun=1.0, sample=sample(*seconds, peak=peak), surroundings=surroundings)
-    return Row(rung=of, passes=(one,))
+def measured(of: Variant, *seconds: float, peak: int = 100 * MB, conditions: Conditions = QUIET) -> Row:
+    one = Pass(begun=1.0, sample=sample(*seconds, peak=peak), conditions=conditions)
+    return Row(variant=of, passes=(one,))
 
 
 def result(
     *rows: Row, begun: float = 1_760_000_000.0, machine: Machine = MACHINE, **of_plan: object
 ) -> Result:
-    asked = plan(*(row.rung for row in rows), **of_plan)  # type: ignore[arg-type]
+    asked = plan(*(row.variant for row in rows), **of_plan)  # type: ignore[arg-type]
     return Result(plan=asked, machine=machine, begun=begun, ended=begun + 60, rows=rows, is_whole=True)
 
 
 Answer = Pass | Callable[[], Pass]
 
 
-class Takes:
-    """Stands in for `core.benchmark.runner.Taking`: answers by a rung's name, one answer a pass; the last one stays.
+class Measures:
+    """Stands in for `core.benchmark.runner.Measurement`: answers by name, one answer a pass; the last one stays.
 
-    `taken` are the rungs' names in the order in which they were measured.
+    `measured` are the variants' names in the order in which they were measured.
     """
 
     def __init__(self, **answers: Sequence[Answer]) -> None:
         self._answers = {name: list(found) for name, found in answers.items()}
-        self.taken: list[str] = []
+        self.measured: list[str] = []
 
-    def __call__(self, of: Rung, _plan: Plan) -> "_Take":
-        self.taken.append(of.name)
+    def __call__(self, of: Variant, _plan: Plan) -> "_Measure":
+        self.measured.append(of.name)
         answers = self._answers.get(of.name, [])
         if not answers:
-            return _Take(Pass(begun=1.0, sample=sample()))
-        return _Take(answers.pop(0) if len(answers) > 1 else answers[0])
+            return _Measure(Pass(begun=1.0, sample=sample()))
+        return _Measure(answers.pop(0) if len(answers) > 1 else answers[0])
 
 
-class _Take:
+class _Measure:
     def __init__(self, answer: Answer) -> None:
         self._answer = answer
         self._killed = threading.Event()
@@ -120,7 +124,7 @@ NOTEBOOK = _machine("Invented notebook", "Invented i5", 4, 16, "Linux 6.8", vers
 
 
 class Told(NamedTuple):
-    """What is invented of a rung.
+    """What is invented of a variant.
 
     `seconds` are those of a batch of four on the Mac, `held` the gigabytes of weights, gradients, optimizer,
     activations, temporary buffers and overhead.
@@ -186,19 +190,25 @@ def methods_result(
     Args:
         machine: Which.
         speed: How many times as fast as the invented Mac.
-        done: So many rungs have all their passes, and it goes on; None: it is finished.
-        faster: How many times as fast as that some rungs are, by their names.
+        done: So many variants have all their passes, and it goes on; None: it is finished.
+        faster: How many times as fast as that some variants are, by their names.
         begun: When, in unix seconds.
     """
     chance = random.Random(machine.title)
     rows: list[Row] = []
     for place, told in enumerate(LADDER):
         of = msgspec.structs.replace(
-            rung(told.name, refusal=told.refusal), title=told.title, changes=dict(told.changes), asked=TEXTS
+            variant(told.name, refusal=told.refusal),
+            title=told.title,
+            changes=dict(told.changes),
+            asked=TEXTS,
         )
         is_done = done is None or place < done
         rows.append(
-            Row(rung=of, passes=_passes(told, chance, speed * faster.get(told.name, 1.0)) if is_done else ())
+            Row(
+                variant=of,
+                passes=_passes(told, chance, speed * faster.get(told.name, 1.0)) if is_done else (),
+            )
         )
     return _result(
         rows,
@@ -216,7 +226,9 @@ def _result(
     rows: list[Row], machine: Machine, begun: float, seconds: float, done: int | None, **of_plan: Any
 ) -> Result:
     """Of rows of which so many are `done`; None: all, and it has ended."""
-    asked = Plan(**{"kind": Kind.METHODS, "steps": 12, **of_plan}, rungs=tuple(row.rung for row in rows))
+    asked = Plan(
+        **{"kind": Kind.METHODS, "steps": 12, **of_plan}, variants=tuple(row.variant for row in rows)
+    )
     ended = begun + seconds if done is None else None
     return Result(
         plan=asked, machine=machine, begun=begun, ended=ended, rows=tuple(rows), is_whole=done is None
@@ -249,7 +261,7 @@ def _passes(told: Told, chance: random.Random, speed: float) -> tuple[Pass, ...]
                 parts=parts,
                 peak=parts.total,
             ),
-            surroundings=Surroundings(
+            conditions=Conditions(
                 other_load=told.other_load if number == 1 else 0.04,
                 watts=31 + chance.random(),
                 power_source="Apple",
@@ -281,7 +293,7 @@ def devices_result(
 
     Args:
         machine: Which.
-        done: So many rungs are measured, and it goes on; None: it is finished.
+        done: So many variants are measured, and it goes on; None: it is finished.
         sides: What the two devices are called.
     """
     chance = random.Random(machine.title)
@@ -290,7 +302,7 @@ def devices_result(
         for model, epochs in EPOCHS.items():
             for side, seconds in zip(sides, epochs[place], strict=True):
                 of = msgspec.structs.replace(
-                    rung(f"{model}-{batch}-{side.lower()}", group=f"{model}-{batch}", side=side),
+                    variant(f"{model}-{batch}-{side.lower()}", group=f"{model}-{batch}", side=side),
                     title=f"{VISION_TITLES[model]}, batch {batch}",
                     asked={
                         "task": "image-classification",
@@ -300,7 +312,9 @@ def devices_result(
                     },
                 )
                 is_done = done is None or len(rows) < done
-                rows.append(Row(rung=of, passes=(_epoch(seconds, batch, chance, side),) if is_done else ()))
+                rows.append(
+                    Row(variant=of, passes=(_epoch(seconds, batch, chance, side),) if is_done else ())
+                )
     title = "Five vision models, 1,000 images of 224 x 224"
     return _result(rows, machine, BEGUN + 86_400, 3600, done, kind=Kind.DEVICES, title=title, passes=1)
 
@@ -318,4 +332,4 @@ def _epoch(seconds: float, batch: int, chance: random.Random, side: str) -> Pass
         peak=(690 << 20) + (batch << 24),
     )
     load = 0.42 if side == "CPU" and 140 < seconds < 150 else 0.03
-    return Pass(begun=BEGUN, sample=taken, surroundings=Surroundings(other_load=load))
+    return Pass(begun=BEGUN, sample=taken, conditions=Conditions(other_load=load))

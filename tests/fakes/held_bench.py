@@ -6,21 +6,21 @@ from collections.abc import Callable
 
 from core.base.errors import OptionsError, Problem
 from core.base.jobs import JobCancelled
-from core.benchmark.plan import Plan, Rung
+from core.benchmark.plan import Plan, Variant
 from core.benchmark.result import Pass, Result
 from core.benchmark.runner import Bench
 from core.options.device_support import MachineReport
 from core.runs.events import TurnAwaited
-from gui.benchmark.page import BenchTools
-from tests.fakes.bench import MACHINE, plan, rung, sample
+from gui.benchmark.page import Tools
+from tests.fakes.bench import MACHINE, plan, sample, variant
 
-PLAIN = rung("plain")
-BF16 = rung("bf16")
-LORA = rung("lora", refusal="needs the package peft")
+PLAIN = variant("plain")
+BF16 = variant("bf16")
+LORA = variant("lora", refusal="needs the package peft")
 
 
 class _HeldPass:
-    def __init__(self, of: Rung, held: "HeldBenches") -> None:
+    def __init__(self, of: Variant, held: "HeldBenches") -> None:
         self._of, self._held = of, held
         self._killed = threading.Event()
 
@@ -40,7 +40,7 @@ class _HeldPass:
 class HeldBenches:
     """What the page needs of the core, answered here.
 
-    `waiting` are the names of rungs whose passes don't end until they are taken out, or killed; `failing` those that
+    `waiting` are the names of variants whose passes don't end until they are taken out, or killed; `failing` those that
     fail. `kept` is what was saved, `is_full` whether nothing can be, `asked` and `asked_devices` the wishes that
     plans were made of, `ahead` what is in the way, `paused` who was asked to pause, and `beside` whether each
     benchmark was made beside others.
@@ -74,15 +74,15 @@ class HeldBenches:
             raise OptionsError((Problem("model.source", self.refuses),), "The benchmark")
         return self.plan
 
-    def make(self, asked: Plan, *, machine: MachineReport | None = None, is_beside: bool = True) -> Bench:
+    def make(self, asked: Plan, *, machine: MachineReport | None = None, beside: bool = True) -> Bench:
         """A real benchmark, without an engine."""
-        self.beside.append(is_beside)
+        self.beside.append(beside)
         return Bench(
             asked,
             MACHINE,
-            take=lambda of, _plan: _HeldPass(of, self),
+            measure=lambda of, _plan: _HeldPass(of, self),
             save=self._save,
-            beside=is_beside,
+            beside=beside,
         )
 
     def _save(self, result: Result) -> None:
@@ -91,15 +91,15 @@ class HeldBenches:
         self.kept.append(result)
 
     @property
-    def tools(self) -> BenchTools:
+    def tools(self) -> Tools:
         """All of it."""
-        return BenchTools(
+        return Tools(
             methods=self.make_methods,
             devices=self.make_devices,
             make=self.make,
             ahead_of=lambda _device: self.ahead,
             pause=self.paused.append,
-            earlier=list,
+            saved=list,
         )
 
 

@@ -1,7 +1,7 @@
 """A stand-in for the engine's job `sample`: `python sampling_job.py SCENARIO`, the request on standard input.
 
 Scenarios: `answer` (half precision is twice as fast and holds half as much), `hang`, and `die-at-bf16` (as the kernel
-ends what takes too much, at every rung in bf16).
+ends what takes too much, at every variant in bf16).
 """
 
 import os

@@ -13,7 +13,7 @@ from PySide6.QtGui import QColor, QImage, QPainter
 
 from core.base.errors import Fix, Problem
 from core.benchmark.result import Result
-from core.benchmark.runner import Underway
+from core.benchmark.runner import Progress
 from core.engine.devices import report
 from core.memory import estimate
 from core.memory.model import (
@@ -295,21 +295,18 @@ class FakeExport:
 
 
 class FakeBench:
-    """A benchmark that has measured some rungs and stays at the next one until it is stopped."""
+    """A benchmark that has measured some variants and stays at the next one until it is stopped."""
 
-    def __init__(self, result: Result, measured_rungs: int) -> None:
-        self.result, self._place = result, measured_rungs
-        self.not_kept = ""
-        self._began: Callable[[Underway], None] = lambda _: None
+    def __init__(self, result: Result, measured: int) -> None:
+        self.result, self._place = result, measured
+        self.not_saved = ""
+        self.on_begin: Callable[[Progress], None] = lambda _: None
         self._stopped = threading.Event()
-
-    def heed(self, began: Callable[[Underway], None]) -> None:
-        self._began = began
 
     def run(self) -> Iterator[Result]:
         yield self.result
-        rungs = self.result.plan.rungs
-        self._began(Underway(rungs[self._place], 1, self._place, 3 * len(rungs), 25 * 60))
+        variants = self.result.plan.variants
+        self.on_begin(Progress(variants[self._place], 1, self._place, 3 * len(variants), 25 * 60))
         self._stopped.wait()
 
     def stop(self) -> None:

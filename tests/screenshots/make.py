@@ -464,7 +464,7 @@ class Stage:
     def bench_devices(self) -> None:
         page = self.bench("devices")
         page.devices.show_result(self.devices)
-        page.devices.view.show_published(True)
+        page.devices.view.published.setChecked(True)
 
     def bench_running(self) -> None:
         result = methods_result(done=MEASURED)

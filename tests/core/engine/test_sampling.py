@@ -8,9 +8,9 @@ import pytest
 import torch
 
 from core.base.errors import DataError
-from core.benchmark.plan import Kind, Plan, Rung
+from core.benchmark.plan import Kind, Plan, Variant
 from core.benchmark.result import Sample
-from core.benchmark.runner import Taking
+from core.benchmark.runner import Measurement
 from core.options import RunOptions
 from core.options.choices import Method, Optimizer, Task
 from core.options.data import DataOptions
@@ -169,9 +169,9 @@ def test_what_the_person_can_mend_is_raised(folder: Path, tmp_path: Path) -> Non
 @pytest.mark.long
 def test_in_a_process_of_its_own_parts_are_those_of_the_live_objects(folder: Path) -> None:
     """The memory of this process is that of other tests, too."""
-    rung = Rung(name="plain", title="Plain", asked=msgspec.to_builtins(texts(folder, "plain")))
-    plan = Plan(kind=Kind.METHODS, title="Bert", rungs=(rung,), steps=3, passes=1)
-    found = Taking(rung, plan).run()
+    variant = Variant(name="plain", title="Plain", asked=msgspec.to_builtins(texts(folder, "plain")))
+    plan = Plan(kind=Kind.METHODS, title="Bert", variants=(variant,), steps=3, passes=1)
+    found = Measurement(variant, plan).run()
     assert found.failure == ""
     assert found.sample is not None
     parts = found.sample.parts
@@ -182,4 +182,4 @@ def test_in_a_process_of_its_own_parts_are_those_of_the_live_objects(folder: Pat
     assert parts.optimizer == pytest.approx(2 * parts.gradients, rel=0.01)
     assert 0 < parts.activations < 5 << 20
     assert found.sample.first_loss == pytest.approx(found.sample.losses[0], rel=1e-6)
-    assert found.surroundings.other_load is not None
+    assert found.conditions.other_load is not None

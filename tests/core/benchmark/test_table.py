@@ -1,0 +1,397 @@
+"""Results as tables, Markdown and CSV; whether losses agree; conclusions; two results compared."""
+
+import csv
+import io
+from collections.abc import Sequence
+
+import msgspec
+import pytest
+
+from core.base.errors import OptionsError
+from core.benchmark import table as tables
+from core.benchmark.plan import Kind, Variant
+from core.benchmark.result import Conditions, Pass, Row, Sample
+from core.benchmark.table import HALF_TOLERANCE, Change, agreement, compare, conclusion, table_of
+from tests.fakes.bench import MACHINE, MB, measured, plan, result, sample, variant
+
+STEADY, FAST, WIDE = (1.0, 1.0, 1.0, 1.0), (0.5, 0.5, 0.5, 0.5), (0.8, 1.0, 1.2, 1.0)
+BUSY = Conditions(other_load=0.34, throttled=("too hot",), on_battery=True)
+
+
+def methods():
+    failed = Row(variant=variant("adafactor"), passes=(Pass(begun=1.0, problem="It ran\nout of patience."),))
+    return result(
+        measured(variant("plain"), *STEADY, peak=800 * MB),
+        measured(variant("bf16"), *FAST, peak=200 * MB),
+        measured(variant("fp16", note="Losses are scaled."), *WIDE, peak=400 * MB),
+        failed,
+        Row(variant=variant("adamw-8bit", refusal="it needs a CUDA GPU")),
+        Row(variant=variant("compile")),
+        passes=1,
+    )
+
+
+def devices(**first):
+    rows = []
+    for batch in (4, 64):
+        for side, seconds in (("CPU", STEADY), ("MPS", FAST)):
+            asked = {"model": {"source": "torchvision:resnet18"}, "memory": {"batch_size": batch}}
+            of = variant(f"resnet18-{batch}-{side.lower()}", group=f"resnet18-{batch}", side=side)
+            title = f"ResNet-18, batch {batch}"
+            rows.append(measured(msgspec.structs.replace(of, asked=asked, title=title), *seconds))
+    rows[0] = msgspec.structs.replace(rows[0], **first)
+    return result(*rows, kind=Kind.DEVICES)
+
+
+def column(found, title, place=0, **more):
+    table = table_of(found, **more)
+    titles = [heading.title for heading in table.headings]
+    at = [number for number, one in enumerate(titles) if one == title][place]
+    return [line.cell(at).text if line.words is None else None for line in table.lines]
+
+
+@pytest.mark.parametrize(
+    ("title", "place", "texts"),
+    [
+        ("Epoch", 0, ["8.00 s", "4.00 s", "8.00 s"]),
+        ("Samples/s", 0, ["8.00", "16.0", "8.00"]),
+        ("middle half", 0, ["", "", "7.62 – 8.42"]),
+        ("against plain", 0, ["1.00 ×", "2.00 ×", "1.00 ×"]),
+        ("Peak memory", 0, ["800 MB", "200 MB", "400 MB"]),
+        ("against plain", 1, ["1.00 ×", "0.25 ×", "0.50 ×"]),
+    ],
+)
+def test_methods_are_compared_with_plain(title, place, texts):
+    assert column(methods(), title, place) == [*texts, None, None, None]
+
+
+def test_a_row_without_figures_says_why():
+    table = table_of(methods())
+    words = [line.words and line.words.text for line in table.lines]
+    assert words[2:] == [
+        None,
+        "failed: It ran out of patience",
+        "not measured: it needs a CUDA GPU",
+        "not measured",
+    ]
+    running = msgspec.structs.replace(methods(), ended=None, is_whole=False)
+    assert table_of(running).lines[5].words.text == "waits for its turn"
+    assert table_of(running, underway="compile").lines[5].words.text == "being measured…"
+
+
+def test_notes_say_what_has_to_be_known():
+    found = measured(variant("plain"), *STEADY, conditions=BUSY)
+    failed = Pass(begun=1.0, problem="It fell.")
+    found = msgspec.structs.replace(found, passes=(*found.passes, failed))
+    (line,) = table_of(result(found)).lines
+    assert line.note == "† disturbed: other load of 34 %, too hot; on battery; 1 of 2 passes failed: It fell"
+    assert line.cells[0].text == "Plain †"
+    assert table_of(methods()).lines[2].note == "Losses are scaled"
+    assert "4 steps in 1 passes" in line.tip
+    assert "Peak memory: 100 MB (weights 50.0 MB, activations 50.0 MB)" in line.tip
+
+
+@pytest.mark.parametrize(("size", "note"), [(300 * MB, ""), (5 << 30, "others held 5.00 GB of the GPU")])
+def test_what_others_held_of_the_gpu_is_noted(size, note):
+    found = result(measured(variant("plain"), conditions=Conditions(gpu_others=size)))
+    assert table_of(found).lines[0].note == note
+
+
+def test_optional_columns_are_there_where_they_have_a_value():
+    titles = [heading.title for heading in table_of(methods()).headings]
+    assert not {"Compiling", "Samples/J", "Setting"} & set(titles)
+    compiled = Pass(
+        begun=1.0,
+        sample=sample(*STEADY, compile_seconds=31.4),
+        conditions=Conditions(watts=4.0, power_source="NVML"),
+    )
+    found = result(measured(variant("plain")), Row(variant=variant("compile"), passes=(compiled,)))
+    assert column(found, "Compiling") == ["", "31.4 s"]
+    assert column(found, "Samples/J") == ["", "2.00"]
+    assert "by the power of the GPU alone, read from NVML" in tables.markdown(found)
+
+
+def test_published_figures_are_columns():
+    rows = column(methods(), "Published speed, memory", published=True)
+    assert rows[:3] == ["1.00 ×, 1.00 ×", "2.10 ×, 0.93 ×", "2.10 ×, 0.93 ×"]
+    assert "Tesla V100" in tables.text(methods(), published=True)
+    assert column(devices(), "Published", published=True)[:2] == ["CPU 42.1 s", "MPS 18.6 s, 2.26 ×"]
+    own = msgspec.structs.replace(devices().rows[0], variant=variant("own-4-cpu", group="own-4", side="CPU"))
+    assert column(result(own, kind=Kind.DEVICES), "Published", published=True) == [""]
+    assert "ublished" not in tables.markdown(devices())
+
+
+def test_devices_are_compared_with_the_first_of_their_group():
+    found = devices()
+    assert column(found, "Setting") == ["CPU", "MPS", "CPU", "MPS"]
+    assert column(found, "Epoch") == ["8.00 s", "4.00 s", "8.00 s", "4.00 s"]
+    assert column(found, "against CPU") == ["1.00 ×", "2.00 ×", "1.00 ×", "2.00 ×"]
+    assert column(found, "Losses") == ["", "agree (exactly)", "", "agree (exactly)"]
+    failed = devices(passes=(Pass(begun=1.0, problem="It was killed."),))
+    assert column(failed, "against CPU") == [None, "", "1.00 ×", "2.00 ×"]
+    assert column(failed, "Losses") == [None, "", "", "agree (exactly)"]
+    assert table_of(failed).lines[0].cells[0].text == "ResNet-18, batch 4, CPU"
+
+
+def test_markdown_is_a_table_with_what_has_to_be_known():
+    lines = tables.markdown(methods()).splitlines()
+    assert lines[0] == "### Tiny BERT, 64 rows"
+    assert lines[2].startswith("| Method | Epoch | Samples/s |")
+    assert lines[3].startswith("| --- | ---: |")
+    assert lines[4].startswith("| Plain | 8.00 s | 8.00 |  | 1.00 × | 800 MB | 1.00 × |")
+    text = "\n".join(lines)
+    for part in (
+        "Test CPU, 8 cores, 32.0 GB, Test GPU, 24 GB, Linux 6.1",
+        "hone 0.1.0, torch 2.13.0",
+        "2025-10-09",
+    ):
+        assert part in text
+    assert "4 steps x 1 pass, after 1 step of warm-up" in text
+    assert "before all passes" not in text
+    assert "before all passes" in tables.markdown(msgspec.structs.replace(methods(), is_whole=False))
+    odd = variant("a|b <b>*", refusal="no | <script>\nyes")
+    text = tables.markdown(result(Row(variant=odd)))
+    assert "| A\\|B &lt;B&gt;\\* |" in text
+    assert "no \\| &lt;script&gt; yes" in text
+    empty = msgspec.structs.replace(result(), plan=plan())
+    assert "| Method |" in tables.markdown(empty)
+    assert tables.csv(empty) == ""
+
+
+def test_a_terminal_has_the_notes_below_the_table():
+    lines = tables.text(methods()).splitlines()
+    assert "METHOD     " in tables.text(methods())
+    assert "Adamw-8Bit: it needs a CUDA GPU" in lines
+    assert "Fastest, with the least memory: Bf16, 2.00 times as fast as plain" in "\n".join(lines)
+
+
+def test_csv_has_a_line_per_row_in_plain_numbers():
+    lines = list(csv.DictReader(io.StringIO(tables.csv(methods()))))
+    plain, bf16, *_, refused, waiting = lines
+    assert [line["name"] for line in lines][:3] == ["plain", "bf16", "fp16"]
+    assert (float(bf16["samples_per_second"]), float(bf16["speed_ratio"])) == (16.0, 2.0)
+    assert int(bf16["peak_bytes"]) == 200 * MB
+    assert int(bf16["weights_bytes"]) + int(bf16["activations_bytes"]) == 200 * MB
+    assert (plain["machine"], plain["steps"], plain["disturbed"]) == ("Test GPU, 24 GB", "4", "0")
+    assert (waiting["step_seconds"], waiting["peak_bytes"], waiting["disturbed"]) == ("", "", "")
+    assert refused["reason"] == "it needs a CUDA GPU"
+    lines = list(csv.DictReader(io.StringIO(tables.csv(devices()))))
+    assert [(line["batch_size"], line["side"], float(line["speed_ratio"])) for line in lines[:2]] == [
+        ("4", "CPU", 1.0),
+        ("4", "MPS", 2.0),
+    ]
+    added = msgspec.structs.replace(variant("b"), title="+ checkpointing")
+    lines = list(csv.DictReader(io.StringIO(tables.csv(result(measured(variant("a")), measured(added))))))
+    assert lines[1]["title"] == "A + checkpointing", "a spreadsheet takes what begins with + for a formula"
+
+
+# --- Agreement
+
+
+def losing(precision="fp32", **changes):
+    first = Sample(
+        device="cpu", seconds=(1.0,), samples_a_step=4, rows=8, first_loss=2.5, losses=(2.4, 2.3, 2.2)
+    )
+    one = Variant(name="one", title="one", asked={"device": {"precision": precision}})
+    return Row(variant=one, passes=(Pass(begun=0.0, sample=msgspec.structs.replace(first, **changes)),))
+
+
+CLOSE = 2.5 * (1 + 0.9 * HALF_TOLERANCE)
+
+
+@pytest.mark.parametrize(
+    ("row", "agrees", "words"),
+    [
+        (losing(), True, "agree (exactly)"),
+        (losing(first_loss=2.5 + 5e-6), True, "agree (2e-06)"),
+        (losing(first_loss=2.3), False, "differ by 8 %"),
+        (losing(losses=(2.4 * 1.02, 2.3, 2.2)), False, "differ by 2 %"),
+        (losing(is_random=True, losses=(9.0,)), True, "first loss agrees (exactly)"),
+        (losing(losses=(2.4, 2.3, 2.0)), True, "agree (exactly)"),  # later steps are told, not judged
+        (losing("bf16", first_loss=CLOSE), True, "agree (2e-02)"),
+        (losing("fp16", first_loss=CLOSE), True, "agree (2e-02)"),
+        (losing("tf32", first_loss=CLOSE), True, "agree (2e-02)"),
+        (losing(first_loss=CLOSE), False, "differ by 1.8 %"),
+        (losing("bf16", first_loss=2.5 * (1 + 2 * HALF_TOLERANCE)), False, "differ by 3.8 %"),
+        (losing(first_loss=None), False, "differ: a loss is not a number"),
+        (losing(losses=(None, None)), False, "differ: a loss is not a number"),
+    ],
+)
+def test_losses_before_training_are_compared(row, agrees, words):
+    found = agreement(row, losing())
+    assert (found.agrees, str(found)) == (agrees, words)
+
+
+def test_what_was_compared_is_explained():
+    found = agreement(losing(losses=(2.4, 2.3, 2.0)), losing())
+    assert (found.apart, found.steps) == (pytest.approx(0.0909, abs=1e-4), 2)
+    assert "After 2 steps they differ by 9.1 %" in found.explanation
+    assert "dropout" in agreement(losing(is_random=True), losing()).explanation
+    empty = Row(variant=Variant(name="two", title="two", asked={}, refusal="no such device"))
+    lacking = losing(first_loss=None, losses=())
+    assert agreement(losing(), empty) is agreement(lacking, losing(first_loss=None, losses=())) is None
+
+
+# --- Conclusions
+
+
+def row(title, steps=(), peak=1000, load=0.0, **more):
+    seconds = tuple(steps) if isinstance(steps, Sequence) else (steps,)
+    asked = {"model": {"method": more.pop("method", "full")}, "data": {"train": more.pop("data", "same")}}
+    one = Variant(name=f"{title}{more.get('side', '')}", title=title, asked=asked, **more)
+    found = Sample(device="cpu", seconds=seconds, samples_a_step=4, rows=512, peak=peak)
+    passes = (Pass(begun=0.0, sample=found, conditions=Conditions(other_load=load)),) if seconds else ()
+    return Row(variant=one, passes=passes)
+
+
+PLAIN = row("plain", (1.0, 1.0, 1.1, 1.2))
+SPREAD = (0.9, 1.0, 1.1, 1.2)
+
+
+@pytest.mark.parametrize(
+    ("rows", "words"),
+    [
+        ((), "Nothing has been measured."),
+        ((row("plain"),), "Nothing has been measured."),
+        ((PLAIN,), "Only plain has been measured."),
+        ((PLAIN, row("tf32", refusal="no")), "Only plain has been measured."),
+        ((row("plain", refusal="too large"), row("bf16", 0.5)), "plain has no figures (too large)."),
+        ((row("plain"), row("bf16", 0.5)), "plain has no figures (it was not measured)."),
+        (
+            (PLAIN, row("bf16", 0.5, 900), row("all + Adafactor", 0.9, 330), row("bf16 + sdpa", 0.35, 800)),
+            "Fastest: bf16 + sdpa, 3.00 times as fast as plain, with 80 % of its memory. Least memory without being "
+            "slower than plain: all + Adafactor, 1.17 times as fast as plain, with 33 % of its memory.",
+        ),
+        (
+            (PLAIN, row("bf16", 0.5, 900), row("bf16 + sdpa", 0.4, 300)),
+            "Fastest, with the least memory: bf16 + sdpa, 2.62 times as fast as plain, with 30 % of its memory.",
+        ),
+        (
+            (PLAIN, row("bf16", SPREAD)),
+            "No method was faster than plain beyond its spread. None took less memory without being slower.",
+        ),
+        (
+            (PLAIN, row("Adafactor", SPREAD, 700)),
+            "Adafactor, as fast as plain within the spread, with 70 % of its memory.",
+        ),
+        ((PLAIN, row("checkpointing", 2.0, 300)), "None took less memory without being slower."),
+        (
+            (PLAIN, row("bf16 + sdpa + fused", 0.5), row("+ compile", 0.3, 900)),
+            "bf16 + sdpa + fused + compile, 3.50 times",
+        ),
+        (
+            (PLAIN, row("bf16", 0.5, 900), row("LoRA", 0.25, 200, method="lora")),
+            "Training few of the weights: LoRA, 4.20 times as fast as plain, with 20 % of its memory.",
+        ),
+        (
+            (PLAIN, row("bf16", 0.5, 900), row("padding", 0.3, 700, data="other")),
+            "Fastest, with the least memory: bf16, 2.10 times as fast as plain, with 90 % of its memory. On texts of "
+            "different lengths padding is 3.50 times as fast as plain.",
+        ),
+        ((PLAIN, row("bf16", 0.5, load=0.6)), "Too many rows were disturbed for a conclusion. 1 of 2 rows"),
+        ((row("plain", 1.0, load=0.6), row("bf16", 0.5)), "Too many rows were disturbed"),
+        ((PLAIN, row("bf16", 0.5, 900), row("sdpa", 0.1, 100, load=0.6)), "memory: bf16, 2.10 times"),
+    ],
+)
+def test_methods_come_to_a_conclusion(rows, words):
+    assert words in conclusion(result(*rows))
+
+
+def test_where_all_rows_train_few_weights_none_is_told_apart():
+    rows = row("plain", 1.0, method="lora"), row("bf16", 0.5, method="lora")
+    assert "few of the weights" not in conclusion(result(*rows))
+    assert "padding" not in conclusion(result(PLAIN, row("bf16", 0.5), row("padding", 0.6, data="other")))
+
+
+def test_devices_are_told_from_the_least_to_the_most():
+    rows = [
+        row(title, seconds, group=title, side=side)
+        for title, both in {"ResNet-18": (1.0, 0.5), "VGG-16": (3.0, 0.6), "AlexNet": (1.0,)}.items()
+        for side, seconds in zip(("CPU", "MPS"), both, strict=False)
+    ]
+
+    def told(*rows):
+        return conclusion(result(*rows, kind=Kind.DEVICES))
+
+    assert told(*rows) == "MPS is 2.00 to 5.00 times as fast as CPU: least with ResNet-18, most with VGG-16."
+    assert told(*rows[:2]) == "MPS is 2.00 times as fast as CPU (ResNet-18)."
+    assert told(rows[0]).startswith("Nothing has been measured on both sides")
+    disturbed = row("ResNet-18", 0.5, group="ResNet-18", side="MPS", load=0.6)
+    assert "1 of 2 rows were measured beside other work" in told(rows[0], disturbed)
+
+
+# --- Two results compared
+
+
+SLOW = (1.0, 1.02, 0.98, 1.01)
+
+
+def later(*rows, **more):
+    return result(*rows, begun=1_770_000_000.0, **more)
+
+
+def test_rows_are_matched_by_their_variant():
+    earlier = result(measured(variant("plain"), *SLOW, peak=200 * MB), measured(variant("gone")))
+    found = compare(
+        later(measured(variant("new")), measured(variant("plain"), *FAST, peak=100 * MB)), earlier
+    )
+    plain, new, gone = found.rows
+    assert [one.title for one in found.rows] == ["Plain", "New", "Gone"]
+    assert plain.speed == pytest.approx(2.01)
+    assert (new.earlier, new.speed, new.change, new.reason) == (
+        None,
+        None,
+        Change.UNKNOWN,
+        "only in the later one",
+    )
+    assert (gone.later, gone.reason) == (None, "only in the earlier one")
+    line, *others = tables.comparison_table(found).lines
+    assert [cell.text for cell in line.cells] == [
+        *("Plain", "7.96", "16.0", "2.01 ×", "faster", "200 MB", "100 MB", "0.50 ×")
+    ]
+    assert all(other.words is not None for other in others)
+
+
+@pytest.mark.parametrize(
+    ("before", "after", "change"),
+    [
+        (SLOW, FAST, Change.FASTER),
+        (FAST, SLOW, Change.SLOWER),
+        (SLOW, (0.6, 1.4, 0.7, 1.2), Change.SAME),
+        (SLOW, SLOW, Change.SAME),
+        (SLOW[:2], FAST[:2], Change.UNKNOWN),
+    ],
+)
+def test_a_change_is_one_beyond_both_spreads(before, after, change):
+    found = compare(result(measured(variant("a"), *before)), later(measured(variant("a"), *after)))
+    assert found.rows[0].change is change
+    assert found.notes == ()
+
+
+def test_what_else_differs_is_said():
+    versions = {"hone": "0.1.0", "torch": "2.14.0", "peft": "1"}
+    machine = msgspec.structs.replace(MACHINE, title="Mac", accelerator="", versions=versions)
+    asked = msgspec.structs.replace(variant("b"), asked={"device": {"name": "mps"}}, title="+ b")
+    other = later(
+        measured(variant("a"), conditions=BUSY), measured(asked), machine=machine, steps=9, passes=1
+    )
+    earlier = result(measured(variant("a")), measured(variant("b")))
+    assert compare(earlier, msgspec.structs.replace(other, is_whole=False)).notes == (
+        "Amount: earlier 4 steps x 2 passes, after 1 step of warm-up, "
+        "later 9 steps x 1 pass, after 1 step of warm-up.",
+        "Computer: earlier Test GPU, 24 GB, later Mac.",
+        "Accelerator: earlier Test GPU, 24 GB, later none.",
+        "torch: earlier 2.13.0, later 2.14.0.",
+        "peft: earlier none, later 1.",
+        "Other options in: A + b.",
+        "Disturbed in the later one: A.",
+        "The later one ended before all passes were made.",
+    )
+
+
+@pytest.mark.parametrize("kind", Kind)
+def test_only_two_different_results_of_one_kind_are_compared(kind):
+    one = result(measured(variant("a")))
+    other = one if kind is Kind.METHODS else later(measured(variant("a")), kind=kind)
+    with pytest.raises(OptionsError, match=r"the same result|one is a benchmark of methods"):
+        compare(one, other)

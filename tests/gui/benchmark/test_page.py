@@ -1,0 +1,420 @@
+"""The page Benchmark: chosen, started, followed, cancelled, and used in New run."""
+
+import os
+import threading
+
+import pytest
+from PySide6.QtWidgets import QApplication, QPushButton
+
+from core.base.errors import OptionsError, Problem
+from core.base.settings import Appearance, Settings
+from core.benchmark.plan import Kind, Variant
+from core.options import RunOptions
+from core.options.choices import Task
+from core.runs import queue
+from core.runs.events import TurnAwaited
+from core.runs.folder import KeeperRecord
+from gui.app.closing import Closing
+from gui.app.sidebar import Place
+from gui.app.window import MainWindow
+from gui.base.theme import Theme
+from gui.benchmark.page import Benchmarking, BenchmarkPage, Ending, Turn, turn_question
+from gui.run import words
+from gui.widgets.layout import PageScroll
+from tests.fakes.asking import CPU_ONLY, FakeEngine
+from tests.fakes.bench import devices_result, plan
+from tests.fakes.held_bench import BF16, PLAIN, HeldBenches, always
+
+AHEAD = TurnAwaited(ahead=1, behind="2026-digits", title="Digits", time=0.0, attempt=1)
+
+
+@pytest.fixture(autouse=True)
+def home(tmp_path, monkeypatch):
+    monkeypatch.setenv("HONE_HOME", str(tmp_path))
+
+
+@pytest.fixture
+def benches():
+    return HeldBenches()
+
+
+@pytest.fixture
+def page(qtbot, benches):
+    page = BenchmarkPage(
+        Theme(Appearance.LIGHT),
+        lambda: page.form,
+        benches.tools,
+        ask=lambda awaited, _parent: (page.asked.append(awaited), page.turn)[1],
+    )
+    page.form, page.asked, page.turn = None, [], Turn.NEVER
+    qtbot.addWidget(page)
+    page.resize(900, 700)
+    page.show()
+    yield page
+    page.end_work()
+
+
+@pytest.fixture
+def ready(qtbot, page):
+    """A page that knows the machine and what it would measure."""
+    page.set_machine(CPU_ONLY)
+    settle(qtbot, page.methods)
+    return page
+
+
+def settle(qtbot, tab):
+    qtbot.waitUntil(lambda: tab.planned is not None or bool(tab.setup.obstacle()))
+
+
+def measure(qtbot, page):
+    with qtbot.waitSignal(page.measuring.ended):
+        page.start()
+
+
+def choose(box, value):
+    box.setCurrentIndex(box.findData(value))
+
+
+# --- The thread
+
+
+@pytest.fixture
+def measuring(qtbot):
+    measuring = Benchmarking()
+    measuring.results = []
+    measuring.measured.connect(measuring.results.append)
+    yield measuring
+    measuring.close()
+
+
+def test_results_come_pass_by_pass_and_then_the_end(qtbot, measuring, benches):
+    begun = []
+    measuring.changed.connect(lambda: begun.append(measuring.progress and measuring.progress.variant.name))
+    with qtbot.waitSignal(measuring.ended) as ended:
+        measuring.start(Kind.METHODS, always(benches.plan), benches.make)
+        assert measuring.is_running
+    assert ended.args == [Ending.DONE]
+    assert not measuring.is_running
+    figures = [[row.is_measured for row in result.rows] for result in measuring.results]
+    assert figures[:3] == [[False, False, False], [True, False, False], [True, True, False]]
+    assert measuring.results[-1].is_whole
+    assert [name for name in begun if name] == ["plain", "bf16"]
+    assert measuring.plan is benches.plan
+
+
+def test_cancelling_keeps_what_is_done(qtbot, measuring, benches):
+    benches.waiting.add("bf16")
+    measuring.start(Kind.METHODS, always(benches.plan), benches.make)
+    measuring.start(Kind.DEVICES, always(plan(BF16)), benches.make)  # one at a time
+    qtbot.waitUntil(lambda: measuring.progress is not None and measuring.progress.variant.name == "bf16")
+    with qtbot.waitSignal(measuring.ended) as ended:
+        measuring.cancel()
+        assert measuring.is_stopping
+    assert (ended.args, measuring.kind, len(benches.beside)) == ([Ending.CANCELLED], Kind.METHODS, 1)
+    assert [row.is_measured for row in benches.kept[-1].rows] == [True, False, False]
+    assert not benches.kept[-1].is_whole
+
+
+def test_one_cancelled_before_its_plan_is_made_measures_nothing(qtbot, measuring, benches):
+    is_wanted = threading.Event()
+    measuring.start(Kind.DEVICES, lambda: (is_wanted.wait(), benches.plan)[1], benches.make)
+    with qtbot.waitSignal(measuring.ended) as ended:
+        measuring.cancel()
+        is_wanted.set()
+    assert (ended.args, benches.beside, measuring.results) == ([Ending.CANCELLED], [], [])
+
+
+def test_a_plan_that_cant_be_made_is_told_and_the_next_is_measured(qtbot, measuring, benches):
+    def refuse():
+        raise OptionsError((Problem("model.source", "isn't there"),), "The benchmark")
+
+    with qtbot.waitSignals([measuring.failed, measuring.ended]):
+        measuring.start(Kind.METHODS, refuse, benches.make)
+    with qtbot.waitSignal(measuring.ended) as ended:
+        measuring.start(Kind.METHODS, always(benches.plan), benches.make)
+    assert ended.args == [Ending.DONE]
+
+
+def test_a_result_that_cant_be_saved_is_told(qtbot, measuring, benches):
+    benches.is_full = True
+    with qtbot.waitSignal(measuring.failed) as failed:
+        measuring.start(Kind.METHODS, always(benches.plan), benches.make)
+    assert "No space left" in failed.args[0].detail
+    assert measuring.results[-1].rows[1].is_measured
+
+
+def test_closing_ends_the_pass_and_waits_for_the_thread(qtbot, measuring, benches):
+    benches.waiting |= {"plain", "bf16"}
+    measuring.start(Kind.METHODS, always(plan(PLAIN, BF16, passes=9)), benches.make)
+    qtbot.waitUntil(lambda: measuring.progress is not None)
+    measuring.close()
+    assert benches.kept == []
+
+
+# --- Choosing
+
+
+def test_before_the_machine_is_known_it_says_what_it_waits_for(qtbot, page):
+    tab = page.methods
+    assert not tab.start.isEnabled()
+    assert tab.said.text() == "Looking at what this machine can do…"
+    page.start()
+    assert not page.measuring.is_running
+    page.set_machine(CPU_ONLY)
+    qtbot.waitUntil(tab.start.isEnabled)
+    assert tab.said.text().startswith(
+        "Tiny BERT, 64 rows: 2 measurements, one pass of 4 timed steps. One more"
+    )
+
+
+def test_what_is_chosen_is_what_is_planned(qtbot, ready, benches):
+    setup = ready.methods.setup
+    choose(setup.models, "minilm")
+    choose(setup.devices, "cpu")
+    setup.passes.setValue(2)
+    setup.steps.setValue(7)
+    qtbot.waitUntil(lambda: benches.asked[-1]["steps"] == 7)
+    asked = benches.asked[-1]
+    assert (asked["size"], asked["device"], asked["passes"], asked["options"]) == ("minilm", "cpu", 2, None)
+
+
+def test_a_refused_plan_is_told(qtbot, page, benches):
+    benches.refuses = "isn't there"
+    page.set_machine(CPU_ONLY)
+    settle(qtbot, page.methods)
+    assert not page.methods.start.isEnabled()
+    assert "isn't there" in page.methods.said.text()
+
+
+def test_own_options_have_to_be_right(qtbot, ready, tmp_path, benches):
+    setup, tab = ready.methods.setup, ready.methods
+    choose(setup.models, "form")
+    assert "contains errors" in tab.said.text()
+    ready.form = RunOptions(task=Task.IMAGE_CLASSIFICATION)
+    ready.hide()
+    ready.show()
+    qtbot.waitUntil(lambda: benches.asked[-1]["options"] == ready.form)
+    assert tab.start.isEnabled()
+    choose(setup.models, "file")
+    assert setup.file.isVisible()
+    assert tab.said.text() == "Choose a run file."
+    file = tmp_path / "mine.hone"
+    file.write_text("task = 7\n")
+    setup.file.setText(str(file))
+    assert "task" in tab.said.text()
+    assert not tab.start.isEnabled()
+    file.write_text(
+        'task = "image-classification"\n[model]\nsource = "resnet18"\n[data]\ntrain = "builtin:digits"\n'
+    )
+    setup.file.setText(f"{file} ")
+    qtbot.waitUntil(lambda: benches.asked[-1]["options"] not in (None, ready.form))
+    assert benches.asked[-1]["options"].data.train == "builtin:digits"
+
+
+def test_devices_are_planned_as_chosen(qtbot, ready, benches, tmp_path):
+    tab, setup = ready.devices, ready.devices.setup
+    settle(qtbot, tab)
+    for name, box in setup.models.items():
+        box.setChecked(name in ("resnet18", "alexnet"))
+    for wrong in ("4, x", "0", ""):
+        setup.batches.setText(wrong)
+        assert tab.said.text().startswith("Batches are whole numbers")
+        assert not tab.start.isEnabled()
+    setup.batches.setText("8,16, 8")
+    setup.images.setValue(64)
+    qtbot.waitUntil(lambda: benches.asked_devices[-1]["images"] == 64)
+    asked = benches.asked_devices[-1]
+    assert (asked["batches"], set(asked["models"])) == ((8, 16), {"resnet18", "alexnet"})
+    choose(setup.data, "folder")
+    assert tab.said.text() == "Choose an existing folder of images."
+    setup.folder.setText(str(tmp_path))
+    qtbot.waitUntil(lambda: benches.asked_devices[-1]["data"] == str(tmp_path))
+    for box in setup.models.values():
+        box.setChecked(False)
+    assert tab.said.text() == "Choose a model."
+
+
+# --- Measuring
+
+
+def test_figures_come_row_by_row_with_the_variant_under_way_named(qtbot, ready, benches):
+    benches.waiting.add("bf16")
+    shares = []
+    ready.progressed.connect(shares.append)
+    tab = ready.methods
+    tab.start.setFocus()
+    tab.start.click()
+    assert ready.focusWidget() is tab.cancel
+    qtbot.waitUntil(lambda: tab.doing.text() == "Measuring: Bf16")
+    assert tab.progress.isVisible()
+    assert not tab.card.isVisible()
+    assert ready.devices.said.text() == "Methods is being measured; one at a time."
+    assert ready.head.text() == "Tiny BERT, 64 rows · 1 of 2 done"
+    assert [row.is_measured for row in tab.view.result.rows] == [True, False, False]
+    with qtbot.waitSignal(ready.measuring.ended):
+        benches.waiting.clear()
+    assert not tab.progress.isVisible()
+    assert ready.focusWidget() is tab.again
+    assert [row.is_measured for row in tab.view.result.rows] == [True, True, False]
+    assert (shares[-1], 0.5 in shares) == (None, True)
+    assert "Test GPU" in ready.head.text()
+    tab.view.copy_markdown.click()
+    assert "| Plain |" in QApplication.clipboard().text()
+    assert "clipboard" in tab.strip.accessibleName()
+    tab.again.click()
+    assert tab.card.isVisible()
+
+
+def test_cancelling_leaves_in_view_what_is_said_of_it(qtbot, ready, benches):
+    benches.waiting.add("bf16")
+    ready.resize(900, 300)
+    ready.start()
+    tab = ready.methods
+    qtbot.waitUntil(lambda: tab.doing.text() == "Measuring: Bf16")
+    bar = tab.findChild(PageScroll).verticalScrollBar()
+    qtbot.waitUntil(lambda: bar.maximum() > 0)
+    with qtbot.waitSignal(ready.measuring.ended):
+        tab.cancel.setFocus()
+        tab.cancel.click()
+        assert bar.value() == 0
+    assert bar.value() == 0
+    assert ready.focusWidget() is tab.again
+    assert tab.strip.accessibleName() == "The benchmark was cancelled"
+
+
+# --- While something else computes
+
+
+def test_a_run_that_trains_is_asked_about(qtbot, ready, benches):
+    benches.ahead = AHEAD
+    ready.start()
+    assert ready.asked == [AHEAD]
+    assert not ready.measuring.is_running
+    ready.turn = Turn.BESIDE
+    measure(qtbot, ready)
+    assert benches.beside == [True]
+
+
+def test_a_device_that_is_taken_meanwhile_is_said_with_a_way_out(qtbot, ready, benches):
+    taken = KeeperRecord.of(os.getpid())
+    queue.measure(
+        queue.Entry(run="/elsewhere", device="auto", keeper=taken, benchmark="Another"), beside=True
+    )
+    measure(qtbot, ready)
+    strip = ready.methods.strip
+    assert strip.isVisible()
+    beside = next(button for button in strip.findChildren(QPushButton) if "beside" in button.text())
+    with qtbot.waitSignal(ready.measuring.ended):
+        beside.click()
+    assert benches.beside == [False, True]
+    assert ready.methods.view.result.is_whole
+
+
+def test_a_run_can_be_paused_first(qtbot, ready, benches):
+    benches.ahead = AHEAD
+    ready.turn = Turn.AFTER_PAUSE
+    ready.start()
+    assert benches.paused == [AHEAD]
+    assert ready.methods.doing.text() == "Waiting until “Digits” has paused…"
+    ready.methods.cancel.click()
+    assert ready.methods.card.isVisible()
+    ready.start()
+    benches.ahead = None
+    with qtbot.waitSignal(ready.measuring.ended):
+        ready.look_for_turn()
+    assert benches.beside == [False]
+
+
+@pytest.mark.parametrize(
+    ("awaited", "answers"),
+    [
+        (AHEAD, {Turn.AFTER_PAUSE, Turn.BESIDE}),
+        (TurnAwaited(ahead=2, behind="x", time=0.0, attempt=1), {Turn.BESIDE}),
+        (TurnAwaited(ahead=1, behind=queue.BENCHMARK, time=0.0, attempt=1), {Turn.BESIDE}),
+    ],
+)
+def test_the_question_offers_a_pause_only_where_that_helps(qtbot, awaited, answers):
+    question = turn_question(awaited, None)
+    qtbot.addWidget(question)
+    assert set(question.says().values()) == answers
+
+
+def test_a_run_started_meanwhile_is_told_of_the_benchmark(qtbot):
+    asked = words.question_about(TurnAwaited(ahead=1, behind=queue.BENCHMARK, time=0.0, attempt=1), None)
+    qtbot.addWidget(asked)
+    assert asked.text() == "A benchmark is being measured"
+    assert set(asked.says().values()) == {words.Turn.WAIT, words.Turn.NOW}
+
+
+# --- In the window
+
+
+@pytest.fixture
+def window(qtbot, tmp_path, benches):
+    theme = Theme(Appearance.LIGHT)
+
+    def ask(_runs, _parent, *, is_measuring):
+        window.measuring.append(is_measuring)
+        return window.answer
+
+    window = MainWindow(theme, Settings(runs_folder=str(tmp_path / "runs")), FakeEngine(), ask)
+    window.measuring, window.answer = [], Closing.KEEP_TRAINING
+    window.pages.benchmark = BenchmarkPage(theme, lambda: window.new_run.ready, benches.tools)
+    qtbot.addWidget(window)
+    window.show()
+    with qtbot.waitSignal(window._devices.done):
+        window.ask_for_devices()
+    yield window
+    window.end_work()
+
+
+def test_use_this_fills_the_form_and_says_what_it_changed(qtbot, window, benches):
+    changes = {"training.learning_rate": 0.5, "memory.batch_size": 3}
+    fast = Variant(name="bf16", title="bf16", asked={"device": {"name": "cpu"}}, changes=changes)
+    benches.plan = plan(fast, passes=1)
+    window.go_to(Place.BENCHMARK)
+    qtbot.waitUntil(window.benchmark.methods.start.isEnabled)
+    start = next(action for action in window.actions() if action.shortcut().toString() == "Ctrl+Return")
+    with qtbot.waitSignal(window.benchmark.measuring.ended):
+        start.trigger()
+    before = window.new_run.tree()
+    window.benchmark.methods.view.table.opened.emit("bf16")
+    assert window.pages.currentWidget() is window.new_run
+    tree = window.new_run.tree()
+    assert (tree["training"]["learning_rate"], tree["memory"]["batch_size"]) == (0.5, 3)
+    strip = window.new_run._changes
+    assert strip.isVisible()
+    assert len(strip.changes) == 2
+    strip._undo.click()
+    assert window.new_run.tree() == before
+
+
+def test_the_sidebar_tells_the_progress_and_closing_says_what_is_kept(qtbot, window, benches):
+    benches.waiting.add("bf16")
+    window.go_to(Place.BENCHMARK)
+    qtbot.waitUntil(window.benchmark.methods.start.isEnabled)
+    window.benchmark.start()
+    button = window.sidebar._group.button(Place.BENCHMARK)
+    qtbot.waitUntil(lambda: button.text() == "Benchmark (50 %)")
+    window.answer = Closing.CANCEL
+    assert not window.close()
+    assert window.measuring == [True]
+    assert window.benchmark.measuring.is_running
+    window.answer = Closing.KEEP_TRAINING
+    assert window.close()
+    assert [row.is_measured for row in benches.kept[-1].rows] == [True, False, False]
+
+
+def test_the_page_is_made_when_it_is_wanted_and_makes_real_plans(qtbot, tmp_path):
+    window = MainWindow(Theme(Appearance.LIGHT), Settings(runs_folder=str(tmp_path / "runs")), FakeEngine())
+    qtbot.addWidget(window)
+    window.show()
+    with qtbot.waitSignal(window._devices.done):
+        window.ask_for_devices()
+    assert window.benchmark is None
+    window.go_to(Place.BENCHMARK)
+    tab = window.benchmark.methods
+    qtbot.waitUntil(tab.start.isEnabled)
+    assert "512 sequences of 512 tokens" in tab.said.text()
+    window.benchmark.devices.show_result(devices_result())
+    window.end_work()
