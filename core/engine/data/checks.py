@@ -384,8 +384,8 @@ def check_score_column(table: Table, guess: Guess) -> None:
         comma = DECIMAL_POINT if has_decimal_comma(column.examples) else ""
         raise DataError(
             f"Column “{guess.label}” of {table.path.name} holds no numbers",
-            f"{table.path}, {table.where(0).partition(' of ')[0]} and on: {', '.join(column.examples)}. Text regression "
-            f"learns a number.{comma}",
+            f"{table.path}, {table.where(0).partition(' of ')[0]} and on: {', '.join(column.examples)}. Text "
+            f"regression learns a number.{comma}",
             (*other_score(table, guess), CLASSIFY),
         )
 
