@@ -10,9 +10,8 @@ from core.options.choices import Task
 from core.services.inspect import Column, ColumnKind, DataReport, guessed_columns, uses_for
 from gui.base.background import DebouncedTask
 from gui.base.theme import Theme
-from gui.new_run.data_views import LengthsPane, cut_by
 from gui.new_run.data_panel import FILE, FRACTION, SPLIT, TRAIN_SPLIT, FindingsPane, reading_words, summary
-from gui.new_run.data_views import MOST_COLUMNS, RowsPane, SeenPane, trained_format
+from gui.new_run.data_views import MOST_COLUMNS, LengthsPane, RowsPane, SeenPane, cut_by, trained_format
 from gui.new_run.header import TaskChooser
 from gui.new_run.page import starting_tree
 from tests.fakes.data_reports import CHAT_FINDINGS, bell, report_for
