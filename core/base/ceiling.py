@@ -1,8 +1,8 @@
-"""One ceiling of memory and time for what reads a stranger's data, model or template.
+"""Limit memory and time of code that reads a stranger's data, model or template.
 
-Only another process can hold it: an endless loop in a template, or a regular expression that goes back for ever, keeps
-Python's lock, so that no thread gets a turn. The process that reads says what it reads in a small file (`say`), and
-its parent, who made the file, looks at that and at the memory several times a second (`Ceiling`).
+Only another process can enforce it: an endless loop in a template, or a slow regular expression, holds Python's lock.
+The reading process writes what it reads into a small file (`say`); its parent, who made the file, checks that and the
+memory several times a second (`Ceiling`).
 """
 
 import contextlib

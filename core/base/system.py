@@ -1,4 +1,4 @@
-"""The memory a Linux control group leaves: containers, and services with a limit, have less than the computer."""
+"""Memory of the computer and of processes; the limit of a Linux control group counts."""
 
 import time
 from collections.abc import Callable, Iterable

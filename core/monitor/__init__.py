@@ -1,1 +1,1 @@
-"""The keeper of a run, what it samples of the machine, and the rules that warn."""
+"""The keeper of a run: samples of the machine, and warnings."""

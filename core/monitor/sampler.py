@@ -1,4 +1,4 @@
-"""What the machine does at one moment, as events: the computer, one process with its children, one GPU."""
+"""Sample the computer, a process tree and a GPU as events."""
 
 import os
 import sys

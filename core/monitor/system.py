@@ -1,7 +1,4 @@
-"""The processor's temperature as Linux tells it.
-
-psutil reads every sensor there is for it, those of disks included, which wakes them; this reads one file.
-"""
+"""Memory, processor, disk, battery and temperature of this computer."""
 
 import ctypes
 import sys

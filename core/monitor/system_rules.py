@@ -1,8 +1,8 @@
-"""Notices that a run pages: memory is full, so its parts go out and come back, and steps take many times as long.
+"""Warnings about the machine: battery, disk, paging, silence, data loading, throttling.
 
-A Mac with too large a model doesn't fail, it pages; so do Linux and Windows where there is swap, and Windows drivers
-with the memory of a GPU. Nothing says so but the clock: `PagingWatch` holds the steps against those before them, and
-looks for memory at its ceiling or swap that grows before it calls a slow step paging.
+A Mac with too large a model doesn't fail, it pages; so do Linux and Windows with swap, and Windows drivers with GPU
+memory. `PagingWatch` compares step times with earlier ones, and calls a slow step paging only if memory is at its limit
+or swap grows.
 """
 
 import statistics

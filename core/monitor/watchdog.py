@@ -1,4 +1,4 @@
-"""Holds what the watchers find against what was raised before, and gives the messages to write."""
+"""Run all rules, and raise or withdraw their messages."""
 
 import os
 from collections.abc import Iterable, Iterator

@@ -1,8 +1,7 @@
-"""What a run can be asked to do: every option, declared once.
+"""The options of a run, each declared once with type, default, limits, title and help.
 
-Type, default, limits, title and help of each option stand in this package and nowhere else, a section of the run file
-in each module; the values of those that choose stand in `core.options.choices`. The form, the command line, the run
-file, its checks and the reference page are made from these declarations (see `core.options.catalogue`).
+The form, the command line, the run file, its validation and the reference page are made from these declarations (see
+`core.options.catalogue`).
 """
 
 from typing import Annotated, Any
@@ -34,7 +33,7 @@ Tree = dict[str, Any]
 
 
 class RunOptions(msgspec.Struct, frozen=True, kw_only=True):
-    """A whole run file."""
+    """All options of a run, as in a run file."""
 
     task: Annotated[Task, about("Task", "What the model learns to do.")]
     schema: int = SCHEMA
@@ -47,7 +46,7 @@ class RunOptions(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def effective_batch(self) -> int:
-        """Samples that move the weights once: batch size times gradient accumulation."""
+        """Samples per optimizer step: batch size times gradient accumulation."""
         return self.memory.batch_size * self.memory.gradient_accumulation_steps
 
 

@@ -1,4 +1,4 @@
-"""The declared options as plain rows, for whoever shows or checks them: forms, command line, reference page."""
+"""Declared options as rows, for forms, command line and reference page."""
 
 import types
 import typing

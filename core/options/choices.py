@@ -1,4 +1,4 @@
-"""The fixed values some options take, each with its label and a sentence of help."""
+"""Enumerations of options, each member with label and help."""
 
 from enum import StrEnum
 from typing import Self

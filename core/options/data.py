@@ -1,4 +1,4 @@
-"""Options of the data: what is learned from, and how batches are made of it."""
+"""Options of the data."""
 
 from typing import Annotated
 

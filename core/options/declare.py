@@ -1,4 +1,4 @@
-"""How an option is declared: type, default and limits by its annotation, all else by `about`."""
+"""Declare an option: type, default and limits by its annotation, everything else by `about`."""
 
 from collections.abc import Callable, Mapping
 from types import MappingProxyType

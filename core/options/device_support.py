@@ -1,7 +1,4 @@
-"""The answer of the engine to the question what this machine can compute on.
-
-The engine writes them as JSON on its standard output; forms and `hone devices` show them.
-"""
+"""What a device supports: the engine's report about this computer, and `auto` resolved for a device."""
 
 from collections.abc import Callable, Iterator, Mapping
 from enum import Enum

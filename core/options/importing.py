@@ -1,4 +1,4 @@
-"""Options out of what people have: TrainingArguments as JSON or in a script, a command line of run_glue.py."""
+"""Import options from TrainingArguments (JSON or a script) or a command line of run_glue.py."""
 
 import ast
 import json

@@ -1,4 +1,4 @@
-"""Rules between the methods of training: what excludes what, and what can't have been meant."""
+"""Rules between training methods: combinations that are refused."""
 
 import math
 from collections.abc import Callable, Iterator

@@ -1,6 +1,6 @@
-"""The model of a past run as a place to start from: `run:NAME`, by its folder, the name it was given, or its path.
+"""Runs by name, and the model of an earlier run as `run:NAME`.
 
-A new run keeps the path, so that its run file means the same later, wherever runs go by then.
+A run file keeps the path of that run, so that it means the same after renaming.
 """
 
 import difflib

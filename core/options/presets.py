@@ -1,7 +1,4 @@
-"""Presets: a few options that belong together, laid over what is in the form.
-
-They are run files in `resources/presets`.
-"""
+"""Presets, the last form, recent data, and defaults of each task. Presets are run files in `resources/presets`."""
 
 import contextlib
 import gzip

@@ -1,7 +1,6 @@
-"""Run files: TOML in, checked options out, and back.
+"""Read and write run files (TOML).
 
-Paths in a file are relative to that file, in `--set` to the working folder; both become absolute on reading, so that
-a run folder means the same wherever it is read.
+Paths in a file are relative to the file, paths in `--set` to the working folder; both become absolute on reading.
 """
 
 import difflib

@@ -1,10 +1,7 @@
-"""What `model.source`, `data.train` and `data.eval` may say in place of a path.
+"""Schemes of `model.source`, `data.train` and `data.eval`.
 
-Data: `builtin:digits`, `synthetic:512x128`, `synthetic:512x64-128` (texts of 64 to 128 tokens), `hub:OWNER/NAME` or
-`hub:OWNER/NAME/SUBSET`. Models: `torchvision:resnet18`, `scratch:NAME` (a small model from nothing), `run:NAME` (the
-model of a past run).
-
-Every scheme and every rule of reading one stands here and nowhere else.
+Data: `builtin:digits`, `synthetic:512x128`, `synthetic:512x64-128` (texts of 64 to 128 tokens), `hub:OWNER/NAME`,
+`hub:OWNER/NAME/SUBSET`. Models: `torchvision:resnet18`, `scratch:NAME` (random weights), `run:NAME` (an earlier run).
 """
 
 import json

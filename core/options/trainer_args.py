@@ -1,7 +1,6 @@
-"""Names people know from transformers' Trainer and its scripts, in tables; `core.options.trainer_args` reads them.
+"""Translate arguments of transformers' Trainer and of its example scripts.
 
-Names as in transformers 5.23's TrainingArguments, in its guides of 2022 to 2024 that are gone since, and in the script
-run_glue.py.
+Names as in TrainingArguments of transformers 5.23, in its guides of 2022 to 2024, and in the script run_glue.py.
 """
 
 from collections.abc import Callable, Iterator, Mapping

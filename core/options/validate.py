@@ -1,6 +1,6 @@
-"""Rules between options that are each fine by themselves, and files that aren't there.
+"""Validate options against each other and against files.
 
-A rule is a function from options to problems. `RULES` hold whatever the task is, `TASK_RULES` look at it.
+A rule is a function from options to problems. `RULES` apply to every task, `TASK_RULES` to one.
 """
 
 import difflib

@@ -1,6 +1,6 @@
-"""Moving runs to the operating system's bin, from where they can be put back, or deleting them for good.
+"""Move runs to the operating system's trash, or delete them.
 
-A run that trains or waits is never moved. Nothing here asks a person; whoever calls it does, with what `plan` says.
+A run that trains or waits in the queue is never moved. Callers ask the person first, with what `plan` lists.
 """
 
 import contextlib

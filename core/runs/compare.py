@@ -1,6 +1,6 @@
-"""Several runs held against each other: what they came to, the options that differ, and the machines they ran on.
+"""Compare runs: results, options that differ, and machines.
 
-Only the beginnings and ends of their files are read, so that a run with a million steps costs as little as a short one.
+Reads only the beginnings and ends of their files, so that a run of a million steps costs as little as a short one.
 """
 
 from collections.abc import Callable, Sequence

@@ -1,4 +1,4 @@
-"""What became of a run whose processes ended without a word: also where nobody was left to write down how."""
+"""Find out how a run ended whose processes are gone, also if its keeper wrote nothing."""
 
 import time
 from dataclasses import dataclass

@@ -1,4 +1,4 @@
-"""Following a run, live or long over: its new events, what they amount to, and where it stands."""
+"""Read, write and follow the event files of a run."""
 
 import bisect
 import contextlib

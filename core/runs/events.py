@@ -1,8 +1,8 @@
-"""What a run can say: one struct a kind of event, one JSON line each, one codec for all files.
+"""Events of a run: one struct per type, one JSON line each, one codec for all files.
 
 The engine appends to `events.jsonl`, the keeper to `machine.jsonl`. Every line has `type`, `time` (unix seconds) and
-`attempt` (1, and one more each time a run is resumed). JSON has no NaN: a loss that isn't finite is written as
-`"loss": null` with `"non_finite": "nan"` or `"inf"`, and read back as NaN through `loss_value`.
+`attempt` (1, plus one for each resume). JSON has no NaN: a loss that isn't finite is written as `"loss": null` with
+`"non_finite": "nan"` or `"inf"`, and read back as NaN by `loss_value`.
 """
 
 import math

@@ -1,23 +1,23 @@
-"""A run as a folder: where everything about it stands, and the small records kept in there.
+"""A run's folder, its files, and the small records in it.
 
-Layout (everything readable without Hone)::
+Layout (everything can be read without Hone)::
 
-    run.toml        what was asked
-    notes.json      what a person says of it: another name, tags, a note
-    forecast.json   how much memory it would take, where that was found out before
-    events.jsonl    what happened        (written by the engine)
-    machine.jsonl   what the machine did (written by the keeper)
-    log.txt         what was printed
-    checkpoints/    checkpoint-STEP/, complete ones only
+    run.toml        options
+    notes.json      title, tags and note given later
+    forecast.json   memory forecast or measurement made before the start
+    events.jsonl    events of the engine
+    machine.jsonl   samples of the machine and warnings, by the keeper
+    log.txt         printed output
+    checkpoints/    checkpoint-STEP/
     model/          the trained model
-    examples/       images of the held-out examples it is asked about
-    tensorboard/    TensorBoard's event files, where asked for
-    requests/       what is asked of it while it trains, one small file each
-    keeper.json     which process keeps the run
-    exit.json       how the engine ended, written last
-    .lock           an empty file: whoever starts the run locks it
-    .engine.lock    an empty file: the engine has it locked for as long as it works
-    .spare          room that is given up for exit.json where the disk is full; gone once the engine has ended
+    examples/       images of sample predictions
+    tensorboard/    TensorBoard's event files, optional
+    requests/       requests to a running run (stop, pause, ...), one file each
+    keeper.json     process of the keeper
+    exit.json       exit status of the engine, written last
+    .lock           locked while the run is started
+    .engine.lock    locked while the engine works
+    .spare          reserved space, freed for exit.json if the disk is full
 """
 
 import contextlib

@@ -1,4 +1,4 @@
-"""The runs there are: create one, list them, read what happened."""
+"""Create, list and read runs."""
 
 import heapq
 import re

@@ -1,8 +1,8 @@
-"""A run's figures as one table, row by row: for CSV, for Parquet, and for whoever else wants to keep them.
+"""Metrics of a run as one table, written as CSV or Parquet.
 
-However long a run is, no more than a part of it is held in memory. Steps that a later attempt trained again are there
-once, as that attempt told them. A figure that isn't known is missing (empty in CSV); a loss that isn't finite is `NaN`,
-`inf` or `-inf`, as pandas and R write and read them.
+Reads in pieces, so that memory doesn't grow with the run. Steps repeated by a later attempt appear once, as that
+attempt reported them. Unknown values are missing (empty in CSV); a loss that isn't finite is `NaN`, `inf` or `-inf`, as
+pandas and R write and read them.
 """
 
 import csv

@@ -1,8 +1,8 @@
-"""Checkpoints as files: which of a run's are complete, and from which step it would go on.
+"""Checkpoints of a run and its trained model.
 
-A checkpoint counts when its marker, written last, lists its files with size and hash and each has its size.
-Nothing in it is loaded here. A run's folder may come from a stranger: a name in the marker that leads out of the
-checkpoint, and a link in its place, make it none.
+A checkpoint is complete if its marker, written last, lists all files with size and hash and each has its size. Nothing
+is loaded here. A run's folder may come from a stranger: names in the marker that lead out of the checkpoint, and links,
+make it incomplete.
 """
 
 import hashlib

@@ -1,4 +1,4 @@
-"""A run's progress in a terminal and in its log: a bar, or a line every tenth of the run."""
+"""Progress of a run in a terminal and in its log: a bar, or a line every tenth of the run."""
 
 from pathlib import Path
 from typing import TextIO

@@ -1,11 +1,11 @@
-"""Who trains on which device, and who waits for it, in which order: one small file in Hone's home.
+"""The queue: which run trains on which device, and which wait.
 
-A run that is to wait has a keeper of its own from the start (docs/decisions/0024-queue.md). The keeper enters itself
-here and looks now and then whether its turn has come: no run ahead of it waits for its device, and none trains there.
-Runs that were started without waiting are entered too, wherever their folders are.
+The queue is one small file in Hone's home. Each waiting run has a keeper from the start (docs/decisions/0024-queue.md),
+which adds its run and checks regularly whether it may start: no earlier run waits for the device, and none trains on
+it. Runs started without waiting are entered, too.
 
-The file is read without a lock and changed under one. What is lost of it (somebody deletes it, it is damaged) the
-keepers enter again. Entries of processes that are gone don't count, and go with the next change.
+The file is read without a lock and changed under one. If it is deleted or damaged, the keepers add their runs again.
+Entries of dead processes are ignored and removed with the next change.
 """
 
 import contextlib

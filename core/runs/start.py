@@ -1,4 +1,4 @@
-"""Letting a run train longer than it was asked to: its `run.toml` with more epochs or steps, and all else as it is."""
+"""Start, resume and extend runs."""
 
 import os
 import re

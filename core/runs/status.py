@@ -1,4 +1,4 @@
-"""The clock of a run's charts: seconds worked. What it waited in the queue or was paused for takes no room in them."""
+"""A run's status, computed from its events: state, progress, active time, peak memory, predictions."""
 
 import contextlib
 import statistics

@@ -1,4 +1,4 @@
-"""How much room runs take on disk, counted anew only where files have come or gone."""
+"""One row of the list of runs, read without reading all events, and the disk space of runs."""
 
 import contextlib
 import heapq

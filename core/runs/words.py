@@ -1,7 +1,6 @@
-"""What to say when memory ran out: what was asked, what there was, which part is the largest, and what to do.
+"""Sentences about a run: out of memory, what ran, messages and how it ended.
 
-The engine says it where torch could not get what it needed, the front ends where the operating system ended the
-engine. PyTorch's own advice for MPS, to lift the ceiling, "may cause system failure" in its own words: it is never
+PyTorch's own advice for MPS, to remove the memory limit, "may cause system failure" in its own words: it is never
 passed on.
 """
 
