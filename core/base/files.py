@@ -17,7 +17,7 @@ from typing import Any
 
 from core.base.errors import Fix, TargetError, UserError
 
-# --- Files and paths: small files written whole or not at all, texts read as they come
+# --- Files
 
 
 PATIENCE_SECONDS = 2.0
@@ -208,7 +208,7 @@ def _patiently(action: Callable[[], object]) -> None:
             return
 
 
-# --- A lock on a folder that processes take in turn
+# --- Locks
 
 
 LOCK_SECONDS = 10.0
@@ -305,7 +305,7 @@ else:
             fcntl.flock(file, fcntl.LOCK_UN)  # also where a child that is being started has a copy of it
 
 
-# --- A file that a person named to be written to: what can't be there is said in a sentence
+# --- Output paths
 
 
 FULL = frozenset({errno.ENOSPC, getattr(errno, "EDQUOT", errno.ENOSPC)})

@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from gettext import gettext as _
 
-# --- The metrics a run is evaluated by: their names as Trainer gives them, their titles
+# --- Metrics
 
 
 @dataclass(frozen=True)
@@ -52,7 +52,7 @@ METRIC_NAMES = tuple(metric.name for metric in METRICS)
 METRIC_TITLES = {metric.name: metric.title for metric in METRICS}
 
 
-# --- Numbers as people read them: with a unit, about three figures, and never a bare NaN
+# --- Numbers
 
 
 MISSING = "–"
@@ -262,7 +262,7 @@ def _scaled(value: float) -> str:
     return f"{value:.0f}" if value >= 99.95 else f"{value:.1f}" if value >= 9.995 else f"{value:.2f}"
 
 
-# --- Figures in plain text, as the command line prints them (the window has its own, translated
+# --- Numbers in plain text
 
 
 PLAIN_MISSING = "-"
@@ -375,7 +375,7 @@ def markdown(text: str) -> str:
     return marked.replace("&", "&amp;").replace("<", "&lt;").replace(">", "&gt;")
 
 
-# --- Figures in the words of messages
+# --- Numbers in messages
 
 
 def seconds(value: float) -> str:

@@ -27,7 +27,7 @@ from core.base.processes import (
 from core.base.settings import VERSION, home
 from core.base.system import SystemMemory, system_memory
 
-# --- PyTorch with CUDA beside a bundle, see core.services.gpu_install
+# --- PyTorch with CUDA next to a bundle
 
 
 class GpuEnvironment(msgspec.Struct, frozen=True, kw_only=True):
@@ -65,7 +65,7 @@ def gpu_environment() -> GpuEnvironment | None:
     return found if gpu_python().is_file() else None
 
 
-# --- Starting Hone's own processes: a run's keeper, and short questions to the engine
+# --- Processes and jobs
 
 
 ASK_SECONDS = 600.0

@@ -15,7 +15,7 @@ import core
 from core.base import settings
 from core.base.files import open_plain
 
-# --- Keeps the computer awake while a run trains. The display may sleep
+# --- Keep the computer awake
 
 
 @contextlib.contextmanager
@@ -56,7 +56,7 @@ def _can_sleep() -> bool:
     return sys.platform in ("win32", "darwin") or "DBUS_SESSION_BUS_ADDRESS" in os.environ
 
 
-# --- How a process ended, in plain words: exit status, signal, out-of-memory kill
+# --- Exit status
 
 
 TAIL_LINES = 40
@@ -188,7 +188,7 @@ def _count_in(path: Path) -> int | None:
         return None
 
 
-# --- Starting and ending processes on every operating system: detached, at lower priority
+# --- Start and end processes
 
 
 SOURCE_ROOT = Path(core.__file__).resolve().parents[1]

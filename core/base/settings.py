@@ -11,7 +11,7 @@ import platformdirs
 from core.base.errors import UserError
 from core.base.files import without_tilde, write_atomically
 
-# --- The person's own settings and where things are kept
+# --- Settings
 
 
 SCHEMA = 1
@@ -111,7 +111,7 @@ def runs_folder(settings: Settings | None = None) -> Path:
     return without_tilde(chosen) if chosen else home() / "runs"
 
 
-# --- Which Hone this is. pyproject.toml reads the number from here
+# --- Version
 
 
 VERSION = "0.1.0"

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import psutil
 
-# --- Memory and processor load as the operating system counts them (psutil)
+# --- Memory and processor load
 
 
 @dataclass(frozen=True)
@@ -102,7 +102,7 @@ class ProcessorLoad:
         return float(min(1.0, max(0.0, (now.busy - before.busy) / (now.total - before.total))))
 
 
-# --- The memory a Linux control group leaves: containers, and services with a limit
+# --- Control groups
 
 
 ROOT, OWN = Path("/sys/fs/cgroup"), Path("/proc/self/cgroup")
@@ -169,7 +169,7 @@ def _spare(stat: Path, name: str) -> int:
     return next((int(line.split()[1]) for line in lines if line.split()[0] == name), 0)
 
 
-# --- A process and everything it started, looked up no more often than it is worth
+# --- Process trees
 
 
 WORTH = 0.003

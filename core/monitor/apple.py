@@ -14,7 +14,7 @@ from xml.parsers.expat import ExpatError
 from core.monitor.system import Query
 from core.runs.events import DeviceSampled, Event, MemorySampled, Source
 
-# --- The watts that a Mac's GPU draws, with the optional package `zeus-apple-silicon`
+# --- Power, with the optional package `zeus-apple-silicon`
 
 
 LIBRARY = "zeus_apple_silicon"
@@ -59,7 +59,7 @@ class GpuPower:
         return None if found is None else int(found)
 
 
-# --- How hot macOS finds its computer: the levels of thermal pressure
+# --- Thermal pressure
 
 
 THERMAL_NAMES = ("nominal", "moderate", "heavy", "trapping", "sleeping")
@@ -74,7 +74,7 @@ def thermal_name(level: int) -> str:
     return THERMAL_NAMES[level] if 0 <= level < len(THERMAL_NAMES) else str(level)
 
 
-# --- Why a processor holds its clocks down, in words
+# --- Throttling
 
 
 class Throttle(StrEnum):
@@ -121,7 +121,7 @@ def throttle_reasons(mask: int) -> tuple[Throttle, ...]:
     return found
 
 
-# --- What macOS tells of its GPU, compressed memory and heat, through its own programs
+# --- GPU and memory
 
 
 Value = TypeVar("Value")
@@ -233,7 +233,7 @@ def _run(command: Sequence[str]) -> bytes:
     return done.stdout
 
 
-# --- A Mac's GPU and heat as a source of figures. It starts programs
+# --- Source of samples
 
 
 SLOW_SECONDS = 5.0

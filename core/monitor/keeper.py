@@ -47,7 +47,7 @@ from core.runs.folder import Action, ExitRecord, Request, RunFolder
 from core.runs.queue import Turn
 from core.runs.start import QUEUE_FLAG
 
-# --- How a keeper gets `exit.json` written on a full disk
+# --- Space reserved for exit.json
 
 
 LAST_WORD_SECONDS = 30.0
@@ -93,7 +93,7 @@ class LastWord:
             self._run.record_exit(msgspec.structs.replace(record, log_tail=""))
 
 
-# --- The keeper: one small process a run. It starts the engine, waits for it
+# --- Keeper
 
 
 POLL_SECONDS = 0.1

@@ -9,7 +9,7 @@ from core.monitor.recent import END, REVEAL, STOP, Finding, Low, Recent, Trend, 
 from core.options.choices import Task
 from core.runs.events import Level
 
-# --- Notices the first loss that is no number, while there is still something to save
+# --- Not a number
 
 
 LOST_LOSS = "lost-loss"
@@ -70,7 +70,7 @@ def _fixes_for_lost(recent: Recent) -> list[Fix]:
     return [*ending, *fixes]
 
 
-# --- Notices that the loss doesn't move: the model learns nothing, or nothing more
+# --- Flat loss
 
 
 STANDING_LOSS = "standing-loss"
@@ -150,7 +150,7 @@ def _other_rates(recent: Recent) -> tuple[Fix, ...]:
     return fixes if rate >= 1e-3 else fixes[::-1]
 
 
-# --- Notices a loss that shoots up and stays there: the model loses what it has learned
+# --- Exploding loss
 
 
 EXPLODING_LOSS = "exploding-loss"

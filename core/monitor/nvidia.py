@@ -11,7 +11,7 @@ from core.base.system import ProcessTree
 from core.monitor.apple import Throttle, throttle_reasons
 from core.runs.events import DeviceSampled, Event, MemorySampled, Source
 
-# --- What an NVIDIA GPU is doing (NVML). Every figure it can't tell is None
+# --- Samples
 
 
 Value = TypeVar("Value")
@@ -206,7 +206,7 @@ def _device(gpu: NvidiaGpu) -> DeviceSampled:
     )
 
 
-# --- Which NVIDIA GPU a run gets: one numbering for the form, the engine and the figures
+# --- GPU numbers
 
 
 def number_by_slot(environment: MutableMapping[str, str] = os.environ) -> None:

@@ -29,7 +29,7 @@ from core.runs.events import (
     WhatRan,
 )
 
-# --- What a watcher has found, before it becomes a message
+# --- Findings
 
 
 @dataclass(frozen=True)
@@ -53,7 +53,7 @@ class Finding:
         )
 
 
-# --- The losses of a whole run in little room: averages over more and more steps
+# --- Loss curve in constant memory
 
 
 MOST_BLOCKS = 256
@@ -193,7 +193,7 @@ def trend(blocks: Sequence[Block]) -> Trend:
     return Trend(mean_loss, slope * length, 2 * error * length)
 
 
-# --- What messages of the watchers offer beside other options
+# --- Fixes
 
 
 STOP = Fix("Stop and keep", action=FixAction.STOP)
@@ -201,7 +201,7 @@ END = Fix("End now", action=FixAction.END)
 REVEAL = Fix("Show the folder", action=FixAction.REVEAL)
 
 
-# --- Every limit of the watchers, with its reason. Where there are two
+# --- Limits. Where there are two, the second is for withdrawing a message
 
 
 # Paging
@@ -395,7 +395,7 @@ UNPLUGGED_SECONDS = 10.0
 """A plug that is moved from one socket to the next is out for less."""
 
 
-# --- Whether evaluations still get better
+# --- Evaluation scores
 
 
 class Scores:
@@ -433,7 +433,7 @@ class Scores:
         return gain > BETTER * abs(best)
 
 
-# --- What the last minutes of one attempt came to: what the watchers look at
+# --- State of the attempt
 
 
 STEPS_KEPT = 50

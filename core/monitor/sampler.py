@@ -24,7 +24,7 @@ from core.monitor.system import (
 )
 from core.runs.events import BatterySampled, DeviceSampled, Event, MemorySampled, Source
 
-# --- The machine as one picture, put together from the last samples of each kind
+# --- Newest sample of each kind
 
 
 STALE_SECONDS = 8.0
@@ -98,7 +98,7 @@ def _holds(event: Event, now: float, seconds: float = STALE_SECONDS) -> bool:
     return now - event.time <= seconds
 
 
-# --- What the machine does at one moment, as events: the computer
+# --- Sampler
 
 
 SLOW_SECONDS = 10.0

@@ -22,7 +22,7 @@ from core.runs.events import (
     Source,
 )
 
-# --- The processor's temperature as Linux tells it
+# --- Temperature on Linux
 
 
 HWMON = Path("/sys/class/hwmon")
@@ -63,7 +63,7 @@ def _text(file: Path) -> str:
         return ""
 
 
-# --- How short of memory the operating system says it is; None where it doesn't say (Windows
+# --- Memory pressure
 
 
 PSI = Path("/proc/pressure/memory")
@@ -174,7 +174,7 @@ def sysctl(name: str) -> bytes:
     return value.raw[: size.value]
 
 
-# --- Where figures of the machine come from: one interface
+# --- Interface of a source
 
 
 Value = TypeVar("Value")
@@ -308,7 +308,7 @@ class InBackground:
             self._found.put(event)
 
 
-# --- The computer itself as sources of figures: its processes, memory, processor
+# --- Sources
 
 
 DEAR_SECONDS = 0.002

@@ -39,7 +39,7 @@ from core.runs.events import (
 )
 from core.runs.words import what_was_told
 
-# --- How much processor time a process uses: what tells one that computes from one that waits
+# --- Processor time of a process
 
 
 LOOKS = 10
@@ -81,7 +81,7 @@ class Activity:
         return total
 
 
-# --- Notices that the computer trains from its battery: slower on most, and not for long on all
+# --- Battery
 
 
 BATTERY = "battery"
@@ -113,7 +113,7 @@ def battery(recent: Recent, *, raised: str) -> Finding | None:
     )
 
 
-# --- Notices that the disk of the run's folder is nearly full
+# --- Disk
 
 
 DISK_FULL = "disk-full"
@@ -170,7 +170,7 @@ def _fixes_for_disk(recent: Recent, *, has_room: bool) -> tuple[Fix, ...]:
     return (*fewer, REVEAL, *((STOP,) if has_room else ()))
 
 
-# --- Which of the reasons that hold a processor's clock down count
+# --- Reasons of throttling
 
 
 def held_back(sample: DeviceSampled) -> tuple[str, ...]:
@@ -203,7 +203,7 @@ def _is_below(sample: DeviceSampled, share: float) -> bool:
     return sample.clock < share * sample.clock_limit
 
 
-# --- Notices that a run pages: memory is full, so its parts go out and come back
+# --- Paging
 
 
 PAGING = "paging"
@@ -378,7 +378,7 @@ def _full_words(sample: MemorySampled) -> str:
     return "the system was critically short of memory" if sample.pressure is Pressure.CRITICAL else ""
 
 
-# --- Notices that no step has come for long, or that another phase stands still
+# --- Silence
 
 
 SILENCE = "silence"
@@ -462,7 +462,7 @@ def _doing(busy: float | None) -> str:
     return f"Its process is alive and uses {100 * busy:.0f} % of a processor core."
 
 
-# --- Notices that the device waits for data
+# --- Data loading
 
 
 STARVING = "starving"
@@ -531,7 +531,7 @@ def _remedy(recent: Recent, workers: int) -> str:
     )
 
 
-# --- Notices that a processor is held back: it is too hot, or gets too little power
+# --- Throttling
 
 
 THROTTLING = "throttling"

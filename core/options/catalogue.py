@@ -15,7 +15,7 @@ import msgspec
 from core.options import SECTIONS, RunOptions, Tree
 from core.options.sources import Scheme
 
-# --- Small models made from nothing
+# --- Models from scratch
 
 
 LEAST_POSITIONS = 256
@@ -103,7 +103,7 @@ def positions_of(max_length: int) -> int:
     return max(LEAST_POSITIONS, max_length)
 
 
-# --- A run file as plain values, read and changed by an option's path
+# --- Values by path
 
 
 def copied(tree: Tree) -> Tree:
@@ -127,7 +127,7 @@ def put(tree: Tree, values: Mapping[str, Any]) -> None:
             target[name] = value
 
 
-# --- The declared options as plain rows, for whoever shows or checks them: forms, command line
+# --- Options
 
 
 class Kind(Enum):
@@ -333,7 +333,7 @@ def value_of(options: RunOptions, path: str) -> Any:
     return found
 
 
-# --- The value of an option in words, with what it counts: the one place that knows, for forms
+# --- Values with units
 
 
 NONE = "-"
@@ -399,7 +399,7 @@ def _is_share(option: Option, value: Any) -> bool:
     return is_number and (option.is_share or (option.is_share_below_one and 0 < value < 1))
 
 
-# --- The reference of all options, made from their declarations
+# --- Reference page
 
 
 _HEAD = """\
@@ -485,7 +485,7 @@ def default_of(option: Option) -> str:
     return f"{option.default:g}" if isinstance(option.default, float) else str(option.default)
 
 
-# --- Values of options in words, for whoever shows them beside other values
+# --- Values as text
 
 
 EMPTY: tuple[object, ...] = ("", None, (), [], {})

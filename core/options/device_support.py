@@ -11,7 +11,7 @@ from core.options.catalogue import Option, all_options, options_by_path, starts_
 from core.options.choices import Method, Optimizer, Precision
 from core.options.sources import VISION_MODELS, Scheme
 
-# --- Whether a request holds anything that a machine or a model may refuse
+# --- Options that depend on device or model
 
 
 OF_MACHINES: Mapping[str, tuple[str, ...]] = {
@@ -50,7 +50,7 @@ def model_may_refuse(options: RunOptions) -> bool:
     return any(value_of(options, path) != options_by_path()[path].default for path in OF_MODELS)
 
 
-# --- The answer of the engine to the question what this machine can compute on
+# --- Report of the engine
 
 
 class Instead(msgspec.Struct, frozen=True):
@@ -103,7 +103,7 @@ class MachineReport(msgspec.Struct, frozen=True, kw_only=True):
     notes: tuple[str, ...] = ()
 
 
-# --- What a machine can't do of what was asked
+# --- Unsupported options
 
 
 ANY_OTHER = "*"
@@ -213,7 +213,7 @@ def text_of(value: object) -> str:
     return str(value.value if isinstance(value, Enum) else value).lower() if value is not None else ""
 
 
-# --- What is worth knowing about choices that work: said beside them, stopping nothing
+# --- Hints
 
 
 Hint = Callable[[RunOptions, DeviceReport | None], Iterator[Problem]]
@@ -327,7 +327,7 @@ def _precision(options: RunOptions, device: DeviceReport) -> str:
 HINTS: tuple[Hint, ...] = (_batch_multiples, _batch_norm, _lora_rate, _full_rate, _lion_rate, _sgd_rate)
 
 
-# --- What the options that were left to Hone come to on one device
+# --- Resolve `auto`
 
 
 def settle(device: DeviceReport, options: RunOptions) -> RunOptions:

@@ -18,7 +18,7 @@ from core.options.choices import Task
 from core.options.trainer_args import Gone, Known, is_true, translate, typed
 from core.options.validate import read_options
 
-# --- Names and values in a text that somebody pasted: JSON, a Python script, or a command line
+# --- Parsing
 
 
 CONTINUATIONS = ("\\\n", "^\n", "`\n")
@@ -122,7 +122,7 @@ def _with_variables(words: list[str]) -> list[str]:
     return told
 
 
-# --- Options out of what people have: TrainingArguments as JSON or in a script
+# --- Importing
 
 
 TRAINERS_OWN: Mapping[str, tuple[str, Any]] = {

@@ -17,7 +17,7 @@ from core.options.data import DataOptions
 from core.options.sections import MemoryOptions, ModelOptions, TrainingOptions
 from core.options.sources import VISION_MODELS, Scheme, scheme_of
 
-# --- What to do about a model that is too large
+# --- Models that are too large
 
 
 @dataclass(frozen=True)
@@ -63,7 +63,7 @@ def big_model_advice() -> tuple[Advice, ...]:
     )
 
 
-# --- How long a run is, in samples and steps, before it starts
+# --- Length of a run
 
 
 MOST_EPOCHS = 20
@@ -181,7 +181,7 @@ def warmup_problem(options: RunOptions, steps: int) -> Problem | None:
     )
 
 
-# --- Good values to start from, for each task
+# --- Defaults by task
 
 
 ENCODER = ModelOptions(source="distilbert-base-uncased")
@@ -242,7 +242,7 @@ def starting_options(task: Task) -> RunOptions:
     return next(options for options in _STARTS if options.task is task)
 
 
-# --- Rules between the methods of training: what excludes what, and what can't have been meant
+# --- Rules
 
 
 DIVISIBLE = (Optimizer.ADAMW, Optimizer.ADAM, Optimizer.SGD)

@@ -20,7 +20,7 @@ from core.options import RunOptions
 from core.options.choices import Task
 from core.options.sources import Lack, Scheme, scheme_of, short_name, what_lacks
 
-# --- What a person says of a run: another name for it, tags, and a note. Kept in its folder
+# --- Title, tags and note
 
 
 SCHEMA = 1
@@ -223,7 +223,7 @@ def _keep_what_cant_be_read(path: Path) -> None:
         write_atomically(path.with_suffix(f".schema-{schema}.json"), content)
 
 
-# --- Finding a run by what it is called: its folder's name, or the name that a person gave it
+# --- Runs by name
 
 
 CLOSE = 3
@@ -288,7 +288,7 @@ def close_to(name: str, folders: list[Path]) -> list[Path]:
     return list(dict.fromkeys((*same, *best, *parts)))[:CLOSE]
 
 
-# --- The model of a past run as a place to start from: `run:NAME`, by its folder
+# --- Models of runs
 
 
 def is_run(source: str) -> bool:

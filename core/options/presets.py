@@ -24,7 +24,7 @@ from core.options.catalogue import options_by_path, value_at
 from core.options.choices import Task
 from core.options.sources import Scheme, scheme_of
 
-# --- What stood in the form for a new run when the window was last used
+# --- Last form
 
 
 log = logging.getLogger("hone")
@@ -53,7 +53,7 @@ def _last_form_file() -> Path:
     return settings.home() / "new-run.toml"
 
 
-# --- Presets: a few options that belong together, laid over what is in the form
+# --- Presets
 
 
 FOLDER = Path(__file__).resolve().parents[2] / "resources" / "presets"
@@ -115,7 +115,7 @@ def _values(tree: Tree) -> Iterator[tuple[str, Any]]:
             yield f"{section}.{name}", value
 
 
-# --- The files and folders trained on lately, so that they can be chosen again
+# --- Recent data
 
 
 MOST = 8
@@ -152,7 +152,7 @@ def _recent_data_file() -> Path:
     return settings.home() / "recent-data.json"
 
 
-# --- What a file or folder is likely for, judged by its name and the beginning of what is in it
+# --- Guess the task
 
 
 LOOKED_AT_BYTES = 64 << 10

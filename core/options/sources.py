@@ -13,7 +13,7 @@ import msgspec
 from core.base.errors import Fix
 from core.base.files import is_there, read_small
 
-# --- What a folder needs so that a text model can be loaded from it; only its config is opened
+# --- Model folders
 
 
 RANDOM_WEIGHTS = Fix("Start with random weights", {"model.pretrained": False})
@@ -109,7 +109,7 @@ def _names_kind(config: Path) -> bool:
     return isinstance(content, dict) and bool(content.get("model_type"))
 
 
-# --- What `model.source`, `data.train` and `data.eval` may say in place of a path
+# --- Schemes
 
 
 DIGITS = "builtin:digits"
@@ -191,7 +191,7 @@ def short_name(source: str) -> str:
     return scheme.name_of(source) or source
 
 
-# --- The torchvision models Hone trains, and how large their images must be
+# --- torchvision models
 
 
 class ImageLimits(msgspec.Struct, frozen=True):

@@ -12,7 +12,7 @@ from core.options import SECTIONS, Tree
 from core.options.catalogue import Kind, all_options, copied, options_by_path, put, value_at
 from core.options.choices import Attention, Optimizer, Schedule
 
-# --- Names people know from transformers' Trainer and its scripts, in tables
+# --- Names
 
 
 OPTIMIZERS = {
@@ -175,7 +175,7 @@ NO_OPTION = frozenset(
 """Names of Trainer that Hone has nothing for."""
 
 
-# --- What a name of Trainer's, or of its scripts, comes to in a run file
+# --- Translation
 
 
 @dataclass(frozen=True)
@@ -357,7 +357,7 @@ def typed(path: str, text: str) -> Any:
         return text
 
 
-# --- Trainer's names in a run file: put in Hone's words where that can be done
+# --- Trainer's names in run files
 
 
 PLAIN_KEYS = ("task", "schema")

@@ -48,7 +48,7 @@ from core.options.sources import (
 )
 from core.options.trainer_args import explanation
 
-# --- Rules of what a run is evaluated on: other data, a split by its name
+# --- Rules of the validation split
 
 
 EVAL, SPLIT, FRACTION, TRAIN_SPLIT = "data.eval", "data.eval_split", "data.eval_fraction", "data.train_split"
@@ -104,7 +104,7 @@ def _not_divided(data: DataOptions) -> Iterator[Problem]:
             yield Problem(path, f"{Path(source).name} isn't divided into splits", (Fix(label, {path: None}),))
 
 
-# --- Rules between options that are each fine by themselves, and files that aren't there
+# --- Rules
 
 
 ROUND_PIXELS = 32
@@ -381,7 +381,7 @@ def problems_of(options: RunOptions, *, task_is_known: bool = True) -> tuple[Pro
     return tuple(problem for rule in rules for problem in rule(options))
 
 
-# --- What is wrong with a request: every problem at once, each with its path and
+# --- Validation
 
 
 LARGEST_WHOLE = 2**63 - 1

@@ -13,7 +13,7 @@ from core.runs.library import list_runs
 from core.runs.status import RunStory, State
 from core.runs.summary import story_at_end
 
-# --- What became of a run whose processes ended without a word
+# --- Runs whose processes are gone
 
 
 SWITCHED_OFF = "The computer was restarted or switched off while it trained."
@@ -108,7 +108,7 @@ def _waited(run: RunFolder, story: RunStory) -> bool:
     return story.awaited is not None and story.awaited.attempt >= max(run.attempt_kept(), story.attempt)
 
 
-# --- Runs that ended without a word while nobody looked: the computer was switched off
+# --- Runs that ended while Hone was closed
 
 
 FIRST_SECONDS = 7 * 86_400.0

@@ -17,7 +17,7 @@ from core.runs.events import AnyEvent, Event, decode, decode_all, encode, is_ret
 from core.runs.folder import Attempt, ExitRecord, RunFolder
 from core.runs.status import RunStory, State
 
-# --- Files of events: read as they grow, written a whole line at a time
+# --- Event files
 
 
 LARGEST_LINE = 16 << 20
@@ -172,7 +172,7 @@ def _end_of_lines(path: Path) -> tuple[int, bytes]:
     return kept + whole, torn[whole:]
 
 
-# --- Attempts of a run: the first, and one more each time the run is resumed
+# --- Attempts
 
 
 BLOCK_BYTES = 64 << 10
@@ -221,7 +221,7 @@ def _lines_from_the_end(path: Path) -> Iterator[bytes]:
         return
 
 
-# --- Following a run, live or long over: its new events, what they amount to
+# --- Following a run
 
 
 LIFE_SIGN_SECONDS = 0.5

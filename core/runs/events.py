@@ -15,7 +15,7 @@ import msgspec
 from core.base.errors import Fix
 from core.memory.model import Basis, Parts, Room
 
-# --- What every line of a run's files has, and the limits of its figures
+# --- Fields of every event
 
 
 LATEST = 253_402_300_799
@@ -45,7 +45,7 @@ class Event(msgspec.Struct, frozen=True, kw_only=True, tag_field="type", tag=_sn
     attempt: Count = 1
 
 
-# --- What a model said of the same held-out examples at every evaluation
+# --- Sample predictions
 
 
 MOST_LABELS = 50
@@ -115,7 +115,7 @@ class ConfusionCounted(Event, frozen=True, kw_only=True):
         return msgspec.structs.replace(self, labels=labels, counts=counts, left_out=left_out)
 
 
-# --- What the machine was found to do at one moment, as events: memory, processors, battery
+# --- Samples of the machine
 
 
 class Source(StrEnum):
@@ -210,7 +210,7 @@ class MemoryForecast(Event, frozen=True, kw_only=True):
     fixes: tuple[Fix, ...] = ()
 
 
-# --- What a run can say: one struct a kind of event, one JSON line each
+# --- Events
 
 
 __all__ = [

@@ -42,7 +42,7 @@ from core.options.validate import read_options
 from core.runs.events import Moment, ProcessNumber
 from core.runs.status import RunStory, State
 
-# --- The small records that a run's folder holds of the processes that work on it
+# --- Records in the folder
 
 
 Attempt = Annotated[int, msgspec.Meta(ge=0, le=1_000_000)]
@@ -194,7 +194,7 @@ def creation_time(pid: int) -> float | None:
         return None
 
 
-# --- A run as a folder: where everything about it stands, and the small records kept in there
+# --- The folder
 
 
 __all__ = ["Action", "ExitRecord", "KeeperRecord", "Request", "RunFolder", "is_same_process"]

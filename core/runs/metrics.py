@@ -35,7 +35,7 @@ from core.runs.events import (
 )
 from core.runs.folder import RunFolder
 
-# --- A run's figures as one table, row by row: for CSV, for Parquet
+# --- The table, and CSV
 
 
 FIRST_BYTES = 4096
@@ -273,7 +273,7 @@ def save_csv(table: MetricsTable, path: Path) -> int:
         return write_csv(table, stream)
 
 
-# --- A run's figures as a Parquet file: the table of `core.runs.metrics`
+# --- Parquet
 
 
 ROWS_AT_ONCE = 1 << 16

@@ -16,7 +16,7 @@ from core.base.files import is_link, open_plain, read_small
 from core.runs.folder import RunFolder
 from core.runs.summary import saved_model_of
 
-# --- Checkpoints as files: which of a run's are complete, and from which step it would go on
+# --- Checkpoints
 
 
 MARKER = "complete.json"
@@ -134,7 +134,7 @@ def _has_hash(path: Path, expected: str) -> bool:
         return False
 
 
-# --- Which weights a run's trained model is now: those in `model/`
+# --- The trained model
 
 
 WEIGHTS = "*.safetensors"

@@ -29,7 +29,7 @@ from core.runs.library import run_title
 from core.runs.status import RunStory, State
 from core.runs.summary import story_at_end
 
-# --- The runs that train right now, whoever started them: how far each of them is
+# --- Running runs
 
 
 SETTLING_SECONDS = 5.0
@@ -139,7 +139,7 @@ def _dates(folder: Path) -> list[tuple[str, int]]:
     return found
 
 
-# --- Who trains on which device, and who waits for it, in which order
+# --- The queue file
 
 
 FORGOTTEN_SECONDS = 30 * 86_400.0
@@ -427,7 +427,7 @@ def _write(entries: list[Entry]) -> None:
     write_atomically(_file(), b"".join(msgspec.json.encode(entry) + b"\n" for entry in entries))
 
 
-# --- A keeper's part in the queue: it waits for its run's turn, holds its device
+# --- The keeper's place in the queue
 
 
 LOOK_SECONDS = 0.5

@@ -29,7 +29,7 @@ from core.runs.folder import ExitRecord, RunFolder
 from core.runs.status import RunStory, State
 from core.runs.summary import story_at_end
 
-# --- Letting a run train longer than it was asked to: its `run.toml` with more epochs or steps
+# --- Extend
 
 
 _SECTION = re.compile(r"^[ \t]*\[[ \t]*training[ \t]*\][ \t]*(#.*)?$\n?", re.MULTILINE)
@@ -135,7 +135,7 @@ def _edited(run: RunFolder, name: str, value: float) -> bytes | None:
         return None
 
 
-# --- Starting a run, going on with one that ended before it was done
+# --- Start and resume
 
 
 QUEUE_FLAG = "--queue"

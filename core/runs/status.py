@@ -39,7 +39,7 @@ from core.runs.events import (
     decode,
 )
 
-# --- The most memory that a run's attempts have held, as sampled and as told at their ends
+# --- Peak memory
 
 
 @dataclass(frozen=True)
@@ -72,7 +72,7 @@ def most(peaks: Collection[Peak]) -> int | None:
     return max(devices or processes, default=None)
 
 
-# --- What the model said of its examples evaluation by evaluation, folded out of a run's events
+# --- Predictions
 
 
 _CHOSEN = b'"type":"examples_chosen"'
@@ -123,7 +123,7 @@ def chosen_examples(events_file: Path) -> tuple[Example, ...]:
     return found
 
 
-# --- Where a run can stand
+# --- States
 
 
 class State(StrEnum):
@@ -160,7 +160,7 @@ OUTCOMES = {
 """Where a run stands that ended by itself."""
 
 
-# --- The clock of a run's charts
+# --- Active time
 
 
 AT_REST = (TurnAwaited, TurnCame, RequestAnswered, MessageRaised, MessageWithdrawn)
@@ -218,7 +218,7 @@ class WorkClock:
                 self._was_paused = event.state is Outcome.PAUSED
 
 
-# --- What a run's events amount to: folded one by one, the same way for the live view
+# --- Status
 
 
 __all__ = [

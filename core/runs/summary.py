@@ -25,7 +25,7 @@ from core.runs.events import Evaluated, Event, RunStarted, decode
 from core.runs.folder import ExitRecord, RunFolder
 from core.runs.status import RunStory, State
 
-# --- How much room runs take on disk, counted anew only where files have come or gone
+# --- Disk space
 
 
 Stamp = tuple[int, ...]
@@ -90,7 +90,7 @@ def _size_of(entry: "os.DirEntry[str]", folders: list[str]) -> int:
     return found.st_size if stat.S_ISREG(found.st_mode) else 0
 
 
-# --- One row of the list of runs, read quickly even from a run with a million steps
+# --- Summary
 
 
 TAIL_BYTES = 512 << 10

@@ -30,7 +30,7 @@ from core.runs.models import is_left_behind, trained_model
 from core.runs.status import OUTCOMES, RunStory, State, TimeSpent
 from core.runs.summary import seconds_spent
 
-# --- What to say when memory ran out: what was asked, what there was, which part is the largest
+# --- Out of memory
 
 
 ONLY_IF_IT_FITS = "HONE_ONLY_IF_IT_FITS"
@@ -106,7 +106,7 @@ def _asked_for(report: str) -> Iterator[str]:
         yield f"What could not be had were {figures.size(float(found.group(1)) * _UNITS[unit])} more."
 
 
-# --- What actually ran, in words: the one source of them
+# --- What ran
 
 
 SHORT = {"float32": "fp32", "bfloat16": "bf16", "float16": "fp16", "uint8": "8-bit", "int8": "8-bit"}
@@ -315,7 +315,7 @@ def _split(told: str) -> tuple[str, str]:
     return (value, why) if colon and " " not in value else ("", told)
 
 
-# --- What there is to say about a run in plain text: its messages, and how it ended
+# --- Messages and results
 
 
 VALUE_WIDTH = 60
