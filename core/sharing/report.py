@@ -20,7 +20,7 @@ from core.base.format import METRIC_TITLES, METRICS
 from core.base.settings import VERSION
 from core.memory.model import PART_TITLES
 from core.options import RunOptions
-from core.options.catalogue import Option, all_options, value_of, with_unit
+from core.options.catalogue import all_options, value_of, with_unit
 from core.options.past_runs import title_of
 from core.runs.event_log import EventReader
 from core.runs.events import (
@@ -41,20 +41,17 @@ from core.runs.summary import RunSummary, summarize
 from core.runs.words import ending_text, statements
 
 TEMPLATE = Path(__file__).resolve().parents[2] / "resources" / "report.html"
-LABELS = 40
-GB = 1 << 30
-EVALUATIONS = 60
-"""So many rows the table of evaluations has at most: the first and last, and others evenly between."""
+SHOWN_LABELS, SHOWN_EVALUATIONS = 40, 60
 LEVELS = {Level.INFO: "Note", Level.WARNING: "Warning", Level.ERROR: "Error"}
 WIDTH, HEIGHT, LEFT, RIGHT, TOP, BOTTOM = 720, 220, 76, 16, 28, 26
 """Of a chart, in pixels."""
 
 Points = list[tuple[float, float]]
-"""In their order; y is NaN where there is no figure."""
+"""Sorted by x; y is NaN where there is no figure."""
 
 
 class Markup(str):
-    """What is HTML already; any other text is escaped."""
+    """HTML already; any other text is escaped."""
 
 
 def save_report(run: RunFolder, path: Path) -> None:
@@ -73,62 +70,66 @@ def save_report(run: RunFolder, path: Path) -> None:
 
 
 def page_of(run: RunFolder) -> str:
-    """Read a run and tell it. A damaged folder is told as far as it can be read."""
+    """The page; a damaged folder is shown as far as it can be read."""
     story, history, summary = read_story(run), read_history(run), summarize(run)
-    try:
-        options: RunOptions | None = run.options()
-    except OptionsError:
-        options = None
+    options = run.readable_options()
+    home = str(Path.home())
+    ran = [(one.title, one.value, code(one.reason)) for one in statements(story.what_ran, figures.size)]
+    messages = [
+        (LEVELS[found.level], code(found.title), code(found.detail.replace(home, "~")))
+        for found in story.messages.values()
+    ]
     sections = {
-        "What was asked": _asked(options),
-        "Data": _data(options, story),
-        "What ran": _table(
-            ("What", "As", "Because"),
-            [
-                (found.title, found.value, told(found.reason))
-                for found in statements(story.what_ran, figures.size)
-            ],
-        ),
+        "What was asked": _options(options),
+        "Data": _data(story) if options else "",
+        "What ran": _table(("What", "As", "Because"), ran),
         "Memory": _memory(story),
         "Charts": _charts(history, story),
-        "Evaluations": _evaluated(history.evaluations),
-        "What it says": _said(run, history.predictions),
-        "Confusion matrix": _mixed_up(history.predictions),
-        "Messages": _table(
-            ("Kind", "What", "More"),
-            [
-                (LEVELS[found.level], told(found.title), told(found.detail.replace(str(Path.home()), "~")))
-                for found in story.messages.values()
-            ],
-        ),
+        "Evaluations": _evaluations(history.evaluations),
+        "What it says": _predictions(run, history.predictions),
+        "Confusion matrix": _confusion(history.predictions),
+        "Messages": _table(("Kind", "What", "More"), messages),
         "Machine and versions": _machine(story, history),
     }
-    facts = [
-        f"<div><dt>{escaped(name)}</dt><dd>{escaped(figure)}</dd></div>"
-        for name, figure in _facts(summary, story)
-    ]
+    facts = (
+        f"<div><dt>{name}</dt><dd>{html.escape(value)}</dd></div>" for name, value in _facts(summary, story)
+    )
     return Template(TEMPLATE.read_text(encoding="utf-8")).substitute(
-        title=escaped(title_of(run.path, options)),
-        outcome=told(_outcome(run, story, summary)),
+        title=html.escape(title_of(run.path, options)),
+        outcome=code(_outcome(run, story, summary)),
         facts="\n".join(facts),
         sections="\n".join(f"<h2>{title}</h2>\n{content}" for title, content in sections.items() if content),
         made=f"Made by Hone {VERSION} on {figures.full_moment(time.time())}.",
     )
 
 
-def escaped(text: str) -> str:
-    """A text as HTML."""
-    return text if isinstance(text, Markup) else html.escape(text)
-
-
-def told(sentence: str) -> Markup:
-    """A sentence of Hone's own as HTML: what stands between backticks is code."""
+def code(sentence: str) -> Markup:
+    """A sentence of Hone's own as HTML: text between backticks is code."""
     return Markup(re.sub(r"`([^`\n]+)`", r"<code>\1</code>", html.escape(sentence)))
+
+
+def _table(titles: tuple[str, ...], rows: Iterable[tuple[str, ...]], numbers: Iterable[int] = ()) -> str:
+    """A table with figures in the columns `numbers`; empty where it has no rows."""
+    right = set(numbers)
+
+    def line(tag: str, row: tuple[str, ...]) -> str:
+        cells = (
+            f"<{tag}{' class=n' * (place in right)}>{cell if isinstance(cell, Markup) else html.escape(cell)}</{tag}>"
+            for place, cell in enumerate(row)
+        )
+        return f"<tr>{''.join(cells)}</tr>"
+
+    body = "\n".join(line("td", row) for row in rows)
+    table = f"<table><thead>{line('th', titles)}</thead><tbody>\n{body}\n</tbody></table>"
+    return f'<div class="wide">{table}</div>\n' if body else ""
+
+
+# --- What changes over a run
 
 
 @dataclass
 class History:
-    """What changes over a run: by step, and memory by the seconds worked. Take its events in the order of time."""
+    """Figures by step, and memory by seconds of work. Takes events in the order of time."""
 
     loss: Points = field(default_factory=list)
     evaluations: list[Evaluated] = field(default_factory=list)
@@ -138,12 +139,11 @@ class History:
     clock: WorkClock = field(default_factory=WorkClock)
 
     def take(self, event: AnyEvent) -> None:
-        """Add one event."""
         if self.clock.begins_with(event):
             self.clock.begin(event)
         self.predictions.apply(event)
         match event:
-            case RunStarted():  # steps beyond the one an attempt goes on from no longer count
+            case RunStarted():  # steps beyond the one an attempt continues from no longer count
                 while self.loss and self.loss[-1][0] > event.from_step:
                     self.loss.pop()
                 self.evaluations = [found for found in self.evaluations if found.step <= event.from_step]
@@ -161,22 +161,25 @@ class History:
 
 
 def read_history(run: RunFolder) -> History:
-    """Go through a run's events and machine samples once; what can't be read is passed over."""
+    """Read a run's events and machine samples once; unreadable lines are skipped."""
+
+    def events(path: Path) -> Iterator[AnyEvent]:
+        reader = EventReader(path)
+        while not reader.is_at_end:
+            yield from reader.read()
+
     found = History()
-    for event in heapq.merge(_lines(run.events_file), _lines(run.machine_file), key=attrgetter("time")):
+    for event in heapq.merge(events(run.events_file), events(run.machine_file), key=attrgetter("time")):
         found.take(event)
     return found
 
 
-def _lines(path: Path) -> Iterator[AnyEvent]:
-    reader = EventReader(path)
-    while not reader.is_at_end:
-        yield from reader.read()
+# --- The sections
 
 
 def _outcome(run: RunFolder, story: RunStory, summary: RunSummary) -> str:
     if not summary.state.is_over:
-        return f"It is {summary.state.value}: this page tells what happened until now."
+        return f"It is {summary.state.value}: this page shows what has happened until now."
     ending = ending_text(run, story, summary.state, run.exit_record())
     lines = [line.strip() for line in ending.splitlines() if line.strip() and str(run.path) not in line]
     return " ".join(line if line.endswith((".", "!", "?", ":")) else f"{line}." for line in lines[:3])
@@ -190,62 +193,45 @@ def _facts(summary: RunSummary, story: RunStory) -> Iterator[tuple[str, str]]:
     if summary.seconds is not None:
         yield "Time", figures.plain_duration(summary.seconds)
     if summary.peak_bytes:
-        yield "Memory at most", figures.size(summary.peak_bytes)
+        yield "Peak memory", figures.size(summary.peak_bytes)
     if summary.started is not None:
         yield "Started", figures.full_moment(summary.started)
 
 
-def _table(titles: tuple[str, ...], rows: Iterable[tuple[str, ...]], numbers: Iterable[int] = ()) -> str:
-    """A table with figures in the columns `numbers`; empty where it has no rows."""
-    kinds = [' class="n"' if place in set(numbers) else "" for place in range(len(titles))]
-
-    def cells(name: str, row: tuple[str, ...]) -> str:
-        return "".join(
-            f"<{name}{kind}>{escaped(cell)}</{name}>" for kind, cell in zip(kinds, row, strict=False)
-        )
-
-    body = "\n".join(f"<tr>{cells('td', row)}</tr>" for row in rows)
-    head = f"<thead><tr>{cells('th', titles)}</tr></thead>"
-    return f'<div class="wide"><table>{head}<tbody>\n{body}\n</tbody></table></div>\n' if body else ""
-
-
-def _asked(options: RunOptions | None) -> str:
-    """Options that differ from their defaults first."""
+def _options(options: RunOptions | None) -> str:
+    """Options that differ from their defaults in a table, the others in a sentence."""
     if options is None:
         return "<p>The run file can't be read.</p>\n"
-    changed: list[tuple[str, ...]] = []
-    usual: list[str] = []
+    changed, usual, home = [], [], str(Path.home())
     for option in all_options():
         value = value_of(options, option.path)
-        is_empty = value in (None, "", (), {})
-        if not option.acts_in(options) or option.path == "output.name" or is_empty:
+        if not option.acts_in(options) or option.path == "output.name" or value in (None, "", (), {}):
             continue
+        words, default = (
+            text.replace(home, "~") if option.is_path else text
+            for text in (with_unit(option, one) if one is not None else "" for one in (value, option.default))
+        )
         if value == option.default:
-            usual.append(f"{option.title} {_shown(option, value)}")
+            usual.append(f"{option.title} {words}")
         else:
-            default = "" if option.default is None else _shown(option, option.default)
-            changed.append((option.title, _shown(option, value), default))
-    rest = f"<p>All other options are as usual: {escaped('; '.join(usual))}.</p>\n" if usual else ""
+            changed.append((option.title, words, default))
+    rest = f"<p>All other options are as usual: {html.escape('; '.join(usual))}.</p>\n" if usual else ""
     return _table(("Option", "Value", "Usually"), changed) + rest
 
 
-def _shown(option: Option, value: object) -> str:
-    """A value in words; of a path what lies in the person's own folder begins with `~`."""
-    words = with_unit(option, value)
-    return words.replace(str(Path.home()), "~") if option.is_path else words
-
-
-def _data(options: RunOptions | None, story: RunStory) -> str:
+def _data(story: RunStory) -> str:
     plan = story.plan
-    if plan is None or options is None:
+    if plan is None:
         return ""
-    rows = [("Rows trained on", f"{plan.train_samples:,}")]
-    rows.append(("Rows held out", f"{plan.eval_samples:,}" if plan.eval_samples else "none"))
-    each = figures.counted(plan.effective_batch, "row")
-    rows.append(("Steps planned", f"{plan.total_steps:,}, each of {each}"))
+    rows = [
+        ("Rows trained on", f"{plan.train_samples:,}"),
+        ("Rows held out", f"{plan.eval_samples:,}" if plan.eval_samples else "none"),
+        ("Steps planned", f"{plan.total_steps:,}, each of {figures.counted(plan.effective_batch, 'row')}"),
+    ]
     if plan.labels:
-        more = f" and {len(plan.labels) - LABELS:,} more" if len(plan.labels) > LABELS else ""
-        rows.append((f"{len(plan.labels):,} labels", ", ".join(plan.labels[:LABELS]) + more))
+        rest = len(plan.labels) - SHOWN_LABELS
+        more = f" and {rest:,} more" if rest > 0 else ""
+        rows.append((f"{len(plan.labels):,} labels", ", ".join(plan.labels[:SHOWN_LABELS]) + more))
     return _table(("Data", "How much"), rows)
 
 
@@ -255,151 +241,42 @@ def _memory(story: RunStory) -> str:
         return ""
     parts = [(PART_TITLES[name], getattr(forecast.parts, name)) for name in forecast.parts.__struct_fields__]
     rows = [(title, figures.megabytes(count)) for title, count in parts if count]
-    rows.append(("Forecast, all together", figures.megabytes(forecast.parts.total)))
-    rows += [("Measured at most", figures.megabytes(story.peak_bytes))] if story.peak_bytes else []
-    error = story.forecast_error
-    side = "above" if error is not None and error > 0 else "below"
-    words = "" if error is None else f"<p>The forecast was {abs(error):.0%} {side} what was measured.</p>\n"
-    return _table(("Part", "Memory"), rows, (1,)) + words
+    rows.append(("Forecast, total", figures.megabytes(forecast.parts.total)))
+    rows += [("Measured peak", figures.megabytes(story.peak_bytes))] if story.peak_bytes else []
+    table = _table(("Part", "Memory"), rows, (1,))
+    if (error := story.forecast_error) is None:
+        return table
+    side = "above" if error > 0 else "below"
+    return f"{table}<p>The forecast was {abs(error):.0%} {side} what was measured.</p>\n"
 
 
-def _charts(history: History, story: RunStory) -> str:
-    held_out: Points = []
-    for found in history.evaluations:
-        loss = found.metrics.get("eval_loss")
-        held_out += [(found.step, loss)] if loss is not None else []
-    losses = {"training": history.loss, "held-out data": held_out}
-    charts = [chart("Loss by step", losses, lambda step: f"{step:,.0f}", figures.number)]
-    on_device = Source.TORCH in history.memory
-    for source, name in ((Source.TORCH, "the GPU"), (Source.PROCESS, "this run")):
-        points = [(x, count / GB) for x, count in history.memory.get(source, [])]
-        is_judged = story.forecast_bytes is not None and on_device == (source is Source.TORCH)
-        limit = (story.forecast_bytes or 0) / GB if is_judged else None
-        title = f"Memory of {name} by time of work"
-        charts.append(
-            chart(
-                title,
-                {"used": points},
-                figures.plain_duration,
-                lambda count: f"{count:.3g} GB",
-                limit=limit,
-                low=0.0,
-            )
-        )
-    return "".join(charts)
-
-
-def chart(
-    title: str,
-    lines: dict[str, Points],
-    say_x: Callable[[float], str],
-    say_y: Callable[[float], str],
-    *,
-    limit: float | None = None,
-    low: float = math.inf,
-) -> str:
-    """Lines over one axis as SVG; empty where there is no figure.
-
-    Args:
-        title: What it shows.
-        lines: One or two lines by their names.
-        say_x: Writes a tick.
-        say_y: Writes a tick.
-        limit: A horizontal line, the forecast.
-        low: What the axis has to reach down to.
-    """
-    drawn = {name: thinned(points) for name, points in lines.items() if points}
-    ys = [y for points in drawn.values() for _, y in points if math.isfinite(y)]
-    if not ys:
-        return ""
-    xs = [x for points in drawn.values() for x, _ in points]
-    if limit is not None and limit <= 3 * max(ys):
-        ys.append(limit)
-    bottom, top, start, end = min(low, *ys), max(ys), min(xs), max(xs)
-    top += (top - bottom) * 0.05 or abs(top) * 0.1 or 1.0
-    end = end if end > start else start + 1
-
-    def place(x: float, y: float) -> tuple[float, float]:
-        across, down = WIDTH - LEFT - RIGHT, HEIGHT - TOP - BOTTOM
-        return LEFT + (x - start) / (end - start) * across, TOP + (top - y) / (top - bottom) * down
-
-    def text(x: float, y: float, words: str, anchor: str, kind: str = "") -> str:
-        return f'<text class="{kind}" x="{x:.1f}" y="{y:.1f}" text-anchor="{anchor}">{escaped(words)}</text>'
-
-    body = []
-    for value in ticks(bottom, top):
-        y = place(start, value)[1]
-        body.append(f'<line x1="{LEFT}" x2="{WIDTH - RIGHT}" y1="{y:.1f}" y2="{y:.1f}"/>')
-        body.append(text(LEFT - 8, y + 4, say_y(value), "end"))
-    body += [text(place(value, bottom)[0], HEIGHT - 6, say_x(value), "middle") for value in ticks(start, end)]
-    for number, (name, points) in enumerate(drawn.items()):
-        kind, moves, is_down = ("first", "second")[number], [], False
-        for x, y in points:
-            if math.isfinite(y):
-                across, down = place(x, y)
-                moves.append(f"{'L' if is_down else 'M'}{across:.1f} {down:.1f}")
-            is_down = math.isfinite(y)
-        body.append(f'<path class="{kind}" d="{"".join(moves)}"/>')
-        body.append(text(LEFT + 130 * number, 16, name, "start", kind))
-    if limit is not None and limit <= top:
-        y = place(start, limit)[1]
-        body.append(f'<line class="limit" x1="{LEFT}" x2="{WIDTH - RIGHT}" y1="{y:.1f}" y2="{y:.1f}"/>')
-        body.append(text(LEFT + 130, 16, f"forecast, {say_y(limit)}", "start", "limit"))
-    words = escaped(f"{title}: from {say_y(min(ys))} to {say_y(max(ys))}")
-    size = f'viewBox="0 0 {WIDTH} {HEIGHT}" width="{WIDTH}" height="{HEIGHT}"'
-    return f'<h3>{escaped(title)}</h3>\n<svg {size} role="img" aria-label="{words}">{"".join(body)}</svg>\n'
-
-
-def ticks(low: float, high: float) -> list[float]:
-    """Round numbers between two bounds, three to seven of them."""
-    rough = (high - low) / 6
-    power = 10.0 ** math.floor(math.log10(rough))
-    step = next(factor * power for factor in (1, 2, 5, 10) if factor * power >= rough * 0.999)
-    return [number * step for number in range(math.ceil(low / step), math.floor(high / step) + 1)]
-
-
-def thinned(points: Points, most: int = WIDTH) -> Points:
-    """Of many points the lowest and the highest of each of `most` stretches; NaN where a stretch has no figure."""
-    if len(points) <= 2 * most:
-        return points
-    found: Points = []
-    for number in range(most):
-        stretch = points[number * len(points) // most : (number + 1) * len(points) // most]
-        known = [point for point in stretch if math.isfinite(point[1])]
-        ends = (
-            {min(known, key=lambda point: point[1]), max(known, key=lambda point: point[1])} if known else ()
-        )
-        found += sorted(ends) or stretch[:1]
-    return found
-
-
-def _evaluated(evaluations: list[Evaluated]) -> str:
+def _evaluations(evaluations: list[Evaluated]) -> str:
     names = [one.name for one in METRICS if any(one.name in found.metrics for found in evaluations)]
-    last = len(evaluations) - 1
-    places = list(range(last + 1))
-    if last >= EVALUATIONS:
-        places = sorted({round(number * last / (EVALUATIONS - 1)) for number in range(EVALUATIONS)})
-    rows = []
-    for found in (evaluations[place] for place in places):
-        values = (figures.number(found.metrics.get(name)) for name in names)
-        rows.append((f"{found.step:,}", f"{found.epoch:.4g}", *values))
-    words = f"<p>{len(rows):,} of {last + 1:,} evaluations, evenly chosen.</p>\n" if len(rows) <= last else ""
-    titles = ("Step", "Epoch", *(METRIC_TITLES[name] for name in names))
-    return _table(titles, rows, range(len(titles))) + words
-
-
-def _said(run: RunFolder, told_of: PredictionStory) -> str:
-    """What the model said before training and at last."""
-    if not told_of.examples or not told_of.told:
-        return ""
-    first, last = told_of.told[0], told_of.told[-1]
+    shown = evaluations
+    if len(evaluations) > SHOWN_EVALUATIONS:
+        last = len(evaluations) - 1
+        places = {round(number * last / (SHOWN_EVALUATIONS - 1)) for number in range(SHOWN_EVALUATIONS)}
+        shown = [evaluations[place] for place in sorted(places)]
     rows = [
         (
-            _given(run, example),
-            example.expected or "-",
-            *(_text(one.said[place : place + 1]) for one in (first, last)),
+            f"{found.step:,}",
+            f"{found.epoch:.4g}",
+            *(figures.number(found.metrics.get(name)) for name in names),
         )
-        for place, example in enumerate(told_of.examples)
+        for found in shown
+    ]
+    left_out = f"<p>{len(rows):,} of {len(evaluations):,} evaluations, evenly chosen.</p>\n"
+    titles = ("Step", "Epoch", *(METRIC_TITLES[name] for name in names))
+    return _table(titles, rows, range(len(titles))) + left_out * (shown is not evaluations)
+
+
+def _predictions(run: RunFolder, found: PredictionStory) -> str:
+    if not found.examples or not found.told:
+        return ""
+    first, last = found.told[0], found.told[-1]
+    rows = [
+        (_given(run, example), example.expected or "-", _said(first.said[place:]), _said(last.said[place:]))
+        for place, example in enumerate(found.examples)
     ]
     return _table(("Given", "Expected", f"At step {first.step:,}", f"At step {last.step:,}"), rows)
 
@@ -414,17 +291,16 @@ def _given(run: RunFolder, example: Example) -> str:
     return example.given or example.image
 
 
-def _text(found: tuple[Said, ...]) -> str:
+def _said(found: tuple[Said, ...]) -> str:
     if not found:
         return "-"
     said = found[0]
     sure = f" ({said.sure:.0%})" if said.sure is not None else ""
-    return (
-        f"{said.text}{' …' if said.is_cut else ''}{sure}{ {True: ' ✓', False: ' ✗', None: ''}[said.right] }"
-    )
+    right = {True: " ✓", False: " ✗", None: ""}[said.right]
+    return f"{said.text}{' …' * said.is_cut}{sure}{right}"
 
 
-def _mixed_up(predictions: PredictionStory) -> str:
+def _confusion(predictions: PredictionStory) -> str:
     found = predictions.confusion
     if found is None:
         return ""
@@ -433,15 +309,118 @@ def _mixed_up(predictions: PredictionStory) -> str:
         for label, counts in zip(found.labels, found.counts, strict=False)
     ]
     left = f" Left out: {figures.counted(found.left_out, 'label')}." if found.left_out else ""
-    words = f"<p>Rows are what is true, columns what the model said.{left}</p>\n"
+    words = f"<p>Rows are the true labels, columns the predicted ones.{left}</p>\n"
     return words + _table(("", *found.labels), rows, range(1, len(found.labels) + 1))
 
 
 def _machine(story: RunStory, history: History) -> str:
-    ran, rows = story.what_ran, []
-    if ran is not None:
-        rows.append(("Device", ran.device_name or ran.device))
+    ran = story.what_ran
+    rows = [("Device", ran.device_name or ran.device)] if ran is not None else []
     for source, name in ((Source.SYSTEM, "computer"), (Source.TORCH, "device")):
         if source in history.ceilings:
             rows.append((f"Memory of the {name}", figures.size(history.ceilings[source])))
     return _table(("What", "Which"), [*rows, *story.versions.items()])
+
+
+# --- Charts
+
+
+def _charts(history: History, story: RunStory) -> str:
+    losses = [(found.step, found.metrics.get("eval_loss")) for found in history.evaluations]
+    held_out = [(step, loss) for step, loss in losses if loss is not None]
+    lines = {"training": history.loss, "held-out data": held_out}
+    charts = [chart("Loss by step", lines, lambda step: f"{step:,.0f}", figures.number)]
+    for source, name in ((Source.TORCH, "the GPU"), (Source.PROCESS, "this run")):
+        points = [(x, count / (1 << 30)) for x, count in history.memory.get(source, [])]
+        is_judged = (Source.TORCH in history.memory) == (source is Source.TORCH)
+        limit = story.forecast_bytes / (1 << 30) if story.forecast_bytes is not None and is_judged else None
+        title = f"Memory of {name} by time of work"
+        gigabytes: Callable[[float], str] = "{:.3g} GB".format
+        charts.append(chart(title, {"used": points}, figures.plain_duration, gigabytes, limit=limit, low=0.0))
+    return "".join(charts)
+
+
+def chart(
+    title: str,
+    lines: dict[str, Points],
+    say_x: Callable[[float], str],
+    say_y: Callable[[float], str],
+    *,
+    limit: float | None = None,
+    low: float = math.inf,
+) -> str:
+    """One or two lines as SVG; empty where there is no figure.
+
+    Args:
+        title: What it shows.
+        lines: The lines by their names.
+        say_x: Formats a tick.
+        say_y: Formats a tick.
+        limit: A horizontal line, the forecast.
+        low: A value that the axis has to include.
+    """
+    drawn = {name: thinned(points) for name, points in lines.items() if points}
+    ys = [y for points in drawn.values() for _, y in points if math.isfinite(y)]
+    if not ys:
+        return ""
+    xs = [x for points in drawn.values() for x, _ in points]
+    if limit is not None and limit <= 3 * max(ys):
+        ys.append(limit)
+    bottom, top, start = min(low, *ys), max(ys), min(xs)
+    top += (top - bottom) * 0.05 or abs(top) * 0.1 or 1.0
+    end = max(xs) if max(xs) > start else start + 1
+
+    def across(x: float) -> float:
+        return LEFT + (x - start) / (end - start) * (WIDTH - LEFT - RIGHT)
+
+    def down(y: float) -> float:
+        return TOP + (top - y) / (top - bottom) * (HEIGHT - TOP - BOTTOM)
+
+    def text(x: float, y: float, words: str, anchor: str, kind: str = "") -> str:
+        return (
+            f'<text class="{kind}" x="{x:.1f}" y="{y:.1f}" text-anchor="{anchor}">{html.escape(words)}</text>'
+        )
+
+    def level(y: float, kind: str = "") -> str:
+        return (
+            f'<line class="{kind}" x1="{LEFT}" x2="{WIDTH - RIGHT}" y1="{down(y):.1f}" y2="{down(y):.1f}"/>'
+        )
+
+    body = [level(y) + text(LEFT - 8, down(y) + 4, say_y(y), "end") for y in ticks(bottom, top)]
+    body += [text(across(x), HEIGHT - 6, say_x(x), "middle") for x in ticks(start, end)]
+    for number, (name, points) in enumerate(drawn.items()):
+        kind, moves, is_down = ("first", "second")[number], "", False
+        for x, y in points:
+            if math.isfinite(y):
+                moves += f"{'L' if is_down else 'M'}{across(x):.1f} {down(y):.1f}"
+            is_down = math.isfinite(y)
+        body.append(f'<path class="{kind}" d="{moves}"/>{text(LEFT + 130 * number, 16, name, "start", kind)}')
+    if limit is not None and limit <= top:
+        body.append(
+            level(limit, "limit") + text(LEFT + 130, 16, f"forecast, {say_y(limit)}", "start", "limit")
+        )
+    label = html.escape(f"{title}: from {say_y(min(ys))} to {say_y(max(ys))}")
+    size = f'viewBox="0 0 {WIDTH} {HEIGHT}" width="{WIDTH}" height="{HEIGHT}"'
+    return (
+        f'<h3>{html.escape(title)}</h3>\n<svg {size} role="img" aria-label="{label}">{"".join(body)}</svg>\n'
+    )
+
+
+def ticks(low: float, high: float) -> list[float]:
+    """Three to seven round numbers between two bounds."""
+    rough = (high - low) / 6
+    power = 10.0 ** math.floor(math.log10(rough))
+    step = next(factor * power for factor in (1, 2, 5, 10) if factor * power >= rough * 0.999)
+    return [number * step for number in range(math.ceil(low / step), math.floor(high / step) + 1)]
+
+
+def thinned(points: Points, most: int = WIDTH) -> Points:
+    """The lowest and highest point of each of `most` stretches; NaN where a stretch has no figure."""
+    if len(points) <= 2 * most:
+        return points
+    found: Points = []
+    for number in range(most):
+        stretch = points[number * len(points) // most : (number + 1) * len(points) // most]
+        known = sorted((y, x) for x, y in stretch if math.isfinite(y))
+        found += sorted({(x, y) for y, x in (known[0], known[-1])}) if known else stretch[:1]
+    return found
