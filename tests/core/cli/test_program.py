@@ -11,7 +11,7 @@ from core.cli import main as commands
 from core.cli import program
 from core.options.choices import Task
 
-ROOT = Path(__file__).resolve().parents[2]
+ROOT = Path(__file__).resolve().parents[3]
 HEAVY = ("PySide6", "shiboken6", "torch", "transformers", "datasets", "sklearn", "numpy")
 
 
@@ -40,12 +40,16 @@ def place(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     "arguments",
     [
         [], ["my.hone"], ["/a folder/my.TOML"], ["gone.csv"], ["gone.jsonl.gz"], ["gone/photos"],
-        ["notes"], ["my photos"], ["."], ["./runs"], ["a.hone", "b.hone"], ["notes", "nothing", "runs"],
+        ["notes"], ["my photos"], ["."], ["open"], ["open", "notes"], ["./runs"], ["a.hone", "b.hone"], ["notes", "nothing", "runs"],
     ],
 )  # fmt: skip
 @pytest.mark.usefixtures("place")
 def test_no_arguments_or_what_is_to_be_opened_open_the_window(arguments: list[str]) -> None:
     assert program.run(arguments, lambda: 41) == 41
+
+
+def test_what_is_opened() -> None:
+    assert program.files_to_open(["open", "a", "b"]) == program.files_to_open(["a", "b"]) == ["a", "b"]
 
 
 @pytest.mark.parametrize("arguments", [["runs"], ["runs", "notes"], ["nothing"], [""], ["a.hone", "--json"]])

@@ -1,0 +1,70 @@
+"""The command line with a home of its own, fake engines, and an engine that answers from a table."""
+
+import contextlib
+import subprocess
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import pytest
+
+from core.base import settings
+from core.cli import memory
+from core.cli.main import main
+from core.runs.event_log import RunFollower
+from core.runs.folder import Action, RunFolder
+from core.runs.status import State
+from tests.fakes import runs
+from tests.fakes.runs import follow_until, new_run
+from tests.fakes.told_memory import Engine
+
+
+@pytest.fixture(autouse=True)
+def home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    monkeypatch.setenv("HONE_HOME", str(tmp_path / "home"))
+    return tmp_path / "home"
+
+
+@pytest.fixture
+def run(home: Path) -> RunFolder:
+    return new_run(home / "runs")
+
+
+@pytest.fixture
+def hone() -> Callable[..., int]:
+    """Runs a command; `scenario` is what the engine of a started run does."""
+
+    def command(*arguments: str, scenario: str = "finish") -> int:
+        return main(
+            arguments,
+            start=lambda run, **how: runs.start(run, scenario, **how),
+            keeper=lambda run, **how: runs.keeper_command(run, scenario, **how),
+        )
+
+    return command
+
+
+@pytest.fixture
+def begin() -> Iterator[Callable[..., RunFollower]]:
+    """Starts runs with real keepers and fake engines, which are ended at the end of a test."""
+    begun: list[tuple[RunFolder, subprocess.Popen[bytes]]] = []
+
+    def start(scenario: str = "wait", *, queued: bool = False, until: State = State.TRAINING) -> RunFollower:
+        run = new_run(settings.runs_folder())
+        keeper = runs.start(run, scenario, queued=queued)
+        begun.append((run, keeper))
+        follow_until(follower := RunFollower(run), keeper, lambda: follower.state is until)
+        return follower
+
+    yield start
+    for run, keeper in begun:
+        with contextlib.suppress(OSError):
+            run.ask(Action.KILL)
+        keeper.wait(10)
+
+
+@pytest.fixture
+def engine(monkeypatch: pytest.MonkeyPatch) -> Engine:
+    answering = Engine()
+    monkeypatch.setattr(memory, "run_job", answering.run_job)
+    monkeypatch.setattr(memory, "room_of", lambda *_, **__: answering.room)
+    return answering

@@ -1,0 +1,167 @@
+"""`hone runs` and `hone show`."""
+
+import json
+from collections.abc import Callable
+from pathlib import Path
+
+import msgspec
+import pytest
+
+from core.base.errors import OptionsError
+from core.cli.main import main
+from core.cli.runs import find_run
+from core.options import past_runs
+from core.options.sections import TrainingOptions
+from core.runs.event_log import EventWriter
+from core.runs.events import ConfusionCounted, Example, ExamplesChosen, Predicted, RunStarted, Said
+from core.runs.folder import RunFolder
+from core.runs.library import create
+from tests.fakes.runs import FAKES, digits_options, new_run
+
+DIGITS = str(FAKES.parents[1] / "resources" / "examples" / "digits.hone")
+
+
+class TestList:
+    def test_none_yet(self, home: Path, capsys: pytest.CaptureFixture[str]) -> None:
+        assert main(["runs"]) == 0
+        assert "No runs yet" in capsys.readouterr().out
+        home.touch()
+        assert main(["runs"]) == 0
+        assert f"none can be kept there: {home} is a file." in capsys.readouterr().out
+
+    def test_a_table_of_all_and_each_by_folder_or_name(
+        self, hone: Callable[..., int], home: Path, capfd: pytest.CaptureFixture[str]
+    ) -> None:
+        hone("train", DIGITS)
+        [folder] = (home / "runs").iterdir()
+        capfd.readouterr()
+        assert main(["runs", "--json"]) == 0
+        [found] = msgspec.json.decode(capfd.readouterr().out)
+        assert (found["state"], found["metric"], found["best"]) == ("finished", "eval_accuracy", 0.75)
+        assert found["folder"] == str(folder)
+        damaged = new_run(home / "runs")
+        damaged.options_file.write_text("=")
+        assert main(["runs"]) == 0
+        out = capfd.readouterr().out
+        for words in (folder.name, "finished", "accuracy 0.75", damaged.name, "(unreadable)"):
+            assert words in out
+        for name in (folder.name, str(folder)):
+            assert main(["show", name]) == 0
+            assert capfd.readouterr().out.startswith("Handwritten digits: finished\n")
+        assert main(["show", "nothing"]) == 2
+        assert main(["runs", folder.name]) == 2
+        assert "--compare or --delete" in capfd.readouterr().err
+
+    def test_a_run_that_failed_says_why(
+        self, hone: Callable[..., int], home: Path, capfd: pytest.CaptureFixture[str]
+    ) -> None:
+        hone("train", DIGITS, scenario="fail")
+        assert main(["show", next((home / "runs").iterdir()).name]) == 0
+        assert "The data has one class only" in capfd.readouterr().out
+
+
+class TestFindRun:
+    @pytest.fixture(autouse=True)
+    def runs(self, home: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+        for folder, name in (
+            ("2026-01-01-sea", "my sea"),
+            ("2026-02-02-a", "twice"),
+            ("2026-03-03-b", "twice"),
+        ):
+            (home / "runs" / folder).mkdir(parents=True)
+            (home / "runs" / folder / "run.toml").write_text(f'task = "chat"\n[output]\nname = "{name}"\n')
+        monkeypatch.chdir(home)
+        return home / "runs"
+
+    def test_by_folder_path_and_given_name(self, runs: Path) -> None:
+        for name in ("2026-01-01-sea", str(runs / "2026-01-01-sea"), "my sea"):
+            assert find_run(name).path == runs / "2026-01-01-sea"
+        (runs / "2026-03-03-b" / "run.toml").write_text("[output\n")
+        assert find_run("twice").path == runs / "2026-02-02-a", "a damaged file has no name"
+
+    @pytest.mark.parametrize(
+        ("name", "said"),
+        [
+            ("my see", "there is no run my see; did you mean 2026-01-01-sea?"),
+            ("zzzzzz", "there is no run zzzzzz; `hone runs` lists them"),
+            ("", "name a run; `hone runs` lists them"),
+            ("empty", "{runs.parent}/empty is no run: there is neither run.toml nor events.jsonl"),
+            ("hollow", "{runs}/hollow is no run: there is neither run.toml nor events.jsonl"),
+            ("twice", "several runs are called twice; name one of 2026-03-03-b, 2026-02-02-a"),
+        ],
+    )
+    def test_what_is_none_or_several(self, name: str, said: str, runs: Path) -> None:
+        (runs.parent / "empty").mkdir()
+        (runs / "hollow").mkdir()
+        with pytest.raises(OptionsError) as caught:
+            find_run(name)
+        assert caught.value.detail == said.format(runs=runs)
+
+
+def test_names_tags_and_notes(run: RunFolder, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["show", run.name, "--rename", "The  long one"]) == 0
+    assert main(["show", "The long one", "--tag", "night", "--tag", "lr", "--untag", "gone"]) == 0
+    assert main(["show", run.name, "--untag", "LR", "--tag", "old", "--note", " Slower.\n"]) == 0
+    notes = past_runs.read(run.path)
+    assert (notes.title, notes.tags, notes.text) == ("The long one", ("night", "old"), "Slower.")
+    capsys.readouterr()
+    main(["show", run.name])
+    shown = capsys.readouterr().out
+    assert all(words in shown for words in ("The long one", "Tags: night old", "Note: Slower."))
+    for wrong in (["--rename", "x" * 200], ["--tag", ""], ["--tag", " \t"], ["--untag", ""]):
+        assert main(["show", run.name, *wrong]) == 2
+    assert past_runs.read(run.path) == notes
+    assert main(["show", run.name, "--rename", "", "--note", ""]) == 0
+    assert past_runs.read(run.path) == past_runs.RunNotes(tags=("night", "old"))
+
+
+def test_comparing(run: RunFolder, capsys: pytest.CaptureFixture[str]) -> None:
+    seven = msgspec.structs.replace(digits_options(), training=TrainingOptions(epochs=7.0))
+    other = create(seven, run.path.parent)
+    for wrong, said in (
+        ([], "name 2 to 8 runs; these are 0"),
+        ([run.name] * 9, "name 2 to 8 runs; these are 9"),
+        ([run.name, other.name, str(run.path)], f"{run.name} is named twice; name each run once"),
+    ):
+        assert main(["runs", "--compare", *wrong]) == 2
+        assert said in capsys.readouterr().err
+    assert main(["runs", "--compare", run.name, other.name]) == 0
+    lines = capsys.readouterr().out.splitlines()
+    assert any(line.startswith("training.epochs") and line.endswith("7") for line in lines)
+    assert main(["runs", "--compare", run.name, other.name, "--json"]) == 0
+    told = json.loads(capsys.readouterr().out)
+    assert told["options"]["training.epochs"][1] == 7.0
+    assert told["runs"] == [str(run.path), str(other.path)]
+    other.options_file.write_text("task = [")
+    main(["runs", "--compare", run.name, other.name])
+    assert "is no run file, or is damaged" in capsys.readouterr().out
+
+
+class TestPredictions:
+    def test_each_example_with_its_first_and_last(
+        self, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+    ) -> None:
+        examples = Example(given="A fine\nfilm.", expected="yes"), Example(given="Go on", is_own=True)
+        first = Said(text="no", sure=0.6, right=False), Said(text="um")
+        last = Said(text="yes", sure=0.91, right=True), Said(text="on and on " * 40)
+        EventWriter(tmp_path / "events.jsonl", attempt=1).write(
+            RunStarted(),
+            ExamplesChosen(examples=examples),
+            Predicted(step=0, epoch=0.0, said=first),
+            Predicted(step=1200, epoch=2.0, said=last),
+            ConfusionCounted(step=1200, labels=("no", "yes"), counts=((2, 0), (1, 3))),
+        )
+        assert main(["show", str(tmp_path), "--predictions"]) == 0
+        told = capsys.readouterr().out
+        for words in ("A fine film.", "no (60%), wrong", "yes (91%), right", "step 1,200", "1 of 1"):
+            assert words in told
+        assert max(map(len, told.splitlines())) <= 96
+        main(["show", str(tmp_path), "--predictions", "--json"])
+        told = json.loads(capsys.readouterr().out)
+        assert [found["step"] for found in told["told"]] == [0, 1200]
+        assert told["confusion"]["counts"] == [[2, 0], [1, 3]]
+
+    def test_none(self, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+        EventWriter(tmp_path / "events.jsonl", attempt=1).write(RunStarted())
+        assert main(["show", str(tmp_path), "--predictions"]) == 0
+        assert "No predictions" in capsys.readouterr().out
