@@ -40,7 +40,8 @@ def place(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     "arguments",
     [
         [], ["my.hone"], ["/a folder/my.TOML"], ["gone.csv"], ["gone.jsonl.gz"], ["gone/photos"],
-        ["notes"], ["my photos"], ["."], ["open"], ["open", "notes"], ["./runs"], ["a.hone", "b.hone"], ["notes", "nothing", "runs"],
+        ["notes"], ["my photos"], ["."], ["open"], ["open", "notes"], ["./runs"],
+        ["a.hone", "b.hone"], ["notes", "nothing", "runs"],
     ],
 )  # fmt: skip
 @pytest.mark.usefixtures("place")
