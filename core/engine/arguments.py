@@ -15,28 +15,9 @@ from core.engine.data.batches import start_method
 from core.engine.devices import Choice
 from core.options import RunOptions
 from core.options.choices import DeepSpeed, Offload, Optimizer, Precision, Schedule, Toggle
-from core.options.sections import OutputOptions, TrainingOptions
 from core.options.trainer_args import OPTIMIZER_NAMES
 
-# --- The optimizer that was asked for, as Trainer takes it: by Trainer's own name
-
-
 OptimizerClass = tuple[type[torch.optim.Optimizer], dict[str, Any]]
-
-
-def optimizer_arguments(choice: Choice) -> dict[str, Any]:
-    """The arguments of `transformers.TrainingArguments` that choose the optimizer and set its numbers."""
-    training = choice.settled.training
-    found = {
-        "optim": OPTIMIZER_NAMES[training.optimizer],
-        "adam_beta1": training.beta1,
-        "adam_beta2": training.beta2,
-        "adam_epsilon": training.epsilon,
-        "weight_decay": training.weight_decay,
-    }
-    if training.optimizer is Optimizer.SGD:
-        found["optim_args"] = f"momentum={training.momentum!r}"
-    return found
 
 
 def optimizer_class(choice: Choice) -> OptimizerClass | None:
@@ -51,22 +32,14 @@ def optimizer_class(choice: Choice) -> OptimizerClass | None:
         "eps": training.epsilon,
     }
     if choice.settled.memory.offload_optimizer:
-        return _in_main_memory(), {"optimizer_class": torch.optim.AdamW, "fused": True, **numbers}
+        # CUDA only, not tried here. It copies each gradient as soon as it is there, so neither clipping nor fp16's loss
+        # scale reaches the copy; both are refused beforehand (`core.options.method_rules`, `core.engine.capabilities`).
+        from torchao.optim import CPUOffloadOptimizer
+
+        return CPUOffloadOptimizer, {"optimizer_class": torch.optim.AdamW, "fused": True, **numbers}
     if training.optimizer is Optimizer.ADAM:
         return torch.optim.Adam, {"fused": True, **numbers}
     return None
-
-
-def _in_main_memory() -> type[torch.optim.Optimizer]:
-    """The optimizer of torchao's that keeps state in the computer's memory and steps there; CUDA only, not tried here.
-
-    It copies each gradient as soon as it is there, so neither clipping nor fp16's loss scale reaches the copy; both are
-    refused beforehand (`core.options.method_rules`, `core.engine.capabilities`).
-    """
-    from torchao.optim import CPUOffloadOptimizer
-
-    found: type[torch.optim.Optimizer] = CPUOffloadOptimizer
-    return found
 
 
 def norm_parameters(model: torch.nn.Module) -> set[str]:
@@ -83,9 +56,6 @@ def norm_parameters(model: torch.nn.Module) -> set[str]:
     }
 
 
-# --- The run's options as a configuration of DeepSpeed: pure
-
-
 FROM_TRAINER = (
     "train_batch_size",
     "train_micro_batch_size_per_gpu",
@@ -97,66 +67,47 @@ FROM_TRAINER = (
 def zero_config(settled: RunOptions, kind: str) -> dict[str, Any] | None:
     """What goes into `TrainingArguments(deepspeed=...)`; None where DeepSpeed is off.
 
-    PyTorch's own optimizer is kept, also where its state lies in main memory: DeepSpeed's for that purpose would be
+    PyTorch's own optimizer is kept, also where its state is in main memory: DeepSpeed's for that purpose would be
     compiled at the first run.
 
     Args:
         settled: The options with nothing automatic left.
         kind: What the run computes on: `cuda` or `cpu`.
     """
-    if settled.memory.deepspeed is DeepSpeed.OFF:
-        return None
-    return {
-        **dict.fromkeys(FROM_TRAINER, "auto"),
-        **_zero_precision(settled.device.precision, kind),
-        "zero_optimization": _zero(settled, kind),
-        "zero_force_ds_cpu_optimizer": False,
-        "steps_per_print": 1_000_000_000,  # Hone reports each step
-    }
-
-
-def _zero(settled: RunOptions, kind: str) -> dict[str, Any]:
     memory = settled.memory
-    found: dict[str, Any] = {
-        "stage": 3 if memory.deepspeed is DeepSpeed.ZERO_3 else 2,
+    if memory.deepspeed is DeepSpeed.OFF:
+        return None
+    is_zero_3 = memory.deepspeed is DeepSpeed.ZERO_3
+    zero: dict[str, Any] = {
+        "stage": 3 if is_zero_3 else 2,
         "overlap_comm": kind == "cuda",
         "contiguous_gradients": True,
         "reduce_bucket_size": "auto",
     }
-    if memory.deepspeed is DeepSpeed.ZERO_3:
-        found["stage3_prefetch_bucket_size"] = "auto"
-        found["stage3_param_persistence_threshold"] = "auto"
-        found["stage3_gather_16bit_weights_on_model_save"] = True  # in whatever format they are
-    where = _offload(settled, kind)
-    if where is not None:
-        found["offload_optimizer"] = where
-        if memory.deepspeed is DeepSpeed.ZERO_3:
-            found["offload_param"] = where
-    return found
-
-
-def _offload(settled: RunOptions, kind: str) -> dict[str, Any] | None:
-    memory = settled.memory
-    if memory.offload is Offload.NONE:
-        return None
-    where: dict[str, Any] = {"device": memory.offload.value, "pin_memory": kind == "cuda"}
-    if memory.offload is Offload.NVME:
-        where["nvme_path"] = memory.offload_folder
-    return where
-
-
-def _zero_precision(precision: Precision, kind: str) -> dict[str, Any]:
-    """Weights in 16 bits on a GPU, with fp32 copies in the optimizer; on a CPU autocast, the weights staying fp32.
-
-    Trainer refuses bf16 on a CPU under DeepSpeed, so it isn't told of it there (see `core.engine.arguments`).
-    """
+    if is_zero_3:
+        zero["stage3_prefetch_bucket_size"] = "auto"
+        zero["stage3_param_persistence_threshold"] = "auto"
+        zero["stage3_gather_16bit_weights_on_model_save"] = True  # in whatever format they are
+    if memory.offload is not Offload.NONE:
+        where: dict[str, Any] = {"device": memory.offload.value, "pin_memory": kind == "cuda"}
+        if memory.offload is Offload.NVME:
+            where["nvme_path"] = memory.offload_folder
+        zero["offload_optimizer"] = where
+        if is_zero_3:
+            zero["offload_param"] = where
+    # on a GPU the weights are in 16 bits, with fp32 copies in the optimizer; on a CPU they stay fp32 under autocast,
+    # of which Trainer, which refuses bf16 on a CPU under DeepSpeed, isn't told
+    precision: dict[str, Any] = {"bf16": {"enabled": "auto"}, "fp16": {"enabled": "auto"}}
     if kind == "cpu":
-        enabled = precision is Precision.BF16
-        return {"torch_autocast": {"enabled": enabled, "dtype": "bfloat16"}}
-    return {"bf16": {"enabled": "auto"}, "fp16": {"enabled": "auto"}}
-
-
-# --- DeepSpeed in one process: what a launcher would have set up, and what came of it
+        enabled = settled.device.precision is Precision.BF16
+        precision = {"torch_autocast": {"enabled": enabled, "dtype": "bfloat16"}}
+    return {
+        **dict.fromkeys(FROM_TRAINER, "auto"),
+        **precision,
+        "zero_optimization": zero,
+        "zero_force_ds_cpu_optimizer": False,
+        "steps_per_print": 1_000_000_000,  # Hone reports each step
+    }
 
 
 ALONE = {"RANK": "0", "LOCAL_RANK": "0", "WORLD_SIZE": "1", "LOCAL_WORLD_SIZE": "1"}
@@ -227,9 +178,6 @@ def _device(offload: Any) -> str:
     return found if found in WHERE else ""
 
 
-# --- What DeepSpeed keeps of a run beside tensors: a few harmless classes of its own
-
-
 HARMLESS = {
     "deepspeed.runtime.fp16.loss_scaler": ("LossScaler", "DynamicLossScaler"),
     "deepspeed.runtime.zero.config": ("ZeroStageEnum",),
@@ -247,9 +195,6 @@ def allow_zero_state() -> None:
         if hasattr(import_module(module), name)
     ]
     torch.serialization.add_safe_globals(found)
-
-
-# --- Hone's options as Trainer's arguments: the one place where the two vocabularies meet
 
 
 SCHEDULES = {
@@ -272,6 +217,22 @@ def trainer_arguments(choice: Choice, checkpoints: Path, *, has_eval: bool) -> d
     options = choice.settled
     memory, training = options.memory, options.training
     zero = zero_config(options, choice.kind)
+    data, output = options.data, options.output
+    saving: dict[str, Any] = {"save_strategy": "epoch" if output.keep_checkpoints else "no"}
+    if output.save_steps and output.keep_checkpoints:
+        saving = {"save_strategy": "steps", "save_steps": output.save_steps}
+    schedule = SCHEDULES[training.schedule]
+    if (
+        training.schedule is Schedule.CONSTANT and training.warmup
+    ):  # Trainer's plain "constant" knows no warm-up
+        schedule = "constant_with_warmup"
+    precision: dict[str, Any] = {
+        "bf16": choice.precision is Precision.BF16 and (zero is None or choice.kind != "cpu"),
+        "fp16": choice.precision is Precision.FP16,
+    }
+    if choice.kind == "cuda":  # said outright: torch's own default has changed over the years
+        precision["tf32"] = choice.precision is Precision.TF32
+    workers = data.workers or 0
     return {
         "output_dir": str(checkpoints),
         "use_cpu": choice.kind == "cpu" and zero is None,  # accelerate takes DeepSpeed for something of GPUs
@@ -286,57 +247,29 @@ def trainer_arguments(choice: Choice, checkpoints: Path, *, has_eval: bool) -> d
         "num_train_epochs": training.epochs,
         "max_steps": training.max_steps or -1,
         "learning_rate": training.learning_rate,
-        "lr_scheduler_type": _schedule(training),
+        "lr_scheduler_type": schedule,
         "warmup_steps": training.warmup,
-        **optimizer_arguments(choice),
+        "optim": OPTIMIZER_NAMES[training.optimizer],
+        "optim_args": f"momentum={training.momentum!r}" if training.optimizer is Optimizer.SGD else None,
+        "adam_beta1": training.beta1,
+        "adam_beta2": training.beta2,
+        "adam_epsilon": training.epsilon,
+        "weight_decay": training.weight_decay,
         "max_grad_norm": training.max_grad_norm,
         "seed": training.seed,
         "full_determinism": training.deterministic,
         "eval_strategy": "epoch" if has_eval else "no",
-        **_saving(options.output),
-        **_precision(choice),
-        **_loading(choice),
+        **saving,
+        **precision,
+        "train_sampling_strategy": "group_by_length" if data.group_by_length is Toggle.ON else "random",
+        "dataloader_num_workers": workers,
+        "dataloader_prefetch_factor": data.prefetch if workers else None,
+        "dataloader_persistent_workers": workers > 0,
+        "dataloader_multiprocessing_context": start_method(platform.system()) if workers else None,
+        "dataloader_pin_memory": data.pin_memory is Toggle.ON,
         "logging_strategy": "no",  # Hone's own callback reports each step
         "logging_nan_inf_filter": False,  # it would replace NaN by an average and hide it
         "report_to": "none",
         "disable_tqdm": True,
         "remove_unused_columns": False,
-    }
-
-
-def _saving(output: OutputOptions) -> dict[str, Any]:
-    if output.save_steps and output.keep_checkpoints:
-        return {"save_strategy": "steps", "save_steps": output.save_steps}
-    return {"save_strategy": "epoch" if output.keep_checkpoints else "no"}
-
-
-def _schedule(training: TrainingOptions) -> str:
-    """Trainer's name of the schedule; its plain "constant" knows no warm-up."""
-    if training.schedule is Schedule.CONSTANT and training.warmup:
-        return "constant_with_warmup"
-    return SCHEDULES[training.schedule]
-
-
-def _precision(choice: Choice) -> dict[str, Any]:
-    in_config = choice.kind == "cpu" and choice.settled.memory.deepspeed is not DeepSpeed.OFF
-    found: dict[str, Any] = {
-        "bf16": choice.precision is Precision.BF16 and not in_config,
-        "fp16": choice.precision is Precision.FP16,
-    }
-    if choice.kind == "cuda":  # said outright: torch's own default has changed over the years
-        found["tf32"] = choice.precision is Precision.TF32
-    return found
-
-
-def _loading(choice: Choice) -> dict[str, Any]:
-    data = choice.settled.data
-    workers = data.workers or 0
-    start = start_method(platform.system()) if workers else None
-    return {
-        "train_sampling_strategy": "group_by_length" if data.group_by_length is Toggle.ON else "random",
-        "dataloader_num_workers": workers,
-        "dataloader_prefetch_factor": data.prefetch if workers else None,
-        "dataloader_persistent_workers": workers > 0,
-        "dataloader_multiprocessing_context": start,
-        "dataloader_pin_memory": data.pin_memory is Toggle.ON,
     }

@@ -1,4 +1,4 @@
-"""What Hone adds to Trainer's loop: reports of steps, evaluations and checkpoints."""
+"""Hone's callbacks of Trainer: events for steps, evaluations, predictions and checkpoints; requests; the best model."""
 
 import math
 import sys
@@ -35,14 +35,11 @@ from core.runs.events import (
 )
 from core.runs.models import Checkpoint, is_undamaged
 
-# --- The best of a run's evaluations
-
 
 class BestCallback(TrainerCallback):
     """Has a checkpoint saved after each evaluation that was better than all before."""
 
     def on_evaluate(self, args: Any, state: Any, control: Any, **kwargs: Any) -> None:
-        """Compare; Trainer has noted this evaluation already."""
         if best_step(state.log_history) == state.global_step:
             control.should_save = True
 
@@ -95,19 +92,11 @@ def take_best(trainer: Any, reporter: Reporter) -> int:
     return best
 
 
-# --- Asks the model about its examples before training and at every evaluation
-
-
 class PredictionCallback(TrainerCallback):
-    """Add it before whatever times the steps: its own time is none of theirs.
+    """Reports predictions on the chosen examples, before training and at each evaluation.
 
-    A model that can't be asked is told of once and trained all the same.
-
-    Args:
-        reporter: Hears what the model said.
-        trainer: Whose model is asked.
-        speaker: The examples.
-        requests: Where a stop or a pause is looked for while the model writes.
+    Add it before whatever times the steps: its own time is none of theirs. A failure is reported once, and the run goes
+    on. A pause interrupts it by `EndRequested`.
     """
 
     def __init__(self, reporter: Reporter, trainer: Any, speaker: Speaker, requests: RequestBox) -> None:
@@ -118,30 +107,15 @@ class PredictionCallback(TrainerCallback):
         self._has_failed = False
 
     def on_train_begin(self, args: Any, state: Any, control: Any, **kwargs: Any) -> None:
-        """Tell the examples, and what the model says of them untrained.
-
-        Raises:
-            EndRequested: A pause was asked.
-        """
         self._reporter.write(ExamplesChosen(examples=self._speaker.examples))
         if not state.global_step or self._trainer.eval_dataset is None:  # else it was asked before the pause
             self._ask(state)
 
     def on_evaluate(self, args: Any, state: Any, control: Any, **kwargs: Any) -> None:
-        """Ask again.
-
-        Raises:
-            EndRequested: A pause was asked.
-        """
         self._ask(state)
 
     def on_epoch_end(self, args: Any, state: Any, control: Any, **kwargs: Any) -> None:
-        """Ask again where nothing is evaluated: there may be prompts of the person's own.
-
-        Raises:
-            EndRequested: A pause was asked.
-        """
-        if self._trainer.eval_dataset is None:
+        if self._trainer.eval_dataset is None:  # there may be prompts of the person's own
             self._ask(state)
 
     def _ask(self, state: Any) -> None:
@@ -163,7 +137,13 @@ class PredictionCallback(TrainerCallback):
             AttributeError,
             NotImplementedError,
         ) as error:
-            self._give_up(error)
+            self._has_failed = True  # what is only looked at must not end a run
+            traceback.print_exc(file=sys.stderr)
+            self._reporter.warn(
+                "no-predictions",
+                "The model's predictions can't be shown",
+                f"It was asked about its examples and gave {type(error).__name__}: {error}. Training goes on.",
+            )
             return
         finally:
             model.train(was_training)
@@ -173,28 +153,9 @@ class PredictionCallback(TrainerCallback):
             Predicted(step=state.global_step, epoch=state.epoch or 0.0, said=said, seconds=seconds)
         )
 
-    def _give_up(self, error: Exception) -> None:
-        """What is only looked at must not end a run that learns."""
-        self._has_failed = True
-        traceback.print_exc(file=sys.stderr)
-        self._reporter.warn(
-            "no-predictions",
-            "The model's predictions can't be shown",
-            f"It was asked about its examples and gave {type(error).__name__}: {error}. Training goes on.",
-        )
 
-
-# --- Reports at each evaluation which labels were taken for which
-
-
-class MixedUp(TrainerCallback):
-    """Stands in for a classifier's metrics, which alone see every prediction, and tells afterwards what it saw.
-
-    Args:
-        metrics: What it stands in for.
-        labels: What is told apart.
-        reporter: Hears of it.
-    """
+class ConfusionCallback(TrainerCallback):
+    """Wraps a classifier's `metrics`, which alone see every prediction, and reports the confusion matrix afterwards."""
 
     def __init__(
         self, metrics: Callable[[Any], dict[str, float]], labels: tuple[str, ...], reporter: Reporter
@@ -205,12 +166,10 @@ class MixedUp(TrainerCallback):
         self._seen: Confusion | None = None
 
     def __call__(self, prediction: Any) -> dict[str, float]:
-        """The metrics, as they are."""
         self._seen = confusion_of(prediction, self._labels)
         return self._metrics(prediction)
 
     def on_evaluate(self, args: Any, state: Any, control: Any, **kwargs: Any) -> None:
-        """Report what the evaluation has seen."""
         if self._seen is None:
             return
         self._reporter.write(
@@ -222,9 +181,6 @@ class MixedUp(TrainerCallback):
             )
         )
         self._seen = None
-
-
-# --- What Hone adds to Trainer's loop: reports of steps, evaluations and checkpoints
 
 
 NON_FINITE_STEPS = 3
@@ -265,6 +221,10 @@ class ReportCallback(TrainerCallback):
         too_long = warmup_problem(self._options, state.max_steps)
         if too_long:
             raise UserError("The warm-up is longer than the run", f"{too_long.message}.", too_long.fixes)
+        epochs = self._options.training.epochs
+        if self._options.training.max_steps is not None:
+            accumulated = self._options.memory.gradient_accumulation_steps
+            epochs = epochs_of(state.max_steps, len(kwargs["train_dataloader"]), accumulated)
         samples, evaluation = len(self._trainer.train_dataset), self._trainer.eval_dataset
         if too_many := steps_hint(self._options, samples):
             self._reporter.note(
@@ -273,7 +233,7 @@ class ReportCallback(TrainerCallback):
         self._reporter.write(
             RunPlanned(
                 total_steps=state.max_steps,
-                epochs=self._planned_epochs(state.max_steps, len(kwargs["train_dataloader"])),
+                epochs=epochs,
                 train_samples=samples,
                 eval_samples=0 if evaluation is None else len(evaluation),
                 effective_batch=self._options.effective_batch,
@@ -285,7 +245,6 @@ class ReportCallback(TrainerCallback):
         self._begin_step()
 
     def on_epoch_begin(self, args: Any, state: Any, control: Any, **kwargs: Any) -> None:
-        """Start the clock anew: what was done between two epochs is no part of a step."""
         self._back_to_training(state)
 
     def on_pre_optimizer_step(
@@ -302,7 +261,10 @@ class ReportCallback(TrainerCallback):
         if not self._told_what_ran:
             self._told_what_ran = True
             self._log.flush()
-            self._tell_what_ran()
+            ran = what_ran(self._trainer, self._choice)
+            self._reporter.write(ran)
+            for found in differences(self._options, ran):
+                self._reporter.warn(found.message_id, found.title, found.detail)
         if self._log.non_finite_in_a_row >= NON_FINITE_STEPS:
             raise lost_weights(
                 self._trainer.args,
@@ -316,7 +278,6 @@ class ReportCallback(TrainerCallback):
             self._log.flush()
 
     def on_prediction_step(self, args: Any, state: Any, control: Any, **kwargs: Any) -> None:
-        """Say once that evaluation has begun."""
         if not self._evaluating:
             self._evaluating = True
             self._log.flush()
@@ -347,7 +308,6 @@ class ReportCallback(TrainerCallback):
         self._back_to_training(state)
 
     def on_train_end(self, args: Any, state: Any, control: Any, **kwargs: Any) -> None:
-        """Report the last steps."""
         self._log.flush()
 
     def _begin_saving(self) -> None:
@@ -355,17 +315,6 @@ class ReportCallback(TrainerCallback):
         self._log.flush()
         self._mark = time.perf_counter()
         self._reporter.phase(Phase.SAVING)
-
-    def _tell_what_ran(self) -> None:
-        ran = what_ran(self._trainer, self._choice)
-        self._reporter.write(ran)
-        for found in differences(self._options, ran):
-            self._reporter.warn(found.message_id, found.title, found.detail)
-
-    def _planned_epochs(self, steps: int, batches: int) -> float:
-        if self._options.training.max_steps is None:
-            return self._options.training.epochs
-        return epochs_of(steps, batches, self._options.memory.gradient_accumulation_steps)
 
     def _back_to_training(self, state: Any) -> None:
         if state.global_step < state.max_steps:
@@ -390,9 +339,6 @@ def epochs_of(steps: int, batches: int, batches_a_step: int) -> float:
     """How often so many steps go through data of so many batches; the last step of a pass may have fewer of them."""
     passes, rest = divmod(steps, max(1, math.ceil(batches / batches_a_step)))
     return passes + rest * batches_a_step / max(1, batches)
-
-
-# --- What a person asks of a run while it trains, put into effect at Trainer's steps
 
 
 class RequestCallback(TrainerCallback):

@@ -1,4 +1,4 @@
-"""torch.compile for a run: timed apart from the steps, and given up where a back end fails.
+"""torch.compile for a run: timed separately, abandoned where a back end fails; its graphs tell what ran.
 
 Trainer can compile too (`torch_compile`), and would lack three things: it compiles a second time as soon as a text of
 another length comes, it takes none but the back ends accelerate lists, and a failing one ends the run. The model
@@ -16,15 +16,13 @@ from typing import Any
 
 import torch
 
+from core.engine.loading import generators
 from core.engine.models.parts import base_of
-from core.engine.random_state import generators
 from core.engine.reporter import Reporter
 from core.engine.trainer import SOFTMAX, FirstBatch
 from core.options import RunOptions
 from core.options.choices import Attention, Padding
 from core.runs.events import Phase
-
-# --- What a graph that torch.compile has traced computes: read before the back end gets it
 
 
 def look_at(traced: torch.fx.GraphModule, seen: FirstBatch, device_kind: str) -> None:
@@ -34,8 +32,16 @@ def look_at(traced: torch.fx.GraphModule, seen: FirstBatch, device_kind: str) ->
     """
     if torch.is_autocast_enabled(device_kind):
         seen.saw_autocast(torch.get_autocast_dtype(device_kind))
-    for node in _calls(traced):
-        name = _name(node.target)
+    graphs = [
+        part for part in traced.modules() if isinstance(part, torch.fx.GraphModule)
+    ]  # what is recomputed is one
+    calls = [
+        node for part in graphs for node in part.graph.nodes if node.op in ("call_function", "call_method")
+    ]
+    for node in calls:
+        name = node.target  # a method's bare name
+        if not isinstance(name, str):
+            name = f"{getattr(name, '__module__', '')}.{getattr(name, '__name__', name)}"
         if node.target is torch.nn.functional.scaled_dot_product_attention:
             seen.heard_attention(Attention.SDPA)
         elif "flash_attn_3" in name:
@@ -48,23 +54,6 @@ def look_at(traced: torch.fx.GraphModule, seen: FirstBatch, device_kind: str) ->
             seen.saw_autocast(node.args[1])
         elif "activation_checkpoint" in name:
             seen.recomputed += 1
-
-
-def _calls(traced: torch.fx.GraphModule) -> Iterator[Any]:
-    """Every call, also in the graphs within: what is recomputed is one of its own."""
-    for part in traced.modules():
-        if isinstance(part, torch.fx.GraphModule):
-            yield from (node for node in part.graph.nodes if node.op in ("call_function", "call_method"))
-
-
-def _name(target: Any) -> str:
-    """`package.module.function`, or a method's bare name."""
-    if isinstance(target, str):
-        return target
-    return f"{getattr(target, '__module__', '')}.{getattr(target, '__name__', target)}"
-
-
-# --- torch.compile for a run: timed apart from the steps, and given up where a back end fails
 
 
 INDUCTOR = "inductor"

@@ -1,19 +1,15 @@
-"""What has to be in the environment before torch is imported."""
+"""The environment of a training process, most of it set before torch is imported; and how torch is set up then."""
 
 import importlib.util
 import logging
 import os
 import sys
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 from core.monitor.nvidia import gpu_for, number_by_slot
 from core.options import RunOptions
 from core.options.choices import DeepSpeed, Method
-
-# --- What has to be in the environment before torch is imported
-
 
 KERNELS_KEPT = "64"
 MPS_HIGH_WATERMARK, MPS_LOW_WATERMARK = 1.7, 1.4
@@ -41,21 +37,13 @@ def prepare_environment(options: RunOptions) -> None:
     # Nothing is ever unpickled, whatever a library asks for: a run's folder may come from a stranger.
     os.environ["TORCH_FORCE_WEIGHTS_ONLY_LOAD"] = "1"
     if not options.task.reads_images:
-        _bound_kernel_caches()
+        # Few of the kernels that a CPU makes for each shape of a batch are kept. In bf16 each holds memory of its own:
+        # over 58 lengths of a batch, a small Llama's process grew from 720 to 1,480 MB with the usual 1,024 places, to
+        # 960 MB with 64, and was no slower. Images have one shape: a ResNet-18 has more than 64 kernels for it, made
+        # them anew in each step, and took a fifth more of the processor for that.
+        for name in ("ONEDNN_PRIMITIVE_CACHE_CAPACITY", "LRU_CACHE_CAPACITY"):
+            os.environ.setdefault(name, KERNELS_KEPT)
     os.environ["USE_HUB_KERNELS"] = "0"  # nor compiled code from the Hub, also not in a data loader's process
-
-
-def _bound_kernel_caches() -> None:
-    """Keep few of the kernels that a CPU makes for each shape of a batch.
-
-    In bf16 each holds memory of its own: over 58 lengths of a batch, a small Llama's process grew from 720 to 1,480 MB
-    with the usual 1,024 places, to 960 MB with 64, and was no slower. A person's own value stays.
-
-    Not for images, which have one shape: a ResNet-18 has more than 64 kernels for it, made them anew in each step, and
-    took a fifth more of the processor for that.
-    """
-    for name in ("ONEDNN_PRIMITIVE_CACHE_CAPACITY", "LRU_CACHE_CAPACITY"):
-        os.environ.setdefault(name, KERNELS_KEPT)
 
 
 def mps_watermarks(limit: float) -> tuple[float, float]:
@@ -91,9 +79,6 @@ def prepare_device_check() -> None:
     """Set what torch reads while it loads, for the device check: nothing is computed on the CPU in MPS's place."""
     number_by_slot()
     os.environ["PYTORCH_ENABLE_MPS_FALLBACK"] = "0"
-
-
-# --- Which installed libraries a training process leaves aside
 
 
 RUNS_CODE_FROM_THE_HUB = "kernels"
@@ -132,9 +117,6 @@ def prepare(options: RunOptions, *, offline: bool = True) -> None:
     prepare_torchvision()
 
 
-# --- What holds for the whole training process: threads, determinism
-
-
 def apply(settled: RunOptions) -> None:
     """Set the threads that compute on the CPU. Trainer sets the other two, from its own arguments."""
     if settled.device.threads is not None:
@@ -143,17 +125,8 @@ def apply(settled: RunOptions) -> None:
         torch.set_num_threads(settled.device.threads)
 
 
-@dataclass(frozen=True)
-class ProcessRan:
-    """The live settings, in the words of `WhatRan`. `matmul` is empty where the device has one way only."""
-
-    threads: int
-    matmul: str
-    deterministic: bool
-
-
-def process_ran(kind: str) -> ProcessRan:
-    """Read torch's settings for a device of this kind (`cuda`, `mps`, `cpu`).
+def process_ran(kind: str) -> dict[str, Any]:
+    """Torch's settings for a device of this kind (`cuda`, `mps`, `cpu`), by the fields of `WhatRan`.
 
     Since torch 2.9 `fp32_precision` is what counts ("none" is fp32); the older `allow_tf32` may contradict it.
 
@@ -163,17 +136,14 @@ def process_ran(kind: str) -> ProcessRan:
     """
     import torch
 
-    matmul = ""
+    matmul = ""  # where the device has one way only
     if kind == "cuda":
         matmul = "tf32" if torch.backends.cuda.matmul.fp32_precision == "tf32" else "fp32"
-    return ProcessRan(
-        threads=torch.get_num_threads(),
-        matmul=matmul,
-        deterministic=torch.are_deterministic_algorithms_enabled(),
-    )
-
-
-# --- Makes `import torchvision` work on a CPU-only torch
+    return {
+        "threads": torch.get_num_threads(),
+        "matmul": matmul,
+        "deterministic": torch.are_deterministic_algorithms_enabled(),
+    }
 
 
 _SCHEMAS = (

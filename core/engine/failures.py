@@ -1,4 +1,4 @@
-"""Turns what libraries raise into what a person can act on, where Hone knows the cause."""
+"""What ends a run early, in words a person can act on: a full disk, lost weights, what libraries raise."""
 
 import contextlib
 import errno
@@ -24,18 +24,13 @@ from core.runs.folder import RunFolder
 from core.runs.models import Checkpoint, newest_first
 from core.runs.words import out_of_memory
 
-# --- Room on the disk for what a run saves: looked for before it begins
-
-
 BESIDE = 1 << 20
 """What lies beside weights and optimizer state: a vocabulary, Trainer's record. Small against what is measured here."""
 
 FEW_FILES = 64
 """A checkpoint has a dozen, which are gone again once it can't be finished."""
 
-FULL_NUMBERS = frozenset(
-    getattr(errno, name) for name in ("ENOSPC", "EDQUOT", "EFBIG") if hasattr(errno, name)
-)
+FULL_NUMBERS = {getattr(errno, name) for name in ("ENOSPC", "EDQUOT", "EFBIG") if hasattr(errno, name)}
 FULL = (
     "no space left on device",
     "storagefull",
@@ -77,10 +72,7 @@ class Need:
 
 
 def require_room(run: RunFolder, trainer: Any, options: RunOptions) -> Need:
-    """Make sure that what is trained can be saved.
-
-    Returns:
-        What it takes.
+    """Make sure that what is trained can be saved; returns what that takes.
 
     Raises:
         UserError: The disk is too full for that; nothing has been trained yet.
@@ -93,36 +85,45 @@ def require_room(run: RunFolder, trainer: Any, options: RunOptions) -> Need:
     missing = need.total - reused
     if free >= missing:
         return need
+    what = f"{size(need.model)} for the model"
+    if need.copies:
+        each = size(need.checkpoint)
+        what = f"{f'{need.copies} checkpoints' if need.copies > 1 else 'a checkpoint'} of {each} and {what}"
+    fixes = [RESUME] if standing else []
+    if need.copies and free >= need.model:
+        fewer = {"output.keep_checkpoints": 0, "output.keep_best": False}
+        fixes.insert(0, Fix("Keep no checkpoints", fewer))
+    least = need.checkpoint * min(need.copies, 2) + need.model - reused
+    if options.output.keep_checkpoints > 1 and free >= least:
+        fewer = {"output.keep_checkpoints": 1, "output.keep_best": False}
+        fixes.insert(0, Fix("Keep one checkpoint only", fewer))
     kind = CantSave if standing else UserError
     raise kind(
         "The disk has no room for what this run will save",
         f"{size(missing)} are needed and {size(free)} are free where the run is kept ({run.path.absolute()}): "
-        f"{_told(need)}. Nothing was trained. Make room, or keep runs on another disk.",
-        (*_smaller(need, reused, free, options), *((RESUME,) if standing else ())),
+        f"{what}. Nothing was trained. Make room, or keep runs on another disk.",
+        tuple(fixes),
     )
 
 
 def need_of(trainer: Any, options: RunOptions, standing: list[Checkpoint]) -> Need:
-    """What a run will write.
+    """What a run will write, at the worst moment: the checkpoints kept, and the one being written.
 
-    A checkpoint is as large as the last one; before the first, it is what its weights and the state of its optimizer
-    come to. The one before is kept until the new one is whole.
+    A checkpoint is as large as the last one; before the first, as its weights and its optimizer's state.
     """
+    output, training = options.output, options.training
     model = saved_bytes(trainer.model) + BESIDE
-    checkpoint = standing[0].bytes if standing else model + _optimizer_bytes(trainer.model, options)
-    return Need(checkpoint, _copies(options, trainer), model)
-
-
-def _copies(options: RunOptions, trainer: Any) -> int:
-    """How many checkpoints lie on the disk at the worst moment: those kept, and the one being written."""
-    output = options.output
-    if not (output.keep_checkpoints or output.keep_best):
-        return 0
-    most = max(1, output.keep_checkpoints) + 1 + output.keep_best
-    epochs = math.ceil(options.training.epochs)
-    if output.save_steps or options.training.max_steps is not None:
-        return most
-    return min(most, epochs)
+    learning = sum(weight.numel() for weight in trainer.model.parameters() if weight.requires_grad)
+    each = 0.0 if training.optimizer is Optimizer.SGD and not training.momentum else STATE[training.optimizer]
+    if options.memory.deepspeed is not DeepSpeed.OFF:
+        each += 2 * MASTER  # ZeRO's own copy, and the weights a second time
+    checkpoint = standing[0].bytes if standing else model + round(each * learning)
+    copies = 0
+    if output.keep_checkpoints or output.keep_best:
+        copies = max(1, output.keep_checkpoints) + 1 + output.keep_best
+        if not output.save_steps and training.max_steps is None:
+            copies = min(copies, math.ceil(training.epochs))
+    return Need(checkpoint, copies, model)
 
 
 def saved_bytes(model: Any) -> int:
@@ -133,36 +134,6 @@ def saved_bytes(model: Any) -> int:
     }
     buffers = () if is_adapter else model.buffers()
     return sum(tensor.nbytes for tensor in (*weights.values(), *buffers))
-
-
-def _optimizer_bytes(model: Any, options: RunOptions) -> int:
-    learning = sum(weight.numel() for weight in model.parameters() if weight.requires_grad)
-    training = options.training
-    each = 0.0 if training.optimizer is Optimizer.SGD and not training.momentum else STATE[training.optimizer]
-    if options.memory.deepspeed is not DeepSpeed.OFF:
-        each += 2 * MASTER  # ZeRO's own copy, and the weights a second time
-    return round(each * learning)
-
-
-def _told(need: Need) -> str:
-    model = f"{size(need.model)} for the model"
-    if not need.copies:
-        return model
-    several = (
-        f"{need.copies} checkpoints of {size(need.checkpoint)}"
-        if need.copies > 1
-        else (f"a checkpoint of {size(need.checkpoint)}")
-    )
-    return f"{several} and {model}"
-
-
-def _smaller(need: Need, reused: int, free: int, options: RunOptions) -> Iterator[Fix]:
-    """What would fit."""
-    fewer = Need(need.checkpoint, min(need.copies, 2), need.model)
-    if options.output.keep_checkpoints > 1 and free >= fewer.total - reused:
-        yield Fix("Keep one checkpoint only", {"output.keep_checkpoints": 1, "output.keep_best": False})
-    if need.copies and free >= need.model:
-        yield Fix("Keep no checkpoints", {"output.keep_checkpoints": 0, "output.keep_best": False})
 
 
 @contextlib.contextmanager
@@ -180,7 +151,7 @@ def writing(folder: Path, what: str, needed: int) -> Iterator[None]:
     try:
         yield
     except Exception as error:
-        if not _is_unwritten(error):
+        if not (isinstance(error, OSError) or is_disk_full(error) or _says(error, UNWRITTEN)):
             raise
         raise cant_save(error, folder, what, needed) from error
 
@@ -213,16 +184,22 @@ def cant_save(error: Exception, folder: Path, what: str, needed: int = 0) -> Can
 
 
 def what_is_full(folder: Path) -> tuple[str, str]:
-    """What a disk has run out of, as a title: room, or files; and how much of both is left where `folder` is."""
+    """What a disk has run out of, room or files, as a title; and how much of it is left where `folder` is."""
     for place in (folder, *folder.parents):
         with contextlib.suppress(OSError):
-            free = shutil.disk_usage(place).free
-            files = os.statvfs(place) if hasattr(os, "statvfs") else None
-            if files is not None and files.f_files and files.f_favail < FEW_FILES and free > BESIDE:
-                left = f"{files.f_favail:,} of {files.f_files:,} files (inodes) and {size(free)} are free"
-                return "the disk can hold no more files", left
+            free, files = shutil.disk_usage(place).free, _few_files(place)
+            if files and free > BESIDE:
+                return "the disk can hold no more files", f"{files} and {size(free)} are free"
             return "the disk is full", f"{size(free)} are free"
     return "the disk is full", "nothing is free"
+
+
+def _few_files(place: Path) -> str:
+    """How many files a disk can still hold, where these are few."""
+    found = os.statvfs(place) if hasattr(os, "statvfs") else None
+    if found is None or not found.f_files or found.f_favail >= FEW_FILES:
+        return ""
+    return f"{found.f_favail:,} of {found.f_files:,} files (inodes)"
 
 
 def full_place(error: BaseException, folder: Path) -> Path | None:
@@ -235,9 +212,7 @@ def full_place(error: BaseException, folder: Path) -> Path | None:
     )  # tempfile looks for one with room
     for place in (folder, Path.home(), Path(temporary)):
         with contextlib.suppress(OSError):
-            files = os.statvfs(place) if hasattr(os, "statvfs") else None
-            no_files = files is not None and files.f_files and files.f_favail < FEW_FILES
-            if no_files or shutil.disk_usage(place).free < BESIDE:
+            if _few_files(place) or shutil.disk_usage(place).free < BESIDE:
                 return place.absolute()
     return None
 
@@ -247,16 +222,9 @@ def is_disk_full(error: BaseException) -> bool:
     return (isinstance(error, OSError) and error.errno in FULL_NUMBERS) or _says(error, FULL)
 
 
-def _is_unwritten(error: Exception) -> bool:
-    return isinstance(error, OSError) or is_disk_full(error) or _says(error, UNWRITTEN)
-
-
 def _says(error: BaseException, phrases: tuple[str, ...]) -> bool:
     words = str(error).lower()
     return any(phrase in words for phrase in phrases)
-
-
-# --- Weights that are no numbers any more: nothing was learned then
 
 
 def lost_weights(arguments: Any, why: str) -> UserError:
@@ -291,9 +259,6 @@ def refuse_lost_weights(model: torch.nn.Module, arguments: Any) -> None:
             )
 
 
-# --- Turns what libraries raise into what a person can act on, where Hone knows the cause
-
-
 OUT_OF_MEMORY = (
     "out of memory",  # CUDA and MPS
     "can't allocate memory",  # torch on a Linux or macOS CPU
@@ -324,7 +289,7 @@ def explain(
     """
     if is_out_of_memory(error):
         return out_of_memory(options, forecast, str(error))
-    if isinstance(error, RuntimeError) and _says_so(error, WORKER_ENDED):
+    if isinstance(error, RuntimeError) and _says(error, WORKER_ENDED):
         return UserError(
             "A worker was ended by the system",
             f"{error}\nMostly memory was short: each worker holds batches, and what it needs to make them.",
@@ -344,13 +309,13 @@ def explain(
             f"{title[:1].upper()}{title[1:]}",
             f"{what} couldn't be written: {left}. Make room and start again.",
         )
-    if _says_so(error, ("unable to jit load the async_io op",)):
+    if _says(error, ("unable to jit load the async_io op",)):
         return UserError(
             "DeepSpeed can't write to the disk here",
             "Its disk access has to be compiled on this computer, with a C++ compiler and the header files of libaio.",
             (Fix("Offload to main memory", {"memory.offload": "cpu"}),),
         )
-    if _says_so(error, NOT_DETERMINISTIC):
+    if _says(error, NOT_DETERMINISTIC):
         first = str(error).strip().partition(".")[0]
         return UserError(
             "An operator of this model can't be computed the same way every time",
@@ -366,15 +331,7 @@ def is_out_of_memory(error: Exception) -> bool:
         return True
     if isinstance(error, OSError) and error.errno == errno.ENOMEM:
         return True
-    return isinstance(error, RuntimeError | OSError) and _says_so(error, OUT_OF_MEMORY)
-
-
-def _says_so(error: Exception, phrases: tuple[str, ...]) -> bool:
-    words = str(error).lower()
-    return any(phrase in words for phrase in phrases)
-
-
-# --- Turns what goes wrong while a checkpoint is read into what a person can act on. Nothing
+    return isinstance(error, RuntimeError | OSError) and _says(error, OUT_OF_MEMORY)
 
 
 UNREADABLE = (

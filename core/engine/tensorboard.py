@@ -7,16 +7,13 @@ import threading
 import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
-from types import TracebackType
-from typing import TYPE_CHECKING, Protocol
+from typing import Protocol
 
 from tensorboardX.proto import event_pb2, summary_pb2
 from tensorboardX.record_writer import RecordWriter
 
+from core.engine.reporter import Reporter
 from core.runs.events import Evaluated, Event, StepFinished
-
-if TYPE_CHECKING:
-    from core.engine.reporter import Reporter
 
 TENSORBOARD_FLUSH_SECONDS = 1.0
 """So much of the newest figures may be missing from the file after a crash."""
@@ -27,7 +24,7 @@ Scalars = dict[str, float]
 
 
 class RecordFile(Protocol):
-    """A file of records."""
+    """A file of records; tensorboardX's `RecordWriter` is the real one."""
 
     def write(self, data: bytes) -> None:
         """Append a record."""
@@ -37,16 +34,6 @@ class RecordFile(Protocol):
 
     def close(self) -> None:
         """Close the file."""
-
-
-def open_records(path: Path) -> RecordFile:
-    """Begin a file of records.
-
-    Raises:
-        OSError: It can't be written.
-    """
-    file: RecordFile = RecordWriter(str(path))
-    return file
 
 
 class TensorBoardFiles:
@@ -63,7 +50,7 @@ class TensorBoardFiles:
     """
 
     def __init__(
-        self, folder: Path, reporter: Reporter, open_file: Callable[[Path], RecordFile] = open_records
+        self, folder: Path, reporter: Reporter, open_file: Callable[[str], RecordFile] = RecordWriter
     ) -> None:
         self._folder = folder
         self._reporter = reporter
@@ -78,9 +65,7 @@ class TensorBoardFiles:
         self._thread.start()
         return self
 
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
+    def __exit__(self, *_raised: object) -> None:
         """Write what is left, and end."""
         self._stop_listening()
         self._events.put(None)
@@ -96,20 +81,17 @@ class TensorBoardFiles:
         self._folder.mkdir(exist_ok=True)
         moment, attempt = time.time(), self._reporter.attempt
         name = f"events.out.tfevents.{int(moment)}.{socket.gethostname()}.attempt-{attempt}"
-        return self._open_file(self._folder / name)
-
-    def _head(self) -> Iterator[event_pb2.Event]:
-        """What a file begins with: its version, and from which step on TensorBoard is to forget files before it."""
-        yield event_pb2.Event(wall_time=time.time(), file_version=FILE_VERSION)
-        if self._reporter.attempt > 1:
-            session = event_pb2.SessionLog(status=event_pb2.SessionLog.START)
-            yield event_pb2.Event(step=self._begins_at, wall_time=time.time(), session_log=session)
+        return self._open_file(str(self._folder / name))
 
     def _write_all(self) -> None:
         try:
             with contextlib.closing(self._begin()) as file:
-                for event in self._head():
-                    file.write(event.SerializeToString())
+                head = event_pb2.Event(wall_time=time.time(), file_version=FILE_VERSION)
+                file.write(head.SerializeToString())
+                if self._reporter.attempt > 1:  # steps of earlier files from here on don't count
+                    session = event_pb2.SessionLog(status=event_pb2.SessionLog.START)
+                    head = event_pb2.Event(step=self._begins_at, wall_time=time.time(), session_log=session)
+                    file.write(head.SerializeToString())
                 while self._write_some(file):
                     file.flush()
         except OSError as error:
@@ -142,29 +124,19 @@ def record(moment: float, step: int, found: Scalars) -> event_pb2.Event:
 
 
 def scalars(event: Event) -> Iterator[tuple[int, Scalars]]:
-    """What TensorBoard is told of `event`: figures by their names, each with its step."""
+    """The figures of an event by TensorBoard's names (`eval/loss` as Trainer calls it), with their step."""
+    found: dict[str, float | None]
     match event:
         case StepFinished():
-            pace = None if event.compile_seconds or not event.seconds else event.samples / event.seconds
-            yield (
-                event.step,
-                _known(
-                    {
-                        "train/loss": event.loss_value,
-                        "train/learning_rate": event.learning_rate,
-                        "train/grad_norm": event.grad_norm,
-                        "train/samples_per_second": pace,
-                    }
-                ),
-            )
+            found = {
+                "train/loss": event.loss_value,
+                "train/learning_rate": event.learning_rate,
+                "train/grad_norm": event.grad_norm,
+            }
+            if event.seconds and not event.compile_seconds:
+                found["train/samples_per_second"] = event.samples / event.seconds
         case Evaluated():
-            yield event.step, _known({_eval_name(name): value for name, value in event.metrics.items()})
-
-
-def _known(values: dict[str, float | None]) -> Scalars:
-    return {name: value for name, value in values.items() if value is not None}
-
-
-def _eval_name(metric: str) -> str:
-    """`eval_loss` as Trainer's own reports to TensorBoard call it: `eval/loss`."""
-    return f"eval/{metric.removeprefix('eval_')}"
+            found = {f"eval/{name.removeprefix('eval_')}": value for name, value in event.metrics.items()}
+        case _:
+            return
+    yield event.step, {name: value for name, value in found.items() if value is not None}

@@ -24,7 +24,7 @@ from core.engine import environment as process_settings
 from core.engine.arguments import alone, optimizer_class, trainer_arguments
 from core.engine.callbacks import (
     BestCallback,
-    MixedUp,
+    ConfusionCallback,
     PredictionCallback,
     ReportCallback,
     RequestCallback,
@@ -64,9 +64,6 @@ from core.runs.folder import RunFolder
 from core.runs.models import Checkpoint
 from core.runs.words import ONLY_IF_IT_FITS
 
-# --- From options to a trainer that is ready to train
-
-
 PROBED = 100
 """Samples looked through for one with a label."""
 HALF = {Precision.BF16: torch.bfloat16, Precision.FP16: torch.float16}
@@ -79,7 +76,9 @@ def chosen_device(options: RunOptions) -> Iterator[Choice]:
     Raises:
         DeviceError: Something that was asked for is not to be had here.
     """
-    _quieten_transformers()
+    transformers.utils.logging.disable_progress_bar()  # redrawn bars fill a log
+    loading = logging.getLogger("transformers.modeling_utils")  # says that the new head's weights are missing
+    loading.addFilter(lambda record: "LOAD REPORT" not in record.getMessage())
     choice = choose_visible(gather(with_compilers=options.device.compile), options)
     process_settings.apply(choice.settled)
     with_zero = choice.settled.memory.deepspeed is not DeepSpeed.OFF
@@ -87,15 +86,8 @@ def chosen_device(options: RunOptions) -> Iterator[Choice]:
         yield choice
 
 
-def _quieten_transformers() -> None:
-    """Leave out of the log what frightens and doesn't help: redrawn bars, and the table of weights of the new head."""
-    transformers.utils.logging.disable_progress_bar()
-    loading = logging.getLogger("transformers.modeling_utils")
-    loading.addFilter(lambda record: "LOAD REPORT" not in record.getMessage())
-
-
 def load_libraries(options: RunOptions) -> Callable[[RunOptions, Reporter], Prepared]:
-    """Import what the run needs, each task's libraries only for it; returns what loads its data and model."""
+    """Import what the task and method need, and nothing else; returns what loads the data and the model."""
     if options.model.method in (Method.LORA, Method.QLORA):
         import peft  # noqa: F401
     if options.training.optimizer in BITSANDBYTES_OPTIMIZERS:
@@ -114,7 +106,7 @@ def load_libraries(options: RunOptions) -> Callable[[RunOptions, Reporter], Prep
 
 
 def prepare(options: RunOptions, reporter: Reporter) -> Prepared:
-    """Load what the task needs.
+    """Load the data and the model.
 
     Raises:
         DataError: The data can't be used.
@@ -143,25 +135,14 @@ def build_trainer(
         ModelError: The model can't compute its activations again, and that was asked for.
     """
     end_reading()
-    trainer = _made(checkpoints, choice, prepared, kind)
-    if choice.settled.memory.gradient_accumulation_steps > 1 and trainer.loss_is_scaled_for_ga is None:
-        _mend_accumulation(trainer, choice, prepared)
-    if choice.settled.device.compile:
-        trainer.compilation = Compilation(choice.settled, choice.kind, reporter, trainer.first_batch)
-    return trainer
-
-
-def _made(
-    checkpoints: Path, choice: Choice, prepared: Prepared, kind: type[WatchedTrainer]
-) -> WatchedTrainer:
-    from transformers import PrinterCallback, TrainingArguments
-
-    by = prepared.trained_by or TrainedBy(WatchedTrainer, TrainingArguments)
+    by = prepared.trained_by or TrainedBy(WatchedTrainer, transformers.TrainingArguments)
     if choice.settled.memory.activation_checkpointing:
         check_checkpointing(prepared.model)
     has_eval = prepared.eval is not None and len(prepared.eval) > 0
     arguments = trainer_arguments(choice, checkpoints, has_eval=has_eval)
-    trainer: WatchedTrainer = _joined(kind, by.trainer)(
+    # both watch: one class is put over the other
+    joined = by.trainer if issubclass(by.trainer, kind) else type(kind.__name__, (kind, by.trainer), {})
+    trainer: WatchedTrainer = joined(
         model=prepared.model,
         args=by.arguments(**arguments, **by.settings),
         train_dataset=prepared.train,
@@ -174,24 +155,25 @@ def _made(
     )
     if prepared.condense is not None:  # not every trainer takes it as an argument
         trainer.preprocess_logits_for_metrics = prepared.condense
-    trainer.remove_callback(PrinterCallback)  # it prints dictionaries where no progress bar is shown
+    # it prints dictionaries where no progress bar is shown
+    trainer.remove_callback(transformers.PrinterCallback)
+    if choice.settled.memory.gradient_accumulation_steps > 1 and trainer.loss_is_scaled_for_ga is None:
+        _mend_accumulation(trainer, choice, prepared)
+    if choice.settled.device.compile:
+        trainer.compilation = Compilation(choice.settled, choice.kind, reporter, trainer.first_batch)
     return trainer
 
 
-def _joined(kind: type[WatchedTrainer], trainer: type) -> type:
-    """The trainer as the kind that is asked for: both watch, so that one is laid over the other."""
-    return trainer if issubclass(trainer, kind) else type(kind.__name__, (kind, trainer), {})
-
-
 def _mend_accumulation(trainer: WatchedTrainer, choice: Choice, prepared: Prepared) -> None:
-    for number in range(
-        min(len(prepared.train), PROBED)
-    ):  # a prompt may fill the first, with no token to learn
+    # a prompt may fill the first sample, with no token to learn
+    for number in range(min(len(prepared.train), PROBED)):
         batch = trainer.data_collator([prepared.train[number]])
         if "labels" not in batch or (batch["labels"] != NO_LABEL).any():
             break
     batch = {name: value.to(trainer.args.device) for name, value in batch.items()}
-    with _autocast(choice):  # FlashAttention computes in 16 bits only
+    # FlashAttention computes in 16 bits only; DeepSpeed starts its own autocast only when it trains
+    dtype = HALF.get(choice.precision)
+    with torch.autocast(choice.kind, dtype=dtype, enabled=dtype is not None):
         mended = mend_loss_scaling(trainer.model, batch)
     if mended:
         trainer.model_accepts_loss_kwargs = False
@@ -199,15 +181,6 @@ def _mend_accumulation(trainer: WatchedTrainer, choice: Choice, prepared: Prepar
         share_router_loss(trainer.model, lambda: trainer.current_gradient_accumulation_steps)
     if mended and choice.settled.task is Task.TOKEN_CLASSIFICATION:
         trainer.compute_loss_func = loss_by_label
-
-
-def _autocast(choice: Choice) -> torch.autocast:
-    """What a batch is computed in; asked of torch itself, because DeepSpeed brings it in only once it trains."""
-    dtype = HALF.get(choice.precision)
-    return torch.autocast(choice.kind, dtype=dtype, enabled=dtype is not None)
-
-
-# --- The training job: one run folder in, events, checkpoints and a model out
 
 
 def train_run(
@@ -295,10 +268,15 @@ class _Loaded:
 
 def _train(attempt: _Attempt) -> None:
     checkpoints.refuse_links(attempt.run)
+    tensorboard: AbstractContextManager[Any] = nullcontext()
+    if attempt.options.output.tensorboard:
+        from core.engine.tensorboard import TensorBoardFiles
+
+        tensorboard = TensorBoardFiles(attempt.run.tensorboard, attempt.reporter)
     with (
         chosen_device(attempt.options) as choice,
         MemoryReports(DeviceMemory(choice.kind), attempt.reporter) as memory_reports,
-        _tensorboard(attempt),
+        tensorboard,
         ExitStack() as held,
     ):
         loaded = _load(attempt, choice, memory_reports)
@@ -313,24 +291,29 @@ def _train(attempt: _Attempt) -> None:
             checkpoints.keep(attempt.run.checkpoints, 0)  # of an earlier pause
         memory_reports.stop()
         loaded.requests.refuse_rest()
-        attempt.reporter.write(_end(loaded, outcome, seconds, step))
+        state = loaded.trainer.state
+        attempt.reporter.write(
+            RunFinished(
+                state=outcome,
+                metrics=_metrics_at(step, state.log_history),
+                samples_per_second=loaded.log.samples_per_second,
+                seconds=seconds,
+                steps=state.global_step,
+                peak_bytes=process_peak(),
+                peak_device_bytes=loaded.log.memory.peak(),
+            )
+        )
         if outcome is not Outcome.PAUSED:
             remember(attempt.reporter.story, choice)
-
-
-def _tensorboard(attempt: _Attempt) -> AbstractContextManager[Any]:
-    """TensorBoard's files for as long as training lasts, where they are asked for."""
-    if not attempt.options.output.tensorboard:
-        return nullcontext()
-    from core.engine.tensorboard import TensorBoardFiles
-
-    return TensorBoardFiles(attempt.run.tensorboard, attempt.reporter)
 
 
 def _load(attempt: _Attempt, choice: Choice, memory_reports: MemoryReports) -> _Loaded:
     run, reporter = attempt.run, attempt.reporter
     requests = RequestBox(run, reporter)
-    fell_back = _listen_to_mps(reporter) if choice.kind == "mps" else []
+    fell_back = []
+    if choice.kind == "mps":
+        warn_of_wrong_numbers(reporter)
+        fell_back = report_fallbacks(reporter)
     with EndWhileLoading(run, requests):
         only_if_it_fits = ONLY_IF_IT_FITS in os.environ
         if only_if_it_fits:
@@ -357,9 +340,9 @@ def _add_callbacks(attempt: _Attempt, choice: Choice, loaded: _Loaded) -> None:
     """Their order counts: asking the model is no part of a step, and what was asked for is put into effect last."""
     prepared, trainer, reporter = loaded.prepared, loaded.trainer, attempt.reporter
     if prepared.metrics is not None and prepared.labels:
-        mixed_up = MixedUp(prepared.metrics, prepared.labels, reporter)
-        trainer.compute_metrics = mixed_up
-        trainer.add_callback(mixed_up)
+        confusion = ConfusionCallback(prepared.metrics, prepared.labels, reporter)
+        trainer.compute_metrics = confusion
+        trainer.add_callback(confusion)
     speaker = choose(choice.settled, prepared, attempt.run.path, reporter)
     if speaker is not None:
         trainer.add_callback(PredictionCallback(reporter, trainer, speaker, loaded.requests))
@@ -394,12 +377,6 @@ def _learn(attempt: _Attempt, loaded: _Loaded) -> Outcome:
     return requests.ending or Outcome.FINISHED
 
 
-def _listen_to_mps(reporter: Reporter) -> list[str]:
-    """Tell what is known of this Mac's GPU, and from now on which operators the CPU computes in its place."""
-    warn_of_wrong_numbers(reporter)
-    return report_fallbacks(reporter)
-
-
 def _keep_model(attempt: _Attempt, choice: Choice, loaded: _Loaded) -> int:
     """Save the trained model; one that stands there stays until the new one is whole.
 
@@ -422,20 +399,6 @@ def _keep_model(attempt: _Attempt, choice: Choice, loaded: _Loaded) -> int:
         loaded.prepared.save_extras(new)
     keep_base(folder, choice.settled.model.source)
     return step
-
-
-def _end(loaded: _Loaded, outcome: Outcome, seconds: float, step: int) -> RunFinished:
-    """The last event, with the metrics of the model that was kept, which is that of `step`."""
-    state = loaded.trainer.state
-    return RunFinished(
-        state=outcome,
-        metrics=_metrics_at(step, state.log_history),
-        samples_per_second=loaded.log.samples_per_second,
-        seconds=seconds,
-        steps=state.global_step,
-        peak_bytes=process_peak(),
-        peak_device_bytes=loaded.log.memory.peak(),
-    )
 
 
 def _metrics_at(step: int, history: list[dict[str, Any]]) -> dict[str, float | None]:

@@ -18,18 +18,24 @@ from core.engine import checkpoints
 from core.engine.arguments import allow_zero_state, norm_parameters
 from core.engine.data.token_cache import NO_LABEL
 from core.engine.failures import reading, refuse_lost_weights, writing
-from core.engine.loading import LoadingTrainer, draw_no_seed, live_loader
+from core.engine.loading import (
+    LoadingTrainer,
+    draw_no_seed,
+    live_loader,
+    load_order,
+    remember,
+    restore_random_state,
+    save_order,
+    save_random_state,
+)
+from core.engine.metrics import HeldOut, Means, surprise
 from core.engine.models.parts import base_of
-from core.engine.random_state import load_order, remember, restore_random_state, save_order, save_random_state
 from core.engine.reporter import Part, StepParts, wait_for
 from core.options.choices import Attention
 from core.runs.models import Checkpoint, is_complete
 
 if TYPE_CHECKING:
     from core.engine.compile import Compilation
-
-
-from core.engine.metrics import HeldOut, Means, surprise
 
 # --- Sees how a run's first batch is computed: from inside the forward and the backward
 
@@ -62,7 +68,6 @@ class FirstBatch:
         return tuple(dict.fromkeys(self._called)) or ((Attention.EAGER.value,) if self._softmax else ())
 
     def saw_autocast(self, dtype: torch.dtype) -> None:
-        """Note the format autocast computes in."""
         self.autocast_dtype = str(dtype).removeprefix("torch.")
 
     def heard_attention(self, name: str) -> None:
@@ -270,13 +275,13 @@ class ResumableTrainer(LoadingTrainer):
 
     def __init__(self, *args: Any, **kwargs: Any) -> None:
         super().__init__(*args, **kwargs)
-        self.when_saving: Callable[[], None] = _nothing
-        self.save_extras: Callable[[Path], None] = _nothing_into
+        self.when_saving: Callable[[], None] = lambda: None
+        self.save_extras: Callable[[Path], None] = lambda _folder: None
         self.last_saved: Checkpoint | None = None
         self.saved_anew = False
         self.checkpoint_bytes = 0
         self._stage: Path | None = None
-        self._undo_evaluation: Callable[[], None] = _nothing
+        self._undo_evaluation: Callable[[], None] = lambda: None
 
     def save_checkpoint(self) -> None:
         """Save a checkpoint of this moment, also where training was interrupted between two of Trainer's own.
@@ -295,15 +300,21 @@ class ResumableTrainer(LoadingTrainer):
         self.state.log_history = [entry for entry in self.state.log_history if not _is_of(entry, step)]
 
     def evaluate_owed(self) -> None:
-        """Evaluate where the run was paused at the end of an epoch, or its own, before it was judged."""
-        if self._owes_evaluation():
+        """Evaluate where the run was paused at the end of an epoch, or its own, before that."""
+        step = self.state.global_step
+        if self.eval_dataset is None or not step:
+            return
+        batches = len(self.callback_handler.train_dataloader)
+        an_epoch = max(1, math.ceil(batches / self.args.gradient_accumulation_steps))
+        is_due = step % an_epoch == 0 or step >= self.state.max_steps
+        if is_due and not any(_is_of(entry, step) for entry in self.state.log_history):
             self.evaluate()
 
     def evaluate(self, *args: Any, **kwargs: Any) -> dict[str, float]:
         """Evaluate as Trainer does."""
         self._undo_evaluation = remember(self.args.device.type)
         found: dict[str, float] = super().evaluate(*args, **kwargs)
-        self._undo_evaluation = _nothing
+        self._undo_evaluation = lambda: None
         return found
 
     def checkpoint_at(self, step: int) -> Path:
@@ -414,26 +425,9 @@ class ResumableTrainer(LoadingTrainer):
                 "The checkpoint is of another model", f"Its weights differ from the run's: {names}."
             )
 
-    def _owes_evaluation(self) -> bool:
-        step = self.state.global_step
-        if self.eval_dataset is None or not step:
-            return False
-        batches = len(self.callback_handler.train_dataloader)
-        an_epoch = max(1, math.ceil(batches / self.args.gradient_accumulation_steps))
-        is_due = step % an_epoch == 0 or step >= self.state.max_steps
-        return is_due and not any(_is_of(entry, step) for entry in self.state.log_history)
-
-
-def _nothing() -> None:
-    """Done where there is nothing to do."""
-
 
 def _size(folder: Path) -> int:
     return sum(path.stat().st_size for path in folder.rglob("*") if path.is_file())
-
-
-def _nothing_into(_folder: Path) -> None:
-    """Written where nothing is needed beside the weights."""
 
 
 def _is_of(entry: dict[str, Any], step: int) -> bool:

@@ -3,9 +3,8 @@
 import math
 import re
 import warnings
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from dataclasses import dataclass
-from functools import partial
 from typing import Any, TextIO
 
 import torch
@@ -20,12 +19,9 @@ from core.engine.models.parts import base_of, count, describe_adapter, is_packed
 from core.engine.reporter import Reporter
 from core.engine.trainer import WatchedTrainer
 from core.options import RunOptions
-from core.options.catalogue import Option, all_options
+from core.options.catalogue import all_options
 from core.options.choices import Attention, DeepSpeed, Method, Offload, Optimizer, Padding, Precision, Toggle
 from core.runs.events import WhatRan
-
-# --- States how batches really came to a run, from its live data loader
-
 
 START_METHODS = {
     "ForkProcess": "fork",
@@ -35,33 +31,24 @@ START_METHODS = {
 """The classes of multiprocessing's processes, by which a live one tells how it was started."""
 
 
-@dataclass(frozen=True)
-class BatchesRan:
-    """What `core.runs.events.WhatRan` tells of batches, field by field."""
-
-    workers: tuple[int, ...]
-    worker_start: str
-    pinned: bool
-    padded_to: str
-    sampling: str
-    batches_per_step: int
-    effective_batch: int
-
-
-def batches_ran(trainer: WatchedTrainer) -> BatchesRan:
-    """Read the loader that trains, while it runs."""
-    loader: Any = live_loader(_loader_of(trainer))
+def _batches_ran(trainer: WatchedTrainer) -> dict[str, Any]:
+    """The fields of `WhatRan` about batches, from the loader that trains now."""
+    active = (
+        trainer.accelerator.gradient_state.active_dataloader
+    )  # an epoch resumed in its middle has its own
+    loader: Any = live_loader(trainer.callback_handler.train_dataloader if active is None else active)
     running = list(getattr(loader._iterator, "_workers", ()))  # kept by torch for persistent workers
-    return BatchesRan(
-        workers=tuple(worker.pid for worker in running),
-        worker_start=START_METHODS.get(type(running[0]).__name__, "") if running else "",
-        pinned=loader.pin_memory
-        and torch.cuda.is_available(),  # torch pins where there is something to pin for
-        padded_to=_padded_to(loader.collate_fn),
-        sampling=_sampling(loader.batch_sampler),
-        batches_per_step=trainer.args.gradient_accumulation_steps,
-        effective_batch=_full_step(trainer, loader),
-    )
+    sampler = _plain(loader.batch_sampler).sampler
+    return {
+        "workers": tuple(worker.pid for worker in running),
+        "worker_start": START_METHODS.get(type(running[0]).__name__, "") if running else "",
+        # torch pins where there is something to pin for
+        "pinned": loader.pin_memory and torch.cuda.is_available(),
+        "padded_to": _padded_to(loader.collate_fn),
+        "sampling": GROUPED if isinstance(sampler, LengthGroupedSampler) else "random",
+        "batches_per_step": trainer.args.gradient_accumulation_steps,
+        "effective_batch": _full_step(trainer, loader),
+    }
 
 
 def _full_step(trainer: WatchedTrainer, loader: Any) -> int:
@@ -85,23 +72,9 @@ def _padded_to(collator: Any) -> str:
     return "each batch's longest" if collator.length is None else f"{collator.length:,} tokens"
 
 
-def _loader_of(trainer: WatchedTrainer) -> Any:
-    """The loader that trains now: an epoch that is gone on with in the middle has one of its own."""
-    active = trainer.accelerator.gradient_state.active_dataloader
-    return trainer.callback_handler.train_dataloader if active is None else active
-
-
 def _plain(batches: Any) -> Any:
     """The sampler of batches, without the one around it that skips what was trained on before."""
     return getattr(batches, "batch_sampler", batches)
-
-
-def _sampling(batches: Any) -> str:
-    sampler = _plain(batches).sampler
-    return "grouped by length" if isinstance(sampler, LengthGroupedSampler) else "random"
-
-
-# --- What is compared of a request and of what a run states of itself, one line of a table each
 
 
 OPTIMIZERS = {
@@ -118,6 +91,7 @@ OPTIMIZERS = {
 """What `WhatRan.optimizer` says of each."""
 
 IN_MAIN_MEMORY = "CPUOffloadOptimizer (torchao)"
+GROUPED = "grouped by length"
 IN_8_BITS = (
     Optimizer.ADAMW_8BIT,
     Optimizer.PAGED_ADAMW_8BIT,
@@ -125,285 +99,153 @@ IN_8_BITS = (
     Optimizer.LION_8BIT,
 )
 WITH_ADAPTER = (Method.LORA, Method.QLORA)
-GROUPED = "grouped by length"
 ZERO = {DeepSpeed.OFF: "", DeepSpeed.ZERO_2: "ZeRO-2", DeepSpeed.ZERO_3: "ZeRO-3"}
 OFFLOADED = ((Offload.CPU, "in main memory"), (Offload.NVME, "in NVMe"))
 """What `WhatRan.deepspeed` begins with, and what it says of each place to offload to."""
-HALF = (Precision.BF16, Precision.FP16)
 AUTOCAST = {Precision.BF16: "bfloat16", Precision.FP16: "float16", Precision.FP32: None, Precision.TF32: None}
 
 
 @dataclass(frozen=True)
-class Comparison:
-    """When an option ran otherwise than asked, and what is said then.
-
-    `differs` and `says` are given the settled options and what ran; `says` is called only where they differ.
-    """
+class Difference:
+    """Something that ran otherwise than asked: the option it is about, and what to tell the person."""
 
     path: str
     title: str
-    differs: Callable[[RunOptions, WhatRan], bool]
-    says: Callable[[RunOptions, WhatRan], str]
+    detail: str
+
+    @property
+    def message_id(self) -> str:
+        """The id of its message, one for each option."""
+        return f"ran-differently-{self.path}"
 
 
-def _other_device(settled: RunOptions, ran: WhatRan) -> bool:
-    """DeepSpeed may keep the weights elsewhere than it computes."""
-    asked = settled.device.name.partition(":")[0]
-    is_whole = settled.memory.deepspeed is DeepSpeed.OFF
-    return is_whole and asked not in ("auto", ran.device.partition(":")[0])
+def differences(settled: RunOptions, ran: WhatRan) -> tuple[Difference, ...]:
+    """Everything in which `ran` differs from `settled`, the options with nothing automatic left; one each option."""
+    found: dict[str, Difference] = {}
+    for one in (
+        *_of_device(settled, ran),
+        *_of_model(settled, ran),
+        *_of_data(settled, ran),
+        *_of_memory(settled, ran),
+        *_of_training(settled, ran),
+    ):
+        found.setdefault(one.path, one)
+    return tuple(found.values())
 
 
-def _other_padding(settled: RunOptions, ran: WhatRan) -> bool:
-    """What rows are padded to is empty where they are no texts."""
-    return bool(ran.padded_to) and (settled.data.padding is Padding.FIXED) != ran.padded_to.endswith("tokens")
+def _of_device(settled: RunOptions, ran: WhatRan) -> Iterator[Difference]:
+    device, with_zero = settled.device, settled.memory.deepspeed is not DeepSpeed.OFF
+    asked = device.name.partition(":")[0]
+    if not with_zero and asked not in (
+        "auto",
+        ran.device.partition(":")[0],
+    ):  # which may keep weights elsewhere
+        said = f"{device.name} was asked for, the model is on {ran.device}."
+        yield Difference("device.name", "Another device computes than asked for", said)
+    compiled = ""
+    if device.compile:
+        inductor = device.compile_backend == "inductor"
+        compiled = f"{device.compile_backend}, {device.compile_mode}" if inductor else device.compile_backend
+    if ran.compiled not in ("", compiled):  # one that fails has its message already (core.engine.compile)
+        said = f"{compiled or 'No compilation'} was asked for, {ran.compiled} runs."
+        yield Difference("device.compile", "The model is compiled otherwise than asked for", said)
+    title = "Another precision runs than asked for"
+    # on a GPU DeepSpeed holds the weights themselves in 16 bits
+    in_weights = with_zero and ran.parameter_dtype != "float32"
+    computes_in = ran.parameter_dtype if in_weights else ran.autocast_dtype
+    if device.precision in AUTOCAST and computes_in != AUTOCAST[device.precision]:
+        said = f"{device.precision} was asked for, the model computes in {ran.autocast_dtype or ran.parameter_dtype}."
+        yield Difference("device.precision", title, said)
+    in_16_bits = device.precision in (Precision.BF16, Precision.FP16)
+    if ran.matmul and not in_16_bits and (device.precision is Precision.TF32) != (ran.matmul == "tf32"):
+        said = f"{device.precision} was asked for, the GPU multiplies in {ran.matmul}."
+        yield Difference("device.precision", title, said)
+    if device.precision is Precision.FP16 and ran.loss_scale is None:
+        said = "Small gradients may be lost; bf16 doesn't need it."
+        yield Difference("device.precision", "fp16 runs without loss scaling", said)
+    if device.threads is not None and ran.threads not in (None, device.threads):
+        said = f"{device.threads} were asked for, {ran.threads} run."
+        yield Difference("device.threads", "Another number of CPU threads runs than asked for", said)
 
 
-def _other_grouping(settled: RunOptions, ran: WhatRan) -> bool:
-    of_texts = settled.task.reads_text
-    return of_texts and _is_otherwise(settled.data.group_by_length, ran.sampling == GROUPED)
+def _of_model(settled: RunOptions, ran: WhatRan) -> Iterator[Difference]:
+    model, title = settled.model, "Other weights are trained than asked for"
+    if (model.method in (Method.LORA, Method.QLORA)) != bool(ran.adapter):
+        said = f"{model.method} was asked for, and the model has {ran.adapter or 'no LoRA matrices'}."
+        yield Difference("model.method", title, said)
+    if model.method is not Method.FULL and ran.trainable_parameters == ran.total_parameters:
+        said = f"{model.method} was asked for, and all weights of the model are trained."
+        yield Difference("model.method", title, said)
+    if model.method is Method.QLORA and not ran.packed_parameters:
+        said = f"The frozen weights were to be quantized as {model.quantization}, and none are."
+        yield Difference("model.quantization", "No weights are quantized", said)
+    # a model without PyTorch's own attention runs eager in its place; that is stated, and nothing to warn of
+    eager_instead = model.attention is Attention.SDPA and ran.attention == Attention.EAGER
+    if settled.task.reads_text and ran.attention not in (None, model.attention) and not eager_instead:
+        said = f"{model.attention} was asked for, {ran.attention} was called."
+        yield Difference("model.attention", "Another attention runs than asked for", said)
 
 
-def _is_otherwise(asked: Toggle, runs: bool) -> bool:
-    return asked is not Toggle.AUTO and (asked is Toggle.ON) != runs
+def _of_data(settled: RunOptions, ran: WhatRan) -> Iterator[Difference]:
+    data = settled.data
+    if data.workers not in (None, len(ran.workers)):
+        said = f"{data.workers} were asked for, {len(ran.workers)} run."
+        yield Difference("data.workers", "Another number of workers runs than asked for", said)
+    if data.pin_memory is not Toggle.AUTO and (data.pin_memory is Toggle.ON) != ran.pinned:
+        said = f"Pinned memory was to be {data.pin_memory}, and batches are {'' if ran.pinned else 'not '}pinned."
+        yield Difference("data.pin_memory", "Batches are pinned otherwise than asked for", said)
+    if ran.padded_to and (data.padding is Padding.FIXED) != ran.padded_to.endswith("tokens"):
+        said = f"{data.padding} was asked for, they are padded to {ran.padded_to}."
+        yield Difference("data.padding", "Texts are padded otherwise than asked for", said)
+    grouped, is_grouped = data.group_by_length, ran.sampling == GROUPED
+    if settled.task.reads_text and grouped is not Toggle.AUTO and (grouped is Toggle.ON) != is_grouped:
+        said = f"Grouping by length was to be {grouped}, their order is {ran.sampling or 'unknown'}."
+        yield Difference("data.group_by_length", "Batches are grouped otherwise than asked for", said)
 
 
-def _compiled_as(settled: RunOptions) -> str:
-    device = settled.device
-    if not device.compile:
-        return ""
-    inductor = device.compile_backend == "inductor"
-    return f"{device.compile_backend}, {device.compile_mode}" if inductor else device.compile_backend
+def _of_memory(settled: RunOptions, ran: WhatRan) -> Iterator[Difference]:
+    memory = settled.memory
+    if ran.deepspeed.partition(",")[0] != ZERO[memory.deepspeed]:
+        said = f"{memory.deepspeed} was asked for, {ran.deepspeed or 'no DeepSpeed'} runs."
+        yield Difference("memory.deepspeed", "DeepSpeed runs otherwise than asked for", said)
+    elif ran.deepspeed and any((words in ran.deepspeed) != (memory.offload is to) for to, words in OFFLOADED):
+        said = f"{memory.offload} was asked for, {ran.deepspeed} runs."
+        yield Difference("memory.offload", "DeepSpeed keeps its state elsewhere than asked for", said)
+    if ran.effective_batch != settled.effective_batch:
+        said = f"{settled.effective_batch} samples a step were asked for, {ran.effective_batch} are taken."
+        yield Difference("memory.batch_size", "Another batch size runs than asked for", said)
+    if memory.activation_checkpointing and not ran.recomputed:
+        said = "They were to be recomputed in the backward pass, and no layer's were."
+        yield Difference("memory.activation_checkpointing", "Activations are kept", said)
 
 
-def _other_stage(settled: RunOptions, ran: WhatRan) -> bool:
-    return ran.deepspeed.partition(",")[0] != ZERO[settled.memory.deepspeed]
-
-
-def _other_place(settled: RunOptions, ran: WhatRan) -> bool:
-    """Of another stage than asked for that is said, and no more."""
-    if not ran.deepspeed or _other_stage(settled, ran):
-        return False
-    return any((words in ran.deepspeed) != (settled.memory.offload is to) for to, words in OFFLOADED)
-
-
-def _optimizer_of(settled: RunOptions) -> str:
-    return IN_MAIN_MEMORY if settled.memory.offload_optimizer else OPTIMIZERS[settled.training.optimizer]
-
-
-def _not_in_8_bits(settled: RunOptions, ran: WhatRan) -> bool:
-    in_8_bits = settled.training.optimizer in IN_8_BITS
-    return in_8_bits and bool(ran.optimizer_state) and "uint8" not in ran.optimizer_state
-
-
-def _other_autocast(settled: RunOptions, ran: WhatRan) -> bool:
-    """On a GPU DeepSpeed holds the weights themselves in 16 bits."""
-    asked, computes_in = settled.device.precision, ran.autocast_dtype
-    if settled.memory.deepspeed is not DeepSpeed.OFF and ran.parameter_dtype != "float32":
-        computes_in = ran.parameter_dtype
-    return asked in AUTOCAST and computes_in != AUTOCAST[asked]
-
-
-def _other_matmul(settled: RunOptions, ran: WhatRan) -> bool:
-    asked = settled.device.precision
-    return bool(ran.matmul) and asked not in HALF and (asked is Precision.TF32) != (ran.matmul == "tf32")
-
-
-def _other_attention(settled: RunOptions, ran: WhatRan) -> bool:
-    """A model without PyTorch's own attention runs eager in its place; that is stated, and nothing to warn of."""
-    asked = settled.model.attention
-    eager_instead = asked is Attention.SDPA and ran.attention == Attention.EAGER
-    of_texts = settled.task.reads_text
-    return of_texts and ran.attention not in (None, asked) and not eager_instead
-
-
-def _other_number(option: Option, settled: RunOptions, ran: WhatRan) -> bool:
-    """Not every optimizer reads every number."""
-    reads = settled.training.optimizer in option.needs.get("training.optimizer", Optimizer)
-    runs = ran.optimizer_numbers.get(option.name)
-    return reads and runs is not None and not math.isclose(runs, _number(option, settled), rel_tol=1e-6)
-
-
-def _says_number(option: Option, settled: RunOptions, ran: WhatRan) -> str:
-    asked, runs = _number(option, settled), ran.optimizer_numbers[option.name]
-    return f"{option.title} was to be {asked:g}, the optimizer runs with {runs:g}."
-
-
-def _number(option: Option, settled: RunOptions) -> float:
-    return float(getattr(settled.training, option.name))
-
-
-COMPARISONS: tuple[Comparison, ...] = (
-    Comparison(
-        "device.name",
-        "Another device computes than asked for",
-        _other_device,
-        lambda settled, ran: f"{settled.device.name} was asked for, the model lies on {ran.device}.",
-    ),
-    Comparison(
-        "model.method",
-        "Other weights learn than asked for",
-        lambda settled, ran: (settled.model.method in WITH_ADAPTER) != bool(ran.adapter),
-        lambda settled, ran: (
-            f"{settled.model.method} was asked for, and the model has {ran.adapter or 'no LoRA matrices'}."
-        ),
-    ),
-    Comparison(
-        "model.method",
-        "Other weights learn than asked for",
-        lambda settled, ran: (
-            settled.model.method is not Method.FULL and ran.trainable_parameters == ran.total_parameters
-        ),
-        lambda settled, _: f"{settled.model.method} was asked for, and all weights of the model learn.",
-    ),
-    Comparison(
-        "model.quantization",
-        "No weights are packed",
-        lambda settled, ran: settled.model.method is Method.QLORA and not ran.packed_parameters,
-        lambda settled, _: (
-            f"The frozen weights were to be packed as {settled.model.quantization}, and none are."
-        ),
-    ),
-    Comparison(
-        "data.workers",
-        "Another number of workers runs than asked for",
-        lambda settled, ran: settled.data.workers not in (None, len(ran.workers)),
-        lambda settled, ran: f"{settled.data.workers} were asked for, {len(ran.workers)} run.",
-    ),
-    Comparison(
-        "data.pin_memory",
-        "Batches are pinned otherwise than asked for",
-        lambda settled, ran: _is_otherwise(settled.data.pin_memory, ran.pinned),
-        lambda settled, ran: (
-            f"Pinned memory was to be {settled.data.pin_memory}, and batches are {'' if ran.pinned else 'not '}pinned."
-        ),
-    ),
-    Comparison(
-        "data.padding",
-        "Texts are padded otherwise than asked for",
-        _other_padding,
-        lambda settled, ran: f"{settled.data.padding} was asked for, they are padded to {ran.padded_to}.",
-    ),
-    Comparison(
-        "data.group_by_length",
-        "Batches are put together otherwise than asked for",
-        _other_grouping,
-        lambda settled, ran: (
-            f"Grouping by length was to be {settled.data.group_by_length}, their order is {ran.sampling or 'unknown'}."
-        ),
-    ),
-    Comparison(  # a compilation that fails has its message already (core.engine.compile)
-        "device.compile",
-        "The model is compiled otherwise than asked for",
-        lambda settled, ran: ran.compiled not in ("", _compiled_as(settled)),
-        lambda settled, ran: (
-            f"{_compiled_as(settled) or 'No compilation'} was asked for, {ran.compiled} runs."
-        ),
-    ),
-    Comparison(
-        "memory.deepspeed",
-        "DeepSpeed runs otherwise than asked for",
-        _other_stage,
-        lambda settled, ran: (
-            f"{settled.memory.deepspeed} was asked for, {ran.deepspeed or 'no DeepSpeed'} runs."
-        ),
-    ),
-    Comparison(
-        "memory.offload",
-        "DeepSpeed keeps its state elsewhere than asked for",
-        _other_place,
-        lambda settled, ran: f"{settled.memory.offload} was asked for, {ran.deepspeed} runs.",
-    ),
-    Comparison(
-        "training.optimizer",
-        "Another optimizer runs than asked for",
-        lambda settled, ran: ran.optimizer != _optimizer_of(settled),
-        lambda settled, ran: f"{_optimizer_of(settled)} was asked for, {ran.optimizer} runs.",
-    ),
-    Comparison(
-        "training.optimizer",
-        "The optimizer's state is not in 8 bits",
-        _not_in_8_bits,
-        lambda *_: (
+def _of_training(settled: RunOptions, ran: WhatRan) -> Iterator[Difference]:
+    training = settled.training
+    asked = IN_MAIN_MEMORY if settled.memory.offload_optimizer else OPTIMIZERS[training.optimizer]
+    if ran.optimizer != asked:
+        said = f"{asked} was asked for, {ran.optimizer} runs."
+        yield Difference("training.optimizer", "Another optimizer runs than asked for", said)
+    if training.optimizer in IN_8_BITS and ran.optimizer_state and "uint8" not in ran.optimizer_state:
+        said = (
             "Embeddings and tensors below 4,096 numbers keep theirs in fp32, and this run trains nothing larger: "
             "AdamW does the same here."
-        ),
-    ),
-    Comparison(
-        "training.weight_decay",
-        "Weight decay reaches nothing",
-        lambda settled, ran: bool(settled.training.weight_decay) and ran.decayed_parameters == 0,
-        lambda *_: "Biases and norms are left out of it, and this run trains nothing else.",
-    ),
-    *(
-        Comparison(
-            option.path,
-            "The optimizer runs with another number than asked for",
-            partial(_other_number, option),
-            partial(_says_number, option),
         )
-        for option in all_options()
-        if option.section == "training"
-    ),
-    Comparison(
-        "device.precision",
-        "Another precision runs than asked for",
-        _other_autocast,
-        lambda settled, ran: (
-            f"{settled.device.precision} was asked for, "
-            f"the model computes in {ran.autocast_dtype or ran.parameter_dtype}."
-        ),
-    ),
-    Comparison(
-        "device.precision",
-        "Another precision runs than asked for",
-        _other_matmul,
-        lambda settled, ran: f"{settled.device.precision} was asked for, the GPU multiplies in {ran.matmul}.",
-    ),
-    Comparison(
-        "device.precision",
-        "fp16 runs without loss scaling",
-        lambda settled, ran: settled.device.precision is Precision.FP16 and ran.loss_scale is None,
-        lambda *_: "Small gradients may be lost; bf16 doesn't need it.",
-    ),
-    Comparison(
-        "memory.batch_size",
-        "Another batch size runs than asked for",
-        lambda settled, ran: ran.effective_batch != settled.effective_batch,
-        lambda settled, ran: (
-            f"{settled.effective_batch} samples a step were asked for, {ran.effective_batch} are taken."
-        ),
-    ),
-    Comparison(
-        "memory.activation_checkpointing",
-        "Activations are kept",
-        lambda settled, ran: settled.memory.activation_checkpointing and not ran.recomputed,
-        lambda *_: "They were to be computed again for the gradients, and no layer's were.",
-    ),
-    Comparison(
-        "model.attention",
-        "Another attention runs than asked for",
-        _other_attention,
-        lambda settled, ran: f"{settled.model.attention} was asked for, {ran.attention} was called.",
-    ),
-    Comparison(
-        "device.threads",
-        "Another number of CPU threads runs than asked for",
-        lambda settled, ran: (
-            settled.device.threads is not None and ran.threads not in (None, settled.device.threads)
-        ),
-        lambda settled, ran: f"{settled.device.threads} were asked for, {ran.threads} run.",
-    ),
-    Comparison(
-        "training.deterministic",
-        "The run is not deterministic",
-        lambda settled, ran: settled.training.deterministic and not ran.deterministic,
-        lambda *_: "PyTorch was not told to use such kernels only.",
-    ),
-)
-"""Of those about one option, the first that differs is told."""
-
-
-# --- Names the operators that MPS lacks and torch computes on the CPU instead
+        yield Difference("training.optimizer", "The optimizer's state is not in 8 bits", said)
+    if training.weight_decay and ran.decayed_parameters == 0:
+        said = "Biases and norms are left out of it, and this run trains nothing else."
+        yield Difference("training.weight_decay", "Weight decay has no effect", said)
+    for option in all_options():
+        number = ran.optimizer_numbers.get(option.name)
+        if option.section != "training" or number is None:
+            continue
+        wanted = float(getattr(training, option.name))
+        reads = training.optimizer in option.needs.get("training.optimizer", Optimizer)
+        if reads and not math.isclose(number, wanted, rel_tol=1e-6):
+            said = f"{option.title} was to be {wanted:g}, the optimizer runs with {number:g}."
+            yield Difference(option.path, "The optimizer runs with another number than asked for", said)
+    if training.deterministic and not ran.deterministic:
+        said = "PyTorch was not told to use only deterministic kernels."
+        yield Difference("training.deterministic", "The run is not deterministic", said)
 
 
 # torch's words: "The operator 'aten::x' is not currently supported on the MPS backend and will fall back to run on the
@@ -445,9 +287,6 @@ def report_fallbacks(reporter: Reporter) -> list[str]:
 
     warnings.showwarning = listen
     return told
-
-
-# --- What a live optimizer is and holds: read from its objects, whoever made it
 
 
 EIGHT_BITS = 8
@@ -545,43 +384,6 @@ def _plain_state(tensor: torch.Tensor) -> Iterator[torch.Tensor]:
         yield from _plain_state(getattr(tensor, name))
 
 
-# --- Where what ran is not what was asked for
-
-
-@dataclass(frozen=True)
-class Difference:
-    """Something that ran otherwise than asked: the option it is about, and what to tell the person."""
-
-    path: str
-    title: str
-    detail: str
-
-    @property
-    def message_id(self) -> str:
-        """The id of its message, one for each option."""
-        return f"ran-differently-{self.path}"
-
-
-def differences(settled: RunOptions, ran: WhatRan) -> tuple[Difference, ...]:
-    """Everything in which `ran` differs from `settled`, the options with nothing automatic left in them.
-
-    Of an option that several comparisons are about, the first that finds something is told.
-    """
-    found: dict[str, Difference] = {}
-    for difference in _found(settled, ran):
-        found.setdefault(difference.path, difference)
-    return tuple(found.values())
-
-
-def _found(settled: RunOptions, ran: WhatRan) -> Iterator[Difference]:
-    for comparison in COMPARISONS:
-        if comparison.differs(settled, ran):
-            yield Difference(comparison.path, comparison.title, comparison.says(settled, ran))
-
-
-# --- States what actually ran, from the live objects and not from the request
-
-
 def what_ran(trainer: WatchedTrainer, choice: Choice) -> WhatRan:
     """Read the live trainer after its first step. Sizes are exact: bytes and numbers of parameters."""
     model = trainer.model
@@ -608,8 +410,8 @@ def what_ran(trainer: WatchedTrainer, choice: Choice) -> WhatRan:
         packed_parameters=sum(count(parameter) for parameter in parameters if is_packed(parameter)),
         attention=" + ".join(trainer.first_batch.attention) or None,
         recomputed=trainer.first_batch.recomputed,
-        **vars(batches_ran(trainer)),
-        **vars(process_ran(choice.kind)),
+        **_batches_ran(trainer),
+        **process_ran(choice.kind),
         fell_back=tuple(trainer.fell_back),
         deepspeed=describe_zero(trainer.deepspeed),
         compiled=trainer.compilation.label if trainer.compilation else "",

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from core.engine.__main__ import find_start
+from core.engine.checkpoints import find_start
 from core.engine.environment import prepare_torchvision
 from core.engine.reporter import Reporter
 from core.options import RunOptions

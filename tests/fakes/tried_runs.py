@@ -69,7 +69,7 @@ class Heard(Hearing):
 
 
 def ask(model: "TriedModel", given: Given, heard: Heard | None = None, **writing: Any) -> Answered:
-    from core.engine.generate.answers import answer
+    from core.engine.generate.chat_job import answer
 
     heard = heard or Heard()
     return answer(model, Ask(id=1, given=given, writing=Writing(**writing)), heard, heard.take)

@@ -29,7 +29,7 @@ from core.benchmark.result import Sample
 from core.engine.device_memory import process_peak
 from core.engine.devices import Choice
 from core.engine.failures import explain
-from core.engine.random_state import generators, remember
+from core.engine.loading import generators, remember
 from core.engine.reporter import Reporter
 from core.engine.train import build_trainer, chosen_device, load_libraries, prepare
 from core.engine.trainer import WatchedTrainer

@@ -16,9 +16,9 @@ from core.benchmark.plan import (
     pieces_of,
 )
 from core.benchmark.published import GUIDE, guide_row
-from core.engine.check_model import check_model
 from core.engine.devices import report
 from core.engine.environment import prepare_torchvision
+from core.engine.models.check import check_model
 from core.memory.model import Room, with_changes
 from core.options.device_support import DeviceReport
 from core.options.validate import check_tree, read_options

@@ -7,8 +7,8 @@ import msgspec
 import pytest
 
 from core.base.jobs import run_job
-from core.engine.check_model import check_model
 from core.engine.environment import prepare_torchvision
+from core.engine.models.check import check_model
 from core.memory.model import ModelReport, model_request
 from core.options import RunOptions
 from core.options.choices import Attention, Method, Task
@@ -140,7 +140,7 @@ def test_a_model_whose_widths_cant_be_read_is_described_all_the_same(
     def fail(_model: object) -> None:
         raise IndexError("list index out of range")
 
-    monkeypatch.setattr("core.engine.check_model.shape_of", fail)
+    monkeypatch.setattr("core.engine.models.check.shape_of", fail)
     report = check_model(of_texts(bert))
     assert (report.shape, report.problems) == (None, ())
     assert report.architecture == "BertForSequenceClassification"

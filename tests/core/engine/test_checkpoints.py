@@ -4,7 +4,7 @@ from pathlib import Path
 import pytest
 
 from core.engine import checkpoints
-from core.engine.__main__ import find_start
+from core.engine.checkpoints import find_start
 from core.runs import models
 from core.runs.folder import RunFolder
 

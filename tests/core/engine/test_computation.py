@@ -64,5 +64,5 @@ def test_without_it_nothing_of_the_kind_is_stated(bert: Path, tmp_path: Path) ->
 def test_how_cuda_multiplies_is_read_from_torch(precision: str, matmul: str) -> None:
     """The setting is there without a GPU; Trainer sets it through the same attribute."""
     torch.backends.fp32_precision = precision
-    assert process_ran("cuda").matmul == matmul
-    assert process_ran("cpu").matmul == ""
+    assert process_ran("cuda")["matmul"] == matmul
+    assert process_ran("cpu")["matmul"] == ""

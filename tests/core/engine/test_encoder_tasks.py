@@ -8,8 +8,8 @@ from typing import Any
 import pytest
 import torch
 
-from core.engine.check_model import check_model
 from core.engine.memory.forecast import forecast
+from core.engine.models.check import check_model
 from core.engine.models.parts import base_of
 from core.engine.reporter import Reporter
 from core.engine.tasks import text

@@ -169,11 +169,10 @@ def test_the_model_is_asked_with_a_sample_that_has_labels(
     monkeypatch.setattr("core.engine.train.mend_loss_scaling", watched)
     from core.engine import train as engine_train
 
-    prepare = engine_train._made
+    collator_for = engine_train.collator_for
 
     def without_first_label(*args: Any) -> Any:
-        trainer = prepare(*args)
-        collate, calls = trainer.data_collator, iter(range(10**6))
+        collate, calls = collator_for(*args), iter(range(10**6))
 
         def collated(samples: list[Any]) -> Any:
             batch = collate(samples)
@@ -181,10 +180,9 @@ def test_the_model_is_asked_with_a_sample_that_has_labels(
                 batch["labels"] = torch.full_like(batch["labels"], -100)
             return batch
 
-        trainer.data_collator = collated
-        return trainer
+        return collated
 
-    monkeypatch.setattr(engine_train, "_made", without_first_label)
+    monkeypatch.setattr(engine_train, "collator_for", without_first_label)
     run = train(
         tmp_path / "run",
         model=model(save_tiny_bert(tmp_path / "bert")),

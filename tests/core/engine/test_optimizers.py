@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 import torch
 
-from core.engine.arguments import norm_parameters, optimizer_arguments, optimizer_class, trainer_arguments
+from core.engine.arguments import norm_parameters, optimizer_class, trainer_arguments
 from core.engine.data.batches import stack
 from core.engine.devices import Choice
 from core.engine.models.vision import VisionClassifier, load_vision_model
@@ -196,7 +196,7 @@ def test_fused_wherever_hone_trains() -> None:
     from torch.utils._foreach_utils import _get_fused_kernels_supported_devices
 
     assert {"cuda", "mps", "cpu"} <= set(_get_fused_kernels_supported_devices())
-    assert optimizer_arguments(chosen())["optim"] == "adamw_torch_fused"
+    assert trainer_arguments(chosen(), Path(), has_eval=False)["optim"] == "adamw_torch_fused"
     made = optimizer_class(chosen(optimizer=Optimizer.ADAM))
     assert made is not None
     assert (made[0], made[1]["fused"]) == (torch.optim.Adam, True)

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 import torch
 
-from core.engine.random_state import restore_random_state, save_random_state
+from core.engine.loading import restore_random_state, save_random_state
 from core.options.sections import OutputOptions
 from tests.fakes.tiny_bert import save_tiny_bert
 from tests.fakes.tiny_training import model, train

@@ -4,8 +4,8 @@ import pytest
 import torch
 
 from core.base.errors import ModelError
-from core.engine.check_model import check_model
 from core.engine.environment import prepare_torchvision
+from core.engine.models.check import check_model
 from core.engine.models.scratch import sample, scratch_config, train_tokenizer
 from core.engine.models.text import longest_text, random_model, tokenizer_for
 from core.options import RunOptions

