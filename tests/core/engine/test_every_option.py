@@ -60,9 +60,9 @@ ELSEWHERE = {
     "memory.offload_optimizer": "tests/core/engine/test_optimizers.py"
     "::test_an_optimizer_in_main_memory_gets_adamw_its_numbers_and_its_groups",
     "data.image_column": "tests/core/engine/test_image_tables.py::test_columns_can_be_chosen",
-    "output.predictions": "tests/core/engine/predicting/test_predictions.py"
+    "output.predictions": "tests/core/engine/generate/test_predict.py"
     "::test_the_same_examples_before_training_and_at_each_evaluation",
-    "output.prompts": "tests/core/engine/predicting/test_predictions.py::test_prompts_of_ones_own_are_gone_on_from",
+    "output.prompts": "tests/core/engine/generate/test_predict.py::test_prompts_of_ones_own_are_gone_on_from",
     "data.header": "tests/core/engine/data/test_header_option.py"
     "::test_a_person_says_whether_the_first_row_names_the_columns",
     "data.skip_bad_rows": "tests/core/engine/inspecting/test_agreement.py"
