@@ -28,7 +28,7 @@ from core.engine.data.parquet_images import ParquetImages
 from core.engine.data.running_text import PlainText, read_running, text_column
 from core.engine.data.splits import Files, files_of, header_asked, held_out_of, texts_of
 from core.engine.data.tables import Table, read_files, read_table
-from core.engine.data.text_files import DELIMITERS, ENCODINGS, Reading
+from core.engine.data.text_files import DELIMITER_NAMES, ENCODINGS, Reading
 from core.engine.devices import Choice, report
 from core.engine.environment import mps_watermarks
 from core.engine.models.past_runs import base_of, config_in
@@ -499,7 +499,7 @@ def _read(files: Files, table: Table | PlainText) -> dict[str, Any]:
         field = _INNER.match(files[0].read_text(encoding="utf-8", errors="replace")[:4096])
         inner = {"field": field[1]} if field and table.format == "JSON" else {}
         return {"rows": _loaded("json", paths, {**inner, **_encoding(reading)})}
-    delimiters = {word: delimiter for delimiter, word in DELIMITERS.items()}
+    delimiters = {word: delimiter for delimiter, word in DELIMITER_NAMES.items()}
     more: dict[str, Any] = {
         "delimiter": delimiters.get(reading.get("delimiter", ""), "\x1f"),
         "keep_default_na": False,

@@ -16,9 +16,10 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from core.base.errors import DataError, Fix
+from core.engine.data.delimited import LABEL_NAMES, PAIR_NAMES, TEXT_NAMES
 from core.engine.data.json_files import EXACT_FLOAT, Why
 from core.engine.data.tables import Table
-from core.engine.data.text_files import LABEL_NAMES, PAIR_NAMES, TEXT_NAMES, listed
+from core.engine.data.text_files import listed
 from core.options.presets import IMAGE_FORMATS
 from core.services.inspect import Column, ColumnKind
 
@@ -510,19 +511,8 @@ def nested_places(texts: pa.ChunkedArray) -> Iterator[int]:
 
 
 IMAGE_NAMES = (
-    *(
-        "image",
-        "img",
-        "image_path",
-        "img_path",
-        "file_name",
-        "filename",
-        "path",
-        "file",
-        "filepath",
-        "file_path",
-    ),
-    *("image_file", "picture", "photo", "pixels", "image_name", "image_id", "images"),
+    *("image", "img", "image_path", "img_path", "file_name", "filename", "path", "file", "filepath"),
+    *("file_path", "image_file", "picture", "photo", "pixels", "image_name", "image_id", "images"),
 )
 IMAGE_ROWS_LOOKED_AT = 200
 """Rows at the beginning that tell what a column holds."""

@@ -344,50 +344,19 @@ SAMPLE_ROWS = 200
 R = ColumnRole
 
 NAMES: dict[ColumnRole, tuple[str, ...]] = {
-    R.CONVERSATION: (
-        "messages",
-        "conversations",
-        "conversation",
-        "dialogue",
-        "dialog",
-        "chat",
-        "turns",
-        "conv",
-    ),
-    R.SYSTEM: ("system", "system_prompt", "system_message"),
-    R.PROMPT: ("instruction", "prompt", "question", "query", "problem", "input", "request", "user", "human"),
-    R.INPUT: ("input", "context", "inputs"),
-    R.HISTORY: ("history",),
-    R.ANSWER: (
-        "output",
-        "completion",
-        "answer",
-        "response",
-        "reply",
-        "solution",
-        "target",
-        "assistant",
-        "gpt",
-    ),
-    R.CHOSEN: (
-        "chosen",
-        "preferred",
-        "preferred_output",
-        "accepted",
-        "better",
-        "chosen_response",
-        "response_chosen",
-    ),
-    R.REJECTED: (
-        "rejected",
-        "dispreferred",
-        "non_preferred_output",
-        "worse",
-        "rejected_response",
-        "response_rejected",
-    ),
-    R.TOOLS: ("tools", "functions"),
-    R.TEXT: ("text", "content", "document", "body", "story", "passage", "code"),
+    role: tuple(names.split())
+    for role, names in {
+        R.CONVERSATION: "messages conversations conversation dialogue dialog chat turns conv",
+        R.SYSTEM: "system system_prompt system_message",
+        R.PROMPT: "instruction prompt question query problem input request user human",
+        R.INPUT: "input context inputs",
+        R.HISTORY: "history",
+        R.ANSWER: "output completion answer response reply solution target assistant gpt",
+        R.CHOSEN: "chosen preferred preferred_output accepted better chosen_response response_chosen",
+        R.REJECTED: "rejected dispreferred non_preferred_output worse rejected_response response_rejected",
+        R.TOOLS: "tools functions",
+        R.TEXT: "text content document body story passage code",
+    }.items()
 }
 """What columns of each role are called, likeliest first."""
 
@@ -576,27 +545,14 @@ def _nothing_fits(table: Table, preference: bool) -> DataError:
 # --- Who speaks: the many spellings of the four roles
 
 
-_SPELLINGS: dict[Speaker, tuple[str, ...]] = {
-    Speaker.SYSTEM: ("system", "developer", "sys", "system_prompt"),
-    Speaker.USER: ("user", "human", "prompter", "person", "usr"),
-    Speaker.ASSISTANT: (
-        "assistant",
-        "gpt",
-        "bot",
-        "model",
-        "chatgpt",
-        "chatbot",
-        "ai",
-        "llm",
-        "bing",
-        "bard",
-    ),
-    Speaker.TOOL: (
-        *("tool", "function", "observation", "ipython", "environment"),
-        *("tool_response", "tool_result", "tool_output", "function_response", "function_result"),
-    ),
+_SPELLINGS: dict[Speaker, str] = {
+    Speaker.SYSTEM: "system developer sys system_prompt",
+    Speaker.USER: "user human prompter person usr",
+    Speaker.ASSISTANT: "assistant gpt bot model chatgpt chatbot ai llm bing bard",
+    Speaker.TOOL: "tool function observation ipython environment tool_response tool_result tool_output "
+    "function_response function_result",
 }
-KNOWN = {spelling: speaker for speaker, spellings in _SPELLINGS.items() for spelling in spellings}
+KNOWN = {name: speaker for speaker, names in _SPELLINGS.items() for name in names.split()}
 CALLS = frozenset({"function_call", "tool_call", "tool_calls"})
 """Roles of ShareGPT whose message is a call the assistant makes, written as JSON."""
 

@@ -4,7 +4,7 @@ import csv
 import io
 import re
 from array import array
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from itertools import islice
 from pathlib import Path
@@ -17,23 +17,68 @@ from pyarrow import csv as arrow_csv
 
 from core.base.errors import DataError, Fix
 from core.engine.data.text_files import (
+    DELIMITER_NAMES,
     ENDINGS,
+    NewWriter,
     Numbers,
     ParsedRows,
     RowWriter,
-    Shelf,
     TextFile,
     ending,
-    has_header,
     listed,
     mismatch,
-    named,
-    of_rows,
     refuse_repeated,
 )
 
 # --- The delimiter and the quoting of a file of rows, read off its content
 
+
+LABEL_NAMES = (
+    *("label", "labels", "class", "category", "target", "quality", "sentiment", "answer", "gold_label"),
+    *("intent", "emotion", "topic", "is_duplicate", "toxic", "spam", "stars", "rating", "score", "y"),
+)
+TEXT_NAMES = (
+    *("text", "sentence", "review", "content", "comment", "message", "tweet", "body", "document", "question"),
+    *("title", "description", "headline", "utterance", "input"),
+)
+PAIR_NAMES = (
+    ("premise", "hypothesis"),
+    ("question", "sentence"),
+    ("query", "passage"),
+    ("query", "document"),
+)
+OTHER_NAMES = (
+    *(
+        "id",
+        "idx",
+        "index",
+        "name",
+        "date",
+        "time",
+        "url",
+        "path",
+        "file",
+        "image",
+        "filename",
+        "user",
+        "source",
+    ),
+    *(
+        "instruction",
+        "output",
+        "prompt",
+        "completion",
+        "response",
+        "chosen",
+        "rejected",
+        "messages",
+        "tokens",
+    ),
+    *("tags", "split", "lang", "language", "key", "value", "type", "author", "words", "word", "tag"),
+)
+ALL_NAMES = frozenset(
+    (*LABEL_NAMES, *TEXT_NAMES, *OTHER_NAMES, *(name for pair in PAIR_NAMES for name in pair))
+)
 
 DELIMITERS = {",": "CSV", "\t": "TSV", ";": "CSV with semicolons", "|": "CSV with bars"}
 SAMPLE_CHARACTERS = 1 << 16
@@ -121,6 +166,50 @@ def badly_quoted_line(blocks: Iterable[bytes], delimiter: str, most: int, newlin
         if len(rest) > most:
             return line
     return None if last.fullmatch(rest) else line
+
+
+# --- Whether a delimited file names its columns in its first row, or begins with data at once
+
+
+LONG_TEXT = 40
+"""Characters that a column's name hardly ever has."""
+FEWEST_BELOW = 3
+"""Below the first one; with fewer, the first row counts as the header."""
+
+_NUMBER = re.compile(r"\s*[+-]?(\d+\.?\d*|\.\d+)([eE][+-]?\d+)?%?\s*")
+
+
+def has_header(rows: Sequence[Sequence[str]]) -> bool:
+    """Whether the first row names the columns.
+
+    It does unless something in it looks like the rows below, such as a number where there are numbers or a label that
+    comes again, and nothing in it looks like a name.
+    """
+    first = [value.strip() for value in rows[0]]
+    below = [[value.strip() for value in row] for row in rows[1:] if len(row) == len(first)]
+    below = [row for row in below if row != first]
+    if len(below) < FEWEST_BELOW or any(value.lower() in ALL_NAMES for value in first):
+        return True
+    signs = [_sign(value, [row[place] for row in below]) for place, value in enumerate(first)]
+    return max(signs) == 1 or min(signs) == 0
+
+
+def _sign(first: str, below: list[str]) -> int:
+    """1 where the first value of a column looks like its name, -1 where it looks like those below, else 0."""
+    filled = [value for value in below if value]
+    if not first or not filled:
+        return 0
+    if all(map(_NUMBER.fullmatch, filled)):
+        return -1 if _NUMBER.fullmatch(first) else 1
+    distinct = set(filled)
+    if len(distinct) <= len(filled) / 2:
+        return -1 if first in distinct else 0
+    return -1 if len(first) > LONG_TEXT and sum(map(len, filled)) / len(filled) > LONG_TEXT else 0
+
+
+def named(header: Sequence[str]) -> list[str]:
+    """The columns' names; those without one are called "column 3"."""
+    return [name or f"column {number}" for number, name in enumerate(header, 1)]
 
 
 # --- CSV and its relatives, split by Arrow; the delimiter
@@ -257,12 +346,12 @@ class _Reading:
         return self.ragged.lines + (self.swallowed if self.bad_quote else 0)
 
 
-def parse(source: TextFile, shelf: Shelf, header: bool | None = None) -> ParsedRows:
+def parse(source: TextFile, new_writer: NewWriter, header: bool | None = None) -> ParsedRows:
     """Split a text into rows and columns; every value stays a text.
 
     Args:
         source: The file.
-        shelf: Where its rows go.
+        new_writer: Where its rows go.
         header: Whether the first row names the columns; None finds out.
 
     Raises:
@@ -271,7 +360,7 @@ def parse(source: TextFile, shelf: Shelf, header: bool | None = None) -> ParsedR
     form = _form(source, header)
     if form.header:
         refuse_repeated(source.path, form.columns)
-    reading = _read_best(form, shelf)
+    reading = _read_best(form, new_writer)
     if not reading.lines and not reading.ragged.count:
         raise DataError(
             f"{source.path.name} has a header but no rows",
@@ -279,9 +368,10 @@ def parse(source: TextFile, shelf: Shelf, header: bool | None = None) -> ParsedR
             (Fix("Choose a file with rows below its header"),),
         )
     _refuse_ragged(form, reading)
-    how = of_rows(
-        form.delimiter, is_quoted=reading.is_quoted, has_header=form.header, columns=len(form.columns)
-    )
+    how = {"header": "in the first row" if form.header else "none"}
+    if len(form.columns) > 1:
+        quoting = "double quotes" if reading.is_quoted else "none"
+        how = {"delimiter": DELIMITER_NAMES[form.delimiter], "quoting": quoting, **how}
     return ParsedRows(reading.rows, DELIMITERS[form.delimiter], "row", tuple(_notes(form, reading)), how)
 
 
@@ -317,7 +407,7 @@ def _first_row(source: TextFile, head: str, delimiter: str) -> list[str]:
         raise _too_long(source, str(error)) from error
 
 
-def _read_best(form: _Form, shelf: Shelf) -> _Reading:
+def _read_best(form: _Form, new_writer: NewWriter) -> _Reading:
     """Read with quotes as marks where they are used as such throughout, else as plain characters.
 
     Where neither holds, as when a few rows of a quoted file are broken, the reading that loses fewer lines counts.
@@ -326,16 +416,16 @@ def _read_best(form: _Form, shelf: Shelf) -> _Reading:
         DataError: A row is too long to be one.
     """
     if not form.source.has_quotes:
-        return _read(form, shelf, csv.QUOTE_NONE)
+        return _read(form, new_writer, csv.QUOTE_NONE)
     bad = badly_quoted_line(_without_lead(form), form.delimiter, BLOCK_BYTES, form.source.newline)
     if bad is None:
-        return _read(form, shelf, csv.QUOTE_MINIMAL)
+        return _read(form, new_writer, csv.QUOTE_MINIMAL)
     bad += form.lines_before
-    plain = replace(_read(form, shelf, csv.QUOTE_NONE), bad_quote=bad)
+    plain = replace(_read(form, new_writer, csv.QUOTE_NONE), bad_quote=bad)
     if not plain.ragged.count:
         return plain
     try:
-        quoted = replace(_read(form, shelf, csv.QUOTE_MINIMAL), bad_quote=bad)
+        quoted = replace(_read(form, new_writer, csv.QUOTE_MINIMAL), bad_quote=bad)
     except DataError:  # a quote that is never closed swallows the rest of the file
         return replace(plain, took_lines=True)
     best, other = (quoted, plain) if quoted.lost < plain.lost else (plain, quoted)
@@ -343,26 +433,26 @@ def _read_best(form: _Form, shelf: Shelf) -> _Reading:
     return replace(best, took_lines=quoted.lost > quoted.ragged.count)
 
 
-def _read(form: _Form, shelf: Shelf, quoting: Quoting) -> _Reading:
+def _read(form: _Form, new_writer: NewWriter, quoting: Quoting) -> _Reading:
     """Split the rows: in small blocks, which takes less memory, or in large ones where a row doesn't fit.
 
     Raises:
         DataError: A row is too long for the large ones, too.
     """
     try:
-        return _read_in_blocks(form, shelf, quoting, BLOCK_BYTES // 8)
+        return _read_in_blocks(form, new_writer, quoting, BLOCK_BYTES // 8)
     except (csv.Error, pa.ArrowInvalid):
         pass
     try:
-        return _read_in_blocks(form, shelf, quoting, BLOCK_BYTES)
+        return _read_in_blocks(form, new_writer, quoting, BLOCK_BYTES)
     except (csv.Error, pa.ArrowInvalid) as error:
         raise _too_long(form.source, str(error)) from error
 
 
-def _read_in_blocks(form: _Form, shelf: Shelf, quoting: Quoting, size: int) -> _Reading:
+def _read_in_blocks(form: _Form, new_writer: NewWriter, quoting: Quoting, size: int) -> _Reading:
     """Split the rows; every value stays the text it is in the file."""
     schema = pa.schema([(name, pa.string()) for name in named(form.columns)])
-    rows, ragged = shelf.writer(schema), _Ragged(form.source.newline)
+    rows, ragged = new_writer(schema), _Ragged(form.source.newline)
     kept, place, cells = 0, 2 if form.header else 1, _LongCells(form)
     is_quoted = quoting == csv.QUOTE_MINIMAL
     try:
@@ -507,3 +597,148 @@ def _notes(form: _Form, reading: _Reading) -> Iterator[str]:
 
 def _columns(count: int) -> str:
     return "1 column" if count == 1 else f"{count} columns"
+
+
+# --- Words with a tag each, as files of the CoNLL tasks have them: a token a line
+
+
+CONLL_CHARACTERS = 1 << 16
+BLOCK_SENTENCES = 20_000
+DOCUMENT = "-DOCSTART-"
+UNIVERSAL_COLUMNS = 10
+"""Of CoNLL-U, which has the word in its second column, its part of speech in the fourth, and no tag in the last."""
+
+_TAG = re.compile(r"O|[BIELSUM]-\S+")
+_OPEN_ENDINGS = (".txt", ".tsv", ".tab", ".data", ".train", ".dev", ".test", "")
+"""Of files that may be of this form, beside those that must."""
+
+
+def looks_like_conll(path: Path, head: str) -> bool:
+    """Whether a file is of this form: by its ending, or each line ends in a tag such as B-PER or O."""
+    if ending(path) not in _OPEN_ENDINGS:
+        return False
+    lines = head[:CONLL_CHARACTERS].splitlines()
+    lines = lines[:-1] if len(head) > CONLL_CHARACTERS else lines
+    rows = [fields for line in lines if line.strip() and not _is_apart(fields := _fields(line))]
+    if not rows or len(rows[0]) < 2 or not any(fields[-1][:2] in ("B-", "I-", "S-", "U-") for fields in rows):
+        return False
+    fitting = sum(len(fields) == len(rows[0]) and _TAG.fullmatch(fields[-1]) is not None for fields in rows)
+    return fitting / len(rows) > 0.9
+
+
+@dataclass
+class _Sentences:
+    """Sentences on their way to the shelf: their lines, and each column's values."""
+
+    numbers: list[int] = field(default_factory=list)
+    columns: list[list[list[str]]] = field(default_factory=list)
+
+
+def parse_conll(source: TextFile, new_writer: NewWriter) -> ParsedRows:
+    """Read sentences: the columns `tokens`, `tags` (the last one), and what stands between them as `column 2` and on.
+
+    Raises:
+        DataError: A line has another number of columns than the first one, or there are no tags.
+    """
+    width, first = _width(source)
+    names = ["tokens", *(f"column {number}" for number in range(2, width)), "tags"]
+    if width == UNIVERSAL_COLUMNS:
+        names = ["tokens", "tags"]
+    schema = pa.schema([(name, pa.list_(pa.string())) for name in names])
+    writer = new_writer(schema)
+    count = 0
+    for block in _sentences(source, width, first):
+        arrays = [pa.array(values, pa.list_(pa.string())) for values in block.columns]
+        writer.add(pa.RecordBatch.from_arrays(arrays, schema=schema), np.asarray(block.numbers, np.int64))
+        count += len(block.numbers)
+    if not count:
+        raise DataError(
+            f"{source.path.name} has no rows",
+            f"{source.path}: there is no sentence in it.",
+            (Fix("Choose another file"),),
+        )
+    return ParsedRows(writer, "CoNLL", "line")
+
+
+def _width(source: TextFile) -> tuple[int, int]:
+    """How many columns the first line with a token has, and its number."""
+    for first, lines in source.lines():
+        for number, line in enumerate(lines, first):
+            fields = _fields(line)
+            if line.strip() and not line.startswith("#") and fields[0] != DOCUMENT:
+                if len(fields) < 2:
+                    raise _no_tag(source.path, number, line)
+                return len(fields), number
+    return 2, 1
+
+
+def _sentences(source: TextFile, width: int, first_line: int) -> Iterator[_Sentences]:
+    """The sentences, many at a time."""
+    block, sentence, start = _Sentences(), list[list[str]](), 0
+    for first, lines in source.lines():
+        for number, line in enumerate(lines, first):
+            fields = _fields(line)
+            if not line.strip() or fields[0] == DOCUMENT:
+                _add(block, sentence, start)
+                sentence = []
+            elif len(fields) == width and not _is_remark(fields):
+                start = start if sentence else number
+                sentence.append(fields)
+            elif not line.startswith("#"):
+                raise _other_width(source.path, number, line, f"line {first_line:,} has {width}")
+        if len(block.numbers) >= BLOCK_SENTENCES:
+            yield block
+            block = _Sentences()
+    _add(block, sentence, start)
+    if block.numbers:
+        yield block
+
+
+def _add(block: _Sentences, sentence: list[list[str]], start: int) -> None:
+    columns = [list(values) for values in zip(*sentence, strict=True)]
+    if len(columns) == UNIVERSAL_COLUMNS:
+        words = [
+            row for row in sentence if row[0].isdecimal()
+        ]  # 1-2 and 1.1 stand for no word of the sentence
+        columns = [[row[1] for row in words], [row[3] for row in words]]
+    if not columns or not columns[0]:
+        return
+    block.numbers.append(start)
+    block.columns = block.columns or [[] for _ in columns]
+    for kept, values in zip(block.columns, columns, strict=True):
+        kept.append(values)
+
+
+def _fields(line: str) -> list[str]:
+    line = line.rstrip("\r\n ")
+    return line.split("\t") if "\t" in line else line.split()
+
+
+def _is_apart(fields: list[str]) -> bool:
+    """Whether a line is a comment or the beginning of a document."""
+    return fields[0].startswith("#") or fields[0] == DOCUMENT
+
+
+def _is_remark(fields: list[str]) -> bool:
+    """Whether a line that could be a token is a comment such as "# id = 7"."""
+    return fields[0] == "#" and "=" in fields[1:3]
+
+
+def _no_tag(path: Path, number: int, line: str) -> DataError:
+    return DataError(
+        f"{path.name}, line {number:,} has a token and no tag",
+        f"{path}: each line reads: a token, a tab or a space, its tag, such as “Paris B-LOC”. Line {number:,} is: "
+        f"{line[:80]}",
+        (Fix("Choose a file with a tag in every line"),),
+    )
+
+
+def _other_width(path: Path, number: int, line: str, others: str) -> DataError:
+    count = len(_fields(line))
+    has = "1 column" if count == 1 else f"{count} columns"
+    return DataError(
+        f"{path.name}, line {number:,} has {has}, {others}",
+        f"{path}: each line reads: a token, a tab or a space, its tag; an empty line ends a sentence. "
+        f"Line {number:,} is: {line[:80]}",
+        (Fix(f"Mend line {number:,} in a text editor"),),
+    )

@@ -14,7 +14,7 @@ import numpy as np
 import pyarrow as pa
 
 from core.base.errors import DataError, Fix
-from core.engine.data.text_files import ParsedRows, RowWriter, Shelf, TextFile, ending, listed
+from core.engine.data.text_files import NewWriter, ParsedRows, RowWriter, TextFile, ending, listed
 
 # --- What is wrong with a file of JSON, and where
 
@@ -291,12 +291,12 @@ def _end_of_object(text: str) -> int | None:
         return None
 
 
-def parse(source: TextFile, shelf: Shelf, prefers_lines: bool) -> ParsedRows:
+def parse(source: TextFile, new_writer: NewWriter, prefers_lines: bool) -> ParsedRows:
     """Read an array of objects, `{"data": [...]}`, columns, or one object a line, whatever the ending says.
 
     Args:
         source: The file.
-        shelf: Where its rows go.
+        new_writer: Where its rows go.
         prefers_lines: What the ending says, for a file of one object and for the words of errors.
 
     Raises:
@@ -304,17 +304,16 @@ def parse(source: TextFile, shelf: Shelf, prefers_lines: bool) -> ParsedRows:
     """
     head = source.head(HEAD_CHARACTERS).lstrip()
     if head.startswith("["):
-        return _parse_array(source, shelf)
+        return _parse_array(source, new_writer)
     if not (prefers_lines or _is_by_lines(head)):
-        return _parse_whole(source, shelf)
+        return _parse_whole(source, new_writer)
     first_line = head.partition(source.newline)[0]
     if first_line.startswith("{") and len(first_line) < len(head) and _end_of_object(first_line) is None:
         end = _end_of_object(head) or 0
         if "\n" in head[:end] and not head[end:].strip():
-            return _parse_whole(source, shelf)
+            return _parse_whole(source, new_writer)
     lines = _Lines(source)
-    blocks: Iterable[Block] = lines if shelf.is_on_disk else list(lines)
-    found = _keep(source, shelf, blocks, "line")
+    found = _keep(source, new_writer, lines, "line")
     return replace(found, notes=(*found.notes, *lines.notes()))
 
 
@@ -354,18 +353,17 @@ class _Lines:
         return value
 
 
-def _parse_array(source: TextFile, shelf: Shelf) -> ParsedRows:
+def _parse_array(source: TextFile, new_writer: NewWriter) -> ParsedRows:
     """Read an array object by object; one that isn't of objects all through is read whole, to say what is wrong."""
     records = ArrayRecords(source)
     try:
-        blocks: Iterable[Block] = records if shelf.is_on_disk else list(records)
-        kept = _keep(source, shelf, blocks, "record")
+        kept = _keep(source, new_writer, records, "record")
     except UnevenArrayError:
-        return _parse_whole(source, shelf)
+        return _parse_whole(source, new_writer)
     return replace(kept, notes=(*kept.notes, *records.notes()))
 
 
-def _parse_whole(source: TextFile, shelf: Shelf) -> ParsedRows:
+def _parse_whole(source: TextFile, new_writer: NewWriter) -> ParsedRows:
     text = source.whole()
     try:
         found = json.loads(text)
@@ -379,7 +377,7 @@ def _parse_whole(source: TextFile, shelf: Shelf) -> ParsedRows:
     numbers = range(1, len(records) + 1)
     starts = [*range(0, len(records), BLOCK_ROWS), len(records)]
     blocks = [(records[start:end], list(numbers[start:end])) for start, end in pairwise(starts)]
-    kept = _keep(source, shelf, blocks, "record")
+    kept = _keep(source, new_writer, blocks, "record")
     return replace(kept, notes=(*notes, *kept.notes))
 
 
@@ -432,7 +430,7 @@ def _columns(found: dict[str, Any]) -> list[Any] | None:
     return [dict(zip(found, row, strict=True)) for row in zip(*values, strict=True)]
 
 
-def _keep(source: TextFile, shelf: Shelf, blocks: Iterable[Block], word: str) -> ParsedRows:
+def _keep(source: TextFile, new_writer: NewWriter, blocks: Iterable[Block], word: str) -> ParsedRows:
     """Put the records on the shelf: once through them for the columns and their types, once more to write them."""
     forms = _forms(source.path, blocks, word)
     if not forms:
@@ -443,7 +441,7 @@ def _keep(source: TextFile, shelf: Shelf, blocks: Iterable[Block], word: str) ->
         )
     rows = None
     while rows is None:
-        rows = _written(shelf, blocks, forms)
+        rows = _written(new_writer, blocks, forms)
     texts = [
         f"Column “{name}” {kind.value}; they are read as text."
         for name, kind in forms.items()
@@ -473,12 +471,12 @@ def _forms(path: Path, blocks: Iterable[Block], word: str) -> dict[str, Form]:
     return forms
 
 
-def _written(shelf: Shelf, blocks: Iterable[Block], forms: dict[str, Form]) -> RowWriter | None:
+def _written(new_writer: NewWriter, blocks: Iterable[Block], forms: dict[str, Form]) -> RowWriter | None:
     """All rows in their types; None where a column turns out not to fit its type, which is text from now on."""
     schema = pa.schema(
         [(name, pa.string() if isinstance(kind, Why) else kind) for name, kind in forms.items()]
     )
-    writer = shelf.writer(schema)
+    writer = new_writer(schema)
     for records, numbers in blocks:
         arrays = {name: _array(records, name, kind) for name, kind in forms.items()}
         unfit = [name for name, values in arrays.items() if values is None]

@@ -12,15 +12,13 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from core.base.errors import DataError, Fix
-from core.engine.data import json_files as json_rows
-from core.engine.data import text_files as conll
 from core.engine.data.checks import first_of_equals, noted, refuse_problems, repeats
 from core.engine.data.columns import Guess, guess_text
-from core.engine.data.delimited import SAMPLE_CHARACTERS, is_split
+from core.engine.data.delimited import SAMPLE_CHARACTERS, is_split, looks_like_conll
+from core.engine.data.json_files import looks_like_json
 from core.engine.data.labelled_texts import RowReader
 from core.engine.data.splits import Files, HeldOut, held_out_of, texts_of
 from core.engine.data.tables import Table, read_files
-from core.engine.data.text_encoding import open_text
 from core.engine.data.text_files import (
     ENDINGS,
     TEXT_ENDINGS,
@@ -34,6 +32,7 @@ from core.engine.data.text_files import (
     is_parquet,
     listed,
     of_text,
+    open_text,
     refuse_foreign,
     size_of,
     unreadable,
@@ -98,7 +97,7 @@ def is_plain_text(path: Path) -> bool:
     head = open_text(path, Passes(0, None)).head(SAMPLE_CHARACTERS)
     if ending(path) in PROSE_ENDINGS:
         return True
-    return not (json_rows.looks_like_json(head) or conll.looks_like_conll(path, head) or is_split(path, head))
+    return not (looks_like_json(head) or looks_like_conll(path, head) or is_split(path, head))
 
 
 def read_plain_text(path: Path, progress: Tell | None = None) -> PlainText:

@@ -9,16 +9,14 @@ import hashlib
 import json
 import logging
 import os
-import shutil
 import time
 import uuid
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from functools import partial
 from itertools import accumulate
 from pathlib import Path
-from types import TracebackType
-from typing import Any, Self
+from typing import Any
 from weakref import WeakValueDictionary
 
 import numpy as np
@@ -26,22 +24,20 @@ import pyarrow as pa
 from pyarrow import parquet
 
 from core.base import settings
-from core.base.ceiling import RESERVE, RESERVE_SHARE, Pace, reading, say
+from core.base.ceiling import Pace, reading, say
 from core.base.errors import DataError, Fix
-from core.base.format import size
-from core.engine.data import delimited
-from core.engine.data import json_files as json_rows
-from core.engine.data import text_files as conll
+from core.engine.data import delimited, json_files
 from core.engine.data.splits import EVAL_SPLIT, TRAIN_SPLIT, HeldOut, files_of, header_asked
-from core.engine.data.text_encoding import open_text
 from core.engine.data.text_files import (
     ENDINGS,
+    CacheUnusableError,
     Kind,
+    NewWriter,
     Numbers,
     ParsedRows,
     Passes,
     Reading,
-    Shelf,
+    RowWriter,
     Tell,
     TextFile,
     ending,
@@ -50,9 +46,9 @@ from core.engine.data.text_files import (
     listed,
     mismatch,
     of_text,
+    open_text,
     refuse_repeated,
     size_of,
-    without_blank_rows,
 )
 from core.options.data import DataOptions
 
@@ -81,21 +77,26 @@ def unpacked_size(file: parquet.ParquetFile) -> int:
     return max(sum(group.total_byte_size for group in groups), cells)
 
 
-def parse(path: Path, file: parquet.ParquetFile, passes: Passes, shelf: Shelf) -> ParsedRows:
-    """Read its rows, some thousands at a time.
+def _parse_parquet(
+    path: Path, file: parquet.ParquetFile, passes: Passes, new_writer: NewWriter
+) -> ParsedRows:
+    """Read its rows, some thousands at a time; values that stand in a dictionary as they are.
 
     Raises:
         DataError: A column is damaged, or two have the same name.
     """
     refuse_repeated(path, file.schema_arrow.names, "")
     schema = file.schema_arrow
-    rows, done = shelf.writer(schema), 0
+    for place, one in enumerate(schema):
+        if pa.types.is_dictionary(one.type):
+            schema = schema.set(place, one.with_type(one.type.value_type))
+    rows, done = new_writer(schema), 0
     passes.begin()
     try:
-        for batch in _read(path, file):
+        for batch in _batches(path, file):
             batch.validate(full=True)  # a text that isn't one would fall over whoever reads it
             numbers = np.arange(done + 1, done + batch.num_rows + 1)
-            rows.add(pa.RecordBatch.from_arrays(batch.columns, schema=schema), numbers)
+            rows.add(batch.cast(schema), numbers)
             done += batch.num_rows
             passes.at(path.stat().st_size * done // max(1, file.metadata.num_rows))
     except (pa.ArrowException, OSError) as error:
@@ -103,7 +104,7 @@ def parse(path: Path, file: parquet.ParquetFile, passes: Passes, shelf: Shelf) -
     return ParsedRows(rows, "Parquet", "row")
 
 
-def _read(path: Path, file: parquet.ParquetFile) -> Iterator[pa.RecordBatch]:
+def _batches(path: Path, file: parquet.ParquetFile) -> Iterator[pa.RecordBatch]:
     with reading(path.name):
         for number, batch in enumerate(file.iter_batches(BATCH_ROWS), 1):
             say(f"Row {number * BATCH_ROWS + 1:,} and on of {path.name}", Pace.SLOW)
@@ -118,193 +119,16 @@ def _damaged(path: Path, error: Exception) -> DataError:
     )
 
 
-# --- Where the rows of a table are while and after it is read: small ones in memory
+# --- Tables in files of a folder, which may be removed at any time
 
 
 LIMIT_BYTES = 8 * 2**30
 """All files together; the one that wasn't used for longest goes first."""
 UNFINISHED_SECONDS = 86_400.0
 """After so long a file that was never finished belongs to a process that is gone."""
-FORMAT = "3"
+FORMAT = "4"
 """Raise it whenever the same file would be read as other rows or notes."""
 LOG = logging.getLogger(__name__)
-
-
-class CacheUnusableError(Exception):
-    """The cache can't be written to; the table has to be read into memory."""
-
-
-@dataclass(frozen=True)
-class StoredRows:
-    """A table's rows and all that is known of them beside the path."""
-
-    rows: pa.Table = field(repr=False)
-    numbers: Numbers = field(repr=False)
-    format: str
-    row_word: str
-    notes: tuple[str, ...]
-    reading: Mapping[str, str] = field(default_factory=dict)
-
-
-class MemoryShelf:
-    """Keeps rows in memory."""
-
-    is_on_disk = False
-
-    def writer(self, schema: pa.Schema) -> "MemoryRows":
-        """A place for the rows of one more reading."""
-        return MemoryRows(schema)
-
-    def finish(self, found: ParsedRows) -> StoredRows:
-        """The rows of the reading that counts."""
-        assert isinstance(found.rows, MemoryRows), "it was made by this shelf"
-        rows, numbers = found.rows.taken()
-        return StoredRows(rows, numbers, found.format, found.row_word, found.notes, found.reading)
-
-
-class MemoryRows:
-    """The rows of one reading, in memory."""
-
-    def __init__(self, schema: pa.Schema) -> None:
-        self._schema = schema
-        self._batches: list[pa.RecordBatch] = []
-        self._numbers: list[Numbers] = [np.zeros(0, np.int64)]
-
-    def add(self, rows: pa.RecordBatch, numbers: Numbers) -> None:
-        """Keep further rows."""
-        rows, numbers = without_blank_rows(rows, numbers)
-        self._batches.append(rows)
-        self._numbers.append(numbers)
-
-    def discard(self) -> None:
-        """Forget the rows."""
-        self._batches.clear()
-
-    def taken(self) -> tuple[pa.Table, Numbers]:
-        """All rows, and their places in the file."""
-        return pa.Table.from_batches(self._batches, self._schema), np.concatenate(self._numbers)
-
-
-@dataclass(frozen=True)
-class TableCache:
-    """Tables in files of a folder, which may be removed at any time. `limit` is in bytes."""
-
-    folder: Path
-    limit: int = LIMIT_BYTES
-
-    def find(self, key: str) -> StoredRows | None:
-        """The table kept for a key; a damaged file is taken away."""
-        path = self.folder / f"{key}.arrow"
-        if not path.exists():
-            return None
-        try:
-            found = _stored(path)
-            os.utime(path)
-        except (OSError, pa.ArrowException, KeyError, ValueError) as error:
-            LOG.warning("%s can't be used, the table is read again: %s", path, error)
-            with contextlib.suppress(OSError):
-                path.unlink()
-            return None
-        return found
-
-    def shelf(self, key: str) -> "DiskShelf":
-        """Where to keep the rows of a table while it is read; use it in a `with`, which leaves nothing unfinished."""
-        return DiskShelf(self, key)
-
-    def make_room(self, newest: Path) -> None:
-        """Take the oldest files away until the rest is within the limit; the newest one stays."""
-        with contextlib.suppress(OSError):  # of another process that reads or removes it
-            for path in self.folder.glob("*.unfinished"):
-                if time.time() - path.stat().st_mtime > UNFINISHED_SECONDS:
-                    path.unlink(missing_ok=True)
-            files = sorted(self.folder.glob("*.arrow"), key=lambda path: path.stat().st_mtime)
-            size = sum(path.stat().st_size for path in files)
-            for path in files:
-                if size > self.limit and path != newest:
-                    size -= path.stat().st_size
-                    path.unlink(missing_ok=True)
-
-
-class DiskShelf:
-    """Keeps rows in files of the cache."""
-
-    is_on_disk = True
-
-    def __init__(self, cache: TableCache, key: str) -> None:
-        self._cache, self._key = cache, key
-        self._writers: list[DiskRows] = []
-
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        for writer in self._writers:
-            writer.discard()
-
-    def writer(self, schema: pa.Schema) -> "DiskRows":
-        """A place for the rows of one more reading."""
-        with _as_unusable():
-            self._cache.folder.mkdir(parents=True, exist_ok=True)
-            path = self._cache.folder / f"{self._key}.{uuid.uuid4().hex[:12]}.unfinished"
-            self._writers.append(DiskRows(path, schema))
-        return self._writers[-1]
-
-    def finish(self, found: ParsedRows) -> StoredRows:
-        """The rows of the reading that counts, from the file that is kept from now on."""
-        assert isinstance(found.rows, DiskRows), "it was made by this shelf"
-        target = self._cache.folder / f"{self._key}.arrow"
-        with _as_unusable():
-            about = {"format": found.format, "row_word": found.row_word, "notes": list(found.notes)}
-            found.rows.finish({**about, "reading": dict(found.reading)}, target)
-            self._cache.make_room(target)
-            return _stored(target)
-
-
-class DiskRows:
-    """The rows of one reading, in a file that isn't finished yet."""
-
-    def __init__(self, path: Path, schema: pa.Schema) -> None:
-        self._path = path
-        self._schema = schema.append(pa.field("", pa.int64()))
-        self._file = path.open("xb")
-        self._writer = pa.ipc.new_file(self._file, self._schema)
-
-    def add(self, rows: pa.RecordBatch, numbers: Numbers) -> None:
-        """Write further rows."""
-        rows, numbers = without_blank_rows(rows, numbers)
-        room = shutil.disk_usage(self._path.parent)
-        if room.free < min(RESERVE, RESERVE_SHARE * room.total):
-            raise DataError(
-                "The disk has no room for the rows of this table",
-                f"{size(room.free)} are free where tables are kept while they are read ({self._path.parent}).",
-                (Fix("Make room there, or choose a smaller table"),),
-            )
-        columns = [*rows.columns, pa.array(numbers, pa.int64())]
-        with _as_unusable():
-            self._writer.write_batch(pa.RecordBatch.from_arrays(columns, schema=self._schema))
-
-    def discard(self) -> None:
-        """Take the file away, where it wasn't finished."""
-        with contextlib.suppress(OSError, pa.ArrowException):
-            self._file.close()
-        with contextlib.suppress(OSError):
-            self._path.unlink(missing_ok=True)
-
-    def finish(self, about: dict[str, Any], target: Path) -> None:
-        """Write what isn't rows, and give the file its name."""
-        nothing = pa.RecordBatch.from_arrays(
-            [pa.nulls(0, field.type) for field in self._schema], schema=self._schema
-        )
-        self._writer.write_batch(nothing, custom_metadata={"about": json.dumps(about)})
-        self._writer.close()
-        self._file.close()
-        try:
-            self._path.replace(target)
-        except PermissionError:  # Windows, where another process has read and mapped the same table meanwhile
-            if not target.exists():
-                raise
 
 
 def cache_key(path: Path, *reading: str) -> str:
@@ -318,23 +142,50 @@ def cache_key(path: Path, *reading: str) -> str:
     return hashlib.blake2b("\0".join(parts).encode(errors="surrogateescape"), digest_size=16).hexdigest()
 
 
-def _stored(path: Path) -> StoredRows:
-    reader = pa.ipc.open_file(pa.memory_map(str(path)))
+def _from_cache(path: Path, kept: Path) -> "Table | None":
+    """The table kept in a file; a damaged file is taken away."""
+    if not kept.exists():
+        return None
+    try:
+        found = _stored(path, pa.memory_map(str(kept)))
+        os.utime(kept)
+    except (OSError, pa.ArrowException, KeyError, ValueError) as error:
+        LOG.warning("%s can't be used, the table is read again: %s", kept, error)
+        with contextlib.suppress(OSError):
+            kept.unlink()
+        return None
+    return found
+
+
+def make_room(folder: Path, newest: Path, limit: int = LIMIT_BYTES) -> None:
+    """Take the oldest files of the cache away until the rest is within the limit in bytes; the newest one stays."""
+    with contextlib.suppress(OSError):  # of another process that reads or removes it
+        for path in folder.glob("*.unfinished"):
+            if time.time() - path.stat().st_mtime > UNFINISHED_SECONDS:
+                path.unlink(missing_ok=True)
+        files = sorted(folder.glob("*.arrow"), key=lambda path: path.stat().st_mtime)
+        size = sum(path.stat().st_size for path in files)
+        for path in files:
+            if size > limit and path != newest:
+                size -= path.stat().st_size
+                path.unlink(missing_ok=True)
+
+
+def _stored(path: Path, source: Any) -> "Table":
+    reader = pa.ipc.open_file(source)
     _, metadata = reader.get_batch_with_custom_metadata(reader.num_record_batches - 1)
     about = json.loads(metadata[b"about"])
     whole = reader.read_all()
     last = whole.num_columns - 1
-    numbers = whole.column(last).to_numpy()
-    rows, notes = whole.remove_column(last), tuple(about["notes"])
-    return StoredRows(rows, numbers, about["format"], about["row_word"], notes, about["reading"])
-
-
-@contextlib.contextmanager
-def _as_unusable() -> Iterator[None]:
-    try:
-        yield
-    except OSError as error:
-        raise CacheUnusableError(str(error)) from error
+    return Table(
+        path,
+        about["format"],
+        whole.remove_column(last),
+        whole.column(last).to_numpy(),
+        about["row_word"],
+        tuple(about["notes"]),
+        about["reading"],
+    )
 
 
 # --- A table of the person's: CSV, TSV, JSON, JSONL, CoNLL or Parquet
@@ -390,64 +241,82 @@ def read_table(path: Path, progress: Tell | None = None, *, header: bool | None 
         DataError: The file is missing, empty, damaged, or not what its ending says.
     """
     passes = Passes(size_of(path), progress)
-    cache = TableCache(settings.home() / "cache" / "tables")
+    folder = settings.home() / "cache" / "tables"
     try:
-        key = cache_key(path, f"header={header}")
-        found = cache.find(key) or _read_table(path, header, passes, cache, key)
+        kept = folder / f"{cache_key(path, f'header={header}')}.arrow"
+        found = _from_cache(path, kept) or _read_table(path, header, passes, kept)
     except FileNotFoundError as error:
         raise _changed(path) from error
     passes.end()
     if found.rows.num_rows == 0:
         raise DataError(f"{path.name} has no rows", f"{path} names columns but holds no rows.")
-    return Table(path, found.format, found.rows, found.numbers, found.row_word, found.notes, found.reading)
+    return found
 
 
-def _read_table(path: Path, header: bool | None, passes: Passes, cache: TableCache, key: str) -> StoredRows:
-    """Read a file whose rows aren't in the cache yet."""
+def _read_table(path: Path, header: bool | None, passes: Passes, kept: Path) -> Table:
+    """Read a file whose rows aren't in the cache yet: into `kept` where it is large."""
     size, parse = _parser(path, header, passes)
-
-    def rows(shelf: Shelf) -> ParsedRows:
-        found = parse(shelf)
-        if cache_key(path, f"header={header}") != key:
-            raise _changed(path)
-        return found
-
     if size >= LARGE_BYTES:
         try:
-            with cache.shelf(key) as shelf:
-                found = shelf.finish(rows(shelf))
+            found = _read_rows(path, header, parse, kept, kept.parent)
+            make_room(kept.parent, kept)
             pa.default_memory_pool().release_unused()
         except CacheUnusableError as error:
-            LOG.warning("%s is read into memory, because %s can't be written: %s", path, cache.folder, error)
+            LOG.warning("%s is read into memory, because %s can't be written: %s", path, kept.parent, error)
         else:
             return found
-    memory = MemoryShelf()
-    return memory.finish(rows(memory))
+    return _read_rows(path, header, parse, kept, None)
 
 
-def _parser(path: Path, header: bool | None, passes: Passes) -> tuple[int, Callable[[Shelf], ParsedRows]]:
-    """How many bytes a file has when it is unpacked, and what puts its rows on a shelf."""
+def _read_rows(
+    path: Path, header: bool | None, parse: Callable[[NewWriter], ParsedRows], kept: Path, folder: Path | None
+) -> Table:
+    """All rows, in memory, or in a file of `folder` that is called `kept` when it is whole."""
+    writers: list[RowWriter] = []
+
+    def new_writer(schema: pa.Schema) -> RowWriter:
+        unfinished = folder and folder / f"{kept.stem}.{uuid.uuid4().hex[:12]}.unfinished"
+        writers.append(RowWriter(schema, unfinished))
+        return writers[-1]
+
+    try:
+        found = parse(new_writer)
+        if cache_key(path, f"header={header}") != kept.stem:
+            raise _changed(path)
+        about = {
+            "format": found.format,
+            "row_word": found.row_word,
+            "notes": list(found.notes),
+            "reading": dict(found.reading),
+        }
+        return _stored(path, found.rows.finish(about, kept))
+    finally:
+        for writer in writers:
+            writer.discard()
+
+
+def _parser(path: Path, header: bool | None, passes: Passes) -> tuple[int, Callable[[NewWriter], ParsedRows]]:
+    """How many bytes a file has when it is unpacked, and what parses its rows."""
     if is_parquet(path, first_bytes(path)):
         file = open_parquet(path)
-        return unpacked_size(file), partial(parse, path, file, passes)
+        return unpacked_size(file), partial(_parse_parquet, path, file, passes)
     source = open_text(path, passes)
     return source.size, partial(_parse_text, source, header)
 
 
-def _parse_text(source: TextFile, header: bool | None, shelf: Shelf) -> ParsedRows:
+def _parse_text(source: TextFile, header: bool | None, new_writer: NewWriter) -> ParsedRows:
     path, head = source.path, source.head(HEAD_CHARACTERS)
     expected = ENDINGS.get(ending(path))
-    is_json = json_rows.looks_like_json(head)
+    is_json = json_files.looks_like_json(head)
     if expected is Kind.DELIMITED and is_json:
         raise mismatch(path, "a JSON file", "Rename it to end in .json or .jsonl")
     if expected in (Kind.JSON, Kind.JSON_LINES) or is_json:
-        found = json_rows.parse(source, shelf, prefers_lines=expected is Kind.JSON_LINES)
-    elif expected is Kind.CONLL or conll.looks_like_conll(path, head):
-        found = conll.parse(source, shelf)
+        found = json_files.parse(source, new_writer, prefers_lines=expected is Kind.JSON_LINES)
+    elif expected is Kind.CONLL or delimited.looks_like_conll(path, head):
+        found = delimited.parse_conll(source, new_writer)
     else:
-        found = delimited.parse(source, shelf, header)
-    reading = {**of_text(source), **found.reading}
-    return replace(found, notes=(*source.notes, *found.notes), reading=reading)
+        found = delimited.parse(source, new_writer, header)
+    return replace(found, notes=(*source.notes, *found.notes), reading={**of_text(source), **found.reading})
 
 
 def _changed(path: Path) -> DataError:

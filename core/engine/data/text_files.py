@@ -1,9 +1,11 @@
 """A file of text, read block by block whatever its size, unpacked and decoded."""
 
 import codecs
+import contextlib
 import gzip
+import json
 import os
-import re
+import shutil
 import stat
 import zlib
 from collections import Counter
@@ -12,66 +14,17 @@ from dataclasses import dataclass, field
 from enum import Enum
 from itertools import islice
 from pathlib import Path
-from typing import Any, Protocol
+from typing import Any
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from core.base.ceiling import Pace, reading, say
+from core.base.ceiling import RESERVE, RESERVE_SHARE, Pace, reading, say
 from core.base.errors import DataError, Fix
-
-# --- What columns are called, in the data sets people have
-
+from core.base.format import size
 
 MOST_LISTED, LONGEST_NAME = 8, 80
-
-LABEL_NAMES = (
-    *("label", "labels", "class", "category", "target", "quality", "sentiment", "answer", "gold_label"),
-    *("intent", "emotion", "topic", "is_duplicate", "toxic", "spam", "stars", "rating", "score", "y"),
-)
-TEXT_NAMES = (
-    *("text", "sentence", "review", "content", "comment", "message", "tweet", "body", "document", "question"),
-    *("title", "description", "headline", "utterance", "input"),
-)
-PAIR_NAMES = (
-    ("premise", "hypothesis"),
-    ("question", "sentence"),
-    ("query", "passage"),
-    ("query", "document"),
-)
-OTHER_NAMES = (
-    *(
-        "id",
-        "idx",
-        "index",
-        "name",
-        "date",
-        "time",
-        "url",
-        "path",
-        "file",
-        "image",
-        "filename",
-        "user",
-        "source",
-    ),
-    *(
-        "instruction",
-        "output",
-        "prompt",
-        "completion",
-        "response",
-        "chosen",
-        "rejected",
-        "messages",
-        "tokens",
-    ),
-    *("tags", "split", "lang", "language", "key", "value", "type", "author", "words", "word", "tag"),
-)
-ALL_NAMES = frozenset(
-    (*LABEL_NAMES, *TEXT_NAMES, *OTHER_NAMES, *(name for pair in PAIR_NAMES for name in pair))
-)
 
 
 def listed(names: Collection[str]) -> str:
@@ -208,29 +161,78 @@ def no_text(path: Path, found: str, advice: str) -> DataError:
     return DataError(f"{path.name} is neither a table nor a text", f"{path} is {found}.", (Fix(advice),))
 
 
-# --- What a parser makes of a file, whatever its form, and where its rows go as they are read
+# --- Where the rows of a file go while it is read
 
 
 Numbers = np.ndarray[Any, np.dtype[np.int64]]
 
 
-class RowWriter(Protocol):
-    """Takes the rows of one reading of a file, in order."""
+class CacheUnusableError(Exception):
+    """The cache can't be written to; the table has to be read into memory."""
+
+
+class RowWriter:
+    """Takes the rows of one reading of a file, in order, as an Arrow file: on disk at `path`, or in memory."""
+
+    def __init__(self, schema: pa.Schema, path: Path | None = None) -> None:
+        self._path = path
+        self._schema = schema.append(pa.field("", pa.int64()))
+        with _as_unusable():
+            if path is not None:
+                path.parent.mkdir(parents=True, exist_ok=True)
+            self._sink: Any = pa.BufferOutputStream() if path is None else path.open("xb")
+        self._writer = pa.ipc.new_file(self._sink, self._schema)
 
     def add(self, rows: pa.RecordBatch, numbers: Numbers) -> None:
-        """Keep further rows and the place each has in the file; blank ones are dropped."""
+        """Keep further rows and the place each has in the file; blank ones are dropped.
+
+        Raises:
+            DataError: The disk is full.
+            CacheUnusableError: It can't be written to.
+        """
+        rows, numbers = _without_blank_rows(rows, numbers)
+        if self._path is not None:
+            room = shutil.disk_usage(self._path.parent)
+            if room.free < min(RESERVE, RESERVE_SHARE * room.total):
+                raise DataError(
+                    "The disk has no room for the rows of this table",
+                    f"{size(room.free)} are free where tables are kept while they are read ({self._path.parent}).",
+                    (Fix("Make room there, or choose a smaller table"),),
+                )
+        columns = [*rows.columns, pa.array(numbers, pa.int64())]
+        with _as_unusable():
+            self._writer.write_batch(pa.RecordBatch.from_arrays(columns, schema=self._schema))
+
+    def finish(self, about: dict[str, Any], target: Path) -> Any:
+        """Write what isn't rows; what Arrow opens: a buffer, or the file, which is at `target` from now on."""
+        nothing = pa.RecordBatch.from_arrays(
+            [pa.nulls(0, field.type) for field in self._schema], schema=self._schema
+        )
+        with _as_unusable():
+            self._writer.write_batch(nothing, custom_metadata={"about": json.dumps(about)})
+            self._writer.close()
+            if self._path is None:
+                return self._sink.getvalue()
+            self._sink.close()
+            try:
+                self._path.replace(target)
+            except (
+                PermissionError
+            ):  # Windows, where another process has read and mapped the same table meanwhile
+                if not target.exists():
+                    raise
+            return pa.memory_map(str(target))
 
     def discard(self) -> None:
-        """Forget them all: another reading was better."""
+        """Forget the rows: another reading was better, or something went wrong."""
+        with contextlib.suppress(OSError, pa.ArrowException):
+            self._sink.close()
+        if self._path is not None:
+            with contextlib.suppress(OSError):
+                self._path.unlink(missing_ok=True)
 
 
-class Shelf(Protocol):
-    """Where the rows of a table are kept while it is read: in memory, or on disk where they don't fit there."""
-
-    is_on_disk: bool
-
-    def writer(self, schema: pa.Schema) -> RowWriter:
-        """A place for the rows of one more reading."""
+NewWriter = Callable[[pa.Schema], RowWriter]
 
 
 @dataclass(frozen=True)
@@ -238,7 +240,7 @@ class ParsedRows:
     """Rows and named columns, with the place in the file each row has.
 
     Places are counted from 1 in what `row_word` says: rows of a delimited file (the header is row 1), lines of JSONL
-    and CoNLL, records of JSON. `reading` says how it was read (`how_read`).
+    and CoNLL, records of JSON. `reading` says how it was read, as `Reading`.
     """
 
     rows: RowWriter
@@ -248,7 +250,15 @@ class ParsedRows:
     reading: Mapping[str, str] = field(default_factory=dict)
 
 
-def without_blank_rows(rows: pa.RecordBatch, numbers: Numbers) -> tuple[pa.RecordBatch, Numbers]:
+@contextlib.contextmanager
+def _as_unusable() -> Iterator[None]:
+    try:
+        yield
+    except OSError as error:
+        raise CacheUnusableError(str(error)) from error
+
+
+def _without_blank_rows(rows: pa.RecordBatch, numbers: Numbers) -> tuple[pa.RecordBatch, Numbers]:
     """Drop rows in which every value is missing or an empty text, as a blank line makes them."""
     blank = None
     for column in rows.columns:
@@ -260,50 +270,6 @@ def without_blank_rows(rows: pa.RecordBatch, numbers: Numbers) -> tuple[pa.Recor
         return rows, numbers
     keep = pc.invert(blank)
     return rows.filter(keep), numbers[keep.to_numpy(zero_copy_only=False)]
-
-
-# --- Whether a delimited file names its columns in its first row, or begins with data at once
-
-
-LONG_TEXT = 40
-"""Characters that a column's name hardly ever has."""
-FEWEST_ROWS = 3
-"""Below the first one; with fewer, the first row counts as the header."""
-
-_NUMBER = re.compile(r"\s*[+-]?(\d+\.?\d*|\.\d+)([eE][+-]?\d+)?%?\s*")
-
-
-def has_header(rows: Sequence[Sequence[str]]) -> bool:
-    """Whether the first row names the columns.
-
-    It does unless something in it looks like the rows below, such as a number where there are numbers or a label that
-    comes again, and nothing in it looks like a name.
-    """
-    first = [value.strip() for value in rows[0]]
-    below = [[value.strip() for value in row] for row in rows[1:] if len(row) == len(first)]
-    below = [row for row in below if row != first]
-    if len(below) < FEWEST_ROWS or any(value.lower() in ALL_NAMES for value in first):
-        return True
-    signs = [_sign(value, [row[place] for row in below]) for place, value in enumerate(first)]
-    return max(signs) == 1 or min(signs) == 0
-
-
-def _sign(first: str, below: list[str]) -> int:
-    """1 where the first value of a column looks like its name, -1 where it looks like those below, else 0."""
-    filled = [value for value in below if value]
-    if not first or not filled:
-        return 0
-    if all(map(_NUMBER.fullmatch, filled)):
-        return -1 if _NUMBER.fullmatch(first) else 1
-    distinct = set(filled)
-    if len(distinct) <= len(filled) / 2:
-        return -1 if first in distinct else 0
-    return -1 if len(first) > LONG_TEXT and sum(map(len, filled)) / len(filled) > LONG_TEXT else 0
-
-
-def named(header: Sequence[str]) -> list[str]:
-    """The columns' names; those without one are called "column 3"."""
-    return [name or f"column {number}" for number, name in enumerate(header, 1)]
 
 
 def refuse_repeated(path: Path, header: Sequence[str], where: str = ", row 1") -> None:
@@ -522,149 +488,127 @@ def raw_blocks(path: Path, passes: Passes | None, size: int = 0) -> Iterator[byt
         raise unreadable(path, error) from error
 
 
-# --- Words with a tag each, as files of the CoNLL tasks have them: a token a line
+# --- How a text is to be read: it is looked through once before, for its encoding and for what it holds
 
 
-HEAD_CHARACTERS = 1 << 16
-BLOCK_SENTENCES = 20_000
-DOCUMENT = "-DOCSTART-"
-UNIVERSAL_COLUMNS = 10
-"""Of CoNLL-U, which has the word in its second column, its part of speech in the fourth, and no tag in the last."""
-
-_TAG = re.compile(r"O|[BIELSUM]-\S+")
-_OPEN_ENDINGS = (".txt", ".tsv", ".tab", ".data", ".train", ".dev", ".test", "")
-"""Of files that may be of this form, beside those that must."""
+SNIFFED_BYTES = 4096
+UTF16_SHARE = 0.3
+"""UTF-16 without its mark is known by so many zero bytes in every other place of its beginning."""
 
 
-def looks_like_conll(path: Path, head: str) -> bool:
-    """Whether a file is of this form: by its ending, or each line ends in a tag such as B-PER or O."""
-    if ending(path) not in _OPEN_ENDINGS:
-        return False
-    lines = head[:HEAD_CHARACTERS].splitlines()
-    lines = lines[:-1] if len(head) > HEAD_CHARACTERS else lines
-    rows = [fields for line in lines if line.strip() and not _is_apart(fields := _split(line))]
-    if not rows or len(rows[0]) < 2 or not any(fields[-1][:2] in ("B-", "I-", "S-", "U-") for fields in rows):
-        return False
-    fitting = sum(len(fields) == len(rows[0]) and _TAG.fullmatch(fields[-1]) is not None for fields in rows)
-    return fitting / len(rows) > 0.9
-
-
-@dataclass
-class _Sentences:
-    """Sentences on their way to the shelf: their lines, and each column's values."""
-
-    numbers: list[int] = field(default_factory=list)
-    columns: list[list[list[str]]] = field(default_factory=list)
-
-
-def parse(source: TextFile, shelf: Shelf) -> ParsedRows:
-    """Read sentences: the columns `tokens`, `tags` (the last one), and what stands between them as `column 2` and on.
+def open_text(path: Path, passes: Passes) -> TextFile:
+    """Look a text through and say how to read it: UTF-8, UTF-16 or UTF-32, else Windows-1252.
 
     Raises:
-        DataError: A line has another number of columns than the first one, or there are no tags.
+        DataError: It is no text, or has nothing but white space in it.
     """
-    width, first = _width(source)
-    names = ["tokens", *(f"column {number}" for number in range(2, width)), "tags"]
-    if width == UNIVERSAL_COLUMNS:
-        names = ["tokens", "tags"]
-    schema = pa.schema([(name, pa.list_(pa.string())) for name in names])
-    writer = shelf.writer(schema)
-    count = 0
-    for block in _blocks(source, width, first):
-        arrays = [pa.array(values, pa.list_(pa.string())) for values in block.columns]
-        writer.add(pa.RecordBatch.from_arrays(arrays, schema=schema), np.asarray(block.numbers, np.int64))
-        count += len(block.numbers)
-    if not count:
+    encoding, notes = _encoding(next(raw_blocks(path, None, SNIFFED_BYTES), b""))
+    errors = "strict"
+    found = _Seen()
+    try:
+        found.go_through(path, passes, encoding, errors)
+    except UnicodeDecodeError as error:
+        if encoding != "utf-8-sig":
+            what = f"not readable as {encoding.upper()}: {error.reason}"
+            raise no_text(path, what, "Save it as text in UTF-8") from error
+        encoding, errors, note = _instead(path, found, error)
+        notes = (note,)
+        found = _Seen()
+        try:
+            found.go_through(path, passes, encoding, errors)
+        except UnicodeDecodeError:  # five bytes are no character of Windows-1252
+            encoding, found = "latin-1", _Seen()
+            found.go_through(path, passes, encoding, errors)
+    if found.is_blank:
         raise DataError(
-            f"{source.path.name} has no rows",
-            f"{source.path}: there is no sentence in it.",
-            (Fix("Choose another file"),),
+            f"{path.name} is empty", f"{path} holds only white space.", (Fix("Choose another file"),)
         )
-    return ParsedRows(writer, "CoNLL", "line")
-
-
-def _width(source: TextFile) -> tuple[int, int]:
-    """How many columns the first line with a token has, and its number."""
-    for first, lines in source.lines():
-        for number, line in enumerate(lines, first):
-            fields = _split(line)
-            if line.strip() and not line.startswith("#") and fields[0] != DOCUMENT:
-                if len(fields) < 2:
-                    raise _no_tag(source.path, number, line)
-                return len(fields), number
-    return 2, 1
-
-
-def _blocks(source: TextFile, width: int, first_line: int) -> Iterator[_Sentences]:
-    """The sentences, many at a time."""
-    block, sentence, start = _Sentences(), list[list[str]](), 0
-    for first, lines in source.lines():
-        for number, line in enumerate(lines, first):
-            fields = _split(line)
-            if not line.strip() or fields[0] == DOCUMENT:
-                _add(block, sentence, start)
-                sentence = []
-            elif len(fields) == width and not _is_remark(fields):
-                start = start if sentence else number
-                sentence.append(fields)
-            elif not line.startswith("#"):
-                raise _other_width(source.path, number, line, f"line {first_line:,} has {width}")
-        if len(block.numbers) >= BLOCK_SENTENCES:
-            yield block
-            block = _Sentences()
-    _add(block, sentence, start)
-    if block.numbers:
-        yield block
-
-
-def _add(block: _Sentences, sentence: list[list[str]], start: int) -> None:
-    columns = [list(values) for values in zip(*sentence, strict=True)]
-    if len(columns) == UNIVERSAL_COLUMNS:
-        words = [
-            row for row in sentence if row[0].isdecimal()
-        ]  # 1-2 and 1.1 stand for no word of the sentence
-        columns = [[row[1] for row in words], [row[3] for row in words]]
-    if not columns or not columns[0]:
-        return
-    block.numbers.append(start)
-    block.columns = block.columns or [[] for _ in columns]
-    for kept, values in zip(block.columns, columns, strict=True):
-        kept.append(values)
-
-
-def _split(line: str) -> list[str]:
-    line = line.rstrip("\r\n ")
-    return line.split("\t") if "\t" in line else line.split()
-
-
-def _is_apart(fields: list[str]) -> bool:
-    """Whether a line is a comment or the beginning of a document."""
-    return fields[0].startswith("#") or fields[0] == DOCUMENT
-
-
-def _is_remark(fields: list[str]) -> bool:
-    """Whether a line that could be a token is a comment such as "# id = 7"."""
-    return fields[0] == "#" and "=" in fields[1:3]
-
-
-def _no_tag(path: Path, number: int, line: str) -> DataError:
-    return DataError(
-        f"{path.name}, line {number:,} has a token and no tag",
-        f"{path}: each line reads: a token, a tab or a space, its tag, such as “Paris B-LOC”. Line {number:,} is: "
-        f"{line[:80]}",
-        (Fix("Choose a file with a tag in every line"),),
+    if found.marks:
+        notes = (
+            *notes,
+            f"{path.name} has a byte order mark inside, in line {found.marks:,}; it is left out.",
+        )
+    if found.is_packed:
+        notes = (*notes, f"{path.name} was unpacked while it was read.")
+    newline = "\r" if found.returns and not found.lines else "\n"
+    return TextFile(
+        path,
+        encoding,
+        errors,
+        found.is_packed,
+        found.size,
+        found.has_quotes,
+        bool(found.marks),
+        newline,
+        notes,
+        passes,
     )
 
 
-def _other_width(path: Path, number: int, line: str, others: str) -> DataError:
-    count = len(_split(line))
-    has = "1 column" if count == 1 else f"{count} columns"
-    return DataError(
-        f"{path.name}, line {number:,} has {has}, {others}",
-        f"{path}: each line reads: a token, a tab or a space, its tag; an empty line ends a sentence. "
-        f"Line {number:,} is: {line[:80]}",
-        (Fix(f"Mend line {number:,} in a text editor"),),
+def _encoding(start: bytes) -> tuple[str, tuple[str, ...]]:
+    if start.startswith((codecs.BOM_UTF32_LE, codecs.BOM_UTF32_BE)):
+        return "utf-32", ()
+    if start.startswith((codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE)):
+        return "utf-16", ()
+    zeros = [start[place::2].count(0) / max(1, len(start) // 2) for place in (0, 1)]
+    for share, other, order in ((zeros[1], zeros[0], "le"), (zeros[0], zeros[1], "be")):
+        if share > UTF16_SHARE and other < UTF16_SHARE / 10:
+            return f"utf-16-{order}", (
+                "It is in UTF-16 without the mark that says so, and was read as such.",
+            )
+    return "utf-8-sig", ()
+
+
+def _instead(path: Path, found: "_Seen", error: UnicodeDecodeError) -> tuple[str, str, str]:
+    """How to read what isn't UTF-8 all through; a text with letters of UTF-8 before that is a damaged one."""
+    content = bytes(error.object)
+    line = found.lines + content.count(b"\n", 0, error.start) + 1
+    if found.has_letters or not content[: error.start].isascii():
+        note = f"{path.name} is in UTF-8 but for some bytes, the first in line {line:,}; they are read as �."
+        return "utf-8-sig", "replace", note
+    note = (
+        f"{path.name} is not in UTF-8 (line {line:,}); it was read as Windows-1252. "
+        "If letters look wrong, save it as UTF-8."
     )
+    return "cp1252", "strict", note
+
+
+class _Seen:
+    """What a text turns out to hold on the way through."""
+
+    def __init__(self) -> None:
+        self.size = self.lines = self.returns = self.marks = 0
+        self.has_quotes = self.has_letters = self.is_packed = False
+        self.is_blank = True
+
+    def go_through(self, path: Path, passes: Passes, encoding: str, errors: str) -> None:
+        """Decode and look at every block.
+
+        Raises:
+            DataError: There is a zero in it.
+            UnicodeDecodeError: It isn't in this encoding.
+        """
+        passes.begin()
+        decoder = codecs.getincrementaldecoder(encoding)(errors)
+        with path.open("rb") as file:
+            self.is_packed = file.read(len(GZIP_MAGIC)) == GZIP_MAGIC
+        for block in raw_blocks(path, passes):
+            self.size += len(block)
+            self._look(path, decoder.decode(block))
+        self._look(path, decoder.decode(b"", True))
+
+    def _look(self, path: Path, text: str) -> None:
+        if "\0" in text:
+            line = self.lines + text.count("\n", 0, text.index("\0")) + 1
+            what = f"not text: it holds zero bytes, the first in line {line:,}"
+            raise no_text(path, what, "Save it as text in UTF-8")
+        self.is_blank = self.is_blank and not text.strip()
+        self.has_quotes = self.has_quotes or '"' in text
+        self.has_letters = self.has_letters or not text.isascii()
+        if not self.marks and "\ufeff" in text:
+            self.marks = self.lines + text.count("\n", 0, text.index("\ufeff")) + 1
+        self.lines += text.count("\n")
+        self.returns += text.count("\r")
 
 
 # --- How a file was read, in words by words, for the person to check: its encoding
@@ -682,7 +626,7 @@ ENCODINGS = {
     "cp1252": "Windows-1252",
     "latin-1": "Latin-1",
 }
-DELIMITERS = {",": "comma", "\t": "tab", ";": "semicolon", "|": "bar"}
+DELIMITER_NAMES = {",": "comma", "\t": "tab", ";": "semicolon", "|": "bar"}
 
 
 def of_text(source: TextFile) -> dict[str, str]:
@@ -691,9 +635,3 @@ def of_text(source: TextFile) -> dict[str, str]:
     if encoding == "UTF-8" and first_bytes(source.path).startswith(codecs.BOM_UTF8):
         encoding = "UTF-8 with a byte order mark"
     return {"encoding": encoding, **({"compression": "gzip"} if source.is_packed else {})}
-
-
-def of_rows(delimiter: str, *, is_quoted: bool, has_header: bool, columns: int) -> dict[str, str]:
-    """How a delimited text was divided."""
-    divided = {"delimiter": DELIMITERS[delimiter], "quoting": "double quotes" if is_quoted else "none"}
-    return {**(divided if columns > 1 else {}), "header": "in the first row" if has_header else "none"}

@@ -308,7 +308,7 @@ def test_a_packed_file_is_read_as_long_as_the_disk_has_room(
     path = write(tmp_path, "a.csv.gz", gzip.compress(b"text,label\n" + b"a,b\n" * 10**6))
     assert read_table(path).rows.num_rows == 10**6
     full = SimpleNamespace(free=2**20, total=2**40)
-    monkeypatch.setattr("core.engine.data.tables.shutil.disk_usage", lambda _path: full)
+    monkeypatch.setattr("core.engine.data.text_files.shutil.disk_usage", lambda _path: full)
     with pytest.raises(DataError, match="no room"):
         read_table(path.rename(tmp_path / "b.csv.gz"))
 

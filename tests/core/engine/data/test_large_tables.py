@@ -13,7 +13,7 @@ from pyarrow import parquet
 from core.base.errors import DataError
 from core.engine.data import tables
 from core.engine.data.columns import describe
-from core.engine.data.tables import Table, TableCache, read_table
+from core.engine.data.tables import Table, make_room, read_table
 
 COUNT = 3000
 
@@ -25,7 +25,7 @@ def cache(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     monkeypatch.setattr("core.engine.data.text_files.BLOCK_BYTES", 1000)
     monkeypatch.setattr("core.engine.data.delimited.BLOCK_BYTES", 4096)
     monkeypatch.setattr("core.engine.data.tables.BATCH_ROWS", 100)
-    monkeypatch.setattr("core.engine.data.text_files.BLOCK_SENTENCES", 100)
+    monkeypatch.setattr("core.engine.data.delimited.BLOCK_SENTENCES", 100)
     return tmp_path / "home" / "cache" / "tables"
 
 
@@ -74,7 +74,8 @@ def sentences(path: Path) -> None:
 
 
 def parquet_of_groups(path: Path) -> None:
-    table = pa.table({"text": [f"text {number}" for number in range(COUNT)], "label": ["", None, "a"] * 1000})
+    labels = pa.chunked_array([pa.array(["", None, "a"] * 1000).dictionary_encode()])
+    table = pa.table({"text": [f"text {number}" for number in range(COUNT)], "label": labels})
     parquet.write_table(table.replace_schema_metadata({"huggingface": "{}"}), path, row_group_size=700)
 
 
@@ -232,7 +233,7 @@ def test_the_oldest_go_where_there_is_too_much(
     files = sorted(cache.iterdir(), key=lambda file: file.stat().st_mtime_ns)
     assert [file.suffix for file in files] == [".arrow"] * 3
     os.utime(files[0], (1, 1))
-    TableCache(cache, limit=2 * files[0].stat().st_size).make_room(files[1])
+    make_room(cache, files[1], limit=2 * files[0].stat().st_size)
     assert set(cache.iterdir()) == set(files[1:])
-    TableCache(cache, limit=1).make_room(files[2])
+    make_room(cache, files[2], limit=1)
     assert list(cache.iterdir()) == [files[2]]
