@@ -3,7 +3,7 @@
 import threading
 import time
 from collections.abc import Callable
-from typing import NamedTuple, Protocol, TypeVar
+from typing import NamedTuple, TypeVar
 
 import psutil
 
@@ -39,16 +39,6 @@ class Load(NamedTuple):
     total: float
     busy: float
     own: float
-
-
-class Reads(Protocol):
-    """Reads the machine; `core.monitor.sampler.Sampler` is the real one."""
-
-    def sample(self) -> list[Event]:
-        """The figures of this moment."""
-
-    def finish(self, seconds: float | None = None) -> None:
-        """Wait until nothing is read in the background any more, or for so many seconds."""
 
 
 class LoadGauge:
@@ -103,7 +93,7 @@ class Watch:
         self,
         device: str,
         *,
-        sampler: Callable[[int], Reads] | None = None,
+        sampler: Callable[[int], Sampler] | None = None,
         gauge: Callable[[int], Callable[[], Load | None]] = LoadGauge,
         interval: float = INTERVAL_SECONDS,
         clock: Callable[[], float] = time.time,
@@ -160,7 +150,7 @@ class Watch:
             on_battery=None if not plugged or plugged[-1] is None else not plugged[-1],
         )
 
-    def _run(self, sampler: Reads) -> None:
+    def _run(self, sampler: Sampler) -> None:
         while True:
             self._events += sampler.sample()
             self._wake.wait(self._interval)

@@ -169,6 +169,11 @@ class Row(msgspec.Struct, frozen=True, kw_only=True, rename={"variant": "rung"})
         return max((one.gpu_others for one in self.conditions if one.gpu_others is not None), default=None)
 
     @property
+    def steps(self) -> int:
+        """Timed steps of all passes."""
+        return sum(len(sample.seconds) for sample in self.samples)
+
+    @property
     def step_seconds(self) -> Spread | None:
         """Of all timed steps of all passes. Quartiles, as the slowest step tells about the computer's other work."""
         return Spread.of(second for sample in self.samples for second in sample.seconds)

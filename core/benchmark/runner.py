@@ -7,7 +7,6 @@ import time
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Protocol
 
 import msgspec
 
@@ -34,49 +33,6 @@ from core.services.memory import GuardedJob, probable_device, room_of, too_large
 
 class DeviceBusy(UserError):  # noqa: N818 - said as the window says it
     """Something computes on the device."""
-
-
-class DeviceTurn:
-    """Holds the device of a benchmark in the queue, as a run does.
-
-    Args:
-        plan: What is measured.
-        beside: Whether it is measured beside runs that train.
-    """
-
-    def __init__(self, plan: Plan, *, beside: bool = False) -> None:
-        self._beside = beside
-        self._entry = Entry(
-            run=str(settings.home() / "benchmarks" / str(time.time_ns())),
-            device=device_of(plan),
-            keeper=KeeperRecord.of(os.getpid()),
-            benchmark=plan.title,
-        )
-        self._run = RunFolder(Path(self._entry.run))
-
-    @contextlib.contextmanager
-    def held(self) -> Iterator[None]:
-        """Hold the device. A home that can't be written to prevents no benchmark.
-
-        Raises:
-            DeviceBusy: A run trains on the device, or a benchmark is measured there.
-        """
-        others: list[Entry] = []
-        with contextlib.suppress(OSError):
-            others = queue.measure(self._entry, beside=self._beside)
-        if others and not self._beside:
-            raise _busy(others[0])
-        try:
-            yield
-        finally:
-            with contextlib.suppress(OSError):
-                queue.leave(self._run)
-
-    def renew(self) -> None:
-        """Hold it again if the queue's file was lost."""
-        with contextlib.suppress(OSError):
-            if not queue.is_entered(self._run):
-                queue.measure(self._entry, beside=True)
 
 
 def device_of(plan: Plan) -> str:
@@ -203,20 +159,6 @@ MOST_FAILURES = 2
 """Tries of a variant that fails; one that ran out of memory has a single one."""
 
 
-class Measure(Protocol):
-    """One pass; `Measurement` is the real one."""
-
-    def run(self) -> Pass:
-        """Measure, waiting until it is done.
-
-        Raises:
-            JobCancelled: `kill` was called.
-        """
-
-    def kill(self) -> None:
-        """End it at once, from any thread, also before it has begun."""
-
-
 @dataclass(frozen=True)
 class Progress:
     """A pass that begins: of which variant, which one (from 1), and how many of the `total` are `done`.
@@ -250,14 +192,20 @@ class Bench:
         plan: Plan,
         machine: Machine,
         *,
-        measure: Callable[[Variant, Plan], Measure],
+        measure: Callable[[Variant, Plan], Measurement],
         save: Callable[[Result], object],
         beside: bool = False,
     ) -> None:
         self._plan, self._measure, self._save = plan, measure, save
-        self._turn = DeviceTurn(plan, beside=beside)
+        self._beside = beside
+        self._entry = Entry(
+            run=str(settings.home() / "benchmarks" / str(time.time_ns())),
+            device=device_of(plan),
+            keeper=KeeperRecord.of(os.getpid()),
+            benchmark=plan.title,
+        )
         self._lock = threading.Lock()
-        self._pass: Measure | None = None
+        self._pass: Measurement | None = None
         self._stopped = threading.Event()
         self._seconds: dict[str, list[float]] = {}
         self.on_begin: Callable[[Progress], object] = lambda _progress: None
@@ -290,7 +238,7 @@ class Bench:
             for place in range(len(self._plan.variants))
             if not is_given_up(self.result.rows[place])
         )
-        with self._turn.held(), awake():
+        with self._device(), awake():
             try:
                 for number, place in order:
                     measured = self._one_pass(number, place)
@@ -305,9 +253,25 @@ class Bench:
                 self._end()
         yield self.result
 
+    @contextlib.contextmanager
+    def _device(self) -> Iterator[None]:
+        """Hold the device in the queue, as a run does. A home that can't be written to prevents no benchmark."""
+        others: list[Entry] = []
+        with contextlib.suppress(OSError):
+            others = queue.measure(self._entry, beside=self._beside)
+        if others and not self._beside:
+            raise _busy(others[0])
+        try:
+            yield
+        finally:
+            with contextlib.suppress(OSError):
+                queue.leave(RunFolder(Path(self._entry.run)))
+
     def _one_pass(self, number: int, place: int) -> Pass | None:
         """None: it was stopped."""
-        self._turn.renew()
+        with contextlib.suppress(OSError):
+            if not queue.is_entered(RunFolder(Path(self._entry.run))):  # the queue's file was lost
+                queue.measure(self._entry, beside=True)
         variant = self._plan.variants[place]
         with self._lock:
             if self._stopped.is_set():

@@ -61,13 +61,14 @@ class Cell:
 
 @dataclass(frozen=True)
 class Line:
-    """A line of a table. `words` stand in place of all cells but the first; `note` belongs to its figures."""
+    """A line of a table. `words` stand in place of all cells but the first; `note` is about what `title` names."""
 
     key: str
     cells: tuple[Cell, ...]
     words: Cell | None = None
     note: str = ""
     tip: str = ""
+    title: str = ""
 
     def cell(self, column: int) -> Cell:
         """What stands in a column."""
@@ -87,7 +88,7 @@ class ResultTable:
         """For a terminal, with the notes below."""
         rows = [self._texts(line) for line in self.lines]
         titles = tuple(heading.title.upper() for heading in self.headings)
-        notes = [f"{line.cells[0].text}: {line.note}" for line in self.lines if line.note]
+        notes = [f"{line.title or line.cells[0].text}: {line.note}" for line in self.lines if line.note]
         return "\n".join([numbers.table(titles, rows), *([""] if notes else []), *notes])
 
     def markdown(self) -> list[str]:
@@ -122,15 +123,12 @@ class Agreement:
     """Whether two rows have the same losses.
 
     `difference` is the largest relative one before training; None: a loss is not a number. `is_random`: the models have
-    dropout, so that only the evaluation of the first batch is compared. `apart` is the relative difference of the last
-    losses, after `steps` steps.
+    dropout, so that only the evaluation of the first batch is compared.
     """
 
     difference: float | None
     tolerance: float = FP32_TOLERANCE
     is_random: bool = False
-    apart: float | None = None
-    steps: int = 0
 
     @property
     def agrees(self) -> bool:
@@ -152,12 +150,7 @@ class Agreement:
         told = words.format(share=_percent(self.tolerance))
         if self.is_random:
             return told + " " + _("The model has dropout, so later losses can't be compared.")
-        if self.apart is None:
-            return told
-        later = _(
-            "After {steps} steps they differ by {share}: rounding errors grow while the weights change."
-        )
-        return told + " " + later.format(steps=self.steps, share=_percent(self.apart))
+        return told
 
 
 def agreement(row: Row, first: Row) -> Agreement | None:
@@ -167,16 +160,15 @@ def agreement(row: Row, first: Row) -> Agreement | None:
     one, other = first.samples[0], row.samples[0]
     is_random = one.is_random or other.is_random
     tolerance = HALF_TOLERANCE if _is_half(row) or _is_half(first) else FP32_TOLERANCE
-    later = [] if is_random else list(zip(one.losses, other.losses, strict=False))
-    pairs = [(one.first_loss, other.first_loss), *later[:1]]
+    steps = [] if is_random else list(zip(one.losses, other.losses, strict=False))
+    pairs = [(one.first_loss, other.first_loss), *steps[:1]]
     if all(mine is None and theirs is None for mine, theirs in pairs):
         return None
     differences = [_difference(mine, theirs) for mine, theirs in pairs]
     known = [difference for difference in differences if difference is not None]
     if len(known) < len(pairs):
         return Agreement(None, tolerance)
-    apart = _difference(*later[-1]) if len(later) > 1 else None
-    return Agreement(max(known), tolerance, is_random, apart, len(later) - 1 if apart is not None else 0)
+    return Agreement(max(known), tolerance, is_random)
 
 
 def _difference(mine: float | None, theirs: float | None) -> float | None:
@@ -212,8 +204,8 @@ class Column:
     is_optional: bool = False
 
 
-def columns_of(result: Result, *, published: bool = False) -> list[Column]:
-    """The columns behind the title; optional ones are left out where no row has a value."""
+def columns_of(result: Result, *, published: bool = False, all_of_them: bool = False) -> list[Column]:
+    """The columns after the title; without `all_of_them`, optional ones only if a row has a value."""
     is_methods = result.kind is Kind.METHODS
     first = _("plain") if is_methods or not result.rows else result.rows[0].variant.side
     against = _("against {row}").format(row=first)
@@ -263,7 +255,9 @@ def columns_of(result: Result, *, published: bool = False) -> list[Column]:
     return [
         column
         for column in found
-        if not column.is_optional or any(column.value(row, result.baseline(row)) is not None for row in rows)
+        if all_of_them
+        or not column.is_optional
+        or any(column.value(row, result.baseline(row)) is not None for row in rows)
     ]
 
 
@@ -288,7 +282,7 @@ def _line(row: Row, result: Result, columns: Sequence[Column], is_underway: bool
     figures = (Cell(title, tone), *(_cell(column, row, result.baseline(row)) for column in columns))
     notes = list(remarks(row))
     tip = "\n".join([result.titles()[variant.name], *details(row), *notes])
-    return Line(variant.name, figures, note="; ".join(notes), tip=tip)
+    return Line(variant.name, figures, None, "; ".join(notes), tip, result.titles()[variant.name])
 
 
 def _cell(column: Column, row: Row, first: Row) -> Cell:
@@ -312,11 +306,10 @@ def details(row: Row) -> Iterator[str]:
     """The figures behind those of the table, in sentences."""
     step, fullest = row.step_seconds, row.fullest
     if step is not None:
-        count = sum(len(sample.seconds) for sample in row.samples)
         words = _("A step: {median}, half of them between {low} and {high}; {steps} steps in {passes} passes")
         low, high = numbers.step_time(step.lowest), numbers.step_time(step.highest)
         median = numbers.step_time(step.median)
-        yield words.format(median=median, low=low, high=high, steps=f"{count:,}", passes=len(row.samples))
+        yield words.format(median=median, low=low, high=high, steps=f"{row.steps:,}", passes=len(row.samples))
     if fullest is not None and fullest.peak:
         held = ((title, getattr(fullest.parts, name)) for name, title in PART_TITLES.items())
         parts = ", ".join(f"{title.lower()} {numbers.memory(size)}" for title, size in held if size)
@@ -330,7 +323,7 @@ def remarks(row: Row) -> Iterator[str]:
         causes = list(dict.fromkeys(why for one in row.conditions for why in one.throttled))
         if load > BUSY:
             causes.insert(0, _("other load of {share}").format(share=numbers.whole_percent(load)))
-        yield _("{mark} disturbed: {causes}").format(mark=MARK, causes=", ".join(causes))
+        yield _("disturbed: {causes}").format(causes=", ".join(causes))
     if row.gpu_others and row.gpu_others > GPU_HELD:
         yield _("others held {size} of the GPU").format(size=numbers.memory(row.gpu_others))
     if any(one.on_battery for one in row.conditions):
@@ -346,50 +339,35 @@ def remarks(row: Row) -> Iterator[str]:
 def csv(result: Result) -> str:
     """A line per row, plain numbers in SI units; each line says when and where, so that files can be joined."""
     text = io.StringIO()
-    titles = result.titles()
-    lines = []
-    for row in result.rows:
-        step, pace, sample, around = row.step_seconds, row.samples_per_second, row.fullest, row.conditions
-        loads = [one.other_load for one in around if one.other_load is not None]
-        watts = [one.watts for one in around if one.watts is not None]
-        columns = {
-            column.name: column.value(row, result.baseline(row))
-            for column in columns_of(result)
-            if column.name not in ("", "side")
+    titles, columns = (
+        result.titles(),
+        [column for column in columns_of(result, all_of_them=True) if column.name],
+    )
+    lines = [
+        {
+            "begun": time.strftime("%Y-%m-%dT%H:%M:%S", time.localtime(result.begun)),
+            "machine": result.machine.title,
+            "benchmark": result.plan.title,
+            "name": row.variant.name,
+            "title": titles[row.variant.name],  # spreadsheets take one that begins with + for a formula
+            "batch_size": row.variant.batch,
+            "passes": len(row.samples),
+            "steps": row.steps,
+            **{
+                f"step_seconds_{name}": getattr(row.step_seconds, name, None)
+                for name in Spread.__struct_fields__
+            },
+            **{column.name: column.value(row, result.baseline(row)) for column in columns},
+            **{
+                f"{part}_bytes": getattr(row.fullest.parts, part) if row.fullest else None
+                for part in PART_TITLES
+            },
+            "disturbed": int(row.is_disturbed) if row.is_measured else None,
+            "note": "; ".join(remarks(row)),
+            "reason": row.reason,
         }
-        lines.append(
-            {
-                "begun": time.strftime("%Y-%m-%dT%H:%M:%S", time.localtime(result.begun)),
-                "machine": result.machine.title,
-                "kind": result.kind.value,
-                "benchmark": result.plan.title,
-                "name": row.variant.name,
-                "title": titles[row.variant.name],  # spreadsheets take one that begins with + for a formula
-                "side": row.variant.side,
-                "model": row.variant.asked.get("model", {}).get("source", ""),
-                "batch_size": row.variant.batch,
-                "device": sample.device if sample else "",
-                "passes": len(row.samples),
-                "steps": sum(len(one.seconds) for one in row.samples),
-                "step_seconds": _median(step),
-                "step_seconds_lower_quartile": step.lowest if step else None,
-                "step_seconds_upper_quartile": step.highest if step else None,
-                "samples_per_second_lower_quartile": pace.lowest if pace else None,
-                "samples_per_second_upper_quartile": pace.highest if pace else None,
-                **columns,
-                "first_loss": row.samples[0].first_loss if row.samples else None,
-                "base_bytes": sample.base if sample else None,
-                **{f"{part}_bytes": getattr(sample.parts, part) if sample else None for part in PART_TITLES},
-                "disturbed": int(row.is_disturbed) if around else None,
-                "other_load": max(loads, default=None),
-                "throttled": ", ".join(dict.fromkeys(why for one in around for why in one.throttled)),
-                "on_battery": int(any(one.on_battery for one in around)) if around else None,
-                "gpu_others_bytes": row.gpu_others,
-                "watts": sum(watts) / len(watts) if watts else None,
-                "note": row.variant.note,
-                "reason": row.reason,
-            }
-        )
+        for row in result.rows
+    ]
     if lines:
         writer = csv_files.DictWriter(text, list(lines[0]), lineterminator="\n")
         writer.writeheader()
@@ -616,7 +594,7 @@ class Compared:
     def change(self) -> Change:
         """Faster or slower beyond both spreads."""
         old, new = self.earlier, self.later
-        if old is None or new is None or min(map(_steps, (old, new))) < FEWEST_STEPS:
+        if old is None or new is None or min(old.steps, new.steps) < FEWEST_STEPS:
             return Change.UNKNOWN
         return Change.FASTER if new.is_faster(old) else Change.SLOWER if old.is_faster(new) else Change.SAME
 
@@ -696,10 +674,6 @@ def comparison_table(found: Comparison) -> ResultTable:
         speed = Cell(times(one.speed))
         lines.append(Line(one.key, (Cell(one.title), *paces, speed, words[one.change], *peaks, share)))
     return ResultTable(headings, tuple(lines))
-
-
-def _steps(row: Row) -> int:
-    return sum(len(sample.seconds) for sample in row.samples)
 
 
 def _differences(earlier: Result, later: Result, rows: Sequence[Compared]) -> Iterator[str]:

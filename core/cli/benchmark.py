@@ -225,13 +225,7 @@ def show_results(asked: argparse.Namespace) -> int:
 def _list(asked: argparse.Namespace) -> None:
     found = results.saved()
     if asked.form == "json":
-        print_json(
-            [
-                {"file": str(one.path), "title": one.title, "begun": one.result and one.result.begun}
-                | ({"problem": one.problem} if one.problem else {})
-                for one in found
-            ]
-        )
+        print_json([{"file": str(one.path), "title": one.title, "problem": one.problem} for one in found])
         return
     if not found:
         say("Nothing was measured yet. `hone bench methods` and `hone bench devices` do.")

@@ -1,6 +1,7 @@
 """A result as its page shows it: bar charts, a table of figures, the conclusion, and copies for elsewhere."""
 
 from collections.abc import Sequence
+from dataclasses import replace
 from gettext import gettext as _
 from typing import Any
 
@@ -455,7 +456,6 @@ def _with_links(table: ResultTable) -> ResultTable:
     """The table with a link in each measured line that uses its options in New run."""
     link = Cell(_("Use this"), Tone.ACTIVE, _("Use these options in New run"))
     lines: Sequence[Line] = [
-        line if line.words is not None else Line(line.key, (*line.cells, link), None, line.note, line.tip)
-        for line in table.lines
+        line if line.words is not None else replace(line, cells=(*line.cells, link)) for line in table.lines
     ]
     return ResultTable((*table.headings, Heading("", is_figure=False)), tuple(lines))
