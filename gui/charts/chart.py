@@ -37,7 +37,7 @@ HURRY_SECONDS = 0.5
 PERIOD_SECONDS = 0.1
 """No chart is redrawn more often, however often it asks."""
 
-SHARE = 0.05
+SHARE = 0.04
 """Of a processor, what redrawing takes at most as long as nobody hurries."""
 
 LONGEST_TURN_MS = 200

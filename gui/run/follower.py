@@ -73,7 +73,7 @@ def _as_shown(line: bytes) -> str:
     return text.rpartition("\r")[2]
 
 
-POLL_SECONDS = 0.1
+POLL_SECONDS = 0.2
 LAST_WORDS_SECONDS = 5.0
 
 LARGEST_NEWS = 4096
@@ -116,7 +116,7 @@ class JobThread(QThread):
     A run that is over may be gone on with: the thread then runs once more, and tells what is new.
 
     Signals:
-        news_arrived: A `gui.charts.history.RunNews`, ten a second. The first one tells where the run stands, before
+        news_arrived: A `gui.charts.history.RunNews`, five a second. The first one tells where the run stands, before
             anything is read but the ends of its files; a long past then comes in several, faster.
         log_arrived: Text that was printed, in whole lines.
         state_changed: The `core.runs.status.State` in which the run now is; sent after the events that led to it.

@@ -8,9 +8,34 @@ from core.monitor.recent import END, REVEAL, STOP
 from core.runs.events import Level, MessageRaised, MessageWithdrawn
 from core.runs.folder import Action, ExitRecord
 from gui.base.theme import Theme
+from gui.run.header import RunFigures
 from gui.run.page import RunView
 from tests.fakes.run_stories import keep_alive, make_folder, write_paging
 from tests.fakes.runs import write_events
+
+ROWS = [
+    ("Last evaluated at step 12,345", "Loss 0.147 · Accuracy 98.1 % · F1 97.7 %"),
+    ("Speed", "1,149 rows/s"),
+    ("Time", "3 h 12 min 40 s"),
+    ("Peak memory", "21.2 GB"),
+]
+
+
+def test_figures_that_have_no_room_beside_each_other_take_a_second_line(qtbot):
+    figures = RunFigures()
+    qtbot.addWidget(figures)
+    figures.show_figures(ROWS)
+    line = figures.sizeHint()
+    assert figures.heightForWidth(line.width()) == line.height()
+    assert figures.heightForWidth(line.width() - 1) > 2 * line.height()
+    assert figures.minimumSizeHint().width() < 0.6 * line.width()
+
+
+def test_nothing_takes_no_room(qtbot):
+    figures = RunFigures()
+    qtbot.addWidget(figures)
+    figures.show_figures([])
+    assert figures.isHidden()
 
 
 def test_what_the_keeper_finds_is_shown_as_what_the_engine_does(qtbot, tmp_path):
