@@ -4,7 +4,11 @@ from pathlib import Path
 
 import pytest
 
+from core.engine.data.labelled_texts import load_labelled_texts
 from core.engine.data.tables import read_table
+from core.options import RunOptions
+from core.options.choices import Task, Toggle
+from core.options.data import DataOptions
 
 LONG = "a sentence of some length that nobody would call a column"
 
@@ -51,3 +55,15 @@ def test_the_person_says_which(tmp_path: Path) -> None:
     (tmp_path / "c.csv").write_text("a,a\nb,c\nd,e\n", encoding="utf-8")
     ragged = read_table(tmp_path / "c.csv", header=False)
     assert ragged.rows.num_rows == 3
+
+
+@pytest.mark.parametrize(("header", "rows"), [(Toggle.AUTO, 12), (Toggle.ON, 12), (Toggle.OFF, 13)])
+def test_a_run_reads_training_and_evaluation_data_as_asked(tmp_path: Path, header: Toggle, rows: int) -> None:
+    path = tmp_path / "rows.csv"
+    lines = [f"{'good' if row % 2 else 'bad'} film number {row},{row % 2}" for row in range(12)]
+    path.write_text("\n".join(["text,label", *lines]), encoding="utf-8")
+    named = {"text_columns": ("column 1",), "label_column": "column 2"} if header is Toggle.OFF else {}
+    data = DataOptions(train=str(path), eval=str(path), header=header, **named)
+    found = load_labelled_texts(RunOptions(task=Task.TEXT_CLASSIFICATION, data=data))
+    assert found.eval is not None
+    assert (len(found.train), len(found.eval)) == (rows, rows)

@@ -11,7 +11,7 @@ from core.options import run_file
 from core.options.choices import Optimizer, Schedule
 from core.options.sources import VISION_MODELS
 
-EXAMPLES = Path(__file__).parents[3] / "resources" / "examples"
+EXAMPLES = Path(__file__).parents[4] / "resources" / "examples"
 NAMES = ("resnet18", "alexnet", "mobilenet_v2", "vgg16", "efficientnet_b0")
 IMAGES = "t10k-images-idx3-ubyte"
 
