@@ -69,7 +69,7 @@ SILENT_SECONDS = 3600.0
 """Timeout without output: the engine reports each step, and the first may be compiled before."""
 
 
-class Measurement:
+class EnginePass:
     """One pass of one variant; made right before it runs.
 
     Args:
@@ -192,7 +192,7 @@ class Bench:
         plan: Plan,
         machine: Machine,
         *,
-        measure: Callable[[Variant, Plan], Measurement],
+        measure: Callable[[Variant, Plan], EnginePass],
         save: Callable[[Result], object],
         beside: bool = False,
     ) -> None:
@@ -205,7 +205,7 @@ class Bench:
             benchmark=plan.title,
         )
         self._lock = threading.Lock()
-        self._pass: Measurement | None = None
+        self._pass: EnginePass | None = None
         self._stopped = threading.Event()
         self._seconds: dict[str, list[float]] = {}
         self.on_begin: Callable[[Progress], object] = lambda _progress: None

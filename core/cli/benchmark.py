@@ -18,7 +18,7 @@ from core.benchmark import table
 from core.benchmark.device_plan import BATCHES, IMAGES, Sides, devices_plan
 from core.benchmark.plan import SIZES, Plan, methods_plan
 from core.benchmark.result import Result, this_machine
-from core.benchmark.runner import Bench, Measurement, Progress
+from core.benchmark.runner import Bench, EnginePass, Progress
 from core.cli.output import INTERRUPTED, print_json, say
 from core.cli.train import Interrupts
 from core.options import run_file
@@ -142,7 +142,7 @@ def measure(make_plan: Callable[[MachineReport], Plan], asked: argparse.Namespac
     plan = make_plan(machine)
     rows = sum(not variant.refusal for variant in plan.variants)
     say(f"{plan.title}: {numbers.counted(rows, 'row')}, {table.amount_of(plan)}", sys.stderr)
-    bench = Bench(plan, this_machine(machine), measure=Measurement, save=results.save, beside=asked.beside)
+    bench = Bench(plan, this_machine(machine), measure=EnginePass, save=results.save, beside=asked.beside)
     bench.on_begin = say_progress
     with Interrupts() as interrupts, ThreadPoolExecutor(1, "bench") as worker:
         running = worker.submit(_run, bench)

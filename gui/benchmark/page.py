@@ -18,7 +18,7 @@ from core.benchmark import result as results
 from core.benchmark.device_plan import devices_plan
 from core.benchmark.plan import Kind, Plan, methods_plan
 from core.benchmark.result import Result, Saved, this_machine
-from core.benchmark.runner import Bench, DeviceBusy, Measurement, Progress
+from core.benchmark.runner import Bench, DeviceBusy, EnginePass, Progress
 from core.options.device_support import MachineReport
 from core.runs import queue
 from core.runs.events import Level, TurnAwaited
@@ -39,7 +39,7 @@ from gui.widgets.layout import PageScroll
 
 def make_bench(plan: Plan, *, machine: MachineReport, beside: bool) -> Bench:
     """The real benchmark, saved after every pass."""
-    return Bench(plan, this_machine(machine), measure=Measurement, save=results.save, beside=beside)
+    return Bench(plan, this_machine(machine), measure=EnginePass, save=results.save, beside=beside)
 
 
 def ask_to_pause(awaited: TurnAwaited) -> None:

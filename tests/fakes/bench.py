@@ -71,7 +71,7 @@ Answer = Pass | Callable[[], Pass]
 
 
 class Measures:
-    """Stands in for `core.benchmark.runner.Measurement`: answers by name, one answer a pass; the last one stays.
+    """Stands in for `core.benchmark.runner.EnginePass`: answers by name, one answer a pass; the last one stays.
 
     `measured` are the variants' names in the order in which they were measured.
     """

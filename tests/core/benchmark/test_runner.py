@@ -18,7 +18,7 @@ from core.benchmark import runner
 from core.benchmark.conditions import Watch
 from core.benchmark.plan import Kind, Plan, Variant
 from core.benchmark.result import Conditions, Pass, Sample, Standing
-from core.benchmark.runner import Bench, DeviceBusy, Measurement
+from core.benchmark.runner import Bench, DeviceBusy, EnginePass
 from core.memory.model import Room
 from core.runs import queue
 from core.runs.folder import KeeperRecord, RunFolder
@@ -218,7 +218,7 @@ def measure(monkeypatch):
         command = command or [sys.executable, "-P", str(FAKES / "measuring_job.py"), scenario]
         empty = SystemMemory(used=2 << 30, total=64 << 30, swap=0)
         one = Variant(name="plain", title="Plain", asked=asked)
-        return Measurement(one, PLAN, command=command, system=lambda: empty, watch=watch)
+        return EnginePass(one, PLAN, command=command, system=lambda: empty, watch=watch)
 
     yield make
     started = [child for child in psutil.Process().children() if child.pid not in before]

@@ -17,7 +17,7 @@ from core.benchmark import result as results
 from core.benchmark.conditions import Watch
 from core.benchmark.plan import methods_plan
 from core.benchmark.result import Conditions
-from core.benchmark.runner import Bench, Measurement, Progress
+from core.benchmark.runner import Bench, EnginePass, Progress
 from core.cli import benchmark
 from core.cli.main import main
 from core.runs import queue
@@ -46,7 +46,7 @@ class Blind(Watch):
 
 def play(monkeypatch, scenario):
     command = [sys.executable, "-P", str(FAKES / "sampling_job.py"), scenario]
-    monkeypatch.setattr(benchmark, "Measurement", partial(Measurement, command=command, watch=Blind))
+    monkeypatch.setattr(benchmark, "EnginePass", partial(EnginePass, command=command, watch=Blind))
 
 
 @pytest.fixture(autouse=True)

@@ -10,7 +10,7 @@ import torch
 from core.base.errors import DataError
 from core.benchmark.plan import Kind, Plan, Variant
 from core.benchmark.result import Sample
-from core.benchmark.runner import Measurement
+from core.benchmark.runner import EnginePass
 from core.options import RunOptions
 from core.options.choices import Method, Optimizer, Task
 from core.options.data import DataOptions
@@ -171,7 +171,7 @@ def test_in_a_process_of_its_own_parts_are_those_of_the_live_objects(folder: Pat
     """The memory of this process is that of other tests, too."""
     variant = Variant(name="plain", title="Plain", asked=msgspec.to_builtins(texts(folder, "plain")))
     plan = Plan(kind=Kind.METHODS, title="Bert", variants=(variant,), steps=3, passes=1)
-    found = Measurement(variant, plan).run()
+    found = EnginePass(variant, plan).run()
     assert found.failure == ""
     assert found.sample is not None
     parts = found.sample.parts
