@@ -26,7 +26,7 @@ from gui.base.style import (
     small_things,
     views,
 )
-from gui.base.tokens import DARK, GUTTER, LIGHT, PAGE_MARGINS, SPACING, Tokens
+from gui.base.tokens import DARK, LIGHT, Tokens
 
 
 def style_sheet(tokens: Tokens, font: QFont) -> str:
@@ -139,9 +139,6 @@ def set_flag(widget: QWidget, name: str, on: bool) -> None:
     style = widget.style()
     style.unpolish(widget)
     style.polish(widget)
-
-
-__all__ = ["DARK", "GUTTER", "LIGHT", "PAGE_MARGINS", "SPACING", "Theme", "Tokens", "palette"]
 
 
 SCHEMES = {

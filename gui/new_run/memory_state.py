@@ -434,7 +434,7 @@ class MemoryState(QObject):
         dry_run = self._dry_run = self.tools.dry_run(options, self.room)
         self._began = time.monotonic()
         self._clock.start()
-        self.measuring.start(lambda _call: dry_run.run())
+        self.measuring.start(lambda _call: _run(dry_run))
         self.changed.emit()
 
     def cancel(self) -> None:
@@ -518,6 +518,13 @@ class MemoryState(QObject):
     def _take_lookup_failure(self, error: UserError) -> None:
         self.lookup_failure = error
         self.changed.emit()
+
+
+def _run(dry_run: MakesMeasurement) -> Measurement:
+    try:
+        return dry_run.run()
+    except OSError as error:
+        raise UserError(_("Hone's engine can't be started"), str(error)) from error
 
 
 def _has_moved(before: Room | None, now: Room | None) -> bool:

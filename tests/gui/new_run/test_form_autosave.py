@@ -12,11 +12,6 @@ from tests.fakes.asking import FakeEngine
 from tests.fakes.memory import FakeMemory
 
 
-@pytest.fixture(autouse=True)
-def own_home(monkeypatch, tmp_path):
-    monkeypatch.setenv("HONE_HOME", str(tmp_path / "home"))
-
-
 @pytest.fixture
 def opened(qtbot):
     """Opens another page, as another start of Hone does, its form kept."""

@@ -1,23 +1,14 @@
 """From a dropped file to a run that can start: what the card about the data shows and changes."""
 
 import msgspec
-import pytest
 from PySide6.QtCore import QPoint
 from PySide6.QtWidgets import QApplication, QLabel, QLineEdit, QPushButton
 
 from core.base.errors import DataError, Fix
 from core.base.jobs import JobProgress
 from core.options.choices import Task
-from core.services.inspect import FindingLevel
-from gui.base.background import DebouncedTask
 from tests.fakes.data_reports import report_for
-from tests.gui.pages.data_card import await_reading, choose, drop, lists, load_chat, press
-
-
-@pytest.fixture(autouse=True)
-def own_home(tmp_path, monkeypatch):
-    monkeypatch.setenv("HONE_HOME", str(tmp_path / "home"))
-    monkeypatch.setattr(DebouncedTask, "patience_ms", 20)
+from tests.gui.new_run.steps import await_reading, choose, drop, lists, load_chat, press
 
 
 def test_from_a_dropped_file_to_a_run_that_can_start(qtbot, page, answers, talks, model):
@@ -156,13 +147,6 @@ def test_what_was_trained_on_lately_stands_in_the_menu(qtbot, page, answers, tal
     assert page.tree()["data"]["train"] == str(talks)
 
 
-def test_every_problem_stops_a_start_and_no_warning_does(qtbot, page, answers, talks):
-    load_chat(qtbot, page, talks)
-    levels = {finding.level for finding in page._options.data.findings.findings}
-    assert levels == set(FindingLevel)
-    assert page._reading.stops
-
-
 def test_advice_of_a_problem_is_text_and_no_button(qtbot, page, answers, talks):
     answers.answers["inspect"] = DataError("talks.json is cut short", "", (Fix("Get the file again"),))
     page.load_tree({"task": "chat", "data": {"train": str(talks)}})
@@ -170,25 +154,6 @@ def test_advice_of_a_problem_is_text_and_no_button(qtbot, page, answers, talks):
     qtbot.waitUntil(lambda: bool(row.problems))
     assert "Get the file again" in [label.text() for label in page._options.data.findChildren(QLabel)]
     assert "Get the file again" not in [button.text() for button in page.findChildren(QPushButton)]
-
-
-def test_another_task_begins_with_the_data_that_was_chosen(qtbot, page, answers, talks, model):
-    page.load_tree(
-        {
-            "task": "chat",
-            "model": {"source": str(model)},
-            "data": {"train": str(talks)},
-            "memory": {"batch_size": 3},
-        }
-    )
-    page._change_task(Task.PREFERENCE)
-    assert page.tree()["data"]["train"] == str(talks)
-    assert page.tree()["model"]["source"] == str(model)
-    page._change_task(Task.TEXT_CLASSIFICATION)
-    assert page.tree()["data"]["train"] == str(talks)
-    assert page.tree()["model"]["source"] == ""  # what writes is no first choice for who reads
-    page._change_task(Task.CHAT)
-    assert page.tree()["memory"]["batch_size"] == 3
 
 
 def test_the_steps_follow_an_option_at_once_and_the_look_at_the_data_later(qtbot, page, answers, talks):
@@ -251,18 +216,6 @@ def test_a_split_of_data_that_is_not_read_yet_is_called_a_split(page):
         "A share",
         "Another file",
     ]
-
-
-def test_changing_the_task_brings_no_model_that_cannot_do_it(qtbot, page, answers, talks):
-    page.load_tree({"task": "causal-lm", "model": {"source": "scratch:llama-small"}})
-    drop(page, talks)
-    press(page._strip, "Change to “Chat”")
-    assert page.tree()["model"]["source"] == ""
-    page.load_tree({"task": "text-classification", "model": {"source": "some/bert"}})
-    page._options.form.set_values({"data.train": "builtin:digits"})
-    page._remedies.propose_task()
-    press(page._strip, "Change to “Image classification”")
-    assert page.tree()["model"]["source"].startswith("torchvision:")
 
 
 def test_after_a_fix_the_start_says_that_the_data_is_read(qtbot, page, answers, talks, model):

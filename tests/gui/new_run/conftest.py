@@ -6,11 +6,18 @@ import pytest
 from core.base.settings import Appearance
 from core.options.choices import Task
 from core.services.inspect import DataReport, InspectRequest
+from gui.base.background import DebouncedTask
 from gui.base.theme import Theme
 from gui.new_run.page import NewRunPage
 from tests.fakes.asking import FakeEngine
 from tests.fakes.data_reports import report_for
 from tests.fakes.memory import FakeMemory
+
+
+@pytest.fixture(autouse=True)
+def own_home(tmp_path, monkeypatch):
+    monkeypatch.setenv("HONE_HOME", str(tmp_path / "home"))
+    monkeypatch.setattr(DebouncedTask, "patience_ms", 20)
 
 
 @pytest.fixture

@@ -1,20 +1,12 @@
 """Which column is what: guessed, chosen in the table's header, and forgotten with the data it was said of."""
 
 import msgspec
-import pytest
 
 from core.base.errors import DataError, Fix
 from core.options.choices import Task
 from core.services.inspect import Column, ColumnKind
-from gui.base.background import DebouncedTask
 from tests.fakes.data_reports import report_for
-from tests.gui.pages.data_card import await_reading, choose, drop, lists, load_chat, press
-
-
-@pytest.fixture(autouse=True)
-def own_home(tmp_path, monkeypatch):
-    monkeypatch.setenv("HONE_HOME", str(tmp_path / "home"))
-    monkeypatch.setattr(DebouncedTask, "patience_ms", 20)
+from tests.gui.new_run.steps import await_reading, choose, drop, lists, load_chat, press
 
 
 def test_columns_are_chosen_in_the_table_alone_but_a_problem_has_its_row(qtbot, page, answers, talks):

@@ -8,7 +8,6 @@ from PySide6.QtWidgets import QAbstractButton, QAbstractSpinBox, QComboBox, QLab
 from core.base.settings import Appearance
 from core.options.choices import Task
 from core.services.inspect import Column, ColumnKind, DataReport, guessed_columns, uses_for
-from gui.base.background import DebouncedTask
 from gui.base.theme import Theme
 from gui.new_run.data_panel import FILE, FRACTION, SPLIT, TRAIN_SPLIT, FindingsPane, reading_words, summary
 from gui.new_run.data_views import MOST_COLUMNS, LengthsPane, RowsPane, SeenPane, cut_by, trained_format
@@ -20,12 +19,6 @@ from tests.fakes.data_reports import CHAT_FINDINGS, bell, report_for
 @pytest.fixture
 def theme(qapp):
     return Theme(Appearance.LIGHT)
-
-
-@pytest.fixture(autouse=True)
-def own_home(tmp_path, monkeypatch):
-    monkeypatch.setenv("HONE_HOME", str(tmp_path / "home"))
-    monkeypatch.setattr(DebouncedTask, "patience_ms", 20)
 
 
 class TestSeen:

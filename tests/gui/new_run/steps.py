@@ -1,0 +1,76 @@
+"""What tests of the New run page do to it, as a person would, and what they read off it."""
+
+from PySide6.QtCore import QMimeData, Qt, QUrl
+from PySide6.QtGui import QDropEvent
+from PySide6.QtWidgets import QPushButton
+
+TEXTS = "text-classification"
+
+
+def load(page, task=TEXTS, source=None, data=None, **sections):
+    """Fill the form; `source` is the model, `data` what it is trained on, `of_data` more options of it."""
+    of_data = sections.pop("of_data", {})
+    tree = {"task": task, **sections}
+    if source is not None:
+        tree["model"] = {"source": str(source), **sections.get("model", {})}
+    if data is not None:
+        tree["data"] = {"train": str(data), **of_data}
+    page.load_tree(tree)
+
+
+def put(page, **values):
+    """Set options; a path's dot is written as two underscores."""
+    page._options.form.set_values({path.replace("__", "."): value for path, value in values.items()})
+
+
+def row(page, path):
+    return page._options.form.row(path)
+
+
+def rows(page):
+    """What "What will run" says."""
+    return dict(page._outcome._rows.rows())
+
+
+def checks(page):
+    return [(check.level, check.path) for check in page._outcome._checks.checks]
+
+
+def start_text(page):
+    return page._outcome.start_text
+
+
+def settle(qtbot, page):
+    questions = page._questions
+    qtbot.waitUntil(lambda: not (questions.data.is_waiting or questions.model.is_waiting))
+
+
+def drop(page, path):
+    data = QMimeData()
+    data.setUrls([QUrl.fromLocalFile(str(path))])
+    line = page._options.fields.train.line
+    where, copy = line.rect().center().toPointF(), Qt.DropAction.CopyAction
+    line.dropEvent(QDropEvent(where, copy, data, Qt.MouseButton.LeftButton, Qt.KeyboardModifier.NoModifier))
+
+
+def await_reading(qtbot, page):
+    qtbot.waitUntil(lambda: page._reading.report is not None and not page._reading.is_waiting)
+
+
+def press(parent, text):
+    next(button for button in parent.findChildren(QPushButton) if button.text() == text).click()
+
+
+def lists(page):
+    return page._options.data.views.rows.header.lists
+
+
+def choose(page, column, use):
+    box = lists(page)[column]
+    box.setCurrentIndex(box.findData(use))
+    box.activated.emit(box.currentIndex())
+
+
+def load_chat(qtbot, page, talks):
+    load(page, "chat", data=talks)
+    await_reading(qtbot, page)
