@@ -154,57 +154,10 @@ def _title(keychain: Any) -> str:
     return KEYCHAINS[type(keychain).__module__]
 
 
-# --- What the Hub's API tells of models and data sets, as far as Hone reads it
-
-
 class Person(msgspec.Struct, frozen=True, kw_only=True):
     """Whose token it is."""
 
     name: str
-
-
-class Large(msgspec.Struct, frozen=True, kw_only=True):
-    """A file kept in large-file storage, by its hash."""
-
-    sha256: str = ""
-    size: int | None = None
-
-
-class Sibling(msgspec.Struct, frozen=True, kw_only=True):
-    """A file of a repository; a search tells its name only. `blobId` is Git's hash of it."""
-
-    rfilename: str
-    size: int | None = None
-    blobId: str = ""  # noqa: N815 - the API's name
-    lfs: Large | None = None
-
-
-class Tensors(msgspec.Struct, frozen=True, kw_only=True):
-    """How many numbers of each format a model's safetensors hold."""
-
-    parameters: dict[str, int] = {}
-    total: int | None = None
-
-
-class Record(msgspec.Struct, frozen=True, kw_only=True):
-    """A model or a data set.
-
-    `gated` is "auto" or "manual" where terms have to be accepted; `mainSize` is told of data sets, in bytes.
-    """
-
-    id: str
-    sha: str = ""
-    downloads: int | None = None
-    likes: int | None = None
-    gated: Any = False
-    private: bool = False
-    tags: list[str] = []
-    pipeline_tag: str | None = None
-    library_name: str | None = None
-    config: dict[str, Any] | None = None
-    safetensors: Tensors | None = None
-    siblings: list[Sibling] | None = None
-    mainSize: int | None = None  # noqa: N815 - the API's name
 
 
 # --- What went wrong with the Hub, in words a person can act on; no token is in them
@@ -281,6 +234,8 @@ def _said_by_the_hub(error: Exception, subject: Subject) -> tuple[str, str] | No
         case errors.RevisionNotFoundError() | errors.RemoteEntryNotFoundError():
             title = f"{subject.title} has changed meanwhile"
             detail = "A file that it listed is gone. Download it again."
+        case errors.LocalEntryNotFoundError():
+            return None
         case errors.HfHubHTTPError():
             detail = _refusal(error)
         case _:
@@ -296,7 +251,7 @@ def _said_here(error: Exception, subject: Subject) -> tuple[str, str]:
                 f"“{subject.name}” is no name on the Hub",
                 "Such a name is “model” or “owner/model”: letters, digits, “-”, “_” and “.”.",
             )
-        case HTTPError():
+        case HTTPError() | errors.LocalEntryNotFoundError():
             return f"{hub.host()} can't be reached", _unreachable(error)
         case OSError(errno=errno.ENOSPC | errno.EDQUOT):
             return "The disk is full", f"{_first_line(error)}. What has come is kept: make room and go on."

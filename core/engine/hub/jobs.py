@@ -37,7 +37,7 @@ def download_job(descriptor: int) -> msgspec.Struct:
 def cached_job() -> msgspec.Struct:
     """What is in the cache?"""
     prepare_fetching()
-    from core.engine.hub.cached import cached
+    from core.engine.hub.download import cached
 
     return cached()
 
@@ -45,7 +45,7 @@ def cached_job() -> msgspec.Struct:
 def remove() -> msgspec.Struct:
     """Delete this from the cache."""
     request = _request(RemoveRequest)
-    from core.engine.hub.cached import remove_cached
+    from core.engine.hub.download import remove_cached
 
     return remove_cached(request)
 

@@ -11,7 +11,7 @@ from huggingface_hub import constants, errors, get_session
 from huggingface_hub.utils import build_hf_headers, hf_raise_for_status  # type: ignore[attr-defined]
 
 from core.base.errors import DataError, UserError
-from core.engine.hub.account import FAILURES, Record, Subject, find_token, not_the_hub, offline, page_of, told
+from core.engine.hub.account import FAILURES, Subject, find_token, not_the_hub, offline, page_of, told
 from core.services import hub
 from core.services.hub import (
     Found,
@@ -28,6 +28,51 @@ from core.services.hub import (
     wanted,
     weight_bytes,
 )
+
+
+class Large(msgspec.Struct, frozen=True, kw_only=True):
+    """A file kept in large-file storage, by its hash."""
+
+    sha256: str = ""
+    size: int | None = None
+
+
+class Sibling(msgspec.Struct, frozen=True, kw_only=True):
+    """A file of a repository; a search tells its name only. `blobId` is Git's hash of it."""
+
+    rfilename: str
+    size: int | None = None
+    blobId: str = ""  # noqa: N815 - the API's name
+    lfs: Large | None = None
+
+
+class Tensors(msgspec.Struct, frozen=True, kw_only=True):
+    """How many numbers of each format a model's safetensors hold."""
+
+    parameters: dict[str, int] = {}
+    total: int | None = None
+
+
+class Record(msgspec.Struct, frozen=True, kw_only=True):
+    """A model or a data set.
+
+    `gated` is "auto" or "manual" where terms have to be accepted; `mainSize` is told of data sets, in bytes.
+    """
+
+    id: str
+    sha: str = ""
+    downloads: int | None = None
+    likes: int | None = None
+    gated: Any = False
+    private: bool = False
+    tags: list[str] = []
+    pipeline_tag: str | None = None
+    library_name: str | None = None
+    config: dict[str, Any] | None = None
+    safetensors: Tensors | None = None
+    siblings: list[Sibling] | None = None
+    mainSize: int | None = None  # noqa: N815 - the API's name
+
 
 # --- One request to the Hub's API: with the person's token, once, and read leniently
 

@@ -10,8 +10,8 @@ from huggingface_hub import errors
 
 from core.base.errors import ModelError, UserError
 from core.base.jobs import run_job
-from core.engine.hub.download import FAILURES, fetch_config, not_fetched
-from core.engine.hub.download import MOST_CONFIG_BYTES as MOST_BYTES
+from core.engine.hub.account import FAILURES, Subject, told
+from core.engine.hub.download import MOST_CONFIG_BYTES, fetch_config
 from core.memory.model import Basis, Forecast, forecast_request
 from core.options import RunOptions
 from core.options.validate import read_options
@@ -111,12 +111,12 @@ def test_code_that_comes_with_a_model_is_neither_fetched_nor_run(
     ("status", "code", "title", "detail"),
     [
         (404, "RepoNotFound", "There is no model org/x on", "hf auth login"),
-        (401, "GatedRepo", "is open only to those who have accepted", "https://huggingface.co/org/x"),
-        (403, "GatedRepo", "is open only to those who have accepted", "hf auth login"),
-        (404, "EntryNotFound", "org/x has no config.json", "what kind of model"),
-        (401, "", "doesn't hand out the config.json of org/x", "Log in anew"),
-        (429, "", "doesn't hand out the config.json of org/x", "too often"),
-        (503, "", "doesn't hand out the config.json of org/x", "503 Service Unavailable"),
+        (401, "GatedRepo", "is open only to those who accepted", "https://huggingface.co/org/x"),
+        (403, "GatedRepo", "is open only to those who accepted", "hf auth login"),
+        (404, "EntryNotFound", "org/x has no config.json", "architecture"),
+        (401, "", "refuses org/x", "hf auth login"),
+        (429, "", "refuses org/x", "too often"),
+        (503, "", "refuses org/x", "503 Service Unavailable"),
     ],
 )
 def test_a_refusal_of_the_hub_says_what_to_do(
@@ -132,7 +132,7 @@ def test_a_refusal_of_the_hub_says_what_to_do(
 
 
 def test_what_is_no_config_is_not_fetched(hub: FakeHub) -> None:
-    hub.configs["org/huge"] = b" " * (MOST_BYTES + 1)
+    hub.configs["org/huge"] = b" " * (MOST_CONFIG_BYTES + 1)
     assert "too large" in refused("org/huge").title
     assert hub.asked == ["HEAD /org/huge/resolve/main/config.json"]
 
@@ -152,12 +152,13 @@ def test_without_a_network_nobody_waits(hub: FakeHub, monkeypatch: pytest.Monkey
 
 
 def test_a_name_that_can_t_be_one(hub: FakeHub) -> None:
-    assert "is no name of a model on the Hub" in refused("org//tiny").title
+    assert "is no name on the Hub" in refused("org//tiny").title
     assert hub.asked == []
 
 
 def test_where_the_hub_is_forbidden_it_is_not_asked(hub: FakeHub, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("huggingface_hub.constants.HF_HUB_OFFLINE", True)
+    monkeypatch.setenv("HF_HUB_OFFLINE", "1")
     assert "HF_HUB_OFFLINE" in refused("org/tiny").detail
     assert hub.asked == []
 
@@ -175,6 +176,6 @@ def test_a_disk_that_takes_nothing(hub: FakeHub, tmp_path: Path) -> None:
 )
 def test_a_hub_that_falls_silent_can_t_be_reached(error: Exception) -> None:
     assert isinstance(error, FAILURES)
-    said = not_fetched("org/tiny", error)
+    said = told(error, Subject("org/tiny"))
     assert said.title == f"{asking.host()} can't be reached"
     assert str(error) in said.detail

@@ -5,8 +5,7 @@ from pathlib import Path
 import pytest
 
 from core.base.errors import UserError
-from core.engine.hub.cached import cached, remove_cached
-from core.engine.hub.download import download
+from core.engine.hub.download import cached, download, remove_cached
 from core.services.hub import DownloadRequest, Kind, RemoveRequest
 from tests.fakes.tiny_on_hub import CONFIG, TINY, WEIGHTS, blob
 from tests.fakes.whole_hub import Repo, WholeHub

@@ -2,13 +2,12 @@
 
 import errno
 import shutil
-from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 
 from core.base import settings
-from core.base.errors import ModelError, UserError
+from core.base.errors import UserError
 from core.base.jobs import JobCancelled, JobProgress, run_job
 from core.engine.hub import download as downloading
 from core.engine.hub import download as hub_download
@@ -32,7 +31,7 @@ SAFE = {"config.json", "model.safetensors", "tokenizer.json"}
 def bring(request: DownloadRequest = REQUEST) -> list[JobProgress]:
     """Download without waiting between tries; returns what was told meanwhile."""
     told: list[JobProgress] = []
-    download(request, told.append, lambda _: None)
+    download(request, told.append)
     return told
 
 
@@ -125,27 +124,24 @@ def test_whoever_knows_no_ranges_sends_it_from_the_beginning(hub: WholeHub, cach
     assert next(cache.rglob("model.safetensors")).read_bytes() == WEIGHTS
 
 
-@pytest.mark.parametrize("status", [500, 503, 429, 408])
-def test_a_busy_hub_is_asked_again(hub: WholeHub, status: int) -> None:
-    hub.moods = [None, status]
-    waits: list[float] = []
-    download(REQUEST, lambda _: None, waits.append)
-    assert waits == [7.0 if status == 429 else 1.0]
+def test_a_hub_that_asks_for_patience_is_asked_again(hub: WholeHub, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("time.sleep", lambda _: None)
+    hub.moods = [None, 429]
+    bring()
     assert set(names_here("org/tiny", Kind.MODEL)) == SAFE
 
 
-def test_a_hub_that_stays_busy_is_left_alone(hub: WholeHub) -> None:
-    hub.moods = [503] * 9
-    waits: list[float] = []
-    with pytest.raises(ModelError, match="refuses org/tiny") as caught:
-        download(REQUEST, lambda _: None, waits.append)
-    assert "503" in caught.value.detail
-    assert waits == list(hub_download.WAITS)
+def test_a_busy_hub_is_told(hub: WholeHub) -> None:
+    hub.moods = [None, 503]
+    error = refused()
+    assert "refuses org/tiny" in error.title
+    assert "503" in error.detail
     assert names_here("org/tiny", Kind.MODEL) == {}
 
 
 def test_a_hub_that_falls_silent(hub: WholeHub, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(hub_download, "FETCH_SECONDS", 0.05)
+    monkeypatch.setattr("huggingface_hub.constants.HF_HUB_DOWNLOAD_TIMEOUT", 0.05)
+    monkeypatch.setattr("time.sleep", lambda _: None)
     hub.gate.clear()
     hub.is_silent = True
     error = refused()
@@ -157,7 +153,7 @@ def test_another_length_than_listed_is_not_taken(hub: WholeHub, cache: Path) -> 
     hub.listed["model.safetensors"] = (len(WEIGHTS) + 5, "a" * 64)
     error = refused()
     assert "came damaged" in error.title
-    assert "1,048,576 bytes" in error.detail
+    assert "1,048,581 bytes" in error.detail
     assert asking.cached_files("org/tiny") == frozenset()
 
 
@@ -168,7 +164,7 @@ def test_another_content_than_listed_is_not_taken(hub: WholeHub, cache: Path) ->
 
 
 def test_a_full_disk_is_seen_before(hub: WholeHub, monkeypatch: pytest.MonkeyPatch) -> None:
-    usage = shutil.disk_usage("/")._replace(free=downloading.SPARE + 1000)
+    usage = shutil.disk_usage("/")._replace(free=hub_download.SPARE + 1000)
     monkeypatch.setattr(shutil, "disk_usage", lambda _: usage)
     error = refused()
     assert "There is no room for org/tiny" in error.title
@@ -176,18 +172,15 @@ def test_a_full_disk_is_seen_before(hub: WholeHub, monkeypatch: pytest.MonkeyPat
 
 
 def test_a_disk_that_fills_up_meanwhile(hub: WholeHub, cache: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    def full(*_: object) -> None:
-        raise OSError(errno.ENOSPC, "No space left on device")
+    genuine = hub_download._Partial.write
 
-    hub.moods = [None, None, 300_000]
-    genuine: Callable[..., None] = hub_download._write
-    calls: list[int] = []
+    def write(file: hub_download._Partial, content: bytes) -> int:
+        if file.tell() + len(content) > 300_000:
+            genuine(file, content[: 300_000 - file.tell()])
+            raise OSError(errno.ENOSPC, "No space left on device")
+        return genuine(file, content)
 
-    def write(*given: object) -> None:
-        calls.append(1)
-        (full if len(calls) > 3 else genuine)(*given)
-
-    monkeypatch.setattr(hub_download, "_write", write)
+    monkeypatch.setattr(hub_download._Partial, "write", write)
     error = refused()
     assert error.title == "The disk is full"
     assert blob(cache, WEIGHTS).stat().st_size == 300_000
@@ -290,7 +283,7 @@ def test_where_it_is_forbidden_nothing_is_asked(hub: WholeHub) -> None:
     assert "“Work offline” in Settings" in error.detail
     with pytest.raises(UserError, match="Hone works offline"):
         Download(REQUEST).run(lambda _: None)
-    with pytest.raises(UserError, match="was not fetched"):
+    with pytest.raises(UserError, match="works offline"):
         run_job("fetch-config", ConfigRequest(source="org/tiny"), ConfigFetched)
     assert hub.asked == []
 
