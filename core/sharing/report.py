@@ -327,7 +327,7 @@ def _machine(story: RunStory, history: History) -> str:
 
 def _charts(history: History, story: RunStory) -> str:
     losses = [(found.step, found.metrics.get("eval_loss")) for found in history.evaluations]
-    held_out = [(step, loss) for step, loss in losses if loss is not None]
+    held_out: Points = [(step, loss) for step, loss in losses if loss is not None]
     lines: dict[str, Points] = {"training": history.loss, "held-out data": held_out}
     charts = [chart("Loss by step", lines, lambda step: f"{step:,.0f}", figures.number)]
     for source, name in ((Source.TORCH, "the GPU"), (Source.PROCESS, "this run")):

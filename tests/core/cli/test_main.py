@@ -1,14 +1,17 @@
 """The outer edge of the command line: its commands, its help, errors, and text that would act on a terminal."""
 
 import argparse
+import errno
 import io
 import json
+import os
 import shlex
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
-from core.base import format
+from core.base import format, settings
 from core.base.errors import OptionsError, Problem, UserError
 from core.base.settings import VERSION
 from core.cli import main as cli
@@ -16,6 +19,7 @@ from core.cli.main import main
 from core.cli.output import print_json
 from core.runs.event_log import EventWriter
 from core.runs.events import Example, ExamplesChosen, Level, MessageRaised, Predicted, RunStarted, Said
+from core.runs.folder import RunFolder
 from core.runs.progress import Progress
 from core.runs.status import RunStory
 from core.runs.words import error_text
@@ -157,3 +161,52 @@ class TestControlCharacters:
         assert self.is_harmless(told)
         for error in (UserError(TITLE), OptionsError((Problem("", TITLE),))):
             assert TITLE in error_text(error), "the window shows it as it is"
+
+
+def _commands(run: RunFolder, target: Path) -> Iterator[list[str]]:
+    yield ["export", str(run.path), "--report", str(target)]
+    yield ["show", str(run.path), "--support", str(target)]
+    yield ["script", str(run.path), "-o", str(target)]
+    yield ["export", str(run.path), "--metrics", str(target)]
+    yield ["new", "--task", "text-classification", "-o", str(target)]
+
+
+@pytest.mark.parametrize(
+    ("named", "said"),
+    [
+        ("gone/x.html", "There is no folder at {there}/gone."),
+        ("file/x.html", "{there}/file is no folder."),
+        ("file", "{there}/file is there already; choose another name"),
+        ("folder.html", "{there}/folder.html is a folder."),
+    ],
+)
+def test_every_command_refuses_a_target_that_can_not_be(
+    run: RunFolder, tmp_path: Path, capsys: pytest.CaptureFixture[str], named: str, said: str
+) -> None:
+    there = tmp_path / "there"
+    (there / "folder.html").mkdir(parents=True)
+    (there / "file").write_text("precious")
+    for command in _commands(run, there / named):
+        assert main(command) == 2, command
+        told = capsys.readouterr().err
+        assert said.format(there=there).replace("/", os.sep) in told.replace("/", os.sep), command
+        assert "hone.log" not in told
+    assert sorted(path.name for path in there.rglob("*")) == ["file", "folder.html"]
+    assert not (settings.home() / "hone.log").exists()
+
+
+def test_a_disk_that_fills_leaves_nothing(
+    run: RunFolder, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    target = tmp_path / "there" / "x.zip"
+    target.parent.mkdir()
+    monkeypatch.setattr("zipfile.ZipFile.writestr", _full)
+    assert main(["show", str(run.path), "--support", str(target)]) == 1
+    told = capsys.readouterr().err
+    assert f"{target} is on is full" in told
+    assert "hone.log" not in told
+    assert list(target.parent.iterdir()) == []
+
+
+def _full(*_: object) -> None:
+    raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC), "temporary")

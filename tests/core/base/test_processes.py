@@ -1,9 +1,15 @@
+"""How processes ended, in words; and keeping the computer awake, with wakepy told to succeed or to fail."""
+
 import signal
+import subprocess
+import sys
 from pathlib import Path
 
 import pytest
 
-from core.base.processes import OUT_OF_MEMORY, describe, log_tail, out_of_memory_kills, signal_name
+from core.base import settings
+from core.base.processes import OUT_OF_MEMORY, awake, describe, log_tail, out_of_memory_kills, signal_name
+from core.base.settings import Settings
 
 
 def test_signals_have_their_names() -> None:
@@ -94,3 +100,60 @@ def test_kills_are_counted_for_the_group_else_for_the_machine(
         path.parent.mkdir(parents=True, exist_ok=True)
         path.write_text(content)
     assert out_of_memory_kills(tmp_path) == count
+
+
+@pytest.fixture
+def desktop(tmp_path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A desktop that keeps the computer awake when asked."""
+    monkeypatch.setenv("HONE_HOME", str(tmp_path))
+    monkeypatch.setenv("DBUS_SESSION_BUS_ADDRESS", "unix:path=/nowhere")
+    monkeypatch.setenv("WAKEPY_FAKE_SUCCESS", "yes")
+
+
+@pytest.mark.usefixtures("desktop")
+def test_who_does_not_want_it_is_let_be() -> None:
+    settings.save(Settings(keep_awake=False))
+    with awake() as is_kept:
+        assert not is_kept
+
+
+@pytest.mark.usefixtures("desktop")
+def test_a_computer_is_kept_awake_also_where_settings_cannot_be_read(tmp_path) -> None:
+    for _ in range(2):
+        with awake() as is_kept:
+            assert is_kept
+        if not (tmp_path / "settings.json").exists():
+            (tmp_path / "settings.json").mkdir()
+
+
+@pytest.mark.usefixtures("desktop")
+def test_a_desktop_without_a_way_costs_one_line(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.delenv("WAKEPY_FAKE_SUCCESS")
+    monkeypatch.setenv("WAKEPY_FORCE_FAILURE", "yes")
+    with awake() as is_kept:
+        assert not is_kept
+    assert capsys.readouterr().err == "This desktop has no way to keep the computer awake.\n"
+
+
+@pytest.mark.usefixtures("desktop")
+@pytest.mark.skipif(sys.platform in ("win32", "darwin"), reason="these need no D-Bus")
+def test_without_a_desktop_nobody_is_asked(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.delenv("DBUS_SESSION_BUS_ADDRESS")
+    with awake() as is_kept:
+        assert not is_kept
+    assert capsys.readouterr().err == ""
+
+
+@pytest.mark.usefixtures("desktop")
+def test_a_bug_meanwhile_comes_through() -> None:
+    with pytest.raises(ZeroDivisionError), awake():
+        raise ZeroDivisionError
+
+
+def test_the_keeper_brings_the_library_only_when_it_asks() -> None:
+    code = "import sys, core.monitor.keeper; sys.exit('wakepy' in sys.modules)"
+    assert subprocess.run([sys.executable, "-c", code], check=False).returncode == 0

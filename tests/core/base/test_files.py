@@ -1,10 +1,12 @@
 import codecs
+import errno
 import os
 import stat
 from pathlib import Path
 
 import pytest
 
+from core.base.errors import TargetError, UserError
 from core.base.files import (
     is_there,
     read_small,
@@ -13,6 +15,7 @@ from core.base.files import (
     why_missing,
     without_tilde,
     write_atomically,
+    writing,
 )
 
 
@@ -118,3 +121,31 @@ def test_what_the_system_makes_up_is_not_read() -> None:
     """Such as /proc/kmsg, which waits for messages; all of them are ordinary files of no length."""
     assert Path("/proc/self/status").read_bytes()
     assert read_small(Path("/proc/self/status")) == b""
+
+
+@pytest.mark.parametrize(
+    ("number", "kind", "said"),
+    [
+        (errno.EACCES, TargetError, "another folder"),
+        (errno.EROFS, TargetError, "another folder"),
+        (errno.ENOSPC, UserError, "is full"),
+        (errno.EIO, UserError, ""),
+    ],
+)
+def test_what_the_system_refuses_is_told_with_its_remedy(
+    tmp_path: Path, number: int, kind: type[UserError], said: str
+) -> None:
+    target = tmp_path / "x.html"
+    with pytest.raises(UserError) as caught, writing(target):
+        raise _refusal(number, tmp_path / ".x.html.0123")
+    assert type(caught.value) is kind
+    assert (caught.value.title, (said or os.strerror(number)) in str(caught.value)) == (
+        "x.html can't be written",
+        True,
+    )
+    assert str(target) in str(caught.value)
+    assert "0123" not in str(caught.value)
+
+
+def _refusal(number: int, path: Path) -> OSError:
+    return OSError(number, os.strerror(number), str(path))
