@@ -1,11 +1,8 @@
 """What Hone may ask the Hugging Face Hub before a run: one model's config.json, and only when the person wants it."""
 
-import contextlib
 import os
 import re
-import subprocess
 import sys
-import tempfile
 import threading
 import time
 from collections import deque
@@ -19,17 +16,9 @@ from urllib.parse import urlsplit
 import msgspec
 
 from core.base import settings
-from core.base.errors import Fix, ModelError, UserError
-from core.base.jobs import (
-    EngineCrashed,
-    JobCancelled,
-    JobFailure,
-    JobProgress,
-    decoded,
-    engine_command,
-    run_job,
-)
-from core.base.processes import ASKER, converse, is_frozen, kill_with_children, start_worker
+from core.base.errors import Fix, ModelError
+from core.base.jobs import EngineJob, JobCancelled, JobProgress, decoded
+from core.base.processes import is_frozen
 from core.memory.model import ModelRequest, model_request
 from core.options import RunOptions
 from core.options.catalogue import is_scratch, scratch_model
@@ -428,66 +417,38 @@ class Transfer(Protocol):
 
 
 class Download:
-    """Brings one model or data set to this computer; made anew to go on after a pause.
+    """Downloads one model or data set; made anew to continue after a pause.
 
     Args:
-        request: What to bring.
+        request: What to download.
         command: What starts the engine's job, where it isn't Hone's own.
     """
 
     def __init__(self, request: DownloadRequest, command: Sequence[str] | None = None) -> None:
-        self._request = request
-        self._command = command or engine_command("hub-download")
+        self._request, self._command = request, command
         self._lock = threading.Lock()
-        self._process: subprocess.Popen[bytes] | None = None
+        self._job: EngineJob | None = None
         self._is_killed = False
 
     def run(self, tell: Callable[[JobProgress], None]) -> Downloaded:
-        """Download, waiting until all has come.
-
-        Args:
-            tell: Hears how far it is, a few times a second.
+        """Download, reporting bytes a few times a second; see `EngineJob.ask` for what it raises.
 
         Raises:
             UserError: It can't be had; what has come stays.
-            EngineCrashed: The process ended without an answer.
-            JobCancelled: `kill` was called.
-            OSError: It can't be started.
         """
-        with tempfile.TemporaryFile() as messages:
-            process = self._start(messages.fileno())
-
-            def hear(line: bytes) -> None:
-                with contextlib.suppress(msgspec.MsgspecError):  # the answer is no progress
-                    tell(msgspec.json.decode(line, type=JobProgress))
-
-            answer = converse(process, msgspec.json.encode(self._request), hear)
+        with self._lock:
             if self._is_killed:
                 raise JobCancelled("hub-download")
-            if process.returncode == 0:
-                return decoded("hub-download", answer, Downloaded)
-            messages.seek(0)
-            raise _failure(process.returncode, answer, messages.read().decode(errors="replace"))
+            self._job = EngineJob("hub-download", self._command)
+        answer = self._job.ask(msgspec.json.encode(self._request), tell=tell)
+        return decoded("hub-download", answer, Downloaded)
 
     def kill(self) -> None:
         """End it at once, from any thread, also before it has begun; what has come stays."""
         with self._lock:
             self._is_killed = True
-            if self._process is not None:
-                kill_with_children(self._process)
-
-    def _start(self, messages: int) -> subprocess.Popen[bytes]:
-        with self._lock:
-            if self._is_killed:
-                raise JobCancelled("hub-download")
-            self._process = start_worker(
-                self._command,
-                stdin=subprocess.PIPE,
-                stdout=subprocess.PIPE,
-                stderr=messages,
-                environment={ASKER: str(os.getpid())},
-            )
-            return self._process
+            if self._job is not None:
+                self._job.kill()
 
 
 class Pace:
@@ -520,23 +481,6 @@ class Pace:
         """Seconds until all has come; None where that can't be known."""
         speed = self.speed
         return (progress.total - progress.done) / speed if speed else None
-
-
-def drop_partial(name: str, kind: Kind) -> Removed:
-    """Give up a download that was begun: what has come of it is deleted. See `EngineJob.ask` for what it raises."""
-    request = RemoveRequest(id=name, kind=kind, only_partial=True)
-    return run_job("hub-remove", request, Removed)
-
-
-def _failure(code: int, answer: bytes, messages: str) -> Exception:
-    if code == 1:
-        try:
-            told = msgspec.json.decode(answer, type=JobFailure).error
-        except msgspec.MsgspecError:
-            pass
-        else:
-            return UserError(told.title, told.detail, told.fixes)
-    return EngineCrashed("hub-download", code, messages)
 
 
 # --- The Hub's cache on this computer, by names and sizes of files alone
