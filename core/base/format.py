@@ -305,12 +305,7 @@ def plain_duration(seconds: float | None) -> str:
     """A length of time: `8 s`, `2 min 05 s`, `1 h 20 min`."""
     if seconds is None:
         return PLAIN_MISSING
-    whole = max(0, round(seconds))
-    if whole < 60:
-        return f"{whole} s"
-    if whole < 3600:
-        return f"{whole // 60} min {whole % 60:02d} s"
-    return f"{whole // 3600} h {whole % 3600 // 60:02d} min"
+    return duration(seconds)
 
 
 def full_moment(unix_seconds: float | None) -> str:

@@ -14,9 +14,6 @@ from core.base.files import without_tilde, write_atomically
 # --- Settings
 
 
-SCHEMA = 1
-
-
 class Appearance(StrEnum):
     """Which colours the window uses."""
 
@@ -32,7 +29,6 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True):
     `offline` keeps it from asking the Hugging Face Hub for anything.
     """
 
-    schema: int = SCHEMA
     appearance: Appearance = Appearance.SYSTEM
     runs_folder: str | None = None
     keep_awake: bool = True
@@ -59,10 +55,7 @@ def load() -> Settings:
 
 
 def read() -> tuple[Settings, UserError | None]:
-    """As `load`, and what is to be said where the file is damaged.
-
-    A damaged file, and one of a newer Hone, whose further settings the next saving would lose, is copied beside.
-    Where `home()` is a file there are none either: whoever writes there first is told so.
+    """As `load`, and what to say if the file is damaged; it is copied to settings.damaged.json then.
 
     Raises:
         OSError: There is a file, and it can't be read.
@@ -75,28 +68,15 @@ def read() -> tuple[Settings, UserError | None]:
     try:
         settings = msgspec.json.decode(content, type=Settings)
     except msgspec.MsgspecError as error:
-        return Settings(), _told_damage(_keep_beside(path, content, "damaged"), str(error))
-    if settings.schema > SCHEMA:
-        _keep_beside(path, content, f"schema-{settings.schema}")
-        settings = msgspec.structs.replace(settings, schema=SCHEMA)
+        copy, where = path.with_suffix(".damaged.json"), ""
+        with contextlib.suppress(OSError):
+            write_atomically(copy, content)
+            where = f"They were put in {copy}. "
+        return Settings(), UserError(
+            "Your settings were damaged, so the defaults are in force",
+            f"{where}New runs go to {runs_folder(Settings())}. What was wrong: {error}.",
+        )
     return settings, None
-
-
-def _told_damage(kept: Path | None, reason: str) -> UserError:
-    where = f"They were put in {kept}. " if kept else ""
-    return UserError(
-        "Your settings were damaged, so the defaults are in force",
-        f"{where}New runs go to {runs_folder(Settings())}. What was wrong: {reason}.",
-    )
-
-
-def _keep_beside(path: Path, content: bytes, why: str) -> Path | None:
-    """Copy a file; returns where to, None where nothing can be written: then nothing will be overwritten."""
-    beside = path.with_suffix(f".{why}.json")
-    with contextlib.suppress(OSError):
-        write_atomically(beside, content)
-        return beside
-    return None
 
 
 def save(settings: Settings) -> None:

@@ -1,6 +1,5 @@
 from pathlib import Path
 
-import msgspec
 import pytest
 
 from core.base import settings
@@ -20,13 +19,6 @@ def test_what_is_saved_is_loaded(home: Path) -> None:
     assert settings.load() == Settings(appearance=Appearance.DARK)
 
 
-def test_a_damaged_file_is_kept_beside_and_the_defaults_hold(home: Path) -> None:
-    home.mkdir()
-    (home / "settings.json").write_text("{")
-    assert settings.load() == Settings()
-    assert (home / "settings.damaged.json").read_text() == "{"
-
-
 @pytest.mark.parametrize("content", ["{", '{"runs_folder": 7, "appearance": "pink"}'])
 def test_of_damaged_settings_it_is_told_where_they_are_and_where_runs_go(home: Path, content: str) -> None:
     assert settings.read() == (Settings(), None)
@@ -35,15 +27,8 @@ def test_of_damaged_settings_it_is_told_where_they_are_and_where_runs_go(home: P
     chosen, told = settings.read()
     assert chosen == Settings()
     assert str(home / "settings.damaged.json") in str(told)
+    assert (home / "settings.damaged.json").read_text() == content
     assert str(home / "runs") in str(told)
-
-
-def test_a_file_of_a_newer_hone_is_kept_beside_and_read_as_far_as_it_is_known(home: Path) -> None:
-    home.mkdir()
-    newer = {"schema": 2, "appearance": "dark", "of_tomorrow": True}
-    (home / "settings.json").write_bytes(msgspec.json.encode(newer))
-    assert settings.load() == Settings(appearance=Appearance.DARK)
-    assert msgspec.json.decode((home / "settings.schema-2.json").read_bytes()) == newer
 
 
 def test_a_home_that_is_a_file_holds_no_settings(home: Path) -> None:
