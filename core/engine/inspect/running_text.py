@@ -9,7 +9,7 @@ import msgspec
 import pyarrow as pa
 
 from core.base import settings
-from core.base.errors import DataError, Problem
+from core.base.errors import DataError
 from core.engine.data import checks as kinds
 from core.engine.data.checks import few_rows, offered
 from core.engine.data.columns import Guess
@@ -87,31 +87,12 @@ def inspect_running_text(options: RunOptions, stages: Stages) -> DataReport:
     with stages.stage(0.3) as tell:
         if looked.gathered:
             report = _with(report, lengths=_lengths(looked.gathered, at_hand, tell))
-        counts = _text_counts(options, looked, at_hand)
-    report = _counted(report, counts)
+        counted = _counted(options, looked, at_hand)
+    counted["problems"] = (*report.problems, *counted.get("problems", ()))
+    counted["notes"] = tuple(dict.fromkeys((*report.notes, *counted.get("notes", ()))))
+    report = _with(report, **counted)
     seen = tuple(islice(_seen(looked.beginning, at_hand), SHOWN))
     return _with(report, seen=seen)
-
-
-@dataclass(frozen=True)
-class _TextCounts:
-    """Rows of an epoch and rows evaluated on, None where that isn't known; what stops a run; and what to say."""
-
-    train: int | None = None
-    eval: int | None = None
-    problems: tuple[Problem, ...] = ()
-    notes: tuple[str, ...] = ()
-
-
-def _counted(report: DataReport, counts: _TextCounts) -> DataReport:
-    """The report with its counts."""
-    return _with(
-        report,
-        train_rows=counts.train,
-        eval_rows=counts.eval,
-        problems=(*report.problems, *counts.problems),
-        notes=tuple(dict.fromkeys((*report.notes, *counts.notes))),
-    )
 
 
 def _with(report: DataReport, **fields: Any) -> DataReport:
@@ -202,29 +183,32 @@ def _lengths(gathered: Gathered, at_hand: AtHand | None, tell: Tell) -> Lengths 
     return histogram(token_lengths(samples, at_hand.tokenizer, tell), TOKENS)
 
 
-def _text_counts(options: RunOptions, looked: _Looked, at_hand: AtHand | None) -> _TextCounts:
-    """What a run would count, by the functions it uses; what it stops on is found here, too."""
+def _counted(options: RunOptions, looked: _Looked, at_hand: AtHand | None) -> dict[str, Any]:
+    """What a run would count, by the functions it uses, as fields of the report; and what it stops on."""
     apart = held_out_of(options.data)
     if looked.characters > COUNTED_CHARACTERS:
         if at_hand is None:
-            return _TextCounts()
+            return {}
         about = estimate_rows(options, looked.texts(), looked.characters, at_hand)
-        return _TextCounts(about.train, about.eval, notes=(about.note, *at_hand.notes))
+        return {"train_rows": about.train, "eval_rows": about.eval, "notes": (about.note, *at_hand.notes)}
     try:
         text = load_running_text(options)
     except DataError as error:
-        path = apart.option if apart else "data.train"
-        return _TextCounts(problems=(tables.as_problem(path, error),))
+        return {"problems": (tables.as_problem(apart.option if apart else "data.train", error),)}
     if at_hand is None:
-        return _TextCounts(notes=tables.other_notes(text.notes))
+        return {"notes": tables.other_notes(text.notes)}
     train = _blocks(text.train, at_hand)
     if train is None:
-        return _TextCounts(problems=(tables.as_problem("data.train", too_short(options.data.train)),))
+        return {"problems": (tables.as_problem("data.train", too_short(options.data.train)),)}
     held_out = None if text.eval is None else _blocks(text.eval, at_hand)
     notes = text.notes if text.eval is None or held_out is not None else (*text.notes, NOTHING_HELD_OUT)
-    rows = _count_at_most(len(train.rows), options.data.max_train_samples)
-    evaluated = 0 if held_out is None else _count_at_most(len(held_out.rows), options.data.max_eval_samples)
-    return _TextCounts(rows, evaluated, notes=(*tables.other_notes(notes), *at_hand.notes))
+    return {
+        "train_rows": _count_at_most(len(train.rows), options.data.max_train_samples),
+        "eval_rows": 0
+        if held_out is None
+        else _count_at_most(len(held_out.rows), options.data.max_eval_samples),
+        "notes": (*tables.other_notes(notes), *at_hand.notes),
+    }
 
 
 def _count_at_most(count: int, limit: int | None) -> int:
