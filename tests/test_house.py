@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from core.engine.capabilities import LIBRARIES
+from core.engine.devices.capabilities import LIBRARIES
 from recipe import ASKED_FOR_VERSIONS
 
 ROOT = Path(__file__).resolve().parent.parent

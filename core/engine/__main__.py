@@ -135,7 +135,7 @@ def _train(run: RunFolder) -> int:
             return 1
         except OSError:  # a full disk, or none: what is written next tells
             pass
-        from core.engine.capabilities import versions
+        from core.engine.devices.capabilities import versions
 
         start = find_start(run)
         reporter = Reporter(run)
@@ -207,8 +207,8 @@ class Channel:
 
 def _devices(channel: Channel) -> msgspec.Struct:
     number_by_slot()
-    from core.engine.capabilities import gather
-    from core.engine.devices import report
+    from core.engine.devices.capabilities import gather
+    from core.engine.devices.choose import report
 
     return report(gather(with_compilers=True))
 
@@ -218,7 +218,7 @@ def _check_device(channel: Channel) -> msgspec.Struct:
 
     request = channel.read(DeviceCheckRequest)
     prepare_device_check()
-    from core.engine.device_check import check_device
+    from core.engine.devices.check import check_device
 
     return check_device(request)
 

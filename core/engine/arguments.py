@@ -12,7 +12,7 @@ from typing import Any
 import torch
 
 from core.engine.data.batches import start_method
-from core.engine.devices import Choice
+from core.engine.devices.choose import Choice
 from core.options import RunOptions
 from core.options.choices import DeepSpeed, Offload, Optimizer, Precision, Schedule, Toggle
 from core.options.trainer_args import OPTIMIZER_NAMES
@@ -33,7 +33,7 @@ def optimizer_class(choice: Choice) -> OptimizerClass | None:
     }
     if choice.settled.memory.offload_optimizer:
         # CUDA only, not tried here. It copies each gradient as soon as it is there, so neither clipping nor fp16's loss
-        # scale reaches the copy; both are refused beforehand (`core.options.method_rules`, `core.engine.capabilities`).
+        # scale reaches the copy; both are refused beforehand (`method_rules`, `capabilities`).
         from torchao.optim import CPUOffloadOptimizer
 
         return CPUOffloadOptimizer, {"optimizer_class": torch.optim.AdamW, "fused": True, **numbers}

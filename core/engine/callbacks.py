@@ -1,10 +1,14 @@
 """Hone's callbacks of Trainer: events for steps, evaluations, predictions and checkpoints; requests; the best model."""
 
+import _thread
 import math
+import signal
 import sys
+import threading
 import time
 import traceback
 from collections.abc import Callable
+from types import FrameType, TracebackType
 from typing import Any
 
 import torch
@@ -13,12 +17,11 @@ from transformers import TrainerCallback
 from core.base.errors import UserError
 from core.base.format import METRIC_NAMES, METRICS
 from core.engine import checkpoints
-from core.engine.devices import Choice
+from core.engine.devices.choose import Choice
 from core.engine.failures import lost_weights
 from core.engine.generate.predict import Speaker
 from core.engine.metrics import Confusion, confusion_of
 from core.engine.reporter import Part, Reporter, StepLog
-from core.engine.requests import RequestBox
 from core.engine.trainer import WatchedTrainer
 from core.engine.what_ran import differences, what_ran
 from core.options import RunOptions
@@ -28,11 +31,14 @@ from core.runs.events import (
     ConfusionCounted,
     Evaluated,
     ExamplesChosen,
+    Outcome,
     Phase,
     Predicted,
+    RequestAnswered,
     RunPlanned,
     split_non_finite,
 )
+from core.runs.folder import Action, Request, RunFolder
 from core.runs.models import Checkpoint, is_undamaged
 
 
@@ -99,7 +105,7 @@ class PredictionCallback(TrainerCallback):
     on. A pause interrupts it by `EndRequested`.
     """
 
-    def __init__(self, reporter: Reporter, trainer: Any, speaker: Speaker, requests: RequestBox) -> None:
+    def __init__(self, reporter: Reporter, trainer: Any, speaker: Speaker, requests: "RequestBox") -> None:
         self._reporter = reporter
         self._trainer = trainer
         self._speaker = speaker
@@ -339,6 +345,166 @@ def epochs_of(steps: int, batches: int, batches_a_step: int) -> float:
     """How often so many steps go through data of so many batches; the last step of a pass may have fewer of them."""
     passes, rest = divmod(steps, max(1, math.ceil(batches / batches_a_step)))
     return passes + rest * batches_a_step / max(1, batches)
+
+
+# --- Requests that a person left in the run's folder
+
+
+LOOK_SECONDS = 0.3
+BETWEEN_LOOKS = 0.2
+"""A step may take a few milliseconds, and a look at the folder a fifth of one: so many seconds lie between two."""
+
+OUTCOMES = {Action.STOP: Outcome.STOPPED, Action.PAUSE: Outcome.PAUSED}
+"""The requests that end an attempt, and how it is called then."""
+
+
+class EndRequested(Exception):  # noqa: N818 - a request, not an error
+    """Raised where work is interrupted because the person pressed Stop or Pause; `outcome` tells which."""
+
+    def __init__(self, outcome: Outcome) -> None:
+        super().__init__(outcome.value)
+        self.outcome = outcome
+
+
+class RequestBox:
+    """Looks for requests and answers each once; those that only the keeper takes up are left lying.
+
+    `ending` is the outcome that was asked for, once it was; a stop asked after a pause takes its place. `can_save`
+    tells whether there is anything to save yet.
+
+    Args:
+        run: Whose requests.
+        reporter: Writes the answers.
+        clock: Tells the time, in seconds.
+    """
+
+    def __init__(
+        self, run: RunFolder, reporter: Reporter, clock: Callable[[], float] = time.monotonic
+    ) -> None:
+        self._run = run
+        self._reporter = reporter
+        self._clock = clock
+        self._next_look = 0.0
+        self._save_is_asked = False
+        self.ending: Outcome | None = None
+        self.can_save = False
+
+    def stop_at_signal(self, number: int, _frame: FrameType | None) -> None:
+        """Stop as if the person had asked for it; the same signal once more ends the process at once."""
+        signal.signal(number, signal.default_int_handler if number == signal.SIGINT else signal.SIG_DFL)
+        self.ending = self.ending or Outcome.STOPPED
+
+    def end_is_asked(self) -> bool:
+        """Whether a stop or a pause was asked, now or earlier. May be asked after every step."""
+        self._look()
+        return self.ending is not None
+
+    def save_is_asked(self) -> bool:
+        """Whether a checkpoint was asked for since the last call."""
+        self._look()
+        asked, self._save_is_asked = self._save_is_asked, False
+        return asked
+
+    def raise_if_ending(self) -> None:
+        """Interrupt work that has no other way to end.
+
+        Raises:
+            EndRequested: A stop or a pause was asked.
+        """
+        if self.end_is_asked() and self.ending is not None:
+            raise EndRequested(self.ending)
+
+    def raise_if_pausing(self) -> None:
+        """Interrupt work that is done anew when the run goes on.
+
+        Raises:
+            EndRequested: A pause was asked.
+        """
+        if self.ending is Outcome.PAUSED:
+            raise EndRequested(self.ending)
+
+    def refuse_rest(self) -> None:
+        """Answer what came too late."""
+        for request in self._run.open_requests():
+            if request.action is not Action.KILL:
+                self._answer(request, refusal="The run has just ended.")
+
+    def _look(self) -> None:
+        if self._clock() < self._next_look:
+            return
+        self._next_look = self._clock() + BETWEEN_LOOKS
+        for request in self._run.open_requests():
+            if request.action in OUTCOMES:
+                self._take_end(request)
+            elif request.action is Action.SAVE:
+                self._take_save(request)
+
+    def _take_end(self, request: Request) -> None:
+        outcome = OUTCOMES[request.action]
+        if self.ending is Outcome.STOPPED and outcome is Outcome.PAUSED:
+            self._answer(request, refusal="The run is stopping already.")
+            return
+        self.ending = outcome
+        self._answer(request)
+
+    def _take_save(self, request: Request) -> None:
+        if self.ending is not None:
+            self._answer(request, refusal="The run is ending, and saves a checkpoint as it does.")
+        elif not self.can_save:
+            self._answer(request, refusal="Nothing has been learned yet that could be saved.")
+        else:
+            self._save_is_asked = True
+            self._answer(request)
+
+    def _answer(self, request: Request, refusal: str = "") -> None:
+        answer = RequestAnswered(
+            request=request.id, action=request.action, accepted=not refusal, detail=refusal
+        )
+        self._reporter.write(answer)
+        self._run.close_request(request)
+
+
+class EndWhileLoading:
+    """Lets a stop or a pause interrupt loading: a download, reading files, tokenizing; none of them looks for requests.
+
+    A watching thread interrupts the main thread, as Ctrl-C would, and the interruption leaves as `EndRequested`. What a
+    script's shell starts in the background ignores Ctrl-C, and would ignore that, too: while it loads, it doesn't.
+    """
+
+    def __init__(self, run: RunFolder, requests: RequestBox) -> None:
+        self._run = run
+        self._requests = requests
+        self._done = threading.Event()
+        self._ignored = False
+        self._watcher = threading.Thread(target=self._watch, name="end-while-loading", daemon=True)
+
+    def __enter__(self) -> None:
+        """Begin to watch."""
+        if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
+            self._ignored = True
+            signal.signal(signal.SIGINT, signal.default_int_handler)
+        self._watcher.start()
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        """End watching.
+
+        Raises:
+            EndRequested: A stop or a pause was asked meanwhile.
+        """
+        self._done.set()
+        self._watcher.join()
+        if self._ignored:
+            signal.signal(signal.SIGINT, signal.SIG_IGN)
+        if kind is None or issubclass(kind, KeyboardInterrupt):
+            self._requests.raise_if_ending()
+
+    def _watch(self) -> None:
+        while not self._done.wait(LOOK_SECONDS):
+            if any(request.action in OUTCOMES for request in self._run.open_requests()):
+                _thread.interrupt_main()
+                return
 
 
 class RequestCallback(TrainerCallback):

@@ -1,11 +1,13 @@
 """How Trainer's batches are loaded, in which order; and the random numbers that checkpoints keep."""
 
+import contextlib
 import multiprocessing
 import random
 import signal
 from collections.abc import Callable, Iterator
 from importlib import import_module
 from pathlib import Path
+from types import FrameType
 from typing import Any, Protocol
 
 import numpy as np
@@ -15,9 +17,9 @@ from torch.utils.data import Dataset as data_Dataset
 from transformers import Trainer
 from transformers.trainer_pt_utils import LengthGroupedSampler
 
+from core.base.processes import SIGNALS
 from core.engine.data.batches import PRELOADED, Collator, SentCollator, SentSamples, begin_worker, received
 from core.engine.data.token_cache import lengths_of
-from core.engine.requests import on_signals
 
 
 class OrderedByLength(LengthGroupedSampler):
@@ -149,6 +151,26 @@ def draw_no_seed(loader: Any) -> None:
     goes on must not draw it a second time.
     """
     live_loader(loader).generator = loader.generator = torch.Generator()
+
+
+# --- Signals
+
+
+Handler = Callable[[int, FrameType | None], object] | int
+
+
+@contextlib.contextmanager
+def on_signals(handler: Handler) -> Iterator[None]:
+    """Let `handler` take the signals that ask this process to end, but for those that it was started to ignore."""
+    before = {number: signal.getsignal(number) for number in SIGNALS}
+    taken = {number: found for number, found in before.items() if found not in (None, signal.SIG_IGN)}
+    for number in taken:
+        signal.signal(number, handler)
+    try:
+        yield
+    finally:
+        for number, found in taken.items():
+            signal.signal(number, found)
 
 
 # --- Random numbers, kept in checkpoints where Trainer forgets them

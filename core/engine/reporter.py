@@ -37,7 +37,7 @@ from core.runs.status import DOESNT_FIT, PAUSED_ITSELF, RunStory
 if TYPE_CHECKING:
     import torch
 
-    from core.engine.device_memory import DeviceMemory
+    from core.engine.devices.memory import DeviceMemory
     from core.engine.trainer import WatchedTrainer
 
 

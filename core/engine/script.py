@@ -17,7 +17,6 @@ import jinja2
 import msgspec
 
 from core.engine.arguments import trainer_arguments
-from core.engine.capabilities import gather
 from core.engine.data import parquet_images
 from core.engine.data.chat_tokens import Writer, set_template
 from core.engine.data.columns import Guess, guess_columns, guess_score_columns, guess_tag_columns
@@ -29,7 +28,8 @@ from core.engine.data.running_text import PlainText, read_running, text_column
 from core.engine.data.splits import Files, files_of, header_asked, held_out_of, texts_of
 from core.engine.data.tables import Table, read_files, read_table
 from core.engine.data.text_files import DELIMITER_NAMES, ENCODINGS, Reading
-from core.engine.devices import Choice, report
+from core.engine.devices.capabilities import gather
+from core.engine.devices.choose import Choice, report
 from core.engine.environment import mps_watermarks
 from core.engine.models.past_runs import base_of, config_in
 from core.engine.models.text import load_tokenizer

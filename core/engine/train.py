@@ -25,18 +25,21 @@ from core.engine.arguments import alone, optimizer_class, trainer_arguments
 from core.engine.callbacks import (
     BestCallback,
     ConfusionCallback,
+    EndRequested,
+    EndWhileLoading,
     PredictionCallback,
     ReportCallback,
+    RequestBox,
     RequestCallback,
     take_best,
 )
-from core.engine.capabilities import BITSANDBYTES_OPTIMIZERS, gather
 from core.engine.compile import Compilation
 from core.engine.data.batches import collator_for
 from core.engine.data.token_cache import NO_LABEL
-from core.engine.device_check import warn_of_wrong_numbers
-from core.engine.device_memory import DeviceMemory, MemoryReports, process_peak
-from core.engine.devices import Choice, choose_visible
+from core.engine.devices.capabilities import BITSANDBYTES_OPTIMIZERS, gather
+from core.engine.devices.check import warn_of_wrong_numbers
+from core.engine.devices.choose import Choice, choose_visible
+from core.engine.devices.memory import DeviceMemory, MemoryReports, process_peak
 from core.engine.failures import (
     CantSave,
     cant_save,
@@ -49,11 +52,11 @@ from core.engine.failures import (
     writing,
 )
 from core.engine.generate.predict import choose
+from core.engine.loading import on_signals
 from core.engine.memory.forecast import foretell, refuse_too_large, remember
 from core.engine.models.past_runs import keep_base
 from core.engine.models.vision import check_checkpointing
 from core.engine.reporter import Reporter, StepLog
-from core.engine.requests import EndRequested, EndWhileLoading, RequestBox, on_signals
 from core.engine.tasks import Prepared, TrainedBy
 from core.engine.trainer import WatchedTrainer, loss_by_label, mend_loss_scaling, share_router_loss
 from core.engine.what_ran import report_fallbacks

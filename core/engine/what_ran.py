@@ -12,7 +12,7 @@ from transformers.trainer_pt_utils import LengthGroupedSampler
 
 from core.engine.arguments import describe_zero, zero_loss_scale
 from core.engine.data.batches import PadTexts
-from core.engine.devices import Choice
+from core.engine.devices.choose import Choice
 from core.engine.environment import process_ran
 from core.engine.loading import live_loader
 from core.engine.models.parts import base_of, count, describe_adapter, is_packed, weights_of

@@ -2,7 +2,7 @@
 
 import msgspec
 
-from core.engine.capabilities import Compilers, CudaDevice, MachineFacts
+from core.engine.devices.capabilities import Compilers, CudaDevice, MachineFacts
 
 GB = 1 << 30
 LISTED = Compilers(

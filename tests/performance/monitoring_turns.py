@@ -94,8 +94,8 @@ def train(run: RunFolder) -> int:
     from core.engine.environment import prepare_torchvision
 
     prepare_torchvision()
+    from core.engine.callbacks import RequestBox
     from core.engine.reporter import Reporter, StepLog
-    from core.engine.requests import RequestBox
     from core.engine.train import train_run
 
     ends: list[float] = []

@@ -14,7 +14,7 @@ from PySide6.QtGui import QColor, QImage, QPainter
 from core.base.errors import Fix, Problem
 from core.benchmark.result import Result
 from core.benchmark.runner import Progress
-from core.engine.devices import report
+from core.engine.devices.choose import report
 from core.memory import estimate
 from core.memory.model import (
     Basis,

@@ -14,10 +14,10 @@ import torch
 from core.base import format as figures
 from core.base.errors import DeviceError, ModelError, OutOfMemory
 from core.engine import environment as process_settings
-from core.engine.capabilities import gather
 from core.engine.data.image_files import ImageTransform
 from core.engine.data.labelled_texts import length_limit, row_length
-from core.engine.devices import Choice, choose_visible
+from core.engine.devices.capabilities import gather
+from core.engine.devices.choose import Choice, choose_visible
 from core.engine.models import text as text_models
 from core.engine.models.parts import COMPUTED_IN, make_trainable
 from core.engine.models.past_runs import base_of, with_matrices

@@ -13,9 +13,9 @@ import pyarrow.compute as pc
 
 from core.base import format as figures
 from core.base.errors import DataError, DoesntFit, Fix, FixAction, ModelError, OptionsError, Problem
-from core.engine.capabilities import gather
 from core.engine.data.token_cache import lengths_of
-from core.engine.devices import Choice, choose_visible
+from core.engine.devices.capabilities import gather
+from core.engine.devices.choose import Choice, choose_visible
 from core.engine.models.check import check_model
 from core.engine.models.text import load_config, longest_text, tokenizer_at_hand
 from core.engine.models.vision import find_image_model

@@ -15,7 +15,7 @@ import msgspec
 import torch
 
 from core.engine.data.token_cache import lengths_of
-from core.engine.devices import Choice
+from core.engine.devices.choose import Choice
 from core.engine.memory.weigh import WeighedRun, WeighingCallback, WeighingTrainer, weighed
 from core.engine.reporter import Reporter
 from core.memory.model import Measurement

@@ -26,8 +26,8 @@ from transformers import TrainerCallback
 from core.base.errors import OutOfMemory
 from core.base.system import tree_bytes
 from core.benchmark.result import Sample
-from core.engine.device_memory import process_peak
-from core.engine.devices import Choice
+from core.engine.devices.choose import Choice
+from core.engine.devices.memory import process_peak
 from core.engine.failures import explain
 from core.engine.loading import generators, remember
 from core.engine.reporter import Reporter

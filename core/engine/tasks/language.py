@@ -176,7 +176,7 @@ def prepare_chat(options: RunOptions, reporter: Reporter) -> Prepared:
     """
     from trl import SFTConfig
 
-    from core.engine.trl_trainers import ChatTrainer
+    from core.engine.tasks.trl_trainers import ChatTrainer
 
     ready = ready_tokenizer(options, reporter)
     found = _chat_samples(options, ready, reporter)
@@ -235,7 +235,7 @@ def prepare_preference(options: RunOptions, reporter: Reporter) -> Prepared:
     """
     from trl import DPOConfig
 
-    from core.engine.trl_trainers import PreferenceTrainer
+    from core.engine.tasks.trl_trainers import PreferenceTrainer
 
     ready = ready_tokenizer(options, reporter)
     found = _preference_samples(options, ready, reporter)

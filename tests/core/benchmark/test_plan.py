@@ -16,7 +16,7 @@ from core.benchmark.plan import (
     pieces_of,
 )
 from core.benchmark.published import GUIDE, guide_row
-from core.engine.devices import report
+from core.engine.devices.choose import report
 from core.engine.environment import prepare_torchvision
 from core.engine.models.check import check_model
 from core.memory.model import Room, with_changes

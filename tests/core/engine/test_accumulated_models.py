@@ -12,7 +12,7 @@ import torch
 
 from core.engine.data.batches import PadTexts, stack
 from core.engine.data.token_cache import NO_LABEL
-from core.engine.devices import Choice
+from core.engine.devices.choose import Choice
 from core.engine.environment import prepare_torchvision
 from core.engine.models.vision import load_vision_model
 from core.engine.tasks import Prepared

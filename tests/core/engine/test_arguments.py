@@ -7,7 +7,7 @@ import msgspec
 import pytest
 
 from core.engine.arguments import trainer_arguments
-from core.engine.devices import Choice
+from core.engine.devices.choose import Choice
 from core.engine.environment import prepare_torchvision
 from core.options import RunOptions
 from core.options.choices import Precision, Schedule, Task, Toggle

@@ -7,8 +7,8 @@ import msgspec
 import pytest
 
 from core.base.errors import DeviceError
-from core.engine.capabilities import MachineFacts
-from core.engine.devices import choose, report
+from core.engine.devices.capabilities import MachineFacts
+from core.engine.devices.choose import choose, report
 from core.options import RunOptions
 from core.options.catalogue import options_by_path
 from core.options.choices import Task

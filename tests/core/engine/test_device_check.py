@@ -10,9 +10,10 @@ import pytest
 import torch
 
 from core.base.errors import DeviceError
-from core.engine import device_check, device_probes
-from core.engine.device_check import CHECKS, FP32, Check, check_device, conclusion, run_checks, sides
-from core.engine.device_probes import Difference, Side, Tensors, difference, relative_error
+from core.engine.devices import check as device_check
+from core.engine.devices import device_probes
+from core.engine.devices.check import CHECKS, FP32, Check, check_device, conclusion, run_checks, sides
+from core.engine.devices.probes import Difference, Side, Tensors, difference, relative_error
 from core.options.device_support import DeviceReport, MachineReport
 from core.services.devices import Agreement, Comparison, DeviceCheckReport, DeviceCheckRequest
 from tests.fakes.asking import CPU_ONLY

@@ -8,7 +8,7 @@ from types import SimpleNamespace
 import pytest
 import torch
 
-from core.engine.device_memory import DeviceMemory, MemoryReports
+from core.engine.devices.memory import DeviceMemory, MemoryReports
 from core.engine.reporter import Reporter
 from core.runs.event_log import EventReader
 from core.runs.events import MemorySampled, RunStarted, Source, StepFinished

@@ -5,8 +5,8 @@ import os
 import pytest
 
 from core.base.errors import DeviceError
-from core.engine.capabilities import MachineFacts
-from core.engine.devices import choose, choose_visible, report
+from core.engine.devices.capabilities import MachineFacts
+from core.engine.devices.choose import choose, choose_visible, report
 from core.engine.environment import prepare_environment
 from core.options import RunOptions
 from core.options.choices import Precision, Task

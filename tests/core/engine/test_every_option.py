@@ -17,7 +17,7 @@ import torch
 
 from core.engine import environment
 from core.engine.arguments import trainer_arguments
-from core.engine.devices import Choice
+from core.engine.devices.choose import Choice
 from core.engine.environment import prepare_environment
 from core.engine.reporter import Reporter
 from core.options import RunOptions

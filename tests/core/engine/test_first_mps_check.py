@@ -6,8 +6,8 @@ import pytest
 
 from core.base.errors import UserError
 from core.base.jobs import EngineCrashed
-from core.engine import device_check
-from core.engine.device_check import memory_file, recall, warn_of_wrong_numbers
+from core.engine.devices import check as device_check
+from core.engine.devices.check import memory_file, recall, warn_of_wrong_numbers
 from core.engine.reporter import Reporter
 from core.runs.event_log import EventReader
 from core.runs.events import Level, MessageRaised

@@ -10,7 +10,7 @@ import torch
 
 from core.engine.arguments import norm_parameters, optimizer_class, trainer_arguments
 from core.engine.data.batches import stack
-from core.engine.devices import Choice
+from core.engine.devices.choose import Choice
 from core.engine.models.vision import VisionClassifier, load_vision_model
 from core.engine.what_ran import state_bytes
 from core.options import RunOptions

@@ -7,9 +7,10 @@ from pathlib import Path
 
 import pytest
 
+from core.engine.callbacks import BETWEEN_LOOKS, EndRequested, EndWhileLoading, RequestBox
 from core.engine.environment import prepare_torchvision
+from core.engine.loading import on_signals
 from core.engine.reporter import Reporter
-from core.engine.requests import BETWEEN_LOOKS, EndRequested, EndWhileLoading, RequestBox, on_signals
 from core.options import RunOptions
 from core.options.choices import Task
 from core.runs.event_log import EventReader

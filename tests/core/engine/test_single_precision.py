@@ -8,7 +8,7 @@ import pytest
 import torch
 
 from core.engine.data.batches import SinglePrecision, collator_for, stack
-from core.engine.devices import Choice
+from core.engine.devices.choose import Choice
 from core.engine.environment import prepare_torchvision
 from core.engine.models.vision import VisionClassifier
 from core.engine.tasks import Prepared

@@ -11,7 +11,7 @@ from core.engine.environment import prepare_torchvision
 
 prepare_torchvision()
 
-from core.engine.device_memory import DeviceMemory  # noqa: E402
+from core.engine.devices.memory import DeviceMemory  # noqa: E402
 from core.engine.reporter import (  # noqa: E402
     LEAST,
     SHARE,

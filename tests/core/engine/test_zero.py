@@ -10,7 +10,7 @@ import pytest
 
 from core.base import jobs
 from core.engine.arguments import describe_zero, trainer_arguments, zero_config
-from core.engine.devices import Choice
+from core.engine.devices.choose import Choice
 from core.options import RunOptions, run_file
 from core.options.choices import DeepSpeed, Offload, Precision, Task
 from core.options.data import DataOptions

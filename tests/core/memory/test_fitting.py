@@ -7,7 +7,7 @@ from msgspec.structs import replace
 
 from core.base.errors import UserError
 from core.base.jobs import JobCancelled
-from core.engine.devices import report as devices_of
+from core.engine.devices.choose import report as devices_of
 from core.memory.estimate import forecast
 from core.memory.model import Measurement, ModelReport, Parts, Room, Verdict
 from core.memory.remedies import asked_of, candidates, ladder

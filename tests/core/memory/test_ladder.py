@@ -4,8 +4,8 @@ from typing import Any
 
 import pytest
 
-from core.engine.capabilities import MachineFacts
-from core.engine.devices import report as devices_of
+from core.engine.devices.capabilities import MachineFacts
+from core.engine.devices.choose import report as devices_of
 from core.memory.estimate import forecast
 from core.memory.model import ModelReport, Room, with_changes
 from core.memory.remedies import Remedy, ladder

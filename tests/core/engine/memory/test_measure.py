@@ -10,7 +10,7 @@ import pytest
 import torch
 
 from core.base.errors import DataError
-from core.engine.device_memory import process_peak
+from core.engine.devices.memory import process_peak
 from core.engine.environment import prepare_torchvision
 from core.memory.model import Measurement, Room
 from core.options import RunOptions

@@ -8,8 +8,8 @@ import pytest
 import torch
 
 from core.base.errors import FixAction
-from core.engine.capabilities import gather
-from core.engine.devices import choose
+from core.engine.devices.capabilities import gather
+from core.engine.devices.choose import choose
 from core.memory import history
 from core.memory.model import Basis, Forecast, Parts, Room
 from core.options import RunOptions

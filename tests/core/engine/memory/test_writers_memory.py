@@ -4,8 +4,8 @@ from pathlib import Path
 
 import pytest
 
-from core.engine.capabilities import gather
-from core.engine.devices import choose
+from core.engine.devices.capabilities import gather
+from core.engine.devices.choose import choose
 from core.engine.environment import prepare_torchvision
 from core.engine.memory.forecast import longest_row
 from core.engine.models import text

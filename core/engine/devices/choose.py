@@ -9,8 +9,8 @@ from dataclasses import dataclass, replace
 import msgspec
 
 from core.base.errors import DeviceError, Fix, Problem
-from core.engine import capabilities
-from core.engine.capabilities import AMPERE, VOLTA, CudaDevice, MachineFacts, emulates_bf16
+from core.engine.devices import capabilities
+from core.engine.devices.capabilities import AMPERE, VOLTA, CudaDevice, MachineFacts, emulates_bf16
 from core.options import RunOptions
 from core.options.choices import Precision, Task
 from core.options.device_support import (

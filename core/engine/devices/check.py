@@ -25,10 +25,10 @@ from core.base import jobs, settings
 from core.base.errors import DeviceError, Fix, UserError
 from core.base.files import write_atomically
 from core.base.jobs import run_job
-from core.engine import device_probes as probes
-from core.engine.capabilities import gather
-from core.engine.device_probes import Difference, Probe, Side, difference
-from core.engine.devices import report
+from core.engine.devices import probes
+from core.engine.devices.capabilities import gather
+from core.engine.devices.choose import report
+from core.engine.devices.probes import Difference, Probe, Side, difference
 from core.engine.reporter import Reporter
 from core.options.device_support import DeviceReport, MachineReport, find_device
 from core.runs.events import MessageWithdrawn
