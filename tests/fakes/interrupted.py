@@ -107,7 +107,7 @@ def in_attempts(folder: Path, options: RunOptions, *steps: int) -> Story:
 def _asking(run: RunFolder, asked: Asked, while_evaluating: bool) -> Iterator[None]:
     from transformers import TrainerCallback
 
-    from core.engine import requests
+    from core.engine import callbacks as requests
     from core.engine import train as engine
 
     class Asking(TrainerCallback):

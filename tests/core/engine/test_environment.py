@@ -1,10 +1,19 @@
-import os
+"""How an engine process is set up: its environment, its libraries, and that it ends with who asked."""
 
+import json
+import os
+import subprocess
+import sys
+import threading
+
+import psutil
 import pytest
 
+from core.base.processes import ASKER, child_environment
+from core.engine.__main__ import end_with_asker
 from core.engine.environment import mps_watermarks, prepare_environment
 from core.options import RunOptions
-from core.options.choices import Task
+from core.options.choices import Method, Task
 from core.options.sections import DeviceOptions
 
 
@@ -86,3 +95,70 @@ def test_images_keep_all_kernels_which_have_one_shape(monkeypatch: pytest.Monkey
     prepare_environment(RunOptions(task=Task.IMAGE_CLASSIFICATION))
     assert "ONEDNN_PRIMITIVE_CACHE_CAPACITY" not in os.environ
     assert "LRU_CACHE_CAPACITY" not in os.environ
+
+
+SCRIPT = """
+import json, sys
+from core.options.choices import Method, Task
+from core.engine.environment import leave_aside
+from core.options import ModelOptions, RunOptions
+leave_aside(RunOptions(task=Task.TEXT_CLASSIFICATION, model=ModelOptions(method=Method(sys.argv[1]))))
+from core.engine.environment import prepare_torchvision
+prepare_torchvision()
+from transformers import Trainer
+from transformers.utils import is_kernels_available, is_peft_available
+from accelerate.utils import is_peft_available as accelerate_sees_peft
+from accelerate.utils import is_deepspeed_available
+assert not is_deepspeed_available()
+asked = [bool(found()) for found in (is_kernels_available, is_peft_available, accelerate_sees_peft)]
+print(json.dumps([*asked, sys.modules.get("peft") is not None, "bitsandbytes" in sys.modules]))
+"""
+
+
+@pytest.mark.long
+@pytest.mark.parametrize("method", [Method.FULL, Method.LORA])
+def test_peft_is_there_for_lora_alone_and_kernels_never(method: Method) -> None:
+    done = subprocess.run(
+        [sys.executable, "-c", SCRIPT, method], capture_output=True, text=True, check=True, timeout=120
+    )
+    is_lora = method is Method.LORA
+    expected = [False, is_lora, is_lora, is_lora, is_lora and sys.platform != "darwin"]
+    assert json.loads(done.stdout) == expected
+    assert "kernels" not in done.stderr
+
+
+JOB = """
+import subprocess, sys, time
+from core.engine import __main__ as asker
+asker.LOOK_SECONDS = 0.05
+asker.end_with_asker()
+worker = subprocess.Popen([sys.executable, "-c", "import time; time.sleep(60)"])
+print(worker.pid, flush=True)
+time.sleep(60)
+"""
+ASKS = f"""
+import sys, time
+from core.base.jobs import EngineJob
+job = EngineJob("measure", [sys.executable, "-P", "-c", {JOB!r}])
+print(job.pid, job._process.stdout.readline().decode(), flush=True)
+time.sleep(60)
+"""
+
+
+@pytest.mark.skipif(sys.platform == "win32", reason="a job's children have no group there")
+def test_a_job_and_its_children_end_with_a_window_that_was_killed() -> None:
+    asks = subprocess.Popen(
+        [sys.executable, "-P", "-c", ASKS], stdout=subprocess.PIPE, env=child_environment(), text=True
+    )
+    assert asks.stdout is not None
+    job, worker = (psutil.Process(int(pid)) for pid in asks.stdout.readline().split())
+    asks.kill()
+    asks.communicate()
+    _, alive = psutil.wait_procs([job, worker], timeout=20)
+    assert [one for one in alive if one.status() != psutil.STATUS_ZOMBIE] == []
+
+
+def test_a_job_started_by_hand_is_left_alone(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delenv(ASKER, raising=False)
+    end_with_asker()
+    assert "asker" not in {thread.name for thread in threading.enumerate()}

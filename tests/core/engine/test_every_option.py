@@ -48,9 +48,9 @@ VALUES: dict[str, tuple[Any, ...]] = {
 """What to change an option to where no other value can be made up; files are those of `files`."""
 
 ELSEWHERE = {
-    "model.vocabulary": "tests/core/engine/test_causal_lm.py::test_it_starts_from_nothing_and_learns",
+    "model.vocabulary": "tests/core/engine/tasks/test_causal_lm.py::test_it_starts_from_nothing_and_learns",
     "task": "tests/core/engine/test_compile.py::test_batch_norms_count_as_they_do_uncompiled",
-    "device.processes": "tests/core/engine/test_capabilities.py"
+    "device.processes": "tests/core/engine/devices/test_capabilities.py"
     "::test_a_choice_that_can_not_be_is_refused_with_its_reason_everywhere",
     "device.compile": "tests/core/engine/test_compile.py"
     "::test_one_compilation_serves_every_length_and_is_timed_apart",
@@ -65,17 +65,17 @@ ELSEWHERE = {
     "output.prompts": "tests/core/engine/generate/test_predict.py::test_prompts_of_ones_own_are_gone_on_from",
     "data.header": "tests/core/engine/data/test_header_option.py"
     "::test_a_person_says_whether_the_first_row_names_the_columns",
-    "data.skip_bad_rows": "tests/core/engine/inspecting/test_agreement.py"
+    "data.skip_bad_rows": "tests/core/engine/inspect/test_agreement.py"
     "::test_bad_rows_stop_a_run_and_can_be_left_out",
-    "data.drop_duplicates": "tests/core/engine/inspecting/test_agreement.py::test_repeats_can_be_left_out",
-    "data.columns": "tests/core/engine/test_chat.py::test_columns_and_roles_say_what_is_what",
-    "data.roles": "tests/core/engine/test_chat.py::test_columns_and_roles_say_what_is_what",
-    "data.chat_template": "tests/core/engine/test_chat.py"
+    "data.drop_duplicates": "tests/core/engine/inspect/test_agreement.py::test_repeats_can_be_left_out",
+    "data.columns": "tests/core/engine/tasks/test_chat.py::test_columns_and_roles_say_what_is_what",
+    "data.roles": "tests/core/engine/tasks/test_chat.py::test_columns_and_roles_say_what_is_what",
+    "data.chat_template": "tests/core/engine/tasks/test_chat.py"
     "::test_the_models_own_template_is_used_unless_chatml_is_asked_for",
-    "data.loss_on": "tests/core/engine/test_chat.py::test_everything_can_be_learned",
-    "data.packing": "tests/core/engine/test_chat.py"
+    "data.loss_on": "tests/core/engine/tasks/test_chat.py::test_everything_can_be_learned",
+    "data.packing": "tests/core/engine/tasks/test_chat.py"
     "::test_packed_rows_hold_several_conversations_that_do_not_see_each_other",
-    "training.beta": "tests/core/engine/test_preference.py::test_beta_holds_the_model_closer_to_what_it_was",
+    "training.beta": "tests/core/engine/tasks/test_preference.py::test_beta_holds_the_model_closer_to_what_it_was",
     "output.name": "tests/core/test_runs.py::test_a_new_run_holds_what_was_asked_under_a_name_with_its_date",
     "output.keep_checkpoints": "tests/core/engine/test_callbacks.py::test_one_sealed_checkpoint_is_kept",
     "output.keep_best": "tests/core/engine/test_best.py::test_the_best_is_kept_and_becomes_the_model",

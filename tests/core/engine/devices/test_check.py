@@ -11,7 +11,7 @@ import torch
 
 from core.base.errors import DeviceError
 from core.engine.devices import check as device_check
-from core.engine.devices import device_probes
+from core.engine.devices import probes as device_probes
 from core.engine.devices.check import CHECKS, FP32, Check, check_device, conclusion, run_checks, sides
 from core.engine.devices.probes import Difference, Side, Tensors, difference, relative_error
 from core.options.device_support import DeviceReport, MachineReport
