@@ -59,7 +59,7 @@ ELSEWHERE = {
     "device.compile_mode": "tests/core/engine/test_compile.py::test_inductor_gets_the_mode",
     "memory.offload_optimizer": "tests/core/engine/test_optimizers.py"
     "::test_an_optimizer_in_main_memory_gets_adamw_its_numbers_and_its_groups",
-    "data.image_column": "tests/core/engine/test_image_tables.py::test_columns_can_be_chosen",
+    "data.image_column": "tests/core/engine/data/test_image_tables.py::test_columns_can_be_chosen",
     "output.predictions": "tests/core/engine/generate/test_predict.py"
     "::test_the_same_examples_before_training_and_at_each_evaluation",
     "output.prompts": "tests/core/engine/generate/test_predict.py::test_prompts_of_ones_own_are_gone_on_from",
