@@ -63,8 +63,7 @@ ELSEWHERE = {
     "output.predictions": "tests/core/engine/generate/test_predict.py"
     "::test_the_same_examples_before_training_and_at_each_evaluation",
     "output.prompts": "tests/core/engine/generate/test_predict.py::test_prompts_of_ones_own_are_gone_on_from",
-    "data.header": "tests/core/engine/data/test_header_option.py"
-    "::test_a_person_says_whether_the_first_row_names_the_columns",
+    "data.header": "tests/core/engine/data/test_headers.py::test_a_run_reads_training_and_evaluation_data_as_asked",
     "data.skip_bad_rows": "tests/core/engine/inspect/test_agreement.py"
     "::test_bad_rows_stop_a_run_and_can_be_left_out",
     "data.drop_duplicates": "tests/core/engine/inspect/test_agreement.py::test_repeats_can_be_left_out",
