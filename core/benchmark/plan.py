@@ -14,7 +14,7 @@ from core.base import format as numbers
 from core.base.errors import Fix, OptionsError, Problem
 from core.memory.estimate import forecast
 from core.memory.history import correction
-from core.memory.model import ModelShape, Room, Verdict, with_changes
+from core.memory.model import Kept, KeptTensor, ModelShape, Room, Verdict, with_changes
 from core.options import RunOptions, Tree
 from core.options.catalogue import ScratchModel, all_options, options_by_path, scratch_model, value_of
 from core.options.choices import Attention, DeepSpeed, Method, Optimizer, Padding, Precision, Task, Toggle
@@ -173,7 +173,11 @@ class Size:
 
     @property
     def shape(self) -> ModelShape:
-        """Its shape for the memory forecast, with two labels."""
+        """Its shape for the memory forecast of a plain run on a CPU, with two labels."""
+        return self.shape_on("cpu")
+
+    def shape_on(self, kind: str) -> ModelShape:
+        """The same on a device of another kind: fp32, attention written out."""
         model = self.built
         hidden, inner, layers = model.hidden, model.inner, model.layers
         head = LABELS * hidden + LABELS
@@ -182,26 +186,33 @@ class Size:
         linears["dense"] = (dense, dense)
         block = 8 * hidden + 2 * (hidden + inner) + 4 * hidden + 4 * hidden + inner + hidden
         tables = (VOCABULARY + hidden) + (POSITIONS + hidden) + (2 + hidden)
+        mask = 1 if kind == "cuda" else 4  # bytes for each number that dropout may leave out
+        kept = Kept(
+            blocks=(
+                KeptTensor(4 * hidden, count=8 * layers),
+                KeptTensor(mask * hidden, count=2 * layers),
+                KeptTensor(4 * inner, count=2 * layers),
+                KeptTensor(4, count=4 * layers),
+                KeptTensor(0, 4 * model.heads, count=2 * layers),
+                KeptTensor(0, mask * model.heads, count=layers),
+            ),
+            outside=(KeptTensor(4 * hidden, count=2), KeptTensor(mask * hidden)),
+            entering=4.0 * hidden * layers,
+            largest=1 / layers,
+        )
         return ModelShape(
             parameters=model.parameters(VOCABULARY, POSITIONS) + head,
             packable=layers * (4 * hidden * hidden + 2 * hidden * inner) + hidden * hidden,
             head=head,
-            linear_sides=sum(map(sum, linears.values())),
             linears=linears,
             embeddings=(VOCABULARY + POSITIONS + 2) * hidden,
             largest=VOCABULARY * hidden,
+            largest_linear=hidden * inner,
             factored=tables + 2 * hidden + layers * block + 4 * hidden + 2 * LABELS,
             layers=layers,
             hidden=hidden,
-            intermediate=inner,
-            heads=model.heads,
-            key_heads=model.heads,
-            head_width=hidden // model.heads,
-            vocabulary=VOCABULARY,
             positions=POSITIONS,
-            dropout=True,
-            attention_dropout=True,
-            norm_keeps=1.0 + 2.0 / hidden,
+            kept={Kept.key(frozen=False, half=False): kept},
         )
 
     def flops(self, rows: int, length: int) -> float:
@@ -232,7 +243,8 @@ def choose_size(plain: RunOptions, device: DeviceReport, room: Room | None) -> t
     free = f", and {numbers.memory(room.free)} are free" if room else ""
     reason = ""
     for size in SIZES.values():
-        needed = forecast(plain, size.shape, device, room=room, correction=correction(device.title))
+        shape = size.shape_on(device.name.partition(":")[0])
+        needed = forecast(plain, shape, device, room=room, correction=correction(device.title))
         memory = f"is forecast to take {numbers.memory(needed.parts.total)}{free}"
         seconds = cpu_seconds(size, plain, device)
         if needed.verdict not in (Verdict.FITS, Verdict.UNKNOWN):

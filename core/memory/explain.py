@@ -2,12 +2,9 @@
 
 from dataclasses import dataclass
 
-from core.memory import activations, overhead
-from core.memory import estimate as optimizer_memory
-from core.memory import estimate as weight_memory
-from core.memory.activations import NUMBER, Case, case_of
-from core.memory.model import PART_TITLES, Basis, Forecast, ModelShape, Parts
-from core.memory.overhead import unused_bytes
+from core.memory import estimate
+from core.memory.estimate import MIB, NUMBER, Case, case_of
+from core.memory.model import PART_TITLES, Basis, Forecast, KeptTensor, ModelShape, Parts
 from core.options import RunOptions
 from core.options.choices import DeepSpeed, Method, Optimizer
 from core.options.device_support import DeviceReport
@@ -16,8 +13,9 @@ ANATOMY = "transformers, guide “Model training anatomy”"
 LORA = "Hu et al. 2021, “LoRA” (arXiv 2106.09685)"
 QLORA = "Dettmers et al. 2023, “QLoRA” (arXiv 2305.14314)"
 ADAFACTOR = "Shazeer and Stern 2018, “Adafactor” (arXiv 1804.04235)"
-RECOMPUTATION = "counted from torch 2.13, as in Korthikanti et al. 2022 (arXiv 2205.05198)"
-VISION = "counted from what torch 2.13 keeps of a pass"
+COUNTED = (
+    "counted: what torch keeps of a pass through this very model, gone through with tensors that hold nothing"
+)
 
 
 @dataclass(frozen=True)
@@ -25,7 +23,7 @@ class PartExplained:
     """One part of a forecast.
 
     `name` is its field in `Parts`, `bytes` what the forecast gives it. `formula` says how the closed form comes to it,
-    with this run's numbers, and `source` where the formula is from; where the forecast was traced or measured, its
+    with this run's numbers, and `source` where the formula is from; where the forecast was measured, its
     figure may differ from what the formula gives.
     """
 
@@ -70,24 +68,24 @@ Told = tuple[str, str, str]
 def _weights(case: Case) -> Told:
     shape = case.shape
     if case.zero is not DeepSpeed.OFF:
-        each = weight_memory.stored_number(case)
+        each = estimate.stored_number(case)
         return (
             "What the model knows, as DeepSpeed holds it on the device.",
             f"{counted(shape.parameters)} weights × {each} bytes",
             "DeepSpeed, page “ZeRO”",
         )
     if case.method is Method.QLORA:
-        rest = shape.parameters - shape.packable + weight_memory.added(case)
+        rest = shape.parameters - shape.packable + estimate.added(case)
         return (
             "What the model knows: its frozen layers packed, all else in fp32.",
-            f"{counted(shape.packable)} packed weights × {weight_memory.packed_number(case):.2f} bytes + "
+            f"{counted(shape.packable)} packed weights × {estimate.packed_number(case):.2f} bytes + "
             f"{counted(rest)} others × {NUMBER} bytes",
             QLORA,
         )
     if case.method is Method.LORA:
         return (
             "What the model knows, frozen, and LoRA's matrices beside it: all in fp32.",
-            f"({counted(shape.parameters)} + {counted(weight_memory.added(case))} of LoRA) weights × {NUMBER} bytes",
+            f"({counted(shape.parameters)} + {counted(estimate.added(case))} of LoRA) weights × {NUMBER} bytes",
             LORA,
         )
     return (
@@ -98,7 +96,7 @@ def _weights(case: Case) -> Told:
 
 
 def _gradients(case: Case, forecast: Forecast) -> Told:
-    formula = f"{counted(case.trainable)} weights that learn × {weight_memory.stored_number(case)} bytes"
+    formula = f"{counted(case.trainable)} weights that learn × {estimate.stored_number(case)} bytes"
     if forecast.basis is not Basis.MEASURED and not forecast.parts.gradients and case.trainable:
         return (
             "In which direction each weight should move. At the fullest moment of this run there are none yet: "
@@ -112,17 +110,17 @@ def _gradients(case: Case, forecast: Forecast) -> Told:
 def _optimizer(case: Case) -> Told:
     name = case.options.training.optimizer
     source = ADAFACTOR if name is Optimizer.ADAFACTOR else ANATOMY
-    if optimizer_memory.is_elsewhere(case):
+    if estimate.is_elsewhere(case):
         return (
             "What the optimizer remembers of earlier steps lies elsewhere, not on the device.",
             "0 bytes",
             source,
         )
-    apart = optimizer_memory.tables_apart(case)
-    rest, each = case.trainable - apart, optimizer_memory.state_each(case)
+    apart = estimate.tables_apart(case)
+    rest, each = case.trainable - apart, estimate.state_each(case)
     formula = f"{counted(rest)} weights that learn × {round(each, 2):g} bytes"
     if apart:
-        in_full = optimizer_memory.TABLES_IN_32_BITS[name]
+        in_full = estimate.TABLES_IN_32_BITS[name]
         formula += f" + {counted(apart)} of token tables × {in_full} bytes, kept in 32 bits"
     title = name.label
     return f"What {title} remembers of earlier steps, for each weight that learns.", formula, source
@@ -135,31 +133,32 @@ def _activations(case: Case, forecast: Forecast) -> Told:
         return (
             "What the layers computed is gone again at the fullest moment of this run: when the weights move.",
             f"at another moment: {_activation_formula(case)}",
-            RECOMPUTATION if case.is_text else VISION,
+            COUNTED,
         )
     sentence = "What the layers computed and the gradients need again; it grows with batch and length."
     if case.recomputes:
         sentence = "What enters each block, and all of the one that is being computed again."
-    return sentence, _activation_formula(case), RECOMPUTATION if case.is_text else VISION
+    return sentence, _activation_formula(case), COUNTED
 
 
 def _activation_formula(case: Case) -> str:
     batch, shape = case.options.memory.batch_size, case.shape
     if not case.is_text:
-        each = activations.kept_bytes(case) / max(1, case.places)
+        each = estimate.kept_bytes(case) / max(1, case.places)
         return f"{batch} images × {case.length} × {case.length} pixels × {each:.0f} bytes"
     tokens = f"{batch} rows × {case.length:,} tokens"
-    block = activations.block_each(case)
+    block = estimate.block_bytes(case) / max(1, case.places)
     if case.recomputes:
-        entering = activations.entering_each(case)
+        entering = case.kept.entering / max(1, shape.layers)
         return f"{tokens} × ({shape.layers} blocks × {entering:,.0f} bytes + 1 block × {block:,.0f} bytes)"
-    scores = activations.scores_each(case)
-    of_them = f", {scores:,.0f} of them attention scores" if scores else ""
+    of_pairs = case.size(KeptTensor(0.0, one.square, one.count) for one in case.kept.blocks)
+    scores = of_pairs / max(1, case.places * shape.layers)
+    of_them = f", {scores:,.0f} of them for pairs of tokens (attention scores, masks)" if scores >= 1 else ""
     return f"{tokens} × {shape.layers} blocks × {block:,.0f} bytes a token{of_them}"
 
 
 def _temporary(case: Case, forecast: Forecast) -> Told:
-    casts = activations.cast_bytes(case)
+    casts = estimate.cast_bytes(case)
     if casts and forecast.parts.activations:
         return (
             "Copies of the weights in half precision, with which mixed precision takes 6 bytes a weight, and what the "
@@ -171,7 +170,7 @@ def _temporary(case: Case, forecast: Forecast) -> Told:
         return (
             "What the widest layer needs while its gradients are computed.",
             "widest layer × 2: the gradient that comes in and the one that goes out",
-            "counted from torch 2.13",
+            COUNTED,
         )
     return (
         "What the optimizer computes on the side while the weights move.",
@@ -181,21 +180,20 @@ def _temporary(case: Case, forecast: Forecast) -> Told:
 
 
 def _overhead(case: Case) -> Told:
-    mib = overhead.MIB
     if case.kind == "cuda":
         return (
             "The CUDA context (the driver's own memory and its kernels), and what PyTorch's allocator holds unused.",
-            f"{overhead.CUDA_CONTEXT // mib:,} MB, whatever the model + {overhead.CUDA_UNUSED:.0%} of the tensors",
+            f"{estimate.CUDA_CONTEXT // MIB:,} MB, whatever the model + {estimate.CUDA_UNUSED:.0%} of the tensors",
             "context: transformers, guide “Efficient training on a single GPU”; allocator: played through its rules",
         )
-    process = overhead.process_bytes(case) // mib
+    process = estimate.process_bytes(case) // MIB
     if case.kind == "mps":
         return (
             "Python, PyTorch and the other libraries, in the memory the GPU shares, and Metal's own buffers.",
-            f"{process:,} MB + {overhead.MPS_DRIVER // mib:,} MB, whatever the model",
+            f"{process:,} MB + {estimate.MPS_DRIVER // MIB:,} MB, whatever the model",
             "an estimate: never measured on a Mac",
         )
-    gaps = unused_bytes(case) // mib
+    gaps = estimate.unused_bytes(case) // MIB
     if not gaps:
         return (
             "Python, PyTorch and the other libraries, and what they take when they first compute.",
@@ -206,7 +204,7 @@ def _overhead(case: Case) -> Told:
         "Python, PyTorch and the other libraries; and the gaps between tensors, which Linux's memory allocator (glibc) "
         "neither fills nor gives back.",
         f"{process:,} MB whatever the model + {gaps:,} MB of gaps",
-        "measured by tests/performance/forecast.py; gaps read off traced runs, core.memory.overhead",
+        "measured by tests/performance/forecast.py; gaps fitted to measured runs, core.memory.estimate",
     )
 
 

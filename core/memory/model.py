@@ -118,20 +118,13 @@ class Room(msgspec.Struct, frozen=True, kw_only=True):
     ceiling: int
 
 
-class LayerMemory(msgspec.Struct, frozen=True):
-    """What one module of a model holds, its own weights and what it keeps, by its dotted name."""
-
-    name: str
-    bytes: int
-
-
 class Forecast(msgspec.Struct, frozen=True, kw_only=True):
     """The memory a run takes at its fullest moment, and how that is known.
 
     `device` is as in `device.name`, never "auto". `correction` is the factor that past runs on this device have taught
     and that is in `parts` already. `length` is how many tokens the longest row was taken to have, padding counted;
     None: not a text. `longest_text` is how many the longest text was found to have, cut off as the run cuts; None: not
-    known. `layers` are the largest modules, largest first. `notes` are plain sentences: what was taken for granted.
+    known. `notes` are plain sentences: what was taken for granted.
     """
 
     basis: Basis
@@ -141,7 +134,6 @@ class Forecast(msgspec.Struct, frozen=True, kw_only=True):
     correction: float = 1.0
     length: int | None = None
     longest_text: int | None = None
-    layers: tuple[LayerMemory, ...] = ()
     notes: tuple[str, ...] = ()
 
     @property
@@ -267,64 +259,75 @@ def key_of(options: RunOptions) -> bytes:
 # --- What of a model decides how much memory it takes: counts and widths
 
 
+class KeptTensor(msgspec.Struct, frozen=True, array_like=True):
+    """Tensors of one size that autograd keeps: bytes of one for a row of `n` places are `each` n + `square` n^2.
+
+    A place is a token, or a pixel of an image. `count` is how many of them there are.
+    """
+
+    each: float
+    square: float = 0.0
+    count: int = 1
+
+    def size(self, places: int) -> float:
+        """Bytes of one, for one row."""
+        return places * (self.each + self.square * places)
+
+
+class Kept(msgspec.Struct, frozen=True, kw_only=True):
+    """What a forward pass keeps for the gradients, counted by the engine on a model without numbers.
+
+    `blocks` are the tensors inside what activation checkpointing computes again, `outside` the others. `entering` are
+    the bytes for each place that enter all blocks, `largest` the share that the largest block has of all of them.
+    `casts` are bytes of copies of weights in half precision, whatever the batch. `into_linears` are the numbers for
+    each pixel that enter layers LoRA can stand beside (of a text, `ModelShape.linears` tells that).
+    """
+
+    blocks: tuple[KeptTensor, ...] = ()
+    outside: tuple[KeptTensor, ...] = ()
+    entering: float = 0.0
+    largest: float = 0.0
+    casts: int = 0
+    into_linears: float = 0.0
+
+    @staticmethod
+    def key(*, frozen: bool, half: bool) -> str:
+        """Where `ModelShape.kept` has it: of frozen weights or learning ones, in half precision or single."""
+        return f"{'frozen' if frozen else 'full'}{'-half' if half else ''}"
+
+
 class ModelShape(msgspec.Struct, frozen=True, kw_only=True):
-    """Counts of weights, and widths of layers. The engine reads it off a model without numbers.
+    """Counts of a model's weights, and what a pass through it keeps. The engine reads it off a model without numbers.
 
     `parameters` counts all weights, `packable` those that QLoRA packs, `head` those of the layers that turn what the
-    model has seen into labels (none of a model that writes), `linear_sides` the sum of inputs and outputs of the layers
-    LoRA stands beside (its matrices have as many weights, times the rank). `linears` has inputs and outputs apart, by
-    the last part of a layer's name, for LoRA on some layers only. `embeddings` counts the weights of tables of tokens
-    and positions, `largest` those of the largest single weight, `factored` the numbers Adafactor remembers of all: a
-    sum for each row and each column of their last two sides, which spares little of a convolution's 3 x 3.
+    model has seen into labels (none of a model that writes). `linears` has inputs and outputs of the layers LoRA stands
+    beside, by the last part of a layer's name: its matrices have as many weights, times the rank. `embeddings` counts
+    the weights of tables of tokens and positions, `largest` those of the largest single weight, `largest_linear` those
+    of the largest linear layer, `factored` the numbers Adafactor remembers of all: a sum for each row and each column
+    of their last two sides, which spares little of a convolution's 3 x 3.
 
-    Of a transformer: `layers` blocks of width `hidden`, `intermediate` wide inside, with `heads` attention heads
-    (`key_heads` of them for keys and values, `head_width` each), `gated` where two layers feed the inner width;
-    `crossing` of the blocks, those of a decoder, look at what an encoder put out, too; `vocabulary` tokens, `positions`
-    at most; `said` of them are told apart at every place by a model that writes, 0 by one with a head of labels.
-    `experts` compute a token, of `all_experts`; 1 of 1 where there are none. `dropout` and `attention_dropout` tell
-    that numbers are left out at random after layers and in attention's scores. `turns_fused` tells that one layer
-    computes queries, keys and values, which are then turned by their positions. `norm_keeps` and `activation_keeps` are
-    how many numbers a normalising layer and the activation function keep for each number they compute, beside it: 1 for
-    LayerNorm and GELU by one kernel, more where written out step by step. `inner_dropped` are those kept for each
-    number of the inner width because some are left out at random there: 0 where dropout comes after the inner layers
-    only, as in BERT.
-
-    Of a vision model: `kept_per_pixel` and `widest_per_pixel` are the numbers that a pass keeps, and that its widest
-    layer puts out, for each pixel of the image; `recomputed_per_pixel` those kept where the others are computed again,
-    `inputs_per_pixel` those that enter layers LoRA can stand beside. 0 for a transformer.
+    Of a transformer that reads texts: `layers` blocks of width `hidden`, `positions` at most; `said` tokens are told
+    apart at every place by a model that writes, 0 by one with a head of labels. `kept` is by `Kept.key`.
     """
 
     parameters: int
     packable: int = 0
     head: int = 0
-    linear_sides: int = 0
     linears: dict[str, tuple[int, int]] = {}
     embeddings: int = 0
     largest: int = 0
+    largest_linear: int = 0
     factored: int = 0
     layers: int = 0
-    crossing: int = 0
     hidden: int = 0
-    intermediate: int = 0
-    heads: int = 0
-    key_heads: int = 0
-    head_width: int = 0
-    gated: bool = False
-    vocabulary: int = 0
     said: int = 0
     positions: int | None = None
-    experts: int = 1
-    all_experts: int = 1
-    dropout: bool = False
-    attention_dropout: bool = False
-    turns_fused: bool = False
-    norm_keeps: float = 1.0
-    activation_keeps: float = 1.0
-    inner_dropped: int = 0
-    kept_per_pixel: float = 0.0
-    widest_per_pixel: float = 0.0
-    recomputed_per_pixel: float = 0.0
-    inputs_per_pixel: float = 0.0
+    kept: dict[str, Kept] = {}
+
+    @property
+    def linear_sides(self) -> int:
+        """Inputs and outputs of all layers that LoRA can stand beside."""
+        return sum(map(sum, self.linears.values()))
 
 
 # --- The engine's answer to "what is this model, and what of it would learn?"

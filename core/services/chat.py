@@ -25,8 +25,7 @@ from core.base.files import open_plain
 from core.base.jobs import EngineCrashed, FailureReport, JobCancelled, engine_command, start_asked
 from core.base.processes import kill_with_children
 from core.base.system import group_memory, system_memory
-from core.memory.estimate import INT8, NF4
-from core.memory.overhead import FIRST_USE, libraries_bytes
+from core.memory.estimate import FIRST_USE, INT8, NF4, libraries_bytes
 from core.options import RunOptions
 from core.options.catalogue import is_scratch
 from core.options.choices import Method, Precision, Quantization, Speaker, Task

@@ -24,7 +24,7 @@ from core.options import RunOptions
 from core.options.catalogue import is_scratch, scratch_model
 from core.options.data import DataOptions
 from core.options.past_runs import is_run, model_folder
-from core.options.sections import MemoryOptions
+from core.options.sections import DeviceOptions, MemoryOptions
 from core.options.sources import Scheme
 
 # --- What Hone's processes ask and tell each other about the Hugging Face Hub: searches
@@ -663,6 +663,7 @@ def question_about(options: RunOptions, labels: int = 2) -> ModelRequest | None:
         task=options.task,
         model=options.model,
         data=DataOptions(max_length=sight),
+        device=DeviceOptions(name=options.device.name),
         memory=MemoryOptions(activation_checkpointing=checkpointing),
     )
     return model_request(plain, max(2, labels))

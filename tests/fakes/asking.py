@@ -6,7 +6,7 @@ from collections.abc import Callable
 import msgspec
 
 from core.base.jobs import JobCancelled, JobProgress, TellProgress
-from core.memory.model import Basis, Forecast, ForecastRequest, LayerMemory, ModelRequest, Parts
+from core.memory.model import Basis, Forecast, ForecastRequest, ModelRequest, Parts
 from core.options.device_support import DeviceReport, MachineReport, Settled
 from core.services.devices import Agreement, Comparison, DeviceCheckReport
 from core.services.hub import Account, CacheReport
@@ -93,7 +93,6 @@ TRACED = Forecast(
     ),
     length=64,
     longest_text=64,
-    layers=(LayerMemory("bert.encoder.layer.0", 90 * MB),),
 )
 
 CHECKED = DeviceCheckReport(

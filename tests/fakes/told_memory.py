@@ -8,11 +8,12 @@ from core.memory.model import Basis, Forecast, Measurement, ModelReport, ModelSh
 from core.options import RunOptions
 from core.options.device_support import DeviceReport, MachineReport
 from core.services.hub import ConfigFetched
+from tests.fakes.asked_of_bert import kept_of_images
 
 MB, GB = 1 << 20, 1 << 30
 FILE = Path(__file__).parents[2] / "resources" / "examples" / "digits.hone"
 CPU = DeviceReport(name="cpu", title="a processor", available=True)
-SHAPE = ModelShape(parameters=11_700_000, head=5_130, kept_per_pixel=30_000.0, widest_per_pixel=16.0)
+SHAPE = ModelShape(parameters=11_700_000, head=5_130, kept=kept_of_images(80_000.0, 40_000.0, 64.0))
 PARTS = Parts(weights=45 * MB, gradients=45 * MB, optimizer=90 * MB, activations=800 * MB, overhead=600 * MB)
 TRACED = Forecast(basis=Basis.FORMULA, device="cpu", parts=PARTS)
 

@@ -30,7 +30,7 @@ from forecast_runs import BERT_LARGE, GROUPS, ROOT, Run, asked, cpu_runs, model_
 
 from core.base.jobs import run_job
 from core.benchmark.published import GUIDE
-from core.memory import estimate, overhead
+from core.memory import estimate
 from core.memory.model import Forecast, ModelReport, model_request
 from core.options import RunOptions
 from core.options.device_support import DeviceReport, MachineReport
@@ -131,7 +131,7 @@ def on_cpu(arguments: argparse.Namespace, folder: Path) -> int:
                 found.append(compared(run, known[run.name], cpu))
                 print(row(found[-1]), flush=True)
         print()
-    print(f"MB beside the libraries, which the forecast takes to hold {overhead.LIBRARIES / MIB:,.0f} MB.")
+    print(f"MB beside the libraries, which the forecast takes to hold {estimate.LIBRARIES / MIB:,.0f} MB.")
     figures = [
         one for group in GROUPS for one in judged(group, [two for two in found if two.run.group == group])
     ]
@@ -151,7 +151,7 @@ def keep_measured(file: Path | None, known: dict[str, dict[str, int]]) -> None:
 
 def compared(run: Run, measured: dict[str, int], where: DeviceReport) -> Compared:
     """Forecast a run that was measured."""
-    told = forecast_of(run.options, where).parts.total - overhead.libraries_bytes(run.options)
+    told = forecast_of(run.options, where).parts.total - estimate.libraries_bytes(run.options)
     return Compared(run, measured["peak"] - measured["base"], measured["base"], told)
 
 

@@ -17,10 +17,8 @@ from core.benchmark.runner import Progress
 from core.engine.devices.choose import report
 from core.memory import estimate
 from core.memory.model import (
-    Basis,
     Forecast,
     ForecastRequest,
-    LayerMemory,
     Measurement,
     ModelReport,
     ModelRequest,
@@ -124,10 +122,6 @@ CHECKED = DeviceCheckReport(
     seconds=11.4,
 )
 PROJECTIONS = ("q_lin", "k_lin", "v_lin", "out_lin")
-LAYERS = tuple(
-    LayerMemory(f"distilbert.{name}", held * 1_000_000)
-    for name, held in (("embeddings", 412), ("transformer.layer.0", 188), ("transformer.layer.1", 188))
-)
 
 
 def engine() -> FakeEngine:
@@ -198,8 +192,7 @@ def forecast_of(options: RunOptions) -> Forecast:
 def _traced(request: bytes) -> Forecast:
     options, _ = read_options(msgspec.json.decode(request, type=ForecastRequest).asked)
     assert options is not None
-    layers = LAYERS if options.data.text_columns else ()
-    return msgspec.structs.replace(forecast_of(options), basis=Basis.FORMULA, layers=layers, notes=())
+    return msgspec.structs.replace(forecast_of(options), notes=())
 
 
 def measured(options: RunOptions, room: Room) -> Measurement:

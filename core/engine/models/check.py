@@ -46,7 +46,7 @@ def check_model(options: RunOptions, labels: int = 2) -> ModelReport:
         return ModelReport()  # the run fetches what is missing, or says why it can't
     except ModelError as error:
         return ModelReport(problems=(_as_problem("model.source", error),))
-    report = _describe(built)
+    report = _describe(built, _kind_of(options))
     problems = [
         *_unsupported(report, options.model, wants_checkpointing=options.memory.activation_checkpointing)
     ]
@@ -72,7 +72,8 @@ def _build(options: RunOptions, labels: int) -> _Built:
     longest = _longest_text(config, source.source)
     text_models.set_labels(config, options.task, tuple(map(str, range(labels))))
     with explained(source.source, builds=True), torch.device("meta"):
-        model = text_models.random_model(config, options.task)
+        eager = {"attn_implementation": "eager"} if source.attention is Attention.EAGER else {}
+        model = text_models.random_model(config, options.task, **eager)
     return _Built(model, longest if longest is not None and longest < NO_LIMIT else None)
 
 
@@ -84,7 +85,17 @@ def _longest_text(config: Any, source: str) -> int | None:
     return None if tokenizer is None else text_models.longest_text(config, tokenizer)
 
 
-def _describe(built: _Built) -> ModelReport:
+def _kind_of(options: RunOptions) -> str:
+    """The kind of device it would compute on, without making CUDA's context."""
+    name = options.device.name
+    if name != "auto":
+        return name.partition(":")[0]
+    if torch.cuda.is_available():
+        return "cuda"
+    return "mps" if torch.backends.mps.is_available() else "cpu"
+
+
+def _describe(built: _Built, kind: str) -> ModelReport:
     model: Any = built.model
     config = getattr(model, "config", None)
     inner = model if config is not None else model.network
@@ -100,14 +111,14 @@ def _describe(built: _Built) -> ModelReport:
         attention=() if config is None else tuple(_attention(model)),
         max_length=built.max_length,
         normalises_batch=any(isinstance(part, torch.nn.modules.batchnorm._BatchNorm) for part in parts),
-        shape=_shape(model),
+        shape=_shape(model, kind),
     )
 
 
-def _shape(model: Any) -> ModelShape | None:
+def _shape(model: Any, kind: str) -> ModelShape | None:
     """What its memory is forecast from; None for a model of an unknown build, which can be trained all the same."""
     try:
-        return shape_of(model)
+        return shape_of(model, kind)
     except (ValueError, *UNREADABLE):
         traceback.print_exc(file=sys.stderr)
         return None

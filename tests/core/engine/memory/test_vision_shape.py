@@ -8,6 +8,7 @@ import torch
 
 from core.engine.data import image_files
 from core.engine.memory.forecast import _data_bytes, forecast
+from core.engine.memory.model_shape import SavedTensors
 from core.engine.models.check import check_model
 from core.engine.models.parts import apply_method, count, weights_of
 from core.engine.models.vision import find_image_model, load_image_model
@@ -35,24 +36,6 @@ def asked(folder: Path, batch: int = 2, **model: Any) -> RunOptions:
     )
 
 
-def kept_of(model: Any) -> float:
-    """Numbers of fp32 that autograd keeps of a pass of two real images, for each pixel."""
-    weights = {weight.untyped_storage().data_ptr() for weight in model.parameters()}
-    seen: dict[int, int] = {}
-    alive = []
-
-    def save(tensor: torch.Tensor) -> torch.Tensor:
-        storage = tensor.untyped_storage()
-        if storage.data_ptr() not in weights:
-            alive.append(tensor)
-            seen[storage.data_ptr()] = storage.nbytes()
-        return tensor
-
-    with torch.autograd.graph.saved_tensors_hooks(save, lambda tensor: tensor):
-        model.train()(pixel_values=torch.zeros(2, 3, SIZE, SIZE), labels=torch.tensor([0, 1]))
-    return sum(seen.values()) / 4 / (2 * SIZE * SIZE)
-
-
 @pytest.mark.parametrize("kind", CONFIGS)
 def test_the_model_is_told_as_it_will_be(kind: str, tmp_path: Path) -> None:
     options = asked(save_tiny_vision(tmp_path / kind, kind))
@@ -64,7 +47,7 @@ def test_the_model_is_told_as_it_will_be(kind: str, tmp_path: Path) -> None:
     assert report.total_parameters == sum(weight.numel() for weight in model.parameters())
     assert report.shape is not None
     assert report.shape.layers == 0
-    assert 0 < report.shape.widest_per_pixel < report.shape.kept_per_pixel
+    assert report.shape.kept["full"].blocks or kind in ("convnext", "resnet")  # nothing is computed again
 
 
 def test_pixels_keep_what_a_real_pass_keeps(tmp_path: Path) -> None:
@@ -72,8 +55,13 @@ def test_pixels_keep_what_a_real_pass_keeps(tmp_path: Path) -> None:
     shape = check_model(options).shape
     assert shape is not None
     model = load_image_model(options, find_image_model(options), ("a", "b")).model
-    assert shape.kept_per_pixel == pytest.approx(kept_of(model), rel=0.05)
-    assert 0 < shape.recomputed_per_pixel < 0.7 * shape.kept_per_pixel
+    saved = SavedTensors(model)
+    with saved.watching():
+        model.train()(pixel_values=torch.zeros(2, 3, SIZE, SIZE), labels=torch.tensor([0, 1]))
+    kept = shape.kept["full"]
+    told = 2 * sum(one.count * one.size(SIZE * SIZE) for one in (*kept.blocks, *kept.outside))
+    assert told == pytest.approx(sum(size for _, size in saved.found.values()), rel=0.05)
+    assert kept.largest == pytest.approx(1 / 3, rel=0.1)
 
 
 def test_lora_moves_as_many_weights_as_told(tmp_path: Path) -> None:

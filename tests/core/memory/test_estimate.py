@@ -1,14 +1,14 @@
-"""The formulas of memory: what each part comes to, which moment is the fullest, and what options change."""
+"""The memory forecast: what each part comes to, which moment is the fullest, and what options change."""
 
 from typing import Any
 
 import pytest
 from msgspec.structs import replace
 
-from core.memory import estimate, overhead
-from core.memory.activations import case_of, scores_each
+from core.memory import estimate
+from core.memory.estimate import case_of
 from core.memory.explain import explain_parts
-from core.memory.model import Basis, Forecast, ModelShape, Parts, Room, Verdict
+from core.memory.model import Basis, Forecast, Kept, KeptTensor, ModelShape, Parts, Room, Verdict
 from core.options import RunOptions
 from core.options.device_support import DeviceReport, Settled
 from core.options.validate import read_options
@@ -26,21 +26,23 @@ BERT = replace(
         "value": (12 * 768, 12 * 768),
         "dense": (12 * 6 * 768, 12 * 6 * 768),
     },
-    dropout=True,
-    attention_dropout=True,
+    kept=asked_of_bert.kept(12, 768, 3072, heads=12, casts=85_646_594),
+)
+IMAGES = Kept(
+    blocks=(KeptTensor(40.0, count=6),),
+    outside=(KeptTensor(240.0),),
+    entering=60.0,
+    largest=0.25,
+    into_linears=50.0,
 )
 RESNET = ModelShape(
     parameters=11_700_000,
     head=5_130,
-    linear_sides=10_000,
     linears={"conv1": (5_000, 5_000)},
     largest=2_359_296,
-    kept_per_pixel=120.0,
-    widest_per_pixel=16.0,
-    recomputed_per_pixel=60.0,
-    inputs_per_pixel=50.0,
+    kept=dict.fromkeys(("full", "frozen"), IMAGES),
 )
-PAGES = {"cpu": overhead.LIBRARIES, "cuda": overhead.CUDA_CONTEXT, "mps": overhead.MPS_DRIVER}
+PAGES = {"cpu": estimate.LIBRARIES, "cuda": estimate.CUDA_CONTEXT, "mps": estimate.MPS_DRIVER}
 
 
 def asked(task: str = "text-classification", **sections: dict[str, Any]) -> RunOptions:
@@ -62,7 +64,7 @@ def test_a_plain_run_keeps_weights_state_and_activations_until_gradients_come() 
     assert found.gradients == 0  # the fullest moment is when the backward pass begins
     assert found.activations > 4 * BERT.parameters
     tensors = found.total - found.overhead
-    assert found.overhead == overhead.CUDA_CONTEXT + round(overhead.CUDA_UNUSED * tensors)
+    assert found.overhead == estimate.CUDA_CONTEXT + round(estimate.CUDA_UNUSED * tensors)
 
 
 def test_a_small_batch_is_fullest_when_the_weights_move() -> None:
@@ -112,28 +114,9 @@ def test_adafactor_computes_its_update_on_the_side() -> None:
 def test_bitsandbytes_makes_copies_on_a_cpu(optimizer: str, of_table: int, of_inner: int) -> None:
     asks: dict[str, Any] = {"memory": {"batch_size": 1}, "training": {"optimizer": optimizer}}
     assert parts(CPU, **asks).temporary == of_table * 4 * BERT.largest  # the table of tokens
-    few_words = replace(BERT, vocabulary=100, embeddings=100 * BERT.hidden, largest=4 * BERT.hidden**2)
+    few_words = replace(BERT, embeddings=100 * BERT.hidden, largest=4 * BERT.hidden**2)
     assert parts(CPU, few_words, **asks).temporary == of_inner * 4 * 4 * BERT.hidden**2
     assert parts(CUDA, **asks).temporary == 0  # kernels update in place
-
-
-def test_a_decoder_keeps_what_it_looks_at_an_encoder_with() -> None:
-    encoder = replace(BERT, dropout=False)
-    both = replace(encoder, crossing=BERT.layers // 2)
-    asks: dict[str, Any] = {"memory": {"batch_size": 64}}
-    further = parts(shape=both, **asks).activations - parts(shape=encoder, **asks).activations
-    entering, attention, norm = (
-        2,
-        3,
-        1,
-    )  # tensors of a block's width: inputs; queries, keys, values; the norm's input
-    stack = 64 * 128 * 4 * BERT.hidden  # a second one's embeddings
-    crossing = 64 * 128 * (4 * BERT.hidden * (entering + attention + norm) + kernel_each(both))
-    assert further == pytest.approx(stack + BERT.layers // 2 * crossing, rel=1e-3)
-
-
-def kernel_each(shape: ModelShape) -> float:
-    return scores_each(case_of(asked(memory={"batch_size": 64}), shape, CUDA))
 
 
 def test_half_precision_halves_activations_and_copies_weights() -> None:
@@ -167,26 +150,12 @@ def test_computing_again_in_half_precision_still_casts_all_weights_once() -> Non
     assert found.temporary == 2 * (BERT.parameters - BERT.embeddings)
 
 
-def test_attention_written_out_keeps_its_table_of_scores() -> None:
-    short, long = ({"max_length": tokens} for tokens in (128, 512))
-    for device in (CPU, CUDA):
-        eager = [
-            parts(device, data=data, model={"attention": "eager"}, memory={"batch_size": 64}).activations
-            for data in (short, long)
-        ]
-        assert eager[1] > 4.5 * eager[0]  # grows faster than the length
-    sdpa = [parts(data=data, memory={"batch_size": 64}).activations for data in (short, long)]
-    assert sdpa[1] == pytest.approx(4 * sdpa[0], rel=0.05)  # a mask of padding grows faster, but is small
-    assert sdpa[1] < eager[1]
-
-
-def test_a_cpu_spares_the_scores_only_where_none_is_dropped() -> None:
-    dropping, not_dropping = (
-        parts(CPU, replace(BERT, attention_dropout=dropped), memory={"batch_size": 64}).activations
-        for dropped in (True, False)
-    )
-    scores, sums, mask = 12 * 12 * 128, 4 * 12, 4 * 128
-    assert dropping - not_dropping == 64 * 128 * BERT.layers * (scores - sums - mask)
+def test_what_is_kept_grows_with_the_batch_and_with_the_square_of_the_length() -> None:
+    kept = KeptTensor(4.0 * BERT.hidden), KeptTensor(0.0, 48.0, count=12)
+    shape = replace(BERT, kept={"full": Kept(blocks=kept, largest=1 / 12)})
+    for rows, tokens in ((64, 128), (64, 512), (128, 512)):
+        case = case_of(asked(data={"max_length": tokens}, memory={"batch_size": rows}), shape, CPU)
+        assert estimate.kept_bytes(case) == rows * tokens * (4 * BERT.hidden + 12 * 48 * tokens)
 
 
 def test_lora_learns_little_and_keeps_what_its_matrices_need() -> None:
@@ -232,10 +201,10 @@ def test_images_take_by_the_pixel() -> None:
         for size in (112, 224)
         for again in (False, True)
     }
-    ahead = 3  # the colours of the batch that is read ahead
-    assert found[224, False].activations == 16 * 224 * 224 * (120 + ahead) * 4
+    ahead = 12  # bytes of the colours of the batch that is read ahead
+    assert found[224, False].activations == 16 * 224 * 224 * (480 + ahead)
     assert found[224, False].activations == 4 * found[112, False].activations
-    assert found[224, True].activations == 16 * 224 * 224 * (60 + ahead) * 4
+    assert found[224, True].activations == 16 * 224 * 224 * (60 + 60 + 240 + ahead)
 
 
 def test_random_data_says_how_long_its_rows_are() -> None:
@@ -281,18 +250,18 @@ def test_the_heap_keeps_gaps_where_it_is_glibcs(monkeypatch: pytest.MonkeyPatch)
     tiny, again = ({"batch_size": 16, "activation_checkpointing": recomputed} for recomputed in (False, True))
     found = {}
     for has_glibc in (True, False):
-        monkeypatch.setattr(overhead, "uses_glibc", lambda it=has_glibc: it)
+        monkeypatch.setattr(estimate, "uses_glibc", lambda it=has_glibc: it)
         found[has_glibc] = parts(CPU, memory=tiny), parts(CPU, memory=again), parts(memory=tiny)
     gaps = [one.overhead - other.overhead for one, other in zip(found[True], found[False], strict=True)]
     assert 0.25 < gaps[0] / found[True][0].activations < 0.6
     assert gaps[1] > found[True][1].activations  # few tensors that come and go leave more gaps than they take
     assert gaps[2] == 0  # CUDA's allocator is torch's own
-    assert found[False][0].overhead == overhead.LIBRARIES + overhead.FIRST_USE
+    assert found[False][0].overhead == estimate.LIBRARIES + estimate.FIRST_USE
 
 
 def test_large_tensors_leave_few_gaps() -> None:
     one, four = (
-        overhead.unused_bytes(case_of(asked(memory={"batch_size": rows}), BERT, CPU)) for rows in (16, 64)
+        estimate.unused_bytes(case_of(asked(memory={"batch_size": rows}), BERT, CPU)) for rows in (16, 64)
     )
     assert one < four < 3.5 * one
 

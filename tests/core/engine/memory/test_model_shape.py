@@ -1,0 +1,373 @@
+"""What is read off a model without numbers is what the live one has, and keeps: held against real passes on the CPU."""
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import msgspec
+import pytest
+import torch
+
+from core.engine.environment import prepare_torchvision
+from core.engine.memory.model_shape import shape_of
+from core.engine.models.check import check_model
+from core.engine.models.parts import apply_method
+from core.engine.models.vision import load_vision_model
+from core.memory import estimate
+from core.memory.estimate import case_of
+from core.memory.model import ModelShape
+from core.options import RunOptions
+from core.options.choices import Method, Task
+from core.options.device_support import DeviceReport
+from core.options.sections import ModelOptions
+from core.options.sources import VISION_MODELS
+from core.options.validate import read_options
+from tests.fakes.tiny_bert import edit_config, save_tiny_bert
+
+prepare_torchvision()
+
+SMALL: dict[str, dict[str, Any]] = {
+    "bert": {
+        "hidden_size": 16,
+        "num_hidden_layers": 3,
+        "num_attention_heads": 4,
+        "intermediate_size": 40,
+        "max_position_embeddings": 64,
+    },
+    "distilbert": {"dim": 16, "n_layers": 3, "n_heads": 4, "hidden_dim": 40, "max_position_embeddings": 64},
+    "gpt2": {"n_embd": 16, "n_layer": 3, "n_head": 4, "n_inner": 40, "n_positions": 64},
+    "llama": {
+        "hidden_size": 16,
+        "num_hidden_layers": 3,
+        "num_attention_heads": 4,
+        "num_key_value_heads": 2,
+        "intermediate_size": 40,
+        "max_position_embeddings": 64,
+    },
+    "modernbert": {
+        "hidden_size": 16,
+        "num_hidden_layers": 3,
+        "num_attention_heads": 4,
+        "intermediate_size": 40,
+        "max_position_embeddings": 64,
+    },
+    "mixtral": {
+        "hidden_size": 16,
+        "num_hidden_layers": 3,
+        "num_attention_heads": 4,
+        "num_key_value_heads": 2,
+        "intermediate_size": 40,
+        "max_position_embeddings": 64,
+        "num_local_experts": 8,
+        "num_experts_per_tok": 2,
+    },
+    "albert": {
+        "embedding_size": 8,
+        "hidden_size": 16,
+        "num_hidden_layers": 3,
+        "num_attention_heads": 4,
+        "intermediate_size": 40,
+        "max_position_embeddings": 64,
+    },
+}
+
+
+def empty(kind: str, **changes: Any) -> Any:
+    from transformers import AutoConfig, AutoModelForSequenceClassification
+
+    config = AutoConfig.for_model(kind, vocab_size=50, pad_token_id=0, **{**SMALL[kind], **changes})
+    with torch.device("meta"):
+        return AutoModelForSequenceClassification.from_config(config)
+
+
+@pytest.mark.parametrize("kind", SMALL)
+def test_every_architecture_is_counted(kind: str) -> None:
+    model = empty(kind)
+    shape = shape_of(model)
+    assert (shape.layers, shape.hidden, shape.positions) == (3, 16, 64)
+    assert shape.parameters == sum(weight.numel() for weight in model.parameters())
+    assert set(shape.kept) == {"full", "full-half", "frozen", "frozen-half"}
+    assert all(kept.blocks for kept in shape.kept.values())
+
+
+@pytest.mark.parametrize(
+    ("kind", "dropping", "not_dropping"), [("cpu", True, False), ("cuda", False, False), ("mps", True, True)]
+)
+def test_attention_keeps_its_scores_where_there_is_no_kernel(
+    kind: str, dropping: bool, not_dropping: bool
+) -> None:
+    for share, keeps_scores in ((0.1, dropping), (0.0, not_dropping)):
+        kept = shape_of(empty("bert", attention_probs_dropout_prob=share), kind).kept["full"]
+        assert (sum(one.count * one.square for one in kept.blocks) >= 3 * 4 * 4) is keeps_scores
+
+
+def test_cuda_keeps_masks_of_dropout_in_bytes() -> None:
+    on_cpu, on_cuda = (shape_of(empty("bert"), kind).kept["full"].blocks for kind in ("cpu", "cuda"))
+    assert not [one for one in on_cpu if one.each == 16]
+    assert sum(one.count for one in on_cuda if one.each == 16 and not one.square) >= 2 * 3
+
+
+def test_blocks_left_out_of_the_pass_are_counted_all_the_same() -> None:
+    three, nine = (shape_of(empty("bert", num_hidden_layers=layers)).kept["full"] for layers in (3, 9))
+    assert nine.entering == 3 * three.entering
+    assert sum(one.count for one in nine.blocks) == 3 * sum(one.count for one in three.blocks)
+    assert (three.outside, three.largest) == (nine.outside, pytest.approx(1 / 3))
+
+
+T5 = {"d_model": 16, "d_kv": 4, "num_layers": 3, "d_ff": 40, "num_heads": 4, "decoder_start_token_id": 0}
+BART = {
+    "d_model": 16,
+    "encoder_layers": 3,
+    "decoder_layers": 2,
+    "encoder_ffn_dim": 40,
+    "decoder_ffn_dim": 40,
+    "encoder_attention_heads": 4,
+    "decoder_attention_heads": 4,
+    "max_position_embeddings": 64,
+    "bos_token_id": 2,
+    "decoder_start_token_id": 2,
+}
+
+
+def encoder_decoder(kind: str, **sizes: Any) -> ModelShape:
+    from transformers import AutoConfig, AutoModelForSequenceClassification
+
+    config = AutoConfig.for_model(kind, vocab_size=50, pad_token_id=0, eos_token_id=1, **sizes)
+    with torch.device("meta"):
+        return shape_of(AutoModelForSequenceClassification.from_config(config))
+
+
+def test_a_table_under_three_names_is_counted_once() -> None:
+    relative = 2 * 32 * 4  # each stack's biases by distance: 32 spans, 4 heads
+    assert encoder_decoder("t5", **T5).embeddings == 50 * 16 + relative
+
+
+def test_what_adafactor_remembers_goes_by_the_weights_sides() -> None:
+    from transformers.optimization import Adafactor
+
+    with torch.device("meta"):
+        model = load_vision_model(ModelOptions(source="torchvision:resnet18", pretrained=False), 10, 0)
+    optimizer = Adafactor(model.parameters(), lr=1e-3, scale_parameter=False, relative_step=False)
+    for weight in model.parameters():
+        weight.grad = torch.empty_like(weight)
+    optimizer.step()
+    state = [
+        held for one in optimizer.state.values() for held in one.values() if isinstance(held, torch.Tensor)
+    ]
+    assert shape_of(model).factored == sum(tensor.numel() for tensor in state if tensor.dim())
+
+
+def test_lora_and_packing_see_their_layers() -> None:
+    shape = shape_of(empty("bert"))
+    assert shape.linears["query"] == (3 * 16, 3 * 16)
+    assert shape.linears["dense"] == (3 * (16 + 16 + 40) + 16, 3 * (16 + 40 + 16) + 16)  # and the pooler's
+    assert shape.linear_sides == sum(map(sum, shape.linears.values()))
+    assert shape.packable == 3 * (4 * 16 * 16 + 2 * 16 * 40) + 16 * 16
+    assert shape.head == 2 * 16 + 2
+    assert shape.embeddings == (50 + 64 + 2) * 16
+    assert shape.largest == 64 * 16
+
+
+def test_lora_has_so_many_weights(tmp_path: Path) -> None:
+    source = ModelOptions(
+        source=str(save_tiny_bert(tmp_path / "bert")), method=Method.LORA, lora_rank=4, lora_dropout=0.0
+    )
+    report = check_model(RunOptions(task=Task.TEXT_CLASSIFICATION, model=source))
+    assert report.shape is not None
+    assert report.trainable_parameters == 4 * report.shape.linear_sides + report.shape.head
+
+
+def image_shape(name: str) -> ModelShape:
+    source = ModelOptions(source=f"torchvision:{name}", pretrained=False)
+    with torch.device("meta"):
+        return shape_of(load_vision_model(source, 10, 0))
+
+
+@contextmanager
+def counting(model: torch.nn.Module, saved: dict[int, torch.UntypedStorage]) -> Iterator[None]:
+    """Have `saved` hold what autograd saves of a real pass, each storage once, weights left out."""
+    own = {weight.untyped_storage().data_ptr() for weight in model.parameters()}
+
+    def keep(tensor: torch.Tensor) -> torch.Tensor:
+        storage = tensor.untyped_storage()
+        if storage.data_ptr() not in own:
+            saved[storage.data_ptr()] = storage
+        return tensor
+
+    with torch.autograd.graph.saved_tensors_hooks(keep, lambda tensor: tensor):
+        yield
+
+
+def size_of(saved: dict[int, torch.UntypedStorage]) -> int:
+    return sum(storage.nbytes() for storage in saved.values())
+
+
+def test_an_images_pixels_keep_what_a_real_pass_keeps() -> None:
+    model = load_vision_model(ModelOptions(source="torchvision:resnet18", pretrained=False), 10, 0)
+    saved: dict[int, torch.UntypedStorage] = {}
+    with counting(model, saved):
+        model.train()(torch.zeros(2, 3, 64, 64), torch.tensor([0, 1]))
+    kept = image_shape("resnet18").kept["full"]
+    told = 2 * sum(one.count * one.size(64 * 64) for one in (*kept.blocks, *kept.outside))
+    assert told == pytest.approx(size_of(saved), rel=0.03)
+
+
+@pytest.mark.parametrize("name", VISION_MODELS)
+def test_every_vision_model_has_a_shape(name: str) -> None:
+    shape = image_shape(name)
+    kept, half = shape.kept["full"], shape.kept["full-half"]
+    inside, in_half = (sum(one.each for one in found.blocks) for found in (kept, half))
+    assert 0 < kept.largest <= 1
+    assert 0 < kept.entering < inside
+    assert in_half == inside / 2
+    assert kept.into_linears > 0
+    assert (shape.layers, shape.packable) == (0, 0)
+
+
+def test_the_report_has_it_whatever_learns(tmp_path: Path) -> None:
+    source = save_tiny_bert(tmp_path / "bert", num_hidden_layers=2)
+    asked = [
+        RunOptions(task=Task.TEXT_CLASSIFICATION, model=ModelOptions(source=str(source), method=method))
+        for method in (Method.FULL, Method.LORA, Method.HEAD)
+    ]
+    full, *others = [check_model(options).shape for options in asked]
+    assert full is not None
+    assert full.layers == 2
+    assert others == [full, full]
+
+
+def test_it_has_it_also_where_the_method_is_refused(tmp_path: Path) -> None:
+    source = save_tiny_bert(tmp_path / "bert")
+    edit_config(source, hidden_dropout_prob=0.1)
+    asked = ModelOptions(source=str(source), method=Method.LORA, lora_targets=("nothing",))
+    report = check_model(RunOptions(task=Task.TEXT_CLASSIFICATION, model=asked))
+    assert report.problems
+    assert report.shape is not None
+    assert report.shape.kept
+
+
+# --- Real passes of text models
+
+CPU = DeviceReport(name="cpu", title="a processor", available=True)
+ROWS, TOKENS = 4, 96
+BERT = {
+    "hidden_size": 64,
+    "num_hidden_layers": 3,
+    "num_attention_heads": 4,
+    "intermediate_size": 256,
+    "max_position_embeddings": 128,
+}
+LLAMA = {**BERT, "num_key_value_heads": 2, "intermediate_size": 160}
+GPT2 = {"n_embd": 64, "n_layer": 3, "n_head": 4, "n_positions": 128}
+MIXTRAL = {**LLAMA, "num_local_experts": 4, "num_experts_per_tok": 2}
+DISTILBERT = {"dim": 64, "n_layers": 3, "n_heads": 4, "hidden_dim": 256, "max_position_embeddings": 128}
+T5_SIZES = {
+    "d_model": 64,
+    "d_kv": 16,
+    "num_layers": 3,
+    "d_ff": 256,
+    "num_heads": 4,
+    "decoder_start_token_id": 0,
+}
+BART_SIZES = {
+    "d_model": 64,
+    "encoder_layers": 3,
+    "decoder_layers": 3,
+    "encoder_ffn_dim": 256,
+    "decoder_ffn_dim": 256,
+    "encoder_attention_heads": 4,
+    "decoder_attention_heads": 4,
+    "decoder_start_token_id": 0,
+    "bos_token_id": 2,
+    "max_position_embeddings": 128,
+}
+RUNS: dict[str, tuple[str, dict[str, Any], dict[str, Any]]] = {
+    "BERT": ("bert", BERT, {}),
+    "BERT, bf16": ("bert", BERT, {"device.precision": "bf16"}),
+    "BERT, eager": ("bert", BERT, {"model.attention": "eager"}),
+    "BERT, eager, bf16": ("bert", BERT, {"model.attention": "eager", "device.precision": "bf16"}),
+    "BERT without dropout": (
+        "bert",
+        {**BERT, "hidden_dropout_prob": 0.0, "attention_probs_dropout_prob": 0.0},
+        {},
+    ),
+    "BERT, LoRA": ("bert", BERT, {"model.method": "lora"}),
+    "BERT, LoRA, bf16": ("bert", BERT, {"model.method": "lora", "device.precision": "bf16"}),
+    "BERT, LoRA without dropout": ("bert", BERT, {"model.method": "lora", "model.lora_dropout": 0.0}),
+    "BERT, last layer": ("bert", BERT, {"model.method": "head"}),
+    "GPT-2": ("gpt2", GPT2, {}),
+    "Llama": ("llama", LLAMA, {}),
+    "Llama, bf16": ("llama", LLAMA, {"device.precision": "bf16"}),
+    "Mixtral": ("mixtral", MIXTRAL, {}),
+    "DistilBERT": ("distilbert", DISTILBERT, {}),
+    "T5": ("t5", T5_SIZES, {}),
+    "T5, bf16": ("t5", T5_SIZES, {"device.precision": "bf16"}),
+    "T5, LoRA": ("t5", T5_SIZES, {"model.method": "lora"}),
+    "gated T5": ("t5", {**T5_SIZES, "feed_forward_proj": "gated-gelu", "d_ff": 160}, {}),
+    "BART": ("bart", BART_SIZES, {}),
+}
+ENDS = 1
+"""The token at the end of a text, by which an encoder-decoder finds where to look."""
+
+
+@pytest.mark.parametrize("name", RUNS)
+def test_it_keeps_what_the_formula_says(name: str) -> None:
+    kind, sizes, changes = RUNS[name]
+    options = asked(changes)
+    real = kept_by_torch(kind, sizes, options)
+    case = case_of(options, shape(kind, sizes, options), CPU, TOKENS)
+    told = estimate.kept_bytes(case) + estimate.cast_bytes(case)
+    assert told == pytest.approx(real, rel=0.05, abs=100_000)
+
+
+def asked(changes: dict[str, Any]) -> RunOptions:
+    tree: dict[str, Any] = {
+        "task": "text-classification",
+        "memory": {"batch_size": ROWS},
+        "device": {"precision": "fp32"},
+    }
+    for path, value in changes.items():
+        section, name = path.split(".")
+        tree.setdefault(section, {})[name] = value
+    options, problems = read_options(tree)
+    assert options is not None, problems
+    return msgspec.structs.replace(options, device=msgspec.structs.replace(options.device, name="cpu"))
+
+
+def config_of(kind: str, sizes: dict[str, Any]) -> Any:
+    from transformers import AutoConfig
+
+    found = AutoConfig.for_model(kind, vocab_size=100, pad_token_id=0, eos_token_id=ENDS, **sizes)
+    found.use_cache = False  # as Trainer does
+    return found
+
+
+def shape(kind: str, sizes: dict[str, Any], options: RunOptions) -> ModelShape:
+    from transformers import AutoModelForSequenceClassification
+
+    attention = options.model.attention.value
+    with torch.device("meta"):
+        return shape_of(
+            AutoModelForSequenceClassification.from_config(
+                config_of(kind, sizes), attn_implementation=attention
+            )
+        )
+
+
+def kept_by_torch(kind: str, sizes: dict[str, Any], options: RunOptions) -> int:
+    """Bytes that autograd saves of one forward pass with real numbers."""
+    from transformers import AutoModelForSequenceClassification
+
+    plain = AutoModelForSequenceClassification.from_config(
+        config_of(kind, sizes), attn_implementation=options.model.attention.value
+    )
+    model = apply_method(plain, options).train()
+    ids, mask = torch.randint(2, 100, (ROWS, TOKENS)), torch.ones(ROWS, TOKENS, dtype=torch.long)
+    ids[0, 80:] = mask[0, 80:] = 0
+    ids[:, 79] = ENDS
+    saved: dict[int, torch.UntypedStorage] = {}
+    half = options.device.precision == "bf16"
+    with torch.autocast("cpu", dtype=torch.bfloat16, enabled=half), counting(model, saved):
+        model(input_ids=ids, attention_mask=mask, labels=torch.zeros(ROWS, dtype=torch.long))
+    return size_of(saved)
