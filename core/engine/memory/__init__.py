@@ -1,1 +1,1 @@
-"""What only the engine can tell of memory: a model's shape, a trace without numbers, a dry run with them."""
+"""What only the engine can tell of memory: a model's shape, the forecast, a dry run with them."""

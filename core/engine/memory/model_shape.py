@@ -106,7 +106,7 @@ def _sides(layer: Any) -> tuple[int, int]:
 
 
 @dataclass
-class SavedTensors:
+class CountedPass:
     """Bytes that autograd saves, each storage once, the model's own left out, with the place set at the time."""
 
     model: torch.nn.Module
@@ -201,8 +201,8 @@ def _bring(body: torch.nn.Module) -> None:
                     held[name] = made.setdefault(id(tensor), new)
 
 
-def _pass(body: Any, length: int, kind: str, *, frozen: bool, half: bool) -> SavedTensors:
-    saved = SavedTensors(body)
+def _pass(body: Any, length: int, kind: str, *, frozen: bool, half: bool) -> CountedPass:
+    saved = CountedPass(body)
     table = body.get_input_embeddings().weight
     hooks = [
         part.register_forward_hook(lambda _m, _i, output: output.requires_grad_(True))
@@ -229,7 +229,7 @@ def _pass(body: Any, length: int, kind: str, *, frozen: bool, half: bool) -> Sav
     return saved
 
 
-def _coefficients(passes: dict[int, SavedTensors], copies: dict[tuple[int, int], int]) -> Kept:
+def _coefficients(passes: dict[int, CountedPass], copies: dict[tuple[int, int], int]) -> Kept:
     (first, short), (second, long) = passes.items()
     inside: dict[tuple[float, float], int] = {}
     outside: dict[tuple[float, float], int] = {}
@@ -315,7 +315,7 @@ def _kept_of_images(model: Any) -> dict[str, Kept]:
     """Counted for images of the size the model was made for: attention keeps more for each pixel of larger ones."""
     network = getattr(model, "network", model)
     side = own_size(getattr(model, "config", None)) or PIXELS
-    saved, into_linears, hooks = SavedTensors(network), [0], []
+    saved, into_linears, hooks = CountedPass(network), [0], []
 
     def look_at_input(_layer: Any, inputs: tuple[torch.Tensor, ...]) -> None:
         into_linears[0] += inputs[0].numel()

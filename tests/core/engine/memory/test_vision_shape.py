@@ -8,7 +8,7 @@ import torch
 
 from core.engine.data import image_files
 from core.engine.memory.forecast import _data_bytes, forecast
-from core.engine.memory.model_shape import SavedTensors
+from core.engine.memory.model_shape import CountedPass
 from core.engine.models.check import check_model
 from core.engine.models.parts import apply_method, count, weights_of
 from core.engine.models.vision import find_image_model, load_image_model
@@ -55,7 +55,7 @@ def test_pixels_keep_what_a_real_pass_keeps(tmp_path: Path) -> None:
     shape = check_model(options).shape
     assert shape is not None
     model = load_image_model(options, find_image_model(options), ("a", "b")).model
-    saved = SavedTensors(model)
+    saved = CountedPass(model)
     with saved.watching():
         model.train()(pixel_values=torch.zeros(2, 3, SIZE, SIZE), labels=torch.tensor([0, 1]))
     kept = shape.kept["full"]
