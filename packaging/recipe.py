@@ -1,6 +1,6 @@
 """What goes into the bundle and what stays out: the lists that hone.spec builds with, in plain Python.
 
-They were found by trial; docs/decisions/0006-bundle.md has the reasons.
+They were found by trial; docs/decisions/packaging.md has the reasons.
 """
 
 from __future__ import annotations

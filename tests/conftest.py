@@ -19,7 +19,7 @@ from unittest.mock import patch
 import pytest
 
 # Of processes of tests side by side each keeps to a core of its own, with the engines it starts: these then compute
-# with one thread (docs/decisions/0018). Threads and processes started from here on inherit it.
+# with one thread (docs/decisions/packaging.md). Threads and processes started from here on inherit it.
 worker = os.environ.get("PYTEST_XDIST_WORKER", "")
 if worker and hasattr(os, "sched_setaffinity"):
     cores = sorted(os.sched_getaffinity(0))

@@ -102,7 +102,7 @@ MPS_DRIVER = 256 * MIB
 
 MAPPED_FROM = 32 * MIB
 """Tensors from this size on are mapped apart, and given back at once (`DEFAULT_MMAP_THRESHOLD_MAX` of glibc). The gaps
-that smaller ones leave are filled by small objects, and stay: see docs/decisions/0015-memory-forecast.md."""
+that smaller ones leave are filled by small objects, and stay: see docs/decisions/memory.md."""
 
 GAPS, GAPS_HALF, GAPS_LORA, GAPS_LARGE = 0.33, 0.27, 0.6, 0.12
 """Gaps among what is kept until the backward pass, as a share of it: of tensors below `MAPPED_FROM` in fp32, in 16

@@ -1,6 +1,6 @@
 """The queue: which run trains on which device, and which wait.
 
-The queue is one small file in Hone's home. Each waiting run has a keeper from the start (docs/decisions/0024-queue.md),
+The queue is one small file in Hone's home. Each waiting run has a keeper from the start (docs/decisions/queue.md),
 which adds its run and checks regularly whether it may start: no earlier run waits for the device, and none trains on
 it. Runs started without waiting are entered, too.
 

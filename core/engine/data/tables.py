@@ -1,6 +1,6 @@
 """A table of the person's: CSV, TSV, JSON, JSONL, CoNLL or Parquet, told apart by content as well as by ending.
 
-Arrow reads the files; docs/decisions/0008-tables-by-arrow.md says why not `datasets`. What is large is read block by
+Arrow reads the files; docs/decisions/data.md says why not `datasets`. What is large is read block by
 block into a file of the cache and mapped into memory.
 """
 
