@@ -18,7 +18,7 @@ ROOT = Path(__file__).resolve().parent.parent
 ENGINE = ROOT / "core" / "engine"
 LONGEST_FILE = 800
 
-# Libraries each room may import, beside the standard library. A new name here is a decision: see docs/decisions/layout.md.
+# Libraries each room may import, beside the standard library. A new name is a decision: see docs/decisions/layout.md.
 QT = {"PySide6", "shiboken6", "pyqtgraph"}
 LIGHT = {"msgspec", "platformdirs", "psutil", "pynvml", "send2trash", "tomli_w", "tqdm", "wakepy"}
 ARRAYS = {"PIL", "numpy", "pyarrow", "sklearn"}

@@ -18,8 +18,8 @@ from pathlib import Path
 import psutil
 
 from core.base.errors import Fix, OutOfMemory, UserError
-from core.base.format import plain_duration as duration
-from core.base.format import size
+from core.base.formats import plain_duration as duration
+from core.base.formats import size
 from core.base.system import ProcessTree, SystemMemory, resident_bytes, system_memory
 
 READING = "HONE_READING"

@@ -13,7 +13,7 @@ from pathlib import Path
 import msgspec
 
 from core.base.errors import OptionsError, Problem
-from core.base.format import counted
+from core.base.formats import counted
 from core.benchmark.plan import SIZES, VOCABULARY, Changes, Kind, Plan, cores_of, make_variant
 from core.options import RunOptions
 from core.options.choices import Optimizer, Padding, Precision, Schedule, Task

@@ -10,7 +10,7 @@ from typing import Any
 
 import msgspec
 
-from core.base import format as numbers
+from core.base import formats
 from core.base.errors import Fix, OptionsError, Problem
 from core.memory.estimate import forecast
 from core.memory.history import correction
@@ -240,17 +240,17 @@ SIZES = {
 
 def choose_size(plain: RunOptions, device: DeviceReport, room: Room | None) -> tuple[Size, str]:
     """The largest size whose plain run fits, with steps of bearable length on a CPU; and the reason in a sentence."""
-    free = f", and {numbers.memory(room.free)} are free" if room else ""
+    free = f", and {formats.memory(room.free)} are free" if room else ""
     reason = ""
     for size in SIZES.values():
         shape = size.shape_on(device.name.partition(":")[0])
         needed = forecast(plain, shape, device, room=room, correction=correction(device.title))
-        memory = f"is forecast to take {numbers.memory(needed.parts.total)}{free}"
+        memory = f"is forecast to take {formats.memory(needed.parts.total)}{free}"
         seconds = cpu_seconds(size, plain, device)
         if needed.verdict not in (Verdict.FITS, Verdict.UNKNOWN):
             reason = f"{size.title} {memory}"
         elif seconds and seconds > LONGEST_CPU_STEP and size.name != "tiny":
-            cores = numbers.counted(cores_of(device), "core")
+            cores = formats.counted(cores_of(device), "core")
             reason = f"a plain step of {size.title} would take about {seconds:.0f} s on {cores}"
         elif reason:
             return size, f"{size.title} was chosen: {reason}."

@@ -12,8 +12,7 @@ from pathlib import Path
 import msgspec
 import psutil
 
-from core.base import format as numbers
-from core.base import settings
+from core.base import formats, settings
 from core.base.errors import UserError
 from core.base.files import read_small, write_atomically
 from core.base.settings import VERSION
@@ -255,13 +254,13 @@ def this_machine(report: MachineReport) -> Machine:
     found = [device for device in report.devices if device.available and device.name != "cpu"]
     accelerator = found[0].title if found else ""
     if found and found[0].memory_bytes:
-        accelerator += f", {numbers.memory(found[0].memory_bytes)}"
+        accelerator += f", {formats.memory(found[0].memory_bytes)}"
     if len(found) > 1:
         accelerator = f"{len(found)} x {accelerator}"
     memory = int(psutil.virtual_memory().total)
     mac = platform.mac_ver()[0]
     return Machine(
-        title=f"{accelerator or processor}, {numbers.memory(memory)}",
+        title=f"{accelerator or processor}, {formats.memory(memory)}",
         processor=processor,
         cores=psutil.cpu_count(logical=False) or psutil.cpu_count() or 0,
         memory=memory,

@@ -16,10 +16,10 @@ from gettext import gettext as _
 from gettext import ngettext
 from typing import Any
 
-from core.base import format as numbers
+from core.base import formats
 from core.base.errors import OptionsError, Problem
-from core.base.format import Table, markdown_lines
-from core.base.format import markdown as escaped
+from core.base.formats import Table, markdown_lines
+from core.base.formats import markdown as escaped
 from core.benchmark.plan import Kind, Plan
 from core.benchmark.published import ARTICLE, SOURCES, guide_row
 from core.benchmark.result import BUSY, GPU_HELD, Result, Row, Spread
@@ -89,7 +89,7 @@ class ResultTable:
         rows = [self._texts(line) for line in self.lines]
         titles = tuple(heading.title.upper() for heading in self.headings)
         notes = [f"{line.title or line.cells[0].text}: {line.note}" for line in self.lines if line.note]
-        return "\n".join([numbers.table(titles, rows), *([""] if notes else []), *notes])
+        return "\n".join([formats.table(titles, rows), *([""] if notes else []), *notes])
 
     def markdown(self) -> list[str]:
         """Lines of Markdown, the notes in a column of their own."""
@@ -102,7 +102,7 @@ class ResultTable:
     def _texts(self, line: Line) -> tuple[str, ...]:
         count = len(self.headings)
         if line.words is not None:
-            return (line.cells[0].text, *[numbers.MISSING] * (count - 1))
+            return (line.cells[0].text, *[formats.MISSING] * (count - 1))
         return tuple(line.cell(column).text for column in range(count))
 
 
@@ -215,12 +215,12 @@ def columns_of(result: Result, *, published: bool = False, all_of_them: bool = F
             is_figure=False, is_optional=True,
         ),
         Column(
-            "epoch_seconds", _("Epoch"), lambda row, _first: row.epoch_seconds, numbers.step_time,
+            "epoch_seconds", _("Epoch"), lambda row, _first: row.epoch_seconds, formats.step_time,
             _("Time of an epoch at the median step"),
         ),
         Column(
             "samples_per_second", _("Samples/s"), lambda row, _first: _median(row.samples_per_second),
-            numbers.three_figures, _("Median of all timed steps"), leaves=0 if is_methods else 1,
+            formats.three_figures, _("Median of all timed steps"), leaves=0 if is_methods else 1,
         ),
         Column(
             "", _("middle half"), lambda row, _first: row.samples_per_second, _range,
@@ -228,7 +228,7 @@ def columns_of(result: Result, *, published: bool = False, all_of_them: bool = F
         ),
         Column("speed_ratio", against, lambda row, first: row.speed_against(first), times, _("Relative speed")),
         Column(
-            "peak_bytes", _("Peak memory"), lambda row, _first: row.peak or None, numbers.memory,
+            "peak_bytes", _("Peak memory"), lambda row, _first: row.peak or None, formats.memory,
             _("The most memory that the process held"), leaves=0 if is_methods else 1,
         ),
         Column(
@@ -236,12 +236,12 @@ def columns_of(result: Result, *, published: bool = False, all_of_them: bool = F
             _("Relative memory"), leaves=0 if is_methods else 2,
         ),
         Column(
-            "compile_seconds", _("Compiling"), lambda row, _first: row.compile_seconds, numbers.step_time,
+            "compile_seconds", _("Compiling"), lambda row, _first: row.compile_seconds, formats.step_time,
             _("Once, before the first step; not included in any other figure"), leaves=1, is_optional=True,
         ),
         Column(
             "samples_per_joule", _("Samples/J"), lambda row, _first: row.samples_per_joule,
-            numbers.three_figures, _("Samples per joule, by the power of the GPU alone"),
+            formats.three_figures, _("Samples per joule, by the power of the GPU alone"),
             leaves=2, is_optional=True,
         ),
     ]  # fmt: skip
@@ -307,13 +307,13 @@ def details(row: Row) -> Iterator[str]:
     step, fullest = row.step_seconds, row.fullest
     if step is not None:
         words = _("A step: {median}, half of them between {low} and {high}; {steps} steps in {passes} passes")
-        low, high = numbers.step_time(step.lowest), numbers.step_time(step.highest)
-        median = numbers.step_time(step.median)
+        low, high = formats.step_time(step.lowest), formats.step_time(step.highest)
+        median = formats.step_time(step.median)
         yield words.format(median=median, low=low, high=high, steps=f"{row.steps:,}", passes=len(row.samples))
     if fullest is not None and fullest.peak:
         held = ((title, getattr(fullest.parts, name)) for name, title in PART_TITLES.items())
-        parts = ", ".join(f"{title.lower()} {numbers.memory(size)}" for title, size in held if size)
-        yield _("Peak memory: {size} ({parts})").format(size=numbers.memory(fullest.peak), parts=parts)
+        parts = ", ".join(f"{title.lower()} {formats.memory(size)}" for title, size in held if size)
+        yield _("Peak memory: {size} ({parts})").format(size=formats.memory(fullest.peak), parts=parts)
 
 
 def remarks(row: Row) -> Iterator[str]:
@@ -322,10 +322,10 @@ def remarks(row: Row) -> Iterator[str]:
         load = max((one.other_load or 0.0 for one in row.conditions), default=0.0)
         causes = list(dict.fromkeys(why for one in row.conditions for why in one.throttled))
         if load > BUSY:
-            causes.insert(0, _("other load of {share}").format(share=numbers.whole_percent(load)))
+            causes.insert(0, _("other load of {share}").format(share=formats.whole_percent(load)))
         yield _("disturbed: {causes}").format(causes=", ".join(causes))
     if row.gpu_others and row.gpu_others > GPU_HELD:
-        yield _("others held {size} of the GPU").format(size=numbers.memory(row.gpu_others))
+        yield _("others held {size} of the GPU").format(size=formats.memory(row.gpu_others))
     if any(one.on_battery for one in row.conditions):
         yield _("on battery")
     failed = [one.failure for one in row.passes if one.failure]
@@ -394,9 +394,9 @@ def how_measured(result: Result) -> list[str]:
     """On what, with what, when and how, a sentence each."""
     machine, source = result.machine, next(_power_sources(result), "")
     cores = ngettext("{count} core", "{count} cores", machine.cores).format(count=machine.cores)
-    parts = (machine.processor, cores, numbers.memory(machine.memory), machine.accelerator, machine.system)
+    parts = (machine.processor, cores, formats.memory(machine.memory), machine.accelerator, machine.system)
     versions = ", ".join(f"{name} {version}" for name, version in machine.versions.items())
-    when, how = numbers.full_moment(result.begun), amount_of(result.plan)
+    when, how = formats.full_moment(result.begun), amount_of(result.plan)
     lines = [
         _("Measured on {machine}.").format(machine=", ".join(filter(None, parts))),
         _("With {versions}.").format(versions=versions) if versions else "",
@@ -433,7 +433,7 @@ def _median(spread: Spread | None) -> float | None:
 
 
 def _range(spread: Spread) -> str:
-    low, high = numbers.three_figures(spread.lowest), numbers.three_figures(spread.highest)
+    low, high = formats.three_figures(spread.lowest), formats.three_figures(spread.highest)
     return f"{low} – {high}" if low != high else ""
 
 
@@ -443,8 +443,8 @@ def _published(row: Row, first: Row) -> str | None:
     if seconds is None:
         return f"{times(guide.speed)}, {times(guide.memory)}" if guide else None
     if row is first:
-        return f"CPU {numbers.step_time(seconds[0])}"
-    return f"MPS {numbers.step_time(seconds[1])}, {times(seconds[0] / seconds[1])}"
+        return f"CPU {formats.step_time(seconds[0])}"
+    return f"MPS {formats.step_time(seconds[1])}, {times(seconds[0] / seconds[1])}"
 
 
 def _power_sources(result: Result) -> Iterator[str]:
@@ -510,7 +510,7 @@ def _of_methods(result: Result, quiet: list[Row]) -> Iterator[str]:
         title = titles[row.variant.name]
         if _data(row) != _data(plain) and row.is_faster(fastest or plain):
             words = _("On texts of different lengths {title} is {times} times as fast as plain.")
-            yield words.format(title=title, times=numbers.three_figures(row.speed_against(plain) or 0.0))
+            yield words.format(title=title, times=formats.three_figures(row.speed_against(plain) or 0.0))
         if _is_small(row, plain):
             words = _("Training few of the weights: {row}.")
             yield words.format(row=_compared(row, plain, titles))
@@ -522,8 +522,8 @@ def _compared(row: Row, plain: Row, titles: dict[str, str]) -> str:
         words = _("{title}, {times} times as fast as plain, with {memory} of its memory")
     else:
         words = _("{title}, as fast as plain within the spread, with {memory} of its memory")
-    factor = numbers.three_figures(row.speed_against(plain) or 0.0)
-    memory = numbers.whole_percent(row.memory_against(plain) or 1.0)
+    factor = formats.three_figures(row.speed_against(plain) or 0.0)
+    memory = formats.whole_percent(row.memory_against(plain) or 1.0)
     return words.format(title=titles[row.variant.name], times=factor, memory=memory)
 
 
@@ -548,7 +548,7 @@ def _of_devices(result: Result, quiet: list[Row]) -> Iterator[str]:
             found[row.variant.title] = speed
     for (side, first_side), found in speeds.items():
         least, most = min(found, key=lambda title: found[title]), max(found, key=lambda title: found[title])
-        low, high = numbers.three_figures(found[least]), numbers.three_figures(found[most])
+        low, high = formats.three_figures(found[least]), formats.three_figures(found[most])
         if len(found) == 1:
             words = _("{side} is {high} times as fast as {first} ({most}).")
         else:
@@ -664,13 +664,13 @@ def comparison_table(found: Comparison) -> ResultTable:
             )
             continue
         paces = [
-            Cell(f"{numbers.three_figures(pace.median)}{f' {MARK}' if row.is_disturbed else ''}")
+            Cell(f"{formats.three_figures(pace.median)}{f' {MARK}' if row.is_disturbed else ''}")
             for row in (one.earlier, one.later)
             if (pace := row.samples_per_second)
         ]
-        peaks = [Cell(numbers.memory(row.peak or None)) for row in (one.earlier, one.later)]
+        peaks = [Cell(formats.memory(row.peak or None)) for row in (one.earlier, one.later)]
         memory = one.later.memory_against(one.earlier)
-        share = Cell(times(memory) if memory else numbers.MISSING)
+        share = Cell(times(memory) if memory else formats.MISSING)
         speed = Cell(times(one.speed))
         lines.append(Line(one.key, (Cell(one.title), *paces, speed, words[one.change], *peaks, share)))
     return ResultTable(headings, tuple(lines))

@@ -8,10 +8,10 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from core.base import format as numbers
+from core.base import formats
 from core.base.errors import Fix, OptionsError, Problem
 from core.base.files import is_there
-from core.base.format import markdown as escaped
+from core.base.formats import markdown as escaped
 from core.base.jobs import run_job
 from core.benchmark import result as results
 from core.benchmark import table
@@ -141,7 +141,7 @@ def measure(make_plan: Callable[[MachineReport], Plan], asked: argparse.Namespac
     machine = run_job("devices", None, MachineReport)
     plan = make_plan(machine)
     rows = sum(not variant.refusal for variant in plan.variants)
-    say(f"{plan.title}: {numbers.counted(rows, 'row')}, {table.amount_of(plan)}", sys.stderr)
+    say(f"{plan.title}: {formats.counted(rows, 'row')}, {table.amount_of(plan)}", sys.stderr)
     bench = Bench(plan, this_machine(machine), measure=EnginePass, save=results.save, beside=asked.beside)
     bench.on_begin = say_progress
     with Interrupts() as interrupts, ThreadPoolExecutor(1, "bench") as worker:
@@ -170,8 +170,8 @@ def _run(bench: Bench) -> None:
         for before, row in zip(made, result.rows, strict=True):
             if len(row.passes) > len(before.passes):
                 newest, pace = row.passes[-1], row.samples_per_second
-                speed = f"{numbers.three_figures(pace.median)} samples/s, " if pace else ""
-                memory = numbers.memory(newest.sample.peak if newest.sample else None)
+                speed = f"{formats.three_figures(pace.median)} samples/s, " if pace else ""
+                memory = formats.memory(newest.sample.peak if newest.sample else None)
                 say(f"  {newest.failure or f'{speed}{memory}'}", sys.stderr)
         made = result.rows
 
@@ -180,7 +180,7 @@ def say_progress(progress: Progress) -> None:
     """Say which pass begins, and how long the rest takes."""
     variant, seconds = progress.variant, progress.seconds_left
     title = f"{variant.title}, {variant.side}" if variant.side else variant.title
-    left = f", about {numbers.duration(seconds)} left" if seconds else ""
+    left = f", about {formats.duration(seconds)} left" if seconds else ""
     say(f"{progress.done + 1} of {progress.total}: {title}, pass {progress.number}{left}", sys.stderr)
 
 
@@ -237,9 +237,9 @@ def _list(asked: argparse.Namespace) -> None:
             rows.append((str(number), one.title, "", "", one.problem))
             continue
         state = f"{len(result.measured)} of {len(result.rows)}, {result.standing}"
-        when = numbers.full_moment(result.begun)
+        when = formats.full_moment(result.begun)
         rows.append((str(number), one.title, when, state, result.machine.title))
-    say(numbers.table(("", "WHAT", "MEASURED", "ROWS", "ON"), rows))
+    say(formats.table(("", "WHAT", "MEASURED", "ROWS", "ON"), rows))
 
 
 def find(name: str) -> Result:

@@ -10,7 +10,7 @@ import msgspec
 import tomli_w
 from tqdm import tqdm
 
-from core.base import format as figures
+from core.base import formats
 from core.base.errors import DataError, OptionsError, Problem
 from core.base.files import new_file, why_missing, write_atomically, writing
 from core.base.jobs import GpuEnvironment, JobProgress, gpu_environment, gpu_folder, run_job
@@ -199,8 +199,8 @@ def import_lines(imported: Imported) -> list[str]:
         for found in imported.taken
     ]
     left = [(found.name, found.reason) for found in imported.left]
-    lines = [figures.table(("TAKEN OVER", "AS", "NOTE"), taken)] if taken else []
-    lines += ["", figures.table(("LEFT OUT", "BECAUSE"), left)] if left else []
+    lines = [formats.table(("TAKEN OVER", "AS", "NOTE"), taken)] if taken else []
+    lines += ["", formats.table(("LEFT OUT", "BECAUSE"), left)] if left else []
     return [*lines, *(f"Problem: {problem}" for problem in imported.problems)]
 
 
@@ -286,13 +286,13 @@ def data_lines(report: DataReport, options: RunOptions) -> list[str]:
         rows = [
             (_shorten(label), f"{count:,}") for label, count in list(report.labels.items())[:SHOWN_LABELS]
         ]
-        lines += ["", figures.table(("LABEL", "SAMPLES"), rows)]
+        lines += ["", formats.table(("LABEL", "SAMPLES"), rows)]
         rest = len(report.labels) - len(rows)
         lines += [f"and {rest} more labels"] if rest else []
     numbers = []
     if report.train_rows is not None:
         held_out = f", evaluated on {report.eval_rows:,}" if report.eval_rows else ""
-        numbers.append(f"Trained on {figures.counted(report.train_rows, 'row')} an epoch{held_out}.")
+        numbers.append(f"Trained on {formats.counted(report.train_rows, 'row')} an epoch{held_out}.")
     numbers += [_length_line(report.lengths)] if report.lengths else []
     lines += ["", *numbers] if numbers else []
     if any(seen.parts for seen in report.seen):
@@ -302,7 +302,7 @@ def data_lines(report: DataReport, options: RunOptions) -> list[str]:
 
 def _how_read(report: DataReport) -> str:
     noun = "text" if report.format == "text" else "row"
-    parts = [figures.counted(report.rows, noun), report.format, report.shape]
+    parts = [formats.counted(report.rows, noun), report.format, report.shape]
     parts += [words if name == "encoding" else f"{name} {words}" for name, words in report.reading.items()]
     return " · ".join(part for part in parts if part)
 
@@ -332,7 +332,7 @@ def _column_table(report: DataReport, options: RunOptions) -> str:
         if place < SHOWN_COLUMNS or column.name in is_of
     ]
     rest = len(report.columns) - len(rows)
-    table = figures.table(("COLUMN", "USED AS", "KIND", "DIFFERENT", "EMPTY", "SUCH AS"), rows)
+    table = formats.table(("COLUMN", "USED AS", "KIND", "DIFFERENT", "EMPTY", "SUCH AS"), rows)
     return table + (f"\nand {rest:,} more columns" if rest else "")
 
 
@@ -342,7 +342,7 @@ def _length_line(lengths: Lengths) -> str:
         return f"{words}. In tokens: --set model.source=MODEL."
     if lengths.limit is None:
         return f"{words}."
-    return f"{words}; {figures.counted(lengths.cut, 'row')} cut off at {lengths.limit:,}."
+    return f"{words}; {formats.counted(lengths.cut, 'row')} cut off at {lengths.limit:,}."
 
 
 def _sample_lines(report: DataReport) -> Iterator[str]:
@@ -357,7 +357,7 @@ def _sample_lines(report: DataReport) -> Iterator[str]:
 
 
 def _about(seen: Seen) -> str:
-    words = [] if seen.tokens is None else [figures.counted(seen.tokens, "token")]
+    words = [] if seen.tokens is None else [formats.counted(seen.tokens, "token")]
     words += ["cut off at its end"] if seen.is_cut else []
     words += [f"answer: {_shorten(seen.label)}"] if seen.label else []
     return f", {', '.join(words)}" if words else ""
@@ -390,7 +390,7 @@ def _finding_lines(report: DataReport) -> Iterator[str]:
 
 def _shorten(text: str) -> str:
     """A text on one line and no wider than a column of a table."""
-    line = figures.visible(" ".join(text.split()))
+    line = formats.visible(" ".join(text.split()))
     return line if len(line) <= WIDEST else f"{line[: WIDEST - 3]}..."
 
 
@@ -413,8 +413,8 @@ def device_lines(report: MachineReport) -> list[str]:
     automatic = [("device.name", report.automatic, "CUDA comes first, then MPS, then the CPU")]
     if (device := find_device(report, "auto")) is not None:
         automatic += [(path, found.value, found.reason) for path, found in device.automatic.items()]
-    lines = [figures.table(("DEVICE", "WHAT IT IS"), rows), ""]
-    lines.append(figures.table(("AUTOMATIC", "IS", "BECAUSE"), automatic))
+    lines = [formats.table(("DEVICE", "WHAT IT IS"), rows), ""]
+    lines.append(formats.table(("AUTOMATIC", "IS", "BECAUSE"), automatic))
     for device in report.devices:
         lines += _limit_lines(device)
     lines += report.notes
@@ -424,7 +424,7 @@ def device_lines(report: MachineReport) -> list[str]:
 def _device_words(device: DeviceReport) -> str:
     if not device.available:
         return f"{device.title}: not available: {device.reason}"
-    return device.title + (f", {figures.size(device.memory_bytes)}" if device.memory_bytes else "")
+    return device.title + (f", {formats.size(device.memory_bytes)}" if device.memory_bytes else "")
 
 
 def _limit_lines(device: DeviceReport) -> list[str]:
@@ -438,7 +438,7 @@ def _limit_lines(device: DeviceReport) -> list[str]:
         for value, why in by_value.items()
         if table is device.refusals or value not in device.refusals.get(path, {})
     ]
-    return ["", figures.table((f"ON {device.name.upper()}", "WHY"), rows)] if rows else []
+    return ["", formats.table((f"ON {device.name.upper()}", "WHY"), rows)] if rows else []
 
 
 def check_device(asked: argparse.Namespace) -> int:
@@ -452,7 +452,7 @@ def check_device(asked: argparse.Namespace) -> int:
     else:
         titles = ("RESULT", "COMPARED", "WORST ERROR", "ALLOWED", "FOUND IN", "TOOK")
         say(f"{report.title}\ncompared with {report.reference}\n")
-        say(figures.table(titles, [_comparison_row(found) for found in report.comparisons]) + "\n")
+        say(formats.table(titles, [_comparison_row(found) for found in report.comparisons]) + "\n")
         for found in report.comparisons:
             if found.detail:
                 say(f"{found.name}: {found.words}")
@@ -463,13 +463,13 @@ def check_device(asked: argparse.Namespace) -> int:
 def _comparison_row(found: Comparison) -> tuple[str, ...]:
     """Errors are relative to a tensor's largest value."""
     error = found.worst_error
-    unknown = "no number" if found.differs else figures.PLAIN_MISSING
+    unknown = "no number" if found.differs else formats.PLAIN_MISSING
     return (
         found.agreement.value,
         found.name,
         unknown if error is None else f"{error:.1e}" if error else "0",
         f"{found.tolerance:.0e}",
-        found.worst_tensor or figures.PLAIN_MISSING,
+        found.worst_tensor or formats.PLAIN_MISSING,
         f"{found.seconds:.1f} s",
     )
 
@@ -481,7 +481,7 @@ def gpu(asked: argparse.Namespace) -> int:
     if asked.install:
         return install_gpu()
     if asked.remove:
-        say(f"{figures.size(gpu_install.remove())} freed")
+        say(f"{formats.size(gpu_install.remove())} freed")
     elif asked.json:
         print_json(gpu_install.look())
     else:
@@ -498,7 +498,7 @@ def install_gpu() -> int:
         nonlocal shown
         if (now := (progress.what, int(10 * progress.share))) != shown:
             shown = now
-            size = f", about {figures.size(progress.done)} of {figures.size(progress.total)}"
+            size = f", about {formats.size(progress.done)} of {formats.size(progress.total)}"
             say(f"{progress.what}{size if progress.total else ''}", sys.stderr)
 
     try:
@@ -516,12 +516,12 @@ def install_gpu() -> int:
 def gpu_lines(state: gpu_install.GpuState) -> list[str]:
     lines = environment_lines(state.installed)
     if state.begun:
-        lines.append(f"{figures.size(state.begun)} of an unfinished installation are in {gpu_folder()}.")
+        lines.append(f"{formats.size(state.begun)} of an unfinished installation are in {gpu_folder()}.")
     if state.refusal:
         return [*lines, state.refusal]
     if not state.is_used and state.card is not None:
-        size, needed = figures.size(gpu_install.DOWNLOAD), figures.size(gpu_install.FREE_NEEDED)
-        free = f", {figures.size(state.free)} are free" if state.free is not None else ""
+        size, needed = formats.size(gpu_install.DOWNLOAD), formats.size(gpu_install.FREE_NEEDED)
+        free = f", {formats.size(state.free)} are free" if state.free is not None else ""
         lines.append(
             f"{state.card.name}: `hone gpu --install` downloads about {size} and needs {needed}{free}."
         )
@@ -532,7 +532,7 @@ def environment_lines(found: GpuEnvironment | None) -> list[str]:
     """PyTorch with CUDA that is installed; nothing where there is none."""
     if found is None:
         return []
-    lines = [f"PyTorch {found.torch}, CUDA {found.cuda}, {figures.size(found.size)} in {gpu_folder()}"]
+    lines = [f"PyTorch {found.torch}, CUDA {found.cuda}, {formats.size(found.size)} in {gpu_folder()}"]
     if found.hone != VERSION:
         lines.append(f"It is unused: Hone {found.hone} installed it. Update it: hone gpu --install")
     elif not found.device:

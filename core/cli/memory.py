@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 import msgspec
 
-from core.base import format as figures
+from core.base import formats
 from core.base.errors import ModelError, OptionsError, UserError
 from core.base.files import new_file, writing
 from core.base.jobs import EngineCrashed, run_job
@@ -357,7 +357,7 @@ def _part_lines(parts: Parts, room: Room | None) -> list[str]:
         rows += [("Free now", _megabytes(room.free)), ("Ceiling", _megabytes(room.ceiling))]
     width = max(len(count) for _, count in rows)
     return [
-        figures.table(("PART", "MB".rjust(width)), [(title, count.rjust(width)) for title, count in rows])
+        formats.table(("PART", "MB".rjust(width)), [(title, count.rjust(width)) for title, count in rows])
     ]
 
 
@@ -371,18 +371,18 @@ def measurement_lines(found: Measurement) -> list[str]:
         return ["Memory ran out.", found.out_of_memory]
     lines = forecast_lines(found.forecast)
     if found.longest_step_seconds is not None:
-        lines.append(f"A step on the longest batch takes {figures.number(found.longest_step_seconds)} s.")
+        lines.append(f"A step on the longest batch takes {formats.number(found.longest_step_seconds)} s.")
     if found.step_seconds is not None:
-        lines.append(f"An ordinary step takes {figures.number(found.step_seconds)} s.")
+        lines.append(f"An ordinary step takes {formats.number(found.step_seconds)} s.")
     if found.was_disturbed:
         lines.append(
             "It can't take longer than the longest: other programs were busy. Measure again for true times."
         )
     if found.compile_seconds:
-        lines.append(f"Compiling took {figures.plain_duration(found.compile_seconds)}.")
+        lines.append(f"Compiling took {formats.plain_duration(found.compile_seconds)}.")
     if found.run_seconds is not None and found.total_steps is not None:
-        steps = figures.counted(found.total_steps, "step")
-        lines.append(f"{steps} take about {figures.plain_duration(found.run_seconds)}, without evaluation.")
+        steps = formats.counted(found.total_steps, "step")
+        lines.append(f"{steps} take about {formats.plain_duration(found.run_seconds)}, without evaluation.")
     return lines
 
 
@@ -391,20 +391,20 @@ def ladder_lines(remedies: tuple[Remedy, ...]) -> list[str]:
     rows = [
         (
             remedy.title,
-            f"{_megabytes(remedy.saves)} MB" if remedy.changes else figures.PLAIN_MISSING,
-            f"x {remedy.slower:.2f}" if remedy.changes else figures.PLAIN_MISSING,
+            f"{_megabytes(remedy.saves)} MB" if remedy.changes else formats.PLAIN_MISSING,
+            f"x {remedy.slower:.2f}" if remedy.changes else formats.PLAIN_MISSING,
             _enough(remedy),
             changes_text(remedy.changes) if remedy.changes else remedy.help,
         )
         for remedy in remedies
     ]
-    return ["", figures.table(("WHAT TO DO", "SAVES", "TIME", "ENOUGH", "SET"), rows)] if rows else []
+    return ["", formats.table(("WHAT TO DO", "SAVES", "TIME", "ENOUGH", "SET"), rows)] if rows else []
 
 
 def _enough(remedy: Remedy) -> str:
     """Whether a remedy makes the run fit by itself, with a tenth to spare."""
     if not remedy.changes:
-        return figures.PLAIN_MISSING
+        return formats.PLAIN_MISSING
     return {Verdict.FITS: "yes", Verdict.TIGHT: "barely"}.get(remedy.forecast.verdict, "no")
 
 
@@ -415,9 +415,9 @@ def try_line(done: Try) -> str:
         return f"  It failed: {done.problem}"
     if found.out_of_memory:
         return f"  Too large: {found.out_of_memory}"
-    step = figures.number(found.step_seconds) if found.step_seconds is not None else figures.PLAIN_MISSING
+    step = formats.number(found.step_seconds) if found.step_seconds is not None else formats.PLAIN_MISSING
     words = {Verdict.FITS: "fits", Verdict.TIGHT: "too tight", Verdict.TOO_LARGE: "too large"}
-    return f"  {figures.size(found.peak)} at most, {step} s a step: {words[done.verdict]}"
+    return f"  {formats.size(found.peak)} at most, {step} s a step: {words[done.verdict]}"
 
 
 def _as_answer(found: Forecast, remedies: tuple[Remedy, ...]) -> ForecastAnswer:

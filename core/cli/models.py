@@ -10,11 +10,10 @@ from typing import TYPE_CHECKING
 import msgspec
 from tqdm import tqdm
 
-from core.base import format as figures
-from core.base import settings
+from core.base import formats, settings
 from core.base.errors import OptionsError, OutOfMemory, Problem, UserError
 from core.base.files import new_file
-from core.base.format import visible
+from core.base.formats import visible
 from core.base.jobs import JobProgress, run_job
 from core.cli.data import write_new
 from core.cli.output import INTERRUPTED, NAME_HELP, add_command, add_json, agrees, print_json, say
@@ -402,8 +401,8 @@ def list_formats(run: RunFolder, *, as_json: bool) -> int:
 
 
 def export_lines(report: ExportReport) -> list[str]:
-    files = figures.counted(len(report.files), "file")
-    lines = [f"{EXPORTS[report.kind][0]}: {files}, {figures.size(report.size)}, in {report.path}"]
+    files = formats.counted(len(report.files), "file")
+    lines = [f"{EXPORTS[report.kind][0]}: {files}, {formats.size(report.size)}, in {report.path}"]
     if report.agreement is not None:
         lines.append(f"Checked against the trained model: {agreement_words(report.agreement)}")
         lines.append(report.agreement.why)
@@ -421,9 +420,9 @@ def export_metrics(run: RunFolder, what: What, target: str) -> int:
         save = save_parquet if target.lower().endswith(".parquet") else save_csv
         count = save(table, new_file(Path(target)))
     to = "" if target == "-" else f" to {target}"
-    say(f"{figures.counted(count, METRIC_NOUNS[what])} written{to}", sys.stderr)
+    say(f"{formats.counted(count, METRIC_NOUNS[what])} written{to}", sys.stderr)
     if table.skipped:
-        say(f"Note: {figures.counted(table.skipped, 'line')} can't be read and left out.", sys.stderr)
+        say(f"Note: {formats.counted(table.skipped, 'line')} can't be read and left out.", sys.stderr)
     return 0
 
 
@@ -508,21 +507,21 @@ def search(words: str, kind: Kind, task: str, *, as_json: bool) -> int:
     elif found:
         first = "DATA SET" if kind is Kind.DATASET else "MODEL"
         titles = (first, "SIZE", "PARAMETERS", "DOWNLOADS", "LIKES", "LICENCE", "HERE", "NOTE")
-        say(figures.table(titles, [_found_row(one) for one in found]))
+        say(formats.table(titles, [_found_row(one) for one in found]))
     else:
         say(f"Nothing on {hub.host()} has “{words}” in its name and suits.", sys.stderr)
     return 0 if found else 1
 
 
 def _found_row(found: Found) -> tuple[str, ...]:
-    here = "yes" if found.complete else figures.size(found.here) if found.here else ""
+    here = "yes" if found.complete else formats.size(found.here) if found.here else ""
     note = found.refusal or ("gated: accept its terms on its page, and sign in" if found.gated else "")
     counts = (found.parameters, found.downloads, found.likes)
     parameters, downloads, likes = (
-        figures.PLAIN_MISSING if count is None else f"{count:,}" for count in counts
+        formats.PLAIN_MISSING if count is None else f"{count:,}" for count in counts
     )
-    licence = found.licence or figures.PLAIN_MISSING
-    return found.id, figures.size(found.size), parameters, downloads, likes, licence, here, note
+    licence = found.licence or formats.PLAIN_MISSING
+    return found.id, formats.size(found.size), parameters, downloads, likes, licence, here, note
 
 
 def download(request: DownloadRequest, *, as_json: bool) -> int:
@@ -541,7 +540,7 @@ def download(request: DownloadRequest, *, as_json: bool) -> int:
     if as_json:
         print_json(done)
     else:
-        say(f"{figures.counted(done.files, 'file')}, {figures.size(done.size)}, in {done.path}")
+        say(f"{formats.counted(done.files, 'file')}, {formats.size(done.size)}, in {done.path}")
     return 0
 
 
@@ -569,8 +568,8 @@ class _DownloadBar:
         if tenth > self._tenth:
             self._tenth = tenth
             left = self._pace.left(progress)
-            words = f", {figures.plain_duration(left)} left" if left else ""
-            say(f"{figures.size(progress.done)} of {figures.size(progress.total)}{words}", sys.stderr)
+            words = f", {formats.plain_duration(left)} left" if left else ""
+            say(f"{formats.size(progress.done)} of {formats.size(progress.total)}{words}", sys.stderr)
 
     def close(self) -> None:
         if self._bar is not None:
@@ -585,20 +584,20 @@ def list_cached(*, as_json: bool) -> int:
         print_json(report)
     elif report.repos:
         say(
-            figures.table(
+            formats.table(
                 ("NAME", "KIND", "SIZE", "UNFINISHED", "CHANGED"), list(map(_cached_row, report.repos))
             )
         )
-        say(f"\n{figures.size(report.total)} in {report.folder}")
+        say(f"\n{formats.size(report.total)} in {report.folder}")
     else:
         say(f"Nothing of the Hub is in {report.folder}.")
     return 0
 
 
 def _cached_row(repo: Cached) -> tuple[str, ...]:
-    unfinished = figures.size(repo.partial) if repo.partial else ""
-    changed = figures.full_moment(repo.changed) if repo.changed else ""
-    return repo.id, repo.kind.value, figures.size(repo.size), unfinished, changed
+    unfinished = formats.size(repo.partial) if repo.partial else ""
+    changed = formats.full_moment(repo.changed) if repo.changed else ""
+    return repo.id, repo.kind.value, formats.size(repo.size), unfinished, changed
 
 
 def remove(request: RemoveRequest, *, is_sure: bool) -> int:
@@ -607,7 +606,7 @@ def remove(request: RemoveRequest, *, is_sure: bool) -> int:
     what = f"the unfinished download of {request.id}" if request.only_partial else request.id
     if not is_sure and not agrees(f"Delete {what} from the cache, for all programs?"):
         return 1
-    say(f"{figures.size(run_job('hub-remove', request, Removed).freed)} freed")
+    say(f"{formats.size(run_job('hub-remove', request, Removed).freed)} freed")
     return 0
 
 

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any, TextIO
 
 import msgspec
 
-from core.base.format import visible
+from core.base.formats import visible
 
 if TYPE_CHECKING:
     Commands = argparse._SubParsersAction[argparse.ArgumentParser]

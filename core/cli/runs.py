@@ -9,11 +9,10 @@ from typing import TYPE_CHECKING, Any
 
 import msgspec
 
-from core.base import format as figures
-from core.base import settings
+from core.base import formats, settings
 from core.base.errors import OptionsError, Problem, RunFolderError
 from core.base.files import is_there, new_file
-from core.base.format import visible
+from core.base.formats import visible
 from core.cli.output import NAME_HELP, add_command, add_json, agrees, print_json, say
 from core.options import past_runs
 from core.options.catalogue import Kind, Option, number_words
@@ -130,9 +129,9 @@ def list_all(*, as_json: bool) -> int:
     if as_json:
         print_json([_as_plain(summary) for summary in summaries])
     elif summaries:
-        say(figures.table(TITLES, [_row(summary) for summary in summaries]))
-        size = figures.size(sum(map(RunSizes().of, found)))
-        say(f"\n{figures.counted(len(found), 'run')}, {size} in {folder}")
+        say(formats.table(TITLES, [_row(summary) for summary in summaries]))
+        size = formats.size(sum(map(RunSizes().of, found)))
+        say(f"\n{formats.counted(len(found), 'run')}, {size} in {folder}")
     else:
         say(_none_yet(folder))
     return 0
@@ -150,16 +149,16 @@ def _none_yet(folder: Path) -> str:
 
 
 def _row(summary: RunSummary) -> tuple[str, ...]:
-    best = figures.metric(summary.metric, summary.best) if summary.metric else figures.PLAIN_MISSING
+    best = formats.metric(summary.metric, summary.best) if summary.metric else formats.PLAIN_MISSING
     return (
         summary.run.name,
         summary.state.value,
         summary.model or "(unreadable)",
-        summary.data or figures.PLAIN_MISSING,
+        summary.data or formats.PLAIN_MISSING,
         best,
-        figures.plain_duration(summary.seconds),
-        figures.size(summary.peak_bytes),
-        figures.full_moment(summary.started),
+        formats.plain_duration(summary.seconds),
+        formats.size(summary.peak_bytes),
+        formats.full_moment(summary.started),
     )
 
 
@@ -177,10 +176,10 @@ def delete(names: list[str], *, agreed: bool, permanently: bool) -> int:
     if not plan.going:
         return 1
     for one in plan.going:
-        say(f"{one.run.name}  {one.title}  {figures.size(one.size)}")
+        say(f"{one.run.name}  {one.title}  {formats.size(one.size)}")
     for one in plan.needed:
         say(f"Note: {', '.join(one.needed_by)} started from the model of {one.title}.")
-    say(f"{figures.counted(len(plan.going), 'run')}, {figures.size(plan.size)}")
+    say(f"{formats.counted(len(plan.going), 'run')}, {formats.size(plan.size)}")
     if not (agreed or _agrees("Delete permanently?" if permanently else "Move to the trash?")):
         say("Nothing was deleted.")
         return 1
@@ -240,17 +239,17 @@ def compare_runs(names: list[str], *, as_json: bool) -> int:
         )
         return 0
     columns = tuple(summary.run.name for summary in found.runs)
-    say(figures.table(("RESULT", *columns), _result_rows(found)))
+    say(formats.table(("RESULT", *columns), _result_rows(found)))
     unread = [summary.problem for summary in found.runs if summary.problem]
     for problem in unread:
         say(f"\n{problem}")
     rows = [(row.option.path, *(_words(row.option, value) for value in row.values)) for row in found.options]
     if rows:
-        say(f"\n{figures.table(('OPTION', *columns), rows)}")
+        say(f"\n{formats.table(('OPTION', *columns), rows)}")
     elif not unread:
         say("\nTheir options are the same.")
     if found.ran:
-        say(f"\n{figures.table(('WHAT RAN', *columns), [(row.title, *row.values) for row in found.ran])}")
+        say(f"\n{formats.table(('WHAT RAN', *columns), [(row.title, *row.values) for row in found.ran])}")
     return 0
 
 
@@ -260,24 +259,24 @@ def _result_rows(found: Comparison) -> list[tuple[str, ...]]:
         "state": [summary.state.value for summary in found.runs],
         "best": [_best(results) for results in found.results],
         "steps": [f"{results.steps:,}" for results in found.results],
-        "time": [figures.plain_duration(results.seconds) for results in found.results],
-        "peak memory": [figures.size(results.peak_bytes) for results in found.results],
-        "samples a second": [figures.number(results.samples_per_second) for results in found.results],
+        "time": [formats.plain_duration(results.seconds) for results in found.results],
+        "peak memory": [formats.size(results.peak_bytes) for results in found.results],
+        "samples a second": [formats.number(results.samples_per_second) for results in found.results],
     }
     return [(title, *values) for title, values in lines.items()]
 
 
 def _best(results: Results) -> str:
     if results.metric is None:
-        return figures.PLAIN_MISSING
-    return f"{metric_title(results.metric)} {figures.number(results.best)}"
+        return formats.PLAIN_MISSING
+    return f"{metric_title(results.metric)} {formats.number(results.best)}"
 
 
 def _words(option: Option, value: Any) -> str:
     """A value as in a run file, a share in percent."""
     match option.kind, value:
         case _, Absent.NO_MEANING:
-            words = figures.PLAIN_MISSING
+            words = formats.PLAIN_MISSING
         case _, Absent():
             words = "?"
         case _, None:
@@ -313,7 +312,7 @@ def show(asked: argparse.Namespace) -> int:
     say(f"{summary.title}: {summary.state}")
     if summary.problem:
         say(summary.problem)
-    say(figures.table(TITLES, [_row(summary)]))
+    say(formats.table(TITLES, [_row(summary)]))
     if summary.tags:
         say(f"Tags: {' '.join(summary.tags)}")
     if summary.note:
@@ -390,7 +389,7 @@ def show_predictions(run: RunFolder, *, as_json: bool) -> int:
         judged = [said.right for said in found.said if said.right is not None]
         if judged:
             rows.append((_moment(found), f"{sum(judged)} of {len(judged)}"))
-    say(figures.table(("EVALUATED", "RIGHT"), rows) if rows else "")
+    say(formats.table(("EVALUATED", "RIGHT"), rows) if rows else "")
     return 0
 
 
@@ -405,7 +404,7 @@ def _moment(found: Predicted) -> str:
 
 def _prediction(found: Predicted, number: int) -> str:
     if number >= len(found.said):
-        return figures.PLAIN_MISSING
+        return formats.PLAIN_MISSING
     said: Said = found.said[number]
     sure = "" if said.sure is None else f" ({said.sure:.0%})"
     right = "" if said.right is None else ", right" if said.right else ", wrong"

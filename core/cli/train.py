@@ -11,8 +11,7 @@ from pathlib import Path
 from types import FrameType, TracebackType
 from typing import TYPE_CHECKING, Any, Protocol
 
-from core.base import format as figures
-from core.base import settings
+from core.base import formats, settings
 from core.base.errors import OptionsError, Problem, UserError
 from core.base.jobs import EngineCrashed, run_job
 from core.cli.output import (
@@ -514,12 +513,12 @@ def show_queue(*, as_json: bool) -> int:
         )
     elif trained or waiting or measured:
         rows: list[tuple[str, ...]] = [
-            ("", queue.BENCHMARK, "measuring", entry.benchmark, figures.PLAIN_MISSING, entry.device)
+            ("", queue.BENCHMARK, "measuring", entry.benchmark, formats.PLAIN_MISSING, entry.device)
             for entry in measured
         ]
         rows += [_row("", summary) for summary in trained]
         rows += [_row(str(number), summary) for number, summary in enumerate(waiting, 1)]
-        say(figures.table(("", "NAME", "STATE", "MODEL", "DATA", "DEVICE"), rows))
+        say(formats.table(("", "NAME", "STATE", "MODEL", "DATA", "DEVICE"), rows))
     else:
         say("No run trains or waits. `hone train RUN.hone --queue` adds one to the queue.")
     return 0
@@ -531,7 +530,7 @@ def _row(place: str, summary: RunSummary) -> tuple[str, ...]:
         summary.run.name,
         summary.state.value,
         summary.model or "(unreadable)",
-        summary.data or figures.PLAIN_MISSING,
+        summary.data or formats.PLAIN_MISSING,
         queue.device_of(summary.run),
     )
 

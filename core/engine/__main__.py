@@ -35,7 +35,7 @@ from core.engine.environment import (
     prepare_torchvision,
     stay_offline,
 )
-from core.engine.hub import jobs as hub_jobs
+from core.engine.hub import jobs
 from core.engine.reporter import Reporter
 from core.monitor.nvidia import number_by_slot
 from core.options import RunOptions, Tree
@@ -313,7 +313,7 @@ def _push(channel: Channel) -> msgspec.Struct:
 
     request = channel.read(PushRequest)
     with channel.steps() as tell:
-        return hub_jobs.push_job(request, tell)
+        return jobs.push_job(request, tell)
 
 
 def _fetch_uv(channel: Channel) -> msgspec.Struct:
@@ -356,13 +356,13 @@ JOBS: dict[str, Callable[[Channel], msgspec.Struct]] = {
     "fetch-config": _fetch_config,
     "fetch-uv": _fetch_uv,
     "forecast": _forecast,
-    "hub-download": lambda channel: hub_jobs.download_job(channel.descriptor),
+    "hub-download": lambda channel: jobs.download_job(channel.descriptor),
     "inspect": _inspect,
     "measure": _measure,
     "release": _release,
     "sample": _sample,
     "script": _script,
-    **{name: _hub_job(job) for name, job in hub_jobs.QUESTIONS.items()},
+    **{name: _hub_job(job) for name, job in jobs.QUESTIONS.items()},
 }
 
 

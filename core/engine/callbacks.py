@@ -15,7 +15,7 @@ import torch
 from transformers import TrainerCallback
 
 from core.base.errors import UserError
-from core.base.format import METRIC_NAMES, METRICS
+from core.base.formats import METRIC_NAMES, METRICS
 from core.engine import checkpoints
 from core.engine.devices.choose import Choice
 from core.engine.failures import lost_weights

@@ -15,7 +15,7 @@ import torch
 from safetensors import SafetensorError
 
 from core.base.errors import Fix, FixAction, ModelError, UserError
-from core.base.format import size
+from core.base.formats import size
 from core.memory.estimate import MASTER, STATE
 from core.options import RunOptions
 from core.options.choices import DeepSpeed, Optimizer

@@ -17,10 +17,9 @@ import transformers
 
 from core.base.ceiling import end_reading
 from core.base.errors import UserError
-from core.base.format import METRIC_NAMES
+from core.base.formats import METRIC_NAMES
 from core.base.processes import CANT_WRITE
-from core.engine import checkpoints
-from core.engine import environment as process_settings
+from core.engine import checkpoints, environment
 from core.engine.arguments import alone, optimizer_class, trainer_arguments
 from core.engine.callbacks import (
     BestCallback,
@@ -83,7 +82,7 @@ def chosen_device(options: RunOptions) -> Iterator[Choice]:
     loading = logging.getLogger("transformers.modeling_utils")  # says that the new head's weights are missing
     loading.addFilter(lambda record: "LOAD REPORT" not in record.getMessage())
     choice = choose_visible(gather(with_compilers=options.device.compile), options)
-    process_settings.apply(choice.settled)
+    environment.apply(choice.settled)
     with_zero = choice.settled.memory.deepspeed is not DeepSpeed.OFF
     with alone(choice.kind) if with_zero else nullcontext():
         yield choice

@@ -12,7 +12,7 @@ from typing import Any
 
 import msgspec
 
-from core.memory import estimate as anatomy
+from core.memory import estimate
 from core.memory.estimate import STATE
 from core.memory.model import TIGHT, Forecast, ModelReport, ModelShape, Room, can_be_made, with_changes
 from core.options import RunOptions
@@ -119,7 +119,7 @@ class Asked:
         """What the run takes once `changes` are made."""
         options = with_changes(self.options, changes)
         length = None if self.length is None else min(self.length, options.data.max_length)
-        return anatomy.forecast(
+        return estimate.forecast(
             options, self.shape, self.device, length=length, room=self.room, correction=self.correction
         )
 

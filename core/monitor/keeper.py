@@ -40,7 +40,7 @@ from core.monitor.sampler import Sampler, gpu_of
 from core.monitor.system_rules import Activity
 from core.monitor.watchdog import Watchdog
 from core.options.sections import DeviceOptions
-from core.runs import models as checkpoint_files
+from core.runs import models
 from core.runs.event_log import EventReader, EventWriter, current_attempt
 from core.runs.events import Event, Level, MessageRaised, Outcome, RequestAnswered, RunFinished, RunPlanned
 from core.runs.folder import Action, ExitRecord, Request, RunFolder
@@ -251,7 +251,7 @@ class Keeper:
 
     def _fail(self, error: UserError) -> None:
         """Say in the engine's place why the run can't go on."""
-        kept = checkpoint_files.newest(self._run)
+        kept = models.newest(self._run)
         with contextlib.suppress(OSError):
             writer = EventWriter(self._run.events_file, attempt=self._writer.attempt)
             writer.write(

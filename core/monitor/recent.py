@@ -8,7 +8,7 @@ from itertools import accumulate
 from typing import NamedTuple
 
 from core.base.errors import Fix, FixAction
-from core.base.format import LESS_IS_BETTER
+from core.base.formats import LESS_IS_BETTER
 from core.options import RunOptions
 from core.runs.events import (
     BatterySampled,

@@ -14,8 +14,8 @@ from dataclasses import dataclass
 
 import psutil
 
-from core.base import format as figures
-from core.base import format as words
+from core.base import formats
+from core.base import formats as figures
 from core.base.errors import Fix
 from core.base.system import process_tree
 from core.monitor import recent as limits
@@ -343,14 +343,14 @@ class PagingWatch:
     def _raise(self, seconds: float, usual: float, cause: str, *, is_over: bool) -> MessageRaised:
         self._is_raised = True
         self._calm_in_a_row = 0
-        lasted = f"A step {'took' if is_over else 'has taken'} {words.seconds(seconds)}{'' if is_over else ' so far'}"
+        lasted = f"A step {'took' if is_over else 'has taken'} {formats.seconds(seconds)}{'' if is_over else ' so far'}"
         return MessageRaised(
             id=PAGING,
             level=Level.WARNING,
             title=f"The run is paging: a step takes {seconds / usual:.0f} times as long as before",
             detail=" ".join(
                 (
-                    f"{lasted}, those before took {words.seconds(usual)}. Meanwhile {cause}. What doesn't fit is "
+                    f"{lasted}, those before took {formats.seconds(usual)}. Meanwhile {cause}. What doesn't fit is "
                     "moved out of memory and back, and so it goes on at this pace. Close other programs, or end this "
                     "run and start one that takes less.",
                     *what_was_told(self._told),
@@ -441,7 +441,7 @@ def _patience(recent: Recent) -> float:
 def _usual(recent: Recent) -> str:
     if not recent.pace:
         return ""
-    return f"Steps took {words.seconds(statistics.median(recent.pace))} before. "
+    return f"Steps took {formats.seconds(statistics.median(recent.pace))} before. "
 
 
 def _last_word(recent: Recent) -> str:

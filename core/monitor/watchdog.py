@@ -7,14 +7,7 @@ from typing import Protocol
 
 import msgspec
 
-from core.monitor import loss_rules as exploding_loss
-from core.monitor import loss_rules as lost_loss
-from core.monitor import loss_rules as standing_loss
-from core.monitor import system_rules as battery
-from core.monitor import system_rules as disk
-from core.monitor import system_rules as silence
-from core.monitor import system_rules as starving
-from core.monitor import system_rules as throttling
+from core.monitor import loss_rules, system_rules
 from core.monitor.recent import Finding, Recent
 from core.monitor.system_rules import Activity, PagingWatch
 from core.options import RunOptions
@@ -34,18 +27,20 @@ class Look(Protocol):
 
 
 WATCHERS: dict[str, Look] = {
-    lost_loss.LOST_LOSS: lost_loss.lost_loss,
-    exploding_loss.EXPLODING_LOSS: exploding_loss.exploding_loss,
-    silence.SILENCE: silence.silence,
-    disk.DISK_FULL: disk.disk_space,
-    throttling.THROTTLING: throttling.throttling,
-    starving.STARVING: starving.starving,
-    standing_loss.STANDING_LOSS: standing_loss.standing_loss,
-    battery.BATTERY: battery.battery,
+    loss_rules.LOST_LOSS: loss_rules.lost_loss,
+    loss_rules.EXPLODING_LOSS: loss_rules.exploding_loss,
+    system_rules.SILENCE: system_rules.silence,
+    system_rules.DISK_FULL: system_rules.disk_space,
+    system_rules.THROTTLING: system_rules.throttling,
+    system_rules.STARVING: system_rules.starving,
+    loss_rules.STANDING_LOSS: loss_rules.standing_loss,
+    system_rules.BATTERY: system_rules.battery,
 }
 """By the id of the message. Paging stands apart: it has to remember what a step took before."""
 
-OF_THE_MOMENT = frozenset({battery.BATTERY, disk.DISK_FULL, silence.SILENCE, throttling.THROTTLING})
+OF_THE_MOMENT = frozenset(
+    {system_rules.BATTERY, system_rules.DISK_FULL, system_rules.SILENCE, system_rules.THROTTLING}
+)
 """Messages about the computer, which say nothing once the run is over. The others tell what to change next time."""
 
 
@@ -101,7 +96,7 @@ class Watchdog:
         self._has_begun = False
         over = set(OF_THE_MOMENT)
         if self._recent.failure is not None:
-            over.add(lost_loss.LOST_LOSS)  # the engine has said it, and what to do
+            over.add(loss_rules.LOST_LOSS)  # the engine has said it, and what to do
         gone = [name for name in self._raised if name in over]
         return [self._withdraw(name) for name in gone]
 
@@ -125,7 +120,7 @@ class Watchdog:
         """Ask for processor time only where it is silent: reading a process tree each second isn't free."""
         if self._activity is None:
             return
-        if silence.is_suspicious(self._recent):
+        if system_rules.is_suspicious(self._recent):
             self._recent.look_at_process(self._activity.read())
         else:
             self._activity.forget()

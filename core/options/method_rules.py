@@ -9,7 +9,7 @@ from typing import Any
 import msgspec
 
 from core.base.errors import Fix, Problem
-from core.base.format import counted
+from core.base.formats import counted
 from core.options import RunOptions
 from core.options.catalogue import is_scratch, starts_random
 from core.options.choices import Attention, DeepSpeed, Method, Offload, Optimizer, Precision, Schedule, Task

@@ -8,8 +8,8 @@ from dataclasses import dataclass
 from enum import StrEnum
 from typing import Any
 
-from core.base import format as figures
-from core.base.format import METRIC_TITLES
+from core.base import formats
+from core.base.formats import METRIC_TITLES
 from core.options import RunOptions
 from core.options.catalogue import Option, all_options, value_of
 from core.runs.folder import RunFolder
@@ -73,7 +73,7 @@ class Comparison:
     ran: tuple[Difference, ...]
 
 
-def compare(runs: Sequence[RunFolder], size: Callable[[float], str] = figures.size) -> Comparison:
+def compare(runs: Sequence[RunFolder], size: Callable[[float], str] = formats.size) -> Comparison:
     """Hold runs against each other.
 
     Args:

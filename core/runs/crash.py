@@ -7,7 +7,7 @@ from pathlib import Path
 from core.base import settings
 from core.base.errors import OptionsError
 from core.options.past_runs import title_of
-from core.runs import models as checkpoint_files
+from core.runs import models
 from core.runs.folder import ExitRecord, RunFolder
 from core.runs.library import list_runs
 from core.runs.status import RunStory, State
@@ -50,7 +50,7 @@ def crash_of(run: RunFolder, story: RunStory, record: ExitRecord | None) -> Cras
         story: Its events.
         record: How its engine ended, as far as its keeper saw it.
     """
-    checkpoint = checkpoint_files.newest(run)
+    checkpoint = models.newest(run)
     step = None if checkpoint is None else checkpoint.step
     if record is None:
         return Crash(title=_unseen_title(run, story), reason=_unseen_reason(run, story), step=step)
@@ -140,7 +140,7 @@ def _look_at(run: RunFolder) -> Interrupted | None:
     story = story_at_end(run)
     if run.keeper_record() is None or run.state(story) is not State.CRASHED:
         return None
-    saved = checkpoint_files.newest(run)
+    saved = models.newest(run)
     try:
         title = title_of(run.path, run.options())
     except OptionsError:

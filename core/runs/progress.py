@@ -5,8 +5,8 @@ from typing import TextIO
 
 from tqdm import tqdm
 
-from core.base import format as figures
-from core.base.format import visible
+from core.base import formats
+from core.base.formats import visible
 from core.runs import queue
 from core.runs.events import (
     Evaluated,
@@ -62,7 +62,7 @@ class Progress:
             case TurnAwaited(ahead=ahead) if ahead:
                 last = event.title or event.behind
                 self.say(
-                    f"Waiting for its turn, {figures.counted(ahead, 'run')} ahead; it comes after {last}"
+                    f"Waiting for its turn, {formats.counted(ahead, 'run')} ahead; it comes after {last}"
                 )
             case TurnCame():
                 self.say("Its turn has come")
@@ -73,7 +73,7 @@ class Progress:
             case StepFinished():
                 self._show_step()
             case Evaluated():
-                self.say(f"Step {event.step}, evaluated: {figures.metrics(event.metrics)}")
+                self.say(f"Step {event.step}, evaluated: {formats.metrics(event.metrics)}")
             case MessageRaised() if (
                 event.level is not Level.ERROR
             ):  # errors are said last, where one looks for them
@@ -107,10 +107,10 @@ class Progress:
     def _show_plan(self, plan: RunPlanned) -> None:
         held_out = f", {plan.eval_samples:,} held out" if plan.eval_samples else ""
         self.say(
-            f"{figures.counted(plan.total_steps, 'step')}, {figures.counted(plan.effective_batch, 'sample')} each, "
+            f"{formats.counted(plan.total_steps, 'step')}, {formats.counted(plan.effective_batch, 'sample')} each, "
             f"on {plan.device or 'this computer'}: "
-            f"{figures.counted(plan.train_samples, 'training sample')}{held_out}, "
-            f"{figures.counted(plan.epochs, 'epoch')}"
+            f"{formats.counted(plan.train_samples, 'training sample')}{held_out}, "
+            f"{formats.counted(plan.epochs, 'epoch')}"
         )
         if self._stream.isatty():
             tqdm.monitor_interval = 0  # no watching thread for a bar that is fed ten times a second
@@ -124,12 +124,12 @@ class Progress:
 
     def _show_step(self) -> None:
         step, total = self._story.step, self._story.total_steps or 0
-        loss = figures.number(self._story.loss)
+        loss = formats.number(self._story.loss)
         if self._bar is not None:
             self._bar.set_postfix_str(f"loss {loss}", refresh=False)
             self._bar.update(step - self._bar.n)
         elif total and step * LINES_WITHOUT_A_BAR // total > self._told:
             self._told = step * LINES_WITHOUT_A_BAR // total
             left = self._story.seconds_left
-            about = f", about {figures.plain_duration(left)} left" if left and left >= 1 else ""
+            about = f", about {formats.plain_duration(left)} left" if left and left >= 1 else ""
             self.say(f"Step {step} of {total}, loss {loss}{about}")

@@ -21,7 +21,7 @@ import psutil
 
 from core.base import settings
 from core.base.files import locked, read_small, write_atomically
-from core.options import past_runs as run_notes
+from core.options import past_runs
 from core.options.sections import DeviceOptions
 from core.runs.events import Event, RequestAnswered, TurnAwaited, TurnCame
 from core.runs.folder import Action, KeeperRecord, Request, RunFolder
@@ -96,7 +96,7 @@ class LiveRuns:
     def _look_at(self, live: LiveRun) -> EndedRun | None:
         """Find out how far a run is; how it ended, if it did."""
         run = live.run
-        live = replace(live, title=run_notes.read(run.path).title or live.title)
+        live = replace(live, title=past_runs.read(run.path).title or live.title)
         keeper = run.keeper_record()
         attempt = 0 if keeper is None else keeper.attempt
         known, total = self._total_steps.get(run.path, (0, None))

@@ -15,14 +15,13 @@ import msgspec
 import psutil
 import tomli_w
 
-from core.base import format as figures
+from core.base import formats
 from core.base.errors import OptionsError, Problem, RunFolderError
 from core.base.files import ENGINE_LOCK, is_link, is_locked, is_plain, locked, write_atomically
 from core.base.processes import is_frozen, own_program, start_detached
 from core.options import RunOptions, run_file
 from core.options.validate import read_options
-from core.runs import models as checkpoint_files
-from core.runs import queue
+from core.runs import models, queue
 from core.runs.event_log import next_attempt
 from core.runs.events import Outcome
 from core.runs.folder import ExitRecord, RunFolder
@@ -85,18 +84,18 @@ def _change(options: RunOptions, story: RunStory, extension: Extension) -> tuple
     if extension.max_steps is not None:
         least = max(story.step, asked.max_steps or 0)
         if extension.max_steps != asked.max_steps or least <= story.step:
-            _refuse(extension.max_steps, least, figures.counted(least, "step"), "training.max_steps")
+            _refuse(extension.max_steps, least, formats.counted(least, "step"), "training.max_steps")
         return "max_steps", extension.max_steps
     if extension.epochs is None:
         raise OptionsError((Problem("training.epochs", "say for how many epochs or steps in all"),))
     if asked.max_steps is not None:
-        steps = figures.counted(asked.max_steps, "step")
+        steps = formats.counted(asked.max_steps, "step")
         raise OptionsError(
             (Problem("training.epochs", f"the run was asked for {steps}, whatever the epochs; name steps"),)
         )
     least_epochs = max(story.epoch, asked.epochs)
     if extension.epochs != asked.epochs or least_epochs <= _epochs_done(story):
-        counted = figures.counted(round(least_epochs, 2), "epoch")
+        counted = formats.counted(round(least_epochs, 2), "epoch")
         _refuse(extension.epochs, least_epochs, counted, "training.epochs")
     return "epochs", float(extension.epochs)
 
@@ -238,7 +237,7 @@ def _check(run: RunFolder, extension: Extension | None) -> bytes:
             "The run has finished",
             "There is nothing left to do in it. It can be trained for more epochs or steps.",
         )
-    if state is State.FINISHED and checkpoint_files.newest(run) is None:
+    if state is State.FINISHED and models.newest(run) is None:
         raise CantResume(
             "The run can't be made longer",
             "No checkpoint of it is there to go on from: it would train anew and replace its model. A new run can "

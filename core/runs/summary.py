@@ -16,9 +16,8 @@ import msgspec
 
 from core.base.errors import OptionsError
 from core.base.files import open_plain
-from core.base.format import METRICS
-from core.options import RunOptions
-from core.options import past_runs as run_notes
+from core.base.formats import METRICS
+from core.options import RunOptions, past_runs
 from core.options.past_runs import data_name, model_name, title_of
 from core.runs.event_log import LARGEST_LINE
 from core.runs.events import Evaluated, Event, RunStarted, decode
@@ -140,7 +139,7 @@ def summarize(run: RunFolder) -> RunSummary:
     state = run.state(story)
     options, problem = _options(run)
     metric, best, last = _judge(glance.evaluations)
-    notes = run_notes.read(run.path)
+    notes = past_runs.read(run.path)
     return RunSummary(
         run=run,
         state=state,

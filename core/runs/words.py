@@ -13,8 +13,7 @@ from itertools import islice
 from pathlib import Path
 from typing import Any
 
-from core.base import format as figures
-from core.base import settings
+from core.base import formats, settings
 from core.base.errors import Fix, FixAction, OptionsError, OutOfMemory, UserError
 from core.memory.model import PART_TITLES, Basis, ModelReport, ModelShape
 from core.memory.remedies import Asked, checkpointing, less_to_see, small_matrices, smaller_batches
@@ -22,7 +21,7 @@ from core.options import RunOptions
 from core.options.catalogue import options_by_path
 from core.options.choices import device_title
 from core.options.device_support import DeviceReport
-from core.runs import models as checkpoint_files
+from core.runs import models
 from core.runs.crash import Crash, crash_before, crash_of
 from core.runs.events import Level, MemoryForecast, MessageRaised, WhatRan
 from core.runs.folder import ExitRecord, RunFolder
@@ -92,10 +91,10 @@ def what_was_told(forecast: MemoryForecast | None, *, before: bool = False) -> I
     told = "as measured before" if forecast.basis is Basis.MEASURED else "by forecast"
     room = forecast.room
     needs, are = ("needs", "are") if before else ("was to take", "were")
-    free = f", and {figures.size(room.free)} of {figures.size(room.ceiling)} {are} free" if room else ""
-    yield f"The run {needs} {figures.size(parts.total)} {told}{free}."
+    free = f", and {formats.size(room.free)} of {formats.size(room.ceiling)} {are} free" if room else ""
+    yield f"The run {needs} {formats.size(parts.total)} {told}{free}."
     title, held = PART_TITLES[parts.largest], getattr(parts, parts.largest)
-    yield f"Its largest part: {title[0].lower()}{title[1:]}, {figures.size(held)}."
+    yield f"Its largest part: {title[0].lower()}{title[1:]}, {formats.size(held)}."
 
 
 def _asked_for(report: str) -> Iterator[str]:
@@ -103,7 +102,7 @@ def _asked_for(report: str) -> Iterator[str]:
     found = _TRIED.search(report)
     if found:
         unit = (found.group(2) or "").lower().removeprefix("bytes")[:1]
-        yield f"What could not be had were {figures.size(float(found.group(1)) * _UNITS[unit])} more."
+        yield f"What could not be had were {formats.size(float(found.group(1)) * _UNITS[unit])} more."
 
 
 # --- What ran
@@ -389,7 +388,7 @@ def unread_text(story: RunStory) -> str:
     if story.trouble:
         return f"Note: not all of what happened can be read: {story.trouble}"
     if story.skipped:
-        return f"Note: {figures.counted(story.skipped, 'line')} of what happened can't be read and left out."
+        return f"Note: {formats.counted(story.skipped, 'line')} of what happened can't be read and left out."
     return ""
 
 
@@ -410,9 +409,9 @@ def time_spent_text(spent: TimeSpent | None) -> str:
 
 def what_ran_text(story: RunStory) -> str:
     """What actually ran, a line a statement, with the reason where it was left to Hone; long values take several."""
-    told = statements(story.what_ran, figures.size, story.versions, story)
+    told = statements(story.what_ran, formats.size, story.versions, story)
     rows = [row for found in told for row in _statement_rows(found)]
-    return f"\n{figures.table(('WHAT RAN', '', 'BECAUSE'), rows)}\n"
+    return f"\n{formats.table(('WHAT RAN', '', 'BECAUSE'), rows)}\n"
 
 
 def _statement_rows(found: Statement) -> Iterator[tuple[str, str, str]]:
@@ -448,14 +447,14 @@ def _result(run: RunFolder, story: RunStory, state: State, record: ExitRecord | 
         yield from _standing(run, story, record)
         return
     word = state.value.capitalize()
-    result = f": {figures.metrics(finished.metrics)}" if finished.metrics else ""
+    result = f": {formats.metrics(finished.metrics)}" if finished.metrics else ""
     seconds = seconds_spent(story, state, record, now=0.0) or finished.seconds
-    yield f"{word} after {figures.counted(finished.steps, 'step')} in {figures.plain_duration(seconds)}{result}"
+    yield f"{word} after {formats.counted(finished.steps, 'step')} in {formats.plain_duration(seconds)}{result}"
     if story.metrics and not finished.metrics and story.evaluated_at is not None:
-        yield f"Last evaluated at step {story.evaluated_at:,}: {figures.metrics(story.metrics)}"
+        yield f"Last evaluated at step {story.evaluated_at:,}: {formats.metrics(story.metrics)}"
     if finished.samples_per_second is not None:
         stretch = " in its last stretch" if story.attempt > 1 else ""
-        yield f"{figures.number(finished.samples_per_second)} samples a second{stretch}{_peak_memory(story)}"
+        yield f"{formats.number(finished.samples_per_second)} samples a second{stretch}{_peak_memory(story)}"
     yield from _where_model_is(run)
 
 
@@ -475,7 +474,7 @@ def queued_text(run: RunFolder, story: RunStory) -> str:
     """Where a run that waits will go on once its turn has come; empty for one that has never begun."""
     if not story.attempt:
         return ""
-    saved = checkpoint_files.newest(run)
+    saved = models.newest(run)
     if saved is None:
         return "Once its turn has come it begins anew: it has no complete checkpoint."
     return f"Once its turn has come it goes on from step {saved.step:,}, its newest complete checkpoint."
@@ -507,7 +506,7 @@ def _peak_memory(story: RunStory) -> str:
     """The most memory the run held."""
     if story.peak_bytes is None:
         return ""
-    return f", {figures.megabytes(story.peak_bytes)} of memory at most"
+    return f", {formats.megabytes(story.peak_bytes)} of memory at most"
 
 
 def _evidence(run: RunFolder, crash: Crash) -> Iterator[str]:
@@ -527,7 +526,7 @@ def _going_on(run: RunFolder, story: RunStory, state: State) -> Iterator[str]:
     except OptionsError as error:
         yield f"It can't be resumed. {run.options_file}: {error.detail}"
         return
-    saved = checkpoint_files.newest(run)
+    saved = models.newest(run)
     command = f"`hone resume {shlex.quote(name_of(run))}`"
     if saved is not None:
         yield f"{command} goes on from step {saved.step:,}, its newest complete checkpoint."

@@ -18,7 +18,7 @@ from queue import SimpleQueue
 
 import msgspec
 
-from core.base import format as figures
+from core.base import formats
 from core.base.ceiling import Ceiling, room_for_reading
 from core.base.errors import OutOfMemory, UserError
 from core.base.files import open_plain
@@ -486,13 +486,13 @@ def judge(needs: Sequence[Need], free: int, training: Sequence[str] = (), *, on_
         if (need.size or 0) <= left:
             allowed.append(need.which)
             left -= need.size or 0
-    one, all_of_them = (figures.size(sum(need.size or 0 for need in some)) for some in (needs[:1], needs))
+    one, all_of_them = (formats.size(sum(need.size or 0 for need in some)) for some in (needs[:1], needs))
     if training and not on_cpu:
         trains = f"{training[0]} is training" if len(training) == 1 else f"{len(training)} runs are training"
         detail = (
             "It can be tried on the CPU meanwhile, slowly; or wait until the run has ended."
             if allowed
-            else f"There is no room beside it either: the model takes about {one}, and {figures.size(free)} are free. "
+            else f"There is no room beside it either: the model takes about {one}, and {formats.size(free)} are free. "
             "Wait until the run has ended, or pause it."
         )
         detail = f"Trying a model now would take memory and time from it. {detail}"
@@ -503,13 +503,13 @@ def judge(needs: Sequence[Need], free: int, training: Sequence[str] = (), *, on_
         return Verdict(
             tuple(allowed),
             "Only one of the two models fits into memory",
-            f"Together they take about {all_of_them}, and {figures.size(free)} are free. Close other programs to see "
+            f"Together they take about {all_of_them}, and {formats.size(free)} are free. Close other programs to see "
             "both side by side, or look at one after the other.",
         )
     return Verdict(
         (),
         "There is too little memory to try this model",
-        f"It takes about {one}, and {figures.size(free)} are free. Close other programs and try again.",
+        f"It takes about {one}, and {formats.size(free)} are free. Close other programs and try again.",
     )
 
 

@@ -19,7 +19,7 @@ import psutil
 from core.base import settings
 from core.base.errors import OptionsError, Problem, UserError
 from core.base.files import read_small
-from core.base.format import size as size_words
+from core.base.formats import size as size_words
 from core.base.jobs import EngineJob, JobCancelled, TellProgress, decoded
 from core.base.processes import is_frozen
 from core.options import RunOptions

@@ -25,7 +25,7 @@ import pynvml
 from core.base import jobs
 from core.base.errors import Fix, UserError
 from core.base.files import locked, write_atomically
-from core.base.format import size
+from core.base.formats import size
 from core.base.jobs import GpuEnvironment, JobProgress, TellProgress, gpu_environment, gpu_folder, gpu_python
 from core.base.processes import SOURCE_ROOT, is_frozen, kill_with_children, start_worker
 from core.base.settings import VERSION, home

@@ -13,7 +13,7 @@ from pathlib import Path
 import msgspec
 
 from core.base.ceiling import RanOut, but_a_reserve
-from core.base.format import size
+from core.base.formats import size
 from core.base.jobs import EngineJob, JobCancelled, TellProgress, decoded
 from core.base.system import GroupMemory, SystemMemory, group_memory, system_memory
 from core.memory.model import Measurement, MeasureRequest, Parts, Room

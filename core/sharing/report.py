@@ -13,10 +13,10 @@ from operator import attrgetter
 from pathlib import Path
 from string import Template
 
-from core.base import format as figures
+from core.base import formats
 from core.base.errors import OptionsError, Problem
 from core.base.files import file_inside, read_small, write_atomically, writing
-from core.base.format import METRIC_TITLES, METRICS
+from core.base.formats import METRIC_TITLES, METRICS
 from core.base.settings import VERSION
 from core.memory.model import PART_TITLES
 from core.options import RunOptions
@@ -74,7 +74,7 @@ def page_of(run: RunFolder) -> str:
     story, history, summary = read_story(run), read_history(run), summarize(run)
     options = run.readable_options()
     home = str(Path.home())
-    ran = [(one.title, one.value, code(one.reason)) for one in statements(story.what_ran, figures.size)]
+    ran = [(one.title, one.value, code(one.reason)) for one in statements(story.what_ran, formats.size)]
     messages = [
         (LEVELS[found.level], code(found.title), code(found.detail.replace(home, "~")))
         for found in story.messages.values()
@@ -99,7 +99,7 @@ def page_of(run: RunFolder) -> str:
         outcome=code(_outcome(run, story, summary)),
         facts="\n".join(facts),
         sections="\n".join(f"<h2>{title}</h2>\n{content}" for title, content in sections.items() if content),
-        made=f"Made by Hone {VERSION} on {figures.full_moment(time.time())}.",
+        made=f"Made by Hone {VERSION} on {formats.full_moment(time.time())}.",
     )
 
 
@@ -188,14 +188,14 @@ def _outcome(run: RunFolder, story: RunStory, summary: RunSummary) -> str:
 def _facts(summary: RunSummary, story: RunStory) -> Iterator[tuple[str, str]]:
     yield "State", summary.state.value
     if summary.metric is not None:
-        yield f"Best {METRIC_TITLES[summary.metric]}", figures.number(summary.best)
+        yield f"Best {METRIC_TITLES[summary.metric]}", formats.number(summary.best)
     yield "Steps", f"{story.step:,}"
     if summary.seconds is not None:
-        yield "Time", figures.plain_duration(summary.seconds)
+        yield "Time", formats.plain_duration(summary.seconds)
     if summary.peak_bytes:
-        yield "Peak memory", figures.size(summary.peak_bytes)
+        yield "Peak memory", formats.size(summary.peak_bytes)
     if summary.started is not None:
-        yield "Started", figures.full_moment(summary.started)
+        yield "Started", formats.full_moment(summary.started)
 
 
 def _options(options: RunOptions | None) -> str:
@@ -226,7 +226,7 @@ def _data(story: RunStory) -> str:
     rows = [
         ("Rows trained on", f"{plan.train_samples:,}"),
         ("Rows held out", f"{plan.eval_samples:,}" if plan.eval_samples else "none"),
-        ("Steps planned", f"{plan.total_steps:,}, each of {figures.counted(plan.effective_batch, 'row')}"),
+        ("Steps planned", f"{plan.total_steps:,}, each of {formats.counted(plan.effective_batch, 'row')}"),
     ]
     if plan.labels:
         rest = len(plan.labels) - SHOWN_LABELS
@@ -240,9 +240,9 @@ def _memory(story: RunStory) -> str:
     if forecast is None:
         return ""
     parts = [(PART_TITLES[name], getattr(forecast.parts, name)) for name in forecast.parts.__struct_fields__]
-    rows = [(title, figures.megabytes(count)) for title, count in parts if count]
-    rows.append(("Forecast, total", figures.megabytes(forecast.parts.total)))
-    rows += [("Measured peak", figures.megabytes(story.peak_bytes))] if story.peak_bytes else []
+    rows = [(title, formats.megabytes(count)) for title, count in parts if count]
+    rows.append(("Forecast, total", formats.megabytes(forecast.parts.total)))
+    rows += [("Measured peak", formats.megabytes(story.peak_bytes))] if story.peak_bytes else []
     table = _table(("Part", "Memory"), rows, (1,))
     if (error := story.forecast_error) is None:
         return table
@@ -261,7 +261,7 @@ def _evaluations(evaluations: list[Evaluated]) -> str:
         (
             f"{found.step:,}",
             f"{found.epoch:.4g}",
-            *(figures.number(found.metrics.get(name)) for name in names),
+            *(formats.number(found.metrics.get(name)) for name in names),
         )
         for found in shown
     ]
@@ -308,7 +308,7 @@ def _confusion(predictions: PredictionStory) -> str:
         (label, *(f"{count:,}" if count else "·" for count in counts))
         for label, counts in zip(found.labels, found.counts, strict=False)
     ]
-    left = f" Left out: {figures.counted(found.left_out, 'label')}." if found.left_out else ""
+    left = f" Left out: {formats.counted(found.left_out, 'label')}." if found.left_out else ""
     words = f"<p>Rows are the true labels, columns the predicted ones.{left}</p>\n"
     return words + _table(("", *found.labels), rows, range(1, len(found.labels) + 1))
 
@@ -318,7 +318,7 @@ def _machine(story: RunStory, history: History) -> str:
     rows = [("Device", ran.device_name or ran.device)] if ran is not None else []
     for source, name in ((Source.SYSTEM, "computer"), (Source.TORCH, "device")):
         if source in history.ceilings:
-            rows.append((f"Memory of the {name}", figures.size(history.ceilings[source])))
+            rows.append((f"Memory of the {name}", formats.size(history.ceilings[source])))
     return _table(("What", "Which"), [*rows, *story.versions.items()])
 
 
@@ -329,14 +329,14 @@ def _charts(history: History, story: RunStory) -> str:
     losses = [(found.step, found.metrics.get("eval_loss")) for found in history.evaluations]
     held_out: Points = [(step, loss) for step, loss in losses if loss is not None]
     lines: dict[str, Points] = {"training": history.loss, "held-out data": held_out}
-    charts = [chart("Loss by step", lines, lambda step: f"{step:,.0f}", figures.number)]
+    charts = [chart("Loss by step", lines, lambda step: f"{step:,.0f}", formats.number)]
     for source, name in ((Source.TORCH, "the GPU"), (Source.PROCESS, "this run")):
         points = [(x, count / (1 << 30)) for x, count in history.memory.get(source, [])]
         is_judged = (Source.TORCH in history.memory) == (source is Source.TORCH)
         limit = story.forecast_bytes / (1 << 30) if story.forecast_bytes is not None and is_judged else None
         title = f"Memory of {name} by time of work"
         gigabytes: Callable[[float], str] = "{:.3g} GB".format
-        charts.append(chart(title, {"used": points}, figures.plain_duration, gigabytes, limit=limit, low=0.0))
+        charts.append(chart(title, {"used": points}, formats.plain_duration, gigabytes, limit=limit, low=0.0))
     return "".join(charts)
 
 

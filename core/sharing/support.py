@@ -21,8 +21,7 @@ import msgspec
 import psutil
 import tomli_w
 
-from core.base import format as figures
-from core.base import settings
+from core.base import formats, settings
 from core.base.files import is_link, load_toml, open_plain, writing, written_whole
 from core.base.settings import VERSION
 from core.runs.folder import RunFolder
@@ -298,7 +297,7 @@ def _read(path: Path) -> tuple[bytes, str] | None:
     except OSError:
         return None
     first, last = first[: first.rfind(b"\n") + 1], last[last.find(b"\n") + 1 :]
-    left_out = figures.size(size - len(first) - len(last))
+    left_out = formats.size(size - len(first) - len(last))
     gap = f"[{left_out} in the middle are left out]\n".encode()
     return first + gap + last, f"{left_out} in the middle are left out."
 
@@ -344,9 +343,9 @@ def _events(content: bytes) -> tuple[str, str]:
             lines.append(line.decode("utf-8", "backslashreplace"))
     told = []
     if data:
-        told.append(f"{figures.counted(data, 'event')} with examples and predictions left out.")
+        told.append(f"{formats.counted(data, 'event')} with examples and predictions left out.")
     if broken:
-        told.append(f"{figures.counted(broken, 'line')} that can't be read left out.")
+        told.append(f"{formats.counted(broken, 'line')} that can't be read left out.")
     return "\n".join(lines) + "\n", " ".join(told)
 
 
@@ -368,7 +367,7 @@ def _about(run: RunFolder) -> str:
         "System": f"{platform.system()} {platform.release()} ({platform.machine()})",
         "Python": platform.python_version(),
         "Processors": str(psutil.cpu_count() or "-"),
-        "Memory": f"{figures.size(memory.total)}, {figures.size(memory.available)} free",
+        "Memory": f"{formats.size(memory.total)}, {formats.size(memory.available)} free",
         "Made": time.strftime("%Y-%m-%d %H:%M"),
         "State of the run": run.state(story).value,
         "Attempts": str(story.attempt),

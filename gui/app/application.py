@@ -25,7 +25,7 @@ from PySide6.QtWidgets import QApplication
 from core.base import settings
 from core.base.errors import UserError
 from core.base.settings import Settings
-from core.options import presets as last_form
+from core.options import presets
 from gui.app.bug_report import BugReporter, open_log
 from gui.app.single_instance import SingleInstance
 from gui.app.window import MainWindow
@@ -58,7 +58,7 @@ class KeptForm(QObject):
 
     def restore(self) -> None:
         """Show again what was kept, if anything was."""
-        tree = last_form.find_last_form()
+        tree = presets.find_last_form()
         if tree is not None:
             self._page.restore_tree(tree)
             self._kept = self._page.chosen_tree()
@@ -68,7 +68,7 @@ class KeptForm(QObject):
         self._timer.stop()
         tree = self._page.chosen_tree()
         if tree != self._kept:
-            last_form.keep(tree)
+            presets.keep(tree)
             self._kept = tree
 
 

@@ -15,10 +15,9 @@ from PySide6.QtCore import QObject, QThread, QTimer, Signal
 from PySide6.QtGui import QGuiApplication
 from PySide6.QtWidgets import QApplication, QSystemTrayIcon, QVBoxLayout, QWidget
 
-from core.base import format as numbers
+from core.base import formats
 from core.base.errors import Fix, FixAction, UserError
-from core.runs import crash as interrupted
-from core.runs import queue
+from core.runs import crash, queue
 from core.runs import start as starting
 from core.runs.crash import Interrupted
 from core.runs.events import Level
@@ -166,9 +165,9 @@ class LiveRunsThread(QThread):
             except OSError as error:
                 self.failed.emit(UserError(str(error.strerror or error), str(error.filename or "")))
 
-    def _interrupted(self) -> list[interrupted.Interrupted]:
+    def _interrupted(self) -> list[crash.Interrupted]:
         try:
-            return interrupted.find(self._folder(), interrupted.seen_until())
+            return crash.find(self._folder(), crash.seen_until())
         except OSError as error:
             log.warning("the runs can't be listed: %s", error)
             return []
@@ -390,7 +389,7 @@ class StartStrip(QWidget):
             step = found[0].step
             if step is None:
                 return _("Nothing of it had been saved, so it would start again.")
-            return _("It can go on from its checkpoint of step {}.").format(numbers.count(step))
+            return _("It can go on from its checkpoint of step {}.").format(formats.count(step))
         names = [f"“{one.title}”" for one in found]
         order = _("They can go on from their last checkpoints, one after the other.")
         return f"{listed(names)}. {order}"
@@ -455,7 +454,7 @@ class FoundRuns(QObject):
         thread.failed.connect(self.strip.tell_trouble)
         self.strip.show_requested.connect(self._show)
         self.strip.resume_requested.connect(self._resume)
-        self.strip.seen.connect(partial(thread.do, interrupted.mark_seen))
+        self.strip.seen.connect(partial(thread.do, crash.mark_seen))
 
     def leave_be(self) -> None:
         """The person has asked for something: no page is opened by itself from now on."""
@@ -480,7 +479,7 @@ class FoundRuns(QObject):
     def end_work(self) -> None:
         if self._thread.has_looked and self.strip.interrupted.isHidden():
             try:
-                interrupted.mark_seen()
+                crash.mark_seen()
             except OSError as error:
                 log.warning("what was seen can't be kept: %s", error)
 

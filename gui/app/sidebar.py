@@ -15,7 +15,7 @@ from PySide6.QtCore import QObject, Signal
 from PySide6.QtGui import QHideEvent, QShowEvent
 from PySide6.QtWidgets import QButtonGroup, QFrame, QLabel, QPushButton, QVBoxLayout, QWidget
 
-from core.base.format import memory, three_figures, whole_percent
+from core.base.formats import memory, three_figures, whole_percent
 from core.monitor.apple import THERMAL, Throttle
 from core.monitor.sampler import MachinePicture, MachineView, Sampler, gpu_of
 from core.monitor.system_rules import held_back

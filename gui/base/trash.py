@@ -12,7 +12,7 @@ from PySide6.QtCore import QObject, Qt, QUrl, Signal
 from PySide6.QtGui import QDesktopServices
 from PySide6.QtWidgets import QApplication, QLabel, QMessageBox, QPushButton, QWidget
 
-from core.base import format as numbers
+from core.base import formats
 from core.base.errors import RunFolderError, UserError
 from core.base.files import is_there
 from core.runs import bin as the_bin
@@ -61,7 +61,7 @@ def made(path: Path) -> str:
         then = time.mktime(time.strptime(path.name[:STAMP_LETTERS], STAMP))
     except (ValueError, OverflowError):
         return path.name
-    return numbers.moment(then)
+    return formats.moment(then)
 
 
 Answer = TypeVar("Answer")
@@ -270,7 +270,7 @@ class RunBin(QObject):
     def _for_good_words(self, going: Sequence[Going]) -> str:
         if len(going) == 1:
             return _("There is no bin for “{}”. Delete it for good?").format(going[0].title)
-        return _("There is no bin for {} runs. Delete them for good?").format(numbers.count(len(going)))
+        return _("There is no bin for {} runs. Delete them for good?").format(formats.count(len(going)))
 
     def _cant_be_put_back(self) -> str:
         return _("What is deleted for good can't be put back.")
@@ -289,10 +289,10 @@ def _each(going: Sequence[Going], take_away: Callable[[RunFolder], None]) -> _Mo
 
 
 def question_of(planned: BinPlan) -> str:
-    size = numbers.memory(planned.size)
+    size = formats.memory(planned.size)
     if len(planned.going) == 1:
         return _("Move “{}” to the bin? It takes {}.").format(planned.going[0].title, size)
-    count = numbers.count(len(planned.going))
+    count = formats.count(len(planned.going))
     return _("Move {} runs to the bin? They take {}.").format(count, size)
 
 
@@ -302,7 +302,7 @@ def details_of(planned: BinPlan) -> list[str]:
     if len(planned.going) > 1:
         titles = told_apart([(one.run.path, one.title) for one in planned.going])
         lines = [
-            f"{title}, {numbers.memory(one.size)}" for title, one in zip(titles, planned.going, strict=True)
+            f"{title}, {formats.memory(one.size)}" for title, one in zip(titles, planned.going, strict=True)
         ]
         found.append("\n".join(_some(lines)))
     elif planned.going:  # another run may bear its title
@@ -329,5 +329,5 @@ def busy_words(titles: Sequence[str]) -> str:
 def _some(names: list[str]) -> list[str]:
     if len(names) <= MOST_NAMED:
         return names
-    more = _("and {} more").format(numbers.count(len(names) - MOST_NAMED + 1))
+    more = _("and {} more").format(formats.count(len(names) - MOST_NAMED + 1))
     return [*names[: MOST_NAMED - 1], more]

@@ -12,7 +12,7 @@ from PySide6.QtCore import QCoreApplication, QObject, Qt, QTimer, Signal
 from PySide6.QtGui import QShowEvent
 from PySide6.QtWidgets import QHBoxLayout, QLabel, QProgressBar, QPushButton, QTabWidget, QVBoxLayout, QWidget
 
-from core.base import format as numbers
+from core.base import formats
 from core.base.errors import Fix, RunFolderError, UserError
 from core.benchmark import result as results
 from core.benchmark.device_plan import devices_plan
@@ -429,7 +429,7 @@ def _plan_or_error(make_plan: MakePlan) -> Plan | UserError:
 def left_of(progress: Progress) -> str:
     """How long it still takes; before that is known, how much is done."""
     if progress.seconds_left is not None:
-        return _("about {time} left").format(time=numbers.about(progress.seconds_left))
+        return _("about {time} left").format(time=formats.about(progress.seconds_left))
     return _("{done} of {total} done").format(done=progress.done, total=progress.total)
 
 
@@ -452,8 +452,8 @@ def outlook(plan: Plan, saved: Sequence[Saved]) -> str:
             continue
         if (found.kind, found.plan.title, found.plan.passes) == (plan.kind, plan.title, plan.passes):
             last = _("The last one, of {moment}, took {time}.")
-            time = numbers.duration(found.ended - found.begun)
-            return "\n".join([*lines, last.format(moment=numbers.moment(found.begun), time=time)])
+            time = formats.duration(found.ended - found.begun)
+            return "\n".join([*lines, last.format(moment=formats.moment(found.begun), time=time)])
     return "\n".join([*lines, _("It takes minutes to an hour; an estimate follows after two passes.")])
 
 
@@ -623,7 +623,7 @@ class BenchmarkPage(QWidget):
         if self.measuring.is_running and plan is not None:
             words = " · ".join([plan.title, left_of(progress)] if progress else [plan.title])
         elif result is not None:
-            words = " · ".join((result.plan.title, numbers.moment(result.begun), result.machine.title))
+            words = " · ".join((result.plan.title, formats.moment(result.begun), result.machine.title))
         else:
             words = _("What the guides promise, measured on this computer")
         self.head.setText(words)

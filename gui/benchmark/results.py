@@ -29,7 +29,7 @@ from PySide6.QtWidgets import (
     QWidget,
 )
 
-from core.base import format as numbers
+from core.base import formats
 from core.benchmark.plan import Kind
 from core.benchmark.published import ARTICLE, SOURCES, guide_row
 from core.benchmark.result import Result, Row
@@ -394,7 +394,7 @@ class ResultView(QWidget):
         return Bar(
             row.variant.title,
             speed.median,
-            numbers.three_figures(speed.median),
+            formats.three_figures(speed.median),
             colour="others" if result.baseline(row) is row else "run",
             lowest=speed.lowest,
             highest=speed.highest,
@@ -410,7 +410,7 @@ class ResultView(QWidget):
         return Bar(
             row.variant.title,
             float(fullest.peak),
-            numbers.memory(fullest.peak),
+            formats.memory(fullest.peak),
             pieces=tuple(Piece(float(part.bytes), part.colour) for part in parts),
             tip=self._tip(row),
         )

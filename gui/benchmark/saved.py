@@ -17,7 +17,7 @@ from PySide6.QtWidgets import (
     QWidget,
 )
 
-from core.base import format as numbers
+from core.base import formats
 from core.base.errors import UserError
 from core.benchmark import result as results
 from core.benchmark.plan import Kind
@@ -319,7 +319,7 @@ def _line(one: Saved) -> Line:
         Cell(result.plan.title, tip=result.plan.title),
         Cell(kinds[result.kind]),
         Cell(result.machine.title, tip=result.machine.title),
-        Cell(numbers.moment(result.begun)),
+        Cell(formats.moment(result.begun)),
         Cell(rows, Tone.QUIET),
         Cell(result.standing.value, Tone.QUIET),
     )
@@ -327,7 +327,7 @@ def _line(one: Saved) -> Line:
 
 
 def _named(result: Result) -> str:
-    return f"{numbers.moment(result.begun)}, {result.machine.title}"
+    return f"{formats.moment(result.begun)}, {result.machine.title}"
 
 
 def _bar(one: Compared) -> Bar:

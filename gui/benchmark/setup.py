@@ -19,7 +19,7 @@ from PySide6.QtWidgets import (
 )
 
 from core.base.errors import OptionsError
-from core.base.format import compact_count
+from core.base.formats import compact_count
 from core.benchmark.device_plan import (
     ARTICLE,
     BATCHES,

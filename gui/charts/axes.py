@@ -11,7 +11,7 @@ from PySide6.QtCore import QT_TRANSLATE_NOOP, QEvent, QObject, QPointF, QRectF, 
 from PySide6.QtGui import QFont, QFontMetrics, QMouseEvent, QWheelEvent
 from PySide6.QtWidgets import QWidget
 
-from core.base.format import NumberFormat, loss_tick, memory_tick, percent_tick, share_tick, step_time_tick
+from core.base.formats import NumberFormat, loss_tick, memory_tick, percent_tick, share_tick, step_time_tick
 from gui.charts.history import RunHistory
 from gui.charts.series import Floats
 

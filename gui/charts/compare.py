@@ -6,7 +6,7 @@ from gettext import gettext as _
 
 import numpy as np
 
-from core.base import format as numbers
+from core.base import formats
 from gui.charts.axes import (
     BYTES,
     CLOCK,
@@ -111,7 +111,7 @@ class CompareChart(Chart):
 
     def write(self, value: float) -> str:
         """A value in words."""
-        return numbers.loss(value)
+        return formats.loss(value)
 
     def value_at(self, series: Series, place: float) -> float | None:
         """The value of a run at a place of its series; None beyond its ends."""
@@ -178,10 +178,10 @@ class CompareChart(Chart):
     def _place_words(self, x: float) -> str:
         unit = self.x_scale().unit
         if unit is CLOCK:
-            return numbers.duration(x)
+            return formats.duration(x)
         if unit is EPOCH:
             return _("epoch {}").format(f"{x:.2f}")
-        return _("step {}").format(numbers.count(round(x)))
+        return _("step {}").format(formats.count(round(x)))
 
 
 class CompareLoss(CompareChart):
@@ -209,21 +209,21 @@ class CompareMetric(CompareChart):
     def show_metric(self, name: str) -> None:
         """Draw another one."""
         self.metric_name = self.quantity = name
-        self.set_title(numbers.metric_title(name) if name != "eval_loss" else _("Evaluation loss"))
-        self._canvas.y_axis.measure(SHARES if numbers.is_share(name) else VALUES)
+        self.set_title(formats.metric_title(name) if name != "eval_loss" else _("Evaluation loss"))
+        self._canvas.y_axis.measure(SHARES if formats.is_share(name) else VALUES)
         self.refresh()
 
     def series_of(self, history: RunHistory) -> Series | None:
         return history.eval_loss if self.metric_name == "eval_loss" else history.metrics.get(self.metric_name)
 
     def write(self, value: float) -> str:
-        return numbers.metric_format(self.metric_name)(value)
+        return formats.metric_format(self.metric_name)(value)
 
     def value_at(self, series: Series, place: float) -> float | None:
         return series.up_to(place)
 
     def y_span(self, drawn: Span) -> Span:
-        if not numbers.is_share(self.metric_name):
+        if not formats.is_share(self.metric_name):
             return drawn
         return (drawn[0], min(1.0, drawn[1])) if drawn[1] > drawn[0] else (max(0.0, drawn[0] - 0.1), 1.0)
 
@@ -248,7 +248,7 @@ class CompareStepTime(FromZero):
     """The usual time of a step: the median of the last fifty."""
 
     def __init__(self, stage: Stage) -> None:
-        super().__init__(_("Step time"), stage, STEP_TIMES, "step_seconds", numbers.step_time)
+        super().__init__(_("Step time"), stage, STEP_TIMES, "step_seconds", formats.step_time)
         self.explain(_("The median of the last 51 steps, so that a lone slow one doesn't hide the rest."))
 
     def series_of(self, history: RunHistory) -> Series:
@@ -268,7 +268,7 @@ class CompareMemory(FromZero):
     place_column = "seconds"
 
     def __init__(self, stage: Stage) -> None:
-        super().__init__(_("Memory"), stage, BYTES, "bytes", numbers.memory)
+        super().__init__(_("Memory"), stage, BYTES, "bytes", formats.memory)
         self.explain(_("What each run holds where it computes, over the time it has worked."))
 
     def series_of(self, history: RunHistory) -> Series:

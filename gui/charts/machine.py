@@ -5,8 +5,8 @@ from gettext import gettext as _
 
 import numpy as np
 
-from core.base import format as numbers
-from core.base.format import NumberFormat
+from core.base import formats
+from core.base.formats import NumberFormat
 from core.monitor.apple import Throttle
 from gui.base.tokens import Tokens
 from gui.charts.axes import BYTES, CLOCK_SCALE, PERCENT, SHORTEST_CLOCK, XScale, clock_text
@@ -58,7 +58,7 @@ class DeviceChart(ClockChart):
         if reasons:
             found.append(Reading(_("held back: {}").format(", ".join(reasons)), "warn"))
         told: tuple[tuple[Series, NumberFormat, str], ...] = (
-            (picture.busy, numbers.whole_percent, "run"),
+            (picture.busy, formats.whole_percent, "run"),
             (picture.temperature, _celsius, "optimizer"),
             (picture.power, _watts, "gradients"),
             (picture.clock, _gigahertz, "others"),
@@ -74,14 +74,14 @@ class DeviceChart(ClockChart):
         picture, devices = self.shown, self.history.devices
         cpu = devices.cpu.busy if picture is not devices.cpu else Series()
         values: tuple[tuple[str, Series, NumberFormat], ...] = (
-            (_("busy"), picture.busy, numbers.whole_percent),
+            (_("busy"), picture.busy, formats.whole_percent),
             (_("temperature"), picture.temperature, _celsius),
             (_("power"), picture.power, lambda value: self._of(value, picture.power_limit, "W")),
             (_("clock"), picture.clock, lambda value: self._of(value, picture.clock_limit, "MHz")),
             (_("thermal state"), picture.thermal, self._thermal_words),
-            (_("CPU busy"), cpu, numbers.whole_percent),
-            (_("battery"), devices.battery, numbers.whole_percent),
-            (_("free on disk"), devices.disk_free, numbers.memory),
+            (_("CPU busy"), cpu, formats.whole_percent),
+            (_("battery"), devices.battery, formats.whole_percent),
+            (_("free on disk"), devices.disk_free, formats.memory),
         )
         reasons = self._reasons_at(x)
         return [
@@ -142,10 +142,10 @@ class DeviceChart(ClockChart):
         }
 
     def _of(self, value: float, limit: float | None, unit: str) -> str:
-        words = numbers.three_figures(value)
+        words = formats.three_figures(value)
         if limit is None:
             return f"{words} {unit}"
-        return _("{} of {} {}").format(words, numbers.three_figures(limit), unit)
+        return _("{} of {} {}").format(words, formats.three_figures(limit), unit)
 
     def _thermal_words(self, level: float) -> str:
         words = (
@@ -169,7 +169,7 @@ def _celsius(value: float) -> str:
 
 
 def _watts(value: float) -> str:
-    return f"{numbers.three_figures(value)} W"
+    return f"{formats.three_figures(value)} W"
 
 
 def _gigahertz(megahertz: float) -> str:
@@ -213,9 +213,9 @@ class MemoryChart(ClockChart):
         found: list[Reading] = []
         mine, everyone = picture.run.read(x), picture.used.read(x)
         if mine is not None:
-            found.append(Reading(_("this run {}").format(numbers.memory(mine)), "run"))
+            found.append(Reading(_("this run {}").format(formats.memory(mine)), "run"))
         if everyone is not None:
-            others = numbers.memory(everyone - (mine or 0.0))
+            others = formats.memory(everyone - (mine or 0.0))
             found.append(Reading(_("others {}").format(others), "others"))
         level = memory.pressure.read(x)
         if level is not None and level > 0:
@@ -223,11 +223,11 @@ class MemoryChart(ClockChart):
             found.append(Reading(words, "bad" if level > 1 else "warn"))
         swap = memory.swap.read(x)
         if swap is not None and swap >= LEAST_SWAP:
-            found.append(Reading(_("swap {}").format(numbers.memory(swap)), "text"))
+            found.append(Reading(_("swap {}").format(formats.memory(swap)), "text"))
         if x is None and picture.ceiling is not None and not self._ceiling.isVisible():
-            found.append(Reading(_("of {}").format(numbers.memory_tick(picture.ceiling))))
+            found.append(Reading(_("of {}").format(formats.memory_tick(picture.ceiling))))
         elif everyone is not None and picture.ceiling is not None:
-            free = numbers.memory(max(0.0, picture.ceiling - everyone))
+            free = formats.memory(max(0.0, picture.ceiling - everyone))
             found.append(Reading(_("free {}").format(free)))
         return found if x is None else [*found, Reading(clock_text(x))]
 
@@ -251,7 +251,7 @@ class MemoryChart(ClockChart):
         level = memory.pressure.at(x)
         return [
             (clock_text(x), "" if phase is None else phase_words(phase)),
-            *((name, numbers.memory(value)) for name, value in bytes_by_name if value is not None),
+            *((name, formats.memory(value)) for name, value in bytes_by_name if value is not None),
             *([(_("pressure"), self._level_word(level))] if level is not None and level >= 0 else []),
         ]
 

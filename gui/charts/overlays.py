@@ -12,7 +12,7 @@ from PySide6.QtCore import QRectF, Qt
 from PySide6.QtGui import QBrush, QColor, QFont, QFontMetrics, QPainter
 from PySide6.QtWidgets import QGraphicsTextItem, QLabel, QStyleOptionGraphicsItem, QWidget
 
-from core.base import format as numbers
+from core.base import formats
 from core.runs.events import Phase
 from core.runs.status import Interruption
 from gui.base.theme import Role, set_role
@@ -60,7 +60,7 @@ class CeilingLine(pg.InfiniteLine):
         self.setValue(level)
         room_above = (y[1] - level) / (y[1] - y[0]) * rows
         needed = QFontMetrics(self.label.textItem.font()).height()
-        self._words = words.format(numbers.memory_tick(level))
+        self._words = words.format(formats.memory_tick(level))
         self.label.anchors = self._above if room_above > needed else self._below
         self.label.setFormat(self._words)
         self.label.updatePosition()
@@ -376,7 +376,7 @@ def interruption_marks(interruptions: list[Interruption]) -> list[tuple[float, s
     """Where attempts go on: seconds worked, with words."""
     paused, resumed = _("paused {}"), _("resumed")
     return [
-        (one.clock, paused.format(numbers.about(one.seconds)) if one.was_paused else resumed)
+        (one.clock, paused.format(formats.about(one.seconds)) if one.was_paused else resumed)
         for one in interruptions
     ]
 

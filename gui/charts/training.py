@@ -10,7 +10,7 @@ import numpy as np
 import pyqtgraph as pg
 from PySide6.QtGui import QColor
 
-from core.base import format as numbers
+from core.base import formats
 from gui.base.tokens import Tokens
 from gui.charts.axes import (
     SHARES,
@@ -84,16 +84,16 @@ class StepChart(Chart):
         raise NotImplementedError
 
     def readings(self, x: float | None) -> list[Reading]:
-        step = [] if x is None else [Reading(_("step {}").format(numbers.count(round(x))))]
+        step = [] if x is None else [Reading(_("step {}").format(formats.count(round(x))))]
         return self.figures(x) + step
 
     def details(self, x: float) -> list[tuple[str, str]]:
         epoch, clock = self.history.epoch_of_step(x), self.history.clock_of_step(x)
-        found = [(_("step"), numbers.count(round(x)))]
+        found = [(_("step"), formats.count(round(x)))]
         if epoch is not None:
             found.append((_("epoch"), f"{epoch:.2f}"))
         if clock is not None:
-            found.append((_("after"), numbers.duration(clock)))
+            found.append((_("after"), formats.duration(clock)))
         return found + self.values(x)
 
     def beside(self) -> list[Line]:
@@ -129,17 +129,17 @@ class ThroughputChart(StepChart):
         samples, tokens = self.history.samples_per_second.read(x), self.history.tokens_per_second.read(x)
         found = []
         if is_finite(samples):
-            words = _("{} rows/s").format(numbers.three_figures(samples))
+            words = _("{} rows/s").format(formats.three_figures(samples))
             found.append(Reading(words, "" if self._counts_tokens else "run"))
         if is_finite(tokens):
-            words = _("{} tokens/s").format(numbers.three_figures(tokens))
+            words = _("{} tokens/s").format(formats.three_figures(tokens))
             found.append(Reading(words, "run" if self._counts_tokens else ""))
         return found
 
     def values(self, x: float) -> list[tuple[str, str]]:
         samples, tokens = self.history.samples_per_second.at(x), self.history.tokens_per_second.at(x)
         pairs = ((_("rows/s"), samples), (_("tokens/s"), tokens))
-        return [(name, numbers.three_figures(value)) for name, value in pairs if is_finite(value)]
+        return [(name, formats.three_figures(value)) for name, value in pairs if is_finite(value)]
 
     def empty_text(self) -> str:
         if self._counts_tokens and len(self.history.step_seconds) and not self.lines[0].series.extremes():
@@ -189,11 +189,11 @@ class GradientNormChart(StepChart):
 
     def figures(self, x: float | None) -> list[Reading]:
         value = self.history.grad_norm.read(x)
-        return [] if value is None else [Reading(numbers.loss(value), "gradients")]
+        return [] if value is None else [Reading(formats.loss(value), "gradients")]
 
     def values(self, x: float) -> list[tuple[str, str]]:
         value = self.history.grad_norm.at(x)
-        return [] if value is None else [(_("norm"), numbers.loss(value))]
+        return [] if value is None else [(_("norm"), formats.loss(value))]
 
     def empty_text(self) -> str:
         """Not every run clips its gradients, and their norm is known only where it does."""
@@ -226,16 +226,16 @@ class LossChart(StepChart):
         is_smoothed = x is None and self._view.smoothing is not Smoothing.OFF
         train = self._smoothed.last if is_smoothed else history.loss.read(x)
         if train is not None and math.isnan(train):
-            words = numbers.not_finite(math.nan)
+            words = formats.not_finite(math.nan)
             if x is None and history.first_non_finite is not None:
                 step, value = history.first_non_finite
-                words = _("{} since step {}").format(numbers.not_finite(value), numbers.count(step))
+                words = _("{} since step {}").format(formats.not_finite(value), formats.count(step))
             found.append(Reading(words, "bad"))
         elif train is not None:
-            found.append(Reading(_("train {}").format(numbers.loss(train)), "run"))
+            found.append(Reading(_("train {}").format(formats.loss(train)), "run"))
         held_out = history.eval_loss.up_to(x)
         if held_out is not None:
-            found.append(Reading(_("eval {}").format(numbers.loss(held_out)), "optimizer"))
+            found.append(Reading(_("eval {}").format(formats.loss(held_out)), "optimizer"))
         if is_smoothed and train is not None:
             found.append(Reading(_("train is smoothed")))
         return found
@@ -246,7 +246,7 @@ class LossChart(StepChart):
             (_("smoothed"), self._smoothed.at(x)),
             (_("eval"), self.history.eval_loss.up_to(x)),
         )
-        return [(name, numbers.loss(value)) for name, value in values if value is not None]
+        return [(name, formats.loss(value)) for name, value in values if value is not None]
 
     def empty_text(self) -> str:
         if len(self.history.loss) and self.history.loss.extremes() is None:
@@ -263,9 +263,9 @@ class MetricsChart(StepChart):
         super().__init__(_("Evaluation"), stage, history, SHARES)
 
     def wanted_lines(self) -> list[Line]:
-        metrics = [(name, series) for name, series in self.history.metrics.items() if numbers.is_share(name)]
+        metrics = [(name, series) for name, series in self.history.metrics.items() if formats.is_share(name)]
         lines = [
-            Line(numbers.metric_title(name), series, colour, Look.DOTS, column=name)
+            Line(formats.metric_title(name), series, colour, Look.DOTS, column=name)
             for (name, series), colour in zip(metrics, itertools.cycle(self.COLOURS), strict=False)
         ]
         return lines[::-1]
@@ -279,12 +279,12 @@ class MetricsChart(StepChart):
 
     def figures(self, x: float | None) -> list[Reading]:
         return [
-            Reading(f"{line.name} {numbers.share(value)}", line.colour, line.name)
+            Reading(f"{line.name} {formats.share(value)}", line.colour, line.name)
             for line, value in self._measured(x)
         ]
 
     def values(self, x: float) -> list[tuple[str, str]]:
-        return [(line.name, numbers.share(value)) for line, value in self._measured(x)]
+        return [(line.name, formats.share(value)) for line, value in self._measured(x)]
 
     def empty_text(self) -> str:
         if self.lines:
@@ -368,32 +368,32 @@ class StepTimeChart(StepChart):
         history = self.history
         if x is not None:
             longest_first = sorted(self._named_parts(x), key=lambda part: -part[2])
-            return [Reading(numbers.step_time(history.step_seconds.read(x)))] + [
-                Reading(f"{name} {numbers.step_time(value)}", colour) for name, colour, value in longest_first
+            return [Reading(formats.step_time(history.step_seconds.read(x)))] + [
+                Reading(f"{name} {formats.step_time(value)}", colour) for name, colour, value in longest_first
             ]
         median, longest = history.median_seconds.last, history.longest_step
         if median is None or longest is None:
             return []
-        found = [Reading(_("median {}").format(numbers.step_time(median))), *self._share_readings()]
+        found = [Reading(_("median {}").format(formats.step_time(median))), *self._share_readings()]
         if self._pause_share >= LEAST_SHARE:
             words = _("evaluating, saving {} of all time")
-            found.append(Reading(words.format(numbers.whole_percent(self._pause_share)), "gradients"))
+            found.append(Reading(words.format(formats.whole_percent(self._pause_share)), "gradients"))
         if longest > SPIKE * median:
-            found.append(Reading(_("longest {}").format(numbers.step_time(longest))))
+            found.append(Reading(_("longest {}").format(formats.step_time(longest))))
         return found
 
     def values(self, x: float) -> list[tuple[str, str]]:
         whole = self.history.step_seconds.at(x)
         if whole is None:
             return []
-        parts = [(name, numbers.step_time(value)) for name, _colour, value in self._named_parts(x)]
+        parts = [(name, formats.step_time(value)) for name, _colour, value in self._named_parts(x)]
         names = {"evaluation": _("evaluation after it"), "checkpoint": _("checkpoint after it")}
         pauses = [
-            (names[pause.kind], numbers.step_time(pause.seconds))
+            (names[pause.kind], formats.step_time(pause.seconds))
             for pause in self.history.pauses
             if pause.step == round(x)
         ]
-        return [(_("step time"), numbers.step_time(whole)), *parts, *pauses]
+        return [(_("step time"), formats.step_time(whole)), *parts, *pauses]
 
     def colour(self, tokens: Tokens) -> None:
         ground = QColor(tokens.surface)
@@ -436,7 +436,7 @@ class StepTimeChart(StepChart):
             zip(self._names(), COLOURS, self._parts.shares, strict=True), key=lambda part: -part[2]
         )  # there may be room for the largest only
         return [
-            Reading(f"{name} {numbers.whole_percent(share)}", colour)
+            Reading(f"{name} {formats.whole_percent(share)}", colour)
             for name, (colour, _), share in named
             if share >= LEAST_SHARE
         ]

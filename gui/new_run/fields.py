@@ -6,7 +6,7 @@ from gettext import gettext as _
 from PySide6.QtCore import QSignalBlocker, QSize, Qt, Signal
 from PySide6.QtWidgets import QLineEdit, QPlainTextEdit, QVBoxLayout, QWidget
 
-from core.options import presets as recent_data
+from core.options import presets
 from core.options.catalogue import Option, options_by_path
 from core.options.sources import DIGITS, short_name
 from core.services.inspect import Column
@@ -44,7 +44,7 @@ class DataPathField(PathField):
         """Put the sources below what the menu has of its own."""
         for old in self.menu.actions()[self._own :]:
             self.menu.removeAction(old)
-        sources = recent_data.recent()
+        sources = presets.recent()
         if sources:
             self._add_heading(_("Lately"))
         for source in sources:

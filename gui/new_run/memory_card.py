@@ -9,7 +9,7 @@ from PySide6.QtCore import Qt, QTimer, Signal
 from PySide6.QtGui import QHideEvent, QShowEvent
 from PySide6.QtWidgets import QHBoxLayout, QLabel, QPushButton, QVBoxLayout, QWidget
 
-from core.base.format import about, duration, memory, moment, step_time, three_figures
+from core.base.formats import about, duration, memory, moment, step_time, three_figures
 from core.memory.model import Basis, Forecast, Parts, Room, Verdict
 from core.memory.remedies import Remedy
 from core.services import hub

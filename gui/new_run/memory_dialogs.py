@@ -22,7 +22,7 @@ from PySide6.QtWidgets import (
     QWidget,
 )
 
-from core.base.format import MISSING, duration, memory, step_time
+from core.base.formats import MISSING, duration, memory, step_time
 from core.memory.explain import PartExplained
 from core.memory.model import Forecast, Verdict, key_of, with_changes
 from core.memory.remedies import Remedy

@@ -9,10 +9,8 @@ from PySide6.QtCore import Qt, Signal
 from PySide6.QtWidgets import QComboBox, QStackedWidget, QVBoxLayout, QWidget
 
 from core.base import settings
-from core.base.format import MISSING
-from core.options import RunOptions
-from core.options import choices as names
-from core.options import past_runs as run_models
+from core.base.formats import MISSING
+from core.options import RunOptions, choices, past_runs
 from core.options.catalogue import SCRATCH_MODELS, Option, scratch_model
 from core.options.choices import Task
 from core.options.past_runs import is_run
@@ -43,10 +41,10 @@ def run_segments(task: Task, folder: Path) -> list[Segment]:
     found = [
         run
         for run in list_runs(folder)[:MOST_RUNS]
-        if run_models.problem_with(_source_of(run), task, is_new=True) is None
+        if past_runs.problem_with(_source_of(run), task, is_new=True) is None
     ]
     titles = told_apart([(run.path, run_title(run)) for run in found])
-    learned = [run_models.task_of(run.path) for run in found]
+    learned = [past_runs.task_of(run.path) for run in found]
     return [
         Segment(_source_of(run), title, task.label if task is not None else "")
         for title, run, task in zip(titles, found, learned, strict=True)
@@ -59,7 +57,7 @@ def _source_of(run: RunFolder) -> str:
 
 def title_of_source(source: str) -> str:
     """What the past run of `run:NAME` is called."""
-    folder = run_models.run_folder(source)
+    folder = past_runs.run_folder(source)
     return run_title(RunFolder(folder)) if folder is not None else source
 
 
@@ -130,7 +128,7 @@ class ModelField(Field):
         self._task = Task.IMAGE_CLASSIFICATION
         self._vision, self._scratch, self._runs = CalmComboBox(), ChoiceList(), PastRunList()
         for name in VISION_MODELS:
-            self._vision.addItem(names.model_title(name), SCHEME + name)
+            self._vision.addItem(choices.model_title(name), SCHEME + name)
         self._text = PathField(option, _("A folder, or a Hub id"), only_folders=True)
         self._text.changed.connect(self._tell)
         for chooser, tip in (
@@ -263,7 +261,7 @@ def model_title(options: RunOptions) -> str:
     if is_run(source):
         return _("of the run {run}").format(run=title_of_source(source))
     is_folder = Path(source).is_absolute()
-    name = Path(source).name if is_folder else names.model_title(source.removeprefix(SCHEME))
+    name = Path(source).name if is_folder else choices.model_title(source.removeprefix(SCHEME))
     if options.model.pretrained:
         return _("{model}, pretrained").format(model=name)
     return _("{model}, from scratch").format(model=name)

@@ -9,7 +9,7 @@ from PySide6.QtCore import Qt, Signal
 from PySide6.QtWidgets import QHBoxLayout, QLabel, QPushButton, QVBoxLayout, QWidget
 
 from core.base.errors import Problem
-from core.base.format import MISSING, compact_count
+from core.base.formats import MISSING, compact_count
 from core.memory.model import ModelReport
 from core.options import RunOptions
 from core.options.catalogue import changed_options, options_by_path, plain_number, value_of, value_words

@@ -26,7 +26,7 @@ from PySide6.QtWidgets import (
 
 from core.base.errors import OptionsError, UserError
 from core.base.files import is_there
-from core.base.format import count, memory
+from core.base.formats import count, memory
 from core.base.jobs import JobProgress, TellProgress
 from core.runs.events import Level
 from core.runs.folder import RunFolder

@@ -14,12 +14,12 @@ from PySide6.QtWidgets import (
     QWidget,
 )
 
-from core.base import format as numbers
+from core.base import formats
 from core.base.errors import Fix, UserError
 from core.options import RunOptions, Tree
 from core.options.choices import Schedule
 from core.options.sources import Scheme
-from core.runs import models as checkpoint_files
+from core.runs import models
 from core.runs.folder import RunFolder
 from core.runs.start import Extension
 from core.runs.status import RunStory
@@ -77,7 +77,7 @@ def length_of(run: RunFolder) -> Length:
     Raises:
         UserError: It can't train longer; why.
     """
-    if checkpoint_files.newest(run) is None:
+    if models.newest(run) is None:
         title = _("The run can't be made longer")
         raise UserError(title, _("No checkpoint was saved to go on from."))
     return Length(run.options(), story_at_end(run, and_beginning=True))
@@ -170,15 +170,15 @@ def rows_for(length: Length, more: int) -> list[tuple[str, str]]:
     ]
     seconds = length.seconds_for(more)
     if seconds is not None:
-        pace = numbers.step_time(length.story.step_seconds)
+        pace = formats.step_time(length.story.step_seconds)
         words = _("about {}, at the {} a step that were measured, evaluations not counted")
-        rows.append((_("Time"), words.format(numbers.about(seconds), pace)))
+        rows.append((_("Time"), words.format(formats.about(seconds), pace)))
     return rows
 
 
 def _far(length: Length) -> str:
     words = _("step {}, epoch {}")
-    return words.format(numbers.count(length.story.step), numbers.epochs(length.story.epoch))
+    return words.format(formats.count(length.story.step), formats.epochs(length.story.epoch))
 
 
 def _in_all(length: Length, more: int) -> str:
@@ -186,13 +186,13 @@ def _in_all(length: Length, more: int) -> str:
     if asked.epochs is None:
         return _steps_words(steps)
     one, several = _("{} epoch"), _("{} epochs")
-    epochs = (one if asked.epochs == 1 else several).format(numbers.epochs(asked.epochs))
+    epochs = (one if asked.epochs == 1 else several).format(formats.epochs(asked.epochs))
     return epochs if steps is None else _("{}, about {}").format(epochs, _steps_words(steps))
 
 
 def _steps_words(steps: int | None) -> str:
     one, several = _("{} step"), _("{} steps")
-    return (one if steps == 1 else several).format(numbers.count(steps))
+    return (one if steps == 1 else several).format(formats.count(steps))
 
 
 def _rate_words(length: Length) -> str:

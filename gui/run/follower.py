@@ -14,7 +14,7 @@ from PySide6.QtCore import QObject, QThread, Signal
 
 from core.base.errors import RunFolderError, UserError
 from core.base.files import open_plain
-from core.runs import models as checkpoint_files
+from core.runs import models
 from core.runs.crash import Crash, crash_before, crash_of
 from core.runs.event_log import RunFollower
 from core.runs.folder import Action, ExitRecord, RunFolder
@@ -105,7 +105,7 @@ def rest_of(run: RunFolder, story: RunStory, record: ExitRecord | None, state: S
     if state is State.CRASHED:
         crash = crash_of(run, story, record)
         return Rest(crash.step, crash, model)
-    saved = checkpoint_files.newest(run)
+    saved = models.newest(run)
     before = crash_before(run, story, record)
     return Rest(None if saved is None else saved.step, before, model)
 

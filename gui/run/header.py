@@ -19,12 +19,12 @@ from PySide6.QtWidgets import (
     QWidget,
 )
 
-from core.base import format as numbers
+from core.base import formats
 from core.runs.events import MessageRaised
 from core.runs.status import State
 from gui.base.theme import Role, set_role
 from gui.base.tokens import SPACING
-from gui.run import words as run_words
+from gui.run import words
 from gui.run.words import RunFacts
 from gui.widgets.cards import MessageStrip
 from gui.widgets.labels import ElidedLabel
@@ -329,7 +329,7 @@ class RunActions(QWidget):
         self.resume.setToolTip(
             _("No checkpoint was saved, so it begins anew in the same folder.")
             if saved is None
-            else _("Goes on from the checkpoint of step {}.").format(numbers.count(saved))
+            else _("Goes on from the checkpoint of step {}.").format(formats.count(saved))
         )
 
     def _name_stop(self, state: State) -> None:
@@ -406,12 +406,12 @@ class RunHeader(QWidget):
 
     def show_facts(self, facts: RunFacts) -> None:
         """Say where the run stands."""
-        self.state_line.setText(run_words.state_line(facts))
-        lasted = "" if facts.state.is_over else run_words.elapsed(facts, time.time())
+        self.state_line.setText(words.state_line(facts))
+        lasted = "" if facts.state.is_over else words.elapsed(facts, time.time())
         self.elapsed.setText(_("{} so far").format(lasted) if lasted else "")
         self.elapsed.setHidden(facts.state.is_over)
         self.time_left.setHidden(facts.state.is_over)
-        self.time_left.setText(run_words.time_left(facts))
+        self.time_left.setText(words.time_left(facts))
         self._show_progress(facts)
         self.buttons.show_facts(facts)
 

@@ -10,8 +10,7 @@ from PySide6.QtCore import QCoreApplication, Qt, QTimer, Signal
 from PySide6.QtGui import QShowEvent
 from PySide6.QtWidgets import QFrame, QHBoxLayout, QLabel, QPushButton, QScrollArea, QVBoxLayout, QWidget
 
-from core.base import format as numbers
-from core.base import settings
+from core.base import formats, settings
 from core.base.errors import Fix, FixAction, OptionsError, UserError
 from core.base.files import is_there, read_small
 from core.options import RunOptions, Tree, run_file
@@ -71,7 +70,7 @@ class RunModel(QWidget):
         """Say that the model is in this folder; None: there is none. `step` is told where it isn't the run's last."""
         self._folder = folder
         of_step = _("Trained model of step {}")
-        self.title.setText(_("Trained model") if step is None else of_step.format(numbers.count(step)))
+        self.title.setText(_("Trained model") if step is None else of_step.format(formats.count(step)))
         self.path.setText("" if folder is None else str(folder))
         self.path.setAccessibleName("" if folder is None else _("Trained model: {}").format(folder))
         self.setVisible(folder is not None)

@@ -44,7 +44,7 @@ from PySide6.QtWidgets import (
     QWidget,
 )
 
-from core.base import format as numbers
+from core.base import formats
 from core.base.files import file_inside
 from core.runs.events import ConfusionCounted, Example, Predicted, Said
 from core.runs.status import PredictionStory
@@ -72,7 +72,7 @@ def moment_words(found: Predicted) -> str:
     if found.step == 0:
         return _("Before training")
     return _("Step {step} (epoch {epoch})").format(
-        step=numbers.count(found.step), epoch=numbers.epochs(found.epoch)
+        step=formats.count(found.step), epoch=formats.epochs(found.epoch)
     )
 
 
@@ -105,7 +105,7 @@ def said_words(said: Said) -> str:
     """What was said, on one line: with how sure the model was, or a mark where a text was ended by its length."""
     line = " ".join(visible(said.text).split())[:LONGEST_LINE]
     if said.sure is not None:
-        return f"{line}  {numbers.whole_percent(said.sure)}"
+        return f"{line}  {formats.whole_percent(said.sure)}"
     return f"{line} …" if said.is_cut and said.text.strip() else line
 
 

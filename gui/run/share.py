@@ -21,7 +21,7 @@ from PySide6.QtWidgets import (
 )
 
 from core.base.errors import UserError
-from core.base.format import memory
+from core.base.formats import memory
 from core.runs.events import Level, MessageRaised
 from core.runs.folder import RunFolder
 from core.sharing import support

@@ -26,7 +26,7 @@ from PySide6.QtWidgets import (
     QWidget,
 )
 
-from core.base import format as numbers
+from core.base import formats
 from core.runs.events import ConfusionCounted, Evaluated, WhatRan
 from core.runs.status import RunStory
 from core.runs.words import Statement, statements
@@ -77,7 +77,7 @@ class MetricsModel(QAbstractTableModel):
         if role != Qt.ItemDataRole.DisplayRole:
             return None
         fixed = (_("Step"), _("Epoch"), _("Took"))
-        return fixed[section] if section < _FIXED else numbers.metric_title(self._metrics[section - _FIXED])
+        return fixed[section] if section < _FIXED else formats.metric_title(self._metrics[section - _FIXED])
 
     def data(self, index: Index, role: int = Qt.ItemDataRole.DisplayRole) -> Any:
         if not index.isValid():
@@ -88,16 +88,16 @@ class MetricsModel(QAbstractTableModel):
 
     def _text(self, row: int, column: int) -> str:
         found = self._evaluations[row]
-        fixed = (numbers.count(found.step), numbers.epochs(found.epoch), numbers.step_time(found.seconds))
+        fixed = (formats.count(found.step), formats.epochs(found.epoch), formats.step_time(found.seconds))
         if column < _FIXED:
             return fixed[column]
         name = self._metrics[column - _FIXED]
-        return numbers.metric_format(name)(found.metrics.get(name))
+        return formats.metric_format(name)(found.metrics.get(name))
 
 
 def what_ran_groups(story: RunStory) -> list[Group]:
     """All that is known of what ran; groups of which nothing is known are left out."""
-    told = statements(story.what_ran, numbers.memory, story.versions, story)
+    told = statements(story.what_ran, formats.memory, story.versions, story)
     groups = [Group(_(title), tuple(map(_row, lines))) for title, lines in groupby(told, attrgetter("group"))]
     if story.what_ran is None:
         later = Row(_("What ran"), _("Known after the first step"))
@@ -192,7 +192,7 @@ class RunDetails(QTabWidget):
         self._confusion_told = found
         words = _("After step {step}. Rows are the right labels, columns what the model said.")
         more = _("{count} more labels are mixed up less.") if found.left_out else ""
-        text = f"{words} {more}".format(step=numbers.count(found.step), count=found.left_out)
+        text = f"{words} {more}".format(step=formats.count(found.step), count=found.left_out)
         self._confusion_words.setText(text.strip())
         self.confusion.show_confusion(found)
 

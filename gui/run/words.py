@@ -7,7 +7,7 @@ from gettext import gettext as _
 
 from PySide6.QtWidgets import QWidget
 
-from core.base import format as numbers
+from core.base import formats
 from core.base.errors import Fix, FixAction
 from core.memory.history import PastRun, correction, teaching, typical_error
 from core.options import RunOptions
@@ -39,7 +39,7 @@ def forecast_words(past: Sequence[PastRun]) -> str:
         "their data",
     )
     said = (one if len(found) == 1 else several).format(
-        error=numbers.whole_percent(error), count=numbers.count(len(found))
+        error=formats.whole_percent(error), count=formats.count(len(found))
     )
     return " ".join([f"{said}.", *_lessons(found)])
 
@@ -55,13 +55,13 @@ def _lessons(past: Sequence[PastRun]) -> list[str]:
     more = _("New ones for {device} are raised by {share}.")
     less = _("New ones for {device} are lowered by {share}.")
     return [
-        (more if change > 0 else less).format(device=device, share=numbers.whole_percent(abs(change)))
+        (more if change > 0 else less).format(device=device, share=formats.whole_percent(abs(change)))
         for device, change in learned.items()
     ]
 
 
 def _signed(share: float) -> str:
-    return f"{'+' if share > 0 else MINUS}{numbers.whole_percent(abs(share))}"
+    return f"{'+' if share > 0 else MINUS}{formats.whole_percent(abs(share))}"
 
 
 def state_title(state: State) -> str:
@@ -228,7 +228,7 @@ def _awaited(story: RunStory) -> str:
     if not others:
         return _("Waiting for its turn behind {}").format(name)
     words = _("Waiting for its turn behind {} and {} more")
-    return words.format(name, numbers.count(others))
+    return words.format(name, formats.count(others))
 
 
 def _doing(facts: RunFacts) -> str:
@@ -269,8 +269,8 @@ def _progress(story: RunStory) -> list[str]:
     plan = story.plan
     if plan is None:
         return []
-    steps = _("step {} of {}").format(numbers.count(story.step), numbers.count(plan.total_steps))
-    epoch, planned = numbers.epochs(story.epoch), numbers.epochs(plan.epochs)
+    steps = _("step {} of {}").format(formats.count(story.step), formats.count(plan.total_steps))
+    epoch, planned = formats.epochs(story.epoch), formats.epochs(plan.epochs)
     if (
         story.epoch > plan.epochs and epoch != planned
     ):  # a last step of fewer rows: the plan's share is a little off
@@ -283,13 +283,13 @@ def time_left(facts: RunFacts) -> str:
     left = facts.story.seconds_left if facts.state is State.TRAINING else None
     if left is None:
         return ""
-    return _("about {} left").format(numbers.about(left))
+    return _("about {} left").format(formats.about(left))
 
 
 def elapsed(facts: RunFacts, now: float) -> str:
     """How long the run has been worked on in all its attempts. `now` is unix seconds."""
     seconds = seconds_spent(facts.story, facts.state, facts.exit_record, now)
-    return "" if seconds is None else numbers.duration(seconds)
+    return "" if seconds is None else formats.duration(seconds)
 
 
 def summary(facts: RunFacts) -> list[tuple[str, str]]:
@@ -301,15 +301,15 @@ def summary(facts: RunFacts) -> list[tuple[str, str]]:
     speed = _("Speed of the last stretch")
     if facts.story.attempt <= 1:
         speed = _("Speed")
-    rows.append((speed, numbers.rate(done.samples_per_second)))
+    rows.append((speed, formats.rate(done.samples_per_second)))
     rows.append((_("Time"), elapsed(facts, now=0.0)))
-    rows.append((_("Peak memory"), numbers.memory(facts.story.peak_bytes)))
-    return [(title, value) for title, value in rows if value not in (numbers.MISSING, "")]
+    rows.append((_("Peak memory"), formats.memory(facts.story.peak_bytes)))
+    return [(title, value) for title, value in rows if value not in (formats.MISSING, "")]
 
 
 def _results(metrics: dict[str, float | None]) -> list[tuple[str, str]]:
     return [
-        (numbers.metric_title(name), numbers.metric_format(name)(value))
+        (formats.metric_title(name), formats.metric_format(name)(value))
         for name, value in metrics.items()
         if value is not None and name in RESULTS
     ]
@@ -320,7 +320,7 @@ def _last_evaluation(story: RunStory) -> list[tuple[str, str]]:
     measured = _results(story.metrics)
     if not measured or story.evaluated_at is None:
         return []
-    title = _("Last evaluated at step {}").format(numbers.count(story.evaluated_at))
+    title = _("Last evaluated at step {}").format(formats.count(story.evaluated_at))
     return [(title, DOT.join(f"{name} {value}" for name, value in measured))]
 
 
@@ -348,7 +348,7 @@ def going_on(saved_step: int | None) -> Fix:
     if saved_step is None:
         return Fix(_("Start again"), action=FixAction.RESUME)
     words = _("Go on from step {}")
-    return Fix(words.format(numbers.count(saved_step)), action=FixAction.RESUME)
+    return Fix(words.format(formats.count(saved_step)), action=FixAction.RESUME)
 
 
 def _crash_words(facts: RunFacts) -> tuple[str, str]:
@@ -369,7 +369,7 @@ def _kept(saved_step: int | None) -> str:
     """What of a crashed run's work is still there."""
     if saved_step is None:
         return ""
-    return _("Its checkpoint of step {} is complete.").format(numbers.count(saved_step))
+    return _("Its checkpoint of step {} is complete.").format(formats.count(saved_step))
 
 
 def unread_message(story: RunStory) -> MessageRaised | None:
@@ -382,7 +382,7 @@ def unread_message(story: RunStory) -> MessageRaised | None:
     elif story.skipped:
         one = _("A line of what happened can't be read")
         several = _("{} lines of what happened can't be read")
-        title = one if story.skipped == 1 else several.format(numbers.count(story.skipped))
+        title = one if story.skipped == 1 else several.format(formats.count(story.skipped))
         detail = _("What stood there is left out here.")
     else:
         return None
@@ -411,8 +411,8 @@ def left_queue_message(facts: RunFacts) -> MessageRaised | None:
 
 def _standing(facts: RunFacts) -> str:
     """At which step it stands, and from where it would go on."""
-    at = _("It stands at step {}.").format(numbers.count(facts.story.step))
+    at = _("It stands at step {}.").format(formats.count(facts.story.step))
     if facts.saved_step is None:
         return " ".join((at, _("No checkpoint was saved, so it would begin anew.")))
     kept = _("It can go on from its checkpoint of step {}.")
-    return " ".join((at, kept.format(numbers.count(facts.saved_step))))
+    return " ".join((at, kept.format(formats.count(facts.saved_step))))

@@ -7,7 +7,7 @@ from enum import IntEnum
 from functools import cached_property
 from gettext import gettext as _
 
-from core.base import format as numbers
+from core.base import formats
 from core.options.choices import device_title, model_title
 from core.runs.status import State
 from core.runs.summary import RunSummary
@@ -97,14 +97,14 @@ def columns() -> dict[Column, ColumnKind]:
         ),
         Column.TIME: ColumnKind(
             _("Time"),
-            lambda row: numbers.duration(row.summary.seconds),
+            lambda row: formats.duration(row.summary.seconds),
             lambda row: _or_nothing(row.summary.seconds),
             is_number=True,
-            sample=numbers.duration(59 * 60 + 59),
+            sample=formats.duration(59 * 60 + 59),
         ),
         Column.MEMORY: ColumnKind(
             _("Memory"),
-            lambda row: numbers.memory(row.summary.peak_bytes),
+            lambda row: formats.memory(row.summary.peak_bytes),
             lambda row: _or_nothing(row.summary.peak_bytes),
             is_number=True,
             sample="88.8 GB",
@@ -112,13 +112,13 @@ def columns() -> dict[Column, ColumnKind]:
         ),
         Column.STARTED: ColumnKind(
             _("Started"),
-            lambda row: numbers.moment(row.summary.started),
+            lambda row: formats.moment(row.summary.started),
             lambda row: _asked_or_started(row.summary),
-            sample=numbers.moment(time.time()),
+            sample=formats.moment(time.time()),
         ),
         Column.SIZE: ColumnKind(
             _("On disk"),
-            lambda row: numbers.memory(row.size),
+            lambda row: formats.memory(row.size),
             lambda row: _or_nothing(row.size),
             is_number=True,
             sample="88.8 GB",
@@ -150,23 +150,23 @@ def _asked_or_started(row: RunSummary) -> float:
 
 def _metric_text(row: RunSummary) -> str:
     if row.metric is None or row.best is None:
-        return numbers.MISSING
-    value = numbers.metric_format(row.metric)(row.best)
-    return value if numbers.is_share(row.metric) else f"{value} {numbers.metric_title(row.metric).lower()}"
+        return formats.MISSING
+    value = formats.metric_format(row.metric)(row.best)
+    return value if formats.is_share(row.metric) else f"{value} {formats.metric_title(row.metric).lower()}"
 
 
 def metric_in_full(row: RunSummary) -> str:
     """The best result with its name: `F1 81.4 %`; empty where there is none."""
     if row.metric is None or row.best is None:
         return ""
-    return f"{numbers.metric_title(row.metric)} {numbers.metric_format(row.metric)(row.best)}"
+    return f"{formats.metric_title(row.metric)} {formats.metric_format(row.metric)(row.best)}"
 
 
 def _metric_raw(row: RunSummary) -> float:
     """Better sorts higher, whether that is a larger share or a smaller loss."""
     if row.metric is None or row.best is None:
         return NOTHING
-    return row.best if numbers.is_share(row.metric) else -row.best
+    return row.best if formats.is_share(row.metric) else -row.best
 
 
 FIELDS = ("name", "state", "model", "data", "device", "tag", "note")

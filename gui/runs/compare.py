@@ -32,8 +32,8 @@ from PySide6.QtWidgets import (
     QWidget,
 )
 
-from core.base import format as numbers
-from core.base.format import METRIC_NAMES
+from core.base import formats
+from core.base.formats import METRIC_NAMES
 from core.options.catalogue import value_words
 from core.options.sources import short_name
 from core.runs.compare import Absent, Comparison, OptionDifference, Results, compare
@@ -156,9 +156,9 @@ def _results(found: Comparison) -> list[CompareRow]:
     return [
         CompareRow(_("State"), states),
         _best_row(found),
-        row(_("Steps"), lambda one: numbers.count(one.steps)),
-        row(_("Time"), lambda one: numbers.duration(one.seconds)),
-        row(_("Memory at most"), lambda one: numbers.memory(one.peak_bytes)),
+        row(_("Steps"), lambda one: formats.count(one.steps)),
+        row(_("Time"), lambda one: formats.duration(one.seconds)),
+        row(_("Memory at most"), lambda one: formats.memory(one.peak_bytes)),
         row(_("Rows a second"), lambda one: _pace(one.samples_per_second)),
     ]
 
@@ -168,29 +168,29 @@ def _best_row(found: Comparison) -> CompareRow:
     metrics = {one.metric for one in found.results if one.metric is not None}
     title = _("Best result")
     if len(metrics) == 1:
-        title = _("Best: {}").format(numbers.metric_title(metrics.pop()))
+        title = _("Best: {}").format(formats.metric_title(metrics.pop()))
         return CompareRow(title, tuple(map(_best, found.results)))
     named = (
-        f"{numbers.metric_title(one.metric)} {_best(one)}" if one.metric else "" for one in found.results
+        f"{formats.metric_title(one.metric)} {_best(one)}" if one.metric else "" for one in found.results
     )
-    return CompareRow(title, tuple(text or numbers.MISSING for text in named))
+    return CompareRow(title, tuple(text or formats.MISSING for text in named))
 
 
 def _best(results: Results) -> str:
     if results.metric is None:
-        return numbers.MISSING
-    return numbers.metric_format(results.metric)(results.best)
+        return formats.MISSING
+    return formats.metric_format(results.metric)(results.best)
 
 
 def _pace(samples_per_second: float | None) -> str:
-    return numbers.MISSING if samples_per_second is None else numbers.three_figures(samples_per_second)
+    return formats.MISSING if samples_per_second is None else formats.three_figures(samples_per_second)
 
 
 def _option_row(found: OptionDifference) -> CompareRow:
     option = found.option
     values = _short_names(found.values) if option.path in SOURCES else found.values
     texts = tuple(
-        numbers.MISSING if isinstance(value, Absent) else value_words(option, value) for value in values
+        formats.MISSING if isinstance(value, Absent) else value_words(option, value) for value in values
     )
     tip = f"{option.path}\n{option.help}"
     return CompareRow(option.title, texts, tip)
@@ -265,7 +265,7 @@ class CompareReader(QThread):
                 self._compare()
 
     def _compare(self) -> None:
-        self.compared.emit(compare(self._runs, numbers.memory))
+        self.compared.emit(compare(self._runs, formats.memory))
         self._compare_next = time.monotonic() + COMPARE_SECONDS
 
 
@@ -347,7 +347,7 @@ class CompareCharts(QFrame):
         found = {name for curve in self._curves for name in curve.history.metrics}
         ordered = [name for name in METRIC_NAMES if name in found or name == "eval_loss"]
         others = sorted(found - set(ordered))
-        self.metrics.set_choices([Segment(name, numbers.metric_title(name)) for name in (*ordered, *others)])
+        self.metrics.set_choices([Segment(name, formats.metric_title(name)) for name in (*ordered, *others)])
         self.metrics.choose(self.evaluation.metric_name)
 
     def end_work(self) -> None:
@@ -615,7 +615,7 @@ class ComparePage(QWidget):
         self.has_caught_up = False
         self._runs = tuple(runs)
         self._histories = [RunHistory() for _run in runs]
-        self.title.setText(_("Compare {} runs").format(numbers.count(len(runs))))
+        self.title.setText(_("Compare {} runs").format(formats.count(len(runs))))
         self.difference.setText("")
         self._name_runs([(run.path, run.name) for run in runs])
         self._reader = CompareReader(runs, self)
@@ -701,6 +701,6 @@ def difference_words(found: Comparison) -> str:
         return _("They were asked the same: no option differs.")
     told = ", ".join(titles[:MOST_TOLD])
     if len(titles) > MOST_TOLD:
-        more = _("{} and {} more").format(told, numbers.count(len(titles) - MOST_TOLD))
+        more = _("{} and {} more").format(told, formats.count(len(titles) - MOST_TOLD))
         told = more
     return _("They differ in: {}").format(told)

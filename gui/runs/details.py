@@ -16,7 +16,7 @@ from PySide6.QtWidgets import (
     QWidget,
 )
 
-from core.base import format as numbers
+from core.base import formats
 from core.options.past_runs import LONGEST_TITLE, tags_in
 from core.runs.compare import FEWEST, MOST
 from core.runs.summary import RunSummary
@@ -150,12 +150,12 @@ class RunsPanel(Card):
     def _show_words(self, size: int | None) -> None:
         runs = self._runs
         if len(runs) == 1:
-            known = (state_title(runs[0].state), metric_in_full(runs[0]), numbers.duration(runs[0].seconds))
-            parts = [word for word in known if word not in ("", numbers.MISSING)]
+            known = (state_title(runs[0].state), metric_in_full(runs[0]), formats.duration(runs[0].seconds))
+            parts = [word for word in known if word not in ("", formats.MISSING)]
         else:
-            parts = [_("{} runs chosen").format(numbers.count(len(runs)))] if runs else [_("No run chosen")]
+            parts = [_("{} runs chosen").format(formats.count(len(runs)))] if runs else [_("No run chosen")]
         if size is not None and runs:
-            parts.append(_("{} on disk").format(numbers.memory(size)))
+            parts.append(_("{} on disk").format(formats.memory(size)))
         self.words.setText(" · ".join(parts))
 
     def _show_buttons(self) -> None:

@@ -21,11 +21,10 @@ from PySide6.QtWidgets import (
     QWidget,
 )
 
-from core.base import format as numbers
+from core.base import formats
 from core.base.errors import OptionsError, UserError
-from core.memory import history as record
-from core.options import Tree, run_file
-from core.options import past_runs as run_notes
+from core.memory import history
+from core.options import Tree, past_runs, run_file
 from core.options.past_runs import RunNotes
 from core.runs.bin import Trash
 from core.runs.compare import FEWEST, MOST
@@ -40,7 +39,7 @@ from gui.base.trash import NotOverError, RunBin, reveal
 from gui.run.export_dialog import ExportSheet
 from gui.run.extend_dialog import ExtendSheet, Length, from_its_model, length_of
 from gui.run.words import forecast_words
-from gui.runs import table as runs_layout
+from gui.runs import table
 from gui.runs.columns import Column
 from gui.runs.details import RunsPanel
 from gui.runs.queue_card import QueueCard
@@ -89,12 +88,12 @@ class RunsHead(QWidget):
             total: How many there are.
             size: Bytes of all of them; None: not counted yet.
         """
-        words = numbers.count(total)
+        words = formats.count(total)
         words = _("1 run") if total == 1 else _("{} runs").format(words)
         if shown < total:
-            words = _("{} of {}").format(numbers.count(shown), words)
+            words = _("{} of {}").format(formats.count(shown), words)
         if size is not None:
-            words = _("{}, {}").format(words, numbers.memory(size))
+            words = _("{}, {}").format(words, formats.memory(size))
         self.count.setText(words if total else "")
         self.columns.setVisible(total > 0)
 
@@ -315,7 +314,7 @@ class RunsPage(QWidget):
         self.strip.hide()
         self._lay_out()
         self._connect()
-        self.table.put_away(runs_layout.hidden_columns())
+        self.table.put_away(table.hidden_columns())
         self._show_count()
 
     def refresh(self) -> None:
@@ -413,7 +412,7 @@ class RunsPage(QWidget):
         self._settle()
         if self._filter.rowCount() and not self.table.selectionModel().hasSelection():
             self.table.selectRow(0)
-        words = forecast_words(record.read())
+        words = forecast_words(history.read())
         self.list.forecasts.setText(words)
         self.list.forecasts.setVisible(bool(words and summaries))
 
@@ -480,7 +479,7 @@ class RunsPage(QWidget):
             self.model.show_some([replace(run, title=title)])
 
     def _tag(self, runs: Sequence[RunSummary], came: tuple[str, ...], went: tuple[str, ...]) -> None:
-        self._say_of(runs, lambda notes: run_notes.retagged(notes, came, went))
+        self._say_of(runs, lambda notes: past_runs.retagged(notes, came, went))
 
     def _note(self, run: RunSummary, text: str) -> None:
         self._say_of([run], lambda notes: msgspec.structs.replace(notes, text=text.strip()))
@@ -490,7 +489,7 @@ class RunsPage(QWidget):
 
         def write() -> None:
             for folder in folders:
-                run_notes.write(folder, change(run_notes.read(folder)))
+                past_runs.write(folder, change(past_runs.read(folder)))
 
         self.work.put(write, lambda _: self._read_anew())
 
@@ -535,7 +534,7 @@ class RunsPage(QWidget):
         self.throw_away(self.chosen())
 
     def _keep_columns(self, hidden: frozenset[Column]) -> None:
-        self.work.put(lambda: runs_layout.keep_hidden(hidden))
+        self.work.put(lambda: table.keep_hidden(hidden))
 
     def _connect(self) -> None:
         self._reader.some_read.connect(self._show_some)

@@ -23,10 +23,9 @@ from PySide6.QtCore import (
 from PySide6.QtGui import QAction, QColor, QIcon, QKeyEvent, QPainter, QPixmap, QResizeEvent
 from PySide6.QtWidgets import QAbstractItemView, QHeaderView, QMenu, QTableView, QWidget
 
-from core.base import format as numbers
-from core.base import settings
+from core.base import formats, settings
 from core.base.files import write_atomically
-from core.options import past_runs as run_notes
+from core.options import past_runs
 from core.runs.folder import RunFolder
 from core.runs.library import list_runs
 from core.runs.status import State
@@ -220,7 +219,7 @@ class RunsModel(QAbstractTableModel):
 
 def _looks(summary: RunSummary) -> tuple[str, str]:
     """By what a person knows a run from others: its title, and when it began, which has a column of its own."""
-    return summary.title, numbers.moment(summary.started)
+    return summary.title, formats.moment(summary.started)
 
 
 def _alignment(kind: ColumnKind) -> Qt.AlignmentFlag:
@@ -268,7 +267,7 @@ class _Stamp:
 
     @classmethod
     def of(cls, run: RunFolder) -> "_Stamp":
-        files = (run.events_file, run.options_file, run.path / run_notes.FILE, run.keeper_file)
+        files = (run.events_file, run.options_file, run.path / past_runs.FILE, run.keeper_file)
         return cls(*map(_written, files))
 
 

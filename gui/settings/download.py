@@ -6,7 +6,7 @@ from gettext import gettext as _
 from PySide6.QtCore import QObject, Qt, QThread, Signal
 from PySide6.QtWidgets import QHBoxLayout, QLabel, QProgressBar, QPushButton, QVBoxLayout, QWidget
 
-from core.base import format as numbers
+from core.base import formats
 from core.base.errors import UserError
 from core.base.jobs import JobProgress
 from core.services import hub
@@ -186,10 +186,10 @@ def state_words(found: Found) -> str:
     if found.complete:
         return _("{mark} here").format(mark=HERE)
     if found.here and found.size:
-        share = numbers.whole_percent(min(0.99, found.here / found.size))
+        share = formats.whole_percent(min(0.99, found.here / found.size))
         return _("{share} here").format(share=share)
     if found.here:
-        return _("{size} here").format(size=numbers.memory(found.here))
+        return _("{size} here").format(size=formats.memory(found.here))
     if found.gated:
         return _("gated")
     return _("private") if found.private else ""
@@ -210,9 +210,9 @@ def _download_words(found: Found) -> str:
     if found.size is None or found.kind is Kind.DATASET:  # of which a subset may be all that comes
         return _("Download and use")
     if found.here:
-        rest = numbers.memory(max(0, found.size - found.here))
+        rest = formats.memory(max(0, found.size - found.here))
         return _("Download the other {size} and use").format(size=rest)
-    return _("Download {size} and use").format(size=numbers.memory(found.size))
+    return _("Download {size} and use").format(size=formats.memory(found.size))
 
 
 def needs_token(found: Found, *, signed_in: bool) -> bool:
@@ -244,13 +244,13 @@ def explanation(found: Found, *, signed_in: bool) -> str:
 def progress_words(progress: JobProgress, pace: Pace) -> str:
     """How far a download is: `120 of 268 MB · 12.1 MB/s · 12 s left`."""
     words = _("{done} of {total}").format(
-        done=numbers.memory(progress.done), total=numbers.memory(progress.total)
+        done=formats.memory(progress.done), total=formats.memory(progress.total)
     )
     speed, left = pace.speed, pace.left(progress)
     if speed:
-        words += " · " + _("{speed}/s").format(speed=numbers.memory(speed))
+        words += " · " + _("{speed}/s").format(speed=formats.memory(speed))
     if left is not None:
-        words += " · " + _("{time} left").format(time=numbers.duration(left))
+        words += " · " + _("{time} left").format(time=formats.duration(left))
     return words
 
 

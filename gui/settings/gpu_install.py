@@ -6,7 +6,7 @@ from typing import Protocol
 from PySide6.QtCore import QObject, Qt, Signal
 from PySide6.QtWidgets import QHBoxLayout, QLabel, QProgressBar, QPushButton, QVBoxLayout, QWidget
 
-from core.base import format as numbers
+from core.base import formats
 from core.base.errors import UserError
 from core.base.jobs import JobProgress
 from core.services import gpu_install
@@ -229,7 +229,7 @@ class GpuCard(Card):
     def _show_size(self) -> None:
         state = self._installer.state
         installed = state.installed if state is not None else None
-        self.set_trailing("" if installed is None else numbers.memory(installed.size))
+        self.set_trailing("" if installed is None else formats.memory(installed.size))
 
 
 def state_words(state: GpuState) -> str:
@@ -257,11 +257,11 @@ def state_words(state: GpuState) -> str:
             "{size} to download and {installed} on the disk."
         ).format(
             card=card.name,
-            size=numbers.memory(gpu_install.DOWNLOAD),
-            installed=numbers.memory(gpu_install.INSTALLED),
+            size=formats.memory(gpu_install.DOWNLOAD),
+            installed=formats.memory(gpu_install.INSTALLED),
         )
-    free = _("{free} are free.").format(free=numbers.memory(state.free)) if state.free is not None else ""
-    begun = _("{size} are there already.").format(size=numbers.memory(state.begun)) if state.begun else ""
+    free = _("{free} are free.").format(free=formats.memory(state.free)) if state.free is not None else ""
+    begun = _("{size} are there already.").format(size=formats.memory(state.begun)) if state.begun else ""
     return " ".join(filter(None, (words, free, begun)))
 
 
@@ -270,4 +270,4 @@ def button_words(state: GpuState) -> str:
         return _("Update")
     if state.begun:
         return _("Continue")
-    return _("Install, {size}").format(size=numbers.memory(gpu_install.DOWNLOAD))
+    return _("Install, {size}").format(size=formats.memory(gpu_install.DOWNLOAD))

@@ -22,7 +22,7 @@ from PySide6.QtWidgets import (
     QWidget,
 )
 
-from core.base import format as numbers
+from core.base import formats
 from core.base.errors import UserError
 from core.services import hub
 from core.services.hub import (
@@ -336,7 +336,7 @@ class CacheCard(Card):
         """Show what lies there."""
         self._repos = report.repos
         self.table.show_repos(report.repos)
-        self.set_trailing(numbers.memory(report.total) if report.repos else "")
+        self.set_trailing(formats.memory(report.total) if report.repos else "")
         words = _("In {folder}, which other programs use as well.").format(folder=report.folder)
         if not report.repos:
             words = _("Nothing yet: what you download, and what runs fetch, is listed here.")
@@ -368,7 +368,7 @@ class CacheCard(Card):
         self.delete.setEnabled(
             chosen is not None and not self._removing.is_running
         )  # one at a time: none half
-        size = numbers.memory(chosen.size + chosen.partial) if chosen is not None else ""
+        size = formats.memory(chosen.size + chosen.partial) if chosen is not None else ""
         self.delete.setText(_("Delete {size}…").format(size=size) if size else _("Delete…"))
 
     def _fail(self, error: UserError) -> None:
@@ -403,11 +403,11 @@ class _Table(QTableWidget):
 
     def _cells(self, repo: Cached) -> tuple[str, ...]:
         kind = _("model") if repo.kind is Kind.MODEL else _("data")
-        size = numbers.memory(repo.size) if repo.size else ""
+        size = formats.memory(repo.size) if repo.size else ""
         if repo.partial:
-            unfinished = _("{size} unfinished").format(size=numbers.memory(repo.partial))
+            unfinished = _("{size} unfinished").format(size=formats.memory(repo.partial))
             size = f"{size} + {unfinished}" if size else unfinished
-        return repo.id, kind, size, numbers.moment(repo.changed or None)
+        return repo.id, kind, size, formats.moment(repo.changed or None)
 
 
 def ask_whether_to_delete(repo: Cached, parent: QWidget) -> bool:
@@ -418,7 +418,7 @@ def ask_whether_to_delete(repo: Cached, parent: QWidget) -> bool:
     box.setInformativeText(
         _(
             "{size} become free. Other programs that use it would have to download it again, as would Hone.",
-        ).format(size=numbers.memory(repo.size + repo.partial))
+        ).format(size=formats.memory(repo.size + repo.partial))
     )
     delete = box.addButton(_("Delete"), QMessageBox.ButtonRole.DestructiveRole)
     cancel = box.addButton(QMessageBox.StandardButton.Cancel)

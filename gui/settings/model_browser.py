@@ -25,9 +25,9 @@ from PySide6.QtWidgets import (
     QWidget,
 )
 
-from core.base import format as numbers
+from core.base import formats
 from core.base.errors import UserError
-from core.base.format import MISSING
+from core.base.formats import MISSING
 from core.runs.events import Level
 from core.services import hub
 from core.services.hub import CacheReport, Download, DownloadRequest, Found, Kind, SearchAnswer, SearchRequest
@@ -258,13 +258,13 @@ class HubResults(QTableWidget):
 
 
 def _cells(found: Found) -> tuple[str, ...]:
-    parameters = MISSING if found.parameters is None else numbers.compact_count(found.parameters)
+    parameters = MISSING if found.parameters is None else formats.compact_count(found.parameters)
     return (
         found.id,
-        numbers.memory(found.size),
+        formats.memory(found.size),
         parameters,
-        numbers.count(found.downloads),
-        numbers.count(found.likes),
+        formats.count(found.downloads),
+        formats.count(found.likes),
         found.licence or MISSING,
         state_words(found),
     )

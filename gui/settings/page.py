@@ -26,7 +26,7 @@ from PySide6.QtWidgets import (
 )
 
 from core.base.errors import UserError
-from core.base.format import MISSING, memory
+from core.base.formats import MISSING, memory
 from core.base.settings import REPOSITORY, VERSION, Appearance, Settings, home, runs_folder
 from core.options.catalogue import plain_number
 from core.options.choices import device_title

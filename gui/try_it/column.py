@@ -6,7 +6,7 @@ from gettext import gettext as _
 from PySide6.QtCore import Qt, QTimer, Signal
 from PySide6.QtWidgets import QFrame, QLabel, QStackedWidget, QVBoxLayout, QWidget
 
-from core.base import format as numbers
+from core.base import formats
 from core.base.errors import UserError
 from core.options.choices import Speaker
 from core.services.chat import (
@@ -263,7 +263,7 @@ class Judgement(PageScroll):
             self.bars.show_chances(answered.chances, self._question.expected)
             self._show(self.bars)
         elif answered.number is not None:
-            self.number.setText(numbers.three_figures(answered.number))
+            self.number.setText(formats.three_figures(answered.number))
             self._show(self.number)
         else:
             self.labelled.show_words(" ".join(self._question.texts), answered.words)

@@ -21,7 +21,7 @@ from PySide6.QtWidgets import (
     QWidget,
 )
 
-from core.base import format as numbers
+from core.base import formats
 from core.base.files import file_inside
 from core.options.choices import Speaker, Task
 from core.runs.events import Example
@@ -181,7 +181,7 @@ def expected_words(expected: str) -> str:
 
 def figures_words(answered: Answered) -> str:
     """What an answer took, such as "41 tokens in 1.2 s · 34 tokens/s · cpu, bf16"."""
-    took = numbers.step_time(answered.seconds)
+    took = formats.step_time(answered.seconds)
     where = f"{answered.device}, {answered.dtype}"
     speed = answered.tokens_per_second
     if speed is None:
@@ -189,7 +189,7 @@ def figures_words(answered: Answered) -> str:
     wrote = ngettext("{count:,} token in {seconds}", "{count:,} tokens in {seconds}", answered.tokens).format(
         count=answered.tokens, seconds=took
     )
-    pace = _("{speed} tokens/s").format(speed=numbers.three_figures(speed))
+    pace = _("{speed} tokens/s").format(speed=formats.three_figures(speed))
     return f"{wrote} · {pace} · {where}"
 
 

@@ -10,8 +10,8 @@ from PySide6.QtCore import QEvent, QRectF, QSize, Qt
 from PySide6.QtGui import QColor, QFont, QFontMetricsF, QHelpEvent, QPainter, QPainterPath, QPaintEvent
 from PySide6.QtWidgets import QSizePolicy, QToolTip, QWidget
 
-from core.base import format as numbers
-from core.base.format import memory
+from core.base import formats
+from core.base.formats import memory
 from core.services.chat import Chance
 from gui.base.theme import Theme
 from gui.base.tokens import SPACING
@@ -111,13 +111,13 @@ class ChanceBars(NamedBars):
     def show_chances(self, chances: Sequence[Chance], expected: str = "") -> None:
         self.stresses_first = True
         shown = chances[:MOST_BARS]
-        spoken = ", ".join(f"{one.label}: {numbers.share(one.chance)}" for one in shown)
+        spoken = ", ".join(f"{one.label}: {formats.share(one.chance)}" for one in shown)
         self.setAccessibleName(_("Probabilities: {}").format(spoken))
         self.show_bars(
             Bar(
                 " ".join(one.label.split()),
                 one.chance,
-                numbers.share(one.chance),
+                formats.share(one.chance),
                 "ok" if one.label == expected else "run",
             )
             for one in shown

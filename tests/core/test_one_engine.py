@@ -9,7 +9,7 @@ import psutil
 import pytest
 
 from core.base.files import ENGINE_LOCK, locked
-from core.engine import __main__ as engine
+from core.engine import __main__
 from core.monitor import keeper
 from core.runs import start
 from core.runs.events import RunStarted
@@ -32,14 +32,14 @@ def test_an_engine_that_works_keeps_all_others_out_whatever_the_records_say(
     run.keeper_file.write_bytes(msgspec.json.encode(gone))
     write_events(run.events_file, RunStarted())
     run.record_exit(ExitRecord(time=1, code=1))
-    monkeypatch.setattr(engine, "LOCK_SECONDS", 0.0)
-    monkeypatch.setattr(engine, "LenientStream", lambda stream: stream)
+    monkeypatch.setattr(__main__, "LOCK_SECONDS", 0.0)
+    monkeypatch.setattr(__main__, "LenientStream", lambda stream: stream)
     told = run.events_file.read_bytes()
     with locked(run.path, name=ENGINE_LOCK):
         for begin in (start.resume, start.start):
             with pytest.raises(CantResume, match="under way already"):
                 begin(run, [sys.executable, "-c", "pass"])
-        assert engine._train(run) == 1
+        assert __main__._train(run) == 1
         assert keeper.main([str(run.path)]) == 1
     assert "works on this run already" in capsys.readouterr().err
     assert run.keeper_record() == gone

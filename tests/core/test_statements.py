@@ -2,7 +2,7 @@
 
 import msgspec
 
-from core.base.format import size
+from core.base.formats import size
 from core.runs.events import Outcome, RunFinished, WhatRan
 from core.runs.status import RunStory
 from core.runs.words import Statement, statements, what_ran_text

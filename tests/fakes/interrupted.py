@@ -83,7 +83,7 @@ def attempt(
     folder: Path, options: RunOptions, asked: Asked | None = None, while_evaluating: bool = False
 ) -> int:
     """One attempt as the engine makes it, from the newest checkpoint on; returns its exit status."""
-    from core.engine import train as engine
+    from core.engine import train
 
     folder.mkdir(exist_ok=True)
     run = RunFolder(folder)
@@ -92,7 +92,7 @@ def attempt(
     reporter.start({}, start.step)
     start.warn(reporter)
     with _asking(run, asked or {}, while_evaluating):
-        return engine.train_run(run, options, reporter, start.checkpoint)
+        return train.train_run(run, options, reporter, start.checkpoint)
 
 
 def in_attempts(folder: Path, options: RunOptions, *steps: int) -> Story:
@@ -107,8 +107,7 @@ def in_attempts(folder: Path, options: RunOptions, *steps: int) -> Story:
 def _asking(run: RunFolder, asked: Asked, while_evaluating: bool) -> Iterator[None]:
     from transformers import TrainerCallback
 
-    from core.engine import callbacks as requests
-    from core.engine import train as engine
+    from core.engine import callbacks, train
 
     class Asking(TrainerCallback):
         def on_step_end(self, args: Any, state: Any, control: Any, **kwargs: Any) -> None:
@@ -123,15 +122,15 @@ def _asking(run: RunFolder, asked: Asked, while_evaluating: bool) -> Iterator[No
             if isinstance(wanted, Action) and not run.open_requests():
                 run.ask(wanted)
 
-    build, between = engine.build_trainer, requests.BETWEEN_LOOKS
+    build, between = train.build_trainer, callbacks.BETWEEN_LOOKS
 
     def build_asking(*args: Any) -> Any:
         trainer = build(*args)
         trainer.add_callback(Asking())
         return trainer
 
-    engine.build_trainer, requests.BETWEEN_LOOKS = build_asking, 0.0
+    train.build_trainer, callbacks.BETWEEN_LOOKS = build_asking, 0.0
     try:
         yield
     finally:
-        engine.build_trainer, requests.BETWEEN_LOOKS = build, between
+        train.build_trainer, callbacks.BETWEEN_LOOKS = build, between

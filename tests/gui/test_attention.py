@@ -9,7 +9,7 @@ from core.runs.events import Level, MessageRaised, Outcome, RunFinished, RunStar
 from core.runs.folder import RunFolder
 from core.runs.queue import EndedRun, LiveRun
 from core.runs.status import RunStory, State
-from gui.app import live_runs as attention_module
+from gui.app import live_runs
 from gui.app.live_runs import Attention
 from tests.fakes.tray import FakeTray
 
@@ -123,7 +123,7 @@ def test_an_end_that_was_seen_needs_no_telling_and_one_beside_it_does(qtbot, tol
 
 
 def test_one_icon_serves_all_notes_and_goes_with_the_last(qtbot, told, monkeypatch):
-    monkeypatch.setattr(attention_module, "SHOWN_MS", 1)
+    monkeypatch.setattr(live_runs, "SHOWN_MS", 1)
     told.attention.tell_end(DONE)
     told.attention.tell_end(DONE)
     [icon] = FakeTray.made
@@ -147,4 +147,4 @@ def test_where_there_is_no_tray_nothing_is_made(told):
 
 
 def test_the_badge_is_asked_of_qt(qapp):
-    attention_module.set_badge(0)  # nothing to see without a screen; it must not fail
+    live_runs.set_badge(0)  # nothing to see without a screen; it must not fail

@@ -2,8 +2,6 @@ import math
 
 import pytest
 
-from core.base import format
-
 GB = 1024**3
 
 

@@ -3,7 +3,6 @@
 import time
 from pathlib import Path
 
-from core.base import format
 from gui.base.trash import told_apart
 
 

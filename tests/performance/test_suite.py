@@ -7,8 +7,7 @@ from pathlib import Path
 import pytest
 
 from core.benchmark.result import Machine
-from tests.performance.suite import __main__ as suite
-from tests.performance.suite import page, record, running, tables
+from tests.performance.suite import __main__, page, record, running, tables
 from tests.performance.suite.entries import BENCHMARKS, Benchmark, UnknownNameError, chosen
 from tests.performance.suite.figures import at_least, at_most, figure, ratio_at_least, ratio_at_most
 from tests.performance.suite.record import Form, Outcome, Record
@@ -45,7 +44,7 @@ def entry(folder: Path, name: str, took: str) -> Benchmark:
 
 def run(folder: Path, *wanted: Benchmark, form: Form = Form.FULL) -> tuple[int, Record]:
     """The suite's exit status, and what it kept."""
-    status = suite.run_all(wanted, form, None, folder, MACHINE)
+    status = __main__.run_all(wanted, form, None, folder, MACHINE)
     kept = record.newest(folder)
     assert kept is not None
     return status, kept
@@ -114,13 +113,13 @@ def test_names_stand_for_one_or_for_a_group():
 
 
 def test_the_command_line_refuses_what_it_does_not_know_or_lacks_data_for(tmp_path, capsys):
-    assert suite.main(["nonsense"]) == 2
-    assert suite.main(["mrpc", "--results", str(tmp_path)]) == 2
+    assert __main__.main(["nonsense"]) == 2
+    assert __main__.main(["mrpc", "--results", str(tmp_path)]) == 2
     said = capsys.readouterr().err
     assert "no benchmark called nonsense" in said
     assert "mrpc: name the folder of data sets with --data" in said
     assert list(tmp_path.iterdir()) == []
-    assert suite.main(["--list"]) == 0
+    assert __main__.main(["--list"]) == 0
     listed = capsys.readouterr().out
     assert all(f"\n{one.name} " in listed for one in BENCHMARKS)
 

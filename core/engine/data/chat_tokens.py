@@ -18,7 +18,7 @@ from jinja2.exceptions import TemplateError
 
 from core.base.ceiling import Pace, reading
 from core.base.errors import DataError, ModelError
-from core.engine.data import conversation_shapes as kinds
+from core.engine.data import conversation_shapes
 from core.engine.data.conversation_shapes import Conversation, Message, Pair, PlainText, Row, as_dicts
 from core.engine.data.token_cache import NO_LABEL
 from core.options.choices import ChatTemplate, LossOn, Speaker
@@ -559,21 +559,25 @@ def render_rows(
 
 def _count_refused(row: Row, refusal: TemplateRefused, tally: Tally) -> None:
     reason = refusal.reason[:REASON_CHARACTERS]
-    tally.add(kinds.TEMPLATE_REFUSES, row.row, detail=reason, fixes=(kinds.USE_CHATML,))
+    tally.add(
+        conversation_shapes.TEMPLATE_REFUSES, row.row, detail=reason, fixes=(conversation_shapes.USE_CHATML,)
+    )
 
 
 def _count(whole: Rendered, cut: Rendered, tally: Tally, max_length: int | None) -> None:
     if not whole.is_whole:
-        tally.add(kinds.ANSWER_LEFT_OUT, whole.row, fixes=(kinds.USE_CHATML,))
+        tally.add(conversation_shapes.ANSWER_LEFT_OUT, whole.row, fixes=(conversation_shapes.USE_CHATML,))
     elif not whole.learns:
-        tally.add(kinds.ANSWER_LOST, whole.row, fixes=(kinds.USE_CHATML,))
+        tally.add(conversation_shapes.ANSWER_LOST, whole.row, fixes=(conversation_shapes.USE_CHATML,))
     elif not cut.learns:
-        tally.add(kinds.ANSWERS_GONE, whole.row, detail=f"{max_length:,}")
+        tally.add(conversation_shapes.ANSWERS_GONE, whole.row, detail=f"{max_length:,}")
     else:
         if cut.cut:
-            tally.add(kinds.ANSWERS_CUT, whole.row, detail=f"{max_length:,}")
+            tally.add(conversation_shapes.ANSWERS_CUT, whole.row, detail=f"{max_length:,}")
         if whole.skipped:
-            tally.add(kinds.EARLIER_UNTRAINED, whole.row, fixes=(kinds.USE_CHATML,))
+            tally.add(
+                conversation_shapes.EARLIER_UNTRAINED, whole.row, fixes=(conversation_shapes.USE_CHATML,)
+            )
 
 
 def render_pairs(
@@ -595,15 +599,15 @@ def render_pairs(
             _count_refused(row, refusal, tally)
             continue
         if not pair.is_whole:
-            tally.add(kinds.ANSWER_LEFT_OUT, row.row, fixes=(kinds.USE_CHATML,))
+            tally.add(conversation_shapes.ANSWER_LEFT_OUT, row.row, fixes=(conversation_shapes.USE_CHATML,))
             continue
         room = max_length - len(pair.prompt_ids) if max_length is not None else None
         if room is not None and room < 1:
-            tally.add(kinds.ANSWERS_GONE, row.row, detail=f"{max_length:,}")
+            tally.add(conversation_shapes.ANSWERS_GONE, row.row, detail=f"{max_length:,}")
             if gone is not None:
                 gone.append(len(pair.prompt_ids) + max(len(pair.chosen_ids), len(pair.rejected_ids)))
             continue
         cut = replace(pair, chosen_ids=pair.chosen_ids[:room], rejected_ids=pair.rejected_ids[:room])
         if cut != pair:
-            tally.add(kinds.ANSWERS_CUT, row.row, detail=f"{max_length:,}")
+            tally.add(conversation_shapes.ANSWERS_CUT, row.row, detail=f"{max_length:,}")
         yield cut

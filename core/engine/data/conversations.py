@@ -7,7 +7,7 @@ from typing import Any
 
 import msgspec
 
-from core.engine.data import conversation_shapes as kinds
+from core.engine.data import conversation_shapes
 from core.engine.data.checks import DUPLICATES, Prints64, few_rows
 from core.engine.data.conversation_shapes import (
     Conversation,
@@ -37,7 +37,7 @@ from core.services.inspect import ROWS_NAMED, Finding, Tally
 def of_the_file(usable: int, tally: Tally) -> list[Finding]:
     """What is to be said of how many rows can be used."""
     if usable == 0 and not tally.has_problems:
-        return [kinds.NOTHING_LEFT.finding(0, tally.row_word)]
+        return [conversation_shapes.NOTHING_LEFT.finding(0, tally.row_word)]
     return list(few_rows(usable, tally.row_word))
 
 
@@ -73,7 +73,7 @@ def settle(messages: Sequence[Message], faults: RowFaults) -> tuple[Message, ...
             settled.append(message)
             continue
         if not before.tool_calls:
-            faults.add(kinds.MERGED, detail=message.role.in_words)
+            faults.add(conversation_shapes.MERGED, detail=message.role.in_words)
         settled[-1] = _joined_messages(before, message)
     _note_order(settled, faults)
     return tuple(settled)
@@ -99,11 +99,11 @@ def _note_order(messages: Sequence[Message], faults: RowFaults) -> None:
     for index, message in enumerate(messages):
         role = message.role
         if role is Speaker.SYSTEM and index > 0:
-            faults.add(kinds.SYSTEM_LATE)
+            faults.add(conversation_shapes.SYSTEM_LATE)
         if role is Speaker.ASSISTANT and Speaker.USER not in seen:
-            faults.add(kinds.ASSISTANT_FIRST)
+            faults.add(conversation_shapes.ASSISTANT_FIRST)
         if role is Speaker.TOOL and not has_called:
-            faults.add(kinds.ANSWER_WITHOUT_CALL)
+            faults.add(conversation_shapes.ANSWER_WITHOUT_CALL)
         has_called = has_called or bool(message.tool_calls)
         seen.add(role)
 
@@ -112,9 +112,9 @@ def check_contents(messages: Sequence[Message], faults: RowFaults) -> None:
     """Note answers and questions that are empty; before joining, which would hide them."""
     for message in messages:
         if message.role is Speaker.ASSISTANT and is_silent(message):
-            faults.add(kinds.EMPTY_ANSWER)
+            faults.add(conversation_shapes.EMPTY_ANSWER)
         if message.role is Speaker.USER and is_silent(message):
-            faults.add(kinds.EMPTY_PROMPT)
+            faults.add(conversation_shapes.EMPTY_PROMPT)
 
 
 # --- A better and a worse way to go on, whatever form they are written in
@@ -144,7 +144,7 @@ def settle_pair(raw: Pair, faults: RowFaults) -> Pair:
         before, chosen, rejected = _split_texts(before, chosen, rejected)
     _check_answers(chosen, rejected, faults)
     if not any(message.role is Speaker.USER and not is_silent(message) for message in before):
-        faults.add(kinds.EMPTY_PROMPT)
+        faults.add(conversation_shapes.EMPTY_PROMPT)
     check_contents([message for message in before if message.role is Speaker.ASSISTANT], faults)
     return Pair(raw.row, settle(before, faults), _joined_answer(chosen), _joined_answer(rejected), raw.tools)
 
@@ -202,12 +202,12 @@ def _alike(first: str, second: str) -> int:
 
 def _check_answers(chosen: Sequence[Message], rejected: Sequence[Message], faults: RowFaults) -> None:
     if all(is_silent(message) for message in chosen):
-        faults.add(kinds.EMPTY_CHOSEN)
+        faults.add(conversation_shapes.EMPTY_CHOSEN)
     if all(is_silent(message) for message in rejected):
-        faults.add(kinds.EMPTY_REJECTED)
+        faults.add(conversation_shapes.EMPTY_REJECTED)
     answers = [_said(messages) for messages in (chosen, rejected)]
     if answers[0] and answers[0] == answers[1]:
-        faults.add(kinds.SAME_ANSWERS)
+        faults.add(conversation_shapes.SAME_ANSWERS)
 
 
 def _said(messages: Sequence[Message]) -> list[tuple[Speaker, str, str]]:
@@ -263,7 +263,8 @@ class Cells:
         for turn in as_list(self.values[R.HISTORY], self.faults) or []:
             if not isinstance(turn, list) or len(turn) != 2:
                 self.faults.add(
-                    kinds.UNPARSABLE, example="an earlier turn is not a list of question and answer."
+                    conversation_shapes.UNPARSABLE,
+                    example="an earlier turn is not a list of question and answer.",
                 )
                 return
             for speaker, said in zip((Speaker.USER, Speaker.ASSISTANT), turn, strict=True):
@@ -321,7 +322,7 @@ def read_rows(
 def read_row(cells: Cells, number: int) -> Row | None:
     """One row; None where it is empty."""
     if all(is_blank(cells.values[role]) for role in cells.shape.columns if role not in (R.SYSTEM, R.TOOLS)):
-        cells.faults.add(kinds.EMPTY_ROW)
+        cells.faults.add(conversation_shapes.EMPTY_ROW)
         return None
     if cells.shape.kind is ShapeKind.TEXT:
         return PlainText(number, cells.text(R.TEXT))
@@ -341,7 +342,7 @@ def _settled(raw: Conversation, cells: Cells) -> Conversation:
     if is_partial:
         return raw
     if R.ANSWER in cells.shape.columns and is_blank(cells.values[R.ANSWER]):
-        cells.faults.add(kinds.EMPTY_ANSWER)
+        cells.faults.add(conversation_shapes.EMPTY_ANSWER)
     elif not any(message.role is Speaker.ASSISTANT for message in raw.messages):
-        cells.faults.add(kinds.NO_ANSWER)
+        cells.faults.add(conversation_shapes.NO_ANSWER)
     return replace(raw, messages=settle(raw.messages, cells.faults))

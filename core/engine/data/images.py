@@ -14,7 +14,7 @@ import torch
 
 from core.base.errors import DataError, Fix
 from core.base.files import without_tilde
-from core.engine.data import parquet_images as idx_images
+from core.engine.data import parquet_images
 from core.engine.data.columns import (
     PREVIEW_ROWS,
     as_text,
@@ -438,8 +438,8 @@ def find_stored(source: str, columns: Columns, splits: Splits = WHOLE) -> FoundI
         return _find_in_folder(path, columns, splits)
     if not path.exists():
         raise DataError(f"There is no {path.name}", f"{path} is neither a file nor a folder.")
-    if idx_images.is_idx(path):
-        return idx_images.load_file(path)
+    if parquet_images.is_idx(path):
+        return parquet_images.load_file(path)
     if is_table(path):
         return read_image_table(path, columns.image, columns.label)
     raise DataError(
@@ -475,8 +475,8 @@ def _of_files(name: str, files: Sequence[Path], columns: Columns) -> FoundImages
 
 
 def _find_in_folder(folder: Path, columns: Columns, splits: Splits) -> FoundImages:
-    if idx_images.folder_has_idx(folder):
-        return idx_images.load_idx_folder(folder)
+    if parquet_images.folder_has_idx(folder):
+        return parquet_images.load_idx_folder(folder)
     table = only_table(folder)
     if table is not None:
         return read_image_table(table, columns.image, columns.label)

@@ -14,8 +14,7 @@ import numpy as np
 from core.base.errors import DataError, Fix
 from core.engine.data.text_files import ENDINGS, TEXT_ENDINGS, ending, listed, unreadable
 from core.engine.data.text_files import in_order as text_files_in_order
-from core.engine.hub import search as data_files
-from core.engine.hub import search as data_sets
+from core.engine.hub import search
 from core.options.choices import Toggle
 from core.options.data import DataOptions
 from core.options.sources import Scheme, hub_data, scheme_of
@@ -190,7 +189,7 @@ def splits_of(source: str) -> tuple[str, ...]:
     """The names of the splits there are to choose from; none where a source isn't divided."""
     name = Scheme.HUB.name_of(source)
     if name is not None:
-        return tuple(data_sets.dataset_splits(*hub_data(name)))
+        return tuple(search.dataset_splits(*hub_data(name)))
     if scheme_of(source) is not None or not Path(source).is_dir():
         return ()
     return tuple(_divided(Path(source)).splits)
@@ -230,7 +229,7 @@ def texts_of(source: str, split: str | None = None, option: str = TRAIN_SPLIT) -
     path = Path(source)
     if scheme_of(source) is None and path.is_dir():
         found = _divided(path)
-        is_whole = not found.splits or bool(found.rest) or data_files.TRAIN not in found.splits
+        is_whole = not found.splits or bool(found.rest) or search.TRAIN not in found.splits
         if split is None and is_whole and not any(_is_table(file) for file in found.files):
             return (path,)
     return files_of(source, split, option)
@@ -252,12 +251,12 @@ def no_such_split(
 
 def _of_hub(name: str, split: str | None, option: str) -> Files:
     dataset, subset = hub_data(name)
-    splits = data_sets.dataset_splits(dataset, subset)
+    splits = search.dataset_splits(dataset, subset)
     if split is not None and split not in splits:
         raise no_such_split(name, split, splits, option)
-    if split is None and data_files.TRAIN not in splits and len(splits) > 1:
-        raise no_such_split(name, data_files.TRAIN, splits, option)
-    return tuple(data_sets.dataset_files(dataset, subset, split or ""))
+    if split is None and search.TRAIN not in splits and len(splits) > 1:
+        raise no_such_split(name, search.TRAIN, splits, option)
+    return tuple(search.dataset_files(dataset, subset, split or ""))
 
 
 @dataclass(frozen=True)
@@ -279,8 +278,8 @@ def _divided(folder: Path) -> _Divided:
     names = {path.relative_to(folder).as_posix(): path for path in _rows_in(folder)}
     tables = {name: path for name, path in names.items() if _is_table(path)}
     names = tables or names
-    told = {name for name in names if data_files.split_of(name)}
-    splits = data_files.by_names(sorted(told)) if told else {}
+    told = {name for name in names if search.split_of(name)}
+    splits = search.by_names(sorted(told)) if told else {}
     rest = tuple(path for name, path in sorted(names.items()) if name not in told)
     return _Divided({split: tuple(names[name] for name in found) for split, found in splits.items()}, rest)
 
@@ -312,12 +311,12 @@ def _is_table(path: Path) -> bool:
 
 def _is_rows(path: Path) -> bool:
     known = _is_table(path) or ending(path) in TEXT_ENDINGS
-    return known and path.is_file() and path.name not in data_files.NO_DATA
+    return known and path.is_file() and path.name not in search.NO_DATA
 
 
 def _of_folder(folder: Path, split: str | None, option: str) -> Files:
     found = _divided(folder)
-    wanted = split or (data_files.TRAIN if data_files.TRAIN in found.splits else None)
+    wanted = split or (search.TRAIN if search.TRAIN in found.splits else None)
     if wanted is not None:
         if wanted not in found.splits:
             raise no_such_split(folder.name, wanted, found.splits, option, str(folder))
@@ -325,7 +324,7 @@ def _of_folder(folder: Path, split: str | None, option: str) -> Files:
     if found.splits and not found.rest:
         if len(found.splits) == 1:
             return next(iter(found.splits.values()))
-        raise no_such_split(folder.name, data_files.TRAIN, found.splits, option, str(folder))
+        raise no_such_split(folder.name, search.TRAIN, found.splits, option, str(folder))
     if not found.rest:
         raise DataError(
             f"{folder.name} is a folder without a table in it",

@@ -22,7 +22,7 @@ import pyarrow.compute as pc
 
 from core.base.ceiling import RESERVE, RESERVE_SHARE, Pace, reading, say
 from core.base.errors import DataError, Fix
-from core.base.format import size
+from core.base.formats import size
 
 MOST_LISTED, LONGEST_NAME = 8, 80
 

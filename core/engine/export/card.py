@@ -9,8 +9,8 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-from core.base import format as figures
-from core.base.format import METRIC_TITLES
+from core.base import formats
+from core.base.formats import METRIC_TITLES
 from core.base.settings import VERSION
 from core.engine.models.text import auto_class
 from core.options.catalogue import Option, all_options, is_scratch, value_of, with_unit
@@ -234,7 +234,7 @@ def _results(source: ExportSource, story: RunStory) -> Iterator[str]:
     step = (story.evaluated_at or story.step) if is_model else step_of(source.folder)
     metrics = story.metrics if is_model else _metrics_at(source.run, step)
     rows = [
-        (METRIC_TITLES[name], figures.metric(name, value).removeprefix(METRIC_TITLES[name]).strip())
+        (METRIC_TITLES[name], formats.metric(name, value).removeprefix(METRIC_TITLES[name]).strip())
         for name, value in metrics.items()
         if name in METRIC_TITLES and value is not None
     ]
@@ -265,7 +265,7 @@ def _training(source: ExportSource, story: RunStory) -> Iterator[str]:
     if changed:
         yield "Options that differ from Hone's defaults:"
         yield _table(("option", "value"), changed)
-    ran = [(one.title, one.value) for one in statements(story.what_ran, figures.size, story.versions)]
+    ran = [(one.title, one.value) for one in statements(story.what_ran, formats.size, story.versions)]
     if ran:
         yield "What ran:"
         yield _table(("", ""), ran)

@@ -30,7 +30,7 @@ from core.engine.export.verify import (
     merged,
 )
 from core.options.choices import Task
-from core.services import export as llama_cpp
+from core.services import export
 from core.services.export import Agreement, Compared, ExportSource, NumberFormat
 
 # --- GGUF by llama.cpp's own converter, where it is installed
@@ -55,15 +55,15 @@ def write_gguf(source: ExportSource, place: Place, tell: Tell) -> Written:
     Raises:
         ModelError: The model can't be read, the converter doesn't know it, or its Python lacks what it takes.
     """
-    converter, python = llama_cpp.find_converter(), sys.executable
+    converter, python = export.find_converter(), sys.executable
     if is_frozen():  # the bundled program is no Python
         python = shutil.which("python3") or shutil.which("python") or ""
     whole = write_folder(source, place, tell)
     name = f"{source.run.name}.gguf"
     if converter is None or not python:
-        script = converter or llama_cpp.CONVERTER
+        script = converter or export.CONVERTER
         command = command_line("python", script, place.target, "--outfile", place.target / name)
-        why = llama_cpp.NOT_FOUND if converter is None else NO_PYTHON
+        why = export.NOT_FOUND if converter is None else NO_PYTHON
         return Written(
             whole.check,
             notes=(f"Then run: {command}",),
@@ -74,7 +74,7 @@ def write_gguf(source: ExportSource, place: Place, tell: Tell) -> Written:
     for path in place.into.iterdir():
         if path.name != name:
             path.unlink()  # all of it is in the one file
-    runner = llama_cpp.find_runner()
+    runner = export.find_runner()
     notes = (f"To use it: {command_line('llama-cli', '-m', place.target / name)}",)
     if runner is None:
         return Written(

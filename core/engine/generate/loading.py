@@ -11,14 +11,14 @@ from typing import Any
 import msgspec
 import torch
 
-from core.base import format as figures
+from core.base import formats
 from core.base.errors import DeviceError, ModelError, OutOfMemory
-from core.engine import environment as process_settings
+from core.engine import environment
 from core.engine.data.image_files import ImageTransform
 from core.engine.data.labelled_texts import length_limit, row_length
 from core.engine.devices.capabilities import gather
 from core.engine.devices.choose import Choice, choose_visible
-from core.engine.models import text as text_models
+from core.engine.models import text
 from core.engine.models.parts import COMPUTED_IN, make_trainable
 from core.engine.models.past_runs import base_of, with_matrices
 from core.engine.models.refusals import explained
@@ -90,7 +90,7 @@ def load_model(run: RunFolder, options: RunOptions, which: Which) -> TriedModel:
         choice = choose_visible(facts, options)
     except DeviceError:  # a run of another computer
         choice = choose_visible(facts, msgspec.structs.replace(options, device=DeviceOptions()))
-    process_settings.apply(choice.settled)
+    environment.apply(choice.settled)
     if choice.precision is Precision.TF32:
         torch.set_float32_matmul_precision("high")
     load = _load_image_model if options.task.reads_images else _load_text_model
@@ -100,7 +100,7 @@ def load_model(run: RunFolder, options: RunOptions, which: Which) -> TriedModel:
     if room is not None and taken > room.free:
         raise OutOfMemory(
             f"{made.name} doesn't fit on the GPU now",
-            f"Its weights take {figures.size(taken)}, and {figures.size(room.free)} are free on {choice.title}.",
+            f"Its weights take {formats.size(taken)}, and {formats.size(room.free)} are free on {choice.title}.",
         )
     if not getattr(made.model, "is_quantized", False):
         made.model.to(choice.name)
@@ -110,10 +110,10 @@ def load_model(run: RunFolder, options: RunOptions, which: Which) -> TriedModel:
 
 def _load_text_model(run: RunFolder, options: RunOptions, which: Which, choice: Choice) -> TriedModel:
     own = Scheme.RUN.of(str(run.path.absolute()))
-    tokenizer = text_models.load_tokenizer(own)
+    tokenizer = text.load_tokenizer(own)
     labels: tuple[str, ...] = ()
     if options.task.has_labels:
-        saved = text_models.load_config(_whole(own, options))
+        saved = text.load_config(_whole(own, options))
         labels = tuple(str(saved.id2label[index]) for index in range(saved.num_labels))
     has_adapter = holds_adapter(run.model)
     is_whole = which is Which.TRAINED and not has_adapter
@@ -121,8 +121,8 @@ def _load_text_model(run: RunFolder, options: RunOptions, which: Which, choice: 
     if has_adapter:
         base = msgspec.structs.replace(options.model, source=base_of(run.model))
         asked = msgspec.structs.replace(options, model=base)
-    config = text_models.load_config(asked)
-    loaded = text_models.load_model(asked, config, labels, tokenizer)
+    config = text.load_config(asked)
+    loaded = text.load_model(asked, config, labels, tokenizer)
     model: Any = loaded.model
     if getattr(model, "is_quantized", False):
         make_trainable(model)  # as in training, or bitsandbytes packs its weights anew and computes otherwise
@@ -138,7 +138,7 @@ def _load_text_model(run: RunFolder, options: RunOptions, which: Which, choice: 
 
         with explained(str(run.model)):
             model.generation_config = GenerationConfig.from_pretrained(run.model)
-    longest = text_models.longest_text(config, tokenizer)
+    longest = text.longest_text(config, tokenizer)
     return TriedModel(
         model=with_matrices(model, run.model) if which is Which.TRAINED and has_adapter else model,
         name=name_of(run, options, which),

@@ -21,8 +21,7 @@ from core.engine.generate.loading import TriedModel
 from core.engine.metrics import OUTSIDE
 from core.engine.reporter import Reporter
 from core.engine.tasks import Prepared
-from core.options import RunOptions
-from core.options import choices as conversation_words
+from core.options import RunOptions, choices
 from core.options.choices import Task
 from core.runs.events import Example, Said
 from core.services.chat import CHANCES_TOLD, Answered, Ask, Chance, Image, Texts, Word
@@ -495,5 +494,5 @@ def _tokens(prompt: str, tokenizer: Any, *, is_said: bool) -> tuple[int, ...]:
     """
     if not is_said:
         return tuple(tokenizer(prompt)["input_ids"])
-    text = Writer(tokenizer).prompt((Message(conversation_words.Speaker.USER, prompt),))
+    text = Writer(tokenizer).prompt((Message(choices.Speaker.USER, prompt),))
     return tuple(tokenizer(text, add_special_tokens=False)["input_ids"])

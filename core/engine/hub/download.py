@@ -31,7 +31,7 @@ from huggingface_hub.utils import WeakFileLock  # type: ignore[attr-defined]
 
 from core.base.errors import DataError, Fix, ModelError
 from core.base.files import remove, write_atomically
-from core.base.format import size as size_words
+from core.base.formats import size as size_words
 from core.base.jobs import JobProgress, TellProgress
 from core.engine.hub.account import FAILURES, Subject, find_token, offline, told, without_token
 from core.engine.hub.search import (

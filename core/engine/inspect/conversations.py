@@ -8,7 +8,7 @@ from typing import Any
 import msgspec
 
 from core.base.errors import DataError, ModelError, Problem
-from core.engine.data import checks as kinds
+from core.engine.data import checks
 from core.engine.data.chat_samples import nothing_left
 from core.engine.data.chat_tokens import (
     Rendered,
@@ -262,7 +262,7 @@ def _look_at_held_out(looker: _Looker, train: _Pass) -> _HeldOut:
     places = found.prints.also_in(train.prints)
     if len(places):
         rows = [found.numbers[place] for place in places[:ROWS_NAMED]]
-        both = of_rows(kinds.IN_BOTH, rows, len(places), table.row_word)
+        both = of_rows(checks.IN_BOTH, rows, len(places), table.row_word)
         told.append(msgspec.structs.replace(both, in_eval=True))
     return _HeldOut(True, found, tuple(_left_over(found, looker)), tuple(told))
 

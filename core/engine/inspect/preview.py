@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 
 from core.base.errors import ModelError
-from core.engine.data import checks as kinds
+from core.engine.data import checks
 from core.engine.data.chat_tokens import Renderer, TemplateRefused, see
 from core.engine.data.conversation_shapes import Message, Pair, PlainText, Row
 from core.engine.data.splits import held_out_of
@@ -237,7 +237,7 @@ def measure(
     cut_at = f"{at_hand.length:,} tokens" + ("" if of_all else f", out of {len(samples):,} looked at")
     for sample, length in zip(samples, lengths, strict=True):
         if length > at_hand.length:
-            tally.add(kinds.TEXTS_CUT, sample.row, detail=cut_at)
+            tally.add(checks.TEXTS_CUT, sample.row, detail=cut_at)
     return histogram(lengths, TOKENS, at_hand.length)
 
 

@@ -10,7 +10,7 @@ import pyarrow as pa
 
 from core.base import settings
 from core.base.errors import DataError
-from core.engine.data import checks as kinds
+from core.engine.data import checks
 from core.engine.data.checks import few_rows, offered
 from core.engine.data.columns import Guess
 from core.engine.data.labelled_texts import RowReader
@@ -119,7 +119,7 @@ def _of_texts(options: RunOptions, found: PlainText) -> _Looked:
 
 def _little(characters: int) -> Iterator[Finding]:
     if characters < FEW_CHARACTERS:
-        kind = kinds.LITTLE_TEXT
+        kind = checks.LITTLE_TEXT
         counted = (
             "The text is 1 character long"
             if characters == 1

@@ -11,7 +11,7 @@ import psutil
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from core.base import format as figures
+from core.base import formats
 from core.base.errors import DataError, DoesntFit, Fix, FixAction, ModelError, OptionsError, Problem
 from core.engine.data.token_cache import lengths_of
 from core.engine.devices.capabilities import gather
@@ -20,8 +20,7 @@ from core.engine.models.check import check_model
 from core.engine.models.text import load_config, longest_text, tokenizer_at_hand
 from core.engine.models.vision import find_image_model
 from core.engine.tasks import Prepared
-from core.memory import estimate as anatomy
-from core.memory import history as record
+from core.memory import estimate, history
 from core.memory.model import Forecast, Room, Verdict, verdict
 from core.memory.remedies import Remedy, ladder
 from core.options import RunOptions
@@ -197,14 +196,14 @@ def forecast(options: RunOptions, labels: int) -> Forecast:
         longest = longest_row(options, config, tokenizer_at_hand(options.model.source))
         if longest.rows is not None:
             options = with_batch_within(options, longest.rows)
-    found = anatomy.forecast(
+    found = estimate.forecast(
         options,
         model.shape,
         device,
         length=longest.tokens,
         data=0 if choice.kind == "cuda" else _data_bytes(options, longest.text_bytes),
         room=room_of(device, mps_limit=options.device.mps_memory_limit),
-        correction=record.correction(device.title),
+        correction=history.correction(device.title),
     )
     notes = (*longest.notes, *found.notes)
     return msgspec.structs.replace(found, device=choice.label, longest_text=longest.text, notes=notes)
@@ -263,8 +262,8 @@ def foretell(choice: Choice, prepared: Prepared | None, known: Forecast | None) 
     length = None
     if options.task.reads_text:
         length = _longest(prepared.train) if prepared else SHORTEST
-    correction = record.correction(device.title)
-    forecast = known or anatomy.forecast(
+    correction = history.correction(device.title)
+    forecast = known or estimate.forecast(
         options, model.shape, device, length=length, room=room, correction=correction
     )
     remedies = ladder(options, model, device, room, length=length, correction=correction)
@@ -306,8 +305,8 @@ def remember(story: RunStory, choice: Choice) -> None:
         or measured is None
     ):
         return
-    record.remember(
-        record.PastRun(
+    history.remember(
+        history.PastRun(
             device=choice.device.title,
             basis=story.forecast.basis,
             forecast=told,
@@ -332,5 +331,5 @@ def _before_loading(room: Room | None, choice: Choice) -> Room | None:
 
 
 def _as_fix(remedy: Remedy) -> Fix:
-    saves = f" (saves {figures.size(remedy.saves)})" if remedy.saves > 0 else ""
+    saves = f" (saves {formats.size(remedy.saves)})" if remedy.saves > 0 else ""
     return Fix(f"{remedy.title}{saves}", remedy.changes)

@@ -11,7 +11,7 @@ import torch
 
 from core.base.errors import Fix, ModelError, Problem
 from core.engine.memory.model_shape import shape_of
-from core.engine.models import text as text_models
+from core.engine.models import text
 from core.engine.models.parts import TargetError, apply_method, count, weights_of
 from core.engine.models.refusals import UNREADABLE, NotFetched, explained
 from core.engine.models.vision import can_checkpoint, find_image_model, image_model_without_numbers
@@ -68,12 +68,12 @@ def _build(options: RunOptions, labels: int) -> _Built:
     source = options.model
     if options.task.reads_images:
         return _Built(image_model_without_numbers(options, find_image_model(options), labels))
-    config = text_models.load_config(options)
+    config = text.load_config(options)
     longest = _longest_text(config, source.source)
-    text_models.set_labels(config, options.task, tuple(map(str, range(labels))))
+    text.set_labels(config, options.task, tuple(map(str, range(labels))))
     with explained(source.source, builds=True), torch.device("meta"):
         eager = {"attn_implementation": "eager"} if source.attention is Attention.EAGER else {}
-        model = text_models.random_model(config, options.task, **eager)
+        model = text.random_model(config, options.task, **eager)
     return _Built(model, longest if longest is not None and longest < NO_LIMIT else None)
 
 
@@ -81,8 +81,8 @@ def _longest_text(config: Any, source: str) -> int | None:
     """The most tokens the model can see; None where only its config has been fetched so far."""
     if is_scratch(source):
         return int(config.max_position_embeddings)
-    tokenizer = text_models.tokenizer_at_hand(source)
-    return None if tokenizer is None else text_models.longest_text(config, tokenizer)
+    tokenizer = text.tokenizer_at_hand(source)
+    return None if tokenizer is None else text.longest_text(config, tokenizer)
 
 
 def _kind_of(options: RunOptions) -> str:

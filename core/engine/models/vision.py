@@ -21,7 +21,7 @@ from torch.utils.checkpoint import checkpoint
 from core.base.errors import Fix, ModelError
 from core.engine.data.image_files import IMAGENET_MEAN, IMAGENET_STD, Colours
 from core.engine.environment import prepare_torchvision
-from core.engine.models import text as text_models
+from core.engine.models import text
 from core.engine.models.parts import base_of
 from core.engine.models.past_runs import check_run, config_in
 from core.engine.models.refusals import explained
@@ -322,7 +322,7 @@ def find_image_model(options: RunOptions) -> ImageModel:
     folder = model_folder(source)
     if folder is not None and not (folder / CONFIG).is_file():
         return _of_past_run(source, folder)
-    config = text_models.load_config(options)
+    config = text.load_config(options)
     channels = getattr(config, "num_channels", 3)
     if channels != 3:
         raise ModelError(
@@ -366,7 +366,7 @@ def load_image_model(options: RunOptions, found: ImageModel, labels: tuple[str, 
     """
     if found.config is None:
         return LoadedModel(_load_network(options, found, len(labels)))
-    return text_models.load_model(options, found.config, labels, None)
+    return text.load_model(options, found.config, labels, None)
 
 
 def _load_network(options: RunOptions, found: ImageModel, classes: int) -> torch.nn.Module:
@@ -400,12 +400,12 @@ def image_model_without_numbers(options: RunOptions, found: ImageModel, classes:
             architecture = msgspec.structs.replace(options.model, source=found.architecture, pretrained=False)
             return load_vision_model(architecture, classes, options.training.seed)
     config = copy.deepcopy(found.config)
-    text_models.set_labels(config, options.task, tuple(map(str, range(classes))))
-    attention = implementation_for(options.model, config, text_models.class_of(config, options.task))
+    text.set_labels(config, options.task, tuple(map(str, range(classes))))
+    attention = implementation_for(options.model, config, text.class_of(config, options.task))
     if options.model.attention in (Attention.FLASH_2, Attention.FLASH_3):
         attention = Attention.SDPA.value  # keeps as little, and needs no package
     with explained(found.source, builds=True), torch.device("meta"):
-        return text_models.random_model(config, options.task, attn_implementation=attention)
+        return text.random_model(config, options.task, attn_implementation=attention)
 
 
 def limits_of(options: RunOptions, found: ImageModel, size: int) -> ImageLimits:

@@ -28,7 +28,7 @@ class Prepared:
     `train` and `eval` are map-style data sets of keyword arguments for the model, `labels` included. `save_extras`
     writes beside the weights whatever using the model later takes. `processing_class` is the tokenizer, if any.
     `metrics` is what Trainer computes metrics with beside the loss, from transformers' EvalPrediction; their names are
-    those of `core.base.format` without `eval_`. `picture` makes a PNG file of an image sample, as the model sees it.
+    those of `core.base.formats` without `eval_`. `picture` makes a PNG file of an image sample, as the model sees it.
     `condense` makes of a batch's logits (and its labels) what metrics are computed of; None: the logits themselves,
     which for labels by token fill the memory. `trained_by` is the trainer where it isn't Trainer itself.
     """

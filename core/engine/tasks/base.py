@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import Any
 
 from core.base.errors import Fix
-from core.engine.data import conversation_shapes as kinds
+from core.engine.data import conversation_shapes
 from core.engine.data.batches import pad_as
 from core.engine.data.chat_samples import Conversations
 from core.engine.data.chat_tokens import set_template
@@ -18,7 +18,7 @@ from core.engine.data.labelled_texts import (
     texts_of,
 )
 from core.engine.data.synthetic import load_random_texts
-from core.engine.models import text as text_models
+from core.engine.models import text
 from core.engine.models.parts import apply_method
 from core.engine.models.scratch import sample
 from core.engine.reporter import Reporter
@@ -53,14 +53,12 @@ def prepare_encoder(
         ModelError: The model can't be found or loaded, or has no tokenizer that does.
     """
     reporter.phase(Phase.LOADING_MODEL, options.model.source)  # its config, maybe from the Hub
-    config = text_models.load_config(options)
+    config = text.load_config(options)
     reporter.phase(Phase.LOADING_DATA, Path(options.data.train).name)
     data = None if parse_synthetic(options.data.train) else load_labelled_texts(options)
-    tokenizer = text_models.tokenizer_for(
-        options, lambda: () if data is None else sample(texts_of(data.train))
-    )
+    tokenizer = text.tokenizer_for(options, lambda: () if data is None else sample(texts_of(data.train)))
     check_tokenizer(options.model.source, tokenizer)
-    longest = text_models.longest_text(config, tokenizer)
+    longest = text.longest_text(config, tokenizer)
     encoded = load_random_texts(options, config.vocab_size, longest)
     if encoded is None:
         assert data is not None, "where there are no random texts there are real ones"
@@ -69,7 +67,7 @@ def prepare_encoder(
         reporter.phase(Phase.TOKENIZING)
         encoded = encode_texts(options, data, tokenizer, longest, reporter)
     reporter.phase(Phase.LOADING_MODEL, options.model.source)
-    loaded = text_models.load_model(options, config, encoded.labels, tokenizer)
+    loaded = text.load_model(options, config, encoded.labels, tokenizer)
     return Prepared(
         model=apply_method(loaded.model, options, loaded.fresh),
         train=encoded.train,
@@ -85,7 +83,7 @@ def prepare_encoder(
 # --- What chat and preferences share: a model that writes, its tokenizer with a template
 
 
-CUT = (kinds.ANSWERS_CUT.code, kinds.ANSWERS_GONE.code)
+CUT = (conversation_shapes.ANSWERS_CUT.code, conversation_shapes.ANSWERS_GONE.code)
 """What is found where rows are longer than is allowed."""
 
 
@@ -115,9 +113,9 @@ def ready_tokenizer(options: RunOptions, reporter: Reporter) -> ReadyTokenizer:
     """
     source = options.model.source
     reporter.phase(Phase.LOADING_MODEL, source)
-    config = text_models.load_config(options)
+    config = text.load_config(options)
     # from scratch, rules let pass but random conversations: bytes alone are its tokens
-    tokenizer = text_models.tokenizer_for(options, tuple)
+    tokenizer = text.tokenizer_for(options, tuple)
     reporter.phase(Phase.LOADING_DATA, Path(options.data.train).name)
     if set_template(tokenizer, options.data.chat_template) is ChatTemplate.CHATML:
         asked = options.data.chat_template is ChatTemplate.CHATML
@@ -128,7 +126,7 @@ def ready_tokenizer(options: RunOptions, reporter: Reporter) -> ReadyTokenizer:
             if asked
             else "The model has no chat template of its own. It is saved with the model.",
         )
-    longest = text_models.longest_text(config, tokenizer)
+    longest = text.longest_text(config, tokenizer)
     return ReadyTokenizer(tokenizer, config, longest, length_limit(options, longest))
 
 
@@ -139,7 +137,7 @@ def load_writer(options: RunOptions, ready: ReadyTokenizer, reporter: Reporter, 
         ModelError: It can't be loaded.
     """
     reporter.phase(Phase.LOADING_MODEL, options.model.source)
-    model: Any = text_models.load_model(options, ready.config, (), ready.tokenizer).model
+    model: Any = text.load_model(options, ready.config, (), ready.tokenizer).model
     model.generation_config.pad_token_id = ready.tokenizer.pad_token_id
     if turn_end in ready.tokenizer.added_tokens_decoder:
         stop_at(model, turn_end)

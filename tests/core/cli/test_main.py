@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from core.base import format, settings
+from core.base import settings
 from core.base.errors import OptionsError, Problem, UserError
 from core.base.settings import VERSION
 from core.cli import main as cli

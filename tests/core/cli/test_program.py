@@ -7,8 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from core.cli import main as commands
-from core.cli import program
+from core.cli import main, program
 from core.options.choices import Task
 
 ROOT = Path(__file__).resolve().parents[3]
@@ -60,7 +59,7 @@ def test_a_command_goes_before_what_is_called_like_it(arguments: list[str]) -> N
 
 
 def test_commands_are_known_by_name() -> None:
-    assert {"train", "runs", "options", "gpu"} <= commands.names()
+    assert {"train", "runs", "options", "gpu"} <= main.names()
 
 
 @pytest.mark.parametrize("arguments", [["nothing"], ["nothing", "a.csv"], [""]])

@@ -224,7 +224,7 @@ def file_limit_from_step(step: int, limit: int) -> Iterator[None]:
     """From the end of a step on no file may grow beyond `limit` bytes, in this whole process."""
     from transformers import TrainerCallback
 
-    from core.engine import train as engine
+    from core.engine import train
 
     before = resource.getrlimit(resource.RLIMIT_FSIZE)
 
@@ -233,18 +233,18 @@ def file_limit_from_step(step: int, limit: int) -> Iterator[None]:
             if state.global_step == step:
                 resource.setrlimit(resource.RLIMIT_FSIZE, (limit, before[1]))
 
-    build = engine.build_trainer
+    build = train.build_trainer
 
     def build_filling(*args: Any) -> Any:
         trainer = build(*args)
         trainer.add_callback(Filling())
         return trainer
 
-    engine.build_trainer = build_filling
+    train.build_trainer = build_filling
     try:
         yield
     finally:
-        engine.build_trainer = build
+        train.build_trainer = build
         resource.setrlimit(resource.RLIMIT_FSIZE, before)
 
 

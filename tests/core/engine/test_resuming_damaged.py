@@ -150,7 +150,7 @@ def test_weights_that_are_lost_are_not_saved_over_those_of_before(
 def _lose_weights_after(step: int, run: RunFolder, options: RunOptions) -> None:
     from transformers import TrainerCallback
 
-    from core.engine import train as engine
+    from core.engine import train
 
     class Losing(TrainerCallback):
         def on_step_end(self, args: object, state: object, control: object, **kwargs: object) -> None:
@@ -159,15 +159,15 @@ def _lose_weights_after(step: int, run: RunFolder, options: RunOptions) -> None:
                 weight.data.fill_(float("nan"))
                 run.ask(Action.STOP)
 
-    build = engine.build_trainer
+    build = train.build_trainer
 
     def build_losing(*args: object) -> object:
         trainer = build(*args)  # type: ignore[arg-type]
         trainer.add_callback(Losing())
         return trainer
 
-    engine.build_trainer = build_losing  # type: ignore[assignment]
+    train.build_trainer = build_losing  # type: ignore[assignment]
     try:
         assert attempt(run.path, options) == 1
     finally:
-        engine.build_trainer = build
+        train.build_trainer = build

@@ -7,7 +7,7 @@ from threading import Event as Flag
 
 import pytest
 
-from core.base import system as trees
+from core.base import system
 from core.base.system import WORTH, ProcessTree
 from core.monitor.system import Every, InBackground, Query
 from core.runs.events import DiskSampled, Event
@@ -134,7 +134,7 @@ def test_processes_are_looked_for_no_more_often_than_it_is_worth(monkeypatch: py
         cpu.now += 0.006
         return [f"look {len(looks)}"]
 
-    monkeypatch.setattr(trees, "process_tree", look)
+    monkeypatch.setattr(system, "process_tree", look)
     tree = ProcessTree(7, clock.monotonic, cpu.monotonic)
     pause = 0.006 / WORTH
     for clock.now, found in (

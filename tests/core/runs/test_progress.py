@@ -3,7 +3,6 @@ from pathlib import Path
 
 import pytest
 
-from core.base import format
 from core.base.errors import Fix
 from core.monitor.recent import STOP
 from core.runs.events import (

@@ -8,12 +8,11 @@ import sys
 import psutil
 import pytest
 
-from core.base import format, jobs, processes
+from core.base import jobs, processes
 from core.base.errors import UserError
 from core.base.jobs import GpuEnvironment, JobCancelled, gpu_environment, gpu_folder, gpu_marker, gpu_python
 from core.base.processes import SOURCE_ROOT
-from core.cli import data as commands
-from core.cli import main
+from core.cli import data, main
 from core.services import gpu_install
 from core.services.gpu_install import GB, Card, GpuState, Install, look, name_of, remove, requirements
 from tests.fakes import machines
@@ -111,11 +110,11 @@ def test_what_fails_is_told_with_the_log_and_never_used(home, monkeypatch, fake,
 
 def test_another_version_of_hone_uses_it_only_once_it_is_updated(home, monkeypatch):
     install()
-    for module in (jobs, gpu_install, commands):
+    for module in (jobs, gpu_install, data):
         monkeypatch.setattr(module, "VERSION", "99.0")
     assert command_of_bundle()[1] == "--engine"
     assert not look().is_used
-    assert "hone gpu --install" in "\n".join(commands.gpu_lines(look()))
+    assert "hone gpu --install" in "\n".join(data.gpu_lines(look()))
     install()
     assert look().is_used
 
@@ -266,7 +265,7 @@ def test_the_terminal_is_told_what_it_takes(monkeypatch, capsys):
     assert "`hone gpu --install` downloads about 2.7 GB" in said
     assert "9.0 GB are free" in said
     broken = GpuEnvironment(hone=ENVIRONMENT.hone, torch="2.13.0", cuda="13.0", problem="no kernel image")
-    assert "no kernel image" in commands.environment_lines(broken)[1]
+    assert "no kernel image" in data.environment_lines(broken)[1]
 
 
 def test_the_page_on_installing_names_the_same_sizes():

@@ -9,7 +9,7 @@ from PySide6.QtCore import QPointF, Qt
 from PySide6.QtGui import QGuiApplication
 from PySide6.QtWidgets import QVBoxLayout, QWidget
 
-from core.base.format import memory, three_figures
+from core.base.formats import memory, three_figures
 from core.base.settings import Appearance
 from core.benchmark.plan import Kind
 from core.benchmark.result import Pass

@@ -3,7 +3,7 @@ import math
 import pytest
 from PySide6.QtGui import QFont, QFontMetrics
 
-from core.base.format import memory_tick
+from core.base.formats import memory_tick
 from gui.charts import axes
 from gui.charts.axes import (
     CLOCK,

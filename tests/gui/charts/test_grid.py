@@ -8,7 +8,6 @@ from PySide6.QtCore import Qt
 from PySide6.QtGui import QGuiApplication
 from PySide6.QtWidgets import QApplication, QLabel, QMessageBox
 
-from core.base import format
 from core.base.settings import Appearance
 from core.runs.event_log import EventReader
 from core.runs.events import Level, MessageRaised

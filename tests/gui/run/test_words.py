@@ -1,7 +1,6 @@
 import pytest
 from PySide6.QtWidgets import QLabel, QWidget
 
-from core.base import format
 from core.base.settings import Appearance
 from core.memory.history import PastRun
 from core.memory.model import Basis

@@ -8,7 +8,7 @@ from core.base.settings import Settings
 from gui.base.theme import Theme
 from gui.new_run.memory_state import MemoryTools
 from gui.new_run.page import NewRunPage
-from gui.settings import gpu_install as module
+from gui.settings import gpu_install
 from gui.settings.gpu_install import GpuInstaller, GpuPanel
 from gui.settings.page import SettingsPage
 from tests.fakes.asking import FakeEngine
@@ -17,7 +17,7 @@ from tests.fakes.gpu import CHECKOUT, OFFERED, OLD_DRIVER, OUTDATED, USED, FakeG
 
 @pytest.fixture
 def show(qtbot, monkeypatch):
-    monkeypatch.setattr(module.Question, "ask", lambda self, otherwise: True)
+    monkeypatch.setattr(gpu_install.Question, "ask", lambda self, otherwise: True)
     installers = []
 
     def show(state=OFFERED, **how):
@@ -99,10 +99,10 @@ def test_what_went_wrong_is_told_with_what_to_do_and_the_log(qtbot, show):
 
 def test_it_is_removed_when_the_person_is_sure(qtbot, show, monkeypatch):
     panel, installer, tools = show(USED)
-    monkeypatch.setattr(module.Question, "ask", lambda self, otherwise: otherwise)
+    monkeypatch.setattr(gpu_install.Question, "ask", lambda self, otherwise: otherwise)
     panel.remove.click()
     assert tools.calls == []
-    monkeypatch.setattr(module.Question, "ask", lambda self, otherwise: True)
+    monkeypatch.setattr(gpu_install.Question, "ask", lambda self, otherwise: True)
     with qtbot.waitSignal(installer.installed):
         panel.remove.click()
     qtbot.waitUntil(lambda: installer.state is OFFERED)

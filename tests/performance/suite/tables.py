@@ -2,7 +2,6 @@
 
 import math
 
-from core.base import format
 from core.benchmark.result import Machine
 from tests.performance.suite.entries import BENCHMARKS, Benchmark
 from tests.performance.suite.figures import Figure

@@ -21,7 +21,7 @@ from core.engine.data.chat_tokens import (
 from core.engine.data.conversation_shapes import Conversation, Message, Pair, PlainText, ToolCall
 from core.options.choices import ChatTemplate, LossOn, Speaker
 from core.services.inspect import FindingLevel, Tally
-from tests.fakes import chat_templates as templates
+from tests.fakes import chat_templates
 from tests.fakes.conversation_tables import checked, json_table
 from tests.fakes.tiny_tokenizer import metaspace_tokenizer, tiny_tokenizer
 
@@ -141,9 +141,9 @@ def test_chatml_of_a_tokenizer_made_for_it() -> None:
 
 
 def test_a_template_is_kept_unless_another_is_asked_for() -> None:
-    tokenizer = tiny_tokenizer(templates.PLAIN)
+    tokenizer = tiny_tokenizer(chat_templates.PLAIN)
     assert set_template(tokenizer) is ChatTemplate.AUTO
-    assert tokenizer.chat_template == templates.PLAIN
+    assert tokenizer.chat_template == chat_templates.PLAIN
     assert set_template(tokenizer, ChatTemplate.CHATML) is ChatTemplate.CHATML
     assert "<|im_start|>" in tokenizer.chat_template
 
@@ -167,7 +167,9 @@ def test_a_model_that_begins_every_text_with_a_token_gets_it() -> None:
 
 
 class TestOtherTemplates:
-    @pytest.mark.parametrize("template", [templates.PLAIN, templates.MARKED, templates.MARKED_WITHOUT_END])
+    @pytest.mark.parametrize(
+        "template", [chat_templates.PLAIN, chat_templates.MARKED, chat_templates.MARKED_WITHOUT_END]
+    )
     @pytest.mark.parametrize("make", [tiny_tokenizer, metaspace_tokenizer])
     def test_a_mark_after_each_turn(self, template: str, make: Any) -> None:
         tokenizer = make(template, special=["</s>"], eos_token="</s>")
@@ -177,12 +179,12 @@ class TestOtherTemplates:
 
     def test_an_answer_that_ends_in_a_split_letter(self) -> None:
         """Marks without an end, and no token after them that could be one: all bytes of the last letter count."""
-        template = templates.MARKED.replace("m.content + '</s>' }}{% endg", "m.content }}{% endg")
+        template = chat_templates.MARKED.replace("m.content + '</s>' }}{% endg", "m.content }}{% endg")
         renderer, rendered = render(tiny_tokenizer(template), turns("hi", "ok 😊", "so", "…"))
         assert learned(renderer, rendered) == ["ok 😊", "…"]
 
     def test_a_token_that_holds_the_space_before_the_answer_is_learned(self) -> None:
-        tokenizer = tiny_tokenizer(templates.MARKED.replace("m.role + '>'", "m.role + '> '"))
+        tokenizer = tiny_tokenizer(chat_templates.MARKED.replace("m.role + '>'", "m.role + '> '"))
         renderer, rendered = render(tokenizer, turns("hi", "capital of"))
         assert learned(renderer, rendered) == [" capital of</s>"]
 
@@ -195,38 +197,44 @@ class TestOtherTemplates:
         assert learned(renderer, rendered) == [" there", " you"]
 
     def test_brackets(self) -> None:
-        renderer, rendered = render(tiny_tokenizer(templates.BRACKETS), turns("hi", " hello ", "so", "bye"))
+        renderer, rendered = render(
+            tiny_tokenizer(chat_templates.BRACKETS), turns("hi", " hello ", "so", "bye")
+        )
         said = [" hello<|endoftext|>", " bye<|endoftext|>"]
         assert learned(renderer, rendered) == said
 
     def test_earlier_answers_that_are_rewritten_are_not_learned(self) -> None:
         thinking = [Message(Speaker.ASSISTANT, text, reasoning="hm") for text in ("one", "two")]
         asked = turns("a")[0]
-        tokenizer = tiny_tokenizer(templates.FORGETS_THOUGHTS)
+        tokenizer = tiny_tokenizer(chat_templates.FORGETS_THOUGHTS)
         renderer, rendered = render(tokenizer, (asked, thinking[0], asked, thinking[1]))
         assert learned(renderer, rendered) == ["<think>hm</think>two</s>"]
         assert rendered.skipped == 1
 
     def test_a_mark_that_only_asks(self) -> None:
-        renderer, rendered = render(tiny_tokenizer(templates.ASKS_FOR_THOUGHTS), turns("a", "b", "c", "d"))
+        renderer, rendered = render(
+            tiny_tokenizer(chat_templates.ASKS_FOR_THOUGHTS), turns("a", "b", "c", "d")
+        )
         assert learned(renderer, rendered) == ["b</s>", "d</s>"]
 
     def test_an_end_after_whatever_is_last(self) -> None:
-        renderer, rendered = render(tiny_tokenizer(templates.LAST_ENDS), turns("a", "one", "c", "two"))
+        renderer, rendered = render(tiny_tokenizer(chat_templates.LAST_ENDS), turns("a", "one", "c", "two"))
         assert learned(renderer, rendered) == ["one</s>", "two</s>\n<|endoftext|>"]
 
     def test_arguments_as_text(self) -> None:
         call = Message(Speaker.ASSISTANT, "", (ToolCall("rain", {"city": "Köln"}),))
-        renderer, rendered = render(tiny_tokenizer(templates.CALLS_AS_TEXT), (*turns("Rain?"), call))
+        renderer, rendered = render(tiny_tokenizer(chat_templates.CALLS_AS_TEXT), (*turns("Rain?"), call))
         assert learned(renderer, rendered) == ['rain{"city": "Köln"}</s>']
 
     def test_no_way_to_ask(self) -> None:
-        renderer, rendered = render(tiny_tokenizer(templates.NEVER_ASKS), turns("a", "one", "c", "two three"))
+        renderer, rendered = render(
+            tiny_tokenizer(chat_templates.NEVER_ASKS), turns("a", "one", "c", "two three")
+        )
         assert learned(renderer, rendered) == [" one\n", " two three\n"]
 
     def test_refusals_say_why(self) -> None:
         with pytest.raises(TemplateRefused, match="refuses") as caught:
-            render(tiny_tokenizer(templates.BRACKETS), turns("hi", "hello", start=Speaker.ASSISTANT))
+            render(tiny_tokenizer(chat_templates.BRACKETS), turns("hi", "hello", start=Speaker.ASSISTANT))
         assert caught.value.reason == "roles must alternate user/assistant"
 
     @pytest.mark.parametrize(
@@ -265,7 +273,7 @@ class TestRows:
 
     def test_cut_answers_are_counted_and_lost_ones_left_out(self) -> None:
         tally = Tally()
-        renderer = Renderer(tiny_tokenizer(templates.PLAIN))
+        renderer = Renderer(tiny_tokenizer(chat_templates.PLAIN))
         first, second = render_rows(self.talks(), renderer, tally, max_length=40)
         assert (first.row, first.cut) == (1, 0)
         assert (second.row, len(second.input_ids)) == (2, 40)
@@ -277,13 +285,15 @@ class TestRows:
 
     def test_without_a_limit_all_is_kept(self) -> None:
         tally = Tally()
-        assert len(list(render_rows(self.talks(), Renderer(tiny_tokenizer(templates.PLAIN)), tally))) == 3
+        assert (
+            len(list(render_rows(self.talks(), Renderer(tiny_tokenizer(chat_templates.PLAIN)), tally))) == 3
+        )
         assert tally.findings() == ()
 
     def test_refusals_are_findings(self) -> None:
         tally = Tally()
         rows = [self.talks()[0], Conversation(9, turns("a", "b", start=Speaker.ASSISTANT))]
-        kept = list(render_rows(rows, Renderer(tiny_tokenizer(templates.BRACKETS)), tally))
+        kept = list(render_rows(rows, Renderer(tiny_tokenizer(chat_templates.BRACKETS)), tally))
         (finding,) = tally.findings()
         assert [row.row for row in kept] == [1]
         assert finding.message == "1 row is refused by the chat template: roles must alternate user/assistant"
@@ -292,14 +302,14 @@ class TestRows:
     def test_answers_that_can_not_be_told_are_a_problem(self) -> None:
         tally = Tally()
         rows = [Conversation(5, turns("a", "b", "c"))]
-        assert list(render_rows(rows, Renderer(tiny_tokenizer(templates.DIARY)), tally)) == []
+        assert list(render_rows(rows, Renderer(tiny_tokenizer(chat_templates.DIARY)), tally)) == []
         assert [(found.code, found.rows) for found in tally.findings()] == [("answer-lost", (5,))]
 
     @pytest.mark.parametrize(
         ("template", "answer"),
         [
-            (templates.NO_CALLS, Message(Speaker.ASSISTANT, "", (ToolCall("user", {}),))),
-            (templates.PARTS, Message(Speaker.ASSISTANT, "hello")),
+            (chat_templates.NO_CALLS, Message(Speaker.ASSISTANT, "", (ToolCall("user", {}),))),
+            (chat_templates.PARTS, Message(Speaker.ASSISTANT, "hello")),
         ],
     )
     def test_what_a_template_leaves_out_is_a_problem(self, template: str, answer: Message) -> None:
@@ -316,7 +326,7 @@ class TestRows:
         thinking = Message(Speaker.ASSISTANT, "one", reasoning="hm")
         rows = [Conversation(5, (*turns("a"), thinking, *turns("c", "d")))]
         tally = Tally()
-        (_,) = render_rows(rows, Renderer(tiny_tokenizer(templates.FORGETS_THOUGHTS)), tally)
+        (_,) = render_rows(rows, Renderer(tiny_tokenizer(chat_templates.FORGETS_THOUGHTS)), tally)
         assert [(found.code, found.rows) for found in tally.findings()] == [("earlier-untrained", (5,))]
 
 
@@ -328,7 +338,7 @@ class TestPairs:
         turns("Bye", start=Speaker.ASSISTANT),
     )
 
-    @pytest.mark.parametrize("template", [templates.PLAIN, templates.MARKED])
+    @pytest.mark.parametrize("template", [chat_templates.PLAIN, chat_templates.MARKED])
     def test_both_answers_follow_the_prompt(self, template: str) -> None:
         renderer = Renderer(tiny_tokenizer(template))
         pair = renderer.render_pair(self.PAIR)
@@ -336,7 +346,7 @@ class TestPairs:
         assert said == ["<user>Say hello</s>\n<assistant>", "Hello 😊</s>", "Bye</s>"]
 
     def test_are_cut_and_left_out(self) -> None:
-        renderer = Renderer(tiny_tokenizer(templates.PLAIN))
+        renderer = Renderer(tiny_tokenizer(chat_templates.PLAIN))
         whole = renderer.render_pair(self.PAIR)
         length = len(whole.prompt_ids) + 2
         tally = Tally()
@@ -348,7 +358,7 @@ class TestPairs:
 
 class TestSeeing:
     def test_a_conversation(self) -> None:
-        seen = see(Renderer(tiny_tokenizer(templates.PLAIN)), Conversation(3, turns("hi", "hello 😊")))
+        seen = see(Renderer(tiny_tokenizer(chat_templates.PLAIN)), Conversation(3, turns("hi", "hello 😊")))
         assert [(part.text, part.trained) for part in seen.parts] == [
             ("<user>hi</s>\n<assistant>", False),
             ("hello 😊</s>", True),
@@ -357,11 +367,11 @@ class TestSeeing:
         assert (seen.row, seen.is_cut) == (3, False)
 
     def test_cut_off(self) -> None:
-        seen = see(Renderer(tiny_tokenizer(templates.PLAIN)), Conversation(3, turns("hi", "hello")), 5)
+        seen = see(Renderer(tiny_tokenizer(chat_templates.PLAIN)), Conversation(3, turns("hi", "hello")), 5)
         assert (seen.tokens, seen.is_cut) == (5, True)
 
     def test_a_pair(self) -> None:
-        seen = see(Renderer(tiny_tokenizer(templates.PLAIN)), TestPairs.PAIR)
+        seen = see(Renderer(tiny_tokenizer(chat_templates.PLAIN)), TestPairs.PAIR)
         prompt = "<user>Say hello</s>\n<assistant>"
         assert [(part.text, part.trained) for part in seen.parts] == [(prompt, False), ("Hello 😊</s>", True)]
         assert [part.text for part in seen.rejected] == [prompt, "Bye</s>"]

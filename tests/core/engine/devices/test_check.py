@@ -11,7 +11,7 @@ import torch
 
 from core.base.errors import DeviceError
 from core.engine.devices import check as device_check
-from core.engine.devices import probes as device_probes
+from core.engine.devices import probes
 from core.engine.devices.check import CHECKS, FP32, Check, check_device, conclusion, run_checks, sides
 from core.engine.devices.probes import Difference, Side, Tensors, difference, relative_error
 from core.options.device_support import DeviceReport, MachineReport
@@ -81,17 +81,17 @@ class TestForReal:
         assert comparison.agrees, comparison
 
     def test_every_trained_weight_is_compared(self) -> None:
-        found = CANDIDATE.compute(device_probes.all_gradients)
+        found = CANDIDATE.compute(probes.all_gradients)
         assert {name.partition(": ")[0] for name in found} == {"encoder", "decoder"}
         assert "decoder: gradient of layers.layers.1.self_attn.in_proj_weight" in found
         assert all(value.dtype == torch.float32 for value in found.values())
         assert all(value.abs().max() > 0 for value in found.values())
 
     def test_the_limit_is_crossed_twice_after_smaller_batches(self) -> None:
-        found = CANDIDATE.compute(device_probes.across_the_limit)
+        found = CANDIDATE.compute(probes.across_the_limit)
         shapes = {name.partition(" tokens")[0] for name in found}
         assert shapes == {"8194 x 4", "259 x 127"}
-        assert all(math.prod(map(int, shape.split(" x "))) > device_probes.LIMIT for shape in shapes)
+        assert all(math.prod(map(int, shape.split(" x "))) > probes.LIMIT for shape in shapes)
 
 
 class TestWrongDevices:

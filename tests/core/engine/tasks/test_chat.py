@@ -17,7 +17,7 @@ from core.options.data import DataOptions
 from core.options.sections import DeviceOptions, MemoryOptions, ModelOptions, OutputOptions, TrainingOptions
 from core.runs.events import CheckpointSaved, Evaluated
 from core.runs.folder import Action
-from tests.fakes import chat_templates as templates
+from tests.fakes import chat_templates
 from tests.fakes.building import built, inputs_of
 from tests.fakes.chats import asked, prepared
 from tests.fakes.tiny_talker import instructions, save_tiny_talker, write_json
@@ -245,7 +245,7 @@ class TestOptions:
     def test_the_models_own_template_is_used_unless_chatml_is_asked_for(
         self, folder: Path, tmp_path: Path
     ) -> None:
-        save_tiny_talker(tmp_path / "writer", templates.PLAIN)
+        save_tiny_talker(tmp_path / "writer", chat_templates.PLAIN)
         write_json(tmp_path / "talks.json", instructions(12))
         own = prepared(asked(tmp_path))
         chatml = prepared(asked(tmp_path, chat_template=ChatTemplate.CHATML))
