@@ -75,7 +75,7 @@ ELSEWHERE = {
     "data.packing": "tests/core/engine/tasks/test_chat.py"
     "::test_packed_rows_hold_several_conversations_that_do_not_see_each_other",
     "training.beta": "tests/core/engine/tasks/test_preference.py::test_beta_holds_the_model_closer_to_what_it_was",
-    "output.name": "tests/core/test_runs.py::test_a_new_run_holds_what_was_asked_under_a_name_with_its_date",
+    "output.name": "tests/core/runs/test_runs.py::test_a_new_run_holds_what_was_asked_under_a_name_with_its_date",
     "output.keep_checkpoints": "tests/core/engine/test_callbacks.py::test_one_sealed_checkpoint_is_kept",
     "output.keep_best": "tests/core/engine/test_best.py::test_the_best_is_kept_and_becomes_the_model",
     "output.tensorboard": "tests/core/engine/test_tensorboard.py"

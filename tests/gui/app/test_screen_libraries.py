@@ -8,7 +8,7 @@ import pytest
 
 from gui.__main__ import ALWAYS, ON_WAYLAND, ON_X11, qt_plugins, what_is_missing
 
-ROOT = Path(__file__).resolve().parents[2]
+ROOT = Path(__file__).resolve().parents[3]
 CURSOR = "libxcb-cursor.so.0"
 
 pytestmark = pytest.mark.skipif(not sys.platform.startswith("linux"), reason="elsewhere Qt brings all along")

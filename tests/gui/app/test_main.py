@@ -13,7 +13,7 @@ from gui.__main__ import SCREENS, has_screen
 from gui.app import application
 from gui.app.application import open_home
 
-ROOT = Path(__file__).resolve().parents[2]
+ROOT = Path(__file__).resolve().parents[3]
 
 
 @pytest.mark.skipif(not sys.platform.startswith("linux"), reason="asks for a screen on Linux only")

@@ -3,7 +3,7 @@ from pathlib import Path
 from core.options.catalogue import all_options, as_markdown, as_text
 from core.options.choices import ChatTemplate, DeepSpeed, Precision, Toggle
 
-DOCS = Path(__file__).resolve().parents[2] / "docs"
+DOCS = Path(__file__).resolve().parents[3] / "docs"
 
 
 def test_the_page_in_the_docs_is_current() -> None:

@@ -20,7 +20,7 @@ def applied(tree: Tree, preset: Preset) -> Tree:
     return copy
 
 
-EXAMPLES = sorted(Path(__file__).parents[2].glob("resources/examples/*.hone"))
+EXAMPLES = sorted(Path(__file__).parents[3].glob("resources/examples/*.hone"))
 EACH = pytest.mark.parametrize("preset", presets(), ids=lambda preset: preset.name)
 
 

@@ -14,7 +14,7 @@ from core.options.sources import short_name
 from core.options.validate import check_tree, problems_of
 from core.services.hub import is_complete, question_about
 
-EXAMPLES = Path(__file__).parents[2] / "resources" / "examples"
+EXAMPLES = Path(__file__).parents[3] / "resources" / "examples"
 
 
 def problems(task: Task, train: str = "synthetic:8x8", **model: object) -> dict[str, str]:
