@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from core.base import settings
+from core.base import formats, settings
 from core.base.errors import OptionsError, Problem, UserError
 from core.base.settings import VERSION
 from core.cli import main as cli
@@ -124,11 +124,11 @@ class TestControlCharacters:
         return not any(character in text for character in ACTED_ON)
 
     def test_they_are_shown_and_columns_line_up(self) -> None:
-        assert format.visible(TITLE) == SHOWN
-        assert self.is_harmless(format.visible(ACTED_ON))
+        assert formats.visible(TITLE) == SHOWN
+        assert self.is_harmless(formats.visible(ACTED_ON))
         plain = "Ünïcode 漢字 👩\u200d🚀\tand\r\nlines\n"
-        assert format.visible(plain) == plain
-        lines = format.table(("NAME", "KIND"), [(TITLE, "text"), ("plain", "text")]).splitlines()
+        assert formats.visible(plain) == plain
+        lines = formats.table(("NAME", "KIND"), [(TITLE, "text"), ("plain", "text")]).splitlines()
         assert {line.index("text") for line in lines[1:]} == {len(SHOWN) + 2}
 
     def test_json_stays_the_same_value(self, capsys: pytest.CaptureFixture[str]) -> None:

@@ -8,7 +8,7 @@ import sys
 import psutil
 import pytest
 
-from core.base import jobs, processes
+from core.base import formats, jobs, processes
 from core.base.errors import UserError
 from core.base.jobs import GpuEnvironment, JobCancelled, gpu_environment, gpu_folder, gpu_marker, gpu_python
 from core.base.processes import SOURCE_ROOT
@@ -271,7 +271,7 @@ def test_the_terminal_is_told_what_it_takes(monkeypatch, capsys):
 def test_the_page_on_installing_names_the_same_sizes():
     page = " ".join((SOURCE_ROOT / "docs" / "install.md").read_text(encoding="utf-8").split())
     sizes = [
-        format.size(size) for size in (gpu_install.DOWNLOAD, gpu_install.INSTALLED, gpu_install.FREE_NEEDED)
+        formats.size(size) for size in (gpu_install.DOWNLOAD, gpu_install.INSTALLED, gpu_install.FREE_NEEDED)
     ]
     assert "about {} to download, {} on the disk, and {} free".format(*sizes) in page
 

@@ -2,6 +2,8 @@ import math
 
 import pytest
 
+from core.base import formats
+
 GB = 1024**3
 
 
@@ -17,13 +19,13 @@ GB = 1024**3
     ],
 )
 def test_losses_have_about_three_figures(value, text):
-    assert format.loss(value) == text
+    assert formats.loss(value) == text
 
 
 def test_a_loss_that_is_no_number_is_said_so():
-    assert format.loss(math.nan) == "not a number"
-    assert format.loss(math.inf) == "infinite"
-    assert format.loss(None) == format.MISSING
+    assert formats.loss(math.nan) == "not a number"
+    assert formats.loss(math.inf) == "infinite"
+    assert formats.loss(None) == formats.MISSING
 
 
 @pytest.mark.parametrize(
@@ -37,7 +39,7 @@ def test_a_loss_that_is_no_number_is_said_so():
     ],
 )
 def test_memory_is_counted_as_it_is_sold(value, text):
-    assert format.memory(value) == text
+    assert formats.memory(value) == text
 
 
 @pytest.mark.parametrize(
@@ -51,7 +53,7 @@ def test_memory_is_counted_as_it_is_sold(value, text):
     ],
 )
 def test_durations(seconds, text):
-    assert format.duration(seconds) == text
+    assert formats.duration(seconds) == text
 
 
 @pytest.mark.parametrize(
@@ -67,20 +69,20 @@ def test_durations(seconds, text):
     ],
 )
 def test_forecasts_are_no_finer_than_they_can_be_known(seconds, text):
-    assert format.about(seconds) == text
+    assert formats.about(seconds) == text
 
 
 @pytest.mark.parametrize(
     ("seconds", "text"), [(0.0421, "42.1 ms"), (0.9996, "1.00 s"), (1.931, "1.93 s"), (125, "2 min 05 s")]
 )
 def test_step_times(seconds, text):
-    assert format.step_time(seconds) == text
+    assert formats.step_time(seconds) == text
 
 
 def test_metrics_are_named_and_written_by_what_they_are():
-    assert format.metric_title("eval_f1") == "F1"
-    assert format.metric_title("eval_mae") == "Mean absolute error"
-    assert format.metric_title("eval_token_accuracy") == "Token accuracy"
-    assert format.metric_title("eval_bits_per_character") == "Bits a character"
-    assert format.metric_format("eval_f1")(0.8312) == "83.1 %"
-    assert format.metric_format("eval_loss")(0.8312) == "0.831"
+    assert formats.metric_title("eval_f1") == "F1"
+    assert formats.metric_title("eval_mae") == "Mean absolute error"
+    assert formats.metric_title("eval_token_accuracy") == "Token accuracy"
+    assert formats.metric_title("eval_bits_per_character") == "Bits a character"
+    assert formats.metric_format("eval_f1")(0.8312) == "83.1 %"
+    assert formats.metric_format("eval_loss")(0.8312) == "0.831"

@@ -8,6 +8,7 @@ from PySide6.QtCore import Qt
 from PySide6.QtGui import QGuiApplication
 from PySide6.QtWidgets import QApplication, QLabel, QMessageBox
 
+from core.base import formats
 from core.base.settings import Appearance
 from core.runs.event_log import EventReader
 from core.runs.events import Level, MessageRaised
@@ -185,7 +186,7 @@ def test_the_evaluation_under_the_cursor_is_never_one_to_come(digits, show):
     for step, evaluated in ((44, None), (45, 45), (89, 45), (STEPS, STEPS)):
         charts.view.point_at(history.clock_of_step(step))
         known = dict(charts.loss.details(float(step))).get("eval")
-        assert known == (None if evaluated is None else format.loss(history.eval_loss.at(evaluated)))
+        assert known == (None if evaluated is None else formats.loss(history.eval_loss.at(evaluated)))
         assert ("eval" in charts.loss.legend_text) == (evaluated is not None)
 
 
@@ -195,9 +196,9 @@ def test_the_mouse_a_little_before_a_step_reads_that_step(digits, show):
     charts.loss.redraw()
     box = charts.loss._box.toPlainText()
     assert "90" in box
-    assert format.loss(charts.loss.history.eval_loss.at(90)) in box
+    assert formats.loss(charts.loss.history.eval_loss.at(90)) in box
     assert charts.metrics.legend_text.endswith("step 90")
-    assert format.share(charts.metrics.history.metrics["eval_accuracy"].at(90)) in charts.metrics.legend_text
+    assert formats.share(charts.metrics.history.metrics["eval_accuracy"].at(90)) in charts.metrics.legend_text
 
 
 def test_zoomed_in_the_height_is_that_of_what_is_seen(digits, show):
@@ -227,7 +228,7 @@ def test_a_smoothed_loss_is_called_so(digits, show):
     charts = show(digits)
     assert "smoothed" in charts.loss.legend_text
     charts.view.smooth(Smoothing.OFF)
-    assert charts.loss.legend_text.startswith(f"train {format.loss(charts.loss.history.loss.last)} ·")
+    assert charts.loss.legend_text.startswith(f"train {formats.loss(charts.loss.history.loss.last)} ·")
 
 
 def test_a_minimised_window_draws_nothing(qtbot, digits, show):

@@ -3,11 +3,12 @@
 import time
 from pathlib import Path
 
+from core.base import formats
 from gui.base.trash import told_apart
 
 
 def at(moment):
-    return format.moment(time.mktime(time.strptime(moment, "%Y-%m-%d-%H%M")))
+    return formats.moment(time.mktime(time.strptime(moment, "%Y-%m-%d-%H%M")))
 
 
 def test_titles_that_several_runs_bear_say_when_each_was_made():

@@ -1,6 +1,7 @@
 import pytest
 from PySide6.QtWidgets import QLabel, QWidget
 
+from core.base import formats
 from core.base.settings import Appearance
 from core.memory.history import PastRun
 from core.memory.model import Basis
@@ -87,7 +88,7 @@ def test_a_reason_stands_below_what_it_is_about_and_nothing_twice():
 
 
 def test_it_says_what_the_terminal_says():
-    told = statements(FULL, format.memory, {"torch": "2.13.0"})
+    told = statements(FULL, formats.memory, {"torch": "2.13.0"})
     rows = rows_of(what_ran_groups(RunStory(what_ran=FULL, versions={"torch": "2.13.0"})))
     assert {name: row.value for name, row in rows.items()} == {each.title: each.value for each in told}
 

@@ -1,5 +1,7 @@
 """Finding a model on the Hub in the window: what each row and the button say, and what pressing it does."""
 
+from functools import partial
+
 import msgspec
 import pytest
 from PySide6.QtCore import Qt
@@ -274,21 +276,22 @@ def test_offline_only_what_is_here_can_be_used(qtbot, engine, transfers):
 def test_the_form_takes_the_chosen_model(qtbot, page, engine, monkeypatch):
     page.load_tree({"task": "chat", "model": {"source": ""}, "data": {"train": ""}})
     page._options.fields.model.hub.click()
-    sheet = page.hub.sheet
+    sheet = page.hub_sheet
     qtbot.waitUntil(lambda: sheet.results.rowCount() == 1)
     assert "Chat" in sheet.suiting.text()
     sheet.take.click()
     assert page._options.fields.model.value() == "org/cached"
-    assert page.hub.sheet is None
+    assert page.hub_sheet is None
 
 
-def test_data_of_the_hub_with_its_subset(qtbot, page, engine):
+def test_data_of_the_hub_with_its_subset(qtbot, page, engine, monkeypatch):
     rows = Found(id="org/rows", kind=Kind.DATASET, complete=True)
     engine.answers["hub-search"] = SearchAnswer(found=(rows,))
-    page.hub._make = FakeTransfers()
-    page.hub._make.go_on.set()
+    transfers = FakeTransfers()
+    transfers.go_on.set()
+    monkeypatch.setattr("gui.new_run.page.HubSheet", partial(HubSheet, make=transfers))
     page._options.fields.train.hub_wanted.emit()
-    sheet = page.hub.sheet
+    sheet = page.hub_sheet
     searched(qtbot, sheet, "rows")
     assert asked(engine, "hub-search", SearchRequest)[-1].kind is Kind.DATASET
     assert sheet.take.text() == "Use"
@@ -296,5 +299,5 @@ def test_data_of_the_hub_with_its_subset(qtbot, page, engine):
     assert sheet.take.text() == "Download and use", "which subsets are here, only the download finds out"
     with qtbot.waitSignal(sheet.chosen):
         sheet.take.click()
-    assert page.hub._make.begun == [DownloadRequest(id="org/rows", kind=Kind.DATASET, subset="mrpc")]
+    assert transfers.begun == [DownloadRequest(id="org/rows", kind=Kind.DATASET, subset="mrpc")]
     assert page._options.fields.train.value() == "hub:org/rows/mrpc"

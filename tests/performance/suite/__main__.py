@@ -51,7 +51,9 @@ def read_arguments(arguments: list[str]) -> argparse.Namespace:
     parser.add_argument(
         "--results", type=Path, metavar="FOLDER", default=record.RESULTS, help="keep them here"
     )
-    parser.add_argument("--page", action="store_true", help="only put the newest results into README.md")
+    parser.add_argument(
+        "--page", action="store_true", help="only put the newest results into docs/benchmarks.md"
+    )
     return parser.parse_args(arguments)
 
 

@@ -2,6 +2,7 @@
 
 import math
 
+from core.base import formats
 from core.benchmark.result import Machine
 from tests.performance.suite.entries import BENCHMARKS, Benchmark
 from tests.performance.suite.figures import Figure
@@ -14,12 +15,12 @@ TITLES = ("figure", "Hone", "peer", "ratio", "goal", "")
 def listing() -> str:
     """All benchmarks with what they measure and against whom."""
     rows = [(one.name, one.what, one.peer or "-", one.goal or "none", _needs(one)) for one in BENCHMARKS]
-    return format.table(("name", "measures", "against", "goal", "needs"), rows)
+    return formats.table(("name", "measures", "against", "goal", "needs"), rows)
 
 
 def terminal(outcome: Outcome) -> str:
     """One benchmark's figures under its name."""
-    seconds = f"{outcome.seconds:.1f} s" if outcome.seconds < 10 else format.plain_duration(outcome.seconds)
+    seconds = f"{outcome.seconds:.1f} s" if outcome.seconds < 10 else formats.plain_duration(outcome.seconds)
     head = f"{outcome.name}: {outcome.what}\n{_against(outcome)}{_short(outcome)}took {seconds}"
     lines = [head, *([f"NO FIGURES: {outcome.problem}"] if outcome.problem else [_of(outcome)])]
     return "\n".join([*lines, *_disturbance(outcome)])
@@ -42,8 +43,8 @@ def markdown(record: Record) -> str:
 
 def machine_in_words(machine: Machine) -> str:
     """The computer and what was installed, in a line."""
-    parts = [machine.processor or machine.title, format.counted(machine.cores, "core")]
-    parts += [format.size(machine.memory)] if machine.memory else []
+    parts = [machine.processor or machine.title, formats.counted(machine.cores, "core")]
+    parts += [formats.size(machine.memory)] if machine.memory else []
     parts += [machine.accelerator or "no GPU", machine.system]
     known = [f"{name} {machine.versions[name]}" for name in VERSIONS_SHOWN if name in machine.versions]
     return ", ".join(filter(None, [*parts, *known]))
@@ -62,7 +63,7 @@ def _needs(benchmark: Benchmark) -> str:
 
 
 def _of(outcome: Outcome) -> str:
-    return format.table(TITLES, [_cells(one) for one in outcome.figures])
+    return formats.table(TITLES, [_cells(one) for one in outcome.figures])
 
 
 def _cells(one: Figure) -> tuple[str, ...]:

@@ -101,7 +101,7 @@ def test_the_card_tells_of_the_run_and_not_of_this_computer(
         "| accuracy | 0.875 |",
         "`reviews`",
         "torch 2.13.0",
-        "| Train | LoRA |",
+        "| Method | LoRA |",
         "16 examples",
         "Not known",
         "If it fails with “operator torchvision::nms does not exist”",
