@@ -18,13 +18,14 @@ sys.path[:0] = [str(ROOT), str(ROOT / "tests" / "performance")]
 
 from window_guard import guarded  # noqa: E402 - the checkout is on the path only now
 
-from core.base.jobs import ask_devices  # noqa: E402
+from core.base.jobs import run_job  # noqa: E402
 from core.base.processes import start_worker  # noqa: E402
 from core.options import (  # noqa: E402
     RunOptions,
     run_file,
 )
 from core.options.device_support import (  # noqa: E402
+    MachineReport,
     find_device,
     settle,
 )
@@ -81,7 +82,7 @@ def by_turns(asked: argparse.Namespace) -> Iterator[tuple[Told, Told]]:
     """Hone's run and the plain script, one after the other (A B A B), each in fresh processes; a pair a round."""
     changes = [*CHANGES, f"training.max_steps={asked.steps}"]
     changes += [f"data.max_eval_samples={asked.eval_samples}"] if asked.eval_samples else []
-    cpu = find_device(ask_devices(), "cpu")
+    cpu = find_device(run_job("devices", None, MachineReport), "cpu")
     assert cpu is not None
     options = settle(cpu, run_file.read(DIGITS, tuple(changes)))
     told = (asked.steps, options.device.threads, options.device.precision, asked.eval_samples)
