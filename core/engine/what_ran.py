@@ -98,7 +98,6 @@ IN_8_BITS = (
     Optimizer.ADAMW_8BIT_TORCHAO,
     Optimizer.LION_8BIT,
 )
-WITH_ADAPTER = (Method.LORA, Method.QLORA)
 ZERO = {DeepSpeed.OFF: "", DeepSpeed.ZERO_2: "ZeRO-2", DeepSpeed.ZERO_3: "ZeRO-3"}
 OFFLOADED = ((Offload.CPU, "in main memory"), (Offload.NVME, "in NVMe"))
 """What `WhatRan.deepspeed` begins with, and what it says of each place to offload to."""

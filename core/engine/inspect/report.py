@@ -17,6 +17,7 @@ from core.base.errors import DataError, Fix, Problem
 from core.engine.data import checks
 from core.engine.data.checks import DROP_REPEATS, Prints64, few_rows, offered, similar, told_of
 from core.engine.data.columns import (
+    PREVIEW_ROWS,
     Guess,
     as_text,
     describe,
@@ -75,7 +76,6 @@ READING = 0.4
 MOST_SAMPLED = 20_000
 SHOWN = 20
 MOST_LABELS_SHOWN = 200
-PREVIEW_ROWS = 200
 
 
 # --- How far a look at the data is: a share over its stages, told a few times a second
