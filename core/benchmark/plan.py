@@ -16,7 +16,7 @@ from core.memory.estimate import forecast
 from core.memory.history import correction
 from core.memory.model import Kept, KeptTensor, ModelShape, Room, Verdict, with_changes
 from core.options import RunOptions, Tree
-from core.options.catalogue import ScratchModel, all_options, options_by_path, scratch_model, value_of
+from core.options.catalogue import all_options, options_by_path, value_of
 from core.options.choices import Attention, DeepSpeed, Method, Optimizer, Padding, Precision, Task, Toggle
 from core.options.data import DataOptions
 from core.options.device_support import (
@@ -31,7 +31,7 @@ from core.options.device_support import (
 )
 from core.options.method_rules import LARGEST_RATE
 from core.options.sections import MemoryOptions, ModelOptions, TrainingOptions
-from core.options.sources import Scheme, short_name, synthetic
+from core.options.sources import Scheme, ScratchModel, scratch_model, short_name, synthetic
 from core.options.validate import check_tree
 from core.services.memory import room_of
 

@@ -15,7 +15,8 @@ from core.base.files import is_there, new_file
 from core.base.formats import visible
 from core.cli.output import NAME_HELP, add_command, add_json, agrees, print_json, say
 from core.options import past_runs
-from core.options.catalogue import Kind, Option, number_words
+from core.options.catalogue import number_words
+from core.options.declare import Kind, Option
 from core.options.past_runs import close_to, folder_called, folders_given, run_folders
 from core.runs import bin as the_bin
 from core.runs.bin import NoBinError

@@ -35,7 +35,6 @@ from core.engine.models.past_runs import base_of, config_in
 from core.engine.models.text import load_tokenizer
 from core.engine.models.vision import find_image_model
 from core.options import RunOptions
-from core.options.catalogue import positions_of, scratch_model
 from core.options.choices import (
     ChatTemplate,
     LossOn,
@@ -50,7 +49,7 @@ from core.options.choices import (
 from core.options.choices import ColumnRole as R
 from core.options.device_support import automatic_paths, find_device, settle
 from core.options.past_runs import holds_adapter, model_folder
-from core.options.sources import DIGITS, parse_synthetic
+from core.options.sources import DIGITS, parse_synthetic, positions_of, scratch_model
 from core.sharing.script import Script, ScriptRequest
 
 TEMPLATE = Path(__file__).resolve().parents[2] / "resources" / "script.py.jinja"

@@ -16,7 +16,6 @@ from core.memory import estimate
 from core.memory.estimate import STATE
 from core.memory.model import TIGHT, Forecast, ModelReport, ModelShape, Room, can_be_made, with_changes
 from core.options import RunOptions
-from core.options.catalogue import starts_random
 from core.options.choices import DeepSpeed, Method, Optimizer, Padding, Precision
 from core.options.device_support import LORA_RATE, DeviceReport, caution, settle
 from core.options.device_support import half_precision as half_of
@@ -235,7 +234,7 @@ def leaner_optimizers(asked: Asked) -> Iterator[Step]:
 
 def small_matrices(asked: Asked) -> Iterator[Step]:
     """LoRA in place of all weights."""
-    if asked.options.model.method is Method.FULL and not starts_random(asked.options):
+    if asked.options.model.method is Method.FULL and not asked.options.starts_random:
         yield Step(
             "lora",
             "Train LoRA in place of all weights",
@@ -248,7 +247,7 @@ def small_matrices(asked: Asked) -> Iterator[Step]:
 def packed_weights(asked: Asked) -> Iterator[Step]:
     """QLoRA: LoRA beside weights in 4 bits."""
     method = asked.options.model.method
-    if method not in (Method.FULL, Method.LORA) or starts_random(asked.options):
+    if method not in (Method.FULL, Method.LORA) or asked.options.starts_random:
         return
     from_full = method is Method.FULL
     yield Step(

@@ -10,8 +10,9 @@ import msgspec
 
 from core.options.choices import Task
 from core.options.data import DataOptions
-from core.options.declare import Section, about
+from core.options.declare import Option, Section
 from core.options.sections import DeviceOptions, MemoryOptions, ModelOptions, OutputOptions, TrainingOptions
+from core.options.sources import is_scratch
 
 __all__ = [
     "SCHEMA",
@@ -35,7 +36,7 @@ Tree = dict[str, Any]
 class RunOptions(msgspec.Struct, frozen=True, kw_only=True):
     """All options of a run, as in a run file."""
 
-    task: Annotated[Task, about("Task", "What the model learns to do.")]
+    task: Annotated[Task, Option("Task", "What the model learns to do.")]
     schema: int = SCHEMA
     model: ModelOptions = ModelOptions()
     data: DataOptions = DataOptions()
@@ -43,6 +44,11 @@ class RunOptions(msgspec.Struct, frozen=True, kw_only=True):
     memory: MemoryOptions = MemoryOptions()
     training: TrainingOptions = TrainingOptions()
     output: OutputOptions = OutputOptions()
+
+    @property
+    def starts_random(self) -> bool:
+        """Whether the model has random weights at the start."""
+        return not self.model.pretrained or is_scratch(self.model.source)
 
     @property
     def effective_batch(self) -> int:

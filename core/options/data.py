@@ -11,8 +11,8 @@ from core.options.declare import (
     FOR_SINGLE_TEXTS,
     FOR_TEXT,
     FOR_TEXT_COLUMNS,
+    Option,
     Section,
-    about,
 )
 
 
@@ -21,7 +21,7 @@ class DataOptions(Section, frozen=True, kw_only=True):
 
     train: Annotated[
         str,
-        about(
+        Option(
             "Training data",
             "A CSV, TSV, JSON, JSONL or Parquet file. Text or Markdown files for text generation. CoNLL files for "
             "token classification. For images: a folder with one subfolder per class, a table of paths, or an MNIST "
@@ -29,48 +29,45 @@ class DataOptions(Section, frozen=True, kw_only=True):
             "of its subsets. `builtin:digits` are 1,797 handwritten digits included with Hone. `synthetic:512x128` "
             "generates 512 random samples of 128 tokens (or pixels) for timing, `synthetic:512x64-128` texts of 64 to "
             "128 tokens.",
-            path=True,
+            is_path=True,
         ),
     ] = ""
     eval: Annotated[
         str | None,
-        about(
+        Option(
             "Validation data",
             "Data in the same format for evaluation; never trained on. Empty: part of the training data is used.",
-            path=True,
+            is_path=True,
         ),
     ] = None
     train_split: Annotated[
         str | None,
-        about(
+        Option(
             "Training split",
             "Name of the split to train on if the data has several: a folder with train.csv and test.csv, "
             "train-00000-of-00002.parquet or subfolders train/ and test/, or a data set of the Hub. Empty: `train`.",
-            advanced=True,
             group="Splits",
         ),
     ] = None
     eval_split: Annotated[
         str | None,
-        about(
+        Option(
             "Validation split",
             "Name of the split to evaluate on, instead of other data or a fraction of the training data.",
-            advanced=True,
             group="Splits",
         ),
     ] = None
     eval_fraction: Annotated[
         float,
-        about(
+        Option(
             "Validation fraction",
             "Fraction of the training data used for evaluation if no validation data is given.",
-            ge=0.0,
-            le=0.9,
+            limits=(0.0, 0.9),
         ),
     ] = 0.1
     text_columns: Annotated[
         tuple[str, ...],
-        about(
+        Option(
             "Text columns",
             "One column of text, or two for text pairs. Empty: detected.",
             needs=FOR_TEXT_COLUMNS,
@@ -78,7 +75,7 @@ class DataOptions(Section, frozen=True, kw_only=True):
     ] = ()
     label_column: Annotated[
         str | None,
-        about(
+        Option(
             "Label column",
             "Column with the target: a label, a number, or one label per word. Empty: detected.",
             needs=FOR_LABEL_COLUMN,
@@ -86,38 +83,35 @@ class DataOptions(Section, frozen=True, kw_only=True):
     ] = None
     header: Annotated[
         Toggle,
-        about(
+        Option(
             "Header",
             "Whether the first row of a CSV or TSV file contains column names. Automatic: detected.",
-            advanced=True,
             group="Reading",
             needs=FOR_TEXT,
         ),
     ] = Toggle.AUTO
     skip_bad_rows: Annotated[
         bool,
-        about(
+        Option(
             "Skip invalid rows",
             "Skip and count rows that would stop a run: an empty answer, a value that is not a number, different "
             "numbers of words and tags, an unknown role.",
-            advanced=True,
             group="Reading",
             needs=FOR_TEXT,
         ),
     ] = False
     drop_duplicates: Annotated[
         bool,
-        about(
+        Option(
             "Drop duplicate rows",
             "Drop training rows equal to an earlier one, before the validation split is made.",
-            advanced=True,
             group="Reading",
             needs=FOR_TEXT,
         ),
     ] = False
     image_column: Annotated[
         str | None,
-        about(
+        Option(
             "Image column",
             "In a table: the column with images or their paths. Empty: detected.",
             needs=FOR_IMAGES,
@@ -125,7 +119,7 @@ class DataOptions(Section, frozen=True, kw_only=True):
     ] = None
     columns: Annotated[
         dict[str, str],
-        about(
+        Option(
             "Columns",
             "What each column contains: conversation, system, prompt, input, history, answer, chosen, rejected, "
             "tools or text. Empty: detected.",
@@ -134,143 +128,128 @@ class DataOptions(Section, frozen=True, kw_only=True):
     ] = {}
     roles: Annotated[
         dict[str, str],
-        about(
+        Option(
             "Roles",
             "Maps unknown role names in the data to system, user, assistant or tool.",
-            advanced=True,
             group="Conversations",
             needs=FOR_CONVERSATIONS,
         ),
     ] = {}
     chat_template: Annotated[
         ChatTemplate,
-        about(
+        Option(
             "Chat template",
             "How a conversation is formatted as one text. Saved with the model.",
-            advanced=True,
             group="Conversations",
             needs=FOR_CONVERSATIONS,
         ),
     ] = ChatTemplate.AUTO
     loss_on: Annotated[
         LossOn,
-        about(
+        Option(
             "Loss on",
             "Which tokens of a conversation the loss is computed on.",
-            advanced=True,
             group="Conversations",
             needs=FOR_CHAT,
         ),
     ] = LossOn.ANSWERS
     packing: Annotated[
         bool,
-        about(
+        Option(
             "Packing",
             "Put several conversations into one row, up to the maximum length: fewer steps, less padding. "
             "Attention doesn't cross conversations.",
-            advanced=True,
             group="Batches",
             needs=FOR_CHAT,
         ),
     ] = False
     max_length: Annotated[
         int,
-        about(
+        Option(
             "Maximum length",
             "Longer texts are truncated. Memory and time grow with this value.",
             unit="tokens",
             needs=FOR_TEXT,
-            ge=8,  # room for the special tokens around a pair, and something between them
-            le=1_048_576,
+            limits=(8, 1_048_576),  # room for the special tokens around a pair, and something between them
         ),
     ] = 128
     padding: Annotated[
         Padding,
-        about(
+        Option(
             "Padding",
             "To which length the rows of a batch are padded.",
-            advanced=True,
             group="Batches",
             needs=FOR_SINGLE_TEXTS,
         ),
     ] = Padding.DYNAMIC
     group_by_length: Annotated[
         Toggle,
-        about(
+        Option(
             "Group by length",
             "Batch texts of similar length together: less padding and faster, slightly less random.",
-            advanced=True,
             group="Batches",
             needs=FOR_SINGLE_TEXTS,
         ),
     ] = Toggle.AUTO
     image_size: Annotated[
         int,
-        about(
+        Option(
             "Image size",
             "Images are resized to this width and height. Time grows with the square of it.",
             unit="pixels",
             needs=FOR_IMAGES,
-            ge=32,
-            le=2048,
+            limits=(32, 2048),
         ),
     ] = 224
     max_train_samples: Annotated[
         int | None,
-        about(
+        Option(
             "Maximum training samples",
             "Use only this many rows from the start, for a quick test; the validation fraction is taken from them. "
             "For text generation: train on this many rows of tokens. Empty: all.",
             unit="rows",
-            advanced=True,
             group="How much",
-            ge=1,
+            limits=(1, None),
         ),
     ] = None
     max_eval_samples: Annotated[
         int | None,
-        about(
+        Option(
             "Maximum validation samples",
             "Evaluate on only this many rows. Empty: all.",
             unit="rows",
-            advanced=True,
             group="How much",
-            ge=1,
+            limits=(1, None),
         ),
     ] = None
     workers: Annotated[
         int | None,
-        about(
+        Option(
             "Data loader workers",
             "Processes that prepare batches while the device computes. 0: none. Empty: chosen for this computer and "
             "the data.",
             unit="processes",
-            advanced=True,
             group="Loading",
             aliases=("dataloader_num_workers",),
-            ge=0,
-            le=64,
+            limits=(0, 64),
         ),
     ] = None
     prefetch: Annotated[
         int,
-        about(
+        Option(
             "Prefetch factor",
             "Batches prepared in advance by each worker.",
             unit="batches",
-            advanced=True,
             group="Loading",
             aliases=("dataloader_prefetch_factor",),
-            ge=1,
-            le=64,
+            limits=(1, 64),
         ),
     ] = 2
     pin_memory: Annotated[
         Toggle,
-        about(
+        Option(
             "Pinned memory",
             "Keep batches in page-locked memory, so that an NVIDIA GPU copies them while it computes.",
-            advanced=True,
             group="Loading",
             aliases=("dataloader_pin_memory",),
         ),

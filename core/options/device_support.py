@@ -7,8 +7,9 @@ import msgspec
 
 from core.base.errors import Fix, Problem
 from core.options import RunOptions
-from core.options.catalogue import Option, all_options, options_by_path, starts_random, value_of
+from core.options.catalogue import all_options, options_by_path, value_of
 from core.options.choices import Method, Optimizer, Precision
+from core.options.declare import Option
 from core.options.sources import VISION_MODELS, Scheme
 
 # --- Options that depend on device or model
@@ -283,7 +284,7 @@ def _lora_rate(options: RunOptions, device: DeviceReport | None) -> Iterator[Pro
 def _full_rate(options: RunOptions, device: DeviceReport | None) -> Iterator[Problem]:
     """A rate that suits LoRA's small matrices makes a whole pretrained text model forget what it has learned."""
     rate = options.training.learning_rate
-    is_whole = options.model.method is Method.FULL and not starts_random(options)
+    is_whole = options.model.method is Method.FULL and not options.starts_random
     adamw = options.training.optimizer not in (Optimizer.SGD, Optimizer.LION_8BIT)
     if is_whole and adamw and options.task.reads_text and rate >= LORA_RATE:
         yield Problem(

@@ -11,11 +11,10 @@ import msgspec
 from core.base.errors import Fix, Problem
 from core.base.formats import counted
 from core.options import RunOptions
-from core.options.catalogue import is_scratch, starts_random
 from core.options.choices import Attention, DeepSpeed, Method, Offload, Optimizer, Precision, Schedule, Task
 from core.options.data import DataOptions
 from core.options.sections import MemoryOptions, ModelOptions, TrainingOptions
-from core.options.sources import VISION_MODELS, Scheme, scheme_of
+from core.options.sources import VISION_MODELS, Scheme, is_scratch, scheme_of
 
 # --- Models that are too large
 
@@ -134,7 +133,7 @@ def batch_hint(options: RunOptions, trained: int) -> Problem | None:
 
 def most_epochs(options: RunOptions) -> float:
     """How many epochs are worth their time: those asked for at least."""
-    most = MOST_EPOCHS_FROM_NOTHING if starts_random(options) else MOST_EPOCHS
+    most = MOST_EPOCHS_FROM_NOTHING if options.starts_random else MOST_EPOCHS
     return max(most, options.training.epochs)
 
 
@@ -288,7 +287,7 @@ def _packed_weights(options: RunOptions) -> Iterator[Problem]:
         yield Problem(
             "model.method", "QLoRA packs text models; a vision model is small enough for LoRA", (instead,)
         )
-    elif starts_random(options):
+    elif options.starts_random:
         yield Problem(
             "model.method",
             "QLoRA packs what a model has learned; random weights have to move",
@@ -304,7 +303,7 @@ def _frozen_and_random(options: RunOptions) -> Iterator[Problem]:
     """Random data is for timing: nothing is learned from it, whatever moves."""
     if scheme_of(options.data.train) is Scheme.SYNTHETIC:
         return
-    if options.model.method in (Method.LORA, Method.HEAD) and starts_random(options):
+    if options.model.method in (Method.LORA, Method.HEAD) and options.starts_random:
         pretrained = Fix("Pretrained weights", {"model.pretrained": True})
         yield Problem(
             "model.method",

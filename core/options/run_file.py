@@ -14,7 +14,8 @@ import tomli_w
 from core.base.errors import OptionsError, Problem
 from core.base.files import is_there, load_toml, read_text, without_tilde, write_atomically
 from core.options import SECTIONS, RunOptions, Tree
-from core.options.catalogue import Kind, all_options, copied, options_by_path, put
+from core.options.catalogue import all_options, copied, options_by_path, put
+from core.options.declare import Kind
 from core.options.sources import scheme_of
 from core.options.trainer_args import in_our_words
 from core.options.validate import check_tree

@@ -5,6 +5,7 @@ Data: `builtin:digits`, `synthetic:512x128`, `synthetic:512x64-128` (texts of 64
 """
 
 import json
+from dataclasses import dataclass
 from enum import Enum, StrEnum, auto
 from pathlib import Path
 
@@ -229,3 +230,72 @@ VISION_TITLES = {
     "vgg16": "VGG-16",
 }
 """What they are called in words, as their makers write it."""
+
+
+# --- Models from scratch
+
+
+LEAST_POSITIONS = 256
+"""A model from scratch has at least this many positions, so that longer texts can be tried on it later."""
+
+
+@dataclass(frozen=True)
+class ScratchModel:
+    """Sizes of a small transformer: a Llama, which generates text (`writes`), or a Bert. Embeddings are tied."""
+
+    title: str
+    writes: bool
+    layers: int
+    hidden: int
+    heads: int
+    inner: int
+
+    def parameters(self, vocabulary: int, positions: int = LEAST_POSITIONS) -> int:
+        """How many weights it has, without the head of a classifier."""
+        hidden, inner = self.hidden, self.inner
+        if self.writes:
+            block = 4 * hidden * hidden + 3 * hidden * inner + 2 * hidden
+            return vocabulary * hidden + self.layers * block + hidden
+        block = 4 * (hidden * hidden + hidden) + 2 * hidden * inner + inner + hidden + 4 * hidden
+        tables = (vocabulary + positions + 2) * hidden + 2 * hidden
+        return tables + self.layers * block + hidden * hidden + hidden
+
+    @property
+    def help(self) -> str:
+        kind = "Writes text" if self.writes else "Reads text"
+        millions = self.parameters(1024) / 1e6
+        return f"{kind}; {self.layers} layers, {self.hidden} wide, {millions:.1f} million weights."
+
+
+SCRATCH_MODELS = {
+    "llama-tiny": ScratchModel("Llama, tiny", True, layers=2, hidden=64, heads=4, inner=192),
+    "llama-small": ScratchModel("Llama, small", True, layers=4, hidden=192, heads=6, inner=512),
+    "llama-medium": ScratchModel("Llama, medium", True, layers=8, hidden=512, heads=8, inner=1376),
+    "bert-tiny": ScratchModel("Bert, tiny", False, layers=2, hidden=128, heads=2, inner=512),
+    "bert-mini": ScratchModel("Bert, mini", False, layers=4, hidden=256, heads=4, inner=1024),
+    "bert-small": ScratchModel("Bert, small", False, layers=4, hidden=512, heads=8, inner=2048),
+}
+"""By name. The Berts have the sizes of https://github.com/google-research/bert#bert, the Llamas Hone's own."""
+
+TIMED_MODELS = {
+    "minilm": ScratchModel("MiniLM size", False, layers=6, hidden=384, heads=12, inner=1536),
+    "bert-base": ScratchModel("BERT-base", False, layers=12, hidden=768, heads=12, inner=3072),
+    "bert-large": ScratchModel("BERT-large", False, layers=24, hidden=1024, heads=16, inner=4096),
+}
+"""Sizes that benchmarks measure without downloading anything; the lists to choose from leave them out."""
+
+
+def is_scratch(source: str) -> bool:
+    """Whether a model's source is `scratch:NAME`, known or not."""
+    return Scheme.SCRATCH.name_of(source) is not None
+
+
+def scratch_model(source: str) -> ScratchModel | None:
+    """The model of `scratch:NAME`; None where `source` is something else, or no such model is known."""
+    name = Scheme.SCRATCH.name_of(source) or ""
+    return SCRATCH_MODELS.get(name) or TIMED_MODELS.get(name)
+
+
+def positions_of(max_length: int) -> int:
+    """How many tokens a model from scratch sees at once where texts are cut off at `max_length`."""
+    return max(LEAST_POSITIONS, max_length)

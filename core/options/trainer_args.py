@@ -9,8 +9,9 @@ from functools import cache
 from typing import Any
 
 from core.options import SECTIONS, Tree
-from core.options.catalogue import Kind, all_options, copied, options_by_path, put, value_at
+from core.options.catalogue import all_options, copied, options_by_path, put, value_at
 from core.options.choices import Attention, Optimizer, Schedule
+from core.options.declare import Kind
 
 # --- Names
 

@@ -15,20 +15,10 @@ import msgspec
 from core.base.errors import Fix, Problem
 from core.base.files import is_there, why_missing
 from core.options import SCHEMA, SECTIONS, RunOptions, Tree
-from core.options.catalogue import (
-    SCRATCH_MODELS,
-    Kind,
-    Option,
-    all_options,
-    is_scratch,
-    needs_of,
-    options_by_path,
-    options_of,
-    scratch_model,
-    value_of,
-)
+from core.options.catalogue import all_options, needs_of, options_by_path, options_of, value_of
 from core.options.choices import FP16_NEEDS_GPU, Precision, Task, Toggle
 from core.options.data import DataOptions
+from core.options.declare import Kind, Option
 from core.options.method_rules import METHOD_RULES, METHOD_TASK_RULES, Rule
 from core.options.past_runs import is_run, problem_with
 from core.options.sections import ModelOptions
@@ -36,11 +26,14 @@ from core.options.sources import (
     DIGITS,
     RANDOM_WEIGHTS,
     SAID,
+    SCRATCH_MODELS,
     VISION_MODELS,
     Lack,
     Scheme,
+    is_scratch,
     parse_synthetic,
     scheme_of,
+    scratch_model,
     synthetic,
     synthetic_lengths,
     unknown_scheme,

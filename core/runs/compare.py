@@ -11,7 +11,8 @@ from typing import Any
 from core.base import formats
 from core.base.formats import METRIC_TITLES
 from core.options import RunOptions
-from core.options.catalogue import Option, all_options, value_of
+from core.options.catalogue import all_options, value_of
+from core.options.declare import Option
 from core.runs.folder import RunFolder
 from core.runs.status import RunStory
 from core.runs.summary import RunSummary, story_at_end, summarize

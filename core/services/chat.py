@@ -27,10 +27,9 @@ from core.base.processes import kill_with_children
 from core.base.system import group_memory, system_memory
 from core.memory.estimate import FIRST_USE, INT8, NF4, libraries_bytes
 from core.options import RunOptions
-from core.options.catalogue import is_scratch
 from core.options.choices import Method, Precision, Quantization, Speaker, Task
 from core.options.past_runs import holds_adapter, model_folder, model_name, title_of
-from core.options.sources import scheme_of
+from core.options.sources import is_scratch, scheme_of
 from core.runs import queue
 from core.runs.events import Example
 from core.runs.folder import RunFolder

@@ -21,11 +21,10 @@ from core.base.jobs import EngineJob, JobCancelled, JobProgress, decoded
 from core.base.processes import is_frozen
 from core.memory.model import ModelRequest, model_request
 from core.options import RunOptions
-from core.options.catalogue import is_scratch, scratch_model
 from core.options.data import DataOptions
 from core.options.past_runs import is_run, model_folder
 from core.options.sections import DeviceOptions, MemoryOptions
-from core.options.sources import Scheme
+from core.options.sources import Scheme, is_scratch, scratch_model
 
 # --- What Hone's processes ask and tell each other about the Hugging Face Hub: searches
 

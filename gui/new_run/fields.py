@@ -7,7 +7,8 @@ from PySide6.QtCore import QSignalBlocker, QSize, Qt, Signal
 from PySide6.QtWidgets import QLineEdit, QPlainTextEdit, QVBoxLayout, QWidget
 
 from core.options import presets
-from core.options.catalogue import Option, options_by_path
+from core.options.catalogue import options_by_path
+from core.options.declare import Option
 from core.options.sources import DIGITS, short_name
 from core.services.inspect import Column
 from gui.base.tokens import SPACING

@@ -11,10 +11,10 @@ from PySide6.QtWidgets import QComboBox, QStackedWidget, QVBoxLayout, QWidget
 from core.base import settings
 from core.base.formats import MISSING
 from core.options import RunOptions, choices, past_runs
-from core.options.catalogue import SCRATCH_MODELS, Option, scratch_model
 from core.options.choices import Task
+from core.options.declare import Option
 from core.options.past_runs import is_run
-from core.options.sources import VISION_MODELS, Scheme, scheme_of
+from core.options.sources import SCRATCH_MODELS, VISION_MODELS, Scheme, scheme_of, scratch_model
 from core.runs.folder import RunFolder
 from core.runs.library import list_runs, run_title
 from core.services.hub import is_complete

@@ -8,8 +8,9 @@ from PySide6.QtCore import QObject, Signal
 from PySide6.QtWidgets import QHBoxLayout, QLabel, QLineEdit, QPushButton, QVBoxLayout, QWidget
 
 from core.options import RunOptions, Tree
-from core.options.catalogue import Kind, Option, options_by_path, options_of, value_of, value_words
+from core.options.catalogue import options_by_path, options_of, value_of, value_words
 from core.options.choices import DEVICE_KINDS, Task, Toggle, device_title
+from core.options.declare import Kind, Option
 from core.options.device_support import MachineReport, Settled, find_device, settled_beside
 from core.options.importing import Imported
 from core.options.method_rules import big_model_advice

@@ -18,7 +18,8 @@ from PySide6.QtWidgets import (
     QWidget,
 )
 
-from core.options.catalogue import Choice, Kind, Option, plain_number
+from core.options.catalogue import plain_number
+from core.options.declare import Choice, Kind, Option
 from core.options.device_support import ANY_OTHER, DeviceReport, MachineReport, Settled, refusal
 from core.options.run_file import pairs
 from gui.base.theme import set_flag

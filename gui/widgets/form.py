@@ -8,8 +8,9 @@ from PySide6.QtCore import QObject, Signal
 
 from core.base.errors import Problem
 from core.options import SCHEMA, Tree
-from core.options.catalogue import Option, is_changed, options_by_path, value_words
+from core.options.catalogue import is_changed, options_by_path, value_words
 from core.options.choices import Task
+from core.options.declare import Option
 from core.options.device_support import DeviceReport, MachineReport
 from gui.widgets.fields import Field, Offer, make_field, offer_of
 from gui.widgets.form_row import FormRow

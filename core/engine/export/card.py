@@ -13,10 +13,11 @@ from core.base import formats
 from core.base.formats import METRIC_TITLES
 from core.base.settings import VERSION
 from core.engine.models.text import auto_class
-from core.options.catalogue import Option, all_options, is_scratch, value_of, with_unit
+from core.options.catalogue import all_options, value_of, with_unit
 from core.options.choices import Task
+from core.options.declare import Option
 from core.options.past_runs import data_name, model_name, title_of
-from core.options.sources import Scheme, hub_data, short_name
+from core.options.sources import Scheme, hub_data, is_scratch, short_name
 from core.runs.event_log import EventReader
 from core.runs.events import Evaluated
 from core.runs.folder import RunFolder

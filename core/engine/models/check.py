@@ -17,9 +17,9 @@ from core.engine.models.refusals import UNREADABLE, NotFetched, explained
 from core.engine.models.vision import can_checkpoint, find_image_model, image_model_without_numbers
 from core.memory.model import ModelReport, ModelShape
 from core.options import RunOptions
-from core.options.catalogue import is_scratch
 from core.options.choices import Attention
 from core.options.sections import ModelOptions
+from core.options.sources import is_scratch
 
 NO_LIMIT = 1 << 31
 """Tokenizers that know no limit say a number far beyond this."""

@@ -10,7 +10,7 @@ from typing import Any
 from core.base.errors import ModelError
 from core.engine.data.chat_tokens import TURN_END, TURN_START
 from core.options import RunOptions
-from core.options.catalogue import SCRATCH_MODELS, ScratchModel, positions_of, scratch_model
+from core.options.sources import SCRATCH_MODELS, ScratchModel, positions_of, scratch_model
 
 END, PAD = "<|endoftext|>", "<|pad|>"
 WRITING = (END, PAD, TURN_START, TURN_END)

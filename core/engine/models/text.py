@@ -26,9 +26,9 @@ from core.engine.models.refusals import (
 from core.engine.models.scratch import scratch_config, train_tokenizer
 from core.engine.reporter import Reporter
 from core.options import RunOptions
-from core.options.catalogue import is_scratch
 from core.options.choices import Attention, Method, Task
 from core.options.sections import ModelOptions
+from core.options.sources import is_scratch
 from core.services import hub
 
 # --- Which of transformers' implementations of attention a model gets

@@ -35,9 +35,8 @@ from core.engine.tasks import Prepared, TrainedBy
 from core.engine.tasks.base import ReadyTokenizer, load_writer, ready_tokenizer, tell
 from core.engine.trainer import LanguageTrainer
 from core.options import RunOptions
-from core.options.catalogue import is_scratch
 from core.options.choices import Method
-from core.options.sources import parse_synthetic
+from core.options.sources import is_scratch, parse_synthetic
 from core.runs.events import Phase
 
 # --- Go on writing a text, with a causal language model

@@ -21,9 +21,10 @@ from core.engine.devices.choose import Choice
 from core.engine.environment import prepare_environment
 from core.engine.reporter import Reporter
 from core.options import RunOptions
-from core.options.catalogue import Kind, Option, all_options, options_by_path, value_of
+from core.options.catalogue import all_options, options_by_path, value_of
 from core.options.choices import Task, Toggle
 from core.options.data import DataOptions
+from core.options.declare import Kind, Option
 from core.options.sections import DeviceOptions, ModelOptions
 from core.runs.folder import RunFolder
 from tests.fakes.tiny_bert import WORDS, save_tiny_bert

@@ -4,8 +4,7 @@ from typing import Any
 
 import pytest
 
-from core.options.catalogue import options_by_path, unit_beside, with_unit
-from core.options.catalogue import plain_value_words as value_words
+from core.options.catalogue import options_by_path, unit_beside, value_words, with_unit
 from core.options.choices import Method
 
 
@@ -25,15 +24,15 @@ from core.options.choices import Method
         ("memory.gradient_accumulation_steps", 1, "1 batch"),
         ("memory.gradient_accumulation_steps", 4, "4 batches"),
         ("data.workers", 1, "1 process"),
-        ("data.workers", None, "-"),
+        ("data.workers", None, "not set"),
         ("training.learning_rate", 2e-5, "2e-5"),
         ("model.method", Method.LORA, "LoRA"),
-        ("model.pretrained", False, "off"),
+        ("model.pretrained", False, "Off"),
         ("model.lora_targets", ("query", "value"), "query, value"),
-        ("model.lora_targets", (), "-"),
+        ("model.lora_targets", (), "not set"),
         ("data.columns", {"prompt": "question"}, "prompt = question"),
-        ("data.columns", {}, "-"),
-        ("output.name", "", "-"),
+        ("data.columns", {}, "not set"),
+        ("output.name", "", "not set"),
     ],
 )
 def test_a_value_is_told_with_what_it_counts(path: str, value: Any, told: str) -> None:

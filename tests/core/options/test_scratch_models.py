@@ -5,12 +5,11 @@ import pytest
 from core.memory.model import ModelReport, ModelShape
 from core.memory.remedies import Asked, packed_weights, small_matrices
 from core.options import RunOptions, run_file
-from core.options.catalogue import SCRATCH_MODELS, TIMED_MODELS, positions_of, scratch_model
 from core.options.choices import Method, Task
 from core.options.data import DataOptions
 from core.options.device_support import DeviceReport, hints
 from core.options.sections import ModelOptions, TrainingOptions
-from core.options.sources import short_name
+from core.options.sources import SCRATCH_MODELS, TIMED_MODELS, positions_of, scratch_model, short_name
 from core.options.validate import check_tree, problems_of
 from core.services.hub import is_complete, question_about
 

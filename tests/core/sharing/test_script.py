@@ -16,9 +16,10 @@ import pytest
 
 from core.engine.script import comment, write_script
 from core.options import RunOptions
-from core.options.catalogue import Kind, Option, all_options, options_by_path, value_of
+from core.options.catalogue import all_options, options_by_path, value_of
 from core.options.choices import Method, Precision, Quantization, Task, Toggle
 from core.options.data import DataOptions
+from core.options.declare import Kind, Option
 from core.options.sections import DeviceOptions, MemoryOptions, ModelOptions, TrainingOptions
 from core.runs.folder import RunFolder
 from core.sharing.script import Script, ScriptRequest, script_of_run

@@ -5,7 +5,8 @@ from PySide6.QtCore import QPoint, QPointF, Qt
 from PySide6.QtGui import QWheelEvent
 from PySide6.QtWidgets import QApplication
 
-from core.options.catalogue import Kind, all_options, options_by_path, plain_number, value_words
+from core.options.catalogue import all_options, options_by_path, plain_number, value_words
+from core.options.declare import Kind
 from core.options.device_support import Settled
 from core.options.validate import read_options
 from gui.widgets import fields

@@ -9,10 +9,10 @@ from core.engine.models.check import check_model
 from core.engine.models.scratch import sample, scratch_config, train_tokenizer
 from core.engine.models.text import longest_text, random_model, tokenizer_for
 from core.options import RunOptions
-from core.options.catalogue import SCRATCH_MODELS
 from core.options.choices import Precision, Task
 from core.options.data import DataOptions
 from core.options.sections import DeviceOptions, ModelOptions, OutputOptions
+from core.options.sources import SCRATCH_MODELS
 from tests.fakes.tiny_training import reviews, train, write_reviews
 
 prepare_torchvision()
