@@ -133,7 +133,7 @@ def test_only_one_file_opens_connections_by_itself():
         for module in modules_of(file)
         if module.startswith(opening) and not module.startswith("PySide6.QtNetwork.QLocal")
     }
-    asks_the_name_of_this_computer = {"core/engine/tensorboard.py"}
+    asks_the_name_of_this_computer = {"core/engine/training/tensorboard.py"}
     asks_for_its_proxies = {"core/services/gpu_install.py"}
     tells_what_kind_an_error_is = {"core/engine/hub/account.py"}
     elsewhere = found - asks_the_name_of_this_computer - asks_for_its_proxies - tells_what_kind_an_error_is

@@ -27,7 +27,6 @@ from core.base.errors import OptionsError, UserError
 from core.base.files import ENGINE_LOCK, locked
 from core.base.jobs import FailureReport, JobFailure, JobProgress
 from core.base.processes import ASKER, end_group
-from core.engine.checkpoints import find_start
 from core.engine.environment import (
     prepare,
     prepare_device_check,
@@ -37,6 +36,7 @@ from core.engine.environment import (
 )
 from core.engine.hub import jobs
 from core.engine.reporter import Reporter
+from core.engine.training.checkpoints import find_start
 from core.monitor.nvidia import number_by_slot
 from core.options import RunOptions, Tree
 from core.options.sections import DeviceOptions
@@ -151,7 +151,7 @@ def _train(run: RunFolder) -> int:
             from core.engine.hub.account import lend_token
 
             lend_token()  # the run fetches its model
-        from core.engine.train import train_run
+        from core.engine.training.train import train_run
 
         return train_run(run, options, reporter, start.checkpoint)
 

@@ -38,7 +38,7 @@ if TYPE_CHECKING:
     import torch
 
     from core.engine.devices.memory import DeviceMemory
-    from core.engine.trainer import WatchedTrainer
+    from core.engine.training.trainer import WatchedTrainer
 
 
 # --- The engine's pen: writes what happens into the run's `events.jsonl`

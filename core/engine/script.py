@@ -16,7 +16,6 @@ from typing import Any
 import jinja2
 import msgspec
 
-from core.engine.arguments import trainer_arguments
 from core.engine.data import parquet_images
 from core.engine.data.chat_tokens import Writer, set_template
 from core.engine.data.columns import Guess, guess_columns, guess_score_columns, guess_tag_columns
@@ -34,6 +33,7 @@ from core.engine.environment import mps_watermarks
 from core.engine.models.past_runs import base_of, config_in
 from core.engine.models.text import load_tokenizer
 from core.engine.models.vision import find_image_model
+from core.engine.training.arguments import trainer_arguments
 from core.options import RunOptions
 from core.options.choices import (
     ChatTemplate,

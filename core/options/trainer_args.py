@@ -43,7 +43,7 @@ OPTIMIZER_NAMES = {
     Optimizer.ADEMAMIX: "ademamix",
     Optimizer.SGD: "sgd",
 }
-"""What Trainer 5.23 calls each. It has no name for Adam without the W: `core.engine.arguments` makes that one.
+"""What Trainer 5.23 calls each; it has no name for Adam without the W, which `trainer_arguments` makes.
 
 Fused means that one kernel updates all weights; torch has it on every device that Hone trains on.
 """

@@ -31,8 +31,8 @@ def options(task: Task, model: Any, data: DataOptions, **sections: Any) -> RunOp
 
 def built(asked: RunOptions, folder: Path, kind: Any = None) -> Any:
     """The trainer of a run, or of that `kind`; its checkpoints would go into `folder`."""
-    from core.engine.train import build_trainer, chosen_device, prepare
-    from core.engine.trainer import WatchedTrainer
+    from core.engine.training.train import build_trainer, chosen_device, prepare
+    from core.engine.training.trainer import WatchedTrainer
 
     reporter = Reporter(None)
     with chosen_device(asked) as choice:

@@ -19,6 +19,6 @@ def asked(folder: Path, *, method: Method = Method.FULL, **more: Any) -> RunOpti
 
 def prepared(asked_for: RunOptions) -> Any:
     from core.engine.reporter import Reporter
-    from core.engine.train import prepare
+    from core.engine.training.train import prepare
 
     return prepare(asked_for, Reporter(None))

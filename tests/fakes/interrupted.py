@@ -6,9 +6,9 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from core.engine.checkpoints import find_start
 from core.engine.environment import prepare_torchvision
 from core.engine.reporter import Reporter
+from core.engine.training.checkpoints import find_start
 from core.options import RunOptions
 from core.options.choices import Precision, Task
 from core.options.data import DataOptions
@@ -83,7 +83,7 @@ def attempt(
     folder: Path, options: RunOptions, asked: Asked | None = None, while_evaluating: bool = False
 ) -> int:
     """One attempt as the engine makes it, from the newest checkpoint on; returns its exit status."""
-    from core.engine import train
+    from core.engine.training import train
 
     folder.mkdir(exist_ok=True)
     run = RunFolder(folder)
@@ -107,7 +107,7 @@ def in_attempts(folder: Path, options: RunOptions, *steps: int) -> Story:
 def _asking(run: RunFolder, asked: Asked, while_evaluating: bool) -> Iterator[None]:
     from transformers import TrainerCallback
 
-    from core.engine import callbacks, train
+    from core.engine.training import callbacks, train
 
     class Asking(TrainerCallback):
         def on_step_end(self, args: Any, state: Any, control: Any, **kwargs: Any) -> None:

@@ -53,7 +53,7 @@ class TinyRun:
 
 def train(folder: Path, **sections: Any) -> TinyRun:
     """Train in a new folder `folder`; sections not given are those of a short run in fp32 on the CPU."""
-    from core.engine import train as engine
+    from core.engine.training import train as engine
 
     options = RunOptions(
         **{

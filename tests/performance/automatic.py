@@ -217,7 +217,7 @@ def put_clocks(clocks: dict[str, float]) -> None:
     from accelerate import Accelerator
     from accelerate.optimizer import AcceleratedOptimizer
 
-    from core.engine.trainer import WatchedTrainer
+    from core.engine.training.trainer import WatchedTrainer
 
     steps = 0
 

@@ -194,7 +194,7 @@ def train_here(path: Path, out: Path) -> int:
     leave_aside(options)
     prepare_torchvision()
     from core.engine.memory.weigh import HeldMemory, gpu_used
-    from core.engine.train import load_libraries, train_run
+    from core.engine.training.train import load_libraries, train_run
 
     load_libraries(options)
     used = gpu_used()

@@ -146,9 +146,9 @@ def _loaded(load: Load, say: Say) -> "TriedModel":
     run = RunFolder(Path(load.run))
     options = plain_options(run.options(), load)
     prepare(options)  # before torch is imported
-    from core.engine.failures import is_out_of_memory
     from core.engine.generate.loading import load_model
     from core.engine.generate.predict import positions
+    from core.engine.training.failures import is_out_of_memory
 
     try:
         model = load_model(run, options, load.which)
@@ -185,7 +185,7 @@ def plain_options(asked: RunOptions, load: Load) -> RunOptions:
 
 
 def _answer_or_failure(model: "TriedModel", asked: Ask, hearing: Hearing, say: Say) -> Told:
-    from core.engine.failures import is_out_of_memory
+    from core.engine.training.failures import is_out_of_memory
 
     try:
         return answer(model, asked, hearing, say)

@@ -18,9 +18,9 @@ from core.engine.data.image_files import UNREADABLE, explained, opened
 from core.engine.data.labelled_texts import encode_rows, encode_words
 from core.engine.data.token_cache import NO_LABEL
 from core.engine.generate.loading import TriedModel
-from core.engine.metrics import OUTSIDE
 from core.engine.reporter import Reporter
 from core.engine.tasks import Prepared
+from core.engine.tasks.metrics import OUTSIDE
 from core.options import RunOptions, choices
 from core.options.choices import Task
 from core.runs.events import Example, Said

@@ -322,7 +322,7 @@ def see_words(samples: Sequence[Sample], at_hand: AtHand | None) -> Iterator[See
 
 
 def _labels(sample: Sample) -> str:
-    from core.engine.metrics import OUTSIDE
+    from core.engine.tasks.metrics import OUTSIDE
 
     pairs = zip(sample.inputs, sample.answer, strict=True)
     named = [f"{word} {label}" for word, label in pairs if label != OUTSIDE]

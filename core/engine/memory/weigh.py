@@ -28,12 +28,12 @@ from core.base.system import tree_bytes
 from core.benchmark.result import Sample
 from core.engine.devices.choose import Choice
 from core.engine.devices.memory import process_peak
-from core.engine.failures import explain
-from core.engine.loading import generators, remember
 from core.engine.reporter import Reporter
-from core.engine.train import build_trainer, chosen_device, load_libraries, prepare
-from core.engine.trainer import WatchedTrainer
-from core.engine.what_ran import bare, report_fallbacks, state_bytes, what_ran
+from core.engine.training.failures import explain
+from core.engine.training.loading import generators, remember
+from core.engine.training.train import build_trainer, chosen_device, load_libraries, prepare
+from core.engine.training.trainer import WatchedTrainer
+from core.engine.training.what_ran import bare, report_fallbacks, state_bytes, what_ran
 from core.memory.model import Parts
 from core.monitor.nvidia import find_gpu
 from core.options import RunOptions

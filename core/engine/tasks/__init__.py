@@ -12,7 +12,7 @@ import torch
 class TrainedBy:
     """Another trainer than Trainer itself: a `WatchedTrainer` over one of a library, and its class of arguments.
 
-    `settings` are keyword arguments for that class beside those of `core.engine.arguments`, `more` for the trainer.
+    `settings` are keyword arguments for that class beside those of `trainer_arguments`, `more` for the trainer.
     """
 
     trainer: type

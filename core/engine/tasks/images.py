@@ -13,7 +13,6 @@ from core.base.files import write_atomically
 from core.engine.data.batches import stack
 from core.engine.data.image_files import ImageSet, ImageTransform
 from core.engine.data.images import ImageData, load_image_data, seen_png
-from core.engine.metrics import classification_metrics
 from core.engine.models.parts import apply_method
 from core.engine.models.vision import (
     PREPROCESSOR,
@@ -28,6 +27,7 @@ from core.engine.models.vision import (
 )
 from core.engine.reporter import Reporter
 from core.engine.tasks import Prepared
+from core.engine.tasks.metrics import classification_metrics
 from core.options import RunOptions
 from core.options.sources import ImageLimits, Scheme, parse_synthetic, synthetic
 from core.runs.events import Phase

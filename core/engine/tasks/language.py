@@ -25,7 +25,6 @@ from core.engine.data.running_text import (
 )
 from core.engine.data.synthetic import asked_samples, random_conversations, random_pairs, random_tokens
 from core.engine.data.token_cache import TokenCache, tokenizer_print
-from core.engine.metrics import HeldOut
 from core.engine.models import text as text_models
 from core.engine.models.parts import apply_method
 from core.engine.models.scratch import sample
@@ -33,7 +32,8 @@ from core.engine.models.text import warn_if_neighbours_show
 from core.engine.reporter import Reporter
 from core.engine.tasks import Prepared, TrainedBy
 from core.engine.tasks.base import ReadyTokenizer, load_writer, ready_tokenizer, tell
-from core.engine.trainer import LanguageTrainer
+from core.engine.tasks.metrics import HeldOut
+from core.engine.training.trainer import LanguageTrainer
 from core.options import RunOptions
 from core.options.choices import Method
 from core.options.sources import is_scratch, parse_synthetic

@@ -2,11 +2,11 @@
 
 from dataclasses import replace
 
-from core.engine.metrics import classification_metrics, most_likely, regression_metrics, tag_metrics
 from core.engine.models.refusals import check_tells_words
 from core.engine.reporter import Reporter
 from core.engine.tasks import Prepared
 from core.engine.tasks.base import prepare_encoder
+from core.engine.tasks.metrics import classification_metrics, most_likely, regression_metrics, tag_metrics
 from core.options import RunOptions
 
 # --- Classify a text, or a pair of texts, with an encoder or a causal model with a head

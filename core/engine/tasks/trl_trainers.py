@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 import torch
 
 from core.engine.models.parts import base_of
-from core.engine.trainer import WatchedTrainer
+from core.engine.training.trainer import WatchedTrainer
 
 if TYPE_CHECKING:
     pass
@@ -18,7 +18,7 @@ import warnings
 
 from trl import DPOTrainer, SFTTrainer
 
-from core.engine.metrics import Means, surprise
+from core.engine.tasks.metrics import Means, surprise
 
 # TRL 1.16 asks transformers 5 by names that are going, at every batch of preferences
 warnings.filterwarnings(

@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from core.engine.checkpoints import seal
+from core.engine.training.checkpoints import seal
 from core.runs.folder import RunFolder
 from core.runs.models import MARKER, incomplete, is_undamaged, newest, newest_first
 

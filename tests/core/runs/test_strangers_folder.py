@@ -11,7 +11,7 @@ import pytest
 
 from core.base.errors import RunFolderError, UserError
 from core.base.files import file_inside
-from core.engine import checkpoints
+from core.engine.training import checkpoints
 from core.options import run_file
 from core.runs import start
 from core.runs.event_log import EventReader, EventWriter, RunFollower

@@ -16,12 +16,12 @@ from safetensors.torch import load_file, save_file
 
 from core.base.errors import ModelError
 from core.base.jobs import JobProgress
-from core.engine.checkpoints import seal
 from core.engine.export import card as export_card
 from core.engine.export import folders
 from core.engine.export.job import NotTheSame, export
 from core.engine.export.verify import read_recipe
 from core.engine.models.past_runs import keep_base
+from core.engine.training.checkpoints import seal
 from core.options import RunOptions
 from core.options.choices import Method, Quantization, Task
 from core.options.sections import OutputOptions

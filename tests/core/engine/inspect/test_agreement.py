@@ -86,7 +86,7 @@ def asked(folder: Path, models: Path, task: Task, **data: Any) -> RunOptions:
 def counts(options: RunOptions) -> tuple[DataReport, Any]:
     """What a look says, and what the run has prepared."""
     from core.engine.reporter import Reporter
-    from core.engine.train import prepare
+    from core.engine.training.train import prepare
 
     report = inspect(options)
     assert report.problems == ()
@@ -174,7 +174,7 @@ def said(question: str, answer: str) -> list[dict[str, str]]:
 @pytest.mark.parametrize("task", [task for task in Task if task.reads_text])
 def test_bad_rows_stop_a_run_and_can_be_left_out(task: Task, models: Path, tmp_path: Path) -> None:
     from core.engine.reporter import Reporter
-    from core.engine.train import prepare
+    from core.engine.training.train import prepare
 
     path = str(spoilt(tmp_path, task))
     options = asked(tmp_path, models, task, train=path, eval_fraction=0.0)
@@ -224,7 +224,7 @@ def test_a_length_that_keeps_rows_is_proposed_where_nothing_fits(
     task: Task, models: Path, tmp_path: Path
 ) -> None:
     from core.engine.reporter import Reporter
-    from core.engine.train import prepare
+    from core.engine.training.train import prepare
 
     options = asked(
         tmp_path, models, task, train=str(spoilt(tmp_path, task)), skip_bad_rows=True, max_length=8

@@ -53,7 +53,7 @@ def forecast_of(asked_for: RunOptions) -> Forecast:
 def test_the_longest_row_is_that_of_the_run(folder: Path, task: Task) -> None:
     from core.engine.data.token_cache import lengths_of
     from core.engine.reporter import Reporter
-    from core.engine.train import prepare
+    from core.engine.training.train import prepare
 
     longest = max(lengths_of(prepare(asked(folder, task), Reporter(None)).train) or ())
     told = forecast_of(asked(folder, task))

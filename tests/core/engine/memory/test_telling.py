@@ -50,7 +50,7 @@ def test_told_before_the_first_step_and_remembered_after_the_last(tmp_path: Path
 def test_memory_that_runs_out_is_told_with_what_was_forecast(
     tmp_path: Path, model: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    from core.engine.trainer import WatchedTrainer
+    from core.engine.training.trainer import WatchedTrainer
 
     def fail(*_args: Any, **_kwargs: Any) -> None:
         raise torch.OutOfMemoryError("CUDA out of memory. Tried to allocate 2.50 GiB.")

@@ -144,7 +144,7 @@ DATA: dict[Any, tuple[Callable[[], Any], Any]] = {
 def trainer_of(network: torch.nn.Module, data: tuple[Any, Any], batch: int, folder: Path, task: Task) -> Any:
     """Hone's own trainer for one epoch."""
     from core.engine.reporter import Reporter
-    from core.engine.train import build_trainer
+    from core.engine.training.train import build_trainer
 
     prepared = Prepared(
         model=network, train=data[0], eval=None, collator=data[1], labels=(), save_extras=lambda _: None

@@ -17,7 +17,7 @@ from core.engine.models.vision import find_image_model
 from core.engine.reporter import Reporter
 from core.engine.tasks import Prepared
 from core.engine.tasks.images import prepare
-from core.engine.trainer import mend_loss_scaling
+from core.engine.training.trainer import mend_loss_scaling
 from core.options import RunOptions
 from core.options.choices import Method, Task
 from core.options.data import DataOptions

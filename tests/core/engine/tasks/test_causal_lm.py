@@ -5,8 +5,8 @@ from typing import Any
 import pytest
 import torch
 
-from core.engine.metrics import HeldOut, surprise
 from core.engine.models.check import check_model
+from core.engine.tasks.metrics import HeldOut, surprise
 from core.options import RunOptions
 from core.options.choices import Method, Optimizer, Precision, Quantization, Task
 from core.options.data import DataOptions

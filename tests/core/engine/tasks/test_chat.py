@@ -296,8 +296,8 @@ def test_random_conversations_answer_with_their_second_half(folder: Path, tmp_pa
 
 
 def test_a_stop_is_heeded_after_a_step(folder: Path, tmp_path: Path) -> None:
-    from core.engine.callbacks import RequestBox, RequestCallback
     from core.engine.reporter import Reporter
+    from core.engine.training.callbacks import RequestBox, RequestCallback
     from core.runs.folder import RunFolder
 
     run = RunFolder(tmp_path / "run")

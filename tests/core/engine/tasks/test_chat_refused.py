@@ -61,7 +61,7 @@ class TestBadInput:
         self, folder: Path, tmp_path: Path
     ) -> None:
         from core.engine.reporter import Reporter
-        from core.engine.train import prepare
+        from core.engine.training.train import prepare
         from core.runs.folder import RunFolder
 
         run = RunFolder(tmp_path)

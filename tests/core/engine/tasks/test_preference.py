@@ -215,7 +215,7 @@ def test_random_pairs_share_a_prompt(folder: Path, tmp_path: Path) -> None:
 
 def test_long_pairs_are_cut_at_the_end_of_their_answers(folder: Path) -> None:
     from core.engine.reporter import Reporter
-    from core.engine.train import prepare
+    from core.engine.training.train import prepare
 
     found = prepare(asked(folder, max_length=64), Reporter(None))
     rows = [

@@ -8,7 +8,7 @@ import pytest
 import torch
 
 from core.base.errors import RunFolderError
-from core.engine import checkpoints
+from core.engine.training import checkpoints
 from core.options import RunOptions
 from core.options.sections import OutputOptions, TrainingOptions
 from core.runs.events import MessageRaised, Outcome, RunStarted
@@ -150,7 +150,7 @@ def test_weights_that_are_lost_are_not_saved_over_those_of_before(
 def _lose_weights_after(step: int, run: RunFolder, options: RunOptions) -> None:
     from transformers import TrainerCallback
 
-    from core.engine import train
+    from core.engine.training import train
 
     class Losing(TrainerCallback):
         def on_step_end(self, args: object, state: object, control: object, **kwargs: object) -> None:

@@ -16,10 +16,10 @@ from typing import Any
 
 import torch
 
-from core.engine.loading import generators
 from core.engine.models.parts import base_of
 from core.engine.reporter import Reporter
-from core.engine.trainer import SOFTMAX, FirstBatch
+from core.engine.training.loading import generators
+from core.engine.training.trainer import SOFTMAX, FirstBatch
 from core.options import RunOptions
 from core.options.choices import Attention, Padding
 from core.runs.events import Phase

@@ -6,9 +6,9 @@ from typing import Any
 import msgspec
 import pytest
 
-from core.engine.arguments import trainer_arguments
 from core.engine.devices.choose import Choice
 from core.engine.environment import prepare_torchvision
+from core.engine.training.arguments import trainer_arguments
 from core.options import RunOptions
 from core.options.choices import Precision, Schedule, Task, Toggle
 from core.options.data import DataOptions

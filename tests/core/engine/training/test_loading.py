@@ -16,7 +16,6 @@ import torch
 
 from core.base.errors import DataError, Fix
 from core.base.processes import child_environment
-from core.engine.arguments import trainer_arguments
 from core.engine.data.batches import (
     PadTexts,
     SentCollator,
@@ -30,6 +29,7 @@ from core.engine.data.image_files import EncodedImageSet, ImageFiles, ImageTrans
 from core.engine.data.token_cache import lengths_of
 from core.engine.devices.capabilities import MachineFacts
 from core.engine.devices.choose import Choice, choose
+from core.engine.training.arguments import trainer_arguments
 from core.options import RunOptions
 from core.options.choices import Padding, Precision, Task, Toggle
 from core.options.data import DataOptions

@@ -11,7 +11,7 @@ from tensorboardX.proto import event_pb2
 from tensorboardX.record_writer import RecordWriter
 
 from core.engine.reporter import Reporter
-from core.engine.tensorboard import TensorBoardFiles
+from core.engine.training.tensorboard import TensorBoardFiles
 from core.options.sections import OutputOptions, TrainingOptions
 from core.runs.events import Evaluated, Event, MessageRaised, RunPlanned, StepFinished
 from core.runs.folder import RunFolder

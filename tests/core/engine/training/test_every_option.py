@@ -16,10 +16,10 @@ import pytest
 import torch
 
 from core.engine import environment
-from core.engine.arguments import trainer_arguments
 from core.engine.devices.choose import Choice
 from core.engine.environment import prepare_environment
 from core.engine.reporter import Reporter
+from core.engine.training.arguments import trainer_arguments
 from core.options import RunOptions
 from core.options.catalogue import all_options, options_by_path, value_of
 from core.options.choices import Task, Toggle
@@ -29,7 +29,7 @@ from core.options.sections import DeviceOptions, ModelOptions
 from core.runs.folder import RunFolder
 from tests.fakes.tiny_bert import WORDS, save_tiny_bert
 
-ROOT = Path(__file__).resolve().parents[3]
+ROOT = Path(__file__).resolve().parents[4]
 
 VALUES: dict[str, tuple[Any, ...]] = {
     "model.source": ("other",),
@@ -50,15 +50,15 @@ VALUES: dict[str, tuple[Any, ...]] = {
 
 ELSEWHERE = {
     "model.vocabulary": "tests/core/engine/tasks/test_causal_lm.py::test_it_starts_from_nothing_and_learns",
-    "task": "tests/core/engine/test_compile.py::test_batch_norms_count_as_they_do_uncompiled",
+    "task": "tests/core/engine/training/test_compile.py::test_batch_norms_count_as_they_do_uncompiled",
     "device.processes": "tests/core/engine/devices/test_capabilities.py"
     "::test_a_choice_that_can_not_be_is_refused_with_its_reason_everywhere",
-    "device.compile": "tests/core/engine/test_compile.py"
+    "device.compile": "tests/core/engine/training/test_compile.py"
     "::test_one_compilation_serves_every_length_and_is_timed_apart",
-    "device.compile_backend": "tests/core/engine/test_compile.py"
+    "device.compile_backend": "tests/core/engine/training/test_compile.py"
     "::test_a_back_end_that_fails_leaves_the_run_as_it_would_have_been",
-    "device.compile_mode": "tests/core/engine/test_compile.py::test_inductor_gets_the_mode",
-    "memory.offload_optimizer": "tests/core/engine/test_optimizers.py"
+    "device.compile_mode": "tests/core/engine/training/test_compile.py::test_inductor_gets_the_mode",
+    "memory.offload_optimizer": "tests/core/engine/training/test_optimizers.py"
     "::test_an_optimizer_in_main_memory_gets_adamw_its_numbers_and_its_groups",
     "data.image_column": "tests/core/engine/data/test_image_tables.py::test_columns_can_be_chosen",
     "output.predictions": "tests/core/engine/generate/test_predict.py"
@@ -77,9 +77,9 @@ ELSEWHERE = {
     "::test_packed_rows_hold_several_conversations_that_do_not_see_each_other",
     "training.beta": "tests/core/engine/tasks/test_preference.py::test_beta_holds_the_model_closer_to_what_it_was",
     "output.name": "tests/core/runs/test_runs.py::test_a_new_run_holds_what_was_asked_under_a_name_with_its_date",
-    "output.keep_checkpoints": "tests/core/engine/test_callbacks.py::test_one_sealed_checkpoint_is_kept",
-    "output.keep_best": "tests/core/engine/test_best.py::test_the_best_is_kept_and_becomes_the_model",
-    "output.tensorboard": "tests/core/engine/test_tensorboard.py"
+    "output.keep_checkpoints": "tests/core/engine/training/test_callbacks.py::test_one_sealed_checkpoint_is_kept",
+    "output.keep_best": "tests/core/engine/training/test_best.py::test_the_best_is_kept_and_becomes_the_model",
+    "output.tensorboard": "tests/core/engine/training/test_tensorboard.py"
     "::test_a_run_writes_what_its_events_say_where_asked",
 }
 """Options that no view below shows, and the test that does."""

@@ -11,7 +11,7 @@ import torch
 from safetensors import SafetensorError
 
 from core.base.errors import OutOfMemory
-from core.engine.failures import explain
+from core.engine.training.failures import explain
 from core.options import RunOptions
 from core.options.choices import Method, Task
 from core.options.data import DataOptions

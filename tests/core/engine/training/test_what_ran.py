@@ -5,7 +5,7 @@ from typing import Any
 import msgspec
 import pytest
 
-from core.engine.what_ran import OPTIMIZERS, differences
+from core.engine.training.what_ran import OPTIMIZERS, differences
 from core.options import RunOptions
 from core.options.choices import DeepSpeed, Method, Optimizer, Padding, Precision, Task, Toggle
 from core.options.data import DataOptions

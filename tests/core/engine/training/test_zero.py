@@ -9,8 +9,8 @@ from typing import Any
 import pytest
 
 from core.base import jobs
-from core.engine.arguments import describe_zero, trainer_arguments, zero_config
 from core.engine.devices.choose import Choice
+from core.engine.training.arguments import describe_zero, trainer_arguments, zero_config
 from core.options import RunOptions, run_file
 from core.options.choices import DeepSpeed, Offload, Precision, Task
 from core.options.data import DataOptions

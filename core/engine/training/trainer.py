@@ -14,11 +14,14 @@ from torch.optim.lr_scheduler import LambdaLR
 from torch.overrides import TorchFunctionMode
 
 from core.base.errors import ModelError
-from core.engine import checkpoints
-from core.engine.arguments import allow_zero_state, norm_parameters
 from core.engine.data.token_cache import NO_LABEL
-from core.engine.failures import reading, refuse_lost_weights, writing
-from core.engine.loading import (
+from core.engine.models.parts import base_of
+from core.engine.reporter import Part, StepParts, wait_for
+from core.engine.tasks.metrics import HeldOut, Means, surprise
+from core.engine.training import checkpoints
+from core.engine.training.arguments import allow_zero_state, norm_parameters
+from core.engine.training.failures import reading, refuse_lost_weights, writing
+from core.engine.training.loading import (
     LoadingTrainer,
     draw_no_seed,
     live_loader,
@@ -28,14 +31,11 @@ from core.engine.loading import (
     save_order,
     save_random_state,
 )
-from core.engine.metrics import HeldOut, Means, surprise
-from core.engine.models.parts import base_of
-from core.engine.reporter import Part, StepParts, wait_for
 from core.options.choices import Attention
 from core.runs.models import Checkpoint, is_complete
 
 if TYPE_CHECKING:
-    from core.engine.compile import Compilation
+    from core.engine.training.compile import Compilation
 
 # --- Sees how a run's first batch is computed: from inside the forward and the backward
 
@@ -48,7 +48,7 @@ class FirstBatch:
 
     `autocast_dtype` is the format autocast computed in, None without autocast; `recomputed` counts the blocks whose
     forward ran again while the gradients were computed. A compiled model's are read from its graphs instead (see
-    `core.engine.compile`).
+    `core.engine.training.compile`).
     """
 
     def __init__(self, device_kind: str = "cpu") -> None:

@@ -7,9 +7,9 @@ from typing import Any
 import pytest
 import torch
 
-from core.engine import checkpoints
 from core.engine.environment import prepare_torchvision
 from core.engine.reporter import Reporter
+from core.engine.training import checkpoints
 from core.options import RunOptions, run_file
 from core.options.choices import Precision, Task
 from core.options.data import DataOptions
@@ -38,7 +38,7 @@ class Trap:
 @pytest.fixture(scope="module")
 def trained(tmp_path_factory: pytest.TempPathFactory) -> RunFolder:
     """A run of three steps with its checkpoint."""
-    from core.engine.train import train_run
+    from core.engine.training.train import train_run
 
     folder = tmp_path_factory.mktemp("stranger")
     options = RunOptions(
@@ -55,7 +55,7 @@ def trained(tmp_path_factory: pytest.TempPathFactory) -> RunFolder:
 
 
 def test_what_would_run_code_is_not_loaded(trained: RunFolder, tmp_path: Path) -> None:
-    from core.engine.train import train_run
+    from core.engine.training.train import train_run
 
     mark = tmp_path / "it-ran"
     options = run_file.read(trained.options_file)

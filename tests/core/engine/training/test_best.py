@@ -18,7 +18,7 @@ def evaluated(step: int, **metrics: float) -> dict[str, float]:
 
 
 def test_the_best_is_the_first_of_equals_by_the_metric_a_run_is_judged_by() -> None:
-    from core.engine.callbacks import (
+    from core.engine.training.callbacks import (
         best_step,  # transformers, which torchvision is prepared for by the fakes
     )
 

@@ -19,9 +19,22 @@ from core.base.ceiling import end_reading
 from core.base.errors import UserError
 from core.base.formats import METRIC_NAMES
 from core.base.processes import CANT_WRITE
-from core.engine import checkpoints, environment
-from core.engine.arguments import alone, optimizer_class, trainer_arguments
-from core.engine.callbacks import (
+from core.engine import environment
+from core.engine.data.batches import collator_for
+from core.engine.data.token_cache import NO_LABEL
+from core.engine.devices.capabilities import BITSANDBYTES_OPTIMIZERS, gather
+from core.engine.devices.check import warn_of_wrong_numbers
+from core.engine.devices.choose import Choice, choose_visible
+from core.engine.devices.memory import DeviceMemory, MemoryReports, process_peak
+from core.engine.generate.predict import choose
+from core.engine.memory.forecast import foretell, refuse_too_large, remember
+from core.engine.models.past_runs import keep_base
+from core.engine.models.vision import check_checkpointing
+from core.engine.reporter import Reporter, StepLog
+from core.engine.tasks import Prepared, TrainedBy
+from core.engine.training import checkpoints
+from core.engine.training.arguments import alone, optimizer_class, trainer_arguments
+from core.engine.training.callbacks import (
     BestCallback,
     ConfusionCallback,
     EndRequested,
@@ -32,14 +45,8 @@ from core.engine.callbacks import (
     RequestCallback,
     take_best,
 )
-from core.engine.compile import Compilation
-from core.engine.data.batches import collator_for
-from core.engine.data.token_cache import NO_LABEL
-from core.engine.devices.capabilities import BITSANDBYTES_OPTIMIZERS, gather
-from core.engine.devices.check import warn_of_wrong_numbers
-from core.engine.devices.choose import Choice, choose_visible
-from core.engine.devices.memory import DeviceMemory, MemoryReports, process_peak
-from core.engine.failures import (
+from core.engine.training.compile import Compilation
+from core.engine.training.failures import (
     CantSave,
     cant_save,
     explain,
@@ -50,15 +57,9 @@ from core.engine.failures import (
     saved_bytes,
     writing,
 )
-from core.engine.generate.predict import choose
-from core.engine.loading import on_signals
-from core.engine.memory.forecast import foretell, refuse_too_large, remember
-from core.engine.models.past_runs import keep_base
-from core.engine.models.vision import check_checkpointing
-from core.engine.reporter import Reporter, StepLog
-from core.engine.tasks import Prepared, TrainedBy
-from core.engine.trainer import WatchedTrainer, loss_by_label, mend_loss_scaling, share_router_loss
-from core.engine.what_ran import report_fallbacks
+from core.engine.training.loading import on_signals
+from core.engine.training.trainer import WatchedTrainer, loss_by_label, mend_loss_scaling, share_router_loss
+from core.engine.training.what_ran import report_fallbacks
 from core.options import RunOptions
 from core.options.choices import DeepSpeed, Method, Precision, Task
 from core.runs.events import Outcome, Phase, RunFinished, split_non_finite
@@ -272,7 +273,7 @@ def _train(attempt: _Attempt) -> None:
     checkpoints.refuse_links(attempt.run)
     tensorboard: AbstractContextManager[Any] = nullcontext()
     if attempt.options.output.tensorboard:
-        from core.engine.tensorboard import TensorBoardFiles
+        from core.engine.training.tensorboard import TensorBoardFiles
 
         tensorboard = TensorBoardFiles(attempt.run.tensorboard, attempt.reporter)
     with (

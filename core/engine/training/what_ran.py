@@ -10,14 +10,14 @@ from typing import Any, TextIO
 import torch
 from transformers.trainer_pt_utils import LengthGroupedSampler
 
-from core.engine.arguments import describe_zero, zero_loss_scale
 from core.engine.data.batches import PadTexts
 from core.engine.devices.choose import Choice
 from core.engine.environment import process_ran
-from core.engine.loading import live_loader
 from core.engine.models.parts import base_of, count, describe_adapter, is_packed, weights_of
 from core.engine.reporter import Reporter
-from core.engine.trainer import WatchedTrainer
+from core.engine.training.arguments import describe_zero, zero_loss_scale
+from core.engine.training.loading import live_loader
+from core.engine.training.trainer import WatchedTrainer
 from core.options import RunOptions
 from core.options.catalogue import all_options
 from core.options.choices import Attention, DeepSpeed, Method, Offload, Optimizer, Padding, Precision, Toggle
@@ -145,7 +145,10 @@ def _of_device(settled: RunOptions, ran: WhatRan) -> Iterator[Difference]:
     if device.compile:
         inductor = device.compile_backend == "inductor"
         compiled = f"{device.compile_backend}, {device.compile_mode}" if inductor else device.compile_backend
-    if ran.compiled not in ("", compiled):  # one that fails has its message already (core.engine.compile)
+    if ran.compiled not in (
+        "",
+        compiled,
+    ):  # one that fails has its message already (core.engine.training.compile)
         said = f"{compiled or 'No compilation'} was asked for, {ran.compiled} runs."
         yield Difference("device.compile", "The model is compiled otherwise than asked for", said)
     title = "Another precision runs than asked for"

@@ -16,14 +16,14 @@ from transformers import TrainerCallback
 
 from core.base.errors import UserError
 from core.base.formats import METRIC_NAMES, METRICS
-from core.engine import checkpoints
 from core.engine.devices.choose import Choice
-from core.engine.failures import lost_weights
 from core.engine.generate.predict import Speaker
-from core.engine.metrics import Confusion, confusion_of
 from core.engine.reporter import Part, Reporter, StepLog
-from core.engine.trainer import WatchedTrainer
-from core.engine.what_ran import differences, what_ran
+from core.engine.tasks.metrics import Confusion, confusion_of
+from core.engine.training import checkpoints
+from core.engine.training.failures import lost_weights
+from core.engine.training.trainer import WatchedTrainer
+from core.engine.training.what_ran import differences, what_ran
 from core.options import RunOptions
 from core.options.method_rules import steps_hint, warmup_problem
 from core.runs.events import (

@@ -6,9 +6,9 @@ from pathlib import Path
 import pytest
 import torch
 
-from core.engine import checkpoints
-from core.engine.checkpoints import find_start
-from core.engine.loading import restore_random_state, save_random_state
+from core.engine.training import checkpoints
+from core.engine.training.checkpoints import find_start
+from core.engine.training.loading import restore_random_state, save_random_state
 from core.options.sections import OutputOptions
 from core.runs import models
 from core.runs.folder import RunFolder

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 import torch
 
-from core.engine.metrics import (
+from core.engine.tasks.metrics import (
     Entity,
     TagScheme,
     classification_metrics,

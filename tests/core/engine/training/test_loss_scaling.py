@@ -8,7 +8,7 @@ import torch
 
 from core.engine.environment import prepare_torchvision
 from core.engine.models.vision import VisionClassifier
-from core.engine.trainer import mend_loss_scaling
+from core.engine.training.trainer import mend_loss_scaling
 from core.options.choices import Precision
 from core.options.sections import DeviceOptions, MemoryOptions, TrainingOptions
 from tests.fakes.tiny_bert import save_tiny_bert
@@ -116,7 +116,7 @@ def test_the_model_is_asked_in_the_precision_it_trains_in(
         with model.register_forward_pre_hook(lambda *_: seen.append(torch.is_autocast_enabled("cpu"))):
             return mend_loss_scaling(model, batch)
 
-    monkeypatch.setattr("core.engine.train.mend_loss_scaling", watched)
+    monkeypatch.setattr("core.engine.training.train.mend_loss_scaling", watched)
     run = train(
         tmp_path / "run",
         model=model(save_tiny_bert(tmp_path / "bert")),
@@ -166,8 +166,8 @@ def test_the_model_is_asked_with_a_sample_that_has_labels(
         seen.append(batch["labels"])
         return mend_loss_scaling(model, batch)
 
-    monkeypatch.setattr("core.engine.train.mend_loss_scaling", watched)
-    from core.engine import train as engine_train
+    monkeypatch.setattr("core.engine.training.train.mend_loss_scaling", watched)
+    from core.engine.training import train as engine_train
 
     collator_for = engine_train.collator_for
 

@@ -7,10 +7,10 @@ from pathlib import Path
 
 import pytest
 
-from core.engine.callbacks import BETWEEN_LOOKS, EndRequested, EndWhileLoading, RequestBox
 from core.engine.environment import prepare_torchvision
-from core.engine.loading import on_signals
 from core.engine.reporter import Reporter
+from core.engine.training.callbacks import BETWEEN_LOOKS, EndRequested, EndWhileLoading, RequestBox
+from core.engine.training.loading import on_signals
 from core.options import RunOptions
 from core.options.choices import Task
 from core.runs.event_log import EventReader
@@ -53,7 +53,7 @@ def test_a_second_signal_does_not_take_the_place_of_the_ending(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     prepare_torchvision()
-    from core.engine.train import train_run
+    from core.engine.training.train import train_run
 
     class Reporting(Reporter):
         def write(self, *events: Event) -> None:
@@ -63,7 +63,7 @@ def test_a_second_signal_does_not_take_the_place_of_the_ending(
     def interrupted(attempt: object) -> None:
         os.kill(os.getpid(), signal.SIGTERM)
 
-    monkeypatch.setattr("core.engine.train._train", interrupted)
+    monkeypatch.setattr("core.engine.training.train._train", interrupted)
     run = RunFolder(tmp_path)
     before = signal.signal(signal.SIGHUP, signal.default_int_handler)  # by default it would end the tests
     try:

@@ -223,7 +223,7 @@ def test_a_real_run_on_a_device_that_works_on_loses_no_time_and_computes_the_sam
     }
     plain = tiny_training.train(tmp_path / "plain", **sections)
     device = AsynchronousDevice()
-    monkeypatch.setattr("core.engine.trainer.wait_for", lambda kind: device.wait)
+    monkeypatch.setattr("core.engine.training.trainer.wait_for", lambda kind: device.wait)
     watched = tiny_training.train(tmp_path / "watched", **sections)
     assert [step.loss for step in watched.steps] == [step.loss for step in plain.steps]
     sampled = [step.step for step in watched.steps if step.forward_seconds is not None]

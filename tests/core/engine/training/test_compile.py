@@ -10,10 +10,10 @@ import torch
 from torch._dynamo.backends import registry
 from torch._dynamo.backends.common import aot_autograd
 
-from core.engine.compile import Compilation, has_many_shapes
 from core.engine.models.vision import VisionClassifier
 from core.engine.reporter import Reporter
-from core.engine.trainer import FirstBatch
+from core.engine.training.compile import Compilation, has_many_shapes
+from core.engine.training.trainer import FirstBatch
 from core.options import RunOptions
 from core.options.choices import Padding, Precision, Task
 from core.options.data import DataOptions

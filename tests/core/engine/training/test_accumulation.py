@@ -42,7 +42,7 @@ def reviews(tmp_path: Path) -> Path:
 
 
 def hone_steps(model: Path, reviews: Path, folder: Path) -> list[StepFinished]:
-    from core.engine.train import train_run
+    from core.engine.training.train import train_run
 
     folder.mkdir()
     run = RunFolder(folder)

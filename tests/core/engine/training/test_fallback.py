@@ -8,7 +8,7 @@ import pytest
 import torch
 
 from core.engine.reporter import Reporter
-from core.engine.what_ran import report_fallbacks
+from core.engine.training.what_ran import report_fallbacks
 from core.runs.event_log import EventReader
 from core.runs.events import MessageRaised
 from core.runs.folder import RunFolder

@@ -8,11 +8,11 @@ from typing import Any
 import pytest
 import torch
 
-from core.engine.arguments import norm_parameters, optimizer_class, trainer_arguments
 from core.engine.data.batches import stack
 from core.engine.devices.choose import Choice
 from core.engine.models.vision import VisionClassifier, load_vision_model
-from core.engine.what_ran import state_bytes
+from core.engine.training.arguments import norm_parameters, optimizer_class, trainer_arguments
+from core.engine.training.what_ran import state_bytes
 from core.options import RunOptions
 from core.options.choices import Optimizer, Task
 from core.options.sections import MemoryOptions, ModelOptions, OutputOptions, TrainingOptions
@@ -66,7 +66,7 @@ def live_groups(network: torch.nn.Module, folder: Path, **training: Any) -> list
     """The groups of parameters of the optimizer that Hone's trainer makes: those that decay, then the others."""
     from transformers import TrainingArguments
 
-    from core.engine.trainer import WatchedTrainer
+    from core.engine.training.trainer import WatchedTrainer
 
     choice = chosen(**training)
     arguments = TrainingArguments(**trainer_arguments(choice, folder, has_eval=False))
@@ -105,7 +105,7 @@ def test_sgd_without_momentum_holds_nothing(bert: Path, tmp_path: Path) -> None:
 def test_flags_and_numbers_that_were_dropped_are_told(
     bert: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    from core.engine.trainer import WatchedTrainer
+    from core.engine.training.trainer import WatchedTrainer
 
     make = WatchedTrainer.create_optimizer
 
@@ -159,7 +159,7 @@ def test_all_numbers_reach_the_live_optimizer(kind: Optimizer, tmp_path: Path) -
 
 @pytest.mark.parametrize("name", VISION_MODELS)
 def test_weight_decay_leaves_biases_and_norms_of_vision_models_alone(name: str) -> None:
-    from core.engine.trainer import WatchedTrainer
+    from core.engine.training.trainer import WatchedTrainer
 
     with torch.device("meta"):
         source = ModelOptions(source=f"torchvision:{name}", pretrained=False)
@@ -239,7 +239,7 @@ def weights_after_training(folder: Path, *, offload: bool) -> torch.Tensor:
     """What three steps with a falling learning rate come to, a checkpoint of the state included."""
     from transformers import TrainingArguments
 
-    from core.engine.trainer import WatchedTrainer
+    from core.engine.training.trainer import WatchedTrainer
 
     torch.manual_seed(0)
     network = VisionClassifier(torch.nn.Sequential(torch.nn.Flatten(), torch.nn.Linear(12 * 64, 8)))

@@ -27,7 +27,7 @@ def no_extras(_folder: Path) -> None:
 def first_batch(kind: str, folder: Path) -> dict[str, Any]:
     """What Hone's trainer would take to a device of this kind."""
     from core.engine.reporter import Reporter
-    from core.engine.train import build_trainer
+    from core.engine.training.train import build_trainer
 
     choice = Choice(kind, "", RunOptions(task=Task.IMAGE_CLASSIFICATION), {}, asked="auto")
     network = VisionClassifier(torch.nn.Sequential(torch.nn.Flatten(), torch.nn.Linear(12, 4)))

@@ -14,14 +14,6 @@ prepare_torchvision()
 from transformers import TrainerCallback, TrainingArguments  # noqa: E402 - torchvision must be prepared first
 
 from core.base.errors import UserError  # noqa: E402
-from core.engine.arguments import trainer_arguments  # noqa: E402
-from core.engine.callbacks import (  # noqa: E402
-    EndRequested,
-    ReportCallback,
-    RequestBox,
-    RequestCallback,
-    epochs_of,
-)
 from core.engine.data.batches import stack  # noqa: E402
 from core.engine.devices.choose import Choice  # noqa: E402
 from core.engine.devices.memory import DeviceMemory  # noqa: E402
@@ -30,8 +22,16 @@ from core.engine.reporter import (  # noqa: E402
     Reporter,
     StepLog,
 )
-from core.engine.trainer import WatchedTrainer  # noqa: E402
-from core.engine.what_ran import (  # noqa: E402
+from core.engine.training.arguments import trainer_arguments  # noqa: E402
+from core.engine.training.callbacks import (  # noqa: E402
+    EndRequested,
+    ReportCallback,
+    RequestBox,
+    RequestCallback,
+    epochs_of,
+)
+from core.engine.training.trainer import WatchedTrainer  # noqa: E402
+from core.engine.training.what_ran import (  # noqa: E402
     differences,
     what_ran,
 )
@@ -239,7 +239,7 @@ class SaveTwice(TrainerCallback):
 def test_who_asks_for_a_checkpoint_that_is_there_already_hears_of_it(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("core.engine.callbacks.BETWEEN_LOOKS", 0.0)
+    monkeypatch.setattr("core.engine.training.callbacks.BETWEEN_LOOKS", 0.0)
     training = Training(tmp_path, samples(8))
     training.trainer.add_callback(SaveTwice(training.run))
     training.trainer.train()

@@ -14,8 +14,8 @@ import pytest
 from core.base.errors import FixAction
 from core.base.processes import CANT_WRITE
 from core.engine.__main__ import LenientStream
-from core.engine.failures import CantSave, cant_save, explain, need_of, writing
 from core.engine.reporter import Reporter
+from core.engine.training.failures import CantSave, cant_save, explain, need_of, writing
 from core.options import RunOptions
 from core.options.sections import OutputOptions, TrainingOptions
 from core.runs.events import CheckpointSaved, Event, MessageRaised, Outcome, StepFinished
@@ -224,7 +224,7 @@ def file_limit_from_step(step: int, limit: int) -> Iterator[None]:
     """From the end of a step on no file may grow beyond `limit` bytes, in this whole process."""
     from transformers import TrainerCallback
 
-    from core.engine import train
+    from core.engine.training import train
 
     before = resource.getrlimit(resource.RLIMIT_FSIZE)
 

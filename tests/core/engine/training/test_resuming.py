@@ -281,7 +281,7 @@ def test_a_pause_that_interrupts_when_loading_is_just_done_is_a_pause(
     def interrupted(_: object) -> None:
         raise KeyboardInterrupt
 
-    monkeypatch.setattr("core.engine.train._train", interrupted)
+    monkeypatch.setattr("core.engine.training.train._train", interrupted)
     run = RunFolder(tmp_path)
     run.ask(Action.PAUSE)
     assert attempt(tmp_path, short_run()) == 0

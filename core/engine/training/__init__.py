@@ -1,0 +1,1 @@
+"""The training job: Trainer, what it is given, what watches it."""
