@@ -9,7 +9,8 @@ import psutil
 
 from core.base.system import ProcessTree, processor_times
 from core.benchmark.result import Conditions
-from core.monitor.sampler import Sampler, gpu_of
+from core.monitor.nvidia import gpu_of
+from core.monitor.sampler import Sampler
 from core.monitor.system_rules import held_back
 from core.runs.events import BatterySampled, DeviceSampled, Event, MemorySampled, Source
 

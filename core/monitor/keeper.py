@@ -1,10 +1,10 @@
-"""The keeper: one small process a run. It starts the engine, waits for it, and writes down what the machine does.
+"""The keeper: a small process, one a run, that starts the engine, waits for it, and writes down what the machine does.
 
-A run that is queued has its keeper from the start, which waits for its turn before it starts the engine.
+The keeper of a queued run is started at once and waits for its turn before it starts the engine.
 
-Only a parent can tell how a process ended, and a stuck engine can't sample itself. So the keeper also has the watchers,
-which say when something is wrong, and keeps the computer awake. It needs no torch, and it goes on when the window is
-closed. Started as `python -P -m core.monitor.keeper RUN_DIR [--queue]`.
+Only a parent can tell how a process ended, and a stuck engine can't sample itself. So the keeper also runs the warning
+rules and keeps the computer awake. It needs no torch, and it goes on when the window is closed. Started as
+`python -P -m core.monitor.keeper RUN_DIR [--queue]`.
 """
 
 import contextlib
@@ -36,68 +36,21 @@ from core.base.processes import (
     start_worker,
 )
 from core.base.system import system_memory
-from core.monitor.sampler import Sampler, gpu_of
+from core.monitor.nvidia import gpu_of
+from core.monitor.sampler import Sampler
 from core.monitor.system_rules import Activity
 from core.monitor.watchdog import Watchdog
-from core.options.sections import DeviceOptions
-from core.runs import models
+from core.runs import models, queue
 from core.runs.event_log import EventReader, EventWriter, current_attempt
 from core.runs.events import Event, Level, MessageRaised, Outcome, RequestAnswered, RunFinished, RunPlanned
-from core.runs.folder import Action, ExitRecord, Request, RunFolder
-from core.runs.queue import Turn
+from core.runs.folder import Action, ExitRecord, RunFolder
 from core.runs.start import QUEUE_FLAG
-
-# --- Space reserved for exit.json
-
-
-LAST_WORD_SECONDS = 30.0
-"""How long a keeper tries to write down how its engine ended: a full disk may find room."""
-
-SPARE_BYTES = 32 << 10
-"""`exit.json` with the end of the log takes a few KB; so do the blocks of its temporary file and of the folder."""
-
-
-class LastWord:
-    """Keeps room in a run's folder, and gives it up for the record of how the run's engine ended.
-
-    Args:
-        run: The run's folder. Where no room is to be had from the start, there is none to give up.
-    """
-
-    def __init__(self, run: RunFolder) -> None:
-        self._run = run
-        with contextlib.suppress(OSError):
-            write_atomically(run.spare_file, os.urandom(SPARE_BYTES))  # zeros may take no room on some disks
-
-    def say(self, record: ExitRecord) -> None:
-        """Write `exit.json`; where that can't be, the run's events have to tell how it ended."""
-        deadline = time.monotonic() + LAST_WORD_SECONDS
-        while not self._run.is_removed:
-            with contextlib.suppress(OSError):
-                self._run.spare_file.unlink(missing_ok=True)
-            try:
-                self._write(record)
-            except OSError as error:
-                if time.monotonic() >= deadline:
-                    print(f"exit.json can't be written: {error}\n{record}", file=sys.stderr)
-                    return
-                time.sleep(1.0)
-            else:
-                return
-
-    def _write(self, record: ExitRecord) -> None:
-        """Write it, and where that takes too much room, without the end of the log."""
-        try:
-            self._run.record_exit(record)
-        except OSError:
-            self._run.record_exit(msgspec.structs.replace(record, log_tail=""))
-
-
-# --- Keeper
-
 
 POLL_SECONDS = 0.1
 SAMPLE_SECONDS = 1.0
+EXIT_RECORD_SECONDS = 30.0  # how long it tries to write exit.json: a full disk may be given room
+SPARE_BYTES = 32 << 10
+"""Reserved for `exit.json`, which takes a few KB with the end of the log; so does its temporary file."""
 
 
 class Keeper:
@@ -113,19 +66,18 @@ class Keeper:
         self._run = run
         self._queued = queued
         self._command = command
-        options = run.readable_options()  # the engine reports it where they are wrong
-        self._device = options.device.name if options else DeviceOptions().name
-        self._options = options
+        self._options = run.readable_options()  # the engine reports it where they are wrong
+        self._device = queue.device_of(run)
         self._events = EventReader(run.events_file)
-        self._events.start_at_end()  # what earlier attempts told, which may be long
+        self._events.start_at_end()  # events of earlier attempts, which may be many
         self._writer = EventWriter(run.machine_file, attempt=current_attempt(run))
-        self._turn = Turn(run, self._device, self._writer.attempt)
-        self._last_word = LastWord(run)
+        self._turn = queue.Turn(run, self._device, self._writer.attempt)
+        reserve_space(run)
         self._kills_before = out_of_memory_kills()
-        self._was_asked_to_kill = False
+        self._is_killed = False
         self._wants_stop = False
 
-    def ask_stop(self) -> None:
+    def request_stop(self) -> None:
         """Let the engine stop at its next step. Safe to call from a signal handler."""
         self._wants_stop = True
 
@@ -133,28 +85,35 @@ class Keeper:
         """Wait for the run's turn, start the engine, watch it until it ends, and write `exit.json`."""
         with contextlib.suppress(
             OSError
-        ):  # whoever started this has done so, too, or may be gone before it could
+        ):  # whoever started this has done so, too, or is gone before it could
             self._run.record_keeper(os.getpid(), self._writer.attempt)
-        with (
-            awake()
-        ):  # also while it waits: something else trains then, and between the two nothing must sleep
-            record = self._wait() or self._train()
+        with awake():  # while it waits, too: another run trains then, and between the two nothing must sleep
+            reason = self._turn.wait(self._write, lambda: self._wants_stop) if self._queued else None
+            record = self._train() if reason is None else self._without_engine(reason)
         self._writer.close()
         self._turn.leave()
-        self._last_word.say(record)
+        write_exit_record(self._run, record)
         return record
 
-    def _wait(self) -> ExitRecord | None:
-        """Wait for the run's turn; None: it has come."""
-        if not self._queued:
-            return None
-        reason = self._turn.wait(self._write, lambda: self._wants_stop)
-        return None if reason is None else self._without_engine(reason)
+    def _without_engine(self, reason: str) -> ExitRecord:
+        last = self._run.last_exit_record()
+        before = last.of_engine if last is not None else None
+        return ExitRecord(
+            time=time.time(), code=None, reason=reason, attempt=self._writer.attempt, before=before
+        )
 
     def _train(self) -> ExitRecord:
         ceiling = Ceiling(limit=room_for_reading(system_memory()))
         try:
-            engine = self._start(ceiling)
+            with self._run.log_file.open("ab") as log:
+                engine = start_worker(
+                    self._command,
+                    stdin=subprocess.DEVNULL,
+                    stdout=log.fileno(),
+                    stderr=subprocess.STDOUT,
+                    folder=self._run.path,
+                    environment={"PYTHONUNBUFFERED": "1", **ceiling.environment},
+                )
         except OSError as error:
             ceiling.close()
             return self._without_engine(f"The training process can't be started: {error}")
@@ -165,24 +124,6 @@ class Keeper:
         if ceiling.over:
             self._fail(ceiling.over)
         return self._exit_record(engine.returncode, ceiling.over)
-
-    def _without_engine(self, reason: str) -> ExitRecord:
-        past = self._run.last_exit_record()
-        before = past.of_engine if past is not None else None
-        return ExitRecord(
-            time=time.time(), code=None, reason=reason, attempt=self._writer.attempt, before=before
-        )
-
-    def _start(self, ceiling: Ceiling) -> subprocess.Popen[bytes]:
-        with self._run.log_file.open("ab") as log:
-            return start_worker(
-                self._command,
-                stdin=subprocess.DEVNULL,
-                stdout=log.fileno(),
-                stderr=subprocess.STDOUT,
-                folder=self._run.path,
-                environment={"PYTHONUNBUFFERED": "1", **ceiling.environment},
-            )
 
     def _watch(self, engine: subprocess.Popen[bytes], ceiling: Ceiling) -> None:
         sampler = Sampler(engine.pid, partial(gpu_of, self._device), folder=self._run.path)
@@ -197,87 +138,95 @@ class Keeper:
                 kill_with_children(engine)
                 engine.wait()
                 break
-            if self._run.is_removed:  # nobody wants it any longer
+            if self._run.is_removed:
                 kill_with_children(engine)
                 return
-            self._pass_on_stop()
-            self._answer_kills(engine)
+            self._answer_requests(engine)
             self._turn.look_after()
             time.sleep(POLL_SECONDS)  # waiting for the engine with a time limit polls it many times as often
         for message in (*watchdog.take(self._new_events(), time.monotonic(), time.time()), *watchdog.end()):
             self._write(message)
 
     def _sample(self, sampler: Sampler, watchdog: Watchdog) -> None:
-        """Write down what the machine does, and what the watchers find in that and in what the engine tells."""
-        samples = sampler.sample()
-        told = self._new_events()
-        for event in (*samples, *watchdog.take([*told, *samples], time.monotonic(), time.time())):
+        samples, events = sampler.sample(), self._new_events()
+        for event in (*samples, *watchdog.take([*events, *samples], time.monotonic(), time.time())):
             self._write(event)
-        if any(isinstance(event, RunPlanned) and not event.device.startswith("cuda") for event in told):
+        if any(isinstance(event, RunPlanned) and not event.device.startswith("cuda") for event in events):
             sampler.let_gpu_sleep()  # the run computes elsewhere
 
     def _new_events(self) -> list[Event]:
-        """What the engine has told in this attempt since the last call.
-
-        A folder that can't be reached for a moment costs a look, not the run.
-        """
+        """The engine's events of this attempt since the last call; none while the folder can't be reached."""
         found: list[Event] = []
         with contextlib.suppress(OSError):
             while read := self._events.read():
                 found += [event for event in read if event.attempt == self._writer.attempt]
         return found
 
-    def _pass_on_stop(self) -> None:
+    def _answer_requests(self, engine: subprocess.Popen[bytes]) -> None:
         if self._wants_stop:
-            with contextlib.suppress(OSError):  # a full disk: it will be asked again
+            with contextlib.suppress(OSError):  # a full disk: it is tried again
                 self._run.ask(Action.STOP)
                 self._wants_stop = False
-
-    def _answer_kills(self, engine: subprocess.Popen[bytes]) -> None:
         for request in self._run.open_requests(clean=True):
             if request.action is Action.KILL:
-                self._kill(engine, request)
-
-    def _kill(self, engine: subprocess.Popen[bytes], request: Request) -> None:
-        self._was_asked_to_kill = True
-        self._write(RequestAnswered(request=request.id, action=request.action, accepted=True))
-        kill_with_children(engine)
-        with contextlib.suppress(OSError):  # the next attempt takes it away
-            self._run.close_request(request)
+                self._is_killed = True
+                self._write(RequestAnswered(request=request.id, action=request.action, accepted=True))
+                kill_with_children(engine)
+                with contextlib.suppress(OSError):  # the next attempt takes it away
+                    self._run.close_request(request)
 
     def _write(self, event: Event) -> None:
         with contextlib.suppress(OSError):  # a full disk costs the figures, not the run
             self._writer.write(event)
 
     def _fail(self, error: UserError) -> None:
-        """Say in the engine's place why the run can't go on."""
+        """Report in the engine's place why the run can't go on."""
         kept = models.newest(self._run)
+        message = MessageRaised(
+            id="failed", level=Level.ERROR, title=error.title, detail=error.detail, fixes=error.fixes
+        )
         with contextlib.suppress(OSError):
             writer = EventWriter(self._run.events_file, attempt=self._writer.attempt)
-            writer.write(
-                MessageRaised(
-                    id="failed", level=Level.ERROR, title=error.title, detail=error.detail, fixes=error.fixes
-                ),
-                RunFinished(state=Outcome.FAILED, steps=kept.step if kept else 0),
-            )
+            writer.write(message, RunFinished(state=Outcome.FAILED, steps=kept.step if kept else 0))
             writer.close()
 
     def _exit_record(self, code: int, over: UserError | None) -> ExitRecord:
         kills = (out_of_memory_kills() or 0) > (self._kills_before or 0)
-        asked = self._was_asked_to_kill
+        reason = over.title if over else describe(code, out_of_memory=kills)
         return ExitRecord(
             time=time.time(),
             code=code,
             signal=signal_name(code),
-            reason="It was ended at once, as asked."
-            if asked
-            else over.title
-            if over
-            else describe(code, out_of_memory=kills),
+            reason="It was ended at once, as asked." if self._is_killed else reason,
             log_tail=log_tail(self._run.log_file),
-            out_of_memory=not asked and is_out_of_memory(code, kills=kills),
+            out_of_memory=not self._is_killed and is_out_of_memory(code, kills=kills),
             attempt=self._writer.attempt,
         )
+
+
+def reserve_space(run: RunFolder) -> None:
+    """Reserve space for `exit.json`, where there is any."""
+    with contextlib.suppress(OSError):
+        write_atomically(run.spare_file, os.urandom(SPARE_BYTES))  # zeros may take no space on some disks
+
+
+def write_exit_record(run: RunFolder, record: ExitRecord) -> None:
+    """Write `exit.json` into the space reserved for it, if need be without the end of the log."""
+    deadline = time.monotonic() + EXIT_RECORD_SECONDS
+    while not run.is_removed:
+        with contextlib.suppress(OSError):
+            run.spare_file.unlink(missing_ok=True)
+        for version in (record, msgspec.structs.replace(record, log_tail="")):
+            try:
+                run.record_exit(version)
+            except OSError as error:
+                failure = error
+            else:
+                return
+        if time.monotonic() >= deadline:
+            print(f"exit.json can't be written: {failure}\n{record}", file=sys.stderr)
+            return
+        time.sleep(1.0)
 
 
 def main(arguments: Sequence[str]) -> int:
@@ -292,7 +241,7 @@ def main(arguments: Sequence[str]) -> int:
     os.chdir(path)  # where the folder is renamed, moved or unmounted, it still is this one
     keeper = Keeper(RunFolder(Path()), engine_command("train", "."), queued=QUEUE_FLAG in arguments)
     for number in SIGNALS:
-        signal.signal(number, lambda *_: keeper.ask_stop())
+        signal.signal(number, lambda *_: keeper.request_stop())
     keeper.keep()
     return 0
 

@@ -1,218 +1,191 @@
-"""Warnings about the loss: not a number, exploding, flat."""
+"""Warnings about the loss: not a number, exploding, flat.
+
+Each rule is a function of the attempt so far. `raised` is the key of its finding that stands now, empty where none
+does: a standing finding has a wider limit to pass before it is withdrawn, so that messages don't come and go.
+"""
 
 import math
 from collections.abc import Iterator
+from typing import NamedTuple
 
 from core.base.errors import Fix
-from core.monitor import recent as limits
-from core.monitor.recent import END, REVEAL, STOP, Finding, Low, Recent, Trend, trend
+from core.monitor.recent import END, FINITE_AGAIN, REVEAL, STOP, Finding, Low, Recent, trend
 from core.options.choices import Task
 from core.runs.events import Level
 
-# --- Not a number
+LOST_LOSS, EXPLODING_LOSS, STANDING_LOSS = "lost-loss", "exploding-loss", "standing-loss"
 
 
-LOST_LOSS = "lost-loss"
+def set_rate(recent: Recent, times: float, digits: int = 3) -> Fix:
+    """A fix that multiplies the learning rate; `recent.options` is known."""
+    assert recent.options is not None
+    rate = min(10.0, float(f"{recent.options.training.learning_rate * times:.{digits}g}"))
+    verb = "Lower" if times < 1 else "Raise"
+    return Fix(f"{verb} the learning rate to {rate:g}", {"training.learning_rate": rate})
 
 
 def lost_loss(recent: Recent, *, raised: str) -> Finding | None:
-    """Find a loss that was NaN or infinite and hasn't been finite for long since."""
-    bad = recent.bad_loss
-    if bad is None or recent.failure is not None or bad.finite_since >= limits.FINITE_AGAIN:
+    """Find a loss that was NaN or infinite, unless many finite ones have followed."""
+    bad, good = recent.bad_loss, recent.good_checkpoint
+    if bad is None or recent.failure is not None or bad.finite_since >= FINITE_AGAIN:
         return None
+    # stopping saves a checkpoint, which may take the place of the last good one
+    is_full = len(recent.checkpoints) >= recent.most_checkpoints
+    is_next_to_go = good is not None and recent.checkpoints[0] is good and is_full
+    if good is not None:
+        kept = f"The last good checkpoint is {good.path}, of step {good.step:,}."
+        if is_next_to_go:
+            kept += (
+                " The next one takes its place, also where you stop and keep: copy it first if you want it, or end "
+                "the run now."
+            )
+    elif recent.checkpoints:
+        kept = "There is no checkpoint of before it any more."
+    else:
+        kept = "There is no checkpoint yet."
+    fixes = [END if is_next_to_go else STOP, *([REVEAL] if good is not None else [])]
+    if recent.options is not None:
+        fixes.append(set_rate(recent, 1 / 10))
+        if recent.what_ran is not None and recent.what_ran.autocast_dtype is not None:
+            fixes.append(Fix("Compute in fp32", {"device.precision": "fp32"}))
     what = "not a number (NaN)" if math.isnan(bad.loss) else "infinite"
     return Finding(
-        key=f"{bad.step}: {_kept_before_loss(recent)}",
+        key=f"{bad.step}: {kept}",
         level=Level.WARNING,
         title=f"The loss of step {bad.step:,} is {what}",
         detail="A single such step may pass. Where they go on the weights are lost, and the run ends by itself. The "
-        f"usual cause is a learning rate that is too high. {_kept_before_loss(recent)}",
-        fixes=tuple(_fixes_for_lost(recent)),
+        f"usual cause is a learning rate that is too high. {kept}",
+        fixes=tuple(fixes),
     )
-
-
-def _kept_before_loss(recent: Recent) -> str:
-    good = recent.good_checkpoint
-    if good is None:
-        return (
-            "There is no checkpoint of before it any more."
-            if recent.checkpoint
-            else "There is no checkpoint yet."
-        )
-    kept = f"The last good checkpoint is {good.path}, of step {good.step:,}."
-    if _is_next_to_go(recent):
-        return (
-            f"{kept} The next one takes its place, also where you stop and keep: copy it first if you want it, or end "
-            "the run now."
-        )
-    return kept
-
-
-def _is_next_to_go(recent: Recent) -> bool:
-    """Whether the good checkpoint is removed as soon as the next is saved, which a stop does."""
-    return (
-        recent.good_checkpoint is not None
-        and recent.checkpoints[0] is recent.good_checkpoint
-        and recent.is_full
-    )
-
-
-def _fixes_for_lost(recent: Recent) -> list[Fix]:
-    ending = [END if _is_next_to_go(recent) else STOP]
-    if recent.good_checkpoint is not None:
-        ending.append(REVEAL)
-    if recent.options is None:
-        return ending
-    rate = float(f"{recent.options.training.learning_rate / 10:.3g}")
-    fixes = [Fix(f"Lower the learning rate to {rate:g}", {"training.learning_rate": rate})]
-    if recent.what_ran is not None and recent.what_ran.autocast_dtype is not None:
-        fixes.append(Fix("Compute in fp32", {"device.precision": "fp32"}))
-    return [*ending, *fixes]
 
 
 # --- Flat loss
 
-
-STANDING_LOSS = "standing-loss"
+FLAT_STEPS = 100  # steps that the later half of those since the warm-up has at least
+FLAT_BLOCKS = 8  # averages needed to tell a trend from noise
+FLAT_CHANGE, FLAT_CHANGE_OVER = (
+    0.03,
+    0.06,
+)  # share by which a flat loss changes at most, and a moving one at least
+UNFALLEN = 0.9  # share of its start above which a loss has never fallen
+SMALL, TINY = 0.3, 0.05  # share of its start, and loss, below which it has fallen far enough to be flat
+FLAT_EVALUATIONS = 2  # evaluations in a row without an improvement
+FLAT_LEFT = 0.2  # with less than this share of the run left it isn't worth a message
 
 
 def standing_loss(recent: Recent, *, raised: str) -> Finding | None:
-    """Find a loss that has never fallen, or one that has stopped falling while evaluations get no better."""
-    began = recent.losses.start
-    middle = _middle(recent)
-    later = recent.losses.since(middle)
-    if began is None or len(later) < limits.STILL_BLOCKS or later[-1].last - middle < limits.STILL_STEPS:
+    """Find a loss that has never fallen, or one that has stopped falling while evaluations don't improve."""
+    options, total = recent.options, recent.plan.total_steps if recent.plan is not None else 0
+    warmup = options.training.warmup if options is not None else 0.0
+    begin = max(recent.from_step, round(warmup * total if warmup < 1.0 else warmup))
+    middle = begin + max(0, recent.losses.last - begin) // 2
+    start, later = recent.losses.start, recent.losses.since(middle)
+    if start is None or len(later) < FLAT_BLOCKS or later[-1].last - middle < FLAT_STEPS:
         return None
     seen = trend(later)
-    is_moving = seen.least > limits.STILL_CHANGE_OVER if raised else seen.most > limits.STILL_CHANGE
-    if is_moving or seen.mean < max(limits.STILL_TINY, limits.STILL_SMALL * began):
+    is_moving = seen.least > FLAT_CHANGE_OVER if raised else seen.most > FLAT_CHANGE
+    if is_moving or seen.mean < max(TINY, SMALL * start):
         return None
-    if not recent.from_step and seen.mean > limits.STILL_UNFALLEN * began:
-        return _never_fell(recent, began, seen)
-    is_stuck = recent.scores.best_step < middle and recent.scores.since_better >= limits.STILL_EVALUATIONS
-    if recent.scores.count > limits.STILL_EVALUATIONS and is_stuck and (raised or _is_far_from_over(recent)):
-        return _has_stopped(recent, later[0].first, seen)
+    if not recent.from_step and seen.mean > UNFALLEN * start:
+        fixes: tuple[Fix, ...] = ()
+        if options is not None:  # the likelier one first: a high rate is rarely too low
+            fixes = (set_rate(recent, 1 / 10), set_rate(recent, 3))
+            fixes = fixes if options.training.learning_rate >= 1e-3 else fixes[::-1]
+        return Finding(
+            key="never fell",
+            level=Level.WARNING,
+            title="The loss isn't falling",
+            detail=f"It began at {start:.3g} and is at {seen.mean:.3g} after {recent.step:,} steps: the model learns "
+            "nothing yet. Either the learning rate doesn't suit it, or the data doesn't tell what it should learn: "
+            "look at some rows and their labels.",
+            fixes=fixes,
+        )
+    is_stuck = recent.best_step < middle and recent.since_better >= FLAT_EVALUATIONS
+    is_worth_it = bool(raised) or total - recent.step > FLAT_LEFT * total
+    if recent.evaluations > FLAT_EVALUATIONS and is_stuck and is_worth_it:
+        return Finding(
+            key="stopped",
+            level=Level.INFO,
+            title="The loss has stopped falling",
+            detail=f"Since step {later[0].first:,} it has stayed at {seen.mean:.3g}, and evaluations have been no "
+            f"better since step {recent.best_step:,}. You may stop here and lose nothing, or start again with more "
+            "data, a lower learning rate or a larger model.",
+            fixes=(STOP,),
+        )
     return None
-
-
-def _middle(recent: Recent) -> int:
-    """The step that halves those since the warm-up."""
-    begun = max(recent.from_step, _warmup_steps(recent))
-    return begun + max(0, recent.losses.last - begun) // 2
-
-
-def _warmup_steps(recent: Recent) -> int:
-    warmup = recent.options.training.warmup if recent.options is not None else 0.0
-    if warmup < 1.0:
-        return round(warmup * recent.plan.total_steps) if recent.plan is not None else 0
-    return round(warmup)
-
-
-def _is_far_from_over(recent: Recent) -> bool:
-    total = recent.plan.total_steps if recent.plan is not None else 0
-    return total - recent.step > limits.STILL_LEFT * total
-
-
-def _never_fell(recent: Recent, began: float, seen: Trend) -> Finding:
-    return Finding(
-        key="never fell",
-        level=Level.WARNING,
-        title="The loss isn't falling",
-        detail=f"It began at {began:.3g} and is at {seen.mean:.3g} after {recent.step:,} steps: the model learns "
-        "nothing yet. Either the learning rate doesn't suit it, or the data doesn't tell what it should learn: look at "
-        "some rows and their labels.",
-        fixes=_other_rates(recent),
-    )
-
-
-def _has_stopped(recent: Recent, since: int, seen: Trend) -> Finding:
-    return Finding(
-        key="stopped",
-        level=Level.INFO,
-        title="The loss has stopped falling",
-        detail=f"Since step {since:,} it has stayed at {seen.mean:.3g}, and evaluations have been no better since step "
-        f"{recent.scores.best_step:,}. You may stop here and lose nothing, or start again with more data, a lower "
-        "learning rate or a larger model.",
-        fixes=(STOP,),
-    )
-
-
-def _other_rates(recent: Recent) -> tuple[Fix, ...]:
-    """Both ways, the likelier first: a rate that is high already is rarely too low."""
-    if recent.options is None:
-        return ()
-    rate = recent.options.training.learning_rate
-    lower, higher = float(f"{rate / 10:.3g}"), min(10.0, float(f"{rate * 3:.3g}"))
-    fixes = (
-        Fix(f"Lower the learning rate to {lower:g}", {"training.learning_rate": lower}),
-        Fix(f"Raise the learning rate to {higher:g}", {"training.learning_rate": higher}),
-    )
-    return fixes if rate >= 1e-3 else fixes[::-1]
 
 
 # --- Exploding loss
 
 
-EXPLODING_LOSS = "exploding-loss"
+class Rise(NamedTuple):
+    """A loss has risen where each of so many `steps` is so many `times` a low one, and above it by at least `more`."""
+
+    steps: int
+    times: float
+    more: float
+
+    def limit(self, low: Low) -> float:
+        return max(self.times * low.loss, low.loss + self.more)
+
+
+EXPLODED = (Rise(20, 3.0, 1.0), Rise(5, 10.0, 5.0))
+"""Against the lowest loss. Losses of unrelated batches don't pass by chance: at three times the lowest one in three
+might, and twenty in a row do once in billions."""
+
+EXPLODED_AT_ONCE = Rise(10, 10.0, 5.0)
+"""Against the first loss, where none before was low: 0.7, then 155 at the second step and 925 at the fortieth. No cross
+entropy of a model that learns is so far above its first one."""
+
+EXPLODED_OVER = Rise(20, 2.0, 0.5)  # it is over where the average is below this
+EXPLODED_FEWEST = 8  # squared errors of fewer samples differ by as much without any explosion
+LOWEST_STEPS = 10  # the lowest loss is an average of so many steps
 
 
 def exploding_loss(recent: Recent, *, raised: str) -> Finding | None:
-    """Find a loss that has been far above its lowest for some steps, or by so much that a few of them are enough."""
-    if lost_loss(recent, raised="") is not None:  # which says more, and what is still to be saved
+    """Find a loss that has been far above its lowest for some steps, or very far for a few."""
+    if lost_loss(recent, raised="") is not None:  # which says more, and what can still be saved
         return None
     last = list(recent.last_losses)
-    for key, low, rise in _measures(recent):
+    for key, low, rise in _thresholds(recent):
         some = last[-rise.steps :]
-        if raised == key and sum(last) / len(last) > _limit(low, limits.EXPLODED_OVER):
-            return _finding(recent, key, low, last)
-        if not raised and len(some) == rise.steps and min(some) > _limit(low, rise):
-            return _finding(recent, key, low, some)
+        if raised == key and sum(last) / len(last) > EXPLODED_OVER.limit(low):
+            return _exploded(recent, key, low, last)
+        if not raised and len(some) == rise.steps and min(some) > rise.limit(low):
+            return _exploded(recent, key, low, some)
     return None
 
 
-def _measures(recent: Recent) -> Iterator[tuple[str, Low, limits.Rise]]:
-    """What the last losses are held against, and how far they may be above it."""
-    low, first, options = recent.losses.lowest(limits.EXPLODED_LOW_STEPS), recent.losses.first, recent.options
+def _thresholds(recent: Recent) -> Iterator[tuple[str, Low, Rise]]:
+    low, first, options = recent.losses.lowest(LOWEST_STEPS), recent.losses.first, recent.options
     if low is not None:
-        yield from (("up", low, rise) for rise in limits.EXPLODED)
+        yield from (("up", low, rise) for rise in EXPLODED)
     if first is None or options is None:
         return
-    if options.task is not Task.TEXT_REGRESSION or options.effective_batch >= limits.EXPLODED_FEWEST:
-        yield "up at once", first, limits.EXPLODED_AT_ONCE
+    if options.task is not Task.TEXT_REGRESSION or options.effective_batch >= EXPLODED_FEWEST:
+        yield "up at once", first, EXPLODED_AT_ONCE
 
 
-def _limit(low: Low, rise: limits.Rise) -> float:
-    return max(rise.times * low.loss, low.loss + rise.more)
-
-
-def _finding(recent: Recent, key: str, low: Low, last: list[float]) -> Finding:
+def _exploded(recent: Recent, key: str, low: Low, last: list[float]) -> Finding:
+    limit = EXPLODED_OVER.limit(low)
+    good = [kept for kept in recent.checkpoints if (recent.losses.at(kept.step) or 0.0) <= limit]
+    kept = "There is no checkpoint of before it."
+    if good:
+        kept = f"The last checkpoint of before it is {good[-1].path}, of step {good[-1].step:,}."
+    fixes = [STOP]
+    if recent.options is not None:
+        training = recent.options.training
+        fixes.append(set_rate(recent, 1 / 3, digits=2))
+        if not training.max_grad_norm:
+            fixes.append(Fix("Clip gradients at 1", {"training.max_grad_norm": 1.0}))
+        elif not training.warmup:
+            fixes.append(Fix("Warm up for a tenth of the steps", {"training.warmup": 0.1}))
     return Finding(
         key=key,
         level=Level.WARNING,
         title="The loss has shot up",
         detail=f"It was down to {low.loss:.3g} at step {low.step:,}, and each of the last {len(last)} steps was above "
         f"{min(last):.3g}. The usual cause is a learning rate that is too high. It seldom comes back to where it was. "
-        f"{_kept_before_explosion(recent, low)}",
-        fixes=tuple(_fixes_for_exploding(recent)),
+        f"{kept}",
+        fixes=tuple(fixes),
     )
-
-
-def _kept_before_explosion(recent: Recent, low: Low) -> str:
-    limit = _limit(low, limits.EXPLODED_OVER)
-    good = [kept for kept in recent.checkpoints if (recent.losses.up_to(kept.step) or 0.0) <= limit]
-    if not good:
-        return "There is no checkpoint of before it."
-    return f"The last checkpoint of before it is {good[-1].path}, of step {good[-1].step:,}."
-
-
-def _fixes_for_exploding(recent: Recent) -> list[Fix]:
-    if recent.options is None:
-        return [STOP]
-    training = recent.options.training
-    rate = float(f"{training.learning_rate / 3:.2g}")
-    fixes = [STOP, Fix(f"Lower the learning rate to {rate:g}", {"training.learning_rate": rate})]
-    if not training.max_grad_norm:
-        fixes.append(Fix("Clip gradients at 1", {"training.max_grad_norm": 1.0}))
-    elif not training.warmup:
-        fixes.append(Fix("Warm up for a tenth of the steps", {"training.warmup": 0.1}))
-    return fixes

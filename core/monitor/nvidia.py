@@ -1,27 +1,34 @@
 """Samples of an NVIDIA GPU by NVML. Unknown values are None, never zero and never an error."""
 
 import os
-from collections.abc import Callable, Collection, MutableMapping, Sequence
-from dataclasses import dataclass
-from typing import Any, TypeVar
+from collections.abc import Callable, Collection, MutableMapping
+from typing import Any, NamedTuple
 
 import pynvml
 
 from core.base.system import ProcessTree
-from core.monitor.apple import Throttle, throttle_reasons
-from core.runs.events import DeviceSampled, Event, MemorySampled, Source
-
-# --- Samples
-
-
-Value = TypeVar("Value")
+from core.runs.events import DeviceSampled, Event, MemorySampled, Source, Throttle
 
 SM = 1
 """`NVML_CLOCK_SM`: the clock of the multiprocessors."""
 
+REASONS = {
+    0x04: Throttle.POWER_CAP,
+    0x20: Throttle.THERMAL_SOFTWARE,
+    0x40: Throttle.THERMAL_HARDWARE,
+    0x80: Throttle.POWER_BRAKE,
+}
+"""By the values of `nvmlClocksEventReason…` in nvml.h.
 
-@dataclass(frozen=True)
-class GpuMemory:
+Left out is what slows nothing down: an idle GPU (0x01), clocks that somebody asked for (0x02), a group of GPUs kept in
+step (0x10), the display's clocks (0x100).
+"""
+
+HARDWARE = 0x08
+"""Set together with the hardware's thermal slowdown and the power brake; alone on cards that don't tell these apart."""
+
+
+class GpuMemory(NamedTuple):
     """Bytes in use by all programs, and bytes that programs can have at most."""
 
     used: int
@@ -29,103 +36,73 @@ class GpuMemory:
 
 
 class NvidiaGpu:
-    """One GPU. A query that fails once is not asked again: drivers, laptops and containers lack different ones."""
+    """One GPU. A query that fails once is not repeated: drivers, laptops and containers lack different ones."""
 
     def __init__(self, nvml: Any, handle: Any) -> None:
         self._nvml = nvml
         self._handle = handle
         self._dropped: set[str] = set()
-        self.name = self._ask("name", self._read_name) or "NVIDIA GPU"
+        name = self._get("Name")
+        self.name = name.decode() if isinstance(name, bytes) else name or "NVIDIA GPU"
+
+    def _get(self, name: str, *arguments: Any, **options: Any) -> Any:
+        """What `nvmlDeviceGet…` returns; None where it fails."""
+        if name in self._dropped:
+            return None
+        try:
+            return getattr(self._nvml, f"nvmlDeviceGet{name}")(self._handle, *arguments, **options)
+        except (self._nvml.NVMLError, AttributeError):  # AttributeError: a driver older than the function
+            self._dropped.add(name)
+            return None
+
+    def _number(self, name: str, *arguments: Any, scale: float = 1.0) -> float | None:
+        found = self._get(name, *arguments)
+        return None if found is None else float(found) * scale
 
     def capability(self) -> tuple[int, int] | None:
         """NVIDIA's compute capability: (8, 0) is Ampere, (9, 0) Hopper."""
-        return self._ask("capability", self._read_capability)
+        found = self._get("CudaComputeCapability")
+        return None if found is None else (int(found[0]), int(found[1]))
 
     def memory(self) -> GpuMemory | None:
         """Memory of the GPU; None where it shares the computer's (GB10), which is then the figure to show."""
-        return self._ask("memory", self._read_memory)
+        info = self._get("MemoryInfo", version=self._nvml.nvmlMemory_v2)
+        return GpuMemory(int(info.used), int(info.total - info.reserved)) if info and info.total else None
 
     def memory_of(self, processes: Collection[int]) -> int | None:
         """Bytes that these processes hold of it together, CUDA's context included.
 
         None where the driver doesn't tell (Windows, WSL2, MIG), or knows them by other numbers (a container).
         """
-        return self._ask("memory by process", lambda: self._read_memory_of(processes))
-
-    def busy(self) -> float | None:
-        """Share of the last moments in which any kernel ran, 0 to 1."""
-        return self._ask("busy", lambda: self._nvml.nvmlDeviceGetUtilizationRates(self._handle).gpu / 100)
-
-    def power(self) -> float | None:
-        """Watts."""
-        return self._ask("power", lambda: self._nvml.nvmlDeviceGetPowerUsage(self._handle) / 1000)
-
-    def power_limit(self) -> float | None:
-        """Watts that it may draw, by the strictest of its limits."""
-        return self._ask(
-            "power limit", lambda: self._nvml.nvmlDeviceGetEnforcedPowerLimit(self._handle) / 1000
-        )
-
-    def clock(self) -> float | None:
-        """MHz at which its multiprocessors run."""
-        return self._ask("clock", lambda: float(self._nvml.nvmlDeviceGetClockInfo(self._handle, SM)))
-
-    def clock_limit(self) -> float | None:
-        """MHz at which they may run."""
-        return self._ask(
-            "clock limit", lambda: float(self._nvml.nvmlDeviceGetMaxClockInfo(self._handle, SM)) or None
-        )
-
-    def throttled(self) -> tuple[Throttle, ...] | None:
-        """Why the clock is held down; empty: it isn't."""
-        mask = self._ask(
-            "clocks event reasons",
-            lambda: int(self._nvml.nvmlDeviceGetCurrentClocksEventReasons(self._handle)),
-        )
-        if mask is None:  # drivers before 530 know it by its older name
-            mask = self._ask(
-                "clocks throttle reasons",
-                lambda: int(self._nvml.nvmlDeviceGetCurrentClocksThrottleReasons(self._handle)),
-            )
-        return None if mask is None else throttle_reasons(mask)
-
-    def temperature(self) -> float | None:
-        """Degrees Celsius."""
-        newer = self._ask("temperature", lambda: float(self._nvml.nvmlDeviceGetTemperatureV(self._handle, 0)))
-        if newer is not None:
-            return newer
-        return self._ask(
-            "old temperature", lambda: float(self._nvml.nvmlDeviceGetTemperature(self._handle, 0))
-        )
-
-    def _ask(self, what: str, query: Callable[[], Value]) -> Value | None:
-        if what in self._dropped:
-            return None
-        try:
-            return query()
-        except (self._nvml.NVMLError, AttributeError):  # AttributeError: a driver older than the function
-            self._dropped.add(what)
-            return None
-
-    def _read_name(self) -> str:
-        name = self._nvml.nvmlDeviceGetName(self._handle)
-        return name.decode() if isinstance(name, bytes) else str(name)
-
-    def _read_capability(self) -> tuple[int, int]:
-        major, minor = self._nvml.nvmlDeviceGetCudaComputeCapability(self._handle)
-        return int(major), int(minor)
-
-    def _read_memory(self) -> GpuMemory | None:
-        info = self._nvml.nvmlDeviceGetMemoryInfo(self._handle, version=self._nvml.nvmlMemory_v2)
-        if not info.total:
-            self._dropped.add("memory")
-            return None
-        return GpuMemory(used=int(info.used), ceiling=int(info.total - info.reserved))
-
-    def _read_memory_of(self, processes: Collection[int]) -> int | None:
-        running = self._nvml.nvmlDeviceGetComputeRunningProcesses(self._handle)
+        running = self._get("ComputeRunningProcesses") or []
         held = [found.usedGpuMemory for found in running if found.pid in processes]
         return sum(map(int, held)) if held and None not in held else None
+
+    def sample(self) -> DeviceSampled:
+        utilization = self._get("UtilizationRates")  # share of the last moments in which any kernel ran
+        temperature = self._number("TemperatureV", 0)  # older drivers lack it
+        return DeviceSampled(
+            source=Source.NVML,
+            name=self.name,
+            busy=None if utilization is None else utilization.gpu / 100,
+            power=self._number("PowerUsage", scale=1e-3),
+            power_limit=self._number("EnforcedPowerLimit", scale=1e-3),
+            temperature=self._number("Temperature", 0) if temperature is None else temperature,
+            clock=self._number("ClockInfo", SM),
+            clock_limit=self._number("MaxClockInfo", SM) or None,
+            throttled=self._throttled(),
+        )
+
+    def _throttled(self) -> tuple[Throttle, ...] | None:
+        """Why the clock is held down; empty: it isn't."""
+        mask = self._get("CurrentClocksEventReasons")
+        if mask is None:  # drivers before 530 know it by its older name
+            mask = self._get("CurrentClocksThrottleReasons")
+        if mask is None:
+            return None
+        found = tuple(reason for bit, reason in REASONS.items() if mask & bit)
+        is_told_apart = Throttle.THERMAL_HARDWARE in found or Throttle.POWER_BRAKE in found
+        return (*found, Throttle.HARDWARE) if mask & HARDWARE and not is_told_apart else found
 
 
 def find_gpu(name: str = "0", nvml: Any = pynvml) -> NvidiaGpu | None:
@@ -140,73 +117,44 @@ def find_gpu(name: str = "0", nvml: Any = pynvml) -> NvidiaGpu | None:
 
 
 def driver_version(nvml: Any = pynvml) -> int | None:
-    """The first number of the driver's version, such as 580; None: it doesn't tell. Ask once a GPU has been found."""
+    """The first number of the driver's version, such as 580; None: unknown. Call it once a GPU has been found."""
     try:
         version = nvml.nvmlSystemGetDriverVersion()
     except nvml.NVMLError:
         return None
-    words = version.decode() if isinstance(version, bytes) else str(version)
-    first = words.partition(".")[0]
+    first = (version.decode() if isinstance(version, bytes) else str(version)).partition(".")[0]
     return int(first) if first.isdecimal() else None
 
 
-class NvidiaFigures:
-    """One GPU as a source of figures. Read it in the background: a driver that hangs answers nobody.
+class NvidiaSource:
+    """Samples one GPU. Read it in the background: a driver may hang.
 
-    Args:
-        find: Finds the GPU at the first reading; None: there is none.
-        processes: Those whose share of its memory is told apart.
+    `find`, which returns the GPU, becomes None where there is none. Set it to None to read the GPU no more, so that it
+    can sleep, from any thread.
     """
 
     def __init__(self, find: Callable[[], NvidiaGpu | None] | None, processes: ProcessTree) -> None:
-        self._find = find
+        self.find = find
         self._gpu: NvidiaGpu | None = None
         self._processes = processes
 
-    @property
-    def is_wanted(self) -> bool:
-        """Whether there is a GPU to read, as far as is known."""
-        return self._find is not None
-
-    def let_go(self) -> None:
-        """Read it no more, so that it can sleep; may be called from any thread."""
-        self._find = None
-
-    def read(self) -> Sequence[Event]:
-        """Its memory, where it has its own, and what it does."""
-        find = self._find
+    def read(self) -> list[Event] | None:
+        """Its memory, where it has its own, and what it does; None: it is read no more."""
+        find = self.find
         if find is None:
-            return []
-        if self._gpu is None:
-            self._gpu = find()
-        if self._gpu is None:
-            self._find = None
-            return []
-        return [*self._memory(self._gpu), _device(self._gpu)]
-
-    def _memory(self, gpu: NvidiaGpu) -> Sequence[Event]:
+            return None
+        self._gpu = gpu = self._gpu or find()
+        if gpu is None:
+            self.find = None
+            return None
+        found: list[Event] = []
         memory = gpu.memory()
-        if memory is None:
-            return []
-        own = gpu.memory_of({process.pid for process in self._processes.read()})
-        return [MemorySampled(source=Source.NVML, bytes=memory.used, ceiling=memory.ceiling, own=own)]
-
-
-def _device(gpu: NvidiaGpu) -> DeviceSampled:
-    return DeviceSampled(
-        source=Source.NVML,
-        name=gpu.name,
-        busy=gpu.busy(),
-        power=gpu.power(),
-        power_limit=gpu.power_limit(),
-        temperature=gpu.temperature(),
-        clock=gpu.clock(),
-        clock_limit=gpu.clock_limit(),
-        throttled=gpu.throttled(),
-    )
-
-
-# --- GPU numbers
+        if memory is not None:
+            own = gpu.memory_of({process.pid for process in self._processes.read()})
+            found.append(
+                MemorySampled(source=Source.NVML, bytes=memory.used, ceiling=memory.ceiling, own=own)
+            )
+        return [*found, gpu.sample()]
 
 
 def number_by_slot(environment: MutableMapping[str, str] = os.environ) -> None:
@@ -231,3 +179,9 @@ def gpu_for(device: str, visible: str | None) -> str:
         return str(index)
     listed = [name.strip() for name in visible.split(",") if name.strip()]
     return listed[index] if index < len(listed) else ""
+
+
+def gpu_of(device: str) -> NvidiaGpu | None:
+    """The GPU that a run on `device` would use, were it to use one; None where there is none."""
+    name = gpu_for(device, os.environ.get("CUDA_VISIBLE_DEVICES"))
+    return find_gpu(name) if name else None

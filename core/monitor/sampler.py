@@ -1,37 +1,24 @@
 """Sample the computer, a process tree and a GPU as events."""
 
-import os
 import sys
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from operator import attrgetter
 from pathlib import Path
+from typing import TypeVar
 
-from core.base.system import ProcessTree
-from core.monitor.apple import AppleFigures, AppleSource
-from core.monitor.nvidia import NvidiaFigures, NvidiaGpu, find_gpu, gpu_for
-from core.monitor.system import (
-    Battery,
-    Disk,
-    Every,
-    InBackground,
-    MachineSource,
-    MainMemory,
-    PressureGauge,
-    ProcessMemory,
-    Processor,
-    pressure_gauge,
-)
-from core.runs.events import BatterySampled, DeviceSampled, Event, MemorySampled, Source
+from core.base.system import ProcessTree, resident_bytes, system_memory
+from core.monitor.apple import AppleSource
+from core.monitor.nvidia import NvidiaGpu, NvidiaSource
+from core.monitor.system import Background, Processor, battery, disk, memory_pressure
+from core.runs.events import BatterySampled, DeviceSampled, Event, MemorySampled, Pressure, Source
+
+Sample = TypeVar("Sample", bound=Event)
 
 # --- Newest sample of each kind
 
-
-STALE_SECONDS = 8.0
-"""After this long without a new one a figure is no longer shown: nobody knows whether it still holds."""
-
-BATTERY_SECONDS = 30.0
-"""The same for the battery, which is read less often."""
+STALE_SECONDS = 8.0  # after so long without a new sample a figure is no longer shown
+BATTERY_SECONDS = 30.0  # the same for the battery, which is read less often
 
 
 @dataclass(frozen=True)
@@ -51,75 +38,62 @@ class MachinePicture:
 
 
 class MachineView:
-    """Keeps the last samples of each kind. Give it what comes; ask for the picture at any time, from any thread."""
+    """Keeps the last sample of each kind. `picture` may be called from any thread."""
 
     def __init__(self) -> None:
-        self._memory: dict[Source, MemorySampled] = {}
-        self._devices: dict[Source, DeviceSampled] = {}
-        self._battery: BatterySampled | None = None
+        self._newest: dict[tuple[type[Event], Source | None], Event] = {}
         self._least_swap: int | None = None
 
     def take(self, events: Iterable[Event]) -> None:
-        """Take in samples in the order of time; others are welcome, too."""
+        """Take in events in the order of time; those that are no samples are passed over."""
         for event in events:
             match event:
-                case MemorySampled():
-                    self._memory[event.source] = event
-                    self._take_swap(event.swap)
-                case DeviceSampled():
-                    self._devices[event.source] = event
+                case MemorySampled() | DeviceSampled():
+                    self._newest[type(event), event.source] = event
                 case BatterySampled():
-                    self._battery = event
+                    self._newest[BatterySampled, None] = event
+            if isinstance(event, MemorySampled) and event.swap is not None:
+                least = event.swap if self._least_swap is None else self._least_swap
+                self._least_swap = min(event.swap, least)
 
     def picture(self, now: float) -> MachinePicture:
         """What holds at `now` (unix seconds)."""
-        memory = {event.source: event for event in list(self._memory.values()) if _holds(event, now)}
-        devices = {event.source: event for event in list(self._devices.values()) if _holds(event, now)}
-        battery = self._battery
-        system = memory.get(Source.SYSTEM)
+
+        def newest(kind: type[Sample], source: Source | None = None) -> Sample | None:
+            found = self._newest.get((kind, source))
+            seconds = BATTERY_SECONDS if kind is BatterySampled else STALE_SECONDS
+            return found if isinstance(found, kind) and now - found.time <= seconds else None
+
+        system = newest(MemorySampled, Source.SYSTEM)
+        swap = system.swap if system is not None else None
         return MachinePicture(
             memory=system,
-            card=memory.get(Source.NVML),
-            gpu=devices.get(Source.NVML) or devices.get(Source.APPLE),
-            processor=devices.get(Source.SYSTEM),
-            battery=battery if battery is not None and _holds(battery, now, BATTERY_SECONDS) else None,
-            swap_grown=self._swap_grown(system.swap if system is not None else None),
+            card=newest(MemorySampled, Source.NVML),
+            gpu=newest(DeviceSampled, Source.NVML) or newest(DeviceSampled, Source.APPLE),
+            processor=newest(DeviceSampled, Source.SYSTEM),
+            battery=newest(BatterySampled),
+            swap_grown=0 if swap is None or self._least_swap is None else swap - self._least_swap,
         )
-
-    def _swap_grown(self, swap: int | None) -> int:
-        return 0 if swap is None or self._least_swap is None else swap - self._least_swap
-
-    def _take_swap(self, swap: int | None) -> None:
-        if swap is not None:
-            self._least_swap = swap if self._least_swap is None else min(self._least_swap, swap)
-
-
-def _holds(event: Event, now: float, seconds: float = STALE_SECONDS) -> bool:
-    return now - event.time <= seconds
 
 
 # --- Sampler
 
-
-SLOW_SECONDS = 10.0
-"""How often battery and disk are read."""
-
-PATIENCE_SECONDS = 0.05
-"""How long a GPU's driver and a disk are waited for. They answer within a millisecond or two, or they hang."""
+SLOW_SECONDS = 10.0  # between readings of battery and disk
+PATIENCE_SECONDS = 0.05  # drivers and disks answer within a millisecond or two, or they hang
 
 
 class Sampler:
-    """Reads all sources whenever asked; what can't be read makes no event.
+    """Reads all sources on each call; what can't be read makes no event.
 
-    What may take long, or hang for good, is read in the background: a GPU and a disk. Their figures come with this
-    sample where they are quick, and else with a later one, with the time they were read at.
+    A GPU, a disk and a battery may take long, or hang, and are read in the background: their samples come with this
+    call where they are quick, else with a later one.
 
     Args:
-        pid: The process whose memory counts as the run's; None: no process.
-        find_gpu: Finds the NVIDIA GPU to read, in the background; None: none is read.
-        folder: A folder on the disk that is looked after; None: none is.
-        gauge: What tells the memory pressure; None: that of this operating system.
-        apple: What tells of a Mac; None: as this operating system has it.
+        pid: The process whose memory counts as the run's.
+        find_gpu: Finds the NVIDIA GPU to read, in the background.
+        folder: A folder on the disk to watch.
+        pressure: Reads the memory pressure; None: as this operating system has it.
+        apple: Samples a Mac; None: on a Mac only.
     """
 
     def __init__(
@@ -128,53 +102,52 @@ class Sampler:
         find_gpu: Callable[[], NvidiaGpu | None] | None = None,
         *,
         folder: Path | None = None,
-        gauge: PressureGauge | None = None,
-        apple: AppleFigures | None = None,
+        pressure: Callable[[], Pressure | None] | None = None,
+        apple: AppleSource | None = None,
     ) -> None:
-        processes = ProcessTree(pid)
-        if apple is None and sys.platform == "darwin":
-            apple = AppleFigures()
-        mac = AppleSource(apple) if apple is not None else None
-        self._nvidia = NvidiaFigures(find_gpu, processes)
-        self._behind_nvidia = InBackground(self._nvidia, patience=PATIENCE_SECONDS)
-        self._background = [InBackground(mac)] if mac is not None else []
-        if folder is not None:
-            disk = InBackground(Disk(folder), every=SLOW_SECONDS, patience=PATIENCE_SECONDS)
-            self._background.append(disk)
-        self._sources: list[MachineSource] = [
-            *self._background,
-            ProcessMemory(processes),
-            MainMemory(gauge or pressure_gauge(), mac.compressed if mac is not None else _unknown),
-            Processor(),
-            Every(SLOW_SECONDS, Battery()),
+        self._processes = ProcessTree(pid)
+        self._processor = Processor()
+        self._pressure = pressure or memory_pressure()
+        self._apple = AppleSource() if apple is None and sys.platform == "darwin" else apple
+        self._nvidia = NvidiaSource(find_gpu, self._processes)
+        self._background = [
+            Background(self._nvidia.read, patience=PATIENCE_SECONDS),
+            Background(battery(), every=SLOW_SECONDS, patience=PATIENCE_SECONDS),
         ]
+        if self._apple is not None:
+            self._background.append(Background(self._apple.read))
+        if folder is not None:
+            self._background.append(Background(disk(folder), every=SLOW_SECONDS, patience=PATIENCE_SECONDS))
 
     @property
     def has_gpu(self) -> bool:
         """Whether an NVIDIA GPU is read, as far as is known."""
-        return self._nvidia.is_wanted
+        return self._nvidia.find is not None
 
     def let_gpu_sleep(self) -> None:
         """Read the NVIDIA GPU no more."""
-        self._nvidia.let_go()
+        self._nvidia.find = None
 
     def sample(self) -> list[Event]:
-        """The figures of this moment in the order of time; of the memory, the computer's comes last."""
-        found = list(self._behind_nvidia.read()) if self.has_gpu else []
-        found += [event for source in self._sources for event in source.read()]
-        return sorted(found, key=attrgetter("time"))
+        """The samples of this moment in the order of time; of the memory, the computer's comes last."""
+        found = [event for source in self._background for event in source.read()]
+        held = resident_bytes(self._processes.read())
+        if held is not None:
+            found.append(MemorySampled(source=Source.PROCESS, bytes=held))
+        system = system_memory()
+        found.append(
+            MemorySampled(
+                source=Source.SYSTEM,
+                bytes=system.used,
+                ceiling=system.total,
+                swap=system.swap,
+                compressed=self._apple.compressed() if self._apple is not None else None,
+                pressure=self._pressure(),
+            )
+        )
+        return sorted([*found, *self._processor.read()], key=attrgetter("time"))
 
     def finish(self, seconds: float | None = None) -> None:
         """Wait until nothing is read in the background any more, or for so many seconds each."""
-        for source in (self._behind_nvidia, *self._background):
+        for source in self._background:
             source.finish(seconds)
-
-
-def gpu_of(device: str) -> NvidiaGpu | None:
-    """The GPU that a run on `device` would use, were it to use one; None where there is none."""
-    name = gpu_for(device, os.environ.get("CUDA_VISIBLE_DEVICES"))
-    return find_gpu(name) if name else None
-
-
-def _unknown() -> None:
-    return None

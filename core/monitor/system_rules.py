@@ -1,101 +1,52 @@
 """Warnings about the machine: battery, disk, paging, silence, data loading, throttling.
 
-A Mac with too large a model doesn't fail, it pages; so do Linux and Windows with swap, and Windows drivers with GPU
-memory. `PagingWatch` compares step times with earlier ones, and calls a slow step paging only if memory is at its limit
-or swap grows.
+Each rule is a function of the attempt so far; `raised` is as in `core.monitor.loss_rules`.
 """
 
 import statistics
 import sys
 import time
 from collections import deque
-from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from collections.abc import Sequence
 
 import psutil
 
 from core.base import formats
-from core.base import formats as figures
 from core.base.errors import Fix
 from core.base.system import process_tree
-from core.monitor import recent as limits
-from core.monitor.apple import SLOWED_FROM, Throttle, thermal_name
-from core.monitor.recent import END, REVEAL, STOP, Finding, Recent
+from core.monitor.recent import END, IDLE, REVEAL, STOP, Finding, Recent
 from core.runs.events import (
     DeviceSampled,
     Event,
     Level,
     MemoryForecast,
     MemorySampled,
-    MessageRaised,
-    MessageWithdrawn,
     Phase,
     PhaseChanged,
     Pressure,
     RunFinished,
-    RunStarted,
     Source,
     StepFinished,
+    Throttle,
 )
-from core.runs.words import what_was_told
+from core.runs.words import forecast_sentences
 
-# --- Processor time of a process
-
-
-LOOKS = 10
-
-
-class Activity:
-    """Processor time of a process and everything it started, as a share of one core.
-
-    Args:
-        pid: The process.
-    """
-
-    def __init__(self, pid: int) -> None:
-        self._pid = pid
-        self._looks: deque[tuple[float, float]] = deque(maxlen=LOOKS)
-
-    def read(self) -> float | None:
-        """The share since the tenth call before, or the first after `forget`; None then, and where it can't be read."""
-        used = self._used()
-        now = time.monotonic()
-        if used is None:
-            return None
-        self._looks.append((now, used))
-        begun, before = self._looks[0]
-        return max(0.0, used - before) / (now - begun) if now > begun else None
-
-    def forget(self) -> None:
-        """Begin anew with the next call."""
-        self._looks.clear()
-
-    def _used(self) -> float | None:
-        total = None
-        for process in process_tree(self._pid):
-            try:
-                times = process.cpu_times()
-            except psutil.Error:
-                continue
-            total = (total or 0.0) + times.user + times.system
-        return total
-
+BATTERY, DISK_FULL, PAGING = "battery", "disk-full", "paging"
+SILENCE, STARVING, THROTTLING = "silence", "starving", "throttling"
 
 # --- Battery
 
-
-BATTERY = "battery"
+BATTERY_LOW, BATTERY_OVER = 0.3, 0.35  # below, a battery under full load lasts well under an hour
+UNPLUGGED_SECONDS = 10.0  # a plug that is moved from one socket to the next is out for less
 
 
 def battery(recent: Recent, *, raised: str) -> Finding | None:
     """Find that the computer is unplugged: a note, or a warning once little is left."""
     since, battery = recent.unplugged_since, recent.battery
-    if battery is None or since is None:
+    if battery is None or since is None or (not raised and recent.now - since < UNPLUGGED_SECONDS):
         return None
-    if not raised and recent.now - since < limits.UNPLUGGED_SECONDS:
-        return None
-    left = f"{100 * battery.share:.0f} %"
-    if battery.share < (limits.BATTERY_OVER if raised == "low" else limits.BATTERY_LOW):
+    left = formats.whole_percent(battery.share)
+    if battery.share < (BATTERY_OVER if raised == "low" else BATTERY_LOW):
         return Finding(
             key="low",
             level=Level.WARNING,
@@ -115,273 +66,59 @@ def battery(recent: Recent, *, raised: str) -> Finding | None:
 
 # --- Disk
 
+DISK_FREE = 2 << 30  # bytes; below, operating systems begin to misbehave
+DISK_CHECKPOINTS = 2.0  # a checkpoint is written beside the one it replaces
+DISK_OVER = 1.25  # times the limit that have to be free again
 
-DISK_FULL = "disk-full"
-
-FULL_NUMBER = 4
-BYTES_EACH = {"float64": 8, "float16": 2, "bfloat16": 2, "int8": 1, "uint8": 1}
-"""Bytes of a weight by `WhatRan.parameter_dtype`; of any other it is a full number."""
+WEIGHT_BYTES = {"float64": 8, "float16": 2, "bfloat16": 2, "int8": 1, "uint8": 1}
+"""Bytes of a weight by `WhatRan.parameter_dtype`; 4 of any other."""
 
 
 def disk_space(recent: Recent, *, raised: str) -> Finding | None:
     """Find that little is free: less than an operating system wants, or than two checkpoints take."""
     if recent.disk is None:
         return None
-    checkpoint = _checkpoint_bytes(recent)
-    limit = max(limits.DISK_FREE, limits.DISK_CHECKPOINTS * checkpoint)
+    checkpoint, takes = 0, ""
+    if recent.checkpoints:
+        checkpoint = recent.checkpoints[-1].bytes
+        takes = f" A checkpoint of this run takes {formats.size(checkpoint)}."
+    elif (ran := recent.what_ran) is not None:
+        saved = ran.trainable_parameters if ran.adapter else ran.total_parameters
+        each = max(WEIGHT_BYTES.get(dtype, 4) for dtype in ran.parameter_dtype.split(" + "))
+        checkpoint = saved * each + ran.optimizer_state_bytes
+        takes = f" A checkpoint of this run will take about {formats.size(checkpoint)}."
     free = recent.disk.free
-    if free >= limit * (limits.DISK_OVER if raised else 1.0):
+    if free >= max(DISK_FREE, DISK_CHECKPOINTS * checkpoint) * (DISK_OVER if raised else 1.0):
         return None
-    has_room = free > checkpoint
+    has_room = free > checkpoint  # stopping saves a checkpoint, too
+    fixes = [REVEAL, STOP] if has_room else [REVEAL]
+    if recent.options is not None and recent.options.output.keep_checkpoints > 1:
+        fixes.insert(0, Fix("Keep one checkpoint only", {"output.keep_checkpoints": 1}))
     return Finding(
         key="low" if has_room else "no room",
         level=Level.WARNING,
         title="The disk is nearly full" if has_room else "The disk has no room for the next checkpoint",
-        detail=f"{figures.size(free)} of {figures.size(recent.disk.total)} are free where the run is kept."
-        f"{_takes(recent, checkpoint)} Runs that can't write end, so make some room: empty the bin, or remove runs you "
-        "no longer want.",
-        fixes=_fixes_for_disk(recent, has_room=has_room),
+        detail=f"{formats.size(free)} of {formats.size(recent.disk.total)} are free where the run is kept.{takes} Runs "
+        "that can't write end, so make some room: empty the trash, or remove runs you no longer want.",
+        fixes=tuple(fixes),
     )
-
-
-def _checkpoint_bytes(recent: Recent) -> int:
-    """What the last one took; before it, what its weights and the optimizer's state come to; 0: not known yet."""
-    if recent.checkpoint is not None:
-        return recent.checkpoint.bytes
-    ran = recent.what_ran
-    if ran is None:
-        return 0
-    saved = ran.trainable_parameters if ran.adapter else ran.total_parameters
-    each = max(BYTES_EACH.get(dtype, FULL_NUMBER) for dtype in ran.parameter_dtype.split(" + "))
-    return saved * each + ran.optimizer_state_bytes
-
-
-def _takes(recent: Recent, checkpoint: int) -> str:
-    if not checkpoint:
-        return ""
-    verb = "takes" if recent.checkpoint is not None else "will take about"
-    return f" A checkpoint of this run {verb} {figures.size(checkpoint)}."
-
-
-def _fixes_for_disk(recent: Recent, *, has_room: bool) -> tuple[Fix, ...]:
-    """To stop saves a checkpoint, too."""
-    kept = recent.options.output.keep_checkpoints if recent.options is not None else 0
-    fewer = (Fix("Keep one checkpoint only", {"output.keep_checkpoints": 1}),) if kept > 1 else ()
-    return (*fewer, REVEAL, *((STOP,) if has_room else ()))
-
-
-# --- Reasons of throttling
-
-
-def held_back(sample: DeviceSampled) -> tuple[str, ...]:
-    """Why a processor is slower than it should be; empty: it isn't, or nobody tells.
-
-    The words are those of `Throttle`, or such as a newer driver or Hone wrote down. A GPU at its cap of power runs
-    below its highest clock by design: that counts only where it is far below. One that has little to do clocks down to
-    save power, not because it has to.
-    """
-    if sample.thermal is not None and sample.thermal >= SLOWED_FROM:
-        return (Throttle.PRESSURE,)
-    if sample.busy is not None and sample.busy < limits.BUSY:
-        return ()
-    if sample.throttled is None:
-        return (Throttle.HOT,) if _is_slowed_by_heat(sample) else ()
-    is_far_below = _is_below(sample, limits.CLOCK_CAPPED)
-    return tuple(reason for reason in sample.throttled if reason != Throttle.POWER_CAP or is_far_below)
-
-
-def _is_slowed_by_heat(sample: DeviceSampled) -> bool:
-    """Whether the temperature and the clock say so."""
-    is_hot = sample.temperature is not None and sample.temperature >= limits.HOT
-    return is_hot and sample.source is not Source.SYSTEM and _is_below(sample, limits.CLOCK_LOW)
-
-
-def _is_below(sample: DeviceSampled, share: float) -> bool:
-    """Whether the clock is known and below this share of its limit."""
-    if sample.clock is None or sample.clock_limit is None:
-        return False
-    return sample.clock < share * sample.clock_limit
-
-
-# --- Paging
-
-
-PAGING = "paging"
-"""The id of the message."""
-
-_OWNERS = {
-    Source.SYSTEM: "the memory",
-    Source.TORCH: "what the GPU may have",
-    Source.NVML: "the GPU's memory",
-}
-
-
-@dataclass(frozen=True)
-class _Look:
-    """Memory at one moment: bytes of `swap`, and in words what is `full` (empty: nothing)."""
-
-    time: float
-    swap: int | None
-    full: str
-
-
-class PagingWatch:
-    """Takes in the events of a run, its engine's and its keeper's in the order of time, and gives the messages.
-
-    Steps are judged when the next sample of the computer's memory has come: it tells what memory did meanwhile. They
-    are wall time as `step_finished` has it, so evaluations and checkpoints, which lie between steps, and compiling
-    are left out; the step under way counts only while the phase is training.
-
-    Args:
-        fixes: What to offer; those of a `memory_forecast` event take their place.
-    """
-
-    def __init__(self, fixes: tuple[Fix, ...] = ()) -> None:
-        self._fixes = fixes
-        self._told: MemoryForecast | None = None
-        self._restart()
-
-    def _restart(self) -> None:
-        self._full: dict[Source, str] = {}
-        self._looks: deque[_Look] = deque()
-        self._known: deque[float] = deque(maxlen=limits.PAGING_STEPS_KNOWN)
-        self._waiting: list[StepFinished] = []
-        self._begun: float | None = None
-        self._is_warm = self._is_raised = False
-        self._slow_in_a_row = self._calm_in_a_row = 0
-
-    def apply(self, event: Event) -> list[Event]:
-        """Take in one event; returns the messages to write."""
-        match event:
-            case RunStarted():
-                self._restart()
-            case RunFinished():
-                self._begun = None
-            case PhaseChanged():
-                self._begun = event.time if event.phase is Phase.TRAINING else None
-            case StepFinished():
-                self._waiting.append(event)
-                self._begun = event.time if self._begun is not None else None
-            case MemoryForecast():
-                self._fixes, self._told = event.fixes or self._fixes, event
-            case MemorySampled():
-                self._full[event.source] = _full_words(event)
-                if event.source is Source.SYSTEM:
-                    self._looks.append(
-                        _Look(event.time, event.swap, ", ".join(filter(None, self._full.values())))
-                    )
-                    return list(self._judge(event.time))
-        return []
-
-    @property
-    def _usual(self) -> float | None:
-        """Median seconds of the steps so far; None before there are enough."""
-        return statistics.median(self._known) if len(self._known) >= limits.PAGING_STEPS_BEFORE else None
-
-    def _judge(self, now: float) -> Iterator[Event]:
-        for step in self._waiting:
-            if step.compile_seconds or not self._is_warm:
-                self._is_warm = True
-            elif self._is_raised:
-                yield from self._look_for_calm(step)
-            else:
-                yield from self._look_for_paging(step)
-        self._waiting.clear()
-        yield from self._look_at_unfinished(now)
-        self._forget_looks(self._begun if self._begun is not None else now)
-
-    def _look_for_paging(self, step: StepFinished) -> Iterator[Event]:
-        usual = self._usual
-        is_slow = usual is not None and step.seconds >= limits.PAGING_SLOWER * usual
-        cause = self._cause(step.time - step.seconds) if is_slow else ""
-        if usual is None or not cause:
-            self._slow_in_a_row = 0
-            self._known.append(step.seconds)
-            return
-        self._slow_in_a_row += 1
-        if self._slow_in_a_row >= limits.PAGING_SLOW_STEPS or step.seconds >= limits.PAGING_ALONE_SECONDS:
-            yield self._raise(step.seconds, usual, cause, is_over=True)
-
-    def _look_at_unfinished(self, now: float) -> Iterator[Event]:
-        usual = self._usual
-        if self._is_raised or usual is None or self._begun is None:
-            return
-        lasted = now - self._begun
-        if lasted >= max(limits.PAGING_SLOWER * usual, limits.PAGING_ALONE_SECONDS) and (
-            cause := self._cause(self._begun)
-        ):
-            yield self._raise(lasted, usual, cause, is_over=False)
-
-    def _look_for_calm(self, step: StepFinished) -> Iterator[Event]:
-        usual = self._usual
-        is_calm = usual is not None and step.seconds < limits.PAGING_CALM * usual
-        self._calm_in_a_row = self._calm_in_a_row + 1 if is_calm else 0
-        if self._calm_in_a_row >= limits.PAGING_CALM_STEPS:
-            self._is_raised = False
-            self._slow_in_a_row = 0
-            yield MessageWithdrawn(id=PAGING)
-
-    def _cause(self, begun: float) -> str:
-        """What memory has done since `begun` that makes a run page, in words; empty: nothing."""
-        looks = self._looks_since(begun)
-        swaps = [look.swap for look in looks if look.swap is not None]
-        grown = max(swaps) - swaps[0] if swaps else 0
-        full = next((look.full for look in reversed(looks) if look.full), "")
-        swapped = f"swap grew by {figures.size(grown)}" if grown > limits.PAGING_SWAP_GROWTH else ""
-        return " and ".join(filter(None, (full, swapped)))
-
-    def _looks_since(self, begun: float) -> list[_Look]:
-        """The looks from the last one before `begun` on."""
-        later = [look for look in self._looks if look.time > begun]
-        before = len(self._looks) - len(later)
-        return [*([self._looks[before - 1]] if before else []), *later]
-
-    def _forget_looks(self, begun: float) -> None:
-        while len(self._looks) > 1 and self._looks[1].time <= begun:
-            self._looks.popleft()
-
-    def _raise(self, seconds: float, usual: float, cause: str, *, is_over: bool) -> MessageRaised:
-        self._is_raised = True
-        self._calm_in_a_row = 0
-        lasted = f"A step {'took' if is_over else 'has taken'} {formats.seconds(seconds)}{'' if is_over else ' so far'}"
-        return MessageRaised(
-            id=PAGING,
-            level=Level.WARNING,
-            title=f"The run is paging: a step takes {seconds / usual:.0f} times as long as before",
-            detail=" ".join(
-                (
-                    f"{lasted}, those before took {formats.seconds(usual)}. Meanwhile {cause}. What doesn't fit is "
-                    "moved out of memory and back, and so it goes on at this pace. Close other programs, or end this "
-                    "run and start one that takes less.",
-                    *what_was_told(self._told),
-                )
-            ),
-            fixes=(*self._fixes, STOP),
-        )
-
-
-def _owner(sample: MemorySampled) -> str | None:
-    """Whose memory it is that pages when it is full; a graphics card's own does so under Windows' drivers only."""
-    if sample.source is Source.TORCH and not sample.unified:
-        return None
-    if sample.source is Source.NVML and sys.platform != "win32":
-        return None
-    return _OWNERS.get(sample.source)
-
-
-def _full_words(sample: MemorySampled) -> str:
-    """That a memory is full, in words; empty where it isn't, or that isn't known."""
-    owner, ceiling = _owner(sample), sample.ceiling
-    held = max(sample.bytes, sample.reserved or 0)
-    if owner and ceiling and held >= limits.PAGING_FULL * ceiling:
-        return f"{100 * held / ceiling:.0f} % of {owner} ({figures.size(ceiling)}) was in use"
-    return "the system was critically short of memory" if sample.pressure is Pressure.CRITICAL else ""
 
 
 # --- Silence
 
-
-SILENCE = "silence"
+SILENT_SECONDS = 90.0  # without a step for so long, something may be stuck
+SILENT_STEPS = 5.0  # or as long as so many steps, where those take longer
+SILENT_FIRST = 2.0  # times as long as others the first steps may take: kernels are chosen, caches are empty
+SILENT_PHASES = {
+    None: 180.0,  # libraries are imported, from a disk that may be slow
+    Phase.LOADING_DATA: 180.0,
+    Phase.LOADING_MODEL: 600.0,  # it may come from the Hub, over a line that stalls
+    Phase.TOKENIZING: 180.0,
+    Phase.COMPILING: 180.0,
+    Phase.EVALUATING: 180.0,
+    Phase.SAVING: 180.0,  # a full cache is flushed to a slow disk
+}
+"""Seconds that a process may do nothing in a phase that reports nothing until it is over."""
 
 _WHILE_LOADING = (
     "A stop is taken at once; if the process is stuck, end it now. This attempt has saved nothing yet."
@@ -399,177 +136,333 @@ _STOPS: dict[Phase | None, str] = {
 """When a stop is taken, and what ending the process leaves."""
 
 
-def silence(recent: Recent, *, raised: str) -> Finding | None:
-    """Find that it trains and has told of no step for longer than its steps take, or does nothing in another phase.
+class Activity:
+    """Processor time of a process and everything it started, as a share of one core."""
 
-    Only a step tells of training: a process may be busy and stuck. Elsewhere nothing is told until the phase is over,
-    so that a process which works is left in peace.
+    def __init__(self, pid: int) -> None:
+        self._pid = pid
+        self._readings: deque[tuple[float, float]] = deque(maxlen=10)
+
+    def read(self) -> float | None:
+        """The share since the tenth call before, or the first after `reset`; None then, and where it can't be read."""
+        used: list[float] = []
+        for process in process_tree(self._pid):
+            try:
+                times = process.cpu_times()
+                used.append(times.user + times.system)
+            except psutil.Error:
+                continue
+        if not used:
+            return None
+        now, total = time.monotonic(), sum(used)
+        self._readings.append((now, total))
+        begun, before = self._readings[0]
+        return max(0.0, total - before) / (now - begun) if now > begun else None
+
+    def reset(self) -> None:
+        self._readings.clear()
+
+
+def silence(recent: Recent, *, raised: str) -> Finding | None:
+    """Find that no step has finished for longer than steps take, or that another phase does nothing.
+
+    In training a process may be busy and stuck: only a step counts. In other phases nothing is reported until they are
+    over, so a process that computes is left in peace.
     """
-    limit, busy = _patience(recent), recent.engine_busy
+    limit, busy, last = _silence_limit(recent), recent.engine_busy, recent.last_event
     trains = recent.phase is Phase.TRAINING
-    if recent.now - recent.heard < limit or not (trains or busy is not None):
+    if recent.now - recent.last_progress < limit or not (trains or busy is not None):
         return None
+    usual = f"Steps took {formats.seconds(statistics.median(recent.pace))} before. " if recent.pace else ""
+    match last:
+        case None:
+            event = "nothing"
+        case StepFinished():
+            event = f"step {last.step:,} at "
+        case PhaseChanged():
+            event = f"the phase “{last.phase.replace('_', ' ')}” at "
+    if last is not None:
+        event += time.strftime("%H:%M:%S", time.localtime(time.time() - (recent.now - last.time)))
+    doing = "What its process does can't be told."
+    if busy is not None:
+        doing = f"Its process is alive and uses {formats.whole_percent(busy)} of a processor core."
+        if busy < IDLE:
+            doing = "Its process is alive and does nothing: it waits for something, such as a disk, a network or a GPU."
     return Finding(
-        key=f"{recent.heard:.3f}",
+        key=f"{recent.last_progress:.3f}",
         level=Level.WARNING,
-        title=f"{'No step' if trains else 'No activity'} for more than {figures.plain_duration(limit)}",
-        detail=f"{_usual(recent)}The last it told of was {_last_word(recent)}. {_doing(recent.engine_busy)} If it "
-        "goes on by itself, this message goes; the end of the log may say more. "
-        f"{_STOPS.get(recent.phase, _WHILE_LOADING)}",
+        title=f"{'No step' if trains else 'No activity'} for more than {formats.plain_duration(limit)}",
+        detail=f"{usual}The last event was {event}. {doing} If it goes on by itself, this message goes; the end of the "
+        f"log may say more. {_STOPS.get(recent.phase, _WHILE_LOADING)}",
         fixes=(STOP, END),
     )
 
 
 def is_suspicious(recent: Recent) -> bool:
-    """Whether it has been silent for long enough to look at what its process does."""
-    return recent.now - recent.heard >= _patience(recent) / 2
+    """Whether there was no progress for long enough to look at what the process does."""
+    return recent.now - recent.last_progress >= _silence_limit(recent) / 2
 
 
-def _patience(recent: Recent) -> float:
+def _silence_limit(recent: Recent) -> float:
     if recent.phase is not Phase.TRAINING:
-        return limits.SILENT_PHASES[recent.phase]
+        return SILENT_PHASES[recent.phase]
     if recent.first_seconds is None:
-        return limits.SILENT_FIRST * limits.SILENT_SECONDS
-    usual = (
-        limits.SILENT_STEPS * statistics.median(recent.pace)
-        if recent.pace
-        else limits.SILENT_FIRST * recent.first_seconds
+        return SILENT_FIRST * SILENT_SECONDS
+    pace = (
+        SILENT_STEPS * statistics.median(recent.pace) if recent.pace else SILENT_FIRST * recent.first_seconds
     )
-    return max(limits.SILENT_SECONDS, usual)
-
-
-def _usual(recent: Recent) -> str:
-    if not recent.pace:
-        return ""
-    return f"Steps took {formats.seconds(statistics.median(recent.pace))} before. "
-
-
-def _last_word(recent: Recent) -> str:
-    last = recent.last_word
-    if last is None:
-        return "nothing"
-    moment = time.strftime("%H:%M:%S", time.localtime(time.time() - (recent.now - last.time)))
-    if isinstance(last, StepFinished):
-        return f"step {last.step:,} at {moment}"
-    return f"the phase “{last.phase.replace('_', ' ')}” at {moment}"
-
-
-def _doing(busy: float | None) -> str:
-    if busy is None:
-        return "What its process does can't be told."
-    if busy < limits.IDLE:
-        return "Its process is alive and does nothing: it waits for something, such as a disk, a network or a GPU."
-    return f"Its process is alive and uses {100 * busy:.0f} % of a processor core."
+    return max(SILENT_SECONDS, pace)
 
 
 # --- Data loading
 
-
-STARVING = "starving"
+STARVING_SHARE, STARVING_OVER = 0.3, 0.2  # of the steps' time spent waiting for data
+STARVING_SECONDS, STARVING_STEPS = 20.0, 10  # judged at least: less may be a disk that woke up
+FED = 0.9  # a GPU as busy as this isn't starved, however long the loop waits: it has work left from before
+MANY_WORKERS = 4  # from so many workers on, more of them don't help
 
 
 def starving(recent: Recent, *, raised: str) -> Finding | None:
     """Find that much of the last steps was spent waiting for data."""
     waiting = _share_waiting(recent)
-    limit = limits.STARVING_SHARE_OVER if raised else limits.STARVING_SHARE
-    if waiting is None or waiting <= limit or _is_fed(recent):
+    if waiting is None or waiting <= (STARVING_OVER if raised else STARVING_SHARE):
+        return None
+    computes_elsewhere = recent.plan is not None and not recent.plan.device.startswith("cpu")
+    if computes_elsewhere and recent.gpu_busy and statistics.median(recent.gpu_busy) >= FED:
         return None
     workers = len(recent.what_ran.workers) if recent.what_ran else 0
+    more = min(2 if workers < 2 else MANY_WORKERS, recent.cores - 1)
+    fix = STOP
+    if recent.cores > 2 and more > workers:
+        beside = f"{workers} workers run" if workers > 1 else f"{'1' if workers else 'No'} worker runs"
+        remedy = (
+            f"{beside} beside it; {'more' if workers else 'some'} would have the next batch ready in time."
+        )
+        fix = Fix(f"Prepare batches in {more} workers", {"data.workers": more})
+    elif workers:
+        remedy = (
+            f"That is done in {formats.counted(workers, 'worker')} already, so the files are what is slow: copy them "
+            "to a disk inside this computer, or make images smaller beforehand."
+        )
+    else:
+        remedy = (
+            "This computer has no core to spare for workers: make images smaller beforehand, or keep the files on a "
+            "disk inside this computer."
+        )
     return Finding(
         key="starving",
         level=Level.WARNING,
-        title=f"{100 * waiting:.0f} % of each step is spent waiting for data",
-        detail=f"The device has nothing to do while batches are prepared. {_remedy(recent, workers)}",
-        fixes=_fixes_for_starving(recent, workers),
+        title=f"{formats.whole_percent(waiting)} of each step is spent waiting for data",
+        detail=f"The device has nothing to do while batches are prepared. {remedy}",
+        fixes=(fix,),
     )
 
 
 def _share_waiting(recent: Recent) -> float | None:
-    """Which share of the last steps' time went into waiting; None before enough of them were timed."""
-    steps, seconds, waited = 0, 0.0, 0.0
-    for part in reversed(recent.slices):
-        steps, seconds = steps + part.steps, seconds + part.seconds
-        waited += part.data_seconds
-        if seconds >= limits.STARVING_SECONDS and steps >= limits.STARVING_STEPS:
+    """Share of the last steps' time spent waiting; None before enough of them were timed."""
+    seconds = waited = 0.0
+    for steps, (lasted, data) in enumerate(reversed(recent.timed), start=1):
+        seconds, waited = seconds + lasted, waited + data
+        if seconds >= STARVING_SECONDS and steps >= STARVING_STEPS:
             return waited / seconds
     return None
 
 
-def _is_fed(recent: Recent) -> bool:
-    """Whether the GPU is busy all the same: it computes what it was given before, while the loop waits."""
-    if recent.plan is None or recent.plan.device.startswith("cpu"):
-        return False
-    return bool(recent.gpu_busy) and statistics.median(recent.gpu_busy) >= limits.FED
-
-
-def _more_workers(recent: Recent, workers: int) -> int | None:
-    """How many workers to try; None where more are no remedy: there are many, or no core to spare."""
-    if workers >= limits.MANY_WORKERS or recent.cores <= 2:
-        return None
-    return min(2 if workers < 2 else limits.MANY_WORKERS, recent.cores - 1)
-
-
-def _fixes_for_starving(recent: Recent, workers: int) -> tuple[Fix, ...]:
-    more = _more_workers(recent, workers)
-    if more is None or more <= workers:
-        return (STOP,)
-    return (Fix(f"Prepare batches in {more} workers", {"data.workers": more}),)
-
-
-def _remedy(recent: Recent, workers: int) -> str:
-    if (_more_workers(recent, workers) or 0) > workers:
-        run = f"{workers} workers run" if workers > 1 else f"{'1' if workers else 'No'} worker runs"
-        return f"{run} beside it; {'more' if workers else 'some'} would have the next batch ready in time."
-    if workers:
-        return (
-            f"That is done in {figures.counted(workers, 'worker')} already, so the files are what is slow: copy them "
-            "to a disk inside this computer, or make images smaller beforehand."
-        )
-    return (
-        "This computer has no core to spare for workers: make images smaller beforehand, or keep the files on a disk "
-        "inside this computer."
-    )
-
-
 # --- Throttling
 
+THROTTLED_SECONDS = (
+    30.0  # judged: a chip that is slowed for a second now and then loses nothing worth a message
+)
+THROTTLED_SAMPLES = 10  # fewer samples in that time tell nothing
+THROTTLED_SHARE, THROTTLED_OVER = 0.8, 0.3  # heat comes and goes in waves
+BUSY = 0.5  # a processor less busy than this clocks down to save power
+CLOCK_LOW = 0.75  # share of its limit below which a clock is low, where no reason is reported
+CLOCK_CAPPED = (
+    0.5  # the same for want of power alone: a GPU at its cap is well below its highest clock by design
+)
+HOT = 85.0  # degrees Celsius from which heat explains a low clock
 
-THROTTLING = "throttling"
+THERMAL_NAMES = ("nominal", "moderate", "heavy", "trapping", "sleeping")
+"""Apple's names of the levels, from 0 on (`OSThermalPressureLevel` in OSThermalNotification.h)."""
+
+SLOWED_FROM = THERMAL_NAMES.index("heavy")
+"""The level from which on a Mac slows down: at moderate the fans turn and the pace is kept."""
+
+
+def held_back(sample: DeviceSampled) -> tuple[str, ...]:
+    """Why a processor is slower than it should be: `Throttle` or a newer driver's words; empty: it isn't."""
+    if sample.thermal is not None and sample.thermal >= SLOWED_FROM:
+        return (Throttle.PRESSURE,)
+    if sample.busy is not None and sample.busy < BUSY:
+        return ()
+    speed = sample.clock / sample.clock_limit if sample.clock is not None and sample.clock_limit else 1.0
+    if sample.throttled is None:
+        is_hot = sample.temperature is not None and sample.temperature >= HOT
+        return (Throttle.HOT,) if is_hot and sample.source is not Source.SYSTEM and speed < CLOCK_LOW else ()
+    return tuple(
+        reason for reason in sample.throttled if reason != Throttle.POWER_CAP or speed < CLOCK_CAPPED
+    )
 
 
 def throttling(recent: Recent, *, raised: str) -> Finding | None:
     """Find a processor that was held back for most of the last half minute."""
-    share = limits.THROTTLED_SHARE_OVER if raised else limits.THROTTLED_SHARE
+    share = THROTTLED_OVER if raised else THROTTLED_SHARE
     for source, kept in recent.devices.items():
-        samples = [sample for sample in kept if sample.time > recent.now - limits.THROTTLED_SECONDS]
+        samples = [sample for sample in kept if sample.time > recent.now - THROTTLED_SECONDS]
         slowed = [sample for sample in samples if held_back(sample)]
-        if len(samples) >= limits.THROTTLED_SAMPLES and len(slowed) >= share * len(samples):
-            return _finding(source, slowed)
+        if len(samples) >= THROTTLED_SAMPLES and len(slowed) >= share * len(samples):
+            return _throttled(source, slowed[-1])
     return None
 
 
-def _cause(sample: DeviceSampled) -> str:
-    """Why a processor is held back, in words."""
-    reasons = held_back(sample)
-    if Throttle.PRESSURE in reasons and sample.thermal is not None:
-        return f"macOS calls the thermal pressure “{thermal_name(sample.thermal)}”"
-    return ", ".join(reasons)
-
-
-def _finding(source: Source, slowed: Sequence[DeviceSampled]) -> Finding:
-    last = slowed[-1]
-    name = last.name or "The processor"
+def _throttled(source: Source, last: DeviceSampled) -> Finding:
     figures = [f"{last.temperature:.0f} °C"] if last.temperature is not None else []
     if last.clock is not None and last.clock_limit is not None:
         figures.append(f"{last.clock:,.0f} of {last.clock_limit:,.0f} MHz")
     if last.power is not None and last.power_limit is not None:
         figures.append(f"{last.power:.0f} of {last.power_limit:.0f} W")
     measured = f" ({', '.join(figures)})" if figures else ""
+    cause = ", ".join(held_back(last))
+    if Throttle.PRESSURE in held_back(last):
+        level = last.thermal or 0
+        name = THERMAL_NAMES[level] if level < len(THERMAL_NAMES) else str(level)
+        cause = f"macOS calls the thermal pressure “{name}”"
     return Finding(
         key=source.value,
         level=Level.WARNING,
-        title=f"{name} is held back, so steps take longer",
-        detail=f"The reason: {_cause(last)}{measured}. Give it air: nothing on its vents, fans free of dust, no "
-        "other heavy work beside it. A laptop wants the power supply it came with.",
+        title=f"{last.name or 'The processor'} is held back, so steps take longer",
+        detail=f"The reason: {cause}{measured}. Give it air: nothing on its vents, fans free of dust, no other heavy "
+        "work beside it. A laptop wants the power supply it came with.",
         fixes=(STOP,),
     )
+
+
+# --- Paging
+
+PAGING_SLOWER = 5.0  # times the median of the steps before it from which a step is slow
+PAGING_SLOW_STEPS = 2  # slow steps in a row: one alone may have another reason
+PAGING_ALONE_SECONDS = 1.0  # unless it lasts so long; then it is reported before it is over
+PAGING_CALM, PAGING_CALM_STEPS = 2.0, 5  # so many steps in a row below so many times the median end it
+PAGING_FULL = 0.95  # share of a ceiling from which on memory is full
+PAGING_SWAP_GROWTH = 64 << 20  # bytes by which swap grows within a slow step where the run pages
+PAGING_STEPS_BEFORE, PAGING_STEPS_KNOWN = 5, 50  # steps whose median is taken, not counting a run's first
+
+
+class Paging:
+    """Finds steps that take many times as long as those before while memory is full or swap grows.
+
+    A Mac with too large a model doesn't fail, it pages; so do Linux and Windows with swap, and Windows drivers with GPU
+    memory. Steps are judged when the next sample of the computer's memory has come. What lies between steps
+    (evaluation, checkpoints, compiling) doesn't count.
+
+    Args:
+        fixes: Offered unless the run's forecast has its own.
+    """
+
+    def __init__(self, fixes: tuple[Fix, ...] = ()) -> None:
+        self._fixes = fixes
+        self._forecast: MemoryForecast | None = None
+        self._full: dict[Source, str] = {}
+        self._samples: deque[tuple[float, int | None, str]] = deque()  # time, swap in bytes, what is full
+        self._usual_seconds: deque[float] = deque(maxlen=PAGING_STEPS_KNOWN)
+        self._finished: deque[StepFinished] = deque()
+        self._step_began: float | None = None
+        self._is_warm = False
+        self._slow_steps = self._calm_steps = 0
+        self._found: Finding | None = None
+
+    def apply(self, event: Event) -> None:
+        match event:
+            case RunFinished():
+                self._step_began = None
+            case PhaseChanged():
+                self._step_began = event.time if event.phase is Phase.TRAINING else None
+            case StepFinished():
+                self._finished.append(event)
+                self._step_began = event.time if self._step_began is not None else None
+            case MemoryForecast():
+                self._fixes, self._forecast = event.fixes or self._fixes, event
+            case MemorySampled():
+                self._full[event.source] = _full_memory(event)
+                if event.source is Source.SYSTEM:
+                    full = ", ".join(filter(None, self._full.values()))
+                    self._samples.append((event.time, event.swap, full))
+
+    def judge(self, _recent: Recent, *, raised: str) -> Finding | None:
+        now = self._samples[-1][0] if self._samples else 0.0
+        while self._finished and self._finished[0].time <= now:
+            self._judge_step(self._finished.popleft())
+        began, usual = self._step_began, self._usual
+        if self._found is None and usual is not None and began is not None:
+            lasted = now - began
+            if lasted >= max(PAGING_SLOWER * usual, PAGING_ALONE_SECONDS) and (cause := self._cause(began)):
+                self._found = self._describe(f"has taken {formats.seconds(lasted)} so far", lasted, cause)
+        while len(self._samples) > 1 and self._samples[1][0] <= (now if began is None else began):
+            self._samples.popleft()
+        return self._found
+
+    @property
+    def _usual(self) -> float | None:
+        """Median seconds of the steps so far; None before there are enough."""
+        known = self._usual_seconds
+        return statistics.median(known) if len(known) >= PAGING_STEPS_BEFORE else None
+
+    def _judge_step(self, step: StepFinished) -> None:
+        usual, seconds = self._usual, step.seconds
+        if step.compile_seconds or not self._is_warm:
+            self._is_warm = True
+        elif self._found is not None:
+            is_calm = usual is not None and seconds < PAGING_CALM * usual
+            self._calm_steps = self._calm_steps + 1 if is_calm else 0
+            if self._calm_steps >= PAGING_CALM_STEPS:
+                self._found, self._slow_steps = None, 0
+        elif (
+            usual is not None
+            and seconds >= PAGING_SLOWER * usual
+            and (cause := self._cause(step.time - seconds))
+        ):
+            self._slow_steps += 1
+            if self._slow_steps >= PAGING_SLOW_STEPS or seconds >= PAGING_ALONE_SECONDS:
+                self._found = self._describe(f"took {formats.seconds(seconds)}", seconds, cause)
+        else:
+            self._slow_steps = 0
+            self._usual_seconds.append(seconds)
+
+    def _cause(self, begun: float) -> str:
+        """What memory has done since the last sample before `begun` that makes a run page; empty: nothing."""
+        later = [sample for sample in self._samples if sample[0] > begun]
+        samples: Sequence[tuple[float, int | None, str]] = list(self._samples)[-len(later) - 1 :]
+        swaps = [swap for _, swap, _ in samples if swap is not None]
+        grown = max(swaps) - swaps[0] if swaps else 0
+        full = next((full for _, _, full in reversed(samples) if full), "")
+        swapped = f"swap grew by {formats.size(grown)}" if grown > PAGING_SWAP_GROWTH else ""
+        return " and ".join(filter(None, (full, swapped)))
+
+    def _describe(self, lasted: str, seconds: float, cause: str) -> Finding:
+        usual = self._usual or seconds
+        self._calm_steps = 0
+        detail = (
+            f"A step {lasted}, those before took {formats.seconds(usual)}. Meanwhile {cause}. What doesn't fit is "
+            "moved out of memory and back, and so it goes on at this pace. Close other programs, or end this run and "
+            "start one that takes less."
+        )
+        return Finding(
+            key="paging",
+            level=Level.WARNING,
+            title=f"The run is paging: a step takes {seconds / usual:.0f} times as long as before",
+            detail=" ".join((detail, *forecast_sentences(self._forecast))),
+            fixes=(*self._fixes, STOP),
+        )
+
+
+def _full_memory(sample: MemorySampled) -> str:
+    """That a memory which pages is full, in words; empty where it isn't, or that isn't known."""
+    owner = "the memory" if sample.source is Source.SYSTEM else ""
+    if sample.source is Source.TORCH and sample.unified:
+        owner = "what the GPU may have"
+    if sample.source is Source.NVML and sys.platform == "win32":  # other systems' drivers don't page
+        owner = "the GPU's memory"
+    held = max(sample.bytes, sample.reserved or 0)
+    if owner and sample.ceiling and held >= PAGING_FULL * sample.ceiling:
+        return f"{formats.whole_percent(held / sample.ceiling)} of {owner} ({formats.size(sample.ceiling)}) was in use"
+    return "the system was critically short of memory" if sample.pressure is Pressure.CRITICAL else ""

@@ -1,32 +1,19 @@
-"""Run all rules, and raise or withdraw their messages."""
+"""Run all warning rules, and raise or withdraw their messages."""
 
 import os
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from operator import attrgetter
-from typing import Protocol
 
 import msgspec
 
 from core.monitor import loss_rules, system_rules
 from core.monitor.recent import Finding, Recent
-from core.monitor.system_rules import Activity, PagingWatch
+from core.monitor.system_rules import Activity, Paging
 from core.options import RunOptions
-from core.runs.events import Event, MessageRaised, MessageWithdrawn, RunStarted
+from core.runs.events import Event, MessageWithdrawn, RunStarted
 from core.runs.words import first_aid
 
-
-class Look(Protocol):
-    """What every watcher is: a function of the last minutes.
-
-    `raised` is the key of its finding that stands now, empty where none does: what stands has a wider limit to pass
-    before it goes, so that messages don't come and go.
-    """
-
-    def __call__(self, recent: Recent, *, raised: str) -> Finding | None:
-        """What is wrong now; None: nothing, as far as is known."""
-
-
-WATCHERS: dict[str, Look] = {
+RULES: dict[str, Callable[..., Finding | None]] = {
     loss_rules.LOST_LOSS: loss_rules.lost_loss,
     loss_rules.EXPLODING_LOSS: loss_rules.exploding_loss,
     system_rules.SILENCE: system_rules.silence,
@@ -36,98 +23,87 @@ WATCHERS: dict[str, Look] = {
     loss_rules.STANDING_LOSS: loss_rules.standing_loss,
     system_rules.BATTERY: system_rules.battery,
 }
-"""By the id of the message. Paging stands apart: it has to remember what a step took before."""
+"""By the id of the message: functions `rule(recent, raised=key)`. Paging, which keeps samples of its own, is added."""
 
 OF_THE_MOMENT = frozenset(
     {system_rules.BATTERY, system_rules.DISK_FULL, system_rules.SILENCE, system_rules.THROTTLING}
 )
-"""Messages about the computer, which say nothing once the run is over. The others tell what to change next time."""
+"""Messages about the computer, withdrawn when the run is over. The others tell what to change next time."""
 
 
 class Watchdog:
-    """Watches one attempt of a run.
+    """Watches a run.
 
     Args:
-        options: What was asked; None: that can't be read.
-        activity: What tells how busy the engine's process is; None: nobody does.
-        cores: Processor cores of this computer; None: ask it.
+        options: The run's options; None: they can't be read.
+        activity: Reads how busy the engine's process is.
+        cores: Processor cores of this computer.
     """
 
     def __init__(
-        self,
-        options: RunOptions | None,
-        *,
-        activity: Activity | None = None,
-        cores: int | None = None,
+        self, options: RunOptions | None, *, activity: Activity | None = None, cores: int | None = None
     ) -> None:
         self._options = options
         self._activity = activity
         self._cores = cores or os.cpu_count() or 1
-        self._paging = PagingWatch(tuple(first_aid(options)) if options else ())
-        self._recent = Recent(options, self._cores)
-        self._has_begun = False
         self._raised: dict[str, str] = {}
+        self._has_begun = False
+        self._new_attempt()
+
+    def _new_attempt(self) -> None:
+        self._recent = Recent(self._options, self._cores)
+        self._paging = Paging(tuple(first_aid(self._options)) if self._options else ())
+        self._rules = {**RULES, system_rules.PAGING: self._paging.judge}
+        self._raised.clear()
 
     def take(self, events: Iterable[Event], now: float, wall: float | None = None) -> list[Event]:
-        """Take in what happened since the last call; returns the messages to write. Call it once a second or so.
+        """Take in what happened since the last call, about a second ago; returns the messages to write.
 
         Args:
-            events: What happened, told by the computer's clock.
-            now: The time of a clock that nobody sets.
+            events: Stamped by the computer's clock.
+            now: Time of a monotonic clock.
             wall: What the computer's clock says now; None: `now` is its time.
         """
-        messages: list[Event] = []
         before = self._recent.now
-        for told in sorted(events, key=attrgetter("time")):
-            event = told
-            if wall is not None:  # what was told before the clock was set happened since the last call, too
-                event = msgspec.structs.replace(told, time=min(max(before, now - wall + told.time), now))
+        for stamped in sorted(events, key=attrgetter("time")):
+            event = stamped
+            if (
+                wall is not None
+            ):  # what was stamped before the clock was set happened since the last call, too
+                time = min(max(before, now - wall + stamped.time), now)
+                event = msgspec.structs.replace(stamped, time=time)
             if isinstance(event, RunStarted):
-                self._begin()
+                self._new_attempt()
+                self._has_begun = True
             self._recent.apply(event)
-            messages += self._paging.apply(event)
+            self._paging.apply(event)
         self._recent.tick(now)
         if self._recent.is_over:
-            return [*messages, *self.end()]
-        return [*messages, *self._look()] if self._has_begun else messages
+            return self.end()
+        return list(self._apply_rules()) if self._has_begun else []
 
     def end(self) -> list[Event]:
-        """The run is over, however it ended: withdraw what no longer says anything."""
+        """The run is over: withdraw what no longer tells anything."""
         self._has_begun = False
         over = set(OF_THE_MOMENT)
         if self._recent.failure is not None:
-            over.add(loss_rules.LOST_LOSS)  # the engine has said it, and what to do
-        gone = [name for name in self._raised if name in over]
-        return [self._withdraw(name) for name in gone]
+            over.add(loss_rules.LOST_LOSS)  # the engine has reported it, and what to do
+        return [self._withdraw(name) for name in list(self._raised) if name in over]
 
-    def _begin(self) -> None:
-        """Nothing is said before the engine's first word: a new attempt clears the messages of those before."""
-        self._recent = Recent(self._options, self._cores)
-        self._raised.clear()
-        self._has_begun = True
-
-    def _look(self) -> Iterator[Event]:
-        self._look_at_process()
-        for name, look in WATCHERS.items():
-            found = look(self._recent, raised=self._raised.get(name, ""))
+    def _apply_rules(self) -> Iterator[Event]:
+        if self._activity is not None:  # reading a process tree each second isn't free
+            if system_rules.is_suspicious(self._recent):
+                self._recent.set_engine_busy(self._activity.read())
+            else:
+                self._activity.reset()
+        for name, rule in self._rules.items():
+            found = rule(self._recent, raised=self._raised.get(name, ""))
             if found is None:
                 if name in self._raised:
                     yield self._withdraw(name)
             elif self._raised.get(name) != found.key:
-                yield self._raise(name, found)
-
-    def _look_at_process(self) -> None:
-        """Ask for processor time only where it is silent: reading a process tree each second isn't free."""
-        if self._activity is None:
-            return
-        if system_rules.is_suspicious(self._recent):
-            self._recent.look_at_process(self._activity.read())
-        else:
-            self._activity.forget()
-
-    def _raise(self, name: str, found: Finding) -> MessageRaised:
-        self._raised[name] = found.key
-        return found.message(name)
+                self._raised[name] = found.key
+                yield found.message(name)
 
     def _withdraw(self, name: str) -> MessageWithdrawn:
         del self._raised[name]

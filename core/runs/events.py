@@ -136,6 +136,25 @@ class Pressure(StrEnum):
     CRITICAL = "critical"
 
 
+class Throttle(StrEnum):
+    """Why a processor's clock is held down. A power cap is usual for a card that works hard.
+
+    No driver reports the last two: they follow from other figures.
+    """
+
+    POWER_CAP = "power cap"
+    POWER_BRAKE = "power brake"
+    THERMAL_SOFTWARE = "thermal slowdown (software)"
+    THERMAL_HARDWARE = "thermal slowdown (hardware)"
+    HARDWARE = "hardware slowdown"
+    PRESSURE = "thermal pressure"
+    HOT = "it is hot, and its clock is low"
+
+
+THERMAL = frozenset({Throttle.THERMAL_SOFTWARE, Throttle.THERMAL_HARDWARE, Throttle.PRESSURE, Throttle.HOT})
+"""The processor, or its memory, is too hot."""
+
+
 class MemorySampled(Event, frozen=True, kw_only=True):
     """Memory in use, in bytes; None: not available.
 
@@ -163,9 +182,8 @@ class DeviceSampled(Event, frozen=True, kw_only=True):
     """How busy a processor is, and what holds it back; None: not available.
 
     `busy` is 0 to 1, `power` and `power_limit` watts, `temperature` degrees Celsius, `clock` and `clock_limit` MHz.
-    `throttled` says why the clock is held down, in words of `core.monitor.apple.Throttle` (a file may hold others,
-    of a newer Hone's); empty: it isn't. None where nobody tells. `thermal` is macOS' level of thermal pressure, from 0
-    (nominal) to 4 (sleeping).
+    `throttled` says why the clock is held down, as in `Throttle` (a newer driver may have others); empty: it isn't;
+    None: unknown. `thermal` is macOS' level of thermal pressure, from 0 (nominal) to 4 (sleeping).
     """
 
     source: Source

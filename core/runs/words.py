@@ -51,7 +51,11 @@ def out_of_memory(options: RunOptions, forecast: MemoryForecast | None, report: 
         forecast: What the run was told to take; None where memory ran out before that.
         report: What torch or the operating system said.
     """
-    sentences = [f"{_batch(options, forecast)} didn't fit.", *what_was_told(forecast), *_asked_for(report)]
+    sentences = [
+        f"{_batch(options, forecast)} didn't fit.",
+        *forecast_sentences(forecast),
+        *_asked_for(report),
+    ]
     fixes = forecast.fixes if forecast is not None and forecast.fixes else tuple(first_aid(options))
     return OutOfMemory("Memory ran out", " ".join(sentences), fixes)
 
@@ -80,7 +84,7 @@ def _batch(options: RunOptions, forecast: MemoryForecast | None) -> str:
     return f"{batch}{length}"
 
 
-def what_was_told(forecast: MemoryForecast | None, *, before: bool = False) -> Iterator[str]:
+def forecast_sentences(forecast: MemoryForecast | None, *, before: bool = False) -> Iterator[str]:
     """What a run was told to take, what was free, and its largest part, in sentences; nothing without a forecast.
 
     `before` says it of a run that is yet to start.

@@ -17,8 +17,7 @@ from core.base.formats import size
 from core.base.jobs import EngineJob, JobCancelled, TellProgress, decoded
 from core.base.system import GroupMemory, SystemMemory, group_memory, system_memory
 from core.memory.model import Measurement, MeasureRequest, Parts, Room
-from core.monitor.nvidia import NvidiaGpu
-from core.monitor.sampler import gpu_of
+from core.monitor.nvidia import NvidiaGpu, gpu_of
 from core.options import RunOptions
 from core.options.device_support import DeviceReport
 from core.options.sections import DeviceOptions

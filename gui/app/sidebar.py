@@ -16,11 +16,11 @@ from PySide6.QtGui import QHideEvent, QShowEvent
 from PySide6.QtWidgets import QButtonGroup, QFrame, QLabel, QPushButton, QVBoxLayout, QWidget
 
 from core.base.formats import memory, three_figures, whole_percent
-from core.monitor.apple import THERMAL, Throttle
-from core.monitor.sampler import MachinePicture, MachineView, Sampler, gpu_of
+from core.monitor.nvidia import gpu_of
+from core.monitor.sampler import MachinePicture, MachineView, Sampler
 from core.monitor.system_rules import held_back
 from core.options.device_support import MachineReport
-from core.runs.events import DeviceSampled, Event, MemorySampled, Pressure
+from core.runs.events import THERMAL, DeviceSampled, Event, MemorySampled, Pressure, Throttle
 from gui.base.theme import Role, Theme, set_flag, set_role
 from gui.base.tokens import SPACING
 from gui.widgets.bars import Meter

@@ -119,7 +119,7 @@ class Smoothing:
 
 
 Throttling = tuple[float, float, tuple[str, ...]]
-"""From and to, in seconds since the run's start, and why the clock was held down (`core.monitor.apple`)."""
+"""From and to, in seconds since the run's start, and why the clock was held down."""
 
 ON_GPU = ("cuda", "mps")
 """What the names of devices begin with that are GPUs."""

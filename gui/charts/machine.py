@@ -7,7 +7,7 @@ import numpy as np
 
 from core.base import formats
 from core.base.formats import NumberFormat
-from core.monitor.apple import Throttle
+from core.runs.events import Throttle
 from gui.base.tokens import Tokens
 from gui.charts.axes import BYTES, CLOCK_SCALE, PERCENT, SHORTEST_CLOCK, XScale, clock_text
 from gui.charts.chart import Chart, Span, Stage

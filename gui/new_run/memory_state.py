@@ -27,8 +27,7 @@ from core.memory.model import (
     with_changes,
 )
 from core.memory.remedies import Remedy, ladder
-from core.monitor.nvidia import NvidiaGpu
-from core.monitor.sampler import gpu_of
+from core.monitor.nvidia import NvidiaGpu, gpu_of
 from core.options import RunOptions
 from core.options.data import DataOptions
 from core.options.device_support import DeviceReport, MachineReport, find_device

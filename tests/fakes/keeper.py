@@ -15,7 +15,7 @@ from pathlib import Path
 from core.base import ceiling
 from core.base.system import SystemMemory
 from core.monitor import keeper as keeping
-from core.monitor import recent, system
+from core.monitor import sampler, system, system_rules
 from core.monitor.keeper import Keeper
 from core.runs import queue
 from core.runs.folder import RunFolder
@@ -25,14 +25,14 @@ GB = 1 << 30
 
 
 def fill_memory() -> None:
-    system.system_memory = lambda: SystemMemory(used=int(15.5 * GB), total=16 * GB, swap=GB)
+    sampler.system_memory = lambda: SystemMemory(used=int(15.5 * GB), total=16 * GB, swap=GB)
     keeping.SAMPLE_SECONDS = 0.05
-    recent.PAGING_ALONE_SECONDS = 0.2
+    system_rules.PAGING_ALONE_SECONDS = 0.2
 
 
 def miss_steps() -> None:
     keeping.SAMPLE_SECONDS = 0.05
-    recent.SILENT_SECONDS = 0.5
+    system_rules.SILENT_SECONDS = 0.5
 
 
 def never_answer() -> None:
@@ -60,5 +60,5 @@ if __name__ == "__main__":
     os.chdir(run_dir)
     command = [sys.executable, "-P", str(engine), scenario, "."]
     keeper = Keeper(RunFolder(Path()), command, queued=QUEUE_FLAG in flags)
-    signal.signal(signal.SIGTERM, lambda *_: keeper.ask_stop())
+    signal.signal(signal.SIGTERM, lambda *_: keeper.request_stop())
     keeper.keep()

@@ -16,7 +16,6 @@ import msgspec
 
 from core.base.errors import Fix
 from core.memory.model import Basis, Parts
-from core.monitor.apple import Throttle
 from core.monitor.system_rules import PAGING as MESSAGE
 from core.options import RunOptions, run_file
 from core.options.choices import Task
@@ -40,6 +39,7 @@ from core.runs.events import (
     RunStarted,
     Source,
     StepFinished,
+    Throttle,
     WhatRan,
     split_non_finite,
 )

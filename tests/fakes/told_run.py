@@ -233,14 +233,14 @@ class FakeActivity:
 
     def __init__(self, busy: float | None = None) -> None:
         self.busy = busy
-        self.reads = self.forgotten = 0
+        self.reads = self.resets = 0
 
     def read(self) -> float | None:
         self.reads += 1
         return self.busy
 
-    def forget(self) -> None:
-        self.forgotten += 1
+    def reset(self) -> None:
+        self.resets += 1
 
 
 @dataclass

@@ -29,7 +29,7 @@ from core.options.method_rules import with_batch_within
 from core.options.sources import parse_synthetic, synthetic, synthetic_lengths
 from core.runs.events import MemoryForecast
 from core.runs.status import RunStory
-from core.runs.words import what_was_told
+from core.runs.words import forecast_sentences
 from core.services.memory import room_of
 
 # --- How many tokens the longest row of the data has, found without tokenizing all of it
@@ -287,7 +287,9 @@ def refuse_too_large(told: MemoryForecast | None) -> None:
     if told is not None and verdict(told.parts.total, told.room) is Verdict.TOO_LARGE:
         anyway = Fix("Start it anyway", action=FixAction.RESUME)
         raise DoesntFit(
-            "It doesn't fit into memory", " ".join(what_was_told(told, before=True)), (*told.fixes, anyway)
+            "It doesn't fit into memory",
+            " ".join(forecast_sentences(told, before=True)),
+            (*told.fixes, anyway),
         )
 
 

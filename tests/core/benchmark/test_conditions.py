@@ -10,8 +10,7 @@ from core.base.system import ProcessorTimes
 from core.benchmark import conditions
 from core.benchmark.conditions import Load, LoadGauge, Watch, other_load
 from core.benchmark.result import Conditions
-from core.monitor.apple import Throttle
-from core.runs.events import BatterySampled, DeviceSampled, MemorySampled, Source
+from core.runs.events import BatterySampled, DeviceSampled, MemorySampled, Source, Throttle
 
 CORES = psutil.cpu_count() or 1
 BEGIN, END = 100.0, 110.0

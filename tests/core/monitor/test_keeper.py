@@ -15,7 +15,7 @@ import pytest
 from core.base.processes import NICENESS
 from core.cli.main import main
 from core.monitor import keeper as keeping
-from core.monitor.keeper import SAMPLE_SECONDS, Keeper
+from core.monitor.keeper import SAMPLE_SECONDS, SPARE_BYTES, Keeper, reserve_space, write_exit_record
 from core.runs import event_log
 from core.runs.event_log import EventReader, RunFollower
 from core.runs.events import (
@@ -29,7 +29,7 @@ from core.runs.events import (
     RunStarted,
     Source,
 )
-from core.runs.folder import Action, RunFolder, is_same_process
+from core.runs.folder import Action, ExitRecord, RunFolder, is_same_process
 from core.runs.status import State
 from tests.fakes.clock import FakeClock
 from tests.fakes.runs import FAKES, follow_until, new_run, start
@@ -246,7 +246,7 @@ def test_a_run_without_steps_is_told_of_until_the_next(run: RunFolder) -> None:
     follower = RunFollower(run)
     follow_until(follower, keeper, lambda: "silence" in follower.story.messages)
     message = follower.story.messages["silence"]
-    assert "The last it told of was step 10 at " in message.detail
+    assert "The last event was step 10 at " in message.detail
     assert "Its process is alive and " in message.detail
     follow_until(follower, keeper, lambda: "silence" not in follower.story.messages)
     run.ask(Action.STOP)
@@ -325,3 +325,27 @@ def test_a_run_whose_folder_is_removed_ends(run: RunFolder) -> None:
     shutil.rmtree(run.path)
     keeper.wait(10)
     assert not engine.is_running() or engine.status() == psutil.STATUS_ZOMBIE
+
+
+def test_exit_json_is_written_into_reserved_space_even_if_the_disk_is_full(
+    run: RunFolder, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
+) -> None:
+    write, records = RunFolder.record_exit, []
+
+    def write_where_there_is_room(run: RunFolder, record: ExitRecord) -> None:
+        records.append(record)
+        if run.spare_file.exists() or record.log_tail or len(records) <= failures:
+            raise OSError(28, "No space left on device")
+        write(run, record)
+
+    failures = 4
+    reserve_space(run)
+    assert run.spare_file.stat().st_size == SPARE_BYTES
+    monkeypatch.setattr(keeping.time, "sleep", lambda _: None)
+    monkeypatch.setattr(RunFolder, "record_exit", write_where_there_is_room)
+    write_exit_record(run, ExitRecord(time=1.0, code=1, reason="It was ended.", log_tail="Lines of a log."))
+    assert run.last_exit_record() == ExitRecord(time=1.0, code=1, reason="It was ended.")
+    failures = 10**9
+    monkeypatch.setattr(keeping, "EXIT_RECORD_SECONDS", 0.0)
+    write_exit_record(run, ExitRecord(time=2.0, code=1))
+    assert "exit.json can't be written" in capfd.readouterr().err

@@ -6,9 +6,9 @@ import pytest
 
 from core.base.errors import Fix
 from core.memory.model import Basis, Parts
-from core.monitor.recent import STOP
+from core.monitor.recent import STOP, Recent
 from core.monitor.system_rules import PAGING as MESSAGE
-from core.monitor.system_rules import PagingWatch
+from core.monitor.system_rules import Paging
 from core.runs.events import (
     Event,
     Level,
@@ -36,7 +36,8 @@ class Told:
     """Tells a watch what happens to a run. Memory is what `used`, `swap` and `pressure` are when it is sampled."""
 
     def __init__(self, *, fixes: tuple[Fix, ...] = FIXES) -> None:
-        self.watch = PagingWatch(fixes)
+        self.watch = Paging(fixes)
+        self.raised_key = ""
         self.now = 1000.0
         self.step = 0
         self.used, self.swap, self.pressure = 8 * GB, 0 * GB, Pressure.NORMAL
@@ -46,7 +47,16 @@ class Told:
         self.phase(Phase.TRAINING)
 
     def tell(self, event: Event) -> None:
-        self.messages += self.watch.apply(event)
+        if isinstance(event, RunStarted):
+            self.watch, self.raised_key = Paging(FIXES), ""
+        self.watch.apply(event)
+        if isinstance(event, MemorySampled) and event.source is Source.SYSTEM:
+            found = self.watch.judge(Recent(), raised=self.raised_key)
+            if found and not self.raised_key:
+                self.messages.append(found.message(MESSAGE))
+            if self.raised_key and not found:
+                self.messages.append(MessageWithdrawn(id=MESSAGE))
+            self.raised_key = found.key if found else ""
 
     def phase(self, phase: Phase) -> None:
         self.tell(PhaseChanged(time=self.now, phase=phase))

@@ -1,6 +1,7 @@
 import pytest
 
-from core.monitor.recent import END, SILENT_PHASES, STOP
+from core.monitor.recent import END, STOP
+from core.monitor.system_rules import SILENT_PHASES
 from core.runs.events import Phase, RunStarted, StepFinished
 from tests.fakes.told_run import FakeActivity, ToldRun, watch
 
@@ -35,7 +36,7 @@ def test_it_names_what_it_last_heard_and_when() -> None:
     run.wait(100)
     detail = watch(run.events).one.detail
     assert "Steps took 5" in detail
-    assert "The last it told of was step 40 at " in detail
+    assert "The last event was step 40 at " in detail
 
 
 def test_it_is_withdrawn_with_the_next_step() -> None:
@@ -140,7 +141,7 @@ def test_once_the_run_is_over_nobody_waits() -> None:
 def test_the_process_is_looked_at_only_where_it_is_silent() -> None:
     activity = FakeActivity(0.5)
     watch(training().events, activity=activity)
-    assert activity.forgotten > 20
+    assert activity.resets > 20
     assert activity.reads == 0
 
 

@@ -5,7 +5,7 @@ import pytest
 from msgspec.structs import replace
 
 from core.monitor.system_rules import Activity
-from core.monitor.watchdog import OF_THE_MOMENT, WATCHERS, Watchdog
+from core.monitor.watchdog import OF_THE_MOMENT, RULES, Watchdog
 from core.runs.events import Event, MessageRaised, RunStarted, StepFinished
 from tests.fakes.told_run import GB, DiskSampled, ToldRun, watch
 
@@ -70,7 +70,7 @@ def clock(now: float, set_at: float, hours: int) -> float:
 
 
 def test_every_message_of_the_moment_is_that_of_a_watcher() -> None:
-    assert WATCHERS.keys() >= OF_THE_MOMENT
+    assert RULES.keys() >= OF_THE_MOMENT
 
 
 def test_a_process_that_computes_is_told_from_one_that_has_gone() -> None:
@@ -80,6 +80,6 @@ def test_a_process_that_computes_is_told_from_one_that_has_gone() -> None:
     busy = activity.read()
     assert busy is not None
     assert busy > 0.0
-    activity.forget()
+    activity.reset()
     assert activity.read() is None
     assert Activity(2**22 + 1).read() is None

@@ -4,8 +4,7 @@ import math
 
 import pytest
 
-from core.monitor.apple import Throttle
-from core.runs.events import BatterySampled, DeviceSampled, DiskSampled, RunPlanned, Source
+from core.runs.events import BatterySampled, DeviceSampled, DiskSampled, RunPlanned, Source, Throttle
 from gui.charts.history import DeviceHistory
 
 
