@@ -32,7 +32,25 @@ from gui.widgets.inputs import Segment, Segmented
 from gui.widgets.labels import LinkLabel, link_button, text_label
 from gui.widgets.layout import FlowLayout, PageScroll, clear
 
-MARKS = {FindingLevel.PROBLEM: ("✕", Role.PROBLEM_MARK), FindingLevel.WARNING: ("!", Role.WARNING)}
+PROBLEM_MARK, WARNING_MARK = ("✕", Role.PROBLEM_MARK), ("!", Role.WARNING)
+"""A symbol, and its role for the style sheet."""
+
+
+def marked_line(mark: tuple[str, Role], content: QWidget | QVBoxLayout, parent: QWidget) -> QWidget:
+    """A line that begins with a mark such as "!"."""
+    symbol = QLabel(mark[0])
+    set_role(symbol, mark[1])
+    symbol.setFixedWidth(symbol.fontMetrics().horizontalAdvance("✓✓"))
+    line = QWidget(parent)
+    row = QHBoxLayout(line)
+    row.setContentsMargins(0, 0, 0, 0)
+    row.setSpacing(SPACING)
+    row.addWidget(symbol, 0, Qt.AlignmentFlag.AlignTop)
+    if isinstance(content, QWidget):
+        row.addWidget(content, 1)
+    else:
+        row.addLayout(content, 1)
+    return line
 
 
 class FindingsPane(QWidget):
@@ -81,10 +99,6 @@ class FindingsPane(QWidget):
         return self._summary.text()
 
     def _line(self, finding: Finding, label: QLabel) -> QWidget:
-        symbol, role = MARKS[finding.level]
-        mark = QLabel(symbol)
-        set_role(mark, role)
-        mark.setFixedWidth(mark.fontMetrics().horizontalAdvance("✓✓"))
         words = QVBoxLayout()
         words.setSpacing(0)
         words.addWidget(label)
@@ -99,13 +113,8 @@ class FindingsPane(QWidget):
                 flow.addWidget(link_button(fix.label, partial(self.fix_chosen.emit, fix), flush=True))
         if flow.count():
             words.addWidget(buttons)
-        line = QWidget(self)
-        row = QHBoxLayout(line)
-        row.setContentsMargins(0, 0, 0, 0)
-        row.setSpacing(SPACING)
-        row.addWidget(mark, 0, Qt.AlignmentFlag.AlignTop)
-        row.addLayout(words, 1)
-        return line
+        is_problem = finding.level is FindingLevel.PROBLEM
+        return marked_line(PROBLEM_MARK if is_problem else WARNING_MARK, words, self)
 
     def _text(self, finding: Finding) -> QLabel:
         """The sentence; its rows are links where the table shows them, which has those that are trained on."""
@@ -408,9 +417,6 @@ class DataViews(QTabWidget):
                 self.setCurrentWidget(current)
         self.setVisible(bool(pages))
 
-    def show_uses(self, task: Task, columns: Columns, guessed: Set[str]) -> None:
-        self.rows.show_uses(task, columns, guessed)
-
     def show_row(self, number: int) -> None:
         """Bring a row of the file into view, if it is among the first ones."""
         if self.indexOf(self.rows) >= 0 and self.rows.show_row(number):
@@ -483,7 +489,7 @@ class DataOverview(QWidget):
                 self.findings.show_findings(report.findings, frozenset(row_numbers(report)))
             else:
                 self.findings.show_findings(())
-        self.views.show_uses(task, columns, guessed)
+        self.views.rows.show_uses(task, columns, guessed)
 
     def take_problems(self, row: FormRow) -> None:
         """Show what is wrong with the data here, and not below its row: much of it is found only by reading it."""
@@ -492,10 +498,6 @@ class DataOverview(QWidget):
     @property
     def has_table(self) -> bool:
         return self._shown is not None and bool(self._shown.columns and self._shown.preview)
-
-    @property
-    def leaves_out_columns(self) -> bool:
-        return self.has_table and self.views.rows.leaves_out
 
     def set_limit(self, limit: int | None) -> None:
         self.views.lengths.set_limit(limit)

@@ -16,7 +16,7 @@ from core.services import hub
 from gui.base.theme import Role, Theme, set_flag, set_role
 from gui.base.tokens import SPACING
 from gui.new_run.memory_state import Gain, MemoryState
-from gui.widgets.bars import Limit, Part, PartsBar
+from gui.widgets.bars import Part, PartsBar
 from gui.widgets.cards import Card
 from gui.widgets.inputs import CalmDoubleSpinBox
 from gui.widgets.labels import link_button, text_label
@@ -119,12 +119,10 @@ def bar_parts(parts: Parts, *, is_undivided: bool = False) -> list[Part]:
     ]
 
 
-def bar_limits(room: Room | None) -> list[Limit]:
+def bar_limits(room: Room | None) -> list[Part]:
     if room is None:
         return []
-    free = _("{size} free now").format(size=memory(room.free))
-    ceiling = _("{size} in all").format(size=memory(room.ceiling))
-    return [Limit(free, room.free, "text"), Limit(ceiling, room.ceiling, "bad")]
+    return [Part(_("free now"), room.free, "text"), Part(_("in all"), room.ceiling, "bad")]
 
 
 def saving_words(remedy: Remedy, now: Verdict, after: Verdict, gain: Gain | None = None) -> str:

@@ -435,8 +435,6 @@ class OptionsColumn(QWidget):
 
     def _hidden_columns(self) -> frozenset[str]:
         """Columns are chosen in the table where there is one; a row is there for what can't be chosen so."""
-        if self.data.leaves_out_columns:
-            return frozenset()
         is_open = not self.data.has_table and self._reading.report is None and not self._reading.is_waiting
         return frozenset(
             path

@@ -5,7 +5,7 @@ from collections.abc import Sequence, Set
 from dataclasses import dataclass
 from gettext import gettext as _
 
-from PySide6.QtCore import Qt, Signal
+from PySide6.QtCore import Signal
 from PySide6.QtWidgets import QHBoxLayout, QLabel, QPushButton, QVBoxLayout, QWidget
 
 from core.base.errors import Problem
@@ -22,7 +22,7 @@ from core.runs.events import Level
 from core.services.inspect import DataReport, FindingLevel
 from gui.base.theme import Role, Theme, set_role
 from gui.base.tokens import GUTTER, SPACING
-from gui.new_run.data_panel import rows_words
+from gui.new_run.data_panel import PROBLEM_MARK, WARNING_MARK, marked_line, rows_words
 from gui.new_run.memory_card import FitCard
 from gui.new_run.memory_state import MemoryState
 from gui.new_run.model_field import download_note, model_title
@@ -44,7 +44,12 @@ class Check:
     path: str = ""
 
 
-MARKS = {None: ("✓", Role.OK), Level.INFO: ("…", Role.MUTED), Level.WARNING: ("!", Role.WARNING)}
+MARKS = {
+    None: ("✓", Role.OK),
+    Level.INFO: ("…", Role.MUTED),
+    Level.WARNING: WARNING_MARK,
+    Level.ERROR: PROBLEM_MARK,
+}
 
 
 class ChecksCard(Card):
@@ -66,17 +71,7 @@ class ChecksCard(Card):
         self.checks = checks
         clear(self.body)
         for check in checks:
-            symbol, role = MARKS.get(check.level, ("✕", Role.PROBLEM_MARK))
-            mark = QLabel(symbol)
-            set_role(mark, role)
-            mark.setFixedWidth(mark.fontMetrics().horizontalAdvance("✓✓"))
-            line = QWidget(self)
-            row = QHBoxLayout(line)
-            row.setContentsMargins(0, 0, 0, 0)
-            row.setSpacing(SPACING)
-            row.addWidget(mark, 0, Qt.AlignmentFlag.AlignTop)
-            row.addWidget(self._text(check), 1)
-            self.body.addWidget(line)
+            self.body.addWidget(marked_line(MARKS[check.level], self._text(check), self))
 
     def _text(self, check: Check) -> QLabel:
         if not check.path:

@@ -35,8 +35,7 @@ from gui.run.header import RunActions, RunFigures, RunHeader, RunMessages
 from gui.run.share import RunTaking
 from gui.run.tabs import RunDetails
 from gui.run.words import RunFacts, left_queue_message
-from gui.widgets.inputs import PathLabel
-from gui.widgets.labels import margins
+from gui.widgets.labels import PathLabel, margins
 from gui.widgets.layout import QuietBar
 
 

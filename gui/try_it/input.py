@@ -29,7 +29,7 @@ from core.services.chat import Answered, Chat, Choice, EndedBy, Given, Image, Te
 from gui.base.theme import Role, set_flag, set_role
 from gui.base.tokens import SPACING
 from gui.widgets.cards import Card
-from gui.widgets.inputs import CalmDoubleSpinBox, CalmSpinBox, dropped_path
+from gui.widgets.inputs import CalmDoubleSpinBox, CalmSpinBox, dropped_paths
 from gui.widgets.labels import ElidedLabel, tip_of
 from gui.widgets.layout import FlowLayout
 
@@ -80,12 +80,12 @@ class ImagePlace(QFrame):
 
     def dragEnterEvent(self, event: QDragEnterEvent) -> None:
         """Welcome a file."""
-        if dropped_path(event.mimeData()) is not None:
+        if dropped_paths(event.mimeData()):
             event.acceptProposedAction()
 
     def dropEvent(self, event: QDropEvent) -> None:
         """Take it."""
-        path = dropped_path(event.mimeData())
+        path = next(iter(dropped_paths(event.mimeData())), None)
         if path is not None:
             event.acceptProposedAction()
             self._take(str(path))

@@ -1,144 +1,19 @@
-"""Bars: named ones below each other, a meter, and one of parts that add up against limits."""
-
-from __future__ import annotations
+"""Bars: a meter, named ones below each other, and one of parts that add up against limits."""
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from gettext import gettext as _
 
-from PySide6.QtCore import QEvent, QRectF, QSize, Qt
-from PySide6.QtGui import QColor, QFont, QFontMetricsF, QHelpEvent, QPainter, QPainterPath, QPaintEvent
-from PySide6.QtWidgets import QSizePolicy, QToolTip, QWidget
+from PySide6.QtCore import QRectF, QSize, Qt
+from PySide6.QtGui import QColor, QPainter, QPainterPath, QPaintEvent
+from PySide6.QtWidgets import QGridLayout, QLabel, QSizePolicy, QVBoxLayout, QWidget
 
 from core.base import formats
-from core.base.formats import memory
 from core.services.chat import Chance
-from gui.base.theme import Theme
+from gui.base.theme import Role, Theme, set_role
 from gui.base.tokens import SPACING
-from gui.widgets.labels import mirrored
-
-MOST_BARS = 10
-BAR = 6
-NAMES = 0.4
-"""The most of the width that names get."""
-
-
-@dataclass(frozen=True)
-class Bar:
-    """`share` is its length, 0 to 1, `words` its figure, `colour` a field of `gui.base.tokens.Tokens`."""
-
-    name: str
-    share: float
-    words: str
-    colour: str = "run"
-
-
-class NamedBars(QWidget):
-    """A line for each bar: its name, the bar, its figure; `columns` columns, and below them how many more there are."""
-
-    def __init__(self, theme: Theme, parent: QWidget | None = None) -> None:
-        super().__init__(parent)
-        self._theme = theme
-        self._bars: tuple[Bar, ...] = ()
-        self._columns, self._more = 1, 0
-        self.stresses_first = False
-        self.setSizePolicy(QSizePolicy.Policy.Expanding, QSizePolicy.Policy.Fixed)
-        theme.changed.connect(self.update)
-
-    def show_bars(self, bars: Iterable[Bar], *, columns: int = 1) -> None:
-        """Show at most ten of them, the first in bold where it `stresses_first`."""
-        wanted = tuple(bars)
-        self._bars, self._columns, self._more = wanted[:MOST_BARS], columns, len(wanted[MOST_BARS:])
-        self.updateGeometry()
-        self.update()
-
-    def sizeHint(self) -> QSize:
-        lines = self._lines() + (1 if self._more else 0)
-        return QSize(24 * self.fontMetrics().averageCharWidth(), max(1, lines) * self._line_height())
-
-    def minimumSizeHint(self) -> QSize:
-        return QSize(12 * self.fontMetrics().averageCharWidth(), self.sizeHint().height())
-
-    def paintEvent(self, _event: QPaintEvent) -> None:
-        painter = QPainter(self)
-        painter.setRenderHint(QPainter.RenderHint.Antialiasing)
-        gap, lines, height = 3 * SPACING, max(1, self._lines()), self._line_height()
-        width = (self.width() - gap * (self._columns - 1)) / self._columns
-        for index, bar in enumerate(self._bars):
-            column, line = divmod(index, lines)
-            is_first = self.stresses_first and not index
-            self._paint_bar(
-                painter, QRectF(column * (width + gap), line * height, width, height), bar, is_first
-            )
-        if self._more:
-            painter.setPen(QColor(self._theme.tokens.muted))
-            below = QRectF(0, lines * height, self.width(), height)
-            words = _("and {count} more").format(count=self._more)
-            painter.drawText(below, Qt.AlignmentFlag.AlignVCenter, words)
-
-    def _paint_bar(self, painter: QPainter, room: QRectF, bar: Bar, is_first: bool) -> None:
-        tokens, metrics = self._theme.tokens, self.fontMetrics()
-        font = QFont(self.font())
-        font.setWeight(QFont.Weight.DemiBold if is_first else QFont.Weight.Normal)
-        painter.setFont(font)
-        painter.setPen(QColor(tokens.text if is_first else tokens.muted))
-        longest = max(metrics.horizontalAdvance(one.name) for one in self._bars)
-        names = min(room.width() * NAMES, longest + SPACING)
-        figures = max(metrics.horizontalAdvance(one.words) for one in self._bars) + SPACING
-        middle, right = Qt.AlignmentFlag.AlignVCenter, Qt.AlignmentFlag.AlignRight
-        name = painter.fontMetrics().elidedText(bar.name, Qt.TextElideMode.ElideRight, round(names))
-        place = QRectF(room.left(), room.top(), names, room.height())
-        painter.drawText(mirrored(self, place), middle, name)
-        place = QRectF(room.right() - figures, room.top(), figures, room.height())
-        painter.drawText(mirrored(self, place), middle | right, bar.words)
-        length = max(1.0, room.width() - names - figures - SPACING)
-        painter.setPen(Qt.PenStyle.NoPen)
-        for filled, colour in ((length, "grid"), (max(2.0, length * bar.share), bar.colour)):
-            painter.setBrush(QColor(getattr(tokens, colour)))
-            place = QRectF(room.left() + names + SPACING, room.center().y() - BAR / 2, filled, BAR)
-            painter.drawRoundedRect(mirrored(self, place), BAR / 2, BAR / 2)
-
-    def _lines(self) -> int:
-        return -(-len(self._bars) // self._columns)
-
-    def _line_height(self) -> int:
-        return self.fontMetrics().height() + SPACING // 2
-
-
-class ChanceBars(NamedBars):
-    """How likely a model finds each label, the likeliest first; the label that was expected is green."""
-
-    def show_chances(self, chances: Sequence[Chance], expected: str = "") -> None:
-        self.stresses_first = True
-        shown = chances[:MOST_BARS]
-        spoken = ", ".join(f"{one.label}: {formats.share(one.chance)}" for one in shown)
-        self.setAccessibleName(_("Probabilities: {}").format(spoken))
-        self.show_bars(
-            Bar(
-                " ".join(one.label.split()),
-                one.chance,
-                formats.share(one.chance),
-                "ok" if one.label == expected else "run",
-            )
-            for one in shown
-        )
-
-
-class LabelBars(NamedBars):
-    """How many rows each label has, the most frequent first; more than four labels in two columns."""
-
-    def set_counts(self, counts: Mapping[str, int]) -> None:
-        """Show these counts; none hides the bars."""
-        ordered = sorted(counts.items(), key=lambda pair: -pair[1])
-        bars = [
-            Bar(" ".join(label.split()), count / ordered[0][1] if count else 0.0, f"{count:,}")
-            for label, count in ordered
-        ]
-        spoken = ", ".join(f"{bar.name}: {bar.words}" for bar in bars[:MOST_BARS])
-        self.setAccessibleName(_("Rows per label: {counts}").format(counts=spoken))
-        self.setVisible(bool(counts))
-        self.show_bars(bars, columns=1 if len(bars) <= 4 else 2)
-
+from gui.widgets.labels import ElidedLabel, mirrored
+from gui.widgets.layout import clear
 
 METER_THICKNESS = 6
 
@@ -148,7 +23,7 @@ class Meter(QWidget):
 
     Args:
         theme: Whose colours it has.
-        colour: The field of `gui.base.theme.Tokens` that the filled part takes.
+        colour: The field of `gui.base.tokens.Tokens` that the filled part takes.
         name: What is measured, for screen readers.
     """
 
@@ -169,7 +44,7 @@ class Meter(QWidget):
             self.update()
 
     def set_colour(self, colour: str) -> None:
-        """Fill with another field of `gui.base.theme.Tokens`."""
+        """Fill with another field of `gui.base.tokens.Tokens`."""
         if colour != self.colour:
             self.colour = colour
             self.update()
@@ -181,15 +56,103 @@ class Meter(QWidget):
         painter = QPainter(self)
         painter.setRenderHint(QPainter.RenderHint.Antialiasing)
         painter.setPen(Qt.PenStyle.NoPen)
-        groove = QRectF(0, 0, self.width(), METER_THICKNESS)
-        painter.setBrush(QColor(self._theme.tokens.line))
-        painter.drawRoundedRect(groove, METER_THICKNESS / 2, METER_THICKNESS / 2)
-        width = max(float(METER_THICKNESS), groove.width() * self.share) if self.share else 0.0
-        left = self.width() - width if self.layoutDirection() is Qt.LayoutDirection.RightToLeft else 0.0
-        painter.setBrush(QColor(getattr(self._theme.tokens, self.colour)))
-        painter.drawRoundedRect(
-            QRectF(left, 0, width, METER_THICKNESS), METER_THICKNESS / 2, METER_THICKNESS / 2
-        )
+        filled = max(float(METER_THICKNESS), self.width() * self.share) if self.share else 0.0
+        for width, colour in ((self.width(), "line"), (filled, self.colour)):
+            painter.setBrush(QColor(getattr(self._theme.tokens, colour)))
+            bar = mirrored(self, QRectF(0, 0, width, METER_THICKNESS))
+            painter.drawRoundedRect(bar, METER_THICKNESS / 2, METER_THICKNESS / 2)
+
+
+MOST_BARS = 10
+NAME_LETTERS = 24
+
+
+@dataclass(frozen=True)
+class Bar:
+    """`share` is its length, 0 to 1, `words` its figure, `colour` a field of `gui.base.tokens.Tokens`."""
+
+    name: str
+    share: float
+    words: str
+    colour: str = "run"
+
+
+class NamedBars(QWidget):
+    """A line for each bar with its name and figure, in columns; below them how many more there are."""
+
+    def __init__(self, theme: Theme, parent: QWidget | None = None) -> None:
+        super().__init__(parent)
+        self._theme = theme
+        self.bars: tuple[Bar, ...] = ()
+        self._grid = QGridLayout(self)
+        self._grid.setContentsMargins(0, 0, 0, 0)
+        self._grid.setHorizontalSpacing(SPACING)
+        self._grid.setVerticalSpacing(SPACING // 2)
+
+    def show_bars(self, bars: Iterable[Bar], *, columns: int = 1, is_ranking: bool = False) -> None:
+        """Show at most ten bars; the first one of a ranking in bold."""
+        wanted = tuple(bars)
+        if wanted == self.bars:
+            return
+        self.bars, shown = wanted, wanted[:MOST_BARS]
+        clear(self._grid)
+        lines = -(-len(shown) // columns)
+        for index, bar in enumerate(shown):
+            column, line = divmod(index, lines)
+            name, meter, figure = (
+                ElidedLabel(bar.name),
+                Meter(self._theme, bar.colour, bar.name),
+                QLabel(bar.words),
+            )
+            name.setSizePolicy(QSizePolicy.Policy.Maximum, QSizePolicy.Policy.Preferred)
+            name.setMaximumWidth(NAME_LETTERS * self.fontMetrics().averageCharWidth())
+            figure.setAlignment(Qt.AlignmentFlag.AlignTrailing | Qt.AlignmentFlag.AlignVCenter)
+            meter.set_share(bar.share)
+            for place, widget in enumerate((name, meter, figure)):
+                if widget is not meter:
+                    set_role(widget, Role.STRONG if is_ranking and not index else Role.MUTED)
+                self._grid.addWidget(widget, line, 4 * column + place)
+        for column in range(columns):
+            self._grid.setColumnStretch(4 * column + 1, 1)
+            self._grid.setColumnMinimumWidth(4 * column + 3, SPACING if column + 1 < columns else 0)
+        if wanted[MOST_BARS:]:
+            more = QLabel(_("and {count} more").format(count=len(wanted) - MOST_BARS))
+            set_role(more, Role.MUTED)
+            self._grid.addWidget(more, lines, 0, 1, 3)
+
+
+class ChanceBars(NamedBars):
+    """How likely a model finds each label, the likeliest first; the label that was expected is green."""
+
+    def show_chances(self, chances: Sequence[Chance], expected: str = "") -> None:
+        bars = [
+            Bar(
+                " ".join(one.label.split()),
+                one.chance,
+                formats.share(one.chance),
+                "ok" if one.label == expected else "run",
+            )
+            for one in chances[:MOST_BARS]
+        ]
+        spoken = ", ".join(f"{bar.name}: {bar.words}" for bar in bars)
+        self.setAccessibleName(_("Probabilities: {}").format(spoken))
+        self.show_bars(bars, is_ranking=True)
+
+
+class LabelBars(NamedBars):
+    """How many rows each label has, the most frequent first; more than four labels in two columns."""
+
+    def set_counts(self, counts: Mapping[str, int]) -> None:
+        """Show these counts; none hides the bars."""
+        ordered = sorted(counts.items(), key=lambda pair: -pair[1])
+        bars = [
+            Bar(" ".join(label.split()), count / ordered[0][1] if count else 0.0, f"{count:,}")
+            for label, count in ordered
+        ]
+        spoken = ", ".join(f"{bar.name}: {bar.words}" for bar in bars[:MOST_BARS])
+        self.setAccessibleName(_("Rows per label: {counts}").format(counts=spoken))
+        self.setVisible(bool(counts))
+        self.show_bars(bars, columns=1 if len(bars) <= 4 else 2)
 
 
 BAR_THICKNESS = 16
@@ -197,220 +160,113 @@ RADIUS = 4
 OVER = 3
 """How far a limit's line reaches over the bar, above and below."""
 
-BELOW = BAR_THICKNESS + 2 * OVER + 1.0
-"""Where the words of the limits begin."""
-
-SQUARE = 9
 THINNEST = 2.0
 """Pixels of a part that would be too thin to be seen."""
 
 
 @dataclass(frozen=True)
 class Part:
-    """A part of the bar: its name, its bytes, the field of `gui.base.tokens.Tokens` it is painted in, its tip."""
+    """A part of the bar, or a limit drawn as a line across it.
+
+    `colour` is the field of `gui.base.tokens.Tokens` it is painted in, `help` the tool tip of its legend.
+    """
 
     name: str
     bytes: int
     colour: str
     help: str = ""
 
-    @property
-    def words(self) -> str:
-        return f"{self.name} {memory(self.bytes)}"
-
-
-@dataclass(frozen=True)
-class Limit:
-    """A line across the bar: its words, its place in bytes, and the field of `Tokens` of its colour."""
-
-    words: str
-    bytes: int
-    colour: str
-
-
-@dataclass(frozen=True)
-class Placed:
-    """Where everything stands in a width, in pixels from the side where reading begins."""
-
-    parts: tuple[tuple[QRectF, Part], ...]
-    limits: tuple[tuple[float, QRectF, Limit], ...]
-    legend: tuple[tuple[QRectF, Part], ...]
-    height: float
-
 
 class PartsBar(QWidget):
-    """Parts side by side in one bar, lines with words for its limits, a legend with sizes below.
+    """Parts side by side in one bar, lines for its limits, and a legend with sizes below.
 
-    What lies between the first limit and the last is shaded: it is there, but taken.
+    What lies between the first limit and the last is shaded: it exists, but is in use.
     """
 
     def __init__(self, theme: Theme, name: str, parent: QWidget | None = None) -> None:
         super().__init__(parent)
         self._theme = theme
         self.parts: tuple[Part, ...] = ()
-        self.limits: tuple[Limit, ...] = ()
-        self._width, self._tallest = 0, 0
-        # a fixed height would be that of the width there was before: the legend's last lines would be cut off
-        policy = QSizePolicy(QSizePolicy.Policy.Expanding, QSizePolicy.Policy.Preferred)
-        policy.setHeightForWidth(True)
-        self.setSizePolicy(policy)
+        self.limits: tuple[Part, ...] = ()
+        self.legend: list[QLabel] = []
+        self.strip = _Strip(self, theme)
+        self._legend = (
+            QGridLayout()
+        )  # columns of their own: figures change by the second, and nothing may move
+        self._legend.setHorizontalSpacing(2 * SPACING)
+        self._legend.setVerticalSpacing(2)
+        self._legend.setColumnStretch(1, 1)
+        layout = QVBoxLayout(self)
+        layout.setContentsMargins(0, 0, 0, 0)
+        layout.setSpacing(SPACING // 2)
+        layout.addWidget(self.strip)
+        layout.addLayout(self._legend)
         self.setAccessibleName(name)
-        theme.changed.connect(self.update)
+        theme.changed.connect(self._show_legend)
 
-    def show_parts(self, parts: Iterable[Part], limits: Iterable[Limit] = ()) -> None:
-        """Show these parts, of those that are anything, and these limits, the lowest first."""
+    def show_parts(self, parts: Iterable[Part], limits: Iterable[Part] = ()) -> None:
+        """Show the parts that hold anything, and these limits, the lowest first."""
         wanted = tuple(part for part in parts if part.bytes > 0), tuple(limits)
         if wanted == (self.parts, self.limits):
             return
+        is_other = tuple(map(len, wanted)) != (len(self.parts), len(self.limits))
         self.parts, self.limits = wanted
-        told = [part.words for part in self.parts] + [limit.words for limit in self.limits]
-        self.setAccessibleDescription(", ".join(told))
-        self.updateGeometry()
-        self.update()
+        if is_other:
+            clear(self._legend)
+            self.legend = [QLabel() for _part in (*self.parts, *self.limits)]
+            for index, label in enumerate(self.legend):
+                set_role(label, Role.HINT)
+                self._legend.addWidget(label, index // 2, index % 2)
+        self._show_legend()
 
-    def placed(self, width: float) -> Placed:
-        """Where everything stands where the bar is `width` pixels wide."""
-        metrics = QFontMetricsF(self.font())
-        scale = max([sum(part.bytes for part in self.parts), *(limit.bytes for limit in self.limits)])
-        places = _parts_placed(self.parts, width / scale if scale else 0.0)
-        limits = _limits_placed(self.limits, width, scale, metrics)
-        top = max((rect.bottom() for _, rect, _ in limits), default=OVER + BAR_THICKNESS) + SPACING
-        legend = _legend_placed(self.parts, width, top, metrics)
-        bottom = max((rect.bottom() for rect, _ in legend), default=top)
-        return Placed(places, limits, legend, bottom)
+    def _show_legend(self) -> None:
+        spoken = []
+        for label, part in zip(self.legend, (*self.limits, *self.parts), strict=True):
+            words = f"{part.name} {formats.memory(part.bytes)}"
+            mark = "┃" if part in self.limits else "■"
+            colour = getattr(self._theme.tokens, part.colour)
+            label.setText(f'<span style="color:{colour}">{mark}</span>&nbsp;{words}')
+            label.setToolTip(part.help)
+            spoken.append(words)
+        self.setAccessibleDescription(", ".join(spoken))
+        self.strip.update()
 
-    def hasHeightForWidth(self) -> bool:  # noqa: N802 - Qt's name
-        return True
 
-    def heightForWidth(self, width: int) -> int:  # noqa: N802 - Qt's name
-        """Height at a width, in pixels: the most that was needed there so far.
+class _Strip(QWidget):
+    """The bar itself."""
 
-        Figures change by the second, and with them how many lines their words take. What stands below must not move
-        away from the pointer for that.
-        """
-        needed = round(self.placed(max(1, width)).height + 0.5)
-        self._tallest = max(needed, self._tallest if width == self._width else 0)
-        self._width = width
-        return self._tallest
+    def __init__(self, bar: PartsBar, theme: Theme) -> None:
+        super().__init__(bar)
+        self._bar, self._theme = bar, theme
+        self.setFixedHeight(BAR_THICKNESS + 2 * OVER)
 
-    def sizeHint(self) -> QSize:
-        width = 40 * self.fontMetrics().averageCharWidth()
-        return QSize(width, self.heightForWidth(self.width() or width))
-
-    def minimumSizeHint(self) -> QSize:
-        metrics = QFontMetricsF(self.font())
-        words = [SQUARE + SPACING + metrics.horizontalAdvance(part.words) for part in self.parts]
-        words += [metrics.horizontalAdvance(limit.words) for limit in self.limits]
-        return QSize(round(max(words, default=60.0) + 1), BAR_THICKNESS)
-
-    def event(self, event: QEvent) -> bool:
-        if event.type() is QEvent.Type.ToolTip and isinstance(event, QHelpEvent):
-            part = self.part_at(event.pos().x(), event.pos().y())
-            if part is not None:
-                tip = f"{part.words}\n{part.help}" if part.help else part.words
-                QToolTip.showText(event.globalPos(), tip, self)
-                return True
-        return super().event(event)
-
-    def part_at(self, x: float, y: float) -> Part | None:
-        """The part, in the bar or the legend, at a point of the widget."""
-        placed = self.placed(self.width())
-        for rect, part in (*placed.parts, *placed.legend):
-            if mirrored(self, rect).contains(x, y):
-                return part
-        return None
+    def places(self) -> tuple[list[float], list[float]]:
+        """Where each part begins and the last one ends, and where the limits are, in pixels."""
+        parts, limits = self._bar.parts, self._bar.limits
+        most = max([sum(part.bytes for part in parts), *(limit.bytes for limit in limits), 1])
+        edges = [0.0]
+        for part in parts:
+            edges.append(edges[-1] + max(THINNEST, part.bytes * self.width() / most))
+        return edges, [min(self.width() - 2.0, self.width() * limit.bytes / most) for limit in limits]
 
     def paintEvent(self, _event: QPaintEvent) -> None:
+        tokens, (edges, limits) = self._theme.tokens, self.places()
         painter = QPainter(self)
         painter.setRenderHint(QPainter.RenderHint.Antialiasing)
-        painter.setLayoutDirection(Qt.LayoutDirection.LayoutDirectionAuto)  # words run as their letters do
-        placed = self.placed(self.width())
-        self._paint_bar(painter, placed)
-        for place, rect, limit in placed.limits:
-            self._paint_limit(painter, place, rect, limit)
-        for rect, part in placed.legend:
-            self._paint_legend(painter, rect, part)
 
-    def _paint_bar(self, painter: QPainter, placed: Placed) -> None:
-        tokens = self._theme.tokens
-        whole = QRectF(0, OVER, self.width(), BAR_THICKNESS)
+        def fill(left: float, right: float, colour: str, over: int = 0) -> None:
+            rect = QRectF(left, OVER - over, right - left, BAR_THICKNESS + 2 * over)
+            painter.fillRect(mirrored(self, rect), QColor(getattr(tokens, colour)))
+
         shape = QPainterPath()
-        shape.addRoundedRect(whole, RADIUS, RADIUS)
+        shape.addRoundedRect(QRectF(0, OVER, self.width(), BAR_THICKNESS), RADIUS, RADIUS)
         painter.save()
         painter.setClipPath(shape)
-        painter.fillRect(whole, QColor(tokens.grid))
-        if len(placed.limits) > 1:
-            first, last = placed.limits[0][0], placed.limits[-1][0]
-            taken = QRectF(first, OVER, last - first, BAR_THICKNESS)
-            painter.fillRect(mirrored(self, taken), QColor(tokens.line))
-        for rect, part in placed.parts:
-            painter.fillRect(mirrored(self, rect), QColor(getattr(tokens, part.colour)))
+        fill(0, self.width(), "grid")
+        if len(limits) > 1:
+            fill(limits[0], limits[-1], "line")
+        for part, left, right in zip(self._bar.parts, edges, edges[1:], strict=False):
+            fill(left, right, part.colour)
         painter.restore()
-
-    def _paint_limit(self, painter: QPainter, place: float, rect: QRectF, limit: Limit) -> None:
-        line = QRectF(min(max(0.0, place - 1), self.width() - 2), 0, 2, BAR_THICKNESS + 2 * OVER)
-        painter.fillRect(mirrored(self, line), QColor(getattr(self._theme.tokens, limit.colour)))
-        painter.setPen(QColor(self._theme.tokens.muted))
-        painter.drawText(mirrored(self, rect), Qt.AlignmentFlag.AlignCenter, limit.words)
-
-    def _paint_legend(self, painter: QPainter, rect: QRectF, part: Part) -> None:
-        middle = rect.center().y()
-        square = QRectF(rect.left(), middle - SQUARE / 2, SQUARE, SQUARE)
-        painter.setPen(Qt.PenStyle.NoPen)
-        painter.setBrush(QColor(getattr(self._theme.tokens, part.colour)))
-        painter.drawRoundedRect(mirrored(self, square), 2, 2)
-        painter.setPen(QColor(self._theme.tokens.muted))
-        words = rect.adjusted(SQUARE + SPACING - 2, 0, 0, 0)
-        painter.drawText(mirrored(self, words), Qt.AlignmentFlag.AlignVCenter, part.words)
-
-
-def _parts_placed(parts: Sequence[Part], pixels: float) -> tuple[tuple[QRectF, Part], ...]:
-    """One part after the other, none too thin to be seen.
-
-    Args:
-        parts: The parts.
-        pixels: Pixels of a byte.
-    """
-    found, left = [], 0.0
-    for part in parts:
-        width = max(THINNEST, part.bytes * pixels)
-        found.append((QRectF(left, OVER, width, BAR_THICKNESS), part))
-        left += width
-    return tuple(found)
-
-
-def _limits_placed(
-    limits: Sequence[Limit], width: float, scale: int, metrics: QFontMetricsF
-) -> tuple[tuple[float, QRectF, Limit], ...]:
-    """Words below their lines, within the width: aside from each other on one line where they stay at their lines."""
-    found: list[tuple[float, QRectF, Limit]] = []
-    end = width
-    for limit in reversed(limits):
-        place = width * limit.bytes / scale if scale else 0.0
-        wide = metrics.horizontalAdvance(limit.words) + 1
-        left = max(0.0, min(end - wide, place - wide / 2))
-        found.insert(0, (place, QRectF(left, BELOW, wide, metrics.height()), limit))
-        end = left - 2 * SPACING
-    if all(rect.left() <= place <= rect.right() + 1 for place, rect, _ in found) and end > -2 * SPACING:
-        return tuple(found)
-    return tuple(_lower(line, width, one) for line, one in enumerate(found))
-
-
-def _lower(line: int, width: float, placed: tuple[float, QRectF, Limit]) -> tuple[float, QRectF, Limit]:
-    place, rect, limit = placed
-    left = max(0.0, min(width - rect.width(), place - rect.width() / 2))
-    return place, QRectF(left, BELOW + line * rect.height(), rect.width(), rect.height()), limit
-
-
-def _legend_placed(
-    parts: Sequence[Part], width: float, top: float, metrics: QFontMetricsF
-) -> tuple[tuple[QRectF, Part], ...]:
-    found, left = [], 0.0
-    height = metrics.height() + 3
-    for part in parts:
-        wide = SQUARE + SPACING - 2 + metrics.horizontalAdvance(part.words) + 1
-        if left and left + wide > width:
-            left, top = 0.0, top + height
-        found.append((QRectF(left, top, wide, height), part))
-        left += wide + 2 * SPACING
-    return tuple(found)
+        for place, limit in zip(limits, self._bar.limits, strict=True):
+            fill(place, place + 2, limit.colour, OVER)

@@ -4,10 +4,9 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from gettext import gettext as _
 
-from PySide6.QtCore import Qt, Signal
+from PySide6.QtCore import Signal
 from PySide6.QtWidgets import (
     QFrame,
-    QGridLayout,
     QHBoxLayout,
     QLabel,
     QPushButton,
@@ -129,77 +128,6 @@ class Card(QFrame):
         self._heading.addWidget(widget)
 
 
-COLUMNS = 2
-MOST_SHOWN = 8
-"""Changes listed one by one; those beyond are counted."""
-
-
-@dataclass(frozen=True)
-class Change:
-    """One option: its title, and its value before and after, in words."""
-
-    name: str
-    before: str
-    after: str
-
-
-class ChangesStrip(QFrame):
-    """Lists what was just changed at once in the form, and why.
-
-    Signals:
-        undo_chosen: The person wants it as it was.
-    """
-
-    undo_chosen = Signal()
-
-    def __init__(self, parent: QWidget | None = None) -> None:
-        super().__init__(parent)
-        set_role(self, Role.STRIP_INFO)
-        self.changes: tuple[Change, ...] = ()
-        self._title = text_label(role=Role.STRONG)
-        self._undo = QPushButton(_("Undo"))
-        self._undo.clicked.connect(self.undo_chosen)
-        heading = QHBoxLayout()
-        heading.setSpacing(SPACING)
-        heading.addWidget(self._title, 1)
-        heading.addWidget(self._undo)
-        heading.addWidget(link_button(_("Dismiss"), self.hide))
-        self._words = text_label(role=Role.MUTED)
-        self._grid = QGridLayout()
-        self._grid.setHorizontalSpacing(3 * SPACING)
-        self._grid.setVerticalSpacing(2)
-        for column in range(COLUMNS):
-            self._grid.setColumnStretch(column, 1)
-        outer = QVBoxLayout(self)
-        outer.setContentsMargins(2 * SPACING, SPACING + 2, 2 * SPACING, SPACING + 2)
-        outer.setSpacing(SPACING // 2)
-        outer.addLayout(heading)
-        outer.addWidget(self._words)
-        outer.addLayout(self._grid)
-        self.hide()
-
-    def show_changes(self, title: str, words: str, changes: Sequence[Change]) -> None:
-        """Say what was done and what it changed, in place of what was shown before."""
-        self.changes = tuple(changes)
-        self.setAccessibleName(title)
-        self._title.setText(title)
-        self._words.setText(words)
-        self._words.setVisible(bool(words))
-        self._undo.setVisible(bool(changes))
-        lines = [
-            _("{name}: {before} → {after}").format(name=one.name, before=one.before, after=one.after)
-            for one in changes
-        ]
-        if len(lines) > MOST_SHOWN:
-            more = _("and {count} more").format(count=len(lines) - MOST_SHOWN + 1)
-            lines = [*lines[: MOST_SHOWN - 1], more]
-        clear(self._grid)
-        for place, line in enumerate(lines):
-            label = text_label(line, Role.HINT)
-            self._grid.addWidget(label, place // COLUMNS, place % COLUMNS, Qt.AlignmentFlag.AlignTop)
-        self.show()
-
-
 ROLES = {Level.INFO: Role.STRIP_INFO, Level.WARNING: Role.STRIP_WARNING, Level.ERROR: Role.STRIP_ERROR}
 
 
@@ -258,3 +186,45 @@ class MessageStrip(QFrame):
     def _put_away(self) -> None:
         self.hide()
         self.closed.emit()
+
+
+MOST_SHOWN = 8
+"""Changes listed one by one; those beyond are counted."""
+
+
+@dataclass(frozen=True)
+class Change:
+    """One option: its title, and its value before and after, in words."""
+
+    name: str
+    before: str
+    after: str
+
+
+class ChangesStrip(MessageStrip):
+    """Lists what was just changed at once in the form, and why.
+
+    Signals:
+        undo_chosen: The person wants it as it was.
+    """
+
+    undo_chosen = Signal()
+
+    def __init__(self, parent: QWidget | None = None) -> None:
+        super().__init__(parent, closable=True)
+        self.changes: tuple[Change, ...] = ()
+        self.fix_chosen.connect(self.undo_chosen)
+        self.hide()
+
+    def show_changes(self, title: str, words: str, changes: Sequence[Change]) -> None:
+        """Say what was done and what it changed, in place of what was shown before."""
+        self.changes = tuple(changes)
+        lines = [
+            _("{name}: {before} → {after}").format(name=one.name, before=one.before, after=one.after)
+            for one in changes
+        ]
+        if len(lines) > MOST_SHOWN:
+            more = _("and {count} more").format(count=len(lines) - MOST_SHOWN + 1)
+            lines = [*lines[: MOST_SHOWN - 1], more]
+        detail = "\n".join(part for part in (words, " · ".join(lines)) if part)
+        self.show_message(Level.INFO, title, detail, (Fix(_("Undo"), {"undo": True}),) if changes else ())

@@ -12,7 +12,6 @@ from core.options.catalogue import unit_beside, unit_of
 from gui.base.theme import Role, set_role
 from gui.base.tokens import SPACING
 from gui.widgets.fields import Field, Offer, Refused
-from gui.widgets.inputs import ResetMark
 from gui.widgets.labels import Disclosure, link_button, text_label
 from gui.widgets.layout import clear
 
@@ -38,8 +37,12 @@ class FormRow(QWidget):
         self.field = field
         self.problems: tuple[Problem, ...] = ()
         self.advice: tuple[Problem, ...] = ()
-        self.mark = ResetMark()
-        self.mark.clicked.connect(self.reset_chosen)
+        self.mark = link_button("•", self.reset_chosen.emit)
+        keeps = self.mark.sizePolicy()
+        keeps.setRetainSizeWhenHidden(True)
+        self.mark.setSizePolicy(keeps)
+        self.mark.setFixedWidth(2 * SPACING)
+        self.mark.hide()
         self.refusals = Disclosure(_("Why?"))
         self._hint = text_label(role=Role.HINT)
         self._hint.hide()

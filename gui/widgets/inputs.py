@@ -9,32 +9,25 @@ from PySide6.QtCore import (
     QMimeData,
     QModelIndex,
     QPersistentModelIndex,
-    QPointF,
-    QRect,
-    QRectF,
     QSignalBlocker,
     QSize,
     Qt,
     Signal,
 )
 from PySide6.QtGui import (
-    QColor,
     QDragEnterEvent,
     QDropEvent,
     QFocusEvent,
     QFont,
     QFontMetrics,
     QPainter,
-    QPaintEvent,
     QPalette,
-    QPen,
     QStandardItem,
     QStandardItemModel,
     QValidator,
     QWheelEvent,
 )
 from PySide6.QtWidgets import (
-    QAbstractButton,
     QAbstractSpinBox,
     QButtonGroup,
     QComboBox,
@@ -47,15 +40,13 @@ from PySide6.QtWidgets import (
     QSpinBox,
     QStyle,
     QStyledItemDelegate,
-    QStyleOptionFrame,
     QStyleOptionViewItem,
-    QToolButton,
     QWidget,
 )
 
 from gui.base.theme import Role, set_role
 from gui.base.tokens import SPACING
-from gui.widgets.labels import ElidedLabel, tip_of
+from gui.widgets.labels import tip_of
 
 TEXT_MARGIN = 7
 
@@ -127,14 +118,10 @@ def _calm(spin: QAbstractSpinBox) -> None:
     spin.setCorrectionMode(QAbstractSpinBox.CorrectionMode.CorrectToNearestValue)
 
 
-MARGIN = 2
-"""What Qt keeps free on both sides of the text of a line."""
-
-
 class PathLine(QLineEdit):
     """A line of text that takes a dropped file or folder as its path.
 
-    Without the focus, of a path too long for the line the end is shown; the tool tip has all of it.
+    Without the focus the end of a long path is in view; the tool tip has all of it.
     """
 
     def __init__(self, help_text: str = "", parent: QWidget | None = None) -> None:
@@ -143,139 +130,36 @@ class PathLine(QLineEdit):
         self.setToolTip(help_text)
         self.textChanged.connect(self._show_tip)
 
-    def shown_text(self) -> str:
-        text = self.text()
-        metrics = self.fontMetrics()
-        if self.hasFocus() or metrics.horizontalAdvance(text) <= self._text_rect().width():
-            return text
-        return end_of_path(text, metrics, self._text_rect().width())
-
     def show_path(self, path: str) -> None:
         with QSignalBlocker(self):
             self.setText(path)
         self._show_tip()
 
-    def paintEvent(self, event: QPaintEvent) -> None:
-        text = self.shown_text()
-        if text == self.text():
-            super().paintEvent(event)
-            return
-        frame = QStyleOptionFrame()
-        self.initStyleOption(frame)
-        painter = QPainter(self)
-        self.style().drawPrimitive(QStyle.PrimitiveElement.PE_PanelLineEdit, frame, painter, self)
-        side = QStyle.visualAlignment(self.layoutDirection(), self.alignment())
-        painter.setPen(frame.palette.text().color())
-        painter.setLayoutDirection(
-            Qt.LayoutDirection.LeftToRight
-        )  # a path is read from its root in any language
-        painter.drawText(self._text_rect(), side | Qt.AlignmentFlag.AlignVCenter, text)
+    def focusOutEvent(self, event: QFocusEvent) -> None:
+        super().focusOutEvent(event)
+        self.end(False)
 
     def dragEnterEvent(self, event: QDragEnterEvent) -> None:
-        if dropped_path(event.mimeData()) is not None:
+        if dropped_paths(event.mimeData()):
             event.acceptProposedAction()
         else:
             super().dragEnterEvent(event)
 
     def dropEvent(self, event: QDropEvent) -> None:
-        path = dropped_path(event.mimeData())
-        if path is None:
-            super().dropEvent(event)
-        else:
-            self.setText(str(path))
+        paths = dropped_paths(event.mimeData())
+        if paths:
+            self.setText(str(paths[0]))
             event.acceptProposedAction()
+        else:
+            super().dropEvent(event)
 
     def _show_tip(self) -> None:
         self.setToolTip(tip_of(self.text()) or self._help)
 
-    def _text_rect(self) -> QRect:
-        frame = QStyleOptionFrame()
-        self.initStyleOption(frame)
-        inside = self.style().subElementRect(QStyle.SubElement.SE_LineEditContents, frame, self)
-        clear = next(iter(self.findChildren(QToolButton)), None)
-        taken = clear.width() + SPACING // 2 if clear is not None and self.text() else 0
-        if self.layoutDirection() is Qt.LayoutDirection.RightToLeft:
-            return inside.adjusted(MARGIN + taken, 0, -MARGIN, 0)
-        return inside.adjusted(MARGIN, 0, -MARGIN - taken, 0)
-
-
-class PathLabel(ElidedLabel):
-    """A path on one line, no wider than itself; without room its end is shown, and its tool tip has all of it."""
-
-    def __init__(self, path: str = "", parent: QWidget | None = None) -> None:
-        super().__init__(path, parent)
-        self.setSizePolicy(QSizePolicy.Policy.Maximum, QSizePolicy.Policy.Preferred)
-        self.setLayoutDirection(Qt.LayoutDirection.LeftToRight)  # as in any language
-
-    def shown_text(self) -> str:
-        text, metrics, room = self.text(), self.fontMetrics(), self.contentsRect().width()
-        return text if metrics.horizontalAdvance(text) <= room else end_of_path(text, metrics, room)
-
-
-def end_of_path(path: str, metrics: QFontMetrics, width: int) -> str:
-    """As many of a path's last parts as fit into `width` pixels; of a part too long for that, its end."""
-    parts = path.replace("\\", "/").split("/")
-    for first in range(1, len(parts)):
-        text = "…/" + "/".join(parts[first:])
-        if metrics.horizontalAdvance(text) <= width:
-            return text
-    return metrics.elidedText(path, Qt.TextElideMode.ElideLeft, width)
-
-
-def dropped_path(data: QMimeData) -> Path | None:
-    """The first local file or folder in what is dragged; None: there is none."""
-    return next(iter(dropped_paths(data)), None)
-
 
 def dropped_paths(data: QMimeData) -> list[Path]:
+    """The local files and folders in what is dragged."""
     return [Path(url.toLocalFile()) for url in data.urls() if url.isLocalFile()]
-
-
-DOT = 2.8
-ARROW = 4.4
-"""Radii in pixels."""
-
-
-class ResetMark(QAbstractButton):
-    """A dot; under the pointer, or with the focus, an arrow that goes back."""
-
-    def __init__(self, parent: QWidget | None = None) -> None:
-        super().__init__(parent)
-        self.setSizePolicy(QSizePolicy.Policy.Fixed, QSizePolicy.Policy.Fixed)
-        self.setFocusPolicy(Qt.FocusPolicy.TabFocus)
-        self.setCursor(Qt.CursorShape.PointingHandCursor)
-        self.setAttribute(Qt.WidgetAttribute.WA_Hover)
-        keeps = self.sizePolicy()
-        keeps.setRetainSizeWhenHidden(True)
-        self.setSizePolicy(keeps)
-        self.hide()
-
-    def sizeHint(self) -> QSize:
-        return QSize(2 * SPACING, self.fontMetrics().height() + SPACING)
-
-    def paintEvent(self, event: QPaintEvent) -> None:
-        painter = QPainter(self)
-        painter.setRenderHint(QPainter.RenderHint.Antialiasing)
-        colour = self.palette().color(QPalette.ColorRole.Link)
-        centre = QRectF(self.rect()).center()
-        if self.underMouse() or self.hasFocus():
-            _paint_arrow(painter, centre, colour)
-        else:
-            painter.setPen(Qt.PenStyle.NoPen)
-            painter.setBrush(colour)
-            painter.drawEllipse(centre, DOT, DOT)
-
-
-def _paint_arrow(painter: QPainter, centre: QPointF, colour: QColor) -> None:
-    """Three quarters of a circle that end, at the left, in a tip."""
-    pen = QPen(colour, 1.6)
-    pen.setCapStyle(Qt.PenCapStyle.RoundCap)
-    painter.setPen(pen)
-    around = QRectF(centre.x() - ARROW, centre.y() - ARROW, 2 * ARROW, 2 * ARROW)
-    painter.drawArc(around, -120 * 16, 280 * 16)  # sixteenths of a degree, from below to the upper left
-    tip = QPointF(centre.x() - ARROW * 0.94, centre.y() - ARROW * 0.34)
-    painter.drawLine(tip, QPointF(tip.x() - 0.4, tip.y() - 3.4))
-    painter.drawLine(tip, QPointF(tip.x() + 3.2, tip.y() + 0.2))
 
 
 @dataclass(frozen=True)
@@ -419,11 +303,6 @@ class ChoiceList(CalmComboBox):
                 index = self.count() - 1
             self.setCurrentIndex(index)
 
-    def refusal(self, value: str) -> str:
-        index = self.findData(value)
-        item = self._items().item(index)
-        return "" if item is None or item.isEnabled() else str(item.data(SECOND_LINE))
-
     def append(self, choice: Segment) -> None:
         words = choice.refusal or choice.help
         item = QStandardItem(choice.title)
@@ -462,19 +341,12 @@ class TwoLines(QStyledItemDelegate):
         shown = QStyleOptionViewItem(option)
         self.initStyleOption(shown, index)
         title, shown.text = shown.text, ""
-        widget = shown.widget
-        widget.style().drawControl(QStyle.ControlElement.CE_ItemViewItem, shown, painter, widget)
-        painter.save()
+        shown.widget.style().drawControl(QStyle.ControlElement.CE_ItemViewItem, shown, painter, shown.widget)
         is_on = bool(shown.state & QStyle.StateFlag.State_Enabled)
-        self._lines(painter, shown, title, words, is_on=is_on)
-        painter.restore()
-
-    def _lines(
-        self, painter: QPainter, shown: QStyleOptionViewItem, title: str, words: str, *, is_on: bool
-    ) -> None:
         room = shown.rect.adjusted(SPACING + 2, SPACING // 2, -SPACING, -SPACING // 2)
         side = QStyle.visualAlignment(shown.direction, Qt.AlignmentFlag.AlignLeft)
         colour = shown.palette.color(QPalette.ColorRole.Text)  # a style sheet gives greyed texts no other
+        painter.save()
         colour.setAlphaF(1.0 if is_on else GREYED)
         painter.setPen(colour)
         painter.drawText(room, side | Qt.AlignmentFlag.AlignTop, title)
@@ -483,6 +355,7 @@ class TwoLines(QStyledItemDelegate):
         painter.setFont(_smaller(shown.font))
         cut = painter.fontMetrics().elidedText(words, Qt.TextElideMode.ElideMiddle, room.width())
         painter.drawText(room, side | Qt.AlignmentFlag.AlignBottom, cut)
+        painter.restore()
 
 
 def _smaller(font: QFont) -> QFont:

@@ -1,14 +1,13 @@
 """Labels of several kinds, links, and the direction of reading where Qt doesn't see to it."""
 
 import html
-import math
 from collections.abc import Callable, Sequence
 from gettext import gettext as _
 
 from PySide6 import QtGui
-from PySide6.QtCore import QEvent, QMargins, QRectF, QSize, QSizeF, Qt
-from PySide6.QtGui import QColor, QPainter, QPaintEvent, QTextCharFormat, QTextCursor
-from PySide6.QtWidgets import QFrame, QLabel, QPushButton, QSizePolicy, QStyle, QTextEdit, QWidget
+from PySide6.QtCore import QEvent, QMargins, QRectF, QSize, Qt
+from PySide6.QtGui import QColor, QPainter, QPaintEvent
+from PySide6.QtWidgets import QLabel, QPushButton, QSizePolicy, QStyle, QWidget
 
 from core.services.chat import Word
 from gui.base.theme import Role, Theme, set_flag, set_role
@@ -57,7 +56,7 @@ TINT = 0.22
 """Opacity of the tint behind a labelled word."""
 
 
-class LabelledText(QTextEdit):
+class LabelledText(QLabel):
     """Shows a text; words that belong together (B-PER, I-PER) are one span. Words labelled O are plain."""
 
     def __init__(self, theme: Theme, parent: QWidget | None = None) -> None:
@@ -65,48 +64,31 @@ class LabelledText(QTextEdit):
         self._theme = theme
         self._text = ""
         self._words: tuple[Word, ...] = ()
-        self.setReadOnly(True)
-        self.setFrameShape(QFrame.Shape.NoFrame)
-        self.viewport().setAutoFillBackground(False)
+        self.setWordWrap(True)
+        self.setTextFormat(Qt.TextFormat.RichText)
+        self.setTextInteractionFlags(Qt.TextInteractionFlag.TextSelectableByMouse)
         self.setAccessibleName(_("Labelled words"))
-        self.setTabChangesFocus(True)
-        self.setVerticalScrollBarPolicy(Qt.ScrollBarPolicy.ScrollBarAlwaysOff)
-        self.document().setDocumentMargin(0)
-        self.document().documentLayout().documentSizeChanged.connect(self._fit)
         theme.changed.connect(self._paint_words)
 
     def show_words(self, text: str, words: Sequence[Word]) -> None:
         self._text, self._words = text, tuple(words)
         self._paint_words()
 
-    def _fit(self, size: QSizeF) -> None:
-        self.setFixedHeight(math.ceil(size.height()) + 2)
-
     def _paint_words(self) -> None:
-        self.clear()
-        cursor = self.textCursor()
-        place = 0
-        kinds = sorted({kind_of(word.label) for word in self._words} - {OUTSIDE})
-        for start, end, kind in spans_of(self._words):
-            cursor.insertText(self._text[place:start], QTextCharFormat())
-            colour = self._colours()[kinds.index(kind) % len(self._colours())]
-            cursor.insertText(self._text[start:end], _tinted(colour))
-            cursor.insertText(
-                f" {kind}", _small(colour, self._theme.tokens.muted, self.currentFont().pointSizeF())
+        tokens, spans = self._theme.tokens, spans_of(self._words)
+        colours = (tokens.run, tokens.optimizer, tokens.activations, tokens.gradients, tokens.others)
+        kinds = sorted({kind for _start, _end, kind in spans})
+        parts, place = [], 0
+        for start, end, kind in spans:
+            tint = QColor(colours[kinds.index(kind) % len(colours)])
+            rgb = f"{tint.red()},{tint.green()},{tint.blue()}"
+            parts.append(html.escape(self._text[place:start]))
+            parts.append(
+                f'<span style="background-color:rgba({rgb},{TINT})">{html.escape(self._text[start:end])}'
+                f'<small style="color:{tokens.muted}"> {html.escape(kind)}</small></span>'
             )
             place = end
-        cursor.insertText(self._text[place:], QTextCharFormat())
-        cursor.movePosition(QTextCursor.MoveOperation.Start)
-        self.setTextCursor(cursor)
-
-    def _colours(self) -> tuple[str, ...]:
-        tokens = self._theme.tokens
-        return tokens.run, tokens.optimizer, tokens.activations, tokens.gradients, tokens.others
-
-
-def kind_of(label: str) -> str:
-    """What a label names without the mark of its place: `PER` of `B-PER`."""
-    return label[2:] if label[:2] in ("B-", "I-", "E-", "S-", "L-", "U-") else label
+        self.setText("".join([*parts, html.escape(self._text[place:])]))
 
 
 def spans_of(words: Sequence[Word]) -> list[tuple[int, int, str]]:
@@ -114,31 +96,14 @@ def spans_of(words: Sequence[Word]) -> list[tuple[int, int, str]]:
     spans: list[tuple[int, int, str]] = []
     before = OUTSIDE
     for word in words:
-        kind = kind_of(word.label)
-        goes_on = kind == kind_of(before) and not word.label.startswith(("B-", "S-", "U-"))
-        if kind != OUTSIDE:
-            if goes_on and spans:
-                spans[-1] = (spans[-1][0], word.end, kind)
-            else:
-                spans.append((word.start, word.end, kind))
-        before = word.label
+        has_mark = word.label[:2] in ("B-", "I-", "E-", "S-", "L-", "U-")
+        kind = word.label[2:] if has_mark else word.label
+        if kind == before != OUTSIDE and not word.label.startswith(("B-", "S-", "U-")):
+            spans[-1] = (spans[-1][0], word.end, kind)
+        elif kind != OUTSIDE:
+            spans.append((word.start, word.end, kind))
+        before = kind
     return spans
-
-
-def _tinted(colour: str) -> QTextCharFormat:
-    made = QTextCharFormat()
-    tint = QColor(colour)
-    tint.setAlphaF(TINT)
-    made.setBackground(tint)
-    return made
-
-
-def _small(colour: str, letters: str, size: float) -> QTextCharFormat:
-    made = _tinted(colour)
-    made.setForeground(QColor(letters))
-    if size > 0:
-        made.setFontPointSize(size * 0.8)
-    return made
 
 
 LINKS = Qt.TextInteractionFlag.LinksAccessibleByMouse | Qt.TextInteractionFlag.LinksAccessibleByKeyboard
@@ -210,15 +175,20 @@ def tip_of(text: str) -> str:
 class ElidedLabel(QLabel):
     """One line of plain text, as wide as it is given; where it is cut, its tool tip has all of it."""
 
-    def __init__(self, text: str = "", parent: QWidget | None = None) -> None:
+    def __init__(
+        self,
+        text: str = "",
+        parent: QWidget | None = None,
+        *,
+        elide: Qt.TextElideMode = Qt.TextElideMode.ElideRight,
+    ) -> None:
         super().__init__(text, parent)
+        self._elide = elide
         self.setTextFormat(Qt.TextFormat.PlainText)
         self.setSizePolicy(QSizePolicy.Policy.Expanding, QSizePolicy.Policy.Preferred)
 
     def shown_text(self) -> str:
-        return self.fontMetrics().elidedText(
-            self.text(), Qt.TextElideMode.ElideRight, self.contentsRect().width()
-        )
+        return self.fontMetrics().elidedText(self.text(), self._elide, self.contentsRect().width())
 
     def sizeHint(self) -> QSize:
         return QSize(self.fontMetrics().horizontalAdvance(self.text()), super().sizeHint().height())
@@ -236,3 +206,14 @@ class ElidedLabel(QLabel):
         self.style().drawItemText(
             painter, self.contentsRect(), side, self.palette(), self.isEnabled(), shown, self.foregroundRole()
         )
+
+
+class PathLabel(ElidedLabel):
+    """A path on one line, no wider than itself; without room its end is shown."""
+
+    def __init__(self, path: str = "", parent: QWidget | None = None) -> None:
+        super().__init__(path, parent, elide=Qt.TextElideMode.ElideLeft)
+        self.setSizePolicy(QSizePolicy.Policy.Maximum, QSizePolicy.Policy.Preferred)
+        self.setLayoutDirection(
+            Qt.LayoutDirection.LeftToRight
+        )  # a path is read from its root in any language

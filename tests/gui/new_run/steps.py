@@ -61,14 +61,18 @@ def press(parent, text):
     next(button for button in parent.findChildren(QPushButton) if button.text() == text).click()
 
 
-def lists(page):
-    return page._options.data.views.rows.header.lists
+def uses(page):
+    """What the table says the columns are used for."""
+    rows = page._options.data.views.rows
+    heads = [
+        rows.model.headerData(place, Qt.Orientation.Horizontal) for place in range(rows.model.columnCount())
+    ]
+    return dict(head.removesuffix(" ▾").split("\n") for head in heads)
 
 
 def choose(page, column, use):
-    box = lists(page)[column]
-    box.setCurrentIndex(box.findData(use))
-    box.activated.emit(box.currentIndex())
+    menu = page._options.data.views.rows.use_menu(list(uses(page)).index(column))
+    next(action for action in menu.actions() if action.data() == use).trigger()
 
 
 def load_chat(qtbot, page, talks):

@@ -1,4 +1,4 @@
-"""Which column is what: guessed, chosen in the table's header, and forgotten with the data it was said of."""
+"""Which column is what: guessed, chosen in the table's head, and forgotten with the data it was said of."""
 
 import msgspec
 
@@ -6,7 +6,7 @@ from core.base.errors import DataError, Fix
 from core.options.choices import Task
 from core.services.inspect import Column, ColumnKind
 from tests.fakes.data_reports import report_for
-from tests.gui.new_run.steps import await_reading, choose, drop, lists, load_chat, press
+from tests.gui.new_run.steps import await_reading, choose, drop, load_chat, press
 
 
 def test_columns_are_chosen_in_the_table_alone_but_a_problem_has_its_row(qtbot, page, answers, talks):
@@ -16,17 +16,6 @@ def test_columns_are_chosen_in_the_table_alone_but_a_problem_has_its_row(qtbot, 
     await_reading(qtbot, page)
     page.go_to_option("data.columns")
     assert page._options.form.row("data.columns").isVisible()
-
-
-def test_tab_leads_from_the_table_through_the_lists_of_its_header(qtbot, page, answers, talks):
-    load_chat(qtbot, page, talks)
-    table, boxes = page._options.data.views.rows.table, list(lists(page).values())
-    chain = [table]
-    while len(chain) < 8:
-        chain.append(chain[-1].nextInFocusChain())
-    places = [chain.index(box) for box in boxes]
-    assert places == sorted(places)
-    assert boxes[0].accessibleName() == "What column instruction is, guessed"
 
 
 def test_guesses_stay_guesses_when_the_form_comes_back(qtbot, page, answers, pairs):
@@ -41,22 +30,6 @@ def test_guesses_stay_guesses_when_the_form_comes_back(qtbot, page, answers, pai
         await_reading(qtbot, page)
         assert page.tree()["data"]["label_column"] == "same"
         assert "label_column" not in page.chosen_tree()["data"]  # other data would have others
-
-
-def test_columns_beyond_those_of_the_table_can_be_chosen_below_it(qtbot, page, answers, pairs):
-    names = [f"column {place}" for place in range(80)]
-    columns = tuple(
-        Column(name=name, kind=ColumnKind.TEXT, distinct=2, empty=0, examples=("a",)) for name in names
-    )
-    report = report_for(Task.TEXT_CLASSIFICATION, str(pairs))
-    answers.answers["inspect"] = msgspec.structs.replace(
-        report, columns=columns, preview=(tuple("a" for _ in names),), label_column=None, text_columns=()
-    )
-    page.load_tree({"task": "text-classification", "data": {"train": str(pairs)}})
-    await_reading(qtbot, page)
-    assert len(lists(page)) == 60
-    assert page._options.form.row("data.label_column").isVisible()
-    assert page._options.fields.label_column.columns.findData("column 79") > 0
 
 
 def test_names_of_columns_may_hold_commas_and_equals_signs(qtbot, page, answers, talks):

@@ -8,7 +8,7 @@ from core.base.errors import DataError, Fix
 from core.base.jobs import JobProgress
 from core.options.choices import Task
 from tests.fakes.data_reports import report_for
-from tests.gui.new_run.steps import await_reading, choose, drop, lists, load_chat, press
+from tests.gui.new_run.steps import await_reading, choose, drop, load_chat, press, uses
 
 
 def test_from_a_dropped_file_to_a_run_that_can_start(qtbot, page, answers, talks, model):
@@ -19,14 +19,13 @@ def test_from_a_dropped_file_to_a_run_that_can_start(qtbot, page, answers, talks
     await_reading(qtbot, page)
     assert page.tree()["task"] == "chat"
     assert page.tree()["data"]["train"] == str(talks)
-    shown = {name: box.currentData() for name, box in lists(page).items()}
-    assert shown == {"instruction": "prompt", "input": "input", "output": "answer"}
-    assert all(box.currentText().endswith("guess") for box in lists(page).values())
+    shown = {"instruction": "Prompt · guess", "input": "Input · guess", "output": "Answer · guess"}
+    assert uses(page) == shown
 
     choose(page, "input", "system")
     assert page.tree()["data"]["columns"]["system"] == "input"
     await_reading(qtbot, page)
-    assert lists(page)["input"].currentText() == "System prompt"  # chosen: no guess any more
+    assert uses(page)["input"] == "System prompt"  # chosen: no guess any more
 
     findings = page._options.data.findings
     assert findings.words == "1 problem, 1 warning"
@@ -79,7 +78,7 @@ def test_moving_the_longest_text_moves_the_line_at_once(qtbot, page, answers, ta
     answers.gate.clear()
     lengths = page._options.data.views.lengths
     page._options.form.set_values({"data.max_length": 160})
-    assert lengths.bars.limit == 160
+    assert lengths.limit == 160
     assert lengths.words.startswith("About ")
     answers.gate.set()
     page._options.form.set_values({"data.max_length": 512})

@@ -7,10 +7,10 @@ from PySide6.QtWidgets import QAbstractButton, QAbstractSpinBox, QComboBox, QLab
 
 from core.base.settings import Appearance
 from core.options.choices import Task
-from core.services.inspect import Column, ColumnKind, DataReport, guessed_columns, uses_for
+from core.services.inspect import DataReport, guessed_columns, uses_for
 from gui.base.theme import Theme
 from gui.new_run.data_panel import FILE, FRACTION, SPLIT, TRAIN_SPLIT, FindingsPane, reading_words, summary
-from gui.new_run.data_views import MOST_COLUMNS, LengthsPane, RowsPane, SeenPane, cut_by, trained_format
+from gui.new_run.data_views import LengthsPane, RowsPane, SeenPane, cut_by, trained_format
 from gui.new_run.header import TaskChooser
 from gui.new_run.page import starting_tree
 from tests.fakes.data_reports import CHAT_FINDINGS, bell, report_for
@@ -21,68 +21,66 @@ def theme(qapp):
     return Theme(Appearance.LIGHT)
 
 
+def shown(qtbot, pane, task):
+    qtbot.addWidget(pane)
+    pane.resize(700, 300)
+    pane.show()
+    pane.show_report(report_for(task, "x"), task)
+    return pane
+
+
 class TestSeen:
-    @pytest.fixture
-    def pane(self, qtbot, theme):
-        pane = SeenPane(theme)
-        qtbot.addWidget(pane)
-        pane.resize(700, 300)
-        pane.show()
-        return pane
-
-    def test_the_trained_part_is_tinted_and_underlined_and_told_to_screen_readers(self, pane, theme):
-        pane.show_report(report_for(Task.CHAT, "x"), Task.CHAT)
-        text = pane.texts.first
-        cursor = text.textCursor()
-        cursor.setPosition(text.toPlainText().index("Red, blue") + 1)
-        look = cursor.charFormat()
-        assert look.background() == trained_format(theme).background()
-        assert look.fontUnderline() or look.underlineStyle() != look.UnderlineStyle.NoUnderline
-        cursor.setPosition(text.toPlainText().index("Name three") + 1)
+    def test_the_trained_part_is_tinted_and_underlined_and_told_to_screen_readers(self, qtbot, theme):
+        pane = shown(qtbot, SeenPane(theme), Task.CHAT)
+        cursor, text = pane.text.textCursor(), pane.text.toPlainText()
+        cursor.setPosition(text.index("Red, blue") + 1)
+        assert cursor.charFormat().background() == trained_format(theme).background()
+        assert cursor.charFormat().underlineStyle() == trained_format(theme).underlineStyle()
+        cursor.setPosition(text.index("Name three") + 1)
         assert cursor.charFormat().background() != trained_format(theme).background()
-        assert text.accessibleDescription() == "Learned: Red, blue and yellow.<|im_end|>"
+        assert pane.text.accessibleDescription() == "Learned: Red, blue and yellow.<|im_end|>"
+        assert "underlined" in pane.legend.text()
 
-    def test_the_next_sample_and_what_is_cut(self, pane):
-        pane.show_report(report_for(Task.CHAT, "x"), Task.CHAT)
-        assert pane.words.startswith("1 of 5 · row 1 · ")
-        pane.step(2)
-        assert "cut off at its end" in pane.words
-        pane.step(99)
-        assert pane.words.startswith("5 of 5")
+    def test_the_next_sample_and_what_is_cut(self, qtbot, theme):
+        pane = shown(qtbot, SeenPane(theme), Task.CHAT)
+        for by, words in ((0, "1 of 5 · row 1 · "), (2, "cut off at its end"), (99, "5 of 5")):
+            pane.step(by)
+            assert words in pane.words
 
-    def test_both_answers_of_a_pair_are_seen(self, pane):
-        pane.show_report(report_for(Task.PREFERENCE, "x"), Task.PREFERENCE)
-        assert pane.texts.second.isVisible()
-        assert "Just microwave it." in pane.texts.second.toPlainText()
-        pane.show_report(report_for(Task.CHAT, "x"), Task.CHAT)
-        assert not pane.texts.second.isVisible()
+    def test_both_answers_of_a_pair_are_seen(self, qtbot, theme):
+        text = shown(qtbot, SeenPane(theme), Task.PREFERENCE).text.toPlainText()
+        assert text.startswith("Better answer\n")
+        assert "Just microwave it." in text.partition("Worse answer\n")[2]
 
-    def test_an_image_is_seen_before_and_after(self, pane):
-        pane.show_report(report_for(Task.IMAGE_CLASSIFICATION, "x"), Task.IMAGE_CLASSIFICATION)
+    def test_an_image_is_seen_before_and_after(self, qtbot, theme):
+        pane = shown(qtbot, SeenPane(theme), Task.IMAGE_CLASSIFICATION)
         assert "answer: cat" in pane.words
-        assert pane._images.after._caption.text() == "What the model sees, 224 × 224"
-        assert pane._images.before._caption.text() == "In the file, 320 × 200"
+        assert "row" not in pane.words  # an image has none
+        assert pane.after.caption.text() == "What the model sees, 224 × 224"
+        assert pane.before.caption.text() == "In the file, 320 × 200"
+
+    def test_a_text_of_which_all_is_learned_needs_no_mark_and_has_no_row(self, qtbot, theme):
+        pane = shown(qtbot, SeenPane(theme), Task.CAUSAL_LM)
+        assert pane.legend.text() == "All of it is learned."
+        assert "row" not in pane.words
 
 
 class TestLengths:
-    def test_what_is_cut_is_counted_from_the_bars_until_it_is_known(self):
+    @pytest.mark.parametrize(("limit", "known"), [(64, (37, True)), (100, (0, True)), (50, None), (1, None)])
+    def test_what_is_cut_is_counted_from_the_bars_until_it_is_known(self, limit, known):
         lengths = bell(middle=40, spread=0.4, longest=100, samples=1000, limit=64, cut=37)
-        assert cut_by(lengths, 64) == (37, True)
-        assert cut_by(lengths, 100) == (0, True)
-        some, all_of_them = cut_by(lengths, 50)[0], cut_by(lengths, 1)[0]
-        assert 37 < some < all_of_them <= sum(lengths.counts)
+        count, is_exact = cut_by(lengths, limit)
+        assert (count, is_exact) == known if known else 37 < count <= sum(lengths.counts)
 
     def test_words_say_how_many_are_cut(self, qtbot, theme):
         pane = LengthsPane(theme)
         qtbot.addWidget(pane)
         pane.show_report(report_for(Task.CHAT, "x"))
         assert pane.words.startswith("7 of ")
-        pane.set_limit(4096)
-        assert pane.words.startswith("None is cut off at 4,096 tokens.")
-        assert not pane.bars.has_line
-        pane.set_limit(300)
-        assert pane.bars.has_line
-        assert "cut off at 300" in pane.bars.accessibleName()
+        for limit, has_line in ((4096, False), (300, True)):
+            pane.set_limit(limit)
+            assert pane.has_line is has_line
+            assert f"cut off at {limit:,} tokens" in pane.words
 
 
 class TestFindings:
@@ -101,40 +99,40 @@ class TestFindings:
 class TestRows:
     @pytest.mark.parametrize("task", Task)
     def test_every_column_offers_what_it_can_be_for_the_task(self, qtbot, task):
-        report = report_for(task, "x")
-        pane = RowsPane()
-        qtbot.addWidget(pane)
-        pane.show_report(report)
-        pane.show_uses(task, guessed_columns(task, report), frozenset())
+        pane = shown_rows(qtbot, report_for(task, "x"), task)
         wanted = [use.key for use in uses_for(task)] + [""]
-        for box in pane.header.lists.values():
-            assert [box.itemData(index) for index in range(box.count())] == wanted
-        assert len(pane.header.lists) == len(report.columns)
+        for column in range(pane.model.columnCount()):
+            assert [action.data() for action in pane.use_menu(column).actions()] == wanted
+
+    def test_a_use_is_chosen_in_the_menu_of_a_column(self, qtbot):
+        report = report_for(Task.TEXT_CLASSIFICATION, "x")
+        pane = shown_rows(qtbot, report, Task.TEXT_CLASSIFICATION, {"text": report.columns[0].name})
+        heads = [pane.model.headerData(place, Qt.Orientation.Horizontal) for place in (0, 1)]
+        assert [head.partition("\n")[2] for head in heads] == ["Text · guess ▾", "Ignored ▾"]
+        with qtbot.waitSignal(pane.use_chosen) as caught:
+            pane.use_menu(1).actions()[0].trigger()
+        assert caught.args == [report.columns[1].name, "text"]
 
     def test_rows_have_their_numbers_of_the_file(self, qtbot):
-        pane = RowsPane()
-        qtbot.addWidget(pane)
-        report = report_for(Task.TEXT_CLASSIFICATION, "x")
-        pane.show_report(report)
-        pane.show_uses(Task.TEXT_CLASSIFICATION, {}, frozenset())
+        pane = shown_rows(qtbot, report_for(Task.TEXT_CLASSIFICATION, "x"), Task.TEXT_CLASSIFICATION)
         assert pane.show_row(2)
         assert pane.table.selectionModel().selectedRows()[0].row() == 0
         assert not pane.show_row(1)  # the header
 
-    def test_of_very_many_columns_the_used_ones_are_among_those_shown(self, qtbot):
-        names = [f"c{place}" for place in range(500)]
-        columns = tuple(
-            Column(name=name, kind=ColumnKind.TEXT, distinct=1, empty=0, examples=("a",)) for name in names
-        )
-        report = DataReport(
-            source="x", format="CSV", rows=1, columns=columns, preview=(tuple("a" for _ in names),)
-        )
-        pane = RowsPane()
-        qtbot.addWidget(pane)
-        pane.show_report(report)
-        pane.show_uses(Task.TEXT_CLASSIFICATION, {"text": "c499"}, frozenset())
-        assert len(pane.header.lists) == MOST_COLUMNS + 1
-        assert pane.header.lists["c499"].currentData() == "text"
+    def test_a_tip_shows_what_looks_like_html_as_it_is(self, qtbot):
+        report = replace(report_for(Task.CAUSAL_LM, "x"), preview=(("<b>bold</b> & plain",),))
+        pane = shown_rows(qtbot, report, Task.CAUSAL_LM)
+        tip = pane.model.index(0, 0).data(Qt.ItemDataRole.ToolTipRole)
+        assert "&lt;b&gt;bold&lt;/b&gt; &amp; plain" in tip
+
+
+def shown_rows(qtbot, report, task, columns=None):
+    pane = RowsPane()
+    qtbot.addWidget(pane)
+    pane.show_report(report)
+    columns = guessed_columns(task, report) if columns is None else columns
+    pane.show_uses(task, columns, frozenset(columns))
+    return pane
 
 
 class TestSplit:
@@ -280,34 +278,6 @@ class TestModel:
         runs.activated.emit(0)
         assert page.tree()["model"]["source"].endswith("wrote")
         assert page.tree()["model"]["source"].startswith("run:")
-
-
-def test_a_tip_shows_what_looks_like_html_as_it_is(qtbot):
-    pane = RowsPane()
-    qtbot.addWidget(pane)
-    report = report_for(Task.CAUSAL_LM, "x")
-    pane.show_report(replace(report, preview=(("<b>bold</b> & plain",),)))
-    pane.show_uses(Task.CAUSAL_LM, {"text": "text"}, frozenset())
-    tip = pane.table.model().index(0, 0).data(Qt.ItemDataRole.ToolTipRole)
-    assert "&lt;b&gt;bold&lt;/b&gt; &amp; plain" in tip
-
-
-@pytest.mark.parametrize("task", [Task.IMAGE_CLASSIFICATION, Task.CAUSAL_LM])
-def test_what_stands_in_no_row_of_a_file_names_none(qtbot, theme, task):
-    pane = SeenPane(theme)
-    qtbot.addWidget(pane)
-    pane.show_report(report_for(task, "x"), task)
-    assert "row" not in pane.words
-
-
-def test_a_text_of_which_all_is_learned_needs_no_mark(qtbot, theme):
-    pane = SeenPane(theme)
-    qtbot.addWidget(pane)
-    pane.show_report(report_for(Task.CAUSAL_LM, "x"), Task.CAUSAL_LM)
-    assert not any(part.trained for part in pane.texts.first.parts)
-    assert pane.texts.legend.text() == "All of it is learned."
-    pane.show_report(report_for(Task.CHAT, "x"), Task.CHAT)
-    assert "underlined" in pane.texts.legend.text()
 
 
 def test_rows_of_the_evaluation_data_are_no_links_into_the_training_data(qtbot):

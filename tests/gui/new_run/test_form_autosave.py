@@ -10,6 +10,7 @@ from gui.base.theme import Theme
 from gui.new_run.page import NewRunPage
 from tests.fakes.asking import FakeEngine
 from tests.fakes.memory import FakeMemory
+from tests.gui.new_run.steps import press
 
 
 @pytest.fixture
@@ -55,7 +56,7 @@ def test_the_form_is_as_it_was_left_and_can_be_started_afresh(opened):
     lead_back(page).click()
     assert page.tree() == beginning
     assert not lead_back(page).isVisible()
-    page._changes._undo.click()
+    press(page._changes, "Undo")
     assert page.tree() == left
 
 
