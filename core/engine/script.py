@@ -28,7 +28,7 @@ from core.engine.data.splits import Files, files_of, header_asked, held_out_of, 
 from core.engine.data.tables import Table, read_files, read_table
 from core.engine.data.text_files import DELIMITER_NAMES, ENCODINGS, Reading
 from core.engine.devices.capabilities import gather
-from core.engine.devices.choose import Choice, report
+from core.engine.devices.choose import ResolvedRun, report
 from core.engine.environment import mps_watermarks
 from core.engine.models.past_runs import base_of, config_in
 from core.engine.models.text import load_tokenizer
@@ -47,7 +47,7 @@ from core.options.choices import (
     Toggle,
 )
 from core.options.choices import ColumnRole as R
-from core.options.device_support import automatic_paths, find_device, settle
+from core.options.device_support import DeviceReport, automatic_paths, find_device, settle
 from core.options.past_runs import holds_adapter, model_folder
 from core.options.sources import DIGITS, parse_synthetic, positions_of, scratch_model
 from core.sharing.script import Script, ScriptRequest
@@ -299,8 +299,8 @@ def _of_options(options: RunOptions) -> dict[str, Any]:
 def _arguments(options: RunOptions, device: str, values: dict[str, Any]) -> dict[str, Any]:
     """Trainer's arguments: those the engine hands to it, and those for what Hone does by callbacks of its own."""
     task, output, compiler = options.task, options.output, options.device
-    choice = Choice(device, "", options, {}, asked=device)
-    given = trainer_arguments(choice, Path("checkpoints"), has_eval=values["has_eval"])
+    resolved = ResolvedRun(options, DeviceReport(name=device, title="", available=True), requested=device)
+    given = trainer_arguments(resolved, Path("checkpoints"), has_eval=values["has_eval"])
     found = {
         name: value
         for name, value in given.items()

@@ -3,11 +3,13 @@
 from pathlib import Path
 from typing import Any
 
+from core.engine.devices.choose import ResolvedRun
 from core.engine.environment import prepare_torchvision
 from core.engine.reporter import Reporter
 from core.options import RunOptions
 from core.options.choices import Precision, Task
 from core.options.data import DataOptions
+from core.options.device_support import DeviceReport
 from core.options.sections import DeviceOptions, MemoryOptions, OutputOptions, TrainingOptions
 
 prepare_torchvision()
@@ -29,15 +31,20 @@ def options(task: Task, model: Any, data: DataOptions, **sections: Any) -> RunOp
     )
 
 
+def resolved(options: RunOptions, device: str = "cpu", title: str = "") -> ResolvedRun:
+    """A run whose options leave nothing open, on a device of this name."""
+    return ResolvedRun(options, DeviceReport(name=device, title=title, available=True))
+
+
 def built(asked: RunOptions, folder: Path, kind: Any = None) -> Any:
     """The trainer of a run, or of that `kind`; its checkpoints would go into `folder`."""
     from core.engine.training.train import build_trainer, chosen_device, prepare
     from core.engine.training.trainer import WatchedTrainer
 
     reporter = Reporter(None)
-    with chosen_device(asked) as choice:
-        prepared = prepare(choice.settled, reporter)
-        return build_trainer(folder, choice, prepared, reporter, kind or WatchedTrainer)
+    with chosen_device(asked) as run:
+        prepared = prepare(run.options, reporter)
+        return build_trainer(folder, run, prepared, reporter, kind or WatchedTrainer)
 
 
 def inputs_of(trainer: Any) -> list[dict[str, Any]]:

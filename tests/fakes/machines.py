@@ -2,13 +2,11 @@
 
 import msgspec
 
-from core.engine.devices.capabilities import Compilers, CudaDevice, MachineFacts
+from core.engine.devices.capabilities import CudaDevice, MachineFacts
 
 GB = 1 << 30
-LISTED = Compilers(
-    ("inductor", "cudagraphs", "openxla", "tvm"),
-    ("default", "reduce-overhead", "max-autotune-no-cudagraphs", "max-autotune"),
-)
+BACKENDS = ("inductor", "cudagraphs", "openxla", "tvm")
+MODES = ("default", "reduce-overhead", "max-autotune-no-cudagraphs", "max-autotune")
 
 
 def variant(facts: MachineFacts, **changes: object) -> MachineFacts:
@@ -25,7 +23,8 @@ PC = MachineFacts(
     torch_cuda=False,
     nvidia_driver=False,
     optional={"bitsandbytes": "0.50.2", "peft": "0.21.2"},
-    compilers=LISTED,
+    compile_backends=BACKENDS,
+    compile_modes=MODES,
     cpp_compiler=True,
 )
 RTX_3060 = CudaDevice(name="NVIDIA GeForce RTX 3060 Laptop GPU", memory_bytes=6 * GB, capability=(8, 6))
@@ -69,7 +68,8 @@ M3_MAX = MachineFacts(
     mps_memory_bytes=27 * GB,
     macos="14.5",
     optional={"peft": "0.21.2"},
-    compilers=LISTED,
+    compile_backends=BACKENDS,
+    compile_modes=MODES,
     cpp_compiler=True,
 )
 M2_8GB = variant(M3_MAX, cpu_name="Apple M2", memory_bytes=8 * GB, mps_memory_bytes=5 * GB, cores=8)

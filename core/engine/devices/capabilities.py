@@ -1,4 +1,4 @@
-"""What each device of a machine can't do of Hone's choices, and why: pure functions over `MachineFacts`.
+"""What a machine is, what each of its devices can't do and why, and what "auto" comes to on it.
 
 Sources: bitsandbytes 0.50.2 registers `optimizer_update_8bit_blockwise` for CUDA, XPU and CPU only, and for MPS the
 unpacking of weights (`backends/mps/ops.py`); torch 2.13's autocast with a gradient scaler covers CUDA and MPS;
@@ -10,7 +10,6 @@ import platform
 import shutil
 import subprocess
 import sys
-from collections.abc import Callable
 from importlib.metadata import PackageNotFoundError, version
 from importlib.util import find_spec
 
@@ -18,8 +17,8 @@ import msgspec
 import psutil
 
 from core.base.processes import is_frozen
-from core.options.choices import FP16_NEEDS_GPU
-from core.options.device_support import ANY_OTHER
+from core.options.choices import FP16_NEEDS_GPU, Task
+from core.options.device_support import ANY_OTHER, Instead, Settled
 
 # --- The facts about this machine that decide where and how a run computes
 
@@ -37,13 +36,6 @@ class CudaDevice(msgspec.Struct, frozen=True, kw_only=True):
     unified: bool = False
 
 
-class Compilers(msgspec.Struct, frozen=True):
-    """What torch.compile has to offer: names of back ends, and of the modes of the back end inductor."""
-
-    backends: tuple[str, ...] = ()
-    modes: tuple[str, ...] = ()
-
-
 class MachineFacts(msgspec.Struct, frozen=True, kw_only=True):
     """What torch and the operating system say.
 
@@ -51,8 +43,9 @@ class MachineFacts(msgspec.Struct, frozen=True, kw_only=True):
     chip; `cpu_bf16` that the CPU multiplies bf16 in hardware; `cores` how many cores compute best together: the fast
     ones of an Apple chip, and nowhere more than this process may use; `nvidia_driver` that
     NVIDIA's library is there, whether torch can use it or not. `optional` holds the versions of those of
-    `OPTIONAL_LIBRARIES` that are installed, `compilers` the back ends and modes torch.compile lists (empty where nobody
-    asked); `cpp_compiler` tells that there is a C++ compiler, `frozen` that this is the bundled app.
+    `OPTIONAL_LIBRARIES` that are installed; `compile_backends` and `compile_modes` (of inductor) are what torch.compile
+    lists, empty where nobody asked; `cpp_compiler` tells that there is a C++ compiler, `frozen` that this is the
+    bundled app.
     """
 
     system: str
@@ -71,7 +64,8 @@ class MachineFacts(msgspec.Struct, frozen=True, kw_only=True):
     translated: bool = False
     versions: dict[str, str] = {}
     optional: dict[str, str] = {}
-    compilers: Compilers = Compilers()
+    compile_backends: tuple[str, ...] = ()
+    compile_modes: tuple[str, ...] = ()
     cpp_compiler: bool = False
     frozen: bool = False
 
@@ -101,6 +95,7 @@ def gather(*, with_compilers: bool = False) -> MachineFacts:
     import torch
 
     is_mac = sys.platform == "darwin"
+    backends, modes = _compilers() if with_compilers else ((), ())
     mps_available = torch.backends.mps.is_available()
     return MachineFacts(
         system=platform.system(),
@@ -119,8 +114,12 @@ def gather(*, with_compilers: bool = False) -> MachineFacts:
         cores=_cores(),
         versions=versions(),
         optional=_optional_versions(),
-        compilers=_compilers() if with_compilers else Compilers(),
-        cpp_compiler=_has_cpp_compiler(),
+        compile_backends=backends,
+        compile_modes=modes,
+        # what inductor compiles its CPU kernels with (it takes `CXX` where that is set)
+        cpp_compiler=any(
+            map(shutil.which, filter(None, (os.environ.get("CXX"), "c++", "g++", "clang++", "cl")))
+        ),
         frozen=is_frozen(),
     )
 
@@ -137,19 +136,13 @@ def _optional_versions() -> dict[str, str]:
     return found
 
 
-def _compilers() -> Compilers:
+def _compilers() -> tuple[tuple[str, ...], tuple[str, ...]]:
+    """Back ends, inductor first and without those for debugging, and inductor's modes."""
     import torch._dynamo
     import torch._inductor
 
-    backends = torch._dynamo.list_backends()  # without those for debugging and experiments
-    first = [name for name in ("inductor",) if name in backends]
-    others = [name for name in backends if name not in first]
-    return Compilers((*first, *others), tuple(torch._inductor.list_mode_options()))
-
-
-def _has_cpp_compiler() -> bool:
-    """Whether inductor finds what it compiles its CPU kernels with (it takes `CXX` where that is set)."""
-    return any(shutil.which(name) for name in (os.environ.get("CXX"), "c++", "g++", "clang++", "cl") if name)
+    backends = sorted(torch._dynamo.list_backends(), key=lambda name: name != "inductor")
+    return tuple(backends), tuple(torch._inductor.list_mode_options())
 
 
 def _cuda_devices() -> tuple[CudaDevice, ...]:
@@ -157,18 +150,16 @@ def _cuda_devices() -> tuple[CudaDevice, ...]:
 
     if not torch.cuda.is_available():
         return ()
-    found = []
-    for index in range(torch.cuda.device_count()):
-        properties = torch.cuda.get_device_properties(index)
-        found.append(
-            CudaDevice(
-                name=properties.name,
-                memory_bytes=properties.total_memory,
-                capability=(properties.major, properties.minor),
-                unified=bool(properties.is_integrated),
-            )
+    properties = map(torch.cuda.get_device_properties, range(torch.cuda.device_count()))
+    return tuple(
+        CudaDevice(
+            name=one.name,
+            memory_bytes=one.total_memory,
+            capability=(one.major, one.minor),
+            unified=bool(one.is_integrated),
         )
-    return tuple(found)
+        for one in properties
+    )
 
 
 def _cores() -> int:
@@ -243,9 +234,28 @@ PAGING_NEEDS_CUDA = (
 )
 ONLY_MPS = "It counts on Apple GPUs only."
 BITSANDBYTES_OPTIMIZERS = ("adamw-8bit", "paged-adamw-8bit", "lion-8bit", "ademamix")
+NEEDS_AMPERE = "needs an NVIDIA GPU from Ampere on"
+COMPILES_FROM_SOURCE = (
+    "needs a compiler and headers that the app doesn't bring along; Hone from source has it"
+)
+DEEPSPEED_ON_MPS = "DeepSpeed's processes talk through nccl or gloo, and PyTorch has neither for MPS"
+OFFLOAD_NEEDS_CUDA = "needs an NVIDIA GPU: it moves the state from the GPU's memory to the computer's"
 OFFLOAD_NEEDS_BF16 = (
     "needs an NVIDIA GPU from Ampere on, which trains in bf16: fp16's loss scaling doesn't reach gradients that are "
     "already in main memory"
+)
+
+GROUPING = Settled(
+    "on",
+    "texts of like length in a batch leave little padding to compute",
+    (Instead("data.padding", "fixed", "off", "every row has the same length anyway"),),
+)
+NO_WORKERS_FOR_TEXT = tuple(
+    Instead(
+        "task", task.value, "0", "texts are tokenized beforehand; making a batch takes a fraction of a ms"
+    )
+    for task in Task
+    if task.reads_text
 )
 
 VOLTA = (7, 0)
@@ -268,155 +278,124 @@ def refusals(facts: MachineFacts, kind: str, gpu: CudaDevice | None = None) -> R
         kind: `cuda`, `mps` or `cpu`.
         gpu: The device, where it is a CUDA one.
     """
-    tables: Refusals = {
-        "device.precision": _precision(kind, gpu),
-        "device.processes": {ANY_OTHER: ONE_PROCESS_ON_MPS if kind == "mps" else ONE_PROCESS},
-        "device.compile": _compile(facts),
-        "device.compile_backend": _backends(facts, kind, gpu),
-        "training.optimizer": _optimizers(facts, kind, gpu),
-        "model.method": _methods(facts, kind),
-        "model.attention": _attention(facts, gpu),
-        "data.pin_memory": {} if kind == "cuda" else {"on": NOTHING_TO_PIN},
-        "memory.deepspeed": _deepspeed(facts, kind),
-        "memory.offload_optimizer": _offload_optimizer(facts, kind, gpu),
-    }
-    return {path: table for path, table in tables.items() if table}
+    found: Refusals = {}
+
+    def refuse(path: str, reason: str, *values: str) -> None:
+        """A later reason replaces an earlier one; an empty one is none."""
+        if reason:
+            found.setdefault(path, {}).update(dict.fromkeys(values, reason))
+
+    def missing(package: str) -> str:
+        if package in facts.optional:
+            return ""
+        if package == "bitsandbytes" and facts.frozen:
+            return (
+                "needs bitsandbytes, which comes with PyTorch with CUDA (Settings), and with Hone from source"
+            )
+        return f"needs the package {package}, which isn't installed"
+
+    before_ampere = gpu is not None and gpu.capability < AMPERE
+    if kind == "cpu":
+        refuse("device.precision", FP16_NEEDS_GPU, "fp16")
+    if kind != "cuda":
+        refuse("device.precision", TF32_NEEDS_CUDA, "tf32")
+        refuse("data.pin_memory", NOTHING_TO_PIN, "on")
+    elif before_ampere:
+        refuse("device.precision", NEEDS_AMPERE, "bf16", "tf32")
+    refuse("device.processes", ONE_PROCESS_ON_MPS if kind == "mps" else ONE_PROCESS, ANY_OTHER)
+
+    if facts.frozen:
+        refuse("device.compile", COMPILES_FROM_SOURCE, "true")
+    inductor = ""
+    if kind == "cpu" and not facts.cpp_compiler:
+        inductor = "needs a C++ compiler: install one (g++, clang or Visual Studio's)"
+    if kind == "cuda":
+        inductor = missing("triton")
+    if gpu is not None and gpu.capability < VOLTA:
+        inductor = "needs an NVIDIA GPU from Volta on: Triton compiles for no older one"
+    refuse("device.compile_backend", inductor, "inductor")
+    refuse("device.compile_backend", "" if kind == "cuda" else "needs CUDA", "cudagraphs")
+    refuse("device.compile_backend", missing("torch_xla"), "openxla")
+    refuse("device.compile_backend", missing("tvm"), "tvm")
+
+    if kind == "mps":
+        refuse("training.optimizer", NO_8BIT_ON_MPS, *BITSANDBYTES_OPTIMIZERS)
+        refuse("training.optimizer", ADEMAMIX_ON_MPS, "ademamix")
+        refuse("model.method", QLORA_ON_MPS, "qlora")
+        torchao = "torchao compiles its optimizers, and torch.compile for Apple GPUs is an early prototype"
+    else:
+        refuse("training.optimizer", missing("bitsandbytes"), *BITSANDBYTES_OPTIMIZERS)
+        refuse("model.method", missing("bitsandbytes"), "qlora")
+        torchao = missing("torchao") or inductor
+        if facts.frozen:
+            torchao = "torchao compiles its optimizers, which the app can't; Hone from source can"
+    if kind == "cpu":  # on a CPU bitsandbytes warns and runs the optimizer unpaged
+        refuse("training.optimizer", PAGING_NEEDS_CUDA, "paged-adamw-8bit")
+    refuse("training.optimizer", torchao, "adamw-8bit-torchao")
+
+    is_hopper = gpu is not None and gpu.capability == HOPPER
+    flash_2 = missing("flash-attn") if gpu is not None and not before_ampere else NEEDS_AMPERE
+    refuse("model.attention", flash_2, "flash_attention_2")
+    flash_3 = missing("flash-attn-3") if is_hopper else "needs an NVIDIA Hopper GPU"
+    refuse("model.attention", flash_3, "flash_attention_3")
+
+    deepspeed = DEEPSPEED_ON_MPS if kind == "mps" else missing("deepspeed")
+    refuse("memory.deepspeed", deepspeed, "zero-2", "zero-3")
+    offload = OFFLOAD_NEEDS_BF16 if before_ampere else missing("torchao")
+    refuse("memory.offload_optimizer", offload if kind == "cuda" else OFFLOAD_NEEDS_CUDA, "true")
+    return found
 
 
 def cautions(facts: MachineFacts, kind: str) -> Refusals:
     """What to know before choices that work: what is slow, young or dangerous here, by option and value."""
-    tables: Refusals = {}
     if kind == "mps":
-        tables["device.compile"] = {
-            "true": "torch.compile for Apple GPUs is an early prototype; it may be slower."
-        }
-        tables["device.mps_memory_limit"] = {
-            "0.0": "Without a ceiling, a model that is too large can bring the whole Mac to a halt."
+        found: Refusals = {
+            "device.compile": {
+                "true": "torch.compile for Apple GPUs is an early prototype; it may be slower."
+            },
+            "device.mps_memory_limit": {
+                "0.0": "Without a ceiling, a model that is too large can bring the whole Mac to a halt."
+            },
         }
         if emulates_bf16(facts):
-            tables["device.precision"] = {
-                "bf16": "bf16 is emulated on M1 and M2: it works, slower than fp32."
-            }
-    else:
-        tables["device.mps_memory_limit"] = tables["device.mps_fallback"] = {ANY_OTHER: ONLY_MPS}
-    if kind == "cpu" and not facts.cpu_bf16:
-        tables["device.precision"] = {"bf16": "This CPU has no bf16 units: it works, slower than fp32."}
+            found["device.precision"] = {"bf16": "bf16 is emulated on M1 and M2: it works, slower than fp32."}
+        return found
+    found = {path: {ANY_OTHER: ONLY_MPS} for path in ("device.mps_memory_limit", "device.mps_fallback")}
     if kind == "cpu":
-        tables["memory.deepspeed"] = dict.fromkeys(
-            ("zero-2", "zero-3"), "On a CPU there is nothing to offload from: it works, and only costs time."
-        )
-    return tables
-
-
-def _precision(kind: str, gpu: CudaDevice | None) -> dict[str, str]:
-    if kind == "cpu":
-        return {"fp16": FP16_NEEDS_GPU, "tf32": TF32_NEEDS_CUDA}
-    if kind == "mps":
-        return {"tf32": TF32_NEEDS_CUDA}
-    if gpu is not None and gpu.capability < AMPERE:
-        return {"bf16": "needs an NVIDIA GPU from Ampere on", "tf32": "needs an NVIDIA GPU from Ampere on"}
-    return {}
-
-
-def _compile(facts: MachineFacts) -> dict[str, str]:
-    if facts.frozen:
-        return {
-            "true": "needs a compiler and headers that the app doesn't bring along; Hone from source has it"
-        }
-    return {}
-
-
-def _backends(facts: MachineFacts, kind: str, gpu: CudaDevice | None) -> dict[str, str]:
-    lacking: dict[str, str] = {}
-    if kind == "cpu" and not facts.cpp_compiler:
-        lacking["inductor"] = "needs a C++ compiler: install one (g++, clang or Visual Studio's)"
-    if kind == "cuda" and "triton" not in facts.optional:
-        lacking["inductor"] = _not_installed("triton")
-    if gpu is not None and gpu.capability < VOLTA:
-        lacking["inductor"] = "needs an NVIDIA GPU from Volta on: Triton compiles for no older one"
-    if kind != "cuda":
-        lacking["cudagraphs"] = "needs CUDA"
-    return lacking | {
-        name: _not_installed(package)
-        for name, package in (("openxla", "torch_xla"), ("tvm", "tvm"))
-        if package not in facts.optional
-    }
-
-
-def _optimizers(facts: MachineFacts, kind: str, gpu: CudaDevice | None) -> dict[str, str]:
-    found: dict[str, str] = {}
-    if kind == "mps":
-        found = dict.fromkeys(BITSANDBYTES_OPTIMIZERS, NO_8BIT_ON_MPS) | {"ademamix": ADEMAMIX_ON_MPS}
-    elif "bitsandbytes" not in facts.optional:
-        found = dict.fromkeys(BITSANDBYTES_OPTIMIZERS, _no_bitsandbytes(facts))
-    if kind == "cpu":  # on a CPU bitsandbytes warns and runs the optimizer unpaged
-        found["paged-adamw-8bit"] = PAGING_NEEDS_CUDA
-    torchao = _torchao(facts, kind, gpu)
-    return found | ({"adamw-8bit-torchao": torchao} if torchao else {})
-
-
-def _torchao(facts: MachineFacts, kind: str, gpu: CudaDevice | None) -> str:
-    if kind == "mps":
-        return "torchao compiles its optimizers, and torch.compile for Apple GPUs is an early prototype"
-    if facts.frozen:
-        return "torchao compiles its optimizers, which the app can't; Hone from source can"
-    if "torchao" not in facts.optional:
-        return _not_installed("torchao")
-    return _backends(facts, kind, gpu).get("inductor", "")
-
-
-def _methods(facts: MachineFacts, kind: str) -> dict[str, str]:
-    if kind == "mps":
-        return {"qlora": QLORA_ON_MPS}
-    return {} if "bitsandbytes" in facts.optional else {"qlora": _no_bitsandbytes(facts)}
-
-
-def _attention(facts: MachineFacts, gpu: CudaDevice | None) -> dict[str, str]:
-    asked: tuple[tuple[str, str, str, Callable[[CudaDevice], bool]], ...] = (
-        (
-            "flash_attention_2",
-            "flash-attn",
-            "needs an NVIDIA GPU from Ampere on",
-            lambda at: at.capability >= AMPERE,
-        ),
-        (
-            "flash_attention_3",
-            "flash-attn-3",
-            "needs an NVIDIA Hopper GPU",
-            lambda at: at.capability == HOPPER,
-        ),
-    )
-    found = {}
-    for value, package, needed, suits in asked:
-        if gpu is None or not suits(gpu):
-            found[value] = needed
-        elif package not in facts.optional:
-            found[value] = _not_installed(package)
+        useless = "On a CPU there is nothing to offload from: it works, and only costs time."
+        found["memory.deepspeed"] = {"zero-2": useless, "zero-3": useless}
+        if not facts.cpu_bf16:
+            found["device.precision"] = {"bf16": "This CPU has no bf16 units: it works, slower than fp32."}
     return found
 
 
-def _deepspeed(facts: MachineFacts, kind: str) -> dict[str, str]:
-    reason = ""
-    if kind == "mps":
-        reason = "DeepSpeed's processes talk through nccl or gloo, and PyTorch has neither for MPS"
-    elif "deepspeed" not in facts.optional:
-        reason = _not_installed("deepspeed")
-    return dict.fromkeys(("zero-2", "zero-3"), reason) if reason else {}
-
-
-def _offload_optimizer(facts: MachineFacts, kind: str, gpu: CudaDevice | None) -> dict[str, str]:
-    if kind != "cuda":
-        return {"true": "needs an NVIDIA GPU: it moves the state from the GPU's memory to the computer's"}
-    if gpu is not None and gpu.capability < AMPERE:
-        return {"true": OFFLOAD_NEEDS_BF16}
-    return {} if "torchao" in facts.optional else {"true": _not_installed("torchao")}
-
-
-def _no_bitsandbytes(facts: MachineFacts) -> str:
-    if facts.frozen:
-        return "needs bitsandbytes, which comes with PyTorch with CUDA (Settings), and with Hone from source"
-    return _not_installed("bitsandbytes")
-
-
-def _not_installed(package: str) -> str:
-    return f"needs the package {package}, which isn't installed"
+def automatic(facts: MachineFacts, kind: str, gpu: CudaDevice | None = None) -> dict[str, Settled]:
+    """What each automatic option comes to on a device, by its path; arguments as in `refusals`."""
+    pinning = Settled("off", "only NVIDIA GPUs fetch from pinned memory")
+    workers = Settled("0", "the cores are busy computing; workers would take them away")
+    if kind == "cuda":
+        precision = Settled("fp16", "this GPU computes fp16 in hardware, but not bf16")
+        if gpu is not None and gpu.capability >= AMPERE:
+            precision = Settled("bf16", "this GPU computes bf16 in hardware")
+        elif gpu is not None and gpu.capability < VOLTA:
+            precision = Settled("fp32", "this GPU is older than Volta: it has no tensor cores for fp16")
+        pinning = Settled("on", "the GPU fetches batches while it computes")
+        if facts.cores > 2:
+            count = str(min(4, facts.cores - 1))
+            workers = Settled(count, "images are prepared while the GPU computes", NO_WORKERS_FOR_TEXT)
+    elif kind == "mps":
+        workers = Settled("0", "the memory is shared, and on a Mac each worker would load PyTorch anew")
+        precision = Settled("bf16", f"{facts.cpu_name} computes bf16 in hardware")
+        if emulates_bf16(facts):
+            precision = Settled("fp32", f"{facts.cpu_name} has no bf16 hardware")
+    elif facts.cpu_bf16:
+        precision = Settled("bf16", "this CPU computes bf16 in hardware")
+    else:
+        precision = Settled("fp32", "this CPU has no bf16 hardware")
+    return {
+        "device.precision": precision,
+        "device.threads": Settled(str(facts.cores), "one for each core"),
+        "data.group_by_length": GROUPING,
+        "data.pin_memory": pinning,
+        "data.workers": workers,
+    }

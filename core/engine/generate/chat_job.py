@@ -161,7 +161,7 @@ def _loaded(load: Load, say: Say) -> "TriedModel":
         Loaded(
             name=model.name,
             task=model.task,
-            device=model.choice.label,
+            device=model.resolved.label,
             dtype=model.dtype,
             labels=model.labels,
             sees=0 if sees == sys.maxsize else sees,
@@ -223,7 +223,7 @@ def answer(model: "TriedModel", asked: Ask, hearing: Hearing, say: Say) -> Answe
         else:
             found = judged(model, asked)
     return msgspec.structs.replace(
-        found, device=model.choice.label, dtype=model.dtype, seconds=time.perf_counter() - begun
+        found, device=model.resolved.label, dtype=model.dtype, seconds=time.perf_counter() - begun
     )
 
 

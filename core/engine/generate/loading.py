@@ -17,7 +17,7 @@ from core.engine import environment
 from core.engine.data.image_files import ImageTransform
 from core.engine.data.labelled_texts import length_limit, row_length
 from core.engine.devices.capabilities import gather
-from core.engine.devices.choose import Choice, choose_visible
+from core.engine.devices.choose import ResolvedRun, resolve_run
 from core.engine.models import text
 from core.engine.models.parts import COMPUTED_IN, make_trainable
 from core.engine.models.past_runs import base_of, with_matrices
@@ -46,7 +46,7 @@ class TriedModel:
     model: Any
     name: str
     options: RunOptions
-    choice: Choice
+    resolved: ResolvedRun
     labels: tuple[str, ...] = ()
     tokenizer: Any = None
     transform: ImageTransform | None = None
@@ -61,12 +61,12 @@ class TriedModel:
     @property
     def dtype(self) -> str:
         """What it computes in."""
-        return self.choice.precision.value
+        return self.resolved.precision.value
 
     def computing(self) -> AbstractContextManager[Any]:
         """The number format of the run's own evaluations, for as long as an answer takes."""
-        dtype = COMPUTED_IN.get(self.choice.precision)
-        return torch.autocast(self.choice.kind, dtype=dtype, enabled=dtype is not None)
+        dtype = COMPUTED_IN.get(self.resolved.precision)
+        return torch.autocast(self.resolved.kind, dtype=dtype, enabled=dtype is not None)
 
 
 def load_model(run: RunFolder, options: RunOptions, which: Which) -> TriedModel:
@@ -87,28 +87,31 @@ def load_model(run: RunFolder, options: RunOptions, which: Which) -> TriedModel:
         raise ModelError(f"There is no model of {run.name} to try", lack)
     facts = gather()
     try:
-        choice = choose_visible(facts, options)
+        resolved = resolve_run(facts, options, sees_one_gpu=True)
     except DeviceError:  # a run of another computer
-        choice = choose_visible(facts, msgspec.structs.replace(options, device=DeviceOptions()))
-    environment.apply(choice.settled)
-    if choice.precision is Precision.TF32:
+        resolved = resolve_run(
+            facts, msgspec.structs.replace(options, device=DeviceOptions()), sees_one_gpu=True
+        )
+    environment.apply(resolved.options)
+    if resolved.precision is Precision.TF32:
         torch.set_float32_matmul_precision("high")
     load = _load_image_model if options.task.reads_images else _load_text_model
-    made = load(run, choice.settled, which, choice)
-    room = room_of(choice.device) if choice.kind == "cuda" else None
+    made = load(run, resolved.options, which, resolved)
+    room = room_of(resolved.device) if resolved.kind == "cuda" else None
     taken = sum(weight.numel() * weight.element_size() for weight in made.model.parameters())
     if room is not None and taken > room.free:
         raise OutOfMemory(
             f"{made.name} doesn't fit on the GPU now",
-            f"Its weights take {formats.size(taken)}, and {formats.size(room.free)} are free on {choice.title}.",
+            f"Its weights take {formats.size(taken)}, "
+            f"and {formats.size(room.free)} are free on {resolved.device.title}.",
         )
     if not getattr(made.model, "is_quantized", False):
-        made.model.to(choice.name)
+        made.model.to(resolved.device.name)
     made.model.eval()
     return made
 
 
-def _load_text_model(run: RunFolder, options: RunOptions, which: Which, choice: Choice) -> TriedModel:
+def _load_text_model(run: RunFolder, options: RunOptions, which: Which, resolved: ResolvedRun) -> TriedModel:
     own = Scheme.RUN.of(str(run.path.absolute()))
     tokenizer = text.load_tokenizer(own)
     labels: tuple[str, ...] = ()
@@ -143,7 +146,7 @@ def _load_text_model(run: RunFolder, options: RunOptions, which: Which, choice: 
         model=with_matrices(model, run.model) if which is Which.TRAINED and has_adapter else model,
         name=name_of(run, options, which),
         options=options,
-        choice=choice,
+        resolved=resolved,
         labels=labels,
         tokenizer=tokenizer,
         length=length_limit(options, longest),
@@ -151,7 +154,7 @@ def _load_text_model(run: RunFolder, options: RunOptions, which: Which, choice: 
     )
 
 
-def _load_image_model(run: RunFolder, options: RunOptions, which: Which, choice: Choice) -> TriedModel:
+def _load_image_model(run: RunFolder, options: RunOptions, which: Which, resolved: ResolvedRun) -> TriedModel:
     path = run.model / RECIPE
     try:
         recipe = msgspec.json.decode(path.read_bytes(), type=VisionRecipe)
@@ -165,7 +168,7 @@ def _load_image_model(run: RunFolder, options: RunOptions, which: Which, choice:
         model=with_matrices(model, run.model) if which is Which.TRAINED and has_adapter else model,
         name=name_of(run, options, which),
         options=options,
-        choice=choice,
+        resolved=resolved,
         labels=recipe.labels,
         transform=ImageTransform(recipe.image_size, recipe.mean, recipe.std),
     )

@@ -303,7 +303,7 @@ def _first(columns: dict[str, list[Any]]) -> dict[str, Any]:
 def _logits_of_one(model: TriedModel, sample: dict[str, Any]) -> torch.Tensor:
     """Those of one sample: [labels], or [tokens, labels]."""
     collator = stack if model.transform is not None else pad_as(model.tokenizer, model.row)
-    return logits_of(model.model, collator_for(model.choice.kind, collator)([sample]))[0]
+    return logits_of(model.model, collator_for(model.resolved.kind, collator)([sample]))[0]
 
 
 def _of_labels(model: TriedModel, asked: Ask, logits: torch.Tensor, read: int) -> Answered:

@@ -15,7 +15,7 @@ from core.base import formats
 from core.base.errors import DataError, DoesntFit, Fix, FixAction, ModelError, OptionsError, Problem
 from core.engine.data.token_cache import lengths_of
 from core.engine.devices.capabilities import gather
-from core.engine.devices.choose import Choice, choose_visible
+from core.engine.devices.choose import ResolvedRun, resolve_run
 from core.engine.models.check import check_model
 from core.engine.models.text import load_config, longest_text, tokenizer_at_hand
 from core.engine.models.vision import find_image_model
@@ -179,8 +179,8 @@ def forecast(options: RunOptions, labels: int) -> Forecast:
         ModelError: The model isn't on this computer yet, or isn't one.
         DeviceError: What is asked is not to be had on this computer.
     """
-    choice = choose_visible(gather(with_compilers=options.device.compile), options)
-    options, device = choice.settled, choice.device
+    resolved = resolve_run(gather(with_compilers=options.device.compile), options, sees_one_gpu=True)
+    options, device = resolved.options, resolved.device
     is_text = options.task.reads_text
     config = load_config(options) if is_text else find_image_model(options).config
     model = check_model(options, labels)
@@ -201,12 +201,12 @@ def forecast(options: RunOptions, labels: int) -> Forecast:
         model.shape,
         device,
         length=longest.tokens,
-        data=0 if choice.kind == "cuda" else _data_bytes(options, longest.text_bytes),
+        data=0 if resolved.kind == "cuda" else _data_bytes(options, longest.text_bytes),
         room=room_of(device, mps_limit=options.device.mps_memory_limit),
         correction=history.correction(device.title),
     )
     notes = (*longest.notes, *found.notes)
-    return msgspec.structs.replace(found, device=choice.label, longest_text=longest.text, notes=notes)
+    return msgspec.structs.replace(found, device=resolved.label, longest_text=longest.text, notes=notes)
 
 
 def _data_bytes(options: RunOptions, text_bytes: int) -> int:
@@ -238,14 +238,16 @@ SHORTEST = 1
 """Tokens of a row before any has been read: what such rows take is the least that the run can take."""
 
 
-def foretell(choice: Choice, prepared: Prepared | None, known: Forecast | None) -> MemoryForecast | None:
+def foretell(
+    resolved: ResolvedRun, prepared: Prepared | None, known: Forecast | None
+) -> MemoryForecast | None:
     """The forecast of a run, with what to do should it not come true.
 
     The model is built once more without numbers: the loaded one may be packed, or wrapped with what learns beside it.
     Random numbers are drawn meanwhile; whoever counts on their order sets the seed afterwards, as Trainer does.
 
     Args:
-        choice: What it computes on.
+        resolved: What it computes on.
         prepared: Its model and data; None before they are loaded: the forecast is then the least it can take,
             a batch of one short row.
         known: What was found out before it started; None: the formula is asked.
@@ -253,12 +255,12 @@ def foretell(choice: Choice, prepared: Prepared | None, known: Forecast | None) 
     Returns:
         None where the model's shape can't be told.
     """
-    options = with_batch_within(choice.settled, len(prepared.train) if prepared else 1)
-    device = choice.device
+    options = with_batch_within(resolved.options, len(prepared.train) if prepared else 1)
+    device = resolved.device
     model = check_model(options, len(prepared.labels)) if prepared else check_model(options)
     if model.shape is None:
         return None
-    room = _before_loading(room_of(device), choice)
+    room = _before_loading(room_of(device), resolved)
     length = None
     if options.task.reads_text:
         length = _longest(prepared.train) if prepared else SHORTEST
@@ -268,7 +270,7 @@ def foretell(choice: Choice, prepared: Prepared | None, known: Forecast | None) 
     )
     remedies = ladder(options, model, device, room, length=length, correction=correction)
     return MemoryForecast(
-        device=choice.label,
+        device=resolved.label,
         basis=forecast.basis,
         parts=forecast.parts,
         room=room or forecast.room,
@@ -293,7 +295,7 @@ def refuse_too_large(told: MemoryForecast | None) -> None:
         )
 
 
-def remember(story: RunStory, choice: Choice) -> None:
+def remember(story: RunStory, resolved: ResolvedRun) -> None:
     """Keep what a run that has ended well took, so that the next forecasts on this device come closer.
 
     One that has not gone through all its data may not have met its longest batch, and would teach too little.
@@ -309,7 +311,7 @@ def remember(story: RunStory, choice: Choice) -> None:
         return
     history.remember(
         history.PastRun(
-            device=choice.device.title,
+            device=resolved.device.title,
             basis=story.forecast.basis,
             forecast=told,
             measured=measured,
@@ -323,9 +325,9 @@ def _longest(samples: Any) -> int | None:
     return max(lengths_of(samples) or (), default=None)
 
 
-def _before_loading(room: Room | None, choice: Choice) -> Room | None:
+def _before_loading(room: Room | None, resolved: ResolvedRun) -> Room | None:
     """The room there was before this process took what it holds of the computer's memory already."""
-    if room is None or choice.kind != "cpu":
+    if room is None or resolved.kind != "cpu":
         return room
     return msgspec.structs.replace(
         room, free=min(room.ceiling, room.free + psutil.Process().memory_info().rss)

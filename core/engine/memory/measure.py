@@ -15,7 +15,7 @@ import msgspec
 import torch
 
 from core.engine.data.token_cache import lengths_of
-from core.engine.devices.choose import Choice
+from core.engine.devices.choose import ResolvedRun
 from core.engine.memory.weigh import WeighedRun, WeighingCallback, WeighingTrainer, weighed
 from core.engine.reporter import Reporter
 from core.memory.model import Measurement
@@ -188,11 +188,11 @@ class _DryRun(WeighedRun[Measurement]):
         """That of the longest rows."""
         return DryTrainer
 
-    def watched(self, trainer: WeighingTrainer, choice: Choice, reporter: Reporter) -> DryCallback:
+    def watched(self, trainer: WeighingTrainer, resolved: ResolvedRun, reporter: Reporter) -> DryCallback:
         """What times its steps."""
         assert isinstance(trainer, DryTrainer)
         trainer.options = self.options
-        return DryCallback(trainer, choice.kind)
+        return DryCallback(trainer, resolved.kind)
 
     def answer(self, out_of_memory: str = "") -> Measurement:
         """What is known by now; `out_of_memory` as in `Measurement`."""
@@ -201,7 +201,7 @@ class _DryRun(WeighedRun[Measurement]):
         ordinary = watch.ordinary_seconds if watch else []
         steps = steps_of(self.options, self.rows)[0] if self.rows else None
         return Measurement(
-            device=self.choice.label,
+            device=self.resolved.label,
             parts=parts,
             peak=parts.total,
             base=self.held.base,

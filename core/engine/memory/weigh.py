@@ -26,7 +26,7 @@ from transformers import TrainerCallback
 from core.base.errors import OutOfMemory
 from core.base.system import tree_bytes
 from core.benchmark.result import Sample
-from core.engine.devices.choose import Choice
+from core.engine.devices.choose import ResolvedRun
 from core.engine.devices.memory import process_peak
 from core.engine.reporter import Reporter
 from core.engine.training.failures import explain
@@ -312,15 +312,15 @@ class WeighedRun(Generic[Answer]):
     `options` are those of the real run, settled; `rows` how many its data has.
 
     Args:
-        choice: What it computes on.
+        resolved: What it computes on.
         held: Watches the memory.
     """
 
-    def __init__(self, choice: Choice, held: HeldMemory) -> None:
-        self.options = choice.settled
+    def __init__(self, resolved: ResolvedRun, held: HeldMemory) -> None:
+        self.options = resolved.options
         self.rows = 0
         self.held = held
-        self.choice = choice
+        self.resolved = resolved
         self._model: torch.nn.Module | None = None
         self._trainer: WeighingTrainer | None = None
         self._watch: WeighingCallback | None = None
@@ -333,8 +333,10 @@ class WeighedRun(Generic[Answer]):
         """The class of that trainer."""
         raise NotImplementedError
 
-    def watched(self, trainer: WeighingTrainer, choice: Choice, reporter: Reporter) -> WeighingCallback:
-        """What watches the trainer, which is ready to train on `choice`."""
+    def watched(
+        self, trainer: WeighingTrainer, resolved: ResolvedRun, reporter: Reporter
+    ) -> WeighingCallback:
+        """What watches the trainer, which is ready to train on `resolved`."""
         raise NotImplementedError
 
     def answer(self, out_of_memory: str = "") -> Answer:
@@ -346,14 +348,14 @@ class WeighedRun(Generic[Answer]):
         reporter = Reporter(None)
         prepared = prepare(self.options, reporter)
         self._model, self.rows = prepared.model, len(prepared.train)
-        choice = replace(self.choice, settled=_without_saving(self.shortened()))
+        resolved = replace(self.resolved, options=_without_saving(self.shortened()))
         nowhere = Path(
             tempfile.gettempdir()
         )  # nothing is saved, and a folder of its own would outlive a kill
-        trainer = build_trainer(nowhere, choice, replace(prepared, eval=None), reporter, self.trained_by())
+        trainer = build_trainer(nowhere, resolved, replace(prepared, eval=None), reporter, self.trained_by())
         assert isinstance(trainer, WeighingTrainer)
         self._trainer = trainer
-        self._watch = self.watched(trainer, choice, reporter)
+        self._watch = self.watched(trainer, resolved, reporter)
         trainer.add_callback(self._watch)
         reporter.phase(Phase.TRAINING)
         try:
@@ -370,7 +372,7 @@ class WeighedRun(Generic[Answer]):
 
         They add up to the peak, so that where it came at a moment when not all of them were there, the last is less.
         """
-        kind, watch = self.choice.kind, self._watch
+        kind, watch = self.resolved.kind, self._watch
         saved = self._trainer.saved if self._trainer else None
         weighed = {
             "weights": sum(weight_bytes_on(kind, model) for model in self._models()),
@@ -392,20 +394,20 @@ class WeighedRun(Generic[Answer]):
         ]
 
 
-def weighed(options: RunOptions, make: Callable[[Choice, HeldMemory], WeighedRun[Answer]]) -> Answer:
+def weighed(options: RunOptions, make: Callable[[ResolvedRun, HeldMemory], WeighedRun[Answer]]) -> Answer:
     """Train the few steps that `make` makes of what `options` ask for. Memory that ran out is an answer too.
 
     Raises:
         UserError: The person can mend what stopped it.
     """
     used_before = gpu_used()
-    with chosen_device(options) as choice:
+    with chosen_device(options) as resolved:
         load_libraries(options)  # before the memory is looked at: they are the base
-        if choice.kind == "mps":
-            _refuse_paging(choice.settled.device.mps_memory_limit)
-        workers = bool(choice.settled.data.workers)
-        with HeldMemory(choice.kind, with_workers=workers, gpu_used_before=used_before) as held:
-            return _answer(make(choice, held))
+        if resolved.kind == "mps":
+            _refuse_paging(resolved.options.device.mps_memory_limit)
+        workers = bool(resolved.options.data.workers)
+        with HeldMemory(resolved.kind, with_workers=workers, gpu_used_before=used_before) as held:
+            return _answer(make(resolved, held))
 
 
 def _refuse_paging(limit: float) -> None:
@@ -504,7 +506,7 @@ class SamplingCallback(WeighingCallback):
 
     Args:
         trainer: Whose steps they are.
-        choice: What it computes on.
+        resolved: What it computes on.
         warm_up: So many steps at the beginning aren't timed.
         steps: So many are.
         full: Rows that a full step learns from.
@@ -514,11 +516,18 @@ class SamplingCallback(WeighingCallback):
     _trainer: SampledTrainer
 
     def __init__(
-        self, trainer: SampledTrainer, choice: Choice, *, warm_up: int, steps: int, full: int, tell: Tell
+        self,
+        trainer: SampledTrainer,
+        resolved: ResolvedRun,
+        *,
+        warm_up: int,
+        steps: int,
+        full: int,
+        tell: Tell,
     ) -> None:
-        super().__init__(trainer, choice.kind)
+        super().__init__(trainer, resolved.kind)
         self._trainer = trainer
-        self._choice = choice
+        self._resolved = resolved
         self._warm_up = warm_up
         self._steps = steps
         self._full = full
@@ -548,7 +557,7 @@ class SamplingCallback(WeighingCallback):
         loss, _ = split_non_finite(sum(torch.stack(losses).tolist()))
         self.losses.append(loss)
         if self.ran is None:
-            self.ran = what_ran(self._trainer, self._choice)
+            self.ran = what_ran(self._trainer, self._resolved)
         counted = len(self.seconds)
         if counted > self._warm_up:
             if self._trainer.last_step[0] < self._full:
@@ -586,8 +595,10 @@ class _Sampling(WeighedRun[Sample]):
     _trainer: SampledTrainer | None
     _watch: SamplingCallback | None
 
-    def __init__(self, choice: Choice, held: HeldMemory, *, steps: int, warm_up: int, tell: Tell) -> None:
-        super().__init__(choice, held)
+    def __init__(
+        self, resolved: ResolvedRun, held: HeldMemory, *, steps: int, warm_up: int, tell: Tell
+    ) -> None:
+        super().__init__(resolved, held)
         self._steps = steps
         self._warm_up = warm_up
         self._tell = tell
@@ -614,20 +625,22 @@ class _Sampling(WeighedRun[Sample]):
         """That of the run, which looks at its first batch."""
         return SampledTrainer
 
-    def watched(self, trainer: WeighingTrainer, choice: Choice, reporter: Reporter) -> SamplingCallback:
+    def watched(
+        self, trainer: WeighingTrainer, resolved: ResolvedRun, reporter: Reporter
+    ) -> SamplingCallback:
         """What times its steps."""
         assert isinstance(trainer, SampledTrainer)
-        if choice.kind == "mps":
+        if resolved.kind == "mps":
             trainer.fell_back = report_fallbacks(reporter)
         return SamplingCallback(
-            trainer, choice, warm_up=self._warm_up, steps=self._steps, full=self._full, tell=self._tell
+            trainer, resolved, warm_up=self._warm_up, steps=self._steps, full=self._full, tell=self._tell
         )
 
     def answer(self, out_of_memory: str = "") -> Sample:
         """What is known by now; `out_of_memory` as in `Sample`."""
         parts, trainer, watch = self.parts(), self._trainer, self._watch
         return Sample(
-            device=self.choice.label,
+            device=self.resolved.label,
             seconds=tuple(watch.timed) if watch and not out_of_memory else (),
             warm_up_seconds=tuple(watch.warm_up_seconds) if watch else (),
             compile_seconds=self.compile_seconds(),

@@ -12,7 +12,7 @@ from typing import Any
 import torch
 
 from core.engine.data.batches import start_method
-from core.engine.devices.choose import Choice
+from core.engine.devices.choose import ResolvedRun
 from core.options import RunOptions
 from core.options.choices import DeepSpeed, Offload, Optimizer, Precision, Schedule, Toggle
 from core.options.trainer_args import OPTIMIZER_NAMES
@@ -20,18 +20,18 @@ from core.options.trainer_args import OPTIMIZER_NAMES
 OptimizerClass = tuple[type[torch.optim.Optimizer], dict[str, Any]]
 
 
-def optimizer_class(choice: Choice) -> OptimizerClass | None:
+def optimizer_class(resolved: ResolvedRun) -> OptimizerClass | None:
     """For Trainer's `optimizer_cls_and_kwargs`: what it has no name for; None where it has.
 
     Weight decay is not among the arguments: Trainer sets it for each group of parameters.
     """
-    training = choice.settled.training
+    training = resolved.options.training
     numbers = {
         "lr": training.learning_rate,
         "betas": (training.beta1, training.beta2),
         "eps": training.epsilon,
     }
-    if choice.settled.memory.offload_optimizer:
+    if resolved.options.memory.offload_optimizer:
         # CUDA only, not tried here. It copies each gradient as soon as it is there, so neither clipping nor fp16's loss
         # scale reaches the copy; both are refused beforehand (`method_rules`, `capabilities`).
         from torchao.optim import CPUOffloadOptimizer
@@ -206,17 +206,17 @@ SCHEDULES = {
 }
 
 
-def trainer_arguments(choice: Choice, checkpoints: Path, *, has_eval: bool) -> dict[str, Any]:
+def trainer_arguments(resolved: ResolvedRun, checkpoints: Path, *, has_eval: bool) -> dict[str, Any]:
     """Keyword arguments of `transformers.TrainingArguments` for a run.
 
     Args:
-        choice: The device it gets, and what was asked with everything automatic settled.
+        resolved: The device it gets, and what was asked with everything automatic settled.
         checkpoints: Where checkpoints go.
         has_eval: Whether there is held-out data.
     """
-    options = choice.settled
+    options = resolved.options
     memory, training = options.memory, options.training
-    zero = zero_config(options, choice.kind)
+    zero = zero_config(options, resolved.kind)
     data, output = options.data, options.output
     saving: dict[str, Any] = {"save_strategy": "epoch" if output.keep_checkpoints else "no"}
     if output.save_steps and output.keep_checkpoints:
@@ -227,15 +227,16 @@ def trainer_arguments(choice: Choice, checkpoints: Path, *, has_eval: bool) -> d
     ):  # Trainer's plain "constant" knows no warm-up
         schedule = "constant_with_warmup"
     precision: dict[str, Any] = {
-        "bf16": choice.precision is Precision.BF16 and (zero is None or choice.kind != "cpu"),
-        "fp16": choice.precision is Precision.FP16,
+        "bf16": resolved.precision is Precision.BF16 and (zero is None or resolved.kind != "cpu"),
+        "fp16": resolved.precision is Precision.FP16,
     }
-    if choice.kind == "cuda":  # said outright: torch's own default has changed over the years
-        precision["tf32"] = choice.precision is Precision.TF32
+    if resolved.kind == "cuda":  # said outright: torch's own default has changed over the years
+        precision["tf32"] = resolved.precision is Precision.TF32
     workers = data.workers or 0
     return {
         "output_dir": str(checkpoints),
-        "use_cpu": choice.kind == "cpu" and zero is None,  # accelerate takes DeepSpeed for something of GPUs
+        "use_cpu": resolved.kind == "cpu"
+        and zero is None,  # accelerate takes DeepSpeed for something of GPUs
         "deepspeed": zero,
         "per_device_train_batch_size": memory.batch_size,
         "per_device_eval_batch_size": memory.batch_size,

@@ -16,7 +16,7 @@ from transformers import TrainerCallback
 
 from core.base.errors import UserError
 from core.base.formats import METRIC_NAMES, METRICS
-from core.engine.devices.choose import Choice
+from core.engine.devices.choose import ResolvedRun
 from core.engine.generate.predict import Speaker
 from core.engine.reporter import Part, Reporter, StepLog
 from core.engine.tasks.metrics import Confusion, confusion_of
@@ -201,14 +201,14 @@ class ReportCallback(TrainerCallback):
         *,
         reporter: Reporter,
         trainer: WatchedTrainer,
-        choice: Choice,
+        resolved: ResolvedRun,
         log: StepLog,
         labels: tuple[str, ...],
         options: RunOptions,
     ) -> None:
         self._reporter = reporter
         self._trainer = trainer
-        self._choice = choice
+        self._resolved = resolved
         self._log = log
         self._labels = labels
         self._options = options
@@ -244,7 +244,7 @@ class ReportCallback(TrainerCallback):
                 eval_samples=0 if evaluation is None else len(evaluation),
                 effective_batch=self._options.effective_batch,
                 labels=self._labels,
-                device=self._choice.label,
+                device=self._resolved.label,
             )
         )
         self._reporter.phase(Phase.TRAINING)
@@ -267,7 +267,7 @@ class ReportCallback(TrainerCallback):
         if not self._told_what_ran:
             self._told_what_ran = True
             self._log.flush()
-            ran = what_ran(self._trainer, self._choice)
+            ran = what_ran(self._trainer, self._resolved)
             self._reporter.write(ran)
             for found in differences(self._options, ran):
                 self._reporter.warn(found.message_id, found.title, found.detail)

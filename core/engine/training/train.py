@@ -24,7 +24,7 @@ from core.engine.data.batches import collator_for
 from core.engine.data.token_cache import NO_LABEL
 from core.engine.devices.capabilities import BITSANDBYTES_OPTIMIZERS, gather
 from core.engine.devices.check import warn_of_wrong_numbers
-from core.engine.devices.choose import Choice, choose_visible
+from core.engine.devices.choose import ResolvedRun, resolve_run
 from core.engine.devices.memory import DeviceMemory, MemoryReports, process_peak
 from core.engine.generate.predict import choose
 from core.engine.memory.forecast import foretell, refuse_too_large, remember
@@ -73,7 +73,7 @@ HALF = {Precision.BF16: torch.bfloat16, Precision.FP16: torch.float16}
 
 
 @contextmanager
-def chosen_device(options: RunOptions) -> Iterator[Choice]:
+def chosen_device(options: RunOptions) -> Iterator[ResolvedRun]:
     """Settle where `options` are computed and set this process up for it, for as long as training lasts.
 
     Raises:
@@ -82,11 +82,11 @@ def chosen_device(options: RunOptions) -> Iterator[Choice]:
     transformers.utils.logging.disable_progress_bar()  # redrawn bars fill a log
     loading = logging.getLogger("transformers.modeling_utils")  # says that the new head's weights are missing
     loading.addFilter(lambda record: "LOAD REPORT" not in record.getMessage())
-    choice = choose_visible(gather(with_compilers=options.device.compile), options)
-    environment.apply(choice.settled)
-    with_zero = choice.settled.memory.deepspeed is not DeepSpeed.OFF
-    with alone(choice.kind) if with_zero else nullcontext():
-        yield choice
+    resolved = resolve_run(gather(with_compilers=options.device.compile), options, sees_one_gpu=True)
+    environment.apply(resolved.options)
+    with_zero = resolved.options.memory.deepspeed is not DeepSpeed.OFF
+    with alone(resolved.kind) if with_zero else nullcontext():
+        yield resolved
 
 
 def load_libraries(options: RunOptions) -> Callable[[RunOptions, Reporter], Prepared]:
@@ -120,7 +120,7 @@ def prepare(options: RunOptions, reporter: Reporter) -> Prepared:
 
 def build_trainer(
     checkpoints: Path,
-    choice: Choice,
+    resolved: ResolvedRun,
     prepared: Prepared,
     reporter: Reporter,
     kind: type[WatchedTrainer] = WatchedTrainer,
@@ -129,7 +129,7 @@ def build_trainer(
 
     Args:
         checkpoints: Where checkpoints go.
-        choice: What it computes on.
+        resolved: What it computes on.
         prepared: Its model and data.
         reporter: Hears of it while it compiles.
         kind: The class to make.
@@ -139,10 +139,10 @@ def build_trainer(
     """
     end_reading()
     by = prepared.trained_by or TrainedBy(WatchedTrainer, transformers.TrainingArguments)
-    if choice.settled.memory.activation_checkpointing:
+    if resolved.options.memory.activation_checkpointing:
         check_checkpointing(prepared.model)
     has_eval = prepared.eval is not None and len(prepared.eval) > 0
-    arguments = trainer_arguments(choice, checkpoints, has_eval=has_eval)
+    arguments = trainer_arguments(resolved, checkpoints, has_eval=has_eval)
     # both watch: one class is put over the other
     joined = by.trainer if issubclass(by.trainer, kind) else type(kind.__name__, (kind, by.trainer), {})
     trainer: WatchedTrainer = joined(
@@ -150,24 +150,24 @@ def build_trainer(
         args=by.arguments(**arguments, **by.settings),
         train_dataset=prepared.train,
         eval_dataset=prepared.eval if has_eval else None,
-        data_collator=collator_for(choice.kind, prepared.collator),
+        data_collator=collator_for(resolved.kind, prepared.collator),
         processing_class=prepared.processing_class,
         compute_metrics=prepared.metrics,
-        optimizer_cls_and_kwargs=optimizer_class(choice),
+        optimizer_cls_and_kwargs=optimizer_class(resolved),
         **by.more,
     )
     if prepared.condense is not None:  # not every trainer takes it as an argument
         trainer.preprocess_logits_for_metrics = prepared.condense
     # it prints dictionaries where no progress bar is shown
     trainer.remove_callback(transformers.PrinterCallback)
-    if choice.settled.memory.gradient_accumulation_steps > 1 and trainer.loss_is_scaled_for_ga is None:
-        _mend_accumulation(trainer, choice, prepared)
-    if choice.settled.device.compile:
-        trainer.compilation = Compilation(choice.settled, choice.kind, reporter, trainer.first_batch)
+    if resolved.options.memory.gradient_accumulation_steps > 1 and trainer.loss_is_scaled_for_ga is None:
+        _mend_accumulation(trainer, resolved, prepared)
+    if resolved.options.device.compile:
+        trainer.compilation = Compilation(resolved.options, resolved.kind, reporter, trainer.first_batch)
     return trainer
 
 
-def _mend_accumulation(trainer: WatchedTrainer, choice: Choice, prepared: Prepared) -> None:
+def _mend_accumulation(trainer: WatchedTrainer, resolved: ResolvedRun, prepared: Prepared) -> None:
     # a prompt may fill the first sample, with no token to learn
     for number in range(min(len(prepared.train), PROBED)):
         batch = trainer.data_collator([prepared.train[number]])
@@ -175,14 +175,14 @@ def _mend_accumulation(trainer: WatchedTrainer, choice: Choice, prepared: Prepar
             break
     batch = {name: value.to(trainer.args.device) for name, value in batch.items()}
     # FlashAttention computes in 16 bits only; DeepSpeed starts its own autocast only when it trains
-    dtype = HALF.get(choice.precision)
-    with torch.autocast(choice.kind, dtype=dtype, enabled=dtype is not None):
+    dtype = HALF.get(resolved.precision)
+    with torch.autocast(resolved.kind, dtype=dtype, enabled=dtype is not None):
         mended = mend_loss_scaling(trainer.model, batch)
     if mended:
         trainer.model_accepts_loss_kwargs = False
     else:
         share_router_loss(trainer.model, lambda: trainer.current_gradient_accumulation_steps)
-    if mended and choice.settled.task is Task.TOKEN_CLASSIFICATION:
+    if mended and resolved.options.task is Task.TOKEN_CLASSIFICATION:
         trainer.compute_loss_func = loss_by_label
 
 
@@ -277,20 +277,20 @@ def _train(attempt: _Attempt) -> None:
 
         tensorboard = TensorBoardFiles(attempt.run.tensorboard, attempt.reporter)
     with (
-        chosen_device(attempt.options) as choice,
-        MemoryReports(DeviceMemory(choice.kind), attempt.reporter) as memory_reports,
+        chosen_device(attempt.options) as resolved,
+        MemoryReports(DeviceMemory(resolved.kind), attempt.reporter) as memory_reports,
         tensorboard,
         ExitStack() as held,
     ):
-        loaded = _load(attempt, choice, memory_reports)
+        loaded = _load(attempt, resolved, memory_reports)
         held.enter_context(on_signals(loaded.requests.stop_at_signal))
         begun = time.perf_counter()
         outcome = _learn(attempt, loaded)
         seconds = time.perf_counter() - begun
         step = loaded.trainer.state.global_step
         if outcome is not Outcome.PAUSED:
-            step = _keep_model(attempt, choice, loaded)
-        if outcome is Outcome.FINISHED and not choice.settled.output.keep_checkpoints:
+            step = _keep_model(attempt, resolved, loaded)
+        if outcome is Outcome.FINISHED and not resolved.options.output.keep_checkpoints:
             checkpoints.keep(attempt.run.checkpoints, 0)  # of an earlier pause
         memory_reports.stop()
         loaded.requests.refuse_rest()
@@ -307,58 +307,58 @@ def _train(attempt: _Attempt) -> None:
             )
         )
         if outcome is not Outcome.PAUSED:
-            remember(attempt.reporter.story, choice)
+            remember(attempt.reporter.story, resolved)
 
 
-def _load(attempt: _Attempt, choice: Choice, memory_reports: MemoryReports) -> _Loaded:
+def _load(attempt: _Attempt, resolved: ResolvedRun, memory_reports: MemoryReports) -> _Loaded:
     run, reporter = attempt.run, attempt.reporter
     requests = RequestBox(run, reporter)
     fell_back = []
-    if choice.kind == "mps":
+    if resolved.kind == "mps":
         warn_of_wrong_numbers(reporter)
         fell_back = report_fallbacks(reporter)
     with EndWhileLoading(run, requests):
         only_if_it_fits = ONLY_IF_IT_FITS in os.environ
         if only_if_it_fits:
             with torch.random.fork_rng(()):  # a head is drawn from the same numbers with --yes
-                refuse_too_large(foretell(choice, None, run.forecast()))
-        prepared = prepare(choice.settled, reporter)
+                refuse_too_large(foretell(resolved, None, run.forecast()))
+        prepared = prepare(resolved.options, reporter)
         checkpoints.clean(run.checkpoints)
-        told = foretell(choice, prepared, run.forecast())
+        told = foretell(resolved, prepared, run.forecast())
         if told is not None:
             reporter.write(told)
         if only_if_it_fits:
             refuse_too_large(told)
-        trainer = build_trainer(run.checkpoints, choice, prepared, reporter)
-        trainer.checkpoint_bytes = require_room(run, trainer, choice.settled).checkpoint
+        trainer = build_trainer(run.checkpoints, resolved, prepared, reporter)
+        trainer.checkpoint_bytes = require_room(run, trainer, resolved.options).checkpoint
     trainer.fell_back = fell_back
     trainer.save_extras = prepared.save_extras
     log = StepLog(reporter, memory_reports.memory)
     loaded = _Loaded(prepared, trainer, log, requests)
-    _add_callbacks(attempt, choice, loaded)
+    _add_callbacks(attempt, resolved, loaded)
     return loaded
 
 
-def _add_callbacks(attempt: _Attempt, choice: Choice, loaded: _Loaded) -> None:
+def _add_callbacks(attempt: _Attempt, resolved: ResolvedRun, loaded: _Loaded) -> None:
     """Their order counts: asking the model is no part of a step, and what was asked for is put into effect last."""
     prepared, trainer, reporter = loaded.prepared, loaded.trainer, attempt.reporter
     if prepared.metrics is not None and prepared.labels:
         confusion = ConfusionCallback(prepared.metrics, prepared.labels, reporter)
         trainer.compute_metrics = confusion
         trainer.add_callback(confusion)
-    speaker = choose(choice.settled, prepared, attempt.run.path, reporter)
+    speaker = choose(resolved.options, prepared, attempt.run.path, reporter)
     if speaker is not None:
         trainer.add_callback(PredictionCallback(reporter, trainer, speaker, loaded.requests))
-    if choice.settled.output.keep_best:
+    if resolved.options.output.keep_best:
         trainer.add_callback(BestCallback())
     trainer.add_callback(
         ReportCallback(
             reporter=reporter,
             trainer=trainer,
-            choice=choice,
+            resolved=resolved,
             log=loaded.log,
             labels=prepared.labels,
-            options=choice.settled,
+            options=resolved.options,
         )
     )
     trainer.add_callback(RequestCallback(loaded.requests, trainer, reporter))
@@ -380,7 +380,7 @@ def _learn(attempt: _Attempt, loaded: _Loaded) -> Outcome:
     return requests.ending or Outcome.FINISHED
 
 
-def _keep_model(attempt: _Attempt, choice: Choice, loaded: _Loaded) -> int:
+def _keep_model(attempt: _Attempt, resolved: ResolvedRun, loaded: _Loaded) -> int:
     """Save the trained model; one that stands there stays until the new one is whole.
 
     Returns:
@@ -393,14 +393,16 @@ def _keep_model(attempt: _Attempt, choice: Choice, loaded: _Loaded) -> int:
     attempt.reporter.phase(Phase.SAVING)
     trainer, folder = loaded.trainer, attempt.run.model
     step = (
-        take_best(trainer, attempt.reporter) if choice.settled.output.keep_best else trainer.state.global_step
+        take_best(trainer, attempt.reporter)
+        if resolved.options.output.keep_best
+        else trainer.state.global_step
     )
     refuse_lost_weights(trainer.model, trainer.args)
     with writing(attempt.run.path, "model", saved_bytes(trainer.model)), checkpoints.replaced(folder) as new:
         trainer.save_model(str(new))
         checkpoints.drop_pickle(new)
         loaded.prepared.save_extras(new)
-    keep_base(folder, choice.settled.model.source)
+    keep_base(folder, resolved.options.model.source)
     return step
 
 

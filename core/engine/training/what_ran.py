@@ -11,7 +11,7 @@ import torch
 from transformers.trainer_pt_utils import LengthGroupedSampler
 
 from core.engine.data.batches import PadTexts
-from core.engine.devices.choose import Choice
+from core.engine.devices.choose import ResolvedRun
 from core.engine.environment import process_ran
 from core.engine.models.parts import base_of, count, describe_adapter, is_packed, weights_of
 from core.engine.reporter import Reporter
@@ -386,7 +386,7 @@ def _plain_state(tensor: torch.Tensor) -> Iterator[torch.Tensor]:
         yield from _plain_state(getattr(tensor, name))
 
 
-def what_ran(trainer: WatchedTrainer, choice: Choice) -> WhatRan:
+def what_ran(trainer: WatchedTrainer, resolved: ResolvedRun) -> WhatRan:
     """Read the live trainer after its first step. Sizes are exact: bytes and numbers of parameters."""
     model = trainer.model
     parameters = [weight for _, weight in weights_of(model)]
@@ -396,8 +396,8 @@ def what_ran(trainer: WatchedTrainer, choice: Choice) -> WhatRan:
     scaler = trainer.accelerator.scaler
     device = str(parameters[0].device)
     return WhatRan(
-        device=choice.label if device == choice.name else device,
-        device_name=choice.title,
+        device=resolved.label if device == resolved.device.name else device,
+        device_name=resolved.device.title,
         parameter_dtype=" + ".join(dtypes),
         autocast_dtype=trainer.first_batch.autocast_dtype,
         optimizer=optimizer_name(optimizer),
@@ -413,17 +413,18 @@ def what_ran(trainer: WatchedTrainer, choice: Choice) -> WhatRan:
         attention=" + ".join(trainer.first_batch.attention) or None,
         recomputed=trainer.first_batch.recomputed,
         **_batches_ran(trainer),
-        **process_ran(choice.kind),
+        **process_ran(resolved.kind),
         fell_back=tuple(trainer.fell_back),
         deepspeed=describe_zero(trainer.deepspeed),
         compiled=trainer.compilation.label if trainer.compilation else "",
         compile_seconds=trainer.compilation.seconds if trainer.compilation else None,
-        reasons=choice.reasons | _reason_of_attention(choice, base_of(model), trainer.first_batch.attention),
+        reasons=resolved.reasons
+        | _reason_of_attention(resolved, base_of(model), trainer.first_batch.attention),
     )
 
 
-def _reason_of_attention(choice: Choice, model: Any, called: tuple[str, ...]) -> dict[str, str]:
-    if choice.settled.model.attention is not Attention.SDPA or called != (Attention.EAGER,):
+def _reason_of_attention(resolved: ResolvedRun, model: Any, called: tuple[str, ...]) -> dict[str, str]:
+    if resolved.options.model.attention is not Attention.SDPA or called != (Attention.EAGER,):
         return {}
     has_sdpa = getattr(model, "_supports_sdpa", False)
     its_own = "sdpa was set, and this model has it, but its own code computed attention in the first batch"

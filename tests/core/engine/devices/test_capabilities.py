@@ -8,7 +8,7 @@ import pytest
 
 from core.base.errors import DeviceError
 from core.engine.devices.capabilities import MachineFacts
-from core.engine.devices.choose import choose, report
+from core.engine.devices.choose import report, resolve_run
 from core.options import RunOptions
 from core.options.catalogue import options_by_path
 from core.options.choices import Task
@@ -117,7 +117,7 @@ def test_a_choice_that_can_not_be_is_refused_with_its_reason_everywhere(
     assert reason in message
     assert machine_may_refuse(asked(**values)), "the command line would not have asked the machine"
     with pytest.raises(DeviceError) as refused:
-        choose(facts, asked(**values))
+        resolve_run(facts, asked(**values))
     assert message in refused.value.detail
     assert refused.value.fixes, f"{path} has no way out"
 
@@ -140,12 +140,12 @@ def test_a_choice_that_can_not_be_is_refused_with_its_reason_everywhere(
 )
 def test_a_server_with_everything_refuses_nothing(values: dict[str, Any]) -> None:
     assert told(SERVER, **values) == {}
-    choose(SERVER, asked(**values))
+    resolve_run(SERVER, asked(**values))
 
 
 def test_all_refusals_are_told_at_once() -> None:
     with pytest.raises(DeviceError) as refused:
-        choose(
+        resolve_run(
             M3_MAX,
             asked(training__optimizer="adamw-8bit", memory__deepspeed="zero-2", device__precision="tf32"),
         )
@@ -157,7 +157,7 @@ def test_all_refusals_are_told_at_once() -> None:
 def test_defaults_and_automatic_are_never_refused(name: str) -> None:
     for task in Task:
         assert list(machine_problems(report(EVERY_MACHINE[name]), RunOptions(task=task))) == []
-    settled = choose(EVERY_MACHINE[name], asked()).settled
+    settled = resolve_run(EVERY_MACHINE[name], asked()).options
     assert "auto" not in (settled.device.precision, settled.data.group_by_length, settled.data.pin_memory)
     assert settled.data.workers is not None
     assert settled.device.threads is not None
@@ -188,8 +188,8 @@ def test_what_works_but_should_be_known() -> None:
 
 
 def test_automatic_suits_each_machine_and_says_why() -> None:
-    settled = {name: choose(facts, asked()) for name, facts in EVERY_MACHINE.items()}
-    precisions = {name: choice.settled.device.precision.value for name, choice in settled.items()}
+    settled = {name: resolve_run(facts, asked()) for name, facts in EVERY_MACHINE.items()}
+    precisions = {name: resolved.options.device.precision.value for name, resolved in settled.items()}
     assert precisions == {
         "PC": "fp32",
         "RTX 3060 laptop": "bf16",
@@ -208,10 +208,10 @@ def test_automatic_suits_each_machine_and_says_why() -> None:
         "bare": "fp32",
     }
     assert settled["M2 8 GB"].reasons["device.precision"] == "fp32: Apple M2 has no bf16 hardware"
-    assert settled["M3 Max"].settled.data.pin_memory == "off"
+    assert settled["M3 Max"].options.data.pin_memory == "off"
     assert "older than Volta" in settled["older card"].reasons["device.precision"]
-    assert settled["server"].settled.data.pin_memory == "on"
-    assert all(choice.settled.data.workers == 0 for choice in settled.values() if choice.kind != "cuda")
+    assert settled["server"].options.data.pin_memory == "on"
+    assert all(resolved.options.data.workers == 0 for resolved in settled.values() if resolved.kind != "cuda")
 
 
 def test_what_bitsandbytes_has_for_apple_gpus_is_what_the_reasons_say() -> None:

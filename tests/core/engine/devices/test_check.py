@@ -1,20 +1,41 @@
-"""The device check: one CPU thread against several for real, and devices that are made to compute wrongly."""
+"""The device check: one CPU thread against several, devices that compute wrongly, and the first run on a Mac."""
 
 import math
 import sys
-from collections.abc import Callable, Iterator
-from functools import partial
+from collections.abc import Callable
+from dataclasses import replace
+from pathlib import Path
 
 import msgspec
 import pytest
 import torch
 
-from core.base.errors import DeviceError
+from core.base.errors import DeviceError, UserError
+from core.base.jobs import EngineCrashed
 from core.engine.devices import check as device_check
-from core.engine.devices import probes
-from core.engine.devices.check import CHECKS, FP32, Check, check_device, conclusion, run_checks, sides
-from core.engine.devices.probes import Difference, Side, Tensors, difference, relative_error
+from core.engine.devices.check import (
+    CHECKS,
+    LIMIT,
+    Check,
+    Side,
+    Tensors,
+    all_gradients,
+    check_device,
+    conclusion,
+    memory_file,
+    recall,
+    relative_error,
+    run_checks,
+    sides,
+    warn_of_wrong_numbers,
+    worst_difference,
+)
+from core.engine.reporter import Reporter
 from core.options.device_support import DeviceReport, MachineReport
+from core.runs.event_log import EventReader
+from core.runs.events import Level, MessageRaised
+from core.runs.folder import RunFolder
+from core.runs.status import RunStory
 from core.services.devices import Agreement, Comparison, DeviceCheckReport, DeviceCheckRequest
 from tests.fakes.asking import CPU_ONLY
 
@@ -33,12 +54,13 @@ def check(name: str) -> Check:
     return next(found for found in CHECKS if found.name == name)
 
 
-def compare(*checks: Check, seconds: float = 60.0) -> tuple[Comparison, ...]:
-    return run_checks(checks, REFERENCE, CANDIDATE, seconds)
+def compare(*checks: Check) -> tuple[Comparison, ...]:
+    return run_checks(checks, REFERENCE, CANDIDATE, 60.0)
 
 
-def changed(found: Check, change: Callable[[Tensors], None]) -> Check:
+def changed(name: str, change: Callable[[Tensors], object]) -> Check:
     """A check whose candidate computes what `change` makes of it."""
+    found = check(name)
 
     def probe(side: Side) -> Tensors:
         tensors = found.probe(side)
@@ -46,11 +68,7 @@ def changed(found: Check, change: Callable[[Tensors], None]) -> Check:
             change(tensors)
         return tensors
 
-    return with_probe(found, probe)
-
-
-def with_probe(found: Check, probe: Callable[[Side], Tensors]) -> Check:
-    return Check(found.name, found.explanation, probe, found.tolerance, found.remedy, found.is_short)
+    return replace(found, probe=probe)
 
 
 class TestForReal:
@@ -58,52 +76,40 @@ class TestForReal:
         monkeypatch.setattr(device_check, "SHORT_SECONDS", math.inf)  # on a busy machine, too
         threads, numbers = torch.get_num_threads(), torch.get_rng_state()
         report = check_device(DeviceCheckRequest(device="cpu", short=True))
-        assert [comparison.name for comparison in report.comparisons] == [
-            "Loss",
-            "Gradients",
-            "More than 32,768 tokens",
-            "Large vocabulary",
-            "Optimizer step",
-        ]
+        short = ["Loss", "Gradients", "More than 32,768 tokens", "Large vocabulary", "Optimizer step"]
+        assert [comparison.name for comparison in report.comparisons] == short
         assert all(comparison.agrees for comparison in report.comparisons), report
-        assert report.agrees
-        assert report.short
-        assert report.title.endswith(", 1 thread")
-        assert report.reference.endswith(" threads")
-        assert report.software.startswith("PyTorch 2.")
         assert report.conclusion.endswith("agree in all 5 comparisons.")
         assert torch.get_num_threads() == threads
         assert torch.equal(torch.get_rng_state(), numbers)
 
-    @pytest.mark.parametrize("name", [found.name for found in CHECKS if not found.is_short])
+    @pytest.mark.parametrize("name", [found.name for found in CHECKS if not found.short])
     def test_the_other_comparisons_agree_too(self, name: str) -> None:
         (comparison,) = compare(check(name))
         assert comparison.agrees, comparison
 
     def test_every_trained_weight_is_compared(self) -> None:
-        found = CANDIDATE.compute(probes.all_gradients)
+        found = CANDIDATE.compute(all_gradients)
         assert {name.partition(": ")[0] for name in found} == {"encoder", "decoder"}
         assert "decoder: gradient of layers.layers.1.self_attn.in_proj_weight" in found
-        assert all(value.dtype == torch.float32 for value in found.values())
         assert all(value.abs().max() > 0 for value in found.values())
 
-    def test_the_limit_is_crossed_twice_after_smaller_batches(self) -> None:
-        found = CANDIDATE.compute(probes.across_the_limit)
+    def test_the_limit_is_crossed_twice(self) -> None:
+        found = CANDIDATE.compute(check("More than 32,768 tokens").probe)
         shapes = {name.partition(" tokens")[0] for name in found}
         assert shapes == {"8194 x 4", "259 x 127"}
-        assert all(math.prod(map(int, shape.split(" x "))) > probes.LIMIT for shape in shapes)
+        assert all(math.prod(map(int, shape.split(" x "))) > LIMIT for shape in shapes)
 
 
 class TestWrongDevices:
     def test_a_wrong_gradient_is_named(self) -> None:
         name = "encoder: gradient of layers.layers.1.linear1.weight"
-        (comparison,) = compare(changed(check("Gradients"), lambda found: found[name].mul_(1.01)))
-        assert comparison.agreement is Agreement.DIFFERS
-        assert comparison.worst_tensor == name
+        (comparison,) = compare(changed("Gradients", lambda found: found[name].mul_(1.01)))
+        assert (comparison.agreement, comparison.worst_tensor) == (Agreement.DIFFERS, name)
         assert comparison.worst_error == pytest.approx(0.01, rel=1e-3)
-        assert comparison.detail == "Train on the CPU, or with another version of PyTorch."
+        assert comparison.detail == check("Gradients").remedy
 
-    def test_a_broken_operator_is_found(self, monkeypatch: pytest.MonkeyPatch) -> None:
+    def test_a_causal_mask_that_leaks_is_found(self, monkeypatch: pytest.MonkeyPatch) -> None:
         attention = torch.nn.functional.scaled_dot_product_attention
 
         def leaking(query: torch.Tensor, key: torch.Tensor, value: torch.Tensor, **_: object) -> torch.Tensor:
@@ -117,134 +123,207 @@ class TestWrongDevices:
         for comparison in compare(check("Causal mask in bf16"), check("Causal mask in fp16")):
             assert comparison.differs
             assert comparison.worst_tensor == "output in evaluation"
-            assert comparison.worst_error is not None
-            assert comparison.worst_error > 0.3
+            assert (comparison.worst_error or 0) > 0.3
 
     def test_one_token_lost_from_a_sum_over_many_is_found(self, monkeypatch: pytest.MonkeyPatch) -> None:
         entropy = torch.nn.functional.cross_entropy
 
         def losing(logits: torch.Tensor, labels: torch.Tensor, **options: object) -> torch.Tensor:
             if len(labels) > 20_000 and torch.get_num_threads() == CANDIDATE.threads:
-                kept = entropy(logits[:-1], labels[:-1], reduction="sum", **options)
-                return kept / len(labels)
+                return entropy(logits[:-1], labels[:-1], reduction="sum", **options) / len(labels)
             return entropy(logits, labels, **options)
 
         monkeypatch.setattr("torch.nn.functional.cross_entropy", losing)
         (comparison,) = compare(check("More than 32,768 tokens"))
         assert comparison.differs
-        assert "tokens: gradient of" in comparison.worst_tensor
 
     def test_what_is_no_number_differs_and_can_be_written_down(self) -> None:
-        (comparison,) = compare(changed(check("Loss"), lambda found: found["decoder"].fill_(math.nan)))
+        (comparison,) = compare(changed("Loss", lambda found: found["decoder"].fill_(math.nan)))
         assert comparison.differs
-        assert comparison.worst_error is None
-        assert comparison.worst_tensor == "decoder"
-        assert comparison.detail.startswith("It holds values that are infinite or no numbers. ")
+        assert (comparison.worst_error, comparison.worst_tensor) == (None, "decoder")
         assert msgspec.json.decode(msgspec.json.encode(comparison), type=Comparison) == comparison
 
-    def test_a_device_that_never_gives_the_same_twice_is_found(self) -> None:
-        calls: Iterator[int] = iter(range(10))
-        noisy = Check("Repeated", "", lambda _: {"loss": torch.ones(2) * next(calls)}, 1e-4, repeats=True)
-        (comparison,) = compare(noisy)
-        assert comparison.differs
-        assert comparison.detail.startswith("Not bit for bit the same.")
-
-    def test_nearly_the_same_twice_will_do(self) -> None:
-        values = iter((1.0, 1.000001))
-        nearly = Check("Repeated", "", lambda _: {"loss": torch.tensor([next(values)])}, 1e-4, repeats=True)
-        (comparison,) = compare(nearly)
-        assert comparison.agrees
-        assert comparison.detail == "Not bit for bit the same."
+    @pytest.mark.parametrize(("second", "agrees"), [(1.0, True), (1.000001, True), (2.0, False)])
+    def test_a_repetition_need_not_be_the_same_bit_for_bit(self, second: float, agrees: bool) -> None:
+        values = iter((1.0, second))
+        repeated = replace(check("Repeated"), probe=lambda _: {"loss": torch.tensor([next(values)])})
+        (comparison,) = compare(repeated)
+        assert comparison.agrees is agrees
+        assert comparison.detail.startswith("Bit for bit" if second == 1.0 else "Not bit for bit")
 
     def test_what_cannot_be_computed_is_not_run_and_the_rest_is(self) -> None:
         def raising(_: Side) -> Tensors:
             raise NotImplementedError("The operator 'aten::x' is not implemented.\nraised at Fallback.mm:25")
 
-        first, second = compare(with_probe(check("Gradients"), raising), check("Layer norm on frozen layers"))
+        first, second = compare(
+            replace(check("Gradients"), probe=raising), check("Layer norm on frozen layers")
+        )
         assert first.agreement is Agreement.NOT_RUN
         assert first.detail == "NotImplementedError: The operator 'aten::x' is not implemented."
-        assert first.worst_error is None
         assert second.agrees
 
+    def test_what_would_begin_after_the_time_is_not_run(self) -> None:
+        times = iter((0.0, 0.0, 3.0, 3.0, 6.0, 6.0))
+        quick = Check("Quick", "", lambda _: {"loss": torch.ones(1)})
+        found = run_checks([quick] * 3, REFERENCE, CANDIDATE, 5.0, clock=lambda: next(times))
+        assert [one.agreement.value for one in found] == ["agrees", "agrees", "not run"]
+        assert [one.seconds for one in found] == [3.0, 3.0, 0.0]
+        said = conclusion(found, REFERENCE, CANDIDATE)
+        assert said.endswith("agree in 2 comparisons. 1 comparison was not run.")
 
-def test_what_would_begin_after_the_time_is_not_run() -> None:
-    times = iter((0.0, 0.0, 3.0, 3.0, 6.0, 6.0))
-    quick = Check("Quick", "", lambda _: {"loss": torch.ones(1)}, FP32)
-    comparisons = run_checks([quick] * 3, REFERENCE, CANDIDATE, 5.0, clock=partial(next, times))
-    assert [comparison.agreement for comparison in comparisons] == [
-        Agreement.AGREES,
-        Agreement.AGREES,
-        Agreement.NOT_RUN,
-    ]
-    assert [comparison.seconds for comparison in comparisons] == [3.0, 3.0, 0.0]
-    assert comparisons[2].detail == "No comparison is begun after 5 s."
-    assert conclusion(comparisons, REFERENCE, CANDIDATE) == (
-        "Old processor, 1 thread and Old processor, 2 threads agree in 2 comparisons. 1 comparison was not run."
-    )
+    def test_the_conclusion_names_what_differs(self) -> None:
+        found = compare(changed("Loss", lambda tensors: tensors["encoder"].add_(1)))
+        assert "differ in: Loss." in conclusion(found, REFERENCE, CANDIDATE)
+        assert conclusion((), REFERENCE, CANDIDATE).startswith("Nothing could be compared")
 
 
-class TestRelativeError:
-    def test_is_a_share_of_the_largest_value(self) -> None:
-        assert relative_error(torch.tensor([4.0, 0.0]), torch.tensor([4.0, 0.02])) == pytest.approx(0.005)
+@pytest.mark.parametrize(
+    ("reference", "candidate", "error"),
+    [
+        ([4.0, 0.0], [4.0, 0.02], 0.005),
+        ([0.0, 0.0], [0.0, 0.0], 0.0),
+        ([0.0, 0.0], [0.0, 0.5], 0.5),
+        ([1.0, 1.0], [1.0, math.nan], math.inf),
+        ([1.0, math.inf], [1.0, 1.0], math.inf),
+    ],
+)
+def test_errors_are_shares_of_the_largest_value(
+    reference: list[float], candidate: list[float], error: float
+) -> None:
+    assert relative_error(torch.tensor(reference), torch.tensor(candidate)) == pytest.approx(error)
 
-    def test_of_zeros_is_the_difference_itself(self) -> None:
-        assert relative_error(torch.zeros(2), torch.zeros(2)) == 0
-        assert relative_error(torch.zeros(2), torch.tensor([0.0, 0.5])) == 0.5
 
-    @pytest.mark.parametrize("value", [math.nan, math.inf])
-    def test_of_what_is_no_number_is_infinite(self, value: float) -> None:
-        assert relative_error(torch.ones(2), torch.tensor([1.0, value])) == math.inf
-        assert relative_error(torch.tensor([1.0, value]), torch.ones(2)) == math.inf
-
-    def test_the_worst_tensor_is_named(self) -> None:
-        found = difference(
-            {"a": torch.ones(1), "b": torch.ones(1)}, {"a": torch.ones(1), "b": torch.ones(1) * 2}
-        )
-        assert found == Difference(1.0, "b")
-
-    def test_different_tensors_are_not_compared(self) -> None:
-        with pytest.raises(ValueError, match="can't be compared"):
-            difference({"a": torch.ones(1)}, {"b": torch.ones(1)})
+def test_the_worst_tensor_is_named_and_others_are_not_compared() -> None:
+    ones = torch.ones(1)
+    assert worst_difference({"a": ones, "b": ones}, {"a": ones, "b": ones * 2}) == (1.0, "b")
+    with pytest.raises(ValueError, match="can't be compared"):
+        worst_difference({"a": ones}, {"b": ones})
 
 
 class TestSides:
-    def test_an_accelerator_is_held_against_all_threads(self) -> None:
+    def test_an_accelerator_is_compared_with_all_threads(self) -> None:
         reference, candidate = sides(MAC, "auto", threads=8)
-        assert (candidate.device, candidate.title, candidate.kind) == ("mps", "Apple M2", "mps")
+        assert (candidate.device, candidate.title) == ("mps", "Apple M2")
         assert (reference.device, reference.title, reference.threads) == ("cpu", "Apple M2, 8 threads", 8)
-        assert reference.is_reference
-        assert not candidate.is_reference
+        assert (reference.is_reference, candidate.is_reference) == (True, False)
 
     @pytest.mark.parametrize("threads", [1, 2])
-    def test_without_one_the_cpu_is_held_against_itself(self, threads: int) -> None:
+    def test_without_one_the_cpu_is_compared_with_itself(self, threads: int) -> None:
         reference, candidate = sides(CPU_ONLY, "auto", threads)
         assert (reference.threads, candidate.threads) == (2, 1)
 
-    def test_a_device_that_is_not_here_says_why(self) -> None:
-        with pytest.raises(DeviceError, match="mps is not available here") as caught:
-            sides(CPU_ONLY, "mps", threads=2)
-        assert caught.value.detail == "MPS is the GPU of Apple computers."
-        with pytest.raises(DeviceError, match="cuda:7 is not available here"):
-            sides(CPU_ONLY, "cuda:7", threads=2)
+    @pytest.mark.parametrize("device", ["mps", "cuda:7"])
+    def test_a_device_that_is_not_here_is_refused(self, device: str) -> None:
+        with pytest.raises(DeviceError, match=f"{device} is not available here"):
+            sides(CPU_ONLY, device, threads=2)
+        if sys.platform != "darwin":
+            with pytest.raises(DeviceError):
+                check_device(DeviceCheckRequest(device=device, short=True))
 
 
-def test_the_conclusion_names_what_differs() -> None:
-    comparisons = compare(changed(check("Loss"), lambda found: found["encoder"].add_(1)))
-    assert conclusion(comparisons, REFERENCE, CANDIDATE) == (
-        "Old processor, 1 thread and Old processor, 2 threads differ in: Loss. "
-        "Runs that need this may learn something wrong."
+class FakeCheck:
+    """Answers a report of one comparison, or raises; `requests` are those it was asked."""
+
+    def __init__(self, answer: Agreement | Exception, error: float | None = 0.5) -> None:
+        self._answer = answer
+        self._error = error
+        self.requests: list[DeviceCheckRequest] = []
+
+    def __call__(self, request: DeviceCheckRequest) -> DeviceCheckReport:
+        self.requests.append(request)
+        if isinstance(self._answer, Exception):
+            raise self._answer
+        comparison = Comparison(
+            name="Gradients",
+            explanation="The gradient of every weight.",
+            agreement=self._answer,
+            worst_error=self._error,
+            worst_tensor="gradient of head.weight",
+            detail="Train on the CPU." if self._answer is Agreement.DIFFERS else "",
+        )
+        return DeviceCheckReport(
+            device="mps",
+            title="Apple M2",
+            reference="Apple M2, 8 threads",
+            software="PyTorch 2.13.0, macOS 15.5",
+            conclusion="",
+            comparisons=(comparison,),
+            short=True,
+        )
+
+
+class TestTheFirstRunOnAMac:
+    @pytest.fixture(autouse=True)
+    def home(self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+        monkeypatch.setenv("HONE_HOME", str(tmp_path / "home"))
+        monkeypatch.setattr("platform.mac_ver", lambda: ("15.5", ("", "", ""), "arm64"))
+        return tmp_path / "home"
+
+    @pytest.fixture
+    def messages(self, tmp_path: Path) -> Callable[[FakeCheck], list[MessageRaised]]:
+        """What stands on the page of one more run after the check."""
+        count = iter(range(10))
+
+        def warn(check: FakeCheck) -> list[MessageRaised]:
+            run = RunFolder(tmp_path / f"run-{next(count)}")
+            run.path.mkdir()
+            warn_of_wrong_numbers(Reporter(run), check)
+            story = RunStory()
+            for event in EventReader(run.events_file).read_all():
+                story.apply(event)
+            return list(story.messages.values())
+
+        return warn
+
+    @pytest.mark.parametrize("answer", [Agreement.AGREES, Agreement.NOT_RUN])
+    def test_a_sound_gpu_is_checked_once_and_nothing_is_said(self, answer: Agreement, messages) -> None:
+        check = FakeCheck(answer)
+        assert messages(check) == messages(check) == []
+        assert check.requests == [DeviceCheckRequest(device="mps", short=True)]
+
+    @pytest.mark.parametrize(("error", "size"), [(0.5, "an error of 0.5"), (None, "no numbers")])
+    def test_what_differs_is_told_to_every_run_and_checked_once(self, error, size, messages) -> None:
+        check = FakeCheck(Agreement.DIFFERS, error)
+        for _ in range(2):
+            (message,) = messages(check)
+            assert (message.id, message.level) == ("device-check", Level.WARNING)
+            first, second = message.detail.splitlines()
+            assert first == f"Gradients: {size} in the gradient of head.weight. Train on the CPU."
+            assert second.startswith("Found with PyTorch 2.13.0, macOS 15.5. ")
+            assert message.fixes[0].changes == {"device.name": "cpu"}
+        assert len(check.requests) == 1
+
+    @pytest.mark.parametrize(
+        "error", [EngineCrashed("check-device", -6, "Gradients"), UserError("No answer")]
     )
-    assert conclusion((), REFERENCE, CANDIDATE).startswith("Nothing could be compared")
+    def test_without_an_answer_it_is_made_three_times_at_most(self, error: Exception, messages) -> None:
+        check = FakeCheck(error)
+        for _ in range(4):
+            (message,) = messages(check)
+            assert str(error) in message.detail
+        assert len(check.requests) == 3
 
+    def test_one_failure_is_forgotten_once_a_check_is_made(self, messages) -> None:
+        assert len(messages(FakeCheck(UserError("No answer came in time")))) == 1
+        sound = FakeCheck(Agreement.AGREES)
+        assert messages(sound) == messages(sound) == []
+        assert len(sound.requests) == 1
 
-@pytest.mark.skipif(sys.platform == "darwin", reason="a Mac may have the device")
-def test_what_is_not_here_is_refused() -> None:
-    with pytest.raises(DeviceError, match="mps is not available here"):
-        check_device(DeviceCheckRequest(device="mps", short=True))
+    def test_another_macos_is_checked_again(self, messages, monkeypatch: pytest.MonkeyPatch) -> None:
+        check = FakeCheck(Agreement.DIFFERS)
+        messages(check)
+        monkeypatch.setattr("platform.mac_ver", lambda: ("15.6", ("", "", ""), "arm64"))
+        messages(check)
+        assert [key.rpartition(", ")[2] for key in recall()] == ["macOS 15.5", "macOS 15.6"]
 
+    @pytest.mark.parametrize("content", [b"", b"{", b'{"PyTorch 2, macOS 15": 3}'])
+    def test_a_damaged_memory_is_as_good_as_none(self, home: Path, content: bytes, messages) -> None:
+        home.mkdir()
+        memory_file().write_bytes(content)
+        assert messages(FakeCheck(Agreement.AGREES)) == []
+        assert len(recall()) == 1
 
-@pytest.mark.long
-def test_the_job_answers() -> None:
-    report = device_check.ask_device_check(DeviceCheckRequest(device="cpu", short=True))
-    assert isinstance(report, DeviceCheckReport)
-    assert report.agrees, report
+    def test_where_nothing_can_be_kept_the_run_goes_on(self, home: Path, messages) -> None:
+        home.write_text("a file where the folder should be")
+        assert len(messages(FakeCheck(Agreement.DIFFERS))) == 1
+        assert recall() == {}

@@ -6,7 +6,7 @@ import pytest
 
 from core.base.errors import DeviceError
 from core.engine.devices.capabilities import MachineFacts
-from core.engine.devices.choose import choose, choose_visible, report
+from core.engine.devices.choose import report, resolve_run
 from core.engine.environment import prepare_environment
 from core.options import RunOptions
 from core.options.choices import Precision, Task
@@ -52,7 +52,7 @@ def reason_for(facts: MachineFacts, name: str) -> str:
 def test_says_why_a_device_is_not_to_be_had(facts: MachineFacts, name: str, says: str) -> None:
     assert says in reason_for(facts, name)
     with pytest.raises(DeviceError) as refused:
-        choose(facts, on(name))
+        resolve_run(facts, on(name))
     assert says in refused.value.detail
 
 
@@ -69,22 +69,22 @@ def test_says_why_a_device_is_not_to_be_had(facts: MachineFacts, name: str, says
     ],
 )
 def test_automatic(facts: MachineFacts, name: str, precision: Precision) -> None:
-    chosen = choose(facts, on())
-    assert (chosen.name, chosen.precision) == (name, precision)
+    chosen = resolve_run(facts, on())
+    assert (chosen.device.name, chosen.precision) == (name, precision)
     assert report(facts).automatic == name
     told = {device.name: device.automatic for device in report(facts).devices if device.available}
     assert told[name]["device.precision"].value == precision
 
 
 def test_second_gpu_can_be_chosen_and_a_third_cannot() -> None:
-    assert choose(TWO_GPUS, on("cuda:1")).title == GTX_1660.name
+    assert resolve_run(TWO_GPUS, on("cuda:1")).device.title == GTX_1660.name
     with pytest.raises(DeviceError, match="cuda:2 is not available"):
-        choose(TWO_GPUS, on("cuda:2"))
+        resolve_run(TWO_GPUS, on("cuda:2"))
 
 
 def test_fp16_on_a_cpu_is_refused_with_its_reason() -> None:
     with pytest.raises(DeviceError) as refused:
-        choose(PC, on("cpu", precision=Precision.FP16))
+        resolve_run(PC, on("cpu", precision=Precision.FP16))
     assert "no fp16 training on the CPU" in refused.value.detail
     assert refused.value.fixes[0].changes == {"device.precision": "auto"}
 
@@ -101,12 +101,12 @@ def test_the_second_gpu_is_the_first_one_its_run_sees(monkeypatch: pytest.Monkey
     options = on("cuda:1")
     prepare_environment(options)
     assert os.environ["CUDA_VISIBLE_DEVICES"] == "6"
-    chosen = choose_visible(LAPTOP, options)
-    assert (chosen.name, chosen.label, chosen.kind) == ("cuda:0", "cuda:1", "cuda")
+    chosen = resolve_run(LAPTOP, options, sees_one_gpu=True)
+    assert (chosen.device.name, chosen.label, chosen.kind) == ("cuda:0", "cuda:1", "cuda")
 
 
 def test_a_gpu_number_beyond_the_last_is_told_as_that() -> None:
     hidden = variant(PC, torch_cuda=True, nvidia_driver=True)
     with pytest.raises(DeviceError) as refused:
-        choose_visible(hidden, on("cuda:3"))
+        resolve_run(hidden, on("cuda:3"), sees_one_gpu=True)
     assert "counted from 0" in refused.value.detail

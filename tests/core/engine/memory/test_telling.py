@@ -9,7 +9,7 @@ import torch
 
 from core.base.errors import FixAction
 from core.engine.devices.capabilities import gather
-from core.engine.devices.choose import choose
+from core.engine.devices.choose import resolve_run
 from core.memory import history
 from core.memory.model import Basis, Forecast, Parts, Room
 from core.options import RunOptions
@@ -128,9 +128,9 @@ def test_what_was_found_out_before_the_start_goes_before_the_formula(model: Path
         data=DataOptions(train="synthetic:16x8"),
     )
     on_cpu = msgspec.structs.replace(options, device=msgspec.structs.replace(options.device, name="cpu"))
-    choice = choose(gather(), on_cpu)
+    resolved = resolve_run(gather(), on_cpu)
     known = Forecast(basis=Basis.MEASURED, device="cpu", parts=Parts(weights=7, activations=9))
-    told = foretell(choice, prepare(choice.settled, Reporter(None)), known)
+    told = foretell(resolved, prepare(resolved.options, Reporter(None)), known)
     assert told is not None
     assert (told.basis, told.parts) == (Basis.MEASURED, known.parts)
 

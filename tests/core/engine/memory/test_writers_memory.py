@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 
 from core.engine.devices.capabilities import gather
-from core.engine.devices.choose import choose
+from core.engine.devices.choose import resolve_run
 from core.engine.environment import prepare_torchvision
 from core.engine.memory.forecast import longest_row
 from core.engine.models import text
@@ -38,7 +38,7 @@ def asked(vocabulary: int, precision: Precision = Precision.FP32) -> RunOptions:
 def by_formula(options: RunOptions) -> model.Forecast:
     report = check_model(options)
     assert report.shape is not None
-    device = choose(gather(with_compilers=False), options).device
+    device = resolve_run(gather(with_compilers=False), options).device
     return estimate.forecast(options, report.shape, device, length=128)
 
 

@@ -12,7 +12,6 @@ import torch
 
 from core.engine.data.batches import PadTexts, stack
 from core.engine.data.token_cache import NO_LABEL
-from core.engine.devices.choose import Choice
 from core.engine.environment import prepare_torchvision
 from core.engine.models.vision import load_vision_model
 from core.engine.tasks import Prepared
@@ -20,6 +19,7 @@ from core.options import RunOptions
 from core.options.choices import Optimizer, Precision, Schedule, Task, Toggle
 from core.options.data import DataOptions
 from core.options.sections import DeviceOptions, MemoryOptions, ModelOptions, OutputOptions, TrainingOptions
+from tests.fakes.building import resolved
 
 prepare_torchvision()
 
@@ -159,7 +159,12 @@ def trainer_of(network: torch.nn.Module, data: tuple[Any, Any], batch: int, fold
         ),
         output=OutputOptions(keep_checkpoints=0),
     )
-    return build_trainer(folder, Choice("cpu", "", options, {}, asked="cpu"), prepared, Reporter(None))
+    return build_trainer(
+        folder,
+        resolved(options),
+        prepared,
+        Reporter(None),
+    )
 
 
 def steps(

@@ -6,21 +6,21 @@ from typing import Any
 import msgspec
 import pytest
 
-from core.engine.devices.choose import Choice
 from core.engine.environment import prepare_torchvision
 from core.engine.training.arguments import trainer_arguments
 from core.options import RunOptions
 from core.options.choices import Precision, Schedule, Task, Toggle
 from core.options.data import DataOptions
 from core.options.sections import DeviceOptions, MemoryOptions, OutputOptions, TrainingOptions
+from tests.fakes.building import resolved
 
 prepare_torchvision()
 
 
 def arguments(name: str = "cpu", *, has_eval: bool = True, **sections: Any) -> dict[str, Any]:
     options = RunOptions(task=Task.TEXT_CLASSIFICATION, **sections)
-    choice = Choice(name, "", options, {}, asked="auto")
-    return trainer_arguments(choice, Path("checkpoints"), has_eval=has_eval)
+    run = resolved(options, name)
+    return trainer_arguments(run, Path("checkpoints"), has_eval=has_eval)
 
 
 def test_trainer_takes_them_all(tmp_path: Path) -> None:

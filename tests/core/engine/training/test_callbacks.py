@@ -15,7 +15,7 @@ from transformers import TrainerCallback, TrainingArguments  # noqa: E402 - torc
 
 from core.base.errors import UserError  # noqa: E402
 from core.engine.data.batches import stack  # noqa: E402
-from core.engine.devices.choose import Choice  # noqa: E402
+from core.engine.devices.choose import ResolvedRun  # noqa: E402
 from core.engine.devices.memory import DeviceMemory  # noqa: E402
 from core.engine.models.vision import VisionClassifier  # noqa: E402
 from core.engine.reporter import (  # noqa: E402
@@ -64,10 +64,11 @@ from core.runs.folder import (  # noqa: E402
     Action,
     RunFolder,
 )
+from tests.fakes.building import resolved  # noqa: E402
 
 
-def on_cpu(options: RunOptions) -> Choice:
-    return Choice("cpu", "a CPU", options, {}, asked="auto")
+def on_cpu(options: RunOptions) -> ResolvedRun:
+    return resolved(options)
 
 
 def samples(count: int, value: float | None = None) -> list[dict[str, Any]]:
@@ -108,7 +109,7 @@ class Training:
             ReportCallback(
                 reporter=self.reporter,
                 trainer=self.trainer,
-                choice=on_cpu(self.options),
+                resolved=on_cpu(self.options),
                 log=self.log,
                 labels=("no", "yes"),
                 options=self.options,

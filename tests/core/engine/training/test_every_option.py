@@ -16,7 +16,6 @@ import pytest
 import torch
 
 from core.engine import environment
-from core.engine.devices.choose import Choice
 from core.engine.environment import prepare_environment
 from core.engine.reporter import Reporter
 from core.engine.training.arguments import trainer_arguments
@@ -27,6 +26,7 @@ from core.options.data import DataOptions
 from core.options.declare import Kind, Option
 from core.options.sections import DeviceOptions, ModelOptions
 from core.runs.folder import RunFolder
+from tests.fakes.building import resolved
 from tests.fakes.tiny_bert import WORDS, save_tiny_bert
 
 ROOT = Path(__file__).resolve().parents[4]
@@ -177,8 +177,8 @@ def other_values(option: Option, now: Any, files: Path) -> tuple[Any, ...]:
 
 
 def of_trainer(options: RunOptions, folder: Path) -> Any:
-    choice = Choice("cuda:0", "", options, {}, asked="auto")
-    return trainer_arguments(choice, folder / "checkpoints", has_eval=True)
+    run = resolved(options, "cuda:0")
+    return trainer_arguments(run, folder / "checkpoints", has_eval=True)
 
 
 def of_process(options: RunOptions, folder: Path) -> Any:

@@ -28,7 +28,7 @@ from core.engine.data.batches import (
 from core.engine.data.image_files import EncodedImageSet, ImageFiles, ImageTransform
 from core.engine.data.token_cache import lengths_of
 from core.engine.devices.capabilities import MachineFacts
-from core.engine.devices.choose import Choice, choose
+from core.engine.devices.choose import resolve_run
 from core.engine.training.arguments import trainer_arguments
 from core.options import RunOptions
 from core.options.choices import Padding, Precision, Task, Toggle
@@ -37,6 +37,7 @@ from core.options.sections import MemoryOptions, ModelOptions, OutputOptions, Tr
 from core.runs.event_log import EventReader
 from core.runs.events import WhatRan
 from core.runs.folder import RunFolder
+from tests.fakes.building import resolved
 from tests.fakes.machines import LAPTOP, M3_MAX, PC, variant
 from tests.fakes.tiny_bert import save_tiny_bert
 from tests.fakes.tiny_training import TinyRun, model, reviews, train, write_reviews
@@ -101,7 +102,11 @@ def image_run(folder: Path, images: Path, **data: Any) -> TinyRun:
 def arguments_for(kind: str, tmp_path: Path, **data: Any) -> dict[str, Any]:
     task = data.pop("task", Task.TEXT_CLASSIFICATION)
     options = RunOptions(task=task, data=DataOptions(**data))
-    return trainer_arguments(Choice(kind, "", options, {}, asked="auto"), tmp_path, has_eval=False)
+    return trainer_arguments(
+        resolved(options, kind),
+        tmp_path,
+        has_eval=False,
+    )
 
 
 class TestWorkers:
@@ -297,8 +302,8 @@ class TestAutomatic:
         ],
     )
     def test_workers_are_for_images_beside_a_gpu(self, facts: MachineFacts, task: Task, workers: int) -> None:
-        chosen = choose(facts, RunOptions(task=task))
-        assert chosen.settled.data.workers == workers
+        chosen = resolve_run(facts, RunOptions(task=task))
+        assert chosen.options.data.workers == workers
         assert chosen.reasons["data.workers"].startswith(f"{workers}: ")
 
     @pytest.mark.parametrize(
@@ -306,14 +311,14 @@ class TestAutomatic:
     )
     def test_texts_are_grouped_where_that_saves_padding(self, padding: Padding, grouped: Toggle) -> None:
         options = RunOptions(task=Task.TEXT_CLASSIFICATION, data=DataOptions(padding=padding))
-        assert choose(PC, options).settled.data.group_by_length is grouped
+        assert resolve_run(PC, options).options.data.group_by_length is grouped
 
     def test_what_was_asked_stays(self) -> None:
         asked = DataOptions(
             workers=3, padding=Padding.FIXED, group_by_length=Toggle.ON, pin_memory=Toggle.OFF
         )
         options = RunOptions(task=Task.TEXT_CLASSIFICATION, data=asked)
-        assert choose(LAPTOP, options).settled.data == asked
+        assert resolve_run(LAPTOP, options).options.data == asked
 
 
 def test_fixed_and_fp32_are_the_published_settings(tmp_path: Path) -> None:

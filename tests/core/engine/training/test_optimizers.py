@@ -9,7 +9,7 @@ import pytest
 import torch
 
 from core.engine.data.batches import stack
-from core.engine.devices.choose import Choice
+from core.engine.devices.choose import ResolvedRun
 from core.engine.models.vision import VisionClassifier, load_vision_model
 from core.engine.training.arguments import norm_parameters, optimizer_class, trainer_arguments
 from core.engine.training.what_ran import state_bytes
@@ -18,6 +18,7 @@ from core.options.choices import Optimizer, Task
 from core.options.sections import MemoryOptions, ModelOptions, OutputOptions, TrainingOptions
 from core.options.sources import VISION_MODELS
 from core.options.trainer_args import OPTIMIZER_NAMES
+from tests.fakes.building import resolved
 from tests.fakes.main_memory import CPUOffloadOptimizer
 from tests.fakes.tiny_bert import save_tiny_bert
 from tests.fakes.tiny_training import TinyRun, model, train
@@ -53,13 +54,13 @@ def run_with(bert: Path, folder: Path, **training: Any) -> TinyRun:
     return run
 
 
-def chosen(kind: str = "cpu", *, offload: bool = False, **training: Any) -> Choice:
+def chosen(kind: str = "cpu", *, offload: bool = False, **training: Any) -> ResolvedRun:
     options = RunOptions(
         task=Task.TEXT_CLASSIFICATION,
         memory=MemoryOptions(offload_optimizer=offload),
         training=TrainingOptions(**training),
     )
-    return Choice(kind, "", options, {}, asked="auto")
+    return resolved(options, kind)
 
 
 def live_groups(network: torch.nn.Module, folder: Path, **training: Any) -> list[dict[str, Any]]:
@@ -68,10 +69,10 @@ def live_groups(network: torch.nn.Module, folder: Path, **training: Any) -> list
 
     from core.engine.training.trainer import WatchedTrainer
 
-    choice = chosen(**training)
-    arguments = TrainingArguments(**trainer_arguments(choice, folder, has_eval=False))
+    run = chosen(**training)
+    arguments = TrainingArguments(**trainer_arguments(run, folder, has_eval=False))
     trainer = WatchedTrainer(
-        model=network, args=arguments, optimizer_cls_and_kwargs=optimizer_class(choice), train_dataset=[{}]
+        model=network, args=arguments, optimizer_cls_and_kwargs=optimizer_class(run), train_dataset=[{}]
     )
     groups: list[dict[str, Any]] = trainer.create_optimizer().param_groups
     return groups
@@ -244,12 +245,12 @@ def weights_after_training(folder: Path, *, offload: bool) -> torch.Tensor:
     torch.manual_seed(0)
     network = VisionClassifier(torch.nn.Sequential(torch.nn.Flatten(), torch.nn.Linear(12 * 64, 8)))
     samples = [{"pixel_values": torch.rand(12, 8, 8), "labels": row % 8} for row in range(12)]
-    choice = chosen(offload=offload, epochs=3.0, max_grad_norm=0.0, learning_rate=1e-2, weight_decay=0.1)
-    arguments = TrainingArguments(**trainer_arguments(choice, folder, has_eval=False))
+    run = chosen(offload=offload, epochs=3.0, max_grad_norm=0.0, learning_rate=1e-2, weight_decay=0.1)
+    arguments = TrainingArguments(**trainer_arguments(run, folder, has_eval=False))
     trainer = WatchedTrainer(
         model=network,
         args=arguments,
-        optimizer_cls_and_kwargs=optimizer_class(choice),
+        optimizer_cls_and_kwargs=optimizer_class(run),
         train_dataset=samples,
         data_collator=stack,
     )

@@ -8,12 +8,12 @@ import pytest
 import torch
 
 from core.engine.data.batches import SinglePrecision, collator_for, stack
-from core.engine.devices.choose import Choice
 from core.engine.environment import prepare_torchvision
 from core.engine.models.vision import VisionClassifier
 from core.engine.tasks import Prepared
 from core.options import RunOptions
 from core.options.choices import Task
+from tests.fakes.building import resolved
 
 prepare_torchvision()
 
@@ -29,12 +29,12 @@ def first_batch(kind: str, folder: Path) -> dict[str, Any]:
     from core.engine.reporter import Reporter
     from core.engine.training.train import build_trainer
 
-    choice = Choice(kind, "", RunOptions(task=Task.IMAGE_CLASSIFICATION), {}, asked="auto")
+    run = resolved(RunOptions(task=Task.IMAGE_CLASSIFICATION), kind)
     network = VisionClassifier(torch.nn.Sequential(torch.nn.Flatten(), torch.nn.Linear(12, 4)))
     prepared = Prepared(
         model=network, train=SAMPLES, eval=None, collator=stack, labels=(), save_extras=no_extras
     )
-    trainer = build_trainer(folder, choice, prepared, Reporter(None))
+    trainer = build_trainer(folder, run, prepared, Reporter(None))
     return next(iter(trainer.get_train_dataloader()))
 
 

@@ -9,7 +9,6 @@ from typing import Any
 import pytest
 
 from core.base import jobs
-from core.engine.devices.choose import Choice
 from core.engine.training.arguments import describe_zero, trainer_arguments, zero_config
 from core.options import RunOptions, run_file
 from core.options.choices import DeepSpeed, Offload, Precision, Task
@@ -20,6 +19,7 @@ from core.options.validate import check_tree
 from core.runs.event_log import EventReader
 from core.runs.events import MessageRaised, StepFinished, WhatRan
 from core.runs.folder import RunFolder
+from tests.fakes.building import resolved
 from tests.fakes.tiny_bert import save_tiny_bert
 from tests.fakes.tiny_training import model, train
 
@@ -77,8 +77,8 @@ def test_on_a_cpu_bf16_is_left_to_its_autocast(precision: Precision, enabled: bo
     found = zero_config(options, "cpu")
     assert found is not None
     assert found["torch_autocast"]["enabled"] is enabled
-    choice = Choice("cpu", "", options, {}, asked="cpu")
-    arguments = trainer_arguments(choice, Path("checkpoints"), has_eval=False)
+    run = resolved(options)
+    arguments = trainer_arguments(run, Path("checkpoints"), has_eval=False)
     assert {name: arguments[name] for name in ("use_cpu", "bf16", "deepspeed")} == {
         "use_cpu": False,
         "bf16": False,
